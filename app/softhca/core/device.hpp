@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One RDMA device with one Ethernet port: objects, rings, steering. ABI-free; fronts call it.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+#include "app/softhca/wire/wire.hpp"
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+namespace softhca::core {
+
+struct DeviceConfig {
+    std::string name = "mlx5_0";
+    std::array<uint8_t, 6> mac{};
+    uint16_t mtu = 1500; ///< of the port; frames up to mtu + 18 bytes pass
+    bool pause = false;  ///< an empty RQ holds the wire (802.3x) instead of dropping
+};
+
+/// Limits that fronts report and the core enforces.
+struct Limits {
+    static constexpr uint8_t kLogMaxCqEntries = 22;
+    static constexpr uint8_t kLogMaxWqebbs = 15;
+    static constexpr uint8_t kLogMaxRqWqes = 15;
+    static constexpr uint32_t kMaxRqtSize = 2048;
+    static constexpr uint32_t kMaxMkeys = 1u << 16;
+    static constexpr uint16_t kBypassPriorities = 16;
+    static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
+    static constexpr uint32_t kMaxSendWqeBytes = 1024;
+};
+
+/// Thread-safe: every method takes the device lock, which device threads give up between batches.
+/// Destroying an object that another one uses answers Status::busy. Numbers of one kind are unique
+/// within the device; RQ numbers and SQ numbers share one space.
+class Device {
+  public:
+    /// `wire` is where the cable goes, `kernel` the netdev side (may be null).
+    Device(DeviceConfig config, std::unique_ptr<wire::Wire> wire, std::unique_ptr<wire::Wire> kernel);
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    [[nodiscard]] Outcome<Number> alloc_pd();
+    [[nodiscard]] Outcome<void> dealloc_pd(Number pd);
+
+    /// Returns the lkey: mkey index << 8 | variant.
+    [[nodiscard]] Outcome<uint32_t> create_mkey(MkeyAttr attr);
+    [[nodiscard]] Outcome<void> destroy_mkey(uint32_t lkey);
+
+    [[nodiscard]] Outcome<Number> create_cq(CqAttr attr);
+    [[nodiscard]] Outcome<void> destroy_cq(Number cqn);
+
+    /// Queues are created in state reset; reset -> ready -> error -> reset. Entering reset zeroes
+    /// the device's indices and the doorbell record.
+    [[nodiscard]] Outcome<Number> create_sq(SqAttr attr);
+    [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state);
+    [[nodiscard]] Outcome<QueueState> query_sq(Number sqn) const;
+    [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
+
+    [[nodiscard]] Outcome<Number> create_rq(RqAttr attr);
+    [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state);
+    [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
+    [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;
+    [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
+
+    [[nodiscard]] Outcome<Number> create_rqt(std::span<const Number> rqns);
+    [[nodiscard]] Outcome<void> modify_rqt(Number rqt, std::span<const Number> rqns);
+    [[nodiscard]] Outcome<void> destroy_rqt(Number rqt);
+
+    [[nodiscard]] Outcome<Number> create_tir(const TirAttr& attr);
+    [[nodiscard]] Outcome<void> destroy_tir(Number tirn);
+
+    /// A rule equal in domain, priority, value and mask to one that exists shares its packets:
+    /// every destination gets a copy. Lookup cost grows with the number of different masks, not
+    /// with the number of rules.
+    [[nodiscard]] Outcome<Number> create_flow(const FlowAttr& attr);
+    [[nodiscard]] Outcome<void> destroy_flow(Number flow);
+
+    [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
+    [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;
+    [[nodiscard]] PortCounters counters() const;
+
+    void set_mtu(uint16_t mtu);
+    [[nodiscard]] uint16_t mtu() const;
+    /// Administrative link state; the port is up when this and the wire are.
+    void set_link(bool up);
+    [[nodiscard]] bool link_up() const;
+    /// Port and device events go to every registered listener.
+    void add_listener(Listener* listener);
+    void remove_listener(Listener* listener);
+
+    [[nodiscard]] const DeviceConfig& config() const;
+    /// Everything `softhca stat` shows: port and per-queue counters, objects in use.
+    [[nodiscard]] nlohmann::json stats() const;
+
+    /// Does the pending work of one round: SQs, wire, kernel netdev, CQ arms. Called by the one
+    /// device thread that owns this device (see Engine). Returns how many units of work were done;
+    /// 0 means idle.
+    size_t poll();
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace softhca::core

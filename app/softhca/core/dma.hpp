@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that the device may access: ring buffers and memory regions, as host pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace softhca::core {
+
+/// A byte range made of equal, power-of-two host pages; one huge page when contiguous. Does not own
+/// the pages. Cheap to read from device threads; immutable after construction.
+class DmaArea {
+  public:
+    DmaArea() = default;
+
+    static DmaArea contiguous(void* base, uint64_t length) {
+        return DmaArea({static_cast<std::byte*>(base)}, kContiguousShift, 0, length);
+    }
+    /// `offset` is the position of byte 0 inside the first page.
+    static DmaArea paged(std::vector<std::byte*> pages, uint8_t page_shift, uint64_t offset,
+                         uint64_t length) {
+        return DmaArea(std::move(pages), page_shift, offset, length);
+    }
+
+    [[nodiscard]] uint64_t length() const { return length_; }
+
+    /// Host address of byte `at`; the caller has checked at < length().
+    [[nodiscard]] std::byte* at(uint64_t at) const {
+        at += offset_;
+        return pages_[at >> shift_] + (at & mask_);
+    }
+    /// How many bytes from `at` on are contiguous in host memory.
+    [[nodiscard]] uint64_t run(uint64_t at) const {
+        const uint64_t to_page_end = mask_ + 1 - ((at + offset_) & mask_);
+        return to_page_end < length_ - at ? to_page_end : length_ - at;
+    }
+
+  private:
+    static constexpr uint8_t kContiguousShift = 62;
+
+    DmaArea(std::vector<std::byte*> pages, uint8_t shift, uint64_t offset, uint64_t length)
+        : pages_(std::move(pages)), shift_(shift), mask_((uint64_t{1} << shift) - 1),
+          offset_(offset), length_(length) {}
+
+    std::vector<std::byte*> pages_;
+    uint8_t shift_ = kContiguousShift;
+    uint64_t mask_ = 0;
+    uint64_t offset_ = 0;
+    uint64_t length_ = 0;
+};
+
+} // namespace softhca::core

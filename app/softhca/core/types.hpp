@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The vocabulary between the device core and its fronts: object attributes, statuses, events.
+// A front (uverbs, PCI) translates its ABI into these and calls Device; the core knows no ABI.
+#pragma once
+
+#include "app/softhca/core/dma.hpp"
+#include "app/softhca/core/flow_key.hpp"
+#include "common/mlx5/formats.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <variant>
+#include <vector>
+
+namespace softhca::core {
+
+/// Why the device refused a command. Fronts turn it into an errno or a firmware status.
+enum class Status : uint8_t {
+    bad_parameter, ///< a value out of range or contradictory          (EINVAL)
+    bad_resource,  ///< no object of that number and kind              (EINVAL, ENOENT)
+    busy,          ///< the object is still in use by another          (EBUSY)
+    limit,         ///< a device limit would be exceeded               (ENOMEM)
+    bad_state,     ///< not allowed in the object's state              (EINVAL)
+    unsupported,   ///< a valid request that this device cannot serve  (EOPNOTSUPP)
+};
+template <class T> using Outcome = tl::expected<T, Status>;
+
+/// Object numbers are 24 bits wide, as on the wire of the device; 0 is never a valid number.
+using Number = uint32_t;
+
+/// What the device tells a front asynchronously. Called on a device thread with the device locked:
+/// keep it short, never call back into Device.
+enum class AsyncEvent : uint8_t { port_active, port_error, cq_error, sq_fatal, rq_fatal, device_fatal };
+class Listener {
+  public:
+    virtual ~Listener() = default;
+    /// An armed CQ received a completion. `cookie` is CqAttr::cookie.
+    virtual void on_completion(Number cqn, uint64_t cookie) = 0;
+    /// `number` is the object concerned (0 for port and device events), `cookie` that of its attributes.
+    virtual void on_async(AsyncEvent event, Number number, uint64_t cookie) = 0;
+};
+
+struct MkeyAttr {
+    Number pd = 0;
+    uint64_t iova = 0; ///< address of the first byte as WQEs name it
+    uint64_t length = 0;
+    DmaArea memory;
+    bool local_write = false; ///< needed to receive into it
+};
+
+struct CqAttr {
+    DmaArea ring;
+    mlx5::CqDoorbell* doorbell = nullptr; ///< in the owner's memory, outlives the CQ
+    uint8_t log_entries = 0;
+    uint8_t cqe_size = 64; ///< 64 or 128
+    Listener* listener = nullptr;
+    uint64_t cookie = 0;
+    bool events = false; ///< has a completion channel or EQ: watch the arm record
+};
+
+enum class QueueState : uint8_t { reset, ready, error };
+
+struct SqAttr {
+    Number pd = 0;
+    Number cqn = 0;
+    DmaArea ring;
+    mlx5::QueueDoorbell* doorbell = nullptr;
+    uint8_t log_wqebbs = 0;
+    uint32_t user_index = 0; ///< reported in CQE srqn_uidx
+    Listener* listener = nullptr;
+    uint64_t cookie = 0;
+};
+
+/// Multi-packet (striding) receive WQEs: one next segment and one data segment each.
+struct StridingAttr {
+    uint8_t log_strides = 0;      ///< strides per WQE
+    uint8_t log_stride_bytes = 0; ///< bytes per stride
+    bool two_byte_shift = false;  ///< packets start two bytes into their first stride
+};
+
+struct RqAttr {
+    Number pd = 0;
+    Number cqn = 0;
+    DmaArea ring;
+    mlx5::QueueDoorbell* doorbell = nullptr;
+    uint8_t log_wqes = 0;
+    uint8_t log_wqe_bytes = 0;
+    uint32_t user_index = 0;
+    bool vlan_strip = false;
+    bool scatter_fcs = false;
+    bool delay_drop = false; ///< when empty, hold the wire rather than drop
+    std::optional<StridingAttr> striding;
+    Listener* listener = nullptr;
+    uint64_t cookie = 0;
+};
+
+/// Which header fields enter the Toeplitz hash; a TIR hashes one L3 and at most one L4 type.
+struct HashFields {
+    bool src_ip = false, dst_ip = false, src_port = false, dst_port = false;
+    [[nodiscard]] bool any() const { return src_ip || dst_ip || src_port || dst_port; }
+};
+
+struct TirAttr {
+    Number rqn = 0; ///< direct: this RQ …
+    Number rqt = 0; ///< … or spread over this indirection table (exactly one is non-zero)
+    HashFields fields;
+    std::array<uint8_t, 40> toeplitz_key{};
+    bool inner = false; ///< hash the headers inside a tunnel
+};
+
+/// Where in the port's receive pipeline a rule stands; earlier domains see packets first.
+/// sniffer: gets a copy of every packet. bypass: user rules, by priority (0 first). Packets that no
+/// bypass rule takes go to the kernel netdev if the port has one that accepts them; what is left
+/// goes to the leftovers rules (ALL_DEFAULT, MC_DEFAULT), else it is dropped and counted.
+enum class FlowDomain : uint8_t { sniffer, bypass, leftovers };
+
+struct FlowAttr {
+    FlowDomain domain = FlowDomain::bypass;
+    uint16_t priority = 0;
+    FlowKey value{}; ///< bits outside mask are ignored
+    FlowKey mask{};
+    bool drop = false;
+    std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
+    std::vector<Number> tirs;    ///< each gets a copy; empty only with drop
+};
+
+struct QueueCounters {
+    uint64_t packets = 0, bytes = 0, wqes = 0, cqes = 0, doorbells = 0, error_cqes = 0,
+             out_of_buffer = 0;
+};
+
+/// Every packet is delivered or counted here by cause; receive side unless named tx.
+struct PortCounters {
+    uint64_t wire_rx_packets = 0, wire_rx_bytes = 0, wire_tx_packets = 0, wire_tx_bytes = 0;
+    uint64_t delivered = 0;            ///< copies placed in an RQ
+    uint64_t kernel_rx_packets = 0;    ///< to the kernel netdev
+    uint64_t kernel_tx_packets = 0;    ///< from the kernel netdev
+    uint64_t drop_out_of_buffer = 0;   ///< RQ empty (or its CQ full)
+    uint64_t drop_no_match = 0;        ///< no rule and no kernel netdev took it
+    uint64_t drop_rule = 0;            ///< a rule said drop
+    uint64_t drop_oversize = 0;        ///< longer than the port MTU allows
+    uint64_t drop_undersize = 0;       ///< shorter than an Ethernet header
+    uint64_t drop_queue_not_ready = 0; ///< RQ in reset or error
+    uint64_t drop_rx_error = 0;        ///< receive WQE faulty: error CQE written
+    uint64_t drop_link_down = 0;       ///< either direction
+    uint64_t drop_kernel = 0;          ///< the kernel netdev refused it
+    uint64_t drop_tx_wire = 0;         ///< the wire refused it (never on link and socket)
+    uint64_t drop_tx_oversize = 0;     ///< longer than the port MTU allows
+    uint64_t tx_error_wqes = 0;        ///< send WQEs that ended in an error CQE
+};
+
+} // namespace softhca::core

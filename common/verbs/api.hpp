@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// rdma-core, loaded at run time: one table of the functions that libibverbs and libmlx5 export.
+// Inline helpers of <infiniband/verbs.h> (ibv_post_send, ibv_poll_cq, ibv_start_poll, ibv_wr_* …)
+// go through the context and may be called directly; what they reach as an exported symbol must go
+// through this table, or the plugin would need the library at load time.
+#pragma once
+
+#include "common/result.hpp"
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+
+namespace verbs {
+
+/// Exported functions in use, by their own names. All of libibverbs are set after load(); those of
+/// libmlx5 are null when that provider is not installed.
+struct Api {
+    // clang-format off
+    decltype(&::ibv_get_device_list)     get_device_list = nullptr;
+    decltype(&::ibv_free_device_list)    free_device_list = nullptr;
+    decltype(&::ibv_get_device_name)     get_device_name = nullptr;
+    decltype(&::ibv_open_device)         open_device = nullptr;
+    decltype(&::ibv_close_device)        close_device = nullptr;
+    decltype(&::ibv_query_device)        query_device = nullptr;
+    int (*query_port)(ibv_context*, uint8_t, _compat_ibv_port_attr*) = nullptr;
+    decltype(&::ibv_alloc_pd)            alloc_pd = nullptr;
+    decltype(&::ibv_dealloc_pd)          dealloc_pd = nullptr;
+    ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
+    decltype(&::ibv_reg_mr_iova2)        reg_mr_iova2 = nullptr;
+    decltype(&::ibv_dereg_mr)            dereg_mr = nullptr;
+    decltype(&::ibv_create_cq)           create_cq = nullptr;
+    decltype(&::ibv_destroy_cq)          destroy_cq = nullptr;
+    decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
+    decltype(&::ibv_destroy_comp_channel) destroy_comp_channel = nullptr;
+    decltype(&::ibv_get_cq_event)        get_cq_event = nullptr;
+    decltype(&::ibv_ack_cq_events)       ack_cq_events = nullptr;
+    decltype(&::ibv_create_qp)           create_qp = nullptr;
+    decltype(&::ibv_modify_qp)           modify_qp = nullptr;
+    decltype(&::ibv_destroy_qp)          destroy_qp = nullptr;
+    decltype(&::ibv_get_async_event)     get_async_event = nullptr;
+    decltype(&::ibv_ack_async_event)     ack_async_event = nullptr;
+    decltype(&::ibv_event_type_str)      event_type_str = nullptr;
+    decltype(&::ibv_wc_status_str)       wc_status_str = nullptr;
+    decltype(&::ibv_qp_to_qp_ex)         qp_to_qp_ex = nullptr;
+    decltype(&::mlx5dv_is_supported)     mlx5_is_supported = nullptr;
+    decltype(&::mlx5dv_init_obj)         mlx5_init_obj = nullptr;
+    decltype(&::mlx5dv_query_device)     mlx5_query_device = nullptr;
+    // clang-format on
+};
+
+/// Loads libibverbs (and libmlx5 if present) once per process; later calls return the same table.
+/// Fails with ENOENT and the name of the Debian package to install. Thread-safe; the libraries stay
+/// loaded.
+[[nodiscard]] Result<const Api*> load();
+
+} // namespace verbs

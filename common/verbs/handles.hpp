@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One owning handle per verbs object. Destruction order is the owner's duty (members in reverse).
+#pragma once
+
+#include "common/verbs/api.hpp"
+
+#include <memory>
+
+namespace verbs {
+
+/// Deleter that calls the destroy function of the run-time loaded library. A destroy that fails is
+/// logged by report_destroy_failure (an object still in use is a bug of the owner).
+template <class T> struct Destroy {
+    int (*destroy)(T*) = nullptr;
+    const char* kind = "";
+    void operator()(T* object) const;
+};
+void report_destroy_failure(const char* kind, int error);
+
+template <class T> void Destroy<T>::operator()(T* object) const {
+    if (const int error = destroy(object)) report_destroy_failure(kind, error);
+}
+
+template <class T> using Handle = std::unique_ptr<T, Destroy<T>>;
+using Context = Handle<ibv_context>;
+using Pd = Handle<ibv_pd>;
+using Mr = Handle<ibv_mr>;
+using CompChannel = Handle<ibv_comp_channel>;
+using Cq = Handle<ibv_cq>;
+using Wq = Handle<ibv_wq>;
+using RwqIndTable = Handle<ibv_rwq_ind_table>;
+using Qp = Handle<ibv_qp>;
+using Flow = Handle<ibv_flow>;
+
+struct DestroyCqEx {
+    int (*destroy)(ibv_cq*) = nullptr;
+    void operator()(ibv_cq_ex* cq) const {
+        if (const int error = destroy(ibv_cq_ex_to_cq(cq))) report_destroy_failure("CQ", error);
+    }
+};
+using CqEx = std::unique_ptr<ibv_cq_ex, DestroyCqEx>;
+
+} // namespace verbs

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every DPDK header that the driver uses. Include this one only, and before other system headers or
+// after: the order that DPDK's headers need in C++ is kept here.
+#pragma once
+
+// DPDK 22.11's driver headers open extern "C" before their own #includes, and a C++ header inside
+// extern "C" does not compile. Its include guard is set already when it was included here first.
+#include <atomic>
+#include <cerrno>
+#include <cstdbool>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <rte_version.h>
+
+#include <rte_common.h>
+#include <rte_compat.h>
+
+// 22.11's rte_vect.h declares its functions without extern "C". The intrinsics that it includes are
+// C++ and stay outside.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <x86intrin.h>
+#endif
+extern "C" {
+#include <rte_vect.h>
+}
+
+#include <rte_alarm.h>
+#include <rte_bus.h>
+#include <rte_byteorder.h>
+#include <rte_cpuflags.h>
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_devargs.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_ether.h>
+#include <rte_flow.h>
+#include <rte_interrupts.h>
+#include <rte_io.h>
+#include <rte_kvargs.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
+#include <rte_memory.h>
+#include <rte_mempool.h>
+#include <rte_net.h>
+#include <rte_prefetch.h>
+#include <rte_string_fns.h>
+#include <rte_thread.h>
+
+#include <bus_vdev_driver.h>
+#include <ethdev_driver.h>
+#include <ethdev_vdev.h>
+#include <rte_flow_driver.h>
+
+#include "drivers/net/rawqp/dpdk_compat.hpp"
+
+// The record by which dpdk-pmdinfo.py finds a driver in a file. DPDK's own build generates it; out
+// of tree it is written by hand: `name` and `params` are string literals without quotes inside.
+// "used" and "retain" keep it through --gc-sections and link-time optimisation.
+#if defined(__has_attribute) && __has_attribute(retain) && !defined(__clang__)
+#define RAWQP_KEEP [[gnu::used, gnu::retain]]
+#else
+#define RAWQP_KEEP [[gnu::used]]
+#endif
+#define RAWQP_PMD_INFO(name, params)                                                               \
+    RAWQP_KEEP static const char rawqp_pmd_info[] =                                                \
+        "PMD_INFO_STRING= {\"name\": \"" name "\", \"params\": \"" params "\", \"pci_ids\": []}"

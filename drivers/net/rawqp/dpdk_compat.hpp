@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the driver API of DPDK differs between 22.11, 23.11 and 24.11: one named helper per
+// difference, so that no other file asks for a version. Included by dpdk.hpp, never alone.
+//
+// Differences that need no helper when written so that both forms compile:
+//  - rte_eth_link became a union: write `rte_eth_link link{}` and assign the members.
+//  - eth_dev_ops and rte_eth_dev were reordered: fill them in a constexpr function, by name.
+//  - rte_flow's own address fields went away: use the `hdr` member of each rte_flow_item_*.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rawqp::compat {
+
+// Adapts `const uint32_t* Get(rte_eth_dev*)`, whose table ends with RTE_PTYPE_UNKNOWN, to the
+// dev_supported_ptypes_get operation. Since 24.03 the operation returns a count and no terminator.
+// Use: ops.dev_supported_ptypes_get = compat::supported_ptypes<my_get>;
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+template <const uint32_t* (*Get)(rte_eth_dev*)>
+const uint32_t* supported_ptypes(rte_eth_dev* dev, size_t* count) noexcept {
+    const uint32_t* table = Get(dev);
+    size_t n = 0;
+    while (table != nullptr && table[n] != RTE_PTYPE_UNKNOWN)
+        ++n;
+    *count = n;
+    return table;
+}
+#else
+template <const uint32_t* (*Get)(rte_eth_dev*)>
+const uint32_t* supported_ptypes(rte_eth_dev* dev) noexcept {
+    return Get(dev);
+}
+#endif
+
+// Parses the ethdev devargs (representor=...) of one port into `out`. Returns < 0 on error.
+// Since 24.03 the parser takes an array and returns how many of its entries it filled.
+inline int parse_eth_devargs(const char* devargs, rte_eth_devargs& out) noexcept {
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+    return rte_eth_devargs_parse(devargs, &out, 1);
+#else
+    return rte_eth_devargs_parse(devargs, &out);
+#endif
+}
+
+// Calls `handler` for each `key` in `args`, with a null value for a key without "=value".
+// Returns 0, or -1 when a handler failed. From 24.11 on the plain call refuses a bare key itself,
+// so that the driver could not say which one it was.
+inline int process_kvargs(const rte_kvargs* args, const char* key, arg_handler_t handler,
+                          void* opaque) noexcept {
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0)
+    return rte_kvargs_process_opt(args, key, handler, opaque);
+#else
+    return rte_kvargs_process(args, key, handler, opaque);
+#endif
+}
+
+// Whether mbufs carry buf_iova. Without it the next pointer lives in the first cache line.
+#if defined(RTE_IOVA_IN_MBUF)
+inline constexpr bool kMbufHasIova = RTE_IOVA_IN_MBUF != 0;
+#else
+inline constexpr bool kMbufHasIova = RTE_IOVA_AS_PA != 0; // its name up to 22.11
+#endif
+
+// The 8 bytes data_off, refcnt, nb_segs, port of an mbuf, written as one word on receive.
+// A zero-length marker up to 24.03, an array in a union since.
+inline uint64_t* mbuf_rearm_word(rte_mbuf* mbuf) noexcept {
+    return reinterpret_cast<uint64_t*>(&mbuf->rearm_data);
+}
+
+// The mbuf's receive fields from packet_type on, for vector stores.
+inline void* mbuf_rx_fields(rte_mbuf* mbuf) noexcept {
+    return reinterpret_cast<void*>(&mbuf->rx_descriptor_fields1);
+}
+
+// The 16 bytes of an IPv6 address: an array up to 24.07, a struct since.
+template <class Address> const uint8_t* ipv6_bytes(const Address& address) noexcept {
+    static_assert(sizeof(Address) == 16, "an IPv6 address has 16 bytes");
+    return reinterpret_cast<const uint8_t*>(&address);
+}
+
+// The fields that rte_eth_dev_info gained in 23.11: Toeplitz only, and the largest Rx buffer
+// (bytes of one mbuf) that the device makes use of.
+inline void set_newer_info([[maybe_unused]] rte_eth_dev_info& info,
+                           [[maybe_unused]] uint32_t max_rx_bufsize) noexcept {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+    info.max_rx_bufsize = max_rx_bufsize;
+    info.rss_algo_capa =
+        RTE_ETH_HASH_ALGO_CAPA_MASK(DEFAULT) | RTE_ETH_HASH_ALGO_CAPA_MASK(TOEPLITZ);
+#endif
+}
+
+// The hash function that an RSS configuration asks for; before 23.11 it could not ask.
+inline rte_eth_hash_function rss_function([[maybe_unused]] const rte_eth_rss_conf& conf) noexcept {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+    return conf.algorithm;
+#else
+    return RTE_ETH_HASH_FUNCTION_DEFAULT;
+#endif
+}
+
+// Starts Run(arg) on a control thread: off the lcores' CPUs, named `name` (15 characters at most).
+// Returns 0 or an errno value (positive). The caller joins it by rte_thread_join.
+template <uint32_t (*Run)(void*)>
+int create_control_thread(rte_thread_t& thread, const char* name, void* arg) noexcept {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+    return -rte_thread_create_control(&thread, name, Run, arg);
+#else
+    pthread_t id{};
+    const int error = -rte_ctrl_thread_create(
+        &id, name, nullptr,
+        [](void* opaque) -> void* {
+            Run(opaque);
+            return nullptr;
+        },
+        arg);
+    static_assert(sizeof(id) <= sizeof(thread.opaque_id));
+    if (error == 0)
+        thread.opaque_id = static_cast<uintptr_t>(id);
+    return error;
+#endif
+}
+
+} // namespace rawqp::compat

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The driver's device arguments, parsed and checked.
+#pragma once
+
+#include "common/result.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace rawqp {
+
+/// `device=mlx5_0[,port=N]` or `iface=NETDEV`; `datapath=auto|verbs|mlx5`.
+struct Devargs {
+    std::string device; ///< RDMA device name; empty when iface is given
+    uint8_t port = 0;   ///< RDMA port, 1-based; 0: the only or first one
+    std::string iface;
+    std::string datapath = "auto";
+};
+
+/// Errors name the key, the value and what is allowed.
+[[nodiscard]] Result<Devargs> parse_devargs(const char* args);
+
+} // namespace rawqp

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Hash QPs: the steering destinations that spread packets over Rx queues.
+//
+// The kernel allows one L3 and one L4 type in the hash of one RSS QP (mlx5_ib answers EINVAL to a
+// mix), so "RSS on IPv4-TCP and IPv6" is a set of QPs, one per traffic class, and a rule is
+// installed once per class. A QP without hash fields has an indirection table of one queue.
+#pragma once
+
+#include "common/result.hpp"
+#include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace rawqp {
+
+inline constexpr size_t kRssKeyBytes = 40;
+using RssKey = std::array<uint8_t, kRssKeyBytes>;
+extern const RssKey kDefaultRssKey;
+inline constexpr uint16_t kRetaMax = 512; ///< entries of the port's redirection table (power of two)
+
+/// Kinds of packet that hash alike. Order: most specific last.
+enum class TrafficClass : uint8_t { other, ipv4, ipv6, ipv4_tcp, ipv4_udp, ipv6_tcp, ipv6_udp };
+inline constexpr std::array kTrafficClasses{
+    TrafficClass::other,    TrafficClass::ipv4,     TrafficClass::ipv6,    TrafficClass::ipv4_tcp,
+    TrafficClass::ipv4_udp, TrafficClass::ipv6_tcp, TrafficClass::ipv6_udp};
+
+/// What to spread over: queue of each indirection entry (power-of-two length; a single entry means
+/// one queue), hash key, and verbs hash fields (IBV_RX_HASH_*; 0: no hashing, first entry takes all).
+struct RssDestination {
+    std::vector<uint16_t> queues;
+    RssKey key = kDefaultRssKey;
+    uint64_t hash_fields = 0;
+    auto operator<=>(const RssDestination&) const = default;
+};
+
+/// Verbs hash fields for packets of `traffic` when the application asks for `rte_rss_types`
+/// (RTE_ETH_RSS_*); 0 when that class is not to be hashed.
+[[nodiscard]] uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types);
+/// The RTE_ETH_RSS_* types that hash_fields_of understands.
+[[nodiscard]] uint64_t supported_rss_types();
+
+/// Cache of hash QPs and indirection tables by destination, reference counted. Control threads only.
+class RssQps {
+  public:
+    using WqOfQueue = std::function<ibv_wq*(uint16_t queue)>;
+    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue);
+    ~RssQps();
+
+    /// A QP for the destination; release() it once for each acquire().
+    [[nodiscard]] Result<ibv_qp*> acquire(const RssDestination& destination);
+    void release(ibv_qp* qp);
+    /// Number of live hash QPs (for leak checks).
+    [[nodiscard]] size_t size() const;
+
+  private:
+    struct Entry;
+    const verbs::Api& api_;
+    ibv_context* context_;
+    ibv_pd* pd_;
+    WqOfQueue wq_of_queue_;
+    std::map<RssDestination, std::unique_ptr<Entry>> entries_;
+};
+
+} // namespace rawqp

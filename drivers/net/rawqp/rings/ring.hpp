@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interface between the control path (ethdev/) and a ring format (one folder under rings/).
+//
+// ethdev/ creates the verbs objects, hands them to a format and from then on only starts, stops and
+// destroys the ring; the format owns the ring memory's content and the mbufs in it. A port uses one
+// format for all of its queues, chosen once (datapath devarg).
+#pragma once
+
+#include "common/result.hpp"
+#include "common/verbs/api.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/mr_table.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace rawqp {
+
+/// Written by the queue's own lcore only; read by others with relaxed loads (see load_counter).
+struct RxCounters {
+    uint64_t packets = 0;
+    uint64_t bytes = 0;
+    uint64_t errors = 0;     ///< packets lost to error CQEs (ierrors)
+    uint64_t nombuf = 0;     ///< refills that found the mempool empty (rx_nombuf)
+    uint64_t recoveries = 0; ///< times the queue was reset after an error
+};
+struct TxCounters {
+    uint64_t packets = 0;
+    uint64_t bytes = 0;
+    uint64_t errors = 0;     ///< packets accepted but not sent: error CQE, no lkey (oerrors)
+    uint64_t recoveries = 0;
+};
+[[nodiscard]] inline uint64_t load_counter(const uint64_t& counter) {
+    return __atomic_load_n(&counter, __ATOMIC_RELAXED);
+}
+
+/// Common head of every format's ring. The address of the ring is the ethdev queue pointer.
+struct RxRing {
+    RxCounters counters;
+    uint16_t port_id = 0;
+    uint16_t queue_id = 0;
+    /// Cold: an error CQE stopped the queue. Resets the WQ to ready, after which the ring calls its
+    /// own restart. Called on the queue's lcore; returns 0 or a negative errno (queue stays dead and
+    /// the call is made again on a later burst, at most once per millisecond).
+    int (*reset_wq)(RxRing& ring) = nullptr;
+    void* control = nullptr; ///< ethdev's own record of the queue
+};
+struct TxRing {
+    TxCounters counters;
+    uint16_t port_id = 0;
+    uint16_t queue_id = 0;
+    int (*reset_qp)(TxRing& ring) = nullptr; ///< as RxRing::reset_wq: QP to RESET and back to RTS
+    void* control = nullptr;
+};
+
+struct RxSpec {
+    const verbs::Api* api = nullptr;
+    ibv_context* context = nullptr;
+    ibv_cq_ex* cq = nullptr; ///< created by ethdev with RingFormat::rx_wc_flags; depth per rx_cq_depth
+    ibv_wq* wq = nullptr;    ///< state RESET until rx_start
+    uint16_t port_id = 0, queue_id = 0;
+    uint16_t descriptors = 0; ///< power of two: receive WQEs = packets in the ring
+    uint8_t segments = 1;     ///< SGEs per WQE, power of two (scattered Rx of frames > mbuf room)
+    uint32_t max_frame = 0;   ///< longest frame in bytes without FCS
+    uint64_t offloads = 0;    ///< RTE_ETH_RX_OFFLOAD_*
+    bool mark = false;        ///< rte_flow marks in use: fill fdir.hi
+    int socket = 0;
+    rte_mempool* pool = nullptr;
+    MrSource* mrs = nullptr;
+    unsigned active_simd_bits = 128;
+};
+struct TxSpec {
+    const verbs::Api* api = nullptr;
+    ibv_context* context = nullptr;
+    ibv_cq_ex* cq = nullptr;
+    ibv_qp* qp = nullptr; ///< RTS from tx_start on
+    uint16_t port_id = 0, queue_id = 0;
+    uint16_t descriptors = 0;  ///< power of two: packets of one segment that fit
+    uint16_t max_segments = 1; ///< SGEs per send WQE
+    uint64_t offloads = 0;     ///< RTE_ETH_TX_OFFLOAD_*
+    int socket = 0;
+    MrSource* mrs = nullptr;
+};
+
+/// A burst function and what `burst_mode_get` says about it ("mlx5 scalar", …).
+template <class Function> struct Burst {
+    Function function = nullptr;
+    const char* description = "";
+};
+
+/// One ring format. All functions run on control threads except the burst functions.
+struct RingFormat {
+    const char* name; ///< value of the datapath devarg
+
+    /// Why this format cannot drive the device, in a clause ("not an mlx5 device"); empty: it can.
+    std::string (*reject)(const verbs::Api& api, ibv_context* context);
+
+    /// Extended CQ fields (ibv_create_cq_wc_flags) that the format's Rx wants for these offloads;
+    /// 0: none (mapped rings read the CQEs themselves).
+    uint64_t (*rx_wc_flags)(uint64_t offloads);
+
+    /// Offloads that the format can carry on a device with these capabilities.
+    uint64_t (*rx_offloads)(const ibv_device_attr_ex& device);
+    uint64_t (*tx_offloads)(const ibv_device_attr_ex& device);
+
+    Result<RxRing*> (*rx_create)(const RxSpec& spec);
+    /// Fills the ring with mbufs and posts them; the WQ is in RDY. Fails with ENOMEM and no mbuf
+    /// held when the pool cannot fill it.
+    Result<void> (*rx_start)(RxRing& ring);
+    /// Frees every mbuf that the ring holds and rewinds it; the WQ is in RESET (or destroyed).
+    void (*rx_stop)(RxRing& ring);
+    void (*rx_destroy)(RxRing* ring);
+
+    Result<TxRing*> (*tx_create)(const TxSpec& spec);
+    void (*tx_start)(TxRing& ring); ///< rewinds the ring; the QP is in RTS with zeroed indices
+    void (*tx_stop)(TxRing& ring);  ///< frees every mbuf not yet completed; the QP is in RESET
+    void (*tx_destroy)(TxRing* ring);
+
+    Burst<eth_rx_burst_t> (*rx_burst)(const RxSpec& spec);
+    Burst<eth_tx_burst_t> (*tx_burst)(const TxSpec& spec);
+    eth_rx_queue_count_t rx_queue_count;
+    eth_rx_descriptor_status_t rx_descriptor_status;
+    eth_tx_descriptor_status_t tx_descriptor_status;
+    eth_tx_done_cleanup_t tx_done_cleanup;
+};
+
+/// Every format, best first; the last one (verbs) drives any device.
+[[nodiscard]] std::span<const RingFormat* const> ring_formats();
+
+} // namespace rawqp

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What the shell scripts share. Source it first: it finds the checkout and settles which tools run.
+
+set -euo pipefail
+
+# The distribution's tools first: a private python3 would lack the packaged modules.
+export PATH="/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH"
+export PYTHONDONTWRITEBYTECODE=1
+
+# The checkout, as an absolute path without symbolic links.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck disable=SC2034
+readonly root
+
+step() { printf '\033[1m== %s\033[0m\n' "$*"; }
+note() { printf 'note: %s\n' "$*" >&2; }
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# Runs a command as root: directly, or by sudo. The reason is shown when neither is possible.
+as_root() {
+    if [[ $EUID -eq 0 ]]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "this needs root and sudo is not installed: run as root: $*"
+    fi
+}
+
+# Prints the first folder from $1 upwards that every user may write to; fails if there is none.
+world_writable_parent() {
+    local folder=$1
+    while :; do
+        if [[ $(stat -L -c %A "$folder") == ????????w? ]]; then
+            printf '%s\n' "$folder"
+            return 0
+        fi
+        [[ $folder == / ]] && return 1
+        folder=$(dirname "$folder")
+    done
+}
