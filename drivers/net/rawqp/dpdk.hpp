@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every DPDK header that the driver uses. Include this one only, and before other system headers or
-// after: the order that DPDK's headers need in C++ is kept here.
+// Every DPDK header that the driver uses; no other file includes one. The order that they need in
+// C++ is kept here, so this file may stand anywhere among the includes.
 #pragma once
 
 // DPDK 22.11's driver headers open extern "C" before their own #includes, and a C++ header inside
@@ -44,6 +44,7 @@ extern "C" {
 #include <rte_dev.h>
 #include <rte_devargs.h>
 #include <rte_eal.h>
+#include <rte_eal_memconfig.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
@@ -73,7 +74,7 @@ extern "C" {
 // The record by which dpdk-pmdinfo.py finds a driver in a file. DPDK's own build generates it; out
 // of tree it is written by hand: `name` and `params` are string literals without quotes inside.
 // "used" and "retain" keep it through --gc-sections and link-time optimisation.
-#if defined(__has_attribute) && __has_attribute(retain) && !defined(__clang__)
+#if __has_attribute(retain)
 #define RAWQP_KEEP [[gnu::used, gnu::retain]]
 #else
 #define RAWQP_KEEP [[gnu::used]]

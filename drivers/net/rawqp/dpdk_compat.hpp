@@ -115,8 +115,7 @@ int create_control_thread(rte_thread_t& thread, const char* name, void* arg) noe
         },
         arg);
     static_assert(sizeof(id) <= sizeof(thread.opaque_id));
-    if (error == 0)
-        thread.opaque_id = static_cast<uintptr_t>(id);
+    if (error == 0) thread.opaque_id = static_cast<uintptr_t>(id);
     return error;
 #endif
 }

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of the source text: one test each in `scripts/test lint`."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+ROOT = Path(__file__).resolve().parent.parent
+LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
+# Files that have no comments, or that are the licence or prose.
+NO_LICENCE_LINE = {".md", ".json", ".gitignore", "LICENSE"}
+
+
+@dataclass
+class Outcome:
+    failed: bool = False
+    output: str = ""
+    repeat: str = ""
+    skipped: str = ""  # the reason, if the check could not run
+
+
+class Check(Protocol):
+    name: str
+
+    def run(self) -> Outcome: ...
+
+
+def sources() -> list[Path]:
+    """All files of the checkout that git tracks or would track, relative to its root."""
+    # safe.directory: continuous integration may run as another user than the checkout's owner.
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others",
+               "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if listing.returncode != 0:
+        raise SystemExit("lint: git cannot list the files to check; it needs a clone, not an "
+                         f"unpacked archive: {listing.stderr.strip()}")
+    names = filter(None, listing.stdout.split("\0"))
+    return [Path(name) for name in names if (ROOT / name).is_file()]  # without deleted ones
+
+
+def interpreter(path: Path) -> str:
+    """'python', 'bash' or '': by suffix or by the first line."""
+    if path.suffix == ".py":
+        return "python"
+    if path.suffix == ".sh":
+        return "bash"
+    if path.suffix:
+        return ""
+    with (ROOT / path).open(errors="replace") as file:
+        first = file.readline()
+    if not first.startswith("#!"):
+        return ""
+    return next((name for name in ("python", "bash") if name in first), "")
+
+
+@dataclass
+class Tool:
+    """A program that is given files and fails when one of them is wrong."""
+    name: str
+    command: list[str]
+    files: list[Path]
+
+    def run(self) -> Outcome:
+        if shutil.which(self.command[0]) is None:
+            return Outcome(skipped=f"{self.command[0]} is missing (scripts/setup installs it)")
+        if not self.files:
+            return Outcome(failed=True, output=f"{self.name}: no file to check",
+                           repeat="scripts/test lint")
+        answer = subprocess.run([*self.command, *map(str, self.files)], cwd=ROOT,
+                                capture_output=True, text=True, check=False)
+        output = answer.stdout + answer.stderr
+        wrong = [str(file) for file in self.files if f"{file}:" in output] or ["FILE..."]
+        return Outcome(answer.returncode != 0, output, shlex.join([*self.command, *wrong]))
+
+
+@dataclass
+class LicenceLine:
+    files: list[Path]
+    name: str = "licence line"
+
+    def run(self) -> Outcome:
+        bare = [str(path) for path in self.files if not self.has_line(path)]
+        output = "".join(f"{path}: no '{LICENCE}' in its first lines\n" for path in bare)
+        return Outcome(bool(bare), output, "scripts/test lint")
+
+    @staticmethod
+    def has_line(path: Path) -> bool:
+        if path.suffix in NO_LICENCE_LINE or path.name in NO_LICENCE_LINE:
+            return True
+        with (ROOT / path).open(errors="replace") as file:
+            return any(LICENCE in file.readline() for _ in range(3))
+
+
+# Rules of doc/architecture.md that a line can break: where, what must not stand there, why.
+BORDERS = (
+    (r"drivers/", r"softhca", "the driver holds no line that exists for softhca"),
+    (r"common/", r'#include "(drivers|app)/', "common/ serves the others and uses none of them"),
+    (r"app/", r'#include "drivers/', "softhca knows nothing of the driver"),
+    (r"(drivers|common|app)/(?!net/rawqp/dpdk\.hpp)", r"#include <(rte_|ethdev_|bus_)",
+     "drivers/net/rawqp/dpdk.hpp alone includes DPDK"),
+)
+
+
+@dataclass
+class Borders:
+    files: list[Path]
+    name: str = "borders between the parts"
+
+    def run(self) -> Outcome:
+        breaches = [f"{path}:{number}: {why}\n" for path in self.files
+                    for where, what, why in BORDERS if re.match(where, str(path))
+                    for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+                    if re.search(what, line)]
+        return Outcome(bool(breaches), "".join(breaches), "scripts/test lint")
+
+
+@dataclass
+class ClangTidy:
+    """clang-tidy on each source of our own in the compile database, two at a time."""
+    build: Path
+    name: str = "clang-tidy"
+
+    def run(self) -> Outcome:
+        if shutil.which("clang-tidy") is None:
+            return Outcome(skipped="clang-tidy is missing (scripts/setup installs it)")
+        database = json.loads((self.build / "compile_commands.json").read_text())
+        files = sorted({os.path.normpath(Path(entry["directory"]) / entry["file"])
+                        for entry in database})
+        command = ["clang-tidy", "--quiet", "-p", str(self.build)]
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda file: subprocess.run(
+                [*command, file], cwd=ROOT, capture_output=True, text=True, check=False), files))
+        wrong = [(file, answer) for file, answer in zip(files, answers) if answer.returncode != 0]
+        return Outcome(bool(wrong), "".join(answer.stdout for _, answer in wrong),
+                       shlex.join([*command, *(file for file, _ in wrong)]))
+
+
+@dataclass
+class ClangBuild:
+    """The second compiler has its own warnings, and all of them are errors."""
+    name: str = "build with clang"
+
+    def run(self) -> Outcome:
+        command = ["scripts/setup", "--clang", "--no-packages"]
+        answer = subprocess.run(command, cwd=ROOT, text=True, check=False,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return Outcome(answer.returncode != 0, answer.stdout, shlex.join(command))
+
+
+def checks() -> list[Check]:
+    files = sources()
+    cpp = [path for path in files if path.suffix in (".cpp", ".hpp")]
+    python = [path for path in files if interpreter(path) == "python"]
+    bash = [path for path in files if interpreter(path) == "bash"]
+    return [
+        Tool("clang-format", ["clang-format", "--dry-run", "-Werror"], cpp),
+        LicenceLine(files),
+        Borders(cpp),
+        Tool("pyflakes", ["pyflakes3"], python),
+        Tool("mypy", ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs",
+                      "--scripts-are-modules", "--cache-dir=/dev/null"], python),
+        Tool("shellcheck", ["shellcheck", "-x"], bash),
+    ]

@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs test suites and sums their results. Called by scripts/test after scripts/setup.
+
+A suite is `lint`, `tidy`, `clang`, `unit:BUILD` or `functional:BUILD`; BUILD is a build folder.
+What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
+runs no test at all, is a failure.
+"""
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable
+from xml.etree import ElementTree
+
+import lint
+
+ROOT = Path(__file__).resolve().parent.parent
+UNIT_TIMEOUT_S = 300
+FUNCTIONAL_TIMEOUT_S = 1200
+
+
+# Gives the command that runs one JUnit test case again.
+Repeat = Callable[[ElementTree.Element], str]
+
+
+@dataclass
+class Results:
+    passed: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)   # name, command that repeats it
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # name, reason
+
+    def add(self, other: Results) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+def shell(command: list[str], env: dict[str, str]) -> str:
+    """The command line to paste into a shell at the root of the checkout."""
+    settings = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+    return " ".join(settings + [shlex.join(command)])
+
+
+def run_bounded(command: list[str], env: dict[str, str], timeout_s: int) -> str:
+    """Runs a command in a process group of its own. Returns '' for status 0, else how it ended."""
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}, start_new_session=True)
+    try:
+        status = process.wait(timeout_s)
+    except BaseException as stop:  # also Ctrl-C: the group must not outlive this program
+        end_group(process)
+        if isinstance(stop, subprocess.TimeoutExpired):
+            return f"not finished after {timeout_s} s"
+        raise
+    if status < 0:
+        return f"died by {signal.Signals(-status).name}"
+    return f"exit status {status}" if status else ""
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Asks first, so that fixtures can clean up."""
+    for number, patience_s in ((signal.SIGINT, 20), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(patience_s)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return
+
+
+def read_junit(report: Path, repeat: Repeat) -> Results:
+    results = Results()
+    seen: set[str] = set()
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            if name not in seen:  # a test and its teardown can both fail
+                results.failed.append((name, repeat(case)))
+        elif skipped is not None:
+            reason = " ".join((skipped.get("message") or "no reason given").split())
+            results.skipped.append((name, reason))
+        elif case.get("status") == "notrun":
+            results.skipped.append((name, "disabled in the source"))
+        else:
+            results.passed += 1
+        seen.add(name)
+    return results
+
+
+def run_suite(name: str, command: list[str], env: dict[str, str], report: Path, timeout_s: int,
+              repeat: Repeat) -> Results:
+    report.parent.mkdir(exist_ok=True)
+    report.unlink(missing_ok=True)
+    end = run_bounded(command, env, timeout_s)
+    try:
+        results = read_junit(report, repeat)
+    except (OSError, ElementTree.ParseError):
+        results = Results()
+        end = end or "left no report"
+    if not end and not results.passed + len(results.failed) + len(results.skipped):
+        end = "ran no test"
+    if end and not (results.failed and end == "exit status 1"):
+        results.failed.append((f"{name}: {end}", shell(command, env)))
+    return results
+
+
+def sanitized(build: Path) -> bool:
+    return build.name.endswith("-asan")
+
+
+def sanitizer_settings(build: Path) -> dict[str, str]:
+    if not sanitized(build):
+        return {}
+    return {
+        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1"),
+        "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1"),
+    }
+
+
+def unit(build: Path) -> Results:
+    report = build / "test-results" / "unit.xml"
+    program = str((build / "tests/unit/rawqp-unit").relative_to(ROOT))
+    env = sanitizer_settings(build)
+
+    def repeat(case: ElementTree.Element) -> str:
+        return shell([program, f"--gtest_filter={case.get('classname')}.{case.get('name')}"], env)
+
+    command = [program, "--gtest_brief=1", f"--gtest_output=xml:{report}"]
+    return run_suite(f"unit in {build.name}", command, env, report, UNIT_TIMEOUT_S, repeat)
+
+
+def functional(build: Path) -> Results:
+    report = build / "test-results" / "functional.xml"
+    env = {"RAWQP_BUILD": build.name, **sanitizer_settings(build)}
+    if sanitized(build):
+        env["RAWQP_SANITIZE"] = "1"
+    pytest = [sys.executable, "-m", "pytest"]
+
+    def repeat(case: ElementTree.Element) -> str:
+        module = (case.get("classname") or "").replace(".", "/")
+        path = next((p for p in (f"tests/{module}.py", f"{module}.py") if (ROOT / p).is_file()), "")
+        where = f"{path}::{case.get('name')}" if path else "tests/functional"
+        return shell([*pytest, where], env)
+
+    command = [*pytest, "-q", f"--junitxml={report}", "tests/functional"]
+    if sanitized(build):
+        command[-1:-1] = ["-m", "not unsanitized"]
+    return run_suite(f"functional in {build.name}", command, env, report, FUNCTIONAL_TIMEOUT_S,
+                     repeat)
+
+
+def check_sources(checks: list[lint.Check]) -> Results:
+    results = Results()
+    for check in checks:
+        outcome = check.run()
+        if outcome.skipped:
+            results.skipped.append((check.name, outcome.skipped))
+        elif outcome.failed:
+            print(outcome.output)
+            results.failed.append((check.name, outcome.repeat))
+        else:
+            results.passed += 1
+    return results
+
+
+def run(suite: str) -> Results:
+    kind, _, folder = suite.partition(":")
+    if kind == "lint":
+        return check_sources(lint.checks())
+    if kind == "tidy":
+        return check_sources([lint.ClangTidy(ROOT / "build")])
+    if kind == "clang":
+        return check_sources([lint.ClangBuild()])
+    return {"unit": unit, "functional": functional}[kind](ROOT / folder)
+
+
+def main(suites: list[str]) -> int:
+    total = Results()
+    for suite in suites:
+        print(f"\033[1m== {suite}\033[0m", flush=True)
+        start = time.monotonic()
+        results = run(suite)
+        total.add(results)
+        print(f"{suite}: {results.passed} passed, {len(results.failed)} failed, "
+              f"{len(results.skipped)} skipped in {time.monotonic() - start:.0f} s", flush=True)
+    for name, reason in total.skipped:
+        print(f"SKIPPED {name}: {reason}")
+    for name, command in total.failed:
+        print(f"FAILED {name}\n  repeat with: {command}")
+    print(f"{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The helpers that hide the differences between DPDK releases, as the installed release sees them.
+#include "drivers/net/rawqp/dpdk.hpp"
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace compat = rawqp::compat;
+
+const uint32_t* two_types(rte_eth_dev*) {
+    static const uint32_t table[] = {RTE_PTYPE_L2_ETHER, RTE_PTYPE_L4_UDP, RTE_PTYPE_UNKNOWN};
+    return table;
+}
+
+TEST(Compat, SupportedPtypesFitTheOperation) {
+    eth_dev_ops ops{};
+    ops.dev_supported_ptypes_get = compat::supported_ptypes<two_types>;
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
+    size_t count = 0;
+    const uint32_t* table = ops.dev_supported_ptypes_get(nullptr, &count);
+    EXPECT_EQ(count, 2u);
+#else
+    const uint32_t* table = ops.dev_supported_ptypes_get(nullptr);
+    EXPECT_EQ(table[2], uint32_t{RTE_PTYPE_UNKNOWN});
+#endif
+    EXPECT_EQ(table[1], uint32_t{RTE_PTYPE_L4_UDP});
+}
+
+TEST(Compat, EthDevargsAreParsed) {
+    rte_eth_devargs devargs{};
+    ASSERT_GE(compat::parse_eth_devargs("representor=[3,5]", devargs), 0);
+    ASSERT_EQ(devargs.nb_representor_ports, 2);
+    EXPECT_EQ(devargs.representor_ports[1], 5);
+    EXPECT_LT(compat::parse_eth_devargs("representor=[nonsense", devargs), 0);
+}
+
+using Seen = std::vector<std::string>;
+
+int collect(const char* key, const char* value, void* seen) {
+    static_cast<Seen*>(seen)->push_back(std::string(key) + "=" + (value ? value : "(none)"));
+    return 0;
+}
+
+int refuse(const char*, const char*, void*) { return -1; }
+
+TEST(Compat, BareKeyReachesTheHandler) {
+    rte_kvargs* args = rte_kvargs_parse("device=mlx5_0,mark,device=mlx5_1", nullptr);
+    ASSERT_NE(args, nullptr);
+    Seen seen;
+    EXPECT_EQ(compat::process_kvargs(args, "device", collect, &seen), 0);
+    EXPECT_EQ(compat::process_kvargs(args, "mark", collect, &seen), 0);
+    EXPECT_EQ(compat::process_kvargs(args, "absent", refuse, nullptr), 0);
+    EXPECT_EQ(seen, (Seen{"device=mlx5_0", "device=mlx5_1", "mark=(none)"}));
+    EXPECT_LT(compat::process_kvargs(args, "mark", refuse, nullptr), 0);
+    rte_kvargs_free(args);
+}
+
+TEST(Compat, MbufFieldsLieWhereVectorStoresWriteThem) {
+    rte_mbuf mbuf{};
+    *compat::mbuf_rearm_word(&mbuf) = 0x0004000300020001;
+    EXPECT_EQ(mbuf.data_off, 1);
+    EXPECT_EQ(rte_mbuf_refcnt_read(&mbuf), 2);
+    EXPECT_EQ(mbuf.nb_segs, 3);
+    EXPECT_EQ(mbuf.port, 4);
+    EXPECT_EQ(compat::mbuf_rx_fields(&mbuf), static_cast<void*>(&mbuf.packet_type));
+}
+
+TEST(Compat, Ipv6BytesAreTheAddress) {
+    rte_ipv6_hdr header{};
+    auto* raw = reinterpret_cast<uint8_t*>(&header);
+    raw[8] = 0xfe;
+    raw[8 + 15] = 0x01;
+    EXPECT_EQ(compat::ipv6_bytes(header.src_addr)[0], 0xfe);
+    EXPECT_EQ(compat::ipv6_bytes(header.src_addr)[15], 0x01);
+}
+
+TEST(Compat, NewerInfoAndRssFunction) {
+    rte_eth_dev_info info{};
+    compat::set_newer_info(info, 9728);
+    rte_eth_rss_conf conf{};
+    EXPECT_EQ(compat::rss_function(conf), RTE_ETH_HASH_FUNCTION_DEFAULT);
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+    EXPECT_EQ(info.max_rx_bufsize, 9728u);
+    EXPECT_NE(info.rss_algo_capa & RTE_ETH_HASH_ALGO_CAPA_MASK(TOEPLITZ), 0u);
+    conf.algorithm = RTE_ETH_HASH_FUNCTION_TOEPLITZ;
+    EXPECT_EQ(compat::rss_function(conf), RTE_ETH_HASH_FUNCTION_TOEPLITZ);
+#endif
+}
+
+} // namespace
