@@ -18,8 +18,8 @@ using net::be16;
 using net::be32;
 using net::be64;
 
-inline constexpr uint32_t kWqebb = 64;          ///< WQE basic block: the unit of the SQ producer index
-inline constexpr uint32_t kSegment = 16;        ///< unit of the WQE `ds` count
+inline constexpr uint32_t kWqebb = 64;   ///< WQE basic block: the unit of the SQ producer index
+inline constexpr uint32_t kSegment = 16; ///< unit of the WQE `ds` count
 inline constexpr uint32_t kMaxWqeSegments = 63; ///< `ds` is a 6-bit field
 inline constexpr uint32_t kInvalidLkey = 0x100; ///< ends a receive scatter list (MLX5_INVALID_LKEY)
 inline constexpr uint32_t kInlineFlag = 1u << 31; ///< in byte_count: the data follows in the WQE
@@ -35,7 +35,8 @@ enum class WqeOpcode : uint8_t {
 
 /// First segment of each send WQE (mlx5_wqe_ctrl_seg).
 struct WqeCtrlSeg {
-    be32 opmod_idx_opcode; ///< opmod << 24 | WQE index (producer index of its first WQEBB) << 8 | opcode
+    be32 opmod_idx_opcode; ///< opmod << 24 | WQE index (producer index of its first WQEBB) << 8 |
+                           ///< opcode
     be32 qpn_ds;           ///< SQ number << 8 | size in 16-byte segments
     uint8_t signature;
     uint8_t reserved[2];
@@ -46,8 +47,9 @@ static_assert(sizeof(WqeCtrlSeg) == 16);
 inline constexpr uint8_t kCqUpdate = 0x08;     ///< MLX5_WQE_CTRL_CQ_UPDATE: always write a CQE
 inline constexpr uint8_t kCqUpdateMask = 0x0c; ///< the ce field of fm_ce_se
 
-/// Ethernet segment (mlx5_wqe_eth_seg). Inlined header bytes start at `inline_header` and go on into
-/// the following 16-byte segments; with kInsertVlan in `inline_size` the field holds a VLAN TCI.
+/// Ethernet segment (mlx5_wqe_eth_seg). Inlined header bytes start at `inline_header` and go on
+/// into the following 16-byte segments; with kInsertVlan in `inline_size` the field holds a VLAN
+/// TCI.
 struct WqeEthSeg {
     be32 swp_offsets;
     uint8_t cs_flags;
@@ -118,14 +120,14 @@ struct Cqe {
     be16 check_sum; ///< one's complement sum of the bytes behind the L2 header
     be16 slid;
     be32 flags_rqpn;
-    uint8_t hds_ip_ext;   ///< kL3Ok, kL4Ok
-    uint8_t l4_l3_type;   ///< ip fragment << 7 | CqeL4 << 4 | CqeL3 << 2 | VLAN stripped
-    be16 vlan_info;       ///< TCI of the stripped tag
-    be32 srqn_uidx;       ///< user index of the queue, 24 bits
+    uint8_t hds_ip_ext; ///< kL3Ok, kL4Ok
+    uint8_t l4_l3_type; ///< ip fragment << 7 | CqeL4 << 4 | CqeL3 << 2 | VLAN stripped
+    be16 vlan_info;     ///< TCI of the stripped tag
+    be32 srqn_uidx;     ///< user index of the queue, 24 bits
     be32 metadata;
     uint8_t reserved2[4];
-    be32 byte_count; ///< bytes received; striding RQ: filler << 31 | strides << 16 | bytes
-    be64 timestamp;  ///< device clock ticks
+    be32 byte_count;   ///< bytes received; striding RQ: filler << 31 | strides << 16 | bytes
+    be64 timestamp;    ///< device clock ticks
     be32 sop_drop_qpn; ///< receive: flow tag in the low 24 bits; send: opcode << 24 | QP number
     be16 wqe_counter;  ///< send: WQE index; receive: WQE counter; striding RQ: stride index
     uint8_t signature;

@@ -48,9 +48,27 @@ struct Api {
     // clang-format on
 };
 
+/// Names of the shared libraries; tests give others.
+struct LibraryNames {
+    const char* ibverbs = "libibverbs.so.1";
+    const char* mlx5 = "libmlx5.so.1";
+};
+
+/// Fills a table from the named libraries, which stay loaded. ENOENT: libibverbs is missing (the
+/// message names the Debian package); ENOSYS: it lacks a function, that is, it is too old. A
+/// missing or too old libmlx5 is no error: its functions are null then.
+[[nodiscard]] Result<Api> load_from(const LibraryNames& names);
+
 /// Loads libibverbs (and libmlx5 if present) once per process; later calls return the same table.
-/// Fails with ENOENT and the name of the Debian package to install. Thread-safe; the libraries stay
-/// loaded.
+/// A failure is not kept: the next call tries again. Thread-safe; errors as load_from.
 [[nodiscard]] Result<const Api*> load();
+
+/// As ibv_query_device_ex and ibv_query_port, whose inline forms need libibverbs at link time.
+/// Return 0 or an errno value.
+int query_device(const Api& api, ibv_context* context, ibv_device_attr_ex& attributes);
+int query_port(const Api& api, ibv_context* context, uint8_t port, ibv_port_attr& attributes);
+
+/// As ibv_create_qp_ex, likewise. Null with errno on failure.
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex& attributes);
 
 } // namespace verbs

@@ -9,13 +9,17 @@
 namespace verbs {
 
 /// Deleter that calls the destroy function of the run-time loaded library. A destroy that fails is
-/// logged by report_destroy_failure (an object still in use is a bug of the owner).
+/// reported by report_destroy_failure (an object still in use is a bug of the owner).
 template <class T> struct Destroy {
     int (*destroy)(T*) = nullptr;
     const char* kind = "";
     void operator()(T* object) const;
 };
 void report_destroy_failure(const char* kind, int error);
+
+/// Where failures to destroy go; stderr by default. `error` is an errno value. Thread-safe.
+using DestroyFailureHandler = void (*)(const char* kind, int error);
+void set_destroy_failure_handler(DestroyFailureHandler function);
 
 template <class T> void Destroy<T>::operator()(T* object) const {
     if (const int error = destroy(object)) report_destroy_failure(kind, error);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "common/netdev/netdev.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace netdev {
+namespace {
+
+/// A kernel structure that ends in an array of unknown length, with room for `bytes` of it.
+template <class Header> class Variable {
+  public:
+    explicit Variable(size_t bytes)
+        : storage_((sizeof(Header) + bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t)) {}
+    Header* operator->() { return get(); }
+    Header* get() { return reinterpret_cast<Header*>(storage_.data()); }
+    uint8_t* tail() { return reinterpret_cast<uint8_t*>(storage_.data()) + sizeof(Header); }
+
+  private:
+    std::vector<uint64_t> storage_;
+};
+
+/// An open socket is all that interface ioctls need; its family does not matter to them.
+class ControlSocket {
+  public:
+    ControlSocket() : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
+    ~ControlSocket() {
+        if (fd_ >= 0) close(fd_);
+    }
+    ControlSocket(const ControlSocket&) = delete;
+    ControlSocket& operator=(const ControlSocket&) = delete;
+    [[nodiscard]] int fd() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+const char* hint(int error) {
+    switch (error) {
+    case EPERM: return ": CAP_NET_ADMIN is needed";
+    case ENODEV: return ": no such interface in this network namespace";
+    case EINVAL: return ": the interface does not take this value";
+    default: return "";
+    }
+}
+
+} // namespace
+
+Result<void> Netdev::request(unsigned long code, ifreq& request, const char* what) const {
+    if (!present())
+        return fail(ENODEV, "cannot {}: the RDMA port has no network interface here", what);
+    const ControlSocket socket;
+    request.ifr_name[name_.copy(request.ifr_name, IFNAMSIZ - 1)] = '\0';
+    if (socket.fd() < 0 || ioctl(socket.fd(), code, &request) != 0) {
+        const int error = errno;
+        return fail(error, "{}: cannot {}: {}{}", name_, what, strerror(error), hint(error));
+    }
+    return {};
+}
+
+Result<void> Netdev::ethtool(void* command, const char* what) const {
+    ifreq ifr{};
+    ifr.ifr_data = static_cast<char*>(command);
+    return request(SIOCETHTOOL, ifr, what);
+}
+
+Result<unsigned> Netdev::index() const {
+    ifreq ifr{};
+    return request(SIOCGIFINDEX, ifr, "get the interface index").map([&] {
+        return static_cast<unsigned>(ifr.ifr_ifindex);
+    });
+}
+
+Result<MacAddress> Netdev::mac() const {
+    ifreq ifr{};
+    return request(SIOCGIFHWADDR, ifr, "get the MAC address").map([&] {
+        MacAddress mac;
+        std::memcpy(mac.data(), ifr.ifr_hwaddr.sa_data, mac.size());
+        return mac;
+    });
+}
+
+Result<uint32_t> Netdev::mtu() const {
+    ifreq ifr{};
+    return request(SIOCGIFMTU, ifr, "get the MTU").map([&] {
+        return static_cast<uint32_t>(ifr.ifr_mtu);
+    });
+}
+
+Result<void> Netdev::set_mtu(uint32_t mtu) const {
+    ifreq ifr{};
+    ifr.ifr_mtu = static_cast<int>(mtu);
+    return request(SIOCSIFMTU, ifr, fmt::format("set the MTU to {}", mtu).c_str());
+}
+
+Result<unsigned> Netdev::flags() const {
+    ifreq ifr{};
+    return request(SIOCGIFFLAGS, ifr, "get the flags").map([&] {
+        return static_cast<unsigned>(static_cast<unsigned short>(ifr.ifr_flags));
+    });
+}
+
+Result<void> Netdev::set_up(bool up) const {
+    const Result<unsigned> now = flags();
+    if (!now) return tl::unexpected(now.error());
+    const unsigned wanted = up ? *now | IFF_UP : *now & ~static_cast<unsigned>(IFF_UP);
+    if (wanted == *now) return {};
+    ifreq ifr{};
+    ifr.ifr_flags = static_cast<short>(wanted);
+    return request(SIOCSIFFLAGS, ifr, up ? "set the link up" : "set the link down");
+}
+
+Result<Link> Netdev::link() const {
+    const Result<unsigned> now = flags();
+    if (!now) return tl::unexpected(now.error());
+    Link link;
+    link.up = (*now & IFF_UP) != 0 && (*now & IFF_RUNNING) != 0;
+
+    // The first call asks how many words the link mode masks have: the kernel answers with the
+    // negative count. Only the second call, which names that count, returns the settings.
+    ethtool_link_settings probe{};
+    probe.cmd = ETHTOOL_GLINKSETTINGS;
+    if (!ethtool(&probe, "get the link settings") || probe.link_mode_masks_nwords >= 0)
+        return link; // no ethtool: the speed stays unknown
+    const auto words = static_cast<size_t>(-probe.link_mode_masks_nwords);
+    Variable<ethtool_link_settings> settings(3 * words * sizeof(uint32_t));
+    settings->cmd = ETHTOOL_GLINKSETTINGS;
+    settings->link_mode_masks_nwords = static_cast<__s8>(words);
+    if (!ethtool(settings.get(), "get the link settings")) return link;
+    if (settings->speed != static_cast<uint32_t>(SPEED_UNKNOWN)) link.speed_mbps = settings->speed;
+    link.full_duplex = settings->duplex != DUPLEX_HALF;
+    link.autoneg = settings->autoneg == AUTONEG_ENABLE;
+    return link;
+}
+
+Result<std::vector<Counter>> Netdev::counters() const {
+    ethtool_drvinfo driver{};
+    driver.cmd = ETHTOOL_GDRVINFO;
+    if (Result<void> done = ethtool(&driver, "get the driver's name"); !done) {
+        if (done.error().code == EOPNOTSUPP) return std::vector<Counter>{};
+        return tl::unexpected(std::move(done.error()));
+    }
+    const size_t count = driver.n_stats;
+    if (count == 0) return std::vector<Counter>{};
+
+    Variable<ethtool_gstrings> names(count * ETH_GSTRING_LEN);
+    names->cmd = ETHTOOL_GSTRINGS;
+    names->string_set = ETH_SS_STATS;
+    names->len = static_cast<uint32_t>(count);
+    if (Result<void> done = ethtool(names.get(), "get the names of the counters"); !done)
+        return tl::unexpected(std::move(done.error()));
+    Variable<ethtool_stats> values(count * sizeof(uint64_t));
+    values->cmd = ETHTOOL_GSTATS;
+    values->n_stats = static_cast<uint32_t>(count);
+    if (Result<void> done = ethtool(values.get(), "get the counters"); !done)
+        return tl::unexpected(std::move(done.error()));
+
+    // The set may have changed between the calls; what both answers hold is consistent.
+    const size_t known = std::min<size_t>({count, names->len, values->n_stats});
+    std::vector<Counter> counters(known);
+    for (size_t i = 0; i < known; ++i) {
+        const auto* name = reinterpret_cast<const char*>(names.tail()) + i * ETH_GSTRING_LEN;
+        counters[i].name.assign(name, strnlen(name, ETH_GSTRING_LEN));
+        std::memcpy(&counters[i].value, values.tail() + i * sizeof(uint64_t), sizeof(uint64_t));
+    }
+    return counters;
+}
+
+} // namespace netdev

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Linux network interface beside an RDMA port: finding one from the other by sysfs, and what
+// the kernel tells and takes about it by ioctl.
+#pragma once
+
+#include "common/result.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+struct ifreq;
+
+namespace netdev {
+
+using MacAddress = std::array<uint8_t, 6>;
+
+struct Link {
+    bool up = false;         ///< administratively up and with a carrier
+    uint32_t speed_mbps = 0; ///< 0: unknown
+    bool full_duplex = true;
+    bool autoneg = false;
+};
+
+/// One counter of `ethtool -S`.
+struct Counter {
+    std::string name;
+    uint64_t value = 0;
+};
+
+/// An interface by name. Holds no resource: cheap to copy, every call is one or two system calls in
+/// the caller's network namespace. Errors carry the errno of the kernel. Thread-safe.
+class Netdev {
+  public:
+    Netdev() = default; ///< no interface; every call fails with ENODEV
+    explicit Netdev(std::string name) : name_(std::move(name)) {}
+
+    [[nodiscard]] bool present() const { return !name_.empty(); }
+    [[nodiscard]] const std::string& name() const { return name_; }
+    [[nodiscard]] Result<unsigned> index() const;
+
+    [[nodiscard]] Result<MacAddress> mac() const;
+    /// Bytes of L3, as Linux counts an MTU.
+    [[nodiscard]] Result<uint32_t> mtu() const;
+    [[nodiscard]] Result<void> set_mtu(uint32_t mtu) const; ///< needs CAP_NET_ADMIN
+    /// IFF_* of <net/if.h>.
+    [[nodiscard]] Result<unsigned> flags() const;
+    [[nodiscard]] Result<void> set_up(bool up) const; ///< needs CAP_NET_ADMIN
+    [[nodiscard]] Result<Link> link() const;
+    /// Counters of the interface's driver, in its own order; empty when it has none.
+    [[nodiscard]] Result<std::vector<Counter>> counters() const;
+
+  private:
+    Result<void> request(unsigned long code, ifreq& request, const char* what) const;
+    Result<void> ethtool(void* command, const char* what) const;
+
+    std::string name_;
+};
+
+struct RdmaPort {
+    std::string device;
+    uint8_t port = 1;
+};
+
+/// What sysfs says; `root` is "/sys" outside of tests.
+class Sysfs {
+  public:
+    explicit Sysfs(std::string root = "/sys") : root_(std::move(root)) {}
+
+    /// RDMA devices that the kernel knows, sorted; libibverbs may lack a provider for some.
+    [[nodiscard]] std::vector<std::string> rdma_devices() const;
+    /// Interface of an RDMA port. ENOENT: there is none here (it may be in another namespace).
+    [[nodiscard]] Result<std::string> netdev_of(const std::string& device, uint8_t port) const;
+    /// RDMA port of an interface. ENODEV: no such interface; ENOENT: it has no RDMA device.
+    [[nodiscard]] Result<RdmaPort> rdma_port_of(const std::string& netdev) const;
+    /// Bus address of the RDMA device ("0000:ca:00.0"); empty when it has none.
+    [[nodiscard]] std::string bus_address(const std::string& device) const;
+    /// NUMA node of the RDMA device; -1: unknown or any.
+    [[nodiscard]] int numa_node(const std::string& device) const;
+    /// Hardware counters of an RDMA port (`hw_counters`), sorted by name; empty when it has none.
+    [[nodiscard]] std::vector<Counter> hw_counters(const std::string& device, uint8_t port) const;
+    /// One of them; ENOENT when the device does not have it.
+    [[nodiscard]] Result<uint64_t> hw_counter(const std::string& device, uint8_t port,
+                                              const std::string& name) const;
+
+  private:
+    [[nodiscard]] std::string port_path(const std::string& device, uint8_t port) const;
+
+    std::string root_;
+};
+
+} // namespace netdev
