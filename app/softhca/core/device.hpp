@@ -5,6 +5,7 @@
 #include "app/softhca/core/types.hpp"
 #include "app/softhca/wire/wire.hpp"
 
+#include <array>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -15,8 +16,11 @@ namespace softhca::core {
 struct DeviceConfig {
     std::string name = "mlx5_0";
     std::array<uint8_t, 6> mac{};
-    uint16_t mtu = 1500; ///< of the port; frames up to mtu + 18 bytes pass
-    bool pause = false;  ///< an empty RQ holds the wire (802.3x) instead of dropping
+    uint16_t mtu = 1500;         ///< of the port; frames up to mtu + 18 bytes pass
+    bool pause = false;          ///< an empty RQ holds the wire (802.3x) instead of dropping
+    bool carrier_always = false; ///< up even while nobody is at the wire's other end
+    /// The kernel netdev takes every frame (a real TAP); else its own MAC, broadcast, multicast.
+    bool kernel_promiscuous = false;
 };
 
 /// Limits that fronts report and the core enforces.
@@ -27,8 +31,17 @@ struct Limits {
     static constexpr uint32_t kMaxRqtSize = 2048;
     static constexpr uint32_t kMaxMkeys = 1u << 16;
     static constexpr uint16_t kBypassPriorities = 16;
+    static constexpr uint16_t kMulticastPriority =
+        kBypassPriorities; ///< one more, behind them, for fronts
+    static constexpr uint8_t kMaxFlowTableLevels = 64;
+    static constexpr uint8_t kLogMaxFlowTableSize = 20;
+    static constexpr uint32_t kMaxFlowTables = 1u << 16;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
     static constexpr uint32_t kMaxSendWqeBytes = 1024;
+    static constexpr uint8_t kLogMaxStrides = 15; ///< per striding receive WQE
+    static constexpr uint8_t kLogMinStrideBytes = 6;
+    static constexpr uint8_t kLogMaxStrideBytes = 13;
+    static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
 };
 
 /// Thread-safe: every method takes the device lock, which device threads give up between batches.
@@ -37,7 +50,8 @@ struct Limits {
 class Device {
   public:
     /// `wire` is where the cable goes, `kernel` the netdev side (may be null).
-    Device(DeviceConfig config, std::unique_ptr<wire::Wire> wire, std::unique_ptr<wire::Wire> kernel);
+    Device(DeviceConfig config, std::unique_ptr<wire::Wire> wire,
+           std::unique_ptr<wire::Wire> kernel);
     ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
@@ -70,6 +84,8 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_rqt(Number rqt);
 
     [[nodiscard]] Outcome<Number> create_tir(const TirAttr& attr);
+    /// Changes what is hashed and where to; the flows of the TIR stay.
+    [[nodiscard]] Outcome<void> modify_tir(Number tirn, const TirAttr& attr);
     [[nodiscard]] Outcome<void> destroy_tir(Number tirn);
 
     /// A rule equal in domain, priority, value and mask to one that exists shares its packets:
@@ -78,12 +94,35 @@ class Device {
     [[nodiscard]] Outcome<Number> create_flow(const FlowAttr& attr);
     [[nodiscard]] Outcome<void> destroy_flow(Number flow);
 
+    /// Flow tables are the other way to steer: while a root is set, they alone decide about each
+    /// packet, and neither flows nor the kernel netdev see it. Setting 0, or destroying the root
+    /// table, takes the root away. Among entries that match, that of the group with the lowest
+    /// indices wins; two entries of a group may not match alike (busy). A packet counts once in
+    /// each counter that an entry on its way names.
+    [[nodiscard]] Outcome<Number> create_flow_table(const FlowTableAttr& attr);
+    [[nodiscard]] Outcome<void> set_flow_table_miss(Number table, Number miss);
+    [[nodiscard]] Outcome<void> destroy_flow_table(Number table);
+    [[nodiscard]] Outcome<void> set_flow_table_root(Number table);
+    [[nodiscard]] Outcome<Number> create_flow_group(Number table, const FlowGroupAttr& attr);
+    [[nodiscard]] Outcome<void> destroy_flow_group(Number table, Number group);
+    /// Sets or replaces the entry at `index`.
+    [[nodiscard]] Outcome<void> set_flow_entry(Number table, uint32_t index,
+                                               const FlowEntryAttr& attr);
+    [[nodiscard]] Outcome<void> delete_flow_entry(Number table, uint32_t index);
+    [[nodiscard]] Outcome<Number> create_flow_counter();
+    [[nodiscard]] Outcome<void> destroy_flow_counter(Number counter);
+    [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
+    void destroy_all_flow_tables(); ///< and their counters
+
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;
     [[nodiscard]] PortCounters counters() const;
 
     void set_mtu(uint16_t mtu);
     [[nodiscard]] uint16_t mtu() const;
+    /// The netdev's address and promiscuity: what the kernel side accepts.
+    void set_mac(const std::array<uint8_t, 6>& mac);
+    void set_kernel_promiscuous(bool on);
     /// Administrative link state; the port is up when this and the wire are.
     void set_link(bool up);
     [[nodiscard]] bool link_up() const;
@@ -91,17 +130,21 @@ class Device {
     void add_listener(Listener* listener);
     void remove_listener(Listener* listener);
 
+    /// As given to the constructor.
     [[nodiscard]] const DeviceConfig& config() const;
     /// Everything `softhca stat` shows: port and per-queue counters, objects in use.
     [[nodiscard]] nlohmann::json stats() const;
+    /// A descriptor that becomes readable when poll() may find a frame, or -1 (wires' wait_fd()).
+    [[nodiscard]] std::array<int, 2> wait_fds() const;
 
     /// Does the pending work of one round: SQs, wire, kernel netdev, CQ arms. Called by the one
     /// device thread that owns this device (see Engine). Returns how many units of work were done;
     /// 0 means idle.
     size_t poll();
 
+    struct State; ///< for the core's own files only
+
   private:
-    struct State;
     std::unique_ptr<State> state_;
 };
 

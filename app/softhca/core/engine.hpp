@@ -10,8 +10,8 @@
 namespace softhca::core {
 
 struct EngineConfig {
-    unsigned threads = 1;  ///< device i is served by thread i % threads
-    std::vector<int> cpus; ///< CPU of each thread; empty: any CPU that the process may use
+    unsigned threads = 1;    ///< device i is served by thread i % threads
+    std::vector<int> cpus{}; ///< CPU of each thread; empty: any CPU that the process may use
 };
 
 /// Owns the devices and their threads. Threads start with the engine, block all signals, are named

@@ -33,13 +33,21 @@ using Number = uint32_t;
 
 /// What the device tells a front asynchronously. Called on a device thread with the device locked:
 /// keep it short, never call back into Device.
-enum class AsyncEvent : uint8_t { port_active, port_error, cq_error, sq_fatal, rq_fatal, device_fatal };
+enum class AsyncEvent : uint8_t {
+    port_active,
+    port_error,
+    cq_error,
+    sq_fatal,
+    rq_fatal,
+    device_fatal
+};
 class Listener {
   public:
     virtual ~Listener() = default;
     /// An armed CQ received a completion. `cookie` is CqAttr::cookie.
     virtual void on_completion(Number cqn, uint64_t cookie) = 0;
-    /// `number` is the object concerned (0 for port and device events), `cookie` that of its attributes.
+    /// `number` is the object concerned (0 for port and device events), `cookie` that of its
+    /// attributes.
     virtual void on_async(AsyncEvent event, Number number, uint64_t cookie) = 0;
 };
 
@@ -48,7 +56,9 @@ struct MkeyAttr {
     uint64_t iova = 0; ///< address of the first byte as WQEs name it
     uint64_t length = 0;
     DmaArea memory;
-    bool local_write = false; ///< needed to receive into it
+    bool local_write = false;         ///< needed to receive into it
+    bool any_pd = false;              ///< queues of every PD may use it (a device's reserved lkey)
+    std::optional<uint8_t> variant{}; ///< low byte of the key, when the owner chooses it
 };
 
 struct CqAttr {
@@ -100,6 +110,8 @@ struct RqAttr {
 /// Which header fields enter the Toeplitz hash; a TIR hashes one L3 and at most one L4 type.
 struct HashFields {
     bool src_ip = false, dst_ip = false, src_port = false, dst_port = false;
+    uint8_t ip_version = 0; ///< only packets of this version are hashed: 4 or 6; 0: either
+    uint8_t l4 = 0;         ///< ports of this protocol only: 6 TCP, 17 UDP; 0: either
     [[nodiscard]] bool any() const { return src_ip || dst_ip || src_port || dst_port; }
 };
 
@@ -125,6 +137,34 @@ struct FlowAttr {
     bool drop = false;
     std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
     std::vector<Number> tirs;    ///< each gets a copy; empty only with drop
+};
+
+/// A flow table: entries in groups of one mask each. What no entry takes goes to `miss`, or is
+/// dropped. Tables lead to tables of a higher level only.
+struct FlowTableAttr {
+    uint8_t level = 0;
+    uint8_t log_size = 0; ///< entries
+    Number miss = 0;
+};
+
+/// The entries first..last of a table.
+struct FlowGroupAttr {
+    uint32_t first = 0, last = 0;
+    FlowKey mask{};
+};
+
+struct FlowEntryAttr {
+    Number group = 0;
+    FlowKey value{}; ///< bits outside the group's mask are ignored
+    bool drop = false;
+    std::optional<uint32_t> tag{}; ///< 24 bits, reported in the CQE
+    std::vector<Number> tirs{};    ///< each gets a copy …
+    std::vector<Number> tables{};  ///< … and each of these decides about one
+    std::vector<Number> counters{};
+};
+
+struct FlowCounts {
+    uint64_t packets = 0, bytes = 0;
 };
 
 struct QueueCounters {

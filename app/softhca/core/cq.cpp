@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/cq.hpp"
+
+#include <algorithm>
+
+namespace softhca::core {
+
+Cq::Cq(Number number, const CqAttr& attr)
+    : ring_(attr.ring), cqe_size_(attr.cqe_size), log_entries_(attr.log_entries),
+      events_(attr.events && attr.listener), doorbell_(attr.doorbell), listener_(attr.listener),
+      cookie_(attr.cookie), number_(number) {
+    if (events_) __atomic_store_n(&doorbell_->arm.raw, kArmTaken, __ATOMIC_RELAXED);
+}
+
+/// The consumer counter is taken modulo twice the size: consumers exist that keep 16 bits of it
+/// only. A value that no consumer can have reached counts as full.
+uint32_t Cq::refresh_room() {
+    const uint32_t consumer =
+        net::to_be(__atomic_load_n(&doorbell_->consumer.raw, __ATOMIC_ACQUIRE));
+    const uint32_t used = (producer_ - consumer) & (2 * entries() - 1);
+    room_ = entries() - std::min(used, entries());
+    return room_;
+}
+
+void Cq::overrun() {
+    if (failed_) return;
+    failed_ = true;
+    if (listener_) listener_->on_async(AsyncEvent::cq_error, number_, cookie_);
+}
+
+void Cq::raise(mlx5::CqeOpcode opcode) {
+    const bool error =
+        opcode == mlx5::CqeOpcode::req_error || opcode == mlx5::CqeOpcode::resp_error;
+    if (armed_ == Arm::solicited && !error) return;
+    armed_ = Arm::none;
+    listener_->on_completion(number_, cookie_);
+}
+
+void Cq::poll_arm() {
+    if (__atomic_load_n(&doorbell_->arm.raw, __ATOMIC_RELAXED) == kArmTaken) return;
+    const uint32_t arm =
+        net::to_be(__atomic_exchange_n(&doorbell_->arm.raw, kArmTaken, __ATOMIC_ACQ_REL));
+    constexpr uint32_t kCounterMask = 0xffffff;
+    armed_ = arm & mlx5::kCqArmSolicited ? Arm::solicited : Arm::any;
+    // Completions that arrived before the request was seen: the consumer must hear of them. A
+    // solicited-only consumer may get one event too many this way, never one too few.
+    if ((producer_ & kCounterMask) != (arm & kCounterMask)) {
+        armed_ = Arm::none;
+        listener_->on_completion(number_, cookie_);
+    }
+}
+
+} // namespace softhca::core

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A completion queue as the device sees it: writes CQEs, watches for overrun, raises events.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+namespace softhca::core {
+
+/// Used by the device thread with the device locked.
+class Cq {
+  public:
+    Cq(Number number, const CqAttr& attr);
+
+    /// True when `entries` CQEs can be written without overrun.
+    [[nodiscard]] bool has_room(uint32_t entries) {
+        return !failed_ && (room_ >= entries || refresh_room() >= entries);
+    }
+
+    /// Writes one CQE and raises the event if the CQ is armed. `qpn_word` and `wqe_counter` stand
+    /// at its end; `fill(Entry&)` sets what else is not zero, straight in the ring. Entry:
+    /// mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ is in error for
+    /// good and its owner has been told.
+    template <class Entry, class Fill>
+    bool write(mlx5::CqeOpcode opcode, uint32_t qpn_word, uint16_t wqe_counter, Fill&& fill) {
+        static_assert(sizeof(Entry) == kBody + sizeof(Tail));
+        if (!has_room(1)) {
+            overrun();
+            return false;
+        }
+        std::byte* const to = entry_at(producer_);
+        std::memset(to, 0, kBody);
+        fill(*reinterpret_cast<Entry*>(to));
+        const auto owner = static_cast<uint8_t>((producer_ >> log_entries_) & mlx5::kOwnerMask);
+        const Tail tail{qpn_word, wqe_counter, 0,
+                        static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 | owner)};
+        // The owner bit must appear last: it goes out with the last eight bytes, in one store.
+        __atomic_store_n(reinterpret_cast<uint64_t*>(to + kBody), std::bit_cast<uint64_t>(tail),
+                         __ATOMIC_RELEASE);
+        producer_++;
+        room_--;
+        if (armed_ != Arm::none) raise(opcode);
+        return true;
+    }
+
+    /// Looks for a new arm request in the doorbell record. Only for CQs with events.
+    void poll_arm();
+
+    [[nodiscard]] Number number() const { return number_; }
+    [[nodiscard]] bool has_events() const { return events_; }
+    [[nodiscard]] uint32_t entries() const { return 1u << log_entries_; }
+    [[nodiscard]] uint32_t producer() const { return producer_; }
+    [[nodiscard]] bool failed() const { return failed_; }
+
+    uint32_t users = 0; ///< queues that complete here
+
+  private:
+    enum class Arm : uint8_t { none, any, solicited };
+
+    /// The last eight bytes of every CQE.
+    struct Tail {
+        mlx5::be32 qpn_word;
+        mlx5::be16 wqe_counter;
+        uint8_t signature;
+        uint8_t op_own;
+    };
+    static constexpr size_t kBody = sizeof(mlx5::Cqe) - sizeof(Tail);
+    static_assert(sizeof(Tail) == 8 && offsetof(mlx5::Cqe, sop_drop_qpn) == kBody &&
+                  offsetof(mlx5::ErrorCqe, wqe_opcode_qpn) == kBody);
+
+    // A consumer may arm with a value equal to the record's initial zero (libmlx5's first arm
+    // does), so the device marks an arm as taken with a value that no consumer writes.
+    static constexpr uint32_t kArmTaken = ~0u;
+
+    [[nodiscard]] std::byte* entry_at(uint32_t index) const {
+        const uint64_t slot = index & (entries() - 1);
+        return ring_.at(slot * cqe_size_ + (cqe_size_ - sizeof(mlx5::Cqe)));
+    }
+
+    uint32_t refresh_room();
+    void overrun();
+    void raise(mlx5::CqeOpcode opcode);
+
+    DmaArea ring_;
+    uint32_t producer_ = 0;
+    uint32_t room_ = 0; ///< entries known to be free; the truth may be more
+    uint16_t cqe_size_;
+    uint8_t log_entries_;
+    Arm armed_ = Arm::none;
+    bool failed_ = false;
+    bool events_;
+    mlx5::CqDoorbell* doorbell_;
+    Listener* listener_;
+    uint64_t cookie_;
+    Number number_;
+};
+
+} // namespace softhca::core

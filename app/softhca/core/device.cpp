@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Control calls: validate, create, connect, destroy. Each takes the device lock.
+#include "app/softhca/core/device.hpp"
+
+#include "app/softhca/core/device_state.hpp"
+
+#include <algorithm>
+
+namespace softhca::core {
+namespace {
+
+constexpr uint32_t kMaxNumber = 0xffffff;
+
+[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
+
+/// Whether a ring of this many bytes lies in the area, with entries that no page boundary cuts.
+bool ring_fits(const DmaArea& ring, uint64_t bytes, uint64_t alignment) {
+    return ring.length() >= bytes && reinterpret_cast<uintptr_t>(ring.at(0)) % alignment == 0;
+}
+
+bool valid_striding(const RqAttr& attr) {
+    if (!attr.striding) return true;
+    const StridingAttr& strides = *attr.striding;
+    constexpr uint8_t kLogNextAndDataSeg = 5;
+    return strides.log_strides <= Limits::kLogMaxStrides &&
+           strides.log_stride_bytes >= Limits::kLogMinStrideBytes &&
+           strides.log_stride_bytes <= Limits::kLogMaxStrideBytes &&
+           attr.log_wqe_bytes >= kLogNextAndDataSeg;
+}
+
+/// reset -> ready -> error -> reset; any state may go to error or to reset.
+bool valid_transition(QueueState from, QueueState to) {
+    return !(from == QueueState::error && to == QueueState::ready);
+}
+
+template <class Q> void rewind(Q& queue) {
+    queue.consumer = queue.producer = 0;
+    if constexpr (std::is_same_v<Q, Sq>) {
+        queue.sent = 0;
+        __atomic_store_n(&queue.doorbell->send.raw, 0u, __ATOMIC_RELEASE);
+    } else {
+        queue.next_stride = 0;
+        queue.held_since = 0;
+        queue.gave_up = false;
+        __atomic_store_n(&queue.doorbell->receive.raw, 0u, __ATOMIC_RELEASE);
+    }
+}
+
+/// `active` holds the queues that poll() has to look at.
+template <class Q> void change_state(Q& queue, QueueState state, std::vector<Q*>& active) {
+    if (state == QueueState::reset) {
+        rewind(queue);
+        std::erase(active, &queue);
+    } else if (queue.state == QueueState::reset) {
+        active.push_back(&queue);
+    }
+    queue.state = state;
+}
+
+template <class Q, class Attr>
+std::unique_ptr<Q> make_queue(const Attr& attr, Number number, Cq& cq) {
+    auto queue = std::make_unique<Q>();
+    queue->ring = attr.ring;
+    queue->doorbell = attr.doorbell;
+    queue->cq = &cq;
+    queue->pd = attr.pd;
+    queue->number = number;
+    queue->user_index = attr.user_index;
+    queue->listener = attr.listener;
+    queue->cookie = attr.cookie;
+    cq.users++;
+    return queue;
+}
+
+} // namespace
+
+ControlLock::ControlLock(Device::State& state) : state_(state) {
+    state_.control_waiting.fetch_add(1);
+    state_.mutex.lock();
+    state_.control_waiting.fetch_sub(1);
+}
+
+Number Device::State::new_number() {
+    do {
+        last_number_ = last_number_ < kMaxNumber ? last_number_ + 1 : 0x40;
+    } while (pds.find(last_number_) || cqs.find(last_number_) || sqs.find(last_number_) ||
+             rqs.find(last_number_) || rqts.find(last_number_) || tirs.find(last_number_) ||
+             flows.find(last_number_));
+    return last_number_;
+}
+
+Device::Device(DeviceConfig config, std::unique_ptr<wire::Wire> wire,
+               std::unique_ptr<wire::Wire> kernel)
+    : state_(std::make_unique<State>(std::move(config), std::move(wire), std::move(kernel))) {}
+Device::~Device() = default;
+
+// ---------------------------------------------------------------- PD and mkey
+
+Outcome<Number> Device::alloc_pd() {
+    const ControlLock lock(*state_);
+    const Number number = state_->new_number();
+    state_->pds.insert(number, std::make_unique<Pd>());
+    return number;
+}
+
+Outcome<void> Device::dealloc_pd(Number pd) {
+    const ControlLock lock(*state_);
+    const Pd* const found = state_->pds.find(pd);
+    if (!found) return refuse(Status::bad_resource);
+    if (found->users != 0) return refuse(Status::busy);
+    state_->pds.erase(pd);
+    return {};
+}
+
+Outcome<uint32_t> Device::create_mkey(MkeyAttr attr) {
+    const ControlLock lock(*state_);
+    Pd* const pd = state_->pds.find(attr.pd);
+    if (!pd) return refuse(Status::bad_resource);
+    if (attr.length > attr.memory.length() || attr.iova + attr.length < attr.iova)
+        return refuse(Status::bad_parameter);
+    const uint32_t lkey = state_->mkeys.insert(std::move(attr));
+    if (lkey == 0) return refuse(Status::limit);
+    pd->users++;
+    return lkey;
+}
+
+Outcome<void> Device::destroy_mkey(uint32_t lkey) {
+    const ControlLock lock(*state_);
+    const Number pd = state_->mkeys.erase(lkey);
+    if (pd == 0) return refuse(Status::bad_resource);
+    state_->pds.find(pd)->users--;
+    return {};
+}
+
+// ---------------------------------------------------------------- CQ
+
+Outcome<Number> Device::create_cq(CqAttr attr) {
+    const ControlLock lock(*state_);
+    if (attr.log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
+    if (attr.cqe_size != 64 && attr.cqe_size != 128) return refuse(Status::bad_parameter);
+    const uint64_t bytes = uint64_t{attr.cqe_size} << attr.log_entries;
+    if (!attr.doorbell || !ring_fits(attr.ring, bytes, sizeof(mlx5::Cqe)))
+        return refuse(Status::bad_parameter);
+    const Number number = state_->new_number();
+    Cq& cq = state_->cqs.insert(number, std::make_unique<Cq>(number, attr));
+    if (cq.has_events()) state_->event_cqs.push_back(&cq);
+    return number;
+}
+
+Outcome<void> Device::destroy_cq(Number cqn) {
+    const ControlLock lock(*state_);
+    Cq* const cq = state_->cqs.find(cqn);
+    if (!cq) return refuse(Status::bad_resource);
+    if (cq->users != 0) return refuse(Status::busy);
+    std::erase(state_->event_cqs, cq);
+    state_->cqs.erase(cqn);
+    return {};
+}
+
+// ---------------------------------------------------------------- SQ
+
+Outcome<Number> Device::create_sq(SqAttr attr) {
+    const ControlLock lock(*state_);
+    Pd* const pd = state_->pds.find(attr.pd);
+    Cq* const cq = state_->cqs.find(attr.cqn);
+    if (!pd || !cq) return refuse(Status::bad_resource);
+    if (attr.log_wqebbs > Limits::kLogMaxWqebbs) return refuse(Status::limit);
+    const uint64_t bytes = uint64_t{mlx5::kWqebb} << attr.log_wqebbs;
+    if (!attr.doorbell || !ring_fits(attr.ring, bytes, mlx5::kWqebb))
+        return refuse(Status::bad_parameter);
+    const Number number = state_->new_number();
+    auto sq = make_queue<Sq>(attr, number, *cq);
+    sq->mask = static_cast<uint16_t>((1u << attr.log_wqebbs) - 1);
+    pd->users++;
+    state_->sqs.insert(number, std::move(sq));
+    return number;
+}
+
+Outcome<void> Device::modify_sq(Number sqn, QueueState state) {
+    const ControlLock lock(*state_);
+    Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return refuse(Status::bad_resource);
+    if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
+    change_state(*sq, state, state_->active_sqs);
+    return {};
+}
+
+Outcome<QueueState> Device::query_sq(Number sqn) const {
+    const ControlLock lock(*state_);
+    const Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return refuse(Status::bad_resource);
+    return sq->state;
+}
+
+Outcome<void> Device::destroy_sq(Number sqn) {
+    const ControlLock lock(*state_);
+    Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return refuse(Status::bad_resource);
+    std::erase(state_->active_sqs, sq);
+    sq->cq->users--;
+    state_->pds.find(sq->pd)->users--;
+    state_->sqs.erase(sqn);
+    return {};
+}
+
+// ---------------------------------------------------------------- RQ
+
+Outcome<Number> Device::create_rq(RqAttr attr) {
+    constexpr uint8_t kLogMinWqe = 4, kLogMaxWqe = 10; // one data segment; 64 of them
+    const ControlLock lock(*state_);
+    Pd* const pd = state_->pds.find(attr.pd);
+    Cq* const cq = state_->cqs.find(attr.cqn);
+    if (!pd || !cq) return refuse(Status::bad_resource);
+    if (attr.log_wqes > Limits::kLogMaxRqWqes) return refuse(Status::limit);
+    if (attr.log_wqe_bytes < kLogMinWqe || attr.log_wqe_bytes > kLogMaxWqe)
+        return refuse(Status::bad_parameter);
+    const uint64_t bytes = uint64_t{1} << (attr.log_wqes + attr.log_wqe_bytes);
+    if (!attr.doorbell || !ring_fits(attr.ring, bytes, sizeof(mlx5::WqeDataSeg)) ||
+        !valid_striding(attr))
+        return refuse(Status::bad_parameter);
+    const Number number = state_->new_number();
+    auto rq = make_queue<Rq>(attr, number, *cq);
+    rq->mask = static_cast<uint16_t>((1u << attr.log_wqes) - 1);
+    rq->log_wqe_bytes = attr.log_wqe_bytes;
+    rq->vlan_strip = attr.vlan_strip;
+    rq->scatter_fcs = attr.scatter_fcs;
+    rq->hold_when_empty = attr.delay_drop;
+    rq->striding = attr.striding.has_value();
+    if (attr.striding) rq->strides = *attr.striding;
+    state_->receiver.delay_drop_rqs += attr.delay_drop;
+    pd->users++;
+    state_->rqs.insert(number, std::move(rq));
+    return number;
+}
+
+Outcome<void> Device::modify_rq(Number rqn, QueueState state) {
+    const ControlLock lock(*state_);
+    Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return refuse(Status::bad_resource);
+    if (!valid_transition(rq->state, state)) return refuse(Status::bad_state);
+    change_state(*rq, state, state_->active_rqs);
+    return {};
+}
+
+Outcome<void> Device::modify_rq_vlan_strip(Number rqn, bool strip) {
+    const ControlLock lock(*state_);
+    Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return refuse(Status::bad_resource);
+    rq->vlan_strip = strip;
+    return {};
+}
+
+Outcome<QueueState> Device::query_rq(Number rqn) const {
+    const ControlLock lock(*state_);
+    const Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return refuse(Status::bad_resource);
+    return rq->state;
+}
+
+Outcome<void> Device::destroy_rq(Number rqn) {
+    const ControlLock lock(*state_);
+    Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return refuse(Status::bad_resource);
+    if (rq->users != 0) return refuse(Status::busy);
+    std::erase(state_->active_rqs, rq);
+    state_->receiver.delay_drop_rqs -= rq->hold_when_empty;
+    rq->cq->users--;
+    state_->pds.find(rq->pd)->users--;
+    state_->rqs.erase(rqn);
+    return {};
+}
+
+// ---------------------------------------------------------------- RQT and TIR
+
+namespace {
+
+Outcome<std::vector<Rq*>> find_rqs(const ObjectTable<Rq>& rqs, std::span<const Number> numbers) {
+    if (numbers.size() > Limits::kMaxRqtSize) return refuse(Status::limit);
+    if (!std::has_single_bit(numbers.size())) return refuse(Status::bad_parameter);
+    std::vector<Rq*> found;
+    found.reserve(numbers.size());
+    for (const Number number : numbers) {
+        found.push_back(rqs.find(number));
+        if (!found.back()) return refuse(Status::bad_resource);
+    }
+    return found;
+}
+
+void replace_entries(Rqt& rqt, std::vector<Rq*> entries) {
+    for (Rq* const rq : entries)
+        rq->users++;
+    for (Rq* const rq : rqt.entries)
+        rq->users--;
+    rqt.entries = std::move(entries);
+}
+
+} // namespace
+
+Outcome<Number> Device::create_rqt(std::span<const Number> rqns) {
+    const ControlLock lock(*state_);
+    auto entries = find_rqs(state_->rqs, rqns);
+    if (!entries) return refuse(entries.error());
+    const Number number = state_->new_number();
+    replace_entries(state_->rqts.insert(number, std::make_unique<Rqt>()), std::move(*entries));
+    return number;
+}
+
+Outcome<void> Device::modify_rqt(Number rqt, std::span<const Number> rqns) {
+    const ControlLock lock(*state_);
+    Rqt* const found = state_->rqts.find(rqt);
+    if (!found) return refuse(Status::bad_resource);
+    auto entries = find_rqs(state_->rqs, rqns);
+    if (!entries) return refuse(entries.error());
+    replace_entries(*found, std::move(*entries));
+    return {};
+}
+
+Outcome<void> Device::destroy_rqt(Number rqt) {
+    const ControlLock lock(*state_);
+    Rqt* const found = state_->rqts.find(rqt);
+    if (!found) return refuse(Status::bad_resource);
+    if (found->users != 0) return refuse(Status::busy);
+    replace_entries(*found, {});
+    state_->rqts.erase(rqt);
+    return {};
+}
+
+namespace {
+
+/// Fills in a TIR; what it refers to counts it as a user.
+Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
+    if ((attr.rqn != 0) == (attr.rqt != 0)) return refuse(Status::bad_parameter);
+    Rq* const rq = state.rqs.find(attr.rqn);
+    Rqt* const rqt = state.rqts.find(attr.rqt);
+    if (!rq && !rqt) return refuse(Status::bad_resource);
+    tir.rq = rq;
+    tir.rqt = rqt;
+    tir.fields = attr.fields;
+    tir.inner = attr.inner;
+    tir.toeplitz = nullptr;
+    if (attr.fields.any()) {
+        auto& shared = state.hash_keys[attr.toeplitz_key];
+        tir.toeplitz = shared.lock();
+        if (!tir.toeplitz)
+            shared = tir.toeplitz = std::make_shared<const net::Toeplitz>(attr.toeplitz_key);
+    }
+    if (rq)
+        rq->users++;
+    else
+        rqt->users++;
+    return {};
+}
+
+void disconnect_tir(const Tir& tir) {
+    if (tir.rq)
+        tir.rq->users--;
+    else
+        tir.rqt->users--;
+}
+
+} // namespace
+
+Outcome<Number> Device::create_tir(const TirAttr& attr) {
+    const ControlLock lock(*state_);
+    auto tir = std::make_unique<Tir>();
+    if (const auto connected = connect_tir(*state_, *tir, attr); !connected)
+        return refuse(connected.error());
+    const Number number = state_->new_number();
+    state_->tirs.insert(number, std::move(tir));
+    return number;
+}
+
+Outcome<void> Device::modify_tir(Number tirn, const TirAttr& attr) {
+    const ControlLock lock(*state_);
+    Tir* const tir = state_->tirs.find(tirn);
+    if (!tir) return refuse(Status::bad_resource);
+    const Tir before = *tir;
+    if (const auto connected = connect_tir(*state_, *tir, attr); !connected) return connected;
+    disconnect_tir(before);
+    return {};
+}
+
+Outcome<void> Device::destroy_tir(Number tirn) {
+    const ControlLock lock(*state_);
+    const Tir* const tir = state_->tirs.find(tirn);
+    if (!tir) return refuse(Status::bad_resource);
+    if (tir->users != 0) return refuse(Status::busy);
+    disconnect_tir(*tir);
+    state_->tirs.erase(tirn);
+    std::erase_if(state_->hash_keys, [](const auto& key) { return key.second.expired(); });
+    return {};
+}
+
+// ---------------------------------------------------------------- flows
+
+Outcome<Number> Device::create_flow(const FlowAttr& attr) {
+    const ControlLock lock(*state_);
+    if (attr.priority > Limits::kMulticastPriority || attr.drop != attr.tirs.empty() ||
+        attr.tag.value_or(0) > mlx5::kFlowTagMask)
+        return refuse(Status::bad_parameter);
+    auto flow = std::make_unique<Flow>();
+    flow->domain = attr.domain;
+    flow->priority = attr.priority;
+    flow->mask = attr.mask;
+    flow->value = KeyMask(attr.mask).apply(attr.value);
+    flow->drop = attr.drop;
+    flow->tag = attr.tag;
+    for (const Number number : attr.tirs) {
+        flow->tirs.push_back(state_->tirs.find(number));
+        if (!flow->tirs.back()) return refuse(Status::bad_resource);
+    }
+    if (const auto inserted = state_->steering.insert(*flow); !inserted)
+        return refuse(inserted.error());
+    for (Tir* const tir : flow->tirs)
+        tir->users++;
+    const Number number = state_->new_number();
+    state_->flows.insert(number, std::move(flow));
+    state_->port.start();
+    return number;
+}
+
+Outcome<void> Device::destroy_flow(Number flow) {
+    const ControlLock lock(*state_);
+    const Flow* const found = state_->flows.find(flow);
+    if (!found) return refuse(Status::bad_resource);
+    state_->steering.erase(*found);
+    for (Tir* const tir : found->tirs)
+        tir->users--;
+    state_->flows.erase(flow);
+    return {};
+}
+
+} // namespace softhca::core

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Control calls about flow tables. Each takes the device lock.
+#include "app/softhca/core/device_state.hpp"
+
+namespace softhca::core {
+namespace {
+
+[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
+
+} // namespace
+
+Outcome<Number> Device::create_flow_table(const FlowTableAttr& attr) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.create_table(attr);
+}
+
+Outcome<void> Device::set_flow_table_miss(Number table, Number miss) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.set_miss(table, miss);
+}
+
+Outcome<void> Device::destroy_flow_table(Number table) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.destroy_table(table);
+}
+
+Outcome<void> Device::set_flow_table_root(Number table) {
+    const ControlLock lock(*state_);
+    if (const auto set = state_->flow_tables.set_root(table); !set) return set;
+    if (table != 0) state_->port.start();
+    return {};
+}
+
+Outcome<Number> Device::create_flow_group(Number table, const FlowGroupAttr& attr) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.create_group(table, attr);
+}
+
+Outcome<void> Device::destroy_flow_group(Number table, Number group) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.destroy_group(table, group);
+}
+
+Outcome<void> Device::set_flow_entry(Number table, uint32_t index, const FlowEntryAttr& attr) {
+    const ControlLock lock(*state_);
+    if (attr.tag.value_or(0) > mlx5::kFlowTagMask) return refuse(Status::bad_parameter);
+    std::vector<Tir*> tirs;
+    for (const Number number : attr.tirs) {
+        tirs.push_back(state_->tirs.find(number));
+        if (!tirs.back()) return refuse(Status::bad_resource);
+    }
+    return state_->flow_tables.set_entry(table, index, attr, std::move(tirs));
+}
+
+Outcome<void> Device::delete_flow_entry(Number table, uint32_t index) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.erase_entry(table, index);
+}
+
+Outcome<Number> Device::create_flow_counter() {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.create_counter();
+}
+
+Outcome<void> Device::destroy_flow_counter(Number counter) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.destroy_counter(counter);
+}
+
+Outcome<FlowCounts> Device::query_flow_counter(Number counter, bool clear) {
+    const ControlLock lock(*state_);
+    FlowCounter* const found = state_->flow_tables.find_counter(counter);
+    if (!found) return refuse(Status::bad_resource);
+    return clear ? std::exchange(found->counts, {}) : found->counts;
+}
+
+void Device::destroy_all_flow_tables() {
+    const ControlLock lock(*state_);
+    state_->flow_tables.clear();
+}
+
+} // namespace softhca::core

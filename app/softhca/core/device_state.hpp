@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a Device consists of. Private to device*.cpp and stats.cpp.
+#pragma once
+
+#include "app/softhca/core/device.hpp"
+#include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/mkey.hpp"
+#include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/place.hpp"
+#include "app/softhca/core/port.hpp"
+#include "app/softhca/core/receive.hpp"
+#include "app/softhca/core/send.hpp"
+#include "app/softhca/core/steering.hpp"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace softhca::core {
+
+/// Objects of one kind by number. Their addresses do not change.
+template <class T> class ObjectTable {
+  public:
+    [[nodiscard]] T* find(Number number) const {
+        const auto found = objects_.find(number);
+        return found == objects_.end() ? nullptr : found->second.get();
+    }
+    T& insert(Number number, std::unique_ptr<T> object) {
+        return *(objects_[number] = std::move(object));
+    }
+    void erase(Number number) { objects_.erase(number); }
+    [[nodiscard]] size_t size() const { return objects_.size(); }
+    [[nodiscard]] auto begin() const { return objects_.begin(); }
+    [[nodiscard]] auto end() const { return objects_.end(); }
+
+  private:
+    std::map<Number, std::unique_ptr<T>> objects_;
+};
+
+struct Device::State {
+    State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
+          std::unique_ptr<wire::Wire> kernel)
+        : config(std::move(device_config)), port(config, std::move(wire), std::move(kernel)),
+          sender(mkeys, port), placer(mkeys, port),
+          receiver(steering, flow_tables, placer, port, config.pause) {}
+
+    const DeviceConfig config;
+
+    // A control call announces itself, so that the device thread, which takes the lock again at
+    // once, lets it in.
+    std::mutex mutex;
+    std::atomic<uint32_t> control_waiting{0};
+
+    MkeyTable mkeys;
+    Steering steering;
+    FlowTables flow_tables;
+    Port port;
+    Sender sender;
+    Placer placer;
+    Receiver receiver;
+
+    ObjectTable<Pd> pds;
+    ObjectTable<Cq> cqs;
+    ObjectTable<Sq> sqs;
+    ObjectTable<Rq> rqs;
+    ObjectTable<Rqt> rqts;
+    ObjectTable<Tir> tirs;
+    ObjectTable<Flow> flows;
+    // What poll() visits.
+    std::vector<Sq*> active_sqs; ///< not in reset
+    std::vector<Rq*> active_rqs; ///< likewise; those in error must flush
+    std::vector<Cq*> event_cqs;
+    // Prepared hash keys in use; several TIRs of one key share.
+    std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
+
+    /// A number that no object has. One space for all kinds.
+    [[nodiscard]] Number new_number();
+    /// Receives from the wire. Returns how many frames.
+    size_t receive(size_t budget);
+
+  private:
+    Number last_number_ = 0x3f; // the first ones are the firmware's own on real devices
+};
+
+/// Holds the device lock for a control call.
+class ControlLock {
+  public:
+    explicit ControlLock(Device::State& state);
+    ~ControlLock() { state_.mutex.unlock(); }
+    ControlLock(const ControlLock&) = delete;
+    ControlLock& operator=(const ControlLock&) = delete;
+
+  private:
+    Device::State& state_;
+};
+
+} // namespace softhca::core

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory keys: from (lkey, address) in a WQE to host memory, with all checks.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace softhca::core {
+
+struct Mkey {
+    uint32_t lkey;
+    Number pd;
+    uint64_t iova;
+    uint64_t length;
+    bool local_write;
+    bool any_pd;
+    DmaArea memory;
+};
+
+/// What a queue wants to do with the memory.
+enum class Access : uint8_t { read, write };
+
+/// The device's key table: index = lkey >> 8, the low byte is a variant that makes stale keys fail.
+class MkeyTable {
+  public:
+    static constexpr uint32_t kEntries = 1u << 16;
+
+    MkeyTable() : entries_(kEntries) {}
+
+    /// Returns the lkey, or 0 when the table is full.
+    uint32_t insert(MkeyAttr attr);
+    /// Returns the PD of the key, or 0 when there is no such key.
+    Number erase(uint32_t lkey);
+    [[nodiscard]] size_t size() const { return used_; }
+
+    /// Calls `piece(std::byte*, uint32_t bytes)` for each contiguous part of the range. False, with
+    /// no piece reported, when the key does not exist, belongs to another PD, does not allow the
+    /// access or does not cover the range; false also when `piece` returns false.
+    template <class Piece>
+    [[nodiscard]] bool translate(uint32_t lkey, Number pd, Access access, uint64_t address,
+                                 uint32_t bytes, Piece&& piece) const {
+        const uint32_t index = lkey >> 8;
+        if (index >= kEntries) return false;
+        const Mkey* const key = entries_[index].get();
+        if (!key || key->lkey != lkey || (key->pd != pd && !key->any_pd)) return false;
+        if (access == Access::write && !key->local_write) return false;
+        uint64_t offset = address - key->iova; // wraps to a huge value below the range
+        if (offset > key->length || bytes > key->length - offset) return false;
+        while (bytes != 0) {
+            const auto part =
+                static_cast<uint32_t>(std::min<uint64_t>(key->memory.run(offset), bytes));
+            if (!piece(key->memory.at(offset), part)) return false;
+            offset += part;
+            bytes -= part;
+        }
+        return true;
+    }
+
+  private:
+    std::vector<std::unique_ptr<Mkey>> entries_;
+    // Index 1 is never given out: MLX5_INVALID_LKEY (0x100) must not name a key.
+    uint32_t next_ = 2;
+    uint8_t variant_ = 0;
+    size_t used_ = 0;
+};
+
+} // namespace softhca::core

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The device's objects, as plain state. Device (control) and the data path work on them, always
+// with the device locked. `users` counts the objects that refer to one: those keep it alive.
+#pragma once
+
+#include "app/softhca/core/cq.hpp"
+#include "app/softhca/core/types.hpp"
+#include "common/net/toeplitz.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace softhca::core {
+
+struct Pd {
+    uint32_t users = 0;
+};
+
+/// What SQs and RQs have in common. Counters of ring positions run over 16 bits, as the doorbell
+/// records do; the low bits are the place in the ring.
+struct Queue {
+    DmaArea ring;
+    uint16_t consumer = 0; ///< next entry to execute
+    uint16_t producer = 0; ///< doorbell record as last read
+    uint16_t mask = 0;     ///< entries - 1
+    QueueState state = QueueState::reset;
+    mlx5::QueueDoorbell* doorbell = nullptr;
+    Cq* cq = nullptr;
+    Number pd = 0;
+    Number number = 0;
+    uint32_t user_index = 0;
+    QueueCounters counters;
+    Listener* listener = nullptr;
+    uint64_t cookie = 0;
+    uint32_t users = 0;
+
+    /// Entries posted and not executed. After a wild doorbell more than the ring holds.
+    [[nodiscard]] uint16_t pending() const { return static_cast<uint16_t>(producer - consumer); }
+    [[nodiscard]] uint64_t entries() const { return uint64_t{mask} + 1; }
+    /// Where in the ring the next entry to execute is.
+    [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
+
+    /// The queue cannot go on and no CQE can say so.
+    void fail(AsyncEvent event) {
+        state = QueueState::error;
+        if (listener) listener->on_async(event, number, cookie);
+    }
+};
+
+/// Ring positions are WQEBBs.
+struct Sq : Queue {
+    uint32_t sent = 0; ///< packets of the WQE at `consumer` that left before the wire got busy
+};
+
+/// Ring positions are WQEs.
+struct Rq : Queue {
+    uint8_t log_wqe_bytes = 0;
+    bool vlan_strip = false;
+    bool scatter_fcs = false;
+    bool hold_when_empty = false; ///< delay drop
+    bool gave_up = false;         ///< held the wire for too long: drops until WQEs are posted
+    bool striding = false;
+    StridingAttr strides;
+    uint32_t next_stride = 0; ///< in the WQE at `consumer`
+    uint64_t held_since = 0;  ///< device clock when it began to hold the wire; 0: it does not
+};
+
+/// Indirection table; the size is a power of two.
+struct Rqt {
+    std::vector<Rq*> entries;
+    uint32_t users = 0;
+};
+
+/// Where packets that steering has picked go: one RQ, or a hash over several.
+struct Tir {
+    Rq* rq = nullptr;
+    Rqt* rqt = nullptr;
+    HashFields fields;
+    bool inner = false;
+    std::shared_ptr<const net::Toeplitz> toeplitz; ///< null when nothing is hashed
+    uint32_t users = 0;
+};
+
+} // namespace softhca::core

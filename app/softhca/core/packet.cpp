@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/packet.hpp"
+
+#include "app/softhca/core/gather.hpp"
+#include "common/net/l4.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace softhca::core {
+namespace {
+
+/// Allowed over IPv4 only (RFC 8200).
+bool udp_without_checksum(const net::Headers& headers, const std::byte* head) {
+    return headers.ip_version == 4 && headers.ip_proto == net::kProtoUdp &&
+           net::load_be<uint16_t>(head + headers.l4 + 6) == 0;
+}
+
+} // namespace
+
+FlowKey make_flow_key(const net::Headers& headers, const std::byte* head) {
+    FlowKey key;
+    std::memcpy(key.dst_mac.data(), head, 6);
+    std::memcpy(key.src_mac.data(), head + 6, 6);
+    key.ether_type = headers.ether_type;
+    key.vlan_tci = headers.vlan_tci;
+    key.cvlan = headers.first_tag == net::kEtherVlan;
+    key.svlan = headers.first_tag == net::kEtherQinq;
+    key.ip_version = headers.ip_version;
+    key.ip_proto = headers.ip_proto;
+    key.tos = headers.tos;
+    key.ttl = headers.ttl;
+    key.ip_fragment = headers.fragment;
+    key.ipv4_ihl = headers.ipv4_ihl;
+    key.flow_label = headers.flow_label;
+    key.vxlan_vni = headers.vni;
+    const std::byte* const l3 = head + headers.l3;
+    if (headers.ip_version == 4) {
+        std::memcpy(key.src_ip.data() + 12, l3 + 12, 4);
+        std::memcpy(key.dst_ip.data() + 12, l3 + 16, 4);
+    } else if (headers.ip_version == 6) {
+        std::memcpy(key.src_ip.data(), l3 + 8, 16);
+        std::memcpy(key.dst_ip.data(), l3 + 24, 16);
+    }
+    if (headers.l4 != 0) {
+        key.l4 = headers.ip_proto;
+        key.tcp_flags = headers.tcp_flags;
+        std::memcpy(&key.src_port, head + headers.l4, 2);
+        std::memcpy(&key.dst_port, head + headers.l4 + 2, 2);
+    }
+    return key;
+}
+
+// headers_ and key_ are built in place: copying structs of freshly written small fields with wide
+// loads stalls the CPU's store forwarding.
+Packet::Packet(std::span<const iovec> pieces, uint32_t bytes)
+    : pieces_(pieces), bytes_(bytes),
+      head_bytes_(std::max(static_cast<uint32_t>(pieces.front().iov_len),
+                           std::min(bytes, net::kParseBytes))),
+      head_(pieces.front().iov_len == head_bytes_
+                ? static_cast<const std::byte*>(pieces.front().iov_base)
+                : copy_head()),
+      headers_(net::parse(view(), bytes)), key_(make_flow_key(headers_, head_)) {}
+
+const std::byte* Packet::copy_head() {
+    copy_front(pieces_, copied_head_.data(), head_bytes_);
+    return copied_head_.data();
+}
+
+net::Headers Packet::inner_headers() const { return net::parse(view(), bytes_, headers_.inner); }
+
+ChecksumVerdict Packet::verify(const net::Headers& headers) const {
+    ChecksumVerdict verdict;
+    if (headers.ip_version == 0 || !headers.length_ok) {
+        verdict.l3_sum = sum_range(pieces_, headers.l3, bytes_ - headers.l3).fold();
+        return verdict;
+    }
+    const uint32_t l3_header = headers.ip_version == 4 ? headers.ipv4_ihl * 4u : 40u;
+    net::ChecksumSum l3;
+    l3.add(head_ + headers.l3, l3_header);
+    verdict.l3_ok = headers.ip_version == 6 || l3.fold() == 0xffff;
+
+    uint32_t at = headers.l3 + l3_header;               // what is not summed yet
+    const uint32_t end = headers.l3 + headers.ip_bytes; // padding behind it is no part of L3
+    const uint32_t covered =
+        headers.l4 != 0 && !headers.fragment ? net::l4_bytes(headers, head_) : 0;
+    if (covered != 0 && headers.l4 + covered == end) {
+        const uint16_t l4 = sum_range(pieces_, headers.l4, covered).fold();
+        net::ChecksumSum all = net::pseudo_header(headers, head_, covered);
+        all.add_word(l4);
+        verdict.l4_ok = all.fold() == 0xffff || udp_without_checksum(headers, head_);
+        l3.add(head_ + at, headers.l4 - at); // IPv6 extension headers
+        l3.add_word(l4);
+        at = end;
+    }
+    if (at < end) l3.add_word(sum_range(pieces_, at, end - at).fold());
+    verdict.l3_sum = l3.fold();
+    return verdict;
+}
+
+} // namespace softhca::core

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One received packet: its bytes, its headers, what steering and checksum verification make of it.
+#pragma once
+
+#include "app/softhca/core/flow_key.hpp"
+#include "common/net/parse.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <sys/uio.h>
+
+namespace softhca::core {
+
+/// The steering fields of parsed headers. `head` is the start of the frame.
+[[nodiscard]] FlowKey make_flow_key(const net::Headers& headers, const std::byte* head);
+
+/// What checksum verification found.
+struct ChecksumVerdict {
+    bool l3_ok = false;  ///< IPv4 header checksum right; IPv6: header valid
+    bool l4_ok = false;  ///< TCP/UDP checksum right, or UDP over IPv4 without one
+    uint16_t l3_sum = 0; ///< one's complement sum of all bytes behind the L2 header
+};
+
+/// Valid as long as the frame's pieces. Parses on construction, verifies checksums on demand.
+class Packet {
+  public:
+    /// The frame has at least an Ethernet header.
+    Packet(std::span<const iovec> pieces, uint32_t bytes);
+    Packet(const Packet&) = delete;
+    Packet& operator=(const Packet&) = delete;
+
+    [[nodiscard]] std::span<const iovec> pieces() const { return pieces_; }
+    [[nodiscard]] uint32_t bytes() const { return bytes_; }
+    /// The contiguous beginning of the frame: all of it or at least kParseBytes.
+    [[nodiscard]] const std::byte* head() const { return head_; }
+    [[nodiscard]] const net::Headers& headers() const { return headers_; }
+    /// Of the frame inside a VXLAN tunnel; requires headers().inner != 0.
+    [[nodiscard]] net::Headers inner_headers() const;
+    [[nodiscard]] const FlowKey& key() const { return key_; }
+
+    /// Verifies what `headers` (the packet's own or its inner ones) describe.
+    [[nodiscard]] ChecksumVerdict verify(const net::Headers& headers) const;
+
+  private:
+    [[nodiscard]] const std::byte* copy_head();
+    [[nodiscard]] std::span<const std::byte> view() const { return {head_, head_bytes_}; }
+
+    std::span<const iovec> pieces_;
+    uint32_t bytes_;
+    uint32_t head_bytes_;
+    const std::byte* head_;
+    net::Headers headers_;
+    FlowKey key_;
+    std::array<std::byte, net::kParseBytes> copied_head_; // used when the first piece is short
+};
+
+} // namespace softhca::core

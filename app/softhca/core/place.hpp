@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Puts packets into receive queues: scatter, completion, errors.
+#pragma once
+
+#include "app/softhca/core/gather.hpp"
+#include "app/softhca/core/mkey.hpp"
+#include "app/softhca/core/port.hpp"
+#include "app/softhca/core/rss.hpp"
+
+namespace softhca::core {
+
+/// Why a receive WQE failed: reported in the error CQE's vendor_syndrome.
+enum class ReceiveFault : uint8_t {
+    none = 0,
+    doorbell_jump = 0x09, ///< the doorbell record moved by more than the ring holds
+    protection = 0x10,    ///< lkey unknown, of another PD, not writable, or range not covered
+    too_short = 0x11,     ///< the packet is longer than the scatter list
+};
+
+/// Used by the device thread with the device locked.
+class Placer {
+  public:
+    Placer(const MkeyTable& mkeys, Port& port) : mkeys_(mkeys), port_(port) {}
+
+    /// Whether the queue has a WQE for a packet of this many bytes. A striding WQE whose rest is
+    /// too short is closed by this.
+    [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
+
+    /// Delivers the packet, or counts why not.
+    void place(const Target& target, const Packet& packet, uint32_t tag);
+
+    /// Completes the WQEs of a queue in error as flushed. Returns how many.
+    size_t flush(Rq& rq);
+
+  private:
+    /// The packet as the queue wants it.
+    struct Cut {
+        std::span<const iovec> pieces;
+        uint32_t bytes = 0;
+        bool vlan_stripped = false;
+    };
+    [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
+    void read_doorbell(Rq& rq);
+    [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
+    [[nodiscard]] ReceiveFault scatter(const Rq& rq, const Cut& cut);
+    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, const Cut& cut);
+    void describe(const Target& target, const Packet& packet, const Cut& cut, mlx5::Cqe& cqe);
+    [[nodiscard]] bool write_filler(Rq& rq);
+    void fail(Rq& rq, ReceiveFault fault);
+    void write_error(Rq& rq, mlx5::CqeSyndrome syndrome, ReceiveFault fault);
+
+    const MkeyTable& mkeys_;
+    Port& port_;
+    Gather cut_;
+    std::array<std::byte, 12> macs_;
+    std::array<std::byte, 4> fcs_;
+};
+
+} // namespace softhca::core

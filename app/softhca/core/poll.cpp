@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The device's work loop body, and the calls about the port and its counters.
+#include "app/softhca/core/device_state.hpp"
+
+#include <thread>
+
+namespace softhca::core {
+namespace {
+
+// One round is short enough that a control call, or another queue, waits for microseconds only.
+constexpr size_t kSendBudget = 64;     // packets per SQ
+constexpr size_t kReceiveBudget = 128; // frames
+constexpr size_t kKernelBudget = 32;
+
+} // namespace
+
+size_t Device::State::receive(size_t budget) {
+    wire::Wire& wire = port.wire();
+    size_t done = 0;
+    for (; done < budget; done++) {
+        const std::span<const std::byte> frame = wire.peek();
+        if (frame.empty()) break;
+        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+        if (!receiver.receive({&piece, 1}, static_cast<uint32_t>(frame.size()))) break;
+        wire.pop();
+    }
+    return done;
+}
+
+size_t Device::poll() {
+    State& state = *state_;
+    if (state.control_waiting.load(std::memory_order_relaxed) != 0) {
+        std::this_thread::yield();
+        return 0;
+    }
+    const std::lock_guard lock(state.mutex);
+    state.port.read_clock();
+    state.port.poll_link();
+    size_t work = 0;
+    for (Sq* const sq : state.active_sqs)
+        work += state.sender.run(*sq, kSendBudget);
+    work += state.port.transmit_from_kernel(kKernelBudget);
+    work += state.receive(kReceiveBudget);
+    for (Rq* const rq : state.active_rqs)
+        if (rq->state == QueueState::error) work += state.placer.flush(*rq);
+    for (Cq* const cq : state.event_cqs)
+        cq->poll_arm();
+    state.port.flush();
+    return work;
+}
+
+Outcome<QueueCounters> Device::sq_counters(Number sqn) const {
+    const ControlLock lock(*state_);
+    const Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return tl::unexpected(Status::bad_resource);
+    return sq->counters;
+}
+
+Outcome<QueueCounters> Device::rq_counters(Number rqn) const {
+    const ControlLock lock(*state_);
+    const Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return tl::unexpected(Status::bad_resource);
+    return rq->counters;
+}
+
+PortCounters Device::counters() const {
+    const ControlLock lock(*state_);
+    return state_->port.counters;
+}
+
+void Device::set_mtu(uint16_t mtu) {
+    const ControlLock lock(*state_);
+    state_->port.set_mtu(mtu);
+}
+
+uint16_t Device::mtu() const {
+    const ControlLock lock(*state_);
+    return state_->port.mtu();
+}
+
+void Device::set_mac(const std::array<uint8_t, 6>& mac) {
+    const ControlLock lock(*state_);
+    state_->port.set_mac(mac);
+}
+
+void Device::set_kernel_promiscuous(bool on) {
+    const ControlLock lock(*state_);
+    state_->port.set_kernel_promiscuous(on);
+}
+
+void Device::set_link(bool up) {
+    const ControlLock lock(*state_);
+    state_->port.set_link(up);
+}
+
+bool Device::link_up() const {
+    const ControlLock lock(*state_);
+    return state_->port.link_up();
+}
+
+void Device::add_listener(Listener* listener) {
+    const ControlLock lock(*state_);
+    state_->port.add_listener(listener);
+}
+
+void Device::remove_listener(Listener* listener) {
+    const ControlLock lock(*state_);
+    state_->port.remove_listener(listener);
+}
+
+const DeviceConfig& Device::config() const { return state_->config; }
+
+std::array<int, 2> Device::wait_fds() const { return state_->port.wait_fds(); }
+
+} // namespace softhca::core

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/port.hpp"
+
+#include "app/softhca/core/gather.hpp"
+
+#include <cstring>
+#include <ctime>
+
+namespace softhca::core {
+namespace {
+
+constexpr uint32_t kMinFrame = 60; // without FCS
+constexpr std::byte kPadding[kMinFrame]{};
+
+} // namespace
+
+Port::Port(const DeviceConfig& config, std::unique_ptr<wire::Wire> wire,
+           std::unique_ptr<wire::Wire> kernel)
+    : wire_(std::move(wire)), kernel_(std::move(kernel)), carrier_always_(config.carrier_always),
+      up_(carrier_always_ || wire_->carrier()), kernel_promiscuous_(config.kernel_promiscuous),
+      mtu_(config.mtu), mac_(config.mac) {
+    if (kernel_) start();
+}
+
+bool Port::transmit(std::span<const iovec> pieces, uint32_t bytes) {
+    if (!up_) {
+        counters.drop_link_down++;
+        return true;
+    }
+    if (bytes > max_frame()) {
+        counters.drop_tx_oversize++;
+        return true;
+    }
+    wire::SendResult result;
+    if (bytes >= kMinFrame) {
+        result = wire_->send({pieces, bytes});
+    } else {
+        std::byte padded[kMinFrame];
+        copy_front(pieces, padded, bytes);
+        std::memcpy(padded + bytes, kPadding, kMinFrame - bytes);
+        const iovec piece{padded, kMinFrame};
+        bytes = kMinFrame;
+        result = wire_->send({{&piece, 1}, bytes});
+    }
+    if (result == wire::SendResult::busy) return false;
+    sent_ = true;
+    if (result == wire::SendResult::lost) {
+        counters.drop_tx_wire++;
+    } else {
+        counters.wire_tx_packets++;
+        counters.wire_tx_bytes += bytes;
+    }
+    return true;
+}
+
+void Port::flush() {
+    if (sent_) wire_->flush();
+    if (kernel_sent_) kernel_->flush();
+    sent_ = kernel_sent_ = false;
+}
+
+void Port::poll_link() {
+    const bool up = admin_up_ && (carrier_always_ || wire_->carrier());
+    if (up == up_) return;
+    up_ = up;
+    for (Listener* const listener : listeners_)
+        listener->on_async(up ? AsyncEvent::port_active : AsyncEvent::port_error, 0, 0);
+}
+
+void Port::set_link(bool up) {
+    if (up == admin_up_) return;
+    admin_up_ = up;
+    wire_->set_carrier(up);
+    poll_link();
+}
+
+size_t Port::transmit_from_kernel(size_t budget) {
+    if (!kernel_) return 0;
+    size_t done = 0;
+    for (; done < budget; done++) {
+        const std::span<const std::byte> frame = kernel_->peek();
+        if (frame.empty()) break;
+        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+        if (!transmit({&piece, 1}, static_cast<uint32_t>(frame.size()))) break;
+        counters.kernel_tx_packets++;
+        kernel_->pop();
+    }
+    return done;
+}
+
+bool Port::kernel_accepts(const std::byte* dst_mac) const {
+    if (!kernel_) return false;
+    const bool group = (dst_mac[0] & std::byte{1}) != std::byte{0};
+    return kernel_promiscuous_ || group || std::memcmp(dst_mac, mac_.data(), mac_.size()) == 0;
+}
+
+void Port::to_kernel(std::span<const iovec> pieces, uint32_t bytes) {
+    // A netdev never holds the wire: what finds no room is dropped, as by a full backlog.
+    if (kernel_->send({pieces, bytes}) == wire::SendResult::sent) {
+        counters.kernel_rx_packets++;
+        kernel_sent_ = true;
+    } else {
+        counters.drop_kernel++;
+    }
+}
+
+void Port::read_clock() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    now_ = static_cast<uint64_t>(time.tv_sec) * 1000000000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+std::array<int, 2> Port::wait_fds() const {
+    return {wire_->wait_fd(), kernel_ ? kernel_->wait_fd() : -1};
+}
+
+} // namespace softhca::core

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Ethernet port: the wire, the kernel netdev beside it, link state and counters.
+#pragma once
+
+#include "app/softhca/core/device.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace softhca::core {
+
+/// Used with the device locked.
+class Port {
+  public:
+    Port(const DeviceConfig& config, std::unique_ptr<wire::Wire> wire,
+         std::unique_ptr<wire::Wire> kernel);
+
+    /// Sends a frame to the wire: pads it, applies the port's limits. True when it is done with
+    /// (sent, or dropped and counted); false when the wire is busy: offer it again later.
+    [[nodiscard]] bool transmit(std::span<const iovec> pieces, uint32_t bytes);
+    /// Wakes the peer after a batch of transmit().
+    void flush();
+
+    /// There is somewhere for received frames to go: wires that make their own frames may begin.
+    void start() { wire_->start(); }
+    /// The port's share of one poll round: link state.
+    void poll_link();
+    /// The kernel netdev's frames leave on the wire. Returns how many did.
+    size_t transmit_from_kernel(size_t budget);
+    /// True when the kernel netdev would accept a frame to this MAC.
+    [[nodiscard]] bool kernel_accepts(const std::byte* dst_mac) const;
+    /// Hands a frame to the kernel netdev; a refusal is counted.
+    void to_kernel(std::span<const iovec> pieces, uint32_t bytes);
+
+    void set_link(bool up);
+    [[nodiscard]] bool link_up() const { return up_; }
+    void set_mtu(uint16_t mtu) { mtu_ = mtu; }
+    [[nodiscard]] uint16_t mtu() const { return mtu_; }
+    /// The longest frame, without FCS: one VLAN tag fits beside an MTU of payload.
+    [[nodiscard]] uint32_t max_frame() const { return mtu_ + 18u; }
+    void set_mac(const std::array<uint8_t, 6>& mac) { mac_ = mac; }
+    [[nodiscard]] const std::array<uint8_t, 6>& mac() const { return mac_; }
+    void set_kernel_promiscuous(bool on) { kernel_promiscuous_ = on; }
+
+    void add_listener(Listener* listener) { listeners_.push_back(listener); }
+    void remove_listener(Listener* listener) { std::erase(listeners_, listener); }
+
+    [[nodiscard]] wire::Wire& wire() { return *wire_; }
+    [[nodiscard]] std::array<int, 2> wait_fds() const;
+
+    /// The device clock (CQE timestamps), read once per poll round.
+    [[nodiscard]] uint64_t now() const { return now_; }
+    void read_clock();
+
+    PortCounters counters;
+
+  private:
+    std::unique_ptr<wire::Wire> wire_;
+    std::unique_ptr<wire::Wire> kernel_;
+    bool admin_up_ = true;
+    bool carrier_always_;
+    bool up_;
+    bool sent_ = false; ///< since the last flush()
+    bool kernel_sent_ = false;
+    bool kernel_promiscuous_;
+    uint16_t mtu_;
+    uint64_t now_ = 0;
+    std::array<uint8_t, 6> mac_;
+    std::vector<Listener*> listeners_;
+};
+
+} // namespace softhca::core

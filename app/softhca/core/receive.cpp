@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/receive.hpp"
+
+namespace softhca::core {
+namespace {
+
+/// How long an RQ without WQEs may hold the wire before its packets are dropped after all.
+constexpr uint64_t kMaxHoldNs = 1'000'000'000;
+
+} // namespace
+
+bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
+    PortCounters& counters = port_.counters;
+    const auto count = [&](uint64_t& cause) {
+        counters.wire_rx_packets++;
+        counters.wire_rx_bytes += bytes;
+        cause++;
+        return true;
+    };
+    if (!port_.link_up()) return count(counters.drop_link_down);
+    if (bytes < net::kEthernetBytes) return count(counters.drop_undersize);
+    if (bytes > port_.max_frame()) return count(counters.drop_oversize);
+
+    const Packet packet(pieces, bytes);
+    if (tables_.active()) return receive_by_tables(packet);
+    const Rule* rule = steering_.match(FlowDomain::bypass, packet.key());
+    const bool to_kernel = !rule && port_.kernel_accepts(packet.head());
+    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
+    const bool may_hold = pause_ || delay_drop_rqs != 0;
+    if (rule && may_hold && must_hold(*rule, packet)) return false;
+
+    counters.wire_rx_packets++;
+    counters.wire_rx_bytes += bytes;
+    steering_.for_each_sniffer(packet.key(),
+                               [&](const Rule& sniffer) { deliver(sniffer, packet); });
+    if (to_kernel)
+        port_.to_kernel(pieces, bytes);
+    else if (!rule)
+        counters.drop_no_match++;
+    else if (rule->drop)
+        counters.drop_rule++;
+    else
+        deliver(*rule, packet);
+    return true;
+}
+
+bool Receiver::receive_by_tables(const Packet& packet) {
+    const FlowPath& path = tables_.walk(packet.key());
+    if (pause_ || delay_drop_rqs != 0) {
+        bool hold = false;
+        for (const FlowPath::Stop& stop : path.stops)
+            hold |= holds(*select_target(*stop.tir, packet).rq, packet.bytes());
+        if (hold) return false;
+    }
+    PortCounters& counters = port_.counters;
+    counters.wire_rx_packets++;
+    counters.wire_rx_bytes += packet.bytes();
+    for (FlowCounter* const counter : path.counters) {
+        counter->counts.packets++;
+        counter->counts.bytes += packet.bytes();
+    }
+    if (path.stops.empty()) (path.dropped ? counters.drop_rule : counters.drop_no_match)++;
+    for (const FlowPath::Stop& stop : path.stops)
+        placer_.place(select_target(*stop.tir, packet), packet, stop.tag);
+    return true;
+}
+
+void Receiver::deliver(const Rule& rule, const Packet& packet) {
+    for (const Tir* const tir : rule.destinations)
+        placer_.place(select_target(*tir, packet), packet, rule.tag);
+}
+
+bool Receiver::must_hold(const Rule& rule, const Packet& packet) {
+    bool hold = false; // all destinations are asked before the first one gets its copy
+    for (const Tir* const tir : rule.destinations)
+        hold |= holds(*select_target(*tir, packet).rq, packet.bytes());
+    return hold;
+}
+
+bool Receiver::holds(Rq& rq, uint32_t bytes) {
+    if (!(pause_ || rq.hold_when_empty) || rq.state != QueueState::ready) return false;
+    if (placer_.has_room(rq, bytes)) {
+        rq.held_since = 0;
+        rq.gave_up = false;
+        return false;
+    }
+    if (rq.gave_up || rq.state != QueueState::ready) return false;
+    if (rq.held_since == 0) rq.held_since = port_.now();
+    rq.gave_up = port_.now() - rq.held_since > kMaxHoldNs;
+    return !rq.gave_up;
+}
+
+} // namespace softhca::core

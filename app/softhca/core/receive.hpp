@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The port's receive pipeline: sniffers, bypass rules, kernel netdev, leftovers; or flow tables.
+#pragma once
+
+#include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/place.hpp"
+#include "app/softhca/core/steering.hpp"
+
+namespace softhca::core {
+
+/// One device's receive side. Used by the device thread with the device locked.
+class Receiver {
+  public:
+    Receiver(const Steering& steering, FlowTables& tables, Placer& placer, Port& port, bool pause)
+        : steering_(steering), tables_(tables), placer_(placer), port_(port), pause_(pause) {}
+
+    /// Takes a frame from the wire. False: an RQ without WQEs holds the wire, offer it again.
+    [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes);
+
+    uint32_t delay_drop_rqs = 0; ///< RQs that may hold the wire without the port's pause option
+
+  private:
+    [[nodiscard]] bool receive_by_tables(const Packet& packet);
+    [[nodiscard]] bool must_hold(const Rule& rule, const Packet& packet);
+    [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
+    void deliver(const Rule& rule, const Packet& packet);
+
+    const Steering& steering_;
+    FlowTables& tables_;
+    Placer& placer_;
+    Port& port_;
+    bool pause_;
+};
+
+} // namespace softhca::core

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Steering rules of one mask in a hash table, so that lookup does not depend on their number.
+#pragma once
+
+#include "app/softhca/core/flow_key.hpp"
+#include "app/softhca/core/types.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace softhca::core {
+
+struct Tir;
+struct FlowEntry;
+
+/// One rule as a front asked for it.
+struct Flow {
+    FlowDomain domain = FlowDomain::bypass;
+    uint16_t priority = 0;
+    FlowKey value; ///< bits outside mask are zero
+    FlowKey mask;
+    bool drop = false;
+    std::optional<uint32_t> tag;
+    std::vector<Tir*> tirs;
+};
+
+/// What the device does with packets of one match: all flows equal in match, taken together.
+struct Rule {
+    FlowKey value;
+    bool drop = false;
+    uint32_t tag = 0;
+    std::vector<Tir*> destinations; ///< each once
+    std::vector<const Flow*> flows;
+    FlowEntry* entry = nullptr; ///< of a flow table: it says what to do, not the fields above
+};
+
+/// A mask, reduced to the 64-bit words of a FlowKey that it touches.
+class KeyMask {
+  public:
+    static constexpr uint8_t kWords = sizeof(FlowKey) / sizeof(uint64_t);
+
+    explicit KeyMask(const FlowKey& mask) {
+        for (uint8_t i = 0; i < kWords; i++) {
+            if (word(mask, i) == 0) continue;
+            index_[used_] = i;
+            mask_[used_++] = word(mask, i);
+        }
+    }
+    [[nodiscard]] uint64_t hash(const FlowKey& key) const {
+        uint64_t hash = 0;
+        for (size_t i = 0; i < used_; i++) {
+            // A product's high bits depend on all bits of the word: they become the low ones.
+            const uint64_t masked = word(key, index_[i]) & mask_[i];
+            hash = net::byteswap((hash ^ masked) * 0x9e3779b97f4a7c15u);
+        }
+        return hash;
+    }
+    /// Whether `key` and `value` agree under the mask.
+    [[nodiscard]] bool match(const FlowKey& key, const FlowKey& value) const {
+        uint64_t difference = 0;
+        for (size_t i = 0; i < used_; i++)
+            difference |= (word(key, index_[i]) ^ word(value, index_[i])) & mask_[i];
+        return difference == 0;
+    }
+    [[nodiscard]] FlowKey apply(const FlowKey& key) const {
+        FlowKey masked;
+        for (size_t i = 0; i < used_; i++) {
+            const uint64_t bits = word(key, index_[i]) & mask_[i];
+            std::memcpy(reinterpret_cast<std::byte*>(&masked) + 8 * index_[i], &bits, sizeof bits);
+        }
+        return masked;
+    }
+    bool operator==(const KeyMask&) const = default;
+
+  private:
+    // Word by word, never the whole key at once: its fields may have been written just now.
+    [[nodiscard]] static uint64_t word(const FlowKey& key, size_t index) {
+        uint64_t word;
+        std::memcpy(&word, reinterpret_cast<const std::byte*>(&key) + 8 * index, sizeof word);
+        return word;
+    }
+
+    size_t used_ = 0;
+    std::array<uint8_t, kWords> index_{};
+    std::array<uint64_t, kWords> mask_{};
+};
+
+/// All rules of one domain, priority and mask. Open addressing with linear probing.
+class RuleTable {
+  public:
+    RuleTable(uint16_t priority, const FlowKey& mask)
+        : slots_(8), mask_(mask), priority_(priority) {}
+
+    [[nodiscard]] uint16_t priority() const { return priority_; }
+    [[nodiscard]] const KeyMask& mask() const { return mask_; }
+    [[nodiscard]] bool empty() const { return used_ == 0; }
+
+    /// The rule that matches, or null.
+    [[nodiscard]] Rule* find(const FlowKey& key) const {
+        const uint64_t hash = mask_.hash(key);
+        for (size_t at = hash & last();; at = (at + 1) & last()) {
+            const Slot& slot = slots_[at];
+            if (!slot.rule) return nullptr;
+            if (slot.hash == hash && mask_.match(key, slot.rule->value)) return slot.rule.get();
+        }
+    }
+    /// Adds an empty rule; there is none of this value yet.
+    Rule& insert(const FlowKey& value);
+    /// Removes the rule of this value.
+    void erase(const FlowKey& value);
+
+  private:
+    struct Slot {
+        uint64_t hash = 0;
+        std::unique_ptr<Rule> rule;
+    };
+    [[nodiscard]] size_t last() const { return slots_.size() - 1; }
+    void place(Slot slot);
+
+    std::vector<Slot> slots_; ///< a power of two; at most half of it is used, so probing ends
+    KeyMask mask_;
+    size_t used_ = 0;
+    uint16_t priority_;
+};
+
+} // namespace softhca::core

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which rule takes a packet: tuple space search, one RuleTable per (domain, priority, mask).
+#pragma once
+
+#include "app/softhca/core/rule_table.hpp"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace softhca::core {
+
+/// Lookup cost grows with the number of different masks of a domain. Used with the device locked.
+class Steering {
+  public:
+    /// `flow` stays where it is until erase(). Refuses (bad_parameter) one that contradicts an
+    /// equal one: another tag, or drop and forward at once.
+    [[nodiscard]] Outcome<void> insert(const Flow& flow);
+    void erase(const Flow& flow);
+
+    /// The matching rule of the highest priority (lowest number); of equal priority, that whose
+    /// mask has been in use for longer. Null when none matches.
+    [[nodiscard]] const Rule* match(FlowDomain domain, const FlowKey& key) const {
+        for (const auto& table : tables(domain))
+            if (const Rule* const rule = table->find(key)) return rule;
+        return nullptr;
+    }
+    /// Calls `use(const Rule&)` for every sniffer rule that matches.
+    template <class Use> void for_each_sniffer(const FlowKey& key, Use&& use) const {
+        for (const auto& table : tables(FlowDomain::sniffer))
+            if (const Rule* const rule = table->find(key)) use(*rule);
+    }
+
+  private:
+    using Tables = std::vector<std::unique_ptr<RuleTable>>; // by priority, then by age
+
+    [[nodiscard]] const Tables& tables(FlowDomain domain) const {
+        return domains_[static_cast<size_t>(domain)];
+    }
+    [[nodiscard]] Tables::iterator find_table(const Flow& flow);
+
+    std::array<Tables, 3> domains_;
+};
+
+} // namespace softhca::core

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flow tables: which entry wins, goto and miss, copies, tags, counters, and what is refused.
+#include "tests/unit/softhca/testbed.hpp"
+
+namespace {
+
+using namespace testbed;
+using frames::Spec;
+
+constexpr uint8_t kEveryBit = 0xff;
+
+FlowKey protocol(uint8_t number) {
+    FlowKey key;
+    key.ip_proto = number;
+    return key;
+}
+
+class FlowTablesTest : public Testbed {
+  protected:
+    FlowTablesTest() : second_rq(*device, pd, rx_cq.number, {.listener = &listener}) {
+        first_tir = direct_tir(rq);
+        second_tir = direct_tir(second_rq);
+        root = *device->create_flow_table({.level = 0, .log_size = 4});
+        EXPECT_TRUE(device->set_flow_table_root(root));
+    }
+
+    /// A group of `count` entries from `first` on.
+    Number group(Number table, uint32_t first, uint32_t count, const FlowKey& mask) {
+        return *device->create_flow_group(
+            table, {.first = first, .last = first + count - 1, .mask = mask});
+    }
+    void receive(const Bytes& frame) {
+        wire->incoming.push_back(frame);
+        run();
+    }
+
+    TestRq second_rq;
+    Number first_tir = 0, second_tir = 0, root = 0;
+};
+
+TEST_F(FlowTablesTest, TheGroupWithTheLowestIndicesWins) {
+    const Number all = group(root, 8, 1, {});
+    const Number udp = group(root, 0, 4, protocol(kEveryBit)); // made later, stands before
+    ASSERT_TRUE(device->set_flow_entry(root, 8, {.group = all, .tag = 8, .tirs = {first_tir}}));
+    ASSERT_TRUE(device->set_flow_entry(
+        root, 2, {.group = udp, .value = protocol(17), .tag = 2, .tirs = {first_tir}}));
+    post_buffers(rq, 2);
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 2u);
+    Spec tcp;
+    tcp.proto = frames::kTcp;
+    receive(frames::build(tcp));
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 8u);
+}
+
+TEST_F(FlowTablesTest, EachDestinationGetsACopyAndTablesDecideAboutOne) {
+    const Number next = *device->create_flow_table({.level = 1, .log_size = 0});
+    const Number counter = *device->create_flow_counter();
+    ASSERT_TRUE(device->set_flow_entry(
+        next, 0, {.group = group(next, 0, 1, {}), .tirs = {second_tir}, .counters = {counter}}));
+    ASSERT_TRUE(device->set_flow_entry(
+        root, 0,
+        {.group = group(root, 0, 1, {}), .tag = 7, .tirs = {first_tir}, .tables = {next}}));
+    post_buffers(rq, 1);
+    post_buffers(second_rq, 1);
+    const Bytes frame = frames::build(Spec{});
+    receive(frame);
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 7u);
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 7u) << "a tag goes along to the next table";
+    EXPECT_EQ(device->counters().delivered, 2u);
+    const auto counted = device->query_flow_counter(counter, true);
+    EXPECT_EQ(counted->packets, 1u);
+    EXPECT_EQ(counted->bytes, frame.size());
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 0u);
+}
+
+TEST_F(FlowTablesTest, WhatNoEntryTakesGoesToTheMissTableOrIsCounted) {
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+    const Number behind = *device->create_flow_table({.level = 3, .log_size = 0});
+    ASSERT_TRUE(
+        device->set_flow_entry(behind, 0, {.group = group(behind, 0, 1, {}), .drop = true}));
+    ASSERT_TRUE(device->set_flow_table_miss(root, behind));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_rule, 1u);
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+}
+
+TEST_F(FlowTablesTest, ReplacingAnEntryTakesEffect) {
+    const Number all = group(root, 0, 1, {});
+    ASSERT_TRUE(device->set_flow_entry(root, 0, {.group = all, .drop = true}));
+    ASSERT_TRUE(device->set_flow_entry(root, 0, {.group = all, .tirs = {first_tir}}));
+    post_buffers(rq, 1);
+    receive(frames::build(Spec{}));
+    (void)expect_packet(rx_cq);
+    ASSERT_TRUE(device->delete_flow_entry(root, 0));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+}
+
+TEST_F(FlowTablesTest, LoopsOverlapsAndEqualEntriesAreRefused) {
+    const Number lower = *device->create_flow_table({.level = 0, .log_size = 0});
+    const Number all = group(root, 0, 2, {});
+    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = all, .tables = {root}}).error(),
+              Status::bad_parameter);
+    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = all, .tables = {lower}}).error(),
+              Status::bad_parameter);
+    EXPECT_EQ(device->set_flow_table_miss(root, lower).error(), Status::bad_parameter);
+    EXPECT_EQ(device->create_flow_group(root, {.first = 1, .last = 3}).error(),
+              Status::bad_parameter);
+    EXPECT_EQ(device->create_flow_group(root, {.first = 15, .last = 16}).error(),
+              Status::bad_parameter);
+    ASSERT_TRUE(device->set_flow_entry(root, 0, {.group = all, .tirs = {first_tir}}));
+    EXPECT_EQ(device->set_flow_entry(root, 1, {.group = all, .tirs = {second_tir}}).error(),
+              Status::busy);
+    EXPECT_EQ(device->set_flow_entry(root, 1, {.group = all, .tirs = {0xfffff}}).error(),
+              Status::bad_resource);
+}
+
+TEST_F(FlowTablesTest, WhatIsInUseStays) {
+    const Number next = *device->create_flow_table({.level = 1, .log_size = 0});
+    const Number counter = *device->create_flow_counter();
+    const Number all = group(root, 0, 1, {});
+    ASSERT_TRUE(device->set_flow_entry(
+        root, 0, {.group = all, .tirs = {first_tir}, .tables = {next}, .counters = {counter}}));
+    EXPECT_EQ(device->destroy_tir(first_tir).error(), Status::busy);
+    EXPECT_EQ(device->destroy_flow_table(next).error(), Status::busy);
+    EXPECT_EQ(device->destroy_flow_counter(counter).error(), Status::busy);
+    EXPECT_EQ(device->destroy_flow_group(root, all).error(), Status::busy);
+    EXPECT_EQ(device->destroy_flow_table(root).error(), Status::busy);
+    ASSERT_TRUE(device->delete_flow_entry(root, 0));
+    ASSERT_TRUE(device->destroy_flow_group(root, all));
+    EXPECT_TRUE(device->destroy_flow_table(next));
+    EXPECT_TRUE(device->destroy_flow_counter(counter));
+    EXPECT_TRUE(device->destroy_flow_table(root)) << "the last table takes the root with it";
+    EXPECT_TRUE(device->destroy_tir(first_tir));
+}
+
+TEST_F(FlowTablesTest, ManyCopiesOfCopiesEnd) {
+    // Each table leads twice to the next one: 2^40 ways in all.
+    std::vector<Number> chain = {root};
+    for (uint8_t level = 1; level <= 40; level++) {
+        chain.push_back(*device->create_flow_table({.level = level, .log_size = 0}));
+        const Number from = chain[level - 1], to = chain[level];
+        ASSERT_TRUE(
+            device->set_flow_entry(from, 0, {.group = group(from, 0, 1, {}), .tables = {to, to}}));
+    }
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().wire_rx_packets, 1u);
+}
+
+TEST_F(FlowTablesTest, ATirMayChangeUnderItsEntries) {
+    ASSERT_TRUE(
+        device->set_flow_entry(root, 0, {.group = group(root, 0, 1, {}), .tirs = {first_tir}}));
+    TirAttr attr;
+    attr.rqn = 0xfffff;
+    EXPECT_EQ(device->modify_tir(first_tir, attr).error(), Status::bad_resource);
+    attr.rqn = second_rq.number;
+    ASSERT_TRUE(device->modify_tir(first_tir, attr));
+    post_buffers(second_rq, 1);
+    receive(frames::build(Spec{}));
+    (void)expect_packet(rx_cq);
+    EXPECT_EQ(device->rq_counters(second_rq.number)->packets, 1u);
+}
+
+} // namespace

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who gets a packet: sniffers, bypass rules, the kernel netdev, leftovers; and pause.
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace testbed {
+namespace {
+
+using frames::Mac;
+
+constexpr Mac kBroadcast{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+constexpr Mac kMulticast{0x01, 0x00, 0x5e, 0, 0, 1};
+constexpr Mac kStranger{0x02, 9, 9, 9, 9, 9};
+
+Bytes frame_to(const Mac& mac) { return frames::build({.dst = mac}); }
+
+class Pipeline : public Testbed {
+  protected:
+    explicit Pipeline(DeviceConfig config = default_config(), bool with_kernel = true)
+        : Testbed(std::move(config), with_kernel) {
+        post_buffers(rq, 50);
+    }
+    /// Lets a frame to this MAC arrive; how many RQ copies came of it?
+    size_t arrive(const Mac& mac) {
+        wire->incoming.push_back(frame_to(mac));
+        const uint64_t before = device->counters().delivered;
+        run();
+        return device->counters().delivered - before;
+    }
+};
+
+TEST_F(Pipeline, BypassBeforeKernelBeforeLeftovers) {
+    EXPECT_TRUE(wire->started); // the kernel may take frames from the start
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+    EXPECT_EQ(kernel->sent.size(), 1u);
+    EXPECT_EQ(kernel->sent[0], frame_to(frames::kOurMac));
+    EXPECT_EQ(arrive(kStranger), 0u);
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+
+    const Number leftovers = steer_all(rq, FlowDomain::leftovers);
+    EXPECT_EQ(arrive(frames::kOurMac), 0u) << "the kernel's own";
+    EXPECT_EQ(arrive(kBroadcast), 0u);
+    EXPECT_EQ(arrive(kMulticast), 0u);
+    EXPECT_EQ(kernel->sent.size(), 4u);
+    EXPECT_EQ(arrive(kStranger), 1u);
+
+    const Number bypass = steer_all(rq);
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    EXPECT_EQ(kernel->sent.size(), 4u);
+    ASSERT_TRUE(device->destroy_flow(bypass));
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+    EXPECT_EQ(kernel->sent.size(), 5u);
+    EXPECT_EQ(device->counters().kernel_rx_packets, 5u);
+    ASSERT_TRUE(device->destroy_flow(leftovers));
+    EXPECT_EQ(arrive(kStranger), 0u);
+    EXPECT_EQ(device->counters().drop_no_match, 2u);
+}
+
+TEST_F(Pipeline, PromiscuousKernelTakesAll) {
+    device->set_kernel_promiscuous(true);
+    steer_all(rq, FlowDomain::leftovers);
+    EXPECT_EQ(arrive(kStranger), 0u);
+    EXPECT_EQ(kernel->sent.size(), 1u);
+    device->set_kernel_promiscuous(false);
+    EXPECT_EQ(arrive(kStranger), 1u);
+}
+
+TEST_F(Pipeline, KernelFollowsItsMac) {
+    device->set_mac(kStranger);
+    arrive(kStranger);
+    EXPECT_EQ(kernel->sent.size(), 1u);
+    arrive(frames::kOurMac);
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+}
+
+TEST_F(Pipeline, KernelThatRefusesIsCounted) {
+    kernel->room = 1;
+    arrive(frames::kOurMac);
+    arrive(frames::kOurMac);
+    EXPECT_EQ(device->counters().drop_kernel, 1u);
+    EXPECT_TRUE(wire->incoming.empty()) << "the kernel never holds the wire";
+}
+
+TEST_F(Pipeline, KernelFramesLeaveOnTheWire) {
+    kernel->incoming.push_back(frame_to(kStranger));
+    kernel->incoming.push_back(frame_to(kBroadcast));
+    wire->room = 1;
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(device->counters().kernel_tx_packets, 1u);
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, (std::vector{frame_to(kStranger), frame_to(kBroadcast)}));
+    EXPECT_EQ(device->counters().kernel_tx_packets, 2u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 2u);
+}
+
+TEST_F(Pipeline, SnifferGetsCopiesOfEverything) {
+    steer_all(rq, FlowDomain::sniffer);
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    EXPECT_EQ(kernel->sent.size(), 1u) << "the kernel still gets its own";
+    steer_all(rq);
+    EXPECT_EQ(arrive(frames::kOurMac), 2u);
+}
+
+TEST_F(Pipeline, DropRuleDropsAndCounts) {
+    FlowAttr attr;
+    attr.drop = true;
+    attr.mask.dst_mac = kBroadcast;
+    attr.value.dst_mac = frames::kOurMac;
+    ASSERT_TRUE(device->create_flow(attr));
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+    EXPECT_EQ(device->counters().drop_rule, 1u);
+    EXPECT_TRUE(kernel->sent.empty());
+}
+
+TEST_F(Pipeline, EqualRulesShareEachPacket) {
+    TestRq second(*device, pd, rx_cq.number);
+    post_buffers(second, 5);
+    const Number first_flow = steer_all(rq);
+    const Number second_flow = steer_all(second);
+    EXPECT_EQ(arrive(frames::kOurMac), 2u);
+    ASSERT_TRUE(device->destroy_flow(first_flow));
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    EXPECT_EQ(device->rq_counters(second.number)->packets, 2u);
+    ASSERT_TRUE(device->destroy_flow(second_flow));
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+}
+
+TEST_F(Pipeline, FrameSizeLimits) {
+    steer_all(rq);
+    for (const size_t bytes : {1u, 2u, 13u})
+        wire->incoming.push_back(frames::pattern(bytes));
+    run();
+    EXPECT_EQ(device->counters().drop_undersize, 3u);
+    wire->incoming.push_back(frames::pattern(14));
+    wire->incoming.push_back(frames::pattern(1518));
+    wire->incoming.push_back(frames::pattern(1519));
+    run();
+    EXPECT_EQ(device->counters().drop_oversize, 1u);
+    EXPECT_EQ(device->counters().delivered, 2u);
+    device->set_mtu(1501);
+    wire->incoming.push_back(frames::pattern(1519));
+    run();
+    EXPECT_EQ(device->counters().delivered, 3u);
+    EXPECT_EQ(device->counters().wire_rx_packets, 7u);
+}
+
+TEST_F(Pipeline, LinkDownDropsAndTellsListeners) {
+    steer_all(rq);
+    device->add_listener(&listener);
+    device->set_link(false);
+    EXPECT_FALSE(device->link_up());
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+    EXPECT_EQ(device->counters().drop_link_down, 1u);
+    device->set_link(true);
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    wire->plugged = false;
+    run();
+    EXPECT_FALSE(device->link_up());
+    wire->plugged = true;
+    run();
+    EXPECT_TRUE(device->link_up());
+    ASSERT_EQ(listener.events.size(), 4u);
+    EXPECT_EQ(listener.events[0].first, AsyncEvent::port_error);
+    EXPECT_EQ(listener.events[1].first, AsyncEvent::port_active);
+    EXPECT_EQ(listener.events[2].first, AsyncEvent::port_error);
+    EXPECT_EQ(listener.events[3].first, AsyncEvent::port_active);
+    device->remove_listener(&listener);
+    device->set_link(false);
+    EXPECT_EQ(listener.events.size(), 4u);
+}
+
+DeviceConfig without_peer() {
+    DeviceConfig config;
+    config.carrier_always = true;
+    return config;
+}
+class CarrierAlways : public Testbed {
+  protected:
+    CarrierAlways() : Testbed(without_peer()) {}
+};
+
+TEST_F(CarrierAlways, IsUpWithoutAPeerButFollowsTheAdministrator) {
+    wire->plugged = false;
+    run();
+    EXPECT_TRUE(device->link_up());
+    device->set_link(false);
+    run();
+    EXPECT_FALSE(device->link_up());
+}
+
+TEST_F(Pipeline, EveryFrameIsAccountedFor) {
+    steer_all(rq, FlowDomain::leftovers);
+    for (int i = 0; i < 300; i++)
+        wire->incoming.push_back(i % 7 == 0 ? frames::pattern(10)
+                                            : frame_to(i % 3 == 0 ? frames::kOurMac : kStranger));
+    run();
+    const PortCounters counters = device->counters();
+    EXPECT_EQ(counters.wire_rx_packets, 300u);
+    EXPECT_EQ(counters.delivered + counters.kernel_rx_packets + counters.drop_out_of_buffer +
+                  counters.drop_undersize,
+              300u);
+    EXPECT_GT(counters.drop_out_of_buffer, 0u);
+}
+
+class WithoutKernel : public Testbed {};
+
+TEST_F(WithoutKernel, OwnFramesGoToLeftovers) {
+    EXPECT_FALSE(wire->started) << "nobody could take frames yet";
+    post_buffers(rq, 2);
+    steer_all(rq, FlowDomain::leftovers);
+    EXPECT_TRUE(wire->started);
+    wire->incoming.push_back(frame_to(frames::kOurMac));
+    run();
+    expect_packet(rx_cq);
+}
+
+// ---------------------------------------------------------------- pause
+
+DeviceConfig pausing() {
+    DeviceConfig config;
+    config.mac = frames::kOurMac;
+    config.pause = true;
+    return config;
+}
+
+class Pause : public Pipeline {
+  protected:
+    Pause() : Pipeline(pausing(), false), queue(*device, pd, rx_cq.number) { steer_all(queue); }
+    TestRq queue;
+};
+
+TEST_F(Pause, EmptyQueueHoldsTheWireAndLosesNothing) {
+    for (uint8_t i = 0; i < 10; i++)
+        wire->incoming.push_back(frames::pattern(60, i));
+    run();
+    EXPECT_EQ(wire->incoming.size(), 10u);
+    for (uint8_t i = 0; i < 10; i++) {
+        post_buffer(queue);
+        run();
+        EXPECT_EQ(packet_of(expect_packet(rx_cq)), frames::pattern(60, i));
+    }
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 0u);
+    EXPECT_EQ(device->counters().wire_rx_packets, 10u);
+}
+
+TEST_F(Pause, HoldingIsBoundedAndEndsWhenBuffersCome) {
+    for (uint8_t i = 0; i < 3; i++)
+        wire->incoming.push_back(frames::pattern(60, i));
+    run();
+    const auto begin = std::chrono::steady_clock::now();
+    while (!wire->incoming.empty() &&
+           std::chrono::steady_clock::now() - begin < std::chrono::seconds(10)) {
+        device->poll();
+        std::this_thread::yield();
+    }
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 3u)
+        << "after one timeout the queue no longer holds";
+    post_buffer(queue);
+    wire->incoming.push_back(frames::pattern(60, 9));
+    wire->incoming.push_back(frames::pattern(60, 10));
+    run();
+    EXPECT_EQ(packet_of(expect_packet(rx_cq)), frames::pattern(60, 9));
+    EXPECT_EQ(wire->incoming.size(), 1u) << "it holds again";
+}
+
+TEST_F(Pause, AllDestinationsOfARuleAreAskedFirst) {
+    TestRq second(*device, pd, rx_cq.number);
+    steer_all(second);
+    post_buffer(queue);
+    wire->incoming.push_back(frames::pattern(60));
+    run();
+    EXPECT_EQ(device->counters().delivered, 0u) << "a copy would be delivered twice";
+    post_buffer(second);
+    run();
+    EXPECT_EQ(device->counters().delivered, 2u);
+}
+
+TEST_F(Pause, QueueThatIsNotReadyHoldsNothing) {
+    ASSERT_TRUE(device->modify_rq(queue.number, QueueState::error));
+    wire->incoming.push_back(frames::pattern(60));
+    run();
+    EXPECT_EQ(device->counters().drop_queue_not_ready, 1u);
+}
+
+TEST_F(WithoutKernel, DelayDropHoldsForThatQueueOnly) {
+    TestRq holding(*device, pd, rx_cq.number, {.delay_drop = true});
+    FlowAttr attr;
+    attr.mask.ether_type = 0xffff;
+    attr.value.ether_type = 0x0800;
+    attr.tirs = {direct_tir(holding)};
+    ASSERT_TRUE(device->create_flow(attr));
+    FlowAttr rest;
+    rest.priority = 1;
+    rest.tirs = {direct_tir(rq)};
+    ASSERT_TRUE(device->create_flow(rest));
+    wire->incoming.push_back(frames::build({.ip = 0}));
+    run();
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 1u);
+    wire->incoming.push_back(frames::build({}));
+    run();
+    EXPECT_EQ(wire->incoming.size(), 1u);
+    post_buffer(holding);
+    run();
+    EXPECT_EQ(device->counters().delivered, 1u);
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 1u);
+}
+
+} // namespace
+} // namespace testbed

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The SQ executor: what WQEs put on the wire, and what completes.
+#include "tests/unit/softhca/testbed.hpp"
+
+namespace testbed {
+namespace {
+
+using mlx5::WqeOpcode;
+
+class Send : public Testbed {
+  protected:
+    /// Expects one send completion of this WQE.
+    void expect_completion(uint16_t index, WqeOpcode opcode = WqeOpcode::send) {
+        const mlx5::Cqe* const cqe = tx_cq.poll();
+        ASSERT_NE(cqe, nullptr);
+        EXPECT_EQ(TestCq::opcode(*cqe), mlx5::CqeOpcode::req);
+        EXPECT_EQ(cqe->wqe_counter, index);
+        EXPECT_EQ(cqe->sop_drop_qpn, static_cast<uint32_t>(opcode) << 24 | sq.number);
+        EXPECT_EQ(cqe->srqn_uidx, 0x5au);
+    }
+    uint16_t post_frame(const Bytes& frame, size_t at, uint8_t ce = mlx5::kCqUpdate) {
+        return sq.post(Wqe(WqeOpcode::send, ce)
+                           .eth()
+                           .data(lkey, put(at, frame), static_cast<uint32_t>(frame.size())));
+    }
+};
+
+TEST_F(Send, OneSegment) {
+    const Bytes frame = frames::pattern(100);
+    const uint16_t index = post_frame(frame, 0);
+    run();
+    EXPECT_TRUE(wire->sent.empty()) << "executed before the doorbell rang";
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], frame);
+    EXPECT_GE(wire->flushes, 1u);
+    expect_completion(index);
+    EXPECT_EQ(tx_cq.poll(), nullptr);
+    const QueueCounters counters = *device->sq_counters(sq.number);
+    EXPECT_EQ(counters.packets, 1u);
+    EXPECT_EQ(counters.bytes, 100u);
+    EXPECT_EQ(counters.wqes, 1u);
+    EXPECT_EQ(counters.cqes, 1u);
+    EXPECT_EQ(counters.doorbells, 1u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 1u);
+    EXPECT_EQ(device->counters().wire_tx_bytes, 100u);
+}
+
+TEST_F(Send, InlineHeaderAndSegments) {
+    const Bytes frame = frames::pattern(200);
+    const Bytes header(frame.begin(), frame.begin() + 18);
+    std::byte* const at = put(512, frame);
+    sq.post(Wqe(WqeOpcode::send).eth(0, header).data(lkey, at + 18, 100).data(lkey, at + 118, 82));
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], frame);
+}
+
+TEST_F(Send, EveryInlineHeaderSize) {
+    const Bytes frame = frames::pattern(300);
+    std::byte* const at = put(0, frame);
+    for (uint32_t bytes = 1; bytes <= 100; bytes++) {
+        const Bytes header(frame.begin(), frame.begin() + bytes);
+        sq.post(Wqe(WqeOpcode::send).eth(0, header).data(lkey, at + bytes, 300 - bytes));
+        sq.ring_doorbell();
+        run();
+        ASSERT_EQ(wire->sent.size(), bytes);
+        ASSERT_EQ(wire->sent.back(), frame) << bytes;
+        ASSERT_NE(tx_cq.poll(), nullptr);
+        tx_cq.release();
+    }
+}
+
+TEST_F(Send, InlineDataSegments) {
+    const Bytes first = frames::pattern(61), second = frames::pattern(40, 99);
+    sq.post(Wqe(WqeOpcode::send).eth().inline_data(first).inline_data(second));
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    Bytes expected = first;
+    expected.insert(expected.end(), second.begin(), second.end());
+    EXPECT_EQ(wire->sent[0], expected);
+}
+
+TEST_F(Send, LargestWqe) {
+    Wqe wqe(WqeOpcode::send);
+    wqe.eth();
+    Bytes expected;
+    for (uint8_t i = 0; i < 61; i++) {
+        const Bytes piece = frames::pattern(20, i);
+        wqe.data(lkey, put(i * 64u, piece), 20);
+        expected.insert(expected.end(), piece.begin(), piece.end());
+    }
+    sq.post(wqe);
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], expected);
+    expect_completion(0);
+}
+
+TEST_F(Send, WqeAcrossTheEndOfTheRing) {
+    // 31 of 32 WQEBBs, then one WQE of two, its second half at the start of the ring.
+    for (int i = 0; i < 31; i++)
+        sq.post(Wqe(WqeOpcode::nop, 0));
+    sq.ring_doorbell();
+    run();
+    const Bytes frame = frames::pattern(120);
+    std::byte* const at = put(0, frame);
+    Wqe wqe(WqeOpcode::send);
+    wqe.eth().data(lkey, at, 30).data(lkey, at + 30, 30).data(lkey, at + 60, 60);
+    const uint16_t index = sq.post(wqe);
+    EXPECT_EQ(sq.producer, 33);
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], frame);
+    expect_completion(index);
+}
+
+TEST_F(Send, IndicesRunOver16Bits) {
+    const Bytes frame = frames::pattern(80);
+    std::byte* const at = put(0, frame);
+    for (uint32_t i = 0; i < 70000; i++) {
+        sq.post(Wqe(WqeOpcode::send, i % 16 == 15 ? mlx5::kCqUpdate : 0).eth().data(lkey, at, 80));
+        if (i % 16 != 15) continue;
+        sq.ring_doorbell();
+        run();
+        const mlx5::Cqe* const cqe = tx_cq.poll();
+        ASSERT_NE(cqe, nullptr);
+        ASSERT_EQ(cqe->wqe_counter, static_cast<uint16_t>(i));
+        tx_cq.release();
+    }
+    EXPECT_EQ(wire->sent.size(), 70000u);
+}
+
+TEST_F(Send, RingInPages) {
+    TestSq paged(*device, pd, tx_cq.number, 8, nullptr, true);
+    const Bytes frame = frames::pattern(90);
+    std::byte* const at = put(0, frame);
+    paged.post(
+        Wqe(WqeOpcode::nop, 0)); // WQEs of two WQEBBs now start at odd ones: some cross pages
+    for (int i = 0; i < 400; i++) {
+        paged.post(Wqe(WqeOpcode::send, 0)
+                       .eth()
+                       .data(lkey, at, 30)
+                       .data(lkey, at + 30, 30)
+                       .data(lkey, at + 60, 30));
+        if (i % 100 != 99) continue;
+        paged.ring_doorbell();
+        run();
+    }
+    EXPECT_EQ(wire->sent.size(), 400u);
+    for (const Bytes& sent : wire->sent)
+        ASSERT_EQ(sent, frame);
+}
+
+TEST_F(Send, MemoryRegionInPages) {
+    Pages region(8 * 4096);
+    const uint32_t key =
+        device
+            ->create_mkey(
+                {.pd = pd, .iova = 0x7000123, .length = 6 * 4096, .memory = region.paged_area()})
+            .value();
+    const Bytes frame = frames::pattern(1400);
+    std::memcpy(region.data() + 4000, frame.data(), frame.size()); // over a page's end
+    sq.post(Wqe(WqeOpcode::send).eth().data(key, reinterpret_cast<void*>(0x7000123 + 4000), 1400));
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], frame);
+}
+
+TEST_F(Send, ShortFramesArePadded) {
+    post_frame(frames::pattern(20), 0);
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], frames::padded(frames::pattern(20)));
+    EXPECT_EQ(device->counters().wire_tx_bytes, 60u);
+}
+
+TEST_F(Send, CompletionOnlyWhenAsked) {
+    post_frame(frames::pattern(60), 0, 0);
+    post_frame(frames::pattern(60), 0, 0x04);
+    const uint16_t last = post_frame(frames::pattern(60), 0);
+    sq.ring_doorbell();
+    run();
+    expect_completion(last);
+    EXPECT_EQ(tx_cq.poll(), nullptr);
+}
+
+TEST_F(Send, NopCompletes) {
+    const uint16_t index = sq.post(Wqe(WqeOpcode::nop));
+    sq.ring_doorbell();
+    run();
+    expect_completion(index, WqeOpcode::nop);
+    EXPECT_TRUE(wire->sent.empty());
+}
+
+TEST_F(Send, EnhancedMultiPacketWrite) {
+    std::vector<Bytes> expected;
+    Wqe wqe(WqeOpcode::enhanced_mpw);
+    wqe.eth();
+    for (uint8_t i = 0; i < 5; i++) {
+        expected.push_back(frames::pattern(60 + i * 13u, i));
+        if (i % 2)
+            wqe.inline_data(expected.back());
+        else
+            wqe.data(lkey, put(i * 256u, expected.back()),
+                     static_cast<uint32_t>(expected.back().size()));
+    }
+    const uint16_t index = sq.post(wqe);
+    sq.ring_doorbell();
+    run();
+    EXPECT_EQ(wire->sent, expected);
+    expect_completion(index, WqeOpcode::enhanced_mpw);
+    EXPECT_EQ(device->sq_counters(sq.number)->packets, 5u);
+    EXPECT_EQ(device->sq_counters(sq.number)->wqes, 1u);
+}
+
+TEST_F(Send, BusyWireHoldsTheQueueAndLosesNothing) {
+    std::vector<Bytes> expected;
+    Wqe wqe(WqeOpcode::enhanced_mpw);
+    wqe.eth();
+    for (uint8_t i = 0; i < 6; i++) {
+        expected.push_back(frames::pattern(64, i));
+        wqe.data(lkey, put(i * 64u, expected.back()), 64);
+    }
+    sq.post(wqe);
+    expected.push_back(frames::pattern(70));
+    post_frame(expected.back(), 4096);
+    sq.ring_doorbell();
+    for (size_t room = 0; room < expected.size(); room++) {
+        wire->room = room;
+        run();
+        EXPECT_EQ(wire->sent.size(), room);
+        EXPECT_EQ(tx_cq.poll() != nullptr, room == 6) << room;
+    }
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, expected);
+    EXPECT_EQ(device->sq_counters(sq.number)->packets, expected.size());
+}
+
+TEST_F(Send, LossAndLimitsAreCounted) {
+    wire->lossy = true;
+    post_frame(frames::pattern(60), 0);
+    sq.ring_doorbell();
+    run();
+    EXPECT_EQ(device->counters().drop_tx_wire, 1u);
+    wire->lossy = false;
+
+    post_frame(frames::pattern(1518), 0);
+    post_frame(frames::pattern(1519), 0);
+    sq.ring_doorbell();
+    run();
+    EXPECT_EQ(device->counters().drop_tx_oversize, 1u);
+    EXPECT_EQ(wire->sent.size(), 1u);
+
+    device->set_mtu(9000);
+    post_frame(frames::pattern(9018), 0);
+    sq.ring_doorbell();
+    run();
+    EXPECT_EQ(wire->sent.size(), 2u);
+
+    wire->plugged = false;
+    post_frame(frames::pattern(60), 0);
+    sq.ring_doorbell();
+    run();
+    EXPECT_EQ(device->counters().drop_link_down, 1u);
+    EXPECT_EQ(wire->sent.size(), 2u);
+    for (int i = 0; i < 5; i++)
+        EXPECT_NE(tx_cq.poll(), nullptr); // all of them completed
+}
+
+TEST_F(Send, ManyQueuesShareTheWire) {
+    std::vector<std::unique_ptr<TestSq>> queues;
+    for (uint8_t i = 0; i < 20; i++) {
+        queues.push_back(std::make_unique<TestSq>(*device, pd, tx_cq.number, 4));
+        queues.back()->post(
+            Wqe(WqeOpcode::send, 0).eth().data(lkey, put(i * 64u, frames::pattern(64, i)), 64));
+        queues.back()->ring_doorbell();
+    }
+    run();
+    EXPECT_EQ(wire->sent.size(), 20u);
+}
+
+} // namespace
+} // namespace testbed
