@@ -7,23 +7,26 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace softhca {
 
 /// One RDMA device with one Ethernet port. Written by the launcher as JSON, read by the fronts.
 struct PortConfig {
-    std::string device;            ///< RDMA device name: mlx5_0
-    std::string pci;               ///< PCI address it pretends to have: 0000:ca:00.0
-    std::array<uint8_t, 6> mac{};  ///< of the netdev
-    uint16_t mtu = 1500;           ///< bytes of L3, as a netdev counts it
-    uint32_t speed_mbps = 100000;  ///< what link queries report
-    bool pause = false;            ///< an empty RQ holds the wire instead of dropping
-    std::string wire = "loop";     ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
-    std::string netdev;            ///< name of the kernel netdev beside the port
-    bool netdev_tap = false;       ///< true: a real TAP interface; false: emulated for this program only
-    int wire_fd = -1;              ///< already open (TAP), inherited from the launcher
-    int netdev_fd = -1;            ///< likewise
+    std::string device;           ///< RDMA device name: mlx5_0
+    std::string pci;              ///< PCI address it pretends to have: 0000:ca:00.0
+    std::array<uint8_t, 6> mac{}; ///< of the netdev
+    uint16_t mtu = 1500;          ///< bytes of L3, as a netdev counts it
+    uint32_t speed_mbps = 100000; ///< what link queries report
+    bool pause = false;           ///< an empty RQ holds the wire instead of dropping
+    bool carrier_always = false;  ///< the link is up also while nobody is at the cable's other end
+    std::string wire =
+        "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
+    std::string netdev;      ///< name of the kernel netdev beside the port
+    bool netdev_tap = false; ///< true: a real TAP interface; false: emulated for this program only
+    int wire_fd = -1;        ///< already open (TAP), inherited from the launcher
+    int netdev_fd = -1;      ///< likewise
 };
 
 struct Config {
@@ -37,9 +40,22 @@ struct Config {
 /// Name of the environment variable with the path of the configuration file.
 inline constexpr const char* kConfigVariable = "SOFTHCA_CONFIG";
 
+/// Sets one option of a port by its name on the command line and in files: wire, netdev, mac, mtu,
+/// speed, pause, carrier, device or pci. Errors name the option, the value and what is allowed.
+[[nodiscard]] Result<void> set_port_option(PortConfig& port, std::string_view key,
+                                           std::string_view value);
+/// Parses "key=value,key=value…". What follows a comma belongs to the value before it unless it
+/// starts with the name of an option: "wire=gen:size=60,count=9,mtu=9000" is two options.
+[[nodiscard]] Result<PortConfig> parse_port(std::string_view text);
+/// Gives names, addresses and the default port where none were asked for, and refuses what cannot
+/// work together (two devices of one name …). To be called once, before anything uses the Config.
+[[nodiscard]] Result<void> complete(Config& config);
+
 [[nodiscard]] std::string to_json(const Config& config);
+/// Also reads the files that users write: every key may be missing, unknown ones are errors.
 [[nodiscard]] Result<Config> config_from_json(const std::string& text);
 /// Reads the file named by SOFTHCA_CONFIG.
 [[nodiscard]] Result<Config> load_config();
+[[nodiscard]] Result<Config> load_config_file(const std::string& path);
 
 } // namespace softhca

@@ -33,6 +33,11 @@ class Wire {
     /// Drops the frame that peek() returned.
     virtual void pop() = 0;
 
+    /// The port has somewhere to put frames: its first flow rule, or a kernel netdev. Wires that
+    /// make their frames themselves (pcap, gen) begin now, so that none is spent on a port that
+    /// nobody uses yet. Later calls do nothing.
+    virtual void start() {}
+
     virtual SendResult send(const OutFrame& frame) = 0;
     /// Called after a batch of send(): wakes the peer if it sleeps.
     virtual void flush() {}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the control server and its clients share: where the sockets are. Requests are one JSON
+// object a line:
+//   {"cmd":"stat"}                                     -> {"pid":…,"program":…,"devices":[…]}
+//   {"cmd":"link","device":"mlx5_0","up":false}        -> {"ok":true}
+// and {"error":"…"} for what cannot be done.
+#pragma once
+
+#include "common/result.hpp"
+
+#include <cstring>
+#include <string>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+namespace softhca::control {
+
+[[nodiscard]] inline std::string socket_path(const std::string& runtime_dir, pid_t pid) {
+    return fmt::format("{}/{}.sock", runtime_dir, pid);
+}
+
+[[nodiscard]] inline Result<sockaddr_un> socket_address(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path)
+        return fail(ENAMETOOLONG,
+                    "{}: too long for a socket; set XDG_RUNTIME_DIR to a shorter path", path);
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return address;
+}
+
+} // namespace softhca::control

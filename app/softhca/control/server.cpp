@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/control/server.hpp"
+
+#include "app/softhca/control/protocol.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <vector>
+
+namespace softhca::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxRequest = 4096;
+constexpr size_t kMaxClients = 16;
+constexpr timeval kClientPatience{1, 0}; // for a client that does not read its answer
+
+json error_answer(const std::string& what) { return {{"error", what}}; }
+
+core::Device* find_device(core::Engine& engine, const std::string& name) {
+    for (size_t i = 0; i < engine.size(); ++i)
+        if (engine.device(i).config().name == name) return &engine.device(i);
+    return nullptr;
+}
+
+json answer_stat(core::Engine& engine) {
+    json devices = json::array();
+    for (size_t i = 0; i < engine.size(); ++i)
+        devices.push_back(engine.device(i).stats());
+    return {{"pid", getpid()}, {"program", program_invocation_short_name}, {"devices", devices}};
+}
+
+json answer_link(core::Engine& engine, const json& request) {
+    const auto device = request.find("device");
+    const auto up = request.find("up");
+    if (device == request.end() || !device->is_string() || up == request.end() || !up->is_boolean())
+        return error_answer("link needs \"device\": a name, and \"up\": true or false");
+    core::Device* found = find_device(engine, device->get<std::string>());
+    if (!found) return error_answer("no device " + device->get<std::string>());
+    found->set_link(up->get<bool>());
+    return {{"ok", true}};
+}
+
+std::string answer(core::Engine& engine, const std::string& line) {
+    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    json reply;
+    if (!request.is_object() || !request.contains("cmd"))
+        reply = error_answer("expected one JSON object a line, with the key \"cmd\"");
+    else if (request["cmd"] == "stat")
+        reply = answer_stat(engine);
+    else if (request["cmd"] == "link")
+        reply = answer_link(engine, request);
+    else
+        reply = error_answer("unknown cmd; it is stat or link");
+    return reply.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+}
+
+struct Client {
+    Fd socket;
+    std::string received;
+};
+
+bool send_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return false;
+        text.remove_prefix(size_t(sent));
+    }
+    return true;
+}
+
+/// False when the client has to go: it closed, hangs, or writes an endless line.
+bool serve_client(Client& client, core::Engine& engine) {
+    char buffer[1024];
+    const ssize_t got = recv(client.socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    if (got == 0) return false;
+    client.received.append(buffer, size_t(got));
+    size_t end;
+    while ((end = client.received.find('\n')) != std::string::npos) {
+        const std::string reply = answer(engine, client.received.substr(0, end));
+        client.received.erase(0, end + 1);
+        if (!send_all(client.socket.get(), reply)) return false;
+    }
+    return client.received.size() <= kMaxRequest;
+}
+
+} // namespace
+
+Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& runtime_dir,
+                                                            core::Engine& engine) {
+    const std::string path = socket_path(runtime_dir, getpid());
+    const auto address = socket_address(path);
+    if (!address) return tl::unexpected(address.error());
+    Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    Fd stop(eventfd(0, EFD_CLOEXEC));
+    unlink(path.c_str()); // of an earlier process of this number
+    if (!listener || !stop ||
+        bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
+        listen(listener.get(), int(kMaxClients)) < 0)
+        return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
+    return std::unique_ptr<ControlServer>(
+        new ControlServer(path, engine, std::move(listener), std::move(stop)));
+}
+
+ControlServer::ControlServer(std::string path, core::Engine& engine, Fd listener, Fd stop)
+    : path_(std::move(path)), engine_(engine), listener_(std::move(listener)),
+      stop_(std::move(stop)) {
+    // The program's signals are for its own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { serve(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "softhca-ctl");
+}
+
+ControlServer::~ControlServer() {
+    unlink(path_.c_str());
+    eventfd_write(stop_.get(), 1);
+    thread_.join();
+}
+
+void ControlServer::serve() {
+    std::vector<Client> clients;
+    for (;;) {
+        std::vector<pollfd> waiting = {{stop_.get(), POLLIN, 0}};
+        // A full house leaves the next client in the listen queue.
+        waiting.push_back({clients.size() < kMaxClients ? listener_.get() : -1, POLLIN, 0});
+        for (const Client& client : clients)
+            waiting.push_back({client.socket.get(), POLLIN, 0});
+        if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+        if (waiting[0].revents) return;
+        for (size_t i = clients.size(); i-- > 0;)
+            if (waiting[i + 2].revents && !serve_client(clients[i], engine_))
+                clients.erase(clients.begin() + std::ptrdiff_t(i));
+        if (!waiting[1].revents) continue;
+        Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!accepted) continue;
+        setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
+                   sizeof kClientPatience);
+        clients.push_back({std::move(accepted), {}});
+    }
+}
+
+} // namespace softhca::control

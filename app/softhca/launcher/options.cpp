@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/launcher/options.hpp"
+
+#include "app/softhca/wire/spec.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+
+namespace softhca::launcher {
+namespace {
+
+constexpr const char* kDescription =
+    "softhca runs a program on a software RDMA NIC: libibverbs, DPDK and perftest find a ConnectX\n"
+    "look-alike (mlx5_0 ...) with no hardware, kernel module or root rights. The devices live as "
+    "long\nas the program.";
+
+constexpr const char* kFooter = R"(
+A port is written as key=value,... :
+  wire=WHERE      where its cable goes (default: loop)
+      loop                    back to the port itself
+      tap:NAME                a network interface of this machine (needs CAP_NET_ADMIN)
+      link:NAME               to the port of another softhca with the same link:NAME; loses nothing
+      pair:NAME               to another port of this softhca with the same pair:NAME
+      socket:PATH             a SEQPACKET socket, one frame a message; loses nothing
+      pcap:IN[,OUT]           plays the file IN once, records to OUT what the port sends
+      gen[:size=60,flows=1,count=N,rate=PER_SECOND]
+                              UDP frames, as fast as the device takes them unless rate= is given
+      sink                    takes everything, gives nothing
+  netdev=NAME     name of the emulated kernel interface beside the port (default: soft0, soft1 ...)
+  netdev=tap[:NAME]   a real TAP interface instead: what no flow rule takes goes to the kernel
+  mac=ADDRESS     of the port (default: a random local one)
+  mtu=BYTES       68 to 9978 (default: 1500)
+  speed=MBPS      what the link claims: 1000 ... 400000, or 1G ... 400G (default: 100G)
+  pause=on|off    on: an empty receive queue holds the wire (default: off, frames are dropped)
+  carrier=peer|always
+                  always: the link is up even while nobody is at the other end of link: or socket:,
+                  for programs that want it up when they start (default: peer)
+  device=NAME     name of the RDMA device (default: mlx5_0, mlx5_1 ...)
+  pci=ADDRESS     PCI address it shows (default: 0000:ca:00.0, 0000:ca:00.1 ...)
+
+Examples:
+  softhca -- ibv_devinfo -v
+      shows the device
+  softhca --port wire=pair:a --port wire=pair:a -- dpdk-testpmd -l 0,1 --no-huge -m 512 \
+          -a 0000:ca:00.0 -a 0000:ca:00.1 -- --interactive
+      DPDK's own mlx5 driver on two ports that are cabled to each other
+  sudo softhca --port wire=tap:cable0,mtu=9000 -- PROGRAM ...
+      `ping`, `tcpdump` and Scapy on cable0 talk to the port
+  softhca --port wire=link:x -- PROGRAM1 ...     and, in a second terminal,
+  softhca --port wire=link:x -- PROGRAM2 ...
+      two programs, one cable
+  softhca --config nic.json -- PROGRAM ...
+      with nic.json: {"threads": 1, "ports": [{"wire": "gen:size=60,flows=64", "pause": true}]}
+  softhca stat
+      what the devices of all running programs count: packets, WQEs, doorbells, drops by cause
+  softhca link mlx5_0 down
+      pulls the cable of a running program's device
+
+Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong command line, 125 if
+softhca itself failed, 126 or 127 if the program could not be run or found.
+Only programs that are dynamically linked and carry no file capabilities can be served.)";
+
+/// CLI11 does not know of the program behind --.
+class HelpFormatter : public CLI::Formatter {
+  public:
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+        if (app->get_parent()) return CLI::Formatter::make_usage(app, name);
+        return "Usage: softhca [options] -- program [arguments]\n"
+               "       softhca stat [--json] [--pid PID]\n"
+               "       softhca link DEVICE up|down [--pid PID]\n";
+    }
+};
+
+/// What CLI11 fills in.
+struct Arguments {
+    std::vector<std::string> ports;
+    unsigned threads = 1;
+    std::vector<int> cpus;
+    std::string config_file;
+    int verbose = 0;
+    StatCommand stat;
+    LinkCommand link;
+    std::string direction;
+};
+
+int usage_error(const std::string& what) {
+    std::cerr << "softhca: " << what << "\n`softhca --help` shows how it is used.\n";
+    return kExitUsage;
+}
+
+Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
+    Config config;
+    if (!arguments.config_file.empty()) {
+        auto file = load_config_file(arguments.config_file);
+        if (!file) return file;
+        config = std::move(*file);
+    }
+    if (!arguments.ports.empty()) config.ports.clear();
+    for (const std::string& text : arguments.ports) {
+        auto port = parse_port(text);
+        if (!port) return fail(EINVAL, "--port {}: {}", text, port.error().what);
+        config.ports.push_back(std::move(*port));
+    }
+    if (app.count("--threads")) config.threads = arguments.threads;
+    if (app.count("--cpus")) {
+        config.cpus = arguments.cpus;
+        if (!app.count("--threads")) config.threads = unsigned(config.cpus.size());
+    }
+    config.verbose = std::max(config.verbose, arguments.verbose);
+    for (PortConfig& port : config.ports) {
+        port.wire_fd = port.netdev_fd = -1; // ours to open
+        if (auto spec = wire::parse_wire_spec(port.wire); !spec)
+            return tl::unexpected(spec.error());
+    }
+    if (auto done = complete(config); !done) return tl::unexpected(done.error());
+    return config;
+}
+
+void declare(CLI::App& app, Arguments& arguments) {
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.footer(kFooter);
+    app.set_version_flag("--version", SOFTHCA_VERSION);
+    app.add_option("--port", arguments.ports, "a port, as key=value,...; repeat it for more ports")
+        ->type_name("KEY=VALUE,...")
+        ->allow_extra_args(false);
+    app.add_option("--threads", arguments.threads, "device threads (default: 1)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 64));
+    app.add_option("--cpus", arguments.cpus, "CPUs of the device threads, as 0,1 (default: any)")
+        ->type_name("N,...")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(CLI::Range(0, 4095));
+    app.add_option("--config", arguments.config_file,
+                   "JSON file with the keys ports, threads, cpus; options given here win")
+        ->type_name("FILE");
+    app.add_flag("-v,--verbose", arguments.verbose,
+                 "say what is done; twice: every device command");
+
+    CLI::App* stat = app.add_subcommand("stat", "shows the counters of running devices");
+    stat->add_flag("--json", arguments.stat.json, "as JSON");
+    stat->add_option("--pid", arguments.stat.pid, "of this program only")->type_name("PID");
+
+    CLI::App* link = app.add_subcommand("link", "sets the link of a running device up or down");
+    link->add_option("DEVICE", arguments.link.device, "name, as mlx5_0")->required();
+    link->add_option("STATE", arguments.direction, "up or down")
+        ->required()
+        ->check(CLI::IsMember({"up", "down"}));
+    link->add_option("--pid", arguments.link.pid, "of this program, if several have such a device")
+        ->type_name("PID");
+}
+
+} // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+    const auto* const end = argv + argc;
+    const auto* const separator =
+        std::find_if(argv, end, [](const char* argument) { return !std::strcmp(argument, "--"); });
+
+    Arguments arguments;
+    CLI::App app(kDescription, "softhca");
+    declare(app, arguments);
+    try {
+        app.parse(int(separator - argv), argv);
+    } catch (const CLI::Success& help) {
+        return app.exit(help);
+    } catch (const CLI::ExtrasError& error) {
+        return usage_error(std::string(error.what()) +
+                           (separator == end ? " (put -- in front of the program)" : ""));
+    } catch (const CLI::ParseError& error) {
+        return usage_error(error.what());
+    }
+    if (app.got_subcommand("stat")) return arguments.stat;
+    if (app.got_subcommand("link")) {
+        arguments.link.up = arguments.direction == "up";
+        return arguments.link;
+    }
+    if (separator == end || separator + 1 == end)
+        return usage_error("which program? Put it behind --, as in `softhca -- ibv_devinfo`");
+    auto config = make_config(app, arguments);
+    if (!config) return usage_error(config.error().what);
+    return RunCommand{std::move(*config), {separator + 1, end}};
+}
+
+} // namespace softhca::launcher

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/launcher/remote.hpp"
+
+#include "app/softhca/control/protocol.hpp"
+#include "app/softhca/fd.hpp"
+#include "app/softhca/launcher/runtime_dir.hpp"
+#include "app/softhca/launcher/stat_table.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+namespace softhca::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr timeval kPatience{2, 0}; // a program that is stopped does not answer
+
+/// A running program's control socket.
+struct Instance {
+    pid_t pid = 0;
+    std::string socket;
+};
+
+std::optional<pid_t> pid_of(const fs::path& socket) {
+    const std::string number = socket.stem().string();
+    pid_t pid = 0;
+    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
+    if (socket.extension() != ".sock" || error != std::errc{} || *stop) return std::nullopt;
+    return pid;
+}
+
+/// `only` = 0: all.
+std::vector<Instance> find_instances(pid_t only) {
+    std::vector<Instance> found;
+    for (const std::string& folder : find_runtime_dirs()) {
+        std::error_code ignored;
+        for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+            const auto pid = pid_of(entry.path());
+            if (pid && (!only || *pid == only)) found.push_back({*pid, entry.path()});
+        }
+    }
+    return found;
+}
+
+/// One request, one answer. ECONNREFUSED: the program has gone.
+Result<json> ask(const Instance& instance, const json& request) {
+    const auto failed = [&](const char* what) {
+        return fail(errno, "process {}: {} ({})", instance.pid, what, std::strerror(errno));
+    };
+    const auto address = control::socket_address(instance.socket);
+    if (!address) return tl::unexpected(address.error());
+    const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0)
+        return failed("cannot connect");
+    const std::string line = request.dump() + "\n";
+    if (send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) != ssize_t(line.size()))
+        return failed("cannot ask");
+    std::string answer;
+    while (!answer.ends_with('\n')) {
+        char buffer[4096];
+        const ssize_t got = recv(socket.get(), buffer, sizeof buffer, 0);
+        if (got <= 0) return failed(got ? "does not answer; is it stopped?" : "ended");
+        answer.append(buffer, size_t(got));
+    }
+    json reply = json::parse(answer, nullptr, /*allow_exceptions=*/false);
+    if (!reply.is_object()) return fail(EPROTO, "process {}: answers nonsense", instance.pid);
+    if (reply.contains("error"))
+        return fail(EINVAL, "process {}: {}", instance.pid, reply["error"].dump());
+    return reply;
+}
+
+struct Answer {
+    Instance instance;
+    json stat;
+};
+
+/// Statistics of every program that answers; the others are named on stderr.
+std::vector<Answer> ask_all(pid_t only) {
+    std::vector<Answer> answers;
+    for (const Instance& instance : find_instances(only)) {
+        auto stat = ask(instance, {{"cmd", "stat"}});
+        if (stat)
+            answers.push_back({instance, std::move(*stat)});
+        else if (stat.error().code != ECONNREFUSED)
+            fmt::print(stderr, "softhca: {}\n", stat.error().what);
+    }
+    return answers;
+}
+
+int none_running(pid_t only) {
+    if (only)
+        fmt::print(stderr, "softhca: process {} has no softhca device open\n", only);
+    else
+        fmt::print(stderr, "softhca: no running program of this user has a softhca device open\n");
+    return kExitFailed;
+}
+
+bool has_device(const json& stat, const std::string& name) {
+    for (const json& device : stat.value("devices", json::array()))
+        if (device.value("device", "") == name) return true;
+    return false;
+}
+
+} // namespace
+
+int show_stats(const StatCommand& command) {
+    const auto answers = ask_all(command.pid);
+    if (command.json) {
+        json instances = json::array();
+        for (const Answer& answer : answers)
+            instances.push_back(answer.stat);
+        fmt::print("{}\n", json{{"instances", instances}}.dump(2));
+        return command.pid && answers.empty() ? kExitFailed : 0;
+    }
+    if (answers.empty()) return none_running(command.pid);
+    for (const Answer& answer : answers)
+        fmt::print("{}", format_stat(answer.stat));
+    return 0;
+}
+
+int set_link(const LinkCommand& command) {
+    const auto answers = ask_all(command.pid);
+    if (answers.empty()) return none_running(command.pid);
+    std::vector<Instance> owners;
+    std::vector<pid_t> pids;
+    for (const Answer& answer : answers) {
+        if (!has_device(answer.stat, command.device)) continue;
+        owners.push_back(answer.instance);
+        pids.push_back(answer.instance.pid);
+    }
+    if (owners.size() != 1) {
+        if (owners.empty())
+            fmt::print(stderr, "softhca: no running program has a device {}\n", command.device);
+        else
+            fmt::print(stderr, "softhca: processes {} each have a device {}; choose by --pid\n",
+                       fmt::join(pids, ", "), command.device);
+        return kExitFailed;
+    }
+    const auto done =
+        ask(owners[0], {{"cmd", "link"}, {"device", command.device}, {"up", command.up}});
+    if (done) return 0;
+    fmt::print(stderr, "softhca: {}\n", done.error().what);
+    return kExitFailed;
+}
+
+} // namespace softhca::launcher

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/launcher/runtime_dir.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace softhca::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Between making a folder and locking it; nobody takes it for a dead one meanwhile.
+constexpr time_t kBirthSeconds = 60;
+constexpr int kAttempts = 100;
+
+/// Folder names start alike; the rest is the launcher's process number.
+struct Place {
+    std::string folder;
+    std::string prefix;
+};
+
+Place runtime_place() {
+    const char* xdg = std::getenv("XDG_RUNTIME_DIR");
+    if (xdg && *xdg == '/' && access(xdg, W_OK | X_OK) == 0) return {xdg, "softhca-"};
+    return {"/tmp", fmt::format("softhca-{}-", geteuid())};
+}
+
+void remove_tree(const std::string& path) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+}
+
+Fd lock_folder(const std::string& path) {
+    Fd lock(open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) < 0) lock.reset();
+    return lock;
+}
+
+/// The lock tells the dead from the living; process numbers would not across PID namespaces.
+bool is_stale(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) < 0 || time(nullptr) - status.st_mtime < kBirthSeconds)
+        if (access((path + "/lock").c_str(), F_OK) < 0) return false;
+    return bool(lock_folder(path));
+}
+
+} // namespace
+
+std::vector<std::string> find_runtime_dirs() {
+    const Place place = runtime_place();
+    std::vector<std::string> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(place.folder, ignored)) {
+        struct stat status {};
+        if (entry.path().filename().string().starts_with(place.prefix) &&
+            lstat(entry.path().c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+            status.st_uid == geteuid())
+            found.push_back(entry.path());
+    }
+    return found;
+}
+
+Result<RuntimeDir> RuntimeDir::create() {
+    for (const std::string& path : find_runtime_dirs())
+        if (is_stale(path)) remove_tree(path);
+
+    const Place place = runtime_place();
+    const std::string wanted = fmt::format("{}/{}{}", place.folder, place.prefix, getpid());
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        // A launcher in another PID namespace may have our number.
+        const std::string path = attempt ? fmt::format("{}-{}", wanted, attempt) : wanted;
+        if (mkdir(path.c_str(), 0700) < 0) {
+            if (errno == EEXIST) continue;
+            return fail(errno,
+                        "cannot make the runtime folder {} ({}); XDG_RUNTIME_DIR can name "
+                        "another place",
+                        path, std::strerror(errno));
+        }
+        Fd lock = lock_folder(path);
+        if (!lock) {
+            const int error = errno;
+            remove_tree(path);
+            return fail(error, "cannot lock the runtime folder {} ({})", path,
+                        std::strerror(error));
+        }
+        return RuntimeDir(path, std::move(lock));
+    }
+    return fail(EEXIST, "cannot make the runtime folder {}: it and its like exist; remove them",
+                wanted);
+}
+
+RuntimeDir::RuntimeDir(RuntimeDir&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+
+RuntimeDir::~RuntimeDir() {
+    if (!path_.empty()) remove_tree(path_);
+}
+
+} // namespace softhca::launcher

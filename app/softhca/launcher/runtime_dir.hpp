@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The folder of one run: configuration, device files, control sockets.
+#pragma once
+
+#include "app/softhca/fd.hpp"
+#include "common/result.hpp"
+
+#include <string>
+#include <vector>
+
+namespace softhca::launcher {
+
+/// Made with mode 0700, locked while we live, removed with everything in it by the destructor.
+class RuntimeDir {
+  public:
+    /// Also removes the folders that killed launchers of this user left behind.
+    [[nodiscard]] static Result<RuntimeDir> create();
+    ~RuntimeDir();
+    RuntimeDir(RuntimeDir&& other) noexcept;
+    RuntimeDir& operator=(RuntimeDir&&) = delete;
+
+    [[nodiscard]] const std::string& path() const { return path_; }
+
+  private:
+    RuntimeDir(std::string path, Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+
+    std::string path_;
+    Fd lock_;
+};
+
+/// The runtime folders of this user's runs: in XDG_RUNTIME_DIR if that is set, else in /tmp.
+[[nodiscard]] std::vector<std::string> find_runtime_dirs();
+
+} // namespace softhca::launcher

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/launcher/options.hpp"
+#include "app/softhca/launcher/remote.hpp"
+#include "app/softhca/launcher/run.hpp"
+
+using namespace softhca::launcher;
+
+namespace {
+
+struct Execute {
+    int operator()(int status) const { return status; }
+    int operator()(RunCommand& command) const { return run(std::move(command)); }
+    int operator()(const StatCommand& command) const { return show_stats(command); }
+    int operator()(const LinkCommand& command) const { return set_link(command); }
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+    Options options = parse_options(argc, argv);
+    return std::visit(Execute{}, options);
+}

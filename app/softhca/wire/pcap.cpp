@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// pcap:IN[,OUT]: plays a capture file once, records what is sent.
+//
+// libpcap is loaded when it is needed: this code lives in a library that is preloaded into every
+// program under softhca, and libpcap would bring libdbus and more into each of them.
+#include "app/softhca/wire/frame.hpp"
+#include "app/softhca/wire/wires.hpp"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <pcap/pcap.h>
+#include <sys/time.h>
+
+namespace softhca::wire {
+namespace {
+
+struct LibPcap {
+    decltype(&::pcap_open_offline) open_offline;
+    decltype(&::pcap_open_dead) open_dead;
+    decltype(&::pcap_close) close;
+    decltype(&::pcap_datalink) datalink;
+    decltype(&::pcap_next_ex) next_ex;
+    decltype(&::pcap_geterr) geterr;
+    decltype(&::pcap_dump_open) dump_open;
+    decltype(&::pcap_dump) dump;
+    decltype(&::pcap_dump_flush) dump_flush;
+    decltype(&::pcap_dump_close) dump_close;
+};
+
+Result<LibPcap> load_libpcap() {
+    void* library = dlopen("libpcap.so.0.8", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return fail(ENOENT, "wire pcap: cannot load libpcap ({}); install the package libpcap0.8",
+                    dlerror());
+    LibPcap lib{};
+    bool complete = true;
+    const auto find = [&](auto& function, const char* name) {
+        function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+        complete = complete && function;
+    };
+    find(lib.open_offline, "pcap_open_offline");
+    find(lib.open_dead, "pcap_open_dead");
+    find(lib.close, "pcap_close");
+    find(lib.datalink, "pcap_datalink");
+    find(lib.next_ex, "pcap_next_ex");
+    find(lib.geterr, "pcap_geterr");
+    find(lib.dump_open, "pcap_dump_open");
+    find(lib.dump, "pcap_dump");
+    find(lib.dump_flush, "pcap_dump_flush");
+    find(lib.dump_close, "pcap_dump_close");
+    if (!complete)
+        return fail(ENOSYS, "wire pcap: the installed libpcap lacks functions ({})", dlerror());
+    return lib; // stays loaded
+}
+
+class PcapWire final : public Wire {
+  public:
+    explicit PcapWire(const LibPcap& lib) : lib_(lib) {}
+    ~PcapWire() override {
+        if (out_) lib_.dump_close(out_);
+        if (in_) lib_.close(in_);
+        if (format_) lib_.close(format_);
+    }
+    PcapWire(const PcapWire&) = delete;
+    PcapWire& operator=(const PcapWire&) = delete;
+
+    Result<void> play(const std::string& path) {
+        char error[PCAP_ERRBUF_SIZE] = "";
+        in_ = lib_.open_offline(path.c_str(), error);
+        if (!in_) return fail(EINVAL, "wire pcap: cannot play {} ({})", path, error);
+        if (lib_.datalink(in_) != DLT_EN10MB)
+            return fail(EINVAL, "wire pcap: {} holds no Ethernet frames (its link type is {})",
+                        path, lib_.datalink(in_));
+        return {};
+    }
+
+    Result<void> record(const std::string& path) {
+        format_ = lib_.open_dead(DLT_EN10MB, kMaxFrame);
+        out_ = format_ ? lib_.dump_open(format_, path.c_str()) : nullptr;
+        if (!out_)
+            return fail(EACCES, "wire pcap: cannot record to {} ({})", path,
+                        format_ ? lib_.geterr(format_) : "no memory");
+        lib_.dump_flush(out_); // a readable file from the start
+        return {};
+    }
+
+    std::span<const std::byte> peek() override {
+        if (current_.empty() && in_ && started_) read_next();
+        return current_;
+    }
+    void pop() override { current_ = {}; }
+    void start() override { started_ = true; }
+
+    SendResult send(const OutFrame& frame) override {
+        if (!out_) return SendResult::sent;
+        if (frame.length > kMaxFrame) return SendResult::lost;
+        pcap_pkthdr header{};
+        gettimeofday(&header.ts, nullptr);
+        header.caplen = header.len = std::max(frame.length, kMinFrame);
+        if (frame.length < kMinFrame) std::fill_n(sent_.begin(), kMinFrame, std::byte{0});
+        gather(frame, sent_.data());
+        lib_.dump(reinterpret_cast<u_char*>(out_), &header,
+                  reinterpret_cast<const u_char*>(sent_.data()));
+        return SendResult::sent;
+    }
+    void flush() override {
+        if (out_) lib_.dump_flush(out_);
+    }
+
+  private:
+    void read_next() {
+        pcap_pkthdr* header = nullptr;
+        const u_char* data = nullptr;
+        if (lib_.next_ex(in_, &header, &data) != 1) { // the end, or a damaged file
+            lib_.close(std::exchange(in_, nullptr));
+            return;
+        }
+        const auto length = std::min<uint32_t>(header->caplen, kMaxFrame);
+        std::memcpy(received_.data(), data, length);
+        current_ = {received_.data(), pad_received(received_.data(), length)};
+    }
+
+    LibPcap lib_;
+    pcap_t* in_ = nullptr;
+    pcap_t* format_ = nullptr; ///< says what the records of out_ are
+    pcap_dumper_t* out_ = nullptr;
+    bool started_ = false;
+    std::span<const std::byte> current_;
+    std::array<std::byte, kMaxFrame> received_;
+    std::array<std::byte, kMaxFrame> sent_;
+};
+
+} // namespace
+
+OpenedWire open_pcap(const PcapSpec& spec) {
+    const auto lib = load_libpcap();
+    if (!lib) return tl::unexpected(lib.error());
+    auto wire = std::make_unique<PcapWire>(*lib);
+    if (!spec.in.empty())
+        if (auto opened = wire->play(spec.in); !opened) return tl::unexpected(opened.error());
+    if (!spec.out.empty())
+        if (auto opened = wire->record(spec.out); !opened) return tl::unexpected(opened.error());
+    return wire;
+}
+
+} // namespace softhca::wire

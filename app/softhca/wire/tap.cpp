@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/wire/tap.hpp"
+
+#include "app/softhca/wire/frame.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace softhca::wire {
+namespace {
+
+// The kernel drops what it sends while this many frames wait for us. Its default of 1000 is soon
+// full when the device thread shares a CPU with the sender.
+constexpr int kTxQueueLength = 4096;
+
+template <size_t kSize> void copy_name(char (&to)[kSize], const std::string& from) {
+    std::strncpy(to, from.c_str(), kSize - 1);
+}
+
+ifreq request_for(const std::string& name) {
+    ifreq request{};
+    copy_name(request.ifr_name, name);
+    return request;
+}
+
+tl::unexpected<Error> cannot_open_tun() {
+    return fail(errno,
+                "cannot open /dev/net/tun ({}): a TAP needs the kernel's tun driver (modprobe tun) "
+                "and, in a container, the device node (--device /dev/net/tun)",
+                std::strerror(errno));
+}
+
+tl::unexpected<Error> cannot_create(const std::string& name) {
+    const char* why = "unexpected";
+    if (errno == EPERM)
+        why = "this needs the capability CAP_NET_ADMIN: run as root, or have an administrator make "
+              "it for you with `ip tuntap add NAME mode tap user YOU`";
+    else if (errno == EBUSY)
+        why = "another program uses a TAP of this name";
+    else if (errno == EINVAL)
+        why = "an interface of this name exists and is no TAP";
+    return fail(errno, "cannot make TAP {} ({}): {}", name, std::strerror(errno), why);
+}
+
+/// Sets MTU, address, queue length and up. What an unprivileged user may not change is accepted as
+/// it is, provided that frames of the wanted MTU pass.
+Result<void> set_up_interface(const TapRequest& request, const std::string& name) {
+    const Fd control(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq ifr = request_for(name);
+    const auto failed = [&](const char* what) {
+        return fail(errno, "cannot set {} of TAP {} ({}); CAP_NET_ADMIN is needed for that", what,
+                    name, std::strerror(errno));
+    };
+    if (request.mac) {
+        ifr.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+        std::memcpy(ifr.ifr_hwaddr.sa_data, request.mac->data(), request.mac->size());
+        if (ioctl(control.get(), SIOCSIFHWADDR, &ifr) < 0) return failed("the MAC address");
+    }
+    ifr = request_for(name);
+    ifr.ifr_mtu = request.mtu;
+    if (ioctl(control.get(), SIOCSIFMTU, &ifr) < 0) {
+        if (errno != EPERM || ioctl(control.get(), SIOCGIFMTU, &ifr) < 0 ||
+            ifr.ifr_mtu < request.mtu)
+            return failed("the MTU");
+    }
+    ifr = request_for(name);
+    ifr.ifr_qlen = kTxQueueLength;
+    ioctl(control.get(), SIOCSIFTXQLEN, &ifr); // only an improvement
+
+    ifr = request_for(name);
+    if (ioctl(control.get(), SIOCGIFFLAGS, &ifr) < 0) return failed("the state");
+    if (!request.up || (ifr.ifr_flags & IFF_UP)) return {};
+    ifr.ifr_flags = short(ifr.ifr_flags | IFF_UP);
+    if (ioctl(control.get(), SIOCSIFFLAGS, &ifr) < 0) return failed("the state");
+    return {};
+}
+
+class TapWire final : public Wire {
+  public:
+    TapWire(Fd tap, Fd lock) : tap_(std::move(tap)), lock_(std::move(lock)) {}
+
+    std::span<const std::byte> peek() override {
+        if (batch_.empty() && !receive()) return {};
+        return batch_.front();
+    }
+    void pop() override { batch_.pop(); }
+
+    SendResult send(const OutFrame& frame) override {
+        const PaddedFrame padded(frame);
+        ssize_t sent;
+        do
+            sent = writev(tap_.get(), padded.data(), int(padded.size()));
+        while (sent < 0 && errno == EINTR);
+        if (sent >= 0) return SendResult::sent;
+        // EIO: the interface is down. A TAP has no way to hold frames back.
+        return SendResult::lost;
+    }
+
+    void set_carrier(bool up) override {
+        const int carrier = up;
+        ioctl(tap_.get(), TUNSETCARRIER, &carrier);
+    }
+    [[nodiscard]] int wait_fd() const override { return tap_.get(); }
+
+  private:
+    bool receive() {
+        batch_.clear();
+        while (!batch_.full()) {
+            const ssize_t got = read(tap_.get(), batch_.slot(batch_.count()), kMaxFrame);
+            if (got <= 0) break;
+            batch_.push(uint32_t(got));
+        }
+        return batch_.count() > 0;
+    }
+
+    Fd tap_;
+    Fd lock_; // held as long as we use the TAP
+    FrameBatch batch_;
+};
+
+Result<Fd> lock_tap(const std::string& name, const std::string& lock_dir) {
+    const std::string path = lock_dir + "/tap-" + name + ".lock";
+    Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock)
+        return fail(errno, "{}: cannot make this lock file ({})", path, std::strerror(errno));
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) < 0)
+        return fail(EBUSY,
+                    "TAP {}: another process under the same softhca uses it; start a softhca for "
+                    "each process, or give each its own port",
+                    name);
+    return lock;
+}
+
+} // namespace
+
+Result<Tap> create_tap(const TapRequest& request) {
+    Fd fd(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!fd) return cannot_open_tun();
+    ifreq ifr = request_for(request.name);
+    ifr.ifr_flags = IFF_TAP | IFF_NO_PI;
+    if (ioctl(fd.get(), TUNSETIFF, &ifr) < 0) return cannot_create(request.name);
+    Tap tap{std::move(fd), ifr.ifr_name};
+    if (auto set = set_up_interface(request, tap.name); !set) return tl::unexpected(set.error());
+    return tap;
+}
+
+Result<std::unique_ptr<Wire>> attach_tap(int fd, const std::string& name,
+                                         const std::string& lock_dir) {
+    ifreq ifr{};
+    if (ioctl(fd, TUNGETIFF, &ifr) < 0 || !(ifr.ifr_flags & IFF_TAP))
+        return fail(EBADF,
+                    "TAP {}: descriptor {} from the launcher is gone; something between softhca "
+                    "and this program closed it (a Python subprocess does, unless it is given "
+                    "close_fds=False)",
+                    name, fd);
+    Fd lock;
+    if (!lock_dir.empty()) {
+        auto locked = lock_tap(name, lock_dir);
+        if (!locked) return tl::unexpected(locked.error());
+        lock = std::move(*locked);
+    }
+    Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!own) return fail(errno, "TAP {}: {}", name, std::strerror(errno));
+    return std::make_unique<TapWire>(std::move(own), std::move(lock));
+}
+
+} // namespace softhca::wire

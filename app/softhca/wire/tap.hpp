@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TAP interfaces: made by the launcher, used as wires by the program that it starts.
+#pragma once
+
+#include "app/softhca/fd.hpp"
+#include "app/softhca/wire/wire.hpp"
+#include "common/result.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace softhca::wire {
+
+struct TapRequest {
+    std::string name; ///< "base%d": the kernel picks the number
+    uint16_t mtu = 1500;
+    std::optional<std::array<uint8_t, 6>> mac; ///< of the interface; none: the kernel picks one
+    bool up = true;
+};
+
+struct Tap {
+    Fd fd; ///< non-blocking, close-on-exec; the interface goes with its last descriptor
+    std::string name;
+};
+
+/// Makes the interface, or takes over one of that name that an administrator made for this user
+/// (`ip tuntap add`). Needs CAP_NET_ADMIN for the former.
+[[nodiscard]] Result<Tap> create_tap(const TapRequest& request);
+
+/// A wire over an open TAP; takes a duplicate of `fd`. With a `lock_dir`, refuses while another
+/// process that inherited the same TAP uses it.
+[[nodiscard]] Result<std::unique_ptr<Wire>> attach_tap(int fd, const std::string& name,
+                                                       const std::string& lock_dir);
+
+} // namespace softhca::wire

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A forked child that runs one function, for what needs a second process.
+#pragma once
+
+#include <csignal>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace wire_test {
+
+/// The function's result is the exit status. Killed when the test ends before it.
+class Child {
+  public:
+    template <class Function> explicit Child(Function function) : pid_(fork()) {
+        if (pid_ != 0) return;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(function());
+    }
+    ~Child() {
+        if (pid_ > 0) end(SIGKILL);
+    }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+
+    /// Exit status, or 128 + the signal that killed it.
+    int wait() {
+        int status = 0;
+        waitpid(pid_, &status, 0);
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    int end(int signal) {
+        kill(pid_, signal);
+        return wait();
+    }
+
+  private:
+    pid_t pid_;
+};
+
+} // namespace wire_test

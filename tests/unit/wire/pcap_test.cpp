@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/unit/wire/traffic.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+namespace {
+
+using namespace wire_test;
+
+/// The classic capture file format, by hand: what the wire writes must be readable by others.
+struct PcapFileHeader {
+    uint32_t magic = 0xa1b2c3d4; // microseconds
+    uint16_t major = 2, minor = 4;
+    int32_t zone = 0;
+    uint32_t accuracy = 0, snap_length = 65535;
+    uint32_t link_type = 1; // Ethernet
+};
+static_assert(sizeof(PcapFileHeader) == 24);
+struct PcapRecordHeader {
+    uint32_t seconds = 0, microseconds = 0, captured = 0, length = 0;
+};
+
+class PcapWireTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        char name[] = "/tmp/rawqp-unit-XXXXXX";
+        ASSERT_TRUE(mkdtemp(name));
+        folder_ = name;
+        in_ = folder_ + "/in.pcap";
+        out_ = folder_ + "/out.pcap";
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    void write_capture(std::initializer_list<size_t> lengths, PcapFileHeader header = {}) {
+        std::ofstream file(in_, std::ios::binary);
+        file.write(reinterpret_cast<const char*>(&header), sizeof header);
+        for (const size_t length : lengths) {
+            const PcapRecordHeader record{.captured = uint32_t(length), .length = uint32_t(length)};
+            file.write(reinterpret_cast<const char*>(&record), sizeof record);
+            file << std::string(length, char(length));
+        }
+    }
+
+    std::string folder_, in_, out_;
+};
+
+TEST_F(PcapWireTest, PlaysOnceFromStartOn) {
+    write_capture({60, 13, 14, 1514, 9018});
+    const auto wire = open("pcap:" + in_);
+    EXPECT_TRUE(wire->peek().empty());
+    wire->start();
+    for (const size_t length : {60, 13, 60, 1514, 9018}) {
+        ASSERT_EQ(wire->peek().size(), length);
+        ASSERT_EQ(wire->peek().size(), length); // the same one again
+        wire->pop();
+    }
+    EXPECT_TRUE(wire->peek().empty());
+    wire->start();
+    EXPECT_TRUE(wire->peek().empty());
+}
+
+TEST_F(PcapWireTest, RecordsWhatIsSent) {
+    const auto wire = open("pcap:," + out_);
+    wire->start();
+    EXPECT_TRUE(wire->peek().empty());
+    ASSERT_TRUE(send_numbered(*wire, 0, 100));
+    ASSERT_EQ(send(*wire, std::vector<std::byte>(20, std::byte{5})), SendResult::sent);
+    wire->flush();
+
+    std::ifstream file(out_, std::ios::binary); // complete while the wire is still open
+    PcapFileHeader header;
+    file.read(reinterpret_cast<char*>(&header), sizeof header);
+    EXPECT_EQ(header.magic, 0xa1b2c3d4);
+    EXPECT_EQ(header.link_type, 1u);
+    PcapRecordHeader record;
+    uint64_t number = 0;
+    while (file.read(reinterpret_cast<char*>(&record), sizeof record)) {
+        std::vector<std::byte> bytes(record.captured);
+        file.read(reinterpret_cast<char*>(bytes.data()), std::streamsize(bytes.size()));
+        auto wanted = numbered(number);
+        if (number == 100) {
+            wanted.assign(60, std::byte{0});
+            std::fill_n(wanted.begin(), 20, std::byte{5});
+        }
+        ASSERT_EQ(bytes, wanted) << number;
+        EXPECT_EQ(record.length, record.captured);
+        ++number;
+    }
+    EXPECT_EQ(number, 101u);
+}
+
+TEST_F(PcapWireTest, DamagedFileEndsThere) {
+    write_capture({60, 60});
+    std::ofstream(in_, std::ios::binary | std::ios::app) << "half a record";
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(wire->peek().size(), 60u);
+        wire->pop();
+    }
+    EXPECT_TRUE(wire->peek().empty());
+}
+
+TEST_F(PcapWireTest, UnusableFilesAreErrors) {
+    EXPECT_NE(error_of("pcap:/nonexistent.pcap").find("/nonexistent.pcap"), std::string::npos);
+    EXPECT_NE(error_of("pcap:,/nonexistent/out.pcap").find("cannot record"), std::string::npos);
+    std::ofstream(in_) << "not a capture file at all";
+    EXPECT_NE(error_of("pcap:" + in_).find("cannot play"), std::string::npos);
+    write_capture({60}, {.link_type = 113}); // Linux "any"
+    EXPECT_NE(error_of("pcap:" + in_).find("no Ethernet frames"), std::string::npos);
+}
+
+} // namespace

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/wire/ring.hpp"
+
+#include "tests/unit/wire/traffic.hpp"
+
+#include <random>
+
+namespace {
+
+using namespace softhca::wire;
+using wire_test::numbered;
+
+class RingTest : public testing::Test {
+  protected:
+    static constexpr uint64_t kBytes = 16384;
+
+    RingView ring() { return {&indices_, data_.data(), kBytes}; }
+
+    SendResult put(RingWriter& writer, std::span<const std::byte> frame) {
+        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+        return writer.put({{&piece, 1}, uint32_t(frame.size())});
+    }
+
+    RingIndices indices_{};
+    alignas(64) std::array<std::byte, kBytes> data_{};
+};
+
+TEST_F(RingTest, FramesOfEverySizeWrapAround) {
+    RingWriter writer(ring());
+    RingReader reader(ring());
+    for (uint64_t number = 0; number < 20000; ++number) {
+        const auto frame = numbered(number);
+        ASSERT_EQ(put(writer, frame), SendResult::sent);
+        writer.publish();
+        const auto got = reader.peek();
+        ASSERT_EQ(got.size(), frame.size()) << number;
+        ASSERT_EQ(std::memcmp(got.data(), frame.data(), frame.size()), 0) << number;
+        reader.pop();
+    }
+    EXPECT_TRUE(reader.peek().empty());
+}
+
+TEST_F(RingTest, FullIsBusyAndGoesOnAfterwards) {
+    RingWriter writer(ring());
+    RingReader reader(ring());
+    uint64_t sent = 0, received = 0;
+    for (int round = 0; round < 100; ++round) {
+        while (put(writer, numbered(sent)) == SendResult::sent)
+            ++sent;
+        EXPECT_EQ(put(writer, numbered(sent)), SendResult::busy);
+        while (!reader.peek().empty()) {
+            ASSERT_EQ(reader.peek().size(), numbered(received).size());
+            reader.pop();
+            ++received;
+        }
+        EXPECT_EQ(received, sent);
+    }
+    EXPECT_GT(sent, 100 * kBytes / 2000);
+}
+
+TEST_F(RingTest, UnpublishedFramesAreNotSeen) {
+    RingWriter writer(ring());
+    RingReader reader(ring());
+    ASSERT_EQ(put(writer, numbered(0)), SendResult::sent);
+    EXPECT_TRUE(reader.peek().empty());
+    writer.publish();
+    EXPECT_FALSE(reader.peek().empty());
+}
+
+TEST_F(RingTest, ShortFramesArePaddedWithZeros) {
+    data_.fill(std::byte{0xee});
+    RingWriter writer(ring());
+    RingReader reader(ring());
+    const std::vector<std::byte> frame(14, std::byte{7});
+    ASSERT_EQ(put(writer, frame), SendResult::sent);
+    writer.publish();
+    const auto got = reader.peek();
+    ASSERT_EQ(got.size(), 60u);
+    EXPECT_EQ(got[13], std::byte{7});
+    for (size_t i = 14; i < 60; ++i)
+        ASSERT_EQ(got[i], std::byte{0});
+}
+
+TEST_F(RingTest, TooLongIsLostNotBusy) {
+    RingWriter writer(ring());
+    EXPECT_EQ(put(writer, std::vector<std::byte>(kMaxFrame + 1)), SendResult::lost);
+    EXPECT_EQ(put(writer, std::vector<std::byte>(kMaxFrame)), SendResult::sent);
+}
+
+TEST_F(RingTest, SuccessorsGoOnWhereTheOthersStopped) {
+    {
+        RingWriter writer(ring());
+        ASSERT_EQ(put(writer, numbered(1)), SendResult::sent);
+        writer.publish();
+        ASSERT_EQ(put(writer, numbered(2)), SendResult::sent); // dies before publishing
+    }
+    RingWriter writer(ring());
+    ASSERT_EQ(put(writer, numbered(3)), SendResult::sent);
+    writer.publish();
+    RingReader reader(ring());
+    EXPECT_EQ(reader.peek().size(), numbered(1).size());
+    reader.pop();
+    EXPECT_EQ(reader.peek().size(), numbered(3).size());
+    reader.pop();
+    EXPECT_TRUE(reader.peek().empty());
+}
+
+// The other process may write anything: the reader stays inside the ring and goes on afterwards.
+TEST_F(RingTest, GarbageNeverLeadsOutOfTheRing) {
+    std::mt19937_64 random(1);
+    RingReader reader(ring());
+    for (int round = 0; round < 20000; ++round) {
+        for (size_t at = 0; at + 8 <= kBytes; at += 8) {
+            if (random() % 16) continue;
+            const uint64_t value = random() % 2 ? random() : random() % 12000;
+            std::memcpy(&data_[at], &value, sizeof value);
+        }
+        indices_.written.store(random() % 2 ? random() : indices_.read.load() + random() % 20000);
+        for (int i = 0; i < 8; ++i) {
+            const auto frame = reader.peek();
+            if (frame.empty()) continue;
+            ASSERT_GE(frame.data(), data_.data());
+            ASSERT_LE(frame.data() + frame.size(), data_.data() + kBytes);
+            reader.pop();
+        }
+    }
+    reader.skip_all();
+    indices_.written.store(indices_.read.load());
+    RingWriter writer(ring());
+    ASSERT_EQ(put(writer, numbered(5)), SendResult::sent);
+    writer.publish();
+    EXPECT_EQ(reader.peek().size(), numbered(5).size());
+}
+
+} // namespace

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TAPs are made in a network namespace of a child process, as an unprivileged user may.
+#include "app/softhca/wire/tap.hpp"
+#include "tests/unit/wire/child.hpp"
+#include "tests/unit/wire/traffic.hpp"
+
+#include <arpa/inet.h>
+#include <filesystem>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace {
+
+using namespace wire_test;
+using softhca::wire::attach_tap;
+using softhca::wire::create_tap;
+
+constexpr int kNoNamespaces = 77;
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                   \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (false)
+
+/// Runs the body as root of a new network namespace. GTEST_SKIP where the kernel forbids that.
+template <class Body> void in_namespace(Body body) {
+    Child child([&] {
+        const int flags = geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET;
+        if (unshare(flags) < 0 || access("/dev/net/tun", R_OK | W_OK) < 0) return kNoNamespaces;
+        return body();
+    });
+    const int status = child.wait();
+    if (status == kNoNamespaces)
+        GTEST_SKIP() << "needs network namespaces and /dev/net/tun: run as root";
+    EXPECT_EQ(status, 0);
+}
+
+/// A packet socket on the interface: the link partner.
+int packet_socket(const std::string& name) {
+    const int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = int(if_nametoindex(name.c_str()));
+    return bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? fd : -1;
+}
+
+ifreq query(const std::string& name, unsigned long what) {
+    ifreq request{};
+    std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (ioctl(fd, what, &request) < 0) request = {};
+    close(fd);
+    return request;
+}
+
+/// The namespace's own IPv6 chatter is not ours: frames carry an EtherType for experiments.
+std::vector<std::byte> marked(uint64_t number) {
+    auto frame = numbered(number);
+    frame[12] = std::byte{0x88};
+    frame[13] = std::byte{0xb5};
+    return frame;
+}
+bool is_marked(std::span<const std::byte> frame) {
+    return frame.size() > 14 && frame[12] == std::byte{0x88} && frame[13] == std::byte{0xb5};
+}
+
+TEST(TapWire, FramesPassBothWays) {
+    in_namespace([] {
+        const auto wire = open("tap:t0", {.mac = {}, .mtu = 9000, .lock_dir = {}});
+        CHECK(wire);
+        CHECK(query("t0", SIOCGIFMTU).ifr_mtu == 9000);
+        CHECK(query("t0", SIOCGIFFLAGS).ifr_flags & IFF_UP);
+        const int partner = packet_socket("t0");
+        CHECK(partner >= 0);
+        std::vector<std::byte> got(10000);
+        for (uint64_t number = 0; number < 1000; ++number) {
+            const auto frame = marked(number);
+            CHECK(::send(partner, frame.data(), frame.size(), 0) == ssize_t(frame.size()));
+            auto arrived = await_frame(*wire);
+            while (!arrived.empty() && !is_marked(arrived)) {
+                wire->pop();
+                arrived = await_frame(*wire);
+            }
+            CHECK(std::vector(arrived.begin(), arrived.end()) == frame);
+            CHECK(send(*wire, arrived) == SendResult::sent);
+            wire->pop();
+            ssize_t length;
+            sockaddr_ll from{};
+            do { // our own frames are seen as well, as outgoing
+                socklen_t size = sizeof from;
+                length = recvfrom(partner, got.data(), got.size(), 0,
+                                  reinterpret_cast<sockaddr*>(&from), &size);
+            } while (from.sll_pkttype == PACKET_OUTGOING ||
+                     !is_marked({got.data(), size_t(length)}));
+            CHECK(std::vector(got.begin(), got.begin() + length) == frame);
+        }
+        return 0;
+    });
+}
+
+TEST(TapWire, ShortFramesArePadded) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire);
+        const int partner = packet_socket("t0");
+        auto frame = marked(0);
+        frame.resize(20);
+        CHECK(send(*wire, frame) == SendResult::sent);
+        std::vector<std::byte> got(2000);
+        ssize_t length;
+        do
+            length = recv(partner, got.data(), got.size(), 0);
+        while (!is_marked({got.data(), size_t(length)}));
+        CHECK(length == 60);
+        return 0;
+    });
+}
+
+TEST(TapWire, CarrierFollowsThePortAndADownInterfaceLosesFrames) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire);
+        CHECK(query("t0", SIOCGIFFLAGS).ifr_flags & IFF_RUNNING);
+        wire->set_carrier(false);
+        CHECK(await([] { return !(query("t0", SIOCGIFFLAGS).ifr_flags & IFF_RUNNING); }, {}));
+        wire->set_carrier(true);
+        CHECK(await([] { return query("t0", SIOCGIFFLAGS).ifr_flags & IFF_RUNNING; }, {}));
+
+        ifreq down = query("t0", SIOCGIFFLAGS);
+        std::strcpy(down.ifr_name, "t0");
+        down.ifr_flags = short(down.ifr_flags & ~IFF_UP);
+        const int control = socket(AF_INET, SOCK_DGRAM, 0);
+        CHECK(ioctl(control, SIOCSIFFLAGS, &down) == 0);
+        CHECK(send(*wire, marked(0)) == SendResult::lost);
+        return 0;
+    });
+}
+
+TEST(TapWire, InheritedTapIsUsedByOneAtATime) {
+    in_namespace([] {
+        char folder[] = "/tmp/rawqp-unit-XXXXXX";
+        CHECK(mkdtemp(folder));
+        const auto tap = create_tap({.name = "kn%d", .mtu = 1500, .mac = {{2, 0, 0, 0, 0, 7}}});
+        CHECK(tap);
+        CHECK(tap->name == "kn0");
+        CHECK(query("kn0", SIOCGIFHWADDR).ifr_hwaddr.sa_data[5] == 7);
+        auto first = attach_tap(tap->fd.get(), tap->name, folder);
+        CHECK(first);
+        const auto second = attach_tap(tap->fd.get(), tap->name, folder);
+        CHECK(!second && second.error().code == EBUSY);
+        first->reset();
+        CHECK(attach_tap(tap->fd.get(), tap->name, folder));
+        std::filesystem::remove_all(folder);
+        return 0;
+    });
+}
+
+TEST(TapWire, ErrorsTellWhatToDo) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire);
+        CHECK(error_of("tap:t0").find("another program uses") != std::string::npos);
+        CHECK(error_of("tap:lo").find("is no TAP") != std::string::npos);
+        const auto gone = attach_tap(987, "t1", "");
+        CHECK(!gone && gone.error().what.find("close_fds=False") != std::string::npos);
+        return 0;
+    });
+}
+
+} // namespace
