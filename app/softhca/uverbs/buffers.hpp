@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The input and output structs of a command, as the ioctl hands them over.
+#pragma once
+
+#include "app/softhca/uverbs/user_memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace softhca::uverbs {
+
+/// 0, or a positive errno value: what the system call returns.
+using Errno = int;
+
+/// A struct that the program passes in. Memory is known to be mapped.
+class InBuffer {
+  public:
+    InBuffer() = default;
+    InBuffer(const void* data, size_t size) : bytes_(static_cast<const std::byte*>(data), size) {}
+
+    [[nodiscard]] size_t size() const { return bytes_.size(); }
+    [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+    /// The request at the beginning. A program built with an older header passes fewer bytes: the
+    /// fields that it does not know are zero.
+    template <class T> [[nodiscard]] T as() const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        T value{};
+        std::memcpy(static_cast<void*>(&value), bytes_.data(), std::min(sizeof value, size()));
+        return value;
+    }
+    /// True when bytes behind the first `known` are set: a newer program asks for what we cannot
+    /// do.
+    [[nodiscard]] bool has_more_than(size_t known) const {
+        return size() > known &&
+               std::any_of(bytes_.begin() + static_cast<ptrdiff_t>(known), bytes_.end(),
+                           [](std::byte b) { return b != std::byte{}; });
+    }
+
+  private:
+    std::span<const std::byte> bytes_;
+};
+
+/// A struct that the program wants filled. Memory is known to be mapped.
+class OutBuffer {
+  public:
+    OutBuffer() = default;
+    OutBuffer(void* data, size_t size) : bytes_(static_cast<std::byte*>(data), size) {}
+
+    [[nodiscard]] size_t size() const { return bytes_.size(); }
+    [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+    /// As much of the answer as the program has room for; room beyond it is zeroed.
+    template <class T> void put(const T& answer) const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        const size_t common = std::min(sizeof answer, size());
+        if (common) std::memcpy(bytes_.data(), &answer, common);
+        std::fill(bytes_.begin() + static_cast<ptrdiff_t>(common), bytes_.end(), std::byte{});
+    }
+    /// response_length of an extended answer: how much of it was filled.
+    template <class T> [[nodiscard]] uint32_t length_of(const T&) const {
+        return static_cast<uint32_t>(std::min(sizeof(T), size()));
+    }
+
+  private:
+    std::span<std::byte> bytes_;
+};
+
+/// One command of the classic ABI, in whatever way it came: the core's structs and the driver's.
+struct WriteCommand {
+    InBuffer in;
+    OutBuffer out;
+    InBuffer driver_in;
+    OutBuffer driver_out;
+};
+
+} // namespace softhca::uverbs

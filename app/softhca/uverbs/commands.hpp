@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The commands of the uverbs ABI, one function each, by object. All run with the context locked and
+// (but for get_context) with its device running. They return what the kernel's mlx5_ib would: 0 or
+// a positive errno.
+#pragma once
+
+#include "app/softhca/uverbs/context.hpp"
+#include "app/softhca/uverbs/ioctl_attributes.hpp"
+
+#include <rdma/ib_user_verbs.h>
+
+namespace softhca::uverbs {
+
+// ioctl.cpp
+/// Carries out one RDMA_VERBS_IOCTL call.
+[[nodiscard]] Errno run_method(Context& context, const IoctlAttributes& attributes);
+// write_commands.cpp
+/// A command of the classic ABI (enum ib_uverbs_write_cmds, plus IB_USER_VERBS_CMD_FLAG_EXTENDED).
+[[nodiscard]] Errno run_write_command(Context& context, uint64_t number,
+                                      const WriteCommand& command);
+
+// device_info.cpp
+[[nodiscard]] Errno get_context(Context& context, const WriteCommand& driver);
+[[nodiscard]] Errno query_device(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno query_device_ex(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno query_port(Context& context, const WriteCommand& command);
+[[nodiscard]] ib_uverbs_query_port_resp port_attributes(const Port& port);
+inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no EQs behind them
+
+// mr.cpp
+[[nodiscard]] Errno alloc_pd(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno dealloc_pd(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno reg_mr(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno dereg_mr(Context& context, const WriteCommand& command);
+
+// cq.cpp
+[[nodiscard]] Errno create_comp_channel(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno create_cq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno create_cq_ex(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno modify_cq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_cq(Context& context, const WriteCommand& command);
+
+// qp.cpp
+[[nodiscard]] Errno create_qp(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno create_qp_ex(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno query_qp(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno modify_qp(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno modify_qp_ex(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_qp(Context& context, const WriteCommand& command);
+
+// rss_qp.cpp
+/// The RSS flavour of create_qp_ex: an RX hash over an indirection table.
+[[nodiscard]] Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
+                                  const WriteCommand& command);
+
+// wq.cpp
+[[nodiscard]] Errno create_wq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno modify_wq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_wq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_rwq_ind_tbl(Context& context, const WriteCommand& command);
+
+// flow.cpp
+[[nodiscard]] Errno create_flow(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_flow(Context& context, const WriteCommand& command);
+
+// flow_dv.cpp: the methods behind mlx5dv_create_flow_matcher and mlx5dv_create_flow
+[[nodiscard]] Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno destroy_flow_matcher(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno create_flow_dv(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno destroy_flow_dv(Context& context, const IoctlAttributes& attributes);
+
+/// What a flow of the bypass domain stands on: the program's priority, except that rules for
+/// multicast only come after all others, as mlx5_ib sorts them.
+[[nodiscard]] uint16_t bypass_priority(uint16_t asked, bool multicast_only);
+
+} // namespace softhca::uverbs

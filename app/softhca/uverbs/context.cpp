@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/uverbs/context.hpp"
+
+#include "app/softhca/uverbs/commands.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace softhca::uverbs {
+
+Context::~Context() {
+    if (!device) return;
+    device->remove_listener(&events);
+    objects.destroy_all(*device);
+}
+
+Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
+    if (!is_mapped(header, sizeof *header)) return EFAULT;
+    const size_t size = sizeof *header + header->num_attrs * sizeof header->attrs[0];
+    if (header->length != size || header->reserved1 || header->reserved2) return EINVAL;
+    if (!is_mapped(header, size)) return EFAULT;
+    const std::lock_guard lock(mutex_);
+    return run_method(*this, IoctlAttributes(*header));
+}
+
+void* Context::map(void* address, size_t length, int flags, off_t offset) {
+    const auto place = static_cast<uint64_t>(offset);
+    bool allocated = false;
+    if ((place & kUarOffsetMarkMask) == kUarOffsetMark && length == size_t{1} << kUarPageShift) {
+        const std::lock_guard lock(mutex_);
+        objects.for_each<Uar>([&](const Uar& uar) { allocated |= uar_offset(uar.page) == place; });
+    }
+    if (!allocated) {
+        errno = EINVAL;
+        return MAP_FAILED;
+    }
+    return map_doorbell_page(address, length, flags);
+}
+
+void Context::trace(std::string_view what, Errno error) const {
+    constexpr int kEveryCommand = 2;
+    const Runtime* runtime = Runtime::get();
+    if (!runtime || runtime->config().verbose < kEveryCommand) return;
+    const std::string line = fmt::format("softhca: {}: {}: {}\n", port.config.device, what,
+                                         error ? std::strerror(error) : "ok");
+    std::fputs(line.c_str(), stderr);
+}
+
+void* map_doorbell_page(void* address, size_t length, int flags) {
+    // Readable also where a real doorbell page is not: the same memory, and nobody depends on a
+    // fault.
+    return mmap(address, length, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)), -1, 0);
+}
+
+} // namespace softhca::uverbs

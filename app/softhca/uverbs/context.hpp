@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An opened uverbs device: the kernel's side of a struct ibv_context.
+#pragma once
+
+#include "app/softhca/uverbs/events.hpp"
+#include "app/softhca/uverbs/fd_table.hpp"
+#include "app/softhca/uverbs/objects.hpp"
+#include "app/softhca/uverbs/runtime.hpp"
+
+#include <mutex>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <set>
+#include <sys/types.h>
+
+namespace softhca::uverbs {
+
+/// Made when the device node is opened; the devices start when the program asks for the context
+/// (GET_CONTEXT), so that a wire that cannot be opened is an error at once and by its own errno.
+/// Closing the descriptor destroys all objects.
+///
+/// Commands run one at a time. `device`, `objects` and `events` are for the command functions,
+/// which run with the context locked.
+class Context final : public OpenFile {
+  public:
+    explicit Context(Port& context_port) : port(context_port) {}
+    ~Context() override;
+
+    /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
+    [[nodiscard]] Errno ioctl(ib_uverbs_ioctl_hdr* header);
+    /// mmap(2) on the descriptor: doorbell pages. Returns MAP_FAILED and sets errno as mmap does.
+    [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);
+
+    /// Says on stderr what was asked and how it ended, if the user wants to see that (-vv).
+    void trace(std::string_view what, Errno error) const;
+
+    Port& port;
+    core::Device* device = nullptr; ///< null before GET_CONTEXT
+    ObjectTable objects;
+    EventReporter events;
+    uint32_t next_uar = 1;
+
+  private:
+    std::mutex mutex_;
+};
+
+/// Offset for mmap(2) of a doorbell page; the high bits tell it from anything a program would map.
+inline constexpr uint64_t kUarOffsetMark = uint64_t{0x50f} << 40;
+inline constexpr uint64_t kUarOffsetMarkMask = ~uint64_t{0} << 40;
+inline constexpr unsigned kUarPageShift = 12;
+[[nodiscard]] constexpr uint64_t uar_offset(uint32_t page) {
+    return kUarOffsetMark | uint64_t{page} << kUarPageShift;
+}
+/// Fresh zeroed memory that stands for a doorbell page.
+[[nodiscard]] void* map_doorbell_page(void* address, size_t length, int flags);
+
+} // namespace softhca::uverbs

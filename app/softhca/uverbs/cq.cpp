@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion channels and completion queues.
+#include "app/softhca/uverbs/commands.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <infiniband/verbs.h>
+#include <optional>
+#include <rdma/mlx5-abi.h>
+
+namespace softhca::uverbs {
+namespace {
+
+using core::Limits;
+
+/// Ring and doorbell as the driver part of the request gives them.
+struct CqMemory {
+    core::DmaArea ring;
+    mlx5::CqDoorbell* doorbell;
+};
+
+Errno check_driver_request(const mlx5_ib_create_cq& request, size_t size) {
+    if (size < offsetof(mlx5_ib_create_cq, cqe_comp_en)) return EINVAL;
+    constexpr uint16_t kKnownFlags =
+        MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
+    if (request.flags & ~kKnownFlags) return EINVAL;
+    if (request.cqe_size != 64 && request.cqe_size != 128) return EINVAL;
+    if ((request.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) && request.cqe_size != 128)
+        return EOPNOTSUPP;
+    return 0;
+}
+
+/// What both forms of the command ask for.
+struct CqRequest {
+    uint64_t user_handle;
+    uint32_t cqe;
+    uint32_t comp_vector;
+    int32_t comp_channel;
+};
+
+/// Creates the CQ and fills handle and size of the answer.
+Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& command,
+              ib_uverbs_create_cq_resp& out) {
+    if (request.comp_vector >= kCompletionVectors) return EINVAL;
+    if (request.cqe == 0 || request.cqe >= 1u << Limits::kLogMaxCqEntries) return EINVAL;
+    const uint32_t entries = std::bit_ceil(request.cqe + 1);
+    if (entries > 1u << Limits::kLogMaxCqEntries) return EINVAL;
+    const auto driver = command.driver_in.as<mlx5_ib_create_cq>();
+    if (const Errno error = check_driver_request(driver, command.driver_in.size())) return error;
+
+    std::shared_ptr<EventPipe> channel;
+    if (request.comp_channel >= 0) {
+        channel = fd_table::find_as<EventPipe>(request.comp_channel);
+        if (!channel || channel->kind() != EventPipe::Kind::completions) return EINVAL;
+    }
+    auto ring = user_area(driver.buf_addr, uint64_t{entries} * driver.cqe_size, true);
+    auto* doorbell = user_doorbell<mlx5::CqDoorbell>(driver.db_addr);
+    if (!ring || !doorbell) return EFAULT;
+
+    auto cq = std::make_unique<Cq>();
+    cq->events.user_handle = request.user_handle;
+    cq->events.fatal_event = IBV_EVENT_CQ_ERR;
+    cq->events.channel = std::move(channel);
+    const auto number =
+        context.device->create_cq({.ring = std::move(*ring),
+                                   .doorbell = doorbell,
+                                   .log_entries = static_cast<uint8_t>(std::countr_zero(entries)),
+                                   .cqe_size = static_cast<uint8_t>(driver.cqe_size),
+                                   .listener = &context.events,
+                                   .cookie = reinterpret_cast<uint64_t>(&cq->events),
+                                   .events = cq->events.channel != nullptr});
+    if (!number) return errno_of(number);
+    cq->number = *number;
+    out.cq_handle = context.objects.add(std::move(cq));
+    out.cqe = entries - 1;
+    command.driver_out.put(mlx5_ib_create_cq_resp{.cqn = *number, .reserved = 0});
+    return 0;
+}
+
+} // namespace
+
+Errno create_comp_channel(Context&, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_create_comp_channel_resp)) return ENOSPC;
+    Fd user_fd;
+    const auto pipe = EventPipe::create(EventPipe::Kind::completions, user_fd);
+    if (!pipe) return pipe.error().code;
+    if (!fd_table::insert(user_fd.get(), *pipe)) return EMFILE;
+    command.out.put(
+        ib_uverbs_create_comp_channel_resp{.fd = static_cast<uint32_t>(user_fd.release())});
+    return 0;
+}
+
+Errno create_cq(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_create_cq_resp)) return ENOSPC;
+    const auto request = command.in.as<ib_uverbs_create_cq>();
+    ib_uverbs_create_cq_resp out{};
+    if (const Errno error = make_cq(context,
+                                    {.user_handle = request.user_handle,
+                                     .cqe = request.cqe,
+                                     .comp_vector = request.comp_vector,
+                                     .comp_channel = request.comp_channel},
+                                    command, out))
+        return error;
+    command.out.put(out);
+    return 0;
+}
+
+Errno create_cq_ex(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_ex_create_cq_resp)) return ENOSPC;
+    const auto request = command.in.as<ib_uverbs_ex_create_cq>();
+    constexpr uint32_t kKnownFlags =
+        IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+    if (request.comp_mask || request.reserved) return EINVAL;
+    if (request.flags & ~kKnownFlags) return EOPNOTSUPP;
+    // CQEs always have a timestamp. An overrun is always found: no device could be better off.
+    ib_uverbs_ex_create_cq_resp out{};
+    if (const Errno error = make_cq(context,
+                                    {.user_handle = request.user_handle,
+                                     .cqe = request.cqe,
+                                     .comp_vector = request.comp_vector,
+                                     .comp_channel = request.comp_channel},
+                                    command, out.base))
+        return error;
+    out.response_length = command.out.length_of(out);
+    command.out.put(out);
+    return 0;
+}
+
+Errno modify_cq(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_ex_modify_cq>();
+    if (!context.objects.find<Cq>(request.cq_handle)) return EINVAL;
+    // Moderation is all that can be modified, and query_device_ex says that there is none.
+    return EOPNOTSUPP;
+}
+
+Errno destroy_cq(Context& context, const WriteCommand& command) {
+    const uint32_t handle = command.in.as<ib_uverbs_destroy_cq>().cq_handle;
+    Cq* cq = context.objects.find<Cq>(handle);
+    if (!cq) return ENOENT;
+    if (const Errno error = cq->destroy(*context.device)) return error;
+    const ib_uverbs_destroy_cq_resp out{
+        .comp_events_reported = EventReporter::settle_completions(cq->events),
+        .async_events_reported = context.events.settle_async(cq->events)};
+    context.objects.erase(handle);
+    command.out.put(out);
+    return 0;
+}
+
+} // namespace softhca::uverbs

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the device says about itself: context, device and port attributes.
+#include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/identity.hpp"
+
+#include "common/net/endian.hpp"
+
+#include <cerrno>
+#include <infiniband/verbs.h>
+#include <rdma/mlx5-abi.h>
+
+namespace softhca::uverbs {
+namespace {
+
+using core::Limits;
+
+constexpr uint32_t kRawPacket = 1u << IBV_QPT_RAW_PACKET; // in masks of supported QP types
+constexpr uint32_t kMaxSge = 30;
+constexpr uint32_t kMaxObjects = 1u << 20; // PDs, CQs, WQs: more than memory allows
+
+uint64_t guid_of(const PortConfig& port) {
+    const auto& mac = port.mac;
+    const uint8_t bytes[8] = {
+        static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+    uint64_t raw;
+    std::memcpy(&raw, bytes, sizeof raw);
+    return raw; // already in the big-endian order of the ABI
+}
+
+ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
+    ib_uverbs_query_device_resp out{};
+    out.fw_ver =
+        uint64_t{kFirmwareMajor} << 32 | uint64_t{kFirmwareMinor} << 16 | kFirmwareSubminor;
+    out.node_guid = out.sys_image_guid = guid_of(port);
+    out.max_mr_size = ~uint64_t{0};
+    out.page_size_cap = ~uint64_t{0xfff};
+    out.vendor_id = kVendorId;
+    out.vendor_part_id = kPciDevice;
+    out.max_qp = 1u << 17;
+    out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;
+    out.device_cap_flags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                           IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
+    out.max_sge = kMaxSge;
+    out.max_sge_rd = kMaxSge;
+    out.max_cq = kMaxObjects;
+    out.max_cqe = (1u << Limits::kLogMaxCqEntries) - 1;
+    out.max_mr = Limits::kMaxMkeys - 1;
+    out.max_pd = kMaxObjects;
+    out.max_raw_ethy_qp = 1u << 17;
+    out.max_pkeys = 1;
+    out.phys_port_cnt = 1;
+    return out;
+}
+
+mlx5_ib_query_device_resp driver_attributes() {
+    mlx5_ib_query_device_resp out{};
+    out.tso_caps = {.max_tso = Limits::kMaxTsoBytes, .supported_qpts = kRawPacket};
+    out.rss_caps.rx_hash_function = MLX5_RX_HASH_FUNC_TOEPLITZ;
+    out.rss_caps.rx_hash_fields_mask = MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4 |
+                                       MLX5_RX_HASH_SRC_IPV6 | MLX5_RX_HASH_DST_IPV6 |
+                                       MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP |
+                                       MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
+    // A permission to compress, which this device never uses; without it net_mlx5 refuses its own
+    // default arguments.
+    out.cqe_comp_caps = {.max_num = 64,
+                         .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH |
+                                             MLX5_IB_CQE_RES_FORMAT_CSUM |
+                                             MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX};
+    out.mlx5_ib_support_multi_pkt_send_wqes = MLX5_IB_ALLOW_MPW | MLX5_IB_SUPPORT_EMPW;
+    out.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
+    out.striding_rq_caps = {.min_single_stride_log_num_of_bytes = Limits::kLogMinStrideBytes,
+                            .max_single_stride_log_num_of_bytes = Limits::kLogMaxStrideBytes,
+                            .min_single_wqe_log_num_of_strides = kMinLogStrides,
+                            .max_single_wqe_log_num_of_strides = Limits::kLogMaxStrides,
+                            .supported_qpts = kRawPacket,
+                            .reserved = 0};
+    return out;
+}
+
+/// IB speed and width codes whose product is the port's rate, as mlx5_ib translates Ethernet
+/// speeds.
+struct LinkRate {
+    uint8_t speed, width;
+};
+LinkRate link_rate(uint32_t mbps) {
+    constexpr uint8_t kSdr = 1, kQdr = 4, kEdr = 32, kHdr = 64, kNdr = 128, k1x = 1, k4x = 2;
+    switch (mbps) {
+    case 1000: return {kSdr, k1x};
+    case 10000: return {kQdr, k1x};
+    case 25000: return {kEdr, k1x};
+    case 40000: return {kQdr, k4x};
+    case 50000: return {kHdr, k1x};
+    case 200000: return {kHdr, k4x};
+    case 400000: return {kNdr, k4x};
+    default: return {kEdr, k4x};
+    }
+}
+
+/// The largest IB MTU that RoCE could use within an Ethernet MTU.
+uint8_t ib_mtu(unsigned mtu) {
+    constexpr unsigned kRoceHeaders = 96;
+    for (const auto code : {IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512})
+        if (mtu >= (128u << code) + kRoceHeaders) return static_cast<uint8_t>(code);
+    return IBV_MTU_256;
+}
+
+} // namespace
+
+Errno get_context(Context& context, const WriteCommand& driver) {
+    if (context.device) return EINVAL;
+    const auto request = driver.driver_in.as<mlx5_ib_alloc_ucontext_req_v2>();
+    if (driver.driver_in.size() < sizeof(mlx5_ib_alloc_ucontext_req)) return EINVAL;
+    // Programs that would like DevX (firmware commands) take the refusal and ask again without.
+    if (request.flags & MLX5_IB_ALLOC_UCTX_DEVX) return EOPNOTSUPP;
+    if (request.flags || request.comp_mask) return EOPNOTSUPP;
+    // This device has dynamic doorbell pages only and writes CQEs of version 1 only: rdma-core 26.
+    if (!(request.lib_caps & MLX5_LIB_CAP_DYN_UAR) || request.max_cqe_version < 1)
+        return EOPNOTSUPP;
+
+    Runtime* runtime = Runtime::get();
+    if (!runtime) return ENODEV;
+    if (const auto started = runtime->start(); !started)
+        return started.error().code ? started.error().code : EIO;
+    context.device = context.port.device.load();
+    context.device->add_listener(&context.events);
+
+    mlx5_ib_alloc_ucontext_resp out{};
+    out.qp_tab_size = 1u << 18;
+    out.bf_reg_size = 512;
+    out.tot_bfregs = 0; // none but those that are asked for
+    out.cache_line_size = 64;
+    out.max_sq_desc_sz = Limits::kMaxSendWqeBytes;
+    out.max_rq_desc_sz = kMaxReceiveWqeBytes;
+    out.max_send_wqebb = 1u << Limits::kLogMaxWqebbs;
+    out.max_recv_wr = 1u << Limits::kLogMaxRqWqes;
+    out.num_ports = 1;
+    out.response_length = driver.driver_out.length_of(out);
+    out.cqe_version = 1;
+    out.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE;
+    out.eth_min_inline = MLX5_USER_INLINE_MODE_NONE;
+    out.log_uar_size = kUarPageShift;
+    out.num_uars_per_page = 1;
+    out.num_dyn_bfregs = 1024;
+    driver.driver_out.put(out);
+    return 0;
+}
+
+Errno query_device(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_query_device_resp)) return ENOSPC;
+    command.out.put(device_attributes(context.port.config));
+    return 0;
+}
+
+Errno query_device_ex(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_ex_query_device>();
+    if (request.comp_mask || request.reserved) return EINVAL;
+    if (command.out.size() < sizeof(ib_uverbs_query_device_resp) + 2 * sizeof(uint32_t))
+        return ENOSPC;
+    ib_uverbs_ex_query_device_resp out{};
+    out.base = device_attributes(context.port.config);
+    out.response_length = command.out.length_of(out);
+    out.timestamp_mask = ~uint64_t{0} >> 1;
+    out.hca_core_clock = Limits::kClockKhz;
+    out.device_cap_flags_ex = out.base.device_cap_flags | IBV_DEVICE_RAW_SCATTER_FCS;
+    out.rss_caps = {.supported_qpts = kRawPacket,
+                    .max_rwq_indirection_tables = kMaxObjects,
+                    .max_rwq_indirection_table_size = Limits::kMaxRqtSize,
+                    .reserved = 0};
+    out.max_wq_type_rq = kMaxObjects;
+    out.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_SCATTER_FCS |
+                          IBV_RAW_PACKET_CAP_IP_CSUM | IBV_RAW_PACKET_CAP_DELAY_DROP;
+    command.out.put(out);
+
+    mlx5_ib_query_device_resp driver = driver_attributes();
+    driver.response_length = command.driver_out.length_of(driver);
+    command.driver_out.put(driver);
+    return 0;
+}
+
+ib_uverbs_query_port_resp port_attributes(const Port& port) {
+    const bool up = port.link_up();
+    const LinkRate rate = link_rate(port.config.speed_mbps);
+    const core::Device* device = port.device.load();
+    ib_uverbs_query_port_resp out{};
+    out.port_cap_flags = IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS;
+    out.max_msg_sz = 1u << 30;
+    out.gid_tbl_len = 1;
+    out.pkey_tbl_len = 1;
+    out.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    out.max_mtu = IBV_MTU_4096;
+    out.active_mtu = ib_mtu(device ? device->mtu() : port.config.mtu);
+    out.max_vl_num = 1;
+    out.active_width = rate.width;
+    out.active_speed = rate.speed;
+    constexpr uint8_t kLinkUp = 5, kDisabled = 3;
+    out.phys_state = up ? kLinkUp : kDisabled;
+    out.link_layer = IBV_LINK_LAYER_ETHERNET;
+    return out;
+}
+
+Errno query_port(Context& context, const WriteCommand& command) {
+    if (command.in.as<ib_uverbs_query_port>().port_num != 1) return EINVAL;
+    if (command.out.size() < sizeof(ib_uverbs_query_port_resp)) return ENOSPC;
+    command.out.put(port_attributes(context.port));
+    return 0;
+}
+
+} // namespace softhca::uverbs

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/uverbs/ethtool.hpp"
+
+#include "app/softhca/uverbs/identity.hpp"
+#include "app/softhca/uverbs/runtime.hpp"
+#include "app/softhca/uverbs/user_memory.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <linux/ethtool.h>
+#include <linux/net_tstamp.h>
+
+namespace softhca::uverbs {
+namespace {
+
+/// Port counters under the names that mlx5e gives them, where it has one of that meaning.
+struct NamedCounter {
+    const char* name;
+    uint64_t core::PortCounters::*value;
+};
+constexpr std::array kCounters{
+    NamedCounter{"rx_packets_phy", &core::PortCounters::wire_rx_packets},
+    NamedCounter{"rx_bytes_phy", &core::PortCounters::wire_rx_bytes},
+    NamedCounter{"tx_packets_phy", &core::PortCounters::wire_tx_packets},
+    NamedCounter{"tx_bytes_phy", &core::PortCounters::wire_tx_bytes},
+    NamedCounter{"rx_out_of_buffer", &core::PortCounters::drop_out_of_buffer},
+    NamedCounter{"rx_steer_missed_packets", &core::PortCounters::drop_no_match},
+    NamedCounter{"rx_oversize_pkts_phy", &core::PortCounters::drop_oversize},
+    NamedCounter{"rx_undersize_pkts_phy", &core::PortCounters::drop_undersize},
+    NamedCounter{"tx_discards_phy", &core::PortCounters::drop_tx_wire},
+    NamedCounter{"tx_errors_phy", &core::PortCounters::tx_error_wqes},
+};
+
+template <class T> T* checked(void* command) {
+    return is_mapped(command, sizeof(T)) ? static_cast<T*>(command) : nullptr;
+}
+
+/// The link mode bit of a speed, as far as the 32 bits of the old interface have one.
+uint32_t legacy_mode(uint32_t mbps) {
+    switch (mbps) {
+    case 1000: return SUPPORTED_1000baseKX_Full;
+    case 10000: return SUPPORTED_10000baseKR_Full;
+    case 40000: return SUPPORTED_40000baseCR4_Full;
+    default: return 0;
+    }
+}
+
+int link_mode_bit(uint32_t mbps) {
+    switch (mbps) {
+    case 1000: return ETHTOOL_LINK_MODE_1000baseKX_Full_BIT;
+    case 10000: return ETHTOOL_LINK_MODE_10000baseKR_Full_BIT;
+    case 25000: return ETHTOOL_LINK_MODE_25000baseCR_Full_BIT;
+    case 40000: return ETHTOOL_LINK_MODE_40000baseCR4_Full_BIT;
+    case 50000: return ETHTOOL_LINK_MODE_50000baseCR2_Full_BIT;
+    case 200000: return ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT;
+    case 400000: return ETHTOOL_LINK_MODE_400000baseCR8_Full_BIT;
+    default: return ETHTOOL_LINK_MODE_100000baseCR4_Full_BIT;
+    }
+}
+
+int get_settings(const Port& port, ethtool_cmd& out) {
+    const uint32_t mode = legacy_mode(port.config.speed_mbps);
+    out = {};
+    out.cmd = ETHTOOL_GSET;
+    out.supported = out.advertising = mode;
+    ethtool_cmd_speed_set(&out, port.link_up() ? port.config.speed_mbps
+                                               : static_cast<uint32_t>(SPEED_UNKNOWN));
+    out.duplex = port.link_up() ? DUPLEX_FULL : DUPLEX_UNKNOWN;
+    out.port = PORT_DA;
+    out.autoneg = AUTONEG_ENABLE;
+    return 0;
+}
+
+int get_link_settings(const Port& port, ethtool_link_settings& out) {
+    constexpr int kWords = (__ETHTOOL_LINK_MODE_MASK_NBITS + 31) / 32;
+    const int asked = out.link_mode_masks_nwords;
+    out = {};
+    out.cmd = ETHTOOL_GLINKSETTINGS;
+    if (asked != kWords) { // the handshake of this command: say how many words there are
+        out.link_mode_masks_nwords = -kWords;
+        return 0;
+    }
+    constexpr size_t kMaskBytes = 3 * kWords * sizeof(uint32_t);
+    uint32_t* masks = out.link_mode_masks; // supported, advertising, of the partner
+    if (!is_mapped(masks, kMaskBytes)) return EFAULT;
+    std::memset(masks, 0, kMaskBytes);
+    const int bit = link_mode_bit(port.config.speed_mbps);
+    for (int mask = 0; mask < 2; mask++)
+        masks[mask * kWords + bit / 32] |= 1u << (bit % 32);
+    out.link_mode_masks_nwords = kWords;
+    out.speed = port.link_up() ? port.config.speed_mbps : static_cast<uint32_t>(SPEED_UNKNOWN);
+    out.duplex = port.link_up() ? DUPLEX_FULL : DUPLEX_UNKNOWN;
+    out.port = PORT_DA;
+    out.autoneg = AUTONEG_ENABLE;
+    return 0;
+}
+
+int get_driver(const Port& port, ethtool_drvinfo& out) {
+    out = {};
+    out.cmd = ETHTOOL_GDRVINFO;
+    std::strncpy(out.driver, "mlx5_core", sizeof out.driver - 1);
+    std::strncpy(out.version, "softhca", sizeof out.version - 1);
+    std::strncpy(out.bus_info, port.config.pci.c_str(), sizeof out.bus_info - 1);
+    const auto firmware =
+        fmt::format("{}.{}.{:04}", kFirmwareMajor, kFirmwareMinor, kFirmwareSubminor);
+    std::strncpy(out.fw_version, firmware.c_str(), sizeof out.fw_version - 1);
+    out.n_stats = kCounters.size();
+    return 0;
+}
+
+int get_counter_names(ethtool_gstrings& out) {
+    if (out.string_set != ETH_SS_STATS) return EOPNOTSUPP;
+    if (!is_mapped(out.data, kCounters.size() * ETH_GSTRING_LEN)) return EFAULT;
+    out.len = kCounters.size();
+    std::memset(out.data, 0, kCounters.size() * ETH_GSTRING_LEN);
+    for (size_t i = 0; i < kCounters.size(); i++)
+        std::strncpy(reinterpret_cast<char*>(out.data) + i * ETH_GSTRING_LEN, kCounters[i].name,
+                     ETH_GSTRING_LEN - 1);
+    return 0;
+}
+
+int get_counters(const Port& port, ethtool_stats& out) {
+    if (!is_mapped(out.data, kCounters.size() * sizeof(uint64_t))) return EFAULT;
+    const core::Device* device = port.device.load();
+    const core::PortCounters now = device ? device->counters() : core::PortCounters{};
+    out.n_stats = kCounters.size();
+    for (size_t i = 0; i < kCounters.size(); i++)
+        out.data[i] = now.*kCounters[i].value;
+    return 0;
+}
+
+int get_set_sizes(ethtool_sset_info& out) {
+    const uint64_t asked = out.sset_mask;
+    out.reserved = 0;
+    out.sset_mask = asked & (1u << ETH_SS_STATS);
+    if (!out.sset_mask) return 0;
+    if (!is_mapped(out.data, sizeof(uint32_t))) return EFAULT;
+    out.data[0] = kCounters.size();
+    return 0;
+}
+
+int get_timestamping(ethtool_ts_info& out) {
+    out = {};
+    out.cmd = ETHTOOL_GET_TS_INFO;
+    out.so_timestamping = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+    out.phc_index = -1; // no PTP clock
+    return 0;
+}
+
+int get_channels(ethtool_channels& out) {
+    out = {};
+    out.cmd = ETHTOOL_GCHANNELS;
+    out.max_combined = out.combined_count = 1;
+    return 0;
+}
+
+int get_pause(const Port& port, ethtool_pauseparam& out) {
+    out = {};
+    out.cmd = ETHTOOL_GPAUSEPARAM;
+    out.rx_pause = out.tx_pause = port.config.pause;
+    return 0;
+}
+
+template <class T, class Answer> int answer_with(void* command, Answer&& answer) {
+    T* out = checked<T>(command);
+    return out ? answer(*out) : EFAULT;
+}
+
+} // namespace
+
+std::optional<int> ethtool(Port& port, void* command) {
+    const auto* number = checked<uint32_t>(command);
+    if (!number) return EFAULT;
+    switch (*number) {
+    case ETHTOOL_GSET:
+        return answer_with<ethtool_cmd>(command,
+                                        [&](auto& out) { return get_settings(port, out); });
+    case ETHTOOL_GLINKSETTINGS:
+        return answer_with<ethtool_link_settings>(
+            command, [&](auto& out) { return get_link_settings(port, out); });
+    case ETHTOOL_GDRVINFO:
+        return answer_with<ethtool_drvinfo>(command,
+                                            [&](auto& out) { return get_driver(port, out); });
+    case ETHTOOL_GSTRINGS: return answer_with<ethtool_gstrings>(command, get_counter_names);
+    case ETHTOOL_GSTATS:
+        return answer_with<ethtool_stats>(command,
+                                          [&](auto& out) { return get_counters(port, out); });
+    case ETHTOOL_GSSET_INFO: return answer_with<ethtool_sset_info>(command, get_set_sizes);
+    case ETHTOOL_GPAUSEPARAM:
+        return answer_with<ethtool_pauseparam>(command,
+                                               [&](auto& out) { return get_pause(port, out); });
+    case ETHTOOL_GLINK:
+        return answer_with<ethtool_value>(command, [&](auto& out) {
+            out.data = port.link_up();
+            return 0;
+        });
+    default: break;
+    }
+    if (port.netdev.is_tap()) return std::nullopt;
+    switch (*number) {
+    case ETHTOOL_GET_TS_INFO: return answer_with<ethtool_ts_info>(command, get_timestamping);
+    case ETHTOOL_GCHANNELS: return answer_with<ethtool_channels>(command, get_channels);
+    case ETHTOOL_SPAUSEPARAM: {
+        const auto* in = checked<ethtool_pauseparam>(command);
+        if (!in) return EFAULT;
+        const bool same =
+            !in->rx_pause == !port.config.pause && !in->tx_pause == !port.config.pause;
+        return same ? 0 : EOPNOTSUPP; // fixed when the port is made
+    }
+    default: return EOPNOTSUPP;
+    }
+}
+
+} // namespace softhca::uverbs

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A queue of event records that the program reads from a file descriptor.
+#pragma once
+
+#include "app/softhca/fd.hpp"
+#include "app/softhca/uverbs/fd_table.hpp"
+#include "common/result.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+
+namespace softhca::uverbs {
+
+/// Completion channels and async event files are pipes: read(2) and poll(2) on them need no help.
+/// Records are of one fixed size. The program owns the descriptor it reads from and may close it at
+/// any time; what is posted afterwards is lost.
+class EventPipe final : public OpenFile {
+  public:
+    enum class Kind { completions, async };
+
+    /// The new pipe, and in `user_fd` the descriptor for the program (close-on-exec, blocking).
+    [[nodiscard]] static Result<std::shared_ptr<EventPipe>> create(Kind kind, Fd& user_fd);
+
+    [[nodiscard]] Kind kind() const { return kind_; }
+
+    /// Never blocks, takes no lock: device threads call it. A full pipe loses the record (8192
+    /// unread completion events). Returns whether the record is in.
+    bool post(std::span<const std::byte> record);
+
+    /// Removes the unread records that `match` names and returns their number. Together with the
+    /// number posted that tells how many the program has read, exactly: a reader that runs at the
+    /// same time either gets a record before this does, or never.
+    size_t withdraw(const std::function<bool(std::span<const std::byte>)>& match);
+
+  private:
+    EventPipe(Kind kind, Fd write_end, Fd read_end)
+        : kind_(kind), write_end_(std::move(write_end)), read_end_(std::move(read_end)) {}
+    [[nodiscard]] size_t record_size() const;
+
+    Kind kind_;
+    Fd write_end_; ///< non-blocking
+    Fd read_end_;  ///< an open file description of its own, non-blocking: the program's is not
+                   ///< touched
+    std::mutex withdraw_mutex_;
+};
+
+} // namespace softhca::uverbs

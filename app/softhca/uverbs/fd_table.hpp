@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which file descriptors of the process the front plays the kernel for.
+#pragma once
+
+#include <memory>
+
+namespace softhca::uverbs {
+
+/// What an open file description of a uverbs device or of an event queue is to the kernel. Lives
+/// until its descriptor is closed and the last call on it has returned.
+class OpenFile {
+  public:
+    virtual ~OpenFile() = default;
+};
+
+/// All functions are thread-safe. A child process starts with an empty table: the devices belong to
+/// the process that opened them (a child of vfork(2), which shares memory, is told apart by its
+/// pid).
+namespace fd_table {
+
+/// False: this descriptor is certainly not one of ours. One memory access, no lock; safe in signal
+/// handlers and before main.
+[[nodiscard]] bool may_hold(int fd);
+
+/// Returns false when descriptors of this number cannot be held (too large).
+[[nodiscard]] bool insert(int fd, std::shared_ptr<OpenFile> file);
+[[nodiscard]] std::shared_ptr<OpenFile> find(int fd);
+/// Forgets the descriptor, because the program closes it or puts another file there.
+void release(int fd);
+/// In a forked child: forgets everything and destroys nothing.
+void forget_all();
+
+template <class T> [[nodiscard]] std::shared_ptr<T> find_as(int fd) {
+    return std::dynamic_pointer_cast<T>(find(fd));
+}
+
+} // namespace fd_table
+} // namespace softhca::uverbs

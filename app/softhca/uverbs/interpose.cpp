@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of the C library that this library stands in for when it is preloaded. Each looks
+// whether the call is about one of our devices; all others go on to the original unchanged.
+//
+// They may be called before this library's constructors have run, in signal handlers, after fork(2)
+// and while the program exits: what decides "not ours" uses no lock, no allocation and no object
+// that is ever destroyed.
+
+// The plain and the 64-bit names are one function on LP64, but both must be defined here.
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+
+#include "app/softhca/uverbs/context.hpp"
+#include "app/softhca/uverbs/fd_table.hpp"
+#include "app/softhca/uverbs/netdev.hpp"
+#include "app/softhca/uverbs/paths.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define SOFTHCA_EXPORT __attribute__((visibility("default")))
+
+namespace {
+
+using namespace softhca::uverbs;
+
+/// The function of that name in the libraries behind this one.
+template <class Function> class Original {
+  public:
+    constexpr explicit Original(const char* name) : name_(name) {}
+
+    /// The library's constructor looks all of them up, for dlsym(3) may not be called in signal
+    /// handlers; this covers calls before that.
+    Function* get() {
+        Function* known = function_.load(std::memory_order_relaxed);
+        if (known) return known;
+        known = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
+        function_.store(known, std::memory_order_relaxed);
+        return known;
+    }
+    template <class... Args> auto operator()(Args... args) { return get()(args...); }
+
+  private:
+    const char* name_;
+    std::atomic<Function*> function_{nullptr};
+};
+
+namespace original {
+constinit Original<int(const char*, int, ...)> open{"open"};
+constinit Original<int(int, const char*, int, ...)> openat{"openat"};
+constinit Original<FILE*(const char*, const char*)> fopen{"fopen"};
+constinit Original<DIR*(const char*)> opendir{"opendir"};
+constinit Original<int(const char*, int)> access{"access"};
+constinit Original<int(int, const char*, int, int)> faccessat{"faccessat"};
+constinit Original<int(const char*, struct stat*)> stat{"stat"};
+constinit Original<int(const char*, struct stat*)> lstat{"lstat"};
+constinit Original<int(int, const char*, struct stat*, int)> fstatat{"fstatat"};
+constinit Original<int(int, const char*, int, unsigned, struct statx*)> statx{"statx"};
+constinit Original<ssize_t(const char*, char*, size_t)> readlink{"readlink"};
+constinit Original<ssize_t(int, const char*, char*, size_t)> readlinkat{"readlinkat"};
+constinit Original<char*(const char*, char*)> realpath{"realpath"};
+constinit Original<unsigned(const char*)> if_nametoindex{"if_nametoindex"};
+constinit Original<char*(unsigned, char*)> if_indextoname{"if_indextoname"};
+constinit Original<int(int, unsigned long, ...)> ioctl{"ioctl"};
+constinit Original<void*(void*, size_t, int, int, int, off_t)> mmap{"mmap"};
+constinit Original<int(int)> close{"close"};
+constinit Original<int(int, int)> dup2{"dup2"};
+constinit Original<int(int, int, int)> dup3{"dup3"};
+constinit Original<int(int, int, int)> socket{"socket"};
+} // namespace original
+
+__attribute__((constructor)) void prepare() {
+    init_paths();
+    const auto look_up = [](auto&... functions) { (functions.get(), ...); };
+    using namespace original;
+    look_up(original::open, original::openat, original::fopen, original::opendir, original::access,
+            original::faccessat, original::stat, original::lstat, original::fstatat,
+            original::statx, original::readlink, original::readlinkat, original::realpath,
+            original::if_nametoindex, original::if_indextoname, original::ioctl, original::mmap,
+            original::close, original::dup2, original::dup3, original::socket);
+}
+
+int fail_with(int error) {
+    errno = error;
+    return -1;
+}
+
+bool takes_mode(int flags) { return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE; }
+
+/// Makes `fd`, just opened, a uverbs device if `path` names one.
+int opened(const RedirectedPath& path, int fd) {
+    if (path.uverbs() < 0 || fd < 0) return fd;
+    Runtime* runtime = Runtime::get();
+    Port* port = runtime ? runtime->port(static_cast<size_t>(path.uverbs())) : nullptr;
+    if (port && fd_table::insert(fd, std::make_shared<Context>(*port))) return fd;
+    original::close(fd);
+    return fail_with(port ? EMFILE : ENXIO);
+}
+
+int open_path(const char* name, int flags, mode_t mode) {
+    const RedirectedPath path(name);
+    return opened(path, original::open(path.get(), flags, mode));
+}
+
+int open_path_at(int folder, const char* name, int flags, mode_t mode) {
+    const RedirectedPath path(name);
+    return opened(path, original::openat(folder, path.get(), flags, mode));
+}
+
+int ioctl_on(int fd, unsigned long request, void* argument) {
+    return original::ioctl(fd, request, argument);
+}
+
+/// A doorbell page of another process's device, whose descriptor this one was sent: a DPDK
+/// secondary process maps it so. Any page will do, for the device polls doorbell records.
+bool is_foreign_doorbell(int fd, off_t offset) {
+    if ((static_cast<uint64_t>(offset) & kUarOffsetMarkMask) != kUarOffsetMark) return false;
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3);
+}
+
+void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+    if (fd >= 0) {
+        if (const auto context = fd_table::find_as<Context>(fd))
+            return context->map(address, length, flags, offset);
+        if (is_foreign_doorbell(fd, offset)) return map_doorbell_page(address, length, flags);
+    }
+    return original::mmap(address, length, protection, flags, fd, offset);
+}
+
+} // namespace
+
+extern "C" {
+
+SOFTHCA_EXPORT int open(const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    return open_path(path, flags, mode);
+}
+
+SOFTHCA_EXPORT int open64(const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    return open_path(path, flags | O_LARGEFILE, mode);
+}
+
+SOFTHCA_EXPORT int openat(int folder, const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    return open_path_at(folder, path, flags, mode);
+}
+
+SOFTHCA_EXPORT int openat64(int folder, const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if (takes_mode(flags)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    return open_path_at(folder, path, flags | O_LARGEFILE, mode);
+}
+
+// What calls with a constant set of flags become with _FORTIFY_SOURCE.
+SOFTHCA_EXPORT int __open_2(const char* path, int flags) { return open_path(path, flags, 0); }
+SOFTHCA_EXPORT int __open64_2(const char* path, int flags) {
+    return open_path(path, flags | O_LARGEFILE, 0);
+}
+SOFTHCA_EXPORT int __openat_2(int folder, const char* path, int flags) {
+    return open_path_at(folder, path, flags, 0);
+}
+SOFTHCA_EXPORT int __openat64_2(int folder, const char* path, int flags) {
+    return open_path_at(folder, path, flags | O_LARGEFILE, 0);
+}
+
+SOFTHCA_EXPORT FILE* fopen(const char* path, const char* mode) {
+    return original::fopen(RedirectedPath(path).get(), mode);
+}
+SOFTHCA_EXPORT FILE* fopen64(const char* path, const char* mode) {
+    return original::fopen(RedirectedPath(path).get(), mode);
+}
+SOFTHCA_EXPORT DIR* opendir(const char* path) {
+    return original::opendir(RedirectedPath(path).get());
+}
+
+SOFTHCA_EXPORT int access(const char* path, int mode) noexcept {
+    return original::access(RedirectedPath(path).get(), mode);
+}
+SOFTHCA_EXPORT int faccessat(int folder, const char* path, int mode, int flags) noexcept {
+    return original::faccessat(folder, RedirectedPath(path).get(), mode, flags);
+}
+
+SOFTHCA_EXPORT int stat(const char* path, struct stat* out) noexcept {
+    return original::stat(RedirectedPath(path).get(), out);
+}
+SOFTHCA_EXPORT int stat64(const char* path, struct stat64* out) noexcept {
+    return original::stat(RedirectedPath(path).get(), reinterpret_cast<struct stat*>(out));
+}
+SOFTHCA_EXPORT int lstat(const char* path, struct stat* out) noexcept {
+    return original::lstat(RedirectedPath(path).get(), out);
+}
+SOFTHCA_EXPORT int lstat64(const char* path, struct stat64* out) noexcept {
+    return original::lstat(RedirectedPath(path).get(), reinterpret_cast<struct stat*>(out));
+}
+SOFTHCA_EXPORT int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept {
+    return original::fstatat(folder, RedirectedPath(path).get(), out, flags);
+}
+SOFTHCA_EXPORT int fstatat64(int folder, const char* path, struct stat64* out, int flags) noexcept {
+    return original::fstatat(folder, RedirectedPath(path).get(),
+                             reinterpret_cast<struct stat*>(out), flags);
+}
+static_assert(sizeof(struct stat) == sizeof(struct stat64));
+SOFTHCA_EXPORT int statx(int folder, const char* path, int flags, unsigned mask,
+                         struct statx* out) noexcept {
+    return original::statx(folder, RedirectedPath(path).get(), flags, mask, out);
+}
+
+SOFTHCA_EXPORT ssize_t readlink(const char* path, char* out, size_t size) noexcept {
+    return original::readlink(RedirectedPath(path).get(), out, size);
+}
+SOFTHCA_EXPORT ssize_t __readlink_chk(const char* path, char* out, size_t size, size_t room) {
+    return original::readlink(RedirectedPath(path).get(), out, size < room ? size : room);
+}
+SOFTHCA_EXPORT ssize_t readlinkat(int folder, const char* path, char* out, size_t size) noexcept {
+    return original::readlinkat(folder, RedirectedPath(path).get(), out, size);
+}
+
+SOFTHCA_EXPORT char* realpath(const char* path, char* out) noexcept {
+    char* resolved = original::realpath(RedirectedPath(path).get(), out);
+    if (resolved) strip_root(resolved);
+    return resolved;
+}
+SOFTHCA_EXPORT char* __realpath_chk(const char* path, char* out, size_t) {
+    return realpath(path, out);
+}
+
+SOFTHCA_EXPORT unsigned if_nametoindex(const char* name) noexcept {
+    const unsigned index = emulated_name_to_index(name);
+    return index ? index : original::if_nametoindex(name);
+}
+SOFTHCA_EXPORT char* if_indextoname(unsigned index, char* name) noexcept {
+    return emulated_index_to_name(index, name) ? name : original::if_indextoname(index, name);
+}
+
+SOFTHCA_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
+    va_list arguments;
+    va_start(arguments, request);
+    void* argument = va_arg(arguments, void*);
+    va_end(arguments);
+    if (request == RDMA_VERBS_IOCTL) {
+        if (const auto context = fd_table::find_as<Context>(fd)) {
+            const int error = context->ioctl(static_cast<ib_uverbs_ioctl_hdr*>(argument));
+            return error ? fail_with(error) : 0;
+        }
+    }
+    constexpr unsigned long kSocketRequests = 0x89; // SIOC…
+    if (request >> 8 == kSocketRequests && *runtime_folder()) {
+        if (const auto error = netdev_ioctl(request, argument, ioctl_on, fd))
+            return *error ? fail_with(*error) : 0;
+    }
+    return original::ioctl(fd, request, argument);
+}
+
+SOFTHCA_EXPORT void* mmap(void* address, size_t length, int protection, int flags, int fd,
+                          off_t offset) noexcept {
+    return map(address, length, protection, flags, fd, offset);
+}
+SOFTHCA_EXPORT void* mmap64(void* address, size_t length, int protection, int flags, int fd,
+                            off64_t offset) noexcept {
+    return map(address, length, protection, flags, fd, offset);
+}
+
+SOFTHCA_EXPORT int close(int fd) {
+    fd_table::release(fd);
+    return original::close(fd);
+}
+
+// These close what was at the new number.
+SOFTHCA_EXPORT int dup2(int from, int to) noexcept {
+    if (from != to) fd_table::release(to);
+    return original::dup2(from, to);
+}
+SOFTHCA_EXPORT int dup3(int from, int to, int flags) noexcept {
+    if (from != to) fd_table::release(to);
+    return original::dup3(from, to, flags);
+}
+
+SOFTHCA_EXPORT int socket(int family, int type, int protocol) noexcept {
+    // Where the kernel knows RDMA itself, libibverbs would ask it for the machine's own devices.
+    if (family == AF_NETLINK && protocol == NETLINK_RDMA && *runtime_folder())
+        return fail_with(EPROTONOSUPPORT);
+    return original::socket(family, type, protocol);
+}
+
+} // extern "C"

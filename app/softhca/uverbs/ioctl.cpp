@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The methods of the ioctl ABI that this front answers itself. To all others it says
+// EPROTONOSUPPORT; libibverbs then sends the command of the classic ABI, wrapped into INVOKE_WRITE.
+#include "app/softhca/uverbs/commands.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+namespace softhca::uverbs {
+namespace {
+
+constexpr std::array<uint16_t, 4> kWriteCommandPointers = {
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT};
+
+Errno invoke_write(Context& context, const IoctlAttributes& attributes) {
+    const auto number = attributes.number(UVERBS_ATTR_WRITE_CMD);
+    if (!number) return EINVAL;
+    if (!context.device) return EINVAL; // no GET_CONTEXT yet
+    if (!attributes.pointers_are_good(kWriteCommandPointers)) return EFAULT;
+    return run_write_command(context, *number,
+                             {.in = attributes.in(UVERBS_ATTR_CORE_IN),
+                              .out = attributes.out(UVERBS_ATTR_CORE_OUT),
+                              .driver_in = attributes.in(UVERBS_ATTR_UHW_IN),
+                              .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT)});
+}
+
+Errno open_context(Context& context, const IoctlAttributes& attributes) {
+    if (!attributes.pointers_are_good(kWriteCommandPointers)) return EFAULT;
+    const Errno error = get_context(context, {.in = {},
+                                              .out = {},
+                                              .driver_in = attributes.in(UVERBS_ATTR_UHW_IN),
+                                              .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT)});
+    if (error) return error;
+    attributes.out(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS).put(kCompletionVectors);
+    attributes.out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT)
+        .put(uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
+    return 0;
+}
+
+Errno query_port_method(Context& context, const IoctlAttributes& attributes) {
+    if (attributes.number(UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1u) return EINVAL;
+    ib_uverbs_query_port_resp_ex out{};
+    out.legacy_resp = port_attributes(context.port);
+    attributes.out(UVERBS_ATTR_QUERY_PORT_RESP).put(out);
+    return 0;
+}
+
+Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
+    if (!attributes.has(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)) return EINVAL;
+    if (context.events.has_async_pipe()) return EOPNOTSUPP;
+    Fd user_fd;
+    auto pipe = EventPipe::create(EventPipe::Kind::async, user_fd);
+    if (!pipe) return pipe.error().code;
+    if (!fd_table::insert(user_fd.get(), *pipe)) return EMFILE;
+    context.events.set_async_pipe(std::move(*pipe));
+    attributes.set_handle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
+                          static_cast<uint64_t>(user_fd.release()));
+    return 0;
+}
+
+Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
+    auto uar = std::make_unique<Uar>();
+    const uint32_t page = uar->page = context.next_uar++;
+    attributes.set_handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, context.objects.add(std::move(uar)));
+    attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET).put(uar_offset(page));
+    attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH).put(uint32_t{1} << kUarPageShift);
+    attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID).put(page);
+    return 0;
+}
+
+Errno destroy_uar(Context& context, const IoctlAttributes& attributes) {
+    const auto handle = attributes.number(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
+    return context.objects.destroy<Uar>(handle.value_or(0), *context.device);
+}
+
+struct Method {
+    uint16_t object, method;
+    const char* name; ///< null: tells its own story
+    Errno (*run)(Context&, const IoctlAttributes&);
+    bool before_context = false; ///< may be called before GET_CONTEXT
+};
+constexpr std::array kMethods{
+    Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, nullptr, invoke_write},
+    Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "GET_CONTEXT", open_context, true},
+    Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "QUERY_PORT", query_port_method},
+    Method{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, "ASYNC_EVENT_ALLOC",
+           open_async_events},
+    Method{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "UAR_OBJ_ALLOC", alloc_uar},
+    Method{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, "UAR_OBJ_DESTROY", destroy_uar},
+    Method{MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_CREATE, "FLOW_MATCHER_CREATE",
+           create_flow_matcher},
+    Method{MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY, "FLOW_MATCHER_DESTROY",
+           destroy_flow_matcher},
+    Method{UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_CREATE_FLOW, "CREATE_FLOW", create_flow_dv},
+    Method{UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_DESTROY_FLOW, "DESTROY_FLOW", destroy_flow_dv},
+};
+
+} // namespace
+
+Errno run_method(Context& context, const IoctlAttributes& attributes) {
+    for (const Method& method : kMethods) {
+        if (method.object != attributes.object() || method.method != attributes.method()) continue;
+        if (!context.device && !method.before_context) return EINVAL;
+        const Errno error = method.run(context, attributes);
+        if (method.name) context.trace(method.name, error);
+        return error;
+    }
+    return EPROTONOSUPPORT;
+}
+
+} // namespace softhca::uverbs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/uverbs/ioctl_attributes.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+constexpr size_t kInPlace = sizeof(ib_uverbs_attr::data);
+
+void* pointer_of(const ib_uverbs_attr& attribute) {
+    return reinterpret_cast<void*>(attribute.data);
+}
+
+} // namespace
+
+ib_uverbs_attr* IoctlAttributes::find(uint16_t id) const {
+    for (size_t i = 0; i < header_.num_attrs; i++)
+        if (header_.attrs[i].attr_id == id) return &header_.attrs[i];
+    return nullptr;
+}
+
+bool IoctlAttributes::pointers_are_good(std::span<const uint16_t> ids) const {
+    for (const uint16_t id : ids) {
+        const ib_uverbs_attr* attribute = find(id);
+        if (attribute && attribute->len > kInPlace &&
+            !is_mapped(pointer_of(*attribute), attribute->len))
+            return false;
+    }
+    return true;
+}
+
+InBuffer IoctlAttributes::in(uint16_t id) const {
+    const ib_uverbs_attr* attribute = find(id);
+    if (!attribute) return {};
+    if (attribute->len <= kInPlace) return {&attribute->data, attribute->len};
+    if (!is_mapped(pointer_of(*attribute), attribute->len)) return {};
+    return {pointer_of(*attribute), attribute->len};
+}
+
+OutBuffer IoctlAttributes::out(uint16_t id) const {
+    ib_uverbs_attr* attribute = find(id);
+    if (!attribute || !is_mapped(pointer_of(*attribute), attribute->len)) return {};
+    attribute->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+    return {pointer_of(*attribute), attribute->len};
+}
+
+std::optional<uint64_t> IoctlAttributes::number(uint16_t id) const {
+    const ib_uverbs_attr* attribute = find(id);
+    if (!attribute) return std::nullopt;
+    // Handles have length 0 and use all of the field.
+    return attribute->len == 0 ? attribute->data : in(id).as<uint64_t>();
+}
+
+uint8_t IoctlAttributes::enum_element(uint16_t id) const {
+    const ib_uverbs_attr* attribute = find(id);
+    return attribute ? attribute->attr_data.enum_data.elem_id : 0;
+}
+
+void IoctlAttributes::set_handle(uint16_t id, uint64_t handle) const {
+    if (ib_uverbs_attr* attribute = find(id)) attribute->data = handle;
+}
+
+} // namespace softhca::uverbs

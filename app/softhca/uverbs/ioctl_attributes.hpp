@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The attributes of one RDMA_VERBS_IOCTL call.
+#pragma once
+
+#include "app/softhca/uverbs/buffers.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <span>
+
+namespace softhca::uverbs {
+
+/// Wraps a header whose memory has been checked. Attributes that the program did not give read as
+/// empty; its pointers are checked as they are used, a bad one reads as empty, too.
+class IoctlAttributes {
+  public:
+    explicit IoctlAttributes(ib_uverbs_ioctl_hdr& header) : header_(header) {}
+
+    [[nodiscard]] uint16_t object() const { return header_.object_id; }
+    [[nodiscard]] uint16_t method() const { return header_.method_id; }
+
+    [[nodiscard]] bool has(uint16_t id) const { return find(id) != nullptr; }
+    /// False when an attribute points to memory that is not there: EFAULT.
+    [[nodiscard]] bool pointers_are_good(std::span<const uint16_t> ids) const;
+
+    /// Input by pointer, or in place when it is of at most eight bytes.
+    [[nodiscard]] InBuffer in(uint16_t id) const;
+    /// Output by pointer; marks the attribute as filled.
+    [[nodiscard]] OutBuffer out(uint16_t id) const;
+    /// Small input, or a handle, as a number; nothing when absent.
+    [[nodiscard]] std::optional<uint64_t> number(uint16_t id) const;
+    /// The selector of an enum attribute (UVERBS_ATTR_ENUM_IN).
+    [[nodiscard]] uint8_t enum_element(uint16_t id) const;
+    /// Stores a new handle or file descriptor into an output attribute.
+    void set_handle(uint16_t id, uint64_t handle) const;
+
+  private:
+    [[nodiscard]] ib_uverbs_attr* find(uint16_t id) const;
+
+    ib_uverbs_ioctl_hdr& header_;
+};
+
+} // namespace softhca::uverbs

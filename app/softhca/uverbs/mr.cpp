@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Protection domains and memory regions.
+#include "app/softhca/uverbs/commands.hpp"
+
+#include <cerrno>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+namespace softhca::uverbs {
+
+Errno alloc_pd(Context& context, const WriteCommand& command) {
+    const auto number = context.device->alloc_pd();
+    if (!number) return errno_of(number);
+    auto pd = std::make_unique<Pd>();
+    pd->number = *number;
+    ib_uverbs_alloc_pd_resp out{};
+    out.pd_handle = context.objects.add(std::move(pd));
+    command.out.put(out);
+    command.driver_out.put(mlx5_ib_alloc_pd_resp{.pdn = *number});
+    return 0;
+}
+
+Errno dealloc_pd(Context& context, const WriteCommand& command) {
+    return context.objects.destroy<Pd>(command.in.as<ib_uverbs_dealloc_pd>().pd_handle,
+                                       *context.device);
+}
+
+Errno reg_mr(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_reg_mr>();
+    constexpr uint32_t kKnownAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                                      IB_UVERBS_ACCESS_REMOTE_READ |
+                                      IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_HUGETLB |
+                                      IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+    const uint32_t access = request.access_flags;
+    // Memory windows, zero-based addresses and on-demand paging this device does not have.
+    if (access & ~kKnownAccess) return EOPNOTSUPP;
+    const bool remote_write =
+        access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC);
+    const bool local_write = access & IB_UVERBS_ACCESS_LOCAL_WRITE;
+    if (remote_write && !local_write) return EINVAL;
+    constexpr uint64_t kPageMask = 0xfff;
+    if (request.length == 0 || (request.start & kPageMask) != (request.hca_va & kPageMask))
+        return EINVAL;
+    const Pd* pd = context.objects.find<Pd>(request.pd_handle);
+    if (!pd) return EINVAL;
+    auto memory = user_area(request.start, request.length, local_write);
+    if (!memory) return EFAULT;
+
+    const auto lkey = context.device->create_mkey({.pd = pd->number,
+                                                   .iova = request.hca_va,
+                                                   .length = request.length,
+                                                   .memory = std::move(*memory),
+                                                   .local_write = local_write});
+    if (!lkey) return errno_of(lkey);
+    auto mr = std::make_unique<Mr>();
+    mr->lkey = *lkey;
+    ib_uverbs_reg_mr_resp out{};
+    out.mr_handle = context.objects.add(std::move(mr));
+    out.lkey = out.rkey = *lkey;
+    command.out.put(out);
+    return 0;
+}
+
+Errno dereg_mr(Context& context, const WriteCommand& command) {
+    return context.objects.destroy<Mr>(command.in.as<ib_uverbs_dereg_mr>().mr_handle,
+                                       *context.device);
+}
+
+} // namespace softhca::uverbs

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Linux netdev beside a port, as far as programs reach it by ioctl(2): emulated, or a real TAP.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <net/if.h>
+#include <optional>
+#include <string>
+
+namespace softhca::uverbs {
+
+struct Port;
+
+/// An emulated netdev lives in its sysfs files, so that settings outlast a program, as in a kernel.
+/// A real TAP is the kernel's; requests about it go there, and what concerns the port comes here
+/// too. Thread-safe.
+class Netdev {
+  public:
+    Netdev(Port& port, const std::string& tree_root);
+
+    [[nodiscard]] bool is_tap() const;
+    [[nodiscard]] unsigned ifindex() const; ///< of an emulated netdev
+    [[nodiscard]] std::array<uint8_t, 6> mac();
+    [[nodiscard]] uint16_t mtu();
+    [[nodiscard]] bool is_up(); ///< IFF_UP: administrative state
+
+    /// Answers a SIOC… request about this netdev: 0, a positive errno, or nothing when the kernel
+    /// has to (real TAP). After the kernel has changed a TAP, follow() takes the change over.
+    [[nodiscard]] std::optional<int> ioctl(unsigned long request, ifreq& ifr);
+    void follow(unsigned long request, const ifreq& ifr);
+
+  private:
+    struct State {
+        std::array<uint8_t, 6> mac{};
+        uint16_t mtu = 1500;
+        uint16_t flags = 0; ///< IFF_* without IFF_RUNNING
+    };
+    [[nodiscard]] State& state(); ///< under mutex_
+    void save_mtu(uint16_t mtu);
+    [[nodiscard]] int set_mtu(int mtu);
+    [[nodiscard]] int set_flags(int flags);
+    [[nodiscard]] int set_mac(const sockaddr& address);
+    [[nodiscard]] uint16_t flags();
+
+    Port& port_;
+    std::string folder_; ///< its files in the tree
+    std::mutex mutex_;
+    std::optional<State> state_; ///< read from the files on first use
+};
+
+/// A request of ioctl(2) in the range of network interfaces (0x89..). Empty: not about a netdev of
+/// ours, hand it on. `handed_on` sends it to the kernel.
+[[nodiscard]] std::optional<int> netdev_ioctl(unsigned long request, void* argument,
+                                              int (*handed_on)(int, unsigned long, void*), int fd);
+
+/// 0 when it is not an emulated netdev.
+[[nodiscard]] unsigned emulated_name_to_index(const char* name);
+/// Fills `name` (IF_NAMESIZE bytes); false when the index is not one of an emulated netdev.
+[[nodiscard]] bool emulated_index_to_name(unsigned index, char* name);
+
+} // namespace softhca::uverbs

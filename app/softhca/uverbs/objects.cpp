@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/uverbs/objects.hpp"
+
+#include <cerrno>
+
+namespace softhca::uverbs {
+
+Errno errno_of(core::Status status) {
+    switch (status) {
+    case core::Status::bad_parameter: return EINVAL;
+    case core::Status::bad_resource: return EINVAL;
+    case core::Status::busy: return EBUSY;
+    case core::Status::limit: return ENOMEM;
+    case core::Status::bad_state: return EINVAL;
+    case core::Status::unsupported: return EOPNOTSUPP;
+    }
+    return EIO;
+}
+
+Errno Pd::destroy(core::Device& device) { return errno_of(device.dealloc_pd(number)); }
+Errno Mr::destroy(core::Device& device) { return errno_of(device.destroy_mkey(lkey)); }
+Errno Cq::destroy(core::Device& device) { return errno_of(device.destroy_cq(number)); }
+Errno Wq::destroy(core::Device& device) { return errno_of(device.destroy_rq(rqn)); }
+Errno IndirectionTable::destroy(core::Device& device) { return errno_of(device.destroy_rqt(rqt)); }
+
+Errno Qp::destroy(core::Device& device) {
+    // The TIR first: it is what flows use, and only it can be busy.
+    if (tirn)
+        if (const Errno error = errno_of(device.destroy_tir(tirn))) return error;
+    tirn = 0;
+    if (rqn)
+        if (const Errno error = errno_of(device.destroy_rq(rqn))) return error;
+    rqn = 0;
+    return sqn ? errno_of(device.destroy_sq(sqn)) : 0;
+}
+
+Errno FlowMatcher::destroy(core::Device&) { return users ? EBUSY : 0; }
+
+Errno Flow::destroy(core::Device& device) {
+    while (!rules.empty()) {
+        if (const Errno error = errno_of(device.destroy_flow(rules.back()))) return error;
+        rules.pop_back();
+    }
+    if (matcher) matcher->users--;
+    return 0;
+}
+
+void ObjectTable::destroy_all(core::Device& device) {
+    while (!objects_.empty()) {
+        const auto youngest = std::prev(objects_.end());
+        (void)youngest->second->destroy(device);
+        objects_.erase(youngest);
+    }
+}
+
+} // namespace softhca::uverbs

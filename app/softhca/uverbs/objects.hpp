@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The verbs objects of a context: what lies between the handles of the uverbs ABI and the numbers
+// of the device.
+#pragma once
+
+#include "app/softhca/core/device.hpp"
+#include "app/softhca/uverbs/buffers.hpp"
+#include "app/softhca/uverbs/event_pipe.hpp"
+#include "app/softhca/uverbs/flow_match.hpp"
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace softhca::uverbs {
+
+/// As mlx5_core turns the firmware's answer into an errno.
+[[nodiscard]] Errno errno_of(core::Status status);
+template <class T> [[nodiscard]] Errno errno_of(const core::Outcome<T>& outcome) {
+    return outcome ? 0 : errno_of(outcome.error());
+}
+
+struct Object {
+    virtual ~Object() = default;
+    /// Takes it off the device. EBUSY and unchanged while another object uses it.
+    [[nodiscard]] virtual Errno destroy(core::Device& device) = 0;
+};
+
+/// Counts what the device reports about one object, for the destroy command has to tell how many
+/// events the program has read (libibverbs waits until it has acknowledged as many).
+struct EventSource {
+    uint64_t user_handle = 0; ///< how the program names the object in events
+    uint32_t fatal_event = 0; ///< enum ibv_event_type reported for a fatal error
+    std::atomic<uint32_t> async_posted{0};
+    std::atomic<uint32_t> completions_posted{0};
+    std::shared_ptr<EventPipe> channel; ///< of a CQ, may be null
+};
+
+struct Pd final : Object {
+    core::Number number = 0;
+    Errno destroy(core::Device& device) override;
+};
+
+struct Mr final : Object {
+    uint32_t lkey = 0;
+    Errno destroy(core::Device& device) override;
+};
+
+struct Cq final : Object {
+    core::Number number = 0;
+    EventSource events;
+    Errno destroy(core::Device& device) override;
+};
+
+/// Receive queue of its own (ibv_wq).
+struct Wq final : Object {
+    core::Number rqn = 0;
+    EventSource events;
+    Errno destroy(core::Device& device) override;
+};
+
+struct IndirectionTable final : Object {
+    core::Number rqt = 0;
+    size_t entries = 0;
+    Errno destroy(core::Device& device) override;
+};
+
+/// A RAW_PACKET QP is what mlx5_ib makes of one: an SQ, and an RQ with a TIR that leads to it,
+/// either part optional. An RSS QP is a TIR over an indirection table and nothing else.
+struct Qp final : Object {
+    bool rss = false;
+    core::Number sqn = 0, rqn = 0, tirn = 0; ///< 0: has none
+    uint8_t state = 0;                       ///< enum ib_qp_state as last set
+    uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0;
+    uint32_t max_inline_data = 0;
+    bool signal_all = false;
+    EventSource events;
+    Errno destroy(core::Device& device) override;
+};
+
+/// Mask and priority of DV flows.
+struct FlowMatcher final : Object {
+    uint8_t flow_type = 0; ///< enum mlx5_ib_flow_type
+    uint16_t priority = 0;
+    PrmMask match;
+    unsigned users = 0; ///< flows that were made with it
+    Errno destroy(core::Device& device) override;
+};
+
+struct Flow final : Object {
+    std::vector<core::Number> rules; ///< ALL_DEFAULT has two
+    FlowMatcher* matcher = nullptr;  ///< of a DV flow
+    Errno destroy(core::Device& device) override;
+};
+
+/// Doorbell page. The device polls doorbell records, so what is written there goes nowhere.
+struct Uar final : Object {
+    uint32_t page = 0;
+    Errno destroy(core::Device&) override { return 0; }
+};
+
+/// Handles are unique within a context, whatever the kind. Not thread-safe.
+class ObjectTable {
+  public:
+    uint32_t add(std::unique_ptr<Object> object) {
+        objects_.emplace(next_, std::move(object));
+        return next_++;
+    }
+    /// Null when there is no object of that handle and kind.
+    template <class T> [[nodiscard]] T* find(uint64_t handle) const {
+        const auto found = objects_.find(handle);
+        return found == objects_.end() ? nullptr : dynamic_cast<T*>(found->second.get());
+    }
+    template <class T> [[nodiscard]] Errno destroy(uint64_t handle, core::Device& device) {
+        T* object = find<T>(handle);
+        if (!object) return ENOENT;
+        if (const Errno error = object->destroy(device)) return error;
+        objects_.erase(handle);
+        return 0;
+    }
+    void erase(uint64_t handle) { objects_.erase(handle); }
+
+    /// Objects only use objects that are older: the youngest first meets no busy one.
+    void destroy_all(core::Device& device);
+
+    template <class T, class Visit> void for_each(Visit visit) const {
+        for (const auto& [handle, object] : objects_)
+            if (T* wanted = dynamic_cast<T*>(object.get())) visit(*wanted);
+    }
+
+  private:
+    std::map<uint64_t, std::unique_ptr<Object>> objects_;
+    uint32_t next_ = 1;
+};
+
+} // namespace softhca::uverbs

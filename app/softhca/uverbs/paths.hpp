@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which path names mean the devices' files, and where those really are.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+
+namespace softhca::uverbs {
+
+/// A path name as the program gave it, turned to the tree of device files where that has it.
+/// Made for each interposed call: no allocation, no lock, safe in a signal handler. Names that do
+/// not start with /sys/ or /dev/infiniband cost one comparison.
+class RedirectedPath {
+  public:
+    explicit RedirectedPath(const char* path) : path_(path) {
+        if (path && path[0] == '/' && (path[1] == 's' || path[1] == 'd' || path[1] == '/'))
+            redirect(path);
+    }
+    RedirectedPath(const RedirectedPath&) = delete;
+    RedirectedPath& operator=(const RedirectedPath&) = delete;
+
+    /// What to hand to the real function.
+    [[nodiscard]] const char* get() const { return path_; }
+    [[nodiscard]] bool redirected() const { return path_ == buffer_; }
+    /// Number of the device when this names a /dev/infiniband/uverbsN, else -1.
+    [[nodiscard]] int uverbs() const { return uverbs_; }
+
+  private:
+    void redirect(const char* path);
+
+    const char* path_;
+    int uverbs_ = -1;
+    char buffer_[PATH_MAX];
+};
+
+/// Takes the tree's own place in the file system off a resolved name, in place: what realpath(3)
+/// must return. Other names stay as they are.
+void strip_root(char* path);
+
+/// Learns from the environment where the tree is. Called from the library's constructor; before
+/// that, no path is redirected.
+void init_paths();
+
+/// Folder of the configuration file: sockets and the device tree live there. Empty outside softhca.
+[[nodiscard]] const char* runtime_folder();
+
+} // namespace softhca::uverbs

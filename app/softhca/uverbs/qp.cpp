@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RAW_PACKET queue pairs: an SQ, an RQ, and a TIR through which flows reach the RQ.
+#include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/identity.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+namespace softhca::uverbs {
+namespace {
+
+using core::Limits;
+using core::QueueState;
+
+constexpr uint32_t kNoBfreg =
+    1u << 31; // MLX5_IB_INVALID_BFREG: doorbell pages are the program's own
+
+Errno check_flags(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp& driver) {
+    constexpr uint32_t kKnownFlags = IB_UVERBS_QP_CREATE_SCATTER_FCS |
+                                     IB_UVERBS_QP_CREATE_CVLAN_STRIPPING |
+                                     IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING;
+    // Scatter to CQE is a wish that libmlx5 always has; it means nothing to Ethernet queues.
+    constexpr uint32_t kKnownDriverFlags =
+        MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
+        MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
+        MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
+    if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EOPNOTSUPP; // as with RoCE disabled
+    if (request.is_srq || request.source_qpn) return EINVAL;
+    if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
+    if (driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
+    return 0;
+}
+
+Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
+             const mlx5_ib_create_qp& driver, core::Number pd, Qp& qp) {
+    const uint32_t wqebbs = driver.sq_wqe_count;
+    if (wqebbs == 0) return 0;
+    if (!std::has_single_bit(wqebbs) || wqebbs > 1u << Limits::kLogMaxWqebbs) return EINVAL;
+    const Cq* cq = context.objects.find<Cq>(request.send_cq_handle);
+    if (!cq) return EINVAL;
+    auto ring = user_area(driver.sq_buf_addr, uint64_t{wqebbs} * mlx5::kWqebb, true);
+    auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
+    if (!ring || !doorbell) return EFAULT;
+    const auto sqn =
+        context.device->create_sq({.pd = pd,
+                                   .cqn = cq->number,
+                                   .ring = std::move(*ring),
+                                   .doorbell = doorbell,
+                                   .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
+                                   .user_index = driver.uidx,
+                                   .listener = &context.events,
+                                   .cookie = reinterpret_cast<uint64_t>(&qp.events)});
+    if (sqn) qp.sqn = *sqn;
+    return errno_of(sqn);
+}
+
+Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
+             const mlx5_ib_create_qp& driver, core::Number pd, Qp& qp) {
+    if (request.max_recv_wr == 0) return 0;
+    const uint32_t wqes = driver.rq_wqe_count;
+    if (!std::has_single_bit(wqes) || wqes > 1u << Limits::kLogMaxRqWqes) return EINVAL;
+    if (driver.rq_wqe_shift < 4 || 1u << std::min(driver.rq_wqe_shift, 31u) > kMaxReceiveWqeBytes)
+        return EINVAL;
+    const Cq* cq = context.objects.find<Cq>(request.recv_cq_handle);
+    if (!cq) return EINVAL;
+    auto ring = user_area(driver.buf_addr, uint64_t{wqes} << driver.rq_wqe_shift, true);
+    auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
+    if (!ring || !doorbell) return EFAULT;
+    const auto rqn = context.device->create_rq(
+        {.pd = pd,
+         .cqn = cq->number,
+         .ring = std::move(*ring),
+         .doorbell = doorbell,
+         .log_wqes = static_cast<uint8_t>(std::countr_zero(wqes)),
+         .log_wqe_bytes = static_cast<uint8_t>(driver.rq_wqe_shift),
+         .user_index = driver.uidx,
+         .vlan_strip = (request.create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING) != 0,
+         .scatter_fcs = (request.create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS) != 0,
+         .striding = std::nullopt,
+         .listener = &context.events,
+         .cookie = reinterpret_cast<uint64_t>(&qp.events)});
+    if (!rqn) return errno_of(rqn);
+    qp.rqn = *rqn;
+    core::TirAttr direct;
+    direct.rqn = *rqn;
+    const auto tirn = context.device->create_tir(direct);
+    if (tirn) qp.tirn = *tirn;
+    return errno_of(tirn);
+}
+
+/// Creates the QP and fills what both forms of the command answer.
+Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const WriteCommand& command,
+              ib_uverbs_create_qp_resp& out) {
+    if (command.driver_in.size() < offsetof(mlx5_ib_create_qp, ece_options)) return EINVAL;
+    const auto driver = command.driver_in.as<mlx5_ib_create_qp>();
+    if (const Errno error = check_flags(request, driver)) return error;
+    const Pd* pd = context.objects.find<Pd>(request.pd_handle);
+    if (!pd) return EINVAL;
+    if (driver.sq_wqe_count == 0 && request.max_recv_wr == 0) return EINVAL;
+
+    auto qp = std::make_unique<Qp>();
+    qp->events.user_handle = request.user_handle;
+    qp->events.fatal_event = IBV_EVENT_QP_FATAL;
+    qp->max_send_wr = request.max_send_wr;
+    qp->max_recv_wr = request.max_recv_wr;
+    qp->max_send_sge = request.max_send_sge;
+    qp->max_recv_sge = request.max_recv_sge;
+    qp->max_inline_data = request.max_inline_data;
+    qp->signal_all = request.sq_sig_all;
+    Errno error = add_sq(context, request, driver, pd->number, *qp);
+    if (!error) error = add_rq(context, request, driver, pd->number, *qp);
+    if (error) {
+        (void)qp->destroy(*context.device);
+        return error;
+    }
+    out.qpn = qp->sqn ? qp->sqn : qp->rqn;
+    out.max_send_wr = request.max_send_wr;
+    out.max_recv_wr = request.max_recv_wr;
+    out.max_send_sge = request.max_send_sge;
+    out.max_recv_sge = request.max_recv_sge;
+    out.max_inline_data = request.max_inline_data;
+    out.qp_handle = context.objects.add(std::move(qp));
+    mlx5_ib_create_qp_resp driver_out{};
+    driver_out.bfreg_index = kNoBfreg;
+    command.driver_out.put(driver_out);
+    return 0;
+}
+
+/// Which state may follow which, for RAW_PACKET QPs (ib_modify_qp_is_ok and mlx5_ib).
+bool may_follow(uint8_t from, uint8_t to) {
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return true;
+    switch (from) {
+    case IBV_QPS_RESET: return to == IBV_QPS_INIT;
+    case IBV_QPS_INIT: return to == IBV_QPS_INIT || to == IBV_QPS_RTR;
+    case IBV_QPS_RTR: return to == IBV_QPS_RTS;
+    case IBV_QPS_RTS: return to == IBV_QPS_RTS;
+    default: return false;
+    }
+}
+
+/// Attributes that a transition needs, and those that it allows besides.
+bool attributes_fit(uint8_t from, uint8_t to, uint32_t mask) {
+    const uint32_t rest = mask & ~uint32_t{IBV_QP_STATE | IBV_QP_CUR_STATE};
+    if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) return rest == IBV_QP_PORT;
+    return rest == 0;
+}
+
+Errno move_queues(core::Device& device, const Qp& qp, QueueState sq, QueueState rq) {
+    // A queue that was never started has nothing to flush.
+    const auto skip = [](QueueState now, QueueState wanted) {
+        return now == wanted || (now == QueueState::reset && wanted == QueueState::error);
+    };
+    if (qp.sqn) {
+        const auto now = device.query_sq(qp.sqn);
+        if (!now) return errno_of(now);
+        if (!skip(*now, sq))
+            if (const Errno error = errno_of(device.modify_sq(qp.sqn, sq))) return error;
+    }
+    if (qp.rqn) {
+        const auto now = device.query_rq(qp.rqn);
+        if (!now) return errno_of(now);
+        if (!skip(*now, rq))
+            if (const Errno error = errno_of(device.modify_rq(qp.rqn, rq))) return error;
+    }
+    return 0;
+}
+
+Errno change_state(core::Device& device, Qp& qp, uint8_t to) {
+    Errno error = 0;
+    if (to == IBV_QPS_RESET)
+        error = move_queues(device, qp, QueueState::reset, QueueState::reset);
+    else if (to == IBV_QPS_ERR)
+        error = move_queues(device, qp, QueueState::error, QueueState::error);
+    else if (qp.state == IBV_QPS_RESET) // to INIT: what arrives finds no posted WQE before RTR
+        error = move_queues(device, qp, QueueState::reset, QueueState::ready);
+    else if (qp.state == IBV_QPS_RTR)
+        error = move_queues(device, qp, QueueState::ready, QueueState::ready);
+    if (!error) qp.state = to;
+    return error;
+}
+
+Errno modify(Context& context, const ib_uverbs_modify_qp& request) {
+    Qp* qp = context.objects.find<Qp>(request.qp_handle);
+    if (!qp) return EINVAL;
+    if (qp->rss) return EOPNOTSUPP;
+    const uint32_t mask = request.attr_mask;
+    if (mask & IBV_QP_PORT && request.port_num != 1) return EINVAL;
+    if (mask & IBV_QP_CUR_STATE && request.cur_qp_state != qp->state) return EINVAL;
+    const uint8_t to = mask & IBV_QP_STATE ? request.qp_state : qp->state;
+    if (!may_follow(qp->state, to) || !attributes_fit(qp->state, to, mask)) return EINVAL;
+    return mask & IBV_QP_STATE ? change_state(*context.device, *qp, to) : 0;
+}
+
+/// The QP state that the states of its queues add up to (sqrq_state_to_qp_state of mlx5_ib).
+uint8_t state_of(const core::Device& device, const Qp& qp) {
+    if (!qp.rqn) return qp.state;
+    const auto rq = device.query_rq(qp.rqn);
+    if (!rq) return IBV_QPS_ERR;
+    if (*rq == QueueState::reset) return IBV_QPS_RESET;
+    if (*rq == QueueState::error) return IBV_QPS_ERR;
+    const bool sq_error = qp.sqn && device.query_sq(qp.sqn) == QueueState::error;
+    return sq_error ? static_cast<uint8_t>(IBV_QPS_SQE) : qp.state;
+}
+
+} // namespace
+
+Errno create_qp(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_create_qp_resp)) return ENOSPC;
+    const auto in = command.in.as<ib_uverbs_create_qp>();
+    ib_uverbs_ex_create_qp request{};
+    request.user_handle = in.user_handle;
+    request.pd_handle = in.pd_handle;
+    request.send_cq_handle = in.send_cq_handle;
+    request.recv_cq_handle = in.recv_cq_handle;
+    request.max_send_wr = in.max_send_wr;
+    request.max_recv_wr = in.max_recv_wr;
+    request.max_send_sge = in.max_send_sge;
+    request.max_recv_sge = in.max_recv_sge;
+    request.max_inline_data = in.max_inline_data;
+    request.sq_sig_all = in.sq_sig_all;
+    request.qp_type = in.qp_type;
+    request.is_srq = in.is_srq;
+    ib_uverbs_create_qp_resp out{};
+    if (const Errno error = make_qp(context, request, command, out)) return error;
+    command.out.put(out);
+    return 0;
+}
+
+Errno create_qp_ex(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_ex_create_qp_resp)) return ENOSPC;
+    const auto request = command.in.as<ib_uverbs_ex_create_qp>();
+    if (request.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_MASK_IND_TABLE}) return EINVAL;
+    if (request.comp_mask) return create_rss_qp(context, request, command);
+    ib_uverbs_ex_create_qp_resp out{};
+    if (const Errno error = make_qp(context, request, command, out.base)) return error;
+    out.response_length = command.out.length_of(out);
+    command.out.put(out);
+    return 0;
+}
+
+Errno query_qp(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_query_qp_resp)) return ENOSPC;
+    const Qp* qp = context.objects.find<Qp>(command.in.as<ib_uverbs_query_qp>().qp_handle);
+    if (!qp) return EINVAL;
+    if (qp->rss) return EOPNOTSUPP;
+    ib_uverbs_query_qp_resp out{};
+    out.qp_state = out.cur_qp_state = state_of(*context.device, *qp);
+    out.max_send_wr = qp->max_send_wr;
+    out.max_recv_wr = qp->max_recv_wr;
+    out.max_send_sge = qp->max_send_sge;
+    out.max_recv_sge = qp->max_recv_sge;
+    out.max_inline_data = qp->max_inline_data;
+    out.port_num = 1;
+    out.sq_sig_all = qp->signal_all;
+    command.out.put(out);
+    return 0;
+}
+
+Errno modify_qp(Context& context, const WriteCommand& command) {
+    return modify(context, command.in.as<ib_uverbs_modify_qp>());
+}
+
+Errno modify_qp_ex(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_ex_modify_qp>();
+    // Packet pacing: query_device_ex says that there is none.
+    if (request.base.attr_mask & IBV_QP_RATE_LIMIT) return EOPNOTSUPP;
+    if (const Errno error = modify(context, request.base)) return error;
+    ib_uverbs_ex_modify_qp_resp out{};
+    out.response_length = command.out.length_of(out);
+    command.out.put(out);
+    mlx5_ib_modify_qp_resp driver_out{};
+    driver_out.response_length = command.driver_out.length_of(driver_out);
+    command.driver_out.put(driver_out);
+    return 0;
+}
+
+Errno destroy_qp(Context& context, const WriteCommand& command) {
+    const uint32_t handle = command.in.as<ib_uverbs_destroy_qp>().qp_handle;
+    Qp* qp = context.objects.find<Qp>(handle);
+    if (!qp) return ENOENT;
+    if (const Errno error = qp->destroy(*context.device)) return error;
+    const ib_uverbs_destroy_qp_resp out{.events_reported = context.events.settle_async(qp->events)};
+    context.objects.erase(handle);
+    command.out.put(out);
+    return 0;
+}
+
+} // namespace softhca::uverbs

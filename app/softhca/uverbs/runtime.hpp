@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The devices of this process: configuration, engine, control socket.
+#pragma once
+
+#include "app/softhca/config.hpp"
+#include "app/softhca/control/server.hpp"
+#include "app/softhca/core/engine.hpp"
+#include "app/softhca/uverbs/netdev.hpp"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace softhca::uverbs {
+
+/// One configured port as this process sees it.
+struct Port {
+    Port(const PortConfig& port_config, size_t port_index, const std::string& tree)
+        : config(port_config), index(port_index), netdev(*this, tree) {}
+
+    const PortConfig& config;
+    size_t index;
+    /// Null until the process first opens a device; never changes afterwards.
+    std::atomic<core::Device*> device{nullptr};
+    Netdev netdev;
+
+    /// The link as programs see it; a port whose device does not run yet counts as up.
+    [[nodiscard]] bool link_up() const {
+        const core::Device* running = device.load(std::memory_order_acquire);
+        return !running || running->link_up();
+    }
+};
+
+/// Thread-safe. Never destroyed: device threads and other libraries outlive static destructors. A
+/// forked child gets a runtime of its own when it first needs one.
+class Runtime {
+  public:
+    /// Null when the process does not run under softhca, or its configuration cannot be read (said
+    /// once on stderr).
+    [[nodiscard]] static Runtime* get();
+    /// Null unless the devices of this process run already.
+    [[nodiscard]] static Runtime* running();
+
+    [[nodiscard]] const Config& config() const { return config_; }
+    [[nodiscard]] std::vector<std::unique_ptr<Port>>& ports() { return ports_; }
+    /// Null when there is no such port.
+    [[nodiscard]] Port* port(size_t index);
+    [[nodiscard]] Port* port_of_netdev(std::string_view name);
+
+    /// Opens the wires and starts the device threads, once. The reason of a failure goes to stderr
+    /// too, for libibverbs shows no more than the errno.
+    [[nodiscard]] Result<void> start();
+
+  private:
+    explicit Runtime(Config config);
+    [[nodiscard]] Result<void> open_devices();
+
+    Config config_;
+    std::vector<std::unique_ptr<Port>> ports_;
+    std::mutex start_mutex_;
+    std::unique_ptr<core::Engine> engine_;
+    std::unique_ptr<control::ControlServer> control_;
+};
+
+} // namespace softhca::uverbs

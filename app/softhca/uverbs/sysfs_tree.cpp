@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/uverbs/sysfs_tree.hpp"
+
+#include "app/softhca/uverbs/identity.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace softhca::uverbs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Writes files and links below one folder; remembers the first failure.
+class TreeWriter {
+  public:
+    explicit TreeWriter(fs::path base) : base_(std::move(base)) {}
+
+    void file(const std::string& path, const std::string& line) {
+        const fs::path full = prepare(path);
+        std::ofstream out(full);
+        out << line << '\n';
+        if (!out.flush()) note(full, std::make_error_code(std::errc::io_error));
+    }
+    /// `target` starts with '/' and is meant inside the tree; the link is made relative.
+    void link(const std::string& path, const std::string& target) {
+        symlink(fs::path(target).lexically_relative(fs::path(path).parent_path()), prepare(path));
+    }
+    /// `target` is on the real file system.
+    void link_outside(const std::string& path, const std::string& target) {
+        symlink(target, prepare(path));
+    }
+    void folder(const std::string& path) { (void)prepare(path + "/."); }
+
+    [[nodiscard]] const std::string& failure() const { return failure_; }
+
+  private:
+    fs::path prepare(const std::string& path) {
+        fs::path full = base_ / fs::path(path).relative_path();
+        std::error_code error;
+        fs::create_directories(full.parent_path(), error);
+        if (error) note(full, error);
+        return full;
+    }
+    void symlink(const fs::path& target, const fs::path& full) {
+        std::error_code error;
+        fs::create_symlink(target, full, error);
+        if (error) note(full, error);
+    }
+    void note(const fs::path& path, const std::error_code& error) {
+        if (failure_.empty()) failure_ = fmt::format("{}: {}", path.string(), error.message());
+    }
+
+    fs::path base_;
+    std::string failure_;
+};
+
+void write_pci(TreeWriter& tree, const PortConfig& port) {
+    const std::string pci = pci_folder(port);
+    tree.file(pci + "/vendor", "0x15b3");
+    tree.file(pci + "/device", fmt::format("{:#06x}", kPciDevice));
+    tree.file(pci + "/subsystem_vendor", "0x15b3");
+    tree.file(pci + "/subsystem_device", fmt::format("{:#06x}", kPciSubsystem));
+    tree.file(pci + "/class", "0x020000");
+    tree.file(pci + "/revision", "0x00");
+    tree.file(pci + "/irq", "0");
+    tree.file(pci + "/max_vfs", "0");
+    tree.file(pci + "/sriov_totalvfs", "0");
+    tree.file(pci + "/sriov_numvfs", "0");
+    tree.file(pci + "/numa_node", "-1");
+    tree.file(pci + "/modalias", fmt::format("pci:v000015B3d{:08X}sv000015B3sd{:08X}bc02sc00i00",
+                                             kPciDevice, kPciSubsystem));
+    tree.file(pci + "/uevent", fmt::format("DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:{:04X}\n"
+                                           "PCI_SUBSYS_ID=15B3:{:04X}\nPCI_SLOT_NAME={}",
+                                           kPciDevice, kPciSubsystem, port.pci));
+    std::string bars;
+    for (int bar = 0; bar < 7; bar++)
+        bars += "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+    bars.pop_back();
+    tree.file(pci + "/resource", bars);
+    tree.folder("/sys/bus/pci/drivers/mlx5_core");
+    tree.link(pci + "/driver", "/sys/bus/pci/drivers/mlx5_core");
+    tree.link("/sys/bus/pci/drivers/mlx5_core/" + port.pci, pci);
+    tree.link("/sys/bus/pci/devices/" + port.pci, pci);
+}
+
+void write_rdma(TreeWriter& tree, const PortConfig& port) {
+    const std::string pci = pci_folder(port);
+    const std::string device = pci + "/infiniband/" + port.device;
+    tree.file(device + "/node_type", "1: CA");
+    tree.file(device + "/node_guid", guid_text(port.mac));
+    tree.file(device + "/sys_image_guid", guid_text(port.mac));
+    tree.file(device + "/node_desc", "softhca");
+    tree.file(device + "/fw_ver",
+              fmt::format("{}.{}.{:04}", kFirmwareMajor, kFirmwareMinor, kFirmwareSubminor));
+    tree.file(device + "/hca_type", fmt::format("MT{}", kPciDevice));
+    tree.file(device + "/hw_rev", "0");
+    tree.file(device + "/board_id", "SOFT0000000001");
+    tree.file(device + "/ports/1/state", "4: ACTIVE");
+    tree.file(device + "/ports/1/phys_state", "5: LinkUp");
+    tree.file(device + "/ports/1/link_layer", "Ethernet");
+    tree.file(device + "/ports/1/rate", fmt::format("{} Gb/sec", port.speed_mbps / 1000));
+    tree.file(device + "/ports/1/lid", "0x0");
+    tree.file(device + "/ports/1/sm_lid", "0x0");
+    tree.file(device + "/ports/1/cap_mask", "0x04010000");
+    tree.file(device + "/ports/1/pkeys/0", "0xffff");
+    tree.file(device + "/ports/1/gids/0", "fe80:0000:0000:0000:" + guid_text(port.mac));
+    tree.file(device + "/ports/1/gid_attrs/types/0", "RoCE v2");
+    tree.file(device + "/ports/1/gid_attrs/ndevs/0", port.netdev);
+    for (const char* counter : {"out_of_buffer", "rx_write_requests"})
+        tree.file(fmt::format("{}/ports/1/hw_counters/{}", device, counter), "0");
+    tree.link(device + "/device", pci);
+    tree.link("/sys/class/infiniband/" + port.device, device);
+}
+
+void write_uverbs(TreeWriter& tree, const PortConfig& port, size_t index) {
+    const std::string pci = pci_folder(port);
+    const std::string name = fmt::format("uverbs{}", index);
+    const std::string uverbs = pci + "/infiniband_verbs/" + name;
+    // libibverbs compares `dev` with what it opened. The node stands for /dev/null, so 1:3.
+    tree.file(uverbs + "/dev", "1:3");
+    tree.file(uverbs + "/ibdev", port.device);
+    tree.file(uverbs + "/abi_version", "1"); // MLX5_IB_UVERBS_ABI_VERSION
+    tree.link(uverbs + "/device", pci);
+    tree.link("/sys/class/infiniband_verbs/" + name, uverbs);
+    tree.link_outside("/dev/infiniband/" + name, "/dev/null");
+}
+
+void write_emulated_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
+    const std::string net = pci_folder(port) + "/net/" + port.netdev;
+    tree.file(net + "/ifindex", std::to_string(emulated_ifindex(index)));
+    tree.file(net + "/iflink", std::to_string(emulated_ifindex(index)));
+    tree.file(net + "/address", mac_text(port.mac));
+    tree.file(net + "/addr_len", "6");
+    tree.file(net + "/broadcast", "ff:ff:ff:ff:ff:ff");
+    tree.file(net + "/mtu", std::to_string(port.mtu));
+    tree.file(net + "/flags", "0x1003"); // UP BROADCAST MULTICAST
+    tree.file(net + "/operstate", "up");
+    tree.file(net + "/carrier", "1");
+    tree.file(net + "/speed", std::to_string(port.speed_mbps));
+    tree.file(net + "/duplex", "full");
+    tree.file(net + "/type", "1");
+    tree.file(net + "/tx_queue_len", "1000");
+    for (const char* counter : {"rx_packets", "rx_bytes", "rx_dropped", "rx_errors", "tx_packets",
+                                "tx_bytes", "tx_dropped", "tx_errors", "multicast"})
+        tree.file(fmt::format("{}/statistics/{}", net, counter), "0");
+}
+
+/// A real TAP: the kernel's own files, seen through links, plus the ones that a TAP lacks.
+void write_tap_netdev(TreeWriter& tree, const PortConfig& port) {
+    const std::string net = pci_folder(port) + "/net/" + port.netdev;
+    for (const char* name :
+         {"ifindex", "iflink", "address", "addr_len", "broadcast", "mtu", "flags", "operstate",
+          "carrier", "duplex", "type", "tx_queue_len", "statistics", "queues", "uevent"})
+        tree.link_outside(fmt::format("{}/{}", net, name),
+                          fmt::format("/sys/class/net/{}/{}", port.netdev, name));
+    tree.file(net + "/speed", std::to_string(port.speed_mbps));
+}
+
+void write_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
+    if (port.netdev.empty()) return;
+    const std::string net = pci_folder(port) + "/net/" + port.netdev;
+    if (port.netdev_tap)
+        write_tap_netdev(tree, port);
+    else
+        write_emulated_netdev(tree, port, index);
+    tree.file(net + "/dev_port", "0");
+    tree.file(net + "/dev_id", "0x0");
+    tree.link(net + "/device", pci_folder(port));
+    tree.link("/sys/class/net/" + port.netdev, net);
+}
+
+} // namespace
+
+std::string tree_root(const std::string& runtime_dir) { return runtime_dir + "/root"; }
+
+std::string pci_folder(const PortConfig& port) {
+    return fmt::format("/sys/devices/pci{}/{}", port.pci.substr(0, port.pci.rfind(':')), port.pci);
+}
+
+std::string guid_text(const std::array<uint8_t, 6>& mac) {
+    return fmt::format("{:02x}{:02x}:{:02x}ff:fe{:02x}:{:02x}{:02x}", mac[0] ^ 2, mac[1], mac[2],
+                       mac[3], mac[4], mac[5]);
+}
+
+std::string mac_text(const std::array<uint8_t, 6>& mac) {
+    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
+                       mac[4], mac[5]);
+}
+
+Result<void> build_tree(const Config& config) {
+    const std::string root = tree_root(config.runtime_dir);
+    const std::string draft = root + ".new";
+    std::error_code error;
+    fs::remove_all(draft, error);
+
+    TreeWriter tree(draft);
+    tree.file("/sys/class/infiniband_verbs/abi_version", "6"); // IB_USER_VERBS_ABI_VERSION
+    for (size_t i = 0; i < config.ports.size(); i++) {
+        write_pci(tree, config.ports[i]);
+        write_rdma(tree, config.ports[i]);
+        write_uverbs(tree, config.ports[i], i);
+        write_netdev(tree, config.ports[i], i);
+    }
+    if (!tree.failure().empty())
+        return fail(EIO, "cannot write the device files: {} (is {} writable, with room left?)",
+                    tree.failure(), config.runtime_dir);
+    fs::remove_all(root, error);
+    fs::rename(draft, root, error);
+    if (error)
+        return fail(error.value(), "cannot put the device files in place: {}: {}", root,
+                    error.message());
+    return {};
+}
+
+} // namespace softhca::uverbs

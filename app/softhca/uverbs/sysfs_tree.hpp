@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The files below /sys and /dev through which programs find the devices.
+#pragma once
+
+#include "app/softhca/config.hpp"
+#include "common/result.hpp"
+
+#include <string>
+
+namespace softhca::uverbs {
+
+/// Builds `<runtime_dir>/root` with the sys/ and dev/ files of all ports, as a kernel with
+/// mlx5_core and mlx5_ib shows them. The launcher calls it once, before the program starts; the
+/// tree appears at once and complete, or not at all. The front shows its files in place of the real
+/// ones.
+[[nodiscard]] Result<void> build_tree(const Config& config);
+
+/// Where build_tree puts the tree.
+[[nodiscard]] std::string tree_root(const std::string& runtime_dir);
+
+/// Folder of a port's PCI device, for example /sys/devices/pci0000:ca/0000:ca:00.0.
+[[nodiscard]] std::string pci_folder(const PortConfig& port);
+
+/// Interface index of the emulated netdev of port number `port`: far above what a kernel hands out,
+/// so that no request of a program hits a real interface by accident.
+[[nodiscard]] constexpr unsigned emulated_ifindex(size_t port) {
+    return 2'000'000'000u + static_cast<unsigned>(port);
+}
+
+/// EUI-64 of a MAC address, as mlx5 makes node GUIDs: aabb:ccff:fedd:eeff.
+[[nodiscard]] std::string guid_text(const std::array<uint8_t, 6>& mac);
+[[nodiscard]] std::string mac_text(const std::array<uint8_t, 6>& mac);
+
+} // namespace softhca::uverbs

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks of addresses that programs hand in, before the device works on them.
+#pragma once
+
+#include "app/softhca/core/dma.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace softhca::uverbs {
+
+/// True when every page of the range is mapped: what copy_from_user would take. Fast.
+[[nodiscard]] bool is_mapped(const void* address, size_t length);
+
+/// True when the program itself may read the whole range, and write it if `write`: what pinning the
+/// pages for a device demands. Reads /proc/self/maps, so not for every call.
+[[nodiscard]] bool is_accessible(uint64_t address, uint64_t length, bool write);
+
+/// A ring or region of the program as device memory, or nothing when it is not accessible.
+[[nodiscard]] std::optional<core::DmaArea> user_area(uint64_t address, uint64_t length, bool write);
+
+/// A doorbell record of the program, or null when it is not aligned or not writable.
+template <class T> [[nodiscard]] T* user_doorbell(uint64_t address) {
+    if (address % sizeof(T) != 0 || !is_accessible(address, sizeof(T), true)) return nullptr;
+    return reinterpret_cast<T*>(address);
+}
+
+} // namespace softhca::uverbs

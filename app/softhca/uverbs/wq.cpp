@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive work queues and the indirection tables that RSS spreads over.
+#include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/identity.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <infiniband/verbs.h>
+#include <optional>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+namespace softhca::uverbs {
+namespace {
+
+using core::Limits;
+using core::QueueState;
+
+Errno read_striding(const mlx5_ib_create_wq& driver, std::optional<core::StridingAttr>& out) {
+    if (driver.comp_mask & ~uint32_t{MLX5_IB_CREATE_WQ_STRIDING_RQ}) return EOPNOTSUPP;
+    if (!(driver.comp_mask & MLX5_IB_CREATE_WQ_STRIDING_RQ)) return 0;
+    const uint32_t bytes = driver.single_stride_log_num_of_bytes;
+    const uint32_t strides = driver.single_wqe_log_num_of_strides;
+    if (bytes < Limits::kLogMinStrideBytes || bytes > Limits::kLogMaxStrideBytes) return EINVAL;
+    if (strides < kMinLogStrides || strides > Limits::kLogMaxStrides) return EINVAL;
+    out = core::StridingAttr{.log_strides = static_cast<uint8_t>(strides),
+                             .log_stride_bytes = static_cast<uint8_t>(bytes),
+                             .two_byte_shift = driver.two_byte_shift_en != 0};
+    return 0;
+}
+
+/// The device's attributes of a receive queue, checked.
+Errno read_attributes(Context& context, const ib_uverbs_ex_create_wq& request,
+                      const mlx5_ib_create_wq& driver, core::RqAttr& out) {
+    constexpr uint32_t kKnownFlags =
+        IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS |
+        IB_UVERBS_WQ_FLAGS_DELAY_DROP | IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
+    if (request.comp_mask) return EOPNOTSUPP;
+    if (request.wq_type != IB_UVERBS_WQT_RQ) return EINVAL;
+    if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
+    if (driver.flags) return EOPNOTSUPP; // signed WQEs
+    const Pd* pd = context.objects.find<Pd>(request.pd_handle);
+    const Cq* cq = context.objects.find<Cq>(request.cq_handle);
+    if (!pd || !cq) return EINVAL;
+    const uint32_t wqes = driver.rq_wqe_count;
+    if (!std::has_single_bit(wqes) || wqes > 1u << Limits::kLogMaxRqWqes) return EINVAL;
+    if (driver.rq_wqe_shift < 4 || 1u << std::min(driver.rq_wqe_shift, 31u) > kMaxReceiveWqeBytes)
+        return EINVAL;
+    if (const Errno error = read_striding(driver, out.striding)) return error;
+    auto ring = user_area(driver.buf_addr, uint64_t{wqes} << driver.rq_wqe_shift, true);
+    out.doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
+    if (!ring || !out.doorbell) return EFAULT;
+    out.pd = pd->number;
+    out.cqn = cq->number;
+    out.ring = std::move(*ring);
+    out.log_wqes = static_cast<uint8_t>(std::countr_zero(wqes));
+    out.log_wqe_bytes = static_cast<uint8_t>(driver.rq_wqe_shift);
+    out.user_index = driver.user_index;
+    out.vlan_strip = request.create_flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
+    out.scatter_fcs = request.create_flags & IB_UVERBS_WQ_FLAGS_SCATTER_FCS;
+    out.delay_drop = request.create_flags & IB_UVERBS_WQ_FLAGS_DELAY_DROP;
+    return 0;
+}
+
+std::optional<QueueState> queue_state(uint32_t ib_state) {
+    switch (ib_state) {
+    case IBV_WQS_RESET: return QueueState::reset;
+    case IBV_WQS_RDY: return QueueState::ready;
+    case IBV_WQS_ERR: return QueueState::error;
+    default: return std::nullopt;
+    }
+}
+
+} // namespace
+
+Errno create_wq(Context& context, const WriteCommand& command) {
+    if (command.out.size() < sizeof(ib_uverbs_ex_create_wq_resp)) return ENOSPC;
+    const auto request = command.in.as<ib_uverbs_ex_create_wq>();
+    const auto driver = command.driver_in.as<mlx5_ib_create_wq>();
+    if (command.driver_in.size() < offsetof(mlx5_ib_create_wq, single_stride_log_num_of_bytes))
+        return EINVAL;
+    if (command.driver_in.has_more_than(sizeof driver)) return EOPNOTSUPP;
+
+    auto wq = std::make_unique<Wq>();
+    wq->events.user_handle = request.user_handle;
+    wq->events.fatal_event = IBV_EVENT_WQ_FATAL;
+    core::RqAttr attributes;
+    if (const Errno error = read_attributes(context, request, driver, attributes)) return error;
+    attributes.listener = &context.events;
+    attributes.cookie = reinterpret_cast<uint64_t>(&wq->events);
+    const auto rqn = context.device->create_rq(std::move(attributes));
+    if (!rqn) return errno_of(rqn);
+    wq->rqn = *rqn;
+
+    ib_uverbs_ex_create_wq_resp out{};
+    out.response_length = command.out.length_of(out);
+    out.wq_handle = context.objects.add(std::move(wq));
+    out.max_wr = request.max_wr;
+    out.max_sge = request.max_sge;
+    out.wqn = *rqn;
+    command.out.put(out);
+    mlx5_ib_create_wq_resp driver_out{};
+    driver_out.response_length = command.driver_out.length_of(driver_out);
+    command.driver_out.put(driver_out);
+    return 0;
+}
+
+Errno modify_wq(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_ex_modify_wq>();
+    constexpr uint32_t kKnownMask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS;
+    if (request.attr_mask == 0 || request.attr_mask & ~kKnownMask) return EINVAL;
+    Wq* wq = context.objects.find<Wq>(request.wq_handle);
+    if (!wq) return EINVAL;
+    // The device may have put the queue into error itself.
+    const auto now = context.device->query_rq(wq->rqn);
+    if (!now) return errno_of(now);
+    if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE && queue_state(request.curr_wq_state) != *now)
+        return EINVAL;
+    const bool change = request.attr_mask & IBV_WQ_ATTR_STATE;
+    const auto wanted = change ? queue_state(request.wq_state) : *now;
+    if (!wanted) return EINVAL;
+    if (*now == QueueState::reset && *wanted == QueueState::error) return EINVAL;
+    if (*now == QueueState::error && *wanted == QueueState::ready) return EINVAL;
+    if (request.attr_mask & IBV_WQ_ATTR_FLAGS) {
+        if (request.flags_mask & ~uint32_t{IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING}) return EOPNOTSUPP;
+        const bool strip = request.flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
+        if (request.flags_mask)
+            if (const Errno error = errno_of(context.device->modify_rq_vlan_strip(wq->rqn, strip)))
+                return error;
+    }
+    return change && *wanted != *now ? errno_of(context.device->modify_rq(wq->rqn, *wanted)) : 0;
+}
+
+Errno destroy_wq(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_ex_destroy_wq>();
+    if (request.comp_mask) return EOPNOTSUPP;
+    Wq* wq = context.objects.find<Wq>(request.wq_handle);
+    if (!wq) return ENOENT;
+    if (const Errno error = wq->destroy(*context.device)) return error;
+    ib_uverbs_ex_destroy_wq_resp out{};
+    out.response_length = command.out.length_of(out);
+    out.events_reported = context.events.settle_async(wq->events);
+    context.objects.erase(request.wq_handle);
+    command.out.put(out);
+    return 0;
+}
+
+Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command) {
+    using Request = ib_uverbs_ex_create_rwq_ind_table;
+    using Response = ib_uverbs_ex_create_rwq_ind_table_resp;
+    if (command.out.size() < sizeof(Response)) return ENOSPC;
+    const auto request = command.in.as<Request>();
+    if (request.comp_mask) return EOPNOTSUPP;
+    if (request.log_ind_tbl_size > IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE) return EINVAL;
+    const size_t entries = size_t{1} << request.log_ind_tbl_size;
+    if (entries > Limits::kMaxRqtSize ||
+        command.in.size() < sizeof(Request) + entries * sizeof(uint32_t))
+        return EINVAL;
+
+    std::vector<core::Number> rqns;
+    for (size_t i = 0; i < entries; i++) {
+        uint32_t handle;
+        std::memcpy(&handle, command.in.bytes().data() + sizeof(Request) + i * sizeof handle,
+                    sizeof handle);
+        const Wq* wq = context.objects.find<Wq>(handle);
+        if (!wq) return EINVAL;
+        rqns.push_back(wq->rqn);
+    }
+    const auto rqt = context.device->create_rqt(rqns);
+    if (!rqt) return errno_of(rqt);
+    auto table = std::make_unique<IndirectionTable>();
+    table->rqt = *rqt;
+    table->entries = entries;
+    Response out{};
+    out.response_length = command.out.length_of(out);
+    out.ind_tbl_handle = context.objects.add(std::move(table));
+    out.ind_tbl_num = *rqt;
+    command.out.put(out);
+    mlx5_ib_create_rwq_ind_tbl_resp driver_out{};
+    driver_out.response_length = command.driver_out.length_of(driver_out);
+    command.driver_out.put(driver_out);
+    return 0;
+}
+
+Errno destroy_rwq_ind_tbl(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_ex_destroy_rwq_ind_table>();
+    if (request.comp_mask) return EOPNOTSUPP;
+    return context.objects.destroy<IndirectionTable>(request.ind_tbl_handle, *context.device);
+}
+
+} // namespace softhca::uverbs
