@@ -37,14 +37,20 @@ class MrSource {
     /// The current table; the pointer stays valid until the port is closed.
     [[nodiscard]] const MrTable& table() const { return *table_.load(std::memory_order_acquire); }
 
-    /// Cold path: `address` is not in the table. Registers the memory that holds it (a mempool chunk
-    /// or DPDK heap memory that appeared at run time) and returns its entry by value; false when
-    /// the memory cannot be registered (logged once per cause). Thread-safe.
+    /// Cold path: `address` is not in the table. Registers the memory that holds it (a mempool
+    /// chunk or DPDK heap memory that appeared at run time) and returns its entry by value; false
+    /// when the memory cannot be registered (logged once per cause). Thread-safe.
     virtual bool register_address(uintptr_t address, MrEntry& entry) = 0;
+
+    /// Grows each time that memory is unregistered: entries copied before may be void.
+    [[nodiscard]] uint32_t generation() const {
+        return generation_.load(std::memory_order_acquire);
+    }
 
   protected:
     ~MrSource() = default;
     std::atomic<const MrTable*> table_{nullptr};
+    std::atomic<uint32_t> generation_{0};
 };
 
 /// Per-queue cache: nearly every packet hits the entry used last.
@@ -61,6 +67,16 @@ class MrCache {
     /// Forgets what it holds (memory was unregistered).
     void clear() { last_ = {}; }
 
+    /// Once per burst, before find: forgets what it holds if memory was unregistered meanwhile. An
+    /// address freed and used again would otherwise keep its old lkey.
+    void sync() {
+        const uint32_t now = source_->generation();
+        if (now != generation_) [[unlikely]] {
+            generation_ = now;
+            clear();
+        }
+    }
+
   private:
     [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address) {
         if (const MrEntry* entry = source_->table().find(address)) {
@@ -72,6 +88,7 @@ class MrCache {
 
     MrEntry last_;
     MrSource* source_;
+    uint32_t generation_ = 0;
 };
 
 } // namespace rawqp

@@ -22,13 +22,13 @@ struct RxCounters {
     uint64_t packets = 0;
     uint64_t bytes = 0;
     uint64_t errors = 0;     ///< packets lost to error CQEs (ierrors)
-    uint64_t nombuf = 0;     ///< refills that found the mempool empty (rx_nombuf)
+    uint64_t nombuf = 0;     ///< buffers that could not be replaced when due (rx_nombuf)
     uint64_t recoveries = 0; ///< times the queue was reset after an error
 };
 struct TxCounters {
-    uint64_t packets = 0;
+    uint64_t packets = 0; ///< given to the device; what an error CQE undoes is taken back
     uint64_t bytes = 0;
-    uint64_t errors = 0;     ///< packets accepted but not sent: error CQE, no lkey (oerrors)
+    uint64_t errors = 0; ///< packets accepted but not sent: error CQE, no lkey (oerrors)
     uint64_t recoveries = 0;
 };
 [[nodiscard]] inline uint64_t load_counter(const uint64_t& counter) {
@@ -41,8 +41,8 @@ struct RxRing {
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
     /// Cold: an error CQE stopped the queue. Resets the WQ to ready, after which the ring calls its
-    /// own restart. Called on the queue's lcore; returns 0 or a negative errno (queue stays dead and
-    /// the call is made again on a later burst, at most once per millisecond).
+    /// own restart. Called on the queue's lcore; returns 0 or a negative errno (queue stays dead
+    /// and the call is made again on a later burst, at most once per millisecond).
     int (*reset_wq)(RxRing& ring) = nullptr;
     void* control = nullptr; ///< ethdev's own record of the queue
 };
@@ -50,14 +50,29 @@ struct TxRing {
     TxCounters counters;
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
+    uint16_t max_segments = 1;               ///< longest mbuf chain that one send WQE takes
+    uint64_t offloads = 0;                   ///< RTE_ETH_TX_OFFLOAD_* of the queue
     int (*reset_qp)(TxRing& ring) = nullptr; ///< as RxRing::reset_wq: QP to RESET and back to RTS
     void* control = nullptr;
 };
 
+/// CQ entries that a queue needs so that its CQ never overruns: each WQE ends in one CQE at most,
+/// also when an error flushes all of them.
+[[nodiscard]] constexpr uint32_t rx_cq_depth(uint16_t descriptors) { return descriptors; }
+[[nodiscard]] constexpr uint32_t tx_cq_depth(uint16_t descriptors) { return descriptors; }
+
+/// Fewest descriptors of a queue, either direction.
+inline constexpr uint16_t kMinDescriptors = 64;
+/// Most; the doorbell counters are 16 bits wide.
+inline constexpr uint16_t kMaxDescriptors = 32768;
+/// SGEs of one WQE, at most.
+inline constexpr uint8_t kMaxRxSegments = 32;
+inline constexpr uint16_t kMaxTxSegments = 32;
+
 struct RxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
-    ibv_cq_ex* cq = nullptr; ///< created by ethdev with RingFormat::rx_wc_flags; depth per rx_cq_depth
+    ibv_cq_ex* cq = nullptr; ///< created with RingFormat::rx_wc_flags and rx_cq_depth() entries
     ibv_wq* wq = nullptr;    ///< state RESET until rx_start
     uint16_t port_id = 0, queue_id = 0;
     uint16_t descriptors = 0; ///< power of two: receive WQEs = packets in the ring
@@ -73,11 +88,11 @@ struct RxSpec {
 struct TxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
-    ibv_cq_ex* cq = nullptr;
-    ibv_qp* qp = nullptr; ///< RTS from tx_start on
+    ibv_cq_ex* cq = nullptr; ///< tx_cq_depth() entries, no wc_flags needed
+    ibv_qp* qp = nullptr;    ///< RTS from tx_start on; sq_sig_all = 0, max_send_wr = descriptors
     uint16_t port_id = 0, queue_id = 0;
-    uint16_t descriptors = 0;  ///< power of two: packets of one segment that fit
-    uint16_t max_segments = 1; ///< SGEs per send WQE
+    uint16_t descriptors = 0;  ///< power of two: mbuf segments that fit
+    uint16_t max_segments = 1; ///< SGEs per send WQE, at most descriptors / 2
     uint64_t offloads = 0;     ///< RTE_ETH_TX_OFFLOAD_*
     int socket = 0;
     MrSource* mrs = nullptr;
@@ -109,7 +124,8 @@ struct RingFormat {
     /// held when the pool cannot fill it.
     Result<void> (*rx_start)(RxRing& ring);
     /// Frees every mbuf that the ring holds and rewinds it; the WQ is in RESET (or destroyed).
-    void (*rx_stop)(RxRing& ring);
+    /// Returns how many packets were received and not polled: they are lost to the application.
+    uint32_t (*rx_stop)(RxRing& ring);
     void (*rx_destroy)(RxRing* ring);
 
     Result<TxRing*> (*tx_create)(const TxSpec& spec);
@@ -119,10 +135,15 @@ struct RingFormat {
 
     Burst<eth_rx_burst_t> (*rx_burst)(const RxSpec& spec);
     Burst<eth_tx_burst_t> (*tx_burst)(const TxSpec& spec);
+    /// Refuses (rte_errno) what the queue would drop: too many segments, flags not offered, runts.
+    eth_tx_prep_t tx_prepare;
+    // Null where a format cannot tell.
     eth_rx_queue_count_t rx_queue_count;
     eth_rx_descriptor_status_t rx_descriptor_status;
     eth_tx_descriptor_status_t tx_descriptor_status;
     eth_tx_done_cleanup_t tx_done_cleanup;
+    /// Packet types that Rx reports, ended by RTE_PTYPE_UNKNOWN; null: none.
+    const uint32_t* ptypes = nullptr;
 };
 
 /// Every format, best first; the last one (verbs) drives any device.

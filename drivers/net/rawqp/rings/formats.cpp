@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/mlx5/format.hpp"
+#include "drivers/net/rawqp/rings/verbs/format.hpp"
+
+#include <array>
+
+namespace rawqp {
+
+std::span<const RingFormat* const> ring_formats() {
+    static constexpr std::array formats{&kMlx5Format, &kVerbsFormat};
+    return formats;
+}
+
+} // namespace rawqp

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The consumer side of a mapped completion queue.
+#pragma once
+
+#include "common/result.hpp"
+#include "common/verbs/api.hpp"
+#include "drivers/net/rawqp/rings/mlx5/ordering.hpp"
+
+namespace rawqp::mlx5rings {
+
+using mlx5::Cqe;
+using mlx5::CqeOpcode;
+using mlx5::ErrorCqe;
+
+/// Who owns the next CQE and what it says.
+enum class CqeState : uint8_t { empty, complete, error };
+
+/// Entries are consumed in order. The owner bit of entry i in lap n of the ring is n & 1 once the
+/// device has written it; entries never written say opcode `invalid`. The CQ keeps its place when
+/// its queue is reset, and whatever is left of the old life must be drained.
+struct Cq {
+    const Cqe* entries = nullptr;
+    mlx5::CqDoorbell* doorbell = nullptr;
+    uint32_t consumer = 0; ///< counts without end; 24 bits reach the device
+    uint32_t mask = 0;
+    uint8_t log_entries = 0;
+
+    /// Bits of op_own that tell opcode and owner; solicited and format bits lie between.
+    static constexpr uint8_t kOpcodeAndOwner = 0xf0 | mlx5::kOwnerMask;
+
+    /// op_own (within kOpcodeAndOwner) of entry `index` when `opcode` has been completed there.
+    [[nodiscard]] uint8_t expected(CqeOpcode opcode, uint32_t index) const {
+        return static_cast<uint8_t>((static_cast<uint8_t>(opcode) << 4) |
+                                    ((index >> log_entries) & mlx5::kOwnerMask));
+    }
+    [[nodiscard]] const Cqe& at(uint32_t index) const { return entries[index & mask]; }
+
+    /// Any entry whose op_own was read. Anything but a good completion of a send or a receive
+    /// counts as an error: this CQ serves one queue that knows no other.
+    [[nodiscard]] CqeState classify(uint8_t op_own, uint32_t index) const {
+        const auto opcode = static_cast<CqeOpcode>(op_own >> 4);
+        if (((op_own ^ (index >> log_entries)) & mlx5::kOwnerMask) != 0) return CqeState::empty;
+        if (opcode == CqeOpcode::invalid) return CqeState::empty;
+        const bool good = opcode == CqeOpcode::req || opcode == CqeOpcode::resp_send;
+        return good ? CqeState::complete : CqeState::error;
+    }
+    [[nodiscard]] CqeState state(uint32_t index) const {
+        return classify(load_op_own(at(index)), index);
+    }
+
+    void publish_consumer() { store_record(doorbell->consumer, consumer & 0xffffff); }
+
+    /// Steps over every entry that the device has written. Its queue is in reset or has nothing
+    /// posted, so no more come. Returns how many were good completions.
+    uint32_t drain() {
+        uint32_t good = 0;
+        for (CqeState next; (next = state(consumer)) != CqeState::empty; ++consumer)
+            good += next == CqeState::complete;
+        publish_consumer();
+        return good;
+    }
+
+    /// How many completions wait, `limit` at most. Entries are written in order, so it bisects.
+    [[nodiscard]] uint32_t waiting(uint32_t limit) const {
+        uint32_t low = 0; // entries before it are complete
+        uint32_t high = limit;
+        while (low < high) {
+            const uint32_t middle = low + (high - low) / 2;
+            if (state(consumer + middle) == CqeState::empty)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        return low;
+    }
+};
+
+/// Maps the ring of `cq`, which must hold `min_entries`. `what` names the queue in errors.
+[[nodiscard]] Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
+                                const std::string& what);
+
+} // namespace rawqp::mlx5rings

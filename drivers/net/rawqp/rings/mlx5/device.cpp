@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/mlx5/device.hpp"
+
+namespace rawqp::mlx5rings {
+
+std::string reject(const verbs::Api& api, ibv_context* context) {
+    if (api.mlx5_is_supported == nullptr || api.mlx5_init_obj == nullptr)
+        return "libmlx5 is not installed";
+    if (!api.mlx5_is_supported(context->device)) return "not an mlx5 device";
+    return {};
+}
+
+bool needs_inline_header(const verbs::Api& api, ibv_context* context) {
+    // PCI device ids: Connect-IB 1011-1012, ConnectX-4 1013-1014, ConnectX-4 Lx 1015-1016.
+    constexpr uint32_t kLastWithInline = 0x1016;
+    ibv_device_attr attributes{};
+    if (api.query_device(context, &attributes) != 0) return true;
+    return attributes.vendor_part_id <= kLastWithInline;
+}
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the mapped rings ask of the device as a whole. Control path.
+#pragma once
+
+#include "common/verbs/api.hpp"
+
+#include <string>
+
+namespace rawqp::mlx5rings {
+
+/// Why these rings cannot drive the device, in a clause; empty: they can.
+[[nodiscard]] std::string reject(const verbs::Api& api, ibv_context* context);
+
+/// Whether send WQEs must carry the Ethernet header inline: the ConnectX-4 family steers and tags
+/// by it. Later devices read it from memory. When the device cannot be asked: yes, which every
+/// device accepts.
+[[nodiscard]] bool needs_inline_header(const verbs::Api& api, ibv_context* context);
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/mlx5/format.hpp"
+
+#include "drivers/net/rawqp/rings/mlx5/device.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/tx_common.hpp"
+
+namespace rawqp {
+namespace {
+
+uint64_t no_wc_flags(uint64_t) { return 0; }
+
+uint64_t rx_offloads(const ibv_device_attr_ex& device) {
+    uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_RSS_HASH;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM)
+        offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
+        offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    return offloads;
+}
+
+uint64_t tx_offloads(const ibv_device_attr_ex& device) {
+    uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE |
+                        RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM)
+        offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+                    RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+    return offloads;
+}
+
+/// See packet_type() in rx_tables.hpp.
+constexpr uint32_t kPacketTypes[] = {
+    RTE_PTYPE_L2_ETHER,
+    RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
+    RTE_PTYPE_L3_IPV6_EXT_UNKNOWN,
+    RTE_PTYPE_L4_TCP,
+    RTE_PTYPE_L4_UDP,
+    RTE_PTYPE_L4_FRAG,
+    RTE_PTYPE_L4_NONFRAG,
+    RTE_PTYPE_UNKNOWN,
+};
+
+} // namespace
+
+constinit const RingFormat kMlx5Format{
+    .name = "mlx5",
+    .reject = mlx5rings::reject,
+    .rx_wc_flags = no_wc_flags,
+    .rx_offloads = rx_offloads,
+    .tx_offloads = tx_offloads,
+    .rx_create = mlx5rings::rx_create,
+    .rx_start = mlx5rings::rx_start,
+    .rx_stop = mlx5rings::rx_stop,
+    .rx_destroy = mlx5rings::rx_destroy,
+    .tx_create = mlx5rings::tx_create,
+    .tx_start = mlx5rings::tx_start,
+    .tx_stop = mlx5rings::tx_stop,
+    .tx_destroy = mlx5rings::tx_destroy,
+    .rx_burst = mlx5rings::rx_burst,
+    .tx_burst = mlx5rings::tx_burst,
+    .tx_prepare = tx_prepare,
+    .rx_queue_count = mlx5rings::rx_queue_count,
+    .rx_descriptor_status = mlx5rings::rx_descriptor_status,
+    .tx_descriptor_status = mlx5rings::tx_descriptor_status,
+    .tx_done_cleanup = mlx5rings::tx_done_cleanup,
+    .ptypes = kPacketTypes,
+};
+
+} // namespace rawqp

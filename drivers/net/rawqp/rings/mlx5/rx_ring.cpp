@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
+
+#include "drivers/net/rawqp/rings/recovery.hpp"
+#include "drivers/net/rawqp/rings/rx_fill.hpp"
+
+namespace rawqp::mlx5rings {
+namespace {
+
+MlxRxRing& mlx(RxRing& ring) { return static_cast<MlxRxRing&>(ring); }
+
+void ring_doorbell(MlxRxRing& ring) {
+    wqes_before_record();
+    store_record(*ring.doorbell, ring.producer);
+}
+
+/// fill_slots for rings of one-segment WQEs: the pool's pointers go straight into the ring.
+bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
+    rte_mbuf** mbufs = &ring.mbufs[first];
+    if (!take_mbufs(ring.pool, mbufs, count)) return false;
+    if (ring.one_lkey) [[likely]] {
+        for (uint16_t i = 0; i < count; ++i) {
+            const auto buffer = reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr);
+            ring.wqes[first + i].addr = buffer + ring.headroom;
+        }
+        return true;
+    }
+    for (uint16_t i = 0; i < count; ++i) {
+        if (ring.write_segment(first + i)) continue;
+        return_mbufs(mbufs, count);
+        return false;
+    }
+    return true;
+}
+
+/// Posts buffers until no slot lacks any or the pool is empty; no doorbell. False: the latter.
+bool fill(MlxRxRing& ring) {
+    return fill_ring(ring, ring.segments == 1 ? fill_single : fill_slots<MlxRxRing>);
+}
+
+/// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. False: the
+/// memory of one cannot be registered.
+bool write_wqes(MlxRxRing& ring) {
+    ring.mrs.clear();
+    const uint32_t lkey_be = common_lkey(ring.pool, ring.mrs);
+    ring.one_lkey = lkey_be != 0;
+    const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
+    for (uint32_t i = 0; i < count; ++i) {
+        const bool first = (i & (ring.segments - 1u)) == 0;
+        ring.wqes[i].byte_count = first ? ring.first_room : ring.next_room;
+        ring.wqes[i].lkey.raw = lkey_be;
+        if (ring.mbufs[i] != nullptr && !ring.write_segment(i)) return false;
+    }
+    return true;
+}
+
+/// Forgets the mbufs of free slots that went to the application (one-segment rings leave the
+/// pointers there).
+void clear_free_slots(MlxRxRing& ring) {
+    if (ring.segments > 1) return;
+    for (uint16_t i = 0; i < ring.missing(); ++i)
+        ring.mbufs[(ring.producer + i) & ring.mask] = nullptr;
+}
+
+void rewind(MlxRxRing& ring) {
+    ring.consumer = ring.producer = 0;
+    ring.nombuf_due = 0;
+    ring.faulty = false;
+}
+
+Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
+    const std::string what = fmt::format("port {} Rx queue {}", spec.port_id, spec.queue_id);
+    auto cq = map_cq(*spec.api, spec.cq, rx_cq_depth(spec.descriptors), what);
+    if (!cq) return tl::unexpected(cq.error());
+    ring->cq = *cq;
+
+    mlx5dv_rwq rwq{};
+    mlx5dv_obj object{};
+    object.rwq.in = spec.wq;
+    object.rwq.out = &rwq;
+    if (const int error = spec.api->mlx5_init_obj(&object, MLX5DV_OBJ_RWQ))
+        return fail(error, "{}: libmlx5 does not map its RQ ({})", what, strerror(error));
+    if (rwq.wqe_cnt != spec.descriptors || rwq.stride != spec.segments * sizeof(mlx5::WqeDataSeg))
+        return fail(EINVAL,
+                    "{}: its RQ has {} WQEs of {} bytes instead of {} of {}; is "
+                    "MLX5_RWQE_SIGNATURE set?",
+                    what, rwq.wqe_cnt, rwq.stride, spec.descriptors,
+                    spec.segments * sizeof(mlx5::WqeDataSeg));
+    ring->wqes = static_cast<mlx5::WqeDataSeg*>(rwq.buf);
+    ring->doorbell = reinterpret_cast<mlx5::be32*>(rwq.dbrec);
+    return ring.release();
+}
+
+} // namespace
+
+Result<RxRing*> rx_create(const RxSpec& spec) {
+    if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
+    SocketPtr<MlxRxRing> ring(create_on_socket<MlxRxRing>(spec.socket));
+    auto mbufs = socket_array<rte_mbuf*>(size_t{spec.descriptors} * spec.segments, spec.socket);
+    if (!ring || !mbufs)
+        return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
+                    spec.queue_id, spec.descriptors);
+
+    const RxBuffers buffers = rx_buffers(spec);
+    ring->port_id = spec.port_id;
+    ring->queue_id = spec.queue_id;
+    ring->mbuf_memory = std::move(mbufs);
+    ring->mbufs = ring->mbuf_memory.get();
+    ring->mask = static_cast<uint16_t>(spec.descriptors - 1);
+    ring->refill_batch = buffers.refill_batch;
+    ring->rearm = buffers.rearm;
+    ring->base_flags = buffers.base_flags;
+    ring->headroom = buffers.headroom;
+    ring->first_room = buffers.first_room;
+    ring->next_room = buffers.next_room;
+    ring->pool = spec.pool;
+    ring->segments = spec.segments;
+    ring->log_segments = static_cast<uint8_t>(rte_log2_u32(spec.segments));
+    ring->mrs = MrCache(spec.mrs);
+    ring->flags_mask = static_cast<uint16_t>(rx_flags(spec.offloads));
+    ring->hash_flag = spec.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH ? RTE_MBUF_F_RX_RSS_HASH : 0;
+    return map_rings(spec, std::move(ring));
+}
+
+Result<void> rx_start(RxRing& base) {
+    MlxRxRing& ring = mlx(base);
+    ring.cq.drain();
+    rewind(ring);
+    ring.retry.open();
+    if (!write_wqes(ring) || !fill(ring)) {
+        rx_stop(ring);
+        return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
+    }
+    ring_doorbell(ring);
+    return {};
+}
+
+uint32_t rx_stop(RxRing& base) {
+    MlxRxRing& ring = mlx(base);
+    const uint32_t unread = ring.cq.drain();
+    clear_free_slots(ring);
+    free_buffers(ring);
+    rewind(ring);
+    return unread;
+}
+
+void rx_destroy(RxRing* ring) { destroy_on_socket(&mlx(*ring)); }
+
+uint32_t rx_queue_count(void* queue) {
+    const auto& ring = *static_cast<const MlxRxRing*>(queue);
+    return ring.cq.waiting(ring.posted());
+}
+
+int rx_descriptor_status(void* queue, uint16_t offset) {
+    const auto& ring = *static_cast<const MlxRxRing*>(queue);
+    if (offset > ring.mask) return -EINVAL;
+    if (offset >= ring.posted()) return RTE_ETH_RX_DESC_UNAVAIL;
+    const bool filled = ring.cq.state(ring.cq.consumer + offset) != CqeState::empty;
+    return filled ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
+}
+
+void refill(MlxRxRing& ring) {
+    ring.mrs.sync();
+    const uint16_t before = ring.producer;
+    const bool complete = fill(ring);
+    count_nombuf(ring.counters, ring.nombuf_due, complete ? 0 : ring.missing());
+    if (ring.producer != before) ring_doorbell(ring);
+}
+
+void recover(MlxRxRing& ring) {
+    const auto& cqe = reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
+    if (!ring.faulty) {
+        // A flushed WQE held no packet: the queue went to error by other means.
+        const auto syndrome = static_cast<mlx5::CqeSyndrome>(cqe.syndrome);
+        ring.counters.errors += syndrome != mlx5::CqeSyndrome::flushed;
+        ring.faulty = true;
+    }
+    if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return;
+    log_recovery(ring, cqe.syndrome, cqe.vendor_syndrome);
+
+    ring.cq.drain();
+    clear_free_slots(ring);
+    const uint16_t held = ring.posted();
+    rotate_buffers(ring);
+    rewind(ring);
+    // The lkeys are looked up anew: a stale one may be what broke the queue.
+    if (!write_wqes(ring)) {
+        free_buffers(ring); // refills try again
+        ring.one_lkey = false;
+        return;
+    }
+    ring.producer = held;
+    ring_doorbell(ring);
+}
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A receive queue on mapped mlx5 rings: a cyclic RQ and its CQ.
+//
+// Slot i of the ring is receive WQE i: `segments` SGEs and as many mbufs. WQEs complete in order,
+// so the slots [consumer, producer) belong to the device; the others wait for buffers. When the
+// mempool is empty the ring gets shorter until buffers are back: packets already received are never
+// dropped for it, and the device counts what finds no buffer (or holds the wire).
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/rings/mlx5/cq.hpp"
+#include "drivers/net/rawqp/rings/recovery.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
+
+namespace rawqp::mlx5rings {
+
+/// The cache line that a burst works on, besides the counters.
+struct alignas(RTE_CACHE_LINE_SIZE) RxPollLine {
+    Cq cq;
+    rte_mbuf** mbufs = nullptr; ///< slot * segments + segment
+    uint16_t consumer = 0;      ///< WQEs completed; counts without end, as the device does
+    uint16_t producer = 0;      ///< WQEs posted
+    uint16_t mask = 0;
+    uint16_t refill_batch = 0; ///< buffers are replaced this many at a time
+    uint64_t rearm = 0;        ///< data_off, refcnt, nb_segs, port of a received mbuf
+    uint16_t flags_mask = 0;   ///< of kReceiveFlags: what the offloads ask for
+    uint16_t hash_flag = 0;    ///< RTE_MBUF_F_RX_RSS_HASH or 0
+    uint8_t log_segments = 0;
+};
+static_assert(sizeof(RxPollLine) == RTE_CACHE_LINE_SIZE);
+
+/// The cache line that refills and scattered packets need as well.
+struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
+    mlx5::WqeDataSeg* wqes = nullptr;
+    mlx5::be32* doorbell = nullptr; ///< receive counter of the RQ's doorbell record
+    rte_mempool* pool = nullptr;
+    uint64_t base_flags = 0; ///< RTE_MBUF_F_EXTERNAL for pools of pinned external buffers
+    uint16_t headroom = 0;   ///< before the first segment's data
+    uint16_t first_room = 0; ///< bytes that the first segment takes
+    uint16_t next_room = 0;  ///< bytes that each further one takes
+    uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
+    uint8_t segments = 1;
+    bool one_lkey = false; ///< all of the pool is in one MR: refills write addresses only
+};
+static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
+
+struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
+    // Control and error path.
+    MrCache mrs;
+    RetryGate retry;
+    bool faulty = false; ///< an error CQE was counted, the reset is due
+    SocketArray<rte_mbuf*> mbuf_memory;
+
+    /// Points SGE `index` of the ring at mbufs[index]; the byte count stands there since start.
+    /// False: that memory cannot be registered.
+    [[nodiscard]] bool write_segment(uint32_t index) {
+        const bool first = (index & (segments - 1u)) == 0;
+        const auto buffer = reinterpret_cast<uintptr_t>(mbufs[index]->buf_addr);
+        const uintptr_t address = buffer + (first ? headroom : 0u);
+        const MrEntry* mr = mrs.find(address);
+        if (mr == nullptr) return false;
+        wqes[index].lkey.raw = mr->lkey_be;
+        wqes[index].addr = address;
+        return true;
+    }
+
+    [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - consumer); }
+    [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
+};
+static_assert(sizeof(RxRing) == RTE_CACHE_LINE_SIZE); // counters: the line before these
+
+Result<RxRing*> rx_create(const RxSpec& spec);
+Result<void> rx_start(RxRing& ring);
+uint32_t rx_stop(RxRing& ring);
+void rx_destroy(RxRing* ring);
+uint32_t rx_queue_count(void* queue);
+int rx_descriptor_status(void* queue, uint16_t offset);
+
+/// The burst function for the spec's options.
+Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);
+
+/// Gives every slot that lacks buffers new ones, as far as the pool has them, and rings the
+/// doorbell. Called by bursts when refill_batch slots wait.
+void refill(MlxRxRing& ring);
+
+/// Cold: the CQE at the consumer index is an error. Counts the packet, has the WQ reset, and posts
+/// the buffers that the ring still holds again. When the reset fails the CQE stays, so that the
+/// next burst comes back here.
+void recover(MlxRxRing& ring);
+
+} // namespace rawqp::mlx5rings

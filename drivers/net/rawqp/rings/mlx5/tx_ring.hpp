@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A send queue on mapped mlx5 rings: an SQ of 64-byte basic blocks (WQEBBs) and its CQ.
+//
+// One completion is asked for per burst, for its last WQE: its CQE says that everything before it
+// is done, and nothing in flight is left without one, so that a stop can wait for the last packet.
+// Each request is noted as a TxMark. The number of mbuf segments in flight is the only limit to
+// check (TxMbufs).
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/rings/mlx5/cq.hpp"
+#include "drivers/net/rawqp/rings/mlx5/uar.hpp"
+#include "drivers/net/rawqp/rings/recovery.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
+#include "drivers/net/rawqp/rings/tx_mbufs.hpp"
+
+namespace rawqp::mlx5rings {
+
+/// Bytes of the packet that older devices want inlined in the WQE: the Ethernet header with a tag.
+inline constexpr uint32_t kInlineHeader = 18;
+
+/// Positions just behind a WQE that asked for a completion.
+struct TxMark {
+    uint16_t segment; ///< TxMbufs position
+    uint16_t wqebb;   ///< SQ producer index
+};
+
+/// The cache line that writing WQEs works on.
+struct alignas(RTE_CACHE_LINE_SIZE) TxPostLine {
+    uint8_t* sq = nullptr;
+    uint32_t wqebb_mask = 0;
+    uint32_t sqn_shifted = 0; ///< SQ number << 8, as the control segment holds it
+    MrCache mrs;
+    uint16_t producer = 0;   ///< WQEBBs posted; counts without end, as the device does
+    uint16_t marks_head = 0; ///< completion requests made; counts without end
+    uint16_t marks_tail = 0; ///< completion requests answered
+};
+static_assert(sizeof(TxPostLine) == RTE_CACHE_LINE_SIZE);
+
+/// The cache line that completions work on.
+struct alignas(RTE_CACHE_LINE_SIZE) TxCompletionLine {
+    Cq cq;
+    TxMbufs mbufs;
+    TxMark* marks = nullptr; ///< by request, as many as descriptors
+};
+static_assert(sizeof(TxCompletionLine) == RTE_CACHE_LINE_SIZE);
+
+struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
+    // Once a burst.
+    mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
+    Uar uar;
+    TxMark completed{}; ///< the mark answered last
+
+    // Control and error path.
+    RetryGate retry;
+    bool faulty = false; ///< the losses of an error CQE were counted, the reset is due
+    SocketArray<TxMark> mark_memory;
+
+    [[nodiscard]] TxMark& mark(uint16_t request) { return marks[request & (mbufs.size() - 1u)]; }
+    [[nodiscard]] uint8_t* wqebb(uint16_t index) const {
+        return sq + (index & wqebb_mask) * size_t{mlx5::kWqebb};
+    }
+};
+static_assert(sizeof(TxRing) == RTE_CACHE_LINE_SIZE); // counters: the line before these
+
+Result<TxRing*> tx_create(const TxSpec& spec);
+void tx_start(TxRing& ring);
+void tx_stop(TxRing& ring);
+void tx_destroy(TxRing* ring);
+int tx_descriptor_status(void* queue, uint16_t offset);
+int tx_done_cleanup(void* queue, uint32_t limit);
+
+/// The burst function for the spec's options and the device's inline demand.
+Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
+
+/// Frees the mbufs of completed WQEs, until at least `limit` segments were freed or no completion
+/// waits. False: the queue is in error and could not be reset yet; nothing may be posted.
+inline bool reap(MlxTxRing& ring, uint32_t limit = UINT32_MAX);
+
+/// Cold: the CQE at the consumer index is an error. Counts the packets from the failing WQE on as
+/// lost, has the QP reset and rewinds the ring. False when the reset failed: the CQE stays, so that
+/// the next burst comes back here.
+bool recover(MlxTxRing& ring);
+
+inline bool reap(MlxTxRing& ring, uint32_t limit) {
+    Cq& cq = ring.cq;
+    const uint32_t first = cq.consumer;
+    const uint16_t tail = ring.mbufs.tail();
+    CqeState next = CqeState::empty;
+    while (static_cast<uint16_t>(ring.completed.segment - tail) < limit) {
+        const uint8_t op_own = load_op_own(cq.at(cq.consumer));
+        if ((op_own & Cq::kOpcodeAndOwner) != cq.expected(CqeOpcode::req, cq.consumer)) {
+            next = cq.classify(op_own, cq.consumer);
+            break;
+        }
+        ring.completed = ring.mark(ring.marks_tail++);
+        ++cq.consumer;
+    }
+    if (cq.consumer != first) {
+        cq.publish_consumer();
+        ring.mbufs.free_until(ring.completed.segment);
+    }
+    return next == CqeState::empty || recover(ring);
+}
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/rx_common.hpp"
+
+namespace rawqp {
+
+Result<void> check_rx_spec(const RxSpec& spec) {
+    const auto what = [&] {
+        return fmt::format("port {} Rx queue {}", spec.port_id, spec.queue_id);
+    };
+    if (spec.descriptors < kMinDescriptors || spec.descriptors > kMaxDescriptors ||
+        !rte_is_power_of_2(spec.descriptors))
+        return fail(EINVAL,
+                    "{}: {} descriptors asked for, {} to {} and a power of two are possible",
+                    what(), spec.descriptors, kMinDescriptors, kMaxDescriptors);
+    if (spec.segments == 0 || spec.segments > kMaxRxSegments || !rte_is_power_of_2(spec.segments))
+        return fail(EINVAL,
+                    "{}: {} segments per packet asked for, 1 to {} and a power of two are "
+                    "possible",
+                    what(), spec.segments, kMaxRxSegments);
+    if (rte_pktmbuf_data_room_size(spec.pool) <= RTE_PKTMBUF_HEADROOM)
+        return fail(EINVAL,
+                    "{}: the mbufs of mempool {} have {} bytes of room, no more than the "
+                    "headroom of {}",
+                    what(), spec.pool->name, rte_pktmbuf_data_room_size(spec.pool),
+                    RTE_PKTMBUF_HEADROOM);
+    const RxBuffers buffers = rx_buffers(spec);
+    const uint32_t room = buffers.first_room + (spec.segments - 1u) * buffers.next_room;
+    if (room < spec.max_frame)
+        return fail(EINVAL,
+                    "{}: frames of {} bytes do not fit in {} mbuf(s) of mempool {} ({} bytes); "
+                    "use larger mbufs or enable scattered Rx",
+                    what(), spec.max_frame, spec.segments, spec.pool->name, room);
+    return {};
+}
+
+RxBuffers rx_buffers(const RxSpec& spec) {
+    rte_mbuf fresh{};
+    fresh.data_off = RTE_PKTMBUF_HEADROOM;
+    rte_mbuf_refcnt_set(&fresh, 1);
+    fresh.nb_segs = 1;
+    fresh.port = spec.port_id;
+
+    uint64_t rearm;
+    memcpy(&rearm, compat::mbuf_rearm_word(&fresh), sizeof rearm);
+
+    const uint16_t data_room = rte_pktmbuf_data_room_size(spec.pool);
+    const bool pinned =
+        (rte_pktmbuf_priv_flags(spec.pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0;
+    constexpr uint16_t kBatch =
+        32; // a multiple of a cache line of pointers; amortises the doorbell
+    return {
+        .rearm = rearm,
+        .base_flags = pinned ? RTE_MBUF_F_EXTERNAL : 0,
+        .headroom = RTE_PKTMBUF_HEADROOM,
+        .first_room = static_cast<uint16_t>(data_room - RTE_PKTMBUF_HEADROOM),
+        .next_room = data_room,
+        .refill_batch = RTE_MIN(kBatch, static_cast<uint16_t>(spec.descriptors / 4)),
+    };
+}
+
+uint64_t rx_flags(uint64_t offloads) {
+    uint64_t flags = 0;
+    if (offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) flags |= RTE_MBUF_F_RX_IP_CKSUM_MASK;
+    if (offloads & (RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM))
+        flags |= RTE_MBUF_F_RX_L4_CKSUM_MASK;
+    if (offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP)
+        flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+    return flags;
+}
+
+tl::unexpected<Error> not_enough_mbufs(const RxRing& ring, const rte_mempool* pool,
+                                       uint32_t wanted) {
+    return fail(ENOMEM,
+                "port {} Rx queue {}: mempool {} cannot fill the ring: {} mbufs needed, {} free "
+                "in it (or its memory cannot be registered); give it more mbufs",
+                ring.port_id, ring.queue_id, pool->name, wanted, rte_mempool_avail_count(pool));
+}
+
+uint32_t common_lkey(rte_mempool* pool, MrCache& mrs) {
+    if (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) return 0;
+    struct Walk {
+        MrCache& mrs;
+        uint32_t lkey_be = 0;
+        bool common = true;
+    } walk{mrs};
+    rte_mempool_mem_iter(
+        pool,
+        [](rte_mempool*, void* opaque, rte_mempool_memhdr* chunk, unsigned index) {
+            auto& state = *static_cast<Walk*>(opaque);
+            const auto start = reinterpret_cast<uintptr_t>(chunk->addr);
+            const MrEntry* mr = state.mrs.find(start);
+            const bool inside = mr != nullptr && start + chunk->len <= mr->end;
+            if (!inside || (index > 0 && mr->lkey_be != state.lkey_be)) state.common = false;
+            if (inside) state.lkey_be = mr->lkey_be;
+        },
+        &walk);
+    return walk.common ? walk.lkey_be : 0;
+}
+
+} // namespace rawqp

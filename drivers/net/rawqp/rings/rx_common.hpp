@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the receive rings of all formats share: checks, buffer geometry, mempool access.
+#pragma once
+
+#include "drivers/net/rawqp/rings/ring.hpp"
+
+namespace rawqp {
+
+/// EINVAL with the offending figure when a format cannot take the spec.
+[[nodiscard]] Result<void> check_rx_spec(const RxSpec& spec);
+
+/// How packets lie in the mbufs of a queue.
+struct RxBuffers {
+    uint64_t rearm;        ///< the mbuf's rearm word: data_off, refcnt 1, nb_segs 1, port
+    uint64_t base_flags;   ///< ol_flags that the pool's mbufs must keep
+    uint16_t headroom;     ///< before the data of a packet's first segment
+    uint16_t first_room;   ///< bytes that the first segment takes
+    uint16_t next_room;    ///< bytes that a further one takes: it has no headroom
+    uint16_t refill_batch; ///< buffers are replaced this many at a time
+};
+[[nodiscard]] RxBuffers rx_buffers(const RxSpec& spec);
+
+/// Starts a received mbuf's fields with RxBuffers::rearm. By memcpy: the word overlays fields that
+/// are read with their own types.
+inline void rearm_mbuf(rte_mbuf& mbuf, uint64_t rearm) {
+    memcpy(compat::mbuf_rearm_word(&mbuf), &rearm, sizeof rearm);
+}
+
+/// Mbuf flags (checksums, VLAN) that RTE_ETH_RX_OFFLOAD_* ask for.
+[[nodiscard]] uint64_t rx_flags(uint64_t offloads);
+
+/// The failure of a start: the pool of `ring` does not hold `wanted` usable mbufs.
+[[nodiscard]] tl::unexpected<Error> not_enough_mbufs(const RxRing& ring, const rte_mempool* pool,
+                                                     uint32_t wanted);
+
+/// `count` raw mbufs, or none.
+[[nodiscard]] inline bool take_mbufs(rte_mempool* pool, rte_mbuf** mbufs, unsigned count) {
+    return rte_mempool_get_bulk(pool, reinterpret_cast<void**>(mbufs), count) == 0;
+}
+inline void return_mbufs(rte_mbuf** mbufs, unsigned count) {
+    if (count == 0) return;
+    rte_mempool_put_bulk(mbufs[0]->pool, reinterpret_cast<void**>(mbufs), count);
+}
+
+/// Counts each missing buffer once, however often a burst asks the empty pool again. `due` is what
+/// was missing and counted before.
+inline void count_nombuf(RxCounters& counters, uint16_t& due, uint16_t missing) {
+    if (missing > due) counters.nombuf += missing - due;
+    due = missing;
+}
+
+/// The lkey (as WQEs hold it) of all buffers of the pool when they lie in one memory region; 0 when
+/// they do not or that cannot be told (pinned external buffers).
+[[nodiscard]] uint32_t common_lkey(rte_mempool* pool, MrCache& mrs);
+
+} // namespace rawqp

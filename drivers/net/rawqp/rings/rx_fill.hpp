@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Buffers of a receive ring, in and out, for rings of any format.
+//
+// A ring type has: mbufs[slot << log_segments | segment], producer and mask, missing(), pool,
+// segments, first_room, next_room, rearm, base_flags; and write_segment(index), which makes the
+// descriptor `index` point at mbufs[index] (false: that memory has no lkey). In slots that the
+// device does not own a null pointer is a buffer to be replaced.
+#pragma once
+
+#include "drivers/net/rawqp/rings/rx_common.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+
+/// Segments that one step of fill_ring deals with at most.
+inline constexpr unsigned kFillBatch = 2 * kMaxRxSegments;
+
+/// Fills the `count` slots from `first` on, which do not wrap and hold kFillBatch segments at most.
+/// False: the pool is empty or its memory cannot be registered; what was filled stays filled.
+template <class Ring> bool fill_slots(Ring& ring, uint16_t first, uint16_t count) {
+    rte_mbuf* fresh[kFillBatch];
+    const uint32_t begin = uint32_t{first} << ring.log_segments;
+    const uint32_t end = (uint32_t{first} + count) << ring.log_segments;
+    const auto wanted = static_cast<unsigned>(
+        std::count(&ring.mbufs[begin], &ring.mbufs[end], static_cast<rte_mbuf*>(nullptr)));
+    if (wanted == 0) return true;
+    if (!take_mbufs(ring.pool, fresh, wanted)) return false;
+    unsigned used = 0;
+    for (uint32_t i = begin; i < end; ++i) {
+        if (ring.mbufs[i] != nullptr) continue;
+        ring.mbufs[i] = fresh[used];
+        if (!ring.write_segment(i)) {
+            ring.mbufs[i] = nullptr;
+            return_mbufs(&fresh[used], wanted - used);
+            return false;
+        }
+        ++used;
+    }
+    return true;
+}
+
+/// Moves the producer over every slot that can get its buffers, by `fill(ring, first, count)` for
+/// runs that do not wrap. False: buffers are still missing.
+template <class Ring, class Fill> bool fill_ring(Ring& ring, Fill fill) {
+    while (ring.missing() > 0) {
+        const uint16_t slot = ring.producer & ring.mask;
+        const auto to_end = static_cast<uint16_t>(ring.mask + 1 - slot);
+        const auto most = static_cast<uint16_t>(kFillBatch >> ring.log_segments);
+        uint16_t run = std::min({ring.missing(), to_end, most});
+        while (!fill(ring, slot, run)) {
+            run /= 2; // a pool that is nearly empty still has something for a starving ring
+            if (run == 0) return false;
+        }
+        ring.producer = static_cast<uint16_t>(ring.producer + run);
+    }
+    return true;
+}
+
+/// Frees every buffer of the ring.
+template <class Ring> void free_buffers(Ring& ring) {
+    const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (ring.mbufs[i] != nullptr) rte_mbuf_raw_free(ring.mbufs[i]);
+        ring.mbufs[i] = nullptr;
+    }
+}
+
+/// After the queue was reset: makes slot 0 the first that the device owned.
+template <class Ring> void rotate_buffers(Ring& ring) {
+    const size_t first = size_t{ring.consumer & uint32_t{ring.mask}} << ring.log_segments;
+    const size_t count = (size_t{ring.mask} + 1) << ring.log_segments;
+    std::rotate(ring.mbufs, ring.mbufs + first, ring.mbufs + count);
+}
+
+/// Takes a packet of `bytes` out of the slot whose buffers start at `mbufs`: as many as it fills,
+/// as a chain; the others stay. The head was described as if it held all of the packet.
+template <class Ring> inline void take_chain(const Ring& ring, rte_mbuf** mbufs, uint32_t bytes) {
+    rte_mbuf* head = mbufs[0];
+    mbufs[0] = nullptr;
+    if (bytes <= ring.first_room) return;
+    head->data_len = ring.first_room;
+    bytes -= ring.first_room;
+    rte_mbuf* last = head;
+    for (unsigned i = 1; i < ring.segments && bytes > 0; ++i) {
+        rte_mbuf* next = mbufs[i];
+        mbufs[i] = nullptr;
+        const uint32_t part = RTE_MIN(bytes, uint32_t{ring.next_room});
+        rearm_mbuf(*next, ring.rearm);
+        next->data_off = 0;
+        next->data_len = static_cast<uint16_t>(part);
+        next->ol_flags = ring.base_flags;
+        last->next = next;
+        last = next;
+        ++head->nb_segs;
+        bytes -= part;
+    }
+}
+
+} // namespace rawqp

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mbufs of a send queue: every segment handed to the device, in order, until it is completed.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
+
+namespace rawqp {
+
+/// A ring of mbuf segments. Each takes one descriptor, so `room()` is all that a burst must check:
+/// a WQE with n segments never takes more than n basic blocks. Used by the queue's lcore only.
+class TxMbufs {
+  public:
+    /// `descriptors` is a power of two. With `fast_free` every mbuf is of one pool, unshared and a
+    /// whole packet (RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE without MULTI_SEGS).
+    [[nodiscard]] bool create(uint16_t descriptors, bool fast_free, int socket) {
+        memory_ = socket_array<rte_mbuf*>(descriptors, socket);
+        slots_ = memory_.get();
+        mask_ = static_cast<uint16_t>(descriptors - 1);
+        fast_free_ = fast_free;
+        return slots_ != nullptr;
+    }
+
+    [[nodiscard]] uint16_t head() const { return head_; } ///< position of the next segment
+    [[nodiscard]] uint16_t tail() const { return tail_; } ///< position of the oldest segment held
+    [[nodiscard]] uint16_t used() const { return static_cast<uint16_t>(head_ - tail_); }
+    [[nodiscard]] uint16_t room() const { return static_cast<uint16_t>(mask_ + 1 - used()); }
+    [[nodiscard]] uint16_t size() const { return static_cast<uint16_t>(mask_ + 1); }
+
+    [[nodiscard]] rte_mbuf*& slot(uint16_t position) { return slots_[position & mask_]; }
+    void set_head(uint16_t head) { head_ = head; }
+
+    /// Frees the segments before position `end`.
+    void free_until(uint16_t end) {
+        while (tail_ != end) {
+            const uint16_t first = tail_ & mask_;
+            const uint16_t wanted = static_cast<uint16_t>(end - tail_);
+            const uint16_t run = RTE_MIN(wanted, static_cast<uint16_t>(mask_ + 1 - first));
+            if (fast_free_)
+                rte_mempool_put_bulk(slots_[first]->pool, reinterpret_cast<void**>(&slots_[first]),
+                                     run);
+            else
+                free_segments(&slots_[first], run);
+            tail_ = static_cast<uint16_t>(tail_ + run);
+        }
+    }
+    void free_all() { free_until(head_); }
+    void rewind() { head_ = tail_ = 0; }
+
+  private:
+    /// Any mbufs: shared, attached, of several pools. Neighbours of one pool go back together.
+    static void free_segments(rte_mbuf** segments, uint16_t count) {
+        constexpr unsigned kBatch = 64;
+        rte_mbuf* batch[kBatch];
+        unsigned filled = 0;
+        for (uint16_t i = 0; i < count; ++i) {
+            rte_mbuf* segment = rte_pktmbuf_prefree_seg(segments[i]);
+            if (segment == nullptr) continue; // someone else still holds it
+            if (filled == kBatch || (filled > 0 && segment->pool != batch[0]->pool)) {
+                rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
+                filled = 0;
+            }
+            batch[filled++] = segment;
+        }
+        if (filled > 0)
+            rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
+    }
+
+    rte_mbuf** slots_ = nullptr;
+    uint16_t mask_ = 0;
+    uint16_t head_ = 0;
+    uint16_t tail_ = 0;
+    bool fast_free_ = false;
+    SocketArray<rte_mbuf*> memory_;
+};
+
+} // namespace rawqp

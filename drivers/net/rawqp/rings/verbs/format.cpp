@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/verbs/format.hpp"
+
+#include "drivers/net/rawqp/rings/verbs/rx.hpp"
+#include "drivers/net/rawqp/rings/verbs/tx.hpp"
+
+namespace rawqp {
+namespace {
+
+std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
+
+/// No hash (completions do not carry it) and no VLAN stripping (they do not tell whether there was
+/// a tag). Checksums are verified by the provider or else by the driver.
+uint64_t rx_offloads(const ibv_device_attr_ex&) {
+    return RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM;
+}
+
+uint64_t tx_offloads(const ibv_device_attr_ex& device) {
+    uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM)
+        offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+                    RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+    return offloads;
+}
+
+/// What rte_net_get_ptype tells of the outer headers.
+constexpr uint32_t kPacketTypes[] = {
+    RTE_PTYPE_L2_ETHER,    RTE_PTYPE_L2_ETHER_VLAN, RTE_PTYPE_L2_ETHER_QINQ, RTE_PTYPE_L3_IPV4,
+    RTE_PTYPE_L3_IPV4_EXT, RTE_PTYPE_L3_IPV6,       RTE_PTYPE_L3_IPV6_EXT,   RTE_PTYPE_L4_TCP,
+    RTE_PTYPE_L4_UDP,      RTE_PTYPE_L4_SCTP,       RTE_PTYPE_L4_FRAG,       RTE_PTYPE_UNKNOWN,
+};
+
+} // namespace
+
+constinit const RingFormat kVerbsFormat{
+    .name = "verbs",
+    .reject = reject_nothing,
+    .rx_wc_flags = verbsrings::rx_wc_flags,
+    .rx_offloads = rx_offloads,
+    .tx_offloads = tx_offloads,
+    .rx_create = verbsrings::rx_create,
+    .rx_start = verbsrings::rx_start,
+    .rx_stop = verbsrings::rx_stop,
+    .rx_destroy = verbsrings::rx_destroy,
+    .tx_create = verbsrings::tx_create,
+    .tx_start = verbsrings::tx_start,
+    .tx_stop = verbsrings::tx_stop,
+    .tx_destroy = verbsrings::tx_destroy,
+    .rx_burst = verbsrings::rx_burst,
+    .tx_burst = verbsrings::tx_burst,
+    .tx_prepare = tx_prepare,
+    .rx_queue_count = nullptr, // verbs cannot look at completions without taking them
+    .rx_descriptor_status = nullptr,
+    .tx_descriptor_status = verbsrings::tx_descriptor_status,
+    .tx_done_cleanup = verbsrings::tx_done_cleanup,
+    .ptypes = kPacketTypes,
+};
+
+} // namespace rawqp

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/verbs/rx.hpp"
+
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "drivers/net/rawqp/log.hpp"
+#include "drivers/net/rawqp/rings/burst_name.hpp"
+#include "drivers/net/rawqp/rings/rx_fill.hpp"
+#include "drivers/net/rawqp/rings/verbs/checksum.hpp"
+
+#include <utility>
+
+namespace rawqp::verbsrings {
+namespace {
+
+VerbsRxRing& verbs_ring(RxRing& ring) { return static_cast<VerbsRxRing&>(ring); }
+
+/// Posts the slots [first, producer) as one chain. What the provider refuses stays filled and is
+/// posted by a later refill.
+void post(VerbsRxRing& ring, uint16_t first) {
+    const auto count = static_cast<uint16_t>(ring.producer - first);
+    if (count == 0) return;
+    ibv_recv_wr* begin = &ring.requests[first & ring.mask];
+    ibv_recv_wr& last = ring.requests[(ring.producer - 1) & ring.mask];
+    ibv_recv_wr* const link = std::exchange(last.next, nullptr);
+    ibv_recv_wr* refused = nullptr;
+    const int error = ibv_post_wq_recv(ring.wq, begin, &refused);
+    last.next = link;
+    if (error == 0) return;
+    const auto accepted =
+        static_cast<uint16_t>(refused != nullptr ? (refused - begin) & ring.mask : 0);
+    ring.producer = static_cast<uint16_t>(first + accepted);
+}
+
+void refill(VerbsRxRing& ring) {
+    ring.mrs.sync();
+    const uint16_t first = ring.producer;
+    fill_ring(ring, fill_slots<VerbsRxRing>);
+    post(ring, first);
+    count_nombuf(ring.counters, ring.nombuf_due, ring.missing());
+}
+
+void rewind(VerbsRxRing& ring) {
+    ring.consumer = ring.producer = 0;
+    ring.nombuf_due = 0;
+    ring.faulty = false;
+}
+
+/// Takes and forgets completions of the queue's former life. Returns how many were good.
+uint32_t drain(VerbsRxRing& ring) {
+    uint32_t good = 0;
+    ibv_poll_cq_attr attributes{};
+    if (ibv_start_poll(ring.cq, &attributes) != 0) return good;
+    do
+        good += ring.cq->status == IBV_WC_SUCCESS;
+    while (ibv_next_poll(ring.cq) == 0);
+    ibv_end_poll(ring.cq);
+    return good;
+}
+
+/// Cold: an error completion was taken. Has the WQ reset and posts the buffers that the ring still
+/// holds, with lkeys looked up anew: a stale one may be what broke the queue.
+[[gnu::noinline, gnu::cold]] void recover(VerbsRxRing& ring) {
+    if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return;
+    log_recovery(ring, ring.error_status, ring.error_vendor);
+    drain(ring);
+    rotate_buffers(ring);
+    rewind(ring);
+    ring.mrs.clear();
+    const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (ring.mbufs[i] == nullptr || ring.write_segment(i)) continue;
+        rte_mbuf_raw_free(ring.mbufs[i]);
+        ring.mbufs[i] = nullptr;
+    }
+    refill(ring);
+}
+
+/// Cold: takes note of the error completion at the CQ's cursor.
+[[gnu::noinline, gnu::cold]] void note_error(VerbsRxRing& ring) {
+    ring.faulty = true;
+    ring.error_status = ring.cq->status;
+    ring.error_vendor = ibv_wc_read_vendor_err(ring.cq);
+    // A flushed request held no packet: the queue went to error by other means.
+    ring.counters.errors += ring.cq->status != IBV_WC_WR_FLUSH_ERR;
+    // The failed request's buffers are still the ring's; it counts as posted until the reset.
+}
+
+struct RxOptions {
+    bool scattered; ///< packets over several mbufs
+    bool checksum;  ///< verdicts wanted
+    bool mark;      ///< rte_flow marks wanted
+};
+
+inline uint64_t read_mark(ibv_cq_ex* cq, rte_mbuf& mbuf) {
+    const uint32_t tag = ibv_wc_read_flow_tag(cq);
+    if (tag == kFlowTagNone) return 0;
+    if (tag == kFlowTagFlag) return RTE_MBUF_F_RX_FDIR;
+    mbuf.hash.fdir.hi = mark_of_tag(tag);
+    return RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+}
+
+/// The provider's word where it gives one (good, for both layers); else the driver looks itself:
+/// libmlx5, for one, reports checksums of QPs but not of WQs.
+inline uint64_t checksum_flags(ibv_cq_ex* cq, const rte_mbuf& packet,
+                               const rte_net_hdr_lens& lens) {
+    const uint32_t l4 = packet.packet_type & RTE_PTYPE_L4_MASK;
+    const bool both = l4 == RTE_PTYPE_L4_TCP || l4 == RTE_PTYPE_L4_UDP;
+    if (both && (ibv_wc_read_wc_flags(cq) & IBV_WC_IP_CSUM_OK))
+        return RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    return verify_checksums(packet, packet.packet_type, lens);
+}
+
+/// Takes the packet of the completion at the CQ's cursor out of slot `slot`.
+template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, uint32_t bytes) {
+    rte_mbuf** mbufs = &ring.mbufs[uint32_t{slot} << ring.log_segments];
+    rte_mbuf* packet = mbufs[0];
+    rearm_mbuf(*packet, ring.rearm);
+    packet->pkt_len = bytes;
+    packet->data_len = static_cast<uint16_t>(bytes);
+    uint64_t flags = ring.base_flags;
+    if constexpr (O.mark) flags |= read_mark(ring.cq, *packet);
+    if constexpr (O.scattered)
+        take_chain(ring, mbufs, bytes);
+    else
+        mbufs[0] = nullptr;
+
+    // Verbs completions say nothing of the packet's headers: the driver parses them.
+    rte_net_hdr_lens lens;
+    constexpr uint32_t kLayers = RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK;
+    packet->packet_type = rte_net_get_ptype(packet, &lens, kLayers);
+    if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet, lens) & ring.flags_mask;
+    packet->ol_flags = flags;
+    return packet;
+}
+
+/// Takes up to `count` packets; stops at the first error completion.
+template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint16_t count) {
+    ibv_poll_cq_attr attributes{};
+    if (count == 0 || ibv_start_poll(ring.cq, &attributes) != 0) return 0;
+    uint64_t bytes_received = 0;
+    uint16_t received = 0;
+    do {
+        if (ring.cq->status != IBV_WC_SUCCESS) [[unlikely]] {
+            note_error(ring);
+            break;
+        }
+        const uint32_t bytes = ibv_wc_read_byte_len(ring.cq);
+        packets[received++] = take<O>(ring, ring.consumer & ring.mask, bytes);
+        ++ring.consumer;
+        bytes_received += bytes;
+    } while (received < count && ibv_next_poll(ring.cq) == 0);
+    ibv_end_poll(ring.cq);
+    ring.counters.packets += received;
+    ring.counters.bytes += bytes_received;
+    return received;
+}
+
+template <RxOptions O> uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
+    auto& ring = *static_cast<VerbsRxRing*>(queue);
+    uint16_t received = 0;
+    if (!ring.faulty) [[likely]]
+        received = poll<O>(ring, packets, count);
+    if (ring.faulty) [[unlikely]]
+        recover(ring);
+    else if (ring.missing() >= ring.refill_batch)
+        refill(ring);
+    return received;
+}
+
+constexpr RxOptions rx_options(size_t index) {
+    return {(index & 1) != 0, (index & 2) != 0, (index & 4) != 0};
+}
+constexpr size_t kVariants = 8;
+
+template <size_t I>
+constexpr BurstName kName = burst_name("verbs", {{rx_options(I).scattered, "scattered"},
+                                                 {rx_options(I).checksum, "checksum"},
+                                                 {rx_options(I).mark, "mark"}});
+
+constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
+    return std::array{Burst<eth_rx_burst_t>{receive<rx_options(I)>, kName<I>.data()}...};
+}
+(std::make_index_sequence<kVariants>());
+
+/// Links the requests in a circle and gives each its SGEs.
+void lay_out(VerbsRxRing& ring) {
+    for (uint32_t slot = 0; slot <= ring.mask; ++slot) {
+        ibv_sge* sges = &ring.sges[slot << ring.log_segments];
+        for (unsigned i = 0; i < ring.segments; ++i)
+            sges[i].length = i == 0 ? ring.first_room : ring.next_room;
+        ring.requests[slot] = {
+            .wr_id = slot,
+            .next = &ring.requests[(slot + 1) & ring.mask],
+            .sg_list = sges,
+            .num_sge = ring.segments,
+        };
+    }
+}
+
+} // namespace
+
+uint64_t rx_wc_flags(uint64_t) { return IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG; }
+
+Result<RxRing*> rx_create(const RxSpec& spec) {
+    if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
+    SocketPtr<VerbsRxRing> ring(create_on_socket<VerbsRxRing>(spec.socket));
+    const size_t segments = size_t{spec.descriptors} * spec.segments;
+    auto mbufs = socket_array<rte_mbuf*>(segments, spec.socket);
+    auto requests = socket_array<ibv_recv_wr>(spec.descriptors, spec.socket);
+    auto sges = socket_array<ibv_sge>(segments, spec.socket);
+    if (!ring || !mbufs || !requests || !sges)
+        return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
+                    spec.queue_id, spec.descriptors);
+
+    const RxBuffers buffers = rx_buffers(spec);
+    ring->port_id = spec.port_id;
+    ring->queue_id = spec.queue_id;
+    ring->cq = spec.cq;
+    ring->wq = spec.wq;
+    ring->mask = static_cast<uint16_t>(spec.descriptors - 1);
+    ring->refill_batch = buffers.refill_batch;
+    ring->rearm = buffers.rearm;
+    ring->base_flags = buffers.base_flags;
+    ring->headroom = buffers.headroom;
+    ring->first_room = buffers.first_room;
+    ring->next_room = buffers.next_room;
+    ring->flags_mask = rx_flags(spec.offloads);
+    ring->segments = spec.segments;
+    ring->log_segments = static_cast<uint8_t>(rte_log2_u32(spec.segments));
+    ring->pool = spec.pool;
+    ring->mrs = MrCache(spec.mrs);
+    ring->mbuf_memory = std::move(mbufs);
+    ring->request_memory = std::move(requests);
+    ring->sge_memory = std::move(sges);
+    ring->mbufs = ring->mbuf_memory.get();
+    ring->requests = ring->request_memory.get();
+    ring->sges = ring->sge_memory.get();
+    lay_out(*ring);
+    return ring.release();
+}
+
+Result<void> rx_start(RxRing& base) {
+    VerbsRxRing& ring = verbs_ring(base);
+    drain(ring);
+    rewind(ring);
+    ring.mrs.clear();
+    ring.retry.open();
+    if (!fill_ring(ring, fill_slots<VerbsRxRing>)) {
+        free_buffers(ring);
+        rewind(ring);
+        return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
+    }
+    post(ring, 0);
+    if (ring.missing() > 0)
+        RAWQP_LOG(WARNING, "port %u Rx queue %u: the provider took %u of %u receive requests",
+                  ring.port_id, ring.queue_id, ring.posted(), ring.mask + 1u);
+    return {};
+}
+
+uint32_t rx_stop(RxRing& base) {
+    VerbsRxRing& ring = verbs_ring(base);
+    const uint32_t unread = drain(ring);
+    free_buffers(ring);
+    rewind(ring);
+    return unread;
+}
+
+void rx_destroy(RxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
+
+Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
+    const bool scattered = spec.segments > 1;
+    const bool checksum = (spec.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM) != 0;
+    // A provider without flow tags has no reader for them.
+    const bool mark = spec.mark && spec.cq != nullptr && spec.cq->read_flow_tag != nullptr;
+    return kBursts[size_t{scattered} | size_t{checksum} << 1 | size_t{mark} << 2];
+}
+
+} // namespace rawqp::verbsrings

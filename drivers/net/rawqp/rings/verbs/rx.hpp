@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A receive queue over ibv_post_wq_recv and ibv_start_poll.
+#pragma once
+
+#include "drivers/net/rawqp/rings/recovery.hpp"
+#include "drivers/net/rawqp/rings/rx_common.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
+
+namespace rawqp::verbsrings {
+
+/// Slot i is work request i: `segments` SGEs and as many mbufs. Requests complete in order, so
+/// slots [consumer, producer) are posted; the others wait for buffers.
+struct VerbsRxRing : RxRing {
+    ibv_cq_ex* cq = nullptr;
+    ibv_wq* wq = nullptr;
+    rte_mbuf** mbufs = nullptr; ///< slot * segments + segment
+    uint16_t consumer = 0;      ///< counts without end
+    uint16_t producer = 0;
+    uint16_t mask = 0;
+    uint16_t refill_batch = 0;
+    uint64_t rearm = 0;
+    uint64_t base_flags = 0;
+    uint64_t flags_mask = 0; ///< RTE_MBUF_F_RX_*_CKSUM_* that the offloads ask for
+    uint16_t headroom = 0;
+    uint16_t first_room = 0;
+    uint16_t next_room = 0;
+    uint16_t nombuf_due = 0;
+    uint8_t segments = 1;
+    uint8_t log_segments = 0;
+    bool faulty = false; ///< an error completion was taken, the reset is due
+    rte_mempool* pool = nullptr;
+    ibv_recv_wr* requests = nullptr; ///< by slot, each linked to the next one
+    ibv_sge* sges = nullptr;         ///< as mbufs
+    MrCache mrs;
+
+    // Control and error path.
+    RetryGate retry;
+    unsigned error_status = 0; ///< ibv_wc_status
+    unsigned error_vendor = 0;
+    SocketArray<rte_mbuf*> mbuf_memory;
+    SocketArray<ibv_recv_wr> request_memory;
+    SocketArray<ibv_sge> sge_memory;
+
+    /// Points SGE `index` at mbufs[index]; its length stands there since creation. False: that
+    /// memory cannot be registered.
+    [[nodiscard]] bool write_segment(uint32_t index) {
+        const bool first = (index & (segments - 1u)) == 0;
+        const auto buffer = reinterpret_cast<uintptr_t>(mbufs[index]->buf_addr);
+        const uintptr_t address = buffer + (first ? headroom : 0u);
+        const MrEntry* mr = mrs.find(address);
+        if (mr == nullptr) return false;
+        sges[index].addr = address;
+        sges[index].lkey = mr->lkey;
+        return true;
+    }
+
+    [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - consumer); }
+    [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
+};
+
+uint64_t rx_wc_flags(uint64_t offloads);
+Result<RxRing*> rx_create(const RxSpec& spec);
+Result<void> rx_start(RxRing& ring);
+uint32_t rx_stop(RxRing& ring);
+void rx_destroy(RxRing* ring);
+Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);
+
+} // namespace rawqp::verbsrings

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/verbs/tx.hpp"
+
+#include "drivers/net/rawqp/rings/burst_name.hpp"
+#include "drivers/net/rawqp/rings/verbs/checksum.hpp"
+
+#include <utility>
+
+namespace rawqp::verbsrings {
+namespace {
+
+VerbsTxRing& verbs_ring(TxRing& ring) { return static_cast<VerbsTxRing&>(ring); }
+
+constexpr uint64_t pack_positions(uint16_t start, uint16_t end) {
+    return uint64_t{start} << 16 | end;
+}
+constexpr uint16_t start_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id >> 16); }
+constexpr uint16_t end_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id); }
+
+void rewind(VerbsTxRing& ring) {
+    ring.mbufs.rewind();
+    ring.faulty = false;
+}
+
+/// Takes and forgets completions of the queue's former life.
+void drain(VerbsTxRing& ring) {
+    ibv_poll_cq_attr attributes{};
+    if (ibv_start_poll(ring.cq, &attributes) != 0) return;
+    while (ibv_next_poll(ring.cq) == 0) {
+    }
+    ibv_end_poll(ring.cq);
+}
+
+/// Cold: the completion at the CQ's cursor is an error. The packets before the failed one were sent
+/// even if no completion told so; it and those behind it are lost.
+[[gnu::noinline, gnu::cold]] void note_error(VerbsTxRing& ring) {
+    ring.faulty = true;
+    ring.error_status = ring.cq->status;
+    ring.error_vendor = ibv_wc_read_vendor_err(ring.cq);
+    count_lost(ring, ring.mbufs, start_of(ring.cq->wr_id));
+    ring.mbufs.free_all();
+}
+
+/// Cold: true when the QP was reset and can be used again.
+[[gnu::noinline, gnu::cold]] bool recover(VerbsTxRing& ring) {
+    if (!ring.retry.try_pass() || ring.reset_qp(ring) != 0) return false;
+    log_recovery(ring, ring.error_status, ring.error_vendor);
+    drain(ring);
+    ring.mrs.clear(); // a stale lkey may be what broke the queue
+    rewind(ring);
+    return true;
+}
+
+/// Frees the mbufs of completed requests, until at least `limit` segments were freed or no
+/// completion waits. False: the queue is in error and could not be reset yet.
+bool reap(VerbsTxRing& ring, uint32_t limit = UINT32_MAX) {
+    if (ring.faulty) [[unlikely]]
+        return recover(ring);
+    ibv_poll_cq_attr attributes{};
+    if (ibv_start_poll(ring.cq, &attributes) != 0) return true;
+    const uint16_t tail = ring.mbufs.tail();
+    uint16_t done = tail;
+    do {
+        if (ring.cq->status != IBV_WC_SUCCESS) [[unlikely]] {
+            ring.mbufs.free_until(done);
+            note_error(ring);
+            break;
+        }
+        done = end_of(ring.cq->wr_id);
+    } while (static_cast<uint16_t>(done - tail) < limit && ibv_next_poll(ring.cq) == 0);
+    ibv_end_poll(ring.cq);
+    if (ring.faulty) [[unlikely]]
+        return recover(ring);
+    ring.mbufs.free_until(done);
+    return true;
+}
+
+struct TxOptions {
+    bool multi_segment; ///< packets in several mbufs
+    bool checksum;      ///< checksums may be asked for
+};
+
+/// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
+/// every request that includes L4 (a sound IPv4 header checksum stays what it was); the IPv4 header
+/// alone is done here. False: that header is not in reach.
+inline bool request_checksums(ibv_send_wr& request, rte_mbuf& packet) {
+    if (packet.ol_flags & RTE_MBUF_F_TX_L4_MASK) {
+        request.send_flags |= IBV_SEND_IP_CSUM;
+        return true;
+    }
+    return !(packet.ol_flags & RTE_MBUF_F_TX_IP_CKSUM) || set_ipv4_checksum(packet);
+}
+
+/// Describes the packet's segments in `sges`. Returns how many, 0 when it cannot be sent.
+inline int gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet) {
+    int count = 0;
+    for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {
+        if (segment->data_len == 0) continue;
+        const auto address = rte_pktmbuf_mtod(segment, uintptr_t);
+        const MrEntry* mr = ring.mrs.find(address);
+        if (mr == nullptr) [[unlikely]]
+            return 0;
+        sges[count++] = {.addr = address, .length = segment->data_len, .lkey = mr->lkey};
+    }
+    return count;
+}
+
+/// Fills the request for one packet, whose segments will start at `head`. False: it cannot be sent.
+template <TxOptions O>
+inline bool describe(VerbsTxRing& ring, ibv_send_wr& request, ibv_sge* sges, rte_mbuf& packet,
+                     uint16_t head) {
+    if (!sendable(packet, O.multi_segment ? ring.max_segments : 1)) [[unlikely]]
+        return false;
+    const int count = gather(ring, sges, packet);
+    const auto end = static_cast<uint16_t>(head + packet.nb_segs);
+    request.wr_id = pack_positions(head, end);
+    request.sg_list = sges;
+    request.num_sge = count;
+    request.send_flags = 0;
+    if constexpr (O.checksum) {
+        if (!request_checksums(request, packet)) return false;
+    }
+    return count > 0;
+}
+
+inline uint16_t keep(TxMbufs& mbufs, rte_mbuf* packet, uint16_t head) {
+    for (rte_mbuf* segment = packet; segment != nullptr; segment = segment->next)
+        mbufs.slot(head++) = segment;
+    return head;
+}
+
+/// Requests written for a chunk of packets, not yet posted.
+struct Chunk {
+    uint16_t taken = 0;    ///< packets looked at
+    uint16_t requests = 0; ///< packets described; the others were dropped and counted
+    uint16_t head = 0;     ///< TxMbufs position behind the last one
+};
+
+template <TxOptions O> Chunk describe_chunk(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
+    Chunk chunk{.head = ring.mbufs.head()};
+    const auto limit = static_cast<uint16_t>(ring.mbufs.head() + ring.mbufs.room());
+    for (; chunk.taken < count; ++chunk.taken) {
+        rte_mbuf* packet = packets[chunk.taken];
+        // A packet of more than max_segments is dropped below rather than waited for.
+        if (RTE_MIN(packet->nb_segs, ring.max_segments) > static_cast<uint16_t>(limit - chunk.head))
+            break;
+        ibv_send_wr& request = ring.requests[chunk.requests];
+        ibv_sge* sges = &ring.sges[size_t{chunk.requests} * ring.max_segments];
+        if (!describe<O>(ring, request, sges, *packet, chunk.head)) [[unlikely]] {
+            drop(ring, packet);
+            continue;
+        }
+        chunk.head = keep(ring.mbufs, packet, chunk.head);
+        ++chunk.requests;
+    }
+    return chunk;
+}
+
+/// Posts the chunk's requests, the last one signalled. Returns how many were accepted.
+uint16_t post(VerbsTxRing& ring, const Chunk& chunk) {
+    ibv_send_wr& last = ring.requests[chunk.requests - 1];
+    last.send_flags |= IBV_SEND_SIGNALED;
+    ibv_send_wr* const link = std::exchange(last.next, nullptr);
+    ibv_send_wr* refused = nullptr;
+    const int error = ibv_post_send(ring.qp, ring.requests, &refused);
+    last.next = link;
+    if (error == 0) [[likely]]
+        return chunk.requests;
+    return static_cast<uint16_t>(refused != nullptr ? refused - ring.requests : 0);
+}
+
+/// Describes and posts the packets, kTxChunk at most. Returns how many were taken from the caller.
+template <TxOptions O> uint16_t send_chunk(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
+    const Chunk chunk = describe_chunk<O>(ring, packets, count);
+    if (chunk.requests == 0) return chunk.taken;
+    const uint16_t accepted = post(ring, chunk);
+    const uint16_t end =
+        accepted > 0 ? end_of(ring.requests[accepted - 1].wr_id) : ring.mbufs.head();
+    uint64_t bytes = 0;
+    for (uint16_t i = 0; i < accepted; ++i)
+        bytes += ring.mbufs.slot(start_of(ring.requests[i].wr_id))->pkt_len;
+    ring.counters.packets += accepted;
+    ring.counters.bytes += bytes;
+    // The provider refused the rest. Dropped packets may lie between, so the caller cannot have it
+    // back: it is dropped as well.
+    for (uint16_t i = accepted; i < chunk.requests; ++i)
+        drop(ring, ring.mbufs.slot(start_of(ring.requests[i].wr_id)));
+    ring.mbufs.set_head(end);
+    return chunk.taken;
+}
+
+template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
+    auto& ring = *static_cast<VerbsTxRing*>(queue);
+    if (!reap(ring)) [[unlikely]]
+        return 0;
+    ring.mrs.sync();
+    uint16_t sent = 0;
+    while (sent < count) {
+        const auto wanted = RTE_MIN(static_cast<uint16_t>(count - sent), kTxChunk);
+        const uint16_t taken = send_chunk<O>(ring, packets + sent, wanted);
+        sent = static_cast<uint16_t>(sent + taken);
+        if (taken < wanted) break;
+    }
+    return sent;
+}
+
+constexpr TxOptions tx_options(size_t index) { return {(index & 1) != 0, (index & 2) != 0}; }
+constexpr size_t kVariants = 4;
+
+template <size_t I>
+constexpr BurstName kName = burst_name("verbs", {{tx_options(I).multi_segment, "multi-segment"},
+                                                 {tx_options(I).checksum, "checksum"}});
+
+constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
+    return std::array{Burst<eth_tx_burst_t>{send<tx_options(I)>, kName<I>.data()}...};
+}
+(std::make_index_sequence<kVariants>());
+
+constexpr uint64_t kChecksumOffloads =
+    RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+
+} // namespace
+
+Result<TxRing*> tx_create(const TxSpec& spec) {
+    if (auto sound = check_tx_spec(spec); !sound) return tl::unexpected(sound.error());
+    SocketPtr<VerbsTxRing> ring(create_on_socket<VerbsTxRing>(spec.socket));
+    auto requests = socket_array<ibv_send_wr>(kTxChunk, spec.socket);
+    auto sges = socket_array<ibv_sge>(size_t{kTxChunk} * spec.max_segments, spec.socket);
+    if (!ring || !requests || !sges ||
+        !ring->mbufs.create(spec.descriptors, whole_packets_of_one_pool(spec.offloads),
+                            spec.socket))
+        return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
+                    spec.queue_id, spec.descriptors);
+    ring->port_id = spec.port_id;
+    ring->queue_id = spec.queue_id;
+    ring->max_segments = spec.max_segments;
+    ring->offloads = spec.offloads;
+    ring->cq = spec.cq;
+    ring->qp = spec.qp;
+    ring->mrs = MrCache(spec.mrs);
+    ring->request_memory = std::move(requests);
+    ring->sge_memory = std::move(sges);
+    ring->requests = ring->request_memory.get();
+    ring->sges = ring->sge_memory.get();
+    for (uint16_t i = 0; i < kTxChunk; ++i) {
+        ring->requests[i].opcode = IBV_WR_SEND;
+        ring->requests[i].next = &ring->requests[(i + 1) % kTxChunk];
+    }
+    return ring.release();
+}
+
+void tx_start(TxRing& base) {
+    VerbsTxRing& ring = verbs_ring(base);
+    drain(ring);
+    ring.mrs.clear();
+    ring.retry.open();
+    rewind(ring);
+}
+
+void tx_stop(TxRing& base) {
+    VerbsTxRing& ring = verbs_ring(base);
+    ring.mbufs.free_all();
+    rewind(ring);
+}
+
+void tx_destroy(TxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
+
+Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
+    const bool multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+    const bool checksum = (spec.offloads & kChecksumOffloads) != 0;
+    return kBursts[size_t{multi_segment} | size_t{checksum} << 1];
+}
+
+int tx_descriptor_status(void* queue, uint16_t offset) {
+    auto& ring = *static_cast<VerbsTxRing*>(queue);
+    if (offset >= ring.mbufs.size()) return -EINVAL;
+    if (!reap(ring)) return RTE_ETH_TX_DESC_UNAVAIL;
+    return offset < ring.mbufs.room() ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
+}
+
+int tx_done_cleanup(void* queue, uint32_t limit) {
+    auto& ring = *static_cast<VerbsTxRing*>(queue);
+    const uint16_t before = ring.mbufs.used();
+    if (!reap(ring, limit != 0 ? limit : UINT32_MAX)) return 0;
+    return static_cast<uint16_t>(before - ring.mbufs.used());
+}
+
+} // namespace rawqp::verbsrings

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A send queue over ibv_post_send.
+#pragma once
+
+#include "drivers/net/rawqp/rings/recovery.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
+#include "drivers/net/rawqp/rings/tx_common.hpp"
+
+namespace rawqp::verbsrings {
+
+/// Packets posted by one call; the last one is signalled.
+inline constexpr uint16_t kTxChunk = 64;
+
+/// Requests carry in wr_id where their mbufs start and end in TxMbufs.
+struct VerbsTxRing : TxRing {
+    ibv_cq_ex* cq = nullptr;
+    ibv_qp* qp = nullptr;
+    TxMbufs mbufs;
+    bool faulty = false;             ///< an error completion was taken, the reset is due
+    ibv_send_wr* requests = nullptr; ///< kTxChunk, written anew for each chunk
+    ibv_sge* sges = nullptr;         ///< max_segments for each
+    MrCache mrs;
+
+    // Control and error path.
+    RetryGate retry;
+    unsigned error_status = 0; ///< ibv_wc_status
+    unsigned error_vendor = 0;
+    SocketArray<ibv_send_wr> request_memory;
+    SocketArray<ibv_sge> sge_memory;
+};
+
+Result<TxRing*> tx_create(const TxSpec& spec);
+void tx_start(TxRing& ring);
+void tx_stop(TxRing& ring);
+void tx_destroy(TxRing* ring);
+Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
+int tx_descriptor_status(void* queue, uint16_t offset);
+int tx_done_cleanup(void* queue, uint32_t limit);
+
+} // namespace rawqp::verbsrings

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A receive queue on fake rings, with a device that fills posted WQEs.
+#pragma once
+
+#include "tests/unit/eal.hpp"
+#include "tests/unit/rings/fake_mlx5.hpp"
+
+#include <gmock/gmock.h>
+
+#include <optional>
+
+namespace rings_test {
+
+/// What a test may choose before start().
+struct RxSetup {
+    uint16_t descriptors = 64;
+    uint8_t segments = 1;
+    unsigned pool_size = 256;
+    uint16_t data_room = RTE_MBUF_DEFAULT_BUF_SIZE;
+    uint32_t cq_entries = 64;
+    uint64_t offloads = 0;
+    bool mark = false;
+};
+
+class Mlx5Rx : public test_eal::EalTest {
+  protected:
+    static constexpr uint16_t kPort = 7;
+    static constexpr uint16_t kQueue = 3;
+
+    /// Creates and starts the queue.
+    void start(const RxSetup& setup = {}) {
+        create(setup);
+        ASSERT_NE(ring, nullptr);
+        const auto started = rawqp::kMlx5Format.rx_start(*ring);
+        ASSERT_TRUE(started) << started.error().what;
+    }
+    void create(const RxSetup& setup) {
+        pool = test_eal::make_pool(setup.pool_size, setup.data_room);
+        ASSERT_NE(pool, nullptr);
+        cq.emplace(setup.cq_entries);
+        rq.emplace(setup.descriptors, setup.segments);
+        spec.api = &fake_api();
+        spec.cq = &cq->handle;
+        spec.wq = &rq->handle;
+        spec.port_id = kPort;
+        spec.queue_id = kQueue;
+        spec.descriptors = setup.descriptors;
+        spec.segments = setup.segments;
+        spec.offloads = setup.offloads;
+        spec.mark = setup.mark;
+        spec.pool = pool.get();
+        spec.mrs = &mrs;
+        const auto created = rawqp::kMlx5Format.rx_create(spec);
+        ASSERT_TRUE(created) << created.error().what;
+        ring = *created;
+        ring->control = this;
+        ring->reset_wq = [](rawqp::RxRing& reset) {
+            return static_cast<Mlx5Rx*>(reset.control)->on_reset();
+        };
+        burst = rawqp::kMlx5Format.rx_burst(spec);
+    }
+
+    /// Stops the queue; every mbuf must be back in the pool.
+    void TearDown() override {
+        if (ring == nullptr) return;
+        rawqp::kMlx5Format.rx_stop(*ring);
+        rawqp::kMlx5Format.rx_destroy(ring);
+        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+    }
+
+    /// The control path's part of a recovery: the device forgets its indices and the record is
+    /// zero.
+    int on_reset() {
+        ++resets;
+        if (reset_result != 0) return reset_result;
+        rq->doorbell.receive = 0;
+        consumed = 0;
+        return 0;
+    }
+
+    [[nodiscard]] uint16_t posted() const {
+        return static_cast<uint16_t>(rq->doorbell.receive - consumed);
+    }
+
+    /// Scatters `bytes` bytes of a pattern into the next posted WQE and completes it with `cqe`.
+    void deliver(uint32_t bytes, mlx5::Cqe cqe = {}) {
+        ASSERT_GT(posted(), 0u);
+        const uint32_t slot = consumed % rq->wqes();
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < rq->segments_per_wqe && at < bytes; ++i) {
+            const mlx5::WqeDataSeg& segment = rq->ring[slot * rq->segments_per_wqe + i];
+            ASSERT_EQ(segment.lkey & ~1u, FakeMrs::kLkey);
+            auto* to = reinterpret_cast<uint8_t*>(uint64_t{segment.addr});
+            for (uint32_t n = std::min<uint32_t>(segment.byte_count, bytes - at); n > 0; --n, ++at)
+                *to++ = pattern(sequence, at);
+        }
+        ASSERT_EQ(at, bytes) << "does not fit in the WQE";
+        ++sequence;
+        cqe.byte_count = bytes;
+        cqe.wqe_counter = consumed++;
+        cq->write(cqe, mlx5::CqeOpcode::resp_send);
+    }
+    static uint8_t pattern(uint32_t packet, uint32_t offset) {
+        return static_cast<uint8_t>(packet * 31 + offset * 7 + (offset >> 8));
+    }
+    /// Checks that `mbuf` is packet number `packet` with `bytes` bytes, and frees it.
+    void take(rte_mbuf* mbuf, uint32_t packet, uint32_t bytes) {
+        ASSERT_EQ(mbuf->pkt_len, bytes);
+        ASSERT_EQ(mbuf->port, kPort);
+        uint32_t at = 0;
+        unsigned segments = 0;
+        for (const rte_mbuf* segment = mbuf; segment != nullptr; segment = segment->next) {
+            ++segments;
+            const auto* data = rte_pktmbuf_mtod(segment, const uint8_t*);
+            for (uint32_t i = 0; i < segment->data_len; ++i, ++at)
+                ASSERT_EQ(data[i], pattern(packet, at)) << "packet " << packet << " byte " << at;
+        }
+        ASSERT_EQ(at, bytes);
+        ASSERT_EQ(mbuf->nb_segs, segments);
+        rte_pktmbuf_free(mbuf);
+    }
+    uint16_t receive(rte_mbuf** mbufs, uint16_t count) {
+        return burst.function(ring, mbufs, count);
+    }
+
+    FakeMrs mrs;
+    test_eal::Pool pool;
+    std::optional<FakeCq> cq;
+    std::optional<FakeRq> rq;
+    rawqp::RxSpec spec;
+    rawqp::RxRing* ring = nullptr;
+    rawqp::Burst<eth_rx_burst_t> burst;
+    uint16_t consumed = 0; ///< WQEs that the device has used
+    uint32_t sequence = 0; ///< packets delivered
+    int resets = 0;
+    int reset_result = 0;
+};
+
+} // namespace rings_test

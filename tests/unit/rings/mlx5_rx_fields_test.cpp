@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive on mapped mlx5 rings: what each CQE field means in the mbuf.
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "tests/unit/rings/mlx5_rx.hpp"
+
+namespace rings_test {
+namespace {
+
+using mlx5::CqeL3;
+using mlx5::CqeL4;
+
+constexpr uint64_t kAllOffloads =
+    RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
+constexpr uint64_t kIpGood = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+constexpr uint64_t kIpBad = RTE_MBUF_F_RX_IP_CKSUM_BAD;
+constexpr uint64_t kL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+constexpr uint64_t kL4Bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
+constexpr uint32_t kIpv4 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
+constexpr uint32_t kIpv6 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6_EXT_UNKNOWN;
+constexpr uint8_t kBothOk = mlx5::kL2Ok | mlx5::kL3Ok | mlx5::kL4Ok;
+
+constexpr uint8_t type(CqeL3 l3, CqeL4 l4) {
+    return static_cast<uint8_t>(static_cast<uint8_t>(l4) << 4 | static_cast<uint8_t>(l3) << 2);
+}
+
+struct Case {
+    const char* name;
+    uint8_t ok;
+    uint8_t l4_l3_type;
+    uint64_t flags;
+    uint32_t packet_type;
+};
+
+const Case kCases[] = {
+    {"not IP", mlx5::kL2Ok, type(CqeL3::none, CqeL4::none), 0, RTE_PTYPE_L2_ETHER},
+    {"IPv4 TCP", kBothOk, type(CqeL3::ipv4, CqeL4::tcp_no_ack), kIpGood | kL4Good,
+     kIpv4 | RTE_PTYPE_L4_TCP},
+    {"IPv4 TCP ack", kBothOk, type(CqeL3::ipv4, CqeL4::tcp_ack), kIpGood | kL4Good,
+     kIpv4 | RTE_PTYPE_L4_TCP},
+    {"IPv4 TCP ack and data", kBothOk, type(CqeL3::ipv4, CqeL4::tcp_ack_data), kIpGood | kL4Good,
+     kIpv4 | RTE_PTYPE_L4_TCP},
+    {"IPv4 UDP", kBothOk, type(CqeL3::ipv4, CqeL4::udp), kIpGood | kL4Good,
+     kIpv4 | RTE_PTYPE_L4_UDP},
+    {"IPv4 UDP, bad L4", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::udp), kIpGood | kL4Bad,
+     kIpv4 | RTE_PTYPE_L4_UDP},
+    {"IPv4 TCP, bad header", mlx5::kL4Ok, type(CqeL3::ipv4, CqeL4::tcp_ack), kIpBad | kL4Good,
+     kIpv4 | RTE_PTYPE_L4_TCP},
+    {"IPv4 TCP, bad header, L4 not looked at", 0, type(CqeL3::ipv4, CqeL4::tcp_ack), kIpBad,
+     kIpv4 | RTE_PTYPE_L4_TCP},
+    {"IPv4 other protocol", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::none), kIpGood,
+     kIpv4 | RTE_PTYPE_L4_NONFRAG},
+    {"IPv4 fragment", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::none) | mlx5::kIpFragment, kIpGood,
+     kIpv4 | RTE_PTYPE_L4_FRAG},
+    {"IPv4 first fragment with its UDP header", mlx5::kL3Ok,
+     type(CqeL3::ipv4, CqeL4::udp) | mlx5::kIpFragment, kIpGood, kIpv4 | RTE_PTYPE_L4_FRAG},
+    {"IPv6 UDP", kBothOk, type(CqeL3::ipv6, CqeL4::udp), kL4Good, kIpv6 | RTE_PTYPE_L4_UDP},
+    {"IPv6 TCP, bad L4", mlx5::kL2Ok, type(CqeL3::ipv6, CqeL4::tcp_ack), kL4Bad,
+     kIpv6 | RTE_PTYPE_L4_TCP},
+    {"IPv6 other protocol", mlx5::kL3Ok, type(CqeL3::ipv6, CqeL4::none), 0,
+     kIpv6 | RTE_PTYPE_L4_NONFRAG},
+};
+
+TEST_F(Mlx5Rx, ChecksumsAndPacketTypes) {
+    start({.offloads = kAllOffloads});
+    EXPECT_STREQ(burst.description, "mlx5 scalar, offloads");
+    for (const Case& c : kCases) {
+        SCOPED_TRACE(c.name);
+        mlx5::Cqe cqe{};
+        cqe.hds_ip_ext = c.ok;
+        cqe.l4_l3_type = c.l4_l3_type;
+        deliver(64, cqe);
+        rte_mbuf* mbuf;
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        EXPECT_EQ(mbuf->ol_flags, c.flags);
+        EXPECT_EQ(mbuf->packet_type, c.packet_type);
+        rte_pktmbuf_free(mbuf);
+    }
+}
+
+TEST_F(Mlx5Rx, FlagsOnlyForEnabledOffloads) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM});
+    mlx5::Cqe cqe{};
+    cqe.hds_ip_ext = kBothOk;
+    cqe.l4_l3_type = type(CqeL3::ipv4, CqeL4::udp);
+    cqe.rx_hash_type = mlx5::kHashIp;
+    deliver(64, cqe);
+    rte_mbuf* mbuf;
+    ASSERT_EQ(receive(&mbuf, 1), 1u);
+    EXPECT_EQ(mbuf->ol_flags, kIpGood);
+    rte_pktmbuf_free(mbuf);
+}
+
+TEST_F(Mlx5Rx, NoOffloadsNoFlags) {
+    start();
+    mlx5::Cqe cqe{};
+    cqe.hds_ip_ext = kBothOk;
+    cqe.l4_l3_type = type(CqeL3::ipv4, CqeL4::udp) | mlx5::kVlanStripped;
+    cqe.rx_hash_type = mlx5::kHashIp;
+    cqe.sop_drop_qpn = 5;
+    deliver(64, cqe);
+    rte_mbuf* mbuf;
+    ASSERT_EQ(receive(&mbuf, 1), 1u);
+    EXPECT_EQ(mbuf->ol_flags, 0u);
+    EXPECT_EQ(mbuf->packet_type, kIpv4 | RTE_PTYPE_L4_UDP);
+    rte_pktmbuf_free(mbuf);
+}
+
+TEST_F(Mlx5Rx, HashAndVlan) {
+    start({.offloads = kAllOffloads});
+    mlx5::Cqe cqe{};
+    cqe.rx_hash_type = mlx5::kHashIp | mlx5::kHashL4;
+    cqe.rx_hash_result = 0xdeadbeef;
+    cqe.l4_l3_type = mlx5::kVlanStripped;
+    cqe.vlan_info = 0x6123;
+    deliver(64, cqe);
+    rte_mbuf* mbuf;
+    ASSERT_EQ(receive(&mbuf, 1), 1u);
+    EXPECT_EQ(mbuf->ol_flags,
+              RTE_MBUF_F_RX_RSS_HASH | RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
+    EXPECT_EQ(mbuf->hash.rss, 0xdeadbeefu);
+    EXPECT_EQ(mbuf->vlan_tci, 0x6123);
+    rte_pktmbuf_free(mbuf);
+}
+
+TEST_F(Mlx5Rx, Marks) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .mark = true});
+    EXPECT_STREQ(burst.description, "mlx5 scalar, offloads, mark");
+    const auto flags_of = [&](uint32_t tag, uint32_t& id) {
+        mlx5::Cqe cqe{};
+        cqe.sop_drop_qpn = 0x55000000 | tag; // the top byte is no part of the tag
+        cqe.rx_hash_type = mlx5::kHashIp;
+        cqe.rx_hash_result = 0x1234;
+        deliver(64, cqe);
+        rte_mbuf* mbuf = nullptr;
+        EXPECT_EQ(receive(&mbuf, 1), 1u);
+        EXPECT_EQ(mbuf->hash.rss, 0x1234u);
+        id = mbuf->hash.fdir.hi;
+        const uint64_t flags = mbuf->ol_flags & ~RTE_MBUF_F_RX_RSS_HASH;
+        rte_pktmbuf_free(mbuf);
+        return flags;
+    };
+    uint32_t id;
+    EXPECT_EQ(flags_of(rawqp::kFlowTagNone, id), 0u);
+    EXPECT_EQ(flags_of(rawqp::kFlowTagFlag, id), RTE_MBUF_F_RX_FDIR);
+    for (const uint32_t mark : {0u, 1u, 42u, rawqp::kMarkMax}) {
+        EXPECT_EQ(flags_of(rawqp::tag_of_mark(mark), id),
+                  RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID);
+        EXPECT_EQ(id, mark);
+    }
+}
+
+TEST_F(Mlx5Rx, MbufIsWholeAfterReuse) {
+    start({.pool_size = 80});
+    rte_mbuf* mbuf;
+    for (int i = 0; i < 300; ++i) {
+        deliver(64);
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        ASSERT_EQ(mbuf->data_off, RTE_PKTMBUF_HEADROOM);
+        ASSERT_EQ(rte_mbuf_refcnt_read(mbuf), 1);
+        ASSERT_EQ(mbuf->nb_segs, 1);
+        ASSERT_EQ(mbuf->next, nullptr);
+        ASSERT_EQ(mbuf->data_len, 64);
+        ASSERT_EQ(mbuf->ol_flags, 0u);
+        mbuf->data_off = 3; // what an application may leave behind
+        mbuf->ol_flags = RTE_MBUF_F_TX_VLAN;
+        mbuf->port = 0;
+        rte_pktmbuf_free(mbuf);
+    }
+}
+
+} // namespace
+} // namespace rings_test

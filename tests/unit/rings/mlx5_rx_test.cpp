@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive on mapped mlx5 rings: what is posted, taken, refilled and counted.
+#include "tests/unit/rings/mlx5_rx.hpp"
+
+#include <set>
+
+namespace rings_test {
+namespace {
+
+TEST_F(Mlx5Rx, StartPostsEveryWqe) {
+    start();
+    EXPECT_EQ(rq->doorbell.receive, 64u);
+    std::set<uint64_t> addresses;
+    for (const mlx5::WqeDataSeg& wqe : rq->ring) {
+        EXPECT_EQ(wqe.byte_count, RTE_MBUF_DEFAULT_DATAROOM);
+        EXPECT_EQ(wqe.lkey, FakeMrs::kLkey);
+        addresses.insert(wqe.addr);
+    }
+    EXPECT_EQ(addresses.size(), 64u);
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
+    EXPECT_STREQ(burst.description, "mlx5 scalar");
+}
+
+TEST_F(Mlx5Rx, StartFailsWithoutLeakWhenThePoolIsSmall) {
+    create({.pool_size = 63});
+    const auto started = rawqp::kMlx5Format.rx_start(*ring);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code, ENOMEM);
+    EXPECT_NE(started.error().what.find(pool->name), std::string::npos) << started.error().what;
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+    EXPECT_EQ(rq->doorbell.receive, 0u);
+}
+
+TEST_F(Mlx5Rx, StartFailsWithoutLeakWhenMemoryHasNoLkey) {
+    create({});
+    mrs.refuse = true;
+    EXPECT_FALSE(rawqp::kMlx5Format.rx_start(*ring));
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+}
+
+TEST_F(Mlx5Rx, NothingThere) {
+    start();
+    rte_mbuf* mbufs[4];
+    EXPECT_EQ(receive(mbufs, 4), 0u);
+    EXPECT_EQ(rq->doorbell.receive, 64u);
+    EXPECT_EQ(cq->doorbell.consumer, 0u);
+}
+
+TEST_F(Mlx5Rx, EveryBatchSize) {
+    start();
+    uint64_t packets = 0;
+    uint64_t bytes = 0;
+    for (uint16_t batch = 1; batch <= 64; ++batch) {
+        const uint32_t first = sequence;
+        const uint16_t count = std::min(batch, posted());
+        for (uint16_t i = 0; i < count; ++i)
+            deliver(60 + i);
+        rte_mbuf* mbufs[64];
+        ASSERT_EQ(receive(mbufs, batch), count);
+        for (uint16_t i = 0; i < count; ++i)
+            take(mbufs[i], first + i, 60u + i);
+        packets += count;
+        bytes += count * 60u + count * (count - 1u) / 2;
+        ASSERT_EQ(cq->doorbell.consumer, packets);
+        ASSERT_GT(posted(), 64 - 16) << "refills come in batches of 16 for a ring of 64";
+    }
+    EXPECT_EQ(ring->counters.packets, packets);
+    EXPECT_EQ(ring->counters.bytes, bytes);
+    EXPECT_EQ(ring->counters.nombuf, 0u);
+}
+
+TEST_F(Mlx5Rx, BurstTakesNoMoreThanAsked) {
+    start();
+    for (int i = 0; i < 10; ++i)
+        deliver(100);
+    rte_mbuf* mbufs[10];
+    ASSERT_EQ(receive(mbufs, 4), 4u);
+    ASSERT_EQ(receive(mbufs + 4, 10), 6u);
+    for (uint32_t i = 0; i < 10; ++i)
+        take(mbufs[i], i, 100);
+}
+
+TEST_F(Mlx5Rx, CountersAndOwnerBitWrapAround) {
+    start({.cq_entries = 128}); // laps of CQ and RQ differ
+    rte_mbuf* mbufs[32];
+    while (sequence < 70000) { // beyond the 16 bits of the RQ's counter
+        const uint32_t first = sequence;
+        for (int i = 0; i < 23; ++i)
+            deliver(64);
+        ASSERT_EQ(receive(mbufs, 32), 23u);
+        for (uint32_t i = 0; i < 23; ++i)
+            take(mbufs[i], first + i, 64);
+    }
+    EXPECT_EQ(cq->doorbell.consumer, sequence & 0xffffff);
+    EXPECT_EQ(ring->counters.packets, sequence);
+}
+
+TEST_F(Mlx5Rx, OneDoorbellPerBurst) {
+    start();
+    for (int i = 0; i < 15; ++i)
+        deliver(64);
+    rte_mbuf* mbufs[32];
+    ASSERT_EQ(receive(mbufs, 32), 15u);
+    EXPECT_EQ(rq->doorbell.receive, 64u) << "below the refill batch";
+    rte_pktmbuf_free_bulk(mbufs, 15);
+    deliver(64);
+    ASSERT_EQ(receive(mbufs, 32), 1u);
+    EXPECT_EQ(rq->doorbell.receive, 80u);
+    rte_pktmbuf_free_bulk(mbufs, 1);
+}
+
+TEST_F(Mlx5Rx, ShortPoolShortensTheRingAndCounts) {
+    start({.pool_size = 70}); // 6 spare
+    rte_mbuf* held[64];
+    for (int i = 0; i < 40; ++i)
+        deliver(64);
+    ASSERT_EQ(receive(held, 64), 40u);
+    EXPECT_EQ(posted(), 24 + 6) << "the pool's last buffers are used";
+    EXPECT_EQ(ring->counters.nombuf, 34u);
+    rte_mbuf* none[1];
+    for (int i = 0; i < 5; ++i)
+        ASSERT_EQ(receive(none, 1), 0u);
+    EXPECT_EQ(ring->counters.nombuf, 34u) << "each missing buffer counts once";
+
+    // No packet is lost meanwhile, and the ring recovers from empty.
+    for (int i = 0; i < 30; ++i)
+        deliver(64);
+    rte_mbuf* more[64];
+    ASSERT_EQ(receive(more, 64), 30u);
+    EXPECT_EQ(posted(), 0u);
+    EXPECT_EQ(ring->counters.nombuf, 64u);
+    for (uint32_t i = 0; i < 40; ++i)
+        take(held[i], i, 64);
+    for (uint32_t i = 0; i < 30; ++i)
+        take(more[i], 40 + i, 64);
+    ASSERT_EQ(receive(none, 1), 0u);
+    EXPECT_EQ(posted(), 64u);
+    EXPECT_EQ(ring->counters.nombuf, 64u);
+    deliver(64);
+    ASSERT_EQ(receive(none, 1), 1u);
+    take(none[0], 70, 64);
+}
+
+TEST_F(Mlx5Rx, PoolInTwoRegionsGetsTheRightLkeys) {
+    create({});
+    std::vector<rte_mbuf*> all(256);
+    ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool.get(), all.data(), 256), 0);
+    auto middle = all;
+    std::nth_element(middle.begin(), middle.begin() + 128, middle.end());
+    mrs.split = reinterpret_cast<uintptr_t>(middle[128]->buf_addr);
+    rte_pktmbuf_free_bulk(all.data(), 256);
+
+    ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
+    rte_mbuf* mbufs[64];
+    std::set<uint32_t> lkeys;
+    for (int round = 0; round < 12; ++round) {
+        for (int i = 0; i < 32; ++i)
+            deliver(64);
+        ASSERT_EQ(receive(mbufs, 32), 32u);
+        rte_pktmbuf_free_bulk(mbufs, 32);
+        for (const mlx5::WqeDataSeg& wqe : rq->ring) {
+            ASSERT_EQ(wqe.lkey, FakeMrs::kLkey + (wqe.addr >= mrs.split ? 1 : 0));
+            lkeys.insert(wqe.lkey);
+        }
+    }
+    EXPECT_EQ(lkeys.size(), 2u);
+}
+
+TEST_F(Mlx5Rx, StopAndStartAgain) {
+    start();
+    for (int round = 0; round < 5; ++round) {
+        const uint32_t first = sequence;
+        for (int i = 0; i < 40; ++i)
+            deliver(64);
+        rte_mbuf* mbufs[32];
+        ASSERT_EQ(receive(mbufs, 32), 32u); // 8 stay in the CQ
+        for (uint32_t i = 0; i < 32; ++i)
+            take(mbufs[i], first + i, 64);
+        EXPECT_EQ(rawqp::kMlx5Format.rx_stop(*ring), 8u) << "received, never polled";
+        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+        rq->doorbell = {};
+        consumed = 0;
+        ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
+        EXPECT_EQ(posted(), 64u);
+        ASSERT_EQ(receive(mbufs, 32), 0u) << "completions of the former life are gone";
+    }
+    EXPECT_EQ(ring->counters.packets, 5u * 32);
+    EXPECT_EQ(rawqp::kMlx5Format.rx_stop(*ring), 0u);
+}
+
+TEST_F(Mlx5Rx, ErrorCompletionsAreNotUnreadPackets) {
+    start();
+    deliver(64);
+    deliver(64);
+    for (uint16_t i = 2; i < 10; ++i)
+        cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::flushed, i);
+    EXPECT_EQ(rawqp::kMlx5Format.rx_stop(*ring), 2u);
+}
+
+TEST_F(Mlx5Rx, QueueCountAndDescriptorStatus) {
+    start({.cq_entries = 128});
+    const auto count = [&] { return rawqp::kMlx5Format.rx_queue_count(ring); };
+    const auto status = [&](uint16_t i) {
+        return rawqp::kMlx5Format.rx_descriptor_status(ring, i);
+    };
+    rte_mbuf* mbufs[64];
+    for (int lap = 0; lap < 4; ++lap) {
+        for (uint16_t waiting = 0; waiting <= 48; ++waiting) {
+            ASSERT_EQ(count(), waiting);
+            ASSERT_EQ(status(waiting), RTE_ETH_RX_DESC_AVAIL);
+            if (waiting > 0) {
+                ASSERT_EQ(status(static_cast<uint16_t>(waiting - 1)), RTE_ETH_RX_DESC_DONE);
+            }
+            if (waiting < 48) deliver(64);
+        }
+        ASSERT_EQ(receive(mbufs, 64), 48u);
+        rte_pktmbuf_free_bulk(mbufs, 48);
+    }
+    for (int i = 0; i < 5; ++i)
+        deliver(64);
+    ASSERT_EQ(receive(mbufs, 64), 5u);
+    rte_pktmbuf_free_bulk(mbufs, 5);
+    EXPECT_EQ(status(58), RTE_ETH_RX_DESC_AVAIL);
+    EXPECT_EQ(status(59), RTE_ETH_RX_DESC_UNAVAIL);
+    EXPECT_EQ(status(64), -EINVAL);
+}
+
+TEST_F(Mlx5Rx, WholeRingCompletedAtOnce) {
+    start();
+    for (int i = 0; i < 64; ++i)
+        deliver(64);
+    EXPECT_EQ(rawqp::kMlx5Format.rx_queue_count(ring), 64u);
+    rte_mbuf* mbufs[128];
+    ASSERT_EQ(receive(mbufs, 128), 64u);
+    for (uint32_t i = 0; i < 64; ++i)
+        take(mbufs[i], i, 64);
+    EXPECT_EQ(posted(), 64u);
+}
+
+// ---------------------------------------------------------------- several segments
+
+TEST_F(Mlx5Rx, ScatteredStartPostsEverySegment) {
+    start({.segments = 4, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
+    ASSERT_EQ(rq->ring.size(), 256u);
+    for (size_t i = 0; i < rq->ring.size(); ++i) {
+        const uint32_t room = i % 4 == 0 ? 512 : 512 + RTE_PKTMBUF_HEADROOM;
+        ASSERT_EQ(rq->ring[i].byte_count, room);
+    }
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 256u);
+    EXPECT_STREQ(burst.description, "mlx5 scalar, scattered");
+}
+
+TEST_F(Mlx5Rx, ScatteredEverySize) {
+    constexpr uint32_t kFirst = 256;
+    constexpr uint32_t kNext = 256 + RTE_PKTMBUF_HEADROOM;
+    start({.segments = 4, .pool_size = 400, .data_room = kNext});
+    rte_mbuf* mbufs[8];
+    for (uint32_t bytes = 60; bytes <= kFirst + 3 * kNext; ++bytes) {
+        const uint32_t packet = sequence;
+        deliver(bytes);
+        ASSERT_EQ(receive(mbufs, 8), 1u);
+        const uint32_t segments = bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kNext - 1) / kNext;
+        ASSERT_EQ(mbufs[0]->nb_segs, segments);
+        take(mbufs[0], packet, bytes);
+        ASSERT_LE(rte_mempool_in_use_count(pool.get()), 256u);
+    }
+}
+
+TEST_F(Mlx5Rx, ScatteredPoolRunsDry) {
+    start({.segments = 2, .pool_size = 130, .data_room = 256 + RTE_PKTMBUF_HEADROOM});
+    rte_mbuf* mbufs[64];
+    for (int i = 0; i < 30; ++i) // 20 long, 10 short: 50 buffers, of which 2 can be replaced
+        deliver(i % 3 == 0 ? 100 : 400);
+    ASSERT_EQ(receive(mbufs, 64), 30u);
+    EXPECT_GT(ring->counters.nombuf, 0u);
+    EXPECT_GE(posted(), 34u);
+    for (uint32_t i = 0; i < 30; ++i)
+        take(mbufs[i], i, i % 3 == 0 ? 100 : 400);
+    rte_mbuf* none[1];
+    ASSERT_EQ(receive(none, 1), 0u);
+    EXPECT_EQ(posted(), 64u);
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 128u);
+}
+
+// ---------------------------------------------------------------- refusals
+
+class Mlx5RxRefusal : public Mlx5Rx {
+  protected:
+    /// What rx_create says of the spec after `spoil` has had its way.
+    template <class Spoil> std::string refusal(Spoil spoil) {
+        pool = test_eal::make_pool(64);
+        cq.emplace(64);
+        rq.emplace(64, 1);
+        spec.api = &fake_api();
+        spec.cq = &cq->handle;
+        spec.wq = &rq->handle;
+        spec.descriptors = 64;
+        spec.pool = pool.get();
+        spec.mrs = &mrs;
+        spoil();
+        const auto created = rawqp::kMlx5Format.rx_create(spec);
+        return created ? "" : created.error().what;
+    }
+};
+
+TEST_F(Mlx5RxRefusal, NamesTheFigure) {
+    EXPECT_THAT(refusal([&] { spec.descriptors = 100; }), testing::HasSubstr("100 descriptors"));
+    EXPECT_THAT(refusal([&] { spec.descriptors = 32; }), testing::HasSubstr("32 descriptors"));
+    EXPECT_THAT(refusal([&] { spec.segments = 3; }), testing::HasSubstr("3 segments"));
+    spec.segments = 1;
+    EXPECT_THAT(refusal([&] { cq->cqe_size = 128; }), testing::HasSubstr("MLX5_CQE_SIZE"));
+    EXPECT_THAT(refusal([&] {
+                    cq.emplace(32);
+                    spec.cq = &cq->handle;
+                }),
+                testing::HasSubstr("32 entries"));
+    EXPECT_THAT(refusal([&] {
+                    rq.emplace(128, 1);
+                    spec.wq = &rq->handle;
+                }),
+                testing::HasSubstr("128 WQEs"));
+    EXPECT_THAT(refusal([&] {
+                    rq.emplace(64, 2);
+                    spec.wq = &rq->handle;
+                }),
+                testing::HasSubstr("32 bytes"));
+    EXPECT_THAT(refusal([&] { spec.max_frame = 9018; }), testing::HasSubstr("9018 bytes"));
+}
+
+} // namespace
+} // namespace rings_test

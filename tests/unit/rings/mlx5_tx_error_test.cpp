@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send on mapped mlx5 rings: error CQEs and the way back.
+#include "tests/unit/rings/mlx5_tx.hpp"
+
+namespace rings_test {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::CqeSyndrome;
+
+class Mlx5TxError : public Mlx5Tx {
+  protected:
+    /// The device fails the oldest WQE and flushes the others.
+    void break_queue(CqeSyndrome syndrome) {
+        while (pending_wqebbs() > 0) {
+            const auto control = sq->segment<mlx5::WqeCtrlSeg>(executed, 0);
+            cq->write_error(CqeOpcode::req_error, syndrome, executed);
+            executed = static_cast<uint16_t>(executed + ((control.qpn_ds & 0x3f) + 3) / 4);
+            syndrome = CqeSyndrome::flushed;
+        }
+    }
+    std::vector<rte_mbuf*> packets(uint32_t count, uint16_t bytes = 64) {
+        std::vector<rte_mbuf*> out;
+        for (uint32_t i = 0; i < count; ++i)
+            out.push_back(packet(i, {bytes}));
+        return out;
+    }
+    void expect_traffic(uint32_t bursts) {
+        for (uint32_t round = 0; round < bursts; ++round) {
+            ASSERT_EQ(send(packets(20)), 20u);
+            for (uint32_t i = 0; i < 20; ++i)
+                ASSERT_EQ(execute(), expected(i, 64));
+        }
+    }
+};
+
+TEST_F(Mlx5TxError, LostPacketsAreCountedAndTheQueueGoesOn) {
+    start();
+    expect_traffic(7); // somewhere inside the ring
+    const uint64_t before = ring->counters.packets;
+    ASSERT_EQ(send(packets(30, 100)), 30u);
+    for (int i = 0; i < 12; ++i)
+        execute();
+    break_queue(CqeSyndrome::local_protection);
+
+    ASSERT_EQ(send(packets(1)), 1u);
+    EXPECT_EQ(resets, 1);
+    EXPECT_EQ(ring->counters.recoveries, 1u);
+    EXPECT_EQ(ring->counters.errors, 18u);
+    EXPECT_EQ(ring->counters.packets, before + 12 + 1);
+    EXPECT_EQ(ring->counters.bytes, before * 64 + 12 * 100 + 64);
+    EXPECT_EQ(in_use(), 1u);
+    EXPECT_EQ(sq->doorbell.send, 1u) << "indices start over";
+    EXPECT_EQ(cq->doorbell.consumer, cq->producer) << "flush completions are gone";
+    EXPECT_EQ(execute(), expected(0, 64));
+    expect_traffic(50);
+    EXPECT_EQ(ring->counters.errors, 18u);
+}
+
+TEST_F(Mlx5TxError, WqeInsideABurstFails) {
+    start();
+    ASSERT_EQ(send(packets(3)), 3u);
+    execute(); // sent, though no completion will tell
+    break_queue(CqeSyndrome::local_qp_operation);
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(resets, 1);
+    EXPECT_EQ(ring->counters.errors, 2u);
+    EXPECT_EQ(ring->counters.packets, 1u);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+TEST_F(Mlx5TxError, PacketsOfSeveralWqebbsAreToldApart) {
+    start();
+    ASSERT_EQ(send({packet(0, {20, 20, 20, 20, 20}), packet(1, {64}), packet(2, {20, 20, 20}),
+                    packet(3, {64})}),
+              4u);
+    execute();
+    execute();
+    break_queue(CqeSyndrome::local_protection);
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(ring->counters.packets, 2u);
+    EXPECT_EQ(ring->counters.bytes, 164u);
+    EXPECT_EQ(ring->counters.errors, 2u);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+TEST_F(Mlx5TxError, FullRing) {
+    start();
+    ASSERT_EQ(send(packets(64)), 64u);
+    break_queue(CqeSyndrome::local_protection);
+    ASSERT_EQ(send(packets(64)), 64u);
+    EXPECT_EQ(ring->counters.errors, 64u);
+    EXPECT_EQ(ring->counters.packets, 64u);
+    execute_all();
+    expect_traffic(20);
+}
+
+TEST_F(Mlx5TxError, FailingResetIsTriedOncePerMillisecond) {
+    start();
+    ASSERT_EQ(send(packets(20)), 20u);
+    break_queue(CqeSyndrome::local_protection);
+    reset_result = -EIO;
+    auto kept = packets(1);
+    const uint64_t begin = rte_get_tsc_cycles();
+    int bursts = 0;
+    while (resets < 4) {
+        ASSERT_EQ(send(kept), 0u) << "a dead queue takes nothing";
+        ++bursts;
+    }
+    const double milliseconds = static_cast<double>(rte_get_tsc_cycles() - begin) * 1e3 /
+                                static_cast<double>(rte_get_tsc_hz());
+    EXPECT_GE(milliseconds, 3.0);
+    EXPECT_GT(bursts, 4);
+    EXPECT_EQ(ring->counters.errors, 20u) << "counted once";
+    EXPECT_EQ(ring->counters.packets, 0u);
+    EXPECT_EQ(in_use(), 1u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_descriptor_status(ring, 0), RTE_ETH_TX_DESC_UNAVAIL);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 0);
+    reset_result = 0;
+    while (send(kept) == 0)
+        ;
+    EXPECT_EQ(ring->counters.recoveries, 1u);
+    EXPECT_EQ(execute(), expected(0, 64));
+    expect_traffic(20);
+}
+
+TEST_F(Mlx5TxError, StopWhileDead) {
+    start();
+    ASSERT_EQ(send(packets(20)), 20u);
+    break_queue(CqeSyndrome::local_protection);
+    reset_result = -EIO;
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    rawqp::kMlx5Format.tx_stop(*ring);
+    EXPECT_EQ(in_use(), 0u);
+    reset_result = 0;
+    sq->doorbell = {};
+    executed = 0;
+    rawqp::kMlx5Format.tx_start(*ring);
+    expect_traffic(20);
+}
+
+} // namespace
+} // namespace rings_test

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send on mapped mlx5 rings: WQE bytes, doorbells, completions, accounting.
+#include "tests/unit/rings/mlx5_tx.hpp"
+
+namespace rings_test {
+namespace {
+
+TEST_F(Mlx5Tx, ExactWqeAndDoorbell) {
+    start({.offloads = 0});
+    EXPECT_STREQ(burst.description, "mlx5 scalar");
+    rte_mbuf* mbuf = packet(1, {100});
+    const auto address = rte_pktmbuf_mtod(mbuf, uintptr_t);
+    ASSERT_EQ(send({mbuf}), 1u);
+
+    std::vector<uint8_t> expected(48, 0);
+    const auto put = [&](size_t at, uint64_t value, size_t bytes) {
+        for (size_t i = 0; i < bytes; ++i)
+            expected[at + i] = static_cast<uint8_t>(value >> (8 * (bytes - 1 - i)));
+    };
+    put(0, 0x0000000a, 4);               // index 0, SEND
+    put(4, FakeSq::kNumber << 8 | 3, 4); // three segments
+    put(11, mlx5::kCqUpdate, 1);         // the burst's last WQE completes it
+    put(32, 100, 4);                     // data: bytes, lkey, address
+    put(36, FakeMrs::kLkey, 4);
+    put(40, address, 8);
+    EXPECT_EQ(sq->wqe(0, 48), expected);
+
+    EXPECT_EQ(sq->doorbell.send, 1u);
+    EXPECT_EQ(sq->doorbell.receive, 0u);
+    uint64_t doorbell;
+    memcpy(&doorbell, expected.data(), sizeof doorbell);
+    EXPECT_EQ(sq->uar[0], doorbell);
+    EXPECT_EQ(std::count(sq->uar.begin(), sq->uar.end(), 0u), std::ssize(sq->uar) - 1);
+    EXPECT_EQ(ring->counters.packets, 1u);
+    EXPECT_EQ(ring->counters.bytes, 100u);
+}
+
+TEST_F(Mlx5Tx, DoorbellsAlternateBetweenBlueFlameBuffers) {
+    start();
+    constexpr size_t kSecond = FakeSq::kBlueFlame / 8;
+    for (uint32_t i = 0; i < 6; ++i) {
+        std::fill(sq->uar.begin(), sq->uar.end(), 0);
+        ASSERT_EQ(send({packet(i, {64}), packet(i, {64})}), 2u);
+        const auto wqe = sq->wqe(static_cast<uint16_t>(2 * i + 1), 8);
+        uint64_t last;
+        memcpy(&last, wqe.data(), sizeof last);
+        EXPECT_EQ(sq->uar[0], i % 2 == 0 ? last : 0);
+        EXPECT_EQ(sq->uar[kSecond], i % 2 == 0 ? 0 : last);
+    }
+}
+
+TEST_F(Mlx5Tx, EmptyBurstRingsNothing) {
+    start();
+    EXPECT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(sq->doorbell.send, 0u);
+    EXPECT_EQ(sq->uar[0], 0u);
+}
+
+TEST_F(Mlx5Tx, EveryBatchSizeAndWrapAround) {
+    start();
+    uint32_t seed = 0;
+    uint64_t bytes = 0;
+    for (int lap = 0; lap < 40; ++lap) { // far beyond the 16-bit counters
+        for (uint16_t batch = 1; batch <= 48; ++batch) {
+            std::vector<rte_mbuf*> packets;
+            for (uint16_t i = 0; i < batch; ++i)
+                packets.push_back(packet(seed + i, {static_cast<uint16_t>(60 + i)}));
+            ASSERT_EQ(send(packets), batch);
+            for (uint16_t i = 0; i < batch; ++i) {
+                ASSERT_EQ(execute(), expected(seed + i, 60u + i));
+                bytes += 60u + i;
+            }
+            ASSERT_EQ(pending_wqebbs(), 0u);
+            seed += batch;
+        }
+    }
+    EXPECT_EQ(ring->counters.packets, seed);
+    EXPECT_EQ(ring->counters.bytes, bytes);
+    EXPECT_EQ(ring->counters.errors, 0u);
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(cq->doorbell.consumer, static_cast<uint32_t>(completions));
+}
+
+TEST_F(Mlx5Tx, OneCompletionPerBurst) {
+    start();
+    for (const uint16_t batch : {1, 5, 32}) {
+        const uint16_t first = sq->doorbell.send;
+        std::vector<rte_mbuf*> packets;
+        for (uint16_t i = 0; i < batch; ++i)
+            packets.push_back(packet(i, {64}));
+        ASSERT_EQ(send(packets), batch);
+        for (uint16_t i = 0; i < batch; ++i) {
+            const auto control = sq->segment<mlx5::WqeCtrlSeg>(static_cast<uint16_t>(first + i), 0);
+            EXPECT_EQ(control.fm_ce_se, i + 1 == batch ? mlx5::kCqUpdate : 0);
+        }
+    }
+    EXPECT_EQ(in_use(), 38u);
+    execute_all();
+    EXPECT_EQ(completions, 3);
+    send(nullptr, 0);
+    EXPECT_EQ(in_use(), 0u) << "nothing stays behind without a completion";
+    EXPECT_EQ(cq->doorbell.consumer, 3u);
+}
+
+TEST_F(Mlx5Tx, FullRingTakesNoMoreUntilCompleted) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 100; ++i)
+        packets.push_back(packet(i, {64}));
+    ASSERT_EQ(send(packets.data(), 100), 64u);
+    ASSERT_EQ(send(packets.data() + 64, 36), 0u);
+    EXPECT_EQ(ring->counters.packets, 64u);
+    for (uint32_t i = 0; i < 64; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+    ASSERT_EQ(send(packets.data() + 64, 36), 36u);
+    for (uint32_t i = 64; i < 100; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+// ---------------------------------------------------------------- offloads
+
+TEST_F(Mlx5Tx, ChecksumFlags) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+                       RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+    EXPECT_STREQ(burst.description, "mlx5 scalar, offloads");
+    struct {
+        uint64_t flags;
+        uint8_t cs_flags;
+    } const cases[] = {
+        {0, 0},
+        {RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM, 0x40},
+        {RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_TCP_CKSUM, 0x80},
+        {RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_UDP_CKSUM, 0x80},
+        {RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM, 0xc0},
+        {RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM, 0xc0},
+    };
+    uint16_t index = 0;
+    for (const auto& c : cases) {
+        rte_mbuf* mbuf = packet(0, {64});
+        mbuf->ol_flags = c.flags;
+        ASSERT_EQ(send({mbuf}), 1u);
+        mlx5::WqeEthSeg eth{};
+        eth.cs_flags = c.cs_flags;
+        const auto written = sq->segment<mlx5::WqeEthSeg>(index++, 1);
+        EXPECT_EQ(memcmp(&written, &eth, sizeof eth), 0) << std::hex << c.flags;
+    }
+}
+
+TEST_F(Mlx5Tx, VlanInsertion) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
+    rte_mbuf* tagged = packet(0, {64});
+    tagged->ol_flags = RTE_MBUF_F_TX_VLAN;
+    tagged->vlan_tci = 0x7123;
+    ASSERT_EQ(send({tagged, packet(1, {64})}), 2u);
+    const auto eth = sq->segment<mlx5::WqeEthSeg>(0, 1);
+    EXPECT_EQ(eth.inline_size, mlx5::kInsertVlan);
+    EXPECT_EQ(eth.inline_header[0], 0x71);
+    EXPECT_EQ(eth.inline_header[1], 0x23);
+    const auto plain = sq->segment<mlx5::WqeEthSeg>(1, 1);
+    EXPECT_EQ(plain.inline_size, 0u);
+}
+
+TEST_F(Mlx5Tx, SharedMbufsAndSeveralPools) {
+    start();
+    const test_eal::Pool other = test_eal::make_pool(64);
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 40; ++i) {
+        rte_mbuf* mbuf = make_packet(i % 3 == 0 ? other.get() : pool.get(), i, {64});
+        if (i % 5 == 0) rte_mbuf_refcnt_update(mbuf, 1);
+        packets.push_back(mbuf);
+    }
+    ASSERT_EQ(send(packets), 40u);
+    execute_all();
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(in_use() + rte_mempool_in_use_count(other.get()), 8u);
+    for (uint32_t i = 0; i < 40; i += 5)
+        rte_pktmbuf_free(packets[i]);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
+}
+
+TEST_F(Mlx5Tx, FastFree) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE});
+    for (int round = 0; round < 100; ++round) { // runs that wrap
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t i = 0; i < 23; ++i)
+            packets.push_back(packet(i, {64}));
+        ASSERT_EQ(send(packets), 23u);
+        execute_all();
+        ASSERT_EQ(send(nullptr, 0), 0u);
+        ASSERT_EQ(in_use(), 0u);
+    }
+}
+
+// ---------------------------------------------------------------- several segments
+
+TEST_F(Mlx5Tx, SegmentsAndWrapAroundInsideAWqe) {
+    start({.max_segments = 20});
+    EXPECT_STREQ(burst.description, "mlx5 scalar, multi-segment");
+    uint32_t seed = 0;
+    for (int round = 0; round < 50; ++round) {
+        for (uint16_t segments = 1; segments <= 20; ++segments) {
+            std::vector<uint16_t> lengths(segments, static_cast<uint16_t>(20 + segments));
+            ASSERT_EQ(send({packet(seed, lengths)}), 1u);
+            ASSERT_EQ(pending_wqebbs(), (2u + segments + 3) / 4);
+            ASSERT_EQ(execute(), expected(seed, segments * (20u + segments)));
+            ++seed;
+        }
+    }
+    EXPECT_EQ(ring->counters.packets, seed);
+}
+
+TEST_F(Mlx5Tx, EmptySegmentsAreSkipped) {
+    start();
+    ASSERT_EQ(send({packet(5, {30, 0, 40, 0})}), 1u);
+    const auto control = sq->segment<mlx5::WqeCtrlSeg>(0, 0);
+    EXPECT_EQ(control.qpn_ds & 0x3f, 4u);
+    EXPECT_EQ(execute(), expected(5, 70));
+}
+
+TEST_F(Mlx5Tx, RoomIsCountedInSegments) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 12; ++i)
+        packets.push_back(packet(i, {20, 20, 20, 20, 20, 20}));
+    ASSERT_EQ(send(packets.data(), 12), 10u) << "of 64 segments 60 are taken";
+    for (uint32_t i = 0; i < 10; ++i)
+        ASSERT_EQ(execute(), expected(i, 120));
+    ASSERT_EQ(send(packets.data() + 10, 2), 2u);
+}
+
+TEST_F(Mlx5Tx, UnsendablePacketsAreDroppedAndCounted) {
+    start();
+    const std::vector<uint16_t> nine(9, 20);
+    std::vector<rte_mbuf*> packets = {packet(0, {64}), packet(1, nine), packet(2, {13}),
+                                      packet(3, {0}), packet(4, {64})};
+    ASSERT_EQ(send(packets), 5u);
+    EXPECT_EQ(ring->counters.errors, 3u);
+    EXPECT_EQ(ring->counters.packets, 2u);
+    EXPECT_EQ(ring->counters.bytes, 128u);
+    EXPECT_EQ(in_use(), 2u);
+    EXPECT_EQ(execute(), expected(0, 64));
+    EXPECT_EQ(execute(), expected(4, 64));
+    EXPECT_EQ(pending_wqebbs(), 0u);
+}
+
+TEST_F(Mlx5Tx, ChainOnAQueueWithoutMultiSegmentIsDropped) {
+    start({.offloads = 0});
+    ASSERT_EQ(send({packet(0, {64, 64}), packet(1, {64})}), 2u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    EXPECT_EQ(execute(), expected(1, 64));
+}
+
+TEST_F(Mlx5Tx, MemoryWithoutLkeyIsDropped) {
+    start();
+    mrs.refuse = true;
+    ASSERT_EQ(send({packet(0, {64}), packet(1, {64, 64})}), 2u);
+    EXPECT_EQ(ring->counters.errors, 2u);
+    EXPECT_EQ(sq->doorbell.send, 0u);
+    EXPECT_EQ(in_use(), 0u);
+    mrs.refuse = false;
+    ASSERT_EQ(send({packet(2, {64})}), 1u);
+    EXPECT_EQ(execute(), expected(2, 64));
+}
+
+TEST_F(Mlx5Tx, LkeysFollowUnregistrationAndRegions) {
+    start();
+    ASSERT_EQ(send({packet(0, {64})}), 1u);
+    execute();
+    rte_mbuf* mbuf = packet(1, {64});
+    mrs.split = 1;
+    mrs.unregister();
+    ASSERT_EQ(send({mbuf}), 1u);
+    EXPECT_EQ(execute(), expected(1, 64)); // which checks the lkey
+}
+
+// ---------------------------------------------------------------- inline header (ConnectX-4)
+
+class Mlx5TxInline : public Mlx5Tx {
+  protected:
+    void start_inline(uint64_t offloads) { start({.offloads = offloads, .part_id = 0x1015}); }
+};
+
+TEST_F(Mlx5TxInline, HeaderIsInTheWqe) {
+    start_inline(0);
+    EXPECT_STREQ(burst.description, "mlx5 scalar, inline header");
+    rte_mbuf* mbuf = packet(3, {100});
+    const auto address = rte_pktmbuf_mtod(mbuf, uintptr_t);
+    ASSERT_EQ(send({mbuf}), 1u);
+    const auto wqe = sq->wqe(0, 64);
+    EXPECT_EQ(wqe[7], 4) << "ctrl, eth, rest of the header, data";
+    EXPECT_EQ(wqe[28] << 8 | wqe[29], 18);
+    const auto data = sq->segment<mlx5::WqeDataSeg>(0, 3);
+    EXPECT_EQ(data.byte_count, 82u);
+    EXPECT_EQ(data.addr, address + 18);
+    EXPECT_EQ(execute(), expected(3, 100));
+    EXPECT_EQ(sq->doorbell.send, 1u);
+}
+
+TEST_F(Mlx5TxInline, ShortPacketsAndSplitHeaders) {
+    start_inline(RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+    uint32_t seed = 0;
+    const std::vector<std::vector<uint16_t>> shapes = {
+        {14},     {17},       {18},      {19}, {1, 60}, {10, 4, 2, 2}, {10, 4, 2, 2, 50},
+        {18, 40}, {17, 1, 9}, {5, 0, 60}};
+    for (int round = 0; round < 20; ++round) {
+        for (const auto& lengths : shapes) {
+            uint32_t bytes = 0;
+            for (const uint16_t length : lengths)
+                bytes += length;
+            ASSERT_EQ(send({packet(seed, lengths)}), 1u);
+            ASSERT_EQ(execute(), expected(seed, bytes));
+            ASSERT_EQ(pending_wqebbs(), 0u);
+            ++seed;
+        }
+    }
+}
+
+TEST_F(Mlx5TxInline, ManySegmentsFitTheRing) {
+    start_inline(RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+    for (uint16_t segments = 1; segments <= 8; ++segments) {
+        std::vector<rte_mbuf*> packets;
+        const std::vector<uint16_t> lengths(segments, 30);
+        for (uint32_t i = 0; i < 70; ++i)
+            packets.push_back(i < 64u / segments ? packet(i, lengths) : packet(i, {64}));
+        const uint16_t sent = send(packets);
+        ASSERT_GE(sent, 64 / segments);
+        ASSERT_LE(pending_wqebbs(), 64u);
+        for (uint32_t i = 0; i < 64u / segments; ++i)
+            ASSERT_EQ(execute(), expected(i, segments * 30u));
+        execute_all();
+        rte_pktmbuf_free_bulk(packets.data() + sent, static_cast<unsigned>(packets.size()) - sent);
+    }
+}
+
+TEST_F(Mlx5TxInline, VlanTagIsPutInBySoftware) {
+    start_inline(RTE_ETH_TX_OFFLOAD_VLAN_INSERT);
+    for (const uint16_t bytes : {14, 15, 64}) {
+        rte_mbuf* mbuf = packet(9, {bytes});
+        mbuf->ol_flags = RTE_MBUF_F_TX_VLAN;
+        mbuf->vlan_tci = 0x0abc;
+        ASSERT_EQ(send({mbuf}), 1u);
+        auto tagged = expected(9, bytes);
+        const uint8_t tag[] = {0x81, 0x00, 0x0a, 0xbc};
+        tagged.insert(tagged.begin() + 12, std::begin(tag), std::end(tag));
+        EXPECT_EQ(execute(), tagged);
+    }
+}
+
+// ---------------------------------------------------------------- control
+
+TEST_F(Mlx5Tx, DescriptorStatusAndCleanup) {
+    start();
+    const auto status = [&](uint16_t i) {
+        return rawqp::kMlx5Format.tx_descriptor_status(ring, i);
+    };
+    EXPECT_EQ(status(63), RTE_ETH_TX_DESC_DONE);
+    EXPECT_EQ(status(64), -EINVAL);
+    std::vector<rte_mbuf*> packets;
+    for (int i = 0; i < 48; ++i)
+        packets.push_back(packet(0, {64}));
+    for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(send(packets.data() + 16 * i, 16), 16u);
+    EXPECT_EQ(status(15), RTE_ETH_TX_DESC_DONE);
+    EXPECT_EQ(status(16), RTE_ETH_TX_DESC_FULL);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 0);
+    execute_all();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 1), 16) << "one completion's worth";
+    EXPECT_EQ(in_use(), 32u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 32);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(status(63), RTE_ETH_TX_DESC_DONE);
+}
+
+TEST_F(Mlx5Tx, StopAndStartAgain) {
+    start();
+    for (int round = 0; round < 5; ++round) {
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t i = 0; i < 40; ++i)
+            packets.push_back(packet(i, {64}));
+        ASSERT_EQ(send(packets), 40u);
+        for (uint32_t i = 0; i < 40u - 4 * static_cast<uint32_t>(round); ++i)
+            ASSERT_EQ(execute(), expected(i, 64));
+        rawqp::kMlx5Format.tx_stop(*ring);
+        EXPECT_EQ(in_use(), 0u);
+        sq->doorbell = {};
+        executed = 0;
+        rawqp::kMlx5Format.tx_start(*ring);
+    }
+}
+
+TEST_F(Mlx5Tx, Prepare) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM |
+                       RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+    struct {
+        std::vector<uint16_t> lengths;
+        uint64_t flags;
+        int error;
+    } const cases[] = {
+        {{64}, 0, 0},
+        {{14}, 0, 0},
+        {{13}, 0, EINVAL},
+        {std::vector<uint16_t>(8, 20), 0, 0},
+        {std::vector<uint16_t>(9, 20), 0, EINVAL},
+        {{64}, RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM, 0},
+        {{64}, RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_TCP_CKSUM, ENOTSUP},
+        {{64}, RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_SCTP_CKSUM, ENOTSUP},
+        {{64}, RTE_MBUF_F_TX_VLAN, ENOTSUP},
+        {{64}, RTE_MBUF_F_TX_TCP_SEG, ENOTSUP},
+    };
+    for (const auto& c : cases) {
+        rte_mbuf* packets[] = {packet(0, {64}), packet(0, c.lengths)};
+        packets[1]->ol_flags = c.flags;
+        rte_errno = 0;
+        EXPECT_EQ(rawqp::kMlx5Format.tx_prepare(ring, packets, 2), c.error == 0 ? 2 : 1);
+        EXPECT_EQ(rte_errno, c.error);
+        rte_pktmbuf_free_bulk(packets, 2);
+    }
+}
+
+TEST_F(Mlx5Tx, CreateRefusesWhatDoesNotFit) {
+    start();
+    const auto refusal = [&] {
+        const auto created = rawqp::kMlx5Format.tx_create(spec);
+        return created ? std::string() : created.error().what;
+    };
+    spec.descriptors = 128;
+    EXPECT_THAT(refusal(), testing::HasSubstr("64 entries"));
+    cq.emplace(128);
+    spec.cq = &cq->handle;
+    EXPECT_THAT(refusal(), testing::HasSubstr("64 blocks"));
+    spec.descriptors = 96;
+    EXPECT_THAT(refusal(), testing::HasSubstr("96 descriptors"));
+    spec.descriptors = 64;
+    spec.max_segments = 33;
+    EXPECT_THAT(refusal(), testing::HasSubstr("33 segments"));
+}
+
+} // namespace
+} // namespace rings_test

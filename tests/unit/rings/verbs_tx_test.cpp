@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send through verbs calls.
+#include "drivers/net/rawqp/rings/verbs/format.hpp"
+#include "tests/unit/eal.hpp"
+#include "tests/unit/rings/fake_mrs.hpp"
+#include "tests/unit/rings/fake_verbs_queue.hpp"
+#include "tests/unit/rings/packets.hpp"
+
+namespace rings_test {
+namespace {
+
+constexpr uint64_t kChecksums =
+    RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+
+class VerbsTx : public test_eal::EalTest {
+  protected:
+    void start(uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS) {
+        pool = test_eal::make_pool(512);
+        ASSERT_NE(pool, nullptr);
+        spec.cq = &cq.handle;
+        spec.qp = &qp.handle;
+        spec.descriptors = 64;
+        spec.max_segments = 8;
+        spec.offloads = offloads;
+        spec.mrs = &mrs;
+        const auto created = rawqp::kVerbsFormat.tx_create(spec);
+        ASSERT_TRUE(created) << created.error().what;
+        ring = *created;
+        ring->control = this;
+        ring->reset_qp = [](rawqp::TxRing& reset) {
+            return static_cast<VerbsTx*>(reset.control)->on_reset();
+        };
+        burst = rawqp::kVerbsFormat.tx_burst(spec);
+        rawqp::kVerbsFormat.tx_start(*ring);
+    }
+    void TearDown() override {
+        if (ring == nullptr) return;
+        rawqp::kVerbsFormat.tx_stop(*ring);
+        rawqp::kVerbsFormat.tx_destroy(ring);
+        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+        EXPECT_EQ(cq.misuse, 0);
+        EXPECT_FALSE(cq.open);
+    }
+    int on_reset() {
+        ++resets;
+        if (reset_result != 0) return reset_result;
+        executed = qp.posted.size();
+        return 0;
+    }
+    rte_mbuf* packet(uint32_t seed, const std::vector<uint16_t>& lengths) {
+        return make_packet(pool.get(), seed, lengths);
+    }
+    uint16_t send(rte_mbuf** packets, uint16_t count) {
+        return burst.function(ring, packets, count);
+    }
+    uint16_t send(std::vector<rte_mbuf*> packets) {
+        return send(packets.data(), static_cast<uint16_t>(packets.size()));
+    }
+    /// Executes the oldest request and returns the packet's bytes.
+    std::vector<uint8_t> execute() {
+        EXPECT_LT(executed, qp.posted.size());
+        const auto& [request, sges] = qp.posted[executed++];
+        EXPECT_EQ(request.opcode, IBV_WR_SEND);
+        std::vector<uint8_t> bytes;
+        for (const ibv_sge& sge : sges) {
+            EXPECT_EQ(sge.lkey & ~1u, FakeMrs::kLkey);
+            EXPECT_GT(sge.length, 0u);
+            const auto* from = reinterpret_cast<const uint8_t*>(sge.addr);
+            bytes.insert(bytes.end(), from, from + sge.length);
+        }
+        if (request.send_flags & IBV_SEND_SIGNALED) {
+            cq.queue.push_back({.wr_id = request.wr_id});
+            ++completions;
+        }
+        return bytes;
+    }
+    void execute_all() {
+        while (executed < qp.posted.size())
+            execute();
+    }
+    void break_queue(ibv_wc_status status) {
+        for (; executed < qp.posted.size(); status = IBV_WC_WR_FLUSH_ERR)
+            cq.queue.push_back({.wr_id = qp.posted[executed++].request.wr_id, .status = status});
+    }
+    static std::vector<uint8_t> expected(uint32_t seed, uint32_t bytes) {
+        std::vector<uint8_t> out(bytes);
+        for (uint32_t i = 0; i < bytes; ++i)
+            out[i] = tx_pattern(seed, i);
+        return out;
+    }
+    [[nodiscard]] unsigned in_use() const { return rte_mempool_in_use_count(pool.get()); }
+
+    FakeMrs mrs;
+    FakeVerbsCq cq;
+    FakeVerbsQp qp;
+    test_eal::Pool pool;
+    rawqp::TxSpec spec;
+    rawqp::TxRing* ring = nullptr;
+    rawqp::Burst<eth_tx_burst_t> burst;
+    size_t executed = 0;
+    int completions = 0;
+    int resets = 0;
+    int reset_result = 0;
+};
+
+TEST_F(VerbsTx, EveryBatchSizeInOneCallEach) {
+    start();
+    EXPECT_STREQ(burst.description, "verbs, multi-segment");
+    uint32_t seed = 0;
+    uint64_t bytes = 0;
+    int calls = 0;
+    for (int lap = 0; lap < 40; ++lap) {
+        for (uint16_t batch = 1; batch <= 48; ++batch) {
+            std::vector<rte_mbuf*> packets;
+            for (uint16_t i = 0; i < batch; ++i)
+                packets.push_back(packet(seed + i, {static_cast<uint16_t>(60 + i)}));
+            ASSERT_EQ(send(packets), batch);
+            ASSERT_EQ(qp.calls, ++calls);
+            for (uint16_t i = 0; i < batch; ++i) {
+                ASSERT_EQ(execute(), expected(seed + i, 60u + i));
+                bytes += 60u + i;
+            }
+            seed += batch;
+        }
+    }
+    EXPECT_EQ(ring->counters.packets, seed);
+    EXPECT_EQ(ring->counters.bytes, bytes);
+    send(nullptr, 0);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(completions, calls) << "one per call";
+}
+
+TEST_F(VerbsTx, FullRing) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 100; ++i)
+        packets.push_back(packet(i, {64}));
+    ASSERT_EQ(send(packets.data(), 100), 64u);
+    ASSERT_EQ(send(packets.data() + 64, 36), 0u);
+    execute_all();
+    ASSERT_EQ(send(packets.data() + 64, 36), 36u);
+    for (uint32_t i = 64; i < 100; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+}
+
+TEST_F(VerbsTx, Segments) {
+    start();
+    uint32_t seed = 0;
+    for (int round = 0; round < 30; ++round) {
+        for (uint16_t segments = 1; segments <= 8; ++segments) {
+            ASSERT_EQ(send({packet(seed, std::vector<uint16_t>(segments, 25))}), 1u);
+            ASSERT_EQ(qp.posted.back().sges.size(), segments);
+            ASSERT_EQ(execute(), expected(seed++, segments * 25u));
+        }
+    }
+    ASSERT_EQ(send({packet(seed, {30, 0, 30})}), 1u);
+    EXPECT_EQ(qp.posted.back().sges.size(), 2u);
+}
+
+TEST_F(VerbsTx, UnsendablePacketsAreDroppedAndCounted) {
+    start();
+    ASSERT_EQ(send({packet(0, {64}), packet(1, std::vector<uint16_t>(9, 20)), packet(2, {13}),
+                    packet(3, {0}), packet(4, {64})}),
+              5u);
+    EXPECT_EQ(ring->counters.errors, 3u);
+    EXPECT_EQ(ring->counters.packets, 2u);
+    EXPECT_EQ(execute(), expected(0, 64));
+    EXPECT_EQ(execute(), expected(4, 64));
+    mrs.refuse = true;
+    mrs.unregister();
+    ASSERT_EQ(send({packet(5, {64})}), 1u);
+    EXPECT_EQ(ring->counters.errors, 4u);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+TEST_F(VerbsTx, ProviderRefusesPartOfAChain) {
+    start();
+    qp.accept = 7;
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 20; ++i)
+        packets.push_back(packet(i, {64}));
+    ASSERT_EQ(send(packets), 20u);
+    EXPECT_EQ(ring->counters.packets, 7u);
+    EXPECT_EQ(ring->counters.bytes, 7u * 64);
+    EXPECT_EQ(ring->counters.errors, 13u);
+    EXPECT_EQ(in_use(), 7u);
+    qp.accept = SIZE_MAX;
+    for (uint32_t i = 0; i < 7; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+    for (int round = 0; round < 10; ++round) {
+        std::vector<rte_mbuf*> more;
+        for (uint32_t i = 0; i < 20; ++i)
+            more.push_back(packet(i, {64}));
+        ASSERT_EQ(send(more), 20u);
+        execute_all();
+    }
+    send(nullptr, 0);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+TEST_F(VerbsTx, ChecksumRequests) {
+    start(kChecksums);
+    const auto flags_of = [&](uint64_t flags) {
+        rte_mbuf* mbuf = packet(1, {64});
+        mbuf->l2_len = 14;
+        mbuf->l3_len = 20;
+        mbuf->ol_flags = flags;
+        EXPECT_EQ(send({mbuf}), 1u);
+        return qp.posted.back().request.send_flags & IBV_SEND_IP_CSUM;
+    };
+    EXPECT_EQ(flags_of(0), 0u);
+    EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM), 0u);
+    EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_TCP_CKSUM), 0u);
+    EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM), 0u);
+    execute_all();
+
+    // The header alone: by software, and the device leaves L4 as it is.
+    EXPECT_EQ(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM), 0u);
+    const auto bytes = execute();
+    auto untouched = expected(1, 64);
+    EXPECT_EQ(rte_raw_cksum(&bytes[14], 20), 0xffff);
+    untouched[24] = bytes[24];
+    untouched[25] = bytes[25];
+    EXPECT_EQ(bytes, untouched);
+}
+
+TEST_F(VerbsTx, HeaderChecksumOutOfReachIsDropped) {
+    start(kChecksums | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+    rte_mbuf* mbuf = packet(1, {20, 60});
+    mbuf->l2_len = 14;
+    mbuf->l3_len = 20;
+    mbuf->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+    ASSERT_EQ(send({mbuf}), 1u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    EXPECT_TRUE(qp.posted.empty());
+}
+
+TEST_F(VerbsTx, ErrorCountsTheLostAndResets) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 30; ++i)
+        packets.push_back(
+            packet(i, i % 2 == 0 ? std::vector<uint16_t>{64} : std::vector<uint16_t>{30, 70}));
+    ASSERT_EQ(send(packets), 30u);
+    for (int i = 0; i < 11; ++i)
+        execute();
+    break_queue(IBV_WC_LOC_PROT_ERR);
+    ASSERT_EQ(send({packet(0, {64})}), 1u);
+    EXPECT_EQ(resets, 1);
+    EXPECT_EQ(ring->counters.recoveries, 1u);
+    EXPECT_EQ(ring->counters.errors, 19u);
+    EXPECT_EQ(ring->counters.packets, 12u);
+    EXPECT_EQ(ring->counters.bytes, 6u * 64 + 5 * 100 + 64);
+    EXPECT_EQ(in_use(), 1u);
+    EXPECT_TRUE(cq.queue.empty());
+}
+
+TEST_F(VerbsTx, FailingResetTakesNothing) {
+    start();
+    ASSERT_EQ(send({packet(0, {64})}), 1u);
+    break_queue(IBV_WC_LOC_QP_OP_ERR);
+    reset_result = -EIO;
+    rte_mbuf* kept = packet(0, {64});
+    while (resets < 3)
+        ASSERT_EQ(send(&kept, 1), 0u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    reset_result = 0;
+    while (send(&kept, 1) == 0)
+        ;
+    EXPECT_EQ(execute(), expected(0, 64));
+}
+
+TEST_F(VerbsTx, StatusCleanupStop) {
+    start(RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+    for (int round = 0; round < 3; ++round) {
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t i = 0; i < 32; ++i)
+            packets.push_back(packet(i, {64}));
+        ASSERT_EQ(send(packets.data(), 16), 16u);
+        ASSERT_EQ(send(packets.data() + 16, 16), 16u);
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_descriptor_status(ring, 32), RTE_ETH_TX_DESC_FULL);
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_descriptor_status(ring, 31), RTE_ETH_TX_DESC_DONE);
+        execute_all();
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 1), 16);
+        EXPECT_EQ(in_use(), 16u);
+        rawqp::kVerbsFormat.tx_stop(*ring);
+        EXPECT_EQ(in_use(), 0u);
+        rawqp::kVerbsFormat.tx_start(*ring);
+        EXPECT_TRUE(cq.queue.empty());
+    }
+}
+
+} // namespace
+} // namespace rings_test
