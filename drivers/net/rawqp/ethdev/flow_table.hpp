@@ -11,10 +11,15 @@
 
 namespace rawqp {
 
-/// validate and create accept the same set; rte_flow_error names the offending item or action.
+/// validate and create accept the same set: what the translator understands and the device takes
+/// (asked by a trial rule that no traffic meets), and no match twice at one priority (EEXIST).
+/// rte_flow_error names the offending item or action; its message stays valid until the next
+/// refusal on the same thread.
+///
+/// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
 class FlowTable {
   public:
-    /// `queue_count` and `default_rss` tell the port's current configuration when a rule is made.
+    /// The port's current configuration, asked when a rule is made.
     struct PortView {
         std::function<uint16_t()> rx_queue_count;
         std::function<bool()> started;
@@ -28,10 +33,14 @@ class FlowTable {
                      const rte_flow_action* actions, rte_flow_error* error);
     int destroy(rte_flow* flow, rte_flow_error* error);
     int flush(rte_flow_error* error);
+    /// Action count only: packets and bytes since creation or the last reset, also across stops.
+    int query(rte_flow* flow, const rte_flow_action* action, void* data, rte_flow_error* error);
 
-    /// Port start: installs every rule in hardware. Port stop: takes them out and keeps them.
+    /// Port start: installs every rule in hardware, or none and says which one failed.
     [[nodiscard]] Result<void> start();
+    /// Port stop: takes the rules out of hardware and keeps them; no hash QP stays in use.
     void stop();
+    /// A rule marks or flags packets: Rx must report flow tags.
     [[nodiscard]] bool uses_mark() const;
 
   private:

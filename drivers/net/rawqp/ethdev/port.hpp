@@ -6,6 +6,7 @@
 #include "common/result.hpp"
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/devargs.hpp"
 #include "drivers/net/rawqp/ethdev/filters.hpp"
 #include "drivers/net/rawqp/ethdev/flow_table.hpp"
@@ -14,37 +15,78 @@
 #include "drivers/net/rawqp/rings/ring.hpp"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace rawqp {
 
+/// Entries of ethdev's table of unicast addresses, each a steering rule while in use.
+inline constexpr uint32_t kMaxMacAddresses = 128;
+
+struct Port;
+
 /// Control side of one Rx queue. The CQ and WQ live from queue set-up to queue release, so that RSS
 /// tables and flows can refer to them while the port is stopped.
 struct RxQueue {
+    explicit RxQueue(Port& owner) : port(owner) {}
+    ~RxQueue(); ///< the queue is not running
+    RxQueue(const RxQueue&) = delete;
+    RxQueue& operator=(const RxQueue&) = delete;
+
+    Port& port;
     verbs::CqEx cq;
     verbs::Wq wq;
     RxSpec spec;
     RxRing* ring = nullptr; ///< what dev->data->rx_queues[i] points to; owned
+    RxCounters base;        ///< counters at the last statistics reset
+    bool running = false;   ///< the WQ is in RDY and the ring holds mbufs
 };
 
 struct TxQueue {
+    explicit TxQueue(Port& owner) : port(owner) {}
+    ~TxQueue();
+    TxQueue(const TxQueue&) = delete;
+    TxQueue& operator=(const TxQueue&) = delete;
+
+    Port& port;
     verbs::CqEx cq;
     verbs::Qp qp;
     TxSpec spec;
     TxRing* ring = nullptr;
+    TxCounters base;
+    bool running = false; ///< the QP is in RTS
 };
 
-/// Process-private (dev->process_private or dev_private of the primary); one thread at a time per
-/// port as ethdev demands of control calls.
-/// Members are destroyed in reverse order: flows, filters, RSS QPs, queues, memory, PD, context.
+/// What spreads packets over the Rx queues, as configured; live from dev_configure on.
+struct RssState {
+    RssKey key = kDefaultRssKey;
+    uint64_t types = 0;         ///< RTE_ETH_RSS_*; 0: everything to reta[0]
+    std::vector<uint16_t> reta; ///< queue per entry, power-of-two length
+};
+
+/// Counts that no live queue holds.
+struct PortTotals {
+    RxCounters rx; ///< of queues that were released since the last statistics reset
+    TxCounters tx;
+    uint64_t unread = 0;      ///< packets that stood in Rx rings when they were stopped
+    uint64_t missed_base = 0; ///< the device's out-of-buffer counter at the last reset
+    std::vector<netdev::Counter> hardware_base; ///< hardware counters at the last xstats reset
+};
+
+/// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
+/// demands. Members are destroyed in reverse order: events, flows, filters, RSS QPs, queues,
+/// memory, PD, context.
 struct Port {
     rte_eth_dev* dev = nullptr;
+    std::string name; ///< ethdev name, for messages
     Devargs devargs;
+    netdev::Sysfs sysfs;
     const verbs::Api* api = nullptr;
+    std::string device; ///< RDMA device name
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};
-    netdev::Netdev netdev; ///< the Linux interface beside the RDMA port
+    netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     verbs::Pd pd;
     std::unique_ptr<Memory> memory; ///< MrSource of all queues
     const RingFormat* format = nullptr;
@@ -53,7 +95,13 @@ struct Port {
     std::unique_ptr<RssQps> rss_qps;  ///< hash QPs shared by filters and flows
     std::unique_ptr<Filters> filters; ///< MAC, broadcast, multicast, promiscuous
     std::unique_ptr<FlowTable> flows; ///< rte_flow rules
+    RssState rss;
+    std::vector<rte_ether_addr> multicast; ///< groups subscribed by set_mc_addr_list
+    bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
+    PortTotals totals;
+    std::unique_ptr<AsyncEvents> events;
 
+    [[nodiscard]] bool started() const { return dev->data->dev_started != 0; }
     [[nodiscard]] static Port& of(rte_eth_dev* dev) {
         return **static_cast<Port**>(dev->data->dev_private);
     }

@@ -22,7 +22,8 @@ namespace rawqp {
 inline constexpr size_t kRssKeyBytes = 40;
 using RssKey = std::array<uint8_t, kRssKeyBytes>;
 extern const RssKey kDefaultRssKey;
-inline constexpr uint16_t kRetaMax = 512; ///< entries of the port's redirection table (power of two)
+inline constexpr uint16_t kRetaMax =
+    512; ///< entries of the port's redirection table (power of two)
 
 /// Kinds of packet that hash alike. Order: most specific last.
 enum class TrafficClass : uint8_t { other, ipv4, ipv6, ipv4_tcp, ipv4_udp, ipv6_tcp, ipv6_udp };
@@ -31,7 +32,8 @@ inline constexpr std::array kTrafficClasses{
     TrafficClass::ipv4_udp, TrafficClass::ipv6_tcp, TrafficClass::ipv6_udp};
 
 /// What to spread over: queue of each indirection entry (power-of-two length; a single entry means
-/// one queue), hash key, and verbs hash fields (IBV_RX_HASH_*; 0: no hashing, first entry takes all).
+/// one queue), hash key, and verbs hash fields (IBV_RX_HASH_*; 0: no hashing, first entry takes
+/// all).
 struct RssDestination {
     std::vector<uint16_t> queues;
     RssKey key = kDefaultRssKey;
@@ -45,7 +47,8 @@ struct RssDestination {
 /// The RTE_ETH_RSS_* types that hash_fields_of understands.
 [[nodiscard]] uint64_t supported_rss_types();
 
-/// Cache of hash QPs and indirection tables by destination, reference counted. Control threads only.
+/// Cache of hash QPs and indirection tables by destination, reference counted. Control threads
+/// only.
 class RssQps {
   public:
     using WqOfQueue = std::function<ibv_wq*(uint16_t queue)>;
@@ -57,6 +60,7 @@ class RssQps {
     void release(ibv_qp* qp);
     /// Number of live hash QPs (for leak checks).
     [[nodiscard]] size_t size() const;
+    [[nodiscard]] ibv_context* context() const { return context_; }
 
   private:
     struct Entry;

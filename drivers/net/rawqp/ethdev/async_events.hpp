@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asynchronous events of the RDMA device (link, removal, fatal errors), read on EAL's interrupt
+// thread.
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+
+namespace rawqp {
+
+struct Port;
+
+/// Registered with EAL from construction by start() to destruction. The handler runs on the
+/// interrupt thread, beside control calls.
+class AsyncEvents {
+  public:
+    explicit AsyncEvents(Port& port) : port_(port) {}
+    ~AsyncEvents(); ///< returns when the handler does not run any more
+    AsyncEvents(const AsyncEvents&) = delete;
+    AsyncEvents& operator=(const AsyncEvents&) = delete;
+
+    [[nodiscard]] Result<void> start();
+
+  private:
+    static void on_readable(void* self);
+    static void on_recheck(void* self);
+    void read_one_event(bool& more);
+    void on_link_change(bool expected_up);
+    void report_link();
+
+    Port& port_;
+    rte_intr_handle* handle_ = nullptr;
+    bool registered_ = false;
+};
+
+} // namespace rawqp

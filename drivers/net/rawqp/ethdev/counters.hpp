@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arithmetic on the rings' counters, which only their own lcores write.
+#pragma once
+
+#include "drivers/net/rawqp/rings/ring.hpp"
+
+namespace rawqp {
+
+[[nodiscard]] inline RxCounters snapshot(const RxRing& ring) {
+    return {load_counter(ring.counters.packets), load_counter(ring.counters.bytes),
+            load_counter(ring.counters.errors), load_counter(ring.counters.nombuf),
+            load_counter(ring.counters.recoveries)};
+}
+
+[[nodiscard]] inline TxCounters snapshot(const TxRing& ring) {
+    return {load_counter(ring.counters.packets), load_counter(ring.counters.bytes),
+            load_counter(ring.counters.errors), load_counter(ring.counters.recoveries)};
+}
+
+[[nodiscard]] inline RxCounters operator-(const RxCounters& a, const RxCounters& b) {
+    return {a.packets - b.packets, a.bytes - b.bytes, a.errors - b.errors, a.nombuf - b.nombuf,
+            a.recoveries - b.recoveries};
+}
+
+[[nodiscard]] inline TxCounters operator-(const TxCounters& a, const TxCounters& b) {
+    return {a.packets - b.packets, a.bytes - b.bytes, a.errors - b.errors,
+            a.recoveries - b.recoveries};
+}
+
+inline RxCounters& operator+=(RxCounters& a, const RxCounters& b) {
+    a.packets += b.packets;
+    a.bytes += b.bytes;
+    a.errors += b.errors;
+    a.nombuf += b.nombuf;
+    a.recoveries += b.recoveries;
+    return a;
+}
+
+inline TxCounters& operator+=(TxCounters& a, const TxCounters& b) {
+    a.packets += b.packets;
+    a.bytes += b.bytes;
+    a.errors += b.errors;
+    a.recoveries += b.recoveries;
+    return a;
+}
+
+} // namespace rawqp

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/devargs.hpp"
+
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
+
+#include <charconv>
+#include <memory>
+#include <string_view>
+
+namespace rawqp {
+namespace {
+
+constexpr const char* kUsage =
+    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, and datapath=auto|FORMAT";
+
+struct FreeKvargs {
+    void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
+};
+
+std::string datapaths() {
+    std::string names = "auto";
+    for (const RingFormat* format : ring_formats())
+        names += fmt::format(", {}", format->name);
+    return names;
+}
+
+bool is_datapath(std::string_view name) {
+    for (const RingFormat* format : ring_formats())
+        if (name == format->name) return true;
+    return name == "auto";
+}
+
+Result<void> parse_port(std::string_view text, Devargs& devargs) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, devargs.port);
+    if (error != std::errc() || stop != end || devargs.port == 0)
+        return fail(EINVAL, "port={}: not an RDMA port number, 1 to 255", text);
+    return {};
+}
+
+Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
+    if (key == "port") return parse_port(value, devargs);
+    if (key == "device")
+        devargs.device = value;
+    else if (key == "iface")
+        devargs.iface = value;
+    else if (key != "datapath")
+        return fail(EINVAL, "unknown device argument \"{}\": known are {}", key, kUsage);
+    else if (!is_datapath(value))
+        return fail(EINVAL, "datapath={}: unknown; known are {}", value, datapaths());
+    else
+        devargs.datapath = value;
+    return {};
+}
+
+} // namespace
+
+Result<Devargs> parse_devargs(const char* args) {
+    Devargs devargs;
+    const std::string text = args != nullptr ? args : "";
+    // No list of valid keys is given: kvargs would refuse an unknown key without naming it.
+    const std::unique_ptr<rte_kvargs, FreeKvargs> pairs(rte_kvargs_parse(text.c_str(), nullptr));
+    if (!pairs) return fail(EINVAL, "malformed device arguments \"{}\": give {}", text, kUsage);
+    for (unsigned i = 0; i < pairs->count; ++i) {
+        const rte_kvargs_pair& pair = pairs->pairs[i];
+        if (pair.value == nullptr || pair.value[0] == '\0')
+            return fail(EINVAL, "device argument \"{}\" has no value: give {}", pair.key, kUsage);
+        if (rte_kvargs_count(pairs.get(), pair.key) > 1)
+            return fail(EINVAL, "device argument \"{}\" is given more than once", pair.key);
+        if (const Result<void> done = parse_pair(pair.key, pair.value, devargs); !done)
+            return tl::unexpected(done.error());
+    }
+    if (devargs.device.empty() == devargs.iface.empty())
+        return fail(EINVAL, "{} device= and iface=: give {}",
+                    devargs.device.empty() ? "neither of" : "only one of", kUsage);
+    if (!devargs.iface.empty() && devargs.port != 0)
+        return fail(EINVAL, "port= goes with device=; iface={} names its RDMA port itself",
+                    devargs.iface);
+    return devargs;
+}
+
+} // namespace rawqp

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/device.hpp"
+
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+namespace {
+
+/// libibverbs' list of devices, freed with this object.
+class DeviceList {
+  public:
+    explicit DeviceList(const verbs::Api& api)
+        : api_(api), list_(api.get_device_list(&count_)), error_(list_ == nullptr ? errno : 0) {}
+    ~DeviceList() {
+        if (list_ != nullptr) api_.free_device_list(list_);
+    }
+    DeviceList(const DeviceList&) = delete;
+    DeviceList& operator=(const DeviceList&) = delete;
+
+    [[nodiscard]] int error() const { return error_; }
+    [[nodiscard]] ibv_device* find(const std::string& name) const {
+        for (int i = 0; i < count_; ++i)
+            if (name == api_.get_device_name(list_[i])) return list_[i];
+        return nullptr;
+    }
+    [[nodiscard]] std::string names() const {
+        std::string names;
+        for (int i = 0; i < count_; ++i)
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", api_.get_device_name(list_[i]));
+        return names;
+    }
+
+  private:
+    const verbs::Api& api_;
+    int count_ = 0;
+    ibv_device** list_;
+    int error_;
+};
+
+tl::unexpected<Error> no_such_device(const Port& port, const DeviceList& list) {
+    if (list.error() != 0)
+        return fail(list.error(),
+                    "cannot list RDMA devices: {}: is the kernel module ib_uverbs loaded "
+                    "(modprobe ib_uverbs)?",
+                    rte_strerror(list.error()));
+    const std::vector<std::string> kernel = port.sysfs.rdma_devices();
+    if (std::find(kernel.begin(), kernel.end(), port.device) != kernel.end())
+        return fail(ENODEV,
+                    "RDMA device {} is known to the kernel, but libibverbs cannot use it: its user "
+                    "space provider is missing (Debian package ibverbs-providers), or ib_uverbs is "
+                    "not loaded",
+                    port.device);
+    const std::string names = list.names();
+    if (names.empty())
+        return fail(
+            ENODEV,
+            "there is no RDMA device {}, nor any other: no RDMA NIC, or the kernel module for "
+            "it (mlx5_ib, mlx4_ib, mana_ib ...) is not loaded",
+            port.device);
+    return fail(ENODEV, "there is no RDMA device {}: there are {}", port.device, names);
+}
+
+const char* open_hint(int error) {
+    switch (error) {
+    case EACCES:
+    case EPERM:
+        return ": no permission for /dev/infiniband/uverbsN; run as root or as a member of its "
+               "group";
+    case ENOENT:
+    case ENXIO:
+        return ": /dev/infiniband/uverbsN is missing; a container must be given /dev/infiniband";
+    case ENOMEM: return ": RLIMIT_MEMLOCK may be too low (ulimit -l)";
+    default: return "";
+    }
+}
+
+Result<void> open_context(Port& port) {
+    const DeviceList list(*port.api);
+    ibv_device* device = list.find(port.device);
+    if (device == nullptr) return no_such_device(port, list);
+    ibv_context* context = port.api->open_device(device);
+    if (context == nullptr) {
+        const int error = errno;
+        return fail(error, "cannot open RDMA device {}: {}{}", port.device, rte_strerror(error),
+                    open_hint(error));
+    }
+    port.context = verbs::Context(context, {port.api->close_device, "device context"});
+
+    if (const int error = verbs::query_device(*port.api, context, port.attributes))
+        return fail(error, "cannot query RDMA device {}: {}", port.device, rte_strerror(error));
+    return {};
+}
+
+Result<void> check_port(Port& port) {
+    const unsigned ports = port.attributes.orig_attr.phys_port_cnt;
+    if (port.ib_port > ports)
+        return fail(EINVAL, "RDMA device {} has no port {}: it has {}", port.device, port.ib_port,
+                    ports == 1 ? "port 1 only" : fmt::format("ports 1 to {}", ports));
+    ibv_port_attr attributes{};
+    if (const int error =
+            verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes))
+        return fail(error, "cannot query {} port {}: {}", port.device, port.ib_port,
+                    rte_strerror(error));
+    if (attributes.link_layer != IBV_LINK_LAYER_ETHERNET)
+        return fail(
+            ENOTSUP,
+            "{} port {} is an InfiniBand port: raw packets need Ethernet (a ConnectX VPI port "
+            "is switched by mlxconfig, LINK_TYPE_P{}=2)",
+            port.device, port.ib_port, port.ib_port);
+    return {};
+}
+
+const char* raw_packet_hint(int error) {
+    switch (error) {
+    case EPERM: return ": CAP_NET_RAW is needed (run as root, or setcap cap_net_raw+ep)";
+    case ENOMEM: return ": RLIMIT_MEMLOCK may be too low (ulimit -l)";
+    case EINVAL:
+    case ENOSYS:
+    case EOPNOTSUPP: return ": the device or its kernel driver has no such QPs";
+    default: return "";
+    }
+}
+
+/// No capability bit says "RAW_PACKET", and the permission is checked at creation only: try it.
+Result<void> check_raw_packet(const Port& port) {
+    if ((port.attributes.max_wq_type_rq) == 0)
+        return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
+                    port.device);
+    const verbs::Cq cq(port.api->create_cq(port.context.get(), 1, nullptr, nullptr, 0),
+                       {port.api->destroy_cq, "CQ"});
+    if (!cq) {
+        const int error = errno;
+        return fail(error, "{}: cannot create a CQ: {}{}", port.device, rte_strerror(error),
+                    open_hint(error));
+    }
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RAW_PACKET;
+    attributes.send_cq = attributes.recv_cq = cq.get();
+    attributes.cap.max_send_wr = attributes.cap.max_send_sge = 1;
+    const verbs::Qp qp(port.api->create_qp(port.pd.get(), &attributes),
+                       {port.api->destroy_qp, "QP"});
+    if (!qp) {
+        const int error = errno;
+        return fail(error, "{} refuses RAW_PACKET QPs: {}{}", port.device, rte_strerror(error),
+                    raw_packet_hint(error));
+    }
+    return {};
+}
+
+/// Two drivers on one NIC split its packets in ways that nobody expects: say so.
+void warn_of_other_driver(const Port& port) {
+    const std::string address = port.sysfs.bus_address(port.device);
+    if (address.empty()) return;
+    uint16_t id = 0;
+    RTE_ETH_FOREACH_DEV(id) {
+        const rte_device* device = rte_eth_devices[id].device;
+        if (device != nullptr && device->name != nullptr && address == device->name)
+            RAWQP_LOG(
+                NOTICE,
+                "%s: port %u drives %s (%s) as well, by driver %s: keep one of them away with "
+                "-b %s, -a or --no-pci",
+                port.name.c_str(), id, port.device.c_str(), address.c_str(),
+                device->driver != nullptr ? device->driver->name : "?", address.c_str());
+    }
+}
+
+} // namespace
+
+Result<void> open_device(Port& port) {
+    port.device = port.devargs.device;
+    port.ib_port = port.devargs.port != 0 ? port.devargs.port : 1;
+    if (!port.devargs.iface.empty()) {
+        Result<netdev::RdmaPort> found = port.sysfs.rdma_port_of(port.devargs.iface);
+        if (!found) return tl::unexpected(std::move(found.error()));
+        port.device = found->device;
+        port.ib_port = found->port;
+    }
+    if (Result<void> done = open_context(port); !done) return done;
+    if (Result<void> done = check_port(port); !done) return done;
+    ibv_pd* pd = port.api->alloc_pd(port.context.get());
+    if (pd == nullptr) {
+        const int error = errno;
+        return fail(error, "{}: cannot allocate a protection domain: {}", port.device,
+                    rte_strerror(error));
+    }
+    port.pd = verbs::Pd(pd, {port.api->dealloc_pd, "PD"});
+    if (Result<void> done = check_raw_packet(port); !done) return done;
+
+    if (const Result<std::string> name = port.sysfs.netdev_of(port.device, port.ib_port))
+        port.netdev = netdev::Netdev(*name);
+    warn_of_other_driver(port);
+    return {};
+}
+
+Result<const RingFormat*> choose_format(const Port& port) {
+    const bool automatic = port.devargs.datapath == "auto";
+    std::string refusals;
+    for (const RingFormat* format : ring_formats()) {
+        if (!automatic && port.devargs.datapath != format->name) continue;
+        const std::string reason = format->reject(*port.api, port.context.get());
+        if (reason.empty()) {
+            RAWQP_LOG(NOTICE, "%s: datapath %s (%s%s)", port.name.c_str(), format->name,
+                      automatic ? "auto: the best for this device" : "as asked for",
+                      refusals.c_str());
+            return format;
+        }
+        refusals += fmt::format("; not {}: {}", format->name, reason);
+    }
+    return fail(ENOTSUP, "datapath={} cannot drive {}{}", port.devargs.datapath, port.device,
+                refusals);
+}
+
+} // namespace rawqp

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "common/result.hpp"
+#include "common/verbs/api.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/devargs.hpp"
+
+namespace rawqp {
+
+struct Port;
+
+/// Makes `dev`, fresh from ethdev with room for one pointer in dev_private, a port on the device
+/// that `devargs` name. On failure everything is released and `dev` is as before; the caller
+/// releases it. `sysfs` is the root of the tree to look in. Control threads; `api` outlives the
+/// port.
+[[nodiscard]] Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
+                                  const std::string& sysfs = "/sys");
+
+} // namespace rawqp

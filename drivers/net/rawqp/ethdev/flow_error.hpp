@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Why an rte_flow rule is refused, as the translator hands it up to rte_flow_error.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+#include <fmt/format.h>
+#include <string>
+#include <tl/expected.hpp>
+
+namespace rawqp {
+
+struct FlowError {
+    int code = EINVAL; ///< positive errno
+    rte_flow_error_type type = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
+    const void* cause = nullptr; ///< the attribute, item or action of the caller's
+    std::string what;
+};
+template <class T> using FlowResult = tl::expected<T, FlowError>;
+
+template <class... Args>
+[[nodiscard]] tl::unexpected<FlowError> refuse(int code, rte_flow_error_type type,
+                                               const void* cause,
+                                               fmt::format_string<Args...> format, Args&&... args) {
+    return tl::unexpected<FlowError>(
+        FlowError{code, type, cause, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+} // namespace rawqp

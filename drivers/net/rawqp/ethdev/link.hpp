@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/port.hpp"
+
+namespace rawqp {
+
+/// Link state now: up when the RDMA port and the netdev both are; the speed is the netdev's. Any
+/// control thread.
+[[nodiscard]] rte_eth_link read_link(const Port& port);
+
+} // namespace rawqp

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/device.hpp"
+#include "drivers/net/rawqp/ethdev/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+
+namespace rawqp {
+namespace {
+
+/// Rx queues were set up for the MTU of that moment. A running one must hold the new frames as it
+/// is; a stopped one is refitted at start, which must be possible.
+Result<void> check_rx_queues(const Port& port, uint32_t frame) {
+    for (const std::unique_ptr<RxQueue>& queue : port.rx_queues) {
+        if (!queue) continue;
+        const RxSpec& spec = queue->spec;
+        const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
+        if (!segments) return tl::unexpected(segments.error());
+        if (port.started() && *segments > spec.segments)
+            return fail(
+                EBUSY,
+                "Rx queue {} takes frames of {} bytes while the port runs: stop it to set an "
+                "MTU that needs more mbufs per frame",
+                spec.queue_id, spec.max_frame);
+    }
+    return {};
+}
+
+} // namespace
+
+Result<void> sync_netdev_mtu(const Port& port, uint16_t mtu) {
+    if (!port.netdev.present()) return {}; // in another namespace: whoever is there sets it
+    const Result<uint32_t> now = port.netdev.mtu();
+    if (!now) return tl::unexpected(now.error());
+    if (*now == mtu) return {};
+    if (Result<void> done = port.netdev.set_mtu(mtu); !done) return done;
+    RAWQP_LOG(NOTICE, "%s: MTU of %s changed from %u to %u", port.name.c_str(),
+              port.netdev.name().c_str(), *now, mtu);
+    return {};
+}
+
+int mtu_set(rte_eth_dev* dev, uint16_t mtu) noexcept {
+    const Port& port = Port::of(dev);
+    if (const Result<void> done = check_rx_queues(port, frame_bytes(mtu)); !done)
+        return report(port, done.error());
+    return report(port, sync_netdev_mtu(port, mtu));
+}
+
+} // namespace rawqp

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue life cycle: verbs objects and ring of each Rx and Tx queue, from set-up to release.
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/ethdev/port.hpp"
+
+namespace rawqp {
+
+/// Limits of the device and of the ring formats together: powers of two.
+[[nodiscard]] uint16_t max_rx_descriptors(const Port& port);
+[[nodiscard]] uint16_t max_tx_descriptors(const Port& port);
+/// Longest mbuf chain that one send WQE takes.
+[[nodiscard]] uint16_t max_tx_segments(const Port& port);
+/// SGEs that one receive WQE may have.
+[[nodiscard]] uint16_t max_rx_segments(const Port& port);
+
+/// mbufs of `pool` that a frame of `frame` bytes needs, as a power of two. EINVAL when that is more
+/// than the device takes, or more than one without RTE_ETH_RX_OFFLOAD_SCATTER.
+[[nodiscard]] Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
+                                          uint64_t offloads);
+
+/// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
+int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;
+void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
+int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_txconf* conf) noexcept;
+void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
+
+/// Sets up anew, with the port's present MTU, each stopped Rx queue that was made for another one.
+[[nodiscard]] Result<void> refit_rx_queues(Port& port);
+
+/// Start brings a queue from set-up to running, stop brings it back; both do nothing when it is so
+/// already. Stop waits up to 200 ms for packets that were handed to the device to leave.
+[[nodiscard]] Result<void> start_rx_queue(RxQueue& queue);
+void stop_rx_queue(RxQueue& queue);
+[[nodiscard]] Result<void> start_tx_queue(TxQueue& queue);
+void stop_tx_queue(TxQueue& queue);
+
+} // namespace rawqp

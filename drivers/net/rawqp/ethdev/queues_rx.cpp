@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/counters.hpp"
+#include "drivers/net/rawqp/ethdev/device.hpp"
+#include "drivers/net/rawqp/ethdev/queues.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace rawqp {
+namespace {
+
+Result<void> create_rx_cq(RxQueue& queue) {
+    const RingFormat& format = *queue.port.format;
+    ibv_cq_init_attr_ex attributes{};
+    attributes.cqe = rx_cq_depth(queue.spec.descriptors);
+    attributes.comp_vector =
+        queue.spec.queue_id %
+        static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
+    attributes.wc_flags = format.rx_wc_flags(queue.spec.offloads);
+    ibv_cq_ex* cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    if (cq == nullptr && attributes.wc_flags != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+        // mlx4 knows no flow tags in CQEs: without them only rte_flow marks are lost.
+        attributes.wc_flags = IBV_WC_EX_WITH_BYTE_LEN;
+        cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    }
+    if (cq == nullptr) {
+        const int error = errno;
+        return fail(error, "Rx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
+                    attributes.cqe, rte_strerror(error));
+    }
+    queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
+    queue.spec.cq = cq;
+    return {};
+}
+
+Result<void> create_wq(RxQueue& queue) {
+    ibv_wq_init_attr attributes{};
+    attributes.wq_type = IBV_WQT_RQ;
+    attributes.max_wr = queue.spec.descriptors;
+    attributes.max_sge = queue.spec.segments;
+    attributes.pd = queue.port.pd.get();
+    attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());
+    if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0) {
+        attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
+        attributes.create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING;
+    }
+    ibv_wq* wq = ibv_create_wq(queue.spec.context, &attributes);
+    if (wq == nullptr) {
+        const int error = errno;
+        return fail(error, "Rx queue {}: cannot create a WQ of {} WQEs of {} segments: {}",
+                    queue.spec.queue_id, queue.spec.descriptors, queue.spec.segments,
+                    rte_strerror(error));
+    }
+    queue.wq = verbs::Wq(wq, {ibv_destroy_wq, "WQ"});
+    queue.spec.wq = wq;
+    return {};
+}
+
+int modify_wq(ibv_wq* wq, ibv_wq_state state) {
+    ibv_wq_attr attributes{};
+    attributes.attr_mask = IBV_WQ_ATTR_STATE;
+    attributes.wq_state = state;
+    return ibv_modify_wq(wq, &attributes);
+}
+
+/// To RESET from whatever state the device is in. The kernel does not learn that the device moved a
+/// WQ to the error state, and the device refuses a transition from the state that it is not in.
+int reset_wq_from_any_state(ibv_wq* wq) {
+    if (modify_wq(wq, IBV_WQS_RESET) == 0) return 0;
+    ibv_wq_attr attributes{};
+    attributes.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE;
+    attributes.curr_wq_state = IBV_WQS_ERR;
+    attributes.wq_state = IBV_WQS_RESET;
+    return ibv_modify_wq(wq, &attributes);
+}
+
+/// RxRing::reset_wq: on the queue's lcore, after an error CQE.
+int recover_wq(RxRing& ring) {
+    const auto& queue = *static_cast<RxQueue*>(ring.control);
+    int error = reset_wq_from_any_state(queue.wq.get());
+    if (error == 0) error = modify_wq(queue.wq.get(), IBV_WQS_RDY);
+    if (error != 0)
+        RAWQP_LOG(ERR, "%s: Rx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
+                  ring.queue_id, rte_strerror(error));
+    return -error;
+}
+
+/// A queue in state set-up. `wanted` holds what the application chose; the rest is filled in.
+Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted) {
+    auto queue = std::make_unique<RxQueue>(port);
+    RxSpec& spec = queue->spec;
+    spec = wanted;
+    spec.api = port.api;
+    spec.context = port.context.get();
+    spec.port_id = port.dev->data->port_id;
+    spec.max_frame = frame_bytes(port.dev->data->mtu);
+    spec.mark = true;
+    spec.mrs = port.memory.get();
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    const Result<uint8_t> segments = rx_segments(port, spec.pool, spec.max_frame, spec.offloads);
+    if (!segments) return tl::unexpected(segments.error());
+    spec.segments = *segments;
+
+    Result<void> done = port.memory->add_pool(spec.pool);
+    if (done) done = create_rx_cq(*queue);
+    if (done) done = create_wq(*queue);
+    if (!done) return tl::unexpected(std::move(done.error()));
+    Result<RxRing*> ring = port.format->rx_create(spec);
+    if (!ring) return tl::unexpected(std::move(ring.error()));
+    queue->ring = *ring;
+    queue->ring->control = queue.get();
+    queue->ring->reset_wq = recover_wq;
+    return queue;
+}
+
+} // namespace
+
+RxQueue::~RxQueue() {
+    if (ring != nullptr) port.format->rx_destroy(ring);
+}
+
+uint16_t max_rx_descriptors(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_qp_wr, 1));
+    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxDescriptors)));
+}
+
+uint16_t max_rx_segments(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_sge, 1));
+    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxRxSegments)));
+}
+
+Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
+                            uint64_t offloads) {
+    // The headroom is kept in the first mbuf only.
+    const uint32_t room = rte_pktmbuf_data_room_size(pool);
+    if (room <= RTE_PKTMBUF_HEADROOM)
+        return fail(EINVAL, "mempool {}: mbufs of {} bytes have no room for packets", pool->name,
+                    room);
+    const uint32_t needed = std::bit_ceil((frame + RTE_PKTMBUF_HEADROOM + room - 1) / room);
+    if (needed > 1 && (offloads & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
+        return fail(
+            EINVAL,
+            "mempool {}: a frame of {} bytes does not fit in one mbuf ({} bytes of room): use "
+            "larger mbufs, a smaller MTU, or enable RTE_ETH_RX_OFFLOAD_SCATTER",
+            pool->name, frame, room - RTE_PKTMBUF_HEADROOM);
+    if (needed > max_rx_segments(port))
+        return fail(EINVAL,
+                    "mempool {}: a frame of {} bytes needs {} mbufs, and the device takes {}: use "
+                    "larger mbufs or a smaller MTU",
+                    pool->name, frame, needed, max_rx_segments(port));
+    return static_cast<uint8_t>(needed);
+}
+
+int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept {
+    Port& port = Port::of(dev);
+    if (conf->rx_deferred_start != 0)
+        return report(port,
+                      {ENOTSUP, fmt::format("Rx queue {}: deferred start is not offered", id)});
+    RxSpec wanted;
+    wanted.queue_id = id;
+    wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
+    // ethdev leaves out of `conf` what is enabled for the whole port.
+    wanted.offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
+    wanted.socket = static_cast<int>(socket);
+    wanted.pool = pool;
+    Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
+    if (!queue) return report(port, queue.error());
+    dev->data->rx_queues[id] = (*queue)->ring;
+    port.rx_queues[id] = std::move(*queue);
+    return 0;
+}
+
+void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
+    Port& port = Port::of(dev);
+    if (id >= port.rx_queues.size() || !port.rx_queues[id]) return;
+    RxQueue& queue = *port.rx_queues[id];
+    stop_rx_queue(queue);
+    port.totals.rx += snapshot(*queue.ring) - queue.base;
+    dev->data->rx_queues[id] = nullptr;
+    port.rx_queues[id].reset();
+}
+
+Result<void> refit_rx_queues(Port& port) {
+    for (std::unique_ptr<RxQueue>& queue : port.rx_queues) {
+        if (!queue || queue->spec.max_frame == frame_bytes(port.dev->data->mtu)) continue;
+        Result<std::unique_ptr<RxQueue>> fitted = create_rx_queue(port, queue->spec);
+        if (!fitted) return tl::unexpected(std::move(fitted.error()));
+        (*fitted)->ring->counters = queue->ring->counters;
+        (*fitted)->base = queue->base;
+        port.dev->data->rx_queues[queue->spec.queue_id] = (*fitted)->ring;
+        queue = std::move(*fitted);
+    }
+    return {};
+}
+
+Result<void> start_rx_queue(RxQueue& queue) {
+    if (queue.running) return {};
+    if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
+        return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
+                    rte_strerror(error));
+    if (Result<void> done = queue.port.format->rx_start(*queue.ring); !done) {
+        (void)reset_wq_from_any_state(queue.wq.get());
+        return done;
+    }
+    queue.running = true;
+    return {};
+}
+
+void stop_rx_queue(RxQueue& queue) {
+    if (!queue.running) return;
+    queue.running = false;
+    if (const int error = reset_wq_from_any_state(queue.wq.get()))
+        // The device may still write: the mbufs must not be used again. They go with the process.
+        RAWQP_LOG(ERR, "%s: Rx queue %u cannot be stopped: %s; its mbufs are lost",
+                  queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
+    else
+        queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
+}
+
+} // namespace rawqp

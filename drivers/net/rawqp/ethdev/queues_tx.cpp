@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/counters.hpp"
+#include "drivers/net/rawqp/ethdev/queues.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace rawqp {
+namespace {
+
+/// Long chains make every WQE of the ring long, and device limits are in bytes.
+constexpr uint16_t kTxSegments = 16;
+constexpr uint16_t kTxDescriptors = 4096;
+constexpr uint64_t kDrainMicroseconds = 200'000;
+
+Result<void> create_tx_cq(TxQueue& queue) {
+    ibv_cq_init_attr_ex attributes{};
+    attributes.cqe = tx_cq_depth(queue.spec.descriptors);
+    attributes.comp_vector =
+        queue.spec.queue_id %
+        static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
+    ibv_cq_ex* cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    if (cq == nullptr) {
+        const int error = errno;
+        return fail(error, "Tx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
+                    attributes.cqe, rte_strerror(error));
+    }
+    queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
+    queue.spec.cq = cq;
+    return {};
+}
+
+Result<void> create_qp(TxQueue& queue) {
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RAW_PACKET;
+    attributes.send_cq = attributes.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
+    attributes.cap.max_send_wr = queue.spec.descriptors;
+    attributes.cap.max_send_sge = queue.spec.max_segments;
+    ibv_qp* qp = queue.port.api->create_qp(queue.port.pd.get(), &attributes);
+    if (qp == nullptr) {
+        const int error = errno;
+        return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}{}",
+                    queue.spec.queue_id, queue.spec.descriptors, queue.spec.max_segments,
+                    rte_strerror(error), error == ENOMEM ? ": fewer descriptors may help" : "");
+    }
+    queue.qp = verbs::Qp(qp, {queue.port.api->destroy_qp, "QP"});
+    queue.spec.qp = qp;
+    return {};
+}
+
+int modify_qp(TxQueue& queue, ibv_qp_state state, int mask = 0) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = state;
+    attributes.port_num = queue.port.ib_port;
+    return queue.port.api->modify_qp(queue.qp.get(), &attributes, IBV_QP_STATE | mask);
+}
+
+/// To RESET from whatever state the device is in; by way of ERR when the short way is refused.
+int reset_from_any_state(TxQueue& queue) {
+    if (modify_qp(queue, IBV_QPS_RESET) == 0) return 0;
+    (void)modify_qp(queue, IBV_QPS_ERR);
+    return modify_qp(queue, IBV_QPS_RESET);
+}
+
+/// RESET -> INIT -> RTR -> RTS; a raw packet QP needs nothing but its port on the way.
+int make_ready(TxQueue& queue) {
+    int error = modify_qp(queue, IBV_QPS_INIT, IBV_QP_PORT);
+    if (error == 0) error = modify_qp(queue, IBV_QPS_RTR);
+    if (error == 0) error = modify_qp(queue, IBV_QPS_RTS);
+    return error;
+}
+
+/// TxRing::reset_qp: on the queue's lcore, after an error CQE.
+int recover_qp(TxRing& ring) {
+    auto& queue = *static_cast<TxQueue*>(ring.control);
+    int error = reset_from_any_state(queue);
+    if (error == 0) error = make_ready(queue);
+    if (error != 0)
+        RAWQP_LOG(ERR, "%s: Tx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
+                  ring.queue_id, rte_strerror(error));
+    return -error;
+}
+
+Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wanted) {
+    auto queue = std::make_unique<TxQueue>(port);
+    TxSpec& spec = queue->spec;
+    spec = wanted;
+    spec.api = port.api;
+    spec.context = port.context.get();
+    spec.port_id = port.dev->data->port_id;
+    spec.mrs = port.memory.get();
+    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0)
+        spec.max_segments =
+            std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));
+
+    Result<void> done = create_tx_cq(*queue);
+    if (done) done = create_qp(*queue);
+    if (!done) return tl::unexpected(std::move(done.error()));
+    Result<TxRing*> ring = port.format->tx_create(spec);
+    if (!ring) return tl::unexpected(std::move(ring.error()));
+    queue->ring = *ring;
+    queue->ring->control = queue.get();
+    queue->ring->reset_qp = recover_qp;
+    return queue;
+}
+
+/// Gives the device time to send what the application handed over before the port was stopped.
+void drain(const TxQueue& queue) {
+    const RingFormat& format = *queue.port.format;
+    const auto newest = static_cast<uint16_t>(queue.spec.descriptors - 1);
+    const uint64_t deadline =
+        rte_get_timer_cycles() + rte_get_timer_hz() / 1'000'000 * kDrainMicroseconds;
+    while (format.tx_descriptor_status(queue.ring, newest) == RTE_ETH_TX_DESC_FULL &&
+           rte_get_timer_cycles() < deadline) {
+        format.tx_done_cleanup(queue.ring, 0);
+        rte_delay_us_sleep(20);
+    }
+}
+
+} // namespace
+
+TxQueue::~TxQueue() {
+    if (ring != nullptr) port.format->tx_destroy(ring);
+}
+
+uint16_t max_tx_descriptors(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_qp_wr, 1));
+    return static_cast<uint16_t>(
+        std::bit_floor(std::min<unsigned>({device, kMaxDescriptors, kTxDescriptors})));
+}
+
+uint16_t max_tx_segments(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_sge, 1));
+    return static_cast<uint16_t>(std::min<unsigned>({device, kMaxTxSegments, kTxSegments}));
+}
+
+int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_txconf* conf) noexcept {
+    Port& port = Port::of(dev);
+    if (conf->tx_deferred_start != 0)
+        return report(port,
+                      {ENOTSUP, fmt::format("Tx queue {}: deferred start is not offered", id)});
+    TxSpec wanted;
+    wanted.queue_id = id;
+    wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
+    // ethdev leaves out of `conf` what is enabled for the whole port.
+    wanted.offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
+    wanted.socket = static_cast<int>(socket);
+    Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
+    if (!queue) return report(port, queue.error());
+    dev->data->tx_queues[id] = (*queue)->ring;
+    port.tx_queues[id] = std::move(*queue);
+    return 0;
+}
+
+void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
+    Port& port = Port::of(dev);
+    if (id >= port.tx_queues.size() || !port.tx_queues[id]) return;
+    TxQueue& queue = *port.tx_queues[id];
+    stop_tx_queue(queue);
+    port.totals.tx += snapshot(*queue.ring) - queue.base;
+    dev->data->tx_queues[id] = nullptr;
+    port.tx_queues[id].reset();
+}
+
+Result<void> start_tx_queue(TxQueue& queue) {
+    if (queue.running) return {};
+    if (const int error = make_ready(queue)) {
+        (void)reset_from_any_state(queue);
+        return fail(error, "Tx queue {}: cannot bring the QP to RTS: {}", queue.spec.queue_id,
+                    rte_strerror(error));
+    }
+    queue.port.format->tx_start(*queue.ring);
+    queue.running = true;
+    return {};
+}
+
+void stop_tx_queue(TxQueue& queue) {
+    if (!queue.running) return;
+    drain(queue);
+    queue.running = false;
+    if (const int error = reset_from_any_state(queue))
+        // The device may still read: the mbufs must not be used again. They go with the process.
+        RAWQP_LOG(ERR, "%s: Tx queue %u cannot be stopped: %s; its mbufs are lost",
+                  queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
+    else
+        queue.port.format->tx_stop(*queue.ring);
+}
+
+} // namespace rawqp

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/devargs.hpp"
+
+#include <cerrno>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rawqp {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Devargs, DeviceAlone) {
+    const Devargs args = parse_devargs("device=mlx5_0").value();
+    EXPECT_EQ(args.device, "mlx5_0");
+    EXPECT_EQ(args.port, 0);
+    EXPECT_EQ(args.iface, "");
+    EXPECT_EQ(args.datapath, "auto");
+}
+
+TEST(Devargs, Everything) {
+    const Devargs args = parse_devargs("datapath=verbs,device=mlx5_bond_0,port=255").value();
+    EXPECT_EQ(args.device, "mlx5_bond_0");
+    EXPECT_EQ(args.port, 255);
+    EXPECT_EQ(args.datapath, "verbs");
+    EXPECT_EQ(parse_devargs("iface=ens1f0np0,datapath=mlx5").value().iface, "ens1f0np0");
+}
+
+struct Refusal {
+    const char* args;
+    const char* says;
+};
+class Refused : public testing::TestWithParam<Refusal> {};
+
+TEST_P(Refused, NamesTheArgument) {
+    const Result<Devargs> args = parse_devargs(GetParam().args);
+    ASSERT_FALSE(args) << "accepted: " << GetParam().args;
+    EXPECT_EQ(args.error().code, EINVAL);
+    EXPECT_THAT(args.error().what, HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devargs, Refused,
+    testing::Values(
+        Refusal{"", "neither of device= and iface="}, Refusal{nullptr, "neither of device="},
+        Refusal{"datapath=auto", "neither of device="},
+        Refusal{"device=mlx5_0,iface=ens1", "only one of device="},
+        Refusal{"device=mlx5_0,port=0", "port=0"}, Refusal{"device=mlx5_0,port=256", "port=256"},
+        Refusal{"device=mlx5_0,port=-1", "port=-1"}, Refusal{"device=mlx5_0,port=1x", "port=1x"},
+        Refusal{"device=mlx5_0,port= 1", "port="}, Refusal{"device=mlx5_0,port=", "\"port\""},
+        Refusal{"device=", "\"device\" has no value"}, Refusal{"device", "\"device\" has no value"},
+        Refusal{"iface=ens1,port=1", "port= goes with device="},
+        Refusal{"device=a,device=b", "more than once"},
+        Refusal{"device=mlx5_0,datapath=fast", "datapath=fast: unknown; known are auto, "},
+        Refusal{"device=mlx5_0,prot=1", "unknown device argument \"prot\""},
+        Refusal{"device=mlx5_0,=1", "unknown device argument \"\""},
+        Refusal{"=", "device argument \"\" has no value"}));
+
+TEST(Devargs, MoreArgumentsThanDpdkParses) {
+    std::string many = "device=mlx5_0";
+    for (int i = 0; i < 40; ++i)
+        many += ",a=1";
+    EXPECT_THAT(parse_devargs(many.c_str()).error().what, HasSubstr("malformed device arguments"));
+}
+
+} // namespace
+} // namespace rawqp

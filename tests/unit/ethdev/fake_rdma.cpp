@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/unit/ethdev/fake_rdma.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace rawqp::test {
+namespace {
+
+FakeRdma* device = nullptr;
+
+/// A CQ with both faces; extended ones never hold a completion.
+struct CqObject {
+    ibv_cq_ex cq{};
+    CqObject(ibv_context* context, int entries) {
+        cq.context = context;
+        cq.cqe = entries;
+        cq.start_poll = [](ibv_cq_ex*, ibv_poll_cq_attr*) { return ENOENT; };
+        cq.next_poll = [](ibv_cq_ex*) { return ENOENT; };
+        cq.end_poll = [](ibv_cq_ex*) {};
+    }
+    [[nodiscard]] ibv_cq* plain() { return ibv_cq_ex_to_cq(&cq); }
+};
+
+} // namespace
+
+/// The verbs functions, as static members so that they may reach FakeRdma's books.
+struct FakeVerbs {
+    template <class T> static T* made(const char* kind, T* object) {
+        ++device->alive_[kind];
+        return object;
+    }
+    template <class T> static int gone(const char* kind, T* object) {
+        --device->alive_[kind];
+        delete object;
+        return 0;
+    }
+    /// True when the call is to fail; errno is set then.
+    static bool refused(const char* name) {
+        errno = device->enter(name);
+        return errno != 0;
+    }
+
+    static ibv_device** get_device_list(int* count) {
+        if (refused("get_device_list")) return nullptr;
+        device->devices_.clear();
+        auto** list = new ibv_device* [device->names.size() + 1] {};
+        for (size_t i = 0; i < device->names.size(); ++i) {
+            device->devices_.push_back(std::make_unique<ibv_device>());
+            std::strncpy(device->devices_[i]->name, device->names[i].c_str(),
+                         IBV_SYSFS_NAME_MAX - 1);
+            list[i] = device->devices_[i].get();
+        }
+        *count = static_cast<int>(device->names.size());
+        return made("device list", list);
+    }
+    static void free_device_list(ibv_device** list) {
+        --device->alive_["device list"];
+        delete[] list;
+    }
+    static const char* get_device_name(ibv_device* from) { return from->name; }
+
+    static ibv_context* open_device(ibv_device*) {
+        if (refused("open_device")) return nullptr;
+        auto* provider = new verbs_context{};
+        provider->sz = sizeof(*provider);
+        ibv_context& context = provider->context;
+        context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+        context.num_comp_vectors = 3;
+        context.async_fd = dup(device->event_pipe_[0]);
+        context.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+        provider->query_device_ex = query_device_ex;
+        provider->query_port = query_port;
+        provider->create_cq_ex = create_cq_ex;
+        provider->create_wq = create_wq;
+        provider->modify_wq = modify_wq;
+        provider->destroy_wq = [](ibv_wq* wq) { return gone("WQ", wq); };
+        provider->create_rwq_ind_table = create_rwq_ind_table;
+        provider->destroy_rwq_ind_table = [](ibv_rwq_ind_table* t) { return gone("table", t); };
+        provider->create_qp_ex = create_qp_ex;
+        provider->ibv_create_flow = create_flow;
+        provider->ibv_destroy_flow = [](ibv_flow* flow) { return gone("flow", flow); };
+        return &made("context", provider)->context;
+    }
+    static int close_device(ibv_context* context) {
+        close(context->async_fd);
+        return gone("context", verbs_get_ctx(context));
+    }
+    static int query_device_ex(ibv_context*, const ibv_query_device_ex_input*,
+                               ibv_device_attr_ex* attributes, size_t) {
+        *attributes = device->attributes;
+        return device->enter("query_device");
+    }
+    static int query_port(ibv_context*, uint8_t, ibv_port_attr* attributes, size_t) {
+        *attributes = device->port;
+        return device->enter("query_port");
+    }
+
+    static ibv_pd* alloc_pd(ibv_context* context) {
+        if (refused("alloc_pd")) return nullptr;
+        return made("PD", new ibv_pd{.context = context, .handle = 0});
+    }
+    static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned) {
+        if (refused("reg_mr")) return nullptr;
+        auto* mr = new ibv_mr{};
+        mr->pd = pd;
+        mr->addr = address;
+        mr->length = length;
+        mr->lkey = device->next_number_++ << 8;
+        return made("MR", mr);
+    }
+    static ibv_cq* create_cq(ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
+        if (refused("create_cq")) return nullptr;
+        return made("CQ", new CqObject(context, entries))->plain();
+    }
+    static ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
+        if (refused("create_cq_ex")) return nullptr;
+        if (attributes->comp_vector >= static_cast<unsigned>(context->num_comp_vectors))
+            device->violations.emplace_back("CQ with a completion vector out of range");
+        return &made("CQ", new CqObject(context, static_cast<int>(attributes->cqe)))->cq;
+    }
+    static int destroy_cq(ibv_cq* cq) { return gone("CQ", reinterpret_cast<CqObject*>(cq)); }
+
+    static ibv_qp* new_qp(ibv_context* context, ibv_pd* pd, ibv_qp_type type) {
+        auto* qp = new ibv_qp{};
+        qp->context = context;
+        qp->pd = pd;
+        qp->qp_type = type;
+        qp->qp_num = device->next_number_++;
+        qp->state = IBV_QPS_RESET;
+        return made("QP", qp);
+    }
+    static ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+        if (refused("create_qp")) return nullptr;
+        return new_qp(pd->context, pd, attributes->qp_type);
+    }
+    static ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+        if (refused("create_qp_ex")) return nullptr;
+        return new_qp(context, attributes->pd, attributes->qp_type);
+    }
+    static int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int) {
+        if (const int error = device->enter("modify_qp")) return error;
+        const ibv_qp_state to = attributes->qp_state;
+        const bool legal = to == IBV_QPS_RESET || to == IBV_QPS_ERR ||
+                           (qp->state == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
+                           (qp->state == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
+                           (qp->state == IBV_QPS_RTR && to == IBV_QPS_RTS);
+        if (!legal) return EINVAL;
+        qp->state = to;
+        return 0;
+    }
+
+    static ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attributes) {
+        if (refused("create_wq")) return nullptr;
+        auto* wq = new ibv_wq{};
+        wq->context = context;
+        wq->cq = attributes->cq;
+        wq->wq_num = device->next_number_++;
+        wq->state = IBV_WQS_RESET;
+        wq->post_recv = [](ibv_wq* to, ibv_recv_wr*, ibv_recv_wr**) {
+            if (to->state != IBV_WQS_RDY)
+                device->violations.emplace_back("receive WQE posted to a WQ that is not in RDY");
+            return 0;
+        };
+        return made("WQ", wq);
+    }
+    static int modify_wq(ibv_wq* wq, ibv_wq_attr* attributes) {
+        if (const int error = device->enter("modify_wq")) return error;
+        wq->state = attributes->wq_state;
+        return 0;
+    }
+    static ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* context,
+                                                   ibv_rwq_ind_table_init_attr*) {
+        if (refused("create_rwq_ind_table")) return nullptr;
+        auto* table = new ibv_rwq_ind_table{};
+        table->context = context;
+        return made("table", table);
+    }
+    static ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attributes) {
+        if (refused("create_flow")) return nullptr;
+        if (attributes->priority >= 16) { // as mlx5_ib
+            errno = EINVAL;
+            return nullptr;
+        }
+        auto* flow = new ibv_flow{};
+        flow->context = qp->context;
+        return made("flow", flow);
+    }
+
+    static int get_async_event(ibv_context* context, ibv_async_event* event) {
+        return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
+    }
+    static void ack_async_event(ibv_async_event*) { ++device->acknowledged_; }
+
+    static verbs::Api table() {
+        verbs::Api api;
+        api.get_device_list = get_device_list;
+        api.free_device_list = free_device_list;
+        api.get_device_name = get_device_name;
+        api.open_device = open_device;
+        api.close_device = close_device;
+        api.alloc_pd = alloc_pd;
+        api.dealloc_pd = [](ibv_pd* pd) { return gone("PD", pd); };
+        api.reg_mr_iova2 = reg_mr;
+        api.dereg_mr = [](ibv_mr* mr) { return gone("MR", mr); };
+        api.create_cq = create_cq;
+        api.destroy_cq = destroy_cq;
+        api.create_qp = create_qp;
+        api.modify_qp = modify_qp;
+        api.destroy_qp = [](ibv_qp* qp) { return gone("QP", qp); };
+        api.get_async_event = get_async_event;
+        api.ack_async_event = ack_async_event;
+        api.event_type_str = [](ibv_event_type) { return "event"; };
+        api.wc_status_str = [](ibv_wc_status) { return "status"; };
+        return api;
+    }
+};
+
+FakeRdma::FakeRdma() : api_(FakeVerbs::table()) {
+    device = this;
+    if (pipe(event_pipe_) != 0) throw std::bad_alloc();
+    ibv_device_attr& basic = attributes.orig_attr;
+    std::strcpy(basic.fw_ver, "1.2.3");
+    basic.max_qp = 1000;
+    basic.max_cq = 1000;
+    basic.max_qp_wr = 4096;
+    basic.max_sge = 8;
+    basic.phys_port_cnt = 1;
+    attributes.max_wq_type_rq = 4096;
+    attributes.rss_caps.max_rwq_indirection_table_size = 128;
+    port.state = IBV_PORT_ACTIVE;
+    port.link_layer = IBV_LINK_LAYER_ETHERNET;
+    port.active_speed = 32; // EDR
+    port.active_width = 2;  // 4x
+}
+
+FakeRdma::~FakeRdma() {
+    close(event_pipe_[0]);
+    close(event_pipe_[1]);
+    device = nullptr;
+}
+
+void FakeRdma::fail_call(int nth, int error) {
+    countdown_ = nth;
+    countdown_error_ = error;
+    failed_.clear();
+}
+
+unsigned FakeRdma::calls(const std::string& name) const {
+    const auto found = calls_.find(name);
+    return found == calls_.end() ? 0 : found->second;
+}
+
+int FakeRdma::enter(const std::string& name) {
+    ++calls_[name];
+    if (countdown_ > 0 && --countdown_ == 0) {
+        failed_ = name;
+        return countdown_error_;
+    }
+    if (const auto once = failing_once_.extract(name)) return once.mapped();
+    const auto failing = failing_.find(name);
+    return failing == failing_.end() ? 0 : failing->second;
+}
+
+int FakeRdma::alive(const std::string& kind) const {
+    const auto found = alive_.find(kind);
+    return found == alive_.end() ? 0 : found->second;
+}
+
+std::string FakeRdma::alive() const {
+    std::string text;
+    for (const auto& [kind, count] : alive_)
+        if (count != 0) text += fmt::format("{} {} ", count, kind);
+    return text;
+}
+
+void FakeRdma::raise(const ibv_async_event& event) {
+    if (write(event_pipe_[1], &event, sizeof(event)) != sizeof(event)) throw std::bad_alloc();
+}
+
+} // namespace rawqp::test

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An RDMA device that exists in memory only: it answers every verbs call of the control path,
+// counts what is alive by kind, and fails the n-th call on request. It moves no packet.
+#pragma once
+
+#include "common/verbs/api.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rawqp::test {
+
+/// One at a time: verbs functions have no argument to find their device by.
+class FakeRdma {
+  public:
+    FakeRdma();
+    ~FakeRdma();
+    FakeRdma(const FakeRdma&) = delete;
+    FakeRdma& operator=(const FakeRdma&) = delete;
+
+    [[nodiscard]] const verbs::Api& api() const { return api_; }
+
+    /// Call number `nth` from now on (1: the next one) fails with `error`, once.
+    void fail_call(int nth, int error);
+    /// Calls with this name fail with `error` until it is 0.
+    void fail_always(const std::string& name, int error) { failing_[name] = error; }
+    /// The next call with this name fails with `error`.
+    void fail_next(const std::string& name, int error) { failing_once_[name] = error; }
+    /// Name of the call that fail_call made fail; empty: none was reached.
+    [[nodiscard]] const std::string& failed() const { return failed_; }
+    [[nodiscard]] unsigned calls(const std::string& name) const;
+
+    /// Objects alive, all kinds together; "" when none, or their names and counts.
+    [[nodiscard]] std::string alive() const;
+    [[nodiscard]] int alive(const std::string& kind) const;
+
+    /// What the driver reads from the async fd next.
+    void raise(const ibv_async_event& event);
+    [[nodiscard]] unsigned acknowledged() const { return acknowledged_; }
+
+    // Answers, to be changed before attaching.
+    std::vector<std::string> names{"fake_0"};
+    ibv_device_attr_ex attributes{};
+    ibv_port_attr port{};
+    /// WQs that were ever posted to while not in RDY, and the like: must stay empty.
+    std::vector<std::string> violations;
+
+  private:
+    friend struct FakeVerbs;
+    int enter(const std::string& name); ///< 0, or the errno to fail with
+
+    verbs::Api api_;
+    std::map<std::string, int> alive_;
+    std::map<std::string, unsigned> calls_;
+    std::map<std::string, int> failing_;
+    std::map<std::string, int> failing_once_;
+    int countdown_ = 0;
+    int countdown_error_ = 0;
+    std::string failed_;
+    std::vector<std::unique_ptr<ibv_device>> devices_;
+    int event_pipe_[2] = {-1, -1};
+    unsigned acknowledged_ = 0;
+    uint32_t next_number_ = 1;
+};
+
+} // namespace rawqp::test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The memory table: merging, lookup, what comes and goes with mempools.
+#include "drivers/net/rawqp/ethdev/memory.hpp"
+#include "tests/unit/eal.hpp"
+#include "tests/unit/ethdev/fake_rdma.hpp"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+namespace rawqp::test {
+namespace {
+
+using test_eal::Pool;
+using Ranges = std::vector<AddressRange>;
+
+TEST(MergeRanges, SortsAndJoins) {
+    EXPECT_EQ(merge_ranges({}), Ranges{});
+    EXPECT_EQ(merge_ranges({{10, 20}}), (Ranges{{10, 20}}));
+    EXPECT_EQ(merge_ranges({{20, 30}, {10, 20}}), (Ranges{{10, 30}}));           // touching
+    EXPECT_EQ(merge_ranges({{10, 20}, {21, 30}}), (Ranges{{10, 20}, {21, 30}})); // a hole
+    EXPECT_EQ(merge_ranges({{10, 40}, {15, 20}, {35, 50}}), (Ranges{{10, 50}}));
+    EXPECT_EQ(merge_ranges({{10, 10}, {30, 20}}), Ranges{}); // empty ones vanish
+}
+
+TEST(MrTable, FindsByHalfOpenRange) {
+    const MrTable table{{{100, 200, 1, 0}, {200, 250, 2, 0}, {300, 400, 3, 0}}};
+    EXPECT_EQ(table.find(99), nullptr);
+    EXPECT_EQ(table.find(100)->lkey, 1u);
+    EXPECT_EQ(table.find(199)->lkey, 1u);
+    EXPECT_EQ(table.find(200)->lkey, 2u);
+    EXPECT_EQ(table.find(250), nullptr);
+    EXPECT_EQ(table.find(399)->lkey, 3u);
+    EXPECT_EQ(table.find(400), nullptr);
+}
+
+/// A Memory on the fake device, and mempools.
+class MemoryTest : public test_eal::EalTest {
+  protected:
+    static Pool make_pool() { return test_eal::make_pool(63, 512); }
+    static uintptr_t packet_in(const Pool& pool) {
+        rte_mbuf* mbuf = rte_pktmbuf_alloc(pool.get());
+        const auto address = reinterpret_cast<uintptr_t>(mbuf->buf_addr);
+        rte_pktmbuf_free(mbuf);
+        return address;
+    }
+
+    FakeRdma rdma;
+    ibv_pd pd{};
+};
+
+TEST_F(MemoryTest, PoolOnceHoweverOftenAdded) {
+    Pool pool = make_pool();
+    {
+        Memory memory(rdma.api(), &pd, "test");
+        ASSERT_TRUE(memory.add_pool(pool.get()));
+        ASSERT_TRUE(memory.add_pool(pool.get()));
+        EXPECT_EQ(rdma.calls("reg_mr"), 1u);
+        const MrEntry* entry = memory.table().find(packet_in(pool));
+        ASSERT_NE(entry, nullptr);
+        EXPECT_EQ(entry->lkey_be, rte_cpu_to_be_32(entry->lkey));
+        EXPECT_EQ(rdma.alive("MR"), 1);
+    }
+    EXPECT_EQ(rdma.alive(), "");
+}
+
+TEST_F(MemoryTest, FollowsPoolsThatComeAndGo) {
+    Pool before = make_pool();
+    Memory memory(rdma.api(), &pd, "test");
+    ASSERT_TRUE(memory.follow());
+    EXPECT_NE(memory.table().find(packet_in(before)), nullptr);
+
+    Pool during = make_pool();
+    const uintptr_t address = packet_in(during);
+    ASSERT_NE(memory.table().find(address), nullptr);
+    const uint32_t generation = memory.generation();
+    const int alive = rdma.alive("MR");
+    during.reset();
+    EXPECT_EQ(memory.table().find(address), nullptr);
+    EXPECT_EQ(rdma.alive("MR"), alive - 1);
+    EXPECT_NE(memory.generation(), generation);
+    EXPECT_NE(memory.table().find(packet_in(before)), nullptr);
+}
+
+TEST_F(MemoryTest, CacheForgetsFreedMemory) {
+    Memory memory(rdma.api(), &pd, "test");
+    ASSERT_TRUE(memory.follow());
+    Pool pool = make_pool();
+    const uintptr_t address = packet_in(pool);
+    MrCache cache(&memory);
+    const MrEntry* entry = cache.find(address);
+    ASSERT_NE(entry, nullptr);
+    const uint32_t old_lkey = entry->lkey;
+
+    pool.reset();
+    pool = make_pool(); // the heap hands out the same place
+    ASSERT_EQ(packet_in(pool), address);
+    cache.sync();
+    entry = cache.find(address);
+    ASSERT_NE(entry, nullptr);
+    EXPECT_NE(entry->lkey, old_lkey);
+}
+
+TEST_F(MemoryTest, HeapMemoryOnDemand) {
+    Memory memory(rdma.api(), &pd, "test");
+    void* heap = rte_malloc("test", 4096, 64);
+    const auto address = reinterpret_cast<uintptr_t>(heap);
+    EXPECT_EQ(memory.table().find(address), nullptr);
+    MrEntry entry;
+    ASSERT_TRUE(memory.register_address(address, entry));
+    EXPECT_LE(entry.start, address);
+    EXPECT_GE(entry.end, address + 4096);
+    EXPECT_NE(memory.table().find(address + 4095), nullptr);
+    rte_free(heap);
+}
+
+TEST_F(MemoryTest, HeapRunTakesInThePoolsWithinIt) {
+    Memory memory(rdma.api(), &pd, "test");
+    Pool pool = make_pool();
+    ASSERT_TRUE(memory.add_pool(pool.get()));
+    const uint32_t pool_lkey = memory.table().find(packet_in(pool))->lkey;
+    void* heap = rte_malloc("test", 64, 64);
+    MrEntry run;
+    ASSERT_TRUE(memory.register_address(reinterpret_cast<uintptr_t>(heap), run));
+    EXPECT_EQ(memory.table().entries.size(), 1u);
+    EXPECT_EQ(memory.table().find(packet_in(pool))->lkey, run.lkey);
+    EXPECT_NE(run.lkey, pool_lkey);
+    EXPECT_EQ(rdma.alive("MR"), 2); // WQEs may still carry the old lkey
+
+    // Pages inside the run vanish: no new packet may use the run, posted ones still may.
+    memory.remove({run.start, run.start + 4096}, Memory::Extent::touching);
+    EXPECT_TRUE(memory.table().entries.empty());
+    EXPECT_EQ(rdma.alive("MR"), 2);
+    // All of it vanishes: nothing is left.
+    memory.remove({run.start, run.end}, Memory::Extent::touching);
+    EXPECT_EQ(rdma.alive("MR"), 0);
+    rte_free(heap);
+}
+
+TEST_F(MemoryTest, UnknownMemoryAndFailures) {
+    Memory memory(rdma.api(), &pd, "test");
+    int on_the_stack = 0;
+    MrEntry entry;
+    EXPECT_FALSE(memory.register_address(reinterpret_cast<uintptr_t>(&on_the_stack), entry));
+
+    Pool pool = make_pool();
+    rdma.fail_call(1, ENOMEM);
+    const Result<void> added = memory.add_pool(pool.get());
+    ASSERT_FALSE(added);
+    EXPECT_EQ(added.error().code, ENOMEM);
+    EXPECT_NE(added.error().what.find(std::string("mempool ") + pool->name), std::string::npos);
+    EXPECT_NE(added.error().what.find("RLIMIT_MEMLOCK"), std::string::npos);
+    EXPECT_TRUE(memory.add_pool(pool.get())); // a failure is not kept
+}
+
+} // namespace
+} // namespace rawqp::test

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ports on a fake device, driven through ethdev's public functions.
+#include "drivers/net/rawqp/ethdev/driver.hpp"
+#include "drivers/net/rawqp/ethdev/port.hpp"
+#include "tests/unit/eal.hpp"
+#include "tests/unit/ethdev/fake_rdma.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint16_t kQueues = 2;
+constexpr uint16_t kDescriptors = 64;
+
+class PortTest : public test_eal::EalTest {
+  protected:
+    void TearDown() override {
+        close();
+        EXPECT_EQ(mbufs_in_use(), 0u);
+        EXPECT_EQ(rdma.alive(), "");
+        EXPECT_THAT(rdma.violations, testing::IsEmpty());
+    }
+
+    /// What probe does after the library is loaded.
+    Result<void> attach(const char* arguments = "device=fake_0,datapath=verbs") {
+        Devargs devargs = parse_devargs(arguments).value();
+        dev = rte_eth_dev_allocate("net_rawqp_test");
+        dev->data->dev_private = rte_zmalloc("test", sizeof(Port*), 0);
+        driver.name = "net_rawqp";
+        device.driver = &driver;
+        dev->device = &device;
+        Result<void> done = rawqp::attach(dev, rdma.api(), std::move(devargs), "/nonexistent");
+        if (!done) {
+            rte_eth_dev_release_port(dev);
+            dev = nullptr;
+            return done;
+        }
+        rte_eth_dev_probing_finish(dev);
+        return done;
+    }
+    Error refused(const char* arguments = "device=fake_0,datapath=verbs") {
+        const Result<void> done = attach(arguments);
+        EXPECT_FALSE(done);
+        EXPECT_EQ(rdma.alive(), "");
+        return done ? Error{} : done.error();
+    }
+    void close() {
+        if (dev == nullptr) return;
+        if (dev->data->dev_started != 0) {
+            EXPECT_EQ(rte_eth_dev_stop(id()), 0);
+        }
+        EXPECT_EQ(rte_eth_dev_close(id()), 0);
+        dev = nullptr;
+    }
+    [[nodiscard]] unsigned mbufs_in_use() const { return rte_mempool_in_use_count(pool.get()); }
+    [[nodiscard]] uint16_t id() const { return dev->data->port_id; }
+
+    int configure(uint16_t rx, uint16_t tx) {
+        rte_eth_conf conf{};
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        conf.rxmode.offloads = rx_offloads;
+        conf.rx_adv_conf.rss_conf.rss_hf = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
+        conf.intr_conf.lsc = 1;
+        conf.intr_conf.rmv = 1;
+        if (const int error = rte_eth_dev_configure(id(), rx, tx, &conf)) return error;
+        for (uint16_t i = 0; i < rx; ++i)
+            if (const int error =
+                    rte_eth_rx_queue_setup(id(), i, kDescriptors, 0, nullptr, pool.get()))
+                return error;
+        for (uint16_t i = 0; i < tx; ++i)
+            if (const int error = rte_eth_tx_queue_setup(id(), i, kDescriptors, 0, nullptr))
+                return error;
+        return 0;
+    }
+    /// Attached, configured and started; the test cannot go on otherwise.
+    void bring_up() {
+        const Result<void> done = attach();
+        ASSERT_TRUE(done) << done.error().what;
+        ASSERT_EQ(configure(kQueues, kQueues), 0);
+        ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    }
+
+    FakeRdma rdma;
+    test_eal::Pool pool = test_eal::make_pool(1023);
+    rte_eth_dev* dev = nullptr;
+    rte_driver driver{};
+    rte_device device{};
+    uint64_t rx_offloads = 0;
+};
+
+TEST_F(PortTest, LifeTwiceOver) {
+    for (int life = 0; life < 2; ++life) {
+        bring_up();
+        EXPECT_EQ(mbufs_in_use(), kQueues * kDescriptors);
+        ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+        EXPECT_EQ(mbufs_in_use(), 0u);
+        EXPECT_EQ(rdma.alive("flow"), 0);
+        ASSERT_EQ(rte_eth_dev_start(id()), 0);
+        EXPECT_GT(rdma.alive("flow"), 0);
+        close();
+        EXPECT_EQ(rdma.alive(), "");
+    }
+}
+
+TEST_F(PortTest, OtherNumbersOfQueues) {
+    bring_up();
+    for (const auto& [rx, tx] : {std::pair<uint16_t, uint16_t>{4, 1}, {1, 3}, {2, 2}}) {
+        ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+        ASSERT_EQ(configure(rx, tx), 0);
+        ASSERT_EQ(rte_eth_dev_start(id()), 0);
+        EXPECT_EQ(rdma.alive("WQ"), rx);
+        EXPECT_EQ(rdma.alive("CQ"), rx + tx);
+        rte_eth_rss_reta_entry64 reta[2]{};
+        reta[0].mask = UINT64_MAX;
+        ASSERT_EQ(rte_eth_dev_rss_reta_query(id(), reta, 128), 0);
+        EXPECT_EQ(reta[0].reta[rx], 0); // spread anew
+        EXPECT_EQ(reta[0].reta[rx - 1], rx - 1);
+    }
+}
+
+TEST_F(PortTest, QueueNotSetUp) {
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    rte_eth_conf conf{};
+    ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
+    EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+}
+
+TEST_F(PortTest, InfoTellsTheDevicesLimits) {
+    bring_up();
+    rte_eth_dev_info info{};
+    ASSERT_EQ(rte_eth_dev_info_get(id(), &info), 0);
+    EXPECT_EQ(info.max_rx_queues, 500); // two CQs a pair of queues
+    EXPECT_EQ(info.reta_size, 128);
+    EXPECT_EQ(info.rx_desc_lim.nb_max, 4096);
+    EXPECT_EQ(info.tx_desc_lim.nb_seg_max, 8);
+    EXPECT_EQ(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_STRIP, 0u); // no capability bit
+    EXPECT_EQ(info.speed_capa, RTE_ETH_LINK_SPEED_100G);
+    char firmware[16];
+    EXPECT_EQ(rte_eth_dev_fw_version_get(id(), firmware, sizeof(firmware)), 0);
+    EXPECT_STREQ(firmware, "1.2.3");
+    EXPECT_EQ(rte_eth_dev_fw_version_get(id(), firmware, 3), 6);
+}
+
+TEST_F(PortTest, AddressesAndModesWhileRunning) {
+    bring_up();
+    rte_ether_addr mac{{2, 0, 0, 0, 0, 7}};
+    const int flows = rdma.alive("flow");
+    ASSERT_EQ(rte_eth_dev_mac_addr_add(id(), &mac, 0), 0);
+    EXPECT_GT(rdma.alive("flow"), flows);
+    ASSERT_EQ(rte_eth_dev_mac_addr_remove(id(), &mac), 0);
+    EXPECT_EQ(rdma.alive("flow"), flows);
+
+    rte_ether_addr groups[]{{{1, 0, 0x5e, 0, 0, 1}}, {{1, 0, 0x5e, 0, 0, 2}}};
+    ASSERT_EQ(rte_eth_dev_set_mc_addr_list(id(), groups, 2), 0);
+    EXPECT_GT(rdma.alive("flow"), flows);
+    EXPECT_EQ(rte_eth_dev_set_mc_addr_list(id(), &mac, 1), -EINVAL); // no multicast address
+    ASSERT_EQ(rte_eth_dev_set_mc_addr_list(id(), nullptr, 0), 0);
+    EXPECT_EQ(rdma.alive("flow"), flows);
+
+    ASSERT_EQ(rte_eth_promiscuous_enable(id()), 0);
+    ASSERT_EQ(rte_eth_promiscuous_disable(id()), 0);
+    ASSERT_EQ(rte_eth_allmulticast_enable(id()), 0);
+    ASSERT_EQ(rte_eth_allmulticast_disable(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), flows);
+}
+
+TEST_F(PortTest, FailedChangeLeavesTheOldState) {
+    bring_up();
+    const int flows = rdma.alive("flow");
+    rdma.fail_always("create_flow", ENOMEM);
+    EXPECT_EQ(rte_eth_promiscuous_enable(id()), -ENOMEM);
+    EXPECT_EQ(rte_eth_promiscuous_get(id()), 0);
+    rte_ether_addr mac{{2, 0, 0, 0, 0, 7}};
+    EXPECT_EQ(rte_eth_dev_mac_addr_add(id(), &mac, 0), -ENOMEM);
+    EXPECT_EQ(rdma.alive("flow"), flows);
+    rdma.fail_always("create_flow", 0);
+    EXPECT_EQ(rte_eth_promiscuous_enable(id()), 0);
+}
+
+TEST_F(PortTest, RetaUpdateIsAllOrNothing) {
+    bring_up();
+    rte_eth_rss_reta_entry64 reta[2]{};
+    reta[0].mask = 0b11;
+    reta[0].reta[0] = 1;
+    reta[0].reta[1] = kQueues; // no such queue
+    EXPECT_NE(rte_eth_dev_rss_reta_update(id(), reta, 128), 0);
+    reta[0].reta[1] = 1;
+    EXPECT_EQ(rte_eth_dev_rss_reta_update(id(), reta, 128), 0);
+    rdma.fail_always("create_rwq_ind_table", ENOMEM);
+    reta[0].reta[0] = 0;
+    EXPECT_EQ(rte_eth_dev_rss_reta_update(id(), reta, 128), -ENOMEM);
+    rte_eth_rss_reta_entry64 now[2]{};
+    now[0].mask = 0b111;
+    ASSERT_EQ(rte_eth_dev_rss_reta_query(id(), now, 128), 0);
+    EXPECT_EQ(now[0].reta[0], 1);
+    EXPECT_EQ(now[0].reta[1], 1);
+    EXPECT_EQ(now[0].reta[2], 0);
+}
+
+TEST_F(PortTest, HashConfiguration) {
+    bring_up();
+    uint8_t key[40];
+    rte_eth_rss_conf conf{};
+    conf.rss_key = key;
+    conf.rss_key_len = sizeof(key);
+    ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &conf), 0);
+    EXPECT_EQ(conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP, RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    EXPECT_TRUE(std::equal(std::begin(key), std::end(key), kDefaultRssKey.begin()));
+    std::fill(std::begin(key), std::end(key), uint8_t{0x5a});
+    conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+    ASSERT_EQ(rte_eth_dev_rss_hash_update(id(), &conf), 0);
+    conf.rss_key_len = 39;
+    EXPECT_EQ(rte_eth_dev_rss_hash_update(id(), &conf), -EINVAL);
+    rte_eth_rss_conf types_only{};
+    ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &types_only), 0);
+    EXPECT_EQ(types_only.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_TCP);
+}
+
+TEST_F(PortTest, MtuAndScatter) {
+    bring_up();
+    // 2 KB mbufs hold no jumbo frame without scattering.
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EINVAL);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EINVAL);
+
+    rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+    ASSERT_EQ(configure(1, 1), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EBUSY); // one mbuf per frame now
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(mbufs_in_use(), kDescriptors * 8); // 5 mbufs, as a power of two
+    rte_eth_rxq_info info{};
+    ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
+    EXPECT_EQ(info.scattered_rx, 1);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
+}
+
+TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
+    bring_up();
+    Port& port = Port::of(dev);
+    port.rx_queues[0]->ring->counters = {
+        .packets = 5, .bytes = 500, .errors = 1, .nombuf = 2, .recoveries = 1};
+    port.tx_queues[1]->ring->counters = {.packets = 7, .bytes = 700, .errors = 3, .recoveries = 0};
+    rte_eth_stats stats{};
+    ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
+    EXPECT_EQ(stats.ipackets, 5u);
+    EXPECT_EQ(stats.ibytes, 500u);
+    EXPECT_EQ(stats.ierrors, 1u);
+    EXPECT_EQ(stats.rx_nombuf, 2u);
+    EXPECT_EQ(stats.opackets, 7u);
+    EXPECT_EQ(stats.oerrors, 3u);
+    EXPECT_EQ(stats.q_ipackets[0], 5u);
+    EXPECT_EQ(stats.q_opackets[1], 7u);
+
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(configure(1, 1), 0); // both queues go
+    ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
+    EXPECT_EQ(stats.ipackets, 5u);
+    EXPECT_EQ(stats.opackets, 7u);
+    ASSERT_EQ(rte_eth_stats_reset(id()), 0);
+    port.rx_queues[0]->ring->counters.packets += 4;
+    ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
+    EXPECT_EQ(stats.ipackets, 4u);
+    EXPECT_EQ(stats.opackets, 0u);
+}
+
+TEST_F(PortTest, QueuesRecover) {
+    bring_up();
+    Port& port = Port::of(dev);
+    RxQueue& rx = *port.rx_queues[1];
+    EXPECT_EQ(rx.ring->reset_wq(*rx.ring), 0);
+    EXPECT_EQ(rx.wq->state, IBV_WQS_RDY);
+    TxQueue& tx = *port.tx_queues[1];
+    tx.qp->state = IBV_QPS_ERR;
+    EXPECT_EQ(tx.ring->reset_qp(*tx.ring), 0);
+    EXPECT_EQ(tx.qp->state, IBV_QPS_RTS);
+    rdma.fail_always("modify_wq", EIO);
+    rdma.fail_always("modify_qp", EIO);
+    EXPECT_EQ(rx.ring->reset_wq(*rx.ring), -EIO);
+    EXPECT_EQ(tx.ring->reset_qp(*tx.ring), -EIO);
+    rdma.fail_always("modify_wq", 0);
+    rdma.fail_always("modify_qp", 0);
+}
+
+TEST_F(PortTest, LinkAndRemovalEvents) {
+    bring_up();
+    std::atomic<int> link_changes = 0;
+    std::atomic<int> removals = 0;
+    const auto count = [](uint16_t, rte_eth_event_type, void* counter, void*) {
+        ++*static_cast<std::atomic<int>*>(counter);
+        return 0;
+    };
+    rte_eth_dev_callback_register(id(), RTE_ETH_EVENT_INTR_LSC, count, &link_changes);
+    rte_eth_dev_callback_register(id(), RTE_ETH_EVENT_INTR_RMV, count, &removals);
+    const auto wait_for = [](const std::atomic<int>& counter, int value) {
+        for (int i = 0; i < 2000 && counter < value; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return counter.load();
+    };
+
+    rdma.port.state = IBV_PORT_DOWN;
+    ibv_async_event event{};
+    event.event_type = IBV_EVENT_PORT_ERR;
+    event.element.port_num = 1;
+    rdma.raise(event);
+    EXPECT_EQ(wait_for(link_changes, 1), 1);
+    rte_eth_link link{};
+    ASSERT_EQ(rte_eth_link_get_nowait(id(), &link), 0);
+    EXPECT_EQ(link.link_status, RTE_ETH_LINK_DOWN);
+
+    rdma.port.state = IBV_PORT_ACTIVE;
+    event.element.port_num = 2; // another port: not ours
+    rdma.raise(event);
+    event.element.port_num = 1;
+    event.event_type = IBV_EVENT_PORT_ACTIVE;
+    rdma.raise(event);
+    EXPECT_EQ(wait_for(link_changes, 2), 2);
+
+    event.event_type = IBV_EVENT_DEVICE_FATAL;
+    rdma.raise(event);
+    EXPECT_EQ(wait_for(removals, 1), 1);
+    EXPECT_EQ(rdma.acknowledged(), 4u);
+}
+
+TEST_F(PortTest, ErrorsNameTheBrokenLink) {
+    EXPECT_THAT(refused("device=fake_7").what,
+                HasSubstr("there is no RDMA device fake_7: there are fake_0"));
+    EXPECT_THAT(refused("device=fake_0,port=2").what, HasSubstr("has no port 2"));
+    EXPECT_THAT(refused("device=fake_0,datapath=mlx5").what,
+                HasSubstr("datapath=mlx5 cannot drive fake_0; not mlx5: "));
+    EXPECT_THAT(refused("iface=eth7").what, HasSubstr("no network interface \"eth7\""));
+
+    rdma.port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    EXPECT_THAT(refused().what, HasSubstr("InfiniBand port"));
+    rdma.port.link_layer = IBV_LINK_LAYER_ETHERNET;
+    rdma.attributes.max_wq_type_rq = 0;
+    EXPECT_THAT(refused().what, HasSubstr("no receive WQs"));
+    rdma.attributes.max_wq_type_rq = 4096;
+    rdma.names.clear();
+    EXPECT_THAT(refused().what, HasSubstr("nor any other"));
+}
+
+TEST_F(PortTest, ErrnosComeWithTheirCause) {
+    const auto refusal = [this](const char* call, int error) {
+        rdma.fail_always(call, error);
+        const Error refusal = refused();
+        rdma.fail_always(call, 0);
+        EXPECT_EQ(refusal.code, error);
+        return refusal.what;
+    };
+    EXPECT_THAT(refusal("get_device_list", ENOSYS), HasSubstr("modprobe ib_uverbs"));
+    EXPECT_THAT(refusal("open_device", EACCES), HasSubstr("no permission for /dev/infiniband"));
+    EXPECT_THAT(refusal("create_qp", EPERM), HasSubstr("CAP_NET_RAW"));
+    EXPECT_THAT(refusal("create_qp", EOPNOTSUPP), HasSubstr("refuses RAW_PACKET QPs"));
+    EXPECT_THAT(refusal("create_qp", ENOMEM), HasSubstr("RLIMIT_MEMLOCK"));
+    EXPECT_THAT(refusal("alloc_pd", ENOMEM), HasSubstr("protection domain"));
+}
+
+TEST_F(PortTest, ProviderWithoutFlowTags) {
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    rte_eth_conf conf{};
+    ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
+    rdma.fail_next("create_cq_ex", EOPNOTSUPP); // with all fields; with fewer it works
+    EXPECT_EQ(rte_eth_rx_queue_setup(id(), 0, kDescriptors, 0, nullptr, pool.get()), 0);
+    EXPECT_EQ(rdma.calls("create_cq_ex"), 2u);
+}
+
+TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
+    const auto life = [this]() -> bool {
+        if (!attach()) return false;
+        rte_ether_addr mac{{2, 0, 0, 0, 0, 7}};
+        bool good = configure(kQueues, kQueues) == 0 && rte_eth_dev_start(id()) == 0 &&
+                    rte_eth_dev_mac_addr_add(id(), &mac, 0) == 0 &&
+                    rte_eth_promiscuous_enable(id()) == 0 && rte_eth_dev_stop(id()) == 0 &&
+                    configure(1, 1) == 0 && rte_eth_dev_start(id()) == 0;
+        close();
+        return good;
+    };
+    std::map<std::string, int> unnoticed;
+    int nth = 1;
+    for (;; ++nth) {
+        rdma.fail_call(nth, ENOMEM);
+        const bool good = life();
+        EXPECT_EQ(rdma.alive(), "") << "after call " << nth << ", " << rdma.failed();
+        EXPECT_EQ(mbufs_in_use(), 0u) << "after call " << nth;
+        if (rdma.failed().empty()) {
+            EXPECT_TRUE(good);
+            break;
+        }
+        if (good) ++unnoticed[rdma.failed()];
+        rdma.fail_call(0, 0);
+    }
+    EXPECT_GT(nth, 50); // the scenario does reach deep
+
+    // Without harm may fail: a look at the link, a state change that is tried another way, a
+    // mempool that is registered again when a queue needs it, and rules that are only tried:
+    // finding the number of steering priorities takes one hash QP.
+    for (const char* name : {"query_port", "modify_wq", "modify_qp", "reg_mr", "create_flow"})
+        unnoticed.erase(name);
+    for (const auto& [name, times] : unnoticed)
+        EXPECT_TRUE(times == 1 && (name == "create_rwq_ind_table" || name == "create_qp_ex"))
+            << times << " failures of " << name << " went unnoticed";
+}
+
+} // namespace
+} // namespace rawqp::test

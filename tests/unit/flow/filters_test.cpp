@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The port's own receive rules, looked at as a device would follow them.
+#include "drivers/net/rawqp/ethdev/filters.hpp"
+#include "tests/unit/flow/fake_verbs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rawqp::test {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr rte_ether_addr kOwn{{0x02, 0, 0, 0, 0, 0x01}};
+constexpr rte_ether_addr kSecond{{0x02, 0, 0, 0, 0, 0x02}};
+constexpr rte_ether_addr kStranger{{0x02, 0, 0, 0, 0, 0x99}};
+constexpr rte_ether_addr kGroup{{0x01, 0, 0x5e, 0, 0, 0x05}};
+constexpr rte_ether_addr kOtherGroup{{0x33, 0x33, 0, 0, 0, 0x01}};
+constexpr rte_ether_addr kBroadcast{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+struct Frame {
+    rte_ether_addr destination = kOwn;
+    uint16_t type = RTE_ETHER_TYPE_ARP;
+    uint8_t proto = 0;
+    uint16_t vlan = 0; ///< 0: no tag
+};
+constexpr uint8_t kTcp = 6, kUdp = 17;
+
+bool matches(const FakeDevice::Flow& flow, const Frame& frame) {
+    const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
+    if (!eth) return true; // a default rule
+    for (size_t i = 0; i < 6; ++i)
+        if ((eth->val.dst_mac[i] ^ frame.destination.addr_bytes[i]) & eth->mask.dst_mac[i])
+            return false;
+    if (eth->mask.vlan_tag &&
+        (frame.vlan == 0 || ((rte_be_to_cpu_16(eth->val.vlan_tag) ^ frame.vlan) & 0xfff)))
+        return false;
+    const auto has = [&](uint32_t type) { return flow.find(type) != 0; };
+    if (has(IBV_FLOW_SPEC_IPV4_EXT) && frame.type != RTE_ETHER_TYPE_IPV4) return false;
+    if (has(IBV_FLOW_SPEC_IPV6) && frame.type != RTE_ETHER_TYPE_IPV6) return false;
+    return !(has(IBV_FLOW_SPEC_TCP) && frame.proto != kTcp) &&
+           !(has(IBV_FLOW_SPEC_UDP) && frame.proto != kUdp);
+}
+
+class FiltersTest : public testing::Test {
+  protected:
+    FakeDevice device{4};
+    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
+    Filters filters{device.api, qps, 1};
+    FilterState state;
+
+    FiltersTest() {
+        state.macs = {kOwn};
+        state.reta = {0, 1, 2, 3};
+        state.rss_types = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP;
+    }
+    ~FiltersTest() override { EXPECT_THAT(device.violations, IsEmpty()); }
+
+    void apply() {
+        const auto done = filters.apply(state);
+        ASSERT_TRUE(done) << done.error().what;
+    }
+
+    /// The rules that would take the frame: those of the first level that has a match, one for each
+    /// destination.
+    std::vector<const FakeDevice::Flow*> takers(const Frame& frame) const {
+        std::vector<const FakeDevice::Flow*> best;
+        for (const auto* flow : device.rules()) {
+            if (!matches(*flow, frame)) continue;
+            if (!best.empty() && flow->level() < best.front()->level()) best.clear();
+            if (best.empty() ||
+                (flow->level() == best.front()->level() && flow->qp != best.front()->qp))
+                best.push_back(flow);
+        }
+        return best;
+    }
+    /// How many copies of the frame would be delivered: rules of one level with equal matches each
+    /// get one; of those with different matches the device follows one.
+    size_t copies(const Frame& frame) const {
+        const auto list = takers(frame);
+        return static_cast<size_t>(std::count_if(list.begin(), list.end(), [&](const auto* flow) {
+            return flow->specs() == list.front()->specs();
+        }));
+    }
+    bool received(const Frame& frame) const { return !takers(frame).empty(); }
+    uint64_t hash_of(const Frame& frame) const {
+        const auto list = takers(frame);
+        EXPECT_THAT(list, SizeIs(1));
+        return list.empty() ? 0 : list.front()->qp->hash_fields;
+    }
+};
+
+TEST_F(FiltersTest, LetsInOwnAddressAndBroadcastOnly) {
+    apply();
+    EXPECT_TRUE(received({kOwn}));
+    EXPECT_TRUE(received({kBroadcast}));
+    EXPECT_FALSE(received({kSecond}));
+    EXPECT_FALSE(received({kStranger}));
+    EXPECT_FALSE(received({kGroup}));
+}
+
+TEST_F(FiltersTest, FollowsEverySwitch) {
+    state.macs.push_back(kSecond);
+    state.multicast = {kGroup};
+    apply();
+    EXPECT_TRUE(received({kSecond}));
+    EXPECT_TRUE(received({kGroup}));
+    EXPECT_FALSE(received({kOtherGroup}));
+
+    state.all_multicast = true;
+    apply();
+    EXPECT_TRUE(received({kOtherGroup}));
+    EXPECT_FALSE(received({kStranger}));
+
+    state.promiscuous = true;
+    apply();
+    EXPECT_TRUE(received({kStranger}));
+
+    state.promiscuous = state.all_multicast = false;
+    state.macs = {kOwn};
+    state.multicast.clear();
+    apply();
+    EXPECT_TRUE(received({kOwn}));
+    EXPECT_FALSE(received({kStranger}));
+    EXPECT_FALSE(received({kSecond}));
+    EXPECT_FALSE(received({kGroup}));
+}
+
+TEST_F(FiltersTest, EachPacketMeetsTheHashOfItsClass) {
+    state.promiscuous = true; // rules overlap: the class must decide all the same
+    apply();
+    const uint64_t ip4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
+    const uint64_t ip6 = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
+    const uint64_t tcp = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP;
+    for (const rte_ether_addr& to : {kOwn, kBroadcast, kStranger}) {
+        EXPECT_EQ(hash_of({to, RTE_ETHER_TYPE_ARP}), 0u);
+        EXPECT_EQ(hash_of({to, RTE_ETHER_TYPE_IPV4, kTcp}), ip4 | tcp);
+        EXPECT_EQ(hash_of({to, RTE_ETHER_TYPE_IPV4, kUdp}), ip4);
+        EXPECT_EQ(hash_of({to, RTE_ETHER_TYPE_IPV4, 1}), ip4);
+        EXPECT_EQ(hash_of({to, RTE_ETHER_TYPE_IPV6, kTcp}), ip6 | tcp);
+        EXPECT_EQ(hash_of({to, RTE_ETHER_TYPE_IPV6, kUdp}), ip6);
+    }
+}
+
+TEST_F(FiltersTest, WithoutRssEverythingGoesToTheFirstEntry) {
+    state.rss_types = 0;
+    state.reta = {2, 1, 0, 3};
+    apply();
+    for (const auto* flow : device.rules())
+        EXPECT_EQ(flow->qp->queues, std::vector<uint16_t>{2});
+    EXPECT_THAT(device.qps, SizeIs(1));
+}
+
+TEST_F(FiltersTest, MasksTheGroupBit) {
+    state.all_multicast = true;
+    state.rss_types = 0;
+    apply();
+    const auto list = takers({kGroup});
+    ASSERT_THAT(list, SizeIs(1));
+    const auto eth = list.front()->spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
+    EXPECT_EQ(Bytes(eth->val.dst_mac, eth->val.dst_mac + 6), hex("010000000000"));
+    EXPECT_EQ(Bytes(eth->mask.dst_mac, eth->mask.dst_mac + 6), hex("010000000000"));
+}
+
+TEST_F(FiltersTest, VlanFilterLetsListedTagsIn) {
+    state.vlans = {5, 70};
+    state.promiscuous = false;
+    apply();
+    EXPECT_TRUE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 5}));
+    EXPECT_TRUE(received({kBroadcast, RTE_ETHER_TYPE_ARP, 0, 70}));
+    EXPECT_FALSE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 6}));
+    EXPECT_FALSE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 0}));
+}
+
+TEST_F(FiltersTest, KeepsRulesThatStayAndIsIdempotent) {
+    apply();
+    const auto before = device.rules();
+    const int creations = device.creations;
+    apply();
+    EXPECT_EQ(device.creations, creations);
+    state.macs.push_back(kSecond);
+    apply();
+    const auto after = device.rules();
+    for (const auto* rule : before)
+        EXPECT_THAT(after, testing::Contains(rule));
+}
+
+TEST_F(FiltersTest, ChangesLoseNothingAndDeliverNothingTwice) {
+    apply();
+    const std::vector<Frame> traffic{{kOwn, RTE_ETHER_TYPE_ARP},
+                                     {kOwn, RTE_ETHER_TYPE_IPV4, kTcp},
+                                     {kOwn, RTE_ETHER_TYPE_IPV6, kUdp},
+                                     {kBroadcast, RTE_ETHER_TYPE_ARP}};
+    int looks = 0;
+    device.on_change = [&] {
+        ++looks;
+        for (const Frame& frame : traffic)
+            EXPECT_EQ(copies(frame), 1u);
+    };
+    const auto change = [&](auto&& edit) {
+        edit();
+        apply();
+    };
+    change([&] { state.reta = {3, 2, 1, 0}; });
+    change([&] { state.key[0] ^= 1; });
+    change([&] { state.reta = {0, 0, 1, 1}; });
+    change([&] { state.rss_types = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP; });
+    change([&] { state.promiscuous = true; });
+    change([&] { state.rss_types = 0; });
+    change([&] { state.promiscuous = false; });
+    change([&] { state.rss_types = RTE_ETH_RSS_TCP; });
+    EXPECT_GT(looks, 20);
+    device.on_change = nullptr;
+}
+
+TEST_F(FiltersTest, AFailedChangeLeavesEverythingAsItWas) {
+    apply();
+    const auto before = device.rules();
+    const size_t qps_before = qps.size();
+    state.reta = {1, 0, 1, 0};
+    state.promiscuous = true;
+    state.macs.push_back(kSecond);
+    int failures = 0;
+    for (int nth = 1;; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        const auto done = filters.apply(state);
+        if (done) break;
+        ++failures;
+        EXPECT_EQ(done.error().code, ENOMEM);
+        EXPECT_NE(done.error().what.find("resources"), std::string::npos) << done.error().what;
+        EXPECT_EQ(device.rules(), before);
+        EXPECT_EQ(qps.size(), qps_before);
+    }
+    EXPECT_GT(failures, 20);
+    EXPECT_TRUE(received({kStranger}));
+}
+
+TEST_F(FiltersTest, ClearReleasesEverything) {
+    state.promiscuous = true;
+    apply();
+    filters.clear();
+    EXPECT_TRUE(device.rules().empty());
+    EXPECT_EQ(qps.size(), 0u);
+    EXPECT_THAT(device.qps, IsEmpty());
+    EXPECT_THAT(device.tables, IsEmpty());
+    apply();
+    EXPECT_TRUE(received({kStranger}));
+}
+
+TEST_F(FiltersTest, FallsBackToDefaultRules) {
+    // As mlx4: a MAC is matched whole or not at all.
+    device.refuse_flow = [](const FakeDevice::Flow& flow) {
+        const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
+        return eth && Bytes(eth->mask.dst_mac, eth->mask.dst_mac + 6) != hex("ffffffffffff")
+                   ? EINVAL
+                   : 0;
+    };
+    state.promiscuous = state.all_multicast = true;
+    apply();
+    std::vector<unsigned> types;
+    for (const auto* flow : device.rules())
+        if (flow->attr().type != IBV_FLOW_ATTR_NORMAL) types.push_back(flow->attr().type);
+    EXPECT_THAT(types, testing::UnorderedElementsAre(unsigned{IBV_FLOW_ATTR_ALL_DEFAULT},
+                                                     unsigned{IBV_FLOW_ATTR_MC_DEFAULT}));
+    EXPECT_TRUE(received({kStranger}));
+}
+
+TEST_F(FiltersTest, WorksOnDevicesWithFewPriorities) {
+    for (const uint16_t priorities : {1, 2, 4, 8}) {
+        FakeDevice small{2};
+        small.priorities = priorities;
+        RssQps cache{small.api, small.context(), &small.pd, small.wq_of_queue()};
+        {
+            Filters own{small.api, cache, 1};
+            FilterState wanted = state;
+            wanted.reta = {0, 1};
+            ASSERT_TRUE(own.apply(wanted)) << priorities;
+            wanted.reta = {1, 0};
+            ASSERT_TRUE(own.apply(wanted)) << priorities;
+        }
+        EXPECT_EQ(cache.size(), 0u);
+        EXPECT_THAT(small.violations, IsEmpty());
+    }
+}
+
+TEST_F(FiltersTest, SaysThatAnEmptyTableIsTheFault) {
+    state.reta.clear();
+    const auto done = filters.apply(state);
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().what.find("redirection table"), std::string::npos);
+}
+
+} // namespace
+} // namespace rawqp::test

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Each rte_flow item: the exact bytes of its verbs spec, and what is refused and why.
+#include "drivers/net/rawqp/ethdev/flow_items.hpp"
+#include "tests/unit/flow/fake_verbs.hpp"
+#include "tests/unit/flow/rule.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+
+template <class Item> Item zeroed() {
+    Item item;
+    std::memset(static_cast<void*>(&item), 0, sizeof item);
+    return item;
+}
+template <class Item> Item all_ones() {
+    Item item;
+    std::memset(static_cast<void*>(&item), 0xff, sizeof item);
+    return item;
+}
+
+/// The bytes of the one match that the pattern stands for.
+Bytes translated(const Rule& rule) {
+    const auto matches = translate_pattern(rule.pattern());
+    if (!matches) {
+        ADD_FAILURE() << matches.error().what;
+        return {};
+    }
+    EXPECT_EQ(matches->size(), 1u);
+    return matches->front().bytes();
+}
+
+FlowError refused(const Rule& rule) {
+    const auto matches = translate_pattern(rule.pattern());
+    EXPECT_FALSE(matches) << "pattern was accepted";
+    return matches ? FlowError{} : matches.error();
+}
+
+// An eth spec: type, size, value (dst, src, type, tag), mask, two bytes to round up.
+const std::string kEthHead = "20000000 2800";
+const std::string kAnyEth = kEthHead + std::string(64, '0') + "0000";
+
+TEST(Items, EmptyPatternMatchesEverything) {
+    EXPECT_EQ(translated(Rule()), hex(kAnyEth));
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_VOID).item(RTE_FLOW_ITEM_TYPE_ETH)),
+              hex(kAnyEth));
+}
+
+TEST(Items, EthExact) {
+    auto spec = zeroed<rte_flow_item_eth>();
+    spec.hdr.dst_addr = {{1, 2, 3, 4, 5, 6}};
+    spec.hdr.src_addr = {{7, 8, 9, 10, 11, 12}};
+    spec.hdr.ether_type = RTE_BE16(0x88b5);
+    auto mask = zeroed<rte_flow_item_eth>();
+    std::memset(static_cast<void*>(&mask.hdr), 0xff, sizeof mask.hdr);
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &spec, &mask)),
+              hex(kEthHead + "010203040506 0708090a0b0c 88b5 0000"
+                             "ffffffffffff ffffffffffff ffff 0000 0000"));
+    // The default mask leaves EtherType out.
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &spec)),
+              hex(kEthHead + "010203040506 0708090a0b0c 0000 0000"
+                             "ffffffffffff ffffffffffff 0000 0000 0000"));
+}
+
+TEST(Items, BitsOutsideTheMaskAreDropped) {
+    const auto spec = [] {
+        auto eth = all_ones<rte_flow_item_eth>();
+        eth.has_vlan = eth.reserved = 0;
+        return eth;
+    }();
+    auto mask = zeroed<rte_flow_item_eth>();
+    mask.hdr.dst_addr.addr_bytes[0] = 0x01;
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &spec, &mask)),
+              hex(kEthHead + "010000000000 000000000000 0000 0000"
+                             "010000000000 000000000000 0000 0000 0000"));
+}
+
+TEST(Items, VlanGoesIntoTheEthSpec) {
+    auto spec = zeroed<rte_flow_item_vlan>();
+    spec.hdr.vlan_tci = RTE_BE16(0xe123);
+    spec.hdr.eth_proto = RTE_BE16(0x0806);
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_VLAN, &spec)),
+              hex(kEthHead + "000000000000 000000000000 0000 0123"
+                             "000000000000 000000000000 0000 0fff 0000"));
+    auto mask = zeroed<rte_flow_item_vlan>();
+    mask.hdr.vlan_tci = RTE_BE16(0xffff);
+    mask.hdr.eth_proto = RTE_BE16(0xffff);
+    auto eth = zeroed<rte_flow_item_eth>();
+    eth.hdr.ether_type = RTE_BE16(0x8100);
+    auto eth_mask = zeroed<rte_flow_item_eth>();
+    eth_mask.hdr.ether_type = RTE_BE16(0xffff);
+    EXPECT_EQ(translated(Rule()
+                             .item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask)
+                             .item(RTE_FLOW_ITEM_TYPE_VLAN, &spec, &mask)),
+              hex(kEthHead + "000000000000 000000000000 0806 e123"
+                             "000000000000 000000000000 ffff ffff 0000"));
+}
+
+TEST(Items, AnyVlanIsEitherValueOfOneTagBit) {
+    const auto matches = translate_pattern(
+        Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_VLAN).pattern());
+    ASSERT_TRUE(matches);
+    ASSERT_EQ(matches->size(), 2u);
+    EXPECT_EQ((*matches)[0].bytes(), hex(kEthHead + "000000000000 000000000000 0000 0000"
+                                                    "000000000000 000000000000 0000 1000 0000"));
+    EXPECT_EQ((*matches)[1].bytes(), hex(kEthHead + "000000000000 000000000000 0000 1000"
+                                                    "000000000000 000000000000 0000 1000 0000"));
+}
+
+TEST(Items, Ipv4EveryField) {
+    auto spec = zeroed<rte_flow_item_ipv4>();
+    spec.hdr.src_addr = RTE_BE32(0x0a000001);
+    spec.hdr.dst_addr = RTE_BE32(0xc0a80102);
+    spec.hdr.next_proto_id = 47;
+    spec.hdr.type_of_service = 0xb8;
+    spec.hdr.time_to_live = 64;
+    auto mask = zeroed<rte_flow_item_ipv4>();
+    mask.hdr.src_addr = RTE_BE32(0xffffff00);
+    mask.hdr.dst_addr = RTE_BE32(0xffffffff);
+    mask.hdr.next_proto_id = 0xff;
+    mask.hdr.type_of_service = 0xfc;
+    mask.hdr.time_to_live = 0xff;
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec, &mask)),
+              hex(kAnyEth + "32000000 2000 0000"
+                            "0a000000 c0a80102 2f b8 40 00"
+                            "ffffff00 ffffffff ff fc ff 00"));
+    // By default the addresses only.
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec)),
+              hex(kAnyEth + "32000000 2000 0000"
+                            "0a000001 c0a80102 00 00 00 00"
+                            "ffffffff ffffffff 00 00 00 00"));
+}
+
+TEST(Items, Ipv6EveryField) {
+    auto spec = zeroed<rte_flow_item_ipv6>();
+    auto mask = zeroed<rte_flow_item_ipv6>();
+    std::memset(static_cast<void*>(&spec.hdr.src_addr), 0x11, 16);
+    std::memset(static_cast<void*>(&spec.hdr.dst_addr), 0x22, 16);
+    std::memset(static_cast<void*>(&mask.hdr.src_addr), 0xff, 16);
+    std::memset(static_cast<void*>(&mask.hdr.dst_addr), 0xf0, 16);
+    spec.hdr.vtc_flow = RTE_BE32(0x6ab12345); // class 0xab, label 0x12345
+    mask.hdr.vtc_flow = RTE_BE32(0xfffffff0);
+    spec.hdr.proto = 58;
+    mask.hdr.proto = 0xff;
+    spec.hdr.hop_limits = 255;
+    mask.hdr.hop_limits = 0xff;
+    EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6, &spec, &mask)),
+              hex(kAnyEth + "31000000 5800 0000"
+                            "11111111111111111111111111111111 20202020202020202020202020202020"
+                            "00012340 3a ab ff 00"
+                            "ffffffffffffffffffffffffffffffff f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0"
+                            "000ffff0 ff ff ff 00"));
+}
+
+TEST(Items, TcpAndUdpPorts) {
+    auto tcp = zeroed<rte_flow_item_tcp>();
+    tcp.hdr.src_port = RTE_BE16(0x1234);
+    tcp.hdr.dst_port = RTE_BE16(80);
+    const std::string any_ipv4 = "32000000 2000" + std::string(52, '0');
+    EXPECT_EQ(translated(Rule()
+                             .item(RTE_FLOW_ITEM_TYPE_ETH)
+                             .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                             .item(RTE_FLOW_ITEM_TYPE_TCP, &tcp)),
+              hex(kAnyEth + any_ipv4 + "40000000 1000 0050 1234 ffff ffff 0000"));
+    auto udp = zeroed<rte_flow_item_udp>();
+    udp.hdr.dst_port = RTE_BE16(4789);
+    auto mask = zeroed<rte_flow_item_udp>();
+    mask.hdr.dst_port = RTE_BE16(0xfff0);
+    const std::string any_ipv6 = "31000000 5800" + std::string(164, '0');
+    EXPECT_EQ(
+        translated(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6).item(RTE_FLOW_ITEM_TYPE_UDP, &udp, &mask)),
+        hex(kAnyEth + any_ipv6 + "41000000 1000 12b0 0000 fff0 0000 0000"));
+}
+
+TEST(Items, ConditionsThatTheNextLayerImpliesAreDropped) {
+    auto eth = zeroed<rte_flow_item_eth>();
+    eth.hdr.ether_type = RTE_BE16(0x0800);
+    auto eth_mask = zeroed<rte_flow_item_eth>();
+    eth_mask.hdr.ether_type = RTE_BE16(0xffff);
+    auto ipv4 = zeroed<rte_flow_item_ipv4>();
+    ipv4.hdr.next_proto_id = 17;
+    auto ipv4_mask = zeroed<rte_flow_item_ipv4>();
+    ipv4_mask.hdr.next_proto_id = 0xff;
+    EXPECT_EQ(translated(Rule()
+                             .item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask)
+                             .item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, &ipv4_mask)
+                             .item(RTE_FLOW_ITEM_TYPE_UDP)),
+              translated(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_UDP)));
+}
+
+TEST(ItemsRefused, ContradictionsNameTheItem) {
+    auto eth = zeroed<rte_flow_item_eth>();
+    eth.hdr.ether_type = RTE_BE16(0x86dd);
+    auto eth_mask = zeroed<rte_flow_item_eth>();
+    eth_mask.hdr.ether_type = RTE_BE16(0xffff);
+    Rule rule;
+    rule.item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask).item(RTE_FLOW_ITEM_TYPE_IPV4);
+    FlowError error = refused(rule);
+    EXPECT_EQ(error.code, EINVAL);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
+    EXPECT_EQ(error.cause, &rule.pattern()[1]);
+    EXPECT_EQ(error.what, "item ipv4 contradicts EtherType 0x86dd asked for before it");
+
+    EXPECT_THAT(
+        refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask).item(RTE_FLOW_ITEM_TYPE_VLAN))
+            .what,
+        HasSubstr("item vlan contradicts EtherType 0x86dd"));
+
+    auto ipv6 = zeroed<rte_flow_item_ipv6>();
+    ipv6.hdr.proto = 17;
+    auto ipv6_mask = zeroed<rte_flow_item_ipv6>();
+    ipv6_mask.hdr.proto = 0xff;
+    EXPECT_THAT(
+        refused(
+            Rule().item(RTE_FLOW_ITEM_TYPE_IPV6, &ipv6, &ipv6_mask).item(RTE_FLOW_ITEM_TYPE_TCP))
+            .what,
+        HasSubstr("item tcp contradicts IP protocol 17"));
+
+    ipv6.hdr.vtc_flow = RTE_BE32(0x40000000);
+    ipv6_mask.hdr.vtc_flow = RTE_BE32(0xf0000000);
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6, &ipv6, &ipv6_mask)).what,
+                HasSubstr("item ipv6 field version"));
+}
+
+TEST(ItemsRefused, EtherTypesOfTags) {
+    auto eth = zeroed<rte_flow_item_eth>();
+    eth.hdr.ether_type = RTE_BE16(0x8100);
+    auto mask = zeroed<rte_flow_item_eth>();
+    mask.hdr.ether_type = RTE_BE16(0xffff);
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &mask)).what,
+                HasSubstr("use a vlan item"));
+    auto vlan = zeroed<rte_flow_item_vlan>();
+    vlan.hdr.eth_proto = RTE_BE16(0x8100);
+    auto vlan_mask = zeroed<rte_flow_item_vlan>();
+    vlan_mask.hdr.eth_proto = RTE_BE16(0xffff);
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_VLAN, &vlan, &vlan_mask)).what,
+                HasSubstr("second tag"));
+}
+
+TEST(ItemsRefused, OrderAndRepetition) {
+    for (const auto& pattern :
+         {Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_ETH),
+          Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_IPV6),
+          Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_ETH),
+          Rule().item(RTE_FLOW_ITEM_TYPE_VLAN).item(RTE_FLOW_ITEM_TYPE_VLAN)}) {
+        const FlowError error = refused(pattern);
+        EXPECT_EQ(error.code, ENOTSUP);
+        EXPECT_EQ(error.cause, &pattern.pattern()[1]);
+        EXPECT_THAT(error.what, HasSubstr("cannot stand here"));
+    }
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_UDP)).what,
+                HasSubstr("item udp needs an ipv4 or ipv6 item"));
+}
+
+TEST(ItemsRefused, FieldsThatVerbsCannotCarry) {
+    const auto mask = all_ones<rte_flow_item_tcp>();
+    const auto spec = zeroed<rte_flow_item_tcp>();
+    Rule rule;
+    rule.item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_TCP, &spec, &mask);
+    const FlowError error = refused(rule);
+    EXPECT_EQ(error.code, ENOTSUP);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_MASK);
+    EXPECT_EQ(error.cause, &rule.pattern()[1]);
+    EXPECT_THAT(error.what, HasSubstr("item tcp: field sent_seq"));
+
+    auto eth_mask = zeroed<rte_flow_item_eth>();
+    eth_mask.has_vlan = 1;
+    const auto eth = zeroed<rte_flow_item_eth>();
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask)).what,
+                HasSubstr("item eth: field has_vlan"));
+    auto ipv6_mask = zeroed<rte_flow_item_ipv6>();
+    ipv6_mask.has_frag_ext = 1;
+    const auto ipv6 = zeroed<rte_flow_item_ipv6>();
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6, &ipv6, &ipv6_mask)).what,
+                HasSubstr("item ipv6: field has_*_ext"));
+}
+
+/// Every bit of an item's mask is either carried into the specs or refused by name: none is lost.
+template <class Item> void every_mask_bit(rte_flow_item_type type, rte_flow_item_type below) {
+    const auto ones = all_ones<Item>();
+    const auto reference = [&] {
+        Rule rule;
+        if (below != RTE_FLOW_ITEM_TYPE_VOID) rule.item(below);
+        const auto none = zeroed<Item>();
+        rule.item(type, &ones, &none);
+        return translate_pattern(rule.pattern()).value();
+    }();
+    for (size_t bit = 0; bit < 8 * sizeof(Item); ++bit) {
+        auto mask = zeroed<Item>();
+        reinterpret_cast<uint8_t*>(&mask)[bit / 8] = static_cast<uint8_t>(1 << bit % 8);
+        Rule rule;
+        if (below != RTE_FLOW_ITEM_TYPE_VOID) rule.item(below);
+        rule.item(type, &ones, &mask);
+        const auto matches = translate_pattern(rule.pattern());
+        const bool padding = type == RTE_FLOW_ITEM_TYPE_ETH && bit / 8 == 15;
+        const bool redundant = type == RTE_FLOW_ITEM_TYPE_IPV6 && bit / 8 == 0 && bit % 8 >= 4;
+        if (padding || redundant) continue; // version 6: always true or refused
+        if (matches) {
+            EXPECT_NE((*matches)[0].bytes(), reference[0].bytes())
+                << "mask bit " << bit << " of item type " << type << " had no effect";
+        } else {
+            EXPECT_THAT(matches.error().what, HasSubstr("cannot be matched"));
+        }
+    }
+}
+
+TEST(ItemsRefused, NoMaskBitIsLostSilently) {
+    const auto none = RTE_FLOW_ITEM_TYPE_VOID;
+    every_mask_bit<rte_flow_item_eth>(RTE_FLOW_ITEM_TYPE_ETH, none);
+    every_mask_bit<rte_flow_item_vlan>(RTE_FLOW_ITEM_TYPE_VLAN, none);
+    every_mask_bit<rte_flow_item_ipv4>(RTE_FLOW_ITEM_TYPE_IPV4, none);
+    every_mask_bit<rte_flow_item_ipv6>(RTE_FLOW_ITEM_TYPE_IPV6, none);
+    every_mask_bit<rte_flow_item_tcp>(RTE_FLOW_ITEM_TYPE_TCP, RTE_FLOW_ITEM_TYPE_IPV4);
+    every_mask_bit<rte_flow_item_udp>(RTE_FLOW_ITEM_TYPE_UDP, RTE_FLOW_ITEM_TYPE_IPV6);
+}
+
+TEST(ItemsRefused, Ranges) {
+    auto spec = zeroed<rte_flow_item_udp>();
+    spec.hdr.dst_port = RTE_BE16(1000);
+    auto last = spec;
+    last.hdr.dst_port = RTE_BE16(2000);
+    Rule rule;
+    rule.item(RTE_FLOW_ITEM_TYPE_IPV4)
+        .item<rte_flow_item_udp>(RTE_FLOW_ITEM_TYPE_UDP, &spec, nullptr, &last);
+    const FlowError error = refused(rule);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_LAST);
+    EXPECT_THAT(error.what, HasSubstr("item udp: range on field dst"));
+    // No range: last equal to spec, zero, or different only outside the mask.
+    last.hdr.dst_port = spec.hdr.dst_port;
+    EXPECT_TRUE(translate_pattern(
+        Rule()
+            .item(RTE_FLOW_ITEM_TYPE_IPV4)
+            .item<rte_flow_item_udp>(RTE_FLOW_ITEM_TYPE_UDP, &spec, nullptr, &last)
+            .pattern()));
+    last = zeroed<rte_flow_item_udp>();
+    last.hdr.dgram_len = 5;
+    EXPECT_TRUE(translate_pattern(
+        Rule()
+            .item(RTE_FLOW_ITEM_TYPE_IPV4)
+            .item<rte_flow_item_udp>(RTE_FLOW_ITEM_TYPE_UDP, &spec, nullptr, &last)
+            .pattern()));
+}
+
+TEST(ItemsRefused, HalfGivenAndUnknownItems) {
+    const auto mask = zeroed<rte_flow_item_eth>();
+    EXPECT_THAT(
+        refused(Rule().item<rte_flow_item_eth>(RTE_FLOW_ITEM_TYPE_ETH, nullptr, &mask)).what,
+        HasSubstr("item eth: mask without spec"));
+    const FlowError unknown = refused(Rule().item(RTE_FLOW_ITEM_TYPE_VXLAN));
+    EXPECT_EQ(unknown.code, ENOTSUP);
+    EXPECT_THAT(unknown.what, HasSubstr("is not supported"));
+    EXPECT_FALSE(translate_pattern(nullptr));
+}
+
+} // namespace
+} // namespace rawqp::test

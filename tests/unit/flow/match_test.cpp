@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Splitting a match by traffic class, and how steering priorities are dealt out.
+#include "drivers/net/rawqp/ethdev/flow_steering.hpp"
+#include "tests/unit/flow/fake_verbs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace rawqp::test {
+namespace {
+
+using enum TrafficClass;
+using testing::ElementsAre;
+
+std::vector<TrafficClass> classes(const FlowMatch& match, uint64_t types) {
+    std::vector<TrafficClass> list;
+    for (const ClassRule& rule : expand(match, types))
+        list.push_back(rule.traffic);
+    return list;
+}
+
+FlowMatch ether_type(uint16_t type, uint16_t mask = 0xffff) {
+    FlowMatch match;
+    match.eth.val.ether_type = rte_cpu_to_be_16(type);
+    match.eth.mask.ether_type = rte_cpu_to_be_16(mask);
+    return match;
+}
+
+TEST(Expand, OnlyClassesThatHashDifferently) {
+    EXPECT_THAT(classes({}, 0), ElementsAre(other));
+    EXPECT_THAT(classes({}, RTE_ETH_RSS_IP), ElementsAre(ipv6, ipv4, other));
+    EXPECT_THAT(classes({}, RTE_ETH_RSS_NONFRAG_IPV4_TCP), ElementsAre(ipv4_tcp, other));
+    EXPECT_THAT(classes({}, RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP),
+                ElementsAre(ipv6_udp, ipv6_tcp, ipv4_udp, ipv4_tcp, ipv6, ipv4, other));
+}
+
+TEST(Expand, StaysWithinThePattern) {
+    const uint64_t all = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+    FlowMatch match;
+    ASSERT_TRUE(add_ipv4(match));
+    EXPECT_THAT(classes(match, all), ElementsAre(ipv4_udp, ipv4_tcp, ipv4));
+    ASSERT_TRUE(add_l4(match, IBV_FLOW_SPEC_UDP));
+    EXPECT_THAT(classes(match, all), ElementsAre(ipv4_udp));
+}
+
+TEST(Expand, SkipsClassesThatThePatternExcludes) {
+    const uint64_t all = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+    EXPECT_THAT(classes(ether_type(RTE_ETHER_TYPE_ARP), all), ElementsAre(other));
+    EXPECT_THAT(classes(ether_type(RTE_ETHER_TYPE_IPV6), all),
+                ElementsAre(ipv6_udp, ipv6_tcp, ipv6, other));
+    FlowMatch match;
+    ASSERT_TRUE(add_ipv4(match));
+    match.ipv4->val.proto = 6;
+    match.ipv4->mask.proto = 0xff;
+    EXPECT_THAT(classes(match, all), ElementsAre(ipv4_tcp, ipv4));
+}
+
+TEST(Expand, DropsConditionsThatTheLayerImplies) {
+    // mlx5_ib refuses a partly masked EtherType or protocol beside the spec of that layer.
+    for (const ClassRule& rule : expand(ether_type(0x0800, 0xff00), RTE_ETH_RSS_NONFRAG_IPV4_TCP)) {
+        if (rule.traffic != ipv4_tcp) continue;
+        EXPECT_EQ(rule.match.eth.mask.ether_type, 0);
+        EXPECT_EQ(rule.match.layers(), "eth/ipv4/tcp");
+        return;
+    }
+    FAIL() << "no class for TCP";
+}
+
+TEST(Levels, SixteenPrioritiesAreDealtOutWithoutOverlap) {
+    const SteeringLevels levels{16};
+    ASSERT_EQ(levels.flow_priorities(), 3u);
+    std::set<uint16_t> used;
+    for (uint32_t priority = 0; priority < 3; ++priority)
+        for (const TrafficClass traffic : {ipv4_tcp, ipv4, other})
+            EXPECT_TRUE(used.insert(levels.flow_level(priority, traffic)).second);
+    const uint16_t last_flow = *used.rbegin();
+    for (const TrafficClass traffic : {ipv6_udp, ipv6, other})
+        for (const unsigned generation : {0, 1}) {
+            const uint16_t level = levels.filter_level(traffic, generation);
+            EXPECT_TRUE(used.insert(level).second);
+            EXPECT_GT(level, last_flow);
+            EXPECT_LT(level, 16);
+        }
+}
+
+TEST(Levels, EveryDeviceGetsLevelsThatItHas) {
+    for (uint16_t count = 1; count <= 16; ++count) {
+        const SteeringLevels levels{count};
+        ASSERT_GE(levels.flow_priorities(), 1u);
+        for (const TrafficClass traffic : kTrafficClasses) {
+            for (const unsigned generation : {0, 1})
+                EXPECT_LT(levels.filter_level(traffic, generation), count);
+            const uint16_t lowest = levels.flow_level(levels.flow_priorities() - 1, traffic);
+            EXPECT_LT(lowest, count);
+            if (count > 1) {
+                EXPECT_LT(lowest, levels.filter_level(ipv4_tcp, 0)) << count;
+            }
+        }
+    }
+}
+
+class SteeringTest : public testing::Test {
+  protected:
+    FakeDevice device{2};
+    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
+    Steering steering{qps, 1};
+};
+
+TEST_F(SteeringTest, FindsTheDevicesPrioritiesOnce) {
+    device.priorities = 8;
+    ASSERT_EQ(steering.levels()->priorities, 8);
+    const int calls = device.creations;
+    EXPECT_EQ(steering.levels()->priorities, 8);
+    EXPECT_EQ(device.creations, calls);
+    EXPECT_TRUE(device.rules().empty());
+    EXPECT_EQ(qps.size(), 0u);
+}
+
+TEST_F(SteeringTest, SaysWhyTheDeviceHasNone) {
+    device.refuse_flow = [](const FakeDevice::Flow&) { return EPERM; };
+    const auto levels = steering.levels();
+    ASSERT_FALSE(levels);
+    EXPECT_EQ(levels.error().code, EPERM);
+    EXPECT_NE(levels.error().what.find("CAP_NET_RAW"), std::string::npos) << levels.error().what;
+}
+
+TEST_F(SteeringTest, WritesHeadSpecsAndActions) {
+    SteeringRequest request;
+    request.level = 4;
+    ASSERT_TRUE(add_ipv6(request.match));
+    request.destination.queues = {1};
+    request.tag = 0x1234;
+    request.drop = true;
+    const auto rule = steering.install(request);
+    ASSERT_TRUE(rule) << rule.error().what;
+    const auto& flow = *device.flows.at(0);
+    const ibv_flow_attr attr = flow.attr();
+    EXPECT_EQ(attr.type, IBV_FLOW_ATTR_NORMAL);
+    EXPECT_EQ(attr.size, flow.bytes.size());
+    EXPECT_EQ(attr.priority, 4);
+    EXPECT_EQ(attr.port, 1);
+    EXPECT_EQ(attr.flags, 0u);
+    EXPECT_EQ(attr.num_of_specs, 4); // eth, ipv6, tag, drop
+    const Bytes specs = flow.specs();
+    constexpr size_t kTagSize = 12;
+    EXPECT_EQ(Bytes(specs.begin(), specs.begin() + kTagSize), hex("00100000 0c00 0000 34120000"));
+    EXPECT_EQ(Bytes(specs.end() - 8, specs.end()), hex("01100000 0800 0000")); // drop
+    EXPECT_EQ(specs.size(), kTagSize + sizeof(ibv_flow_spec_eth) + sizeof(ibv_flow_spec_ipv6) + 8);
+}
+
+TEST_F(SteeringTest, MulticastMatchesKeepTheirLevelWhenAsked) {
+    // mlx5_ib looks at the first spec only.
+    SteeringRequest request;
+    request.destination.queues = {0};
+    request.match.eth.val.dst_mac[0] = request.match.eth.mask.dst_mac[0] = 1;
+    const auto first_spec = [&] {
+        const auto rule = steering.install(request);
+        EXPECT_TRUE(rule);
+        uint32_t type;
+        std::memcpy(&type, &device.flows.at(0)->bytes[sizeof(ibv_flow_attr)], sizeof type);
+        return type;
+    };
+    EXPECT_EQ(first_spec(), uint32_t{IBV_FLOW_SPEC_ETH});
+    request.strict_level = true;
+    EXPECT_EQ(first_spec(), uint32_t{IBV_FLOW_SPEC_ACTION_TAG});
+    request.match.eth.val.dst_mac[0] = 0;
+    EXPECT_EQ(first_spec(), uint32_t{IBV_FLOW_SPEC_ETH});
+}
+
+TEST_F(SteeringTest, DefaultRulesCarryNoSpecs) {
+    SteeringRequest request;
+    request.type = IBV_FLOW_ATTR_ALL_DEFAULT;
+    request.destination.queues = {0};
+    const auto rule = steering.install(request);
+    ASSERT_TRUE(rule);
+    EXPECT_EQ(device.flows.at(0)->attr().num_of_specs, 0);
+    EXPECT_EQ(device.flows.at(0)->bytes.size(), sizeof(ibv_flow_attr));
+}
+
+} // namespace
+} // namespace rawqp::test

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Hash fields of each traffic class, and the cache of hash QPs.
+#include "drivers/net/rawqp/ethdev/rss.hpp"
+#include "tests/unit/flow/fake_verbs.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rawqp::test {
+namespace {
+
+using enum TrafficClass;
+constexpr uint64_t kIp4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
+constexpr uint64_t kIp6 = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
+constexpr uint64_t kTcp = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP;
+constexpr uint64_t kUdp = IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP;
+
+TEST(HashFields, NothingAskedForHashesNothing) {
+    for (const TrafficClass traffic : kTrafficClasses)
+        EXPECT_EQ(hash_fields_of(traffic, 0), 0u);
+}
+
+TEST(HashFields, IpTypesHashPacketsWithPortsOnAddresses) {
+    EXPECT_EQ(hash_fields_of(ipv4, RTE_ETH_RSS_IP), kIp4);
+    EXPECT_EQ(hash_fields_of(ipv4_tcp, RTE_ETH_RSS_IP), kIp4);
+    EXPECT_EQ(hash_fields_of(ipv6_udp, RTE_ETH_RSS_IP), kIp6);
+    EXPECT_EQ(hash_fields_of(other, RTE_ETH_RSS_IP), 0u);
+}
+
+TEST(HashFields, L4TypesHashTheirOwnPacketsOnly) {
+    EXPECT_EQ(hash_fields_of(ipv4_tcp, RTE_ETH_RSS_TCP), kIp4 | kTcp);
+    EXPECT_EQ(hash_fields_of(ipv6_tcp, RTE_ETH_RSS_TCP), kIp6 | kTcp);
+    EXPECT_EQ(hash_fields_of(ipv4_udp, RTE_ETH_RSS_TCP), 0u);
+    EXPECT_EQ(hash_fields_of(ipv4, RTE_ETH_RSS_TCP), 0u);
+    EXPECT_EQ(hash_fields_of(ipv6_udp, RTE_ETH_RSS_NONFRAG_IPV6_UDP), kIp6 | kUdp);
+    EXPECT_EQ(hash_fields_of(ipv4_udp, RTE_ETH_RSS_NONFRAG_IPV6_UDP), 0u);
+}
+
+TEST(HashFields, FragmentTypesLeavePacketsWithPortsAlone) {
+    EXPECT_EQ(hash_fields_of(ipv4, RTE_ETH_RSS_FRAG_IPV4), kIp4);
+    EXPECT_EQ(hash_fields_of(ipv4_tcp, RTE_ETH_RSS_FRAG_IPV4), 0u);
+}
+
+TEST(HashFields, OneDirection) {
+    const uint64_t tcp = RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+    EXPECT_EQ(hash_fields_of(ipv4_tcp, tcp | RTE_ETH_RSS_L3_SRC_ONLY), IBV_RX_HASH_SRC_IPV4 | kTcp);
+    EXPECT_EQ(hash_fields_of(ipv4_tcp, tcp | RTE_ETH_RSS_L4_DST_ONLY),
+              kIp4 | IBV_RX_HASH_DST_PORT_TCP);
+    EXPECT_EQ(hash_fields_of(ipv4_tcp, tcp | RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY),
+              kIp4 | kTcp);
+}
+
+TEST(HashFields, EveryFieldSetIsOneThatTheKernelTakes) {
+    // mlx5_ib: one L3 and one L4 type per QP.
+    const uint64_t types = supported_rss_types();
+    for (const TrafficClass traffic : kTrafficClasses)
+        for (uint64_t bit = 1; bit != 0; bit <<= 1) {
+            const uint64_t fields = hash_fields_of(traffic, types & ~bit);
+            EXPECT_FALSE(fields & kIp4 && fields & kIp6);
+            EXPECT_FALSE(fields & kTcp && fields & kUdp);
+        }
+}
+
+class RssQpsTest : public testing::Test {
+  protected:
+    FakeDevice device{4};
+    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
+};
+
+TEST_F(RssQpsTest, BuildsTheTableTheKeyAndTheFields) {
+    RssDestination destination{.queues = {3, 1, 0, 1}, .hash_fields = kIp4 | kUdp};
+    destination.key[39] = 0x77;
+    const auto qp = qps.acquire(destination);
+    ASSERT_TRUE(qp) << qp.error().what;
+    ASSERT_EQ(device.qps.size(), 1u);
+    const auto& made = *device.qps[0];
+    EXPECT_EQ(made.queues, (std::vector<uint16_t>{3, 1, 0, 1}));
+    EXPECT_EQ(made.key, destination.key);
+    EXPECT_EQ(made.hash_fields, kIp4 | kUdp);
+    qps.release(*qp);
+}
+
+TEST_F(RssQpsTest, SharesEqualDestinationsAndCountsReferences) {
+    const RssDestination one{.queues = {1}};
+    const RssDestination two{.queues = {2}};
+    ibv_qp* first = *qps.acquire(one);
+    EXPECT_EQ(*qps.acquire(one), first);
+    ibv_qp* second = *qps.acquire(two);
+    EXPECT_NE(second, first);
+    EXPECT_EQ(qps.size(), 2u);
+    qps.release(first);
+    EXPECT_EQ(qps.size(), 2u);
+    qps.release(first);
+    EXPECT_EQ(qps.size(), 1u);
+    qps.release(second);
+    EXPECT_EQ(qps.size(), 0u);
+    EXPECT_TRUE(device.qps.empty());
+    EXPECT_TRUE(device.tables.empty());
+    EXPECT_TRUE(device.violations.empty());
+}
+
+TEST_F(RssQpsTest, RefusesWhatIsNoTable) {
+    EXPECT_EQ(qps.acquire({.queues = {}}).error().code, EINVAL);
+    EXPECT_EQ(qps.acquire({.queues = {0, 1, 2}}).error().code, EINVAL);
+    const auto missing = qps.acquire({.queues = {9}});
+    EXPECT_EQ(missing.error().code, EINVAL);
+    EXPECT_NE(missing.error().what.find("Rx queue 9"), std::string::npos);
+}
+
+TEST_F(RssQpsTest, ReleasesEverythingWhenACallFails) {
+    for (int nth = 1; nth <= 2; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        const auto qp = qps.acquire({.queues = {0, 1}, .hash_fields = kIp4});
+        ASSERT_FALSE(qp);
+        EXPECT_EQ(qp.error().code, ENOMEM);
+        EXPECT_NE(qp.error().what.find("resources"), std::string::npos) << qp.error().what;
+        EXPECT_EQ(qps.size(), 0u);
+        EXPECT_TRUE(device.tables.empty());
+        EXPECT_TRUE(device.qps.empty());
+    }
+}
+
+} // namespace
+} // namespace rawqp::test
