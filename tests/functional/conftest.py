@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures: stacks of softhca and testpmd with sockets on their wires.
+
+    def test_something(stack: Stack) -> None:
+        stack.testpmd.start("io")
+        stack.wires[0].transfer([frame], to=stack.wires[1])
+
+`stack` is shared by a module and exists once for each ring format. `start_stack` makes special ones.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Callable, ContextManager, Iterator, Sequence
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
+
+WORK_PREFIX = "rawqp-test-"
+RING_FORMATS = ("mlx5", "verbs")
+
+OpenStack = Callable[..., ContextManager[Stack]]
+StartStack = Callable[..., Stack]
+StartSoftHca = Callable[..., SoftHca]
+
+
+def _remove_stale_folders() -> None:
+    """Folders that a killed run left behind. Its programs died with it (see die_with_parent)."""
+    for folder in Path(tempfile.gettempdir()).glob(WORK_PREFIX + "*"):
+        pid = folder.name.removeprefix(WORK_PREFIX).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sigterm_cleans_up() -> Iterator[None]:
+    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="session")
+def build() -> Build:
+    return Build.from_environment()
+
+
+@pytest.fixture(scope="session")
+def work(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A short path (socket names are limited). Kept when a test failed, for its logs."""
+    _remove_stale_folders()
+    folder = Path(tempfile.mkdtemp(prefix=f"{WORK_PREFIX}{os.getpid()}-"))
+    yield folder
+    if request.session.testsfailed:
+        kept = folder.rename(folder.with_name(f"rawqp-failed-{os.getpid()}"))
+        print(f"\nlogs of the failed run are kept in {kept}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def new_folder(work: Path) -> Callable[[], Path]:
+    """Each call gives the next folder below `work`."""
+    counter = iter(range(10000))
+
+    def make() -> Path:
+        folder = work / str(next(counter))
+        folder.mkdir()
+        return folder
+
+    return make
+
+
+def _running(request: pytest.FixtureRequest) -> list[SoftHca]:
+    """Everything that is running now, for the report of a failure."""
+    config: Any = request.config
+    if not hasattr(config, "rig_running"):
+        config.rig_running = []
+    running: list[SoftHca] = config.rig_running
+    return running
+
+
+@pytest.fixture(scope="session")
+def open_stack(
+    request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path]
+) -> OpenStack:
+    """open_stack(ports, datapath=…, testpmd_args=[…], …): a context with a stack. See Stack.
+
+    At its end testpmd has to quit in good order.
+    """
+    running = _running(request)
+
+    @contextmanager
+    def open_one(ports: int | Sequence[PortSpec] = 1, **options: Any) -> Iterator[Stack]:
+        specs = [PortSpec() for _ in range(ports)] if isinstance(ports, int) else list(ports)
+        stack = Stack(build, new_folder(), specs, **options)
+        running.append(stack)
+        try:
+            yield stack
+            stack.finish()
+        finally:
+            stack.close()
+            running.remove(stack)
+
+    return open_one
+
+
+@pytest.fixture
+def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
+    """The same for one test, which need not care about the end."""
+    with ExitStack() as stacks:
+        yield lambda *ports, **options: stacks.enter_context(open_stack(*ports, **options))
+
+
+@pytest.fixture
+def start_softhca(
+    request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path]
+) -> Iterator[StartSoftHca]:
+    """start_softhca(ports, program, …): any program under softhca."""
+    running = _running(request)
+    mine: list[SoftHca] = []
+
+    def start(ports: Sequence[PortSpec], program: Sequence[str], **options: Any) -> SoftHca:
+        hca = SoftHca(build, new_folder(), ports, program, **options)
+        mine.append(hca)
+        running.append(hca)
+        return hca
+
+    yield start
+    for hca in reversed(mine):
+        hca.close()
+        running.remove(hca)
+
+
+@pytest.fixture(scope="module", params=RING_FORMATS)
+def datapath(request: pytest.FixtureRequest) -> str:
+    """Runs every test of the module on each ring format."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    """Two net_rawqp ports with one queue each, wires on sockets, shared by the module."""
+    with open_stack(2, datapath=datapath) as stack:
+        yield stack
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Adds to a failure how to repeat it, and how to start the same programs by hand."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if not report.failed:
+        return
+    settings = [
+        f"{name}={shlex.quote(os.environ[name])}"
+        for name in ("RAWQP_BUILD", "RAWQP_SANITIZE")
+        if name in os.environ
+    ]
+    command = ["/usr/bin/python3", "-m", "pytest", f"tests/functional/{item.nodeid.split('/')[-1]}"]
+    lines = [" ".join([*settings, shlex.join(command)])]
+    lines += [hca.repeat_line() for hca in getattr(item.config, "rig_running", [])]
+    report.sections.append(("run it again", "\n".join(lines)))
+

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""softhca and testpmd as one thing: ports with a wire each, and a testpmd on top of them."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from scapy.packet import Packet
+
+from .packets import MARKER_TYPE, marker, port_mac
+from .program import Program
+from .testpmd import ReceivedPacket, Testpmd
+from .wire import SocketWire
+
+ROOT = Path(__file__).resolve().parents[3]
+DRIVER = "librte_net_rawqp.so"
+
+
+# A prefix that gives softhca a network of its own, with a /sys that shows it: for TAPs. Without
+# IPv6, which would send packets that no test asked for.
+OWN_NETWORK = [
+    "unshare",
+    *([] if os.geteuid() == 0 else ["--map-root-user"]),
+    *("--net", "--mount", "sh", "-c"),
+    "mount -t sysfs sysfs /sys && sysctl -qw net.ipv6.conf.default.disable_ipv6=1"
+    ' && exec "$@"',
+    "own-network",
+]
+
+
+class Build:
+    """A build folder, and how programs are run from it."""
+
+    def __init__(self, folder: Path, sanitize: bool) -> None:
+        self.folder = folder
+        self.sanitize = sanitize
+        self.softhca = folder / "app/softhca/softhca"
+        self.driver = folder / "drivers/net/rawqp" / DRIVER
+
+    @staticmethod
+    def from_environment() -> "Build":
+        sanitize = os.environ.get("RAWQP_SANITIZE") == "1"
+        name = os.environ.get("RAWQP_BUILD", "build-asan" if sanitize else "build")
+        build = Build(ROOT / name, sanitize)
+        for needed in (build.softhca, build.driver):
+            if not needed.exists():
+                raise AssertionError(f"{needed} is missing: run scripts/setup first")
+        return build
+
+    def env(self, reports: Path) -> dict[str, str]:
+        """For softhca and what it starts. Sanitizers write what they find to `reports`*."""
+        # By name with a search path, not by path: EAL refuses a path below a folder that everyone
+        # may write to.
+        path = [str(self.driver.parent), os.environ.get("LD_LIBRARY_PATH", "")]
+        env = {"LD_LIBRARY_PATH": ":".join(filter(None, path))}
+        if self.sanitize:
+            env |= sanitizer_env(reports)
+        return env
+
+
+def sanitizer_env(reports: Path) -> dict[str, str]:
+    """The sanitizers' run-time libraries must be the first in a program built without them."""
+    runtimes = [
+        subprocess.run(
+            ["g++", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    asan = os.environ.get("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1")
+    ubsan = os.environ.get("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+    return {
+        "LD_PRELOAD": ":".join(runtimes),
+        "ASAN_OPTIONS": f"{asan}:log_path={reports}",
+        "UBSAN_OPTIONS": f"{ubsan}:log_path={reports}",
+    }
+
+
+@dataclass
+class PortSpec:
+    """One port of softhca, and the net_rawqp device on it."""
+
+    wire: str = "socket"  # "socket": the rig makes one; else a wire as softhca takes it
+    options: Mapping[str, str] = field(default_factory=dict)  # more of softhca --port
+    devargs: str = ""  # more of the driver's device arguments
+
+
+def device_name(index: int) -> str:
+    return f"mlx5_{index}"
+
+
+def pci_address(index: int) -> str:
+    return f"0000:ca:00.{index}"
+
+
+class SoftHca:
+    """A `softhca … -- program` in a folder of its own, with the far ends of its socket wires."""
+
+    def __init__(
+        self,
+        build: Build,
+        folder: Path,
+        ports: Sequence[PortSpec],
+        program: Sequence[str],
+        options: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """`options` are softhca's own; `prefix` is a program that starts softhca (see OWN_NETWORK)."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.build = build
+        self.folder = folder
+        self.ports = list(ports)
+        self.wires: list[SocketWire] = []
+        specs = [self._port_option(index, port) for index, port in enumerate(self.ports)]
+        command = [*prefix, str(build.softhca)]
+        for spec in specs:
+            command += ["--port", spec]
+        command += [*options, "--", *program]
+        runtime = folder / "run"
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        self.env = {**build.env(folder / "sanitizer"), "XDG_RUNTIME_DIR": str(runtime)}
+        self.program = Program(
+            command, folder / "output.log", {**self.env, **(env or {})}, name=Path(program[0]).name
+        )
+
+    def _port_option(self, index: int, port: PortSpec) -> str:
+        wire = port.wire
+        if wire == "socket":
+            self.wires.append(SocketWire(self.folder / f"wire{index}"))
+            wire = self.wires[-1].spec
+        options = {
+            "device": device_name(index),
+            "pci": pci_address(index),
+            "mac": port_mac(index),
+            **port.options,
+        }
+        # The wire stands last: a wire's own text may contain commas.
+        return ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
+
+    def run_tool(self, *arguments: str, timeout: float = 20) -> subprocess.CompletedProcess[str]:
+        """softhca's own subcommands (stat, link) against this instance."""
+        return subprocess.run(
+            [str(self.build.softhca), *arguments],
+            env={**os.environ, **self.env},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    def stat(self) -> dict[str, dict[str, Any]]:
+        """`softhca stat --json` of our program, by device name."""
+        result = self.run_tool("stat", "--json", f"--pid={program_under(self.program)}")
+        if result.returncode:
+            raise AssertionError(f"softhca stat --json failed: {result.stderr or result.stdout}")
+        return devices_of(json.loads(result.stdout))
+
+    def counters(self, port: int = 0) -> dict[str, int]:
+        """The device's port counters."""
+        return self.stat()[device_name(port)]["counters"]
+
+    def in_network(self, *command: str, timeout: float = 20) -> str:
+        """Runs a command in the network namespace of a softhca started with OWN_NETWORK."""
+        user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+        enter = ["nsenter", f"--target={self.program.pid}", *user, "--net", "--", *command]
+        return subprocess.run(
+            enter, check=True, capture_output=True, text=True, timeout=timeout
+        ).stdout
+
+    def set_link(self, port: int, up: bool) -> None:
+        pid = f"--pid={program_under(self.program)}"
+        result = self.run_tool("link", device_name(port), "up" if up else "down", pid)
+        if result.returncode:
+            raise AssertionError(f"softhca link failed: {result.stderr or result.stdout}")
+
+    def sanitizer_reports(self) -> str:
+        return "\n".join(
+            path.read_text(errors="replace") for path in sorted(self.folder.glob("sanitizer.*"))
+        )
+
+    def repeat_line(self) -> str:
+        """The command that starts the same by hand."""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.env.items()]
+        return " ".join([*settings, self.program.shell_line()])
+
+    def close(self) -> None:
+        """Ends everything; may be called again."""
+        self.program.close()
+        while self.wires:
+            self.wires.pop().close()
+
+
+def program_under(launcher: Program) -> int:
+    """The process that a running softhca has started."""
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    if len(children) != 1:
+        raise AssertionError(f"softhca (process {launcher.pid}) runs {len(children)} programs")
+    return int(children[0])
+
+
+def devices_of(stat: Any) -> dict[str, dict[str, Any]]:
+    """The devices in `softhca stat --json`, by name."""
+    return {
+        device["device"]: device for instance in stat["instances"] for device in instance["devices"]
+    }
+
+
+class Stack(SoftHca):
+    """testpmd on softhca. `pmd` is "rawqp" (ours) or "mlx5" (DPDK's own net_mlx5)."""
+
+    def __init__(
+        self,
+        build: Build,
+        folder: Path,
+        ports: Sequence[PortSpec],
+        *,
+        pmd: str = "rawqp",
+        datapath: str = "auto",
+        pmd_devargs: str = "",
+        attach: int | None = None,
+        testpmd_args: Sequence[str] = (),
+        eal_args: Sequence[str] = (),
+        softhca_options: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        memory_mb: int = 256,
+    ) -> None:
+        """`attach`: how many of the ports testpmd gets at its start (default: all)."""
+        self.datapath = datapath
+        self.abandoned = False
+        used = range(len(ports) if attach is None else attach)
+        if pmd == "rawqp":
+            device_args = ["--no-pci", "-d", DRIVER]
+            for index in used:
+                device_args += ["--vdev", self.vdev(index, ports[index])]
+        else:
+            device_args = []
+            for index in used:
+                device_args += ["-a", ",".join(filter(None, [pci_address(index), pmd_devargs]))]
+        # Both threads may run on any CPU that there is: tests want progress, not speed.
+        cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+        eal = ["--lcores", f"0@({cpus}),1@({cpus})", "--no-huge", "-m", str(memory_mb)]
+        eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
+        arguments = ["-i", "--total-num-mbufs=8192", *testpmd_args]
+        program = ["dpdk-testpmd", *eal, "--", *arguments]
+        super().__init__(build, folder, ports, program, softhca_options, env, prefix)
+        try:
+            self.testpmd = Testpmd(self.program, startup_timeout=60 if build.sanitize else 30)
+        except BaseException:
+            self.close()
+            raise
+
+    def vdev(self, index: int, port: PortSpec | None = None) -> str:
+        """The --vdev (or `port attach`) text of one port."""
+        devargs = (port or self.ports[index]).devargs
+        parts = [f"net_rawqp{index}", f"device={device_name(index)}", f"datapath={self.datapath}"]
+        return ",".join([*parts, *filter(None, [devargs])])
+
+    def wait_counter(self, port: int, name: str, at_least: int, timeout: float = 10) -> int:
+        """Waits until a device counter has reached a value. Devices have no event for that."""
+        deadline = time.monotonic() + timeout
+        while (value := self.counters(port)[name]) < at_least:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{device_name(port)} {name} is {value}, not {at_least}")
+        return value
+
+    def show(self, frames: Sequence[bytes | Packet], port: int = 0) -> list[ReceivedPacket]:
+        """What testpmd shows of these frames: it must run rxonly with `set verbose 1`.
+
+        Packets come in the order of the frames; those that did not arrive are absent. The port must
+        accept broadcast.
+        """
+        arrived: list[ReceivedPacket] = []
+        for frame in frames:  # one by one: queues have no order among each other
+            position = self.testpmd.mark_output()
+            self.wires[port].send(frame)
+            # The first marker may overtake the frame on another queue; when the second, sent after
+            # the first was seen, is there, every queue has been polled in between.
+            for count in (1, 2):
+                self._send_marker(port, position, count)
+            shown = self.testpmd.received_so_far(position)
+            arrived += [packet for packet in shown if packet.ether_type != MARKER_TYPE]
+        return arrived
+
+    def _send_marker(self, port: int, position: int, count: int) -> None:
+        self.wires[port].send(marker(count))
+
+        def seen(_text: str) -> bool:
+            shown = self.testpmd.received_so_far(position)
+            return sum(packet.ether_type == MARKER_TYPE for packet in shown) == count
+
+        self.program.wait_until(seen, f"marker {count}")
+
+    def abandon(self, how: signal.Signals) -> None:
+        """Kills testpmd (not softhca, which has to clean up after it)."""
+        os.kill(program_under(self.program), how)
+        self.program.wait()
+        self.abandoned = True
+
+    def finish(self) -> None:
+        """Ends testpmd in the regular way and checks that it left in good order."""
+        if self.abandoned:
+            self.close()
+            return
+        try:
+            status = self.testpmd.quit()
+            reports = self.sanitizer_reports()
+            assert not reports, f"sanitizer reports:\n{reports}"
+            assert status == 0, f"testpmd ended with status {status}, log: {self.program.log}"
+        finally:
+            self.close()

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Drives an interactive testpmd: commands in, parsed answers out."""
+
+import re
+from dataclasses import dataclass, field
+
+from .program import Program
+
+PROMPT = "testpmd> "
+
+
+@dataclass
+class PortStats:
+    """`show port stats`: what the driver counts."""
+
+    rx_packets: int
+    rx_missed: int
+    rx_bytes: int
+    rx_errors: int
+    rx_nombuf: int
+    tx_packets: int
+    tx_errors: int
+    tx_bytes: int
+
+
+@dataclass
+class ForwardStats:
+    """`show fwd stats`: what testpmd's own forwarding loop counts."""
+
+    rx_packets: int
+    tx_packets: int
+    tx_dropped: int
+
+
+@dataclass
+class ReceivedPacket:
+    """One packet as rxonly with `set verbose 1` shows it."""
+
+    port: int
+    queue: int
+    source: str
+    destination: str
+    ether_type: int
+    length: int
+    segments: int
+    rss_hash: int | None = None
+    mark: int | None = None
+    vlan_tci: int | None = None
+    hw_ptype: list[str] = field(default_factory=list)
+    sw_ptype: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+
+
+class CommandRefused(AssertionError):
+    """testpmd answered a command with something else than what was expected."""
+
+
+class Testpmd:
+    __test__ = False  # not a test class
+
+    def __init__(self, program: Program, startup_timeout: float = 40) -> None:
+        self.program = program
+        program.wait_for(re.escape(PROMPT), timeout=startup_timeout)
+
+    @property
+    def startup(self) -> str:
+        """What was written before the first prompt."""
+        return self.program.output.split(PROMPT, 1)[0]
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def command(self, text: str, timeout: float = 15) -> str:
+        """Runs one command; returns its answer, without echo and prompt."""
+        position = self.program.send_line(text)
+        echo = self.program.wait_for(re.escape(text) + r"\n", position, timeout)
+        prompt = self.program.wait_for(re.escape(PROMPT), echo.end(), timeout)
+        return self.program.output[echo.end() : prompt.start()]
+
+    def expect(self, text: str, pattern: str, timeout: float = 15) -> re.Match[str]:
+        """Runs a command whose answer must contain `pattern`."""
+        answer = self.command(text, timeout)
+        if not (match := re.search(pattern, answer)):
+            raise CommandRefused(f"{text!r} should have said {pattern!r}, but said:\n{answer}")
+        return match
+
+    def silent(self, text: str) -> None:
+        """Runs a command that answers only when it fails."""
+        answer = self.command(text)
+        if re.search(r"(?i)fail|error|bad|invalid|cannot|not found|not supported", answer):
+            raise CommandRefused(f"{text!r} was refused:\n{answer}")
+
+    def start(self, mode: str = "", lossless: bool = False) -> None:
+        """Starts forwarding. `lossless`: when a Tx ring is full, testpmd tries again (up to one
+        second) instead of dropping the packets."""
+        if lossless:
+            self.silent("set burst tx delay 100 retry 10000")
+            self.expect(f"set fwd {mode} retry", rf"Set {mode}.* with retry")
+        elif mode:
+            self.expect(f"set fwd {mode}", rf"Set {mode}")
+        self.expect("start", "packet forwarding")
+
+    def stop(self) -> str:
+        return self.expect("stop", r"Done\.|Packet forwarding not started").string
+
+    def start_port(self, port: int | str) -> None:
+        answer = self.command(f"port start {port}", 30)
+        if "Done" not in answer or re.search(r"(?i)fail", answer):
+            raise CommandRefused(f"port {port} did not start:\n{answer}")
+
+    def stop_port(self, port: int | str) -> None:
+        self.expect(f"port stop {port}", r"Stopping ports\.\.\.(?s:.*)Done")
+
+    def quit(self, timeout: float = 30) -> int:
+        """Ends testpmd; returns its exit status."""
+        if self.program.running():
+            self.program.send_line("quit")
+        return self.program.wait(timeout)
+
+    # -- statistics -------------------------------------------------------------------------------
+
+    def stats(self, port: int) -> PortStats:
+        numbers = {
+            name: int(value)
+            for name, value in re.findall(
+                r"([RT]X-[a-z]+):\s+(\d+)", self.command(f"show port stats {port}")
+            )
+        }
+        return PortStats(
+            rx_packets=numbers["RX-packets"],
+            rx_missed=numbers["RX-missed"],
+            rx_bytes=numbers["RX-bytes"],
+            rx_errors=numbers["RX-errors"],
+            rx_nombuf=numbers["RX-nombuf"],
+            tx_packets=numbers["TX-packets"],
+            tx_errors=numbers["TX-errors"],
+            tx_bytes=numbers["TX-bytes"],
+        )
+
+    def xstats(self, port: int) -> dict[str, int]:
+        answer = self.command(f"show port xstats {port}")
+        return {name: int(value) for name, value in re.findall(r"(?m)^(\w+): (\d+)$", answer)}
+
+    def clear_stats(self, port: int | str = "all") -> None:
+        self.command(f"clear port stats {port}")
+        self.command(f"clear port xstats {port}")
+
+    def forward_stats(self) -> dict[int, ForwardStats]:
+        """By port; ports on which nothing is forwarded are absent."""
+        found = re.findall(
+            r"Forward statistics for port (\d+).*\n\s+RX-packets: (\d+).*\n(?:.*\n)*?"
+            r"\s+TX-packets: (\d+)\s+TX-dropped: (\d+)",
+            self.command("show fwd stats all"),
+        )
+        return {
+            int(port): ForwardStats(int(rx), int(tx), int(dropped))
+            for port, rx, tx, dropped in found
+        }
+
+    def info(self, port: int) -> dict[str, str]:
+        """`show port info` as key and value."""
+        answer = self.command(f"show port info {port}")
+        return dict(re.findall(r"(?m)^([A-Z][^:\n]+): (.*)$", answer))
+
+    def rx_burst_mode(self, port: int, queue: int = 0) -> str:
+        """The Rx function in use, as the driver's burst_mode_get names it."""
+        return self.expect(f"show rxq info {port} {queue}", r"Burst mode: (.*)")[1].strip()
+
+    def tx_burst_mode(self, port: int, queue: int = 0) -> str:
+        return self.expect(f"show txq info {port} {queue}", r"Burst mode: (.*)")[1].strip()
+
+    # -- RSS --------------------------------------------------------------------------------------
+
+    def reta(self, port: int, size: int) -> list[int]:
+        """The redirection table: queue of each entry."""
+        # One mask for each 64 entries; all bits are written as -1, for testpmd takes 128 characters.
+        masks = ",".join(["-1"] * max(1, size // 64))
+        answer = self.command(f"show port {port} rss reta {size} ({masks})")
+        entries = {int(i): int(q) for i, q in re.findall(r"index=(\d+), queue=(\d+)", answer)}
+        return [entries[index] for index in range(size)]
+
+    def rss_key(self, port: int) -> bytes:
+        return bytes.fromhex(self.expect(f"show port {port} rss-hash key", r"RSS key:\n(\w+)")[1])
+
+    # -- rte_flow ---------------------------------------------------------------------------------
+
+    def create_flow(self, port: int, rule: str) -> int:
+        """Returns the rule's number. `rule` is "ingress pattern … / end actions … / end"."""
+        return int(self.expect(f"flow create {port} {rule}", r"Flow rule #(\d+) created")[1])
+
+    def validate_flow(self, port: int, rule: str) -> str:
+        """Empty if the rule would be accepted, else why not."""
+        answer = self.command(f"flow validate {port} {rule}")
+        return "" if "Flow rule validated" in answer else answer.strip()
+
+    def refused_flow(self, port: int, rule: str) -> str:
+        """Creates a rule that must be refused; returns the reason."""
+        answer = self.command(f"flow create {port} {rule}")
+        if "created" in answer:
+            raise CommandRefused(f"this rule should have been refused: {rule}")
+        return answer.strip()
+
+    def destroy_flow(self, port: int, number: int) -> None:
+        self.expect(f"flow destroy {port} rule {number}", rf"Flow rule #{number} destroyed")
+
+    def flush_flows(self, port: int) -> None:
+        answer = self.command(f"flow flush {port}").strip()
+        if answer:
+            raise CommandRefused(f"flow flush {port}: {answer}")
+
+    # -- packets that rxonly shows ----------------------------------------------------------------
+
+    def mark_output(self) -> int:
+        """A position for `received`: packets shown from here on."""
+        return len(self.program.output)
+
+    def received(self, since: int, count: int, timeout: float = 10) -> list[ReceivedPacket]:
+        """Waits until rxonly has shown `count` packets after `since`; returns all shown by then."""
+
+        def enough(text: str) -> list[ReceivedPacket] | None:
+            if len(_FLAGS.findall(text, since)) < count:
+                return None
+            return parse_received(text[since:])
+
+        return self.program.wait_until(enough, f"packet {count} in rxonly", timeout)
+
+    def received_so_far(self, since: int) -> list[ReceivedPacket]:
+        """The packets shown completely after `since`, without waiting."""
+        text = self.program.output[since:]
+        ends = [match.end() for match in _FLAGS.finditer(text)]
+        return parse_received(text[: ends[-1]]) if ends else []
+
+
+_FLAGS = re.compile(r"ol_flags: [^\n]*\n")
+_HEADER = re.compile(r"port (\d+)/queue (\d+): received (\d+) packets")
+_PACKET = re.compile(
+    r"src=(?P<src>[0-9A-F:]{17}) - dst=(?P<dst>[0-9A-F:]{17})(?: - pool=\S+)? - "
+    r"type=0x(?P<type>[0-9a-f]+) - length=(?P<length>\d+) - nb_segs=(?P<segs>\d+)(?P<rest>[^\n]*)"
+)
+
+
+def parse_received(text: str) -> list[ReceivedPacket]:
+    packets: list[ReceivedPacket] = []
+    port = queue = -1
+    for line in text.splitlines():
+        if header := _HEADER.search(line):
+            port, queue = int(header[1]), int(header[2])
+        elif match := _PACKET.search(line):
+            packets.append(_parse_packet(port, queue, match))
+        elif packets and "ol_flags:" in line:
+            packets[-1].flags = line.split("ol_flags:")[1].split()
+    return packets
+
+
+def _parse_packet(port: int, queue: int, match: re.Match[str]) -> ReceivedPacket:
+    rest = match["rest"]
+
+    def number(pattern: str, base: int) -> int | None:
+        found = re.search(pattern, rest)
+        return int(found[1], base) if found else None
+
+    def words(pattern: str) -> list[str]:
+        found = re.search(pattern, rest)
+        return found[1].split() if found else []
+
+    return ReceivedPacket(
+        port=port,
+        queue=queue,
+        source=match["src"].lower(),
+        destination=match["dst"].lower(),
+        ether_type=int(match["type"], 16),
+        length=int(match["length"]),
+        segments=int(match["segs"]),
+        rss_hash=number(r"RSS hash=0x([0-9a-f]+)", 16),
+        mark=number(r"FDIR matched ID=0x([0-9a-f]+)", 16),
+        vlan_tci=number(r"VLAN tci=0x([0-9a-f]+)", 16),
+        hw_ptype=words(r"hw ptype: ([A-Z0-9_ ]+)"),
+        sw_ptype=words(r"sw ptype: ([A-Z0-9_ ]+)"),
+    )

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The far end of a port's cable: a SEQPACKET socket, one Ethernet frame a message."""
+
+import errno
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Callable, Iterable
+
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet
+
+MIN_FRAME = 60  # without FCS; a NIC pads shorter ones
+
+
+def to_bytes(frame: bytes | Packet) -> bytes:
+    return frame if isinstance(frame, bytes) else bytes(frame)
+
+
+def padded(frame: bytes | Packet) -> bytes:
+    """The frame as it is seen on a wire."""
+    return to_bytes(frame).ljust(MIN_FRAME, b"\0")
+
+
+class SocketWire:
+    """We listen, the device connects when a program opens it (and again after each restart).
+
+    A thread takes in every frame at once, so the lossless wire never holds the device back, unless
+    a test asks for it with `hold`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.spec = f"socket:{path}"
+        path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(path))
+        self._listener.listen(1)
+        self._peer: socket.socket | None = None
+        self._frames: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._held = False
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    # -- receiving side ---------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._closing:
+            peer = self._peer
+            watched = [self._listener, self._wake_read]
+            if peer and not self._held:
+                watched.append(peer)
+            ready, _, _ = select.select(watched, [], [])
+            if self._wake_read in ready:
+                os.read(self._wake_read, 4096)
+            if self._listener in ready and not self._closing:
+                self._replace_peer(self._listener.accept()[0])
+            elif peer in ready and peer is not None:
+                self._take_frames(peer)
+
+    def _take_frames(self, peer: socket.socket) -> None:
+        arrived: list[bytes] = []
+        try:
+            while len(arrived) < 256:
+                frame = peer.recv(65536, socket.MSG_DONTWAIT)
+                if not frame:
+                    self._replace_peer(None)
+                    break
+                arrived.append(frame)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._replace_peer(None)
+        with self._changed:
+            self._frames.extend(arrived)
+            self._changed.notify_all()
+
+    def _replace_peer(self, peer: socket.socket | None) -> None:
+        with self._changed:
+            if self._peer:
+                self._peer.close()
+            self._peer = peer
+            self._changed.notify_all()
+
+    def _wake(self) -> None:
+        os.write(self._wake_write, b"x")
+
+    def hold(self, held: bool) -> None:
+        """Stops (or resumes) reading: the device then sees a busy wire."""
+        self._held = held
+        self._wake()
+
+    def connected(self, timeout: float = 10) -> socket.socket:
+        """Waits for the device to plug in."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._peer is not None, timeout):
+                raise AssertionError(f"no device connected to {self.path} within {timeout} s")
+            assert self._peer is not None
+            return self._peer
+
+    def receive(self, timeout: float = 5) -> bytes:
+        """The next frame in order of arrival."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._frames, timeout):
+                raise AssertionError(f"no frame came out of {self.path.name} within {timeout} s")
+            return self._frames.popleft()
+
+    def receive_count(self, count: int, timeout: float = 10) -> list[bytes]:
+        """Waits for `count` frames in all; fails with what came when they do not."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._frames) >= count, timeout):
+                raise AssertionError(
+                    f"{len(self._frames)} of {count} frames came out of {self.path.name}"
+                    f" within {timeout} s"
+                )
+            return [self._frames.popleft() for _ in range(count)]
+
+    def receive_until(self, last: bytes | Packet, timeout: float = 5) -> list[bytes]:
+        """Everything that arrives before the frame `last` does: shows what did *not* pass."""
+        end = padded(last)
+        before: list[bytes] = []
+        deadline = time.monotonic() + timeout
+        while (frame := self.receive(max(0.0, deadline - time.monotonic()))) != end:
+            before.append(frame)
+        return before
+
+    def expect(self, frames: Iterable[bytes | Packet], timeout: float = 10) -> None:
+        """The next frames are exactly these, in this order, byte for byte."""
+        wanted = [padded(frame) for frame in frames]
+        for index, (got, want) in enumerate(zip(self.receive_count(len(wanted), timeout), wanted)):
+            assert got == want, describe_difference(index, got, want)
+
+    def drain(self) -> list[bytes]:
+        """Takes what has arrived so far."""
+        with self._changed:
+            frames = list(self._frames)
+            self._frames.clear()
+            return frames
+
+    # -- sending side -----------------------------------------------------------------------------
+
+    def send(self, frame: bytes | Packet, timeout: float = 5) -> None:
+        """Waits while the wire is full; it loses nothing."""
+        data = to_bytes(frame)
+        deadline = time.monotonic() + timeout
+        while True:
+            peer = self.connected()
+            try:
+                peer.send(data, socket.MSG_DONTWAIT)
+                return
+            except BlockingIOError:
+                select.select([], [peer], [], max(0.0, deadline - time.monotonic()))
+            except OSError as error:
+                # The device was closed and is being opened again.
+                if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EBADF):
+                    raise
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.path.name} accepted no frame for {timeout} s")
+
+    def send_all(self, frames: Iterable[bytes | Packet]) -> int:
+        count = 0
+        for frame in frames:
+            self.send(frame)
+            count += 1
+        return count
+
+    def try_send(self, frame: bytes | Packet) -> bool:
+        """False when the wire is full now."""
+        try:
+            self.connected().send(to_bytes(frame), socket.MSG_DONTWAIT)
+            return True
+        except BlockingIOError:
+            return False
+
+    def transfer(
+        self,
+        frames: Iterable[bytes | Packet],
+        to: "SocketWire",
+        change: Callable[[bytes], bytes] = lambda frame: frame,
+        timeout: float = 20,
+    ) -> None:
+        """Sends the frames here and expects them on `to`, changed as `change` says, in order."""
+        sent = [to_bytes(frame) for frame in frames]
+        self.send_all(sent)
+        to.expect([change(padded(frame)) for frame in sent], timeout)
+
+    def close(self) -> None:
+        self._closing = True
+        self._wake()
+        self._thread.join(5)
+        self._replace_peer(None)
+        self._listener.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        self.path.unlink(missing_ok=True)
+
+
+def describe_difference(index: int, got: bytes, want: bytes) -> str:
+    """Where two frames differ, with both shown from there on."""
+    at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
+    start = max(0, at - 8)
+    return (
+        f"frame {index} differs at byte {at}: {len(got)} bytes came, {len(want)} were expected\n"
+        f"  got  …{got[start:start + 48].hex(' ')}\n"
+        f"  want …{want[start:start + 48].hex(' ')}\n"
+        f"  got  {Ether(got).summary()}\n  want {Ether(want).summary()}"
+    )

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Beside the kernel: what the driver does not steer to itself belongs to the Linux netdev.
+
+The netdev is a real TAP in a network namespace of the test's own.
+"""
+
+from typing import Any, Iterator
+
+import pytest
+from rig.packets import BROADCAST, PEER_MAC, ether, opaque, port_mac, udp4
+from rig.stack import OWN_NETWORK, PortSpec, Stack
+from rig.wire import SocketWire
+from scapy.layers.inet import ICMP, IP
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Packet, Raw
+
+from conftest import OpenStack
+
+KERNEL_IP, PEER_IP = "10.5.0.1", "10.5.0.2"
+TAKEN_PORT, FREE_PORT = 7777, 8888
+NETDEV = "kern0"
+
+
+ARGUMENTS: dict[str, Any] = {
+    "ports": [PortSpec(options={"netdev": f"tap:{NETDEV}"})],
+    "prefix": OWN_NETWORK,
+}
+
+
+def set_up(stack: Stack) -> Stack:
+    """Gives the netdev an address and makes testpmd show packets."""
+    for command in (f"ip address add {KERNEL_IP}/24 dev {NETDEV}",
+                    f"ip link set {NETDEV} up",
+                    f"ip neighbour add {PEER_IP} lladdr {PEER_MAC} dev {NETDEV}"):
+        stack.in_network(*command.split())
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    return stack
+
+
+def arguments(*more: str) -> list[str]:
+    return ["--rxq=2", "--txq=2", *more]
+
+
+@pytest.fixture(scope="module")
+def isolated(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    with open_stack(**ARGUMENTS, datapath=datapath,
+                    testpmd_args=arguments("--flow-isolate-all")) as stack:
+        yield set_up(stack)
+
+
+@pytest.fixture
+def normal(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    with open_stack(**ARGUMENTS, datapath=datapath, testpmd_args=arguments()) as stack:
+        yield set_up(stack)
+
+
+@pytest.fixture(autouse=True)
+def no_rules_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "isolated" in request.fixturenames:
+        request.getfixturevalue("isolated").testpmd.flush_flows(0)
+
+
+def arp_request() -> Packet:
+    return ether(BROADCAST) / ARP(op=1, hwsrc=PEER_MAC, psrc=PEER_IP, pdst=KERNEL_IP)
+
+
+def echo_request(number: int) -> Packet:
+    return (ether() / IP(src=PEER_IP, dst=KERNEL_IP) / ICMP(type=8, seq=number)
+            / Raw(bytes(range(200))))
+
+
+def datagram(port: int) -> Packet:
+    return udp4(b"x" * 32, dport=port, source_ip=PEER_IP, destination_ip=KERNEL_IP)
+
+
+def answer(wire: SocketWire, request: Packet) -> Packet:
+    wire.send(request)
+    return Ether(wire.receive())
+
+
+def reaches_kernel(wire: SocketWire, port: int) -> bool:
+    """The kernel refuses datagrams to a port without socket, so its answer shows who got it. The
+    echo sent behind tells that there will be none."""
+    wire.send(datagram(port))
+    wire.send(echo_request(port))
+    first = Ether(wire.receive())
+    if first[ICMP].type != 3:
+        return False
+    assert Ether(wire.receive())[ICMP].type == 0
+    return True
+
+
+def test_the_kernel_answers_in_isolated_mode(isolated: Stack) -> None:
+    reply = answer(isolated.wires[0], arp_request())
+    assert (reply[ARP].op, reply[ARP].hwsrc) == (2, port_mac(0))
+    for number in range(20):
+        echo = answer(isolated.wires[0], echo_request(number))
+        assert (echo[ICMP].type, echo[ICMP].seq) == (0, number)
+        assert bytes(echo[ICMP].payload)[:200] == bytes(range(200))
+    assert isolated.testpmd.stats(0).rx_packets == 0
+    counters = isolated.counters(0)
+    assert counters["kernel_rx_packets"] >= 21 and counters["kernel_tx_packets"] >= 21
+
+
+def test_only_what_a_rule_takes_comes_to_us(isolated: Stack) -> None:
+    wire, testpmd = isolated.wires[0], isolated.testpmd
+    assert reaches_kernel(wire, TAKEN_PORT)
+    rule = testpmd.create_flow(0, f"ingress pattern eth / ipv4 / udp dst is {TAKEN_PORT} / end"
+                                  " actions queue index 1 / end")
+    position = testpmd.mark_output()
+    assert not reaches_kernel(wire, TAKEN_PORT)
+    packet, = testpmd.received(position, 1)
+    assert (packet.queue, packet.hw_ptype and packet.hw_ptype[-1]) == (1, "L4_UDP")
+    assert reaches_kernel(wire, FREE_PORT)
+    assert reaches_kernel(wire, TAKEN_PORT ^ 1)  # a miss by one bit
+    testpmd.destroy_flow(0, rule)
+    assert reaches_kernel(wire, TAKEN_PORT)
+
+
+def test_promiscuous_mode_takes_nothing_in_isolated_mode(isolated: Stack) -> None:
+    isolated.testpmd.command("set promisc 0 on")
+    before = isolated.testpmd.stats(0).rx_packets
+    assert answer(isolated.wires[0], echo_request(1))[ICMP].type == 0
+    isolated.wires[0].send(opaque(80, seed=1))
+    assert answer(isolated.wires[0], echo_request(2))[ICMP].type == 0
+    assert isolated.testpmd.stats(0).rx_packets == before
+
+
+def test_normal_mode_takes_the_port(normal: Stack) -> None:
+    """Then our address is ours, and the kernel sees none of it until the port stops."""
+    testpmd, wire = normal.testpmd, normal.wires[0]
+    position = testpmd.mark_output()
+    wire.send(echo_request(1))
+    packet, = testpmd.received(position, 1)
+    assert packet.length == len(echo_request(1))
+    testpmd.stop()
+    testpmd.stop_port(0)
+    assert answer(wire, echo_request(2))[ICMP].seq == 2
+    testpmd.start_port(0)
+    testpmd.start("rxonly")
+    position = testpmd.mark_output()
+    wire.send(datagram(FREE_PORT))
+    assert testpmd.received(position, 1)[0].ether_type == 0x0800
+    assert normal.counters(0)["kernel_rx_packets"] == 1
+
+
+def test_the_mtu_reaches_the_netdev(normal: Stack) -> None:
+    testpmd = normal.testpmd
+    testpmd.stop()
+    testpmd.stop_port(0)
+    testpmd.silent("port config mtu 0 1400")
+    testpmd.start_port(0)
+    assert " mtu 1400 " in normal.in_network("ip", "link", "show", NETDEV)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the built driver file looks like to DPDK and to the dynamic linker."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SANITIZED = os.environ.get("RAWQP_SANITIZE") == "1"
+BUILD = ROOT / os.environ.get("RAWQP_BUILD", "build-asan" if SANITIZED else "build")
+DRIVER = BUILD / "drivers/net/rawqp/librte_net_rawqp.so"
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_pmdinfo_lists_the_driver() -> None:
+    drivers = json.loads(output("dpdk-pmdinfo.py", DRIVER))
+    assert [driver["name"] for driver in drivers] == ["net_rawqp"]
+    assert "device=" in drivers[0]["params"]
+
+
+def test_rdma_core_is_not_linked() -> None:
+    """The plugin must load on a machine without rdma-core, to say which package is missing."""
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "--dynamic", "--wide", DRIVER))
+    assert any(name.startswith("librte_bus_vdev.so") for name in needed)
+    assert not [name for name in needed if re.match(r"lib(ibverbs|mlx\d|mana|rdmacm|efa)\b", name)]
+
+
+def test_no_symbol_is_exported() -> None:
+    symbols = output("nm", "--dynamic", "--defined-only", "--format=posix", DRIVER).splitlines()
+    exported = [line.split()[0] for line in symbols if line.split()[1] != "A"]  # A: version node
+    assert not exported
+
+
+@pytest.mark.unsanitized
+def test_install_goes_to_the_plugin_folder(tmp_path: Path) -> None:
+    output("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", tmp_path)
+    macros = output("sh", "-c", "echo '#include <rte_build_config.h>' | "
+                                "c++ -E -dM $(pkg-config --cflags libdpdk) -x c++ -")
+    folder = re.search(r'RTE_EAL_PMD_PATH "(.*)"', macros)
+    assert folder and folder[1].startswith("/")
+    assert (tmp_path / folder[1][1:] / DRIVER.name).is_file()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""scripts/demo: its verdict, and that it leaves nothing behind."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+from rig.program import Program
+from rig.stack import OWN_NETWORK, ROOT, Build
+
+pytestmark = pytest.mark.unsanitized
+MARK = "RAWQP_DEMO_MARK"
+
+
+def demo_command(build: Build, *options: str) -> list[str]:
+    """What scripts/demo runs after scripts/setup."""
+    return ["/usr/bin/python3", str(ROOT / "scripts/demo_lib/demo.py"),
+            f"--build={build.folder}", *options]
+
+
+@pytest.mark.parametrize("ring_format", ["mlx5", "verbs"])
+def test_every_packet_is_accounted_for(build: Build, tmp_path: Path, ring_format: str) -> None:
+    out = tmp_path / "out.json"
+    result = subprocess.run(
+        demo_command(build, "--seconds=4", f"--json={out}", f"--datapath={ring_format}"),
+        capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    verdict = json.loads(out.read_text())
+    assert verdict["unaccounted"] == 0
+    assert verdict["offered"] == verdict["delivered"] + sum(verdict["dropped"].values())
+    assert verdict["offered"] > 10_000
+    assert verdict["tcp_gbps"] > 0 and verdict["udp_pps"] > 0
+    assert verdict["ping_received"] == verdict["ping_sent"]
+    assert verdict["rx_burst_mode"].startswith(ring_format)
+
+
+def marked_processes(mark: str) -> list[int]:
+    """Processes with the mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:  # gone, or not ours
+            pass
+    return found
+
+
+def wait_for_end(pid_fds: list[int], timeout: float) -> None:
+    waiting = set(pid_fds)
+    while waiting:
+        ready, _, _ = select.select(waiting, [], [], timeout)
+        assert ready, f"{len(waiting)} processes are still alive after {timeout} s"
+        waiting -= set(ready)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_behind(build: Build, tmp_path: Path, how: signal.Signals) -> None:
+    mark = uuid.uuid4().hex
+    interfaces = set(os.listdir("/sys/class/net"))
+    shared_memory = set(os.listdir("/dev/shm"))
+    demo = Program(demo_command(build, "--seconds=60"), tmp_path / "demo.log", {MARK: mark})
+    try:
+        demo.wait_for(r"(?s)TCP.*Gbit/s", timeout=40)
+        pid_fds = [os.pidfd_open(pid) for pid in marked_processes(mark)]
+        assert len(pid_fds) > 5  # demo, softhca, testpmd, iperf3 …
+        demo.signal(how)
+        assert demo.wait(20) not in (0, 1)
+        wait_for_end(pid_fds, timeout=10)
+    finally:
+        demo.close()
+    assert set(os.listdir("/sys/class/net")) == interfaces
+    assert set(os.listdir("/dev/shm")) == shared_memory
+    assert marked_processes(mark) == []
+
+
+def test_devices_of_the_user(build: Build, tmp_path: Path) -> None:
+    """--device, with softhca's devices as "real" ones: the demo only sees RDMA devices and the
+    interfaces that they are cabled to."""
+    out = tmp_path / "out.json"
+    ports = ["--port=wire=tap:peer0", "--port=wire=tap:peer1"]
+    options = ["--device=mlx5_0,peer=peer0", "--device=mlx5_1,peer=peer1", "--seconds=2",
+               f"--json={out}"]
+    result = subprocess.run(
+        [*OWN_NETWORK, str(build.softhca), *ports, "--", *demo_command(build, *options)],
+        capture_output=True, text=True, timeout=60,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)})
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert json.loads(out.read_text())["unaccounted"] == 0
+
+
+@pytest.mark.parametrize("options, complaint", [
+    (["--seconds=1"], "at least 2"),
+    (["--device=mlx5_0,peer=x"], "twice"),
+    (["--device=mlx5_0"], "peer=INTERFACE"),
+    (["--datapath=fast"], "invalid choice"),
+])
+def test_bad_options(build: Build, options: list[str], complaint: str) -> None:
+    result = subprocess.run(demo_command(build, *options), capture_output=True, text=True,
+                            timeout=20)
+    assert result.returncode == 2
+    assert complaint in result.stderr
+
+
+def test_a_failure_is_a_failure(build: Build, tmp_path: Path) -> None:
+    """Without a driver there is no traffic: a clear text and a non-zero status."""
+    empty = tmp_path / "build"
+    (empty / "app/softhca").mkdir(parents=True)
+    (empty / "app/softhca/softhca").symlink_to("/bin/false")
+    result = subprocess.run(
+        ["/usr/bin/python3", str(ROOT / "scripts/demo_lib/demo.py"), f"--build={empty}"],
+        capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert "demo FAILED" in result.stdout

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rte_flow: every item bit by bit, every action, priorities, the life of rules.
+
+Rules under test mark what they take: one batch of frames then shows hits and misses at once.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Iterator, Sequence
+
+import pytest
+from rig.packets import ether, ipv4, ipv6, opaque, tcp4, tcp6, udp4, udp6
+from rig.stack import Stack
+from rig.testpmd import ReceivedPacket
+from rig.toeplitz import flow_hash
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import Dot1Q
+from scapy.packet import Packet, Raw
+
+from conftest import OpenStack
+
+QUEUES = 4
+MARK = 0x5A5A
+TAKE = f"end actions mark id {MARK} / queue index 2 / end"
+RSS_HASH = 1 << 19  # RTE_ETH_RX_OFFLOAD_RSS_HASH
+BATCH = 128  # frames at once: fewer than a queue has descriptors
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    # Promiscuous, as testpmd starts: frames that a rule misses arrive without a mark.
+    arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rss-udp"]
+    if datapath == "mlx5":  # verbs cannot report hashes
+        arguments.append(f"--rx-offloads={RSS_HASH:#x}")
+    with open_stack(1, datapath=datapath, testpmd_args=arguments) as stack:
+        stack.testpmd.silent("set verbose 1")
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def receiving(stack: Stack) -> Iterator[None]:
+    stack.testpmd.start("rxonly")
+    yield
+    stack.testpmd.stop()
+    stack.testpmd.flush_flows(0)
+
+
+def receive(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
+    """All frames arrive, in any order."""
+    packets = []
+    for start in range(0, len(frames), BATCH):
+        batch = frames[start : start + BATCH]
+        position = stack.testpmd.mark_output()
+        stack.wires[0].send_all(batch)
+        packets += stack.testpmd.received(position, len(batch))
+    assert len(packets) == len(frames)
+    return packets
+
+
+def taken(stack: Stack, frames: Sequence[bytes | Packet]) -> int:
+    """How many of the frames the rules under test take."""
+    packets = receive(stack, frames)
+    hits = [packet for packet in packets if packet.mark is not None]
+    assert all((packet.mark, packet.queue) == (MARK, 2) for packet in hits)
+    return len(hits)
+
+
+# -- items: each bit of each field ------------------------------------------------------------------
+
+VLAN_FRAME = ether() / Dot1Q(vlan=0x123, prio=5, id=0) / ipv4() / UDP(sport=7, dport=53) / Raw(b"x")
+GRE_FRAME = bytes(ether() / ipv4(proto=47, tos=0xB8) / Raw(bytes(40)))
+ICMP6_FRAME = bytes(ether() / ipv6(nh=58, tc=0xB8, fl=0x12345) / Raw(bytes(40)))
+ETH_DST, ETH_SRC, ETH_TYPE, VLAN_TCI = 0, 6, 12, 14
+IPV4_TOS, IPV4_PROTO, IPV4_SRC, IPV4_DST = 15, 23, 26, 30
+IPV6_WORD, IPV6_NEXT, IPV6_SRC, IPV6_DST = 14, 20, 22, 38
+L4_OVER_IPV4, L4_OVER_IPV6 = 34, 54
+
+
+@dataclass
+class Field:
+    """`frame` matches `pattern`; so do those that differ outside `mask` in the bytes at `offset`."""
+
+    pattern: str
+    frame: bytes | Packet
+    offset: int
+    mask: str  # hexadecimal
+
+    def variants(self) -> tuple[list[bytes], list[bytes]]:
+        """Frames that still match and frames that no longer do, each with one bit changed."""
+        frame = bytes(self.frame)
+        mask = bytes.fromhex(self.mask)
+        hits, misses = [frame], []
+        for bit in range(len(mask) * 8):
+            changed = bytearray(frame)
+            changed[self.offset + bit // 8] ^= 0x80 >> bit % 8
+            (misses if mask[bit // 8] & 0x80 >> bit % 8 else hits).append(bytes(changed))
+        return hits, misses
+
+
+FIELDS = {
+    "eth dst": Field("eth dst is 02:00:00:00:00:01", udp4(), ETH_DST, "ff" * 6),
+    "eth dst masked": Field("eth dst spec 02:00:00:00:00:00 dst mask ff:ff:00:0f:00:80",
+                            udp4(), ETH_DST, "ffff000f0080"),
+    "eth dst multicast": Field("eth dst is 01:00:5e:00:00:05",
+                               opaque(60, 1, "01:00:5e:00:00:05"), ETH_DST, "ff" * 6),
+    "eth dst group bit": Field("eth dst spec 01:00:00:00:00:00 dst mask 01:00:00:00:00:00",
+                               opaque(60, 1, "01:00:5e:00:00:05"), ETH_DST, "010000000000"),
+    "eth src": Field("eth src is 02:aa:00:00:00:01", udp4(), ETH_SRC, "ff" * 6),
+    "eth type": Field("eth type is 0x88b5", opaque(60, 1), ETH_TYPE, "ffff"),
+    "eth type masked": Field("eth type spec 0x8800 type mask 0xff00", opaque(60, 1), ETH_TYPE, "ff00"),
+    "vlan vid": Field("eth / vlan vid is 0x123", VLAN_FRAME, VLAN_TCI, "0fff"),
+    "vlan pcp": Field("eth / vlan pcp is 5", VLAN_FRAME, VLAN_TCI, "e000"),
+    "vlan tci": Field("eth / vlan tci is 0xa123", VLAN_FRAME, VLAN_TCI, "ffff"),
+    "vlan any": Field("eth / vlan", VLAN_FRAME, VLAN_TCI, "0000"),
+    "vlan inner type": Field("eth / vlan inner_type is 0x88b5",
+                             ether() / Dot1Q(vlan=9, type=0x88B5) / Raw(bytes(60)), 16, "ffff"),
+    "ipv4 src": Field("eth / ipv4 src is 10.0.0.1", udp4(), IPV4_SRC, "ff" * 4),
+    "ipv4 dst": Field("eth / ipv4 dst is 10.0.0.2", udp4(), IPV4_DST, "ff" * 4),
+    "ipv4 dst masked": Field("eth / ipv4 dst spec 10.0.0.2 dst mask 255.15.0.3",
+                             udp4(), IPV4_DST, "ff0f0003"),
+    "ipv4 proto": Field("eth / ipv4 proto is 47", GRE_FRAME, IPV4_PROTO, "ff"),
+    "ipv4 tos": Field("eth / ipv4 tos is 0xb8", GRE_FRAME, IPV4_TOS, "ff"),
+    "ipv4 tos masked": Field("eth / ipv4 tos spec 0xb8 tos mask 0xfc", GRE_FRAME, IPV4_TOS, "fc"),
+    "ipv4 without eth": Field("ipv4 src is 10.0.0.1", udp4(), IPV4_SRC, "ff" * 4),
+    "ipv6 src": Field("eth / ipv6 src is fd00::1", udp6(), IPV6_SRC, "ff" * 16),
+    "ipv6 dst": Field("eth / ipv6 dst is fd00::2", udp6(), IPV6_DST, "ff" * 16),
+    "ipv6 dst masked": Field("eth / ipv6 dst spec fd00::2 dst mask ffff:0:ff::f",
+                             udp6(), IPV6_DST, "ffff000000ff" + "00" * 9 + "0f"),
+    "ipv6 proto": Field("eth / ipv6 proto is 58", ICMP6_FRAME, IPV6_NEXT, "ff"),
+    # The first four bits are the version: others than 6 are no IPv6.
+    "ipv6 tc": Field("eth / ipv6 tc is 0xb8", ICMP6_FRAME, IPV6_WORD, "fff00000"),
+    "ipv6 flow": Field("eth / ipv6 flow is 0x12345", ICMP6_FRAME, IPV6_WORD, "f00fffff"),
+    "udp src": Field("eth / ipv4 / udp src is 1000", udp4(), L4_OVER_IPV4, "ffff"),
+    "udp dst": Field("eth / ipv4 / udp dst is 2000", udp4(), L4_OVER_IPV4 + 2, "ffff"),
+    "udp dst masked": Field("eth / ipv4 / udp dst spec 0x07d0 dst mask 0xff0f",
+                            udp4(), L4_OVER_IPV4 + 2, "ff0f"),
+    "udp over ipv6": Field("eth / ipv6 / udp dst is 2000", udp6(), L4_OVER_IPV6 + 2, "ffff"),
+    "tcp src": Field("eth / ipv4 / tcp src is 1000", tcp4(), L4_OVER_IPV4, "ffff"),
+    "tcp dst": Field("eth / ipv4 / tcp dst is 2000", tcp4(), L4_OVER_IPV4 + 2, "ffff"),
+    "tcp over ipv6": Field("eth / ipv6 / tcp src is 1000", tcp6(), L4_OVER_IPV6, "ffff"),
+    "all layers": Field("eth src is 02:aa:00:00:00:01 / vlan vid is 0x123 / ipv4 src is 10.0.0.1"
+                        " / udp dst is 53", VLAN_FRAME, L4_OVER_IPV4 + 6, "ffff"),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_bit_of_a_field(stack: Stack, name: str) -> None:
+    field = FIELDS[name]
+    hits, misses = field.variants()
+    assert taken(stack, [*hits, *misses]) == 0
+    stack.testpmd.create_flow(0, f"ingress pattern {field.pattern} / {TAKE}")
+    assert taken(stack, hits) == len(hits)
+    assert taken(stack, misses) == 0
+
+
+LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
+    "eth": ([opaque(60, 1), udp4(), tcp6(), VLAN_FRAME], []),
+    "eth / ipv4": ([udp4(), tcp4(), VLAN_FRAME, GRE_FRAME], [udp6(), opaque(60, 1)]),
+    "eth / ipv6": ([udp6(), tcp6(), ICMP6_FRAME], [udp4(), opaque(60, 1)]),
+    "eth / ipv4 / udp": ([udp4(), VLAN_FRAME], [tcp4(), udp6(), GRE_FRAME]),
+    "eth / ipv6 / tcp": ([tcp6()], [tcp4(), udp6(), ICMP6_FRAME]),
+    "eth / vlan": ([VLAN_FRAME], [udp4(), udp6(), opaque(60, 1)]),
+    "eth / vlan / ipv4 / tcp": ([], [VLAN_FRAME, tcp4()]),
+    "eth / void / ipv4 / void": ([udp4()], [udp6()]),
+    "eth type is 0x0800": ([udp4(), tcp4()], [udp6(), opaque(60, 1)]),
+    "eth type is 0x0800 / ipv4": ([udp4(), tcp4()], [udp6()]),
+    "eth / ipv4 proto is 17 / udp": ([udp4()], [tcp4()]),
+}
+
+
+@pytest.mark.parametrize("pattern", LAYERS)
+def test_layers_without_conditions(stack: Stack, pattern: str) -> None:
+    hits, misses = LAYERS[pattern]
+    stack.testpmd.create_flow(0, f"ingress pattern {pattern} / {TAKE}")
+    assert taken(stack, hits) == len(hits)
+    assert taken(stack, misses) == 0
+
+
+# -- actions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [0, 1, 0xFFFFFD])
+def test_marks_from_the_first_to_the_last(stack: Stack, mark: int) -> None:
+    stack.testpmd.create_flow(
+        0, f"ingress pattern eth / ipv6 / end actions mark id {mark} / queue index 0 / end")
+    packet, = receive(stack, [udp6()])
+    assert packet.mark == mark
+    packet, = receive(stack, [udp4()])
+    assert packet.mark is None
+
+
+def test_flag(stack: Stack) -> None:
+    stack.testpmd.create_flow(
+        0, "ingress pattern eth / ipv6 / end actions flag / queue index 0 / end")
+    flagged, = receive(stack, [udp6()])
+    assert "RTE_MBUF_F_RX_FDIR" in flagged.flags and flagged.mark is None
+    plain, = receive(stack, [udp4()])
+    assert "RTE_MBUF_F_RX_FDIR" not in plain.flags
+
+
+def spread(packets: Sequence[ReceivedPacket]) -> set[int]:
+    return {packet.queue for packet in packets}
+
+
+def test_rss_hashes_each_class_as_asked(stack: Stack) -> None:
+    """TCP over IPv4 by its ports, IPv6 by addresses, the rest goes to the first queue."""
+    stack.testpmd.create_flow(0, "ingress pattern eth / end actions"
+                                 " rss types ipv4-tcp ipv6 end queues 1 3 end / end")
+    ports = range(1, 60)
+    assert spread(receive(stack, [tcp4(sport=n) for n in ports])) == {1, 3}
+    assert len(spread(receive(stack, [udp6(sport=n) for n in ports]))) == 1
+    addresses = [ether() / ipv6(f"fd00::{n:x}") / UDP() for n in ports]
+    assert spread(receive(stack, addresses)) == {1, 3}
+    assert spread(receive(stack, [udp4(sport=n) for n in ports])) == {1}
+    assert spread(receive(stack, [opaque(60, n) for n in ports])) == {1}
+
+
+def test_rss_over_three_queues_is_fair(stack: Stack) -> None:
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / end actions"
+                                 " rss types ipv4-udp end queues 0 1 3 end / end")
+    packets = receive(stack, [udp4(sport=n) for n in range(1, 301)])
+    assert spread(packets) == {0, 1, 3}
+    for queue in (0, 1, 3):
+        assert 60 <= sum(packet.queue == queue for packet in packets) <= 140
+
+
+def test_rss_with_a_key_of_its_own(stack: Stack, datapath: str) -> None:
+    key = bytes(range(1, 41))
+    rule = ("ingress pattern eth / ipv4 / udp / end actions rss func toeplitz types ipv4-udp end"
+            f" key {key.hex()} key_len 40 queues 0 1 2 3 end / end")
+    stack.testpmd.create_flow(0, rule)
+    by_hash: dict[int, int] = {}
+    for sport in range(1, 20):
+        packet, = receive(stack, [udp4(sport=sport)])
+        value = flow_hash(key, "10.0.0.1", "10.0.0.2", (sport, 2000))
+        if datapath == "mlx5":
+            assert packet.rss_hash == value
+        # The same low bits, the same table entry.
+        assert by_hash.setdefault(value % 4, packet.queue) == packet.queue
+    assert len(set(by_hash.values())) == 4
+
+
+# -- priorities --------------------------------------------------------------------------------------
+
+
+def test_three_priorities(stack: Stack) -> None:
+    """Also against specificity: a wide rule of a better priority wins."""
+    for priority, pattern in ((2, "eth / ipv4 / udp dst is 2000"), (1, "eth / ipv4"), (0, "eth")):
+        stack.testpmd.create_flow(0, f"priority {priority} ingress pattern {pattern} / end actions"
+                                     f" mark id {priority} / queue index {3 - priority} / end")
+        packet, = receive(stack, [udp4()])
+        assert (packet.mark, packet.queue) == (priority, 3 - priority)
+
+
+def test_more_layers_win_within_a_priority(stack: Stack) -> None:
+    rules = ["eth / ipv4 / udp dst is 2000", "eth", "eth / ipv4"]
+    for mark, pattern in enumerate(rules):
+        stack.testpmd.create_flow(0, f"ingress pattern {pattern} / end actions"
+                                     f" mark id {mark} / queue index 1 / end")
+    marks = [receive(stack, [frame])[0].mark for frame in (udp4(), opaque(60, 1), tcp4())]
+    assert marks == [0, 1, 2]
+
+
+def test_rules_stand_above_the_ports_own_filters(stack: Stack) -> None:
+    """Multicast too, although the device's driver sorts multicast rules last by itself."""
+    for destination in ("02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff", "33:33:00:00:00:07"):
+        stack.testpmd.create_flow(0, f"ingress pattern eth dst is {destination} / {TAKE}")
+        assert taken(stack, [opaque(60, 1, destination), udp4(destination=destination)]) == 2
+
+
+# -- what is refused ---------------------------------------------------------------------------------
+
+REFUSED = {
+    "ingress priority 3 pattern eth / end actions drop / end": "priority 3: the largest is 2",
+    "transfer pattern eth / end actions drop / end": "transfer rules are not supported",
+    "pattern eth / end actions drop / end": "set ingress",
+    "ingress pattern eth / eth / end actions drop / end": "item eth cannot stand here",
+    "ingress pattern eth / vlan / vlan / end actions drop / end": "item vlan cannot stand here",
+    "ingress pattern eth / udp / end actions drop / end": "item udp needs an ipv4 or ipv6",
+    "ingress pattern eth / ipv4 / ipv6 / end actions drop / end": "item ipv6 cannot stand here",
+    "ingress pattern eth type is 0x86dd / ipv4 / end actions drop / end": "item ipv4 contradicts",
+    "ingress pattern eth type is 0x8100 / end actions drop / end": "use a vlan item",
+    "ingress pattern eth / ipv4 proto is 6 / udp / end actions drop / end": "item udp contradicts",
+    "ingress pattern eth has_vlan is 1 / end actions drop / end": "item eth: field has_vlan",
+    "ingress pattern eth / ipv4 / tcp flags is 2 / end actions drop / end": "item tcp: field flags",
+    "ingress pattern eth / ipv4 / udp dst spec 10 dst last 20 dst mask 65535 / end actions drop"
+    " / end": "item udp: range on field dst",
+    # The device's own word (mlx5_ib matches no TTL): validate asks it too.
+    "ingress pattern eth / ipv4 ttl is 64 / end actions drop / end": "does not offer",
+    "ingress pattern eth / end actions mark id 0xfffffe / queue index 0 / end": "action mark",
+    "ingress pattern eth / end actions queue index 1 / drop / end": "has queue already",
+    "ingress pattern eth / end actions mark id 1 / drop / end": "no effect on dropped",
+    "ingress pattern eth / end actions mark id 1 / end": "not where packets go",
+    "ingress pattern eth / end actions count / drop / end": "action count",
+    "ingress pattern eth / end actions queue index 4 / end": "no Rx queue 4",
+    "ingress pattern eth / ipv4 / end actions rss types ipv6 end queues 0 1 end / end":
+        "none of its types applies",
+    "ingress pattern eth / end actions rss queues 0 7 end / end": "no Rx queue 7",
+    "ingress pattern eth / end actions rss level 2 types ip end queues 0 1 end / end": "level 2",
+    "ingress pattern eth / end actions rss func simple_xor types ip end queues 0 1 end / end":
+        "hash function",
+    "ingress pattern eth / end actions rss types l2-payload end queues 0 1 end / end":
+        "types .* are not supported",
+}
+
+
+@pytest.mark.parametrize("rule", REFUSED)
+def test_validate_and_create_refuse_with_the_same_reason(stack: Stack, rule: str) -> None:
+    why = stack.testpmd.refused_flow(0, rule)
+    assert re.search(REFUSED[rule], why), why
+    assert stack.testpmd.validate_flow(0, rule) == why
+
+
+def test_validate_installs_nothing(stack: Stack) -> None:
+    assert stack.testpmd.validate_flow(0, f"ingress pattern eth / {TAKE}") == ""
+    assert taken(stack, [udp4(), opaque(60, 1)]) == 0
+
+
+def test_the_same_match_twice(stack: Stack) -> None:
+    rule = "ingress pattern eth / ipv4 / udp dst is 53 / end actions queue index {} / end"
+    first = stack.testpmd.create_flow(0, rule.format(1))
+    why = stack.testpmd.refused_flow(0, rule.format(2))
+    assert "matches eth/ipv4/udp with the same values already" in why
+    stack.testpmd.create_flow(0, "priority 1 " + rule.format(2))
+    assert [packet.queue for packet in receive(stack, [udp4(dport=53)])] == [1]
+    stack.testpmd.destroy_flow(0, first)
+    assert [packet.queue for packet in receive(stack, [udp4(dport=53)])] == [2]
+
+
+# -- the life of rules -------------------------------------------------------------------------------
+
+
+def test_hundreds_of_rules(stack: Stack) -> None:
+    ports = range(1, 401)
+    numbers = [
+        stack.testpmd.create_flow(
+            0, f"ingress pattern eth / ipv4 / udp dst is {port} / end actions"
+               f" mark id {port} / queue index {port % QUEUES} / end")
+        for port in ports
+    ]
+    packets = receive(stack, [udp4(dport=port) for port in ports])
+    assert sorted(packet.mark or 0 for packet in packets) == list(ports)
+    assert all(packet.queue == (packet.mark or 0) % QUEUES for packet in packets)
+    for number in numbers[::2]:
+        stack.testpmd.destroy_flow(0, number)
+    marks = {packet.mark for packet in receive(stack, [udp4(dport=port) for port in ports])}
+    assert marks == {None, *list(ports)[1::2]}
+
+
+def test_rules_made_while_the_port_is_stopped(stack: Stack) -> None:
+    testpmd = stack.testpmd
+    testpmd.stop()
+    testpmd.stop_port(0)
+    kept = testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {TAKE}")
+    gone = testpmd.create_flow(0, f"ingress pattern eth / ipv6 / {TAKE}")
+    testpmd.destroy_flow(0, gone)
+    assert "does not offer" in testpmd.refused_flow(
+        0, "ingress pattern eth / ipv4 ttl is 1 / end actions drop / end")
+    testpmd.start_port(0)
+    testpmd.start("rxonly")
+    assert taken(stack, [udp4(), udp6()]) == 1
+    testpmd.destroy_flow(0, kept)
+    assert taken(stack, [udp4(), udp6()]) == 0
+
+
+def test_start_names_the_rule_whose_queue_is_gone(stack: Stack) -> None:
+    testpmd = stack.testpmd
+    testpmd.stop()
+    testpmd.stop_port(0)  # testpmd flushes rules here: they are made after it
+    testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {TAKE}")
+    testpmd.create_flow(0, "ingress pattern eth / ipv6 / end actions queue index 3 / end")
+    testpmd.command("port config all rxq 3")
+    answer = testpmd.command("port start 0")
+    assert "rte_flow rule 2 of 2" in answer and "Rx queue 3" in answer, answer
+    testpmd.command(f"port config all rxq {QUEUES}")
+    testpmd.start_port(0)
+    testpmd.start("rxonly")
+    assert taken(stack, [udp4()]) == 1

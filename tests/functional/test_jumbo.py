@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Large frames and packets of many segments."""
+
+from typing import Iterator
+
+import pytest
+from rig.packets import marker, opaque, udp4
+from rig.stack import PortSpec, Stack
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from conftest import OpenStack
+
+MTU = 9000
+LONGEST = MTU + 18
+
+# How frames of 9018 bytes fit: over several mbufs, or in one that is large enough.
+ROOM = {
+    "scattered": ["--mbuf-size=2176", "--enable-scatter", "--total-num-mbufs=16384"],
+    "big_mbufs": ["--mbuf-size=9728", "--total-num-mbufs=4096"],
+}
+
+
+@pytest.fixture(scope="module", params=ROOM)
+def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    ports = [PortSpec(options={"pause": "on", "mtu": str(MTU)}) for _ in range(2)]
+    arguments = [*ROOM[request.param], f"--max-pkt-len={LONGEST}", "--rxd=256", "--txd=256",
+                 "--tx-offloads=0x8000"]  # MULTI_SEGS
+    with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
+        stack.testpmd.start("io", lossless=True)
+        yield stack
+
+
+def test_sizes_unchanged(stack: Stack) -> None:
+    """Around each border: mbuf room (2048), its multiples, the longest frame."""
+    borders = [60, 1514, *(2048 * n for n in range(1, 5)), LONGEST]
+    sizes = sorted({size for border in borders for size in range(border - 4, border + 5)
+                    if 60 <= size <= LONGEST} | set(range(60, LONGEST, 97)))
+    stack.wires[0].transfer([opaque(size, seed=size) for size in sizes], to=stack.wires[1])
+
+
+def test_full_rings_of_large_frames(stack: Stack) -> None:
+    frames = [opaque(LONGEST, seed=n) for n in range(64)] * 16
+    stack.wires[0].transfer(frames, to=stack.wires[1])
+
+
+def test_longer_than_the_mtu_is_dropped_and_counted(stack: Stack) -> None:
+    before = stack.counters(0)["drop_oversize"]
+    stack.wires[0].send(opaque(LONGEST + 1, seed=1))
+    stack.wires[0].send(marker())
+    assert stack.wires[1].receive_until(marker()) == []
+    assert stack.counters(0)["drop_oversize"] == before + 1
+
+
+def test_packets_split_into_many_segments(stack: Stack) -> None:
+    """testpmd's csum engine cuts each packet into pieces of these sizes before it sends it."""
+    testpmd = stack.testpmd
+    testpmd.stop()
+    testpmd.silent("set txpkts 64,33,1,128,500")
+    testpmd.silent("set txsplit on")
+    testpmd.start("csum")
+    for size in (40, 300, 1400):
+        frame = udp4(bytes(size))
+        stack.wires[0].send(frame)
+        got, want = Ether(stack.wires[1].receive()), Ether(bytes(frame))
+        assert bytes(got[IP]).rstrip(b"\0") == bytes(want[IP]).rstrip(b"\0")
+        assert len(got[UDP].payload) >= size
+    testpmd.stop()
+    testpmd.silent("set txsplit off")
+    testpmd.start("io", lossless=True)
+
+
+def test_scattered_packets_have_several_segments(stack: Stack) -> None:
+    testpmd = stack.testpmd
+    testpmd.stop()
+    testpmd.silent("set verbose 1")
+    testpmd.start("rxonly")
+    position = testpmd.mark_output()
+    stack.wires[0].send(opaque(9000, seed=1))
+    packet = testpmd.received(position, 1)[0]
+    big = "--mbuf-size=9728" in stack.program.command_line
+    assert (packet.length, packet.segments) == (9000, 1 if big else 5)
+    testpmd.stop()
+    testpmd.silent("set verbose 0")
+    testpmd.start("io", lossless=True)
+
+
+def test_mtu_change(stack: Stack) -> None:
+    """Takes effect in device and driver; back again, everything passes."""
+    testpmd = stack.testpmd
+    testpmd.stop()
+    testpmd.stop_port(0)
+    testpmd.silent("port config mtu 0 2000")
+    testpmd.start_port(0)
+    testpmd.start("io", lossless=True)
+    assert testpmd.info(0)["MTU"] == "2000"
+    before = stack.counters(0)["drop_oversize"]
+    stack.wires[0].transfer([opaque(2018, seed=1)], to=stack.wires[1])
+    stack.wires[0].send(opaque(2019, seed=2))
+    stack.wires[0].send(marker(1))
+    assert stack.wires[1].receive_until(marker(1)) == []
+    assert stack.counters(0)["drop_oversize"] == before + 1
+
+    testpmd.stop()
+    testpmd.stop_port(0)
+    testpmd.silent(f"port config mtu 0 {MTU}")
+    testpmd.start_port(0)
+    testpmd.start("io", lossless=True)
+    stack.wires[0].transfer([opaque(LONGEST, seed=3)], to=stack.wires[1])

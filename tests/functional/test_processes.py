@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several processes, each with devices of its own, and a cable between them."""
+
+import signal
+import uuid
+
+import pytest
+from rig.packets import marker, numbered
+from rig.stack import PortSpec, Stack
+
+from conftest import StartStack
+
+
+def start_end(start_stack: StartStack, datapath: str, cable: str) -> Stack:
+    """One testpmd between a socket and the cable."""
+    ports = [PortSpec(options={"pause": "on"}), PortSpec(wire=cable, options={"pause": "on"})]
+    stack = start_stack(ports, datapath=datapath)
+    stack.testpmd.start("io", lossless=True)
+    return stack
+
+
+@pytest.fixture
+def cable() -> str:
+    return f"link:t{uuid.uuid4().hex[:12]}"
+
+
+def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cable: str) -> None:
+    one, other = (start_end(start_stack, datapath, cable) for _ in range(2))
+    one.wires[0].transfer(numbered(5000, 200), to=other.wires[0], timeout=30)
+    other.wires[0].transfer(numbered(5000, 1400), to=one.wires[0], timeout=30)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_one_dies_and_comes_back(
+    datapath: str, start_stack: StartStack, cable: str, how: signal.Signals
+) -> None:
+    """The survivor goes on, sees the link fail and come back, and forwards again."""
+    survivor = start_end(start_stack, datapath, cable)
+    victim = start_end(start_stack, datapath, cable)
+    survivor.wires[0].transfer(numbered(100), to=victim.wires[0])
+    position = survivor.testpmd.mark_output()
+    victim.abandon(how)
+    survivor.program.wait_for("(?i)port 1: link state change event", position)
+    assert survivor.testpmd.info(1)["Link status"] == "down"
+
+    position = survivor.testpmd.mark_output()
+    successor = start_end(start_stack, datapath, cable)
+    survivor.program.wait_for("(?i)port 1: link state change event", position)
+    assert survivor.testpmd.info(1)["Link status"] == "up"
+    successor.wires[0].send(marker())
+    assert survivor.wires[0].receive_until(marker()) == []
+    survivor.wires[0].transfer(numbered(1000), to=successor.wires[0])

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rig itself: nothing that it starts outlives it."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rig.packets import numbered
+from rig.stack import Build
+from rig.testpmd import parse_received
+from rig.toeplitz import flow_hash
+
+HOLDER = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from rig.stack import Build, PortSpec, Stack
+stack = Stack(Build.from_environment(), Path(sys.argv[2]), [PortSpec()])
+children = Path(f"/proc/{stack.program.pid}/task/{stack.program.pid}/children").read_text().split()
+print(json.dumps([stack.program.pid, *map(int, children)]), flush=True)
+sys.stdin.read()
+"""
+
+
+def wait_for_end(pid_fds: list[int], timeout: float) -> None:
+    waiting = set(pid_fds)
+    while waiting:
+        ready, _, _ = select.select(waiting, [], [], timeout)
+        assert ready, f"{len(waiting)} processes are still alive after {timeout} s"
+        waiting -= set(ready)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_survives_the_end_of_the_test_program(
+    build: Build, tmp_path: Path, how: signal.Signals
+) -> None:
+    """Also when it is killed: softhca and testpmd end, the run-time folder goes."""
+    folder = tmp_path / "s"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(Path(__file__).parent), str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    pids = json.loads(holder.stdout.readline())
+    assert len(pids) == 2  # softhca and testpmd
+    pid_fds = [os.pidfd_open(pid) for pid in pids]
+    holder.send_signal(how)
+    holder.wait(10)
+    wait_for_end(pid_fds, timeout=10)
+    assert list((folder / "run").glob("softhca*")) == []
+
+
+def test_toeplitz_reference() -> None:
+    """Microsoft's published verification suite for RSS."""
+    key = bytes.fromhex("6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c"
+                        "6a42b73bbeac01fa")
+    assert flow_hash(key, "66.9.149.187", "161.142.100.80") == 0x323E8FC2
+    assert flow_hash(key, "66.9.149.187", "161.142.100.80", (2794, 1766)) == 0x51CCC178
+    assert flow_hash(key, "3ffe:2501:200:1fff::7", "3ffe:2501:200:3::1") == 0x2CC18CD5
+    assert flow_hash(key, "3ffe:2501:200:1fff::7", "3ffe:2501:200:3::1",
+                     (2794, 1766)) == 0x40207D3D
+
+
+def test_parsing_of_received_packets() -> None:
+    text = """
+port 0/queue 2: received 1 packets
+  src=02:AA:00:00:00:01 - dst=02:00:00:00:00:01 - pool=mb_pool_0 - type=0x0800 - length=60 - \
+nb_segs=1 - RSS hash=0x1f2e - RSS queue=0x2 - FDIR matched ID=0xabcd  - hw ptype: L2_ETHER \
+L3_IPV4 L4_UDP  - sw ptype: L2_ETHER L3_IPV4 L4_UDP  - l2_len=14 - Receive queue=0x2
+  ol_flags: RTE_MBUF_F_RX_RSS_HASH RTE_MBUF_F_RX_FDIR
+"""
+    packet, = parse_received(text)
+    assert (packet.port, packet.queue, packet.length, packet.segments) == (0, 2, 60, 1)
+    assert (packet.rss_hash, packet.mark, packet.vlan_tci) == (0x1F2E, 0xABCD, None)
+    assert packet.hw_ptype == ["L2_ETHER", "L3_IPV4", "L4_UDP"]
+    assert packet.flags == ["RTE_MBUF_F_RX_RSS_HASH", "RTE_MBUF_F_RX_FDIR"]
+
+
+def test_numbered_frames_differ() -> None:
+    frames = list(numbered(300))
+    assert len(set(frames)) == 300 and {len(frame) for frame in frames} == {60}

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Receive side scaling: spread, stickiness, the table, the hash value itself."""
+
+from collections import Counter
+from typing import Callable, Iterator, Sequence
+
+import pytest
+from rig.packets import ether, ipv4, opaque, tcp4, tcp6, udp4, udp6
+from rig.stack import Stack
+from rig.testpmd import ReceivedPacket
+from rig.toeplitz import flow_hash
+from scapy.packet import Packet, Raw
+
+from conftest import OpenStack
+
+QUEUES = 4
+FLOWS = 256
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
+    if datapath == "mlx5":
+        arguments.append("--rx-offloads=0x80000")  # RSS_HASH, which verbs has no field for
+    with open_stack(1, datapath=datapath, testpmd_args=arguments) as stack:
+        stack.testpmd.silent("set verbose 1")
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def receiving(stack: Stack) -> Iterator[None]:
+    stack.testpmd.silent("port config all rss all")
+    stack.testpmd.start("rxonly")
+    yield
+    stack.testpmd.stop()
+
+
+def show_all(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
+    """All frames arrive; packets in the same order."""
+    packets = stack.show(frames)
+    assert len(packets) == len(frames)
+    return packets
+
+
+def receive_burst(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
+    """All at once, when the order does not matter."""
+    position = stack.testpmd.mark_output()
+    stack.wires[0].send_all(frames)
+    return stack.testpmd.received(position, len(frames))
+
+
+def reta_size(stack: Stack) -> int:
+    return int(stack.testpmd.info(0)["Redirection table size"])
+
+
+def test_many_flows_hit_all_queues(stack: Stack) -> None:
+    frames = [udp4(sport=1000 + n) for n in range(FLOWS)]
+    spread = Counter(packet.queue for packet in receive_burst(stack, frames))
+    assert set(spread) == set(range(QUEUES))
+    # A fair spread: binomial, so a quarter of all within about five standard deviations.
+    assert all(FLOWS // 8 <= count <= FLOWS // 2 for count in spread.values()), spread
+
+
+def test_a_flow_stays_on_its_queue(stack: Stack) -> None:
+    for sport in (1, 1234, 65535):
+        frames = [udp4(bytes(size), sport=sport) for size in range(0, 400, 20)]
+        assert len({packet.queue for packet in receive_burst(stack, frames)}) == 1
+
+
+# Number -> frame and its addresses. TCP and UDP packets have the ports (number, 9).
+MakeCase = Callable[[int], tuple[Packet, str, str]]
+
+
+def numbered_ip(number: int) -> str:
+    return f"10.1.{number // 256}.{number % 256}"
+
+
+KINDS: dict[str, MakeCase] = {
+    "udp4": lambda n: (udp4(sport=n, dport=9), "10.0.0.1", "10.0.0.2"),
+    "udp6": lambda n: (udp6(sport=n, dport=9), "fd00::1", "fd00::2"),
+    "tcp4": lambda n: (tcp4(sport=n, dport=9), "10.0.0.1", "10.0.0.2"),
+    "tcp6": lambda n: (tcp6(sport=n, dport=9), "fd00::1", "fd00::2"),
+    "ipv4": lambda n: (ether() / ipv4(numbered_ip(n), proto=200) / Raw(bytes(40)),
+                       numbered_ip(n), "10.0.0.2"),
+    "fragment": lambda n: (ether() / ipv4(numbered_ip(n), proto=17, frag=64) / Raw(bytes(40)),
+                           numbered_ip(n), "10.0.0.2"),
+}
+# What testpmd's names mean: which kinds are hashed by ports, too, and which at all.
+TYPES = {
+    "ip": ((), tuple(KINDS)),
+    "udp": (("udp4", "udp6"), ("udp4", "udp6")),
+    "tcp": (("tcp4", "tcp6"), ("tcp4", "tcp6")),
+    "all": (("udp4", "udp6", "tcp4", "tcp6"), tuple(KINDS)),
+}
+
+
+# Whether a fragment of a UDP packet counts as UDP, when only UDP is asked for, is up to the device.
+CASES = [(types, kind) for types in TYPES for kind in KINDS
+         if (types, kind) != ("udp", "fragment")]
+
+
+@pytest.mark.parametrize("types, kind", CASES)
+def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> None:
+    """What is not to be hashed goes to the first entry of the table."""
+    by_port, hashed = TYPES[types]
+    stack.testpmd.silent(f"port config all rss {types}")
+    key = stack.testpmd.rss_key(0)
+    table = stack.testpmd.reta(0, reta_size(stack))
+    numbers = range(1, 4000, 499)
+    cases = [KINDS[kind](number) for number in numbers]
+    packets = show_all(stack, [frame for frame, _, _ in cases])
+    for packet, number, (_, source, destination) in zip(packets, numbers, cases):
+        ports = (number, 9) if kind in by_port else None
+        want = flow_hash(key, source, destination, ports) if kind in hashed else None
+        assert packet.queue == table[(want or 0) % len(table)]
+        # verbs has no field for the hash: then none is shown, rather than a wrong one.
+        assert packet.rss_hash == (want if stack.datapath == "mlx5" else None)
+
+
+def test_without_ip_the_first_entry_takes_all(stack: Stack) -> None:
+    table = stack.testpmd.reta(0, reta_size(stack))
+    packets = receive_burst(stack, [opaque(80, seed=n) for n in range(50)])
+    assert {packet.queue for packet in packets} == {table[0]}
+
+
+def set_table(stack: Stack, queues: Sequence[int]) -> None:
+    for start in range(0, len(queues), 12):  # testpmd takes lists of up to 128 characters
+        chunk = list(enumerate(queues))[start:start + 12]
+        pairs = ",".join(f"({index},{queue})" for index, queue in chunk)
+        stack.testpmd.silent(f"port config 0 rss reta {pairs}")
+    assert stack.testpmd.reta(0, len(queues)) == list(queues)
+
+
+def test_a_table_update_moves_flows_at_once(stack: Stack) -> None:
+    size = reta_size(stack)
+    frames = [udp4(sport=n) for n in range(1, 65)]
+    before = stack.testpmd.reta(0, size)
+    for queue in (2, 0):
+        set_table(stack, [queue] * size)
+        assert {packet.queue for packet in receive_burst(stack, frames)} == {queue}
+    set_table(stack, before)
+    assert len({packet.queue for packet in receive_burst(stack, frames)}) > 1
+
+
+def test_the_key_can_be_changed(stack: Stack) -> None:
+    """testpmd's command sets the types as well: here, addresses only."""
+    testpmd = stack.testpmd
+    before = testpmd.rss_key(0)
+    key = bytes(range(1, 41))
+    testpmd.silent(f"port config 0 rss-hash-key ipv4 {key.hex()}")
+    assert testpmd.rss_key(0) == key
+    table = testpmd.reta(0, reta_size(stack))
+    cases = [KINDS["ipv4"](number) for number in range(1, 30)]
+    packets = show_all(stack, [frame for frame, _, _ in cases])
+    for packet, (_, source, destination) in zip(packets, cases):
+        assert packet.queue == table[flow_hash(key, source, destination) % len(table)]
+    testpmd.silent(f"port config 0 rss-hash-key ipv4 {before.hex()}")
+
+
+def test_statistics_of_each_queue(stack: Stack) -> None:
+    stack.testpmd.clear_stats()
+    frames = [udp4(sport=1000 + n) for n in range(FLOWS)]
+    spread = Counter(packet.queue for packet in receive_burst(stack, frames))
+    xstats = stack.testpmd.xstats(0)
+    assert {q: xstats[f"rx_q{q}_packets"] for q in range(QUEUES)} == dict(spread)
+    assert xstats["rx_good_packets"] == FLOWS
+
+
+def test_other_numbers_of_queues(stack: Stack) -> None:
+    """Reconfigured in place: three queues (not a power of two), two, and four again."""
+    testpmd = stack.testpmd
+    for queues in (3, 2, QUEUES):
+        testpmd.stop()
+        testpmd.stop_port(0)
+        testpmd.silent(f"port config all rxq {queues}")
+        testpmd.silent(f"port config all txq {queues}")
+        testpmd.start_port(0)
+        testpmd.start("rxonly")
+        frames = [udp4(sport=n) for n in range(FLOWS)]
+        spread = Counter(packet.queue for packet in receive_burst(stack, frames))
+        assert set(spread) == set(range(queues))

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The launcher: command line, exit status, signals, what it leaves behind, stat and link."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import stat as file_mode
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Callable, Iterator, Sequence
+
+import pytest
+from rig.program import Program
+from rig.stack import OWN_NETWORK, Build
+
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+
+# Prints its number of SIGINTs when SIGUSR1 comes; ends with status 5 on SIGTERM.
+TRAPS = """
+ints=0
+trap 'ints=$((ints + 1))' INT
+trap 'echo "ints: $ints"' USR1
+trap 'echo terminated; exit 5' TERM
+echo ready
+while :; do read -r -t 60 line < /dev/fd/3; done 3<> "$1"
+"""
+
+# As root: without any capability. The checkout and the folders stay readable.
+UNPRIVILEGED = (
+    ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+)
+
+
+class Launcher:
+    """softhca with a runtime folder of its own."""
+
+    def __init__(self, build: Build, folder: Path) -> None:
+        self.softhca = str(build.softhca)
+        self.folder = folder
+        self.runtime = folder / "run"
+        self.runtime.mkdir(mode=0o700)
+        self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.runtime)}
+        self._started = ExitStack()
+
+    def run(
+        self, *arguments: str, prefix: Sequence[str] = (), stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*prefix, self.softhca, *arguments],
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def start(self, *arguments: str) -> Program:
+        return self.start_command([self.softhca, *arguments])
+
+    def start_command(self, command: Sequence[str]) -> Program:
+        log = self.folder / f"{len(list(self.folder.iterdir()))}.log"
+        program = Program(command, log, self.env, name="softhca")
+        self._started.callback(program.close)
+        return program
+
+    def start_traps(self) -> Program:
+        fifo = self.folder / "fifo"
+        if not fifo.exists():
+            os.mkfifo(fifo)
+        program = self.start("--", "bash", "-c", TRAPS, "traps", str(fifo))
+        program.wait_for("^ready")
+        return program
+
+    def start_watch(self, *options: str) -> Program:
+        """A program that holds device mlx5_0 open and prints its events."""
+        watch = self.start(*options, "--", "ibv_asyncwatch", "-d", "mlx5_0")
+        watch.wait_for("async event FD")
+        return watch
+
+    def runtime_folders(self) -> list[Path]:
+        return sorted(self.runtime.iterdir())
+
+    def close(self) -> None:
+        self._started.close()
+
+
+@pytest.fixture
+def launcher(build: Build, new_folder: Callable[[], Path]) -> Iterator[Launcher]:
+    one = Launcher(build, new_folder())
+    yield one
+    one.close()
+
+
+# -- command line ---------------------------------------------------------------------------------
+
+
+def test_help_tells_a_new_user_what_to_type(launcher: Launcher) -> None:
+    result = launcher.run("--help")
+    assert result.returncode == 0
+    for word in (
+        *("Usage: softhca [options] -- program", "Examples:", "softhca -- ibv_devinfo -v"),
+        *("tap:NAME", "link:NAME", "pair:NAME", "socket:PATH", "pcap:IN[,OUT]", "gen", "sink"),
+        *("netdev=", "mac=", "mtu=", "speed=", "pause=", "device=", "pci=", "carrier="),
+        *("--port", "--threads", "--cpus", "--config", "stat", "link", "Exit status"),
+    ):
+        assert word in result.stdout, word
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_help_of_the_subcommands(launcher: Launcher) -> None:
+    assert "--json" in launcher.run("stat", "--help").stdout
+    assert "up or down" in launcher.run("link", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "which program?"),
+        (["ibv_devinfo"], "put -- in front"),
+        (["--prot", "wire=loop", "--", "true"], "--prot"),
+        (["--port", "wire=tape:x", "--", "true"], "tape:x"),
+        (["--port", "wire=tap:a/b", "--", "true"], "bad name"),
+        (["--port", "mac=1", "--", "true"], "02:00:00:00:00:01"),
+        (["--port", "wire=loop,mtu=20000", "--", "true"], "9978"),
+        (["--port", "device=a", "--port", "device=a", "--", "true"], "device=a: used twice"),
+        (["--threads", "none", "--", "true"], "--threads"),
+        (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),
+        (["link", "mlx5_0", "maybe"], "maybe"),
+    ],
+)
+def test_mistakes_are_explained(launcher: Launcher, arguments: list[str], said: str) -> None:
+    result = launcher.run(*arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert result.stderr.startswith("softhca: ")
+    assert launcher.runtime_folders() == []
+
+
+def test_config_file_and_options_that_win(launcher: Launcher) -> None:
+    file = launcher.folder / "nic.json"
+    file.write_text('{"ports": [{"device": "left", "mtu": 9000}, {"device": "right"}]}')
+    from_file = launcher.run("-v", "--config", str(file), "--", "true")
+    assert re.search(r"left .* mtu 9000\n.*right .* mtu 1500", from_file.stderr)
+    won = launcher.run("-v", "--config", str(file), "--port", "device=other", "--", "true")
+    assert "other" in won.stderr and "left" not in won.stderr
+    file.write_text('{"ports": [{"devise": "left"}]}')
+    broken = launcher.run("--config", str(file), "--", "true")
+    assert broken.returncode == 2
+    assert str(file) in broken.stderr and "devise" in broken.stderr
+
+
+def test_devices_are_there_for_the_program(launcher: Launcher) -> None:
+    result = launcher.run(
+        "--port", "device=left", "--port", "device=right", "--", "ibv_devices", prefix=UNPRIVILEGED
+    )
+    assert result.returncode == 0, result.stderr
+    assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", result.stdout, re.MULTILINE) == ["left", "right"]
+
+
+# -- exit status and signals ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program, status",
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV),
+        (["sh", "-c", "kill -KILL $$"], 128 + signal.SIGKILL),
+        (["/etc/passwd"], 126),
+        (["no-such-program"], 127),
+    ],
+)
+def test_exit_status_is_the_programs(launcher: Launcher, program: list[str], status: int) -> None:
+    result = launcher.run("--", *program)
+    assert result.returncode == status, result.stderr
+    if status in (126, 127):
+        assert program[0] in result.stderr
+    assert launcher.runtime_folders() == []
+
+
+def test_program_gets_arguments_input_and_environment(launcher: Launcher) -> None:
+    result = launcher.run(
+        "--", "sh", "-c", 'cat; printf "[%s]" "$@"; echo "$SOFTHCA_CONFIG"', "sh", "a b", "--", "",
+        stdin="typed\n",
+    )
+    assert result.stdout.startswith("typed\n[a b][--][]" + str(launcher.runtime))
+
+
+def test_signals_reach_the_program(launcher: Launcher) -> None:
+    program = launcher.start_traps()
+    for count in (1, 2):
+        program.signal(signal.SIGINT)
+        program.signal(signal.SIGUSR1)
+        program.wait_for(f"ints: {count}")
+    program.signal(signal.SIGTERM)
+    program.wait_for("terminated")
+    assert program.wait() == 5
+    assert launcher.runtime_folders() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_signals_that_end_the_program(launcher: Launcher, number: signal.Signals) -> None:
+    program = launcher.start("--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000")
+    program.wait_for("^ready")
+    program.signal(number)
+    assert program.wait() == 128 + number
+    assert launcher.runtime_folders() == []
+
+
+def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
+    """The terminal signals the program itself: the launcher must not do so again."""
+    fifo = launcher.folder / "fifo"
+    os.mkfifo(fifo)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = [launcher.softhca, "--", "bash", "-c", TRAPS, "traps", str(fifo)]
+        os.execve(launcher.softhca, command, launcher.env)
+    output = b""
+
+    def wait_for(text: bytes) -> None:
+        nonlocal output
+        while text not in output:
+            output += os.read(terminal, 4096)  # fails with EIO when the program ends
+
+    try:
+        wait_for(b"ready")
+        os.write(terminal, b"\x03")
+        # The launcher takes signals lowest number first: a second SIGINT would be counted by now.
+        os.kill(pid, signal.SIGUSR1)
+        wait_for(b"ints: 1\r\n")
+        os.kill(pid, signal.SIGTERM)
+        wait_for(b"terminated")
+    finally:
+        os.close(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+
+
+def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
+    program = launcher.start_traps()
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    assert len(children) == 1
+    child = os.pidfd_open(int(children[0]))
+    program.signal(signal.SIGKILL)
+    assert program.wait() == -signal.SIGKILL
+    with open(child) as ended:  # readable at its end
+        assert select.select([ended], [], [], 20)[0]
+    left_behind = launcher.runtime_folders()
+    assert len(left_behind) == 1
+    assert launcher.run("--", "true").returncode == 0
+    assert launcher.runtime_folders() == [], "the next run removes what the killed one left"
+
+
+def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
+    program = launcher.start_traps()
+    before = launcher.runtime_folders()
+    assert launcher.run("--", "true").returncode == 0
+    assert launcher.runtime_folders() == before
+    assert file_mode.S_IMODE(before[0].stat().st_mode) == 0o700
+    program.signal(signal.SIGTERM)
+    assert program.wait() == 5
+
+
+def test_without_xdg_runtime_dir(launcher: Launcher) -> None:
+    del launcher.env["XDG_RUNTIME_DIR"]
+    result = launcher.run("--", "sh", "-c", 'dirname "$SOFTHCA_CONFIG"')
+    assert result.stdout.startswith(f"/tmp/softhca-{os.geteuid()}-")
+    assert not Path(result.stdout.strip()).exists()
+
+
+# -- TAPs -----------------------------------------------------------------------------------------
+
+
+def test_taps_live_as_long_as_the_program(launcher: Launcher) -> None:
+    show = "ip -o link show cable0 2>&1; ip -o link show kn0 2>&1"
+    inner = [
+        *("sh", "-c", f'"$@"; echo after; {show}; true', "sh", launcher.softhca),
+        *("--port", "wire=tap:cable0,netdev=tap:kn0,mac=02:00:00:00:00:42,mtu=4000"),
+        *("--", "sh", "-c", show),
+    ]
+    result = subprocess.run(
+        [*OWN_NETWORK, *inner], env=launcher.env, capture_output=True, text=True, timeout=60
+    )
+    during, after = result.stdout.split("after\n")
+    assert re.search(r"cable0: <[^>]*\bUP\b.*mtu 4000", during), result
+    assert re.search(r"kn0: <[^>]*\bUP\b.*mtu 4000.*02:00:00:00:00:42", during), result
+    assert after.count("does not exist") == 2
+
+
+def test_tap_without_permission(launcher: Launcher) -> None:
+    result = launcher.run("--port", "wire=tap:cable0", "--", "true", prefix=UNPRIVILEGED)
+    assert result.returncode == 125
+    assert "cable0" in result.stderr and "CAP_NET_ADMIN" in result.stderr
+    assert launcher.runtime_folders() == []
+
+
+def test_tap_name_that_is_taken(launcher: Launcher) -> None:
+    result = launcher.run("--port", "wire=tap:lo", "--", "true", prefix=OWN_NETWORK)
+    assert result.returncode == 125
+    assert "lo" in result.stderr and "is no TAP" in result.stderr
+
+
+# -- stat and link --------------------------------------------------------------------------------
+
+
+def test_stat_with_nothing_running(launcher: Launcher) -> None:
+    result = launcher.run("stat")
+    assert result.returncode == 1
+    assert "no running program" in result.stderr
+    result = launcher.run("stat", "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout) == {"instances": []}
+
+
+def test_stat_of_running_programs(launcher: Launcher) -> None:
+    launcher.start_watch("--port", "mtu=2000", "--port", "wire=sink")
+    launcher.start_watch()
+    text = launcher.run("stat").stdout
+    assert text.count("ibv_asyncwatch (process ") == 2
+    assert "mlx5_1  link_up yes" in text
+    instances = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert sorted(len(instance["devices"]) for instance in instances) == [1, 2]
+    two = max(instances, key=lambda instance: len(instance["devices"]))
+    assert two["program"] == "ibv_asyncwatch"
+    assert two["devices"][0]["mtu"] == 2000
+    assert two["devices"][0]["counters"]["wire_rx_packets"] == 0
+    one = json.loads(launcher.run("stat", "--json", "--pid", str(two["pid"])).stdout)
+    assert [instance["pid"] for instance in one["instances"]] == [two["pid"]]
+    assert launcher.run("stat", "--pid", "1").returncode == 1
+
+
+def test_stat_counts_what_passes(launcher: Launcher) -> None:
+    """A generator feeds the kernel netdev: every frame is counted on both ways."""
+    options = ["--port", "wire=gen:count=500,size=1000,netdev=tap:kn0"]
+    inner = [launcher.softhca, *options, "--", "ibv_asyncwatch", "-d", "mlx5_0"]
+    watch = launcher.start_command([*OWN_NETWORK, *inner])
+    watch.wait_for("async event FD")
+    deadline = time.monotonic() + 20
+    while True:
+        stat = json.loads(launcher.run("stat", "--json").stdout)
+        counters = stat["instances"][0]["devices"][0]["counters"]
+        if counters["wire_rx_packets"] == 500:
+            break
+        assert time.monotonic() < deadline, counters
+    assert counters["wire_rx_bytes"] == 500_000
+    assert counters["kernel_rx_packets"] == 500
+    assert counters["delivered"] == 0
+    assert re.search(r"kernel_rx_packets +500$", launcher.run("stat").stdout, re.MULTILINE)
+
+
+def test_link_goes_down_and_up(launcher: Launcher) -> None:
+    watch = launcher.start_watch()
+    assert launcher.run("link", "mlx5_0", "down").returncode == 0
+    watch.wait_for("IBV_EVENT_PORT_ERR")
+    assert "mlx5_0  link_up no" in launcher.run("stat").stdout
+    assert launcher.run("link", "mlx5_0", "up").returncode == 0
+    watch.wait_for("IBV_EVENT_PORT_ACTIVE")
+    assert "mlx5_0  link_up yes" in launcher.run("stat").stdout
+
+
+def test_link_needs_to_know_which(launcher: Launcher) -> None:
+    assert "no running program" in launcher.run("link", "mlx5_0", "up").stderr
+    watches = [launcher.start_watch(), launcher.start_watch()]
+    unknown = launcher.run("link", "mlx5_9", "down")
+    assert unknown.returncode == 1 and "mlx5_9" in unknown.stderr
+    ambiguous = launcher.run("link", "mlx5_0", "down")
+    assert ambiguous.returncode == 1 and "--pid" in ambiguous.stderr
+    pids = [int(pid) for pid in re.findall(r"\d{2,}", ambiguous.stderr.split("each")[0])]
+    assert len(pids) == 2
+    assert launcher.run("link", "mlx5_0", "down", "--pid", str(pids[0])).returncode == 0
+    states = [launcher.run("stat", "--pid", str(pid)).stdout for pid in pids]
+    assert ["link_up no" in state for state in states] == [True, False]
+    assert all(watch.running() for watch in watches)
+
+
+def control_socket(launcher: Launcher) -> socket.socket:
+    (path,) = launcher.runtime.glob("softhca-*/*.sock")
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(20)
+    client.connect(str(path))
+    return client
+
+
+def test_control_socket_survives_garbage(launcher: Launcher) -> None:
+    launcher.start_watch()
+    with control_socket(launcher) as client:
+        replies = client.makefile("rb")
+        for request in (
+            *(b"garbage", b"", b"[]", b"{}", b"\xff\xfe\x00", b"[" * 4000, b'{"cmd":5}'),
+            *(b'{"cmd":"stop"}', b'{"cmd":"link"}', b'{"cmd":"link","device":1,"up":2}'),
+            b'{"cmd":"link","device":"nowhere","up":true}',
+        ):
+            client.sendall(request + b"\n")
+            assert "error" in json.loads(replies.readline()), request
+        client.sendall(b'{"cmd":')  # in two parts
+        client.sendall(b'"stat"}\n{"cmd":"stat"}\n')  # and two at once
+        assert "devices" in json.loads(replies.readline())
+        assert "devices" in json.loads(replies.readline())
+        with suppress(ConnectionError):  # a line without end is hung up on
+            client.sendall(b"x" * 100_000)
+            assert replies.readline() == b""
+    idle = [control_socket(launcher) for _ in range(10)]  # that never ask anything
+    assert launcher.run("stat").returncode == 0
+    for client in idle:
+        client.close()

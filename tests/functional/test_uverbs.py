@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The uverbs front of softhca: the kernel's RDMA ABI as unmodified programs use it.
+
+Most of it is `uverbs-test`, a libibverbs program (tests/functional/uverbs) that runs under softhca.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import StartSoftHca, StartStack
+from rig.packets import numbered, port_mac
+from rig.stack import Build, PortSpec, SoftHca
+
+SUITES = [
+    "ContextTest",
+    "DescriptorTest",
+    "EventsTest",
+    "FlowDvTest",
+    "FlowTest",
+    "HostileTest",
+    "NetdevTest",
+    "ProcessTest",
+    "QpTest",
+    "RssTest",
+    "VerbsTest",
+]
+LOOP = PortSpec(wire="loop")
+
+
+def verbs_program(build: Build) -> Path:
+    return build.folder / "tests/functional/uverbs/uverbs-test"
+
+
+def finished(hca: SoftHca, timeout: float = 60) -> str:
+    """The output of a program that must succeed."""
+    status = hca.program.wait(timeout)
+    reports = hca.sanitizer_reports()
+    assert not reports, reports
+    assert status == 0, hca.program.output
+    return hca.program.output
+
+
+def test_every_suite_is_listed(build: Build) -> None:
+    listing = subprocess.run(
+        [verbs_program(build), "--gtest_list_tests"], check=True, capture_output=True, text=True
+    ).stdout
+    suites = [line.rstrip(".") for line in listing.splitlines() if line.endswith(".")]
+    assert sorted(suites) == SUITES
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_verbs(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
+    program = [str(verbs_program(build)), f"--gtest_filter={suite}.*"]
+    output = finished(start_softhca([LOOP], program), timeout=120)
+    assert "[  PASSED  ]" in output and "Running 0 tests" not in output, output
+
+
+def test_ibv_devinfo_lists_every_device(start_softhca: StartSoftHca) -> None:
+    output = finished(start_softhca([LOOP, LOOP, LOOP], ["ibv_devinfo", "-v"]))
+    for name in ("mlx5_0", "mlx5_1", "mlx5_2"):
+        assert f"hca_id:\t{name}" in output
+    assert output.count("PORT_ACTIVE") >= 3
+    assert output.count("link_layer:\t\tEthernet") == 3
+
+
+def test_options_of_the_port_show(start_softhca: StartSoftHca) -> None:
+    port = PortSpec(
+        wire="loop",
+        options={"device": "rdma7", "mac": "02:11:22:33:44:55", "mtu": "9000", "speed": "25G"},
+    )
+    output = finished(start_softhca([port], ["ibv_devinfo", "-v", "-d", "rdma7"]))
+    assert "node_guid:\t\t\t0011:22ff:fe33:4455" in output
+    assert "active_mtu:\t\t4096" in output
+    assert "25.0 Gbps" in output and "1X" in output
+
+
+def test_pyverbs(start_softhca: StartSoftHca) -> None:
+    script = textwrap.dedent("""
+        import pyverbs.enums as e
+        from pyverbs.cq import CQ
+        from pyverbs.device import Context, get_device_list
+        from pyverbs.flow import Flow, FlowAttr
+        from pyverbs.mr import MR
+        from pyverbs.pd import PD
+        from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+        from pyverbs.spec import EthSpec
+        from pyverbs.wr import RecvWR, SendWR, SGE
+
+        assert [device.name for device in get_device_list()] == [b"mlx5_0"]
+        with Context(name="mlx5_0") as context:
+            assert context.query_port(1).link_layer == e.IBV_LINK_LAYER_ETHERNET
+            pd = PD(context)
+            mr = MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE)
+            cq = CQ(context, 16)
+            cap = QPCap(max_send_wr=8, max_recv_wr=8)
+            init = QPInitAttr(qp_type=e.IBV_QPT_RAW_PACKET, scq=cq, rcq=cq, cap=cap)
+            qp = QP(pd, init, QPAttr())
+            attributes = FlowAttr(num_of_specs=1)
+            attributes.specs.append(EthSpec(dst_mac="02:00:00:00:00:01", dst_mac_mask="ff:ff:ff:ff:ff:ff"))
+            flow = Flow(qp, attributes)
+            frame = bytes.fromhex("020000000001 020000000002 88b5") + bytes(range(100))
+            mr.write(frame, len(frame))
+            qp.post_recv(RecvWR(sg=[SGE(mr.buf + 2048, 2048, mr.lkey)], num_sge=1))
+            qp.post_send(SendWR(num_sge=1, sg=[SGE(mr.buf, len(frame), mr.lkey)]))
+            done = []
+            while len(done) < 2:
+                done += cq.poll(2)[1]
+            assert all(wc.status == e.IBV_WC_SUCCESS for wc in done)
+            assert mr.read(len(frame), 2048) == frame
+            print("received")
+        """)
+    assert "received" in finished(start_softhca([LOOP], ["/usr/bin/python3", "-c", script]))
+
+
+def test_port_events_reach_a_waiting_program(start_softhca: StartSoftHca) -> None:
+    hca = start_softhca([LOOP], ["ibv_asyncwatch", "-d", "mlx5_0"])
+    hca.program.wait_for(r"async event FD")
+    hca.set_link(0, up=False)
+    hca.program.wait_for(r"IBV_EVENT_PORT_ERR")
+    hca.set_link(0, up=True)
+    hca.program.wait_for(r"IBV_EVENT_PORT_ACTIVE")
+
+
+def test_wire_that_cannot_be_opened_is_an_error_at_once(start_softhca: StartSoftHca, work: Path) -> None:
+    """libibverbs would wait five seconds for a device node that cannot be opened."""
+    hca = start_softhca([PortSpec(wire=f"pcap:{work}/no-such-file.pcap")], ["ibv_devinfo"])
+    begin = time.monotonic()
+    assert hca.program.wait() != 0
+    assert time.monotonic() - begin < 4
+    assert "no-such-file.pcap" in hca.program.output
+
+
+# -- programs that have nothing to do with RDMA ----------------------------------------------------
+
+LOOK_AROUND = """
+import fcntl, json, os, socket, struct
+print(json.dumps({
+    "net": sorted(os.listdir("/sys/class/net")),
+    "mtu": open("/sys/class/net/lo/mtu").read(),
+    "dev": sorted(os.listdir("/dev"))[:20],
+    "lo": socket.if_nametoindex("lo"),
+    "pci": os.path.realpath("/sys/bus/pci"),
+    "cpu": os.path.realpath("/sys/devices/system/cpu"),
+    "threads": len(os.listdir("/proc/self/task")),
+    "links": sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in ("0", "1", "2")),
+}))
+"""
+
+
+def test_other_programs_see_the_machine_as_it_is(start_softhca: StartSoftHca) -> None:
+    command = ["/usr/bin/python3", "-c", LOOK_AROUND]
+    inside = json.loads(finished(start_softhca([LOOP], command)).splitlines()[-1])
+    outside = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    for seen in (inside, outside):
+        del seen["links"]  # the rig's terminal
+    assert inside == outside
+
+
+def test_shells_and_their_children(start_softhca: StartSoftHca) -> None:
+    script = """
+        set -eu
+        test -d /sys/class/infiniband/mlx5_0
+        test "$(cat /sys/class/infiniband/mlx5_0/device/vendor)" = 0x15b3
+        test "$(cat /sys/class/net/soft0/device/infiniband/mlx5_0/node_type)" = '1: CA'
+        test "$(ls /sys/bus/pci/devices)" = 0000:ca:00.0
+        test "$(readlink -f /sys/class/net/soft0/device)" = /sys/devices/pci0000:ca/0000:ca:00.0
+        seq 1000 | sort -n | tail -1
+        ibv_devices
+        (ibv_devinfo | grep -c hca_id) | cat
+        """
+    output = finished(start_softhca([LOOP], ["bash", "-c", script]))
+    assert "1000" in output and "mlx5_0" in output and output.split()[-1] == "1"
+
+
+def test_programs_under_one_launcher_have_devices_of_their_own(
+    start_softhca: StartSoftHca, build: Build
+) -> None:
+    program = f"{verbs_program(build)} --gtest_filter=QpTest.FramesComeBackByteForByte"
+    output = finished(start_softhca([LOOP], ["sh", "-c", f"{program} & {program}; wait"]))
+    assert output.count("[  PASSED  ] 1 test") == 2
+
+
+def test_netdev_settings_outlast_a_program(start_softhca: StartSoftHca) -> None:
+    script = """
+        import fcntl, socket, struct
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        fcntl.ioctl(s, 0x8922, struct.pack("16si", b"soft0", 9000))  # SIOCSIFMTU
+        """
+    setter = f"/usr/bin/python3 -c '{textwrap.dedent(script)}'"
+    output = finished(start_softhca([LOOP], ["sh", "-c", f"{setter}; ibv_devinfo"]))
+    assert "active_mtu:\t\t4096" in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_without_privileges(build: Build, work: Path) -> None:
+    folder = Path("/tmp") / f"{work.name}-nobody"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    try:
+        copies = folder / "app/softhca/uverbs"
+        copies.mkdir(parents=True)
+        shutil.copy(build.softhca, folder / "app/softhca")
+        shutil.copy(build.folder / "app/softhca/uverbs/libsofthca.so", copies)
+        result = subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+            + [str(folder / "app/softhca/softhca"), "--", "ibv_devinfo"],
+            env={**os.environ, **build.env(folder / "sanitizer"), "XDG_RUNTIME_DIR": ""},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert result.returncode == 0 and "PORT_ACTIVE" in result.stdout, result.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
+# -- the stock driver ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("devargs", ["mprq_en=1,rxqs_min_mprq=1", "dv_flow_en=0,mprq_en=1,rxqs_min_mprq=1"])
+def test_stock_net_mlx5_with_striding_queues(start_stack: StartStack, devargs: str) -> None:
+    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
+    stack = start_stack(ports, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(3000), to=stack.wires[1], timeout=30)
+    stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)
+
+
+def test_stock_net_mlx5_sets_the_mtu(start_stack: StartStack) -> None:
+    stack = start_stack([PortSpec()], pmd="mlx5", pmd_devargs="dv_flow_en=0", memory_mb=512)
+    stack.testpmd.command("port stop all")
+    stack.testpmd.command("port config mtu 0 3000")
+    stack.testpmd.command("port start all")
+    assert port_mac(0).lower() in stack.testpmd.command("show port info 0").lower()
+    assert "MTU: 3000" in stack.testpmd.command("show port info 0")

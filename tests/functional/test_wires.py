@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wires that no other functional test uses, under testpmd. (unit/wire tests each by itself.)"""
+
+from pathlib import Path
+from typing import Callable
+
+from conftest import StartStack
+from rig.stack import PortSpec
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import rdpcap, wrpcap
+
+
+def test_pcap_is_played_through_testpmd(
+    start_stack: StartStack, new_folder: Callable[[], Path]
+) -> None:
+    """The file waits for the program's queues, so not one of its frames is missing."""
+    folder = new_folder()
+    frames = [
+        Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02")
+        / IP(src="192.0.2.1", dst="192.0.2.2")
+        / UDP(sport=1000 + number, dport=9)
+        / Raw(bytes([number]) * (18 + 7 * number))
+        for number in range(100)
+    ]
+    wrpcap(str(folder / "in.pcap"), frames)
+    port = PortSpec(wire=f"pcap:{folder}/in.pcap,{folder}/out.pcap", options={"pause": "on"})
+    stack = start_stack([port])
+    stack.testpmd.start("io")
+    stack.wait_counter(0, "wire_tx_packets", len(frames))
+    assert [bytes(frame) for frame in rdpcap(f"{folder}/out.pcap")] == [bytes(f) for f in frames]
+
+
+def test_pair_cables_two_ports(start_stack: StartStack) -> None:
+    """What one port sends, the other receives; testpmd's io forwarding then sends it on for ever."""
+    stack = start_stack([PortSpec(wire="pair:p"), PortSpec(wire="pair:p")])
+    stack.testpmd.command("set burst 1")
+    stack.testpmd.command("start tx_first")
+    for port in (0, 1):
+        stack.wait_counter(port, "wire_rx_packets", 1000)
+
+
+def test_generated_frames_are_counted_to_the_last(start_stack: StartStack) -> None:
+    spec = "gen:count=20000,flows=64,size=200"
+    stack = start_stack([PortSpec(wire=spec, options={"pause": "on"})])
+    stack.testpmd.start("rxonly")
+    stack.wait_counter(0, "delivered", 20000)
+    assert stack.counters()["wire_rx_packets"] == 20000

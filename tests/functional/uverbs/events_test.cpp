@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion channels and asynchronous events: none lost, none too many, destroying never blocks.
+#include "tests/functional/uverbs/verbs.hpp"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace test {
+namespace {
+
+using ChannelHandle = Handle<ibv_comp_channel, ibv_destroy_comp_channel>;
+
+bool readable(int fd, int milliseconds) {
+    pollfd watched{fd, POLLIN, 0};
+    return poll(&watched, 1, milliseconds) == 1 && watched.revents & POLLIN;
+}
+
+class EventsTest : public VerbsTest {
+  protected:
+    void SetUp() override {
+        VerbsTest::SetUp();
+        channel.reset(ibv_create_comp_channel(context.get()));
+        ASSERT_TRUE(channel) << std::strerror(errno);
+        cq = make_cq(64, channel.get());
+        ASSERT_TRUE(cq);
+        endpoint = std::make_unique<Endpoint>(context.get(), pd.get());
+        qp = make_qp(pd.get(), cq.get(), endpoint->receive_cq.get(), 16);
+        for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+            to_state(qp.get(), state);
+    }
+    /// One send on the QP whose completions go to `cq`.
+    void send_one() {
+        ibv_sge sge{reinterpret_cast<uint64_t>(endpoint->memory.data()), 64, endpoint->mr->lkey};
+        ibv_send_wr wr{};
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_SEND;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        ibv_send_wr* bad = nullptr;
+        ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+    }
+    void expect_event() {
+        ASSERT_TRUE(readable(channel->fd, 10000)) << "no event";
+        ibv_cq* event_cq = nullptr;
+        void* event_context = nullptr;
+        ASSERT_EQ(ibv_get_cq_event(channel.get(), &event_cq, &event_context), 0);
+        EXPECT_EQ(event_cq, cq.get());
+    }
+    void expect_completion() {
+        ibv_wc wc{};
+        ASSERT_TRUE(wait_completion(cq.get(), wc));
+        EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    }
+
+    ChannelHandle channel;
+    CqHandle cq;
+    std::unique_ptr<Endpoint> endpoint;
+    QpHandle qp;
+};
+
+TEST_F(EventsTest, OneEventForEachArming) {
+    for (int round = 0; round < 50; round++) {
+        ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+        send_one();
+        expect_event();
+        expect_completion();
+        EXPECT_FALSE(readable(channel->fd, 0)) << "one arming, one event";
+    }
+    ibv_ack_cq_events(cq.get(), 50);
+}
+
+TEST_F(EventsTest, NoEventWithoutArming) {
+    send_one();
+    expect_completion();
+    EXPECT_FALSE(readable(channel->fd, 0));
+}
+
+TEST_F(EventsTest, ArmingBehindACompletionFiresAtOnce) {
+    send_one();
+    ibv_wc wc{};
+    ASSERT_TRUE(wait_completion(cq.get(), wc));
+    send_one(); // not polled: the next completion is there already
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    mlx5dv_cq ring{};
+    mlx5dv_obj object{};
+    object.cq = {cq.get(), &ring};
+    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
+    // op_own of the second CQE leaves its initial value when the device has written it.
+    const volatile uint8_t* op_own = static_cast<uint8_t*>(ring.buf) + 2 * ring.cqe_size - 1;
+    while (*op_own >> 4 == 0xf)
+        ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+    expect_event();
+    ibv_ack_cq_events(cq.get(), 1);
+    expect_completion();
+}
+
+/// libibverbs waits in ibv_destroy_cq until the program has acknowledged every event it has read:
+/// the kernel's count must not include the ones that were never read.
+TEST_F(EventsTest, UnreadEventsDoNotBlockDestroy) {
+    for (int round = 0; round < 3; round++) {
+        ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+        send_one();
+        if (round == 0) {
+            expect_event();
+            ibv_ack_cq_events(cq.get(), 1);
+        }
+        expect_completion();
+        ASSERT_TRUE(round == 0 || readable(channel->fd, 10000));
+    }
+    qp.reset();
+    cq.reset(); // would never return
+    EXPECT_FALSE(readable(channel->fd, 0)) << "events of a CQ go with it";
+}
+
+TEST_F(EventsTest, EventsOfOtherCqsSurviveADestroy) {
+    CqHandle other = make_cq(64, channel.get());
+    QpHandle other_qp = make_qp(pd.get(), other.get(), endpoint->receive_cq.get(), 16);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(other_qp.get(), state);
+    ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+    send_one();
+    expect_completion();
+    ASSERT_TRUE(readable(channel->fd, 10000));
+    other_qp.reset();
+    other.reset();
+    expect_event();
+    ibv_ack_cq_events(cq.get(), 1);
+}
+
+TEST_F(EventsTest, NonBlockingChannel) {
+    ASSERT_EQ(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    ibv_cq* event_cq = nullptr;
+    void* event_context = nullptr;
+    EXPECT_EQ(ibv_get_cq_event(channel.get(), &event_cq, &event_context), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+    send_one();
+    expect_event();
+    ibv_ack_cq_events(cq.get(), 1);
+    expect_completion();
+}
+
+TEST_F(EventsTest, ChannelOfNobodyIsRefused) {
+    ibv_comp_channel bogus = *channel;
+    bogus.fd = 0; // not a completion channel
+    EXPECT_EQ(ibv_create_cq(context.get(), 16, nullptr, &bogus, 0), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(EventsTest, LinkChangesArriveAsPortEvents) {
+    const int socket_fd = socket(AF_INET, SOCK_DGRAM, 0);
+    ifreq request{};
+    std::strcpy(request.ifr_name, "soft0");
+    for (const auto& [up, type] :
+         {std::pair{false, IBV_EVENT_PORT_ERR}, {true, IBV_EVENT_PORT_ACTIVE}}) {
+        request.ifr_flags = up ? IFF_UP : 0;
+        ASSERT_EQ(ioctl(socket_fd, SIOCSIFFLAGS, &request), 0);
+        ASSERT_TRUE(readable(context->async_fd, 10000));
+        ibv_async_event event{};
+        ASSERT_EQ(ibv_get_async_event(context.get(), &event), 0);
+        EXPECT_EQ(event.event_type, type);
+        EXPECT_EQ(event.element.port_num, 1);
+        ibv_ack_async_event(&event);
+        ibv_port_attr port{};
+        ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+        EXPECT_EQ(port.state, up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN);
+    }
+    close(socket_fd);
+}
+
+TEST_F(EventsTest, CqOverrunIsReportedOnTheCq) {
+    CqHandle small = make_cq(3); // four entries
+    const QpHandle sender = make_qp(pd.get(), small.get(), endpoint->receive_cq.get(), 16);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(sender.get(), state);
+    ibv_sge sge{reinterpret_cast<uint64_t>(endpoint->memory.data()), 64, endpoint->mr->lkey};
+    for (int i = 0; i < 6; i++) {
+        ibv_send_wr wr{};
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_SEND;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        ibv_send_wr* bad = nullptr;
+        ASSERT_EQ(ibv_post_send(sender.get(), &wr, &bad), 0);
+    }
+    ASSERT_TRUE(readable(context->async_fd, 10000));
+    ibv_async_event event{};
+    ASSERT_EQ(ibv_get_async_event(context.get(), &event), 0);
+    EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+    EXPECT_EQ(event.element.cq, small.get());
+    ibv_ack_async_event(&event);
+}
+
+} // namespace
+} // namespace test

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ioctl itself, with requests that no library makes. Nothing may crash, and a device that was
+// treated so must still work.
+#include "tests/functional/uverbs/verbs.hpp"
+
+#include <fcntl.h>
+#include <random>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace test {
+namespace {
+
+/// A RDMA_VERBS_IOCTL request put together by hand.
+class Request {
+  public:
+    Request(uint16_t object, uint16_t method) {
+        header().object_id = object;
+        header().method_id = method;
+        header().length = sizeof(ib_uverbs_ioctl_hdr);
+    }
+    Request& in(uint16_t id, const void* data, uint16_t size) {
+        ib_uverbs_attr attribute{};
+        attribute.attr_id = id;
+        attribute.len = size;
+        if (size <= 8)
+            std::memcpy(&attribute.data, data, size);
+        else
+            attribute.data = reinterpret_cast<uint64_t>(data);
+        return add(attribute);
+    }
+    Request& pointer(uint16_t id, uint64_t address, uint16_t size) {
+        ib_uverbs_attr attribute{};
+        attribute.attr_id = id;
+        attribute.len = size;
+        attribute.data = address;
+        return add(attribute);
+    }
+    /// 0 or errno.
+    int send(int fd) { return ioctl(fd, RDMA_VERBS_IOCTL, &header()) ? errno : 0; }
+    ib_uverbs_ioctl_hdr& header() { return *reinterpret_cast<ib_uverbs_ioctl_hdr*>(words_.data()); }
+
+  private:
+    Request& add(const ib_uverbs_attr& attribute) {
+        const size_t at = words_.size();
+        words_.resize(at + sizeof attribute / 8);
+        std::memcpy(&words_[at], &attribute, sizeof attribute);
+        header().num_attrs++;
+        header().length = static_cast<uint16_t>(words_.size() * 8);
+        return *this;
+    }
+    std::vector<uint64_t> words_ = std::vector<uint64_t>(sizeof(ib_uverbs_ioctl_hdr) / 8);
+};
+
+Request write_command(uint32_t number, const void* in, uint16_t in_size, void* out,
+                      uint16_t out_size) {
+    Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+    const uint64_t wide = number;
+    request.in(UVERBS_ATTR_WRITE_CMD, &wide, sizeof wide);
+    if (in_size) request.in(UVERBS_ATTR_CORE_IN, in, in_size);
+    if (out_size) request.pointer(UVERBS_ATTR_CORE_OUT, reinterpret_cast<uint64_t>(out), out_size);
+    return request;
+}
+
+class HostileTest : public VerbsTest {
+  protected:
+    void TearDown() override { // whatever happened, the device must still move packets
+        Endpoint endpoint(context.get(), pd.get());
+        endpoint.start();
+        const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+        const Frame frame = UdpFrame{}.bytes();
+        ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
+        EXPECT_EQ(endpoint.receive(), frame);
+    }
+    [[nodiscard]] int fd() const { return context->cmd_fd; }
+};
+
+TEST_F(HostileTest, MalformedHeaders) {
+    EXPECT_EQ(ioctl(fd(), RDMA_VERBS_IOCTL, nullptr), -1);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(ioctl(fd(), RDMA_VERBS_IOCTL, 0x1000), -1);
+    EXPECT_EQ(errno, EFAULT);
+    Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
+    const uint64_t port = 1;
+    request.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, 1);
+    EXPECT_EQ(request.send(fd()), 0);
+    request.header().length--;
+    EXPECT_EQ(request.send(fd()), EINVAL);
+    request.header().length++;
+    request.header().reserved1 = 1;
+    EXPECT_EQ(request.send(fd()), EINVAL);
+    request.header().reserved1 = 0;
+    request.header().num_attrs = 0xffff;
+    EXPECT_EQ(request.send(fd()), EINVAL);
+}
+
+TEST_F(HostileTest, UnknownMethodsAndCommands) {
+    EXPECT_EQ(Request(0x7777, 0).send(fd()), EPROTONOSUPPORT);
+    EXPECT_EQ(Request(UVERBS_OBJECT_DEVICE, 0x77).send(fd()), EPROTONOSUPPORT);
+    EXPECT_EQ(write_command(0x7777, nullptr, 0, nullptr, 0).send(fd()), EOPNOTSUPP);
+    EXPECT_EQ(write_command(IB_USER_VERBS_CMD_CREATE_SRQ, nullptr, 0, nullptr, 0).send(fd()),
+              EOPNOTSUPP);
+}
+
+TEST_F(HostileTest, BadPointers) {
+    Request request = write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0,
+                                    reinterpret_cast<void*>(0x1000), 4096);
+    EXPECT_EQ(request.send(fd()), EFAULT);
+    ib_uverbs_query_device_resp out{};
+    EXPECT_EQ(write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0, &out, 8).send(fd()),
+              ENOSPC);
+    EXPECT_EQ(
+        write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0, &out, sizeof out).send(fd()), 0);
+    EXPECT_EQ(out.phys_port_cnt, 1);
+}
+
+TEST_F(HostileTest, CommandsBeforeGetContext) {
+    const int fresh = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+    ib_uverbs_query_device_resp out{};
+    EXPECT_EQ(
+        write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0, &out, sizeof out).send(fresh),
+        EINVAL);
+    EXPECT_EQ(close(fresh), 0);
+}
+
+TEST_F(HostileTest, CqOfTooManyEntries) {
+    ib_uverbs_create_cq in{};
+    in.cqe = 1u << 22;
+    in.comp_channel = -1;
+    ib_uverbs_create_cq_resp out{};
+    EXPECT_EQ(
+        write_command(IB_USER_VERBS_CMD_CREATE_CQ, &in, sizeof in, &out, sizeof out).send(fd()),
+        EINVAL);
+}
+
+TEST_F(HostileTest, HandlesOfNothingOrOfAnotherKind) {
+    for (const uint32_t handle : {0u, 1u, 77u, ~0u}) {
+        const ib_uverbs_destroy_qp in{.response = 0, .qp_handle = handle, .reserved = 0};
+        ib_uverbs_destroy_qp_resp out{};
+        EXPECT_EQ(write_command(IB_USER_VERBS_CMD_DESTROY_QP, &in, sizeof in, &out, sizeof out)
+                      .send(fd()),
+                  ENOENT)
+            << handle; // handle 1 is the fixture's PD or doorbell page
+    }
+}
+
+/// Random bytes in place of each command's structs, from fixed seeds.
+TEST_F(HostileTest, RandomCommands) {
+    std::mt19937 random(20240607);
+    std::vector<uint8_t> in(4096), driver(512), out(4096);
+    for (int round = 0; round < 4000; round++) {
+        for (auto* bytes : {&in, &driver})
+            for (auto& byte : *bytes)
+                byte = random() % 4 ? 0 : static_cast<uint8_t>(random());
+        uint32_t number = random() % 60;
+        // A descriptor for each would use them up; memory regions and rings of random addresses are
+        // meant to be refused.
+        if (number == IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL) continue;
+        if (random() % 2) number |= IB_USER_VERBS_CMD_FLAG_EXTENDED;
+        Request request =
+            write_command(number, in.data(), static_cast<uint16_t>(random() % in.size()),
+                          out.data(), static_cast<uint16_t>(random() % out.size()));
+        request.in(UVERBS_ATTR_UHW_IN, driver.data(),
+                   static_cast<uint16_t>(random() % driver.size()));
+        (void)request.send(fd());
+    }
+    // Some of them will have hit the fixture's own objects.
+    pd.release();
+    pd.reset(ibv_alloc_pd(context.get()));
+    ASSERT_TRUE(pd);
+}
+
+TEST_F(HostileTest, RandomMethods) {
+    std::mt19937 random(20240608);
+    std::vector<uint8_t> bytes(4096);
+    for (int round = 0; round < 4000; round++) {
+        for (auto& byte : bytes)
+            byte = random() % 4 ? 0 : static_cast<uint8_t>(random());
+        constexpr uint16_t kDriver = 1u << UVERBS_ID_NS_SHIFT;
+        const auto object = static_cast<uint16_t>(random() % 20 + (random() % 2 ? kDriver : 0));
+        const auto method = static_cast<uint16_t>(random() % 6 + (random() % 2 ? kDriver : 0));
+        if (object == UVERBS_OBJECT_ASYNC_EVENT) continue; // makes descriptors
+        Request request(object, method);
+        for (unsigned i = 0, count = random() % 8; i < count; i++)
+            request.in(static_cast<uint16_t>(random() % 10 + (random() % 2 ? kDriver : 0)),
+                       bytes.data(), static_cast<uint16_t>(random() % 200));
+        (void)request.send(fd());
+    }
+    pd.release();
+    pd.reset(ibv_alloc_pd(context.get()));
+    ASSERT_TRUE(pd);
+}
+
+} // namespace
+} // namespace test

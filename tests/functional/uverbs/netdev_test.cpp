@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The emulated netdev beside the port: socket ioctls, ethtool, sysfs.
+#include "tests/functional/uverbs/verbs.hpp"
+
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace test {
+namespace {
+
+std::string first_line(const std::string& path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+}
+
+/// A struct that ends in an array of a length known at run time only.
+template <class T> class WithTail {
+  public:
+    explicit WithTail(size_t tail_bytes) : words_((sizeof(T) + tail_bytes) / 8 + 1) {}
+    T& operator*() { return *reinterpret_cast<T*>(words_.data()); }
+    T* operator->() { return &**this; }
+
+  private:
+    std::vector<uint64_t> words_;
+};
+
+class NetdevTest : public VerbsTest {
+  protected:
+    void SetUp() override {
+        VerbsTest::SetUp();
+        socket_fd = socket(AF_INET, SOCK_DGRAM, 0);
+        ASSERT_GE(socket_fd, 0);
+    }
+    void TearDown() override {
+        set_mtu(1500);
+        close(socket_fd);
+        VerbsTest::TearDown();
+    }
+    [[nodiscard]] int call(unsigned long what) {
+        return ioctl(socket_fd, what, &request) ? errno : 0;
+    }
+    int set_mtu(int mtu) {
+        name("soft0");
+        request.ifr_mtu = mtu;
+        return call(SIOCSIFMTU);
+    }
+    void name(const char* interface) {
+        request = {};
+        std::strcpy(request.ifr_name, interface);
+    }
+    template <class Command> [[nodiscard]] int ethtool(Command& command) {
+        name("soft0");
+        request.ifr_data = reinterpret_cast<char*>(&command);
+        return call(SIOCETHTOOL);
+    }
+
+    int socket_fd = -1;
+    ifreq request{};
+};
+
+TEST_F(NetdevTest, IndexAndName) {
+    const unsigned index = if_nametoindex("soft0");
+    ASSERT_NE(index, 0u);
+    char back[IF_NAMESIZE] = {};
+    ASSERT_EQ(if_indextoname(index, back), back);
+    EXPECT_STREQ(back, "soft0");
+    name("soft0");
+    ASSERT_EQ(call(SIOCGIFINDEX), 0);
+    EXPECT_EQ(static_cast<unsigned>(request.ifr_ifindex), index);
+    request = {};
+    request.ifr_ifindex = static_cast<int>(index);
+    ASSERT_EQ(call(SIOCGIFNAME), 0);
+    EXPECT_STREQ(request.ifr_name, "soft0");
+    EXPECT_EQ(if_nametoindex("soft1"), 0u);
+}
+
+TEST_F(NetdevTest, OtherInterfacesAreTheKernels) {
+    EXPECT_EQ(if_nametoindex("lo"), 1u);
+    name("lo");
+    ASSERT_EQ(call(SIOCGIFINDEX), 0);
+    EXPECT_EQ(request.ifr_ifindex, 1);
+    name("nosuch0");
+    EXPECT_EQ(call(SIOCGIFMTU), ENODEV);
+}
+
+TEST_F(NetdevTest, AddressIsThePorts) {
+    name("soft0");
+    ASSERT_EQ(call(SIOCGIFHWADDR), 0);
+    EXPECT_EQ(std::memcmp(request.ifr_hwaddr.sa_data, port_mac(context.get()).data(), 6), 0);
+}
+
+TEST_F(NetdevTest, MtuReachesThePort) {
+    EXPECT_EQ(set_mtu(67), EINVAL);
+    EXPECT_EQ(set_mtu(9979), EINVAL);
+    ASSERT_EQ(set_mtu(9000), 0);
+    name("soft0");
+    ASSERT_EQ(call(SIOCGIFMTU), 0);
+    EXPECT_EQ(request.ifr_mtu, 9000);
+    EXPECT_EQ(first_line("/sys/class/net/soft0/mtu"), "9000");
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+    EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+}
+
+TEST_F(NetdevTest, FramesBeyondTheMtuAreDropped) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+    const Frame large = UdpFrame{.size = 1519}.bytes(), largest = UdpFrame{.size = 1518}.bytes();
+    ASSERT_EQ(endpoint.send(large), IBV_WC_SUCCESS);
+    ASSERT_EQ(endpoint.send(largest), IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint.receive(), largest);
+    ASSERT_EQ(set_mtu(1600), 0);
+    ASSERT_EQ(endpoint.send(large), IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint.receive(), large);
+}
+
+TEST_F(NetdevTest, FlagsTellTheLink) {
+    name("soft0");
+    ASSERT_EQ(call(SIOCGIFFLAGS), 0);
+    EXPECT_EQ(request.ifr_flags & (IFF_UP | IFF_RUNNING), IFF_UP | IFF_RUNNING);
+    request.ifr_flags = IFF_PROMISC; // and no longer up
+    ASSERT_EQ(call(SIOCSIFFLAGS), 0);
+    ASSERT_EQ(call(SIOCGIFFLAGS), 0);
+    EXPECT_EQ(request.ifr_flags & (IFF_UP | IFF_RUNNING | IFF_PROMISC), IFF_PROMISC);
+    EXPECT_EQ(first_line("/sys/class/net/soft0/operstate"), "down");
+    EXPECT_EQ(first_line("/sys/class/infiniband/mlx5_0/ports/1/state"), "1: DOWN");
+    request.ifr_flags = IFF_UP;
+    ASSERT_EQ(call(SIOCSIFFLAGS), 0);
+    EXPECT_EQ(first_line("/sys/class/net/soft0/operstate"), "up");
+    EXPECT_EQ(first_line("/sys/class/infiniband/mlx5_0/ports/1/state"), "4: ACTIVE");
+}
+
+TEST_F(NetdevTest, LinkSettings) {
+    ethtool_cmd old{};
+    old.cmd = ETHTOOL_GSET;
+    ASSERT_EQ(ethtool(old), 0);
+    EXPECT_EQ(ethtool_cmd_speed(&old), 100000u);
+
+    WithTail<ethtool_link_settings> link(3 * 127 * sizeof(uint32_t));
+    link->cmd = ETHTOOL_GLINKSETTINGS;
+    ASSERT_EQ(ethtool(*link), 0);
+    const int words = -link->link_mode_masks_nwords;
+    ASSERT_GT(words, 0) << "the first call asks for the number of words";
+    link->cmd = ETHTOOL_GLINKSETTINGS;
+    link->link_mode_masks_nwords = static_cast<int8_t>(words);
+    ASSERT_EQ(ethtool(*link), 0);
+    EXPECT_EQ(link->speed, 100000u);
+    EXPECT_EQ(link->duplex, DUPLEX_FULL);
+    EXPECT_EQ(link->link_mode_masks_nwords, words);
+
+    ethtool_value up{};
+    up.cmd = ETHTOOL_GLINK;
+    ASSERT_EQ(ethtool(up), 0);
+    EXPECT_EQ(up.data, 1u);
+}
+
+TEST_F(NetdevTest, CountersByName) {
+    WithTail<ethtool_sset_info> sizes(sizeof(uint32_t));
+    sizes->cmd = ETHTOOL_GSSET_INFO;
+    sizes->sset_mask = 1u << ETH_SS_STATS;
+    ASSERT_EQ(ethtool(*sizes), 0);
+    const uint32_t count = sizes->data[0];
+    ASSERT_GT(count, 0u);
+    WithTail<ethtool_gstrings> names(count * ETH_GSTRING_LEN);
+    names->cmd = ETHTOOL_GSTRINGS;
+    names->string_set = ETH_SS_STATS;
+    names->len = count;
+    ASSERT_EQ(ethtool(*names), 0);
+    const auto value = [&](const char* wanted) -> uint64_t {
+        WithTail<ethtool_stats> values(count * sizeof(uint64_t));
+        values->cmd = ETHTOOL_GSTATS;
+        values->n_stats = count;
+        EXPECT_EQ(ethtool(*values), 0);
+        for (uint32_t i = 0; i < count; i++)
+            if (std::strcmp(reinterpret_cast<char*>(names->data) + i * ETH_GSTRING_LEN, wanted) ==
+                0)
+                return values->data[i];
+        ADD_FAILURE() << "no counter " << wanted;
+        return 0;
+    };
+    const uint64_t before = value("tx_packets_phy");
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    ASSERT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
+    EXPECT_EQ(value("tx_packets_phy"), before + 1);
+    EXPECT_EQ(first_line("/sys/class/net/soft0/statistics/tx_packets"), std::to_string(before + 1));
+}
+
+TEST_F(NetdevTest, BadRequestsDoNoHarm) {
+    name("soft0");
+    request.ifr_data = reinterpret_cast<char*>(0x1000);
+    EXPECT_EQ(call(SIOCETHTOOL), EFAULT);
+    uint32_t unknown = 0x7fff;
+    EXPECT_EQ(ethtool(unknown), EOPNOTSUPP);
+    name("soft0");
+    EXPECT_EQ(call(SIOCGIFADDR), EADDRNOTAVAIL);
+    name("soft0");
+    request.ifr_hwaddr.sa_data[0] = 1; // multicast
+    EXPECT_EQ(call(SIOCSIFHWADDR), EADDRNOTAVAIL);
+}
+
+TEST_F(NetdevTest, SysfsShowsTheDeviceAsAKernelWould) {
+    char resolved[PATH_MAX];
+    ASSERT_NE(realpath("/sys/class/infiniband/mlx5_0/device", resolved), nullptr);
+    EXPECT_STREQ(resolved, "/sys/devices/pci0000:ca/0000:ca:00.0");
+    EXPECT_EQ(first_line(std::string(resolved) + "/vendor"), "0x15b3");
+    ASSERT_NE(realpath("/sys/class/net/soft0/device/", resolved), nullptr);
+    EXPECT_STREQ(resolved, "/sys/devices/pci0000:ca/0000:ca:00.0");
+    EXPECT_EQ(first_line("/sys//class/infiniband/mlx5_0/node_type"), "1: CA");
+    EXPECT_EQ(access("/sys/class/net/lo/mtu", R_OK), 0) << "the machine's own interfaces stay";
+}
+
+} // namespace
+} // namespace test

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Device attributes, protection domains, memory regions, CQs: what is accepted and what is refused.
+#include "tests/functional/uverbs/verbs.hpp"
+
+#include <sys/mman.h>
+
+namespace test {
+namespace {
+
+TEST_F(VerbsTest, DeviceAttributes) {
+    ibv_device_attr_ex attributes{};
+    ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &attributes), 0);
+    EXPECT_EQ(attributes.orig_attr.vendor_id, 0x2c9u);
+    EXPECT_EQ(attributes.orig_attr.phys_port_cnt, 1);
+    EXPECT_EQ(attributes.orig_attr.max_cqe, (1 << 22) - 1);
+    EXPECT_TRUE(attributes.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
+    EXPECT_TRUE(attributes.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM);
+    EXPECT_GE(attributes.tso_caps.max_tso, 65536u);
+    EXPECT_TRUE(ibv_is_qpt_supported(attributes.rss_caps.supported_qpts, IBV_QPT_RAW_PACKET));
+    EXPECT_EQ(attributes.rss_caps.max_rwq_indirection_table_size, 2048u);
+    EXPECT_EQ(attributes.hca_core_clock, 1000000u); // kHz
+}
+
+TEST_F(VerbsTest, PortAttributes) {
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+    EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+    EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
+    EXPECT_NE(ibv_query_port(context.get(), 2, &port), 0);
+}
+
+TEST_F(VerbsTest, Mlx5Attributes) {
+    mlx5dv_context attributes{};
+    attributes.comp_mask = MLX5DV_CONTEXT_MASK_STRIDING_RQ | MLX5DV_CONTEXT_MASK_CQE_COMPRESION;
+    ASSERT_TRUE(mlx5dv_is_supported(context->device));
+    ASSERT_EQ(mlx5dv_query_device(context.get(), &attributes), 0);
+    EXPECT_TRUE(attributes.flags & MLX5DV_CONTEXT_FLAGS_CQE_V1);
+    EXPECT_TRUE(attributes.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW);
+    EXPECT_EQ(attributes.striding_rq_caps.min_single_stride_log_num_of_bytes, 6u);
+}
+
+class Pages {
+  public:
+    explicit Pages(size_t count, int protection = PROT_READ | PROT_WRITE) : bytes_(count * 4096) {
+        address_ = mmap(nullptr, bytes_, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    ~Pages() { munmap(address_, bytes_); }
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    [[nodiscard]] uint8_t* at(size_t byte) const { return static_cast<uint8_t*>(address_) + byte; }
+    [[nodiscard]] size_t bytes() const { return bytes_; }
+
+  private:
+    size_t bytes_;
+    void* address_;
+};
+
+TEST_F(VerbsTest, MrOfMappedMemory) {
+    const Pages pages(4);
+    const MrHandle first(ibv_reg_mr(pd.get(), pages.at(0), pages.bytes(), IBV_ACCESS_LOCAL_WRITE));
+    const MrHandle second(ibv_reg_mr(pd.get(), pages.at(100), 5000, 0));
+    const MrHandle moved(ibv_reg_mr_iova(pd.get(), pages.at(0), 4096, 0x7000'0000'0000, 0));
+    ASSERT_TRUE(first && second && moved);
+    EXPECT_NE(first->lkey, second->lkey);
+    EXPECT_NE(second->lkey, moved->lkey);
+}
+
+TEST_F(VerbsTest, MrOfMemoryThatIsNotThere) {
+    const Pages pages(4);
+    ASSERT_EQ(munmap(pages.at(8192), 4096), 0); // a hole in the third page
+    EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), pages.at(0), 8192, 0)));
+    EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 8193, 0), nullptr);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), pages.bytes(), 0), nullptr);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(ibv_reg_mr(pd.get(), reinterpret_cast<void*>(0x1000), 4096, 0), nullptr);
+    EXPECT_EQ(errno, EFAULT);
+}
+
+TEST_F(VerbsTest, MrOfProtectedMemory) {
+    const Pages constant(1, PROT_READ), none(1, PROT_NONE);
+    EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), constant.at(0), 4096, 0)));
+    EXPECT_EQ(ibv_reg_mr(pd.get(), constant.at(0), 4096, IBV_ACCESS_LOCAL_WRITE), nullptr);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(ibv_reg_mr(pd.get(), none.at(0), 4096, 0), nullptr);
+    EXPECT_EQ(errno, EFAULT);
+}
+
+TEST_F(VerbsTest, MrWithImpossibleAccess) {
+    const Pages pages(1);
+    EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_REMOTE_WRITE), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_ON_DEMAND), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), pages.at(0), 4096,
+                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)));
+}
+
+TEST_F(VerbsTest, PdInUseIsBusy) {
+    const Pages pages(1);
+    const MrHandle mr(ibv_reg_mr(pd.get(), pages.at(0), 4096, 0));
+    ASSERT_TRUE(mr);
+    EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
+}
+
+TEST_F(VerbsTest, CqSizes) {
+    const CqHandle cq = make_cq(100);
+    ASSERT_TRUE(cq);
+    EXPECT_EQ(cq->cqe, 127);
+    EXPECT_FALSE(make_cq(0));
+    EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(VerbsTest, CqOfQpIsBusy) {
+    Endpoint endpoint(context.get(), pd.get());
+    EXPECT_EQ(ibv_destroy_cq(endpoint.send_cq.get()), EBUSY);
+}
+
+TEST_F(VerbsTest, CqWithBadVectorIsRefused) {
+    EXPECT_EQ(ibv_create_cq(context.get(), 16, nullptr, nullptr, context->num_comp_vectors),
+              nullptr);
+    EXPECT_EQ(errno, EINVAL);
+}
+
+/// All that a context owns goes with it, in whatever order it was made.
+TEST(ContextTest, CloseTakesEverythingAlong) {
+    static std::vector<uint8_t> memory(8192);
+    for (int round = 0; round < 20; round++) {
+        ContextHandle context = open_device();
+        ASSERT_TRUE(context);
+        ibv_pd* pd = ibv_alloc_pd(context.get());
+        ibv_cq* cq = ibv_create_cq(context.get(), 16, nullptr, nullptr, 0);
+        ASSERT_TRUE(pd && cq);
+        for (int i = 0; i < 50; i++)
+            ASSERT_TRUE(ibv_reg_mr(pd, memory.data(), memory.size(), 0)) << round;
+        ibv_qp* qp = make_qp(pd, cq, cq, 16).release();
+        ASSERT_TRUE(qp);
+        for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+            to_state(qp, state);
+        ASSERT_TRUE(FlowBuilder().add(eth_spec()).create(qp).release());
+    }
+    // The rules of the closed contexts are gone: this endpoint gets what it sends.
+    ContextHandle context = open_device();
+    const PdHandle pd(ibv_alloc_pd(context.get()));
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+    const Frame frame = UdpFrame{}.bytes();
+    ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint.receive(), frame);
+}
+
+TEST(ContextTest, TwoContextsOfOneDevice) {
+    const ContextHandle first = open_device(), second = open_device();
+    ASSERT_TRUE(first && second);
+    const PdHandle pd1(ibv_alloc_pd(first.get())), pd2(ibv_alloc_pd(second.get()));
+    Endpoint sender(first.get(), pd1.get()), receiver(second.get(), pd2.get());
+    sender.start();
+    receiver.start();
+    const UdpFrame frame{.dst_mac = {2, 0, 0, 0, 0, 9}};
+    const FlowHandle flow =
+        FlowBuilder().add(dst_mac_spec(frame.dst_mac)).create(receiver.qp.get());
+    ASSERT_TRUE(flow);
+    ASSERT_EQ(sender.send(frame.bytes()), IBV_WC_SUCCESS);
+    EXPECT_EQ(receiver.receive(), frame.bytes());
+    EXPECT_TRUE(sender.is_empty());
+}
+
+} // namespace
+} // namespace test

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Descriptors and processes: close, dup2, fork, vfork.
+#include "tests/functional/uverbs/verbs.hpp"
+
+#include <fcntl.h>
+#include <functional>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace test {
+namespace {
+
+int exit_status(pid_t child) {
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+class ProcessTest : public VerbsTest {
+  protected:
+    void SetUp() override {
+        VerbsTest::SetUp();
+        endpoint = std::make_unique<Endpoint>(context.get(), pd.get());
+        endpoint->start();
+        flow = FlowBuilder().add(eth_spec()).create(endpoint->qp.get());
+        ASSERT_TRUE(flow);
+    }
+    void expect_working() {
+        const Frame frame = UdpFrame{.seed = seed++}.bytes();
+        ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+        EXPECT_EQ(endpoint->receive(), frame);
+    }
+
+    std::unique_ptr<Endpoint> endpoint;
+    FlowHandle flow;
+    uint8_t seed = 0;
+};
+
+TEST_F(ProcessTest, ForkedChildLeavesTheParentsDeviceAlone) {
+    const pid_t child = fork();
+    if (child == 0) {
+        ibv_device_attr attributes{};
+        const int error = ibv_query_device(context.get(), &attributes);
+        close(context->cmd_fd);
+        close(context->async_fd);
+        _exit(error != 0 ? 0 : 1); // the device is the parent's
+    }
+    EXPECT_EQ(exit_status(child), 0);
+    expect_working();
+}
+
+TEST_F(ProcessTest, ForkedChildMayHaveDevicesOfItsOwn) {
+    const pid_t child = fork();
+    if (child == 0) {
+        {
+            ContextHandle own = open_device();
+            if (!own) _exit(2);
+            PdHandle own_pd(ibv_alloc_pd(own.get()));
+            Endpoint own_endpoint(own.get(), own_pd.get());
+            own_endpoint.start();
+            const FlowHandle own_flow = FlowBuilder().add(eth_spec()).create(own_endpoint.qp.get());
+            const Frame frame = UdpFrame{}.bytes();
+            if (own_endpoint.send(frame) != IBV_WC_SUCCESS) _exit(3);
+            if (own_endpoint.receive() != frame) _exit(4);
+        }
+        _exit(HasFailure() ? 5 : 0);
+    }
+    EXPECT_EQ(exit_status(child), 0);
+    expect_working();
+}
+
+TEST_F(ProcessTest, VforkedChildThatClosesDescriptors) {
+    const int device = context->cmd_fd;
+    const pid_t child = vfork();
+    if (child == 0) { // shares our memory, but not our descriptors
+        close(device);
+        dup2(0, device);
+        execl("/bin/true", "true", nullptr);
+        _exit(127);
+    }
+    EXPECT_EQ(exit_status(child), 0);
+    expect_working();
+}
+
+TEST_F(ProcessTest, ManyProgramsStartedMeanwhile) {
+    for (int i = 0; i < 5; i++)
+        EXPECT_EQ(std::system("ls / > /dev/null"), 0);
+    expect_working();
+}
+
+TEST(DescriptorTest, Dup2OverTheDescriptorClosesTheDevice) {
+    const int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0) << std::strerror(errno);
+    const int zero = open("/dev/zero", O_RDWR);
+    ASSERT_EQ(dup2(zero, fd), fd);
+    // Now it is /dev/zero in every respect, for mmap(2) too.
+    void* memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    munmap(memory, 4096);
+    close(zero);
+    close(fd);
+}
+
+TEST(DescriptorTest, EveryWayToOpen) {
+    const char* node = "/dev/infiniband/uverbs0";
+    const int plain = open(node, O_RDWR), at = openat(AT_FDCWD, node, O_RDWR | O_CLOEXEC);
+    const int wide = open64(node, O_RDWR);
+    for (const int fd : {plain, at, wide}) {
+        EXPECT_GE(fd, 0);
+        EXPECT_EQ(mmap(nullptr, 4096, PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+        EXPECT_EQ(errno, EINVAL) << "answered as an RDMA device answers, not as /dev/null";
+        EXPECT_EQ(close(fd), 0);
+    }
+    EXPECT_EQ(open("/dev/infiniband/uverbs9", O_RDWR), -1);
+    EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(DescriptorTest, OpenManyTimes) {
+    std::vector<ContextHandle> contexts;
+    for (int i = 0; i < 40; i++) {
+        contexts.push_back(open_device());
+        ASSERT_TRUE(contexts.back()) << i;
+    }
+}
+
+} // namespace
+} // namespace test

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RAW_PACKET QPs: types, states, sending and receiving, errors.
+#include "tests/functional/uverbs/verbs.hpp"
+
+namespace test {
+namespace {
+
+class QpTest : public VerbsTest {
+  protected:
+    [[nodiscard]] static int modify(ibv_qp* qp, ibv_qp_state state, int mask) {
+        ibv_qp_attr attributes{};
+        attributes.qp_state = state;
+        attributes.port_num = 1;
+        return ibv_modify_qp(qp, &attributes, mask);
+    }
+    [[nodiscard]] static ibv_qp_state state_of(ibv_qp* qp) {
+        ibv_qp_attr attributes{};
+        ibv_qp_init_attr init{};
+        EXPECT_EQ(ibv_query_qp(qp, &attributes, IBV_QP_STATE, &init), 0);
+        return attributes.qp_state;
+    }
+};
+
+TEST_F(QpTest, OtherTypesAreNotSupported) {
+    const CqHandle cq = make_cq();
+    for (const auto type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
+        ibv_qp_init_attr attributes{};
+        attributes.send_cq = attributes.recv_cq = cq.get();
+        attributes.cap = {16, 16, 1, 1, 0};
+        attributes.qp_type = type;
+        EXPECT_EQ(ibv_create_qp(pd.get(), &attributes), nullptr);
+        EXPECT_EQ(errno, EOPNOTSUPP) << type;
+    }
+}
+
+TEST_F(QpTest, StatesFollowEachOtherAsInTheSpecification) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    ASSERT_TRUE(qp);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_RESET);
+    EXPECT_EQ(modify(qp.get(), IBV_QPS_RTR, IBV_QP_STATE), EINVAL);
+    EXPECT_EQ(modify(qp.get(), IBV_QPS_INIT, IBV_QP_STATE), EINVAL) << "needs a port";
+    EXPECT_EQ(modify(qp.get(), IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_QKEY), EINVAL);
+    to_state(qp.get(), IBV_QPS_INIT);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_INIT);
+    EXPECT_EQ(modify(qp.get(), IBV_QPS_RTS, IBV_QP_STATE), EINVAL);
+    to_state(qp.get(), IBV_QPS_RTR);
+    to_state(qp.get(), IBV_QPS_RTS);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTS);
+    to_state(qp.get(), IBV_QPS_ERR);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_ERR);
+    EXPECT_EQ(modify(qp.get(), IBV_QPS_RTS, IBV_QP_STATE), EINVAL);
+    to_state(qp.get(), IBV_QPS_RESET);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_RESET);
+}
+
+TEST_F(QpTest, WrongPortIsRefused) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = 0;
+    EXPECT_EQ(ibv_modify_qp(qp.get(), &attributes, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
+}
+
+TEST_F(QpTest, FramesComeBackByteForByte) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+    ASSERT_TRUE(flow);
+    for (size_t size = 60; size <= 1518; size += 27) {
+        const Frame frame = UdpFrame{.size = size, .seed = static_cast<uint8_t>(size)}.bytes();
+        ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
+        ASSERT_EQ(endpoint.receive(), frame) << size;
+    }
+}
+
+TEST_F(QpTest, SendOnlyQpNeedsNoReceiveQueue) {
+    const CqHandle cq = make_cq();
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = attributes.recv_cq = cq.get();
+    attributes.cap = {16, 0, 1, 0, 0};
+    attributes.qp_type = IBV_QPT_RAW_PACKET;
+    const QpHandle qp(ibv_create_qp(pd.get(), &attributes));
+    ASSERT_TRUE(qp);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(qp.get(), state);
+    EXPECT_FALSE(FlowBuilder().add(eth_spec()).create(qp.get())) << "nowhere to put packets";
+    EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(QpTest, BadLkeyEndsInAnErrorCompletionAndResetHeals) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    const uint32_t good = endpoint.mr->lkey;
+    endpoint.mr->lkey = 0xdead00;
+    EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(state_of(endpoint.qp.get()), IBV_QPS_SQE);
+    endpoint.mr->lkey = good;
+    EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_WR_FLUSH_ERR);
+    to_state(endpoint.qp.get(), IBV_QPS_RESET);
+    endpoint.start();
+    EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
+}
+
+TEST_F(QpTest, MrOfAnotherPdIsRefused) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    const PdHandle other(ibv_alloc_pd(context.get()));
+    const MrHandle foreign(
+        ibv_reg_mr(other.get(), endpoint.memory.data(), endpoint.memory.size(), 0));
+    const uint32_t own = endpoint.mr->lkey;
+    endpoint.mr->lkey = foreign->lkey;
+    EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_LOC_PROT_ERR);
+    endpoint.mr->lkey = own;
+}
+
+TEST_F(QpTest, ReceivingIntoReadOnlyMrFails) {
+    Endpoint endpoint(context.get(), pd.get());
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(endpoint.qp.get(), state);
+    const MrHandle read_only(
+        ibv_reg_mr(pd.get(), endpoint.memory.data(), endpoint.memory.size(), 0));
+    const uint32_t own = endpoint.mr->lkey;
+    endpoint.mr->lkey = read_only->lkey;
+    endpoint.post_receive(0);
+    endpoint.mr->lkey = own;
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+    ASSERT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
+    ibv_wc wc{};
+    ASSERT_TRUE(wait_completion(endpoint.receive_cq.get(), wc));
+    EXPECT_EQ(wc.status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(state_of(endpoint.qp.get()), IBV_QPS_ERR);
+}
+
+TEST_F(QpTest, RateLimitIsNotSupported) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    ibv_qp_rate_limit_attr limit{};
+    limit.rate_limit = 1000;
+    EXPECT_NE(ibv_modify_qp_rate_limit(endpoint.qp.get(), &limit), 0);
+}
+
+TEST_F(QpTest, RingsAreWhereMlx5dvSays) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    mlx5dv_qp qp{};
+    mlx5dv_cq cq{};
+    mlx5dv_obj object{};
+    object.qp = {endpoint.qp.get(), &qp};
+    object.cq = {endpoint.receive_cq.get(), &cq};
+    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ), 0);
+    EXPECT_EQ(qp.sq.stride, 64u);
+    EXPECT_GE(qp.sq.wqe_cnt, Endpoint::kDepth);
+    EXPECT_EQ(qp.rq.wqe_cnt, Endpoint::kDepth);
+    ASSERT_NE(qp.bf.reg, nullptr);
+    *static_cast<volatile uint64_t*>(qp.bf.reg) = 1; // mapped, and writing it does no harm
+    EXPECT_EQ(cq.cqe_size, 64u);
+}
+
+} // namespace
+} // namespace test
