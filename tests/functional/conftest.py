@@ -5,7 +5,8 @@
         stack.testpmd.start("io")
         stack.wires[0].transfer([frame], to=stack.wires[1])
 
-`stack` is shared by a module and exists once for each ring format. `start_stack` makes special ones.
+`stack` is shared by a module and exists once for each ring format. Special ones: `start_stack` for
+one test, `open_stack` for a fixture of one's own. Any other program: `start_softhca`.
 """
 
 import os

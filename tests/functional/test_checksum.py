@@ -51,7 +51,9 @@ Receive = Callable[[Packet | bytes], ReceivedPacket]
 
 
 @pytest.mark.parametrize("make", [udp4, tcp4, udp6, tcp6])
-def test_good_checksums_are_good(receive: Receive, stack: Stack, make: Callable[[], Packet]) -> None:
+def test_good_checksums_are_good(
+    receive: Receive, stack: Stack, make: Callable[[], Packet]
+) -> None:
     packet = receive(make())
     assert not {BAD_IP, BAD_L4} & set(packet.flags)
     if IP in make():
@@ -159,7 +161,8 @@ def right(frame: Packet) -> Packet:
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 700, 1400])
 @pytest.mark.parametrize("make, l4", [(udp4, UDP), (tcp4, TCP), (udp6, UDP), (tcp6, TCP)])
 def test_wrong_checksums_are_put_right(
-    forward: Callable[[Packet], Packet], make: Callable[[bytes], Packet], l4: type[Packet], size: int
+    forward: Callable[[Packet], Packet], make: Callable[[bytes], Packet], l4: type[Packet],
+    size: int
 ) -> None:
     frame = Ether(bytes(make((bytes(range(256)) * 6)[:size])))
     want = right(frame)

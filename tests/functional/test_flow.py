@@ -89,7 +89,8 @@ class Field:
         """Frames that still match and frames that no longer do, each with one bit changed."""
         frame = bytes(self.frame)
         mask = bytes.fromhex(self.mask)
-        hits, misses = [frame], []
+        hits: list[bytes] = [frame]
+        misses: list[bytes] = []
         for bit in range(len(mask) * 8):
             changed = bytearray(frame)
             changed[self.offset + bit // 8] ^= 0x80 >> bit % 8

@@ -237,9 +237,13 @@ def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
         wait_for(b"ints: 1\r\n")
         os.kill(pid, signal.SIGTERM)
         wait_for(b"terminated")
-    finally:
-        os.close(terminal)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+        pid = 0
+    finally:
+        os.close(terminal)  # not earlier: it sends SIGHUP
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:

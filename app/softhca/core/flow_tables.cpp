@@ -205,7 +205,8 @@ const FlowPath& FlowTables::walk(const FlowKey& key) {
 /// Recursion is as deep as there are levels at most.
 void FlowTables::visit(const FlowTable& start, const FlowKey& key, uint32_t tag) {
     for (const FlowTable* table = &start; table; table = table->miss) {
-        if (visits_++ == kMaxVisits) return;
+        if (visits_ == kMaxVisits) return;
+        visits_++;
         const FlowEntry* hit = nullptr;
         for (const auto& group : table->groups) {
             const Rule* const rule = group->rules.find(key);

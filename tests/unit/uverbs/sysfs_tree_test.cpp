@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/uverbs/sysfs_tree.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace softhca::uverbs {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SysfsTree : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name = (fs::temp_directory_path() / "sysfs-tree-XXXXXX").string();
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        config.runtime_dir = name;
+        for (int i = 0; i < 2; i++) {
+            PortConfig port;
+            port.device = fmt::format("mlx5_{}", i);
+            port.pci = fmt::format("0000:ca:00.{}", i);
+            port.mac = {2, 0x15, 0xb3, 0, 0, static_cast<uint8_t>(i)};
+            port.netdev = fmt::format("soft{}", i);
+            port.mtu = 9000;
+            config.ports.push_back(port);
+        }
+    }
+    void TearDown() override { fs::remove_all(config.runtime_dir); }
+    [[nodiscard]] fs::path root() const { return tree_root(config.runtime_dir); }
+    [[nodiscard]] std::string line(const std::string& path) const {
+        std::ifstream file(root() / fs::path(path).relative_path());
+        std::string text;
+        std::getline(file, text);
+        return text;
+    }
+
+    Config config;
+};
+
+TEST_F(SysfsTree, EveryWayToADeviceLeadsToTheSameFiles) {
+    ASSERT_TRUE(build_tree(config));
+    EXPECT_EQ(line("/sys/class/infiniband_verbs/abi_version"), "6");
+    EXPECT_EQ(line("/sys/class/infiniband_verbs/uverbs1/ibdev"), "mlx5_1");
+    EXPECT_EQ(line("/sys/class/infiniband/mlx5_1/node_guid"), "0015:b3ff:fe00:0001");
+    for (const char* way :
+         {"/sys/bus/pci/devices/0000:ca:00.1", "/sys/class/infiniband/mlx5_1/device",
+          "/sys/class/infiniband_verbs/uverbs1/device", "/sys/class/net/soft1/device"}) {
+        EXPECT_EQ(line(std::string(way) + "/vendor"), "0x15b3") << way;
+        EXPECT_EQ(line(std::string(way) + "/net/soft1/mtu"), "9000") << way;
+        EXPECT_EQ(line(std::string(way) + "/infiniband/mlx5_1/node_type"), "1: CA") << way;
+    }
+    EXPECT_EQ(fs::read_symlink(root() / "dev/infiniband/uverbs0"), "/dev/null");
+}
+
+TEST_F(SysfsTree, LinksStayInsideTheTree) {
+    ASSERT_TRUE(build_tree(config));
+    for (const auto& entry : fs::recursive_directory_iterator(root())) {
+        if (!entry.is_symlink() || fs::read_symlink(entry.path()) == "/dev/null") continue;
+        EXPECT_TRUE(fs::read_symlink(entry.path()).is_relative()) << entry.path();
+        EXPECT_TRUE(
+            fs::canonical(entry.path()).string().starts_with(fs::canonical(root()).string()));
+    }
+}
+
+TEST_F(SysfsTree, ATapShowsTheKernelsOwnFiles) {
+    config.ports[0].netdev_tap = true;
+    config.ports[0].netdev = "lo"; // stands in for a TAP: it is always there
+    ASSERT_TRUE(build_tree(config));
+    EXPECT_EQ(line("/sys/class/infiniband/mlx5_0/device/net/lo/address"), "00:00:00:00:00:00");
+    EXPECT_EQ(line("/sys/class/net/lo/device/vendor"), "0x15b3");
+}
+
+TEST_F(SysfsTree, RebuiltFromScratch) {
+    ASSERT_TRUE(build_tree(config));
+    config.ports.pop_back();
+    ASSERT_TRUE(build_tree(config));
+    EXPECT_FALSE(fs::exists(root() / "sys/class/infiniband/mlx5_1"));
+    EXPECT_FALSE(fs::exists(root().string() + ".new"));
+}
+
+TEST_F(SysfsTree, AFolderThatIsNotThereIsAClearError) {
+    config.runtime_dir += "/missing/\x01"; // and cannot be made by anybody without the first part
+    std::ofstream(config.runtime_dir.substr(0, config.runtime_dir.find("/missing")) + "/missing");
+    const auto built = build_tree(config);
+    ASSERT_FALSE(built);
+    EXPECT_NE(built.error().what.find("missing"), std::string::npos) << built.error().what;
+}
+
+} // namespace
+} // namespace softhca::uverbs
