@@ -28,7 +28,8 @@ class InBuffer {
     /// fields that it does not know are zero.
     template <class T> [[nodiscard]] T as() const {
         static_assert(std::is_trivially_copyable_v<T>);
-        T value{};
+        T value; // not {}: some kernel structs end in an array of length 0, which clang refuses
+        std::memset(static_cast<void*>(&value), 0, sizeof value);
         std::memcpy(static_cast<void*>(&value), bytes_.data(), std::min(sizeof value, size()));
         return value;
     }
