@@ -13,6 +13,13 @@ namespace softhca::uverbs {
 
 struct Port;
 
+/// What an emulated netdev can be set to.
+struct NetdevState {
+    std::array<uint8_t, 6> mac{};
+    uint16_t mtu = 1500;
+    uint16_t flags = 0; ///< IFF_* without IFF_RUNNING
+};
+
 /// An emulated netdev lives in its sysfs files, so that settings outlast a program, as in a kernel.
 /// A real TAP is the kernel's; requests about it go there, and what concerns the port comes here
 /// too. Thread-safe.
@@ -32,11 +39,7 @@ class Netdev {
     void follow(unsigned long request, const ifreq& ifr);
 
   private:
-    struct State {
-        std::array<uint8_t, 6> mac{};
-        uint16_t mtu = 1500;
-        uint16_t flags = 0; ///< IFF_* without IFF_RUNNING
-    };
+    using State = NetdevState;
     [[nodiscard]] State& state(); ///< under mutex_
     void save_mtu(uint16_t mtu);
     [[nodiscard]] int set_mtu(int mtu);

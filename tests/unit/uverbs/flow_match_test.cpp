@@ -126,13 +126,21 @@ TEST(FlowSpecs, Ipv6HasEveryFieldThatMlx5Matches) {
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EOPNOTSUPP);
 }
 
+/// ib_uverbs_flow_spec_hdr without its array of length 0, which only may stand last.
+struct SpecHead {
+    uint32_t type;
+    uint16_t size, reserved;
+};
+static_assert(sizeof(SpecHead) == sizeof(ib_uverbs_flow_spec_hdr));
+
 TEST(FlowSpecs, ShorterSpecsOfOlderPrograms) {
     struct {
-        ib_uverbs_flow_spec_hdr header;
+        uint32_t type;
+        uint16_t size, reserved;
         uint32_t value[2], mask[2]; // source and destination only
     } spec{};
-    spec.header.type = IBV_FLOW_SPEC_IPV4;
-    spec.header.size = sizeof spec;
+    spec.type = IBV_FLOW_SPEC_IPV4;
+    spec.size = sizeof spec;
     spec.value[1] = __builtin_bswap32(0x0a000002);
     spec.mask[1] = ~0u;
     Match match;
@@ -145,11 +153,12 @@ TEST(FlowSpecs, ShorterSpecsOfOlderPrograms) {
 
 TEST(FlowSpecs, LongerSpecsWithAnUnknownTail) {
     struct {
-        ib_uverbs_flow_spec_hdr header;
+        uint32_t type;
+        uint16_t size, reserved;
         uint16_t value[4], mask[4]; // two ports and four bytes that nobody knows
     } spec{};
-    spec.header.type = IBV_FLOW_SPEC_TCP;
-    spec.header.size = sizeof spec;
+    spec.type = IBV_FLOW_SPEC_TCP;
+    spec.size = sizeof spec;
     Match match;
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), 0);
     spec.mask[3] = 1;

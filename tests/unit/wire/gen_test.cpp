@@ -9,7 +9,7 @@ namespace {
 using namespace wire_test;
 using net::load_be;
 
-constexpr softhca::wire::OpenOptions kPort{.mac = {2, 0, 0, 0, 0, 5}, .mtu = 1500, .lock_dir = {}};
+const softhca::wire::OpenOptions kPort{.mac = {2, 0, 0, 0, 0, 5}, .mtu = 1500, .lock_dir = {}};
 
 /// RFC 1071 over any bytes: 0xffff when a stored checksum is right.
 uint32_t ones_sum(std::span<const std::byte> bytes, uint32_t sum = 0) {
