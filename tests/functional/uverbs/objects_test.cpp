@@ -94,7 +94,7 @@ TEST_F(VerbsTest, MrWithImpossibleAccess) {
     EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_ON_DEMAND), nullptr);
     EXPECT_EQ(errno, EOPNOTSUPP);
     EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), pages.at(0), 4096,
-                                    int{IBV_ACCESS_LOCAL_WRITE} | IBV_ACCESS_RELAXED_ORDERING)));
+                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)));
 }
 
 TEST_F(VerbsTest, PdInUseIsBusy) {

@@ -17,7 +17,7 @@ class SysfsTree : public testing::Test {
     void SetUp() override {
         std::string name = (fs::temp_directory_path() / "sysfs-tree-XXXXXX").string();
         ASSERT_NE(mkdtemp(name.data()), nullptr);
-        config.runtime_dir = name;
+        config.runtime_dir = folder = name;
         for (int i = 0; i < 2; i++) {
             PortConfig port;
             port.device = fmt::format("mlx5_{}", i);
@@ -28,7 +28,7 @@ class SysfsTree : public testing::Test {
             config.ports.push_back(port);
         }
     }
-    void TearDown() override { fs::remove_all(config.runtime_dir); }
+    void TearDown() override { fs::remove_all(folder); }
     [[nodiscard]] fs::path root() const { return tree_root(config.runtime_dir); }
     [[nodiscard]] std::string line(const std::string& path) const {
         std::ifstream file(root() / fs::path(path).relative_path());
@@ -38,6 +38,7 @@ class SysfsTree : public testing::Test {
     }
 
     Config config;
+    std::string folder;
 };
 
 TEST_F(SysfsTree, EveryWayToADeviceLeadsToTheSameFiles) {
@@ -81,12 +82,12 @@ TEST_F(SysfsTree, RebuiltFromScratch) {
     EXPECT_FALSE(fs::exists(root().string() + ".new"));
 }
 
-TEST_F(SysfsTree, AFolderThatIsNotThereIsAClearError) {
-    config.runtime_dir += "/missing/\x01"; // and cannot be made by anybody without the first part
-    std::ofstream(config.runtime_dir.substr(0, config.runtime_dir.find("/missing")) + "/missing");
+TEST_F(SysfsTree, AFolderThatCannotBeIsAClearError) {
+    config.runtime_dir = folder + "/file";
+    std::ofstream{config.runtime_dir};
     const auto built = build_tree(config);
     ASSERT_FALSE(built);
-    EXPECT_NE(built.error().what.find("missing"), std::string::npos) << built.error().what;
+    EXPECT_NE(built.error().what.find(config.runtime_dir), std::string::npos) << built.error().what;
 }
 
 } // namespace
