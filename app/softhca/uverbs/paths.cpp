@@ -57,7 +57,7 @@ Claim claim(std::string_view path) {
     constexpr std::string_view kPciRoot = "/sys/devices/pci";
     if (path.starts_with(kPciRoot))
         return path.find('/', kPciRoot.size()) == path.npos ? Claim::shared : Claim::device;
-    for (std::string_view folder : {"/sys/bus/pci", "/sys/class/net"})
+    for (std::string_view folder : {"/sys/bus/pci", "/sys/class/net", "/sys/devices/virtual/net"})
         if (within(path, folder)) return Claim::shared;
     return Claim::none;
 }

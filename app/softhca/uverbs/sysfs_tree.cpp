@@ -156,6 +156,8 @@ void write_tap_netdev(TreeWriter& tree, const PortConfig& port) {
         tree.link_outside(fmt::format("{}/{}", net, name),
                           fmt::format("/sys/class/net/{}/{}", port.netdev, name));
     tree.file(net + "/speed", std::to_string(port.speed_mbps));
+    // For programs that resolve the kernel's own link /sys/class/net/NAME themselves.
+    tree.link("/sys/devices/virtual/net/" + port.netdev, net);
 }
 
 void write_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
