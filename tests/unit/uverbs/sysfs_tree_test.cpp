@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class SysfsTree : public testing::Test {
+class BuildTree : public testing::Test {
   protected:
     void SetUp() override {
         std::string name = (fs::temp_directory_path() / "sysfs-tree-XXXXXX").string();
@@ -41,7 +41,7 @@ class SysfsTree : public testing::Test {
     std::string folder;
 };
 
-TEST_F(SysfsTree, EveryWayToADeviceLeadsToTheSameFiles) {
+TEST_F(BuildTree, EveryWayToADeviceLeadsToTheSameFiles) {
     ASSERT_TRUE(build_tree(config));
     EXPECT_EQ(line("/sys/class/infiniband_verbs/abi_version"), "6");
     EXPECT_EQ(line("/sys/class/infiniband_verbs/uverbs1/ibdev"), "mlx5_1");
@@ -56,7 +56,7 @@ TEST_F(SysfsTree, EveryWayToADeviceLeadsToTheSameFiles) {
     EXPECT_EQ(fs::read_symlink(root() / "dev/infiniband/uverbs0"), "/dev/null");
 }
 
-TEST_F(SysfsTree, LinksStayInsideTheTree) {
+TEST_F(BuildTree, LinksStayInsideTheTree) {
     ASSERT_TRUE(build_tree(config));
     for (const auto& entry : fs::recursive_directory_iterator(root())) {
         if (!entry.is_symlink() || fs::read_symlink(entry.path()) == "/dev/null") continue;
@@ -66,7 +66,7 @@ TEST_F(SysfsTree, LinksStayInsideTheTree) {
     }
 }
 
-TEST_F(SysfsTree, ATapShowsTheKernelsOwnFiles) {
+TEST_F(BuildTree, ATapShowsTheKernelsOwnFiles) {
     config.ports[0].netdev_tap = true;
     config.ports[0].netdev = "lo"; // stands in for a TAP: it is always there
     ASSERT_TRUE(build_tree(config));
@@ -74,7 +74,7 @@ TEST_F(SysfsTree, ATapShowsTheKernelsOwnFiles) {
     EXPECT_EQ(line("/sys/class/net/lo/device/vendor"), "0x15b3");
 }
 
-TEST_F(SysfsTree, RebuiltFromScratch) {
+TEST_F(BuildTree, RebuiltFromScratch) {
     ASSERT_TRUE(build_tree(config));
     config.ports.pop_back();
     ASSERT_TRUE(build_tree(config));
@@ -82,7 +82,7 @@ TEST_F(SysfsTree, RebuiltFromScratch) {
     EXPECT_FALSE(fs::exists(root().string() + ".new"));
 }
 
-TEST_F(SysfsTree, AFolderThatCannotBeIsAClearError) {
+TEST_F(BuildTree, AFolderThatCannotBeIsAClearError) {
     config.runtime_dir = folder + "/file";
     std::ofstream{config.runtime_dir};
     const auto built = build_tree(config);
