@@ -16,7 +16,7 @@ import pytest
 
 from conftest import StartSoftHca, StartStack
 from rig.packets import numbered, port_mac
-from rig.stack import Build, PortSpec, SoftHca
+from rig.stack import OWN_NETWORK, Build, PortSpec, SoftHca
 
 SUITES = [
     "ContextTest",
@@ -195,6 +195,26 @@ def test_netdev_settings_outlast_a_program(start_softhca: StartSoftHca) -> None:
         """
     setter = f"/usr/bin/python3 -c '{textwrap.dedent(script)}'"
     output = finished(start_softhca([LOOP], ["sh", "-c", f"{setter}; ibv_devinfo"]))
+    assert "active_mtu:\t\t4096" in output
+
+
+def test_real_tap_beside_the_port(start_softhca: StartSoftHca) -> None:
+    """Requests go to the kernel; the port follows, and the TAP has the device that it lacks."""
+    script = """
+        import fcntl, os, socket, struct, subprocess
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        fcntl.ioctl(s, 0x8922, struct.pack("16si", b"swx0", 9000))  # SIOCSIFMTU
+        pci = "/sys/devices/pci0000:ca/0000:ca:00.0"
+        assert open("/sys/class/net/swx0/mtu").read() == "9000\\n"
+        assert os.path.realpath("/sys/class/net/swx0/device") == pci
+        assert os.listdir("/sys/class/net/swx0/device/infiniband") == ["mlx5_0"]
+        assert os.listdir("/sys/class/infiniband/mlx5_0/device/net") == ["swx0"]
+        assert sorted(os.listdir("/sys/class/net")) == ["lo", "swx0"]
+        subprocess.run(["ibv_devinfo"], check=True, close_fds=False)
+        """
+    port = PortSpec(wire="loop", options={"netdev": "tap:swx0"})
+    program = ["/usr/bin/python3", "-c", textwrap.dedent(script)]
+    output = finished(start_softhca([port], program, prefix=OWN_NETWORK))
     assert "active_mtu:\t\t4096" in output
 
 

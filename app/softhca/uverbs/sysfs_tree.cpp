@@ -157,7 +157,7 @@ void write_tap_netdev(TreeWriter& tree, const PortConfig& port) {
                           fmt::format("/sys/class/net/{}/{}", port.netdev, name));
     tree.file(net + "/speed", std::to_string(port.speed_mbps));
     // For programs that resolve the kernel's own link /sys/class/net/NAME themselves.
-    tree.link("/sys/devices/virtual/net/" + port.netdev, net);
+    tree.link("/sys/devices/virtual/net/" + port.netdev + "/device", pci_folder(port));
 }
 
 void write_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
