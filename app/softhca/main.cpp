@@ -3,6 +3,9 @@
 #include "app/softhca/launcher/remote.hpp"
 #include "app/softhca/launcher/run.hpp"
 
+#include <cstdio>
+#include <exception>
+
 using namespace softhca::launcher;
 
 namespace {
@@ -17,6 +20,11 @@ struct Execute {
 } // namespace
 
 int main(int argc, char** argv) {
-    Options options = parse_options(argc, argv);
-    return std::visit(Execute{}, options);
+    try {
+        Options options = parse_options(argc, argv);
+        return std::visit(Execute{}, options);
+    } catch (const std::exception& error) { // out of memory, say
+        std::fprintf(stderr, "softhca: %s\n", error.what());
+        return kExitNoSetup;
+    }
 }

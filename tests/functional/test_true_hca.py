@@ -57,6 +57,7 @@ def table_row(program: Program) -> list[float]:
 ITERATIONS = 5000
 
 
+@pytest.mark.unsanitized  # perftest leaks
 @pytest.mark.parametrize("size", [64, 1500])
 def test_raw_ethernet_bw_loses_nothing(two_ends: TwoEnds, size: int) -> None:
     """The server ends only when it has received every one of the messages."""
@@ -68,6 +69,7 @@ def test_raw_ethernet_bw_loses_nothing(two_ends: TwoEnds, size: int) -> None:
         assert row[0] == size and row[1] == ITERATIONS
 
 
+@pytest.mark.unsanitized  # perftest leaks
 def test_raw_ethernet_lat(two_ends: TwoEnds) -> None:
     server, client = two_ends.run("raw_ethernet_lat", "-s", "64", "-n", "300")
     assert client.program.wait(60) == 0

@@ -58,7 +58,9 @@ def test_every_suite_is_listed(build: Build) -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_verbs(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
     program = [str(verbs_program(build)), f"--gtest_filter={suite}.*"]
-    output = finished(start_softhca([LOOP], program), timeout=120)
+    # Contexts are closed over live objects on purpose, which libmlx5 then forgets.
+    env = {"ASAN_OPTIONS": "detect_leaks=0"}
+    output = finished(start_softhca([LOOP], program, env=env), timeout=120)
     assert "[  PASSED  ]" in output and "Running 0 tests" not in output, output
 
 

@@ -19,6 +19,7 @@ void execute(const std::vector<std::string>& program, pid_t launcher) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(0); // it died before the line above
     std::vector<char*> arguments;
+    arguments.reserve(program.size() + 1);
     for (const std::string& argument : program)
         arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);

@@ -30,7 +30,8 @@ class InBuffer {
         static_assert(std::is_trivially_copyable_v<T>);
         T value; // not {}: some kernel structs end in an array of length 0, which clang refuses
         std::memset(static_cast<void*>(&value), 0, sizeof value);
-        std::memcpy(static_cast<void*>(&value), bytes_.data(), std::min(sizeof value, size()));
+        const size_t common = std::min(sizeof value, size());
+        if (common) std::memcpy(static_cast<void*>(&value), bytes_.data(), common);
         return value;
     }
     /// True when bytes behind the first `known` are set: a newer program asks for what we cannot
