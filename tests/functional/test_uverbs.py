@@ -83,6 +83,7 @@ def test_options_of_the_port_show(start_softhca: StartSoftHca) -> None:
     assert "25.0 Gbps" in output and "1X" in output
 
 
+@pytest.mark.unsanitized  # Python and shells leak
 def test_pyverbs(start_softhca: StartSoftHca) -> None:
     script = textwrap.dedent("""
         import pyverbs.enums as e
@@ -156,6 +157,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.unsanitized  # Python and shells leak
 def test_other_programs_see_the_machine_as_it_is(start_softhca: StartSoftHca) -> None:
     command = ["/usr/bin/python3", "-c", LOOK_AROUND]
     inside = json.loads(finished(start_softhca([LOOP], command)).splitlines()[-1])
@@ -165,6 +167,7 @@ def test_other_programs_see_the_machine_as_it_is(start_softhca: StartSoftHca) ->
     assert inside == outside
 
 
+@pytest.mark.unsanitized  # Python and shells leak
 def test_shells_and_their_children(start_softhca: StartSoftHca) -> None:
     script = """
         set -eu
@@ -189,6 +192,7 @@ def test_programs_under_one_launcher_have_devices_of_their_own(
     assert output.count("[  PASSED  ] 1 test") == 2
 
 
+@pytest.mark.unsanitized  # Python and shells leak
 def test_netdev_settings_outlast_a_program(start_softhca: StartSoftHca) -> None:
     script = """
         import fcntl, socket, struct
@@ -200,6 +204,7 @@ def test_netdev_settings_outlast_a_program(start_softhca: StartSoftHca) -> None:
     assert "active_mtu:\t\t4096" in output
 
 
+@pytest.mark.unsanitized  # Python and shells leak
 def test_real_tap_beside_the_port(start_softhca: StartSoftHca) -> None:
     """Requests go to the kernel; the port follows, and the TAP has the device that it lacks."""
     script = """

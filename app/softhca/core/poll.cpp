@@ -36,6 +36,7 @@ size_t Device::poll() {
     const std::lock_guard lock(state.mutex);
     state.port.read_clock();
     state.port.poll_link();
+    state.port.poll_start();
     size_t work = 0;
     for (Sq* const sq : state.active_sqs)
         work += state.sender.run(*sq, kSendBudget);

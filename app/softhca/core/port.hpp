@@ -21,8 +21,19 @@ class Port {
     /// Wakes the peer after a batch of transmit().
     void flush();
 
-    /// There is somewhere for received frames to go: wires that make their own frames may begin.
-    void start() { wire_->start(); }
+    /// There is somewhere for received frames to go. Wires that make their own frames begin when
+    /// this was not said again for a while: a program sets up several rules, and what came between
+    /// two of them would be lost.
+    void start() {
+        read_clock();
+        start_at_ = now_ + kStartDelayNs;
+    }
+    /// The port's share of one poll round: a start that is due.
+    void poll_start() {
+        if (start_at_ == 0 || now_ < start_at_) return;
+        start_at_ = 0;
+        wire_->start();
+    }
     /// The port's share of one poll round: link state.
     void poll_link();
     /// The kernel netdev's frames leave on the wire. Returns how many did.
@@ -64,6 +75,8 @@ class Port {
     bool kernel_sent_ = false;
     bool kernel_promiscuous_;
     uint16_t mtu_;
+    static constexpr uint64_t kStartDelayNs = 100'000'000;
+    uint64_t start_at_ = 0; ///< 0: not due
     uint64_t now_ = 0;
     std::array<uint8_t, 6> mac_;
     std::vector<Listener*> listeners_;
