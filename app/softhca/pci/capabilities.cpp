@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What QUERY_HCA_CAP answers: an Ethernet-only ConnectX-5 without switching and offload engines.
+#include "app/softhca/pci/firmware.hpp"
+
+namespace softhca::pci {
+namespace {
+
+Fields fields_of(Capabilities::Page& page) { return {page.data(), page.size()}; }
+
+void limits(Fields caps) {
+    const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
+    set(PRM(cmd_hca_cap, log_max_qp), 12);
+    set(PRM(cmd_hca_cap, log_max_qp_sz), 15);
+    set(PRM(cmd_hca_cap, log_max_srq), 12);
+    set(PRM(cmd_hca_cap, log_max_srq_sz), 15);
+    set(PRM(cmd_hca_cap, log_max_cq), 16);
+    set(PRM(cmd_hca_cap, log_max_cq_sz), core::Limits::kLogMaxCqEntries);
+    set(PRM(cmd_hca_cap, log_max_eq), 6);
+    set(PRM(cmd_hca_cap, log_max_eq_sz), 22);
+    set(PRM(cmd_hca_cap, log_max_mkey), 16);
+    set(PRM(cmd_hca_cap, log_max_mrw_sz), 40);
+    set(PRM(cmd_hca_cap, log_max_klm_list_size), 16);
+    set(PRM(cmd_hca_cap, max_indirection), 4);
+    set(PRM(cmd_hca_cap, log_max_msg), 30);
+    set(PRM(cmd_hca_cap, log_max_pd), 16);
+    set(PRM(cmd_hca_cap, log_max_xrcd), 12);
+    set(PRM(cmd_hca_cap, log_max_transport_domain), 10);
+    set(PRM(cmd_hca_cap, log_max_rq), 16);
+    set(PRM(cmd_hca_cap, log_max_sq), 16);
+    set(PRM(cmd_hca_cap, log_max_rmp), 12);
+    set(PRM(cmd_hca_cap, log_max_tir), 16);
+    set(PRM(cmd_hca_cap, log_max_tis), 12);
+    set(PRM(cmd_hca_cap, log_max_tis_per_sq), 3);
+    set(PRM(cmd_hca_cap, log_max_rqt), 12);
+    set(PRM(cmd_hca_cap, log_max_rqt_size), 11);
+    set(PRM(cmd_hca_cap, log_max_wq_sz), core::Limits::kLogMaxWqebbs);
+    set(PRM(cmd_hca_cap, log_max_stride_sz_rq), 10);
+    set(PRM(cmd_hca_cap, log_min_stride_sz_rq), 4);
+    set(PRM(cmd_hca_cap, log_max_stride_sz_sq), 6);
+    set(PRM(cmd_hca_cap, log_min_stride_sz_sq), 6);
+    set(PRM(cmd_hca_cap, max_wqe_sz_sq), core::Limits::kMaxSendWqeBytes);
+    set(PRM(cmd_hca_cap, max_wqe_sz_sq_dc), core::Limits::kMaxSendWqeBytes);
+    set(PRM(cmd_hca_cap, max_wqe_sz_rq), 512);
+    set(PRM(cmd_hca_cap, log_max_l2_table), 8);
+    set(PRM(cmd_hca_cap, log_max_vlan_list), 9);
+    set(PRM(cmd_hca_cap, log_max_current_uc_list), 7);
+    set(PRM(cmd_hca_cap, log_max_current_mc_list), 7);
+    set(PRM(cmd_hca_cap, max_flow_counter_15_0), 0x1000);
+    set(PRM(cmd_hca_cap, max_qp_cnt), 16);
+    set(PRM(cmd_hca_cap, max_tc), 1);
+}
+
+void general(Fields caps) {
+    const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
+    limits(caps);
+    set(PRM(cmd_hca_cap, port_type), 1); // Ethernet
+    set(PRM(cmd_hca_cap, num_ports), 1);
+    set(PRM(cmd_hca_cap, eth_net_offloads), 1);
+    set(PRM(cmd_hca_cap, nic_flow_table), 1);
+    set(PRM(cmd_hca_cap, cqe_version), 1);
+    set(PRM(cmd_hca_cap, cmdif_checksum), 3);
+    set(PRM(cmd_hca_cap, basic_cyclic_rcv_wqe), 1);
+    set(PRM(cmd_hca_cap, end_pad), 1);
+    set(PRM(cmd_hca_cap, cq_oi), 1);
+    set(PRM(cmd_hca_cap, cq_moderation), 1);
+    set(PRM(cmd_hca_cap, scqe_break_moderation), 1);
+    set(PRM(cmd_hca_cap, block_lb_mc), 1);
+    set(PRM(cmd_hca_cap, sctr_data_cqe), 1);
+    set(PRM(cmd_hca_cap, driver_version), 1);
+    set(PRM(cmd_hca_cap, vport_counters), 1);
+    set(PRM(cmd_hca_cap, modify_rq_counter_set_id), 1);
+    set(PRM(cmd_hca_cap, local_ca_ack_delay), 16);
+    // The driver takes a device without these transports for a broken one.
+    set(PRM(cmd_hca_cap, xrc), 1);
+    set(PRM(cmd_hca_cap, rc), 1);
+    set(PRM(cmd_hca_cap, uc), 1);
+    set(PRM(cmd_hca_cap, ud), 1);
+    set(PRM(cmd_hca_cap, cd), 1);
+    // Memory regions by CREATE_MKEY: UMR cannot build them here.
+    set(PRM(cmd_hca_cap, umr_modify_entity_size_disabled), 1);
+    set(PRM(cmd_hca_cap, umr_modify_atomic_disabled), 1);
+    // We never compress CQEs, which is allowed; user-space drivers want the choice all the same.
+    set(PRM(cmd_hca_cap, cqe_compression), 1);
+    set(PRM(cmd_hca_cap, cqe_compression_max_num), 64);
+    set(PRM(cmd_hca_cap, cqe_compression_timeout), 16);
+    set(PRM(cmd_hca_cap, fixed_buffer_size), 1);
+    set(PRM(cmd_hca_cap, uar_4k), 1);
+    set(PRM(cmd_hca_cap, uar_sz), 5); // 32 MB of BAR
+    set(PRM(cmd_hca_cap, num_of_uars_per_page), 1);
+    set(PRM(cmd_hca_cap, log_pg_sz), 12);
+    set(PRM(cmd_hca_cap, bf), 1);
+    set(PRM(cmd_hca_cap, log_bf_reg_size), 9);
+    set(PRM(cmd_hca_cap, device_frequency_khz), core::Limits::kClockKhz);
+    set(PRM(cmd_hca_cap, device_frequency_mhz), core::Limits::kClockKhz / 1000);
+}
+
+void ethernet(Fields caps) {
+    const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
+    set(PRM(per_protocol_networking_offload_caps, csum_cap), 1);
+    set(PRM(per_protocol_networking_offload_caps, vlan_cap), 1);
+    set(PRM(per_protocol_networking_offload_caps, wqe_vlan_insert), 1);
+    set(PRM(per_protocol_networking_offload_caps, self_lb_en_modifiable), 1);
+    set(PRM(per_protocol_networking_offload_caps, scatter_fcs), 1);
+    set(PRM(per_protocol_networking_offload_caps, max_lso_cap), 18);
+    set(PRM(per_protocol_networking_offload_caps, wqe_inline_mode), 2); // not required
+    set(PRM(per_protocol_networking_offload_caps, rss_ind_tbl_cap), 11);
+    set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_vxlan), 1);
+}
+
+/// Fields that core::FlowKey has.
+void match_fields(Fields fields) {
+    const Field known[] = {
+        PRM(flow_table_fields_supported, outer_dmac),
+        PRM(flow_table_fields_supported, outer_smac),
+        PRM(flow_table_fields_supported, outer_ether_type),
+        PRM(flow_table_fields_supported, outer_ip_version),
+        PRM(flow_table_fields_supported, outer_first_prio),
+        PRM(flow_table_fields_supported, outer_first_cfi),
+        PRM(flow_table_fields_supported, outer_first_vid),
+        PRM(flow_table_fields_supported, outer_ipv4_ttl),
+        PRM(flow_table_fields_supported, outer_sip),
+        PRM(flow_table_fields_supported, outer_dip),
+        PRM(flow_table_fields_supported, outer_frag),
+        PRM(flow_table_fields_supported, outer_ip_protocol),
+        PRM(flow_table_fields_supported, outer_ip_ecn),
+        PRM(flow_table_fields_supported, outer_ip_dscp),
+        PRM(flow_table_fields_supported, outer_udp_sport),
+        PRM(flow_table_fields_supported, outer_udp_dport),
+        PRM(flow_table_fields_supported, outer_tcp_sport),
+        PRM(flow_table_fields_supported, outer_tcp_dport),
+        PRM(flow_table_fields_supported, outer_tcp_flags),
+        PRM(flow_table_fields_supported, outer_vxlan_vni),
+    };
+    for (const Field field : known)
+        fields.set(field, 1);
+}
+
+void flow_tables(Fields caps) {
+    Fields receive = caps.at(PRM(flow_table_nic_cap, flow_table_properties_nic_receive));
+    const auto set = [&](Field field, uint64_t value) { receive.set(field, value); };
+    set(PRM(flow_table_prop_layout, ft_support), 1);
+    set(PRM(flow_table_prop_layout, flow_counter), 1);
+    set(PRM(flow_table_prop_layout, flow_modify_en), 1);
+    set(PRM(flow_table_prop_layout, modify_root), 1);
+    set(PRM(flow_table_prop_layout, identified_miss_table_mode), 1);
+    set(PRM(flow_table_prop_layout, flow_table_modify), 1);
+    set(PRM(flow_table_prop_layout, log_max_ft_size), core::Limits::kLogMaxFlowTableSize);
+    set(PRM(flow_table_prop_layout, max_ft_level), core::Limits::kMaxFlowTableLevels);
+    set(PRM(flow_table_prop_layout, log_max_ft_num), 16);
+    set(PRM(flow_table_prop_layout, log_max_flow_counter), 12);
+    set(PRM(flow_table_prop_layout, log_max_destination), 6);
+    set(PRM(flow_table_prop_layout, log_max_flow), 20);
+    match_fields(receive.at(PRM(flow_table_prop_layout, ft_field_support)));
+    match_fields(receive.at(PRM(flow_table_prop_layout, ft_field_bitmask_support)));
+    caps.set(PRM(flow_table_nic_cap, nic_rx_multi_path_tirs), 1);
+}
+
+} // namespace
+
+Capabilities make_capabilities() {
+    Capabilities caps;
+    general(fields_of(caps.maximum[CapType::general]));
+    ethernet(fields_of(caps.maximum[CapType::ethernet]));
+    flow_tables(fields_of(caps.maximum[CapType::flow_table]));
+    caps.current = caps.maximum;
+    return caps;
+}
+
+} // namespace softhca::pci

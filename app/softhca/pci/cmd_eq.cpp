@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/pci/command_tools.hpp"
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint64_t kEqeBytes = 64;
+constexpr uint8_t kLogMaxEqEntries = 22;
+
+FwStatus create_eq(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const Fields context = in.at(PRM(create_eq_in, eq_context_entry));
+    EqAttr attr;
+    attr.log_entries = static_cast<uint8_t>(context.get(PRM(eqc, log_eq_size)));
+    attr.vector = static_cast<uint32_t>(context.get(PRM(eqc, intr)));
+    attr.mask = in.get(PRM(create_eq_in, event_bitmask[0]));
+    if (attr.log_entries > kLogMaxEqEntries) return FwStatus::exceeded_limit;
+    if (attr.vector >= BarLayout::kVectors) return FwStatus::bad_parameter;
+    const std::vector<Ref> uses = {
+        {Kind::uar, static_cast<core::Number>(context.get(PRM(eqc, uar_page)))}};
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    auto ring = ring_area(firmware, command, PRM(create_eq_in, pas[0]).offset / 8,
+                          static_cast<uint8_t>(context.get(PRM(eqc, log_page_size))), 0,
+                          kEqeBytes << attr.log_entries);
+    if (!ring) return FwStatus::bad_parameter;
+    attr.ring = std::move(*ring);
+    const uint32_t eqn = firmware.events.create(std::move(attr));
+    if (eqn == 0) return FwStatus::exceeded_limit;
+    firmware.objects.add(Kind::eq, eqn, {.context = context.copy(PRM_BYTES(eqc)), .uses = uses});
+    answer_number(command, eqn);
+    return FwStatus::ok;
+}
+
+FwStatus destroy_eq(Firmware& firmware, Command& command) {
+    return destroy_object(firmware, Kind::eq, object_number(command) & 0xff,
+                          [&](core::Number eqn) -> core::Outcome<void> {
+                              if (!firmware.events.destroy(eqn))
+                                  return tl::unexpected(core::Status::bad_resource);
+                              return {};
+                          });
+}
+
+FwStatus query_eq(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(Kind::eq, object_number(command) & 0xff),
+                          PRM(query_eq_out, eq_context_entry));
+}
+
+} // namespace
+
+void add_eq_commands(CommandTable& table) {
+    table.insert({
+        PRM_COMMAND(CREATE_EQ, create_eq, create_eq),
+        PRM_COMMAND(DESTROY_EQ, destroy_eq, destroy_eq),
+        PRM_COMMAND(QUERY_EQ, query_eq, query_eq),
+    });
+}
+
+} // namespace softhca::pci

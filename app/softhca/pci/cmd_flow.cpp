@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flow tables, groups, entries and counters of the receive side.
+#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/uverbs/flow_match.hpp"
+
+#include <algorithm>
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint8_t kNicReceive = 0; // the only table type that we have
+constexpr uint16_t kSetRoot = 0, kResetRoot = 1;
+constexpr uint8_t kMissToTable = 1;
+
+template <class T> FwStatus status_of(const core::Outcome<T>& outcome) {
+    return outcome ? FwStatus::ok : to_firmware(outcome.error());
+}
+
+std::span<const std::byte> match_bytes(const Fields& match) {
+    return {reinterpret_cast<const std::byte*>(match.data()),
+            std::min(match.size(), PRM_BYTES(fte_match_param))};
+}
+
+core::Number number(const Fields& fields, Field field) {
+    return static_cast<core::Number>(fields.get(field));
+}
+
+// ---------------------------------------------------------------- tables
+
+core::Number miss_of(const Fields& context) {
+    return context.get(PRM(flow_table_context, table_miss_action)) == kMissToTable
+               ? number(context, PRM(flow_table_context, table_miss_id))
+               : 0;
+}
+
+FwStatus create_flow_table(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const Fields context = in.at(PRM(create_flow_table_in, flow_table_context));
+    if (in.get(PRM(create_flow_table_in, table_type)) != kNicReceive)
+        return FwStatus::bad_parameter;
+    const auto table = firmware.device.create_flow_table(
+        {.level = static_cast<uint8_t>(context.get(PRM(flow_table_context, level))),
+         .log_size = static_cast<uint8_t>(context.get(PRM(flow_table_context, log_size))),
+         .miss = miss_of(context)});
+    if (table) answer_number(command, *table);
+    return status_of(table);
+}
+
+FwStatus modify_flow_table(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    constexpr uint64_t kMissTable = MLX5_MODIFY_FLOW_TABLE_MISS_TABLE_ID;
+    if (in.get(PRM(modify_flow_table_in, modify_field_select)) != kMissTable)
+        return FwStatus::bad_parameter;
+    return status_of(firmware.device.set_flow_table_miss(
+        number(in, PRM(modify_flow_table_in, table_id)),
+        miss_of(in.at(PRM(modify_flow_table_in, flow_table_context)))));
+}
+
+FwStatus destroy_flow_table(Firmware& firmware, Command& command) {
+    return status_of(firmware.device.destroy_flow_table(
+        number(command.input(), PRM(destroy_flow_table_in, table_id))));
+}
+
+FwStatus set_flow_table_root(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    if (in.get(PRM(set_flow_table_root_in, table_type)) != kNicReceive ||
+        command.op_mod > kResetRoot)
+        return FwStatus::bad_parameter;
+    const core::Number table = number(in, PRM(set_flow_table_root_in, table_id));
+    if (command.op_mod == kSetRoot && table == 0) return FwStatus::bad_resource;
+    return status_of(firmware.device.set_flow_table_root(command.op_mod == kSetRoot ? table : 0));
+}
+
+// ---------------------------------------------------------------- groups
+
+FwStatus create_flow_group(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    uverbs::PrmMask mask;
+    if (uverbs::read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))),
+                                mask) != 0)
+        return FwStatus::bad_parameter;
+    const auto group = firmware.device.create_flow_group(
+        number(in, PRM(create_flow_group_in, table_id)),
+        {.first = number(in, PRM(create_flow_group_in, start_flow_index)),
+         .last = number(in, PRM(create_flow_group_in, end_flow_index)),
+         .mask = mask.mask});
+    if (!group) return status_of(group);
+    firmware.group_masks[*group] = mask;
+    answer_number(command, *group);
+    return FwStatus::ok;
+}
+
+FwStatus destroy_flow_group(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const core::Number group = number(in, PRM(destroy_flow_group_in, group_id));
+    const auto destroyed =
+        firmware.device.destroy_flow_group(number(in, PRM(destroy_flow_group_in, table_id)), group);
+    if (destroyed) firmware.group_masks.erase(group);
+    return status_of(destroyed);
+}
+
+// ---------------------------------------------------------------- entries
+
+constexpr uint64_t kDrop = MLX5_FLOW_CONTEXT_ACTION_DROP;
+constexpr uint64_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST;
+constexpr uint64_t kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT;
+constexpr uint8_t kToTable = 1, kToTir = 2; // MLX5_FLOW_DESTINATION_TYPE_*
+constexpr size_t kListEntry = 8;
+
+/// Destinations come first in the list, then counters.
+FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
+                    core::FlowEntryAttr& attr) {
+    const size_t first =
+        (PRM(set_fte_in, flow_context).offset + PRM(flow_context, destination[0]).offset) / 8;
+    const auto destinations = context.get(PRM(flow_context, destination_list_size));
+    const auto counters = context.get(PRM(flow_context, flow_counter_list_size));
+    if (first + (destinations + counters) * kListEntry > command.in.size())
+        return FwStatus::bad_input_length;
+    for (uint64_t i = 0; i < destinations + counters; i++) {
+        const auto word = net::load_be<uint32_t>(command.in.data() + first + i * kListEntry);
+        if (i >= destinations) {
+            if (actions & kCount) attr.counters.push_back(word);
+            continue;
+        }
+        if (!(actions & kForward)) continue;
+        const auto type = word >> 24;
+        const core::Number id = word & 0xffffff;
+        if (type == kToTir)
+            attr.tirs.push_back(id);
+        else if (type == kToTable)
+            attr.tables.push_back(id);
+        else
+            return FwStatus::bad_parameter;
+    }
+    return FwStatus::ok;
+}
+
+FwStatus set_fte(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const Fields context = in.at(PRM(set_fte_in, flow_context));
+    const uint64_t actions = context.get(PRM(flow_context, action));
+    if (in.get(PRM(set_fte_in, table_type)) != kNicReceive ||
+        (actions & ~(kDrop | kForward | kCount)) || !(actions & (kDrop | kForward)))
+        return FwStatus::bad_parameter;
+    core::FlowEntryAttr attr;
+    attr.group = number(context, PRM(flow_context, group_id));
+    const auto mask = firmware.group_masks.find(attr.group);
+    if (mask == firmware.group_masks.end()) return FwStatus::bad_resource;
+    attr.value = uverbs::read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
+                                          mask->second);
+    attr.drop = (actions & kDrop) != 0;
+    if (const auto tag = context.get(PRM(flow_context, flow_tag)); tag != 0)
+        attr.tag = static_cast<uint32_t>(tag);
+    if (const FwStatus status = read_lists(command, context, actions, attr); status != FwStatus::ok)
+        return status;
+    if (!attr.drop && attr.tirs.empty() && attr.tables.empty()) return FwStatus::bad_parameter;
+    return status_of(firmware.device.set_flow_entry(number(in, PRM(set_fte_in, table_id)),
+                                                    number(in, PRM(set_fte_in, flow_index)), attr));
+}
+
+FwStatus delete_fte(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    return status_of(firmware.device.delete_flow_entry(number(in, PRM(delete_fte_in, table_id)),
+                                                       number(in, PRM(delete_fte_in, flow_index))));
+}
+
+// ---------------------------------------------------------------- counters
+
+FwStatus alloc_flow_counter(Firmware& firmware, Command& command) {
+    const auto counter = firmware.device.create_flow_counter();
+    if (counter) command.output().set(PRM(alloc_flow_counter_out, flow_counter_id), *counter);
+    return status_of(counter);
+}
+
+FwStatus dealloc_flow_counter(Firmware& firmware, Command& command) {
+    return status_of(firmware.device.destroy_flow_counter(
+        number(command.input(), PRM(dealloc_flow_counter_in, flow_counter_id))));
+}
+
+/// One counter, or a run of them in which numbers without a counter read as zero.
+FwStatus query_flow_counter(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const core::Number first = number(in, PRM(query_flow_counter_in, flow_counter_id));
+    const uint64_t asked = in.get(PRM(query_flow_counter_in, num_of_counters));
+    const bool clear = in.get(PRM(query_flow_counter_in, clear)) != 0;
+    for (uint32_t i = 0; i < std::max<uint64_t>(asked, 1); i++) {
+        const auto counts = firmware.device.query_flow_counter(first + i, clear);
+        if (!counts && asked == 0) return status_of(counts);
+        Fields out = command.output().at(
+            {(PRM_BYTES(query_flow_counter_out) + i * PRM_BYTES(traffic_counter)) * 8, 0});
+        if (!counts) continue;
+        out.set(PRM(traffic_counter, packets), counts->packets);
+        out.set(PRM(traffic_counter, octets), counts->bytes);
+    }
+    return FwStatus::ok;
+}
+
+} // namespace
+
+void add_flow_commands(CommandTable& table) {
+    table.insert({
+        PRM_COMMAND(CREATE_FLOW_TABLE, create_flow_table, create_flow_table),
+        PRM_COMMAND(MODIFY_FLOW_TABLE, modify_flow_table, modify_flow_table),
+        PRM_COMMAND(DESTROY_FLOW_TABLE, destroy_flow_table, destroy_flow_table),
+        PRM_COMMAND(SET_FLOW_TABLE_ROOT, set_flow_table_root, set_flow_table_root),
+        PRM_COMMAND(CREATE_FLOW_GROUP, create_flow_group, create_flow_group),
+        PRM_COMMAND(DESTROY_FLOW_GROUP, destroy_flow_group, destroy_flow_group),
+        PRM_COMMAND(SET_FLOW_TABLE_ENTRY, set_fte, set_fte),
+        PRM_COMMAND(DELETE_FLOW_TABLE_ENTRY, delete_fte, delete_fte),
+        PRM_COMMAND(ALLOC_FLOW_COUNTER, alloc_flow_counter, alloc_flow_counter),
+        PRM_COMMAND(DEALLOC_FLOW_COUNTER, dealloc_flow_counter, dealloc_flow_counter),
+        PRM_COMMAND(QUERY_FLOW_COUNTER, query_flow_counter, query_flow_counter),
+    });
+}
+
+} // namespace softhca::pci

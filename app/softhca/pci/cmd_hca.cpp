@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Commands about the HCA as a whole: enable, initialise, capabilities, identity.
+#include "app/softhca/pci/firmware.hpp"
+
+#include <algorithm>
+
+namespace softhca::pci {
+namespace {
+
+constexpr size_t kCapsAt = 16;                 // of both the input of SET and the output of QUERY
+constexpr char kBoardId[] = "SOFTHCA00000001"; // 16 bytes with its zero
+constexpr uint32_t kMellanox = 0x2c9;          // IEEE vendor id
+constexpr uint32_t kNullMkey = 0x200;          // its index is never given out
+
+FwStatus accept(Firmware&, Command&) { return FwStatus::ok; }
+
+FwStatus query_issi(Firmware&, Command& command) {
+    // Interface steps 0 and 1.
+    command.output().set(PRM(query_issi_out, supported_issi_dw0), 0b11);
+    return FwStatus::ok;
+}
+
+FwStatus set_issi(Firmware&, Command& command) {
+    return command.input().get(PRM(set_issi_in, current_issi)) <= 1 ? FwStatus::ok
+                                                                    : FwStatus::bad_parameter;
+}
+
+FwStatus init_hca(Firmware& firmware, Command&) {
+    firmware.make_reserved_lkey();
+    return FwStatus::ok;
+}
+
+FwStatus teardown_hca(Firmware& firmware, Command&) {
+    // Pages that the driver gave stay its debt until it takes them back.
+    auto pages = std::move(firmware.given_pages);
+    firmware.reset();
+    firmware.given_pages = std::move(pages);
+    return FwStatus::ok;
+}
+
+FwStatus query_hca_cap(Firmware& firmware, Command& command) {
+    const auto type = static_cast<CapType>(command.op_mod >> 1);
+    const bool current = (command.op_mod & 1) != 0;
+    const auto& pages = current ? firmware.caps.current : firmware.caps.maximum;
+    const auto found = pages.find(type);
+    // Kinds of capabilities that we have none of are all zero.
+    if (found != pages.end() && command.out.size() > kCapsAt)
+        std::copy_n(found->second.begin(),
+                    std::min(found->second.size(), command.out.size() - kCapsAt),
+                    command.out.begin() + kCapsAt);
+    return FwStatus::ok;
+}
+
+FwStatus set_hca_cap(Firmware& firmware, Command& command) {
+    const auto found = firmware.caps.current.find(static_cast<CapType>(command.op_mod >> 1));
+    if (found == firmware.caps.current.end()) return FwStatus::bad_parameter;
+    const size_t bytes = std::min(found->second.size(), command.in.size() - kCapsAt);
+    std::copy_n(command.in.begin() + kCapsAt, bytes, found->second.begin());
+    return FwStatus::ok;
+}
+
+FwStatus query_adapter(Firmware&, Command& command) {
+    const Fields psid =
+        command.output().at(PRM(query_adapter_out, query_adapter_struct.vsd_contd_psid[0]));
+    command.output().set(PRM(query_adapter_out, query_adapter_struct.ieee_vendor_id), kMellanox);
+    std::copy_n(kBoardId, std::min(sizeof kBoardId, psid.size()), psid.data());
+    return FwStatus::ok;
+}
+
+FwStatus query_special_contexts(Firmware& firmware, Command& command) {
+    Fields out = command.output();
+    out.set(PRM(query_special_contexts_out, resd_lkey), firmware.reserved_lkey);
+    out.set(PRM(query_special_contexts_out, null_mkey), kNullMkey);
+    return FwStatus::ok;
+}
+
+} // namespace
+
+void add_hca_commands(CommandTable& table) {
+    table.insert({
+        PRM_COMMAND(ENABLE_HCA, enable_hca, accept),
+        PRM_COMMAND(DISABLE_HCA, disable_hca, accept),
+        PRM_COMMAND(INIT_HCA, init_hca, init_hca),
+        PRM_COMMAND(TEARDOWN_HCA, teardown_hca, teardown_hca),
+        PRM_COMMAND(QUERY_HCA_CAP, query_hca_cap, query_hca_cap),
+        {MLX5_CMD_OP_SET_HCA_CAP, {"SET_HCA_CAP", kCapsAt + 1, set_hca_cap}},
+        PRM_COMMAND(QUERY_ISSI, query_issi, query_issi),
+        PRM_COMMAND(SET_ISSI, set_issi, set_issi),
+        PRM_COMMAND(SET_DRIVER_VERSION, set_driver_version, accept),
+        PRM_COMMAND(QUERY_ADAPTER, query_adapter, query_adapter),
+        PRM_COMMAND(QUERY_SPECIAL_CONTEXTS, query_special_contexts, query_special_contexts),
+    });
+}
+
+} // namespace softhca::pci

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send and receive queues, shared receive queues (RMP, XRC SRQ: numbers only) and TIS.
+#include "app/softhca/pci/command_tools.hpp"
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint8_t kStateReset = 0, kStateReady = 1, kStateError = 3;
+constexpr core::Number kFirstRmp = 0x1000, kLastRmp = 0xffff; // RMPs and SRQs share numbers
+
+std::optional<core::QueueState> queue_state(uint64_t prm) {
+    switch (prm) {
+    case kStateReset: return core::QueueState::reset;
+    case kStateReady: return core::QueueState::ready;
+    case kStateError: return core::QueueState::error;
+    default: return {};
+    }
+}
+
+uint8_t prm_state(core::QueueState state) {
+    return state == core::QueueState::reset   ? kStateReset
+           : state == core::QueueState::ready ? kStateReady
+                                              : kStateError;
+}
+
+/// The ring and doorbell record that a work queue context names; `log_entry` bytes an entry.
+template <class Attr>
+bool read_wq(Firmware& firmware, const Command& command, const Fields& wq, size_t wq_at,
+             uint8_t log_bytes, Attr& attr) {
+    auto ring = ring_area(firmware, command, wq_at + PRM(wq, pas[0]).offset / 8,
+                          static_cast<uint8_t>(wq.get(PRM(wq, log_wq_pg_sz))),
+                          wq.get(PRM(wq, page_offset)), uint64_t{1} << log_bytes);
+    const uint64_t doorbell = wq.get(PRM(wq, dbr_addr));
+    std::byte* const record = firmware.memory.translate(doorbell, sizeof(mlx5::QueueDoorbell));
+    if (!ring || !record || doorbell % sizeof(mlx5::QueueDoorbell) != 0) return false;
+    attr.ring = std::move(*ring);
+    attr.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(record);
+    attr.pd = firmware.pd_of(wq.get(PRM(wq, pd)));
+    attr.listener = firmware.listener();
+    return true;
+}
+
+// ---------------------------------------------------------------- SQ
+
+FwStatus create_sq(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_sq_in, ctx));
+    const Fields wq = context.at(PRM(sqc, wq));
+    const size_t wq_at = (PRM(create_sq_in, ctx).offset + PRM(sqc, wq).offset) / 8;
+    constexpr uint8_t kLogWqebb = 6;
+    core::SqAttr attr;
+    attr.cqn = static_cast<core::Number>(context.get(PRM(sqc, cqn)));
+    attr.user_index = static_cast<uint32_t>(context.get(PRM(sqc, user_index)));
+    attr.log_wqebbs = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_sz)));
+    attr.cookie = kQueueTypeSq;
+    if (wq.get(PRM(wq, log_wq_stride)) != kLogWqebb) return FwStatus::bad_parameter;
+    if (!read_wq(firmware, command, wq, wq_at, static_cast<uint8_t>(attr.log_wqebbs + kLogWqebb),
+                 attr))
+        return FwStatus::bad_parameter;
+    std::vector<Ref> uses = {{Kind::pd, attr.pd},
+                             {Kind::cq, attr.cqn},
+                             {Kind::uar, static_cast<core::Number>(wq.get(PRM(wq, uar_page)))}};
+    if (context.get(PRM(sqc, tis_lst_sz)) != 0)
+        uses.push_back({Kind::tis, static_cast<core::Number>(context.get(PRM(sqc, tis_num_0)))});
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    const auto sqn = firmware.device.create_sq(std::move(attr));
+    if (!sqn) return to_firmware(sqn.error());
+    firmware.objects.add(Kind::sq, *sqn, {.context = context.copy(PRM_BYTES(sqc)), .uses = uses});
+    answer_number(command, *sqn);
+    return FwStatus::ok;
+}
+
+FwStatus modify_sq(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const core::Number sqn = object_number(command);
+    const auto current = firmware.device.query_sq(sqn);
+    if (!current || !firmware.objects.find(Kind::sq, sqn)) return FwStatus::bad_resource;
+    const auto from = queue_state(in.get(PRM(modify_sq_in, sq_state)));
+    const auto to = queue_state(in.at(PRM(modify_sq_in, ctx)).get(PRM(sqc, state)));
+    if (!from || !to) return FwStatus::bad_parameter;
+    // A queue that failed by itself is in error, which the driver may not have seen yet.
+    if (*from != *current && *current != core::QueueState::error)
+        return FwStatus::bad_resource_state;
+    const auto modified = firmware.device.modify_sq(sqn, *to);
+    return modified ? FwStatus::ok : to_firmware(modified.error());
+}
+
+FwStatus query_sq(Firmware& firmware, Command& command) {
+    const core::Number sqn = object_number(command);
+    const auto state = firmware.device.query_sq(sqn);
+    if (!state) return FwStatus::bad_resource;
+    const FwStatus status = answer_context(command, firmware.objects.find(Kind::sq, sqn),
+                                           PRM(query_sq_out, sq_context));
+    command.output().at(PRM(query_sq_out, sq_context)).set(PRM(sqc, state), prm_state(*state));
+    return status;
+}
+
+FwStatus destroy_sq(Firmware& firmware, Command& command) {
+    return destroy_object(firmware, Kind::sq, object_number(command),
+                          [&](core::Number sqn) { return firmware.device.destroy_sq(sqn); });
+}
+
+// ---------------------------------------------------------------- RQ
+
+enum class WqType : uint8_t {
+    linked_list = 0,
+    cyclic = 1,
+    linked_striding = 2,
+    cyclic_striding = 3
+};
+
+core::StridingAttr read_striding(const Fields& wq) {
+    // Counts of strides are biased by 9 and may be negative in their 4 bits; sizes are biased by 6.
+    const auto raw = static_cast<int>(wq.get(PRM(wq, log_wqe_num_of_strides)));
+    return {.log_strides = static_cast<uint8_t>((raw >= 8 ? raw - 16 : raw) + 9),
+            .log_stride_bytes = static_cast<uint8_t>(wq.get(PRM(wq, log_wqe_stride_size)) + 6),
+            .two_byte_shift = wq.get(PRM(wq, two_byte_shift_en)) != 0};
+}
+
+FwStatus create_rq(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_rq_in, ctx));
+    const Fields wq = context.at(PRM(rqc, wq));
+    const size_t wq_at = (PRM(create_rq_in, ctx).offset + PRM(rqc, wq).offset) / 8;
+    const auto type = static_cast<WqType>(wq.get(PRM(wq, wq_type)));
+    const bool striding = type == WqType::cyclic_striding;
+    if (context.get(PRM(rqc, mem_rq_type)) != 0 || (type != WqType::cyclic && !striding))
+        return FwStatus::bad_parameter;
+    core::RqAttr attr;
+    attr.cqn = static_cast<core::Number>(context.get(PRM(rqc, cqn)));
+    attr.user_index = static_cast<uint32_t>(context.get(PRM(rqc, user_index)));
+    attr.vlan_strip = context.get(PRM(rqc, vsd)) == 0;
+    attr.scatter_fcs = context.get(PRM(rqc, scatter_fcs)) != 0;
+    attr.delay_drop = context.get(PRM(rqc, delay_drop_en)) != 0;
+    attr.log_wqes = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_sz)));
+    attr.log_wqe_bytes = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_stride)));
+    if (striding) attr.striding = read_striding(wq);
+    attr.cookie = kQueueTypeRq;
+    if (!read_wq(firmware, command, wq, wq_at,
+                 static_cast<uint8_t>(attr.log_wqes + attr.log_wqe_bytes), attr))
+        return FwStatus::bad_parameter;
+    std::vector<Ref> uses = {{Kind::cq, attr.cqn}};
+    if (attr.pd != firmware.reserved_pd) uses.push_back({Kind::pd, attr.pd});
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    const auto rqn = firmware.device.create_rq(std::move(attr));
+    if (!rqn) return to_firmware(rqn.error());
+    firmware.objects.add(Kind::rq, *rqn, {.context = context.copy(PRM_BYTES(rqc)), .uses = uses});
+    answer_number(command, *rqn);
+    return FwStatus::ok;
+}
+
+FwStatus modify_rq(Firmware& firmware, Command& command) {
+    constexpr uint64_t kVlanStrip = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD;
+    const Fields in = command.input();
+    const Fields context = in.at(PRM(modify_rq_in, ctx));
+    const core::Number rqn = object_number(command);
+    const auto current = firmware.device.query_rq(rqn);
+    if (!current || !firmware.objects.find(Kind::rq, rqn)) return FwStatus::bad_resource;
+    const auto from = queue_state(in.get(PRM(modify_rq_in, rq_state)));
+    const auto to = queue_state(context.get(PRM(rqc, state)));
+    if (!from || !to) return FwStatus::bad_parameter;
+    if (*from != *current && *current != core::QueueState::error)
+        return FwStatus::bad_resource_state;
+    if (in.get(PRM(modify_rq_in, modify_bitmask)) & kVlanStrip)
+        (void)firmware.device.modify_rq_vlan_strip(rqn, context.get(PRM(rqc, vsd)) == 0);
+    if (*to == *current) return FwStatus::ok;
+    const auto modified = firmware.device.modify_rq(rqn, *to);
+    return modified ? FwStatus::ok : to_firmware(modified.error());
+}
+
+FwStatus query_rq(Firmware& firmware, Command& command) {
+    const core::Number rqn = object_number(command);
+    const auto state = firmware.device.query_rq(rqn);
+    if (!state) return FwStatus::bad_resource;
+    const FwStatus status = answer_context(command, firmware.objects.find(Kind::rq, rqn),
+                                           PRM(query_rq_out, rq_context));
+    command.output().at(PRM(query_rq_out, rq_context)).set(PRM(rqc, state), prm_state(*state));
+    return status;
+}
+
+FwStatus destroy_rq(Firmware& firmware, Command& command) {
+    return destroy_object(firmware, Kind::rq, object_number(command),
+                          [&](core::Number rqn) { return firmware.device.destroy_rq(rqn); });
+}
+
+// ---------------------------------------------------------------- RMP, XRC SRQ
+
+// The kernel makes these at start, and no packet of an Ethernet port uses them. Their numbers come
+// from one generator: the kernel keeps both kinds in one table.
+
+FwStatus add_shared_rq(Firmware& firmware, Command& command, Kind kind,
+                       std::vector<uint8_t> context, std::vector<Ref> uses) {
+    const core::Number number = firmware.objects.new_number(Kind::rmp, kFirstRmp, kLastRmp);
+    if (number == 0) return FwStatus::exceeded_limit;
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    firmware.objects.add(kind, number, {.context = std::move(context), .uses = std::move(uses)});
+    answer_number(command, number);
+    return FwStatus::ok;
+}
+
+FwStatus create_rmp(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_rmp_in, ctx));
+    const auto pd = static_cast<core::Number>(context.at(PRM(rmpc, wq)).get(PRM(wq, pd)));
+    return add_shared_rq(firmware, command, Kind::rmp, context.copy(PRM_BYTES(rmpc)),
+                         {{Kind::pd, pd}});
+}
+
+FwStatus modify_rmp(Firmware& firmware, Command& command) {
+    return firmware.objects.find(Kind::rmp, object_number(command)) ? FwStatus::ok
+                                                                    : FwStatus::bad_resource;
+}
+
+FwStatus query_rmp(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(Kind::rmp, object_number(command)),
+                          PRM(query_rmp_out, rmp_context));
+}
+
+FwStatus destroy_rmp(Firmware& firmware, Command& command) {
+    return forget_object(firmware, Kind::rmp, object_number(command));
+}
+
+FwStatus create_xrc_srq(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_xrc_srq_in, xrc_srq_context_entry));
+    return add_shared_rq(
+        firmware, command, Kind::xrc_srq, context.copy(PRM_BYTES(xrc_srqc)),
+        {{Kind::pd, static_cast<core::Number>(context.get(PRM(xrc_srqc, pd)))},
+         {Kind::xrcd, static_cast<core::Number>(context.get(PRM(xrc_srqc, xrcd)))}});
+}
+
+FwStatus query_xrc_srq(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(Kind::xrc_srq, object_number(command)),
+                          PRM(query_xrc_srq_out, xrc_srq_context_entry));
+}
+
+FwStatus destroy_xrc_srq(Firmware& firmware, Command& command) {
+    return forget_object(firmware, Kind::xrc_srq, object_number(command));
+}
+
+// ---------------------------------------------------------------- TIS
+
+FwStatus create_tis(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_tis_in, ctx));
+    const core::Number number = firmware.objects.new_number(Kind::tis, 0x40, 0xffff);
+    const std::vector<Ref> uses = {{Kind::transport_domain, static_cast<core::Number>(context.get(
+                                                                PRM(tisc, transport_domain)))}};
+    if (number == 0) return FwStatus::exceeded_limit;
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    firmware.objects.add(Kind::tis, number,
+                         {.context = context.copy(PRM_BYTES(tisc)), .uses = uses});
+    answer_number(command, number);
+    return FwStatus::ok;
+}
+
+FwStatus modify_tis(Firmware& firmware, Command& command) {
+    return firmware.objects.find(Kind::tis, object_number(command)) ? FwStatus::ok
+                                                                    : FwStatus::bad_resource;
+}
+
+FwStatus query_tis(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(Kind::tis, object_number(command)),
+                          PRM(query_tis_out, tis_context));
+}
+
+FwStatus destroy_tis(Firmware& firmware, Command& command) {
+    return forget_object(firmware, Kind::tis, object_number(command));
+}
+
+} // namespace
+
+void add_queue_commands(CommandTable& table) {
+    table.insert({
+        PRM_COMMAND(CREATE_SQ, create_sq, create_sq),
+        PRM_COMMAND(MODIFY_SQ, modify_sq, modify_sq),
+        PRM_COMMAND(QUERY_SQ, query_sq, query_sq),
+        PRM_COMMAND(DESTROY_SQ, destroy_sq, destroy_sq),
+        PRM_COMMAND(CREATE_RQ, create_rq, create_rq),
+        PRM_COMMAND(MODIFY_RQ, modify_rq, modify_rq),
+        PRM_COMMAND(QUERY_RQ, query_rq, query_rq),
+        PRM_COMMAND(DESTROY_RQ, destroy_rq, destroy_rq),
+        PRM_COMMAND(CREATE_RMP, create_rmp, create_rmp),
+        PRM_COMMAND(MODIFY_RMP, modify_rmp, modify_rmp),
+        PRM_COMMAND(QUERY_RMP, query_rmp, query_rmp),
+        PRM_COMMAND(DESTROY_RMP, destroy_rmp, destroy_rmp),
+        PRM_COMMAND(CREATE_XRC_SRQ, create_xrc_srq, create_xrc_srq),
+        PRM_COMMAND(QUERY_XRC_SRQ, query_xrc_srq, query_xrc_srq),
+        PRM_COMMAND(DESTROY_XRC_SRQ, destroy_xrc_srq, destroy_xrc_srq),
+        PRM_COMMAND(CREATE_TIS, create_tis, create_tis),
+        PRM_COMMAND(MODIFY_TIS, modify_tis, modify_tis),
+        PRM_COMMAND(QUERY_TIS, query_tis, query_tis),
+        PRM_COMMAND(DESTROY_TIS, destroy_tis, destroy_tis),
+    });
+}
+
+} // namespace softhca::pci

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ACCESS_REG: port registers.
+#include "app/softhca/pci/command_tools.hpp"
+
+#include <algorithm>
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint16_t kWrite = 0, kQuery = 1; // op_mod
+constexpr size_t kDataAt = 16;
+
+constexpr uint64_t kAdminUp = 1, kAdminDown = 2;
+constexpr uint16_t kMaxMtu = 9978;
+
+/// Speeds that the port type register has a bit for (Linux: enum mlx5e_link_mode).
+uint32_t speed_bit(uint32_t mbps) {
+    switch (mbps) {
+    case 10000: return 1u << 12; // 10GBASE-CR
+    case 25000: return 1u << 27; // 25GBASE-CR
+    case 40000: return 1u << 6;  // 40GBASE-CR4
+    case 50000: return 1u << 30; // 50GBASE-CR2
+    default: return 1u << 20;    // 100GBASE-CR4
+    }
+}
+
+FwStatus port_type(Firmware& firmware, bool, Fields reg) {
+    const uint32_t speed = speed_bit(firmware.speed_mbps);
+    reg.set(PRM(ptys_reg, eth_proto_capability), speed);
+    reg.set(PRM(ptys_reg, eth_proto_admin), speed);
+    reg.set(PRM(ptys_reg, eth_proto_oper), firmware.device.link_up() ? speed : 0);
+    return FwStatus::ok;
+}
+
+FwStatus port_mtu(Firmware& firmware, bool write, Fields reg) {
+    if (write) {
+        const auto mtu = static_cast<uint16_t>(reg.get(PRM(pmtu_reg, admin_mtu)));
+        if (mtu > kMaxMtu || mtu <= kFrameOverhead) return FwStatus::bad_parameter;
+        firmware.device.set_mtu(static_cast<uint16_t>(mtu - kFrameOverhead));
+    }
+    const uint64_t mtu = firmware.device.mtu() + kFrameOverhead;
+    reg.set(PRM(pmtu_reg, max_mtu), kMaxMtu);
+    reg.set(PRM(pmtu_reg, admin_mtu), mtu);
+    reg.set(PRM(pmtu_reg, oper_mtu), mtu);
+    return FwStatus::ok;
+}
+
+FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
+    if (write) {
+        const uint64_t admin = reg.get(PRM(paos_reg, admin_status));
+        firmware.admin_up = admin != kAdminDown;
+        firmware.device.set_link(firmware.admin_up);
+    }
+    reg.set(PRM(paos_reg, admin_status), firmware.admin_up ? kAdminUp : kAdminDown);
+    reg.set(PRM(paos_reg, oper_status), firmware.device.link_up() ? kAdminUp : kAdminDown);
+    return FwStatus::ok;
+}
+
+FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
+    constexpr uint64_t k8023 = 0;
+    if (reg.get(PRM(ppcnt_reg, grp)) != k8023) return FwStatus::ok; // other groups: all zero
+    const core::PortCounters counters = firmware.device.counters();
+    Fields set = reg.at(PRM(ppcnt_reg, counter_set));
+    const auto put = [&](Field high, uint64_t value) { set.set({high.offset, 64}, value); };
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_transmitted_ok_high),
+        counters.wire_tx_packets);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_high), counters.wire_rx_packets);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_octets_transmitted_ok_high), counters.wire_tx_bytes);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_octets_received_ok_high), counters.wire_rx_bytes);
+    return FwStatus::ok;
+}
+
+/// Registers that drivers write and read and that change nothing here: the answer is what came.
+FwStatus keep(Firmware&, bool, Fields) { return FwStatus::ok; }
+
+using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
+/// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>.
+const std::map<uint16_t, Register> kRegisters = {
+    {0x5001, keep}, // PCAP
+    {0x5002, keep}, // PMLP
+    {0x5003, port_mtu},      {0x5004, port_type},
+    {0x5006, port_state},    {0x5007, keep}, // PFCC: flow control
+    {0x5008, port_counters}, {0x5009, keep}, // PUDE
+    {0x500b, keep},                          // PPTB
+    {0x500c, keep},                          // PBMC
+    {0x500e, keep},                          // PELC
+    {0x500f, keep},                          // PVLC
+    {0x5010, keep},                          // PMPE
+    {0x5012, keep},                          // PMAOS
+    {0x5023, keep},                          // PPLM: FEC
+    {0x5031, keep},                          // PDDR
+    {0x5041, keep},                          // PCMR: port check mode
+    {0x507f, keep},                          // PCAM
+    {0x6001, keep},                          // node description
+    {0x7004, keep},                          // host endianness
+    {0x902b, keep},                          // MLCR: port LED
+    {0x907f, keep},                          // MCAM
+};
+
+FwStatus access_register(Firmware& firmware, Command& command) {
+    const auto id =
+        static_cast<uint16_t>(command.input().get(PRM(access_register_in, register_id)));
+    const auto found = kRegisters.find(id);
+    if (found == kRegisters.end() || command.op_mod > kQuery) return FwStatus::bad_parameter;
+    const size_t bytes = std::min(command.in.size(), command.out.size()) - kDataAt;
+    std::copy_n(command.in.begin() + kDataAt, bytes, command.out.begin() + kDataAt);
+    return found->second(firmware, command.op_mod == kWrite,
+                         {command.out.data() + kDataAt, command.out.size() - kDataAt});
+}
+
+} // namespace
+
+void add_register_commands(CommandTable& table) {
+    table.insert({
+        {MLX5_CMD_OP_ACCESS_REG, {"ACCESS_REG", kDataAt, access_register}},
+    });
+}
+
+} // namespace softhca::pci

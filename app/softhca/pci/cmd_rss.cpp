@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Indirection tables and TIRs.
+#include "app/softhca/pci/command_tools.hpp"
+
+namespace softhca::pci {
+namespace {
+
+// ---------------------------------------------------------------- RQT
+
+std::vector<core::Number> read_rqt(const Command& command, const Fields& context,
+                                   size_t context_at) {
+    const auto entries = context.get(PRM(rqtc, rqt_actual_size));
+    const size_t first = context_at + PRM(rqtc, rq_num[0]).offset / 8;
+    std::vector<core::Number> rqns;
+    for (uint64_t i = 0; i < entries && first + 4 * i + 4 <= command.in.size(); i++)
+        rqns.push_back(net::load_be<uint32_t>(command.in.data() + first + 4 * i) & 0xffffff);
+    if (rqns.size() != entries) rqns.clear();
+    return rqns;
+}
+
+std::vector<Ref> rqt_uses(const std::vector<core::Number>& rqns) {
+    std::vector<Ref> uses;
+    for (const core::Number rqn : rqns)
+        uses.push_back({Kind::rq, rqn});
+    return uses;
+}
+
+FwStatus create_rqt(Firmware& firmware, Command& command) {
+    const Field at = PRM(create_rqt_in, rqt_context);
+    const Fields context = command.input().at(at);
+    const auto rqns = read_rqt(command, context, at.offset / 8);
+    auto uses = rqt_uses(rqns);
+    if (rqns.empty()) return FwStatus::bad_parameter;
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    const auto rqt = firmware.device.create_rqt(rqns);
+    if (!rqt) return to_firmware(rqt.error());
+    firmware.objects.add(Kind::rqt, *rqt,
+                         {.context = context.copy(context.size()), .uses = std::move(uses)});
+    answer_number(command, *rqt);
+    return FwStatus::ok;
+}
+
+FwStatus modify_rqt(Firmware& firmware, Command& command) {
+    const Field at = PRM(modify_rqt_in, ctx);
+    const Fields context = command.input().at(at);
+    Object* const rqt = firmware.objects.find(Kind::rqt, object_number(command));
+    if (!rqt) return FwStatus::bad_resource;
+    const auto rqns = read_rqt(command, context, at.offset / 8);
+    auto uses = rqt_uses(rqns);
+    if (rqns.empty()) return FwStatus::bad_parameter;
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    const auto modified = firmware.device.modify_rqt(object_number(command), rqns);
+    if (!modified) return to_firmware(modified.error());
+    rqt->context = context.copy(context.size());
+    firmware.objects.set_uses(*rqt, std::move(uses));
+    return FwStatus::ok;
+}
+
+FwStatus query_rqt(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(Kind::rqt, object_number(command)),
+                          PRM(query_rqt_out, rqt_context));
+}
+
+FwStatus destroy_rqt(Firmware& firmware, Command& command) {
+    return destroy_object(firmware, Kind::rqt, object_number(command),
+                          [&](core::Number rqt) { return firmware.device.destroy_rqt(rqt); });
+}
+
+// ---------------------------------------------------------------- TIR
+
+constexpr uint8_t kDirect = 0, kIndirect = 1;
+constexpr uint8_t kToeplitz = 2;
+
+core::HashFields read_hash_fields(const Fields& select) {
+    constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8;
+    constexpr uint8_t kTcp = 6, kUdp = 17;
+    const uint64_t selected = select.get(PRM(rx_hash_field_select, selected_fields));
+    core::HashFields fields;
+    fields.src_ip = selected & kSrcIp;
+    fields.dst_ip = selected & kDstIp;
+    fields.src_port = selected & kSrcPort;
+    fields.dst_port = selected & kDstPort;
+    fields.ip_version = select.get(PRM(rx_hash_field_select, l3_prot_type)) ? 6 : 4;
+    if (fields.src_port || fields.dst_port)
+        fields.l4 = select.get(PRM(rx_hash_field_select, l4_prot_type)) ? kUdp : kTcp;
+    return fields;
+}
+
+/// False when the context asks for something that the device does not have.
+bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses) {
+    const auto type = context.get(PRM(tirc, disp_type));
+    if (type == kDirect) {
+        attr.rqn = static_cast<core::Number>(context.get(PRM(tirc, inline_rqn)));
+        uses.push_back({Kind::rq, attr.rqn});
+    } else if (type == kIndirect) {
+        attr.rqt = static_cast<core::Number>(context.get(PRM(tirc, indirect_table)));
+        uses.push_back({Kind::rqt, attr.rqt});
+    } else {
+        return false;
+    }
+    uses.push_back({Kind::transport_domain,
+                    static_cast<core::Number>(context.get(PRM(tirc, transport_domain)))});
+    attr.fields = read_hash_fields(context.at(PRM(tirc, rx_hash_field_selector_outer)));
+    if (const auto inner = read_hash_fields(context.at(PRM(tirc, rx_hash_field_selector_inner)));
+        inner.any()) {
+        attr.fields = inner;
+        attr.inner = true;
+    }
+    const Fields key = context.at(PRM(tirc, rx_hash_toeplitz_key[0]));
+    const auto bytes = key.copy(attr.toeplitz_key.size());
+    std::copy(bytes.begin(), bytes.end(), attr.toeplitz_key.begin());
+    return !attr.fields.any() || context.get(PRM(tirc, rx_hash_fn)) == kToeplitz;
+}
+
+FwStatus create_tir(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_tir_in, ctx));
+    core::TirAttr attr;
+    std::vector<Ref> uses;
+    if (!read_tir(context, attr, uses)) return FwStatus::bad_parameter;
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    const auto tirn = firmware.device.create_tir(attr);
+    if (!tirn) return to_firmware(tirn.error());
+    firmware.objects.add(Kind::tir, *tirn,
+                         {.context = context.copy(PRM_BYTES(tirc)), .uses = std::move(uses)});
+    answer_number(command, *tirn);
+    return FwStatus::ok;
+}
+
+/// The bits of the mask say which part of the new context replaces the old one.
+FwStatus modify_tir(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const Fields mask = in.at(PRM(modify_tir_in, bitmask));
+    const Fields given = in.at(PRM(modify_tir_in, ctx));
+    Object* const tir = firmware.objects.find(Kind::tir, object_number(command));
+    if (!tir) return FwStatus::bad_resource;
+    auto bytes = tir->context;
+    Fields context(bytes.data(), bytes.size());
+    const auto take = [&](Field field) { context.set(field, given.get(field)); };
+    if (mask.get(PRM(modify_tir_bitmask, hash))) {
+        take(PRM(tirc, rx_hash_fn));
+        take(PRM(tirc, rx_hash_symmetric));
+        context.at(PRM(tirc, rx_hash_toeplitz_key[0]))
+            .write(given.at(PRM(tirc, rx_hash_toeplitz_key[0])).copy(40));
+        take(PRM(tirc, rx_hash_field_selector_outer));
+        take(PRM(tirc, rx_hash_field_selector_inner));
+    }
+    core::TirAttr attr;
+    std::vector<Ref> uses;
+    if (!read_tir(context, attr, uses)) return FwStatus::bad_parameter;
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    const auto modified = firmware.device.modify_tir(object_number(command), attr);
+    if (!modified) return to_firmware(modified.error());
+    tir->context = std::move(bytes);
+    firmware.objects.set_uses(*tir, std::move(uses));
+    return FwStatus::ok;
+}
+
+FwStatus query_tir(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(Kind::tir, object_number(command)),
+                          PRM(query_tir_out, tir_context));
+}
+
+FwStatus destroy_tir(Firmware& firmware, Command& command) {
+    return destroy_object(firmware, Kind::tir, object_number(command),
+                          [&](core::Number tirn) { return firmware.device.destroy_tir(tirn); });
+}
+
+} // namespace
+
+void add_rss_commands(CommandTable& table) {
+    table.insert({
+        PRM_COMMAND(CREATE_RQT, create_rqt, create_rqt),
+        PRM_COMMAND(MODIFY_RQT, modify_rqt, modify_rqt),
+        PRM_COMMAND(QUERY_RQT, query_rqt, query_rqt),
+        PRM_COMMAND(DESTROY_RQT, destroy_rqt, destroy_rqt),
+        PRM_COMMAND(CREATE_TIR, create_tir, create_tir),
+        PRM_COMMAND(MODIFY_TIR, modify_tir, modify_tir),
+        PRM_COMMAND(QUERY_TIR, query_tir, query_tir),
+        PRM_COMMAND(DESTROY_TIR, destroy_tir, destroy_tir),
+    });
+}
+
+} // namespace softhca::pci

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The function's virtual port: link, addresses, MTU, counters.
+#include "app/softhca/pci/command_tools.hpp"
+
+#include <algorithm>
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint8_t kUp = 1;
+constexpr size_t kListEntry = 8;
+
+FwStatus query_vport_state(Firmware& firmware, Command& command) {
+    Fields out = command.output();
+    out.set(PRM(query_vport_state_out, admin_state), kUp);
+    out.set(PRM(query_vport_state_out, state), firmware.device.link_up() ? kUp : 0);
+    return FwStatus::ok;
+}
+
+FwStatus modify_vport_state(Firmware&, Command&) { return FwStatus::ok; }
+
+/// EUI-64 of the MAC address, as HCAs derive their GUIDs.
+uint64_t guid_of(const std::array<uint8_t, 6>& mac) {
+    const std::array<uint8_t, 8> eui = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+    return net::load_be<uint64_t>(eui.data());
+}
+
+FwStatus query_nic_vport_context(Firmware& firmware, Command& command) {
+    Fields context = command.output().at(PRM(query_nic_vport_context_out, nic_vport_context));
+    const auto list = static_cast<uint8_t>(
+        command.input().get(PRM(query_nic_vport_context_in, allowed_list_type)));
+    context.write(firmware.vport_context);
+    for (const Field guid : {PRM(nic_vport_context, system_image_guid),
+                             PRM(nic_vport_context, port_guid), PRM(nic_vport_context, node_guid)})
+        context.set(guid, guid_of(firmware.device.config().mac));
+    context.set(PRM(nic_vport_context, mtu), firmware.device.mtu() + kFrameOverhead);
+    Fields address = context.at(PRM(nic_vport_context, permanent_address));
+    uint64_t mac = 0;
+    for (const uint8_t byte : firmware.mac)
+        mac = mac << 8 | byte;
+    address.set(PRM(mac_address_layout, mac_addr_47_32), mac >> 32);
+    address.set(PRM(mac_address_layout, mac_addr_31_0), mac & 0xffffffff);
+    const auto& entries = firmware.vport_lists[list];
+    context.set(PRM(nic_vport_context, allowed_list_type), list);
+    context.set(PRM(nic_vport_context, allowed_list_size), entries.size() / kListEntry);
+    context.at(PRM(nic_vport_context, current_uc_mac_address[0])).write(entries);
+    return FwStatus::ok;
+}
+
+FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const Fields select = in.at(PRM(modify_nic_vport_context_in, field_select));
+    const Fields given = in.at(PRM(modify_nic_vport_context_in, nic_vport_context));
+    const auto chosen = [&](Field field) { return select.get(field) != 0; };
+    firmware.vport_context.resize(PRM_BYTES(nic_vport_context));
+    Fields kept(firmware.vport_context.data(), firmware.vport_context.size());
+    const auto keep = [&](Field field) { kept.set(field, given.get(field)); };
+    if (chosen(PRM(modify_nic_vport_field_select, addresses_list))) {
+        const auto size = given.get(PRM(nic_vport_context, allowed_list_size));
+        const Fields list = given.at(PRM(nic_vport_context, current_uc_mac_address[0]));
+        if (list.size() < size * kListEntry) return FwStatus::bad_input_length;
+        const auto type =
+            static_cast<uint8_t>(given.get(PRM(nic_vport_context, allowed_list_type)));
+        firmware.vport_lists[type] = list.copy(size * kListEntry);
+    }
+    if (chosen(PRM(modify_nic_vport_field_select, promisc)))
+        for (const Field field :
+             {PRM(nic_vport_context, promisc_uc), PRM(nic_vport_context, promisc_mc),
+              PRM(nic_vport_context, promisc_all)})
+            keep(field);
+    if (chosen(PRM(modify_nic_vport_field_select, min_inline)))
+        keep(PRM(nic_vport_context, min_wqe_inline_mode));
+    if (chosen(PRM(modify_nic_vport_field_select, disable_uc_local_lb)))
+        keep(PRM(nic_vport_context, disable_uc_local_lb));
+    if (chosen(PRM(modify_nic_vport_field_select, disable_mc_local_lb)))
+        keep(PRM(nic_vport_context, disable_mc_local_lb));
+    if (chosen(PRM(modify_nic_vport_field_select, permanent_address))) {
+        const Fields address = given.at(PRM(nic_vport_context, permanent_address));
+        const auto bytes = address.copy(8);
+        std::copy_n(bytes.begin() + 2, firmware.mac.size(), firmware.mac.begin());
+    }
+    return FwStatus::ok;
+}
+
+FwStatus query_vport_counter(Firmware& firmware, Command& command) {
+    const core::PortCounters counters = firmware.device.counters();
+    Fields received = command.output().at(PRM(query_vport_counter_out, received_eth_unicast));
+    received.set(PRM(traffic_counter, packets), counters.wire_rx_packets);
+    received.set(PRM(traffic_counter, octets), counters.wire_rx_bytes);
+    Fields sent = command.output().at(PRM(query_vport_counter_out, transmitted_eth_unicast));
+    sent.set(PRM(traffic_counter, packets), counters.wire_tx_packets);
+    sent.set(PRM(traffic_counter, octets), counters.wire_tx_bytes);
+    return FwStatus::ok;
+}
+
+/// UDP ports of VXLAN: the device knows the standard one only.
+FwStatus vxlan_port(Firmware&, Command& command) {
+    constexpr uint64_t kVxlan = 4789;
+    const auto port = command.input().get(PRM(add_vxlan_udp_dport_in, vxlan_udp_port));
+    return port == kVxlan ? FwStatus::ok : FwStatus::no_resources;
+}
+
+/// InfiniBand tables, which an Ethernet port has empty.
+FwStatus answer_zeros(Firmware&, Command&) { return FwStatus::ok; }
+
+} // namespace
+
+void add_vport_commands(CommandTable& table) {
+    table.insert({
+        PRM_COMMAND(QUERY_VPORT_STATE, query_vport_state, query_vport_state),
+        PRM_COMMAND(MODIFY_VPORT_STATE, modify_vport_state, modify_vport_state),
+        PRM_COMMAND(QUERY_NIC_VPORT_CONTEXT, query_nic_vport_context, query_nic_vport_context),
+        {MLX5_CMD_OP_MODIFY_NIC_VPORT_CONTEXT,
+         {"MODIFY_NIC_VPORT_CONTEXT", 16, modify_nic_vport_context}},
+        PRM_COMMAND(QUERY_VPORT_COUNTER, query_vport_counter, query_vport_counter),
+        PRM_COMMAND(ADD_VXLAN_UDP_DPORT, add_vxlan_udp_dport, vxlan_port),
+        PRM_COMMAND(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport, vxlan_port),
+        PRM_COMMAND(QUERY_HCA_VPORT_CONTEXT, query_hca_vport_context, answer_zeros),
+        PRM_COMMAND(QUERY_HCA_VPORT_PKEY, query_hca_vport_pkey, answer_zeros),
+        PRM_COMMAND(QUERY_HCA_VPORT_GID, query_hca_vport_gid, answer_zeros),
+    });
+}
+
+} // namespace softhca::pci

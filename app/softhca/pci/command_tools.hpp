@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What most commands do: read the number of their object, answer with the number of a new one.
+#pragma once
+
+#include "app/softhca/pci/firmware.hpp"
+
+namespace softhca::pci {
+
+/// What the driver counts in an MTU and the core does not: Ethernet header, VLAN tag, FCS.
+inline constexpr uint16_t kFrameOverhead = 22;
+
+/// Commands that name an object have its number in the low 24 bits of this word, and answers to
+/// commands that make one have it in the same place.
+inline constexpr size_t kNumberAt = 8;
+
+[[nodiscard]] inline core::Number object_number(const Command& command) {
+    return net::load_be<uint32_t>(command.in.data() + kNumberAt) & 0xffffff;
+}
+inline void answer_number(Command& command, core::Number number) {
+    net::store_be<uint32_t>(command.out.data() + kNumberAt, number);
+}
+
+/// Destroys an object: refused while it has users, then by `destroy` in the core, then forgotten.
+template <class Destroy>
+[[nodiscard]] FwStatus destroy_object(Firmware& firmware, Kind kind, core::Number number,
+                                      Destroy&& destroy) {
+    if (const FwStatus status = firmware.objects.can_remove(kind, number); status != FwStatus::ok)
+        return status;
+    if (const core::Outcome<void> gone = destroy(number); !gone) return to_firmware(gone.error());
+    firmware.objects.remove(kind, number);
+    return FwStatus::ok;
+}
+/// The same for objects that the core does not know.
+[[nodiscard]] inline FwStatus forget_object(Firmware& firmware, Kind kind, core::Number number) {
+    return destroy_object(firmware, kind, number,
+                          [](core::Number) { return core::Outcome<void>{}; });
+}
+
+/// Answers QUERY_*: the object's context where the answer has it.
+[[nodiscard]] inline FwStatus answer_context(Command& command, const Object* object, Field at) {
+    if (!object) return FwStatus::bad_resource;
+    command.output().at(at).write(object->context);
+    return FwStatus::ok;
+}
+
+/// A ring's memory: pages of 2^(12 + log_page) bytes, page_offset in 64ths of a page.
+[[nodiscard]] inline std::optional<core::DmaArea> ring_area(const Firmware& firmware,
+                                                            const Command& command, size_t pages_at,
+                                                            uint8_t log_page, uint64_t page_offset,
+                                                            uint64_t bytes) {
+    constexpr uint8_t kLogPage = 12, kLogOffsetUnits = 6;
+    const auto shift = static_cast<uint8_t>(kLogPage + log_page);
+    const uint64_t offset = page_offset << (shift - kLogOffsetUnits);
+    const uint64_t count = (offset + bytes + (uint64_t{1} << shift) - 1) >> shift;
+    return firmware.memory.area(command.pages(pages_at, count), shift, offset, bytes);
+}
+
+} // namespace softhca::pci

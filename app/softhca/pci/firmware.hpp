@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The state behind the firmware commands, and how a command is looked up and run.
+#pragma once
+
+#include "app/softhca/core/device.hpp"
+#include "app/softhca/pci/event_queues.hpp"
+#include "app/softhca/pci/guest_memory.hpp"
+#include "app/softhca/pci/objects.hpp"
+#include "app/softhca/pci/prm.hpp"
+#include "app/softhca/uverbs/flow_match.hpp"
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace softhca::pci {
+
+/// One command while it runs. The buffers are as long as the driver said, and not shared with it.
+struct Command {
+    uint16_t opcode = 0;
+    uint16_t op_mod = 0;
+    std::vector<uint8_t> in;
+    std::vector<uint8_t> out; ///< zeros; status and syndrome are filled in by the caller
+
+    [[nodiscard]] Fields input() { return {in.data(), in.size()}; }
+    [[nodiscard]] Fields output() { return {out.data(), out.size()}; }
+    /// The 64-bit big-endian page addresses from byte `at` of the input on, at most `count`.
+    [[nodiscard]] std::vector<uint64_t> pages(size_t at, uint64_t count) const;
+};
+
+class Firmware;
+using Handler = FwStatus (*)(Firmware&, Command&);
+struct CommandInfo {
+    const char* name;
+    size_t input_bytes; ///< shorter ones are refused
+    Handler handler;
+};
+using CommandTable = std::map<uint16_t, CommandInfo>;
+
+/// The kinds of capabilities that we know: the `type` of QUERY_HCA_CAP.
+enum class CapType : uint8_t { general = 0, ethernet = 1, flow_table = 7 };
+
+struct Capabilities {
+    static constexpr size_t kBytes = 4096;
+    using Page = std::array<uint8_t, kBytes>;
+    std::map<CapType, Page> maximum;
+    std::map<CapType, Page> current;
+};
+[[nodiscard]] Capabilities make_capabilities();
+
+/// Firmware of one function. Commands run on the transport's thread, one at a time; events arrive
+/// from the device threads.
+class Firmware final : private core::Listener {
+  public:
+    Firmware(core::Device& device, GuestMemory& memory, Interrupts& interrupts,
+             uint32_t speed_mbps);
+    ~Firmware() override;
+
+    /// Runs the command and fills in status and syndrome of its answer.
+    void execute(Command& command);
+    /// Destroys all objects, as function-level reset and TEARDOWN_HCA do.
+    void reset();
+
+    /// Makes the next commands of this opcode fail with this status, without being run; ok: no
+    /// more.
+    void inject(uint16_t opcode, FwStatus status);
+
+    // For the commands.
+    core::Device& device;
+    GuestMemory& memory;
+    EventQueues events;
+    Objects objects;
+    Capabilities caps;
+    std::vector<uint64_t> given_pages; ///< by MANAGE_PAGES
+    std::array<uint8_t, 6> mac;
+    std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
+    std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
+    bool admin_up = true;                                ///< as the port state register says
+    uint32_t speed_mbps;
+    /// What each flow group matches on, to read its entries' values by.
+    std::map<core::Number, uverbs::PrmMask> group_masks;
+    core::DmaArea all_memory; ///< for keys that name guest-physical addresses
+    uint32_t reserved_lkey = 0;
+    core::Number reserved_pd = 0;
+
+    core::Listener* listener() { return this; }
+    /// Creates the key of all memory on first use: before the driver comes, firmware moves memory.
+    void make_reserved_lkey();
+    /// PD 0 is the firmware's own: the driver makes queues in it that never receive.
+    core::Number pd_of(uint64_t pd) const {
+        return pd != 0 ? static_cast<core::Number>(pd) : reserved_pd;
+    }
+
+  private:
+    void on_completion(core::Number cqn, uint64_t eqn) override;
+    void on_async(core::AsyncEvent event, core::Number number, uint64_t cookie) override;
+
+    CommandTable commands_;
+    std::map<uint16_t, FwStatus> injected_;
+};
+
+/// What the `cookie` of queues tells about them (Linux: MLX5_EVENT_QUEUE_TYPE_*).
+inline constexpr uint64_t kQueueTypeRq = 1, kQueueTypeSq = 2;
+
+// One function per command family adds its commands to the table.
+void add_hca_commands(CommandTable& table);
+void add_page_commands(CommandTable& table);
+void add_simple_commands(CommandTable& table);
+void add_eq_commands(CommandTable& table);
+void add_cq_commands(CommandTable& table);
+void add_mkey_commands(CommandTable& table);
+void add_queue_commands(CommandTable& table);
+void add_qp_commands(CommandTable& table);
+void add_rss_commands(CommandTable& table);
+void add_flow_commands(CommandTable& table);
+void add_vport_commands(CommandTable& table);
+void add_register_commands(CommandTable& table);
+
+} // namespace softhca::pci
+
+/// An entry of the command table: opcode, name and input structure by the command's two spellings.
+#define PRM_COMMAND(upper, lower, handler)                                                         \
+    {                                                                                              \
+        MLX5_CMD_OP_##upper, { #upper, PRM_BYTES(lower##_in), handler }                            \
+    }

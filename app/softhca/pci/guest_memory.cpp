@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/pci/guest_memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint8_t kEverythingShift = 16; // small enough for the map of a PC's first megabyte
+std::byte scratch[1u << kEverythingShift];
+
+} // namespace
+
+Result<void> GuestMemory::add(int fd, uint64_t offset, uint64_t address, uint64_t size) {
+    struct stat file {};
+    if (fstat(fd, &file) < 0)
+        return fail(errno, "guest memory: cannot look at its file ({})", std::strerror(errno));
+    const auto file_size = static_cast<uint64_t>(file.st_size);
+    if (size == 0 || offset > file_size || size > file_size - offset || address + size < address)
+        return fail(EINVAL, "guest memory at {:#x}: {:#x} bytes from {:#x} are not in its file",
+                    address, size, offset);
+    Mapping& mapping = files_[{file.st_dev, file.st_ino}];
+    if (mapping.size < file_size) {
+        void* const base = mmap(nullptr, file_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED)
+            return fail(errno,
+                        "guest memory: cannot map {} bytes ({}); start QEMU with "
+                        "memory-backend-memfd,share=on",
+                        file_size, std::strerror(errno));
+        mapping = {static_cast<std::byte*>(base), file_size}; // an outgrown mapping stays in use
+    }
+    regions_.push_back({address, size, mapping.base + offset});
+    std::ranges::sort(regions_, {}, &Region::address);
+    std::vector<Region> merged;
+    for (const Region& region : regions_) {
+        const bool joins = !merged.empty() &&
+                           merged.back().address + merged.back().size == region.address &&
+                           merged.back().host + merged.back().size == region.host;
+        if (joins)
+            merged.back().size += region.size;
+        else
+            merged.push_back(region);
+    }
+    regions_ = std::move(merged);
+    return {};
+}
+
+void GuestMemory::remove(uint64_t address, uint64_t size) {
+    std::erase_if(regions_, [&](const Region& region) {
+        return region.address >= address && region.size <= size &&
+               region.address - address <= size - region.size;
+    });
+}
+
+std::byte* GuestMemory::translate(uint64_t address, uint64_t size) const {
+    for (const Region& region : regions_)
+        if (address >= region.address && size <= region.size &&
+            address - region.address <= region.size - size)
+            return region.host + (address - region.address);
+    return nullptr;
+}
+
+std::optional<core::DmaArea> GuestMemory::area(std::span<const uint64_t> pages, uint8_t page_shift,
+                                               uint64_t offset, uint64_t length) const {
+    constexpr uint8_t kMaxShift = 40;
+    if (page_shift > kMaxShift || offset >> page_shift != 0) return {};
+    const uint64_t page = uint64_t{1} << page_shift;
+    if (length > (uint64_t{pages.size()} << page_shift) - offset) return {};
+    std::vector<std::byte*> hosts;
+    hosts.reserve(pages.size());
+    for (const uint64_t address : pages) {
+        // A lone page may be larger than what of it is used, and than the memory behind it.
+        const uint64_t used = pages.size() == 1 ? offset + length : page;
+        hosts.push_back(translate(address & ~(page - 1), used));
+        if (!hosts.back()) return {};
+    }
+    return core::DmaArea::paged(std::move(hosts), page_shift, offset, length);
+}
+
+core::DmaArea GuestMemory::everything() const {
+    constexpr uint64_t kPage = uint64_t{1} << kEverythingShift;
+    const uint64_t end = regions_.empty() ? 0 : regions_.back().address + regions_.back().size;
+    std::vector<std::byte*> pages;
+    for (uint64_t address = 0; address < end; address += kPage) {
+        std::byte* const host = translate(address, kPage);
+        pages.push_back(host ? host : scratch);
+    }
+    const uint64_t length = uint64_t{pages.size()} << kEverythingShift;
+    return core::DmaArea::paged(std::move(pages), kEverythingShift, 0, length);
+}
+
+} // namespace softhca::pci

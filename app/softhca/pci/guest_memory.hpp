@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The guest's memory as the device reaches it by DMA.
+#pragma once
+
+#include "app/softhca/core/dma.hpp"
+#include "common/result.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace softhca::pci {
+
+/// Translates guest-physical addresses. Files behind the memory are mapped whole, once, and stay
+/// mapped until the process ends: pointers handed out stay valid whatever the guest or its firmware
+/// does to the memory map. Used by the transport's thread only.
+class GuestMemory {
+  public:
+    /// Forgets the memory map (not the mappings).
+    void clear() { regions_.clear(); }
+    /// `size` bytes from `offset` on of the file appear at guest address `address`. Does not take
+    /// the descriptor over.
+    [[nodiscard]] Result<void> add(int fd, uint64_t offset, uint64_t address, uint64_t size);
+    /// Takes away what lies within the range.
+    void remove(uint64_t address, uint64_t size);
+
+    /// Host address of `size` bytes of guest memory, or null when not all of them exist.
+    [[nodiscard]] std::byte* translate(uint64_t address, uint64_t size) const;
+    /// A ring or memory region made of pages of 2^page_shift bytes, or nothing when a page is not
+    /// in the guest's memory or the pages do not hold offset + length bytes.
+    [[nodiscard]] std::optional<core::DmaArea> area(std::span<const uint64_t> pages,
+                                                    uint8_t page_shift, uint64_t offset,
+                                                    uint64_t length) const;
+    /// All of the guest-physical address space up to the end of memory. Holes lead to a scratch
+    /// page.
+    [[nodiscard]] core::DmaArea everything() const;
+
+  private:
+    struct Region {
+        uint64_t address;
+        uint64_t size;
+        std::byte* host;
+    };
+    struct Mapping {
+        std::byte* base;
+        uint64_t size;
+    };
+
+    std::vector<Region> regions_; ///< by address; neighbours in guest and host are one
+    std::map<std::pair<uint64_t, uint64_t>, Mapping> files_; ///< by device and inode
+};
+
+} // namespace softhca::pci

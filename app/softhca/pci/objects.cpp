@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/pci/objects.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace softhca::pci {
+namespace {
+
+const char* name_of(Kind kind) {
+    static constexpr std::array<const char*, kKinds> kNames = {
+        "TIR", "RQT",  "QP",   "XRC SRQ", "RMP", "RQ",  "SQ",       "TIS", "transport domain",
+        "CQ",  "mkey", "XRCD", "PD",      "EQ",  "UAR", "Q counter"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
+} // namespace
+
+FwStatus to_firmware(core::Status status) {
+    switch (status) {
+    case core::Status::bad_parameter: return FwStatus::bad_parameter;
+    case core::Status::bad_resource: return FwStatus::bad_resource;
+    case core::Status::busy: return FwStatus::resource_busy;
+    case core::Status::limit: return FwStatus::exceeded_limit;
+    case core::Status::bad_state: return FwStatus::bad_resource_state;
+    case core::Status::unsupported: return FwStatus::bad_parameter;
+    }
+    return FwStatus::internal_error;
+}
+
+Object* Objects::find(Kind kind, core::Number number) {
+    const auto found = objects_.find({kind, number});
+    return found == objects_.end() ? nullptr : &found->second;
+}
+
+bool Objects::exist(const std::vector<Ref>& refs) {
+    const auto missing =
+        std::ranges::find_if(refs, [&](const Ref& ref) { return !objects_.contains(ref); });
+    if (missing == refs.end()) return true;
+    culprit_ = fmt::format("no {} {:#x}", name_of(missing->kind), missing->number);
+    return false;
+}
+
+Object& Objects::add(Kind kind, core::Number number, Object object) {
+    const std::vector<Ref> uses = std::exchange(object.uses, {});
+    Object& added = objects_[{kind, number}] = std::move(object);
+    set_uses(added, uses);
+    return added;
+}
+
+void Objects::set_uses(Object& object, std::vector<Ref> uses) {
+    for (const Ref& ref : uses)
+        objects_.at(ref).users++;
+    for (const Ref& ref : object.uses)
+        objects_.at(ref).users--;
+    object.uses = std::move(uses);
+}
+
+FwStatus Objects::can_remove(Kind kind, core::Number number) {
+    const Object* const object = find(kind, number);
+    if (object && object->users == 0) return FwStatus::ok;
+    culprit_ = object ? fmt::format("{} {:#x} has {} users", name_of(kind), number, object->users)
+                      : fmt::format("no {} {:#x}", name_of(kind), number);
+    return object ? FwStatus::resource_busy : FwStatus::bad_resource;
+}
+
+void Objects::remove(Kind kind, core::Number number) {
+    Object* const object = find(kind, number);
+    if (!object) return;
+    set_uses(*object, {});
+    objects_.erase({kind, number});
+}
+
+core::Number Objects::new_number(Kind kind, core::Number first, core::Number last) {
+    core::Number& latest = last_.try_emplace(kind, last).first->second;
+    for (core::Number tried = 0; tried <= last - first; tried++) {
+        latest = latest < last ? latest + 1 : first;
+        if (latest < first) latest = first;
+        if (!objects_.contains({kind, latest})) return latest;
+    }
+    return 0;
+}
+
+std::vector<core::Number> Objects::numbers(Kind kind) const {
+    std::vector<core::Number> numbers;
+    for (const auto& [ref, object] : objects_)
+        if (ref.kind == kind) numbers.push_back(ref.number);
+    return numbers;
+}
+
+} // namespace softhca::pci

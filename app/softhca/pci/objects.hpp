@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which firmware objects exist, what each was made with, and which others it holds.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace softhca::pci {
+
+/// Firmware statuses (PRM, table "Command Status"; Linux: MLX5_CMD_STAT_*).
+enum class FwStatus : uint8_t {
+    ok = 0x00,
+    internal_error = 0x01,
+    bad_operation = 0x02,
+    bad_parameter = 0x03,
+    bad_system_state = 0x04,
+    bad_resource = 0x05,
+    resource_busy = 0x06,
+    exceeded_limit = 0x08,
+    bad_resource_state = 0x09,
+    no_resources = 0x0f,
+    bad_input_length = 0x50,
+};
+
+[[nodiscard]] FwStatus to_firmware(core::Status status);
+
+/// Destroyed in this order when the HCA is torn down.
+enum class Kind : uint8_t {
+    tir,
+    rqt,
+    qp,
+    xrc_srq,
+    rmp,
+    rq,
+    sq,
+    tis,
+    transport_domain,
+    cq,
+    mkey,
+    xrcd,
+    pd,
+    eq,
+    uar,
+    q_counter
+};
+inline constexpr uint8_t kKinds = 16;
+
+struct Ref {
+    Kind kind;
+    core::Number number;
+    auto operator<=>(const Ref&) const = default;
+};
+
+struct Object {
+    std::vector<uint8_t> context{}; ///< as the command gave it: QUERY_* answers with it
+    std::vector<Ref> uses{};        ///< counted in each of these as a user
+    uint32_t users = 0;
+    uint8_t state = 0;
+    uint32_t detail = 0; ///< what else the commands of its kind remember
+};
+
+/// Enforces that what is used exists and is not destroyed before its users. Not thread-safe: the
+/// command interface is the only user.
+class Objects {
+  public:
+    [[nodiscard]] Object* find(Kind kind, core::Number number);
+    /// Whether all of these exist; the first that does not is remembered.
+    [[nodiscard]] bool exist(const std::vector<Ref>& refs);
+    /// What the last exist() or can_remove() that failed was about, for messages. Cleared by this.
+    [[nodiscard]] std::string take_culprit() { return std::exchange(culprit_, {}); }
+    /// Records an object; what it uses must exist.
+    Object& add(Kind kind, core::Number number, Object object);
+    /// Exchanges what an object uses.
+    void set_uses(Object& object, std::vector<Ref> uses);
+    /// Says whether the object may go (ok, bad_resource or resource_busy).
+    [[nodiscard]] FwStatus can_remove(Kind kind, core::Number number);
+    void remove(Kind kind, core::Number number);
+    /// A number for an object that only the firmware knows, in first..last; 0: none left.
+    [[nodiscard]] core::Number new_number(Kind kind, core::Number first, core::Number last);
+    [[nodiscard]] std::vector<core::Number> numbers(Kind kind) const;
+    [[nodiscard]] size_t size() const { return objects_.size(); }
+    void clear() { objects_.clear(); }
+
+  private:
+    std::map<Ref, Object> objects_;
+    std::map<Kind, core::Number> last_;
+    std::string culprit_;
+};
+
+} // namespace softhca::pci

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fields of firmware commands. Their layouts come from the distribution's <linux/mlx5/mlx5_ifc.h>,
+// in which each struct member is as many bytes long as the field has bits.
+#pragma once
+
+#include "common/net/endian.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+// What the kernel header takes for granted.
+// NOLINTBEGIN
+using u8 = uint8_t;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+using __be32 = uint32_t;
+#define BIT(n) (1u << (n))
+#define BIT_ULL(n) (1ull << (n))
+#include "mlx5_ifc.h"
+#undef BIT
+#undef BIT_ULL
+// NOLINTEND
+
+namespace softhca::pci {
+
+/// Position and width of a field, in bits from the start of its structure.
+struct Field {
+    size_t offset;
+    size_t width;
+};
+
+/// A structure inside a command or an answer. Does not own the bytes. What lies behind the end of
+/// the buffer reads as zero and ignores writes, so no command is too short to be looked at.
+class Fields {
+  public:
+    Fields(uint8_t* data, size_t size) : data_(data), size_(size) {}
+
+    [[nodiscard]] uint64_t get(Field field) const {
+        uint64_t value = 0;
+        for (size_t bit = field.offset; bit < field.offset + field.width; bit++)
+            value = value << 1 | (bit / 8 < size_ ? data_[bit / 8] >> (7 - bit % 8) & 1 : 0);
+        return value;
+    }
+    void set(Field field, uint64_t value) {
+        for (size_t i = 0; i < field.width; i++) {
+            const size_t bit = field.offset + field.width - 1 - i;
+            if (bit / 8 >= size_) continue;
+            const auto one = static_cast<uint8_t>(1u << (7 - bit % 8));
+            uint8_t& byte = data_[bit / 8];
+            byte = static_cast<uint8_t>(value >> i & 1 && i < 64 ? byte | one : byte & ~one);
+        }
+    }
+    /// The structure that begins at this field and ends, as far as we know, with the buffer.
+    [[nodiscard]] Fields at(Field field) const {
+        const size_t skip = std::min(field.offset / 8, size_);
+        return {data_ + skip, size_ - skip};
+    }
+    [[nodiscard]] uint8_t* data() const { return data_; }
+    [[nodiscard]] size_t size() const { return size_; }
+    /// A copy of the first `bytes` bytes, filled up with zeros.
+    [[nodiscard]] std::vector<uint8_t> copy(size_t bytes) const {
+        std::vector<uint8_t> copied(bytes);
+        if (size_ != 0) std::memcpy(copied.data(), data_, std::min(bytes, size_));
+        return copied;
+    }
+    void write(const std::vector<uint8_t>& bytes) {
+        if (!bytes.empty() && size_ != 0)
+            std::memcpy(data_, bytes.data(), std::min(bytes.size(), size_));
+    }
+
+  private:
+    uint8_t* data_;
+    size_t size_;
+};
+
+} // namespace softhca::pci
+
+/// The Field of a member of mlx5_ifc_<type>_bits, and the size of the structure in bytes.
+#define PRM(type, field)                                                                           \
+    (::softhca::pci::Field{offsetof(mlx5_ifc_##type##_bits, field),                                \
+                           sizeof(static_cast<mlx5_ifc_##type##_bits*>(nullptr)->field)})
+#define PRM_BYTES(type) (sizeof(mlx5_ifc_##type##_bits) / 8)
