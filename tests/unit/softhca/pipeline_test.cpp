@@ -212,6 +212,10 @@ TEST_F(WithoutKernel, OwnFramesGoToLeftovers) {
     EXPECT_FALSE(wire->started) << "nobody could take frames yet";
     post_buffers(rq, 2);
     steer_all(rq, FlowDomain::leftovers);
+    EXPECT_FALSE(wire->started) << "more rules may come";
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (!wire->started && std::chrono::steady_clock::now() < deadline)
+        device->poll();
     EXPECT_TRUE(wire->started);
     wire->incoming.push_back(frame_to(frames::kOurMac));
     run();
