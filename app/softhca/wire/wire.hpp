@@ -33,9 +33,9 @@ class Wire {
     /// Drops the frame that peek() returned.
     virtual void pop() = 0;
 
-    /// The port has somewhere to put frames: its first flow rule, or a kernel netdev. Wires that
-    /// make their frames themselves (pcap, gen) begin now, so that none is spent on a port that
-    /// nobody uses yet. Later calls do nothing.
+    /// The port has somewhere to put frames: flow rules that no more were added to for a while, or
+    /// a kernel netdev. Wires that make their frames themselves (pcap, gen) begin now, so that none
+    /// is spent on a port that nobody uses yet. Later calls do nothing.
     virtual void start() {}
 
     virtual SendResult send(const OutFrame& frame) = 0;
