@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -26,10 +27,16 @@ constexpr timeval kClientPatience{1, 0}; // for a client that does not read its 
 
 json error_answer(const std::string& what) { return {{"error", what}}; }
 
-core::Device* find_device(core::Engine& engine, const std::string& name) {
+/// What requests are about.
+struct Target {
+    core::Engine& engine;
+    const ControlServer::SetCommandFault& set_command_fault;
+};
+
+std::optional<size_t> find_device(core::Engine& engine, const std::string& name) {
     for (size_t i = 0; i < engine.size(); ++i)
-        if (engine.device(i).config().name == name) return &engine.device(i);
-    return nullptr;
+        if (engine.device(i).config().name == name) return i;
+    return std::nullopt;
 }
 
 json answer_stat(core::Engine& engine) {
@@ -44,23 +51,67 @@ json answer_link(core::Engine& engine, const json& request) {
     const auto up = request.find("up");
     if (device == request.end() || !device->is_string() || up == request.end() || !up->is_boolean())
         return error_answer("link needs \"device\": a name, and \"up\": true or false");
-    core::Device* found = find_device(engine, device->get<std::string>());
+    const auto found = find_device(engine, device->get<std::string>());
     if (!found) return error_answer("no device " + device->get<std::string>());
-    found->set_link(up->get<bool>());
+    engine.device(*found).set_link(up->get<bool>());
     return {{"ok", true}};
 }
 
-std::string answer(core::Engine& engine, const std::string& line) {
+/// Carries out a fault at one device; false: there is no such object, or it cannot break now.
+struct Inject {
+    const Target& target;
+    size_t index;
+    [[nodiscard]] core::Device& device() const { return target.engine.device(index); }
+
+    bool operator()(const CommandFault& fault) const { return set_command_fault(&fault); }
+    bool operator()(const NoCommandFaults&) const { return set_command_fault(nullptr); }
+    bool operator()(const CompletionFault& fault) const {
+        return device().inject_error(fault.queue, fault.syndrome).has_value();
+    }
+    bool operator()(const FatalFault& fault) const {
+        return device().inject_fatal(fault.number).has_value();
+    }
+    bool operator()(const DeviceFault&) const {
+        device().inject_device_fatal();
+        return true;
+    }
+
+  private:
+    [[nodiscard]] bool set_command_fault(const CommandFault* fault) const {
+        if (target.set_command_fault) target.set_command_fault(index, fault);
+        return bool(target.set_command_fault);
+    }
+};
+
+json answer_fault(const Target& target, const json& request) {
+    const auto device = request.find("device");
+    const auto text = request.find("fault");
+    if (device == request.end() || !device->is_string() || text == request.end() ||
+        !text->is_string())
+        return error_answer("fault needs \"device\": a name, and \"fault\": what shall happen");
+    const auto found = find_device(target.engine, device->get<std::string>());
+    if (!found) return error_answer("no device " + device->get<std::string>());
+    const auto fault = parse_fault(text->get<std::string>());
+    if (!fault) return error_answer(fault.error().what);
+    if (!std::visit(Inject{target, *found}, *fault))
+        return error_answer(text->get<std::string>() +
+                            ": there is no such queue or CQ, or it is in reset");
+    return {{"ok", true}};
+}
+
+std::string answer(const Target& target, const std::string& line) {
     const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
     json reply;
     if (!request.is_object() || !request.contains("cmd"))
         reply = error_answer("expected one JSON object a line, with the key \"cmd\"");
     else if (request["cmd"] == "stat")
-        reply = answer_stat(engine);
+        reply = answer_stat(target.engine);
     else if (request["cmd"] == "link")
-        reply = answer_link(engine, request);
+        reply = answer_link(target.engine, request);
+    else if (request["cmd"] == "fault")
+        reply = answer_fault(target, request);
     else
-        reply = error_answer("unknown cmd; it is stat or link");
+        reply = error_answer("unknown cmd; it is stat, link or fault");
     return reply.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
@@ -80,7 +131,7 @@ bool send_all(int fd, std::string_view text) {
 }
 
 /// False when the client has to go: it closed, hangs, or writes an endless line.
-bool serve_client(Client& client, core::Engine& engine) {
+bool serve_client(Client& client, const Target& target) {
     char buffer[1024];
     const ssize_t got = recv(client.socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -88,7 +139,7 @@ bool serve_client(Client& client, core::Engine& engine) {
     client.received.append(buffer, size_t(got));
     size_t end;
     while ((end = client.received.find('\n')) != std::string::npos) {
-        const std::string reply = answer(engine, client.received.substr(0, end));
+        const std::string reply = answer(target, client.received.substr(0, end));
         client.received.erase(0, end + 1);
         if (!send_all(client.socket.get(), reply)) return false;
     }
@@ -98,7 +149,8 @@ bool serve_client(Client& client, core::Engine& engine) {
 } // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& runtime_dir,
-                                                            core::Engine& engine) {
+                                                            core::Engine& engine,
+                                                            SetCommandFault set_command_fault) {
     const std::string path = socket_path(runtime_dir, getpid());
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
@@ -109,13 +161,14 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& r
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
         listen(listener.get(), int(kMaxClients)) < 0)
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
-    return std::unique_ptr<ControlServer>(
-        new ControlServer(path, engine, std::move(listener), std::move(stop)));
+    return std::unique_ptr<ControlServer>(new ControlServer(
+        path, engine, std::move(set_command_fault), std::move(listener), std::move(stop)));
 }
 
-ControlServer::ControlServer(std::string path, core::Engine& engine, Fd listener, Fd stop)
-    : path_(std::move(path)), engine_(engine), listener_(std::move(listener)),
-      stop_(std::move(stop)) {
+ControlServer::ControlServer(std::string path, core::Engine& engine,
+                             SetCommandFault set_command_fault, Fd listener, Fd stop)
+    : path_(std::move(path)), engine_(engine), set_command_fault_(std::move(set_command_fault)),
+      listener_(std::move(listener)), stop_(std::move(stop)) {
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -142,7 +195,7 @@ void ControlServer::serve() {
         if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
         if (waiting[0].revents) return;
         for (size_t i = clients.size(); i-- > 0;)
-            if (waiting[i + 2].revents && !serve_client(clients[i], engine_))
+            if (waiting[i + 2].revents && !serve_client(clients[i], {engine_, set_command_fault_}))
                 clients.erase(clients.begin() + std::ptrdiff_t(i));
         if (!waiting[1].revents) continue;
         Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));

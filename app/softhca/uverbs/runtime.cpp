@@ -72,7 +72,11 @@ Result<void> Runtime::start() {
         say(opened.error().what);
         return opened;
     }
-    auto control = control::ControlServer::start(config_.runtime_dir, *engine_);
+    auto control = control::ControlServer::start(config_.runtime_dir, *engine_,
+                                                 [this](size_t device, const CommandFault* fault) {
+                                                     CommandFaults& faults = ports_[device]->faults;
+                                                     fault ? faults.add(*fault) : faults.clear();
+                                                 });
     if (control)
         control_ = std::move(*control);
     else
