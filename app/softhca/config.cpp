@@ -23,8 +23,8 @@ using nlohmann::json;
 
 constexpr size_t kMaxPorts = 32;
 constexpr size_t kMaxNameLength = 15; // IFNAMSIZ - 1, and short enough for an RDMA device
-constexpr std::array<std::string_view, 9> kPortOptions = {
-    "wire", "netdev", "mac", "mtu", "speed", "pause", "device", "pci", "carrier"};
+constexpr std::array<std::string_view, 10> kPortOptions = {
+    "wire", "netdev", "mac", "mtu", "speed", "pause", "device", "pci", "carrier", "fault"};
 // The speeds that verbs and ethtool both have a value for.
 constexpr std::array<uint32_t, 8> kSpeedsMbps = {1000,  10000,  25000,  40000,
                                                  50000, 100000, 200000, 400000};
@@ -132,6 +132,13 @@ Result<void> set_netdev(PortConfig& port, std::string_view value) {
     return {};
 }
 
+Result<void> set_faults(PortConfig& port, std::string_view value) {
+    auto faults = parse_command_faults(value);
+    if (!faults) return fail(EINVAL, "fault={}: {}", value, faults.error().what);
+    port.faults = std::move(*faults);
+    return {};
+}
+
 std::array<uint8_t, 6> random_mac(size_t index) {
     // 02: locally administered. The two ends of a cable must differ, also between two runs.
     std::array<uint8_t, 6> mac = {0x02, 0x5c, 0, 0, 0, uint8_t(index)};
@@ -228,6 +235,7 @@ Result<void> set_port_option(PortConfig& port, std::string_view key, std::string
     if (key == "carrier") return set_carrier(port, value);
     if (key == "device") return set_device(port, value);
     if (key == "pci") return set_pci(port, value);
+    if (key == "fault") return set_faults(port, value);
     return fail(EINVAL, "'{}': not an option of a port; the options are {}", key,
                 fmt::join(kPortOptions, ", "));
 }
@@ -300,6 +308,7 @@ std::string to_json(const Config& config) {
                          {"carrier", port.carrier_always ? "always" : "peer"},
                          {"wire", port.wire},
                          {"netdev", (port.netdev_tap ? "tap:" : "") + port.netdev},
+                         {"fault", to_text(port.faults)},
                          {"wire_fd", port.wire_fd},
                          {"netdev_fd", port.netdev_fd}});
     const json root = {{"ports", ports},

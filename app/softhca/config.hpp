@@ -2,6 +2,7 @@
 // What the launcher decides and the fronts carry out: devices, wires, threads.
 #pragma once
 
+#include "app/softhca/fault.hpp"
 #include "common/result.hpp"
 
 #include <array>
@@ -25,8 +26,9 @@ struct PortConfig {
         "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
     std::string netdev;      ///< name of the kernel netdev beside the port
     bool netdev_tap = false; ///< true: a real TAP interface; false: emulated for this program only
-    int wire_fd = -1;        ///< already open (TAP), inherited from the launcher
-    int netdev_fd = -1;      ///< likewise
+    std::vector<CommandFault> faults; ///< commands that fail from the start
+    int wire_fd = -1;                 ///< already open (TAP), inherited from the launcher
+    int netdev_fd = -1;               ///< likewise
 };
 
 struct Config {
@@ -41,7 +43,8 @@ struct Config {
 inline constexpr const char* kConfigVariable = "SOFTHCA_CONFIG";
 
 /// Sets one option of a port by its name on the command line and in files: wire, netdev, mac, mtu,
-/// speed, pause, carrier, device or pci. Errors name the option, the value and what is allowed.
+/// speed, pause, carrier, device, pci or fault. Errors name the option, the value and what is
+/// allowed.
 [[nodiscard]] Result<void> set_port_option(PortConfig& port, std::string_view key,
                                            std::string_view value);
 /// Parses "key=value,key=value…". What follows a comma belongs to the value before it unless it

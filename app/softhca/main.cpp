@@ -15,6 +15,7 @@ struct Execute {
     int operator()(RunCommand& command) const { return run(std::move(command)); }
     int operator()(const StatCommand& command) const { return show_stats(command); }
     int operator()(const LinkCommand& command) const { return set_link(command); }
+    int operator()(const FaultCommand& command) const { return inject_fault(command); }
 };
 
 } // namespace

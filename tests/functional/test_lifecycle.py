@@ -60,19 +60,11 @@ def test_stop_in_full_traffic(stack: Stack) -> None:
 
 def test_no_mbuf_leaks(stack: Stack) -> None:
     """All mbufs are back in the pool when both ports are stopped."""
-
-    def in_use() -> int:
-        answer = stack.testpmd.command("dump_mempool mb_pool_0")
-        size = int(re.search(r"\bsize=(\d+)", answer)[1])  # type: ignore[index]
-        free = int(re.search(r"common_pool_count=(\d+)", answer)[1])  # type: ignore[index]
-        cached = re.search(r"total_cache_count=(\d+)", answer)
-        return size - free - (int(cached[1]) if cached else 0)
-
     for _ in range(3):
         stack.wires[0].transfer(numbered(3000, 64), to=stack.wires[1], timeout=30)
         stack.testpmd.stop()
         stack.testpmd.stop_port("all")
-        assert in_use() == 0
+        assert stack.testpmd.mbufs_in_use() == 0
         stack.testpmd.start_port("all")
         stack.testpmd.start("io", lossless=True)
 

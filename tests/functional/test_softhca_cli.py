@@ -106,8 +106,9 @@ def test_help_tells_a_new_user_what_to_type(launcher: Launcher) -> None:
     for word in (
         *("Usage: softhca [options] -- program", "Examples:", "softhca -- ibv_devinfo -v"),
         *("tap:NAME", "link:NAME", "pair:NAME", "socket:PATH", "pcap:IN[,OUT]", "gen", "sink"),
-        *("netdev=", "mac=", "mtu=", "speed=", "pause=", "device=", "pci=", "carrier="),
-        *("--port", "--threads", "--cpus", "--config", "stat", "link", "Exit status"),
+        *("netdev=", "mac=", "mtu=", "speed=", "pause=", "device=", "pci=", "carrier=",
+          "fault="),
+        *("--port", "--threads", "--cpus", "--config", "stat", "link", "fault", "Exit status"),
     ):
         assert word in result.stdout, word
     assert max(map(len, result.stdout.splitlines())) <= 100
@@ -116,6 +117,7 @@ def test_help_tells_a_new_user_what_to_type(launcher: Launcher) -> None:
 def test_help_of_the_subcommands(launcher: Launcher) -> None:
     assert "--json" in launcher.run("stat", "--help").stdout
     assert "up or down" in launcher.run("link", "--help").stdout
+    assert "create_qp:EPERM" in launcher.run("fault", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,10 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--threads", "none", "--", "true"], "--threads"),
         (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),
         (["link", "mlx5_0", "maybe"], "maybe"),
+        (["fault", "mlx5_0", "create_qp"], "create_qp:EPERM"),
+        (["fault", "mlx5_0", "boom"], "boom"),
+        (["--port", "fault=create_qp:1", "--", "true"], "not the name of an errno"),
+        (["--port", "fault=device_fatal", "--", "true"], "softhca fault"),
     ],
 )
 def test_mistakes_are_explained(launcher: Launcher, arguments: list[str], said: str) -> None:
@@ -383,6 +389,23 @@ def test_link_needs_to_know_which(launcher: Launcher) -> None:
     assert all(watch.running() for watch in watches)
 
 
+def test_commands_fail_from_the_start(launcher: Launcher) -> None:
+    result = launcher.run("--port", "fault=query_port:EIO", "--", "ibv_devinfo")
+    assert result.returncode != 0 and "Failed to query port" in result.stderr
+    result = launcher.run("--port", "fault=get_context:EPERM", "--", "ibv_devinfo")
+    assert result.returncode != 0 and "Failed to open device" in result.stderr
+
+
+def test_faults_at_run_time(launcher: Launcher) -> None:
+    watch = launcher.start_watch()
+    missing = launcher.run("fault", "mlx5_0", "fatal:77")
+    assert missing.returncode == 1 and "no such queue" in missing.stderr
+    assert "mlx5_9" in launcher.run("fault", "mlx5_9", "none").stderr
+    assert launcher.run("fault", "mlx5_0", "alloc_pd:ENOMEM").returncode == 0
+    assert launcher.run("fault", "mlx5_0", "device_fatal").returncode == 0
+    watch.wait_for("IBV_EVENT_DEVICE_FATAL")
+
+
 def control_socket(launcher: Launcher) -> socket.socket:
     (path,) = launcher.runtime.glob("softhca-*/*.sock")
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -399,6 +422,9 @@ def test_control_socket_survives_garbage(launcher: Launcher) -> None:
             *(b"garbage", b"", b"[]", b"{}", b"\xff\xfe\x00", b"[" * 4000, b'{"cmd":5}'),
             *(b'{"cmd":"stop"}', b'{"cmd":"link"}', b'{"cmd":"link","device":1,"up":2}'),
             b'{"cmd":"link","device":"nowhere","up":true}',
+            *(b'{"cmd":"fault"}', b'{"cmd":"fault","device":"mlx5_0","fault":7}'),
+            *(b'{"cmd":"fault","device":"x","fault":"none"}',
+              b'{"cmd":"fault","device":"mlx5_0","fault":"error_cqe:1"}'),
         ):
             client.sendall(request + b"\n")
             assert "error" in json.loads(replies.readline()), request

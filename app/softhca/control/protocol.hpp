@@ -3,6 +3,7 @@
 // object a line:
 //   {"cmd":"stat"}                                     -> {"pid":…,"program":…,"devices":[…]}
 //   {"cmd":"link","device":"mlx5_0","up":false}        -> {"ok":true}
+//   {"cmd":"fault","device":"mlx5_0","fault":"…"}      -> {"ok":true}; see fault.hpp
 // and {"error":"…"} for what cannot be done.
 #pragma once
 

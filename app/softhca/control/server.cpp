@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -26,10 +27,16 @@ constexpr timeval kClientPatience{1, 0}; // for a client that does not read its 
 
 json error_answer(const std::string& what) { return {{"error", what}}; }
 
-core::Device* find_device(core::Engine& engine, const std::string& name) {
+/// What requests are about.
+struct Target {
+    core::Engine& engine;
+    ControlServer::SetCommandFault set_command_fault;
+};
+
+std::optional<size_t> find_device(core::Engine& engine, const std::string& name) {
     for (size_t i = 0; i < engine.size(); ++i)
-        if (engine.device(i).config().name == name) return &engine.device(i);
-    return nullptr;
+        if (engine.device(i).config().name == name) return i;
+    return std::nullopt;
 }
 
 json answer_stat(core::Engine& engine) {
@@ -44,17 +51,65 @@ json answer_link(core::Engine& engine, const json& request) {
     const auto up = request.find("up");
     if (device == request.end() || !device->is_string() || up == request.end() || !up->is_boolean())
         return error_answer("link needs \"device\": a name, and \"up\": true or false");
-    core::Device* found = find_device(engine, device->get<std::string>());
+    const auto found = find_device(engine, device->get<std::string>());
     if (!found) return error_answer("no device " + device->get<std::string>());
-    found->set_link(up->get<bool>());
+    engine.device(*found).set_link(up->get<bool>());
+    return {{"ok", true}};
+}
+
+/// Carries out a fault at one device; false: there is no such object, or it cannot break now.
+struct Inject {
+    const Target& target;
+    size_t index;
+    [[nodiscard]] core::Device& device() const { return target.engine.device(index); }
+
+    bool operator()(const CommandFault& fault) const {
+        target.set_command_fault(index, &fault);
+        return true;
+    }
+    bool operator()(const NoCommandFaults&) const {
+        target.set_command_fault(index, nullptr);
+        return true;
+    }
+    bool operator()(const CompletionFault& fault) const {
+        return device().inject_error(fault.queue, fault.syndrome).has_value();
+    }
+    bool operator()(const FatalFault& fault) const {
+        return device().inject_fatal(fault.number).has_value();
+    }
+    bool operator()(const DeviceFault&) const {
+        device().inject_device_fatal();
+        return true;
+    }
+};
+
+json answer_fault(const Target& target, const json& request) {
+    const auto device = request.find("device");
+    const auto text = request.find("fault");
+    if (device == request.end() || !device->is_string() || text == request.end() ||
+        !text->is_string())
+        return error_answer("fault needs \"device\": a name, and \"fault\": what shall happen");
+    const auto found = find_device(target.engine, device->get<std::string>());
+    if (!found) return error_answer("no device " + device->get<std::string>());
+    const auto fault = parse_fault(text->get<std::string>());
+    if (!fault) return error_answer(fault.error().what);
+    const bool of_command = std::holds_alternative<CommandFault>(*fault) ||
+                            std::holds_alternative<NoCommandFaults>(*fault);
+    if (of_command && !target.set_command_fault)
+        return error_answer("verbs commands pass through the kernel here: see \"inject\"");
+    if (!std::visit(Inject{target, *found}, *fault))
+        return error_answer(text->get<std::string>() +
+                            ": there is no such queue or CQ, or it is in reset");
     return {{"ok", true}};
 }
 
 /// The server's own requests, behind those of the front.
-Commands with_own(Commands commands, core::Engine& engine) {
-    commands.try_emplace("stat", [&engine](const json&) { return answer_stat(engine); });
-    commands.try_emplace("link",
-                         [&engine](const json& request) { return answer_link(engine, request); });
+Commands with_own(Commands commands, const Target& target) {
+    commands.try_emplace("stat", [target](const json&) { return answer_stat(target.engine); });
+    commands.try_emplace(
+        "link", [target](const json& request) { return answer_link(target.engine, request); });
+    commands.try_emplace("fault",
+                         [target](const json& request) { return answer_fault(target, request); });
     return commands;
 }
 
@@ -109,8 +164,9 @@ bool serve_client(Client& client, const Commands& commands) {
 
 } // namespace
 
-Result<std::unique_ptr<ControlServer>>
-ControlServer::start(const std::string& path, core::Engine& engine, Commands commands) {
+Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& path,
+                                                            core::Engine& engine, Commands commands,
+                                                            SetCommandFault set_command_fault) {
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -120,14 +176,14 @@ ControlServer::start(const std::string& path, core::Engine& engine, Commands com
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
         listen(listener.get(), int(kMaxClients)) < 0)
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
-    return std::unique_ptr<ControlServer>(
-        new ControlServer(path, engine, std::move(commands), std::move(listener), std::move(stop)));
+    return std::unique_ptr<ControlServer>(new ControlServer(
+        path, with_own(std::move(commands), {engine, std::move(set_command_fault)}),
+        std::move(listener), std::move(stop)));
 }
 
-ControlServer::ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener,
-                             Fd stop)
-    : path_(std::move(path)), commands_(with_own(std::move(commands), engine)),
-      listener_(std::move(listener)), stop_(std::move(stop)) {
+ControlServer::ControlServer(std::string path, Commands commands, Fd listener, Fd stop)
+    : path_(std::move(path)), commands_(std::move(commands)), listener_(std::move(listener)),
+      stop_(std::move(stop)) {
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers `softhca stat` and `softhca link` inside the program that runs on the devices.
+// Answers `softhca stat`, `link` and `fault` inside the program that runs on the devices.
 #pragma once
 
 #include "app/softhca/core/engine.hpp"
+#include "app/softhca/fault.hpp"
 #include "app/softhca/fd.hpp"
 #include "common/result.hpp"
 
@@ -24,14 +25,20 @@ using Commands = std::map<std::string, std::function<nlohmann::json(const nlohma
 /// harms nobody. Destroy it before the engine.
 class ControlServer {
   public:
+    /// Makes a command of the engine's device `index` fail; null: none fails any more. Called on
+    /// the server's thread.
+    using SetCommandFault = std::function<void(size_t index, const CommandFault* fault)>;
+
+    /// Without `set_command_fault`, faults of commands are refused.
     [[nodiscard]] static Result<std::unique_ptr<ControlServer>>
-    start(const std::string& path, core::Engine& engine, Commands commands = {});
+    start(const std::string& path, core::Engine& engine, Commands commands = {},
+          SetCommandFault set_command_fault = {});
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
 
   private:
-    ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener, Fd stop);
+    ControlServer(std::string path, Commands commands, Fd listener, Fd stop);
     void serve();
 
     std::string path_;

@@ -22,7 +22,7 @@ uint32_t Cq::refresh_room() {
     return room_;
 }
 
-void Cq::overrun() {
+void Cq::fail() {
     if (failed_) return;
     failed_ = true;
     if (listener_) listener_->on_async(AsyncEvent::cq_error, number_, cookie_);

@@ -28,7 +28,7 @@ class Cq {
     bool write(mlx5::CqeOpcode opcode, uint32_t qpn_word, uint16_t wqe_counter, Fill&& fill) {
         static_assert(sizeof(Entry) == kBody + sizeof(Tail));
         if (!has_room(1)) {
-            overrun();
+            fail();
             return false;
         }
         std::byte* const to = entry_at(producer_);
@@ -48,6 +48,9 @@ class Cq {
 
     /// Looks for a new arm request in the doorbell record. Only for CQs with events.
     void poll_arm();
+
+    /// Breaks for good, as by an overrun: nothing is written any more, and its owner is told.
+    void fail();
 
     [[nodiscard]] Number number() const { return number_; }
     [[nodiscard]] bool has_events() const { return events_; }
@@ -81,7 +84,6 @@ class Cq {
     }
 
     uint32_t refresh_room();
-    void overrun();
     void raise(mlx5::CqeOpcode opcode);
 
     DmaArea ring_;

@@ -130,6 +130,15 @@ class Device {
     void add_listener(Listener* listener);
     void remove_listener(Listener* listener);
 
+    /// Faults on request. The next WQE of an SQ, or the next packet for an RQ, ends with an error
+    /// CQE of that syndrome, and the queue goes to error.
+    [[nodiscard]] Outcome<void> inject_error(Number queue, mlx5::CqeSyndrome syndrome);
+    /// An SQ, RQ (not in reset) or CQ breaks now: it goes to error and its owner gets the event.
+    [[nodiscard]] Outcome<void> inject_fatal(Number number);
+    /// Listeners are told that the device is dead, and it is: no packet passes any more. Objects
+    /// can still be destroyed.
+    void inject_device_fatal();
+
     /// As given to the constructor.
     [[nodiscard]] const DeviceConfig& config() const;
     /// Everything `softhca stat` shows: port and per-queue counters, objects in use.

@@ -52,6 +52,7 @@ struct Device::State {
     // once, lets it in.
     std::mutex mutex;
     std::atomic<uint32_t> control_waiting{0};
+    bool dead = false; ///< it broke (inject_device_fatal)
 
     MkeyTable mkeys;
     Steering steering;

@@ -8,6 +8,7 @@
 #include "common/net/toeplitz.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace softhca::core {
@@ -33,6 +34,8 @@ struct Queue {
     Listener* listener = nullptr;
     uint64_t cookie = 0;
     uint32_t users = 0;
+    /// On request, the next WQE or packet ends in error with this syndrome.
+    std::optional<mlx5::CqeSyndrome> injected;
 
     /// Entries posted and not executed. After a wild doorbell more than the ring holds.
     [[nodiscard]] uint16_t pending() const { return static_cast<uint16_t>(producer - consumer); }

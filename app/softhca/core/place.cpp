@@ -112,7 +112,9 @@ void Placer::place(const Target& target, const Packet& packet, uint32_t tag) {
         rq.counters.out_of_buffer++;
         return;
     }
-    const ReceiveFault fault = rq.striding ? scatter_strides(rq, cut) : scatter(rq, cut);
+    const ReceiveFault fault = rq.injected   ? ReceiveFault::injected
+                               : rq.striding ? scatter_strides(rq, cut)
+                                             : scatter(rq, cut);
     if (fault != ReceiveFault::none) {
         port_.counters.drop_rx_error++;
         fail(rq, fault);
@@ -234,7 +236,8 @@ void Placer::describe(const Target& target, const Packet& packet, const Cut& cut
 
 void Placer::fail(Rq& rq, ReceiveFault fault) {
     rq.state = QueueState::error;
-    write_error(rq, syndrome_of(fault), fault);
+    write_error(rq, fault == ReceiveFault::injected ? *rq.injected : syndrome_of(fault), fault);
+    rq.injected.reset();
     rq.consumer++;
     rq.counters.wqes++;
     rq.next_stride = 0;

@@ -15,6 +15,7 @@ enum class ReceiveFault : uint8_t {
     doorbell_jump = 0x09, ///< the doorbell record moved by more than the ring holds
     protection = 0x10,    ///< lkey unknown, of another PD, not writable, or range not covered
     too_short = 0x11,     ///< the packet is longer than the scatter list
+    injected = 0x20,      ///< on request (Device::inject_error)
 };
 
 /// Used by the device thread with the device locked.

@@ -34,6 +34,7 @@ size_t Device::poll() {
         return 0;
     }
     const std::lock_guard lock(state.mutex);
+    if (state.dead) return 0;
     state.port.read_clock();
     state.port.poll_link();
     state.port.poll_start();

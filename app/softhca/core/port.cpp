@@ -63,8 +63,12 @@ void Port::poll_link() {
     const bool up = admin_up_ && (carrier_always_ || wire_->carrier());
     if (up == up_) return;
     up_ = up;
+    tell_listeners(up ? AsyncEvent::port_active : AsyncEvent::port_error);
+}
+
+void Port::tell_listeners(AsyncEvent event) {
     for (Listener* const listener : listeners_)
-        listener->on_async(up ? AsyncEvent::port_active : AsyncEvent::port_error, 0, 0);
+        listener->on_async(event, 0, 0);
 }
 
 void Port::set_link(bool up) {

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/device.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -23,10 +24,11 @@ class Port {
 
     /// There is somewhere for received frames to go. Wires that make their own frames begin when
     /// this was not said again for a while: a program sets up several rules, and what came between
-    /// two of them would be lost.
+    /// two of them would be lost. A program that never pauses is not waited for forever.
     void start() {
         read_clock();
-        start_at_ = now_ + kStartDelayNs;
+        if (start_by_ == 0) start_by_ = now_ + kMaxStartDelayNs;
+        start_at_ = std::min(now_ + kStartDelayNs, start_by_);
     }
     /// The port's share of one poll round: a start that is due.
     void poll_start() {
@@ -55,6 +57,7 @@ class Port {
 
     void add_listener(Listener* listener) { listeners_.push_back(listener); }
     void remove_listener(Listener* listener) { std::erase(listeners_, listener); }
+    void tell_listeners(AsyncEvent event);
 
     [[nodiscard]] wire::Wire& wire() { return *wire_; }
     [[nodiscard]] std::array<int, 2> wait_fds() const;
@@ -76,7 +79,9 @@ class Port {
     bool kernel_promiscuous_;
     uint16_t mtu_;
     static constexpr uint64_t kStartDelayNs = 100'000'000;
-    uint64_t start_at_ = 0; ///< 0: not due
+    static constexpr uint64_t kMaxStartDelayNs = 1'000'000'000; // from the first rule
+    uint64_t start_at_ = 0;                                     ///< 0: not due
+    uint64_t start_by_ = 0;
     uint64_t now_ = 0;
     std::array<uint8_t, 6> mac_;
     std::vector<Listener*> listeners_;

@@ -112,6 +112,7 @@ SendFault Sender::fetch(const Sq& sq) {
 
 Sender::Step Sender::execute(Sq& sq, size_t budget) {
     if (const SendFault fault = fetch(sq); fault != SendFault::none) return {fault};
+    if (sq.injected) return {SendFault::injected};
     const auto opcode = static_cast<mlx5::WqeOpcode>(wqe_.opcode);
     if (opcode == mlx5::WqeOpcode::nop) return {.complete = true};
     const bool known = opcode == mlx5::WqeOpcode::send || opcode == mlx5::WqeOpcode::tso ||
@@ -269,7 +270,8 @@ void Sender::fail(Sq& sq, SendFault fault) {
     port_.counters.tx_error_wqes++;
     sq.counters.wqes++;
     sq.state = QueueState::error;
-    write_error(sq, syndrome_of(fault), fault);
+    write_error(sq, fault == SendFault::injected ? *sq.injected : syndrome_of(fault), fault);
+    sq.injected.reset();
     sq.consumer = static_cast<uint16_t>(sq.consumer + std::min(wqe_.wqebbs, sq.pending()));
     sq.sent = 0;
 }

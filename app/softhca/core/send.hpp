@@ -25,6 +25,7 @@ enum class SendFault : uint8_t {
     doorbell_jump = 0x09,   ///< the doorbell record moved by more than the ring holds
     protection = 0x10,      ///< lkey unknown, of another PD, or range not covered
     too_long = 0x11,        ///< more bytes than a message may have
+    injected = 0x20,        ///< on request (Device::inject_error)
 };
 
 /// One device's send side. Used by the device thread with the device locked.

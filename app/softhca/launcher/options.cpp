@@ -38,6 +38,8 @@ A port is written as key=value,... :
                   always: the link is up even while nobody is at the other end of link: or socket:,
                   for programs that want it up when they start (default: peer)
   device=NAME     name of the RDMA device (default: mlx5_0, mlx5_1 ...)
+  fault=COMMAND:ERRNO[:TIMES],...
+                  device commands fail, as create_qp:EPERM or open:EACCES; see `softhca fault`
   pci=ADDRESS     PCI address it shows (default: 0000:ca:00.0, 0000:ca:00.1 ...)
 
 Examples:
@@ -57,6 +59,8 @@ Examples:
       what the devices of all running programs count: packets, WQEs, doorbells, drops by cause
   softhca link mlx5_0 down
       pulls the cable of a running program's device
+  softhca fault mlx5_0 reg_mr:ENOMEM:1
+      the next registration of memory fails
 
 Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong command line, 125 if
 softhca itself failed, 126 or 127 if the program could not be run or found.
@@ -69,7 +73,8 @@ class HelpFormatter : public CLI::Formatter {
         if (app->get_parent()) return CLI::Formatter::make_usage(app, name);
         return "Usage: softhca [options] -- program [arguments]\n"
                "       softhca stat [--json] [--pid PID]\n"
-               "       softhca link DEVICE up|down [--pid PID]\n";
+               "       softhca link DEVICE up|down [--pid PID]\n"
+               "       softhca fault DEVICE WHAT [--pid PID]\n";
     }
 };
 
@@ -83,6 +88,7 @@ struct Arguments {
     StatCommand stat;
     LinkCommand link;
     std::string direction;
+    FaultCommand fault;
 };
 
 int usage_error(const std::string& what) {
@@ -150,6 +156,21 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->check(CLI::IsMember({"up", "down"}));
     link->add_option("--pid", arguments.link.pid, "of this program, if several have such a device")
         ->type_name("PID");
+
+    CLI::App* fault = app.add_subcommand("fault", "lets something go wrong at a running device");
+    fault->add_option("DEVICE", arguments.fault.device, "name, as mlx5_0")->required();
+    fault
+        ->add_option("WHAT", arguments.fault.fault,
+                     "COMMAND:ERRNO[:TIMES]        a command fails, as create_qp:EPERM\n"
+                     "error_cqe:QUEUE[:SYNDROME]   a queue's next WQE ends with an error CQE\n"
+                     "fatal:NUMBER                 a queue or CQ breaks\n"
+                     "device_fatal                 the device is dead\n"
+                     "none                         commands succeed again\n"
+                     "Numbers are those of `softhca stat`")
+        ->required();
+    fault
+        ->add_option("--pid", arguments.fault.pid, "of this program, if several have such a device")
+        ->type_name("PID");
 }
 
 } // namespace
@@ -176,6 +197,11 @@ Options parse_options(int argc, const char* const* argv) {
     if (app.got_subcommand("link")) {
         arguments.link.up = arguments.direction == "up";
         return arguments.link;
+    }
+    if (app.got_subcommand("fault")) {
+        if (const auto fault = parse_fault(arguments.fault.fault); !fault)
+            return usage_error(fault.error().what);
+        return arguments.fault;
     }
     if (separator == end || separator + 1 == end)
         return usage_error("which program? Put it behind --, as in `softhca -- ibv_devinfo`");

@@ -14,7 +14,7 @@ namespace softhca::launcher {
 /// Exit statuses of the launcher itself; otherwise it exits as the program did. 125 to 127 are
 /// those of timeout(1) and env(1).
 enum ExitStatus : int {
-    kExitFailed = 1,    ///< stat, link: it could not be done
+    kExitFailed = 1,    ///< stat, link, fault: it could not be done
     kExitUsage = 2,     ///< the command line or configuration is wrong
     kExitNoSetup = 125, ///< ports, runtime folder … could not be prepared
     kExitNotExecutable = 126,
@@ -38,8 +38,15 @@ struct LinkCommand {
     pid_t pid = 0;
 };
 
+/// softhca fault DEVICE WHAT
+struct FaultCommand {
+    std::string device;
+    std::string fault; ///< a valid one, see fault.hpp
+    pid_t pid = 0;
+};
+
 /// What to do, or the exit status after help was asked for or an error was reported.
-using Options = std::variant<int, RunCommand, StatCommand, LinkCommand>;
+using Options = std::variant<int, RunCommand, StatCommand, LinkCommand, FaultCommand>;
 [[nodiscard]] Options parse_options(int argc, const char* const* argv);
 
 } // namespace softhca::launcher

@@ -111,6 +111,31 @@ bool has_device(const json& stat, const std::string& name) {
     return false;
 }
 
+/// Sends a request to the one program that has such a device.
+int ask_owner(const std::string& device, pid_t only, const json& request) {
+    const auto answers = ask_all(only);
+    if (answers.empty()) return none_running(only);
+    std::vector<Instance> owners;
+    std::vector<pid_t> pids;
+    for (const Answer& answer : answers) {
+        if (!has_device(answer.stat, device)) continue;
+        owners.push_back(answer.instance);
+        pids.push_back(answer.instance.pid);
+    }
+    if (owners.size() != 1) {
+        if (owners.empty())
+            fmt::print(stderr, "softhca: no running program has a device {}\n", device);
+        else
+            fmt::print(stderr, "softhca: processes {} each have a device {}; choose by --pid\n",
+                       fmt::join(pids, ", "), device);
+        return kExitFailed;
+    }
+    const auto done = ask(owners[0], request);
+    if (done) return 0;
+    fmt::print(stderr, "softhca: {}\n", done.error().what);
+    return kExitFailed;
+}
+
 } // namespace
 
 int show_stats(const StatCommand& command) {
@@ -129,28 +154,13 @@ int show_stats(const StatCommand& command) {
 }
 
 int set_link(const LinkCommand& command) {
-    const auto answers = ask_all(command.pid);
-    if (answers.empty()) return none_running(command.pid);
-    std::vector<Instance> owners;
-    std::vector<pid_t> pids;
-    for (const Answer& answer : answers) {
-        if (!has_device(answer.stat, command.device)) continue;
-        owners.push_back(answer.instance);
-        pids.push_back(answer.instance.pid);
-    }
-    if (owners.size() != 1) {
-        if (owners.empty())
-            fmt::print(stderr, "softhca: no running program has a device {}\n", command.device);
-        else
-            fmt::print(stderr, "softhca: processes {} each have a device {}; choose by --pid\n",
-                       fmt::join(pids, ", "), command.device);
-        return kExitFailed;
-    }
-    const auto done =
-        ask(owners[0], {{"cmd", "link"}, {"device", command.device}, {"up", command.up}});
-    if (done) return 0;
-    fmt::print(stderr, "softhca: {}\n", done.error().what);
-    return kExitFailed;
+    return ask_owner(command.device, command.pid,
+                     {{"cmd", "link"}, {"device", command.device}, {"up", command.up}});
+}
+
+int inject_fault(const FaultCommand& command) {
+    return ask_owner(command.device, command.pid,
+                     {{"cmd", "fault"}, {"device", command.device}, {"fault", command.fault}});
 }
 
 } // namespace softhca::launcher

@@ -30,6 +30,10 @@ class Context final : public OpenFile {
     /// mmap(2) on the descriptor: doorbell pages. Returns MAP_FAILED and sets errno as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);
 
+    /// The errno with which the command of that name is to fail without being carried out, or 0.
+    [[nodiscard]] Errno injected_fault(const char* command) const {
+        return port.faults.take(command);
+    }
     /// Says on stderr what was asked and how it ended, if the user wants to see that (-vv).
     void trace(std::string_view what, Errno error) const;
 

@@ -106,9 +106,22 @@ int opened(const RedirectedPath& path, int fd) {
     if (path.uverbs() < 0 || fd < 0) return fd;
     Runtime* runtime = Runtime::get();
     Port* port = runtime ? runtime->port(static_cast<size_t>(path.uverbs())) : nullptr;
+    if (const int injected = port ? port->faults.take("open") : 0) {
+        original::close(fd);
+        return fail_with(injected);
+    }
     if (port && fd_table::insert(fd, std::make_shared<Context>(*port))) return fd;
     original::close(fd);
     return fail_with(port ? EMFILE : ENXIO);
+}
+
+/// A device node that is not to be opened is not accessible either.
+int access_of(const RedirectedPath& path, int result) {
+    if (path.uverbs() < 0 || result != 0) return result;
+    Runtime* runtime = Runtime::get();
+    const Port* port = runtime ? runtime->port(static_cast<size_t>(path.uverbs())) : nullptr;
+    const int injected = port ? port->faults.peek("open") : 0;
+    return injected ? fail_with(injected) : result;
 }
 
 int open_path(const char* name, int flags, mode_t mode) {
@@ -213,10 +226,12 @@ SOFTHCA_EXPORT DIR* opendir(const char* path) {
 }
 
 SOFTHCA_EXPORT int access(const char* path, int mode) noexcept {
-    return original::access(RedirectedPath(path).get(), mode);
+    const RedirectedPath redirected(path);
+    return access_of(redirected, original::access(redirected.get(), mode));
 }
 SOFTHCA_EXPORT int faccessat(int folder, const char* path, int mode, int flags) noexcept {
-    return original::faccessat(folder, RedirectedPath(path).get(), mode, flags);
+    const RedirectedPath redirected(path);
+    return access_of(redirected, original::faccessat(folder, redirected.get(), mode, flags));
 }
 
 SOFTHCA_EXPORT int stat(const char* path, struct stat* out) noexcept {

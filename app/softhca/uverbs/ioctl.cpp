@@ -99,13 +99,18 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_DESTROY_FLOW, "DESTROY_FLOW", destroy_flow_dv},
 };
 
+static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& method) {
+    return !method.name || can_fail(method.name);
+}));
+
 } // namespace
 
 Errno run_method(Context& context, const IoctlAttributes& attributes) {
     for (const Method& method : kMethods) {
         if (method.object != attributes.object() || method.method != attributes.method()) continue;
         if (!context.device && !method.before_context) return EINVAL;
-        const Errno error = method.run(context, attributes);
+        const Errno injected = method.name ? context.injected_fault(method.name) : 0;
+        const Errno error = injected ? injected : method.run(context, attributes);
         if (method.name) context.trace(method.name, error);
         return error;
     }

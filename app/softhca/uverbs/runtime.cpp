@@ -73,8 +73,12 @@ Result<void> Runtime::start() {
         say(opened.error().what);
         return opened;
     }
-    auto control = control::ControlServer::start(
-        control::socket_path(config_.runtime_dir, getpid()), *engine_);
+    auto control =
+        control::ControlServer::start(control::socket_path(config_.runtime_dir, getpid()), *engine_,
+                                      {}, [this](size_t device, const CommandFault* fault) {
+                                          CommandFaults& faults = ports_[device]->faults;
+                                          fault ? faults.add(*fault) : faults.clear();
+                                      });
     if (control)
         control_ = std::move(*control);
     else

@@ -18,13 +18,14 @@ namespace softhca::uverbs {
 /// One configured port as this process sees it.
 struct Port {
     Port(const PortConfig& port_config, size_t port_index, const std::string& tree)
-        : config(port_config), index(port_index), netdev(*this, tree) {}
+        : config(port_config), index(port_index), netdev(*this, tree), faults(port_config.faults) {}
 
     const PortConfig& config;
     size_t index;
     /// Null until the process first opens a device; never changes afterwards.
     std::atomic<core::Device*> device{nullptr};
     Netdev netdev;
+    CommandFaults faults; ///< commands that are to fail
 
     /// The link as programs see it; a port whose device does not run yet counts as up.
     [[nodiscard]] bool link_up() const {

@@ -2,6 +2,7 @@
 // The commands of the classic uverbs ABI, by number.
 #include "app/softhca/uverbs/commands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -45,12 +46,16 @@ constexpr std::array kCommands{
     Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW), "EX_DESTROY_FLOW", destroy_flow},
 };
 
+static_assert(std::all_of(kCommands.begin(), kCommands.end(),
+                          [](const Command& command) { return can_fail(command.name); }));
+
 } // namespace
 
 Errno run_write_command(Context& context, uint64_t number, const WriteCommand& command) {
     for (const Command& known : kCommands) {
         if (known.number != number) continue;
-        const Errno error = known.run(context, command);
+        const Errno injected = context.injected_fault(known.name);
+        const Errno error = injected ? injected : known.run(context, command);
         context.trace(known.name, error);
         return error;
     }

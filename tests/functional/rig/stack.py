@@ -180,6 +180,18 @@ class SoftHca:
         if result.returncode:
             raise AssertionError(f"softhca link failed: {result.stderr or result.stdout}")
 
+    def inject(self, port: int, fault: str) -> None:
+        """`softhca fault`: lets something go wrong at a device of our program."""
+        pid = f"--pid={program_under(self.program)}"
+        result = self.run_tool("fault", device_name(port), fault, pid)
+        if result.returncode:
+            raise AssertionError(f"softhca fault failed: {result.stderr or result.stdout}")
+
+    def queues(self, port: int, kind: str) -> list[int]:
+        """Numbers of a device's "rqs" or "sqs" in use, in the order of their creation."""
+        listed = self.stat()[device_name(port)][kind]
+        return sorted(queue["number"] for queue in listed if queue["state"] != "reset")
+
     def sanitizer_reports(self) -> str:
         return "\n".join(
             path.read_text(errors="replace") for path in sorted(self.folder.glob("sanitizer.*"))

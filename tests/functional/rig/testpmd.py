@@ -144,6 +144,14 @@ class Testpmd:
         self.command(f"clear port stats {port}")
         self.command(f"clear port xstats {port}")
 
+    def mbufs_in_use(self) -> int:
+        """Of the pool of socket 0. Those in a lcore's cache do not count."""
+        answer = self.command("dump_mempool mb_pool_0")
+        size = int(re.search(r"\bsize=(\d+)", answer)[1])  # type: ignore[index]
+        free = int(re.search(r"common_pool_count=(\d+)", answer)[1])  # type: ignore[index]
+        cached = re.search(r"total_cache_count=(\d+)", answer)
+        return size - free - (int(cached[1]) if cached else 0)
+
     def forward_stats(self) -> dict[int, ForwardStats]:
         """By port; ports on which nothing is forwarded are absent."""
         found = re.findall(

@@ -222,6 +222,18 @@ TEST_F(WithoutKernel, OwnFramesGoToLeftovers) {
     expect_packet(rx_cq);
 }
 
+TEST_F(WithoutKernel, RulesWithoutAPauseDelayTheStartForASecondOnly) {
+    using namespace std::chrono_literals;
+    const auto begin = std::chrono::steady_clock::now();
+    while (!wire->started && std::chrono::steady_clock::now() < begin + 5s) {
+        const Number flow = steer_all(rq);
+        ASSERT_TRUE(device->destroy_flow(flow));
+        device->poll();
+    }
+    EXPECT_TRUE(wire->started);
+    EXPECT_GE(std::chrono::steady_clock::now(), begin + 900ms);
+}
+
 // ---------------------------------------------------------------- pause
 
 DeviceConfig pausing() {

@@ -65,6 +65,12 @@ void AsyncEvents::read_one_event(bool& more) {
             rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_RMV, nullptr);
         break;
     case IBV_EVENT_CQ_ERR:
+        // No CQE comes any more, neither of packets nor of errors.
+        RAWQP_LOG(ERR,
+                  "%s: a CQ of %s failed, and its queue with it: stop the port, set up its queues "
+                  "again and start it",
+                  port_.name.c_str(), port_.device.c_str());
+        break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:

@@ -62,17 +62,30 @@ tl::unexpected<Error> no_such_device(const Port& port, const DeviceList& list) {
     return fail(ENODEV, "there is no RDMA device {}: there are {}", port.device, names);
 }
 
-const char* open_hint(int error) {
-    switch (error) {
+const char* memlock_hint(int error) {
+    return error == ENOMEM ? ": RLIMIT_MEMLOCK may be too low (ulimit -l)" : "";
+}
+
+/// Why the device node cannot be opened. libibverbs looks for the node in other places when the
+/// first open fails, and returns the last errno of that search: ask again for the first.
+Error open_failure(const std::string& name, const ibv_device& device, int error) {
+    const std::string node = fmt::format("/dev/infiniband/{}", device.dev_name);
+    const int node_error = access(node.c_str(), R_OK | W_OK) == 0 ? 0 : errno;
+    switch (node_error) {
     case EACCES:
     case EPERM:
-        return ": no permission for /dev/infiniband/uverbsN; run as root or as a member of its "
-               "group";
+        return {node_error, fmt::format("cannot open RDMA device {}: no permission for {}: run as "
+                                        "root or as a member of its group",
+                                        name, node)};
     case ENOENT:
     case ENXIO:
-        return ": /dev/infiniband/uverbsN is missing; a container must be given /dev/infiniband";
-    case ENOMEM: return ": RLIMIT_MEMLOCK may be too low (ulimit -l)";
-    default: return "";
+        return {node_error, fmt::format("cannot open RDMA device {}: {} is missing: a container "
+                                        "must be given /dev/infiniband",
+                                        name, node)};
+    default:
+        return {error != 0 ? error : EIO,
+                fmt::format("cannot open RDMA device {}: {}{}", name,
+                            rte_strerror(error != 0 ? error : EIO), memlock_hint(error))};
     }
 }
 
@@ -81,11 +94,7 @@ Result<void> open_context(Port& port) {
     ibv_device* device = list.find(port.device);
     if (device == nullptr) return no_such_device(port, list);
     ibv_context* context = port.api->open_device(device);
-    if (context == nullptr) {
-        const int error = errno;
-        return fail(error, "cannot open RDMA device {}: {}{}", port.device, rte_strerror(error),
-                    open_hint(error));
-    }
+    if (context == nullptr) return tl::unexpected(open_failure(port.device, *device, errno));
     port.context = verbs::Context(context, {port.api->close_device, "device context"});
 
     if (const int error = verbs::query_device(*port.api, context, port.attributes))
@@ -133,7 +142,7 @@ Result<void> check_raw_packet(const Port& port) {
     if (!cq) {
         const int error = errno;
         return fail(error, "{}: cannot create a CQ: {}{}", port.device, rte_strerror(error),
-                    open_hint(error));
+                    memlock_hint(error));
     }
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RAW_PACKET;

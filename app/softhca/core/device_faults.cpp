@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Faults on request: what a device does when it, or one of its objects, breaks.
+#include "app/softhca/core/device.hpp"
+#include "app/softhca/core/device_state.hpp"
+
+namespace softhca::core {
+
+Outcome<void> Device::inject_error(Number queue, mlx5::CqeSyndrome syndrome) {
+    const ControlLock lock(*state_);
+    Queue* found = state_->sqs.find(queue);
+    if (!found) found = state_->rqs.find(queue);
+    if (!found) return tl::unexpected(Status::bad_resource);
+    found->injected = syndrome;
+    return {};
+}
+
+Outcome<void> Device::inject_fatal(Number number) {
+    const ControlLock lock(*state_);
+    if (Sq* const sq = state_->sqs.find(number)) {
+        if (sq->state == QueueState::reset) return tl::unexpected(Status::bad_state);
+        sq->fail(AsyncEvent::sq_fatal);
+    } else if (Rq* const rq = state_->rqs.find(number)) {
+        if (rq->state == QueueState::reset) return tl::unexpected(Status::bad_state);
+        rq->fail(AsyncEvent::rq_fatal);
+    } else if (Cq* const cq = state_->cqs.find(number)) {
+        cq->fail();
+    } else {
+        return tl::unexpected(Status::bad_resource);
+    }
+    return {};
+}
+
+void Device::inject_device_fatal() {
+    const ControlLock lock(*state_);
+    if (state_->dead) return;
+    state_->dead = true;
+    state_->port.tell_listeners(AsyncEvent::device_fatal);
+}
+
+} // namespace softhca::core

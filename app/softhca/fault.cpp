@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/fault.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fmt/ranges.h>
+#include <optional>
+#include <span>
+
+namespace softhca {
+namespace {
+
+using mlx5::CqeSyndrome;
+
+constexpr const char* kForms =
+    "COMMAND:ERRNO[:TIMES], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, device_fatal or none";
+constexpr int kMaxErrno = 133; // EHWPOISON is the last one
+
+struct SyndromeName {
+    std::string_view name;
+    CqeSyndrome syndrome;
+};
+constexpr std::array kSyndromes = {
+    SyndromeName{"local_length", CqeSyndrome::local_length},
+    SyndromeName{"local_qp_operation", CqeSyndrome::local_qp_operation},
+    SyndromeName{"local_protection", CqeSyndrome::local_protection},
+    SyndromeName{"flushed", CqeSyndrome::flushed},
+    SyndromeName{"mw_bind", CqeSyndrome::mw_bind},
+    SyndromeName{"bad_response", CqeSyndrome::bad_response},
+    SyndromeName{"local_access", CqeSyndrome::local_access},
+    SyndromeName{"remote_invalid_request", CqeSyndrome::remote_invalid_request},
+    SyndromeName{"remote_access", CqeSyndrome::remote_access},
+    SyndromeName{"remote_operation", CqeSyndrome::remote_operation},
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 1)) {
+        end = text.find(separator);
+        parts.push_back(text.substr(0, end));
+    }
+    return parts;
+}
+
+std::optional<uint32_t> to_number(std::string_view text) {
+    uint32_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc{} || stop != end) return std::nullopt;
+    return value;
+}
+
+std::optional<int> errno_of(std::string_view name) {
+    for (int error = 1; error <= kMaxErrno; ++error)
+        if (const char* known = strerrorname_np(error); known && name == known) return error;
+    return std::nullopt;
+}
+
+Result<Fault> parse_command_fault(std::span<const std::string_view> parts) {
+    CommandFault fault{.command = std::string(parts[0])};
+    if (parts.size() < 2 || parts.size() > 3)
+        return fail(EINVAL, "{}: expected {}:ERRNO or {}:ERRNO:TIMES, as in {}:EPERM", parts[0],
+                    parts[0], parts[0], parts[0]);
+    const auto error = errno_of(parts[1]);
+    if (!error) return fail(EINVAL, "{}: not the name of an errno, as EPERM is", parts[1]);
+    fault.error = *error;
+    if (parts.size() == 3) {
+        const auto times = to_number(parts[2]);
+        if (!times || *times == 0)
+            return fail(EINVAL, "{}: how often shall it fail? Give a number from 1", parts[2]);
+        fault.times = *times;
+    }
+    return fault;
+}
+
+Result<Fault> parse_completion_fault(std::span<const std::string_view> parts) {
+    const auto queue = parts.size() < 2 ? std::nullopt : to_number(parts[1]);
+    if (!queue || parts.size() > 3)
+        return fail(EINVAL, "error_cqe: of which queue? Its number is in `softhca stat`");
+    CompletionFault fault{.queue = *queue};
+    if (parts.size() == 2) return fault;
+    for (const SyndromeName& known : kSyndromes) {
+        fault.syndrome = known.syndrome;
+        if (known.name == parts[2]) return fault;
+    }
+    std::vector<std::string_view> names;
+    for (const SyndromeName& known : kSyndromes)
+        names.push_back(known.name);
+    return fail(EINVAL, "{}: no syndrome; they are {}", parts[2], fmt::join(names, ", "));
+}
+
+} // namespace
+
+Result<Fault> parse_fault(std::string_view text) {
+    const std::vector<std::string_view> parts = split(text, ':');
+    if (text == "none") return NoCommandFaults{};
+    if (text == "device_fatal") return DeviceFault{};
+    if (parts[0] == "error_cqe") return parse_completion_fault(parts);
+    if (parts[0] == "fatal") {
+        const auto number = parts.size() == 2 ? to_number(parts[1]) : std::nullopt;
+        if (!number)
+            return fail(EINVAL, "fatal: of which queue or CQ? Its number is in `softhca stat`");
+        return FatalFault{*number};
+    }
+    if (std::find(kFaultCommands.begin(), kFaultCommands.end(), parts[0]) != kFaultCommands.end())
+        return parse_command_fault(parts);
+    return fail(EINVAL, "'{}': no fault; give {}, where COMMAND is one of {}", text, kForms,
+                fmt::join(kFaultCommands, ", "));
+}
+
+Result<std::vector<CommandFault>> parse_command_faults(std::string_view text) {
+    std::vector<CommandFault> faults;
+    if (text.empty()) return faults;
+    for (const std::string_view part : split(text, ',')) {
+        auto fault = parse_fault(part);
+        if (!fault) return tl::unexpected(fault.error());
+        auto* command = std::get_if<CommandFault>(&*fault);
+        if (!command)
+            return fail(EINVAL, "'{}': only at run time, by `softhca fault`; here COMMAND:ERRNO",
+                        part);
+        faults.push_back(std::move(*command));
+    }
+    return faults;
+}
+
+std::string to_text(const std::vector<CommandFault>& faults) {
+    std::string text;
+    for (const CommandFault& fault : faults) {
+        text += fmt::format("{}{}:{}", text.empty() ? "" : ",", fault.command,
+                            strerrorname_np(fault.error));
+        if (fault.times != 0) text += fmt::format(":{}", fault.times);
+    }
+    return text;
+}
+
+void CommandFaults::add(CommandFault fault) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(faults_, [&](const auto& other) { return other.command == fault.command; });
+    faults_.push_back(std::move(fault));
+}
+
+void CommandFaults::clear() {
+    const std::lock_guard lock(mutex_);
+    faults_.clear();
+}
+
+std::vector<CommandFault>::const_iterator CommandFaults::find(std::string_view name) const {
+    return std::find_if(faults_.begin(), faults_.end(),
+                        [&](const CommandFault& fault) { return is_command(name, fault.command); });
+}
+
+int CommandFaults::take(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    const auto found = find(name);
+    if (found == faults_.end()) return 0;
+    const int error = found->error;
+    CommandFault& fault = faults_[static_cast<size_t>(found - faults_.begin())];
+    if (fault.times != 0 && --fault.times == 0) faults_.erase(found);
+    return error;
+}
+
+int CommandFaults::peek(std::string_view name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = find(name);
+    return found == faults_.end() ? 0 : found->error;
+}
+
+} // namespace softhca

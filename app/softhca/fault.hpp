@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Faults on request: what can go wrong at a device, how it is written, and which commands fail.
+#pragma once
+
+#include "common/mlx5/formats.hpp"
+#include "common/result.hpp"
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace softhca {
+
+/// A command of the device fails though nothing is wrong with it. "create_qp:EPERM",
+/// "reg_mr:ENOMEM:1".
+struct CommandFault {
+    std::string command; ///< one of kFaultCommands
+    int error = 0;       ///< errno
+    unsigned times = 0;  ///< how often; 0: from now on always
+};
+/// The next WQE of an SQ, or the next packet for an RQ, ends with an error CQE.
+/// "error_cqe:NUMBER", "error_cqe:NUMBER:local_length".
+struct CompletionFault {
+    uint32_t queue = 0; ///< as `softhca stat` shows it
+    mlx5::CqeSyndrome syndrome = mlx5::CqeSyndrome::local_qp_operation;
+};
+/// An SQ, RQ or CQ breaks: it goes to error, and an asynchronous event says so. "fatal:NUMBER".
+struct FatalFault {
+    uint32_t number = 0;
+};
+/// The device is dead: an event says so and it does no more work. "device_fatal".
+struct DeviceFault {};
+/// Commands succeed again. "none".
+struct NoCommandFaults {};
+
+using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFault, NoCommandFaults>;
+
+/// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
+/// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
+inline constexpr std::array<std::string_view, 28> kFaultCommands = {"open",
+                                                                    "get_context",
+                                                                    "query_device",
+                                                                    "query_port",
+                                                                    "alloc_pd",
+                                                                    "dealloc_pd",
+                                                                    "reg_mr",
+                                                                    "dereg_mr",
+                                                                    "create_cq",
+                                                                    "modify_cq",
+                                                                    "destroy_cq",
+                                                                    "create_comp_channel",
+                                                                    "create_qp",
+                                                                    "modify_qp",
+                                                                    "query_qp",
+                                                                    "destroy_qp",
+                                                                    "create_wq",
+                                                                    "modify_wq",
+                                                                    "destroy_wq",
+                                                                    "create_rwq_ind_tbl",
+                                                                    "create_flow",
+                                                                    "destroy_rwq_ind_tbl",
+                                                                    "destroy_flow",
+                                                                    "async_event_alloc",
+                                                                    "uar_obj_alloc",
+                                                                    "uar_obj_destroy",
+                                                                    "flow_matcher_create",
+                                                                    "flow_matcher_destroy"};
+
+/// Whether `name`, as a front's table of commands has it (CREATE_QP, EX_CREATE_QP), is `command`.
+[[nodiscard]] constexpr bool is_command(std::string_view name, std::string_view command) {
+    if (name.starts_with("EX_")) name.remove_prefix(3);
+    if (name.size() != command.size()) return false;
+    for (size_t i = 0; i < name.size(); ++i) {
+        const bool upper = name[i] >= 'A' && name[i] <= 'Z';
+        if ((upper ? static_cast<char>(name[i] - 'A' + 'a') : name[i]) != command[i]) return false;
+    }
+    return true;
+}
+/// Fronts assert this of every command that they have.
+[[nodiscard]] constexpr bool can_fail(std::string_view name) {
+    for (const std::string_view command : kFaultCommands)
+        if (is_command(name, command)) return true;
+    return false;
+}
+
+/// Errors say what is wrong and what could be there.
+[[nodiscard]] Result<Fault> parse_fault(std::string_view text);
+/// A list of command faults, separated by commas; empty text is an empty list.
+[[nodiscard]] Result<std::vector<CommandFault>> parse_command_faults(std::string_view text);
+[[nodiscard]] std::string to_text(const std::vector<CommandFault>& faults);
+
+/// The command faults that a device has at present. Thread-safe.
+class CommandFaults {
+  public:
+    explicit CommandFaults(std::vector<CommandFault> faults = {}) : faults_(std::move(faults)) {}
+
+    /// Takes the place of an earlier one for the same command.
+    void add(CommandFault fault);
+    void clear();
+    /// The errno with which the command, by its name in a front's table, fails now; 0: it does not.
+    /// Counts as one of the fault's times.
+    [[nodiscard]] int take(std::string_view name);
+    /// The same without counting.
+    [[nodiscard]] int peek(std::string_view name) const;
+
+  private:
+    [[nodiscard]] std::vector<CommandFault>::const_iterator find(std::string_view name) const;
+
+    mutable std::mutex mutex_;
+    std::vector<CommandFault> faults_;
+};
+
+} // namespace softhca

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes wrong at a device, end to end: commands that fail, error completions, broken queues.
+
+softhca makes the faults (`--port fault=…`, `softhca fault`); the driver sees what a kernel and a NIC
+would show it.
+"""
+
+import re
+import time
+from typing import Any, Callable, Iterator
+
+import pytest
+from rig.packets import numbered, opaque
+from rig.stack import PortSpec, Stack
+
+from conftest import OpenStack, StartStack
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    """Two ports with two queues each that forward to each other; a third device for hot plug."""
+    ports = [PortSpec(options={"pause": "on"}) for _ in range(3)]
+    with open_stack(ports, datapath=datapath, attach=2,
+                    testpmd_args=["--rxq=2", "--txq=2"]) as stack:
+        stack.testpmd.start("io", lossless=True)
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def intact(stack: Stack) -> Iterator[None]:
+    """After each test no command fails, and both ports forward."""
+    yield
+    for port in range(3):
+        stack.inject(port, "none")
+    forward(stack)
+
+
+def forward(stack: Stack) -> None:
+    stack.wires[0].transfer(numbered(200, 100), to=stack.wires[1])
+    stack.wires[1].transfer(numbered(200, 1000), to=stack.wires[0])
+
+
+# -- no device for us ------------------------------------------------------------------------------
+
+# What fails, and what the one line of the driver's says about it.
+REFUSALS = {
+    "open:EACCES": r"mlx5_2.*no permission for /dev/infiniband/uverbs2.*root.*group",
+    "get_context:ENOMEM": r"mlx5_2.*RLIMIT_MEMLOCK",
+    "alloc_pd:ENOMEM": r"mlx5_2.*protection domain",
+    "create_cq:ENOMEM": r"mlx5_2.*CQ.*RLIMIT_MEMLOCK",
+    "create_qp:EPERM": r"mlx5_2 refuses RAW_PACKET.*CAP_NET_RAW",  # as the kernel without it
+    "create_qp:EOPNOTSUPP": r"mlx5_2 refuses RAW_PACKET.*has no such QPs",  # as rxe and siw
+    "create_qp:EINVAL": r"mlx5_2 refuses RAW_PACKET.*has no such QPs",
+    "create_qp:ENOMEM": r"mlx5_2 refuses RAW_PACKET.*RLIMIT_MEMLOCK",
+    "query_port:EIO": r"mlx5_2 port 1",
+}
+
+
+def objects(stack: Stack, port: int) -> dict[str, int]:
+    counted: dict[str, int] = stack.stat()[f"mlx5_{port}"]["objects"]
+    return counted
+
+
+@pytest.mark.parametrize("fault", REFUSALS)
+def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
+    """One clear error, twice; nothing stays behind; without the fault the device works."""
+    stack.inject(2, fault)
+    tries = 1 if fault.startswith("open") else 2  # libibverbs waits 5 s for a device node
+    for _ in range(tries):
+        answer = stack.testpmd.command(f"port attach {stack.vdev(2)}", timeout=30)
+        assert "Failed to attach" in answer
+        errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
+        assert len(errors) == 1, answer
+        assert re.search(REFUSALS[fault], errors[0]), errors[0]
+        assert set(objects(stack, 2).values()) == {0}
+    stack.inject(2, "none")
+    stack.testpmd.expect(f"port attach {stack.vdev(2)}", "Port 2 is attached")
+    stack.testpmd.expect("port detach 2", "Device is detached")
+    assert set(objects(stack, 2).values()) == {0}
+
+
+# Commands of a port's set-up and start, in their order. A queue's failure names the queue.
+LATER = {
+    "create_cq:ENOMEM": r"queue 0.*",
+    "create_wq:ENOMEM": r"Rx queue 0",
+    "create_qp:ENOMEM": r"queue 0|RSS|QP",
+    "modify_wq:EIO": r"Rx queue 0",
+    "modify_qp:EIO": r"Tx queue 0",
+    "create_rwq_ind_tbl:ENOMEM": r"indirection table|RSS|table",
+    "create_flow:EPERM": r"CAP_NET_RAW",
+    "create_flow:ENOMEM": r"rules",
+}
+
+
+@pytest.mark.parametrize("fault", LATER)
+def test_a_port_that_cannot_start(stack: Stack, fault: str) -> None:
+    """The start fails with the reason; the port starts when the cause is gone."""
+    testpmd = stack.testpmd
+    testpmd.stop()
+    testpmd.expect(f"port attach {stack.vdev(2)}", "Port 2 is attached")
+    stack.inject(2, fault)
+    answer = testpmd.command("port start 2", 30)
+    errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
+    assert any(re.search(LATER[fault], line) for line in errors), answer
+    stack.inject(2, "none")
+    testpmd.start_port(2)
+    testpmd.stop_port(2)
+    testpmd.expect("port detach 2", "Device is detached")
+    assert set(objects(stack, 2).values()) == {0}
+    testpmd.command("set portlist 0,1")
+    testpmd.start("io", lossless=True)
+
+
+# -- error completions -----------------------------------------------------------------------------
+
+
+def losses(stack: Stack, port: int, counter: str) -> Callable[[], int]:
+    """How much a counter of a port has grown since this call."""
+    before = getattr(stack.testpmd.stats(port), counter)
+    return lambda: getattr(stack.testpmd.stats(port), counter) - before
+
+
+def queue_of(stack: Stack, port: int, kind: str) -> int:
+    """The number of the queue that frames of one flow take: what is sent there now moves it."""
+    def packets() -> dict[int, int]:
+        return {queue["number"]: queue["packets"] for queue in stack.stat()[f"mlx5_{port}"][kind]}
+
+    before = packets()
+    forward(stack)
+    after = packets()
+    (number,) = [number for number in after if after[number] != before[number]]
+    return number
+
+
+def wait_ready(stack: Stack, port: int, kind: str, number: int) -> None:
+    """Waits until the queue takes packets again. Devices have no event for that. A send queue is
+    ready again with the next packet that is sent on it."""
+    if kind == "sqs":
+        return
+    deadline = time.monotonic() + 10
+    while True:
+        (queue,) = [q for q in stack.stat()[f"mlx5_{port}"][kind] if q["number"] == number]
+        if queue["state"] == "ready":
+            return
+        assert time.monotonic() < deadline, queue
+
+
+def others(stack: Stack, port: int, number: int) -> list[dict[str, Any]]:
+    """All queues of a port but one, with all that the device says about them."""
+    device = stack.stat()[f"mlx5_{port}"]
+    return [queue for queue in device["sqs"] + device["rqs"] if queue["number"] != number]
+
+
+@pytest.mark.parametrize("syndrome", ["local_qp_operation", "local_protection", "remote_operation"])
+def test_a_send_that_fails(stack: Stack, syndrome: str) -> None:
+    """The packet is counted as an error, the queue is set up again, and the next one passes."""
+    errors = losses(stack, 1, "tx_errors")
+    number = queue_of(stack, 1, "sqs")
+    before = others(stack, 1, number)
+    stack.inject(1, f"error_cqe:{number}:{syndrome}")
+    failed = stack.counters(1)["tx_error_wqes"]
+    stack.wires[0].send(opaque(100, seed=1))
+    stack.wait_counter(1, "tx_error_wqes", failed + 1)
+    stack.wires[0].transfer(numbered(300), to=stack.wires[1])
+    assert errors() == 1
+    assert others(stack, 1, number) == before
+
+
+@pytest.mark.parametrize("syndrome", ["local_qp_operation", "local_length", "local_protection"])
+def test_a_receive_that_fails(stack: Stack, syndrome: str) -> None:
+    errors = losses(stack, 0, "rx_errors")
+    number = queue_of(stack, 0, "rqs")
+    before = others(stack, 0, number)
+    refused = stack.counters(0)["drop_rx_error"]
+    stack.inject(0, f"error_cqe:{number}:{syndrome}")
+    stack.wires[0].send(opaque(100, seed=1))
+    stack.wait_counter(0, "drop_rx_error", refused + 1)
+    wait_ready(stack, 0, "rqs", number)
+    stack.wires[0].transfer(numbered(300), to=stack.wires[1])
+    assert errors() == 1
+    assert others(stack, 0, number) == before
+
+
+def error_cqes(stack: Stack, number: int) -> int:
+    queues = {queue["number"]: queue for queue in stack.stat()["mlx5_1"]["sqs"]}
+    count: int = queues[number]["error_cqes"]
+    return count
+
+
+@pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
+def test_a_queue_that_breaks(stack: Stack, kind: str, port: int) -> None:
+    """The NIC reports it by an event, and the queue's WQEs come back flushed: it recovers."""
+    number = queue_of(stack, port, kind)
+    before = others(stack, port, number)
+    position = stack.testpmd.mark_output()
+    stack.inject(port, f"fatal:{number}")
+    stack.program.wait_for(f"net_rawqp{port}: event of mlx5_{port}: .*(?i:fatal|catastrophic)", position)
+    if kind == "sqs":  # the next packet comes back flushed
+        lost = losses(stack, 1, "tx_errors")
+        completed = error_cqes(stack, number)
+        stack.wires[0].send(opaque(100, seed=1))
+        deadline = time.monotonic() + 10
+        while error_cqes(stack, number) == completed:
+            assert time.monotonic() < deadline
+    wait_ready(stack, port, kind, number)
+    stack.wires[0].transfer(numbered(300), to=stack.wires[1])
+    if kind == "sqs":
+        assert lost() == 1
+    assert others(stack, port, number) == before
+
+
+def test_many_errors_leak_nothing(stack: Stack) -> None:
+    """Twenty resets of each queue: all mbufs are back when the ports are stopped."""
+    for kind, port in (("sqs", 1), ("rqs", 0)):
+        number = queue_of(stack, port, kind)
+        for seed in range(20):
+            stack.inject(port, f"error_cqe:{number}")
+            counter = "tx_error_wqes" if kind == "sqs" else "drop_rx_error"
+            before = stack.counters(port)[counter]
+            stack.wires[0].send(opaque(100, seed))
+            stack.wait_counter(port, counter, before + 1)
+            wait_ready(stack, port, kind, number)
+    stack.testpmd.stop()
+    stack.testpmd.stop_port("all")
+    assert stack.testpmd.mbufs_in_use() == 0
+    stack.testpmd.start_port("all")
+    stack.testpmd.start("io", lossless=True)
+
+
+def test_a_cq_that_breaks(start_stack: StartStack, datapath: str) -> None:
+    """Its queue is lost: the driver says so and what helps. The others go on."""
+    stack = start_stack([PortSpec(options={"pause": "on"}) for _ in range(2)], datapath=datapath)
+    testpmd = stack.testpmd
+    testpmd.start("io", lossless=True)
+    position = testpmd.mark_output()
+    (sq,) = stack.stat()["mlx5_1"]["sqs"]
+    stack.inject(1, f"fatal:{sq['cq']}")
+    stack.program.wait_for(r"net_rawqp1: a CQ of mlx5_1 .*set up its queues again", position)
+    stack.wires[1].transfer(numbered(300), to=stack.wires[0])  # the other way
+    testpmd.stop()
+    testpmd.stop_port(1)
+    testpmd.silent("port config 1 txq 0 ring_size 256")
+    testpmd.silent("port 1 txq 0 setup")
+    testpmd.start_port(1)
+    testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(300), to=stack.wires[1])
+
+
+def test_a_device_that_dies(start_stack: StartStack, datapath: str) -> None:
+    """testpmd is told of the removal, and takes the port away; the other port lives."""
+    stack = start_stack([PortSpec(options={"pause": "on"}) for _ in range(2)], datapath=datapath)
+    testpmd = stack.testpmd
+    position = testpmd.mark_output()
+    stack.inject(1, "device_fatal")
+    stack.program.wait_for("net_rawqp1: RDMA device mlx5_1 failed", position)
+    stack.program.wait_for(r"(?i)device of port 1 is detached|removing a device", position)
+    testpmd.command("set portlist 0")
+    testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(300), to=stack.wires[0])

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Faults on request: they look as real ones do, hit what they name, and pass.
+#include "app/softhca/core/place.hpp"
+#include "app/softhca/core/send.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+namespace testbed {
+namespace {
+
+using mlx5::CqeSyndrome;
+
+class Faults : public Testbed {
+  protected:
+    Faults() { device->add_listener(&listener); }
+    void post_send() {
+        sq.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory_at(0), 64));
+        sq.ring_doorbell();
+    }
+    void restart_sq() {
+        ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));
+        ASSERT_TRUE(device->modify_sq(sq.number, QueueState::ready));
+        sq.producer = 0;
+    }
+};
+
+TEST_F(Faults, TheNextSendEndsInError) {
+    ASSERT_TRUE(device->inject_error(sq.number, CqeSyndrome::remote_access));
+    run();
+    EXPECT_EQ(tx_cq.poll(), nullptr) << "an idle queue has nothing to complete";
+    post_send();
+    run();
+    const mlx5::ErrorCqe* const cqe = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
+    ASSERT_NE(cqe, nullptr);
+    EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(CqeSyndrome::remote_access));
+    EXPECT_EQ(cqe->vendor_syndrome, static_cast<uint8_t>(SendFault::injected));
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::error);
+    EXPECT_TRUE(wire->sent.empty());
+    EXPECT_EQ(device->counters().tx_error_wqes, 1u);
+
+    restart_sq();
+    post_send();
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u) << "once";
+}
+
+TEST_F(Faults, TheNextPacketEndsInError) {
+    steer_all(rq);
+    post_buffers(rq, 2);
+    ASSERT_TRUE(device->inject_error(rq.number, CqeSyndrome::local_length));
+    wire->incoming.push_back(frames::pattern(100));
+    run();
+    const mlx5::ErrorCqe* cqe = rx_cq.poll_error(mlx5::CqeOpcode::resp_error);
+    ASSERT_NE(cqe, nullptr);
+    EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(CqeSyndrome::local_length));
+    EXPECT_EQ(cqe->vendor_syndrome, static_cast<uint8_t>(ReceiveFault::injected));
+    cqe = rx_cq.poll_error(mlx5::CqeOpcode::resp_error);
+    ASSERT_NE(cqe, nullptr) << "the second buffer is flushed";
+    EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(CqeSyndrome::flushed));
+    EXPECT_EQ(device->counters().drop_rx_error, 1u);
+}
+
+TEST_F(Faults, ABrokenQueueFlushesAndTells) {
+    ASSERT_TRUE(device->inject_fatal(sq.number));
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::error);
+    post_send();
+    run();
+    const mlx5::ErrorCqe* const cqe = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
+    ASSERT_NE(cqe, nullptr);
+    EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(CqeSyndrome::flushed));
+    EXPECT_TRUE(wire->sent.empty());
+}
+
+TEST_F(Faults, QueuesAndCqsTellTheirOwners) {
+    FakeListener owner;
+    TestCq cq(*device, 4, &owner);
+    TestSq broken_sq(*device, pd, cq.number, 4, &owner);
+    TestRq broken_rq(*device, pd, cq.number, {.listener = &owner});
+    for (const Number number : {broken_sq.number, broken_rq.number, cq.number})
+        ASSERT_TRUE(device->inject_fatal(number)) << number;
+    const std::vector<std::pair<AsyncEvent, Number>> expected = {
+        {AsyncEvent::sq_fatal, broken_sq.number},
+        {AsyncEvent::rq_fatal, broken_rq.number},
+        {AsyncEvent::cq_error, cq.number}};
+    EXPECT_EQ(owner.events, expected);
+}
+
+TEST_F(Faults, WhatIsNotThereCannotBreak) {
+    EXPECT_EQ(device->inject_error(0xabcdef, CqeSyndrome::flushed).error(), Status::bad_resource);
+    EXPECT_EQ(device->inject_error(tx_cq.number, CqeSyndrome::flushed).error(),
+              Status::bad_resource);
+    EXPECT_EQ(device->inject_fatal(0xabcdef).error(), Status::bad_resource);
+    ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));
+    EXPECT_EQ(device->inject_fatal(sq.number).error(), Status::bad_state);
+}
+
+TEST_F(Faults, ADeadDeviceTellsOnceAndDoesNothing) {
+    steer_all(rq);
+    post_buffer(rq);
+    device->inject_device_fatal();
+    device->inject_device_fatal();
+    const std::vector<std::pair<AsyncEvent, Number>> expected = {{AsyncEvent::device_fatal, 0}};
+    EXPECT_EQ(listener.events, expected);
+    wire->incoming.push_back(frames::pattern(100));
+    post_send();
+    run();
+    EXPECT_TRUE(wire->sent.empty());
+    EXPECT_EQ(rx_cq.poll(), nullptr);
+    EXPECT_TRUE(device->destroy_sq(sq.number));
+}
+
+} // namespace
+} // namespace testbed

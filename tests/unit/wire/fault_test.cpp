@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/config.hpp"
+#include "app/softhca/fault.hpp"
+
+#include <cerrno>
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace softhca;
+
+template <class Kind> Kind parsed(std::string_view text) {
+    const auto fault = parse_fault(text);
+    EXPECT_TRUE(fault) << text << ": " << fault.error().what;
+    const Kind* kind = fault ? std::get_if<Kind>(&*fault) : nullptr;
+    EXPECT_TRUE(kind) << text << ": of another kind";
+    return kind ? *kind : Kind{};
+}
+
+TEST(Fault, EveryKindIsParsed) {
+    const auto always = parsed<CommandFault>("create_qp:EPERM");
+    EXPECT_EQ(always.command, "create_qp");
+    EXPECT_EQ(always.error, EPERM);
+    EXPECT_EQ(always.times, 0u);
+    EXPECT_EQ(parsed<CommandFault>("reg_mr:ENOMEM:3").times, 3u);
+
+    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").queue, 64u);
+    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").syndrome,
+              mlx5::CqeSyndrome::local_qp_operation);
+    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64:local_length").syndrome,
+              mlx5::CqeSyndrome::local_length);
+    EXPECT_EQ(parsed<FatalFault>("fatal:70").number, 70u);
+    (void)parsed<DeviceFault>("device_fatal");
+    (void)parsed<NoCommandFaults>("none");
+}
+
+TEST(Fault, MistakesAreNamed) {
+    const std::pair<const char*, const char*> mistakes[] = {
+        {"", "create_qp"},
+        {"creat_qp:EPERM", "create_qp"},
+        {"create_qp", "create_qp:ERRNO"},
+        {"create_qp:1", "not the name of an errno"},
+        {"create_qp:EPERM:0", "how often"},
+        {"create_qp:EPERM:x", "how often"},
+        {"create_qp:EPERM:1:2", "create_qp:ERRNO"},
+        {"error_cqe", "which queue"},
+        {"error_cqe:tx", "which queue"},
+        {"error_cqe:64:local", "local_length"},
+        {"fatal:", "which queue or CQ"},
+    };
+    for (const auto& [text, said] : mistakes) {
+        const auto fault = parse_fault(text);
+        ASSERT_FALSE(fault) << text;
+        EXPECT_NE(fault.error().what.find(said), std::string::npos) << fault.error().what;
+    }
+}
+
+TEST(Fault, CommandsFailAsOftenAsAsked) {
+    CommandFaults faults(*parse_command_faults("create_qp:EPERM,reg_mr:ENOMEM:2"));
+    EXPECT_EQ(faults.take("ALLOC_PD"), 0);
+    EXPECT_EQ(faults.peek("REG_MR"), ENOMEM);
+    EXPECT_EQ(faults.take("REG_MR"), ENOMEM);
+    EXPECT_EQ(faults.take("REG_MR"), ENOMEM);
+    EXPECT_EQ(faults.take("REG_MR"), 0);
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(faults.take("EX_CREATE_QP"), EPERM);
+    faults.add({.command = "create_qp", .error = EINVAL, .times = 1}); // in place of the first
+    EXPECT_EQ(faults.take("CREATE_QP"), EINVAL);
+    EXPECT_EQ(faults.take("CREATE_QP"), 0);
+    faults.add({.command = "create_qp", .error = EINVAL, .times = 0});
+    faults.clear();
+    EXPECT_EQ(faults.take("CREATE_QP"), 0);
+}
+
+TEST(Fault, PortsTakeThemAndHandThemOn) {
+    const auto port = parse_port("wire=loop,fault=create_qp:EPERM,open:EACCES:1,mtu=9000");
+    ASSERT_TRUE(port) << port.error().what;
+    EXPECT_EQ(port->mtu, 9000);
+    Config config;
+    config.ports = {*port};
+    ASSERT_TRUE(complete(config));
+    const auto read = config_from_json(to_json(config));
+    ASSERT_TRUE(read) << read.error().what;
+    EXPECT_EQ(to_text(read->ports[0].faults), "create_qp:EPERM,open:EACCES:1");
+
+    const auto at_run_time = parse_port("fault=device_fatal");
+    ASSERT_FALSE(at_run_time);
+    EXPECT_NE(at_run_time.error().what.find("softhca fault"), std::string::npos);
+}
+
+} // namespace
