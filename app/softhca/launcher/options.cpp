@@ -57,6 +57,8 @@ Examples:
       what the devices of all running programs count: packets, WQEs, doorbells, drops by cause
   softhca link mlx5_0 down
       pulls the cable of a running program's device
+  softhca vm -- sh -c 'modprobe mlx5_ib && ibv_devinfo'
+      the device under an unmodified kernel in QEMU; softhca vm --help tells more
 
 Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong command line, 125 if
 softhca itself failed, 126 or 127 if the program could not be run or found.
@@ -69,7 +71,8 @@ class HelpFormatter : public CLI::Formatter {
         if (app->get_parent()) return CLI::Formatter::make_usage(app, name);
         return "Usage: softhca [options] -- program [arguments]\n"
                "       softhca stat [--json] [--pid PID]\n"
-               "       softhca link DEVICE up|down [--pid PID]\n";
+               "       softhca link DEVICE up|down [--pid PID]\n"
+               "       softhca vm [options] [-- command [arguments]]\n";
     }
 };
 
