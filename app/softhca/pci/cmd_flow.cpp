@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow tables, groups, entries and counters of the receive side.
 #include "app/softhca/pci/command_tools.hpp"
-#include "app/softhca/uverbs/flow_match.hpp"
+#include "app/softhca/prm/match.hpp"
 
 #include <algorithm>
 
@@ -75,17 +75,16 @@ FwStatus set_flow_table_root(Firmware& firmware, Command& command) {
 
 FwStatus create_flow_group(Firmware& firmware, Command& command) {
     const Fields in = command.input();
-    uverbs::PrmMask mask;
-    if (uverbs::read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))),
-                                mask) != 0)
-        return FwStatus::bad_parameter;
+    const auto mask =
+        prm::read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))));
+    if (!mask) return FwStatus::bad_parameter;
     const auto group = firmware.device.create_flow_group(
         number(in, PRM(create_flow_group_in, table_id)),
         {.first = number(in, PRM(create_flow_group_in, start_flow_index)),
          .last = number(in, PRM(create_flow_group_in, end_flow_index)),
-         .mask = mask.mask});
+         .mask = mask->mask});
     if (!group) return status_of(group);
-    firmware.group_masks[*group] = mask;
+    firmware.group_masks[*group] = *mask;
     answer_number(command, *group);
     return FwStatus::ok;
 }
@@ -146,8 +145,8 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
     attr.group = number(context, PRM(flow_context, group_id));
     const auto mask = firmware.group_masks.find(attr.group);
     if (mask == firmware.group_masks.end()) return FwStatus::bad_resource;
-    attr.value = uverbs::read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
-                                          mask->second);
+    attr.value = prm::read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
+                                       mask->second);
     attr.drop = (actions & kDrop) != 0;
     if (const auto tag = context.get(PRM(flow_context, flow_tag)); tag != 0)
         attr.tag = static_cast<uint32_t>(tag);

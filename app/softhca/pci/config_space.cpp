@@ -35,6 +35,7 @@ void ConfigSpace::reset() {
     put16(kExpress + 8, 0, 0x7fff);    // device control
     put32(kExpress + 0xc, 0x00400103); // link: x16, 8 GT/s
     put16(kExpress + 0x12, 0x0103);    // link status
+    put32(kExpress + 0x2c, 0x0e);      // supported speeds: up to 8 GT/s
 
     put16(kMsix, 0x11);
     put16(kMsix + 2, BarLayout::kVectors - 1, 0xc000);

@@ -7,7 +7,7 @@
 #include "app/softhca/pci/guest_memory.hpp"
 #include "app/softhca/pci/objects.hpp"
 #include "app/softhca/pci/prm.hpp"
-#include "app/softhca/uverbs/flow_match.hpp"
+#include "app/softhca/prm/match.hpp"
 
 #include <array>
 #include <atomic>
@@ -81,7 +81,7 @@ class Firmware final : private core::Listener {
     bool admin_up = true;                                ///< as the port state register says
     uint32_t speed_mbps;
     /// What each flow group matches on, to read its entries' values by.
-    std::map<core::Number, uverbs::PrmMask> group_masks;
+    std::map<core::Number, prm::MatchMask> group_masks;
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flows in the device's own terms: mlx5dv_create_flow_matcher and mlx5dv_create_flow.
 #include "app/softhca/uverbs/commands.hpp"
-#include "app/softhca/uverbs/flow_match.hpp"
 
 #include <cerrno>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -62,7 +61,9 @@ Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes) {
     auto matcher = std::make_unique<FlowMatcher>();
     matcher->flow_type = attributes.enum_element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
     matcher->priority = attributes.in(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE).as<uint16_t>();
-    if (const Errno error = read_match_mask(mask.bytes(), matcher->match)) return error;
+    const auto match = prm::read_match_mask(mask.bytes());
+    if (!match) return EOPNOTSUPP;
+    matcher->match = *match;
     attributes.set_handle(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE,
                           context.objects.add(std::move(matcher)));
     return 0;
@@ -89,7 +90,7 @@ Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
         flow.tag = tag;
     }
     flow.mask = matcher->match.mask;
-    flow.value = read_match_value(value.bytes(), matcher->match);
+    flow.value = prm::read_match_value(value.bytes(), matcher->match);
     flow.priority = bypass_priority(matcher->priority, is_multicast_only(flow.value, flow.mask));
     const auto number = context.device->create_flow(flow);
     if (!number) return errno_of(number);

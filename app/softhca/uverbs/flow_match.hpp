@@ -22,18 +22,4 @@ struct Match {
 /// asks for a field that mlx5_ib cannot match.
 [[nodiscard]] Errno add_flow_spec(std::span<const std::byte> spec, Match& match);
 
-/// The mask of a DV matcher. Flow keys have one pair of ports, the PRM one for TCP and one for UDP:
-/// `l4` says which of them the mask is about (0: no ports).
-struct PrmMask {
-    core::FlowKey mask;
-    uint8_t l4 = 0;
-};
-
-/// Reads the PRM's fte_match_param, of which the device knows the outer headers and the IPv6 flow
-/// label and VXLAN VNI of the misc parameters. EOPNOTSUPP: the mask has a bit that it does not
-/// know.
-[[nodiscard]] Errno read_match_mask(std::span<const std::byte> prm, PrmMask& out);
-/// The values that belong to a mask so read.
-[[nodiscard]] core::FlowKey read_match_value(std::span<const std::byte> prm, const PrmMask& mask);
-
 } // namespace softhca::uverbs

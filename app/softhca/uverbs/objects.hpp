@@ -4,9 +4,9 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/prm/match.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/event_pipe.hpp"
-#include "app/softhca/uverbs/flow_match.hpp"
 
 #include <array>
 #include <atomic>
@@ -85,7 +85,7 @@ struct Qp final : Object {
 struct FlowMatcher final : Object {
     uint8_t flow_type = 0; ///< enum mlx5_ib_flow_type
     uint16_t priority = 0;
-    PrmMask match;
+    prm::MatchMask match;
     unsigned users = 0; ///< flows that were made with it
     Errno destroy(core::Device& device) override;
 };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The PRM's match parameters to flow keys.
-#include "app/softhca/uverbs/flow_match.hpp"
+#include "app/softhca/prm/match.hpp"
+
+#include "common/net/endian.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <netinet/in.h>
 
-namespace softhca::uverbs {
+namespace softhca::prm {
 namespace {
 
 using net::be16;
@@ -58,11 +60,18 @@ struct PrmMatch {
 };
 
 PrmMatch prm_of(std::span<const std::byte> bytes) {
-    return InBuffer(bytes.data(), bytes.size()).as<PrmMatch>();
+    PrmMatch prm{};
+    if (!bytes.empty()) std::memcpy(&prm, bytes.data(), std::min(bytes.size(), sizeof prm));
+    return prm;
 }
 
 bool any(std::span<const uint8_t> bytes) {
-    return std::any_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte != 0; });
+    return std::ranges::any_of(bytes, [](uint8_t byte) { return byte != 0; });
+}
+bool any_behind(std::span<const std::byte> bytes, size_t known) {
+    return bytes.size() > known && std::ranges::any_of(bytes.subspan(known), [](std::byte byte) {
+               return byte != std::byte{};
+           });
 }
 
 /// Everything that is at the same place in value and mask. Flow keys hold flags as whole bytes of
@@ -100,26 +109,26 @@ bool is_known(const PrmMatch& mask, std::span<const std::byte> all) {
     return !(mask.outer.flags & kTcpBit8) && !any(mask.outer.reserved) &&
            !(mask.outer.ihl_checks & 0x0f) && !any(mask.misc.other0) && !any(mask.misc.other1) &&
            !any(mask.misc.other2) && !(mask.misc.vxlan_vni & ((1u << kVniShift) - 1)) &&
-           !(mask.misc.outer_flow_label & ~kFlowLabelBits) &&
-           !InBuffer(all.data(), all.size()).has_more_than(sizeof mask);
+           !(mask.misc.outer_flow_label & ~kFlowLabelBits) && !any_behind(all, sizeof mask);
 }
 
 } // namespace
 
-Errno read_match_mask(std::span<const std::byte> bytes, PrmMask& out) {
+std::optional<MatchMask> read_match_mask(std::span<const std::byte> bytes) {
     const PrmMatch prm = prm_of(bytes);
-    if (!is_known(prm, bytes)) return EOPNOTSUPP;
+    if (!is_known(prm, bytes)) return {};
     const bool tcp = tcp_asked(prm.outer), udp = udp_asked(prm.outer);
-    if (tcp && udp) return EOPNOTSUPP; // no packet has both
+    if (tcp && udp) return {}; // no packet has both
+    MatchMask out;
     out.mask = common_fields(prm);
     out.l4 = tcp ? IPPROTO_TCP : udp ? IPPROTO_UDP : 0;
     if (out.l4) out.mask.l4 = 0xff;
     out.mask.src_port = tcp ? prm.outer.tcp_src_port : prm.outer.udp_src_port;
     out.mask.dst_port = tcp ? prm.outer.tcp_dst_port : prm.outer.udp_dst_port;
-    return 0;
+    return out;
 }
 
-core::FlowKey read_match_value(std::span<const std::byte> bytes, const PrmMask& mask) {
+core::FlowKey read_match_value(std::span<const std::byte> bytes, const MatchMask& mask) {
     const PrmMatch prm = prm_of(bytes);
     const bool tcp = mask.l4 == IPPROTO_TCP;
     core::FlowKey value = common_fields(prm);
@@ -129,4 +138,4 @@ core::FlowKey read_match_value(std::span<const std::byte> bytes, const PrmMask& 
     return value;
 }
 
-} // namespace softhca::uverbs
+} // namespace softhca::prm
