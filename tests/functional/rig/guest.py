@@ -5,19 +5,15 @@ One guest serves many tests; each stack has PCI functions of its own, which are 
 """
 
 import importlib
-import json
 import re
-import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from .guest_program import GuestProgram
 from .packets import port_mac
 from .ports import PortSpec, device_name
-from .wire import SocketWire
 
 # Programs run at about a tenth of the machine's speed, and everything else takes its turn.
 PATIENCE = 4

@@ -2,13 +2,12 @@
 """What a stack of testpmd and ports offers on either front."""
 
 import time
-from typing import Mapping, Sequence
+from typing import Sequence
 
 from scapy.packet import Packet
 
 from .packets import MARKER_TYPE, marker
 from .ports import PortSpec, device_name
-from .screen import Screen
 from .testpmd import ReceivedPacket, Testpmd
 from .wire import SocketWire
 
@@ -19,7 +18,6 @@ class StackBase:
     """testpmd on ports with a wire each."""
 
     testpmd: Testpmd
-    program: Screen
     ports: list[PortSpec]
     wires: list[SocketWire]
     datapath: str
@@ -75,4 +73,4 @@ class StackBase:
             shown = self.testpmd.received_so_far(position)
             return sum(packet.ether_type == MARKER_TYPE for packet in shown) == count
 
-        self.program.wait_until(seen, f"marker {count}")
+        self.testpmd.program.wait_until(seen, f"marker {count}")
