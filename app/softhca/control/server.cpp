@@ -50,17 +50,29 @@ json answer_link(core::Engine& engine, const json& request) {
     return {{"ok", true}};
 }
 
-std::string answer(core::Engine& engine, const std::string& line) {
+/// The server's own requests, behind those of the front.
+Commands with_own(Commands commands, core::Engine& engine) {
+    commands.try_emplace("stat", [&engine](const json&) { return answer_stat(engine); });
+    commands.try_emplace("link",
+                         [&engine](const json& request) { return answer_link(engine, request); });
+    return commands;
+}
+
+json answer_request(const Commands& commands, const json& request) {
+    const auto cmd = request.is_object() ? request.find("cmd") : request.end();
+    if (!request.is_object() || cmd == request.end() || !cmd->is_string())
+        return error_answer("expected one JSON object a line, with the key \"cmd\"");
+    if (const auto found = commands.find(cmd->get<std::string>()); found != commands.end())
+        return found->second(request);
+    std::string known;
+    for (const auto& [name, command] : commands)
+        known += (known.empty() ? "" : ", ") + name;
+    return error_answer("unknown cmd; known are " + known);
+}
+
+std::string answer(const Commands& commands, const std::string& line) {
     const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    json reply;
-    if (!request.is_object() || !request.contains("cmd"))
-        reply = error_answer("expected one JSON object a line, with the key \"cmd\"");
-    else if (request["cmd"] == "stat")
-        reply = answer_stat(engine);
-    else if (request["cmd"] == "link")
-        reply = answer_link(engine, request);
-    else
-        reply = error_answer("unknown cmd; it is stat or link");
+    const json reply = answer_request(commands, request);
     return reply.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
@@ -80,7 +92,7 @@ bool send_all(int fd, std::string_view text) {
 }
 
 /// False when the client has to go: it closed, hangs, or writes an endless line.
-bool serve_client(Client& client, core::Engine& engine) {
+bool serve_client(Client& client, const Commands& commands) {
     char buffer[1024];
     const ssize_t got = recv(client.socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -88,7 +100,7 @@ bool serve_client(Client& client, core::Engine& engine) {
     client.received.append(buffer, size_t(got));
     size_t end;
     while ((end = client.received.find('\n')) != std::string::npos) {
-        const std::string reply = answer(engine, client.received.substr(0, end));
+        const std::string reply = answer(commands, client.received.substr(0, end));
         client.received.erase(0, end + 1);
         if (!send_all(client.socket.get(), reply)) return false;
     }
@@ -97,25 +109,25 @@ bool serve_client(Client& client, core::Engine& engine) {
 
 } // namespace
 
-Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& runtime_dir,
-                                                            core::Engine& engine) {
-    const std::string path = socket_path(runtime_dir, getpid());
+Result<std::unique_ptr<ControlServer>>
+ControlServer::start(const std::string& path, core::Engine& engine, Commands commands) {
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     Fd stop(eventfd(0, EFD_CLOEXEC));
-    unlink(path.c_str()); // of an earlier process of this number
+    unlink(path.c_str()); // of an earlier process
     if (!listener || !stop ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
         listen(listener.get(), int(kMaxClients)) < 0)
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(
-        new ControlServer(path, engine, std::move(listener), std::move(stop)));
+        new ControlServer(path, engine, std::move(commands), std::move(listener), std::move(stop)));
 }
 
-ControlServer::ControlServer(std::string path, core::Engine& engine, Fd listener, Fd stop)
-    : path_(std::move(path)), engine_(engine), listener_(std::move(listener)),
-      stop_(std::move(stop)) {
+ControlServer::ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener,
+                             Fd stop)
+    : path_(std::move(path)), commands_(with_own(std::move(commands), engine)),
+      listener_(std::move(listener)), stop_(std::move(stop)) {
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -142,7 +154,7 @@ void ControlServer::serve() {
         if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
         if (waiting[0].revents) return;
         for (size_t i = clients.size(); i-- > 0;)
-            if (waiting[i + 2].revents && !serve_client(clients[i], engine_))
+            if (waiting[i + 2].revents && !serve_client(clients[i], commands_))
                 clients.erase(clients.begin() + std::ptrdiff_t(i));
         if (!waiting[1].revents) continue;
         Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -6,29 +6,36 @@
 #include "app/softhca/fd.hpp"
 #include "common/result.hpp"
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
 
 namespace softhca::control {
 
-/// Serves `<runtime_dir>/<pid>.sock` from one thread that sleeps unless asked. Protocol: one JSON
+/// Requests of a front's own by their "cmd". Called on the server's thread; what they return is the
+/// answer. They come before the server's own requests of the same name.
+using Commands = std::map<std::string, std::function<nlohmann::json(const nlohmann::json&)>>;
+
+/// Serves the socket at `path` from one thread that sleeps unless asked. Protocol: one JSON
 /// object a line, one line back (see doc/softhca.md). Bad input is answered with an error line and
 /// harms nobody. Destroy it before the engine.
 class ControlServer {
   public:
     [[nodiscard]] static Result<std::unique_ptr<ControlServer>>
-    start(const std::string& runtime_dir, core::Engine& engine);
+    start(const std::string& path, core::Engine& engine, Commands commands = {});
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
 
   private:
-    ControlServer(std::string path, core::Engine& engine, Fd listener, Fd stop);
+    ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener, Fd stop);
     void serve();
 
     std::string path_;
-    core::Engine& engine_;
+    Commands commands_;
     Fd listener_;
     Fd stop_; ///< eventfd that ends the thread
     std::thread thread_;

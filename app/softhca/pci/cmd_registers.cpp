@@ -48,10 +48,9 @@ FwStatus port_mtu(Firmware& firmware, bool write, Fields reg) {
 FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
     if (write) {
         const uint64_t admin = reg.get(PRM(paos_reg, admin_status));
-        firmware.admin_up = admin != kAdminDown;
-        firmware.device.set_link(firmware.admin_up);
+        firmware.set_admin_up(admin != kAdminDown);
     }
-    reg.set(PRM(paos_reg, admin_status), firmware.admin_up ? kAdminUp : kAdminDown);
+    reg.set(PRM(paos_reg, admin_status), firmware.admin_up() ? kAdminUp : kAdminDown);
     reg.set(PRM(paos_reg, oper_status), firmware.device.link_up() ? kAdminUp : kAdminDown);
     return FwStatus::ok;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/pci/firmware.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace softhca::pci {
@@ -46,37 +47,88 @@ Firmware::~Firmware() {
     reset();
 }
 
+std::optional<FwStatus> Firmware::take_injection(uint16_t opcode) {
+    const auto found = injections_.find(opcode);
+    if (found == injections_.end()) return {};
+    Injection& injection = found->second;
+    if (injection.skip != 0) {
+        injection.skip--;
+        return {};
+    }
+    const FwStatus status = injection.status;
+    if (injection.count != 0 && --injection.count == 0) injections_.erase(found);
+    return status;
+}
+
+FwStatus Firmware::run(Command& command, uint32_t& syndrome) {
+    syndrome = kSyndromeRefused;
+    const auto found = commands_.find(command.opcode);
+    if (found == commands_.end()) return FwStatus::bad_operation;
+    if (const auto injected = take_injection(command.opcode)) {
+        syndrome = kSyndromeInjected;
+        return *injected;
+    }
+    if (command.in.size() < found->second.input_bytes) return FwStatus::bad_input_length;
+    return found->second.handler(*this, command);
+}
+
 void Firmware::execute(Command& command) {
     if (command.in.size() < kAnswerHead) command.in.resize(kAnswerHead);
     if (command.out.size() < kAnswerHead) command.out.resize(kAnswerHead);
     command.opcode = net::load_be<uint16_t>(command.in.data());
     command.op_mod = net::load_be<uint16_t>(command.in.data() + 6);
-    FwStatus status = FwStatus::bad_operation;
-    uint32_t syndrome = kSyndromeRefused;
-    const auto found = commands_.find(command.opcode);
-    if (const auto injected = injected_.find(command.opcode); injected != injected_.end()) {
-        status = injected->second;
-        syndrome = kSyndromeInjected;
-    } else if (found != commands_.end()) {
-        status = command.in.size() < found->second.input_bytes
-                     ? FwStatus::bad_input_length
-                     : found->second.handler(*this, command);
-    }
-    if (status == FwStatus::ok) return;
+    uint32_t syndrome = 0;
+    const FwStatus status = run(command, syndrome);
     const std::string culprit = objects.take_culprit();
+    if (status == FwStatus::ok) {
+        counts_[command.opcode].done++;
+        return;
+    }
+    const auto found = commands_.find(command.opcode);
+    if (found != commands_.end()) counts_[command.opcode].refused++;
     std::fprintf(stderr, "softhca-pci: command %#x (%s) op_mod %#x: status %#x%s%s\n",
                  command.opcode, found == commands_.end() ? "unknown" : found->second.name,
                  command.op_mod, static_cast<unsigned>(status), culprit.empty() ? "" : ": ",
                  culprit.c_str());
+    // An answer that says no says nothing else.
+    std::ranges::fill(command.out, uint8_t{0});
     command.out[kStatusAt] = static_cast<uint8_t>(status);
     net::store_be(command.out.data() + kSyndromeAt, syndrome);
 }
 
-void Firmware::inject(uint16_t opcode, FwStatus status) {
-    if (status == FwStatus::ok)
-        injected_.erase(opcode);
+void Firmware::inject(uint16_t opcode, Injection injection) {
+    if (injection.status == FwStatus::ok)
+        injections_.erase(opcode);
     else
-        injected_[opcode] = status;
+        injections_[opcode] = injection;
+}
+
+std::optional<uint16_t> Firmware::opcode_of(std::string_view name) const {
+    for (const auto& [opcode, info] : commands_)
+        if (name == info.name) return opcode;
+    return {};
+}
+
+std::map<std::string, CommandCounts> Firmware::command_counts() const {
+    std::map<std::string, CommandCounts> counts;
+    for (const auto& [opcode, count] : counts_)
+        counts[commands_.at(opcode).name] = count;
+    return counts;
+}
+
+void Firmware::set_admin_up(bool up) {
+    admin_up_ = up;
+    device.set_link(admin_up_ && cable_);
+}
+
+void Firmware::set_cable(bool plugged_in) {
+    cable_ = plugged_in;
+    device.set_link(admin_up_ && cable_);
+}
+
+void Firmware::report(core::AsyncEvent event, core::Number number) {
+    const uint64_t queue_type = event == core::AsyncEvent::sq_fatal ? kQueueTypeSq : kQueueTypeRq;
+    on_async(event, number, queue_type);
 }
 
 void Firmware::make_reserved_lkey() {

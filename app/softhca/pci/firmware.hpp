@@ -13,7 +13,9 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace softhca::pci {
@@ -51,6 +53,17 @@ struct Capabilities {
 };
 [[nodiscard]] Capabilities make_capabilities();
 
+/// A fault asked for: commands of an opcode fail with `status` without being run.
+struct Injection {
+    FwStatus status = FwStatus::internal_error;
+    uint32_t skip = 0;  ///< so many are run first
+    uint32_t count = 0; ///< so many fail; 0: all
+};
+
+struct CommandCounts {
+    uint64_t done = 0, refused = 0;
+};
+
 /// Firmware of one function. Commands run on the transport's thread, one at a time; events arrive
 /// from the device threads.
 class Firmware final : private core::Listener {
@@ -64,9 +77,19 @@ class Firmware final : private core::Listener {
     /// Destroys all objects, as function-level reset and TEARDOWN_HCA do.
     void reset();
 
-    /// Makes the next commands of this opcode fail with this status, without being run; ok: no
-    /// more.
-    void inject(uint16_t opcode, FwStatus status);
+    /// Replaces the opcode's injection; status ok: none any more.
+    void inject(uint16_t opcode, Injection injection);
+    /// The opcode of a command by its name in the PRM (CREATE_CQ …), if we know it.
+    [[nodiscard]] std::optional<uint16_t> opcode_of(std::string_view name) const;
+    /// How the commands so far went, by name.
+    [[nodiscard]] std::map<std::string, CommandCounts> command_counts() const;
+
+    /// Up while both the driver wants the port up and the cable is plugged in.
+    void set_admin_up(bool up);
+    void set_cable(bool plugged_in);
+    [[nodiscard]] bool admin_up() const { return admin_up_; }
+    /// Tells the driver of an event, whether it happened or not.
+    void report(core::AsyncEvent event, core::Number number);
 
     // For the commands.
     core::Device& device;
@@ -78,7 +101,6 @@ class Firmware final : private core::Listener {
     std::array<uint8_t, 6> mac;
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
-    bool admin_up = true;                                ///< as the port state register says
     uint32_t speed_mbps;
     /// What each flow group matches on, to read its entries' values by.
     std::map<core::Number, prm::MatchMask> group_masks;
@@ -98,8 +120,15 @@ class Firmware final : private core::Listener {
     void on_completion(core::Number cqn, uint64_t eqn) override;
     void on_async(core::AsyncEvent event, core::Number number, uint64_t cookie) override;
 
+    [[nodiscard]] FwStatus run(Command& command, uint32_t& syndrome);
+    /// The status that an injection has for this command.
+    [[nodiscard]] std::optional<FwStatus> take_injection(uint16_t opcode);
+
     CommandTable commands_;
-    std::map<uint16_t, FwStatus> injected_;
+    std::map<uint16_t, Injection> injections_;
+    std::map<uint16_t, CommandCounts> counts_;
+    bool admin_up_ = true; ///< as the port state register says
+    bool cable_ = true;
 };
 
 /// What the `cookie` of queues tells about them (Linux: MLX5_EVENT_QUEUE_TYPE_*).

@@ -11,8 +11,13 @@ namespace {
 // Initialization segment (mlx5_init_seg of <linux/mlx5/device.h>), big-endian words.
 constexpr uint32_t kFirmwareRevision = 0x00, kInterfaceAndSubminor = 0x04;
 constexpr uint32_t kQueueAddressHigh = 0x10, kQueueAddressLow = 0x14, kCommandDoorbell = 0x18;
+constexpr uint32_t kInitializing = 0x1fc;
+constexpr uint32_t kHealthSeverity = 0x238, kHealthSyndrome = 0x23c; // mlx5 struct health_buffer
 constexpr uint32_t kTimerHigh = 0x1000, kTimerLow = 0x1004, kHealthCounter = 0x1010;
 constexpr uint32_t kInitSegmentEnd = 0x4000;
+constexpr uint32_t kResetSupported = 1u << 30; // in kInitializing; bit 31 would be "still busy"
+constexpr uint32_t kResetRequired = 1u << 31;  // in kHealthSeverity
+constexpr uint32_t kSyndromeShift = 16, kInterfaceShift = 8, kInterfaceMask = 7;
 constexpr uint32_t kQueueSizes = CommandQueue::kLogSlots << 4 | CommandQueue::kLogStride;
 
 // Firmware version that we pretend to have: 16.35.4000.
@@ -29,7 +34,18 @@ uint64_t clock_ns() {
 
 } // namespace
 
+uint32_t Function::config_read(uint32_t at, uint32_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return config_.read(at, bytes);
+}
+
+uint32_t Function::bar0() {
+    const std::lock_guard lock(mutex_);
+    return config_.bar0();
+}
+
 void Function::config_write(uint32_t at, uint32_t value, uint32_t bytes) {
+    const std::lock_guard lock(mutex_);
     config_.write(at, value, bytes);
     interrupts_.set_enabled(config_.msix_enabled());
 }
@@ -40,15 +56,21 @@ uint32_t Function::read_init_segment(uint32_t at) const {
     case kFirmwareRevision: return kMinor << 16 | kMajor;
     case kInterfaceAndSubminor: return CommandQueue::kInterfaceRevision << 16 | kSubminor;
     case kQueueAddressHigh: return static_cast<uint32_t>(commands_.base() >> 32);
-    case kQueueAddressLow: return static_cast<uint32_t>(commands_.base()) | kQueueSizes;
+    case kQueueAddressLow:
+        return static_cast<uint32_t>(commands_.base()) |
+               static_cast<uint32_t>(interface_) << kInterfaceShift | kQueueSizes;
+    case kInitializing: return kResetSupported;
+    case kHealthSeverity: return syndrome_ ? kResetRequired : 0;
+    case kHealthSyndrome: return uint32_t{syndrome_} << kSyndromeShift;
     case kTimerHigh: return static_cast<uint32_t>(clock_ns() >> 32);
     case kTimerLow: return static_cast<uint32_t>(clock_ns());
     case kHealthCounter: return static_cast<uint32_t>(clock_ns() / kHealthPeriodNs) & 0xffffff;
-    default: return 0; // also: initialization is over, health is good
+    default: return 0;
     }
 }
 
 uint64_t Function::bar_read(uint64_t at, uint32_t bytes) {
+    const std::lock_guard lock(mutex_);
     bytes = std::min<uint32_t>(bytes, 8);
     if (at >= BarLayout::kBytes) return ~uint64_t{0};
     const auto offset = static_cast<uint32_t>(at);
@@ -66,14 +88,29 @@ uint64_t Function::bar_read(uint64_t at, uint32_t bytes) {
     return value;
 }
 
-void Function::write_init_segment(uint32_t at, uint32_t value) {
+/// A reset that the driver asks for ends with the interface disabled and firmware in good health.
+void Function::set_interface(Interface state) {
+    if (state == Interface::software_reset) {
+        firmware_.reset();
+        syndrome_ = 0;
+        state = Interface::disabled;
+    }
+    interface_ = state;
+}
+
+void Function::write_queue_address(uint32_t low) {
     constexpr uint32_t kAddressBits = ~0xfffu;
+    set_interface(static_cast<Interface>(low >> kInterfaceShift & kInterfaceMask));
+    commands_.set_base(uint64_t{queue_address_high_} << 32 | (low & kAddressBits));
+}
+
+void Function::write_init_segment(uint32_t at, uint32_t value) {
     switch (at) {
     case kQueueAddressHigh: queue_address_high_ = value; break;
-    case kQueueAddressLow:
-        commands_.set_base(uint64_t{queue_address_high_} << 32 | (value & kAddressBits));
+    case kQueueAddressLow: write_queue_address(value); break;
+    case kCommandDoorbell:
+        if (syndrome_ == 0) commands_.ring_doorbell(value);
         break;
-    case kCommandDoorbell: commands_.ring_doorbell(value); break;
     default: break;
     }
 }
@@ -87,6 +124,7 @@ void Function::write_uar(uint32_t at, uint32_t value) {
 }
 
 void Function::bar_write(uint64_t at, uint64_t value, uint32_t bytes) {
+    const std::lock_guard lock(mutex_);
     bytes = std::min<uint32_t>(bytes, 8);
     if (at >= BarLayout::kBytes) return;
     const auto offset = static_cast<uint32_t>(at);
@@ -105,11 +143,20 @@ void Function::bar_write(uint64_t at, uint64_t value, uint32_t bytes) {
     }
 }
 
+void Function::fail(uint8_t syndrome) {
+    const std::lock_guard lock(mutex_);
+    firmware_.reset();
+    syndrome_ = syndrome;
+}
+
 void Function::reset() {
+    const std::lock_guard lock(mutex_);
     firmware_.reset();
     interrupts_.reset();
     config_.reset();
     commands_.set_base(0);
+    interface_ = Interface::full;
+    syndrome_ = 0;
 }
 
 } // namespace softhca::pci

@@ -7,40 +7,60 @@
 #include "app/softhca/pci/firmware.hpp"
 #include "app/softhca/pci/interrupts.hpp"
 
+#include <mutex>
+
 namespace softhca::pci {
 
-/// Used by one transport thread; only interrupts come from elsewhere. What the guest writes,
-/// however wrong, has an answer.
+/// Thread-safe: the transport and the control socket call. What the guest writes, however wrong,
+/// has an answer.
 class Function {
   public:
     Function(core::Device& device, uint32_t speed_mbps)
         : firmware_(device, memory_, interrupts_, speed_mbps), commands_(firmware_, memory_) {}
 
-    [[nodiscard]] uint32_t config_read(uint32_t at, uint32_t bytes) {
-        return config_.read(at, bytes);
-    }
+    [[nodiscard]] uint32_t config_read(uint32_t at, uint32_t bytes);
     void config_write(uint32_t at, uint32_t value, uint32_t bytes);
     /// Offsets within BAR 0; values as the guest's little-endian CPU sees them; up to 8 bytes.
     [[nodiscard]] uint64_t bar_read(uint64_t at, uint32_t bytes);
     void bar_write(uint64_t at, uint64_t value, uint32_t bytes);
     void reset();
+    [[nodiscard]] uint32_t bar0();
 
-    [[nodiscard]] const ConfigSpace& config() const { return config_; }
-    [[nodiscard]] GuestMemory& memory() { return memory_; }
-    [[nodiscard]] Interrupts& interrupts() { return interrupts_; }
-    [[nodiscard]] Firmware& firmware() { return firmware_; }
+    /// Firmware stops with this health syndrome: no command is answered any more and no packet
+    /// moves until the driver resets it. The driver finds out when it next looks at the health
+    /// buffer.
+    void fail(uint8_t syndrome);
+
+    /// Calls use(GuestMemory&) or use(Firmware&) with nobody else in the function.
+    template <class Use> decltype(auto) with_memory(Use&& use) {
+        const std::lock_guard lock(mutex_);
+        return use(memory_);
+    }
+    template <class Use> decltype(auto) with_firmware(Use&& use) {
+        const std::lock_guard lock(mutex_);
+        return use(firmware_);
+    }
+    [[nodiscard]] Interrupts& interrupts() { return interrupts_; } ///< has its own lock
 
   private:
+    /// What the driver sees of the interface's state (Linux: MLX5_NIC_IFC_*).
+    enum class Interface : uint8_t { full = 0, disabled = 1, software_reset = 7 };
+
+    void set_interface(Interface state);
+    void write_queue_address(uint32_t low);
     [[nodiscard]] uint32_t read_init_segment(uint32_t at) const;
     void write_init_segment(uint32_t at, uint32_t value);
     void write_uar(uint32_t at, uint32_t value);
 
+    std::mutex mutex_;
     ConfigSpace config_;
     Interrupts interrupts_;
     GuestMemory memory_;
     Firmware firmware_;
     CommandQueue commands_;
     uint32_t queue_address_high_ = 0;
+    Interface interface_ = Interface::full;
+    uint8_t syndrome_ = 0; ///< of a fatal error; 0: healthy
 };
 
 } // namespace softhca::pci

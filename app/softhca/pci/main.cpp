@@ -3,7 +3,7 @@
 #include "app/softhca/config.hpp"
 #include "app/softhca/control/server.hpp"
 #include "app/softhca/core/engine.hpp"
-#include "app/softhca/pci/function.hpp"
+#include "app/softhca/pci/control.hpp"
 #include "app/softhca/pci/transport_mpqemu.hpp"
 #include "app/softhca/wire/open.hpp"
 
@@ -18,7 +18,7 @@ struct Options {
     std::string port;
     int fd = -1;
     std::string qtest;
-    std::string runtime_dir;
+    std::string control;
 };
 
 Result<void> run(const Options& options) {
@@ -30,7 +30,7 @@ Result<void> run(const Options& options) {
     const PortConfig& only = config.ports.front();
     if (only.netdev_tap)
         return fail(EINVAL, "netdev={}: the guest's kernel has its own netdev", only.netdev);
-    auto wires = wire::open_port(only, options.runtime_dir);
+    auto wires = wire::open_port(only, "");
     if (!wires) return tl::unexpected(wires.error());
 
     std::vector<std::unique_ptr<core::Device>> devices;
@@ -42,16 +42,17 @@ Result<void> run(const Options& options) {
                                                           .carrier_always = only.carrier_always},
                                        std::move(wires->wire), nullptr));
     core::Engine engine({.threads = 1, .cpus = {}}, std::move(devices));
-    std::unique_ptr<control::ControlServer> control;
-    if (!options.runtime_dir.empty()) {
-        auto started = control::ControlServer::start(options.runtime_dir, engine);
-        if (!started) return tl::unexpected(started.error());
-        control = std::move(*started);
-    }
     pci::QtestInterrupts qtest(options.qtest);
     pci::Function function(engine.device(0), only.speed_mbps);
     function.interrupts().deliver_by(
         [&](uint64_t address, uint32_t data) { qtest.deliver(address, data); });
+    std::unique_ptr<control::ControlServer> control;
+    if (!options.control.empty()) {
+        auto started =
+            control::ControlServer::start(options.control, engine, pci::control_commands(function));
+        if (!started) return tl::unexpected(started.error());
+        control = std::move(*started);
+    }
     return pci::serve_mpqemu(function, Fd(options.fd));
 }
 
@@ -65,8 +66,9 @@ int main(int argc, char** argv) {
     app.add_option("--fd", options.fd, "connected socket that QEMU has as x-pci-proxy-dev,fd=")
         ->required();
     app.add_option("--qtest", options.qtest, "QEMU's -qtest socket, for interrupts")->required();
-    app.add_option("--runtime-dir", options.runtime_dir,
-                   "where the control socket goes (softhca stat)");
+    app.add_option("--control", options.control,
+                   "control socket to make: stat, link, inject, event, fatal, commands (one JSON "
+                   "object a line)");
     CLI11_PARSE(app, argc, argv);
     if (const auto done = run(options); !done) {
         std::fprintf(stderr, "softhca-pci: %s\n", done.error().what.c_str());

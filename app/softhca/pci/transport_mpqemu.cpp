@@ -116,13 +116,15 @@ bool reply(int socket, uint64_t value) {
 
 void sync_memory(Function& function, const Message& message) {
     const auto map = message.as<MemoryMap>();
-    function.memory().clear();
-    for (size_t i = 0; i < std::min(message.fds.size(), kMaxRegions); i++) {
-        const auto added =
-            function.memory().add(message.fds[i].get(), static_cast<uint64_t>(map.offsets[i]),
-                                  map.addresses[i], map.sizes[i]);
-        if (!added) std::fprintf(stderr, "softhca-pci: %s\n", added.error().what.c_str());
-    }
+    function.with_memory([&](GuestMemory& memory) {
+        memory.clear();
+        for (size_t i = 0; i < std::min(message.fds.size(), kMaxRegions); i++) {
+            const auto added =
+                memory.add(message.fds[i].get(), static_cast<uint64_t>(map.offsets[i]),
+                           map.addresses[i], map.sizes[i]);
+            if (!added) std::fprintf(stderr, "softhca-pci: %s\n", added.error().what.c_str());
+        }
+    });
 }
 
 /// False when QEMU is gone.
@@ -143,13 +145,12 @@ bool handle(Function& function, int socket, const Message& message) {
         const auto access = message.as<BarAccess>();
         // The CPU that wrote waits for the reply, not for what the write starts.
         const bool there = reply(socket, 0);
-        function.bar_write(access.address - function.config().bar0(), access.value, access.bytes);
+        function.bar_write(access.address - function.bar0(), access.value, access.bytes);
         return there;
     }
     case MessageKind::bar_read: {
         const auto access = message.as<BarAccess>();
-        return reply(socket,
-                     function.bar_read(access.address - function.config().bar0(), access.bytes));
+        return reply(socket, function.bar_read(access.address - function.bar0(), access.bytes));
     }
     case MessageKind::device_reset: function.reset(); return reply(socket, 0);
     default: return true; // set_irqfd is for INTx, which we do not use

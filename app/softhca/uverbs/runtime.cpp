@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/runtime.hpp"
 
+#include "app/softhca/control/protocol.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
@@ -72,7 +73,8 @@ Result<void> Runtime::start() {
         say(opened.error().what);
         return opened;
     }
-    auto control = control::ControlServer::start(config_.runtime_dir, *engine_);
+    auto control = control::ControlServer::start(
+        control::socket_path(config_.runtime_dir, getpid()), *engine_);
     if (control)
         control_ = std::move(*control);
     else

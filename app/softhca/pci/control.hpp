@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the control socket of softhca-pci can do beyond `stat`:
+//   {"cmd":"link","up":false}                          pulls the cable, and plugs it in
+//   {"cmd":"inject","opcode":"CREATE_CQ","status":8}   commands fail: "skip" so many, then "count"
+//                                                      (default: all); status 0: no more
+//   {"cmd":"event","event":"cq_error","number":N}      tells the driver: port_active, port_error,
+//                                                      cq_error, sq_fatal, rq_fatal
+//   {"cmd":"fatal"}                                    firmware stops; "syndrome": 1..255
+//   {"cmd":"commands"}                                 -> {"CREATE_CQ":{"done":…,"refused":…},…}
+#pragma once
+
+#include "app/softhca/control/server.hpp"
+#include "app/softhca/pci/function.hpp"
+
+namespace softhca::pci {
+
+/// The function outlives the server that has these.
+[[nodiscard]] control::Commands control_commands(Function& function);
+
+} // namespace softhca::pci
