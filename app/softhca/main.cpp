@@ -2,8 +2,10 @@
 #include "app/softhca/launcher/options.hpp"
 #include "app/softhca/launcher/remote.hpp"
 #include "app/softhca/launcher/run.hpp"
+#include "app/softhca/launcher/vm.hpp"
 
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 using namespace softhca::launcher;
@@ -21,6 +23,7 @@ struct Execute {
 } // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && !std::strcmp(argv[1], "vm")) return become_vm(argv + 2);
     try {
         Options options = parse_options(argc, argv);
         return std::visit(Execute{}, options);

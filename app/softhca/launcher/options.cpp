@@ -61,6 +61,8 @@ Examples:
       pulls the cable of a running program's device
   softhca fault mlx5_0 reg_mr:ENOMEM:1
       the next registration of memory fails
+  softhca vm -- sh -c 'modprobe mlx5_ib && ibv_devinfo'
+      the device under an unmodified kernel in QEMU; softhca vm --help tells more
 
 Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong command line, 125 if
 softhca itself failed, 126 or 127 if the program could not be run or found.
@@ -74,7 +76,8 @@ class HelpFormatter : public CLI::Formatter {
         return "Usage: softhca [options] -- program [arguments]\n"
                "       softhca stat [--json] [--pid PID]\n"
                "       softhca link DEVICE up|down [--pid PID]\n"
-               "       softhca fault DEVICE WHAT [--pid PID]\n";
+               "       softhca fault DEVICE WHAT [--pid PID]\n"
+               "       softhca vm [options] [-- command [arguments]]\n";
     }
 };
 

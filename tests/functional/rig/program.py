@@ -4,20 +4,16 @@
 import ctypes
 import os
 import pty
-import re
-import shlex
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
-from typing import Callable, Mapping, Sequence, TypeVar
+from typing import Callable, Mapping, Sequence
 
-T = TypeVar("T")
+from .screen import ProgramError, Screen
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x00")
 
 
 def die_with_parent(death_signal: int = signal.SIGTERM) -> Callable[[], None]:
@@ -32,15 +28,8 @@ def die_with_parent(death_signal: int = signal.SIGTERM) -> Callable[[], None]:
     return prepare
 
 
-class ProgramError(AssertionError):
-    """A program did not do what was waited for. The text ends with the program's last output."""
-
-
-class Program:
-    """Output goes through a terminal (so that the program flushes each line) into a log and memory.
-
-    Thread-safe. `wait_for` wakes up as output arrives; nothing polls.
-    """
+class Program(Screen):
+    """A process of this machine. Its output goes through a terminal, so that it flushes each line."""
 
     def __init__(
         self,
@@ -50,16 +39,9 @@ class Program:
         name: str = "",
         death_signal: int = signal.SIGTERM,
     ) -> None:
-        self.command_line = list(command)
-        self.name = name or Path(command[0]).name
-        self.log = log
-        self._text = ""
-        self._ended = False
+        super().__init__(command, log, name)
         self._closed = False
-        self._changed = threading.Condition()
         master, slave = pty.openpty()
-        self._log_file = open(log, "w", encoding="utf-8")
-        self._log_file.write(f"$ {self.shell_line()}\n")
         try:
             self._process = subprocess.Popen(
                 self.command_line,
@@ -75,15 +57,12 @@ class Program:
             )
         except OSError:
             os.close(master)
-            self._log_file.close()
+            self._end()
             raise
         finally:
             os.close(slave)
         self._reader = threading.Thread(target=self._read, args=(master,), daemon=True)
         self._reader.start()
-
-    def shell_line(self) -> str:
-        return shlex.join(self.command_line)
 
     def _read(self, master: int) -> None:
         while True:
@@ -91,62 +70,22 @@ class Program:
                 chunk = os.read(master, 65536)
             except OSError:  # EIO: the last writer has closed its end
                 chunk = b""
-            with self._changed:
-                if chunk:
-                    text = _ESCAPES.sub("", chunk.decode("utf-8", "replace"))
-                    self._text += text
-                    self._log_file.write(text)
-                    self._log_file.flush()
-                else:
-                    self._ended = True
-                    self._log_file.close()
-                self._changed.notify_all()
             if not chunk:
+                self._end()
                 os.close(master)
                 return
+            self._show(chunk)
+
+    def _type(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def output(self) -> str:
-        """Everything written so far, without terminal escapes and carriage returns."""
-        with self._changed:
-            return self._text
-
-    def send_line(self, line: str) -> int:
-        """Types a line. Returns the position in `output` from which answers can come."""
-        assert self._process.stdin is not None
-        position = len(self.output)
-        try:
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise ProgramError(f"{self.name} has gone, cannot type {line!r} ({error}){self._tail()}")
-        return position
-
-    def wait_for(self, pattern: str, since: int = 0, timeout: float = 10) -> re.Match[str]:
-        """Waits until `pattern` stands in the output after position `since`."""
-        compiled = re.compile(pattern, re.MULTILINE)
-        return self.wait_until(lambda text: compiled.search(text, since), repr(pattern), timeout)
-
-    def wait_until(self, check: Callable[[str], T | None], what: str, timeout: float = 10) -> T:
-        """Waits until `check` of the whole output gives something true, and returns that."""
-        deadline = time.monotonic() + timeout
-        with self._changed:
-            while True:
-                if result := check(self._text):
-                    return result
-                if self._ended:
-                    raise ProgramError(f"{self.name} ended before {what} came{self._tail()}")
-                if not self._changed.wait(deadline - time.monotonic()):
-                    raise ProgramError(
-                        f"{self.name}: {what} did not come within {timeout} s{self._tail()}"
-                    )
-
     def wait(self, timeout: float = 20) -> int:
-        """Waits for the end; returns the exit status (negative: killed by that signal)."""
         try:
             status = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -158,7 +97,6 @@ class Program:
         return self._process.poll() is None
 
     def signal(self, number: int) -> None:
-        """To the program only, not to its children."""
         self._process.send_signal(number)
 
     def close(self, grace: float = 5) -> None:
@@ -190,7 +128,3 @@ class Program:
             os.killpg(self._process.pid, number)
         except (ProcessLookupError, PermissionError):
             pass
-
-    def _tail(self, lines: int = 30) -> str:
-        last = "\n".join(self._text.splitlines()[-lines:])
-        return f"\n  command: {self.shell_line()}\n  log: {self.log}\n--- last output ---\n{last}"

@@ -6,21 +6,17 @@ import os
 import shlex
 import signal
 import subprocess
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from scapy.packet import Packet
-
-from .packets import MARKER_TYPE, marker, port_mac
+from .packets import port_mac
+from .ports import PortSpec, device_name, pci_address
 from .program import Program
-from .testpmd import ReceivedPacket, Testpmd
+from .stack_base import DRIVER, StackBase
+from .testpmd import Testpmd
 from .wire import SocketWire
 
 ROOT = Path(__file__).resolve().parents[3]
-DRIVER = "librte_net_rawqp.so"
-
 
 # A prefix that gives softhca a network of its own, with a /sys that shows it: for TAPs. Without
 # IPv6, which would send packets that no test asked for.
@@ -81,23 +77,6 @@ def sanitizer_env(reports: Path) -> dict[str, str]:
         "ASAN_OPTIONS": f"{asan}:log_path={reports}",
         "UBSAN_OPTIONS": f"{ubsan}:log_path={reports}",
     }
-
-
-@dataclass
-class PortSpec:
-    """One port of softhca, and the net_rawqp device on it."""
-
-    wire: str = "socket"  # "socket": the rig makes one; else a wire as softhca takes it
-    options: Mapping[str, str] = field(default_factory=dict)  # more of softhca --port
-    devargs: str = ""  # more of the driver's device arguments
-
-
-def device_name(index: int) -> str:
-    return f"mlx5_{index}"
-
-
-def pci_address(index: int) -> str:
-    return f"0000:ca:00.{index}"
 
 
 class SoftHca:
@@ -224,7 +203,7 @@ def devices_of(stat: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-class Stack(SoftHca):
+class Stack(SoftHca, StackBase):
     """testpmd on softhca. `pmd` is "rawqp" (ours) or "mlx5" (DPDK's own net_mlx5)."""
 
     def __init__(
@@ -268,47 +247,6 @@ class Stack(SoftHca):
         except BaseException:
             self.close()
             raise
-
-    def vdev(self, index: int, port: PortSpec | None = None) -> str:
-        """The --vdev (or `port attach`) text of one port."""
-        devargs = (port or self.ports[index]).devargs
-        parts = [f"net_rawqp{index}", f"device={device_name(index)}", f"datapath={self.datapath}"]
-        return ",".join([*parts, *filter(None, [devargs])])
-
-    def wait_counter(self, port: int, name: str, at_least: int, timeout: float = 10) -> int:
-        """Waits until a device counter has reached a value. Devices have no event for that."""
-        deadline = time.monotonic() + timeout
-        while (value := self.counters(port)[name]) < at_least:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{device_name(port)} {name} is {value}, not {at_least}")
-        return value
-
-    def show(self, frames: Sequence[bytes | Packet], port: int = 0) -> list[ReceivedPacket]:
-        """What testpmd shows of these frames: it must run rxonly with `set verbose 1`.
-
-        Packets come in the order of the frames; those that did not arrive are absent. The port must
-        accept broadcast.
-        """
-        arrived: list[ReceivedPacket] = []
-        for frame in frames:  # one by one: queues have no order among each other
-            position = self.testpmd.mark_output()
-            self.wires[port].send(frame)
-            # The first marker may overtake the frame on another queue; when the second, sent after
-            # the first was seen, is there, every queue has been polled in between.
-            for count in (1, 2):
-                self._send_marker(port, position, count)
-            shown = self.testpmd.received_so_far(position)
-            arrived += [packet for packet in shown if packet.ether_type != MARKER_TYPE]
-        return arrived
-
-    def _send_marker(self, port: int, position: int, count: int) -> None:
-        self.wires[port].send(marker(count))
-
-        def seen(_text: str) -> bool:
-            shown = self.testpmd.received_so_far(position)
-            return sum(packet.ether_type == MARKER_TYPE for packet in shown) == count
-
-        self.program.wait_until(seen, f"marker {count}")
 
     def abandon(self, how: signal.Signals) -> None:
         """Kills testpmd (not softhca, which has to clean up after it)."""

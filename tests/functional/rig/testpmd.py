@@ -4,7 +4,7 @@
 import re
 from dataclasses import dataclass, field
 
-from .program import Program
+from .screen import Screen
 
 PROMPT = "testpmd> "
 
@@ -58,7 +58,7 @@ class CommandRefused(AssertionError):
 class Testpmd:
     __test__ = False  # not a test class
 
-    def __init__(self, program: Program, startup_timeout: float = 40) -> None:
+    def __init__(self, program: Screen, startup_timeout: float = 40) -> None:
         self.program = program
         program.wait_for(re.escape(PROMPT), timeout=startup_timeout)
 

@@ -5,11 +5,12 @@ import errno
 import os
 import select
 import socket
+import struct
 import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Callable, Iterable
+from typing import BinaryIO, Callable, Iterable
 
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
@@ -33,8 +34,11 @@ class SocketWire:
     a test asks for it with `hold`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float = 1) -> None:
+        """`patience` multiplies all times to wait."""
         self.path = path
+        self.patience = patience
+        self._capture: BinaryIO | None = None
         self.spec = f"socket:{path}"
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -48,6 +52,19 @@ class SocketWire:
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
+
+    def record(self, path: Path) -> None:
+        """Keeps every frame from now on, of both directions, in a capture file."""
+        self._capture = open(path, "wb", buffering=0)
+        # pcap: magic number, version 2.4, no offset, frames up to 64 KiB, Ethernet
+        self._capture.write(struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+
+    def _note(self, frames: Iterable[bytes]) -> None:
+        if self._capture:
+            now = time.time()
+            for frame in frames:
+                head = int(now), int(now % 1 * 1e6), len(frame), len(frame)
+                self._capture.write(struct.pack("=IIII", *head) + frame)
 
     # -- receiving side ---------------------------------------------------------------------------
 
@@ -78,6 +95,7 @@ class SocketWire:
             pass
         except OSError:
             self._replace_peer(None)
+        self._note(arrived)
         with self._changed:
             self._frames.extend(arrived)
             self._changed.notify_all()
@@ -99,6 +117,7 @@ class SocketWire:
 
     def connected(self, timeout: float = 10) -> socket.socket:
         """Waits for the device to plug in."""
+        timeout *= self.patience
         with self._changed:
             if not self._changed.wait_for(lambda: self._peer is not None, timeout):
                 raise AssertionError(f"no device connected to {self.path} within {timeout} s")
@@ -107,6 +126,7 @@ class SocketWire:
 
     def receive(self, timeout: float = 5) -> bytes:
         """The next frame in order of arrival."""
+        timeout *= self.patience
         with self._changed:
             if not self._changed.wait_for(lambda: self._frames, timeout):
                 raise AssertionError(f"no frame came out of {self.path.name} within {timeout} s")
@@ -114,6 +134,7 @@ class SocketWire:
 
     def receive_count(self, count: int, timeout: float = 10) -> list[bytes]:
         """Waits for `count` frames in all; fails with what came when they do not."""
+        timeout *= self.patience
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._frames) >= count, timeout):
                 raise AssertionError(
@@ -149,11 +170,13 @@ class SocketWire:
     def send(self, frame: bytes | Packet, timeout: float = 5) -> None:
         """Waits while the wire is full; it loses nothing."""
         data = to_bytes(frame)
+        timeout *= self.patience
         deadline = time.monotonic() + timeout
         while True:
             peer = self.connected()
             try:
                 peer.send(data, socket.MSG_DONTWAIT)
+                self._note([data])
                 return
             except BlockingIOError:
                 select.select([], [peer], [], max(0.0, deadline - time.monotonic()))
@@ -199,6 +222,8 @@ class SocketWire:
         self._listener.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
+        if self._capture:
+            self._capture.close()
         self.path.unlink(missing_ok=True)
 
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/launcher/vm.hpp"
+
+#include "app/softhca/launcher/options.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace softhca::launcher {
+
+int become_vm(const char* const* arguments) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+    const std::array<fs::path, 2> candidates = {here / "vm/softhca-vm",
+                                                here / ".." / SOFTHCA_DATADIR / "softhca/softhca-vm"};
+    for (const fs::path& candidate : candidates) {
+        if (access(candidate.c_str(), R_OK) < 0) continue;
+        // Not by PATH: the distribution's Python has the version that is tested.
+        std::vector<std::string> command = {"/usr/bin/python3", fs::weakly_canonical(candidate)};
+        for (; *arguments; ++arguments)
+            command.emplace_back(*arguments);
+        std::vector<char*> argv;
+        for (std::string& word : command)
+            argv.push_back(word.data());
+        argv.push_back(nullptr);
+        execv(argv[0], argv.data());
+        fmt::print(stderr, "softhca: cannot run {} ({}); `softhca vm` needs python3\n", argv[0],
+                   std::strerror(errno));
+        return kExitNoSetup;
+    }
+    fmt::print(stderr, "softhca: {} is missing; build or install softhca anew\n",
+               candidates.back().string());
+    return kExitNoSetup;
+}
+
+} // namespace softhca::launcher

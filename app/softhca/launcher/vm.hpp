@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+namespace softhca::launcher {
+
+/// `softhca vm …`: becomes the program softhca-vm with these arguments (those behind `vm`). Returns
+/// only if it cannot be run, with the exit status.
+[[nodiscard]] int become_vm(const char* const* arguments);
+
+} // namespace softhca::launcher

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A process that plays one PCI function of the guest: softhca-pci."""
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from softhca_vm.errors import VmError
+from softhca_vm.process import die_with_parent
+
+
+def find_program() -> Path:
+    """softhca-pci of the build folder or of the installation that this file belongs to."""
+    home = Path(__file__).resolve().parents[1]
+    for candidate in (home.parent / "pci/softhca-pci", home.parents[1] / "bin/softhca-pci"):
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise VmError("softhca-pci is not built: scripts/setup installs what it needs "
+                  "(linux-headers-amd64) and builds it")
+
+
+class Device:
+    """`qemu_end` is for QEMU's x-pci-proxy-dev; close it when QEMU has it."""
+
+    def __init__(self, folder: Path, number: int, slot: int, port: str, qtest: Path) -> None:
+        """`port`: as `softhca --port`. `qtest`: where it can inject interrupts."""
+        self.name = name = f"nic{number}"
+        self.slot = slot
+        self.pci_address = f"0000:00:{slot:02x}.0"  # in the guest
+        self.log = folder / f"{name}.log"
+        self.control_path = folder / f"{name}.control"
+        self.qemu_end, device_end = socket.socketpair()
+        command = [str(find_program()), "--fd", str(device_end.fileno()), "--qtest", str(qtest),
+                   "--port", port]
+        with open(self.log, "wb") as log, device_end:
+            self.process = subprocess.Popen(command, pass_fds=[device_end.fileno()], stderr=log,
+                                            stdin=subprocess.DEVNULL, stdout=log,
+                                            preexec_fn=die_with_parent())
+
+    def control(self, timeout: float = 10, **request: Any) -> dict[str, Any]:
+        """One request to the device (app/softhca/control/protocol.hpp); raises on its error."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            try:
+                connection.connect(str(self.control_path))
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                with connection.makefile() as answers:
+                    line = answers.readline()
+            except OSError as error:
+                raise VmError(f"device {self.name} does not answer ({error}); its log is "
+                              f"{self.log}") from None
+        if not line:
+            raise VmError(f"device {self.name} closed its control socket; its log is {self.log}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise VmError(f"device {self.name} refused {request}: {answer['error']}")
+        return answer
+
+    def failure(self) -> str:
+        """Empty while it runs or if it ended well."""
+        status = self.process.poll()
+        if not status:
+            return ""
+        return f"device {self.name} ended with {status}:\n{self.log.read_text(errors='replace')}"
+
+    def close(self) -> None:
+        self.qemu_end.close()
+        try:
+            self.process.wait(3)  # it ends by itself when QEMU is gone
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Boots and ends guests: QEMU with one device process per PCI function."""
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Sequence
+
+from softhca_vm import initramfs
+from softhca_vm.channel import Channel
+from softhca_vm.device import Device
+from softhca_vm.errors import VmError
+from softhca_vm.kernel import Kernel
+from softhca_vm.process import die_with_parent
+from softhca_vm.qmp import Qmp
+from softhca_vm.relay import InterruptRelay
+
+QEMU = "qemu-system-x86_64"
+SLOTS = range(0x10, 0x20)  # on the PCI bus
+BOOT_LIMIT_S = 120
+KERNEL_ARGUMENTS = (
+    "console=ttyS0 panic=-1 mitigations=off tsc=nowatchdog "
+    # An emulated CPU stands still when the machine is busy: that is not the kernel's fault. A real
+    # lock-up still shows, after two minutes.
+    "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+)
+
+
+@dataclass
+class Settings:
+    """What a guest is made of."""
+
+    folder: Path  # logs and sockets; its path must be short (108 characters with a socket's name)
+    ports: Sequence[str] = ()  # as `softhca --port`; one PCI function each
+    memory: str = "1G"
+    cpus: int = 1
+    limit_s: int = 600  # of the machine's life
+    shares: Sequence[Path] = ()  # folders that the guest may write to, at the same path
+    console: bool = False  # the serial console is our terminal, not a log
+    log_level: int = 5  # of kernel messages on the console
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Machine:
+    """A running guest. Closing it ends everything; logs stay in the folder."""
+
+    def __init__(self, settings: Settings, kernel: Kernel, cache: Path) -> None:
+        if shutil.which(QEMU) is None:
+            raise VmError(f"{QEMU} is not installed (apt install qemu-system-x86)")
+        self.settings = settings
+        self.kernel = kernel
+        self.console_log = settings.folder / "console.log"
+        self.qemu_log = settings.folder / "qemu.log"
+        self.devices: list[Device] = []
+        self._started = 0
+        self._ours: list[socket.socket] = []
+        self._closed = False
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        archive = initramfs.provide(cache, kernel)
+        self._qtest_path = settings.folder / "qtest"
+        self._qtest_path.unlink(missing_ok=True)
+        agent, agent_end = socket.socketpair()
+        qmp, qmp_end = socket.socketpair()
+        qtest, qtest_end = socket.socketpair()
+        self._relay = InterruptRelay(self._qtest_path, qtest)
+        try:
+            for port in settings.ports:
+                self._start_device(port)
+            ends = [agent_end, qmp_end, qtest_end]
+            self._process = self._start_qemu(archive, ends)
+            self.channel = Channel(agent)
+            for end in [*ends, *(device.qemu_end for device in self.devices)]:
+                end.close()
+            self.qmp = Qmp(qmp)
+            self.channel.set_up(
+                BOOT_LIMIT_S, modules=str(kernel.modules), release=kernel.release,
+                hostname="softhca-vm",
+                shares=[[f"share{n}", str(path)] for n, path in enumerate(settings.shares)])
+        except BaseException as error:
+            self.close()
+            if isinstance(error, VmError):
+                raise VmError(f"{error}\n{self.explain()}") from None
+            raise
+
+    def _start_device(self, port: str) -> Device:
+        used = {device.slot for device in self.devices}
+        slot = min(set(SLOTS) - used, default=None)
+        if slot is None:
+            raise VmError(f"a guest has room for {len(SLOTS)} NICs")
+        device = Device(self.settings.folder, self._started, slot, port, self._qtest_path)
+        self._started += 1
+        self.devices.append(device)
+        return device
+
+    def _start_qemu(self, archive: Path, ends: list[socket.socket]) -> subprocess.Popen[bytes]:
+        agent, qmp, qtest = (end.fileno() for end in ends)
+        settings = self.settings
+        serial = "stdio,signal=off" if settings.console else f"file,path={self.console_log}"
+        command = [
+            "timeout", "--foreground", "-k", "5", str(settings.limit_s), QEMU,
+            # With several threads, QEMU 7.2 and a device process can wait for each other for ever.
+            "-accel", "tcg,thread=single", "-cpu", "max", "-smp", str(settings.cpus),
+            "-machine", "pc,memory-backend=memory", "-m", settings.memory,
+            # The device reads and writes the guest's memory by itself.
+            "-object", f"memory-backend-memfd,id=memory,size={settings.memory},share=on",
+            "-nodefaults", "-nographic", "-no-reboot", "-no-user-config",
+            "-kernel", str(self.kernel.image), "-initrd", str(archive),
+            "-append", f"{KERNEL_ARGUMENTS} loglevel={settings.log_level}",
+            "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,"
+            "multidevs=remap",
+            "-chardev", f"{serial},id=console", "-serial", "chardev:console",
+            "-chardev", f"socket,id=agent,fd={agent}", "-device", "virtio-serial-pci",
+            "-device", "virtserialport,chardev=agent,name=softhca.agent",
+            "-chardev", f"socket,id=qmp,fd={qmp}", "-qmp", "chardev:qmp",
+            "-chardev", f"socket,id=qtest,fd={qtest}", "-qtest", "chardev:qtest",
+            "-qtest-log", "none",
+        ]
+        for number, path in enumerate(settings.shares):
+            command += ["-virtfs", f"local,path={path},mount_tag=share{number},"
+                        "security_model=none,multidevs=remap"]
+        descriptors = [agent, qmp, qtest]
+        for device in self.devices:
+            descriptors.append(device.qemu_end.fileno())
+            command += ["-device", f"x-pci-proxy-dev,id={device.name},addr={device.slot:#x},"
+                        f"fd={descriptors[-1]}"]
+        with open(self.qemu_log, "wb") as log:
+            return subprocess.Popen(
+                command, pass_fds=descriptors, preexec_fn=die_with_parent(),
+                stdin=None if settings.console else subprocess.DEVNULL,
+                stdout=None if settings.console else log, stderr=log)
+
+    def plug(self, port: str) -> Device:
+        """Puts one more PCI function into the running guest."""
+        device = self._start_device(port)
+        self.qmp.execute("getfd", descriptor=device.qemu_end.fileno(), fdname=device.name)
+        self.qmp.execute("device_add", driver="x-pci-proxy-dev", id=device.name,
+                         addr=f"{device.slot:#x}", fd=device.name)
+        device.qemu_end.close()
+        return device
+
+    def unplug(self, device: Device) -> None:
+        """Takes a function out of the running guest; returns when the guest has let go."""
+        self.qmp.execute("device_del", id=device.name)
+        self.qmp.wait_event("DEVICE_DELETED", device=device.name)
+        self.devices.remove(device)
+        device.close()
+
+    def power_off(self, timeout: float = 30) -> None:
+        """Raises VmError if the guest does not go."""
+        self.channel.power_off()
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise VmError(f"the guest did not go off within {timeout:g} s") from None
+        if status:
+            raise VmError(f"the guest ended badly\n{self.explain()}")
+
+    def wait(self) -> int:
+        """For the end of QEMU."""
+        return self._process.wait()
+
+    def expired(self) -> bool:
+        """Its time limit has ended it."""
+        process = getattr(self, "_process", None)
+        return process is not None and process.poll() in (124, 137)
+
+    def close(self) -> None:
+        """At once; may be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        process = getattr(self, "_process", None)
+        if process and process.poll() is None:
+            process.terminate()  # timeout passes it on
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if channel := getattr(self, "channel", None):
+            channel.close()
+        for device in self.devices:
+            device.close()
+        self._qtest_path.unlink(missing_ok=True)
+
+    def explain(self) -> str:
+        """The last of what QEMU, the guest's console and the devices wrote."""
+        process = getattr(self, "_process", None)
+        status = process.poll() if process else None
+        parts = ["QEMU: its time limit ended it" if self.expired() else f"QEMU: status {status}"]
+        parts += [failure for device in self.devices if (failure := device.failure())]
+        for log in (self.qemu_log, self.console_log):
+            if log.exists() and (text := log.read_text(errors="replace").strip()):
+                parts.append(f"--- the end of {log}\n" + "\n".join(text.splitlines()[-15:]))
+        return "\n".join(parts)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kernel front: programs, ports and stacks in a QEMU guest with an unmodified kernel.
+
+One guest serves many tests; each stack has PCI functions of its own, which are plugged in for it.
+"""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from .guest_program import GuestProgram
+from .packets import port_mac
+from .ports import PortSpec, device_name
+
+# Programs run at about a tenth of the machine's speed, and everything else takes its turn.
+PATIENCE = 4
+MEMORY = "1536M"
+# What the kernel says when something is wrong with a driver or its device.
+ALARMS = re.compile(
+    r"WARNING:|\bBUG\b|Oops|Call Trace|hw csum failure|general protection|UBSAN|KASAN|"
+    r"blocked for more than|soft lockup|leaked|refcount_t",
+)
+
+
+class GuestError(AssertionError):
+    """The guest did not do what a test needs."""
+
+
+def load_vm(build_folder: Path) -> Any:
+    """The package behind `softhca vm`, as it was built."""
+    home = str(build_folder / "app/softhca/vm")
+    if home not in sys.path:
+        sys.path.insert(0, home)
+    importlib.import_module("softhca_vm.kernel")
+    return importlib.import_module("softhca_vm.machine")
+
+
+class Guest:
+    """A booted guest. Ports come and go."""
+
+    def __init__(
+        self, build_folder: Path, folder: Path, *, limit_s: int = 600, shares: Sequence[Path] = ()
+    ) -> None:
+        self._vm = load_vm(build_folder)
+        kernel = sys.modules["softhca_vm.kernel"]
+        self.folder = folder
+        self.build_folder = build_folder
+        cache = build_folder / "guest"
+        settings = self._vm.Settings(
+            folder=folder, memory=MEMORY, limit_s=limit_s, shares=list(shares)
+        )
+        self.machine = self._vm.Machine(settings, kernel.provide(cache), cache)
+        self.channel = self.machine.channel
+        self._alarms_seen = 0
+        self.run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1")
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def try_run(
+        self,
+        command: str | Sequence[str],
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: bytes = b"",
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command (a string: by sh) as root. Its time limit is kept by the guest."""
+        argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
+        outputs: dict[int, list[bytes]] = {1: [], 2: []}
+        running = self.channel.start(
+            argv, lambda fd, data: outputs[fd].append(data), env=env, cwd=cwd, limit=timeout
+        )
+        running.write(stdin)
+        running.close_input()
+        status = running.wait(timeout + 30)
+        out, err = (b"".join(outputs[fd]).decode("utf-8", "replace") for fd in (1, 2))
+        if running.late:
+            raise GuestError(f"in the guest: not finished after {timeout} s: {argv}\n{out}{err}")
+        return subprocess.CompletedProcess(argv, status, out, err)
+
+    def run(self, command: str | Sequence[str], timeout: float = 60, **options: Any) -> str:
+        """The output of a command that must succeed."""
+        done = self.try_run(command, timeout, **options)
+        if done.returncode:
+            raise GuestError(
+                f"in the guest: {done.args} ended with {done.returncode}\n"
+                f"{done.stdout}{done.stderr}\n--- the end of dmesg\n{self.dmesg_tail()}"
+            )
+        return done.stdout
+
+    def start(
+        self,
+        command: Sequence[str],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        limit: float = 300,
+    ) -> GuestProgram:
+        """A program to talk to."""
+        return GuestProgram(self.channel, command, log, env, limit, PATIENCE)
+
+    # -- the kernel's log -------------------------------------------------------------------------
+
+    def dmesg(self) -> str:
+        return self.try_run(["dmesg"]).stdout
+
+    def dmesg_tail(self, lines: int = 30) -> str:
+        return "\n".join(self.dmesg().splitlines()[-lines:])
+
+    def alarms(self) -> list[str]:
+        """What the kernel complained of since the last call, with what followed."""
+        lines = self.dmesg().splitlines()
+        new, self._alarms_seen = lines[self._alarms_seen :], len(lines)
+        for index, line in enumerate(new):
+            if ALARMS.search(line):
+                return new[max(0, index - 2) : index + 40]
+        return []
+
+    # -- ports ------------------------------------------------------------------------------------
+
+    def load_drivers(self) -> None:
+        self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs")
+
+    def plug(self, index: int, port: PortSpec, wire: str) -> "GuestPort":
+        """A new PCI function; the guest's drivers find it if they are loaded."""
+        options = {"device": device_name(index), "mac": port_mac(index), **port.options}
+        options.pop("pci", None)
+        text = ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
+        device = self.machine.plug(text)
+        return GuestPort(self, index, device)
+
+    def close(self) -> None:
+        self.machine.close()
+
+
+class GuestPort:
+    """A plugged PCI function with its netdev and RDMA device."""
+
+    def __init__(self, guest: Guest, index: int, device: Any) -> None:
+        self.guest = guest
+        self.index = index
+        self.device = device
+        self.name = device_name(index)
+        self.netdev = f"soft{index}"
+        self.pci = device.pci_address
+
+    def wait_until_ready(self) -> None:
+        """The drivers have bound to it. Its netdev gets the name that the uverbs front shows, and
+        is up, as a network manager would have it."""
+        home = f"/sys/bus/pci/devices/{self.pci}"
+        script = f"""
+            tries=0
+            until [ -d {home}/net ] && [ -e {home}/infiniband_verbs ] &&
+                  [ -c /dev/infiniband/$(ls {home}/infiniband_verbs) ]; do
+                tries=$((tries + 1))
+                [ $tries -lt 400 ] || exit 9
+                sleep 0.05
+            done
+            set -e
+            [ "$(ls {home}/infiniband)" = {self.name} ]
+            ip link set "$(ls {home}/net)" name {self.netdev}
+            ip link set {self.netdev} up
+            """
+        self.guest.run(script)
+
+    def control(self, **request: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self.device.control(**request)
+        return answer
+
+    def stat(self) -> dict[str, Any]:
+        """What the device counts, as `softhca stat --json` has it for one device."""
+        device: dict[str, Any] = self.control(cmd="stat")["devices"][0]
+        return device
+
+    def set_link(self, up: bool) -> None:
+        self.control(cmd="link", device=self.name, up=up)
+
+    def unplug(self) -> None:
+        """Returns when the guest has let go."""
+        self.guest.machine.unplug(self.device)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""testpmd in the guest, on ports that are plugged in for it: the kernel front of Stack."""
+
+import signal
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from .guest import PATIENCE, Guest, GuestPort
+from .ports import PortSpec, device_name
+from .stack_base import DRIVER, StackBase
+from .testpmd import Testpmd
+from .wire import SocketWire
+
+
+class GuestStack(StackBase):
+    """`pmd` is "rawqp" (ours) or "mlx5" (DPDK's own net_mlx5)."""
+
+    patience = PATIENCE
+
+    def __init__(
+        self,
+        guest: Guest,
+        folder: Path,
+        ports: Sequence[PortSpec],
+        *,
+        pmd: str = "rawqp",
+        datapath: str = "auto",
+        pmd_devargs: str = "",
+        attach: int | None = None,
+        testpmd_args: Sequence[str] = (),
+        eal_args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        user: Sequence[str] = (),
+        memory_mb: int = 256,
+    ) -> None:
+        """As Stack's. `user`: a command before testpmd that changes who runs it."""
+        self.guest = guest
+        self.folder = folder
+        self.ports = list(ports)
+        self.datapath = datapath
+        self.abandoned = False
+        self.wires: list[SocketWire] = []
+        self.functions: list[GuestPort] = []
+        used = range(len(ports) if attach is None else attach)
+        try:
+            self._plug_all()
+            if pmd == "rawqp":
+                device_args = ["--no-pci", "-d", DRIVER]
+                for index in used:
+                    device_args += ["--vdev", self.vdev(index)]
+            else:
+                device_args = []
+                for index in used:
+                    address = self.functions[index].pci
+                    device_args += ["-a", ",".join(filter(None, [address, pmd_devargs]))]
+            # One CPU: the kernel then shares it in milliseconds, where QEMU would take turns
+            # between CPUs of a tenth of a second.
+            eal = ["--lcores", "0@(0),1@(0)", "--no-huge", "-m", str(memory_mb)]
+            eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
+            arguments = ["-i", "--total-num-mbufs=4096", *testpmd_args]
+            library_path = str(guest.build_folder / "drivers/net/rawqp")
+            self.program = guest.start(
+                [*user, "dpdk-testpmd", *eal, "--", *arguments],
+                folder / "output.log",
+                {"LD_LIBRARY_PATH": library_path, **(env or {})},
+            )
+            self.testpmd = Testpmd(self.program)
+        except BaseException:
+            self.close()
+            raise
+
+    def _plug_all(self) -> None:
+        for index, port in enumerate(self.ports):
+            wire = port.wire
+            if wire == "socket":
+                self.wires.append(SocketWire(self.folder / f"wire{index}", self.patience))
+                self.wires[-1].record(self.folder / f"wire{index}.pcap")
+                wire = self.wires[-1].spec
+            self.functions.append(self.guest.plug(index, port, wire))
+        self.guest.load_drivers()
+        for function in self.functions:
+            function.wait_until_ready()
+
+    def stat(self) -> dict[str, dict[str, Any]]:
+        """As `softhca stat --json`, by device name."""
+        return {function.name: function.stat() for function in self.functions}
+
+    def counters(self, port: int = 0) -> dict[str, int]:
+        counters: dict[str, int] = self.functions[port].stat()["counters"]
+        return counters
+
+    def set_link(self, port: int, up: bool) -> None:
+        self.functions[port].set_link(up)
+
+    def inject(self, port: int, opcode: int, status: int, count: int = 1) -> None:
+        """The next `count` commands of this opcode fail with this firmware status."""
+        self.functions[port].control(cmd="inject", device=device_name(port), opcode=opcode,
+                                     status=status, count=count)
+
+    def abandon(self, how: signal.Signals) -> None:
+        """Kills testpmd."""
+        self.program.signal(how)
+        self.program.wait()
+        self.abandoned = True
+
+    def repeat_line(self) -> str:
+        return self.program.shell_line()
+
+    def finish(self) -> None:
+        """Ends testpmd in the regular way, takes the ports out, and checks that all left in good
+        order."""
+        try:
+            if not self.abandoned:
+                status = self.testpmd.quit(30)
+                assert status == 0, f"testpmd ended with status {status}, log: {self.program.log}"
+            self._unplug_all()
+            alarms = self.guest.alarms()
+            assert not alarms, "the kernel complained:\n" + "\n".join(alarms)
+        finally:
+            self.close()
+
+    def _unplug_all(self) -> None:
+        while self.functions:
+            self.functions.pop().unplug()
+
+    def close(self) -> None:
+        """At once; may be called again."""
+        if program := getattr(self, "program", None):
+            program.close()
+        try:
+            if not self.guest.channel.ended:
+                self._unplug_all()
+        finally:
+            while self.wires:
+                self.wires.pop().close()

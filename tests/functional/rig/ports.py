@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ports as tests ask for them, on either front."""
+
+from dataclasses import dataclass, field
+from typing import Mapping
+
+
+@dataclass
+class PortSpec:
+    """One port of softhca, and the net_rawqp device on it."""
+
+    wire: str = "socket"  # "socket": the rig makes one; else a wire as softhca takes it
+    options: Mapping[str, str] = field(default_factory=dict)  # more of softhca --port
+    devargs: str = ""  # more of the driver's device arguments
+
+
+def device_name(index: int) -> str:
+    return f"mlx5_{index}"
+
+
+def pci_address(index: int) -> str:
+    return f"0000:ca:00.{index}"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a stack of testpmd and ports offers on either front."""
+
+import time
+from typing import Sequence
+
+from scapy.packet import Packet
+
+from .packets import MARKER_TYPE, marker
+from .ports import PortSpec, device_name
+from .testpmd import ReceivedPacket, Testpmd
+from .wire import SocketWire
+
+DRIVER = "librte_net_rawqp.so"
+
+
+class StackBase:
+    """testpmd on ports with a wire each."""
+
+    testpmd: Testpmd
+    ports: list[PortSpec]
+    wires: list[SocketWire]
+    datapath: str
+    patience: float = 1
+
+    def counters(self, port: int = 0) -> dict[str, int]:
+        """The device's port counters."""
+        raise NotImplementedError
+
+    def set_link(self, port: int, up: bool) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """At once; may be called again."""
+        raise NotImplementedError
+
+    def vdev(self, index: int, port: PortSpec | None = None) -> str:
+        """The --vdev (or `port attach`) text of one port."""
+        devargs = (port or self.ports[index]).devargs
+        parts = [f"net_rawqp{index}", f"device={device_name(index)}", f"datapath={self.datapath}"]
+        return ",".join([*parts, *filter(None, [devargs])])
+
+    def wait_counter(self, port: int, name: str, at_least: int, timeout: float = 10) -> int:
+        """Waits until a device counter has reached a value. Devices have no event for that."""
+        deadline = time.monotonic() + timeout * self.patience
+        while (value := self.counters(port)[name]) < at_least:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{device_name(port)} {name} is {value}, not {at_least}")
+        return value
+
+    def show(self, frames: Sequence[bytes | Packet], port: int = 0) -> list[ReceivedPacket]:
+        """What testpmd shows of these frames: it must run rxonly with `set verbose 1`.
+
+        Packets come in the order of the frames; those that did not arrive are absent. The port must
+        accept broadcast.
+        """
+        arrived: list[ReceivedPacket] = []
+        for frame in frames:  # one by one: queues have no order among each other
+            position = self.testpmd.mark_output()
+            self.wires[port].send(frame)
+            # The first marker may overtake the frame on another queue; when the second, sent after
+            # the first was seen, is there, every queue has been polled in between.
+            for count in (1, 2):
+                self._send_marker(port, position, count)
+            shown = self.testpmd.received_so_far(position)
+            arrived += [packet for packet in shown if packet.ether_type != MARKER_TYPE]
+        return arrived
+
+    def _send_marker(self, port: int, position: int, count: int) -> None:
+        self.wires[port].send(marker(count))
+
+        def seen(_text: str) -> bool:
+            shown = self.testpmd.received_so_far(position)
+            return sum(packet.ether_type == MARKER_TYPE for packet in shown) == count
+
+        self.testpmd.program.wait_until(seen, f"marker {count}")
