@@ -2,6 +2,7 @@
 #include "app/softhca/core/cq.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace softhca::core {
 
@@ -26,6 +27,22 @@ void Cq::fail() {
     if (failed_) return;
     failed_ = true;
     if (listener_) listener_->on_async(AsyncEvent::cq_error, number_, cookie_);
+}
+
+Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
+    if (failed_) return tl::unexpected(Status::bad_state);
+    const uint32_t waiting = entries() - refresh_room();
+    if (waiting == entries()) return tl::unexpected(Status::busy);
+    if (waiting >= 1u << log_entries) return tl::unexpected(Status::bad_parameter);
+    const Arm armed = std::exchange(armed_, Arm::none); // the mark is no completion to tell of
+    const bool marked = write<mlx5::Cqe>(mlx5::CqeOpcode::resize, 0, 0, [](mlx5::Cqe&) {});
+    armed_ = armed;
+    if (!marked) return tl::unexpected(Status::bad_state);
+    ring_ = std::move(ring);
+    log_entries_ = log_entries;
+    cqe_size_ = cqe_size;
+    room_ = 0; // found out with the next CQE
+    return {};
 }
 
 void Cq::raise(mlx5::CqeOpcode opcode) {

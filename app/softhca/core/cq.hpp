@@ -46,6 +46,8 @@ class Cq {
         return true;
     }
 
+    [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size);
+
     /// Looks for a new arm request in the doorbell record. Only for CQs with events.
     void poll_arm();
 

@@ -157,6 +157,17 @@ Outcome<void> Device::destroy_cq(Number cqn) {
     return {};
 }
 
+Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
+    const ControlLock lock(*state_);
+    Cq* const cq = state_->cqs.find(cqn);
+    if (!cq) return refuse(Status::bad_resource);
+    if (log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
+    if (cqe_size != 64 && cqe_size != 128) return refuse(Status::bad_parameter);
+    if (!ring_fits(ring, uint64_t{cqe_size} << log_entries, sizeof(mlx5::Cqe)))
+        return refuse(Status::bad_parameter);
+    return cq->resize(std::move(ring), log_entries, cqe_size);
+}
+
 // ---------------------------------------------------------------- SQ
 
 Outcome<Number> Device::create_sq(SqAttr attr) {

@@ -65,6 +65,11 @@ class Device {
 
     [[nodiscard]] Outcome<Number> create_cq(CqAttr attr);
     [[nodiscard]] Outcome<void> destroy_cq(Number cqn);
+    /// Goes on in a new ring: the old one ends with a CQE of opcode resize, which takes an index as
+    /// every CQE does. Busy: the old ring is full; bad_parameter: the new one is too small for
+    /// what the owner has not consumed.
+    [[nodiscard]] Outcome<void> resize_cq(Number cqn, DmaArea ring, uint8_t log_entries,
+                                          uint8_t cqe_size);
 
     /// Queues are created in state reset; reset -> ready -> error -> reset. Entering reset zeroes
     /// the device's indices and the doorbell record.
@@ -96,13 +101,15 @@ class Device {
 
     /// Flow tables are the other way to steer: while a root is set, they alone decide about each
     /// packet, and neither flows nor the kernel netdev see it. Setting 0, or destroying the root
-    /// table, takes the root away. Among entries that match, that of the group with the lowest
-    /// indices wins; two entries of a group may not match alike (busy). A packet counts once in
-    /// each counter that an entry on its way names.
+    /// table, takes the root away. The other roots get copies: of what arrives and the receive root
+    /// decides about, and of what is sent. Among entries that match, that of the group with the
+    /// lowest indices wins; two entries of a group may not match alike (busy). A packet counts once
+    /// in each counter that an entry on its way names.
     [[nodiscard]] Outcome<Number> create_flow_table(const FlowTableAttr& attr);
     [[nodiscard]] Outcome<void> set_flow_table_miss(Number table, Number miss);
     [[nodiscard]] Outcome<void> destroy_flow_table(Number table);
-    [[nodiscard]] Outcome<void> set_flow_table_root(Number table);
+    [[nodiscard]] Outcome<void> set_flow_table_root(Number table,
+                                                    FlowRoot root = FlowRoot::receive);
     [[nodiscard]] Outcome<Number> create_flow_group(Number table, const FlowGroupAttr& attr);
     [[nodiscard]] Outcome<void> destroy_flow_group(Number table, Number group);
     /// Sets or replaces the entry at `index`.

@@ -24,9 +24,9 @@ Outcome<void> Device::destroy_flow_table(Number table) {
     return state_->flow_tables.destroy_table(table);
 }
 
-Outcome<void> Device::set_flow_table_root(Number table) {
+Outcome<void> Device::set_flow_table_root(Number table, FlowRoot root) {
     const ControlLock lock(*state_);
-    if (const auto set = state_->flow_tables.set_root(table); !set) return set;
+    if (const auto set = state_->flow_tables.set_root(root, table); !set) return set;
     if (table != 0) state_->port.start();
     return {};
 }

@@ -43,7 +43,7 @@ struct Device::State {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), port(config, std::move(wire), std::move(kernel)),
-          sender(mkeys, port), placer(mkeys, port),
+          sender(mkeys, port, receiver), placer(mkeys, port),
           receiver(steering, flow_tables, placer, port, config.pause) {}
 
     const DeviceConfig config;

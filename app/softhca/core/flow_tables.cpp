@@ -62,22 +62,26 @@ Outcome<void> FlowTables::set_miss(Number number, Number miss) {
 }
 
 Outcome<void> FlowTables::destroy_table(Number number) {
-    const FlowTable* const table = find_table(number);
+    FlowTable* const table = find_table(number);
     if (!table) return refuse(Status::bad_resource);
-    const bool is_root = table == root_;
-    if (table->users != uint32_t{is_root} || !table->groups.empty()) return refuse(Status::busy);
-    if (is_root) root_ = nullptr; // drivers destroy the last table without taking it from the root
+    const auto as_root = std::ranges::count(roots_, table);
+    if (table->users != static_cast<uint32_t>(as_root) || !table->groups.empty())
+        return refuse(Status::busy);
+    // Drivers destroy the last table without taking it from the root.
+    for (FlowTable*& root : roots_)
+        if (root == table) root = nullptr;
     if (table->miss) table->miss->users--;
     tables_.erase(number);
     return {};
 }
 
-Outcome<void> FlowTables::set_root(Number number) {
+Outcome<void> FlowTables::set_root(FlowRoot which, Number number) {
+    FlowTable*& root = roots_[static_cast<size_t>(which)];
     FlowTable* const table = number != 0 ? find_table(number) : nullptr;
     if (number != 0 && !table) return refuse(Status::bad_resource);
     if (table) table->users++;
-    if (root_) root_->users--;
-    root_ = table;
+    if (root) root->users--;
+    root = table;
     return {};
 }
 
@@ -174,7 +178,7 @@ void FlowTables::clear() {
         for (const auto& group : table->groups)
             while (!group->entries.empty())
                 release(*group, group->entries.begin()->first);
-    root_ = nullptr;
+    roots_ = {};
     tables_.clear();
     counters_.clear();
 }
@@ -193,12 +197,12 @@ Outcome<void> FlowTables::destroy_counter(Number number) {
     return {};
 }
 
-const FlowPath& FlowTables::walk(const FlowKey& key) {
+const FlowPath& FlowTables::walk(FlowRoot root, const FlowKey& key) {
     path_.stops.clear();
     path_.counters.clear();
     path_.dropped = false;
     visits_ = 0;
-    visit(*root_, key, 0);
+    visit(*roots_[static_cast<size_t>(root)], key, 0);
     return path_;
 }
 

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/rule_table.hpp"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -67,7 +68,7 @@ class FlowTables {
     [[nodiscard]] Outcome<Number> create_table(const FlowTableAttr& attr);
     [[nodiscard]] Outcome<void> set_miss(Number table, Number miss);
     [[nodiscard]] Outcome<void> destroy_table(Number table);
-    [[nodiscard]] Outcome<void> set_root(Number table);
+    [[nodiscard]] Outcome<void> set_root(FlowRoot root, Number table);
     [[nodiscard]] Outcome<Number> create_group(Number table, const FlowGroupAttr& attr);
     [[nodiscard]] Outcome<void> destroy_group(Number table, Number group);
     /// Replaces the entry at that index if there is one. `tirs` are those of the attributes.
@@ -81,9 +82,11 @@ class FlowTables {
     [[nodiscard]] Outcome<void> destroy_counter(Number counter);
     [[nodiscard]] FlowCounter* find_counter(Number counter) const;
 
-    [[nodiscard]] bool active() const { return root_ != nullptr; }
-    /// Where a packet goes from the root on. Requires active(); valid until the next call.
-    [[nodiscard]] const FlowPath& walk(const FlowKey& key);
+    [[nodiscard]] bool active(FlowRoot root) const {
+        return roots_[static_cast<size_t>(root)] != nullptr;
+    }
+    /// Where a packet goes from the root on, which must be active. Valid until the next call.
+    [[nodiscard]] const FlowPath& walk(FlowRoot root, const FlowKey& key);
 
   private:
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;
@@ -95,7 +98,7 @@ class FlowTables {
 
     Numbered<FlowTable> tables_;
     Numbered<FlowCounter> counters_;
-    FlowTable* root_ = nullptr;
+    std::array<FlowTable*, 3> roots_{}; ///< by FlowRoot
     Number last_number_ = 0;
     FlowPath path_;
     uint32_t visits_ = 0;

@@ -22,7 +22,7 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes > port_.max_frame()) return count(counters.drop_oversize);
 
     const Packet packet(pieces, bytes);
-    if (tables_.active()) return receive_by_tables(packet);
+    if (tables_.active(FlowRoot::receive)) return receive_by_tables(packet);
     const Rule* rule = steering_.match(FlowDomain::bypass, packet.key());
     const bool to_kernel = !rule && port_.kernel_accepts(packet.head());
     if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
@@ -45,7 +45,7 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
 }
 
 bool Receiver::receive_by_tables(const Packet& packet) {
-    const FlowPath& path = tables_.walk(packet.key());
+    const FlowPath& path = tables_.walk(FlowRoot::receive, packet.key());
     if (pause_ || delay_drop_rqs != 0) {
         bool hold = false;
         for (const FlowPath::Stop& stop : path.stops)
@@ -55,14 +55,31 @@ bool Receiver::receive_by_tables(const Packet& packet) {
     PortCounters& counters = port_.counters;
     counters.wire_rx_packets++;
     counters.wire_rx_bytes += packet.bytes();
+    if (path.stops.empty()) (path.dropped ? counters.drop_rule : counters.drop_no_match)++;
+    deliver_path(path, packet);
+    sniff(FlowRoot::sniff_received, packet);
+    return true;
+}
+
+void Receiver::deliver_path(const FlowPath& path, const Packet& packet) {
     for (FlowCounter* const counter : path.counters) {
         counter->counts.packets++;
         counter->counts.bytes += packet.bytes();
     }
-    if (path.stops.empty()) (path.dropped ? counters.drop_rule : counters.drop_no_match)++;
     for (const FlowPath::Stop& stop : path.stops)
         placer_.place(select_target(*stop.tir, packet), packet, stop.tag);
-    return true;
+}
+
+void Receiver::sniff(FlowRoot root, const Packet& packet) {
+    if (tables_.active(root)) deliver_path(tables_.walk(root, packet.key()), packet);
+}
+
+void Receiver::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
+    if (bytes < net::kEthernetBytes) return;
+    const Packet packet(pieces, bytes);
+    steering_.for_each_sniffer(packet.key(),
+                               [&](const Rule& sniffer) { deliver(sniffer, packet); });
+    sniff(FlowRoot::sniff_sent, packet);
 }
 
 void Receiver::deliver(const Rule& rule, const Packet& packet) {

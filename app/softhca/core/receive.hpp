@@ -17,12 +17,21 @@ class Receiver {
     /// Takes a frame from the wire. False: an RQ without WQEs holds the wire, offer it again.
     [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes);
 
+    /// Whether anybody wants copies of what is sent.
+    [[nodiscard]] bool sniffs_sent() const {
+        return steering_.has(FlowDomain::sniffer) || tables_.active(FlowRoot::sniff_sent);
+    }
+    /// Copies a frame that was sent to those who sniff.
+    void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
+
     uint32_t delay_drop_rqs = 0; ///< RQs that may hold the wire without the port's pause option
 
   private:
     [[nodiscard]] bool receive_by_tables(const Packet& packet);
     [[nodiscard]] bool must_hold(const Rule& rule, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
+    void sniff(FlowRoot root, const Packet& packet);
+    void deliver_path(const FlowPath& path, const Packet& packet);
     void deliver(const Rule& rule, const Packet& packet);
 
     const Steering& steering_;

@@ -183,6 +183,7 @@ bool Sender::send_frame(Sq& sq, Gather& frame) {
     const uint32_t bytes = frame.length();
     if (wqe_.offloads.any()) apply_offloads(frame, header_, wqe_.offloads);
     if (!port_.transmit(frame.pieces(), frame.length())) return false;
+    if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
     sq.counters.packets++;
     sq.counters.bytes += bytes;
     sq.sent++;

@@ -6,6 +6,7 @@
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/offload.hpp"
 #include "app/softhca/core/port.hpp"
+#include "app/softhca/core/receive.hpp"
 
 #include <array>
 
@@ -31,7 +32,8 @@ enum class SendFault : uint8_t {
 /// One device's send side. Used by the device thread with the device locked.
 class Sender {
   public:
-    Sender(const MkeyTable& mkeys, Port& port) : mkeys_(mkeys), port_(port) {}
+    Sender(const MkeyTable& mkeys, Port& port, Receiver& receiver)
+        : mkeys_(mkeys), port_(port), receiver_(receiver) {}
 
     /// Executes WQEs of a ready queue until it is empty, `budget` packets are out or the wire is
     /// busy; flushes a queue in error. Returns units of work done.
@@ -77,6 +79,7 @@ class Sender {
 
     const MkeyTable& mkeys_;
     Port& port_;
+    Receiver& receiver_; ///< of those who sniff
     Fetched wqe_;
     Gather frame_;
     Gather payload_;

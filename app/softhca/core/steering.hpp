@@ -25,6 +25,7 @@ class Steering {
             if (const Rule* const rule = table->find(key)) return rule;
         return nullptr;
     }
+    [[nodiscard]] bool has(FlowDomain domain) const { return !tables(domain).empty(); }
     /// Calls `use(const Rule&)` for every sniffer rule that matches.
     template <class Use> void for_each_sniffer(const FlowKey& key, Use&& use) const {
         for (const auto& table : tables(FlowDomain::sniffer))

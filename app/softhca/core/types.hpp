@@ -163,6 +163,9 @@ struct FlowEntryAttr {
     std::vector<Number> counters{};
 };
 
+/// Where packets enter flow tables: what arrives, and copies of what arrives and of what is sent.
+enum class FlowRoot : uint8_t { receive, sniff_received, sniff_sent };
+
 struct FlowCounts {
     uint64_t packets = 0, bytes = 0;
 };

@@ -9,29 +9,29 @@ Fields fields_of(Capabilities::Page& page) { return {page.data(), page.size()}; 
 
 void limits(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
-    set(PRM(cmd_hca_cap, log_max_qp), 12);
+    set(PRM(cmd_hca_cap, log_max_qp), log_limit(Kind::qp));
     set(PRM(cmd_hca_cap, log_max_qp_sz), 15);
-    set(PRM(cmd_hca_cap, log_max_srq), 12);
+    set(PRM(cmd_hca_cap, log_max_srq), log_limit(Kind::xrc_srq));
     set(PRM(cmd_hca_cap, log_max_srq_sz), 15);
-    set(PRM(cmd_hca_cap, log_max_cq), 16);
+    set(PRM(cmd_hca_cap, log_max_cq), log_limit(Kind::cq));
     set(PRM(cmd_hca_cap, log_max_cq_sz), core::Limits::kLogMaxCqEntries);
-    set(PRM(cmd_hca_cap, log_max_eq), 6);
+    set(PRM(cmd_hca_cap, log_max_eq), log_limit(Kind::eq));
     set(PRM(cmd_hca_cap, log_max_eq_sz), 22);
-    set(PRM(cmd_hca_cap, log_max_mkey), 16);
+    set(PRM(cmd_hca_cap, log_max_mkey), log_limit(Kind::mkey));
     set(PRM(cmd_hca_cap, log_max_mrw_sz), 40);
     set(PRM(cmd_hca_cap, log_max_klm_list_size), 16);
     set(PRM(cmd_hca_cap, max_indirection), 4);
     set(PRM(cmd_hca_cap, log_max_msg), 30);
-    set(PRM(cmd_hca_cap, log_max_pd), 16);
-    set(PRM(cmd_hca_cap, log_max_xrcd), 12);
-    set(PRM(cmd_hca_cap, log_max_transport_domain), 10);
-    set(PRM(cmd_hca_cap, log_max_rq), 16);
-    set(PRM(cmd_hca_cap, log_max_sq), 16);
-    set(PRM(cmd_hca_cap, log_max_rmp), 12);
-    set(PRM(cmd_hca_cap, log_max_tir), 16);
-    set(PRM(cmd_hca_cap, log_max_tis), 12);
+    set(PRM(cmd_hca_cap, log_max_pd), log_limit(Kind::pd));
+    set(PRM(cmd_hca_cap, log_max_xrcd), log_limit(Kind::xrcd));
+    set(PRM(cmd_hca_cap, log_max_transport_domain), log_limit(Kind::transport_domain));
+    set(PRM(cmd_hca_cap, log_max_rq), log_limit(Kind::rq));
+    set(PRM(cmd_hca_cap, log_max_sq), log_limit(Kind::sq));
+    set(PRM(cmd_hca_cap, log_max_rmp), log_limit(Kind::rmp));
+    set(PRM(cmd_hca_cap, log_max_tir), log_limit(Kind::tir));
+    set(PRM(cmd_hca_cap, log_max_tis), log_limit(Kind::tis));
     set(PRM(cmd_hca_cap, log_max_tis_per_sq), 3);
-    set(PRM(cmd_hca_cap, log_max_rqt), 12);
+    set(PRM(cmd_hca_cap, log_max_rqt), log_limit(Kind::rqt));
     set(PRM(cmd_hca_cap, log_max_rqt_size), 11);
     set(PRM(cmd_hca_cap, log_max_wq_sz), core::Limits::kLogMaxWqebbs);
     set(PRM(cmd_hca_cap, log_max_stride_sz_rq), 10);
@@ -135,9 +135,8 @@ void match_fields(Fields fields) {
         fields.set(field, 1);
 }
 
-void flow_tables(Fields caps) {
-    Fields receive = caps.at(PRM(flow_table_nic_cap, flow_table_properties_nic_receive));
-    const auto set = [&](Field field, uint64_t value) { receive.set(field, value); };
+void flow_table_type(Fields table) {
+    const auto set = [&](Field field, uint64_t value) { table.set(field, value); };
     set(PRM(flow_table_prop_layout, ft_support), 1);
     set(PRM(flow_table_prop_layout, flow_counter), 1);
     set(PRM(flow_table_prop_layout, flow_modify_en), 1);
@@ -148,11 +147,19 @@ void flow_tables(Fields caps) {
     set(PRM(flow_table_prop_layout, max_ft_level), core::Limits::kMaxFlowTableLevels);
     set(PRM(flow_table_prop_layout, log_max_ft_num), 16);
     set(PRM(flow_table_prop_layout, log_max_flow_counter), 12);
-    set(PRM(flow_table_prop_layout, log_max_destination), 6);
+    set(PRM(flow_table_prop_layout, log_max_destination), kLogMaxDestinations);
     set(PRM(flow_table_prop_layout, log_max_flow), 20);
-    match_fields(receive.at(PRM(flow_table_prop_layout, ft_field_support)));
-    match_fields(receive.at(PRM(flow_table_prop_layout, ft_field_bitmask_support)));
+    match_fields(table.at(PRM(flow_table_prop_layout, ft_field_support)));
+    match_fields(table.at(PRM(flow_table_prop_layout, ft_field_bitmask_support)));
+}
+
+void flow_tables(Fields caps) {
     caps.set(PRM(flow_table_nic_cap, nic_rx_multi_path_tirs), 1);
+    caps.set(PRM(flow_table_nic_cap, allow_sniffer_and_nic_rx_shared_tir), 1);
+    for (const Field type : {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
+                             PRM(flow_table_nic_cap, flow_table_properties_nic_receive_sniffer),
+                             PRM(flow_table_nic_cap, flow_table_properties_nic_transmit_sniffer)})
+        flow_table_type(caps.at(type));
 }
 
 } // namespace

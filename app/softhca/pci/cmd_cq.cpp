@@ -6,6 +6,23 @@ namespace {
 
 constexpr uint16_t kResize = 1; // op_mod of MODIFY_CQ
 
+/// The ring that a CQ context and the pages behind it describe.
+std::optional<core::DmaArea> cq_ring(const Firmware& firmware, const Command& command,
+                                     const Fields& context, Field pages, const core::CqAttr& attr) {
+    return ring_area(firmware, command, pages.offset / 8,
+                     static_cast<uint8_t>(context.get(PRM(cqc, log_page_size))),
+                     context.get(PRM(cqc, page_offset)),
+                     uint64_t{attr.cqe_size} << attr.log_entries);
+}
+
+/// Sizes only: of a CQ that is created, or is to get another ring.
+core::CqAttr read_sizes(const Fields& context) {
+    core::CqAttr attr;
+    attr.log_entries = static_cast<uint8_t>(context.get(PRM(cqc, log_cq_size)));
+    attr.cqe_size = context.get(PRM(cqc, cqe_sz)) ? 128 : 64;
+    return attr;
+}
+
 FwStatus create_cq(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_cq_in, cq_context));
     const auto eqn = static_cast<core::Number>(context.get(PRM(cqc, c_eqn_or_apu_element)));
@@ -13,14 +30,10 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
         {Kind::eq, eqn}, {Kind::uar, static_cast<core::Number>(context.get(PRM(cqc, uar_page)))}};
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
 
-    core::CqAttr attr;
-    attr.log_entries = static_cast<uint8_t>(context.get(PRM(cqc, log_cq_size)));
-    attr.cqe_size = context.get(PRM(cqc, cqe_sz)) ? 128 : 64;
+    if (firmware.objects.full(Kind::cq)) return FwStatus::exceeded_limit;
+    core::CqAttr attr = read_sizes(context);
     if (attr.log_entries > core::Limits::kLogMaxCqEntries) return FwStatus::exceeded_limit;
-    auto ring =
-        ring_area(firmware, command, PRM(create_cq_in, pas[0]).offset / 8,
-                  static_cast<uint8_t>(context.get(PRM(cqc, log_page_size))),
-                  context.get(PRM(cqc, page_offset)), uint64_t{attr.cqe_size} << attr.log_entries);
+    auto ring = cq_ring(firmware, command, context, PRM(create_cq_in, pas[0]), attr);
     const uint64_t doorbell = context.get(PRM(cqc, dbr_addr));
     std::byte* const record = firmware.memory.translate(doorbell, sizeof(mlx5::CqDoorbell));
     if (!ring || !record || doorbell % sizeof(mlx5::CqDoorbell) != 0)
@@ -47,11 +60,32 @@ FwStatus query_cq(Firmware& firmware, Command& command) {
                           PRM(query_cq_out, cq_context));
 }
 
-/// Event moderation may be ignored: we report each completion at once. Resizing is not supported.
+FwStatus resize_cq(Firmware& firmware, Command& command, Object& cq) {
+    const Fields given = command.input().at(PRM(modify_cq_in, cq_context));
+    const core::CqAttr attr = read_sizes(given);
+    if (attr.log_entries > core::Limits::kLogMaxCqEntries) return FwStatus::exceeded_limit;
+    auto ring = cq_ring(firmware, command, given, PRM(modify_cq_in, pas[0]), attr);
+    if (!ring) return FwStatus::bad_parameter;
+    const auto resized = firmware.device.resize_cq(object_number(command), std::move(*ring),
+                                                   attr.log_entries, attr.cqe_size);
+    if (!resized) return to_firmware(resized.error());
+    Fields context(cq.context.data(), cq.context.size());
+    for (const Field field :
+         {PRM(cqc, log_cq_size), PRM(cqc, cqe_sz), PRM(cqc, log_page_size), PRM(cqc, page_offset)})
+        context.set(field, given.get(field));
+    return FwStatus::ok;
+}
+
+/// Event moderation is kept and changes nothing: we report each completion at once.
 FwStatus modify_cq(Firmware& firmware, Command& command) {
     Object* const cq = firmware.objects.find(Kind::cq, object_number(command));
     if (!cq) return FwStatus::bad_resource;
-    return command.op_mod == kResize ? FwStatus::bad_parameter : FwStatus::ok;
+    if (command.op_mod == kResize) return resize_cq(firmware, command, *cq);
+    const Fields given = command.input().at(PRM(modify_cq_in, cq_context));
+    Fields context(cq->context.data(), cq->context.size());
+    for (const Field field : {PRM(cqc, cq_period), PRM(cqc, cq_max_count)})
+        context.set(field, given.get(field));
+    return FwStatus::ok;
 }
 
 } // namespace

@@ -10,6 +10,7 @@ constexpr uint8_t kLogMaxEqEntries = 22;
 FwStatus create_eq(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(create_eq_in, eq_context_entry));
+    if (firmware.objects.full(Kind::eq)) return FwStatus::exceeded_limit;
     EqAttr attr;
     attr.log_entries = static_cast<uint8_t>(context.get(PRM(eqc, log_eq_size)));
     attr.vector = static_cast<uint32_t>(context.get(PRM(eqc, intr)));

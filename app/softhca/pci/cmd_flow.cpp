@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow tables, groups, entries and counters of the receive side.
+// Flow tables, groups, entries and counters: of what is received, and of who sniffs.
 #include "app/softhca/pci/command_tools.hpp"
 #include "app/softhca/prm/match.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace softhca::pci {
 namespace {
 
-constexpr uint8_t kNicReceive = 0; // the only table type that we have
+// Table types (Linux: enum fs_flow_table_type).
+constexpr uint8_t kNicReceive = 0, kSnifferReceive = 5, kSnifferTransmit = 6;
 constexpr uint16_t kSetRoot = 0, kResetRoot = 1;
 constexpr uint8_t kMissToTable = 1;
 
@@ -33,42 +35,75 @@ core::Number miss_of(const Fields& context) {
                : 0;
 }
 
+/// The root that tables of this type hang from; nothing for types that we do not have.
+std::optional<core::FlowRoot> root_of(uint64_t table_type) {
+    switch (table_type) {
+    case kNicReceive: return core::FlowRoot::receive;
+    case kSnifferReceive: return core::FlowRoot::sniff_received;
+    case kSnifferTransmit: return core::FlowRoot::sniff_sent;
+    default: return {};
+    }
+}
+
 FwStatus create_flow_table(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(create_flow_table_in, flow_table_context));
-    if (in.get(PRM(create_flow_table_in, table_type)) != kNicReceive)
-        return FwStatus::bad_parameter;
+    const auto type = static_cast<uint8_t>(in.get(PRM(create_flow_table_in, table_type)));
+    if (!root_of(type)) return FwStatus::bad_parameter;
     const auto table = firmware.device.create_flow_table(
         {.level = static_cast<uint8_t>(context.get(PRM(flow_table_context, level))),
          .log_size = static_cast<uint8_t>(context.get(PRM(flow_table_context, log_size))),
          .miss = miss_of(context)});
-    if (table) answer_number(command, *table);
-    return status_of(table);
+    if (!table) return status_of(table);
+    firmware.flows.tables[*table] = {type, context.copy(PRM_BYTES(flow_table_context))};
+    answer_number(command, *table);
+    return FwStatus::ok;
 }
 
 FwStatus modify_flow_table(Firmware& firmware, Command& command) {
     const Fields in = command.input();
+    const Fields given = in.at(PRM(modify_flow_table_in, flow_table_context));
+    const core::Number table = number(in, PRM(modify_flow_table_in, table_id));
     constexpr uint64_t kMissTable = MLX5_MODIFY_FLOW_TABLE_MISS_TABLE_ID;
     if (in.get(PRM(modify_flow_table_in, modify_field_select)) != kMissTable)
         return FwStatus::bad_parameter;
-    return status_of(firmware.device.set_flow_table_miss(
-        number(in, PRM(modify_flow_table_in, table_id)),
-        miss_of(in.at(PRM(modify_flow_table_in, flow_table_context)))));
+    const auto set = firmware.device.set_flow_table_miss(table, miss_of(given));
+    if (!set) return status_of(set);
+    auto& bytes = firmware.flows.tables.at(table).context;
+    Fields context(bytes.data(), bytes.size());
+    for (const Field field :
+         {PRM(flow_table_context, table_miss_action), PRM(flow_table_context, table_miss_id)})
+        context.set(field, given.get(field));
+    return FwStatus::ok;
+}
+
+FwStatus query_flow_table(Firmware& firmware, Command& command) {
+    const auto found =
+        firmware.flows.tables.find(number(command.input(), PRM(query_flow_table_in, table_id)));
+    if (found == firmware.flows.tables.end()) return FwStatus::bad_resource;
+    command.output().at(PRM(query_flow_table_out, flow_table_context)).write(found->second.context);
+    return FwStatus::ok;
 }
 
 FwStatus destroy_flow_table(Firmware& firmware, Command& command) {
-    return status_of(firmware.device.destroy_flow_table(
-        number(command.input(), PRM(destroy_flow_table_in, table_id))));
+    const core::Number table = number(command.input(), PRM(destroy_flow_table_in, table_id));
+    const auto destroyed = firmware.device.destroy_flow_table(table);
+    if (destroyed) firmware.flows.tables.erase(table);
+    return status_of(destroyed);
 }
 
 FwStatus set_flow_table_root(Firmware& firmware, Command& command) {
     const Fields in = command.input();
-    if (in.get(PRM(set_flow_table_root_in, table_type)) != kNicReceive ||
-        command.op_mod > kResetRoot)
-        return FwStatus::bad_parameter;
+    const uint64_t type = in.get(PRM(set_flow_table_root_in, table_type));
+    const auto root = root_of(type);
+    if (!root || command.op_mod > kResetRoot) return FwStatus::bad_parameter;
+    if (command.op_mod == kResetRoot)
+        return status_of(firmware.device.set_flow_table_root(0, *root));
     const core::Number table = number(in, PRM(set_flow_table_root_in, table_id));
-    if (command.op_mod == kSetRoot && table == 0) return FwStatus::bad_resource;
-    return status_of(firmware.device.set_flow_table_root(command.op_mod == kSetRoot ? table : 0));
+    const auto found = firmware.flows.tables.find(table);
+    if (found == firmware.flows.tables.end()) return FwStatus::bad_resource;
+    if (found->second.type != type) return FwStatus::bad_parameter;
+    return status_of(firmware.device.set_flow_table_root(table, *root));
 }
 
 // ---------------------------------------------------------------- groups
@@ -78,14 +113,35 @@ FwStatus create_flow_group(Firmware& firmware, Command& command) {
     const auto mask =
         prm::read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))));
     if (!mask) return FwStatus::bad_parameter;
+    const core::Number table = number(in, PRM(create_flow_group_in, table_id));
     const auto group = firmware.device.create_flow_group(
-        number(in, PRM(create_flow_group_in, table_id)),
-        {.first = number(in, PRM(create_flow_group_in, start_flow_index)),
-         .last = number(in, PRM(create_flow_group_in, end_flow_index)),
-         .mask = mask->mask});
+        table, {.first = number(in, PRM(create_flow_group_in, start_flow_index)),
+                .last = number(in, PRM(create_flow_group_in, end_flow_index)),
+                .mask = mask->mask});
     if (!group) return status_of(group);
-    firmware.group_masks[*group] = *mask;
+    firmware.flows.groups[*group] = {table, *mask, in.copy(PRM_BYTES(create_flow_group_in))};
     answer_number(command, *group);
+    return FwStatus::ok;
+}
+
+FwStatus query_flow_group(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const auto found = firmware.flows.groups.find(number(in, PRM(query_flow_group_in, group_id)));
+    if (found == firmware.flows.groups.end() ||
+        found->second.table != number(in, PRM(query_flow_group_in, table_id)))
+        return FwStatus::bad_resource;
+    auto& made_by = found->second.command;
+    const Fields given(made_by.data(), made_by.size());
+    Fields out = command.output();
+    out.set(PRM(query_flow_group_out, start_flow_index),
+            given.get(PRM(create_flow_group_in, start_flow_index)));
+    out.set(PRM(query_flow_group_out, end_flow_index),
+            given.get(PRM(create_flow_group_in, end_flow_index)));
+    out.set(PRM(query_flow_group_out, match_criteria_enable),
+            given.get(PRM(create_flow_group_in, match_criteria_enable)));
+    out.at(PRM(query_flow_group_out, match_criteria))
+        .write(
+            given.at(PRM(create_flow_group_in, match_criteria)).copy(PRM_BYTES(fte_match_param)));
     return FwStatus::ok;
 }
 
@@ -94,7 +150,7 @@ FwStatus destroy_flow_group(Firmware& firmware, Command& command) {
     const core::Number group = number(in, PRM(destroy_flow_group_in, group_id));
     const auto destroyed =
         firmware.device.destroy_flow_group(number(in, PRM(destroy_flow_group_in, table_id)), group);
-    if (destroyed) firmware.group_masks.erase(group);
+    if (destroyed) firmware.flows.groups.erase(group);
     return status_of(destroyed);
 }
 
@@ -105,6 +161,7 @@ constexpr uint64_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST;
 constexpr uint64_t kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT;
 constexpr uint8_t kToTable = 1, kToTir = 2; // MLX5_FLOW_DESTINATION_TYPE_*
 constexpr size_t kListEntry = 8;
+constexpr size_t kMaxContext = PRM_BYTES(flow_context) + (kListEntry << (kLogMaxDestinations + 2));
 
 /// Destinations come first in the list, then counters.
 FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
@@ -113,6 +170,7 @@ FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
         (PRM(set_fte_in, flow_context).offset + PRM(flow_context, destination[0]).offset) / 8;
     const auto destinations = context.get(PRM(flow_context, destination_list_size));
     const auto counters = context.get(PRM(flow_context, flow_counter_list_size));
+    if ((destinations | counters) >> kLogMaxDestinations > 1) return FwStatus::exceeded_limit;
     if (first + (destinations + counters) * kListEntry > command.in.size())
         return FwStatus::bad_input_length;
     for (uint64_t i = 0; i < destinations + counters; i++) {
@@ -138,29 +196,46 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(set_fte_in, flow_context));
     const uint64_t actions = context.get(PRM(flow_context, action));
-    if (in.get(PRM(set_fte_in, table_type)) != kNicReceive ||
-        (actions & ~(kDrop | kForward | kCount)) || !(actions & (kDrop | kForward)))
+    if ((actions & ~(kDrop | kForward | kCount)) || !(actions & (kDrop | kForward)))
         return FwStatus::bad_parameter;
     core::FlowEntryAttr attr;
     attr.group = number(context, PRM(flow_context, group_id));
-    const auto mask = firmware.group_masks.find(attr.group);
-    if (mask == firmware.group_masks.end()) return FwStatus::bad_resource;
+    const auto group = firmware.flows.groups.find(attr.group);
+    if (group == firmware.flows.groups.end()) return FwStatus::bad_resource;
     attr.value = prm::read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
-                                       mask->second);
+                                       group->second.mask);
     attr.drop = (actions & kDrop) != 0;
     if (const auto tag = context.get(PRM(flow_context, flow_tag)); tag != 0)
         attr.tag = static_cast<uint32_t>(tag);
     if (const FwStatus status = read_lists(command, context, actions, attr); status != FwStatus::ok)
         return status;
     if (!attr.drop && attr.tirs.empty() && attr.tables.empty()) return FwStatus::bad_parameter;
-    return status_of(firmware.device.set_flow_entry(number(in, PRM(set_fte_in, table_id)),
-                                                    number(in, PRM(set_fte_in, flow_index)), attr));
+    const core::Number table = number(in, PRM(set_fte_in, table_id));
+    const core::Number index = number(in, PRM(set_fte_in, flow_index));
+    const auto set = firmware.device.set_flow_entry(table, index, attr);
+    if (set)
+        firmware.flows.tables.at(table).entries[index] =
+            context.copy(std::min(context.size(), kMaxContext));
+    return status_of(set);
+}
+
+FwStatus query_fte(Firmware& firmware, Command& command) {
+    const Fields in = command.input();
+    const auto table = firmware.flows.tables.find(number(in, PRM(query_fte_in, table_id)));
+    if (table == firmware.flows.tables.end()) return FwStatus::bad_resource;
+    const auto entry = table->second.entries.find(number(in, PRM(query_fte_in, flow_index)));
+    if (entry == table->second.entries.end()) return FwStatus::bad_resource;
+    command.output().at(PRM(query_fte_out, flow_context)).write(entry->second);
+    return FwStatus::ok;
 }
 
 FwStatus delete_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
-    return status_of(firmware.device.delete_flow_entry(number(in, PRM(delete_fte_in, table_id)),
-                                                       number(in, PRM(delete_fte_in, flow_index))));
+    const core::Number table = number(in, PRM(delete_fte_in, table_id));
+    const core::Number index = number(in, PRM(delete_fte_in, flow_index));
+    const auto deleted = firmware.device.delete_flow_entry(table, index);
+    if (deleted) firmware.flows.tables.at(table).entries.erase(index);
+    return status_of(deleted);
 }
 
 // ---------------------------------------------------------------- counters
@@ -202,9 +277,12 @@ void add_flow_commands(CommandTable& table) {
         PRM_COMMAND(MODIFY_FLOW_TABLE, modify_flow_table, modify_flow_table),
         PRM_COMMAND(DESTROY_FLOW_TABLE, destroy_flow_table, destroy_flow_table),
         PRM_COMMAND(SET_FLOW_TABLE_ROOT, set_flow_table_root, set_flow_table_root),
+        PRM_COMMAND(QUERY_FLOW_TABLE, query_flow_table, query_flow_table),
         PRM_COMMAND(CREATE_FLOW_GROUP, create_flow_group, create_flow_group),
+        PRM_COMMAND(QUERY_FLOW_GROUP, query_flow_group, query_flow_group),
         PRM_COMMAND(DESTROY_FLOW_GROUP, destroy_flow_group, destroy_flow_group),
         PRM_COMMAND(SET_FLOW_TABLE_ENTRY, set_fte, set_fte),
+        PRM_COMMAND(QUERY_FLOW_TABLE_ENTRY, query_fte, query_fte),
         PRM_COMMAND(DELETE_FLOW_TABLE_ENTRY, delete_fte, delete_fte),
         PRM_COMMAND(ALLOC_FLOW_COUNTER, alloc_flow_counter, alloc_flow_counter),
         PRM_COMMAND(DEALLOC_FLOW_COUNTER, dealloc_flow_counter, dealloc_flow_counter),

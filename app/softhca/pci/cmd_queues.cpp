@@ -47,6 +47,7 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     const Fields wq = context.at(PRM(sqc, wq));
     const size_t wq_at = (PRM(create_sq_in, ctx).offset + PRM(sqc, wq).offset) / 8;
     constexpr uint8_t kLogWqebb = 6;
+    if (firmware.objects.full(Kind::sq)) return FwStatus::exceeded_limit;
     core::SqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(sqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(sqc, user_index)));
@@ -124,6 +125,7 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     const bool striding = type == WqType::cyclic_striding;
     if (context.get(PRM(rqc, mem_rq_type)) != 0 || (type != WqType::cyclic && !striding))
         return FwStatus::bad_parameter;
+    if (firmware.objects.full(Kind::rq)) return FwStatus::exceeded_limit;
     core::RqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(rqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(rqc, user_index)));
@@ -142,25 +144,40 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto rqn = firmware.device.create_rq(std::move(attr));
     if (!rqn) return to_firmware(rqn.error());
-    firmware.objects.add(Kind::rq, *rqn, {.context = context.copy(PRM_BYTES(rqc)), .uses = uses});
+    firmware.objects.add(Kind::rq, *rqn,
+                         {.context = context.copy(PRM_BYTES(rqc)),
+                          .uses = uses,
+                          .detail = static_cast<uint32_t>(context.get(PRM(rqc, counter_set_id)))});
     answer_number(command, *rqn);
     return FwStatus::ok;
 }
 
 FwStatus modify_rq(Firmware& firmware, Command& command) {
     constexpr uint64_t kVlanStrip = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD;
+    constexpr uint64_t kCounterSet = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_RQ_COUNTER_SET_ID;
     const Fields in = command.input();
     const Fields context = in.at(PRM(modify_rq_in, ctx));
     const core::Number rqn = object_number(command);
     const auto current = firmware.device.query_rq(rqn);
-    if (!current || !firmware.objects.find(Kind::rq, rqn)) return FwStatus::bad_resource;
+    Object* const rq = firmware.objects.find(Kind::rq, rqn);
+    if (!current || !rq) return FwStatus::bad_resource;
     const auto from = queue_state(in.get(PRM(modify_rq_in, rq_state)));
     const auto to = queue_state(context.get(PRM(rqc, state)));
     if (!from || !to) return FwStatus::bad_parameter;
     if (*from != *current && *current != core::QueueState::error)
         return FwStatus::bad_resource_state;
-    if (in.get(PRM(modify_rq_in, modify_bitmask)) & kVlanStrip)
+    const uint64_t fields = in.get(PRM(modify_rq_in, modify_bitmask));
+    Fields kept(rq->context.data(), rq->context.size());
+    const auto keep = [&](Field field) { kept.set(field, context.get(field)); };
+    if (fields & kVlanStrip) {
         (void)firmware.device.modify_rq_vlan_strip(rqn, context.get(PRM(rqc, vsd)) == 0);
+        keep(PRM(rqc, vsd));
+    }
+    if (fields & kCounterSet) {
+        settle_q_counter(firmware, rqn);
+        rq->detail = static_cast<uint32_t>(context.get(PRM(rqc, counter_set_id)));
+        keep(PRM(rqc, counter_set_id));
+    }
     if (*to == *current) return FwStatus::ok;
     const auto modified = firmware.device.modify_rq(rqn, *to);
     return modified ? FwStatus::ok : to_firmware(modified.error());
@@ -177,6 +194,7 @@ FwStatus query_rq(Firmware& firmware, Command& command) {
 }
 
 FwStatus destroy_rq(Firmware& firmware, Command& command) {
+    settle_q_counter(firmware, object_number(command));
     return destroy_object(firmware, Kind::rq, object_number(command),
                           [&](core::Number rqn) { return firmware.device.destroy_rq(rqn); });
 }

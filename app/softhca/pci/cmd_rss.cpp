@@ -18,6 +18,10 @@ std::vector<core::Number> read_rqt(const Command& command, const Fields& context
     return rqns;
 }
 
+std::vector<uint8_t> rqt_context(const Fields& context, const std::vector<core::Number>& rqns) {
+    return context.copy(PRM(rqtc, rq_num[0]).offset / 8 + 4 * rqns.size());
+}
+
 std::vector<Ref> rqt_uses(const std::vector<core::Number>& rqns) {
     std::vector<Ref> uses;
     for (const core::Number rqn : rqns)
@@ -26,6 +30,7 @@ std::vector<Ref> rqt_uses(const std::vector<core::Number>& rqns) {
 }
 
 FwStatus create_rqt(Firmware& firmware, Command& command) {
+    if (firmware.objects.full(Kind::rqt)) return FwStatus::exceeded_limit;
     const Field at = PRM(create_rqt_in, rqt_context);
     const Fields context = command.input().at(at);
     const auto rqns = read_rqt(command, context, at.offset / 8);
@@ -35,7 +40,7 @@ FwStatus create_rqt(Firmware& firmware, Command& command) {
     const auto rqt = firmware.device.create_rqt(rqns);
     if (!rqt) return to_firmware(rqt.error());
     firmware.objects.add(Kind::rqt, *rqt,
-                         {.context = context.copy(context.size()), .uses = std::move(uses)});
+                         {.context = rqt_context(context, rqns), .uses = std::move(uses)});
     answer_number(command, *rqt);
     return FwStatus::ok;
 }
@@ -51,7 +56,7 @@ FwStatus modify_rqt(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto modified = firmware.device.modify_rqt(object_number(command), rqns);
     if (!modified) return to_firmware(modified.error());
-    rqt->context = context.copy(context.size());
+    rqt->context = rqt_context(context, rqns);
     firmware.objects.set_uses(*rqt, std::move(uses));
     return FwStatus::ok;
 }
@@ -113,6 +118,7 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
 }
 
 FwStatus create_tir(Firmware& firmware, Command& command) {
+    if (firmware.objects.full(Kind::tir)) return FwStatus::exceeded_limit;
     const Fields context = command.input().at(PRM(create_tir_in, ctx));
     core::TirAttr attr;
     std::vector<Ref> uses;

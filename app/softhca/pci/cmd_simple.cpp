@@ -30,6 +30,7 @@ FwStatus alloc_uar(Firmware& firmware, Command& command) {
 }
 
 FwStatus alloc_pd(Firmware& firmware, Command& command) {
+    if (firmware.objects.full(Kind::pd)) return FwStatus::exceeded_limit;
     const auto pd = firmware.device.alloc_pd();
     if (!pd) return to_firmware(pd.error());
     firmware.objects.add(Kind::pd, *pd, {});
@@ -59,15 +60,16 @@ FwStatus dealloc_q_counter(Firmware& firmware, Command& command) {
     return forget_object(firmware, Kind::q_counter, q_counter_number(command));
 }
 
-/// Sets count for the whole port: we do not tell queues apart here.
+/// Asking takes the drops of all RQs over into their sets.
 FwStatus query_q_counter(Firmware& firmware, Command& command) {
     const auto number =
         static_cast<core::Number>(command.input().get(PRM(query_q_counter_in, counter_set_id)));
+    for (const core::Number rqn : firmware.objects.numbers(Kind::rq))
+        settle_q_counter(firmware, rqn);
     Object* const counter = firmware.objects.find(Kind::q_counter, number);
     if (!counter) return FwStatus::bad_resource;
-    const auto now = static_cast<uint32_t>(firmware.device.counters().drop_out_of_buffer);
-    command.output().set(PRM(query_q_counter_out, out_of_buffer), now - counter->detail);
-    if (command.input().get(PRM(query_q_counter_in, clear))) counter->detail = now;
+    command.output().set(PRM(query_q_counter_out, out_of_buffer), counter->detail);
+    if (command.input().get(PRM(query_q_counter_in, clear))) counter->detail = 0;
     return FwStatus::ok;
 }
 

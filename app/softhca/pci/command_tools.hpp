@@ -36,6 +36,18 @@ template <class Destroy>
                           [](core::Number) { return core::Outcome<void>{}; });
 }
 
+/// Adds the drops of an RQ that are not in its Q counter yet. Of an RQ, `detail` is the counter's
+/// number; of a Q counter, what it counted.
+inline void settle_q_counter(Firmware& firmware, core::Number rqn) {
+    Object* const rq = firmware.objects.find(Kind::rq, rqn);
+    const auto counters = firmware.device.rq_counters(rqn);
+    if (!rq || !counters) return;
+    const auto drops = static_cast<uint32_t>(counters->out_of_buffer);
+    if (Object* const set = firmware.objects.find(Kind::q_counter, rq->detail))
+        set->detail += drops - rq->counted;
+    rq->counted = drops;
+}
+
 /// Answers QUERY_*: the object's context where the answer has it.
 [[nodiscard]] inline FwStatus answer_context(Command& command, const Object* object, Field at) {
     if (!object) return FwStatus::bad_resource;

@@ -168,7 +168,7 @@ void Firmware::reset() {
     if (reserved_lkey != 0) (void)device.destroy_mkey(reserved_lkey);
     if (reserved_pd != 0) (void)device.dealloc_pd(reserved_pd);
     reserved_lkey = reserved_pd = 0;
-    group_masks.clear();
+    flows = {};
     events.clear();
     objects.clear();
     given_pages.clear();

@@ -64,6 +64,25 @@ struct CommandCounts {
     uint64_t done = 0, refused = 0;
 };
 
+/// Of one flow table entry.
+inline constexpr uint8_t kLogMaxDestinations = 6;
+
+/// What the core does not keep of flow tables: how commands described them.
+struct FlowRecords {
+    struct Group {
+        core::Number table;
+        prm::MatchMask mask; ///< to read its entries' values by
+        std::vector<uint8_t> command;
+    };
+    struct Table {
+        uint8_t type;
+        std::vector<uint8_t> context;
+        std::map<core::Number, std::vector<uint8_t>> entries{}; ///< contexts by index
+    };
+    std::map<core::Number, Table> tables;
+    std::map<core::Number, Group> groups;
+};
+
 /// Firmware of one function. Commands run on the transport's thread, one at a time; events arrive
 /// from the device threads.
 class Firmware final : private core::Listener {
@@ -102,8 +121,7 @@ class Firmware final : private core::Listener {
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
     uint32_t speed_mbps;
-    /// What each flow group matches on, to read its entries' values by.
-    std::map<core::Number, prm::MatchMask> group_masks;
+    FlowRecords flows;
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;

@@ -12,7 +12,8 @@ namespace {
 constexpr uint32_t kFirmwareRevision = 0x00, kInterfaceAndSubminor = 0x04;
 constexpr uint32_t kQueueAddressHigh = 0x10, kQueueAddressLow = 0x14, kCommandDoorbell = 0x18;
 constexpr uint32_t kInitializing = 0x1fc;
-constexpr uint32_t kHealthSeverity = 0x238, kHealthSyndrome = 0x23c; // mlx5 struct health_buffer
+constexpr uint32_t kHealthFirmware = 0x230, kHealthSeverity = 0x238,
+                   kHealthSyndrome = 0x23c; // mlx5 struct health_buffer
 constexpr uint32_t kTimerHigh = 0x1000, kTimerLow = 0x1004, kHealthCounter = 0x1010;
 constexpr uint32_t kInitSegmentEnd = 0x4000;
 constexpr uint32_t kResetSupported = 1u << 30; // in kInitializing; bit 31 would be "still busy"
@@ -60,6 +61,7 @@ uint32_t Function::read_init_segment(uint32_t at) const {
         return static_cast<uint32_t>(commands_.base()) |
                static_cast<uint32_t>(interface_) << kInterfaceShift | kQueueSizes;
     case kInitializing: return kResetSupported;
+    case kHealthFirmware: return kMajor << 24 | kMinor << 16 | kSubminor;
     case kHealthSeverity: return syndrome_ ? kResetRequired : 0;
     case kHealthSyndrome: return uint32_t{syndrome_} << kSyndromeShift;
     case kTimerHigh: return static_cast<uint32_t>(clock_ns() >> 32);

@@ -44,7 +44,9 @@ bool Objects::exist(const std::vector<Ref>& refs) {
 
 Object& Objects::add(Kind kind, core::Number number, Object object) {
     const std::vector<Ref> uses = std::exchange(object.uses, {});
-    Object& added = objects_[{kind, number}] = std::move(object);
+    const auto [place, is_new] = objects_.insert_or_assign({kind, number}, std::move(object));
+    counts_[static_cast<size_t>(kind)] += is_new;
+    Object& added = place->second;
     set_uses(added, uses);
     return added;
 }
@@ -70,9 +72,11 @@ void Objects::remove(Kind kind, core::Number number) {
     if (!object) return;
     set_uses(*object, {});
     objects_.erase({kind, number});
+    counts_[static_cast<size_t>(kind)]--;
 }
 
 core::Number Objects::new_number(Kind kind, core::Number first, core::Number last) {
+    if (full(kind)) return 0;
     core::Number& latest = last_.try_emplace(kind, last).first->second;
     for (core::Number tried = 0; tried <= last - first; tried++) {
         latest = latest < last ? latest + 1 : first;

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/types.hpp"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -50,6 +51,29 @@ enum class Kind : uint8_t {
 };
 inline constexpr uint8_t kKinds = 16;
 
+/// How many objects of a kind there may be, as a power of two; what the capabilities say.
+[[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
+    switch (kind) {
+    case Kind::tir:
+    case Kind::rq:
+    case Kind::sq:
+    case Kind::cq:
+    case Kind::mkey:
+    case Kind::pd: return 16;
+    case Kind::rqt:
+    case Kind::qp:
+    case Kind::xrc_srq:
+    case Kind::rmp:
+    case Kind::tis:
+    case Kind::xrcd: return 12;
+    case Kind::transport_domain: return 10;
+    case Kind::q_counter: return 8;
+    case Kind::eq: return 6;
+    case Kind::uar: return 13; // as many as the BAR has pages
+    }
+    return 0;
+}
+
 struct Ref {
     Kind kind;
     core::Number number;
@@ -61,7 +85,8 @@ struct Object {
     std::vector<Ref> uses{};        ///< counted in each of these as a user
     uint32_t users = 0;
     uint8_t state = 0;
-    uint32_t detail = 0; ///< what else the commands of its kind remember
+    uint32_t detail = 0;  ///< what else the commands of its kind remember
+    uint32_t counted = 0; ///< of an RQ: drops that its earlier Q counters have
 };
 
 /// Enforces that what is used exists and is not destroyed before its users. Not thread-safe: the
@@ -73,6 +98,10 @@ class Objects {
     [[nodiscard]] bool exist(const std::vector<Ref>& refs);
     /// What the last exist() or can_remove() that failed was about, for messages. Cleared by this.
     [[nodiscard]] std::string take_culprit() { return std::exchange(culprit_, {}); }
+    /// There are as many objects of this kind as there may be.
+    [[nodiscard]] bool full(Kind kind) const {
+        return counts_[static_cast<size_t>(kind)] >> log_limit(kind) != 0;
+    }
     /// Records an object; what it uses must exist.
     Object& add(Kind kind, core::Number number, Object object);
     /// Exchanges what an object uses.
@@ -84,10 +113,14 @@ class Objects {
     [[nodiscard]] core::Number new_number(Kind kind, core::Number first, core::Number last);
     [[nodiscard]] std::vector<core::Number> numbers(Kind kind) const;
     [[nodiscard]] size_t size() const { return objects_.size(); }
-    void clear() { objects_.clear(); }
+    void clear() {
+        objects_.clear();
+        counts_ = {};
+    }
 
   private:
     std::map<Ref, Object> objects_;
+    std::array<uint32_t, kKinds> counts_{};
     std::map<Kind, core::Number> last_;
     std::string culprit_;
 };
