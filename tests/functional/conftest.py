@@ -7,6 +7,9 @@
 
 `stack` is shared by a module and exists once for each ring format. Special ones: `start_stack` for
 one test, `open_stack` for a fixture of one's own. Any other program: `start_softhca`.
+
+With --front=guest, the tests marked `guest` run in a QEMU guest with an unmodified kernel instead,
+where each stack gets PCI functions of its own (scripts/test kernel does so).
 """
 
 import os
@@ -23,14 +26,34 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from rig.guest import Guest  # noqa: E402
+from rig.guest_fixtures import running_guest  # noqa: E402
+from rig.guest_stack import GuestStack  # noqa: E402
 from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
 
 WORK_PREFIX = "rawqp-test-"
 RING_FORMATS = ("mlx5", "verbs")
+GUEST_LIMIT_S = 900
 
 OpenStack = Callable[..., ContextManager[Stack]]
 StartStack = Callable[..., Stack]
 StartSoftHca = Callable[..., SoftHca]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--front",
+        choices=("uverbs", "guest"),
+        default="uverbs",
+        help="what the stacks stand on: softhca's uverbs front, or a kernel in a guest",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--front") == "guest":
+        others = [item for item in items if not item.get_closest_marker("guest")]
+        items[:] = [item for item in items if item.get_closest_marker("guest")]
+        config.hook.pytest_deselected(items=others)
 
 
 def _remove_stale_folders() -> None:
@@ -80,13 +103,20 @@ def new_folder(work: Path) -> Callable[[], Path]:
     return make
 
 
-def _running(request: pytest.FixtureRequest) -> list[SoftHca]:
+def _running(request: pytest.FixtureRequest) -> list[SoftHca | GuestStack]:
     """Everything that is running now, for the report of a failure."""
     config: Any = request.config
     if not hasattr(config, "rig_running"):
         config.rig_running = []
-    running: list[SoftHca] = config.rig_running
+    running: list[SoftHca | GuestStack] = config.rig_running
     return running
+
+
+@pytest.fixture(scope="session")
+def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
+    """One for all tests; each has ports of its own."""
+    with running_guest(build.folder, new_folder(), GUEST_LIMIT_S) as guest:
+        yield guest
 
 
 @pytest.fixture(scope="session")
@@ -98,11 +128,17 @@ def open_stack(
     At its end testpmd has to quit in good order.
     """
     running = _running(request)
+    in_guest = request.config.getoption("--front") == "guest"
 
     @contextmanager
-    def open_one(ports: int | Sequence[PortSpec] = 1, **options: Any) -> Iterator[Stack]:
+    def open_one(ports: int | Sequence[PortSpec] = 1, **options: Any) -> Iterator[Any]:
         specs = [PortSpec() for _ in range(ports)] if isinstance(ports, int) else list(ports)
-        stack = Stack(build, new_folder(), specs, **options)
+        stack: Stack | GuestStack
+        if in_guest:
+            guest = request.getfixturevalue("guest")
+            stack = GuestStack(guest, new_folder(), specs, **options)
+        else:
+            stack = Stack(build, new_folder(), specs, **options)
         running.append(stack)
         try:
             yield stack
@@ -168,6 +204,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if name in os.environ
     ]
     command = ["/usr/bin/python3", "-m", "pytest", f"tests/functional/{item.nodeid.split('/')[-1]}"]
+    if item.config.getoption("--front") == "guest":
+        command.append("--front=guest")
     lines = [" ".join([*settings, shlex.join(command)])]
     lines += [hca.repeat_line() for hca in getattr(item.config, "rig_running", [])]
     report.sections.append(("run it again", "\n".join(lines)))

@@ -14,6 +14,8 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 GOOD_IP, BAD_IP = "RTE_MBUF_F_RX_IP_CKSUM_GOOD", "RTE_MBUF_F_RX_IP_CKSUM_BAD"
 GOOD_L4, BAD_L4 = "RTE_MBUF_F_RX_L4_CKSUM_GOOD", "RTE_MBUF_F_RX_L4_CKSUM_BAD"
 

@@ -8,6 +8,8 @@ from rig.packets import BROADCAST, marker, opaque, port_mac
 from rig.stack import Stack
 from rig.wire import padded
 
+pytestmark = pytest.mark.guest
+
 OWN = port_mac(0)
 OTHER = "02:00:00:00:00:77"
 ANOTHER = "02:00:00:00:00:78"

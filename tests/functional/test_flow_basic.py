@@ -15,6 +15,8 @@ from scapy.packet import Packet
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 QUEUES = 4
 
 

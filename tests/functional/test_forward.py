@@ -17,6 +17,8 @@ from scapy.packet import Raw
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 MTU = 1500
 LONGEST = MTU + 18  # a VLAN tag fits on top of the MTU
 

@@ -13,6 +13,8 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 QUEUES = 4
 FLOWS = 256
 

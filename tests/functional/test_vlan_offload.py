@@ -12,6 +12,8 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack, StartStack
 
+pytestmark = pytest.mark.guest
+
 TCI = {"vlan": 123, "prio": 5}
 
 

@@ -118,10 +118,17 @@ class Guest:
                 return new[max(0, index - 2) : index + 40]
         return []
 
+    def check_alarms(self) -> None:
+        alarms = self.alarms()
+        assert not alarms, "the kernel complained:\n" + "\n".join(alarms)
+
     # -- ports ------------------------------------------------------------------------------------
 
     def load_drivers(self) -> None:
         self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs")
+
+    def unload_drivers(self) -> None:
+        self.run("for m in mlx5_ib mlx5_core; do ! [ -d /sys/module/$m ] || rmmod $m; done")
 
     def plug(self, index: int, port: PortSpec, wire: str) -> "GuestPort":
         """A new PCI function; the guest's drivers find it if they are loaded."""
@@ -143,12 +150,11 @@ class GuestPort:
         self.index = index
         self.device = device
         self.name = device_name(index)
-        self.netdev = f"soft{index}"
+        self.netdev = f"soft{index}"  # the name that the uverbs front shows
         self.pci = device.pci_address
 
     def wait_until_ready(self) -> None:
-        """The drivers have bound to it. Its netdev gets the name that the uverbs front shows, and
-        is up, as a network manager would have it."""
+        """The drivers have bound to it. Its netdev is up, as a network manager would have it."""
         home = f"/sys/bus/pci/devices/{self.pci}"
         script = f"""
             tries=0
@@ -159,11 +165,13 @@ class GuestPort:
                 sleep 0.05
             done
             set -e
-            [ "$(ls {home}/infiniband)" = {self.name} ]
-            ip link set "$(ls {home}/net)" name {self.netdev}
-            ip link set {self.netdev} up
+            name=$(ls {home}/infiniband)
+            netdev=soft${{name#mlx5_}}
+            ip link set "$(ls {home}/net)" name $netdev
+            ip link set $netdev up
+            echo $name $netdev
             """
-        self.guest.run(script)
+        self.name, self.netdev = self.guest.run(script).split()
 
     def control(self, **request: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self.device.control(**request)

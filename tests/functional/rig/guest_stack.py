@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from .guest import PATIENCE, Guest, GuestPort
-from .ports import PortSpec, device_name
+from .ports import PortSpec
 from .stack_base import DRIVER, StackBase
 from .testpmd import Testpmd
 from .wire import SocketWire
@@ -81,6 +81,9 @@ class GuestStack(StackBase):
         for function in self.functions:
             function.wait_until_ready()
 
+    def device_name(self, index: int) -> str:
+        return self.functions[index].name
+
     def stat(self) -> dict[str, dict[str, Any]]:
         """As `softhca stat --json`, by device name."""
         return {function.name: function.stat() for function in self.functions}
@@ -92,10 +95,9 @@ class GuestStack(StackBase):
     def set_link(self, port: int, up: bool) -> None:
         self.functions[port].set_link(up)
 
-    def inject(self, port: int, opcode: int, status: int, count: int = 1) -> None:
-        """The next `count` commands of this opcode fail with this firmware status."""
-        self.functions[port].control(cmd="inject", device=device_name(port), opcode=opcode,
-                                     status=status, count=count)
+    def inject(self, port: int, command: str, status: int, skip: int = 0) -> None:
+        """From now on this firmware command fails (status 0: works again), the first `skip` aside."""
+        self.functions[port].control(cmd="inject", opcode=command, status=status, skip=skip)
 
     def abandon(self, how: signal.Signals) -> None:
         """Kills testpmd."""
@@ -114,8 +116,7 @@ class GuestStack(StackBase):
                 status = self.testpmd.quit(30)
                 assert status == 0, f"testpmd ended with status {status}, log: {self.program.log}"
             self._unplug_all()
-            alarms = self.guest.alarms()
-            assert not alarms, "the kernel complained:\n" + "\n".join(alarms)
+            self.guest.check_alarms()
         finally:
             self.close()
 

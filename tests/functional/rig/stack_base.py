@@ -23,6 +23,10 @@ class StackBase:
     datapath: str
     patience: float = 1
 
+    def device_name(self, index: int) -> str:
+        """The RDMA device of a port."""
+        return device_name(index)
+
     def counters(self, port: int = 0) -> dict[str, int]:
         """The device's port counters."""
         raise NotImplementedError
@@ -37,7 +41,8 @@ class StackBase:
     def vdev(self, index: int, port: PortSpec | None = None) -> str:
         """The --vdev (or `port attach`) text of one port."""
         devargs = (port or self.ports[index]).devargs
-        parts = [f"net_rawqp{index}", f"device={device_name(index)}", f"datapath={self.datapath}"]
+        device = self.device_name(index)
+        parts = [f"net_rawqp{index}", f"device={device}", f"datapath={self.datapath}"]
         return ",".join([*parts, *filter(None, [devargs])])
 
     def wait_counter(self, port: int, name: str, at_least: int, timeout: float = 10) -> int:
@@ -45,7 +50,7 @@ class StackBase:
         deadline = time.monotonic() + timeout * self.patience
         while (value := self.counters(port)[name]) < at_least:
             if time.monotonic() > deadline:
-                raise AssertionError(f"{device_name(port)} {name} is {value}, not {at_least}")
+                raise AssertionError(f"{self.device_name(port)} {name} is {value}, not {at_least}")
         return value
 
     def show(self, frames: Sequence[bytes | Packet], port: int = 0) -> list[ReceivedPacket]:

@@ -35,7 +35,7 @@ class Device:
         self.control_path = folder / f"{name}.control"
         self.qemu_end, device_end = socket.socketpair()
         command = [str(find_program()), "--fd", str(device_end.fileno()), "--qtest", str(qtest),
-                   "--port", port]
+                   "--control", str(self.control_path), "--port", port]
         with open(self.log, "wb") as log, device_end:
             self.process = subprocess.Popen(command, pass_fds=[device_end.fileno()], stderr=log,
                                             stdin=subprocess.DEVNULL, stdout=log,
