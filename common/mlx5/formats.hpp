@@ -147,9 +147,22 @@ inline constexpr uint8_t kIpFragment = 1u << 7;
 inline constexpr uint8_t kHashIp = 0x3u << 2; ///< rx_hash_type: source and destination address
 inline constexpr uint8_t kHashL4 = 0x3u << 6; ///< rx_hash_type: source and destination port
 inline constexpr uint8_t kOwnerMask = 0x01;
-inline constexpr uint8_t kCqeFormatMask = 0x0c; ///< 3: compressed (mini CQEs)
+inline constexpr uint8_t kCqeFormatMask = 0x0c;
+inline constexpr uint8_t kCqeFormatCompressed = 0x0c; ///< the title of a block of mini CQEs
 inline constexpr uint32_t kFlowTagMask = 0xffffff;
 inline constexpr uint32_t kByteCountMask = 0xffff; ///< of a striding RQ's byte_count
+
+/// What a compressed block keeps of each completion (mlx5_mini_cqe8). `n` completions take `n`
+/// entries of the ring: the first holds the title, a CQE whose byte_count is n and whose other
+/// fields are common to all; the arrays of eight mini CQEs lie in the entry behind the title (0 to
+/// 7) and in the entries 8, 16 … after the title. The device leaves the other entries as they are.
+struct MiniCqe {
+    be32 result;     ///< hash format: rx_hash_result; else check_sum << 16 | stride index if any
+    be32 byte_count; ///< as in the CQE
+};
+static_assert(sizeof(MiniCqe) == 8 && offsetof(MiniCqe, byte_count) == 4);
+inline constexpr uint32_t kMiniCqes = 8;      ///< in one array
+inline constexpr uint32_t kMaxCompressed = 64; ///< completions in one block
 
 /// Failed completion (mlx5_err_cqe): opcode req_error or resp_error.
 struct ErrorCqe {

@@ -32,12 +32,13 @@ struct FreePool {
 };
 using Pool = std::unique_ptr<rte_mempool, FreePool>;
 
-/// A pool of exactly `count` mbufs with `data_room` bytes (headroom included) and no cache, so that
-/// its in-use count is exact. Names are unique.
-inline Pool make_pool(unsigned count, uint16_t data_room = RTE_MBUF_DEFAULT_BUF_SIZE) {
+/// A pool of exactly `count` mbufs with `data_room` bytes (headroom included); no cache unless
+/// asked for. Names are unique.
+inline Pool make_pool(unsigned count, uint16_t data_room = RTE_MBUF_DEFAULT_BUF_SIZE,
+                      unsigned cache = 0) {
     static int serial = 0;
     const std::string name = "pool" + std::to_string(serial++);
-    return Pool(rte_pktmbuf_pool_create(name.c_str(), count, 0, 0, data_room, SOCKET_ID_ANY));
+    return Pool(rte_pktmbuf_pool_create(name.c_str(), count, cache, 0, data_room, SOCKET_ID_ANY));
 }
 
 /// Base of tests that need mbufs.

@@ -30,10 +30,13 @@ class FlowTableTest : public testing::Test {
     FakeDevice device{4};
     RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
     uint16_t queues = 4;
+    bool marks = false;
     FlowTable table{device.api,
                     qps,
                     1,
-                    {.rx_queue_count = [this] { return queues; }, .started = [] { return true; }}};
+                    {.rx_queue_count = [this] { return queues; },
+                     .started = [] { return true; },
+                     .use_marks = [this] { marks = true; }}};
     rte_flow_error error{};
 
     ~FlowTableTest() override {
@@ -168,10 +171,10 @@ TEST_F(FlowTableTest, RssRefusals) {
 
 TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
     start();
-    EXPECT_FALSE(table.uses_mark());
+    EXPECT_FALSE(marks);
     rte_flow* marked = create(udp_to(1, 0).mark(0));
     ASSERT_NE(marked, nullptr);
-    EXPECT_TRUE(table.uses_mark());
+    EXPECT_TRUE(marks);
     ASSERT_NE(create(udp_to(2, 0).mark(kMarkMax)), nullptr);
     ASSERT_NE(create(udp_to(3, 0).action(RTE_FLOW_ACTION_TYPE_FLAG)), nullptr);
     Rule drop = udp_to(4, 0);

@@ -30,6 +30,23 @@ struct FakeCq {
                                           (producer / size & mlx5::kOwnerMask));
         ring[producer++ % size] = cqe;
     }
+    /// A compressed block: arrays first, the title last. The entries between stay as they are.
+    void write_block(mlx5::Cqe title, const std::vector<mlx5::MiniCqe>& minis) {
+        const auto size = static_cast<uint32_t>(ring.size());
+        for (uint32_t i = 0; i < minis.size(); ++i) {
+            const uint32_t array = i / mlx5::kMiniCqes;
+            mlx5::Cqe& entry = ring[(producer + std::max(array * mlx5::kMiniCqes, 1u)) % size];
+            memcpy(reinterpret_cast<uint8_t*>(&entry) + i % mlx5::kMiniCqes * sizeof minis[i],
+                   &minis[i], sizeof minis[i]);
+        }
+        const auto count = static_cast<uint32_t>(minis.size());
+        title.byte_count = count;
+        title.op_own =
+            static_cast<uint8_t>(static_cast<uint8_t>(mlx5::CqeOpcode::resp_send) << 4 |
+                                 mlx5::kCqeFormatCompressed | (producer / size & mlx5::kOwnerMask));
+        ring[producer % size] = title;
+        producer += count;
+    }
     void write_error(mlx5::CqeOpcode opcode, mlx5::CqeSyndrome syndrome, uint16_t wqe_counter) {
         mlx5::ErrorCqe error{};
         error.syndrome = static_cast<uint8_t>(syndrome);

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace rings_test {
 
@@ -20,10 +22,26 @@ struct RxSetup {
     uint32_t cq_entries = 64;
     uint64_t offloads = 0;
     bool mark = false;
+    bool compressed = false; ///< the CQ may hold blocks of mini CQEs
+    unsigned cache = 0;      ///< of the pool, per lcore
 };
+
+/// The readers, by the vector width that EAL allows.
+inline constexpr unsigned kScalar = 128, kAvx2 = 256, kAvx512 = 512;
+
+inline bool has_reader(unsigned bits) {
+    if (bits == kAvx512) return rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) > 0;
+    return bits != kAvx2 || rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
+}
+inline std::string reader_name(unsigned bits) {
+    return bits == kAvx512 ? "mlx5 AVX-512" : bits == kAvx2 ? "mlx5 AVX2" : "mlx5 scalar";
+}
 
 class Mlx5Rx : public test_eal::EalTest {
   protected:
+    /// The reader that the queue gets.
+    unsigned simd_bits = kScalar;
+
     static constexpr uint16_t kPort = 7;
     static constexpr uint16_t kQueue = 3;
 
@@ -35,7 +53,7 @@ class Mlx5Rx : public test_eal::EalTest {
         ASSERT_TRUE(started) << started.error().what;
     }
     void create(const RxSetup& setup) {
-        pool = test_eal::make_pool(setup.pool_size, setup.data_room);
+        pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
         ASSERT_NE(pool, nullptr);
         cq.emplace(setup.cq_entries);
         rq.emplace(setup.descriptors, setup.segments);
@@ -47,13 +65,15 @@ class Mlx5Rx : public test_eal::EalTest {
         spec.descriptors = setup.descriptors;
         spec.segments = setup.segments;
         spec.offloads = setup.offloads;
-        spec.mark = setup.mark;
+        spec.compressed = setup.compressed;
+        spec.active_simd_bits = simd_bits;
         spec.pool = pool.get();
         spec.mrs = &mrs;
         const auto created = rawqp::kMlx5Format.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
         ring->control = this;
+        ring->mark = setup.mark;
         ring->reset_wq = [](rawqp::RxRing& reset) {
             return static_cast<Mlx5Rx*>(reset.control)->on_reset();
         };
@@ -61,10 +81,12 @@ class Mlx5Rx : public test_eal::EalTest {
     }
 
     /// Stops the queue; every mbuf must be back in the pool.
-    void TearDown() override {
+    void TearDown() override { finish(); }
+    void finish() {
         if (ring == nullptr) return;
         rawqp::kMlx5Format.rx_stop(*ring);
         rawqp::kMlx5Format.rx_destroy(ring);
+        ring = nullptr;
         EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
     }
 
@@ -84,6 +106,20 @@ class Mlx5Rx : public test_eal::EalTest {
 
     /// Scatters `bytes` bytes of a pattern into the next posted WQE and completes it with `cqe`.
     void deliver(uint32_t bytes, mlx5::Cqe cqe = {}) {
+        fill(bytes);
+        cqe.byte_count = bytes;
+        cqe.wqe_counter = consumed++;
+        cq->write(cqe, mlx5::CqeOpcode::resp_send);
+    }
+    /// As many packets as there are mini CQEs, completed in one block.
+    void deliver_block(const mlx5::Cqe& title, const std::vector<mlx5::MiniCqe>& minis) {
+        for (const mlx5::MiniCqe& mini : minis) {
+            fill(mini.byte_count);
+            ++consumed;
+        }
+        cq->write_block(title, minis);
+    }
+    void fill(uint32_t bytes) {
         ASSERT_GT(posted(), 0u);
         const uint32_t slot = consumed % rq->wqes();
         uint32_t at = 0;
@@ -96,9 +132,6 @@ class Mlx5Rx : public test_eal::EalTest {
         }
         ASSERT_EQ(at, bytes) << "does not fit in the WQE";
         ++sequence;
-        cqe.byte_count = bytes;
-        cqe.wqe_counter = consumed++;
-        cq->write(cqe, mlx5::CqeOpcode::resp_send);
     }
     static uint8_t pattern(uint32_t packet, uint32_t offset) {
         return static_cast<uint8_t>(packet * 31 + offset * 7 + (offset >> 8));
@@ -134,6 +167,16 @@ class Mlx5Rx : public test_eal::EalTest {
     uint32_t sequence = 0; ///< packets delivered
     int resets = 0;
     int reset_result = 0;
+};
+
+/// The same for each reader that this CPU has.
+class Mlx5RxReaders : public Mlx5Rx, public testing::WithParamInterface<unsigned> {
+  protected:
+    void SetUp() override {
+        simd_bits = GetParam();
+        if (!has_reader(simd_bits))
+            GTEST_SKIP() << "this CPU has no " << simd_bits << "-bit vectors";
+    }
 };
 
 } // namespace rings_test

@@ -8,7 +8,7 @@ namespace {
 using mlx5::CqeOpcode;
 using mlx5::CqeSyndrome;
 
-class Mlx5RxError : public Mlx5Rx {
+class Mlx5RxError : public Mlx5RxReaders {
   protected:
     /// The device fails the next WQE and flushes the others.
     void break_queue(CqeSyndrome syndrome) {
@@ -31,7 +31,7 @@ class Mlx5RxError : public Mlx5Rx {
     }
 };
 
-TEST_F(Mlx5RxError, QueueIsResetAndGoesOn) {
+TEST_P(Mlx5RxError, QueueIsResetAndGoesOn) {
     start();
     expect_traffic(37, 64); // the failing slot is somewhere inside the ring
     for (int i = 0; i < 3; ++i)
@@ -52,7 +52,7 @@ TEST_F(Mlx5RxError, QueueIsResetAndGoesOn) {
     EXPECT_EQ(resets, 1);
 }
 
-TEST_F(Mlx5RxError, FlushAloneLosesNoPacket) {
+TEST_P(Mlx5RxError, FlushAloneLosesNoPacket) {
     start();
     break_queue(CqeSyndrome::flushed);
     rte_mbuf* mbufs[4];
@@ -62,7 +62,7 @@ TEST_F(Mlx5RxError, FlushAloneLosesNoPacket) {
     expect_traffic(100, 64);
 }
 
-TEST_F(Mlx5RxError, ShortRingAndEmptyPool) {
+TEST_P(Mlx5RxError, ShortRingAndEmptyPool) {
     start({.pool_size = 64});
     for (int i = 0; i < 30; ++i)
         deliver(64);
@@ -80,7 +80,7 @@ TEST_F(Mlx5RxError, ShortRingAndEmptyPool) {
     expect_traffic(200, 64);
 }
 
-TEST_F(Mlx5RxError, LkeysAreLookedUpAnew) {
+TEST_P(Mlx5RxError, LkeysAreLookedUpAnew) {
     start();
     mrs.split = 1; // everything has another lkey now
     break_queue(CqeSyndrome::local_protection);
@@ -91,7 +91,7 @@ TEST_F(Mlx5RxError, LkeysAreLookedUpAnew) {
     expect_traffic(100, 64);
 }
 
-TEST_F(Mlx5RxError, MemoryGoneMeansAnEmptyRingUntilItIsBack) {
+TEST_P(Mlx5RxError, MemoryGoneMeansAnEmptyRingUntilItIsBack) {
     start();
     mrs.refuse = true;
     break_queue(CqeSyndrome::local_protection);
@@ -105,7 +105,7 @@ TEST_F(Mlx5RxError, MemoryGoneMeansAnEmptyRingUntilItIsBack) {
     expect_traffic(100, 64);
 }
 
-TEST_F(Mlx5RxError, FailingResetIsTriedOncePerMillisecond) {
+TEST_P(Mlx5RxError, FailingResetIsTriedOncePerMillisecond) {
     start();
     reset_result = -EIO;
     break_queue(CqeSyndrome::local_length);
@@ -129,7 +129,7 @@ TEST_F(Mlx5RxError, FailingResetIsTriedOncePerMillisecond) {
     expect_traffic(100, 64);
 }
 
-TEST_F(Mlx5RxError, Scattered) {
+TEST_P(Mlx5RxError, Scattered) {
     start({.segments = 4, .pool_size = 300, .data_room = 256 + RTE_PKTMBUF_HEADROOM});
     expect_traffic(45, 700);
     expect_traffic(5, 60); // leaves slots with some of their buffers
@@ -142,7 +142,7 @@ TEST_F(Mlx5RxError, Scattered) {
     expect_traffic(200, 1000);
 }
 
-TEST_F(Mlx5RxError, StopWhileDead) {
+TEST_P(Mlx5RxError, StopWhileDead) {
     start();
     reset_result = -EIO;
     break_queue(CqeSyndrome::local_length);
@@ -156,6 +156,8 @@ TEST_F(Mlx5RxError, StopWhileDead) {
     ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
     expect_traffic(100, 64);
 }
+
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxError, testing::Values(kScalar, kAvx2, kAvx512));
 
 } // namespace
 } // namespace rings_test

@@ -60,9 +60,9 @@ const Case kCases[] = {
      kIpv6 | RTE_PTYPE_L4_NONFRAG},
 };
 
-TEST_F(Mlx5Rx, ChecksumsAndPacketTypes) {
+TEST_P(Mlx5RxReaders, ChecksumsAndPacketTypes) {
     start({.offloads = kAllOffloads});
-    EXPECT_STREQ(burst.description, "mlx5 scalar, offloads");
+    EXPECT_EQ(burst.description, reader_name(simd_bits) + ", offloads");
     for (const Case& c : kCases) {
         SCOPED_TRACE(c.name);
         mlx5::Cqe cqe{};
@@ -77,7 +77,7 @@ TEST_F(Mlx5Rx, ChecksumsAndPacketTypes) {
     }
 }
 
-TEST_F(Mlx5Rx, FlagsOnlyForEnabledOffloads) {
+TEST_P(Mlx5RxReaders, FlagsOnlyForEnabledOffloads) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM});
     mlx5::Cqe cqe{};
     cqe.hds_ip_ext = kBothOk;
@@ -90,7 +90,7 @@ TEST_F(Mlx5Rx, FlagsOnlyForEnabledOffloads) {
     rte_pktmbuf_free(mbuf);
 }
 
-TEST_F(Mlx5Rx, NoOffloadsNoFlags) {
+TEST_P(Mlx5RxReaders, NoOffloadsNoFlags) {
     start();
     mlx5::Cqe cqe{};
     cqe.hds_ip_ext = kBothOk;
@@ -105,7 +105,7 @@ TEST_F(Mlx5Rx, NoOffloadsNoFlags) {
     rte_pktmbuf_free(mbuf);
 }
 
-TEST_F(Mlx5Rx, HashAndVlan) {
+TEST_P(Mlx5RxReaders, HashAndVlan) {
     start({.offloads = kAllOffloads});
     mlx5::Cqe cqe{};
     cqe.rx_hash_type = mlx5::kHashIp | mlx5::kHashL4;
@@ -122,9 +122,9 @@ TEST_F(Mlx5Rx, HashAndVlan) {
     rte_pktmbuf_free(mbuf);
 }
 
-TEST_F(Mlx5Rx, Marks) {
+TEST_P(Mlx5RxReaders, Marks) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .mark = true});
-    EXPECT_STREQ(burst.description, "mlx5 scalar, offloads, mark");
+    EXPECT_EQ(burst.description, reader_name(simd_bits) + ", offloads");
     const auto flags_of = [&](uint32_t tag, uint32_t& id) {
         mlx5::Cqe cqe{};
         cqe.sop_drop_qpn = 0x55000000 | tag; // the top byte is no part of the tag
@@ -149,7 +149,7 @@ TEST_F(Mlx5Rx, Marks) {
     }
 }
 
-TEST_F(Mlx5Rx, MbufIsWholeAfterReuse) {
+TEST_P(Mlx5RxReaders, MbufIsWholeAfterReuse) {
     start({.pool_size = 80});
     rte_mbuf* mbuf;
     for (int i = 0; i < 300; ++i) {

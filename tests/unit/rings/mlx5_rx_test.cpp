@@ -7,7 +7,7 @@
 namespace rings_test {
 namespace {
 
-TEST_F(Mlx5Rx, StartPostsEveryWqe) {
+TEST_P(Mlx5RxReaders, StartPostsEveryWqe) {
     start();
     EXPECT_EQ(rq->doorbell.receive, 64u);
     std::set<uint64_t> addresses;
@@ -18,10 +18,10 @@ TEST_F(Mlx5Rx, StartPostsEveryWqe) {
     }
     EXPECT_EQ(addresses.size(), 64u);
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
-    EXPECT_STREQ(burst.description, "mlx5 scalar");
+    EXPECT_EQ(burst.description, reader_name(simd_bits));
 }
 
-TEST_F(Mlx5Rx, StartFailsWithoutLeakWhenThePoolIsSmall) {
+TEST_P(Mlx5RxReaders, StartFailsWithoutLeakWhenThePoolIsSmall) {
     create({.pool_size = 63});
     const auto started = rawqp::kMlx5Format.rx_start(*ring);
     ASSERT_FALSE(started);
@@ -31,14 +31,14 @@ TEST_F(Mlx5Rx, StartFailsWithoutLeakWhenThePoolIsSmall) {
     EXPECT_EQ(rq->doorbell.receive, 0u);
 }
 
-TEST_F(Mlx5Rx, StartFailsWithoutLeakWhenMemoryHasNoLkey) {
+TEST_P(Mlx5RxReaders, StartFailsWithoutLeakWhenMemoryHasNoLkey) {
     create({});
     mrs.refuse = true;
     EXPECT_FALSE(rawqp::kMlx5Format.rx_start(*ring));
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
 }
 
-TEST_F(Mlx5Rx, NothingThere) {
+TEST_P(Mlx5RxReaders, NothingThere) {
     start();
     rte_mbuf* mbufs[4];
     EXPECT_EQ(receive(mbufs, 4), 0u);
@@ -46,7 +46,7 @@ TEST_F(Mlx5Rx, NothingThere) {
     EXPECT_EQ(cq->doorbell.consumer, 0u);
 }
 
-TEST_F(Mlx5Rx, EveryBatchSize) {
+TEST_P(Mlx5RxReaders, EveryBatchSize) {
     start();
     uint64_t packets = 0;
     uint64_t bytes = 0;
@@ -69,7 +69,7 @@ TEST_F(Mlx5Rx, EveryBatchSize) {
     EXPECT_EQ(ring->counters.nombuf, 0u);
 }
 
-TEST_F(Mlx5Rx, BurstTakesNoMoreThanAsked) {
+TEST_P(Mlx5RxReaders, BurstTakesNoMoreThanAsked) {
     start();
     for (int i = 0; i < 10; ++i)
         deliver(100);
@@ -80,7 +80,7 @@ TEST_F(Mlx5Rx, BurstTakesNoMoreThanAsked) {
         take(mbufs[i], i, 100);
 }
 
-TEST_F(Mlx5Rx, CountersAndOwnerBitWrapAround) {
+TEST_P(Mlx5RxReaders, CountersAndOwnerBitWrapAround) {
     start({.cq_entries = 128}); // laps of CQ and RQ differ
     rte_mbuf* mbufs[32];
     while (sequence < 70000) { // beyond the 16 bits of the RQ's counter
@@ -95,7 +95,7 @@ TEST_F(Mlx5Rx, CountersAndOwnerBitWrapAround) {
     EXPECT_EQ(ring->counters.packets, sequence);
 }
 
-TEST_F(Mlx5Rx, OneDoorbellPerBurst) {
+TEST_P(Mlx5RxReaders, OneDoorbellPerBurst) {
     start();
     for (int i = 0; i < 15; ++i)
         deliver(64);
@@ -109,7 +109,7 @@ TEST_F(Mlx5Rx, OneDoorbellPerBurst) {
     rte_pktmbuf_free_bulk(mbufs, 1);
 }
 
-TEST_F(Mlx5Rx, ShortPoolShortensTheRingAndCounts) {
+TEST_P(Mlx5RxReaders, ShortPoolShortensTheRingAndCounts) {
     start({.pool_size = 70}); // 6 spare
     rte_mbuf* held[64];
     for (int i = 0; i < 40; ++i)
@@ -141,7 +141,7 @@ TEST_F(Mlx5Rx, ShortPoolShortensTheRingAndCounts) {
     take(none[0], 70, 64);
 }
 
-TEST_F(Mlx5Rx, PoolInTwoRegionsGetsTheRightLkeys) {
+TEST_P(Mlx5RxReaders, PoolInTwoRegionsGetsTheRightLkeys) {
     create({});
     std::vector<rte_mbuf*> all(256);
     ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool.get(), all.data(), 256), 0);
@@ -166,7 +166,7 @@ TEST_F(Mlx5Rx, PoolInTwoRegionsGetsTheRightLkeys) {
     EXPECT_EQ(lkeys.size(), 2u);
 }
 
-TEST_F(Mlx5Rx, StopAndStartAgain) {
+TEST_P(Mlx5RxReaders, StopAndStartAgain) {
     start();
     for (int round = 0; round < 5; ++round) {
         const uint32_t first = sequence;
@@ -188,7 +188,7 @@ TEST_F(Mlx5Rx, StopAndStartAgain) {
     EXPECT_EQ(rawqp::kMlx5Format.rx_stop(*ring), 0u);
 }
 
-TEST_F(Mlx5Rx, ErrorCompletionsAreNotUnreadPackets) {
+TEST_P(Mlx5RxReaders, ErrorCompletionsAreNotUnreadPackets) {
     start();
     deliver(64);
     deliver(64);
@@ -197,7 +197,7 @@ TEST_F(Mlx5Rx, ErrorCompletionsAreNotUnreadPackets) {
     EXPECT_EQ(rawqp::kMlx5Format.rx_stop(*ring), 2u);
 }
 
-TEST_F(Mlx5Rx, QueueCountAndDescriptorStatus) {
+TEST_P(Mlx5RxReaders, QueueCountAndDescriptorStatus) {
     start({.cq_entries = 128});
     const auto count = [&] { return rawqp::kMlx5Format.rx_queue_count(ring); };
     const auto status = [&](uint16_t i) {
@@ -225,7 +225,7 @@ TEST_F(Mlx5Rx, QueueCountAndDescriptorStatus) {
     EXPECT_EQ(status(64), -EINVAL);
 }
 
-TEST_F(Mlx5Rx, WholeRingCompletedAtOnce) {
+TEST_P(Mlx5RxReaders, WholeRingCompletedAtOnce) {
     start();
     for (int i = 0; i < 64; ++i)
         deliver(64);
@@ -239,7 +239,7 @@ TEST_F(Mlx5Rx, WholeRingCompletedAtOnce) {
 
 // ---------------------------------------------------------------- several segments
 
-TEST_F(Mlx5Rx, ScatteredStartPostsEverySegment) {
+TEST_P(Mlx5RxReaders, ScatteredStartPostsEverySegment) {
     start({.segments = 4, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
     ASSERT_EQ(rq->ring.size(), 256u);
     for (size_t i = 0; i < rq->ring.size(); ++i) {
@@ -250,7 +250,7 @@ TEST_F(Mlx5Rx, ScatteredStartPostsEverySegment) {
     EXPECT_STREQ(burst.description, "mlx5 scalar, scattered");
 }
 
-TEST_F(Mlx5Rx, ScatteredEverySize) {
+TEST_P(Mlx5RxReaders, ScatteredEverySize) {
     constexpr uint32_t kFirst = 256;
     constexpr uint32_t kNext = 256 + RTE_PKTMBUF_HEADROOM;
     start({.segments = 4, .pool_size = 400, .data_room = kNext});
@@ -266,7 +266,7 @@ TEST_F(Mlx5Rx, ScatteredEverySize) {
     }
 }
 
-TEST_F(Mlx5Rx, ScatteredPoolRunsDry) {
+TEST_P(Mlx5RxReaders, ScatteredPoolRunsDry) {
     start({.segments = 2, .pool_size = 130, .data_room = 256 + RTE_PKTMBUF_HEADROOM});
     rte_mbuf* mbufs[64];
     for (int i = 0; i < 30; ++i) // 20 long, 10 short: 50 buffers, of which 2 can be replaced
@@ -281,6 +281,8 @@ TEST_F(Mlx5Rx, ScatteredPoolRunsDry) {
     EXPECT_EQ(posted(), 64u);
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 128u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::Values(kScalar, kAvx2, kAvx512));
 
 // ---------------------------------------------------------------- refusals
 

@@ -36,13 +36,13 @@ class VerbsRx : public test_eal::EalTest {
         spec.descriptors = kDescriptors;
         spec.segments = setup.segments;
         spec.offloads = setup.offloads;
-        spec.mark = setup.mark;
         spec.pool = pool.get();
         spec.mrs = &mrs;
         const auto created = rawqp::kVerbsFormat.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
         ring->control = this;
+        ring->mark = setup.mark;
         ring->reset_wq = [](rawqp::RxRing& reset) {
             return static_cast<VerbsRx*>(reset.control)->on_reset();
         };
@@ -254,7 +254,9 @@ TEST_F(VerbsRx, Marks) {
 TEST_F(VerbsRx, NoMarksWithoutAReader) {
     cq.handle.read_flow_tag = nullptr;
     start({.mark = true});
-    EXPECT_STREQ(burst.description, "verbs");
+    const Bytes frame = pattern(1, 64);
+    deliver(frame, {.tag = rawqp::tag_of_mark(77)});
+    EXPECT_EQ(receive_one(frame).first, 0u);
 }
 
 // ---------------------------------------------------------------- packet types and checksums

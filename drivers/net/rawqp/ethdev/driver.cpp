@@ -4,6 +4,7 @@
 
 #include "drivers/net/rawqp/ethdev/device.hpp"
 #include "drivers/net/rawqp/ethdev/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -52,6 +53,7 @@ void make_steering(Port& port) {
     FlowTable::PortView view;
     view.rx_queue_count = [&port] { return port.dev->data->nb_rx_queues; };
     view.started = [&port] { return port.started(); };
+    view.use_marks = [&port] { use_marks(port); };
     port.flows = std::make_unique<FlowTable>(api, *port.rss_qps, port.ib_port, std::move(view));
 }
 

@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/flow_steering.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
+#include <algorithm>
 #include <list>
 #include <string>
 #include <unordered_map>
@@ -76,6 +77,11 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr, const SteeringLevel
 std::string key_of(uint32_t priority, const PlannedRule& planned) {
     const std::vector<uint8_t> bytes = planned.request.match.bytes();
     return fmt::format("{}/", priority) + std::string(bytes.begin(), bytes.end());
+}
+
+bool marks(const rte_flow& rule) {
+    return std::any_of(rule.plan.begin(), rule.plan.end(),
+                       [](const PlannedRule& planned) { return planned.request.tag != 0; });
 }
 
 FlowResult<Counters> create_counters(ibv_context* context, const rte_flow_action* action) {
@@ -230,6 +236,7 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
 rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                             const rte_flow_action* actions, rte_flow_error* error) {
     auto rule = impl_->translate(attr, pattern, actions);
+    if (rule && marks(*rule)) impl_->port.use_marks();
     FlowResult<void> accepted;
     if (!rule)
         accepted = tl::unexpected(rule.error());
@@ -314,13 +321,6 @@ void FlowTable::stop() {
     impl_->running = false;
     for (rte_flow& rule : impl_->rules)
         rule.installed.clear();
-}
-
-bool FlowTable::uses_mark() const {
-    for (const rte_flow& rule : impl_->rules)
-        for (const PlannedRule& planned : rule.plan)
-            if (planned.request.tag != 0) return true;
-    return false;
 }
 
 } // namespace rawqp

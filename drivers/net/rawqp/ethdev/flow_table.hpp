@@ -23,6 +23,8 @@ class FlowTable {
     struct PortView {
         std::function<uint16_t()> rx_queue_count;
         std::function<bool()> started;
+        /// Called before the first rule that marks or flags: Rx must report flow tags.
+        std::function<void()> use_marks = [] {};
     };
     FlowTable(const verbs::Api& api, RssQps& qps, uint8_t ib_port, PortView port);
     ~FlowTable();
@@ -40,8 +42,6 @@ class FlowTable {
     [[nodiscard]] Result<void> start();
     /// Port stop: takes the rules out of hardware and keeps them; no hash QP stays in use.
     void stop();
-    /// A rule marks or flags packets: Rx must report flow tags.
-    [[nodiscard]] bool uses_mark() const;
 
   private:
     struct Impl;

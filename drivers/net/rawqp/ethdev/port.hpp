@@ -98,6 +98,7 @@ struct Port {
     RssState rss;
     std::vector<rte_ether_addr> multicast; ///< groups subscribed by set_mc_addr_list
     bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
+    bool marks = false;                    ///< rte_flow rules mark packets, or did
     PortTotals totals;
     std::unique_ptr<AsyncEvents> events;
 

@@ -31,6 +31,9 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
 /// Sets up anew, with the port's present MTU, each stopped Rx queue that was made for another one.
 [[nodiscard]] Result<void> refit_rx_queues(Port& port);
 
+/// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
+void use_marks(Port& port);
+
 /// Start brings a queue from set-up to running, stop brings it back; both do nothing when it is so
 /// already. Stop waits up to 200 ms for packets that were handed to the device to leave.
 [[nodiscard]] Result<void> start_rx_queue(RxQueue& queue);

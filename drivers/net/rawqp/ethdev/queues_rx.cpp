@@ -95,7 +95,6 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     spec.context = port.context.get();
     spec.port_id = port.dev->data->port_id;
     spec.max_frame = frame_bytes(port.dev->data->mtu);
-    spec.mark = true;
     spec.mrs = port.memory.get();
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     const Result<uint8_t> segments = rx_segments(port, spec.pool, spec.max_frame, spec.offloads);
@@ -111,6 +110,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     queue->ring = *ring;
     queue->ring->control = queue.get();
     queue->ring->reset_wq = recover_wq;
+    queue->ring->mark = port.marks;
     return queue;
 }
 
@@ -180,6 +180,12 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     port.totals.rx += snapshot(*queue.ring) - queue.base;
     dev->data->rx_queues[id] = nullptr;
     port.rx_queues[id].reset();
+}
+
+void use_marks(Port& port) {
+    port.marks = true;
+    for (const std::unique_ptr<RxQueue>& queue : port.rx_queues)
+        if (queue) __atomic_store_n(&queue->ring->mark, true, __ATOMIC_RELEASE);
 }
 
 Result<void> refit_rx_queues(Port& port) {

@@ -40,6 +40,9 @@ struct RxRing {
     RxCounters counters;
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
+    /// rte_flow marks are in use: bursts fill fdir.hi. The control path turns it on at any time,
+    /// before the first rule that marks.
+    bool mark = false;
     /// Cold: an error CQE stopped the queue. Resets the WQ to ready, after which the ring calls its
     /// own restart. Called on the queue's lcore; returns 0 or a negative errno (queue stays dead
     /// and the call is made again on a later burst, at most once per millisecond).
@@ -79,7 +82,7 @@ struct RxSpec {
     uint8_t segments = 1;     ///< SGEs per WQE, power of two (scattered Rx of frames > mbuf room)
     uint32_t max_frame = 0;   ///< longest frame in bytes without FCS
     uint64_t offloads = 0;    ///< RTE_ETH_RX_OFFLOAD_*
-    bool mark = false;        ///< rte_flow marks in use: fill fdir.hi
+    bool compressed = false;  ///< the CQ was created with CQE compression
     int socket = 0;
     rte_mempool* pool = nullptr;
     MrSource* mrs = nullptr;

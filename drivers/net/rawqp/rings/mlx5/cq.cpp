@@ -20,7 +20,7 @@ Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
         return fail(EINVAL, "{}: its CQ has {} entries, but {} (a power of two) are needed", what,
                     mapped.cqe_cnt, min_entries);
     Cq ring;
-    ring.entries = static_cast<const Cqe*>(mapped.buf);
+    ring.entries = static_cast<Cqe*>(mapped.buf);
     ring.doorbell = reinterpret_cast<mlx5::CqDoorbell*>(mapped.dbrec);
     ring.mask = mapped.cqe_cnt - 1;
     ring.log_entries = static_cast<uint8_t>(rte_log2_u32(mapped.cqe_cnt));

@@ -6,6 +6,8 @@
 #include "common/verbs/api.hpp"
 #include "drivers/net/rawqp/rings/mlx5/ordering.hpp"
 
+#include <algorithm>
+
 namespace rawqp::mlx5rings {
 
 using mlx5::Cqe;
@@ -13,13 +15,14 @@ using mlx5::CqeOpcode;
 using mlx5::ErrorCqe;
 
 /// Who owns the next CQE and what it says.
-enum class CqeState : uint8_t { empty, complete, error };
+enum class CqeState : uint8_t { empty, complete, compressed, error };
 
 /// Entries are consumed in order. The owner bit of entry i in lap n of the ring is n & 1 once the
 /// device has written it; entries never written say opcode `invalid`. The CQ keeps its place when
-/// its queue is reset, and whatever is left of the old life must be drained.
+/// its queue is reset, and whatever is left of the old life must be drained. Of a compressed block
+/// the device writes some entries only: what lay in the others must not look new in the next lap.
 struct Cq {
-    const Cqe* entries = nullptr;
+    Cqe* entries = nullptr;
     mlx5::CqDoorbell* doorbell = nullptr;
     uint32_t consumer = 0; ///< counts without end; 24 bits reach the device
     uint32_t mask = 0;
@@ -27,8 +30,12 @@ struct Cq {
 
     /// Bits of op_own that tell opcode and owner; solicited and format bits lie between.
     static constexpr uint8_t kOpcodeAndOwner = 0xf0 | mlx5::kOwnerMask;
+    /// With the format bits: a plain CQE and no compressed block.
+    static constexpr uint8_t kAllButSolicited = 0xf0 | mlx5::kCqeFormatMask | mlx5::kOwnerMask;
+    /// op_own of an entry that was never written.
+    static constexpr uint8_t kInvalid = static_cast<uint8_t>(CqeOpcode::invalid) << 4;
 
-    /// op_own (within kOpcodeAndOwner) of entry `index` when `opcode` has been completed there.
+    /// op_own (within kAllButSolicited) of entry `index` when `opcode` has been completed there.
     [[nodiscard]] uint8_t expected(CqeOpcode opcode, uint32_t index) const {
         return static_cast<uint8_t>((static_cast<uint8_t>(opcode) << 4) |
                                     ((index >> log_entries) & mlx5::kOwnerMask));
@@ -41,11 +48,35 @@ struct Cq {
         const auto opcode = static_cast<CqeOpcode>(op_own >> 4);
         if (((op_own ^ (index >> log_entries)) & mlx5::kOwnerMask) != 0) return CqeState::empty;
         if (opcode == CqeOpcode::invalid) return CqeState::empty;
+        const uint8_t format = op_own & mlx5::kCqeFormatMask;
+        if (opcode == CqeOpcode::resp_send && format == mlx5::kCqeFormatCompressed)
+            return CqeState::compressed;
         const bool good = opcode == CqeOpcode::req || opcode == CqeOpcode::resp_send;
-        return good ? CqeState::complete : CqeState::error;
+        return good && format == 0 ? CqeState::complete : CqeState::error;
     }
     [[nodiscard]] CqeState state(uint32_t index) const {
         return classify(load_op_own(at(index)), index);
+    }
+
+    [[nodiscard]] uint32_t entries_to_end() const { return mask + 1 - (consumer & mask); }
+
+    /// Completions in the block with this title; 0 when no device writes such a title (the array of
+    /// a block of one would lie outside of it).
+    [[nodiscard]] static uint32_t completions(const Cqe& title) {
+        const uint32_t count = title.byte_count;
+        return count >= 2 && count <= mlx5::kMaxCompressed ? count : 0;
+    }
+    /// The array that holds completion `number` of the block whose title is entry `title`.
+    [[nodiscard]] const mlx5::MiniCqe* mini_array(uint32_t title, uint32_t number) const {
+        const uint32_t array = number / mlx5::kMiniCqes;
+        const uint32_t entry = title + (array == 0 ? 1 : array * mlx5::kMiniCqes);
+        return reinterpret_cast<const mlx5::MiniCqe*>(&at(entry));
+    }
+    /// Steps over a block of `count` completions whose title is at the consumer index.
+    void leave_block(uint32_t count) {
+        for (uint32_t i = 1; i < count; ++i)
+            entries[(consumer + i) & mask].op_own = kInvalid;
+        consumer += count;
     }
 
     void publish_consumer() { store_record(doorbell->consumer, consumer & 0xffffff); }
@@ -54,10 +85,24 @@ struct Cq {
     /// posted, so no more come. Returns how many were good completions.
     uint32_t drain() {
         uint32_t good = 0;
-        for (CqeState next; (next = state(consumer)) != CqeState::empty; ++consumer)
-            good += next == CqeState::complete;
+        for (CqeState next; (next = state(consumer)) != CqeState::empty;) {
+            const uint32_t count = completions_at(consumer, next);
+            good += next == CqeState::error ? 0 : count;
+            leave_block(count);
+        }
         publish_consumer();
         return good;
+    }
+
+    /// How many completions wait from entry `index` on, `limit` at most, when there may be blocks.
+    [[nodiscard]] uint32_t waiting_in_blocks(uint32_t index, uint32_t limit) const {
+        uint32_t count = 0;
+        while (count < limit) {
+            const CqeState next = state(index + count);
+            if (next == CqeState::empty) return count;
+            count += completions_at(index + count, next);
+        }
+        return limit;
     }
 
     /// How many completions wait, `limit` at most. Entries are written in order, so it bisects.
@@ -72,6 +117,14 @@ struct Cq {
                 low = middle + 1;
         }
         return low;
+    }
+
+  private:
+    /// Entries that belong to the completion or block at `index`, whose state is not empty.
+    [[nodiscard]] uint32_t completions_at(uint32_t index, CqeState now) const {
+        if (now != CqeState::compressed) return 1;
+        owner_before_content();
+        return std::max(completions(at(index)), 1u);
     }
 };
 

@@ -4,15 +4,12 @@
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
 
+#include <utility>
+
 namespace rawqp::mlx5rings {
 namespace {
 
 MlxRxRing& mlx(RxRing& ring) { return static_cast<MlxRxRing&>(ring); }
-
-void ring_doorbell(MlxRxRing& ring) {
-    wqes_before_record();
-    store_record(*ring.doorbell, ring.producer);
-}
 
 /// fill_slots for rings of one-segment WQEs: the pool's pointers go straight into the ring.
 bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
@@ -44,6 +41,7 @@ bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
     const uint32_t lkey_be = common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
+    ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom) : 0;
     const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
     for (uint32_t i = 0; i < count; ++i) {
         const bool first = (i & (ring.segments - 1u)) == 0;
@@ -62,6 +60,13 @@ void clear_free_slots(MlxRxRing& ring) {
         ring.mbufs[(ring.producer + i) & ring.mask] = nullptr;
 }
 
+/// Drops what is left of the present block. Returns how many packets that was.
+uint32_t close_block(MlxRxRing& ring) {
+    if (ring.block_left == 0) return 0;
+    ring.cq.leave_block(ring.block.count);
+    return std::exchange(ring.block_left, uint8_t{0});
+}
+
 void rewind(MlxRxRing& ring) {
     ring.consumer = ring.producer = 0;
     ring.nombuf_due = 0;
@@ -70,7 +75,10 @@ void rewind(MlxRxRing& ring) {
 
 Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     const std::string what = fmt::format("port {} Rx queue {}", spec.port_id, spec.queue_id);
-    auto cq = map_cq(*spec.api, spec.cq, rx_cq_depth(spec.descriptors), what);
+    // A block gives its entries back when all of it was taken.
+    const uint32_t entries =
+        rx_cq_depth(spec.descriptors) + (spec.compressed ? mlx5::kMaxCompressed : 0);
+    auto cq = map_cq(*spec.api, spec.cq, entries, what);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
 
@@ -118,6 +126,8 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->log_segments = static_cast<uint8_t>(rte_log2_u32(spec.segments));
     ring->mrs = MrCache(spec.mrs);
     ring->flags_mask = static_cast<uint16_t>(rx_flags(spec.offloads));
+    ring->block.hashes = rx_hashes_in_blocks(spec.offloads);
+    ring->may_compress = spec.compressed;
     ring->hash_flag = spec.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH ? RTE_MBUF_F_RX_RSS_HASH : 0;
     return map_rings(spec, std::move(ring));
 }
@@ -131,13 +141,13 @@ Result<void> rx_start(RxRing& base) {
         rx_stop(ring);
         return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
     }
-    ring_doorbell(ring);
+    ring.ring_doorbell();
     return {};
 }
 
 uint32_t rx_stop(RxRing& base) {
     MlxRxRing& ring = mlx(base);
-    const uint32_t unread = ring.cq.drain();
+    const uint32_t unread = close_block(ring) + ring.cq.drain();
     clear_free_slots(ring);
     free_buffers(ring);
     rewind(ring);
@@ -148,14 +158,21 @@ void rx_destroy(RxRing* ring) { destroy_on_socket(&mlx(*ring)); }
 
 uint32_t rx_queue_count(void* queue) {
     const auto& ring = *static_cast<const MlxRxRing*>(queue);
-    return ring.cq.waiting(ring.posted());
+    const uint16_t limit = ring.posted();
+    if (!ring.may_compress) return ring.cq.waiting(limit);
+    // Of a block that packets are taken from the rest waits, and what comes behind it.
+    const uint32_t left = ring.block_left;
+    const uint32_t index = ring.cq.consumer + (left > 0 ? ring.block.count : 0);
+    return left + ring.cq.waiting_in_blocks(index, limit - left);
 }
 
 int rx_descriptor_status(void* queue, uint16_t offset) {
     const auto& ring = *static_cast<const MlxRxRing*>(queue);
     if (offset > ring.mask) return -EINVAL;
     if (offset >= ring.posted()) return RTE_ETH_RX_DESC_UNAVAIL;
-    const bool filled = ring.cq.state(ring.cq.consumer + offset) != CqeState::empty;
+    const bool filled = ring.may_compress
+                            ? rx_queue_count(queue) > offset
+                            : ring.cq.state(ring.cq.consumer + offset) != CqeState::empty;
     return filled ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
@@ -164,7 +181,7 @@ void refill(MlxRxRing& ring) {
     const uint16_t before = ring.producer;
     const bool complete = fill(ring);
     count_nombuf(ring.counters, ring.nombuf_due, complete ? 0 : ring.missing());
-    if (ring.producer != before) ring_doorbell(ring);
+    if (ring.producer != before) ring.ring_doorbell();
 }
 
 void recover(MlxRxRing& ring) {
@@ -187,10 +204,11 @@ void recover(MlxRxRing& ring) {
     if (!write_wqes(ring)) {
         free_buffers(ring); // refills try again
         ring.one_lkey = false;
+        ring.data_offset = 0;
         return;
     }
     ring.producer = held;
-    ring_doorbell(ring);
+    ring.ring_doorbell();
 }
 
 } // namespace rawqp::mlx5rings

@@ -5,6 +5,9 @@
 // so the slots [consumer, producer) belong to the device; the others wait for buffers. When the
 // mempool is empty the ring gets shorter until buffers are back: packets already received are never
 // dropped for it, and the device counts what finds no buffer (or holds the wire).
+//
+// The device may compress completions into blocks (see mlx5::MiniCqe). The CQ's consumer index
+// stands at a block's title until all of its packets were taken.
 #pragma once
 
 #include "common/result.hpp"
@@ -12,6 +15,8 @@
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
+
+#include <array>
 
 namespace rawqp::mlx5rings {
 
@@ -27,6 +32,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxPollLine {
     uint16_t flags_mask = 0;   ///< of kReceiveFlags: what the offloads ask for
     uint16_t hash_flag = 0;    ///< RTE_MBUF_F_RX_RSS_HASH or 0
     uint8_t log_segments = 0;
+    uint8_t block_left = 0; ///< packets of the present block that were not taken yet
 };
 static_assert(sizeof(RxPollLine) == RTE_CACHE_LINE_SIZE);
 
@@ -42,14 +48,30 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
     uint8_t segments = 1;
     bool one_lkey = false; ///< all of the pool is in one MR: refills write addresses only
+    /// From an mbuf to where the device puts data, when it is the same for all of the pool; else 0.
+    uint16_t data_offset = 0;
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
 
+/// The compressed block that packets are being taken from.
+struct RxBlock {
+    uint32_t count = 0; ///< its completions
+    bool hashes = true; ///< mini CQEs hold the hash, not a checksum
+    /// What its packets have in common, as the title describes it: an mbuf's memory (the struct
+    /// itself may be no member, as it ends in an empty array).
+    alignas(rte_mbuf) std::array<std::byte, sizeof(rte_mbuf)> memory{};
+
+    [[nodiscard]] rte_mbuf& model() { return *reinterpret_cast<rte_mbuf*>(memory.data()); }
+};
+
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
+    RxBlock block;
+
     // Control and error path.
     MrCache mrs;
     RetryGate retry;
-    bool faulty = false; ///< an error CQE was counted, the reset is due
+    bool faulty = false;       ///< an error CQE was counted, the reset is due
+    bool may_compress = false; ///< the CQ was created with compression
     SocketArray<rte_mbuf*> mbuf_memory;
 
     /// Points SGE `index` of the ring at mbufs[index]; the byte count stands there since start.
@@ -67,6 +89,13 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
 
     [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - consumer); }
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
+    [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (consumer & mask); }
+
+    /// Tells the device of the WQEs up to `producer`.
+    void ring_doorbell() {
+        wqes_before_record();
+        store_record(*doorbell, producer);
+    }
 };
 static_assert(sizeof(RxRing) == RTE_CACHE_LINE_SIZE); // counters: the line before these
 
@@ -76,6 +105,11 @@ uint32_t rx_stop(RxRing& ring);
 void rx_destroy(RxRing* ring);
 uint32_t rx_queue_count(void* queue);
 int rx_descriptor_status(void* queue, uint16_t offset);
+
+/// Which kind of mini CQE serves these offloads: with hash, or else with checksum.
+[[nodiscard]] constexpr bool rx_hashes_in_blocks(uint64_t offloads) {
+    return (offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0;
+}
 
 /// The burst function for the spec's options.
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);

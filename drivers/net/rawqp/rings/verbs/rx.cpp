@@ -88,7 +88,7 @@ uint32_t drain(VerbsRxRing& ring) {
 struct RxOptions {
     bool scattered; ///< packets over several mbufs
     bool checksum;  ///< verdicts wanted
-    bool mark;      ///< rte_flow marks wanted
+    bool mark;      ///< rte_flow marks in use
 };
 
 inline uint64_t read_mark(ibv_cq_ex* cq, rte_mbuf& mbuf) {
@@ -155,11 +155,15 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
     return received;
 }
 
-template <RxOptions O> uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
+template <bool Scattered, bool Checksum>
+uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<VerbsRxRing*>(queue);
+    // Marks may come into use while the port runs.
+    const bool mark = __atomic_load_n(&ring.mark, __ATOMIC_RELAXED) && ring.has_tags;
     uint16_t received = 0;
     if (!ring.faulty) [[likely]]
-        received = poll<O>(ring, packets, count);
+        received = mark ? poll<RxOptions{Scattered, Checksum, true}>(ring, packets, count)
+                        : poll<RxOptions{Scattered, Checksum, false}>(ring, packets, count);
     if (ring.faulty) [[unlikely]]
         recover(ring);
     else if (ring.missing() >= ring.refill_batch)
@@ -167,20 +171,19 @@ template <RxOptions O> uint16_t receive(void* queue, rte_mbuf** packets, uint16_
     return received;
 }
 
-constexpr RxOptions rx_options(size_t index) {
-    return {(index & 1) != 0, (index & 2) != 0, (index & 4) != 0};
-}
-constexpr size_t kVariants = 8;
+template <bool Scattered, bool Checksum>
+constexpr BurstName kName = burst_name("verbs", {{Scattered, "scattered"}, {Checksum, "checksum"}});
 
-template <size_t I>
-constexpr BurstName kName = burst_name("verbs", {{rx_options(I).scattered, "scattered"},
-                                                 {rx_options(I).checksum, "checksum"},
-                                                 {rx_options(I).mark, "mark"}});
-
-constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array{Burst<eth_rx_burst_t>{receive<rx_options(I)>, kName<I>.data()}...};
+template <bool Scattered, bool Checksum> constexpr Burst<eth_rx_burst_t> make_burst() {
+    return {receive<Scattered, Checksum>, kName<Scattered, Checksum>.data()};
 }
-(std::make_index_sequence<kVariants>());
+
+constexpr Burst<eth_rx_burst_t> kBursts[] = {
+    make_burst<false, false>(),
+    make_burst<true, false>(),
+    make_burst<false, true>(),
+    make_burst<true, true>(),
+};
 
 /// Links the requests in a circle and gives each its SGEs.
 void lay_out(VerbsRxRing& ring) {
@@ -225,6 +228,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->first_room = buffers.first_room;
     ring->next_room = buffers.next_room;
     ring->flags_mask = rx_flags(spec.offloads);
+    ring->has_tags = spec.cq->read_flow_tag != nullptr;
     ring->segments = spec.segments;
     ring->log_segments = static_cast<uint8_t>(rte_log2_u32(spec.segments));
     ring->pool = spec.pool;
@@ -270,9 +274,7 @@ void rx_destroy(RxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
     const bool scattered = spec.segments > 1;
     const bool checksum = (spec.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM) != 0;
-    // A provider without flow tags has no reader for them.
-    const bool mark = spec.mark && spec.cq != nullptr && spec.cq->read_flow_tag != nullptr;
-    return kBursts[size_t{scattered} | size_t{checksum} << 1 | size_t{mark} << 2];
+    return kBursts[size_t{scattered} | size_t{checksum} << 1];
 }
 
 } // namespace rawqp::verbsrings

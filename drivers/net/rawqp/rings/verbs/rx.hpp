@@ -27,7 +27,8 @@ struct VerbsRxRing : RxRing {
     uint16_t nombuf_due = 0;
     uint8_t segments = 1;
     uint8_t log_segments = 0;
-    bool faulty = false; ///< an error completion was taken, the reset is due
+    bool faulty = false;   ///< an error completion was taken, the reset is due
+    bool has_tags = false; ///< the provider reads flow tags
     rte_mempool* pool = nullptr;
     ibv_recv_wr* requests = nullptr; ///< by slot, each linked to the next one
     ibv_sge* sges = nullptr;         ///< as mbufs

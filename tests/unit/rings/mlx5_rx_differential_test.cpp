@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every reader of mapped mlx5 rings says the same of the same CQEs, bit for bit.
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "tests/unit/rings/mlx5_rx.hpp"
+
+#include <random>
+
+namespace rings_test {
+namespace {
+
+/// What receive writes into an mbuf: from the rearm word to the hash, and the mark.
+struct Received {
+    std::array<uint8_t, 32> fields;
+    uint32_t mark;
+    uint32_t segments;
+
+    bool operator==(const Received&) const = default;
+};
+
+struct Scenario {
+    const char* name;
+    RxSetup setup;
+    bool blocks = false; ///< some completions come compressed
+};
+
+class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Scenario> {
+  protected:
+    static constexpr uint32_t kPackets = 20000;
+
+    /// A CQE whose description is random: also what no device would write.
+    mlx5::Cqe random_cqe() {
+        mlx5::Cqe cqe;
+        std::array<uint32_t, sizeof cqe / 4> words;
+        std::generate(words.begin(), words.end(), std::ref(random_));
+        memcpy(&cqe, words.data(), sizeof cqe);
+        if (random_() % 4 == 0) cqe.rx_hash_type = 0;
+        if (random_() % 4 == 0) cqe.sop_drop_qpn = random_() % 2 ? 0 : rawqp::kFlowTagFlag;
+        return cqe;
+    }
+    uint32_t random_length() { return 60 + random_() % 400; }
+
+    void deliver_some(bool blocks) {
+        for (uint32_t n = random_() % 80; n > 0; --n) {
+            // How many are posted depends on when a reader refills; half a ring always is.
+            const uint32_t free = spec.descriptors / 2u - (sequence - taken_);
+            if (free < 2 || posted() < 2) return;
+            if (!blocks || random_() % 3 != 0) {
+                deliver(random_length(), random_cqe());
+                continue;
+            }
+            const uint32_t most = std::min<uint32_t>({posted(), free, mlx5::kMaxCompressed});
+            std::vector<mlx5::MiniCqe> minis(2 + random_() % (most - 1));
+            for (mlx5::MiniCqe& mini : minis) {
+                mini.result = random_();
+                mini.byte_count = random_length();
+            }
+            deliver_block(random_cqe(), minis);
+        }
+    }
+
+    /// What the reader makes of a scenario that depends on nothing but the seed.
+    std::vector<Received> transcript(unsigned bits, const Scenario& scenario) {
+        random_.seed(7);
+        simd_bits = bits;
+        sequence = taken_ = 0;
+        consumed = 0;
+        spec = {};
+        start(scenario.setup);
+        std::vector<Received> all;
+        while (sequence < kPackets) {
+            deliver_some(scenario.blocks);
+            rte_mbuf* mbufs[100];
+            const auto wanted = static_cast<uint16_t>(random_() % std::size(mbufs));
+            const uint32_t waiting = rawqp::kMlx5Format.rx_queue_count(ring);
+            const uint16_t count = receive(mbufs, wanted);
+            taken_ += count;
+            EXPECT_EQ(count, std::min<uint32_t>(wanted, waiting));
+            for (uint16_t i = 0; i < count; ++i)
+                all.push_back(look(mbufs[i], static_cast<uint32_t>(all.size())));
+        }
+        EXPECT_EQ(ring->counters.packets, all.size());
+        finish();
+        return all;
+    }
+    Received look(rte_mbuf* mbuf, uint32_t packet) {
+        Received got{};
+        memcpy(got.fields.data(), rawqp::compat::mbuf_rearm_word(mbuf), got.fields.size());
+        got.mark = mbuf->ol_flags & RTE_MBUF_F_RX_FDIR ? mbuf->hash.fdir.hi : 0;
+        got.segments = mbuf->nb_segs;
+        take(mbuf, packet, mbuf->pkt_len);
+        return got;
+    }
+
+    std::mt19937 random_;
+    uint32_t taken_ = 0;
+};
+
+TEST_P(Mlx5RxDifferential, ReadersAgree) {
+    const std::vector<Received> scalar = transcript(kScalar, GetParam());
+    ASSERT_GT(scalar.size(), kPackets / 2);
+    for (const unsigned bits : {kAvx2, kAvx512}) {
+        if (!has_reader(bits)) continue;
+        const std::vector<Received> other = transcript(bits, GetParam());
+        ASSERT_EQ(other.size(), scalar.size());
+        for (size_t i = 0; i < scalar.size(); ++i)
+            ASSERT_EQ(other[i], scalar[i]) << bits << " bits, packet " << i;
+    }
+}
+
+constexpr uint64_t kAllOffloads =
+    RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
+constexpr uint64_t kNoHash = RTE_ETH_RX_OFFLOAD_CHECKSUM;
+
+const Scenario kScenarios[] = {
+    {"plain", {}},
+    {"offloads", {.offloads = kAllOffloads}},
+    {"marks", {.offloads = kAllOffloads, .mark = true}},
+    {"marks_only", {.mark = true}},
+    {"checksum_only", {.offloads = kNoHash}},
+    {"other_laps", {.descriptors = 128, .cq_entries = 512, .offloads = kAllOffloads}},
+    {"cached_pool", {.descriptors = 256, .pool_size = 800, .cq_entries = 256, .cache = 128}},
+    {"small_cache", {.descriptors = 256, .pool_size = 800, .cq_entries = 256, .cache = 40}},
+    {"empty_pool", {.pool_size = 90, .offloads = kAllOffloads}},
+    {"blocks", {.cq_entries = 128, .offloads = kAllOffloads, .compressed = true}, true},
+    {"blocks_no_hash", {.cq_entries = 128, .offloads = kNoHash, .compressed = true}, true},
+    {"blocks_marks",
+     {.descriptors = 256,
+      .pool_size = 800,
+      .cq_entries = 512,
+      .offloads = kAllOffloads,
+      .mark = true,
+      .compressed = true,
+      .cache = 64},
+     true},
+    {"blocks_scattered",
+     {.segments = 2,
+      .data_room = 256 + RTE_PKTMBUF_HEADROOM,
+      .cq_entries = 128,
+      .offloads = kAllOffloads,
+      .compressed = true},
+     true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, Mlx5RxDifferential, testing::ValuesIn(kScenarios),
+                         [](const auto& info) { return info.param.name; });
+
+} // namespace
+} // namespace rings_test
