@@ -34,9 +34,7 @@ void VerbsDelete::operator()(ibv_flow* object) const { ibv_destroy_flow(object);
 Floor::Floor(const std::string& device, uint16_t descriptors, unsigned spare_mbufs)
     : name_(device), descriptors_(std::bit_ceil(descriptors)) {
     const unsigned count = 4u * descriptors_ + spare_mbufs;
-    pool_.reset(check(rte_pktmbuf_pool_create(("floor_" + device).c_str(), count, 512, 0,
-                                              RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY),
-                      "mbuf pool"));
+    pool_ = make_pool("floor_" + device, count);
     open(device);
     register_pool();
     create_rx();

@@ -55,10 +55,7 @@ class Floor {
     void steer();
     void register_pool();
 
-    struct FreePool {
-        void operator()(rte_mempool* pool) const { rte_mempool_free(pool); }
-    };
-    std::unique_ptr<rte_mempool, FreePool> pool_;
+    Pool pool_;
     VerbsHandle<ibv_context> context_;
     VerbsHandle<ibv_pd> pd_;
     VerbsHandle<ibv_mr> mr_;

@@ -8,6 +8,11 @@
 #include <tmmintrin.h>
 
 namespace perf {
+namespace {
+
+constexpr uint32_t kAhead = 8; // packets between the prefetch of a line and its use
+
+} // namespace
 
 uint16_t Floor::rx(uint16_t, rte_mbuf** mbufs, uint16_t count) {
     // Fields of the mbuf's first line: the rearm word pair, then type, lengths, VLAN and hash.
@@ -24,6 +29,8 @@ uint16_t Floor::rx(uint16_t, rte_mbuf** mbufs, uint16_t count) {
         const uint8_t owner = __atomic_load_n(&cqe.op_own, __ATOMIC_ACQUIRE);
         if (((owner ^ at >> rx_.log_cqes) & mlx5::kOwnerMask) != 0 || owner >> 4 == 0xf) break;
         rte_mbuf* const mbuf = elements_[at & wqe_mask];
+        __builtin_prefetch(elements_[(at + kAhead) & wqe_mask], 1);
+        __builtin_prefetch(&rx_.cqes[(at + kAhead) & rx_.cq_mask]);
         mbufs[got] = mbuf;
         _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rearm_data), rearm);
         const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&cqe.srqn_uidx));

@@ -10,7 +10,6 @@
 namespace perf {
 namespace {
 
-constexpr unsigned kCache = 512;   // mbufs that a round's worth of packets takes: no ring operation
 constexpr int kLinkPatience = 100; // in 100 ms
 
 void wait_for_link(uint16_t port) {
@@ -31,18 +30,10 @@ void fail_call(const std::string& what, int status) {
 
 Port::Port(uint16_t id, const PortSetup& setup) : id_(id), queues_(setup.queues) {
     // A cache serves rounds only if the pool is well above the sum of what rings and caches hold.
-    const unsigned count = 2u * setup.queues * setup.descriptors + setup.spare_mbufs + 2 * kCache;
-    pool_ = rte_pktmbuf_pool_create(fmt::format("perf{}", id).c_str(), count, kCache, 0,
-                                    RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-    if (pool_ == nullptr)
-        throw std::runtime_error(fmt::format(
-            "port {}: no memory for {} mbufs: give EAL more (-m MEGABYTES)", id, count));
-    try {
-        configure(setup);
-    } catch (...) {
-        rte_mempool_free(pool_);
-        throw;
-    }
+    const unsigned count =
+        2u * setup.queues * setup.descriptors + setup.spare_mbufs + 2 * kPoolCache;
+    pool_ = make_pool(fmt::format("perf{}", id), count);
+    configure(setup);
 }
 
 Port::~Port() {
@@ -53,7 +44,6 @@ Port::~Port() {
         const rte_eth_conf none{};
         rte_eth_dev_configure(id_, 0, 0, &none);
     }
-    rte_mempool_free(pool_);
 }
 
 void Port::configure(const PortSetup& setup) {
@@ -78,7 +68,7 @@ void Port::configure(const PortSetup& setup) {
     rx_conf.offloads = conf.rxmode.offloads;
     for (uint16_t queue = 0; queue < queues_; ++queue) {
         if (const int status =
-                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_))
+                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_.get()))
             fail_call(fmt::format("{}: Rx queue {}", name, queue), status);
         if (const int status = rte_eth_tx_queue_setup(id_, queue, tx, SOCKET_ID_ANY, &tx_conf))
             fail_call(fmt::format("{}: Tx queue {}", name, queue), status);

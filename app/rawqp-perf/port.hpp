@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/rawqp-perf/dpdk.hpp"
+#include "app/rawqp-perf/pools.hpp"
 
 #include <cstdint>
 #include <string>
@@ -35,7 +36,7 @@ class Port {
     }
     [[nodiscard]] uint16_t id() const { return id_; }
     [[nodiscard]] uint16_t queues() const { return queues_; }
-    [[nodiscard]] rte_mempool* pool() const { return pool_; }
+    [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
     [[nodiscard]] rte_ether_addr mac() const;
     [[nodiscard]] std::string driver() const;
     /// "rx mode, tx mode" as the driver names them; empty where it does not.
@@ -48,7 +49,7 @@ class Port {
 
     uint16_t id_;
     uint16_t queues_;
-    rte_mempool* pool_ = nullptr;
+    Pool pool_;
 };
 
 } // namespace perf

@@ -184,7 +184,7 @@ template <class End> class Rounds {
     std::vector<rte_mbuf*> buffers_;
     FrameWriter to_end_, to_peer_;
     uint16_t rx_queue_ = 0, tx_queue_ = 0;
-    uint32_t settle_us_ = 200;
+    uint32_t settle_us_ = 50;
 };
 
 /// A UDP source port for each queue of `port`, found by sending to it. Throws when some queue
