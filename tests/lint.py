@@ -104,7 +104,7 @@ BORDERS = (
     (r"drivers/", r"softhca", "the driver holds no line that exists for softhca"),
     (r"common/", r'#include "(drivers|app)/', "common/ serves the others and uses none of them"),
     (r"app/", r'#include "drivers/', "softhca knows nothing of the driver"),
-    (r"(drivers|common|app)/(?!net/rawqp/dpdk\.hpp)", r"#include <(rte_|ethdev_|bus_)",
+    (r"(drivers/(?!net/rawqp/dpdk\.hpp)|common/|app/(?!rawqp-perf/dpdk\.hpp))", r"#include <(rte_|ethdev_|bus_)",
      "drivers/net/rawqp/dpdk.hpp alone includes DPDK"),
 )
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/rawqp-perf/frames.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+
+namespace perf {
+namespace {
+
+struct Headers {
+    rte_ether_hdr ethernet;
+    rte_ipv4_hdr ip;
+    rte_udp_hdr udp;
+};
+static_assert(sizeof(Headers) == 42);
+
+constexpr uint16_t kDestinationPort = 9;      // discard
+constexpr uint32_t kSource = 0xc6120001;      // 198.18.0.1: for benchmarks (RFC 2544)
+constexpr uint32_t kDestination = 0xc6130001; // 198.19.0.1
+constexpr uint32_t kShortest = 64, kLongest = 9600;
+
+} // namespace
+
+FrameSizes FrameSizes::parse(const std::string& text) {
+    if (text == "imix") {
+        // The order spreads the long ones, so that each burst sees the mixture.
+        constexpr uint16_t s = 64 - kFcs, m = 570 - kFcs, l = 1518 - kFcs;
+        return {text, {s, m, s, s, m, s, l, s, m, s, s, m}};
+    }
+    char* end = nullptr;
+    const unsigned long bytes = strtoul(text.c_str(), &end, 10);
+    if (text.empty() || *end != '\0' || bytes < kShortest || bytes > kLongest)
+        throw CLI::ValidationError("--size", text + ": 'imix' or 64 to 9600 bytes (with FCS)");
+    return {text, {static_cast<uint16_t>(bytes - kFcs)}};
+}
+
+bool FrameWriter::make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const {
+    if (rte_pktmbuf_alloc_bulk(pool, mbufs.data(), static_cast<unsigned>(mbufs.size())) != 0)
+        return false;
+    for (size_t i = 0; i < mbufs.size(); ++i)
+        write(mbufs[i], i);
+    return true;
+}
+
+void FrameWriter::write(rte_mbuf* mbuf, size_t index) const {
+    const uint16_t bytes = sizes_.bytes[index % sizes_.bytes.size()];
+    mbuf->data_len = bytes;
+    mbuf->pkt_len = bytes;
+    auto* const headers = rte_pktmbuf_mtod(mbuf, Headers*);
+    memset(headers, 0, std::max<size_t>(sizeof *headers, std::min<size_t>(bytes, 60)));
+    headers->ethernet = {to_, from_, rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4)};
+    const auto ip_bytes = static_cast<uint16_t>(bytes - sizeof(rte_ether_hdr));
+    const auto udp_bytes = static_cast<uint16_t>(ip_bytes - sizeof(rte_ipv4_hdr));
+    rte_ipv4_hdr ip{};
+    ip.version_ihl = RTE_IPV4_VHL_DEF;
+    ip.total_length = rte_cpu_to_be_16(ip_bytes);
+    ip.time_to_live = 64;
+    ip.next_proto_id = IPPROTO_UDP;
+    ip.src_addr = rte_cpu_to_be_32(kSource);
+    ip.dst_addr = rte_cpu_to_be_32(kDestination);
+    ip.hdr_checksum = rte_ipv4_cksum(&ip);
+    headers->ip = ip;
+    // UDP without checksum: legal for IPv4, and the payload may change after this.
+    headers->udp = {rte_cpu_to_be_16(ports_[index % ports_.size()]),
+                    rte_cpu_to_be_16(kDestinationPort), rte_cpu_to_be_16(udp_bytes), 0};
+}
+
+bool FrameWriter::is_ours(const rte_mbuf* mbuf) {
+    const auto* const headers = rte_pktmbuf_mtod(mbuf, const Headers*);
+    return mbuf->data_len >= sizeof *headers &&
+           headers->ethernet.ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
+           headers->ip.src_addr == rte_cpu_to_be_32(kSource);
+}
+
+uint16_t FrameWriter::source_port(const rte_mbuf* mbuf) {
+    return rte_be_to_cpu_16(rte_pktmbuf_mtod(mbuf, const Headers*)->udp.src_port);
+}
+
+uint8_t* FrameWriter::payload(rte_mbuf* mbuf) {
+    return rte_pktmbuf_mtod(mbuf, uint8_t*) + sizeof(Headers);
+}
+
+} // namespace perf

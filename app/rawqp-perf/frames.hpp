@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The frames that rawqp-perf sends: UDP over IPv4, built by hand in an mbuf.
+#pragma once
+
+#include "app/rawqp-perf/dpdk.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+/// Sizes count the FCS, as benchmarks do: 64 is a frame of 60 bytes in memory.
+inline constexpr uint32_t kFcs = 4;
+
+/// One size, or a repeating mixture of them.
+struct FrameSizes {
+    std::string name;            ///< "64", "imix"
+    std::vector<uint16_t> bytes; ///< without FCS
+
+    /// "64" … "9000", or "imix": 7 × 64, 4 × 570, 1 × 1518 bytes. Throws CLI::ValidationError.
+    static FrameSizes parse(const std::string& text);
+};
+
+/// Fills empty mbufs with frames. Frame i goes to source port ports[i % ports.size()].
+class FrameWriter {
+  public:
+    FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
+                std::vector<uint16_t> ports)
+        : sizes_(sizes), to_(to), from_(from), ports_(std::move(ports)) {}
+
+    /// Takes `mbufs.size()` mbufs from the pool; false when it has too few.
+    bool make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const;
+
+    static uint16_t source_port(const rte_mbuf* mbuf);
+    static uint8_t* payload(rte_mbuf* mbuf);
+    static bool is_ours(const rte_mbuf* mbuf);
+
+  private:
+    void write(rte_mbuf* mbuf, size_t index) const;
+
+    FrameSizes sizes_;
+    rte_ether_addr to_, from_;
+    std::vector<uint16_t> ports_;
+};
+
+} // namespace perf

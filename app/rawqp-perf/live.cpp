@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/rawqp-perf/live.hpp"
+
+#include <array>
+#include <fmt/format.h>
+#include <stdexcept>
+
+namespace perf {
+namespace {
+
+double seconds_since(uint64_t start) {
+    return static_cast<double>(rte_rdtsc() - start) / static_cast<double>(rte_get_tsc_hz());
+}
+double microseconds_since(uint64_t start) { return seconds_since(start) * 1e6; }
+
+constexpr uint16_t kMaxBurst = 512;
+constexpr double kTail = 0.2; // seconds that frames may be under way after the last was sent
+
+} // namespace
+
+Figure measure_rate(Port& port, Peer& peer, const FrameSizes& sizes, uint16_t burst,
+                    double seconds) {
+    const FrameWriter writer(sizes, port.mac(), peer.port().mac(), {1024});
+    std::array<rte_mbuf*, kMaxBurst> mbufs;
+    uint64_t sent = 0, received = 0;
+    const auto drain = [&] {
+        size_t came = 0;
+        for (uint16_t queue = 0; queue < port.queues(); ++queue) {
+            const uint16_t got = port.rx(queue, mbufs.data(), burst);
+            for (uint16_t i = 0; i < got; ++i)
+                came += FrameWriter::is_ours(mbufs[i]);
+            rte_pktmbuf_free_bulk(mbufs.data(), got);
+        }
+        received += came;
+        return came;
+    };
+    const uint64_t start = rte_rdtsc();
+    for (unsigned turn = 0; turn % 64 != 0 || seconds_since(start) < seconds; ++turn) {
+        if (!writer.make(peer.port().pool(), {mbufs.data(), burst}))
+            fail_call("rate: mbufs", ENOMEM);
+        const uint16_t out = peer.port().tx(0, mbufs.data(), burst);
+        sent += out;
+        rte_pktmbuf_free_bulk(mbufs.data() + out, burst - out);
+        const size_t came = drain();
+        // With fewer CPUs than threads the device needs ours.
+        if (out == 0 && came == 0) settle(10);
+    }
+    const double elapsed = seconds_since(start);
+    const auto in_time = static_cast<double>(received);
+    for (uint64_t last = rte_rdtsc(); seconds_since(last) < kTail && received < sent;)
+        if (drain() != 0)
+            last = rte_rdtsc();
+        else
+            settle(100);
+    Figure figure{
+        .measure = "rate", .burst = burst, .unit = "packets/s", .value = in_time / elapsed};
+    figure.more = {{"sent", static_cast<double>(sent)},
+                   {"received", static_cast<double>(received)},
+                   {"lost", static_cast<double>(sent - std::min(sent, received))}};
+    return figure;
+}
+
+Figure measure_latency(Port& port, Peer& peer, const FrameSizes& sizes, unsigned packets) {
+    const FrameWriter writer(sizes, port.mac(), peer.port().mac(), {1024});
+    std::vector<double> times;
+    unsigned lost = 0;
+    std::array<rte_mbuf*, kMaxBurst> got;
+    for (unsigned i = 0; i < packets; ++i) {
+        rte_mbuf* mbuf = nullptr;
+        if (!writer.make(peer.port().pool(), {&mbuf, 1})) fail_call("latency: mbufs", ENOMEM);
+        const uint64_t start = rte_rdtsc();
+        if (peer.port().tx(0, &mbuf, 1) == 0) {
+            rte_pktmbuf_free(mbuf);
+            settle(20);
+            continue;
+        }
+        bool came = false;
+        while (!came && seconds_since(start) < kTail) {
+            for (uint16_t queue = 0; queue < port.queues() && !came; ++queue) {
+                const uint16_t count = port.rx(queue, got.data(), 32);
+                for (uint16_t k = 0; k < count; ++k)
+                    came |= FrameWriter::is_ours(got[k]);
+                if (came) times.push_back(microseconds_since(start));
+                rte_pktmbuf_free_bulk(got.data(), count);
+            }
+        }
+        lost += !came;
+    }
+    if (times.empty()) throw std::runtime_error("latency: no packet came back");
+    Figure figure{.measure = "latency", .burst = 1, .unit = "us", .value = percentile(times, 0.5)};
+    figure.more = {{"p90", percentile(times, 0.9)},
+                   {"p99", percentile(times, 0.99)},
+                   {"p999", percentile(times, 0.999)},
+                   {"max", times.back()},
+                   {"lost", static_cast<double>(lost)}};
+    return figure;
+}
+
+namespace {
+
+/// Destination addresses from 10.0.0.0 on, to queue 0.
+rte_flow* insert_rule(uint16_t port, unsigned number, rte_flow_error& error) {
+    const rte_flow_attr attributes{
+        .group = 0, .priority = 0, .ingress = 1, .egress = 0, .transfer = 0, .reserved = 0};
+    rte_flow_item_ipv4 ip{}, ip_mask{};
+    ip.hdr.dst_addr = rte_cpu_to_be_32(0x0a000000 + number);
+    ip_mask.hdr.dst_addr = UINT32_MAX;
+    rte_flow_item_udp udp{}, udp_mask{};
+    udp.hdr.dst_port = rte_cpu_to_be_16(static_cast<uint16_t>(1000 + number % 1000));
+    udp_mask.hdr.dst_port = UINT16_MAX;
+    const rte_flow_item pattern[] = {{RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr},
+                                     {RTE_FLOW_ITEM_TYPE_IPV4, &ip, nullptr, &ip_mask},
+                                     {RTE_FLOW_ITEM_TYPE_UDP, &udp, nullptr, &udp_mask},
+                                     {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr}};
+    const rte_flow_action_queue queue{.index = 0};
+    const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_QUEUE, &queue},
+                                       {RTE_FLOW_ACTION_TYPE_END, nullptr}};
+    return rte_flow_create(port, &attributes, pattern, actions, &error);
+}
+
+} // namespace
+
+Figure measure_flows(Port& port, unsigned rules) {
+    std::vector<rte_flow*> handles;
+    handles.reserve(rules);
+    rte_flow_error error{};
+    const uint64_t start = rte_rdtsc();
+    for (unsigned i = 0; i < rules; ++i) {
+        rte_flow* const rule = insert_rule(port.id(), i, error);
+        if (rule == nullptr) {
+            rte_flow_flush(port.id(), nullptr);
+            throw std::runtime_error(fmt::format("port {}: flow rule {} refused: {}", port.id(), i,
+                                                 error.message ? error.message : "no reason"));
+        }
+        handles.push_back(rule);
+    }
+    const double inserted = seconds_since(start);
+    const uint64_t again = rte_rdtsc();
+    for (rte_flow* const rule : handles)
+        if (rte_flow_destroy(port.id(), rule, &error) != 0)
+            throw std::runtime_error("flow rule not destroyed");
+    const double deleted = seconds_since(again);
+    Figure figure{.measure = "flows", .unit = "rules/s", .value = rules / inserted};
+    figure.more = {{"deletions_per_s", rules / deleted}, {"rules", static_cast<double>(rules)}};
+    return figure;
+}
+
+Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) {
+    const uint64_t start = rte_rdtsc();
+    if (const int status = rte_dev_probe(devargs.c_str()))
+        fail_call("first packet: probe of " + devargs, status);
+    const double probed = microseconds_since(start);
+    rte_dev_iterator iterator;
+    uint16_t id = RTE_MAX_ETHPORTS;
+    const std::string device = devargs.substr(0, devargs.find(','));
+    uint16_t candidate;
+    RTE_ETH_FOREACH_DEV(candidate) {
+        rte_eth_dev_info info{};
+        if (rte_eth_dev_info_get(candidate, &info) == 0 && info.device != nullptr &&
+            device == rte_dev_name(info.device))
+            id = candidate;
+    }
+    (void)iterator;
+    if (id == RTE_MAX_ETHPORTS) throw std::runtime_error("first packet: no port of " + device);
+    rte_eth_dev_info info{};
+    rte_eth_dev_info_get(id, &info);
+    rte_device* const handle = const_cast<rte_device*>(info.device);
+    Figure figure{.measure = "first_packet", .burst = 1, .queues = setup.queues, .unit = "us"};
+    {
+        Port port(id, setup);
+        Peer peer(port);
+        const double started = microseconds_since(start);
+        const FrameWriter writer(FrameSizes::parse("64"), port.mac(), port.mac(), {1024});
+        rte_mbuf* mbuf = nullptr;
+        if (!writer.make(port.pool(), {&mbuf, 1})) fail_call("first packet: mbufs", ENOMEM);
+        peer.send({&mbuf, 1});
+        if (peer.take(1) != 1) throw std::runtime_error("first packet: never came: no loop wire?");
+        figure.value = microseconds_since(start);
+        figure.more = {
+            {"probe", probed}, {"set_up", started - probed}, {"packet", figure.value - started}};
+    }
+    rte_eth_dev_close(id);
+    if (const int status = rte_dev_remove(handle)) fail_call("remove " + device, status);
+    return figure;
+}
+
+} // namespace perf

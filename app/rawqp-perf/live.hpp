@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Measures of a running device: it works while we do.
+#pragma once
+
+#include "app/rawqp-perf/report.hpp"
+#include "app/rawqp-perf/rounds.hpp"
+
+namespace perf {
+
+/// Packets per second from the peer's port to `port`, one lcore at both ends, for `seconds`.
+/// `more`: sent, received, and lost.
+Figure measure_rate(Port& port, Peer& peer, const FrameSizes& sizes, uint16_t burst,
+                    double seconds);
+
+/// Time from before tx_burst at the peer to after rx_burst at `port`, one packet at a time.
+/// The value is the median in microseconds; `more` has p90, p99, p999, max.
+Figure measure_latency(Port& port, Peer& peer, const FrameSizes& sizes, unsigned packets);
+
+/// Rules per second: `rules` different 5-tuple rules to queue 0 are created and destroyed.
+/// The value is the insertion rate; `more` has the deletion rate.
+Figure measure_flows(Port& port, unsigned rules);
+
+/// From probing `devargs` to the first packet received, on a device whose wire loops: probe, set
+/// up, start, send, receive. The value is in microseconds; `more` has the steps. The device is
+/// removed again.
+Figure measure_first_packet(const std::string& devargs, const PortSetup& setup);
+
+} // namespace perf

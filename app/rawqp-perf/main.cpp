@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// rawqp-perf: what a packet costs on any DPDK port. See options.cpp for what it can be asked.
+#include "app/rawqp-perf/floor.hpp"
+#include "app/rawqp-perf/live.hpp"
+#include "app/rawqp-perf/options.hpp"
+#include "app/rawqp-perf/report.hpp"
+#include "app/rawqp-perf/rounds.hpp"
+
+#include <fmt/format.h>
+#include <memory>
+#include <stdexcept>
+
+namespace perf {
+namespace {
+
+constexpr std::string_view kFloor = "floor:";
+
+uint16_t port_number(const std::string& text) {
+    uint16_t id;
+    if (rte_eth_dev_get_port_by_name(text.c_str(), &id) == 0) return id;
+    char* end = nullptr;
+    const unsigned long number = strtoul(text.c_str(), &end, 10);
+    if (text.empty() || *end != '\0' || !rte_eth_dev_is_valid_port(static_cast<uint16_t>(number)))
+        throw std::runtime_error("no port '" + text + "': is its driver loaded, its device given?");
+    return static_cast<uint16_t>(number);
+}
+
+/// One subject, set up. Either a port or the floor.
+struct Subject {
+    Subject(const SubjectSpec& spec, const PortSetup& setup) : name(spec.name) {
+        if (spec.port.starts_with(kFloor))
+            floor = std::make_unique<Floor>(spec.port.substr(kFloor.size()), setup.descriptors,
+                                            setup.spare_mbufs);
+        else
+            port = std::make_unique<Port>(port_number(spec.port), setup);
+        if (!spec.peer.empty()) {
+            PortSetup other = setup;
+            other.queues = 1;
+            other.descriptors = 1024;
+            other_port = std::make_unique<Port>(port_number(spec.peer), other);
+        } else if (floor) {
+            throw std::runtime_error(name + ": the floor needs a peer");
+        }
+        peer = std::make_unique<Peer>(other_port ? *other_port : *port);
+        queue_ports = port ? find_queue_ports(*port, *peer) : std::vector<uint16_t>{1024};
+    }
+    [[nodiscard]] SubjectInfo info() const {
+        return port ? SubjectInfo{name, port->driver(), port->modes()}
+                    : SubjectInfo{name, Floor::driver(), Floor::modes()};
+    }
+    Port& needs_port(const std::string& measure) {
+        if (!port) throw std::runtime_error(measure + ": not for the floor");
+        return *port;
+    }
+
+    std::string name;
+    std::unique_ptr<Port> port;
+    std::unique_ptr<Floor> floor;
+    std::unique_ptr<Port> other_port;
+    std::unique_ptr<Peer> peer;
+    std::vector<uint16_t> queue_ports;
+};
+
+template <class End>
+Figure measure_rounds(End& end, Subject& subject, Measure measure, const RoundPlan& plan,
+                      const FrameSizes& sizes, unsigned count) {
+    Rounds<End> rounds(end, *subject.peer, plan, sizes, subject.queue_ports);
+    std::vector<double> cycles;
+    unsigned unclean = 0;
+    while (cycles.size() < count) {
+        if (const auto round = rounds.run(measure))
+            cycles.push_back(*round);
+        else if (++unclean > 20 + 4 * count)
+            throw std::runtime_error(fmt::format("{}: {} of {} rounds did not come in full bursts",
+                                                 subject.name, unclean, unclean + cycles.size()));
+    }
+    Figure figure{.burst = plan.burst, .unit = "cycles/packet", .value = percentile(cycles, 0.5)};
+    figure.more = {{"p10", percentile(cycles, 0.1)},
+                   {"p90", percentile(cycles, 0.9)},
+                   {"unclean_rounds", static_cast<double>(unclean)}};
+    return figure;
+}
+
+Figure measure_one(Subject& subject, const std::string& measure, const FrameSizes& sizes,
+                   uint16_t burst, const Options& options) {
+    if (measure == "rate")
+        return measure_rate(subject.needs_port(measure), *subject.peer, sizes, burst,
+                            options.seconds);
+    if (measure == "latency")
+        return measure_latency(subject.needs_port(measure), *subject.peer, sizes, options.packets);
+    if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
+    const Measure kind = measure == "rx"   ? Measure::rx
+                         : measure == "tx" ? Measure::tx
+                                           : Measure::forward;
+    const RoundPlan plan{.burst = burst, .packets = options.round, .warm_up = options.warm_up};
+    return subject.port
+               ? measure_rounds(*subject.port, subject, kind, plan, sizes, options.rounds)
+               : measure_rounds(*subject.floor, subject, kind, plan, sizes, options.rounds);
+}
+
+/// All passes of all measures with one set-up of the ports.
+void measure_setup(const Options& options, const PortSetup& setup, Report& report) {
+    std::vector<std::unique_ptr<Subject>> subjects;
+    for (const SubjectSpec& spec : options.subjects)
+        if (setup.queues == 1 || !spec.port.starts_with(kFloor)) // the floor has one queue
+            subjects.push_back(std::make_unique<Subject>(spec, setup));
+    report.subjects.clear();
+    for (const auto& subject : subjects)
+        report.subjects.push_back(subject->info());
+    for (unsigned pass = 0; pass < options.passes; ++pass)
+        for (const std::string& measure : options.measures)
+            for (const std::string& size : options.sizes)
+                for (const uint16_t burst : options.bursts)
+                    for (const auto& subject : subjects) {
+                        const FrameSizes sizes = FrameSizes::parse(size);
+                        Figure figure = measure_one(*subject, measure, sizes, burst, options);
+                        figure.subject = subject->name;
+                        figure.measure = measure;
+                        figure.size = size;
+                        figure.queues = setup.queues;
+                        figure.fast_free = setup.fast_free;
+                        figure.pass = pass;
+                        print_figure(figure);
+                        report.figures.push_back(std::move(figure));
+                    }
+}
+
+void measure_probes(const Options& options, Report& report) {
+    for (unsigned pass = 0; pass < options.passes; ++pass)
+        for (const std::string& probe : options.probes) {
+            const size_t equals = probe.find('=');
+            if (equals == std::string::npos)
+                throw std::runtime_error(probe + ": write NAME=DEVARGS");
+            Figure figure = measure_first_packet(probe.substr(equals + 1),
+                                                 {.queues = 1, .descriptors = options.descriptors});
+            figure.subject = probe.substr(0, equals);
+            figure.pass = pass;
+            print_figure(figure);
+            report.figures.push_back(std::move(figure));
+        }
+}
+
+int run(const Options& options) {
+    Report report;
+    if (!options.probes.empty())
+        measure_probes(options, report);
+    else
+        for (const uint16_t queues : options.queues)
+            for (const std::string& fast_free : options.fast_free)
+                measure_setup(options,
+                              {.queues = queues,
+                               .descriptors = options.descriptors,
+                               .fast_free = fast_free == "on",
+                               .spare_mbufs = 2 * (options.round + options.warm_up) + 1024},
+                              report);
+    if (!options.json.empty()) write_json(report, options.json);
+    return 0;
+}
+
+} // namespace
+} // namespace perf
+
+int main(int argc, char** argv) {
+    const int used = rte_eal_init(argc, argv);
+    if (used < 0) {
+        fmt::print(stderr, "rawqp-perf: EAL did not start, see above\n");
+        return 1;
+    }
+    int status = 0;
+    argv[used] = argv[0];
+    try {
+        if (const auto options = perf::parse_options(argc - used, argv + used, status))
+            status = perf::run(*options);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "rawqp-perf: {}\n", error.what());
+        status = 1;
+    }
+    rte_eal_cleanup();
+    return status;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command line of rawqp-perf, behind EAL's `--`.
+#pragma once
+
+#include "app/rawqp-perf/frames.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+/// What is measured: an ethdev port, or the floor on an RDMA device. Two subjects are alternated.
+struct SubjectSpec {
+    std::string name;
+    std::string port; ///< ethdev name or number; "floor:DEVICE" for the floor
+    std::string peer; ///< ethdev name or number; empty: the port itself (its wire loops)
+};
+
+struct Options {
+    std::vector<SubjectSpec> subjects;
+    std::vector<std::string> probes; ///< NAME=DEVARGS of first_packet
+    std::vector<std::string> measures{"rx", "tx", "forward"};
+    std::vector<std::string> sizes{"64"};
+    std::vector<uint16_t> bursts{32};
+    std::vector<uint16_t> queues{1};
+    std::vector<std::string> fast_free{"on"};
+    uint16_t descriptors = 1024;
+    uint32_t round = 512;
+    uint32_t warm_up = 64;
+    unsigned rounds = 64;
+    unsigned passes = 9;
+    double seconds = 1;
+    unsigned packets = 2000;
+    unsigned rules = 1000;
+    std::string json;
+};
+
+/// Parses and checks. Ends the process (by CLI11's rules) for --help; nullopt with a message on
+/// stderr when something is wrong.
+std::optional<Options> parse_options(int argc, char** argv, int& status);
+
+} // namespace perf

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/rawqp-perf/port.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+#include <stdexcept>
+
+namespace perf {
+namespace {
+
+constexpr int kLinkPatience = 100; // in 100 ms
+
+void wait_for_link(uint16_t port) {
+    rte_eth_link link{};
+    for (int i = 0; i < kLinkPatience; ++i) {
+        if (rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP)
+            return;
+        rte_delay_us_sleep(100'000);
+    }
+    throw std::runtime_error(fmt::format("port {}: its link stays down: is its peer there?", port));
+}
+
+} // namespace
+
+void fail_call(const std::string& what, int status) {
+    throw std::runtime_error(fmt::format("{}: {} ({})", what, strerror(std::abs(status)), status));
+}
+
+Port::Port(uint16_t id, const PortSetup& setup) : id_(id), queues_(setup.queues) {
+    // A cache serves rounds only if the pool is well above the sum of what rings and caches hold.
+    const unsigned count =
+        2u * setup.queues * setup.descriptors + setup.spare_mbufs + 2 * kPoolCache;
+    pool_ = make_pool(fmt::format("perf{}", id), count);
+    configure(setup);
+}
+
+Port::~Port() {
+    rte_eth_dev_stop(id_);
+    // Queues keep pointers into the pool until they are set up anew.
+    rte_eth_dev_info info{};
+    if (rte_eth_dev_info_get(id_, &info) == 0) {
+        const rte_eth_conf none{};
+        rte_eth_dev_configure(id_, 0, 0, &none);
+    }
+}
+
+void Port::configure(const PortSetup& setup) {
+    rte_eth_dev_info info{};
+    const std::string name = fmt::format("port {}", id_);
+    if (const int status = rte_eth_dev_info_get(id_, &info)) fail_call(name + ": info", status);
+    rte_eth_conf conf{};
+    if (queues_ > 1) {
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        conf.rx_adv_conf.rss_conf.rss_hf =
+            info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    }
+    if (setup.fast_free) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+    conf.txmode.offloads &= info.tx_offload_capa;
+    if (const int status = rte_eth_dev_configure(id_, queues_, queues_, &conf))
+        fail_call(fmt::format("{}: configure with {} queues", name, queues_), status);
+    uint16_t rx = setup.descriptors, tx = setup.descriptors;
+    rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
+    rte_eth_txconf tx_conf = info.default_txconf;
+    tx_conf.offloads = conf.txmode.offloads;
+    rte_eth_rxconf rx_conf = info.default_rxconf;
+    rx_conf.offloads = conf.rxmode.offloads;
+    for (uint16_t queue = 0; queue < queues_; ++queue) {
+        if (const int status =
+                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_.get()))
+            fail_call(fmt::format("{}: Rx queue {}", name, queue), status);
+        if (const int status = rte_eth_tx_queue_setup(id_, queue, tx, SOCKET_ID_ANY, &tx_conf))
+            fail_call(fmt::format("{}: Tx queue {}", name, queue), status);
+    }
+    if (const int status = rte_eth_dev_start(id_)) fail_call(name + ": start", status);
+    rte_eth_promiscuous_enable(id_); // for TAPs and the like, whose peer may have another address
+    wait_for_link(id_);
+}
+
+rte_ether_addr Port::mac() const {
+    rte_ether_addr address{};
+    rte_eth_macaddr_get(id_, &address);
+    return address;
+}
+
+std::string Port::driver() const {
+    rte_eth_dev_info info{};
+    return rte_eth_dev_info_get(id_, &info) == 0 ? info.driver_name : "?";
+}
+
+std::string Port::modes() const {
+    rte_eth_burst_mode rx{}, tx{};
+    std::string text;
+    if (rte_eth_rx_burst_mode_get(id_, 0, &rx) == 0) text = rx.info;
+    if (rte_eth_tx_burst_mode_get(id_, 0, &tx) == 0)
+        text += (text.empty() ? "" : " / ") + std::string(tx.info);
+    return text;
+}
+
+} // namespace perf

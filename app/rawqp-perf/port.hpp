@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One ethdev port, set up and running. Errors throw std::runtime_error: rawqp-perf ends with them.
+#pragma once
+
+#include "app/rawqp-perf/dpdk.hpp"
+#include "app/rawqp-perf/pools.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace perf {
+
+struct PortSetup {
+    uint16_t queues = 1;
+    uint16_t descriptors = 1024;
+    bool fast_free = true;
+    unsigned spare_mbufs = 4096; ///< beyond what the rings hold
+};
+
+/// An error from a call that returned `status`, with errno text.
+[[noreturn]] void fail_call(const std::string& what, int status);
+
+/// Configures and starts the port; stops it at the end. Must be used on one lcore.
+class Port {
+  public:
+    Port(uint16_t id, const PortSetup& setup);
+    ~Port();
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+
+    uint16_t rx(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
+        return rte_eth_rx_burst(id_, queue, mbufs, count);
+    }
+    uint16_t tx(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
+        return rte_eth_tx_burst(id_, queue, mbufs, count);
+    }
+    [[nodiscard]] uint16_t id() const { return id_; }
+    [[nodiscard]] uint16_t queues() const { return queues_; }
+    [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
+    [[nodiscard]] rte_ether_addr mac() const;
+    [[nodiscard]] std::string driver() const;
+    /// "rx mode, tx mode" as the driver names them; empty where it does not.
+    [[nodiscard]] std::string modes() const;
+    /// Before a round: nothing, a port is always ready.
+    void ready() {}
+
+  private:
+    void configure(const PortSetup& setup);
+
+    uint16_t id_;
+    uint16_t queues_;
+    Pool pool_;
+};
+
+} // namespace perf

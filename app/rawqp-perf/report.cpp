@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/rawqp-perf/report.hpp"
+
+#include "app/rawqp-perf/dpdk.hpp"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace perf {
+
+double percentile(std::vector<double>& values, double fraction) {
+    std::sort(values.begin(), values.end());
+    const auto last = static_cast<double>(values.size() - 1);
+    return values[static_cast<size_t>(last * fraction + 0.5)];
+}
+
+void print_figure(const Figure& figure) {
+    std::string line =
+        fmt::format("{:<16} {:<12} {:>5} B  burst {:<3} queues {:<3} {:<9} pass {:<2}",
+                    figure.subject, figure.measure, figure.size, figure.burst, figure.queues,
+                    figure.fast_free ? "fast-free" : "", figure.pass);
+    line += fmt::format(" {:>12.2f} {}", figure.value, figure.unit);
+    for (const auto& [name, value] : figure.more)
+        line += fmt::format("  {} {:.6g}", name, value);
+    fmt::print("{}\n", line);
+    fflush(stdout);
+}
+
+void write_json(const Report& report, const std::string& file) {
+    nlohmann::json all{{"tsc_hz", rte_get_tsc_hz()},
+                       {"subjects", nlohmann::json::array()},
+                       {"figures", nlohmann::json::array()}};
+    for (const SubjectInfo& subject : report.subjects)
+        all["subjects"].push_back(
+            {{"name", subject.name}, {"driver", subject.driver}, {"modes", subject.modes}});
+    for (const Figure& figure : report.figures) {
+        nlohmann::json one{{"subject", figure.subject}, {"measure", figure.measure},
+                           {"size", figure.size},       {"burst", figure.burst},
+                           {"queues", figure.queues},   {"fast_free", figure.fast_free},
+                           {"pass", figure.pass},       {"unit", figure.unit},
+                           {"value", figure.value}};
+        for (const auto& [name, value] : figure.more)
+            one[name] = value;
+        all["figures"].push_back(std::move(one));
+    }
+    if (file == "-") {
+        std::cout << all.dump(1) << '\n';
+        return;
+    }
+    std::ofstream out(file);
+    out << all.dump(1) << '\n';
+    if (!out.flush()) throw std::runtime_error("cannot write " + file);
+}
+
+} // namespace perf

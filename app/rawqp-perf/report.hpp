@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What was measured, as JSON and as lines of text.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+struct Figure {
+    std::string subject = {};
+    std::string measure = {}; ///< "rx", "tx", "forward", "rate", "latency", "first_packet", "flows"
+    std::string size = {};    ///< as given by --size
+    uint16_t burst = 0;
+    uint16_t queues = 0;
+    bool fast_free = false;
+    unsigned pass = 0;
+    std::string unit = {}; ///< of `value`: "cycles/packet", "packets/s", "us", "rules/s"
+    double value = 0;      ///< the median where there are many
+    std::map<std::string, double> more = {};
+};
+
+struct SubjectInfo {
+    std::string name, driver, modes;
+};
+
+struct Report {
+    std::vector<SubjectInfo> subjects;
+    std::vector<Figure> figures;
+};
+
+/// Value at `fraction` (0 … 1) of the values, which it sorts.
+double percentile(std::vector<double>& values, double fraction);
+
+void print_figure(const Figure& figure);
+/// Writes {"tsc_hz", "subjects": [...], "figures": [...]}; "-" is stdout. Throws on failure.
+void write_json(const Report& report, const std::string& file);
+
+} // namespace perf

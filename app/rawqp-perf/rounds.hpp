@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Drained rounds: what a packet costs inside rx_burst and tx_burst while the device is idle.
+//
+//   rx       the peer sends exactly one round; when it has arrived and the device is idle, the
+//            bursts that drain the ring are timed. Freeing the mbufs is not.
+//   tx       bursts into an empty ring are timed; then the peer takes them out, untimed. The mbufs
+//            of the round before are freed inside the timed bursts, as in any steady flow.
+//   forward  rx rounds whose bursts are sent out of the same port at once; both are timed.
+//
+// The bursts before the timed ones warm the caches, as a poll loop keeps them. A round that does
+// not come in full bursts is discarded and counted.
+#pragma once
+
+#include "app/rawqp-perf/frames.hpp"
+#include "app/rawqp-perf/port.hpp"
+
+#include <optional>
+
+namespace perf {
+
+enum class Measure : uint8_t { rx, tx, forward };
+
+struct RoundPlan {
+    uint16_t burst = 32;
+    uint32_t packets = 512; ///< timed packets of a round, over all queues
+    uint32_t warm_up = 64;  ///< packets before them
+};
+
+/// The other end of the cable: gives and takes what the measured end needs. Untimed.
+class Peer {
+  public:
+    explicit Peer(Port& port) : port_(port) {}
+    /// Sends all of them; throws when the device takes none for a second.
+    void send(std::span<rte_mbuf*> mbufs);
+    /// Receives and frees until `count` have come or nothing came for a while; how many came.
+    size_t take(size_t count);
+    [[nodiscard]] Port& port() { return port_; }
+
+  private:
+    Port& port_;
+};
+
+/// Lets other threads and the device work. Not timed.
+void settle(uint32_t microseconds);
+
+/// Runs rounds on `End` (a Port, or what looks like one).
+template <class End> class Rounds {
+  public:
+    /// `queue_ports[q]`: a UDP source port whose frames arrive at queue q.
+    Rounds(End& end, Peer& peer, const RoundPlan& plan, const FrameSizes& sizes,
+           const std::vector<uint16_t>& queue_ports)
+        : end_(end), peer_(peer), plan_(plan), buffers_(plan.packets + plan.warm_up),
+          to_end_(sizes, end.mac(), peer.port().mac(), queue_ports),
+          to_peer_(sizes, peer.port().mac(), end.mac(), {1024}) {}
+
+    /// Cycles per packet of one round; nothing when it was not a clean one.
+    std::optional<double> run(Measure measure) {
+        end_.ready();
+        switch (measure) {
+        case Measure::rx: return rx();
+        case Measure::tx: return tx();
+        case Measure::forward: return forward();
+        }
+        return {};
+    }
+
+  private:
+    std::optional<double> rx() {
+        fill_ring();
+        const size_t cold = receive(0, plan_.warm_up);
+        const uint64_t start = rte_rdtsc_precise();
+        const size_t got = receive(cold, buffers_.size());
+        const uint64_t cycles = rte_rdtsc_precise() - start;
+        for (size_t i = 0; i < got; ++i)
+            rte_pktmbuf_free(buffers_[i]);
+        if (got == buffers_.size()) return per_packet(cycles);
+        settle_us_ = std::min(settle_us_ * 2, kLongestSettle);
+        empty_ring(buffers_.size() - got);
+        return {};
+    }
+
+    std::optional<double> tx() {
+        if (!to_peer_.make(end_.pool(), buffers_)) fail_call("Tx round: mbufs", ENOMEM);
+        size_t sent = send(0, plan_.warm_up);
+        const uint64_t start = rte_rdtsc_precise();
+        sent = send(sent, buffers_.size());
+        const uint64_t cycles = rte_rdtsc_precise() - start;
+        rte_pktmbuf_free_bulk(buffers_.data() + sent,
+                              static_cast<unsigned>(buffers_.size() - sent));
+        const size_t arrived = peer_.take(sent);
+        settle(kShortSettle); // completions of the last ones
+        if (sent == buffers_.size() && arrived == sent) return per_packet(cycles);
+        return {};
+    }
+
+    std::optional<double> forward() {
+        fill_ring();
+        Forwarded all = pass_on({}, plan_.warm_up);
+        const uint64_t start = rte_rdtsc_precise();
+        all = pass_on(all, buffers_.size());
+        const uint64_t cycles = rte_rdtsc_precise() - start;
+        const size_t arrived = peer_.take(all.sent);
+        settle(kShortSettle);
+        if (all.sent == buffers_.size() && arrived == all.sent) return per_packet(cycles);
+        settle_us_ = std::min(settle_us_ * 2, kLongestSettle);
+        empty_ring(buffers_.size() - all.received);
+        return {};
+    }
+
+    // What is timed. Each goes round the queues, a burst at a time, and stops at a short one.
+    size_t receive(size_t from, size_t until) {
+        while (from < until) {
+            const uint16_t got = end_.rx(next_rx(), &buffers_[from], plan_.burst);
+            from += got;
+            if (got < plan_.burst) break;
+        }
+        return from;
+    }
+    size_t send(size_t from, size_t until) {
+        while (from < until) {
+            const uint16_t sent = end_.tx(next_tx(), &buffers_[from], plan_.burst);
+            from += sent;
+            if (sent < plan_.burst) break;
+        }
+        return from;
+    }
+    struct Forwarded {
+        size_t received = 0, sent = 0;
+    };
+    Forwarded pass_on(Forwarded all, size_t until) {
+        rte_mbuf* mbufs[kMaxBurst];
+        while (all.sent < until) {
+            const uint16_t queue = next_rx();
+            const uint16_t got = end_.rx(queue, mbufs, plan_.burst);
+            const uint16_t sent = end_.tx(queue, mbufs, got);
+            all.received += got;
+            all.sent += sent;
+            if (sent < plan_.burst) {
+                rte_pktmbuf_free_bulk(mbufs + sent, got - sent);
+                break;
+            }
+        }
+        return all;
+    }
+
+    uint16_t next_rx() { return next(rx_queue_); }
+    uint16_t next_tx() { return next(tx_queue_); }
+    uint16_t next(uint16_t& queue) {
+        const uint16_t now = queue;
+        queue = static_cast<uint16_t>(queue + 1 == end_.queues() ? 0 : queue + 1);
+        return now;
+    }
+
+    /// One round of frames, spread over the queues, lies in the ring afterwards.
+    void fill_ring() {
+        rx_queue_ = 0;
+        if (!to_end_.make(peer_.port().pool(), buffers_)) fail_call("Rx round: mbufs", ENOMEM);
+        peer_.send(buffers_);
+        settle(settle_us_);
+    }
+    void empty_ring(size_t missing) {
+        rte_mbuf* mbufs[kMaxBurst];
+        for (int tries = 0; missing > 0 && tries < 100; ++tries) {
+            size_t got = 0;
+            for (uint16_t queue = 0; queue < end_.queues(); ++queue) {
+                const uint16_t n = end_.rx(queue, mbufs, plan_.burst);
+                rte_pktmbuf_free_bulk(mbufs, n);
+                got += n;
+            }
+            missing -= std::min(got, missing);
+            if (got == 0) settle(kShortSettle);
+        }
+    }
+    [[nodiscard]] double per_packet(uint64_t cycles) const {
+        return static_cast<double>(cycles) / plan_.packets;
+    }
+
+    static constexpr uint16_t kMaxBurst = 512;
+    static constexpr uint32_t kShortSettle = 100, kLongestSettle = 20'000;
+
+    End& end_;
+    Peer& peer_;
+    RoundPlan plan_;
+    std::vector<rte_mbuf*> buffers_;
+    FrameWriter to_end_, to_peer_;
+    uint16_t rx_queue_ = 0, tx_queue_ = 0;
+    uint32_t settle_us_ = 50;
+};
+
+/// A UDP source port for each queue of `port`, found by sending to it. Throws when some queue
+/// cannot be reached.
+std::vector<uint16_t> find_queue_ports(Port& port, Peer& peer);
+
+} // namespace perf
