@@ -70,18 +70,19 @@ const char* memlock_hint(int error) {
 /// first open fails, and returns the last errno of that search: ask again for the first.
 Error open_failure(const std::string& name, const ibv_device& device, int error) {
     const std::string node = fmt::format("/dev/infiniband/{}", device.dev_name);
-    const int node_error = access(node.c_str(), R_OK | W_OK) == 0 ? 0 : errno;
-    switch (node_error) {
+    const bool refused = error == EACCES || error == EPERM;
+    const int cause = refused || access(node.c_str(), R_OK | W_OK) == 0 ? error : errno;
+    switch (cause) {
     case EACCES:
     case EPERM:
-        return {node_error, fmt::format("cannot open RDMA device {}: no permission for {}: run as "
-                                        "root or as a member of its group",
-                                        name, node)};
+        return {cause, fmt::format("cannot open RDMA device {}: no permission for {}: run as "
+                                   "root or as a member of its group",
+                                   name, node)};
     case ENOENT:
     case ENXIO:
-        return {node_error, fmt::format("cannot open RDMA device {}: {} is missing: a container "
-                                        "must be given /dev/infiniband",
-                                        name, node)};
+        return {cause, fmt::format("cannot open RDMA device {}: {} is missing: a container "
+                                   "must be given /dev/infiniband",
+                                   name, node)};
     default:
         return {error != 0 ? error : EIO,
                 fmt::format("cannot open RDMA device {}: {}{}", name,
