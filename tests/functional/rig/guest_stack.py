@@ -57,7 +57,7 @@ class GuestStack(StackBase):
             # between CPUs of a tenth of a second.
             eal = ["--lcores", "0@(0),1@(0)", "--no-huge", "-m", str(memory_mb)]
             eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
-            arguments = ["-i", "--total-num-mbufs=4096", *testpmd_args]
+            arguments = ["-i", "--total-num-mbufs=8192", *testpmd_args]
             library_path = str(guest.build_folder / "drivers/net/rawqp")
             self.program = guest.start(
                 [*user, "dpdk-testpmd", *eal, "--", *arguments],
