@@ -41,7 +41,8 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     uint16_t next_room = 0;  ///< bytes that each further one takes
     uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
     uint8_t segments = 1;
-    bool one_lkey = false; ///< all of the pool is in one MR: refills write addresses only
+    bool one_lkey = false;  ///< all of the pool is in one MR: refills write addresses only
+    uint32_t pool_size = 0; ///< mbufs of the pool when that was found out
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
 
