@@ -25,7 +25,7 @@ inline void write_addresses(mlx5::WqeDataSeg* wqes, __m256i mbufs, __m256i offse
 /// Replaces the missing buffers in batches. False: not all of the pool lies in one memory region at
 /// a known distance from its mbufs, the lcore's cache holds too few, or the ring's end is near.
 inline bool refill_from_cache(MlxRxRing& ring) {
-    if (ring.data_offset == 0) return false;
+    if (ring.data_offset == 0 || ring.pool->populated_size != ring.pool_size) return false;
     rte_mempool_cache* const cache = rte_mempool_default_cache(ring.pool, rte_lcore_id());
     const uint32_t batch = ring.refill_batch;
     const uint32_t count = ring.missing() & ~(batch - 1);

@@ -15,7 +15,8 @@ MlxRxRing& mlx(RxRing& ring) { return static_cast<MlxRxRing&>(ring); }
 bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
     rte_mbuf** mbufs = &ring.mbufs[first];
     if (!take_mbufs(ring.pool, mbufs, count)) return false;
-    if (ring.one_lkey) [[likely]] {
+    // Looked at after the mbufs were taken: a pool that grows counts an mbuf before it offers it.
+    if (ring.one_lkey && ring.pool->populated_size == ring.pool_size) [[likely]] {
         for (uint16_t i = 0; i < count; ++i) {
             const auto buffer = reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr);
             ring.wqes[first + i].addr = buffer + ring.headroom;
@@ -39,6 +40,7 @@ bool fill(MlxRxRing& ring) {
 /// memory of one cannot be registered.
 bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
+    ring.pool_size = ring.pool->populated_size;
     const uint32_t lkey_be = common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
     ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom) : 0;

@@ -50,6 +50,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     bool one_lkey = false; ///< all of the pool is in one MR: refills write addresses only
     /// From an mbuf to where the device puts data, when it is the same for all of the pool; else 0.
     uint16_t data_offset = 0;
+    uint32_t pool_size = 0; ///< mbufs of the pool when these two were found out
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
 

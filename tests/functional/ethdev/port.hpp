@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Port 0 as an application uses it: the public ethdev API and nothing of the driver's. Its wire is
+// a loop, so that whatever is sent comes back.
+#pragma once
+
+#include <cstdint>
+#include <gtest/gtest.h>
+#include <rte_ethdev.h>
+#include <rte_flow.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <string>
+#include <vector>
+
+namespace test {
+
+using Frame = std::vector<uint8_t>;
+
+inline constexpr uint16_t kPort = 0;
+inline constexpr uint16_t kQueues = 2;
+inline constexpr uint16_t kDescriptors = 64;
+inline constexpr uint16_t kTestType = 0x88b5; // an EtherType for local experiments
+
+/// A fresh name for a pool or memzone.
+[[nodiscard]] std::string unique_name();
+/// A pool without cache, so that its counts are exact. Null on failure.
+[[nodiscard]] rte_mempool* make_pool(unsigned count);
+
+/// The port with two queues each way, started. Its Rx pool lives as long as the process.
+class PortTest : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_NO_FATAL_FAILURE(start(rx_pool())); }
+    void TearDown() override { EXPECT_EQ(rte_eth_dev_stop(kPort), 0); }
+
+    /// (Re-)configures and starts the port with this pool behind its Rx queues.
+    void start(rte_mempool* pool);
+    void restart();
+    [[nodiscard]] static rte_mempool* rx_pool();
+
+    /// A frame from and to the port itself.
+    [[nodiscard]] static Frame frame(uint8_t seed, size_t size = 200,
+                                     uint16_t ether_type = kTestType);
+    /// An mbuf of `pool` with that content; null when the pool is empty.
+    [[nodiscard]] static rte_mbuf* mbuf_of(rte_mempool* pool, const Frame& content);
+    /// Sends from Tx queue 0; false when the queue takes nothing for ten seconds.
+    [[nodiscard]] static bool send(rte_mbuf* packet);
+    /// The next packet from an Rx queue; null when none comes in time. The caller frees it.
+    [[nodiscard]] static rte_mbuf* receive(uint16_t queue = 0, unsigned milliseconds = 10000);
+    [[nodiscard]] static Frame content_of(const rte_mbuf* packet);
+
+    /// `count` frames in mbufs of `pool` come back byte for byte.
+    static void expect_round_trips(rte_mempool* pool, unsigned count);
+    [[nodiscard]] static rte_eth_stats stats();
+};
+
+} // namespace test

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an application can do that testpmd has no command for: `ethdev-test` (tests/functional/ethdev),
+on one port whose wire is a loop."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from rig.stack import DRIVER, Build, PortSpec
+
+from conftest import StartSoftHca
+
+SUITES = ["FlowKeep", "Memory", "UnknownMemory"]
+NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
+HUGE = ["--in-memory"]
+NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+HUGEPAGES = 64  # of 2 MiB
+
+
+def program_of(build: Build) -> str:
+    return str(build.folder / "tests/functional/ethdev/ethdev-test")
+
+
+def run(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
+        memory: list[str]) -> None:
+    eal = ["-l", "0", *memory, "--no-telemetry", "--no-pci", "-d", DRIVER,
+           "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath}"]
+    port = PortSpec(wire="loop", options={"pause": "on"})
+    hca = start_softhca([port], [program_of(build), f"--gtest_filter={suite}.*", *eal])
+    status = hca.program.wait(120)
+    assert not hca.sanitizer_reports(), hca.sanitizer_reports()
+    assert status == 0 and "Running 0 tests" not in hca.program.output, hca.program.output
+
+
+def test_every_suite_is_listed(build: Build) -> None:
+    listing = subprocess.run([program_of(build), "--gtest_list_tests"], check=True,
+                             capture_output=True, text=True).stdout
+    assert sorted(line.rstrip(".") for line in listing.splitlines() if line.endswith(".")) == SUITES
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:
+    run(start_softhca, build, datapath, suite, NO_HUGE)
+
+
+# Adds hugepages until its input ends, however the test ends.
+LEND = """
+before=$(cat "$1")
+trap '' INT TERM HUP
+echo $((before + $2)) >"$1"
+cat "$1"
+read -r _
+echo "$before" >"$1"
+"""
+
+
+@pytest.fixture
+def hugepages() -> Iterator[None]:
+    """Some hugepages more than there are, given back also when the test is killed."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can reserve hugepages")
+    before = int(NR_HUGEPAGES.read_text())
+    with subprocess.Popen(["sh", "-c", LEND, "lend", str(NR_HUGEPAGES), str(HUGEPAGES)],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lender:
+        assert lender.stdin and lender.stdout
+        if int(lender.stdout.readline()) < before + HUGEPAGES:
+            lender.stdin.close()
+            lender.wait(10)
+            pytest.skip(f"the kernel has no {2 * HUGEPAGES} MiB left for hugepages")
+        yield
+        lender.stdin.close()
+        lender.wait(10)
+    assert int(NR_HUGEPAGES.read_text()) == before
+
+
+def test_memory_in_hugepages(start_softhca: StartSoftHca, build: Build, datapath: str,
+                             hugepages: None) -> None:
+    """DPDK's heap starts empty here and takes hugepages as it needs them."""
+    run(start_softhca, build, datapath, "Memory", HUGE)
