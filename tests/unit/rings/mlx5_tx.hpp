@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include <deque>
 #include <optional>
 
 namespace rings_test {
@@ -18,6 +19,8 @@ struct TxSetup {
     uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
     uint32_t sq_wqebbs = 64;
     uint32_t part_id = 0x1019;
+    bool multi_packet = false;
+    unsigned simd_bits = 128;
 };
 
 class Mlx5Tx : public test_eal::EalTest {
@@ -26,8 +29,11 @@ class Mlx5Tx : public test_eal::EalTest {
         pool = test_eal::make_pool(512);
         ASSERT_NE(pool, nullptr);
         fake_part_id = setup.part_id;
+        fake_flags = setup.multi_packet ? MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW : 0;
         cq.emplace(setup.descriptors);
         sq.emplace(setup.sq_wqebbs);
+        executed = 0;
+        completions = 0;
         spec.api = &fake_api();
         spec.cq = &cq->handle;
         spec.qp = &sq->handle;
@@ -35,6 +41,7 @@ class Mlx5Tx : public test_eal::EalTest {
         spec.max_segments = setup.max_segments;
         spec.offloads = setup.offloads;
         spec.mrs = &mrs;
+        spec.active_simd_bits = setup.simd_bits;
         const auto created = rawqp::kMlx5Format.tx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
@@ -56,6 +63,7 @@ class Mlx5Tx : public test_eal::EalTest {
         if (reset_result != 0) return reset_result;
         sq->doorbell.send = 0;
         executed = 0;
+        wire.clear();
         return 0;
     }
 
@@ -72,30 +80,26 @@ class Mlx5Tx : public test_eal::EalTest {
         return static_cast<uint16_t>(sq->doorbell.send - executed);
     }
 
-    /// Executes the oldest WQE: returns the packet's bytes, writes a CQE when one was asked for.
+    /// The next packet on the wire. Executes the oldest WQE when there is none, and writes a CQE if
+    /// one was asked for.
     std::vector<uint8_t> execute() {
+        if (wire.empty()) execute_wqe();
+        if (wire.empty()) return {};
+        std::vector<uint8_t> bytes = std::move(wire.front());
+        wire.pop_front();
+        return bytes;
+    }
+    void execute_wqe() {
         EXPECT_GT(pending_wqebbs(), 0u);
         const auto control = sq->segment<mlx5::WqeCtrlSeg>(executed, 0);
-        const auto eth = sq->segment<mlx5::WqeEthSeg>(executed, 1);
-        EXPECT_EQ(control.opmod_idx_opcode,
-                  uint32_t{executed} << 8 | static_cast<uint32_t>(mlx5::WqeOpcode::send));
+        const auto opcode = static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff);
+        EXPECT_EQ(control.opmod_idx_opcode >> 8, executed);
         EXPECT_EQ(control.qpn_ds >> 8, FakeSq::kNumber);
         const uint32_t size = control.qpn_ds & 0x3f;
-
-        std::vector<uint8_t> bytes;
-        uint32_t at = 2;
-        if (eth.inline_size != 0 && !(eth.inline_size & mlx5::kInsertVlan)) {
-            const auto wqe = sq->wqe(executed, size * mlx5::kSegment);
-            bytes.assign(wqe.begin() + 30, wqe.begin() + 30 + eth.inline_size);
-            at = 3;
-        }
-        for (; at < size; ++at) {
-            const auto data = sq->segment<mlx5::WqeDataSeg>(executed, at);
-            EXPECT_EQ(data.lkey, mrs.split != 0 && data.addr >= mrs.split ? FakeMrs::kLkey + 1
-                                                                          : FakeMrs::kLkey);
-            EXPECT_GT(data.byte_count, 0u) << "would mean 2 GiB";
-            const auto* from = reinterpret_cast<const uint8_t*>(uint64_t{data.addr});
-            bytes.insert(bytes.end(), from, from + data.byte_count);
+        switch (opcode) {
+        case mlx5::WqeOpcode::send: execute_send(size); break;
+        case mlx5::WqeOpcode::enhanced_mpw: execute_multi_packet(size); break;
+        default: FAIL() << "opcode " << static_cast<int>(opcode);
         }
         if (control.fm_ce_se & mlx5::kCqUpdateMask) {
             mlx5::Cqe cqe{};
@@ -104,11 +108,41 @@ class Mlx5Tx : public test_eal::EalTest {
             ++completions;
         }
         executed = static_cast<uint16_t>(executed + (size + 3) / 4);
-        return bytes;
+    }
+    void execute_send(uint32_t size) {
+        const auto eth = sq->segment<mlx5::WqeEthSeg>(executed, 1);
+        std::vector<uint8_t> bytes;
+        uint32_t at = 2;
+        if (eth.inline_size != 0 && !(eth.inline_size & mlx5::kInsertVlan)) {
+            const auto wqe = sq->wqe(executed, size * mlx5::kSegment);
+            bytes.assign(wqe.begin() + 30, wqe.begin() + 30 + eth.inline_size);
+            at = 2 + (eth.inline_size - 2u + 15) / 16;
+        }
+        for (; at < size; ++at)
+            gather(at, bytes);
+        wire.push_back(std::move(bytes));
+    }
+    void execute_multi_packet(uint32_t size) {
+        EXPECT_GT(size, 2u);
+        for (uint32_t at = 2; at < size; ++at) {
+            std::vector<uint8_t> bytes;
+            gather(at, bytes);
+            wire.push_back(std::move(bytes));
+        }
+    }
+    /// Appends what data segment `at` of the oldest WQE points to.
+    void gather(uint32_t at, std::vector<uint8_t>& bytes) {
+        const auto data = sq->segment<mlx5::WqeDataSeg>(executed, at);
+        EXPECT_EQ(data.lkey,
+                  mrs.split != 0 && data.addr >= mrs.split ? FakeMrs::kLkey + 1 : FakeMrs::kLkey);
+        EXPECT_GT(data.byte_count, 0u) << "would mean 2 GiB";
+        const auto* from = reinterpret_cast<const uint8_t*>(uint64_t{data.addr});
+        bytes.insert(bytes.end(), from, from + data.byte_count);
     }
     void execute_all() {
         while (pending_wqebbs() > 0)
-            execute();
+            execute_wqe();
+        wire.clear();
     }
     static std::vector<uint8_t> expected(uint32_t seed, uint32_t bytes) {
         std::vector<uint8_t> out(bytes);
@@ -125,7 +159,8 @@ class Mlx5Tx : public test_eal::EalTest {
     rawqp::TxSpec spec;
     rawqp::TxRing* ring = nullptr;
     rawqp::Burst<eth_tx_burst_t> burst;
-    uint16_t executed = 0; ///< WQEBBs that the device is through with
+    std::deque<std::vector<uint8_t>> wire; ///< packets of executed WQEs
+    uint16_t executed = 0;                 ///< WQEBBs that the device is through with
     int completions = 0;
     int resets = 0;
     int reset_result = 0;

@@ -252,6 +252,8 @@ void Memory::on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* 
     if (event == RTE_MEMPOOL_EVENT_DESTROY) {
         for (const AddressRange& range : pool_ranges(pool))
             memory.remove(range, Extent::inside);
+        // Rings remember pools by address, and the next pool may get this one.
+        memory.generation_.fetch_add(1, std::memory_order_release);
         return;
     }
     if ((pool->flags & RTE_MEMPOOL_F_NON_IO) != 0) return;

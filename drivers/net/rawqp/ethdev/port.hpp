@@ -69,6 +69,7 @@ struct PortTotals {
     RxCounters rx; ///< of queues that were released since the last statistics reset
     TxCounters tx;
     uint64_t unread = 0;      ///< packets that stood in Rx rings when they were stopped
+    uint64_t unsent = 0;      ///< packets that Tx queues still held when they were stopped
     uint64_t missed_base = 0; ///< the device's out-of-buffer counter at the last reset
     std::vector<netdev::Counter> hardware_base; ///< hardware counters at the last xstats reset
 };

@@ -35,8 +35,7 @@ Result<void> create_qp(TxQueue& queue) {
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RAW_PACKET;
     attributes.send_cq = attributes.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
-    attributes.cap.max_send_wr = queue.spec.descriptors;
-    attributes.cap.max_send_sge = queue.spec.max_segments;
+    attributes.cap = queue.port.format->tx_capacity(queue.spec);
     ibv_qp* qp = queue.port.api->create_qp(queue.port.pd.get(), &attributes);
     if (qp == nullptr) {
         const int error = errno;
@@ -90,6 +89,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.context = port.context.get();
     spec.port_id = port.dev->data->port_id;
     spec.mrs = port.memory.get();
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     if ((spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0)
         spec.max_segments =
             std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));
@@ -185,7 +185,7 @@ void stop_tx_queue(TxQueue& queue) {
         RAWQP_LOG(ERR, "%s: Tx queue %u cannot be stopped: %s; its mbufs are lost",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
     else
-        queue.port.format->tx_stop(*queue.ring);
+        queue.port.totals.unsent += queue.port.format->tx_stop(*queue.ring);
 }
 
 } // namespace rawqp

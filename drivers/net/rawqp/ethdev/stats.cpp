@@ -51,7 +51,8 @@ std::vector<netdev::Counter> all_xstats(const Port& port) {
     const PortTotals sum = totals(port);
     std::vector<netdev::Counter> all{{"rx_recoveries", sum.rx.recoveries},
                                      {"rx_unread_packets", port.totals.unread},
-                                     {"tx_recoveries", sum.tx.recoveries}};
+                                     {"tx_recoveries", sum.tx.recoveries},
+                                     {"tx_unsent_packets", port.totals.unsent}};
     const std::vector<netdev::Counter> hardware = hardware_counters(port);
     for (size_t i = 0; i < hardware.size(); ++i) {
         const netdev::Counter& now = hardware[i];
@@ -103,6 +104,7 @@ int stats_reset(rte_eth_dev* dev) noexcept {
     port.totals.rx = {};
     port.totals.tx = {};
     port.totals.unread = 0;
+    port.totals.unsent = 0;
     port.totals.missed_base = missed(port);
     return 0;
 }

@@ -42,7 +42,8 @@ class MrSource {
     /// when the memory cannot be registered (logged once per cause). Thread-safe.
     virtual bool register_address(uintptr_t address, MrEntry& entry) = 0;
 
-    /// Grows each time that memory is unregistered: entries copied before may be void.
+    /// Grows each time that memory is unregistered or a mempool destroyed: what was copied from the
+    /// table, or remembered of a pool, before may be void.
     [[nodiscard]] uint32_t generation() const {
         return generation_.load(std::memory_order_acquire);
     }
@@ -64,17 +65,20 @@ class MrCache {
             return &last_;
         return miss(address);
     }
+    /// The entry found last, for loops that keep it in registers; empty when there is none.
+    [[nodiscard]] const MrEntry& last() const { return last_; }
     /// Forgets what it holds (memory was unregistered).
     void clear() { last_ = {}; }
 
     /// Once per burst, before find: forgets what it holds if memory was unregistered meanwhile. An
-    /// address freed and used again would otherwise keep its old lkey.
-    void sync() {
+    /// address freed and used again would otherwise keep its old lkey. True: it forgot.
+    bool sync() {
         const uint32_t now = source_->generation();
-        if (now != generation_) [[unlikely]] {
-            generation_ = now;
-            clear();
-        }
+        if (now == generation_) [[likely]]
+            return false;
+        generation_ = now;
+        clear();
+        return true;
     }
 
   private:

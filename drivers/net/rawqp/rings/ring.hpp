@@ -94,9 +94,11 @@ struct TxSpec {
     ibv_cq_ex* cq = nullptr; ///< tx_cq_depth() entries, no wc_flags needed
     ibv_qp* qp = nullptr;    ///< RTS from tx_start on; sq_sig_all = 0, max_send_wr = descriptors
     uint16_t port_id = 0, queue_id = 0;
-    uint16_t descriptors = 0;  ///< power of two: mbuf segments that fit
-    uint16_t max_segments = 1; ///< SGEs per send WQE, at most descriptors / 2
-    uint64_t offloads = 0;     ///< RTE_ETH_TX_OFFLOAD_*
+    uint16_t descriptors = 0;        ///< power of two: mbuf segments that fit
+    uint16_t max_segments = 1;       ///< SGEs per send WQE, at most descriptors / 2
+    uint64_t offloads = 0;           ///< RTE_ETH_TX_OFFLOAD_*
+    bool multi_packet = true;        ///< several packets may share a WQE, on devices that can
+    unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;
     MrSource* mrs = nullptr;
 };
@@ -131,9 +133,13 @@ struct RingFormat {
     uint32_t (*rx_stop)(RxRing& ring);
     void (*rx_destroy)(RxRing* ring);
 
+    /// What the QP of such a ring must be created with.
+    ibv_qp_cap (*tx_capacity)(const TxSpec& spec);
     Result<TxRing*> (*tx_create)(const TxSpec& spec);
     void (*tx_start)(TxRing& ring); ///< rewinds the ring; the QP is in RTS with zeroed indices
-    void (*tx_stop)(TxRing& ring);  ///< frees every mbuf not yet completed; the QP is in RESET
+    /// Frees every mbuf; the QP is in RESET. Returns how many packets the device had not completed:
+    /// they are taken from the packets sent and counted as errors.
+    uint32_t (*tx_stop)(TxRing& ring);
     void (*tx_destroy)(TxRing* ring);
 
     Burst<eth_rx_burst_t> (*rx_burst)(const RxSpec& spec);

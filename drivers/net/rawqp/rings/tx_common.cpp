@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
+#include "drivers/net/rawqp/rings/rx_common.hpp"
+
+#include <algorithm>
+
 namespace rawqp {
 namespace {
 
@@ -41,14 +45,31 @@ Result<void> check_tx_spec(const TxSpec& spec) {
 }
 static_assert(kMaxTxSegments <= kMinDescriptors / 2);
 
-void count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
+uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
+    uint32_t lost = 0;
     for (uint16_t position = first; position != mbufs.head();) {
         const rte_mbuf& packet = *mbufs.slot(position);
         --ring.counters.packets;
         ring.counters.bytes -= packet.pkt_len;
         ++ring.counters.errors;
+        ++lost;
         position = static_cast<uint16_t>(position + packet.nb_segs);
     }
+    return lost;
+}
+
+void PoolKeys::clear() { *this = {}; }
+
+uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
+    const auto known = std::find_if(known_.begin(), known_.end(),
+                                    [pool](const Entry& entry) { return entry.pool == pool; });
+    if (known != known_.end()) {
+        last_ = *known;
+    } else {
+        last_ = {pool, common_lkey(pool, mrs)};
+        known_[next_++ % known_.size()] = last_;
+    }
+    return last_.lkey_be;
 }
 
 void drop(TxRing& ring, rte_mbuf* packet) {

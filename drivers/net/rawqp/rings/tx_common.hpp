@@ -5,6 +5,8 @@
 #include "drivers/net/rawqp/rings/ring.hpp"
 #include "drivers/net/rawqp/rings/tx_mbufs.hpp"
 
+#include <array>
+
 namespace rawqp {
 
 /// Shortest packet that is sent: an Ethernet header. (A zero byte count would mean 2 GiB.)
@@ -18,14 +20,37 @@ inline constexpr uint32_t kMinTxBytes = RTE_ETHER_HDR_LEN;
 /// EINVAL with the offending figure when a format cannot take the spec.
 [[nodiscard]] Result<void> check_tx_spec(const TxSpec& spec);
 
+/// Which lkey holds for all buffers of a mempool, for the pools seen last. Used by the queue's
+/// lcore only.
+class PoolKeys {
+  public:
+    /// As WQEs hold it; 0 when the pool's buffers are in several memory regions or not its own.
+    [[nodiscard]] uint32_t find(rte_mempool* pool, MrCache& mrs) {
+        return pool == last_.pool ? last_.lkey_be : miss(pool, mrs);
+    }
+    /// Forgets all (MrCache::sync said so).
+    void clear();
+
+  private:
+    struct Entry {
+        rte_mempool* pool = nullptr;
+        uint32_t lkey_be = 0;
+    };
+    [[gnu::noinline, gnu::cold]] uint32_t miss(rte_mempool* pool, MrCache& mrs);
+
+    Entry last_;
+    std::array<Entry, 8> known_;
+    uint8_t next_ = 0; ///< of known_, to overwrite
+};
+
 /// Whether the application promised mbufs that go back to their pool as they are.
 [[nodiscard]] constexpr bool whole_packets_of_one_pool(uint64_t offloads) {
     return (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) &&
            !(offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
 }
 
-/// Turns the packets from TxMbufs position `first` on from sent into errors.
-void count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first);
+/// Turns the packets from TxMbufs position `first` on from sent into errors. Returns how many.
+uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first);
 
 /// A packet that the queue cannot send: frees it and counts an error.
 [[gnu::noinline, gnu::cold]] void drop(TxRing& ring, rte_mbuf* packet);
@@ -33,5 +58,57 @@ void count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first);
 /// eth_tx_prep_t of all formats; `queue` is a TxRing. Sets rte_errno to EINVAL (malformed packet)
 /// or ENOTSUP (offload not enabled on the queue).
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
+
+// ---- What formats do alike, each with a ring type of its own. Ring has a TxMbufs `mbufs`, and its
+// namespace a `bool reap(Ring&, uint32_t limit)`: frees the mbufs of completed WQEs until at least
+// `limit` segments were freed; false while the queue is in error.
+
+/// Fills in what the ring takes from its spec. False: no DPDK memory.
+template <class Ring> [[nodiscard]] bool init_tx_ring(Ring& ring, const TxSpec& spec) {
+    ring.port_id = spec.port_id;
+    ring.queue_id = spec.queue_id;
+    ring.max_segments = spec.max_segments;
+    ring.offloads = spec.offloads;
+    ring.mrs = MrCache(spec.mrs);
+    return ring.mbufs.create(spec.descriptors, spec.socket);
+}
+
+/// eth_tx_descriptor_status_t
+template <class Ring> int tx_descriptor_status(void* queue, uint16_t offset) {
+    auto& ring = *static_cast<Ring*>(queue);
+    if (offset >= ring.mbufs.size()) return -EINVAL;
+    if (!reap(ring, UINT32_MAX)) return RTE_ETH_TX_DESC_UNAVAIL;
+    return offset < ring.mbufs.room() ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
+}
+
+/// eth_tx_done_cleanup_t
+template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
+    auto& ring = *static_cast<Ring*>(queue);
+    const uint16_t before = ring.mbufs.used();
+    if (!reap(ring, limit != 0 ? limit : UINT32_MAX)) return 0;
+    return static_cast<uint16_t>(before - ring.mbufs.used());
+}
+
+/// RingFormat::tx_start. Also of the ring's namespace: `drain(ring)` forgets completions of the
+/// former life, `rewind(ring)` sets all positions to zero, `forget_keys(ring)` empties its lkey
+/// caches.
+template <class Ring> void tx_start(TxRing& base) {
+    auto& ring = static_cast<Ring&>(base);
+    drain(ring);
+    forget_keys(ring);
+    ring.retry.open();
+    rewind(ring);
+}
+
+/// RingFormat::tx_stop
+template <class Ring> uint32_t tx_stop(TxRing& base) {
+    auto& ring = static_cast<Ring&>(base);
+    const uint32_t unsent = count_lost(ring, ring.mbufs, ring.mbufs.tail());
+    ring.mbufs.free_all();
+    rewind(ring);
+    return unsent;
+}
+
+template <class Ring> void tx_destroy(TxRing* ring) { destroy_on_socket(static_cast<Ring*>(ring)); }
 
 } // namespace rawqp

@@ -11,13 +11,11 @@ namespace rawqp {
 /// a WQE with n segments never takes more than n basic blocks. Used by the queue's lcore only.
 class TxMbufs {
   public:
-    /// `descriptors` is a power of two. With `fast_free` every mbuf is of one pool, unshared and a
-    /// whole packet (RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE without MULTI_SEGS).
-    [[nodiscard]] bool create(uint16_t descriptors, bool fast_free, int socket) {
+    /// `descriptors` is a power of two. False: no memory.
+    [[nodiscard]] bool create(uint16_t descriptors, int socket) {
         memory_ = socket_array<rte_mbuf*>(descriptors, socket);
         slots_ = memory_.get();
         mask_ = static_cast<uint16_t>(descriptors - 1);
-        fast_free_ = fast_free;
         return slots_ != nullptr;
     }
 
@@ -29,16 +27,20 @@ class TxMbufs {
 
     [[nodiscard]] rte_mbuf*& slot(uint16_t position) { return slots_[position & mask_]; }
     void set_head(uint16_t head) { head_ = head; }
+    /// Slots from the head to the end of the array: as many lie side by side.
+    [[nodiscard]] uint16_t run() const {
+        return static_cast<uint16_t>(mask_ + 1 - (head_ & mask_));
+    }
 
-    /// Frees the segments before position `end`.
-    void free_until(uint16_t end) {
+    /// Frees the segments before position `end`. With `pool` each is a whole packet that this queue
+    /// alone holds, straight from that pool: they go back in bulk and nobody looks at them.
+    void free_until(uint16_t end, rte_mempool* pool = nullptr) {
         while (tail_ != end) {
             const uint16_t first = tail_ & mask_;
             const uint16_t wanted = static_cast<uint16_t>(end - tail_);
             const uint16_t run = RTE_MIN(wanted, static_cast<uint16_t>(mask_ + 1 - first));
-            if (fast_free_)
-                rte_mempool_put_bulk(slots_[first]->pool, reinterpret_cast<void**>(&slots_[first]),
-                                     run);
+            if (pool != nullptr)
+                rte_mempool_put_bulk(pool, reinterpret_cast<void**>(&slots_[first]), run);
             else
                 free_segments(&slots_[first], run);
             tail_ = static_cast<uint16_t>(tail_ + run);
@@ -70,7 +72,6 @@ class TxMbufs {
     uint16_t mask_ = 0;
     uint16_t head_ = 0;
     uint16_t tail_ = 0;
-    bool fast_free_ = false;
     SocketArray<rte_mbuf*> memory_;
 };
 

@@ -10,12 +10,17 @@ std::string reject(const verbs::Api& api, ibv_context* context) {
     return {};
 }
 
-bool needs_inline_header(const verbs::Api& api, ibv_context* context) {
+TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context) {
     // PCI device ids: Connect-IB 1011-1012, ConnectX-4 1013-1014, ConnectX-4 Lx 1015-1016.
     constexpr uint32_t kLastWithInline = 0x1016;
+    TxAbilities abilities;
     ibv_device_attr attributes{};
-    if (api.query_device(context, &attributes) != 0) return true;
-    return attributes.vendor_part_id <= kLastWithInline;
+    if (api.query_device(context, &attributes) == 0)
+        abilities.needs_inline_header = attributes.vendor_part_id <= kLastWithInline;
+    mlx5dv_context details{};
+    if (api.mlx5_query_device != nullptr && api.mlx5_query_device(context, &details) == 0)
+        abilities.multi_packet = (details.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) != 0;
+    return abilities;
 }
 
 } // namespace rawqp::mlx5rings

@@ -11,9 +11,14 @@ namespace rawqp::mlx5rings {
 /// Why these rings cannot drive the device, in a clause; empty: they can.
 [[nodiscard]] std::string reject(const verbs::Api& api, ibv_context* context);
 
-/// Whether send WQEs must carry the Ethernet header inline: the ConnectX-4 family steers and tags
-/// by it. Later devices read it from memory. When the device cannot be asked: yes, which every
-/// device accepts.
-[[nodiscard]] bool needs_inline_header(const verbs::Api& api, ibv_context* context);
+/// What send WQEs may or must look like.
+struct TxAbilities {
+    /// They must carry the Ethernet header inline: the ConnectX-4 family steers and tags by it.
+    /// Later devices read it from memory. When the device cannot be asked: yes, which every device
+    /// accepts.
+    bool needs_inline_header = true;
+    bool multi_packet = false; ///< eMPW: one WQE for several packets
+};
+[[nodiscard]] TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context);
 
 } // namespace rawqp::mlx5rings

@@ -1,38 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 
-#include "drivers/net/rawqp/rings/tx_common.hpp"
-
 namespace rawqp::mlx5rings {
 namespace {
 
-MlxTxRing& mlx(TxRing& ring) { return static_cast<MlxTxRing&>(ring); }
-
-void rewind(MlxTxRing& ring) {
-    ring.mbufs.rewind();
-    ring.producer = ring.marks_head = ring.marks_tail = 0;
-    ring.completed = {};
-    ring.faulty = false;
+const mlx5::WqeCtrlSeg& control_at(const MlxTxRing& ring, uint16_t index) {
+    return *reinterpret_cast<const mlx5::WqeCtrlSeg*>(ring.wqebb(index));
+}
+/// Of the WQE at `index`, in 16-byte segments.
+uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index) {
+    return control_at(ring, index).qpn_ds & mlx5::kMaxWqeSegments;
+}
+bool is_multi_packet(const MlxTxRing& ring, uint16_t index) {
+    const uint32_t word = control_at(ring, index).opmod_idx_opcode;
+    return static_cast<mlx5::WqeOpcode>(word & 0xff) == mlx5::WqeOpcode::enhanced_mpw;
 }
 
-/// WQEBBs of the WQE that starts at `index`.
-uint16_t wqe_size(const MlxTxRing& ring, uint16_t index) {
-    const auto* control = reinterpret_cast<const mlx5::WqeCtrlSeg*>(ring.wqebb(index));
-    const uint32_t segments = control->qpn_ds & mlx5::kMaxWqeSegments;
-    return static_cast<uint16_t>((segments + 3) / 4);
-}
-
-/// Walks the packets in flight, oldest first, to the one whose WQE starts at `failed`: the device
-/// sent those before it. Returns its TxMbufs position, or the oldest when there is no such WQE.
+/// Walks the WQEs in flight, oldest first, to the one at `failed`: the device sent those before it.
+/// Returns the TxMbufs position of its first packet, or the oldest when there is no such WQE.
 uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
-    uint16_t segment = ring.completed.segment;
-    uint16_t index = ring.completed.wqebb;
+    uint16_t segment = ring.mbufs.tail();
+    uint16_t index = ring.completed;
     while (segment != ring.mbufs.head()) {
         if (index == failed) return segment;
-        index = static_cast<uint16_t>(index + wqe_size(ring, index));
-        segment = static_cast<uint16_t>(segment + ring.mbufs.slot(segment)->nb_segs);
+        const uint32_t size = wqe_segments(ring, index);
+        const uint32_t mbufs =
+            is_multi_packet(ring, index) ? size - 2 : ring.mbufs.slot(segment)->nb_segs;
+        segment = static_cast<uint16_t>(segment + mbufs);
+        index = static_cast<uint16_t>(index + (size + 3) / 4);
     }
-    return ring.completed.segment;
+    return ring.mbufs.tail();
 }
 
 Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
@@ -61,53 +58,36 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
 
 } // namespace
 
+ibv_qp_cap tx_capacity(const TxSpec& spec) {
+    ibv_qp_cap capacity{};
+    capacity.max_send_wr = spec.descriptors; // WQEBBs: libmlx5 counts one for one segment
+    capacity.max_send_sge = 1;
+    return capacity;
+}
+
 Result<TxRing*> tx_create(const TxSpec& spec) {
     if (auto sound = check_tx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<MlxTxRing> ring(create_on_socket<MlxTxRing>(spec.socket));
     auto marks = socket_array<TxMark>(spec.descriptors, spec.socket);
-    if (!ring || !marks ||
-        !ring->mbufs.create(spec.descriptors, whole_packets_of_one_pool(spec.offloads),
-                            spec.socket))
+    if (!ring || !marks || !init_tx_ring(*ring, spec))
         return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
-    ring->port_id = spec.port_id;
-    ring->queue_id = spec.queue_id;
-    ring->max_segments = spec.max_segments;
-    ring->offloads = spec.offloads;
     ring->mark_memory = std::move(marks);
     ring->marks = ring->mark_memory.get();
-    ring->mrs = MrCache(spec.mrs);
     return map_rings(spec, std::move(ring));
 }
 
-void tx_start(TxRing& base) {
-    MlxTxRing& ring = mlx(base);
-    ring.cq.drain();
+void rewind(MlxTxRing& ring) {
+    ring.mbufs.rewind();
+    ring.producer = ring.marks_head = ring.marks_tail = 0;
+    ring.completed = 0;
+    ring.faulty = false;
+}
+
+void drain(MlxTxRing& ring) { ring.cq.drain(); }
+void forget_keys(MlxTxRing& ring) {
     ring.mrs.clear();
-    ring.retry.open();
-    rewind(ring);
-}
-
-void tx_stop(TxRing& base) {
-    MlxTxRing& ring = mlx(base);
-    ring.mbufs.free_all();
-    rewind(ring);
-}
-
-void tx_destroy(TxRing* ring) { destroy_on_socket(&mlx(*ring)); }
-
-int tx_descriptor_status(void* queue, uint16_t offset) {
-    auto& ring = *static_cast<MlxTxRing*>(queue);
-    if (offset >= ring.mbufs.size()) return -EINVAL;
-    if (!reap(ring)) return RTE_ETH_TX_DESC_UNAVAIL;
-    return offset < ring.mbufs.room() ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
-}
-
-int tx_done_cleanup(void* queue, uint32_t limit) {
-    auto& ring = *static_cast<MlxTxRing*>(queue);
-    const uint16_t before = ring.mbufs.used();
-    if (!reap(ring, limit != 0 ? limit : UINT32_MAX)) return 0;
-    return static_cast<uint16_t>(before - ring.mbufs.used());
+    ring.pools.clear();
 }
 
 bool recover(MlxTxRing& ring) {
@@ -120,7 +100,7 @@ bool recover(MlxTxRing& ring) {
     if (!ring.retry.try_pass() || ring.reset_qp(ring) != 0) return false;
     log_recovery(ring, cqe.syndrome, cqe.vendor_syndrome);
     ring.cq.drain();
-    ring.mrs.clear(); // a stale lkey may be what broke the queue
+    forget_keys(ring); // a stale lkey may be what broke the queue
     rewind(ring);
     return true;
 }

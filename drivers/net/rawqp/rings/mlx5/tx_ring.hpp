@@ -4,7 +4,7 @@
 // One completion is asked for per burst, for its last WQE: its CQE says that everything before it
 // is done, and nothing in flight is left without one, so that a stop can wait for the last packet.
 // Each request is noted as a TxMark. The number of mbuf segments in flight is the only limit to
-// check (TxMbufs).
+// check (TxMbufs): no WQE takes more WQEBBs than it has segments.
 #pragma once
 
 #include "common/result.hpp"
@@ -13,17 +13,19 @@
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
-#include "drivers/net/rawqp/rings/tx_mbufs.hpp"
+#include "drivers/net/rawqp/rings/tx_common.hpp"
 
 namespace rawqp::mlx5rings {
 
 /// Bytes of the packet that older devices want inlined in the WQE: the Ethernet header with a tag.
 inline constexpr uint32_t kInlineHeader = 18;
 
-/// Positions just behind a WQE that asked for a completion.
+/// Positions just behind a WQE that asked for a completion, and how the mbufs before them are
+/// freed.
 struct TxMark {
-    uint16_t segment; ///< TxMbufs position
-    uint16_t wqebb;   ///< SQ producer index
+    rte_mempool* pool; ///< the burst's mbufs go back there unseen; null: each is looked at
+    uint16_t segment;  ///< TxMbufs position
+    uint16_t wqebb;    ///< SQ producer index
 };
 
 /// The cache line that writing WQEs works on.
@@ -50,7 +52,8 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Once a burst.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
     Uar uar;
-    TxMark completed{}; ///< the mark answered last
+    uint16_t completed = 0; ///< WQEBBs completed
+    PoolKeys pools;
 
     // Control and error path.
     RetryGate retry;
@@ -64,19 +67,17 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
 };
 static_assert(sizeof(TxRing) == RTE_CACHE_LINE_SIZE); // counters: the line before these
 
+ibv_qp_cap tx_capacity(const TxSpec& spec);
 Result<TxRing*> tx_create(const TxSpec& spec);
-void tx_start(TxRing& ring);
-void tx_stop(TxRing& ring);
-void tx_destroy(TxRing* ring);
-int tx_descriptor_status(void* queue, uint16_t offset);
-int tx_done_cleanup(void* queue, uint32_t limit);
 
-/// The burst function for the spec's options and the device's inline demand.
+/// The burst function for the spec's options and the device's abilities.
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
-/// Frees the mbufs of completed WQEs, until at least `limit` segments were freed or no completion
-/// waits. False: the queue is in error and could not be reset yet; nothing may be posted.
-inline bool reap(MlxTxRing& ring, uint32_t limit = UINT32_MAX);
+// What the templates of tx_common.hpp ask for.
+inline bool reap(MlxTxRing& ring, uint32_t limit);
+void rewind(MlxTxRing& ring);
+void drain(MlxTxRing& ring);
+void forget_keys(MlxTxRing& ring);
 
 /// Cold: the CQE at the consumer index is an error. Counts the packets from the failing WQE on as
 /// lost, has the QP reset and rewinds the ring. False when the reset failed: the CQE stays, so that
@@ -88,19 +89,18 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
     const uint32_t first = cq.consumer;
     const uint16_t tail = ring.mbufs.tail();
     CqeState next = CqeState::empty;
-    while (static_cast<uint16_t>(ring.completed.segment - tail) < limit) {
+    do {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer));
         if ((op_own & Cq::kOpcodeAndOwner) != cq.expected(CqeOpcode::req, cq.consumer)) {
             next = cq.classify(op_own, cq.consumer);
             break;
         }
-        ring.completed = ring.mark(ring.marks_tail++);
+        const TxMark& mark = ring.mark(ring.marks_tail++);
+        ring.completed = mark.wqebb;
+        ring.mbufs.free_until(mark.segment, mark.pool);
         ++cq.consumer;
-    }
-    if (cq.consumer != first) {
-        cq.publish_consumer();
-        ring.mbufs.free_until(ring.completed.segment);
-    }
+    } while (static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit);
+    if (cq.consumer != first) cq.publish_consumer();
     return next == CqeState::empty || recover(ring);
 }
 

@@ -23,6 +23,13 @@ uint64_t tx_offloads(const ibv_device_attr_ex& device) {
     return offloads;
 }
 
+ibv_qp_cap tx_capacity(const TxSpec& spec) {
+    ibv_qp_cap capacity{};
+    capacity.max_send_wr = spec.descriptors;
+    capacity.max_send_sge = spec.max_segments;
+    return capacity;
+}
+
 /// What rte_net_get_ptype tells of the outer headers.
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,    RTE_PTYPE_L2_ETHER_VLAN, RTE_PTYPE_L2_ETHER_QINQ, RTE_PTYPE_L3_IPV4,
@@ -42,17 +49,18 @@ constinit const RingFormat kVerbsFormat{
     .rx_start = verbsrings::rx_start,
     .rx_stop = verbsrings::rx_stop,
     .rx_destroy = verbsrings::rx_destroy,
+    .tx_capacity = tx_capacity,
     .tx_create = verbsrings::tx_create,
-    .tx_start = verbsrings::tx_start,
-    .tx_stop = verbsrings::tx_stop,
-    .tx_destroy = verbsrings::tx_destroy,
+    .tx_start = tx_start<verbsrings::VerbsTxRing>,
+    .tx_stop = tx_stop<verbsrings::VerbsTxRing>,
+    .tx_destroy = tx_destroy<verbsrings::VerbsTxRing>,
     .rx_burst = verbsrings::rx_burst,
     .tx_burst = verbsrings::tx_burst,
     .tx_prepare = tx_prepare,
     .rx_queue_count = nullptr, // verbs cannot look at completions without taking them
     .rx_descriptor_status = nullptr,
-    .tx_descriptor_status = verbsrings::tx_descriptor_status,
-    .tx_done_cleanup = verbsrings::tx_done_cleanup,
+    .tx_descriptor_status = tx_descriptor_status<verbsrings::VerbsTxRing>,
+    .tx_done_cleanup = tx_done_cleanup<verbsrings::VerbsTxRing>,
     .ptypes = kPacketTypes,
 };
 

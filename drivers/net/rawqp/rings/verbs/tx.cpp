@@ -9,27 +9,11 @@
 namespace rawqp::verbsrings {
 namespace {
 
-VerbsTxRing& verbs_ring(TxRing& ring) { return static_cast<VerbsTxRing&>(ring); }
-
 constexpr uint64_t pack_positions(uint16_t start, uint16_t end) {
     return uint64_t{start} << 16 | end;
 }
 constexpr uint16_t start_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id >> 16); }
 constexpr uint16_t end_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id); }
-
-void rewind(VerbsTxRing& ring) {
-    ring.mbufs.rewind();
-    ring.faulty = false;
-}
-
-/// Takes and forgets completions of the queue's former life.
-void drain(VerbsTxRing& ring) {
-    ibv_poll_cq_attr attributes{};
-    if (ibv_start_poll(ring.cq, &attributes) != 0) return;
-    while (ibv_next_poll(ring.cq) == 0) {
-    }
-    ibv_end_poll(ring.cq);
-}
 
 /// Cold: the completion at the CQ's cursor is an error. The packets before the failed one were sent
 /// even if no completion told so; it and those behind it are lost.
@@ -51,28 +35,10 @@ void drain(VerbsTxRing& ring) {
     return true;
 }
 
-/// Frees the mbufs of completed requests, until at least `limit` segments were freed or no
-/// completion waits. False: the queue is in error and could not be reset yet.
-bool reap(VerbsTxRing& ring, uint32_t limit = UINT32_MAX) {
-    if (ring.faulty) [[unlikely]]
-        return recover(ring);
-    ibv_poll_cq_attr attributes{};
-    if (ibv_start_poll(ring.cq, &attributes) != 0) return true;
-    const uint16_t tail = ring.mbufs.tail();
-    uint16_t done = tail;
-    do {
-        if (ring.cq->status != IBV_WC_SUCCESS) [[unlikely]] {
-            ring.mbufs.free_until(done);
-            note_error(ring);
-            break;
-        }
-        done = end_of(ring.cq->wr_id);
-    } while (static_cast<uint16_t>(done - tail) < limit && ibv_next_poll(ring.cq) == 0);
-    ibv_end_poll(ring.cq);
-    if (ring.faulty) [[unlikely]]
-        return recover(ring);
-    ring.mbufs.free_until(done);
-    return true;
+void free_until(VerbsTxRing& ring, uint16_t end) {
+    TxMbufs& mbufs = ring.mbufs;
+    const bool whole = ring.fast_free && end != mbufs.tail();
+    mbufs.free_until(end, whole ? mbufs.slot(mbufs.tail())->pool : nullptr);
 }
 
 struct TxOptions {
@@ -191,7 +157,7 @@ template <TxOptions O> uint16_t send_chunk(VerbsTxRing& ring, rte_mbuf** packets
 
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<VerbsTxRing*>(queue);
-    if (!reap(ring)) [[unlikely]]
+    if (!reap(ring, UINT32_MAX)) [[unlikely]]
         return 0;
     ring.mrs.sync();
     uint16_t sent = 0;
@@ -226,18 +192,12 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     SocketPtr<VerbsTxRing> ring(create_on_socket<VerbsTxRing>(spec.socket));
     auto requests = socket_array<ibv_send_wr>(kTxChunk, spec.socket);
     auto sges = socket_array<ibv_sge>(size_t{kTxChunk} * spec.max_segments, spec.socket);
-    if (!ring || !requests || !sges ||
-        !ring->mbufs.create(spec.descriptors, whole_packets_of_one_pool(spec.offloads),
-                            spec.socket))
+    if (!ring || !requests || !sges || !init_tx_ring(*ring, spec))
         return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
-    ring->port_id = spec.port_id;
-    ring->queue_id = spec.queue_id;
-    ring->max_segments = spec.max_segments;
-    ring->offloads = spec.offloads;
+    ring->fast_free = whole_packets_of_one_pool(spec.offloads);
     ring->cq = spec.cq;
     ring->qp = spec.qp;
-    ring->mrs = MrCache(spec.mrs);
     ring->request_memory = std::move(requests);
     ring->sge_memory = std::move(sges);
     ring->requests = ring->request_memory.get();
@@ -249,40 +209,45 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     return ring.release();
 }
 
-void tx_start(TxRing& base) {
-    VerbsTxRing& ring = verbs_ring(base);
-    drain(ring);
-    ring.mrs.clear();
-    ring.retry.open();
-    rewind(ring);
-}
-
-void tx_stop(TxRing& base) {
-    VerbsTxRing& ring = verbs_ring(base);
-    ring.mbufs.free_all();
-    rewind(ring);
-}
-
-void tx_destroy(TxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
-
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     const bool multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     const bool checksum = (spec.offloads & kChecksumOffloads) != 0;
     return kBursts[size_t{multi_segment} | size_t{checksum} << 1];
 }
 
-int tx_descriptor_status(void* queue, uint16_t offset) {
-    auto& ring = *static_cast<VerbsTxRing*>(queue);
-    if (offset >= ring.mbufs.size()) return -EINVAL;
-    if (!reap(ring)) return RTE_ETH_TX_DESC_UNAVAIL;
-    return offset < ring.mbufs.room() ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
+void rewind(VerbsTxRing& ring) {
+    ring.mbufs.rewind();
+    ring.faulty = false;
 }
 
-int tx_done_cleanup(void* queue, uint32_t limit) {
-    auto& ring = *static_cast<VerbsTxRing*>(queue);
-    const uint16_t before = ring.mbufs.used();
-    if (!reap(ring, limit != 0 ? limit : UINT32_MAX)) return 0;
-    return static_cast<uint16_t>(before - ring.mbufs.used());
+void drain(VerbsTxRing& ring) {
+    ibv_poll_cq_attr attributes{};
+    if (ibv_start_poll(ring.cq, &attributes) != 0) return;
+    while (ibv_next_poll(ring.cq) == 0) {
+    }
+    ibv_end_poll(ring.cq);
+}
+
+bool reap(VerbsTxRing& ring, uint32_t limit) {
+    if (ring.faulty) [[unlikely]]
+        return recover(ring);
+    ibv_poll_cq_attr attributes{};
+    if (ibv_start_poll(ring.cq, &attributes) != 0) return true;
+    const uint16_t tail = ring.mbufs.tail();
+    uint16_t done = tail;
+    do {
+        if (ring.cq->status != IBV_WC_SUCCESS) [[unlikely]] {
+            free_until(ring, done);
+            note_error(ring);
+            break;
+        }
+        done = end_of(ring.cq->wr_id);
+    } while (static_cast<uint16_t>(done - tail) < limit && ibv_next_poll(ring.cq) == 0);
+    ibv_end_poll(ring.cq);
+    if (ring.faulty) [[unlikely]]
+        return recover(ring);
+    free_until(ring, done);
+    return true;
 }
 
 } // namespace rawqp::verbsrings

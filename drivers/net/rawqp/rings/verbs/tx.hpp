@@ -16,6 +16,7 @@ struct VerbsTxRing : TxRing {
     ibv_cq_ex* cq = nullptr;
     ibv_qp* qp = nullptr;
     TxMbufs mbufs;
+    bool fast_free = false;          ///< whole_packets_of_one_pool()
     bool faulty = false;             ///< an error completion was taken, the reset is due
     ibv_send_wr* requests = nullptr; ///< kTxChunk, written anew for each chunk
     ibv_sge* sges = nullptr;         ///< max_segments for each
@@ -30,11 +31,12 @@ struct VerbsTxRing : TxRing {
 };
 
 Result<TxRing*> tx_create(const TxSpec& spec);
-void tx_start(TxRing& ring);
-void tx_stop(TxRing& ring);
-void tx_destroy(TxRing* ring);
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
-int tx_descriptor_status(void* queue, uint16_t offset);
-int tx_done_cleanup(void* queue, uint32_t limit);
+
+// What the templates of tx_common.hpp ask for.
+bool reap(VerbsTxRing& ring, uint32_t limit);
+void rewind(VerbsTxRing& ring);
+void drain(VerbsTxRing& ring);
+inline void forget_keys(VerbsTxRing& ring) { ring.mrs.clear(); }
 
 } // namespace rawqp::verbsrings

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Only functions marked with the target hold AVX2 instructions, so that the rest of the driver runs
+// on any CPU.
+#include "drivers/net/rawqp/rings/mlx5/tx_alike.hpp"
+
+#if defined(__x86_64__)
+
+#define RAWQP_AVX2 gnu::target("avx2")
+
+namespace rawqp::mlx5rings {
+namespace {
+
+/// The 16-byte pieces at `offset` of two mbufs.
+[[RAWQP_AVX2, gnu::always_inline]] inline __m256i load_pair(rte_mbuf* const* packets,
+                                                            size_t offset) {
+    const auto piece = [offset](const rte_mbuf* mbuf) {
+        return reinterpret_cast<const __m128i*>(reinterpret_cast<const uint8_t*>(mbuf) + offset);
+    };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_load_si128(piece(packets[0]))),
+                                   _mm_load_si128(piece(packets[1])), 1);
+}
+
+[[RAWQP_AVX2, gnu::always_inline]] inline __m256i both(__m128i half) {
+    return _mm256_broadcastsi128_si256(half);
+}
+
+/// The sums of one pass, over pairs of packets.
+struct PairSums {
+    __m256i lengths;  ///< 32-bit lanes 1 and 5: sum of pkt_len
+    __m256i shortest; ///< 16-bit lanes 4 and 12: smallest data_len
+    __m256i any_fields, all_fields;
+    __m256i any_pool, all_pool;
+};
+
+/// Where a data segment's bytes come from, for byte shuffles.
+struct Shuffles {
+    __m256i offset;  ///< piece kFields -> data_off as low 64-bit number
+    __m256i address; ///< low 64-bit number -> big-endian in the high half
+    __m256i length;  ///< piece kLength -> data_len as big-endian byte_count
+    __m256i lkey;
+};
+
+[[RAWQP_AVX2, gnu::always_inline]] inline Shuffles make_shuffles(uint32_t lkey_be) {
+    constexpr char kNone = -1;
+    const __m128i offset = _mm_setr_epi8(0, 1, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
+                                         kNone, kNone, kNone, kNone, kNone, kNone, kNone);
+    const __m128i address = _mm_setr_epi8(kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, 7,
+                                          6, 5, 4, 3, 2, 1, 0);
+    const __m128i length = _mm_setr_epi8(kNone, kNone, 9, 8, kNone, kNone, kNone, kNone, kNone,
+                                         kNone, kNone, kNone, kNone, kNone, kNone, kNone);
+    const __m128i lkey = _mm_setr_epi32(0, static_cast<int>(lkey_be), 0, 0);
+    return {both(offset), both(address), both(length), both(lkey)};
+}
+
+/// Two data segments.
+template <bool Check>
+[[RAWQP_AVX2, gnu::always_inline]] inline __m256i segments(PairSums& sums, const Shuffles& shuffles,
+                                                           rte_mbuf* const* packets) {
+    const __m256i fields = load_pair(packets, MbufPieces::kFields);
+    const __m256i lengths = load_pair(packets, MbufPieces::kLength);
+    const __m256i address = _mm256_add_epi64(load_pair(packets, MbufPieces::kAddress),
+                                             _mm256_shuffle_epi8(fields, shuffles.offset));
+    sums.lengths = _mm256_add_epi32(sums.lengths, lengths);
+    sums.shortest = _mm256_min_epu16(sums.shortest, lengths);
+    if constexpr (Check) {
+        const __m256i pool = load_pair(packets, MbufPieces::kPool);
+        sums.any_fields = _mm256_or_si256(sums.any_fields, fields);
+        sums.all_fields = _mm256_and_si256(sums.all_fields, fields);
+        sums.any_pool = _mm256_or_si256(sums.any_pool, pool);
+        sums.all_pool = _mm256_and_si256(sums.all_pool, pool);
+    }
+    const __m256i head =
+        _mm256_or_si256(_mm256_shuffle_epi8(lengths, shuffles.length), shuffles.lkey);
+    return _mm256_or_si256(_mm256_shuffle_epi8(address, shuffles.address), head);
+}
+
+[[RAWQP_AVX2, gnu::always_inline]] inline Likeness::Piece any_of(__m256i pair) {
+    return reinterpret_cast<Likeness::Piece>(
+        _mm_or_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
+}
+[[RAWQP_AVX2, gnu::always_inline]] inline Likeness::Piece all_of(__m256i pair) {
+    return reinterpret_cast<Likeness::Piece>(
+        _mm_and_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
+}
+
+/// Sums over `count` packets, a multiple of four, whose segments and slots it writes.
+template <bool Check>
+[[RAWQP_AVX2, gnu::always_inline]] inline PairSums
+fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be, uint32_t count) {
+    const Shuffles shuffles = make_shuffles(lkey_be);
+    const __m256i none = _mm256_setzero_si256();
+    const __m256i all = _mm256_set1_epi32(-1);
+    PairSums sums{none, all, none, all, none, all};
+    for (uint32_t i = 0; i < count; i += 4) {
+        auto* const data = reinterpret_cast<__m256i*>(session.data + i);
+        _mm256_storeu_si256(data, segments<Check>(sums, shuffles, packets + i));
+        _mm256_storeu_si256(data + 1, segments<Check>(sums, shuffles, packets + i + 2));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(session.slots + i),
+                            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(packets + i)));
+    }
+    return sums;
+}
+
+} // namespace
+
+template <bool Check>
+[[RAWQP_AVX2]] bool fill_alike_avx2(Session& session, rte_mbuf** packets, uint32_t lkey_be,
+                                    uint64_t mask) {
+    const uint32_t fours = session.limit & ~3u;
+    const PairSums sums = fill_fours<Check>(session, packets, lkey_be, fours);
+    session.bytes = static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 1)) +
+                    static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 5));
+    if (static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 4)) < kMinTxBytes ||
+        static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 12)) < kMinTxBytes)
+        return false;
+
+    Likeness likeness;
+    if constexpr (Check) {
+        likeness.any_fields = any_of(sums.any_fields);
+        likeness.all_fields = all_of(sums.all_fields);
+        likeness.any_pool = any_of(sums.any_pool);
+        likeness.all_pool = all_of(sums.all_pool);
+    }
+    for (uint32_t i = fours; i < session.limit; ++i) {
+        rte_mbuf* const packet = packets[i];
+        if (packet->data_len < kMinTxBytes) return false;
+        if constexpr (Check) likeness.add(*packet);
+        session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
+    }
+    return !Check || likeness.holds(*packets[0], mask);
+}
+
+template bool fill_alike_avx2<false>(Session&, rte_mbuf**, uint32_t, uint64_t);
+template bool fill_alike_avx2<true>(Session&, rte_mbuf**, uint32_t, uint64_t);
+
+} // namespace rawqp::mlx5rings
+
+#endif

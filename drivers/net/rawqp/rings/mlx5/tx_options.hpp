@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the variants of the send burst on mapped mlx5 rings differ in.
+#pragma once
+
+#include "common/mlx5/formats.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+
+namespace rawqp::mlx5rings {
+
+/// Chosen once per port; a template argument of everything that runs per packet.
+struct TxOptions {
+    bool multi_segment; ///< packets in several mbufs
+    bool offloads;      ///< checksums or VLAN tags may be asked for
+    bool inline_header; ///< the device wants the Ethernet header in the WQE
+    bool multi_packet;  ///< several packets in one WQE (eMPW)
+    bool avx2;          ///< the CPU and EAL allow it
+    bool fast_free;     ///< every mbuf is of one pool, direct, unshared and a whole packet
+};
+
+/// What a burst posted so far.
+struct TxBatch {
+    mlx5::WqeCtrlSeg* last = nullptr; ///< control segment of the last WQE; null: none posted
+    uint64_t bytes = 0;
+    uint32_t packets = 0;
+    uint32_t lkey_be = 0;        ///< of all buffers of the pool; 0: to be looked up by address
+    rte_mempool* pool = nullptr; ///< of the first packet
+    uint64_t odd = 0;            ///< not 0: some mbuf must be looked at when it is freed
+};
+
+inline constexpr uint64_t kNotDirect = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+
+/// Whether the mbuf can go back to the pool as it is: a whole packet that nobody else holds. It
+/// stays so until it is freed, for nobody else can change it.
+inline bool is_plain(const rte_mbuf& mbuf, const rte_mempool* pool) {
+    return mbuf.refcnt == 1 && mbuf.nb_segs == 1 && (mbuf.ol_flags & kNotDirect) == 0 &&
+           mbuf.pool == pool;
+}
+
+} // namespace rawqp::mlx5rings

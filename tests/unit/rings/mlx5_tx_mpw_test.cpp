@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Multi-packet WQEs (eMPW): exact bytes, where one ends and the next begins, errors; scalar and
+// AVX2.
+#include "tests/unit/rings/mlx5_tx.hpp"
+
+#include <random>
+
+namespace rings_test {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::CqeSyndrome;
+using mlx5::WqeOpcode;
+
+class Mlx5TxMpw : public Mlx5Tx, public testing::WithParamInterface<unsigned> {
+  protected:
+    void start(TxSetup setup = {}) {
+        if (GetParam() >= 256 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) <= 0)
+            GTEST_SKIP() << "this CPU has no AVX2";
+        setup.multi_packet = true;
+        setup.simd_bits = GetParam();
+        Mlx5Tx::start(setup);
+    }
+    std::vector<rte_mbuf*> packets(uint32_t count, uint16_t bytes = 64) {
+        std::vector<rte_mbuf*> out;
+        for (uint32_t i = 0; i < count; ++i)
+            out.push_back(packet(i, {bytes}));
+        return out;
+    }
+    struct Shape {
+        WqeOpcode opcode;
+        uint32_t segments;
+        bool operator==(const Shape&) const = default;
+    };
+    /// The WQEs between the device's position and the doorbell.
+    [[nodiscard]] std::vector<Shape> posted() const {
+        std::vector<Shape> out;
+        for (uint16_t at = executed; at != static_cast<uint16_t>(sq->doorbell.send);) {
+            const auto control = sq->segment<mlx5::WqeCtrlSeg>(at, 0);
+            const uint32_t size = control.qpn_ds & 0x3f;
+            out.push_back({static_cast<WqeOpcode>(control.opmod_idx_opcode & 0xff), size});
+            at = static_cast<uint16_t>(at + (size + 3) / 4);
+        }
+        return out;
+    }
+    static Shape mpw(uint32_t packets) { return {WqeOpcode::enhanced_mpw, packets + 2}; }
+};
+
+TEST_P(Mlx5TxMpw, ExactWqeAndDoorbell) {
+    start({.offloads = 0});
+    EXPECT_STREQ(burst.description,
+                 GetParam() >= 256 ? "mlx5 AVX2, multi-packet" : "mlx5 scalar, multi-packet");
+    std::vector<rte_mbuf*> mbufs;
+    for (uint16_t i = 0; i < 7; ++i)
+        mbufs.push_back(packet(i, {static_cast<uint16_t>(60 + 100 * i)}));
+    ASSERT_EQ(send(mbufs), 7u);
+
+    std::vector<uint8_t> expected((2 + 7) * 16, 0);
+    const auto put = [&](size_t at, uint64_t value, size_t bytes) {
+        for (size_t i = 0; i < bytes; ++i)
+            expected[at + i] = static_cast<uint8_t>(value >> (8 * (bytes - 1 - i)));
+    };
+    put(0, 0x00000029, 4);               // index 0, ENHANCED_MPSW
+    put(4, FakeSq::kNumber << 8 | 9, 4); // nine segments
+    put(11, mlx5::kCqUpdate, 1);
+    for (size_t i = 0; i < 7; ++i) {
+        put(32 + 16 * i, 60 + 100 * i, 4);
+        put(36 + 16 * i, FakeMrs::kLkey, 4);
+        put(40 + 16 * i, rte_pktmbuf_mtod(mbufs[i], uintptr_t), 8);
+    }
+    EXPECT_EQ(sq->wqe(0, static_cast<uint32_t>(expected.size())), expected);
+    EXPECT_EQ(sq->doorbell.send, 3u);
+    uint64_t doorbell;
+    memcpy(&doorbell, expected.data(), sizeof doorbell);
+    EXPECT_EQ(sq->uar[0], doorbell);
+    EXPECT_EQ(ring->counters.packets, 7u);
+    EXPECT_EQ(ring->counters.bytes, 7 * 60u + 100 * 21);
+}
+
+TEST_P(Mlx5TxMpw, EveryBatchSizeAndWrapAround) {
+    for (const uint64_t offloads : {uint64_t{0}, RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE,
+                                    RTE_ETH_TX_OFFLOAD_MULTI_SEGS, RTE_ETH_TX_OFFLOAD_IPV4_CKSUM}) {
+        start({.offloads = offloads});
+        uint32_t seed = 0;
+        uint64_t bytes = 0;
+        for (int lap = 0; lap < 60; ++lap) {
+            for (uint16_t batch = 1; batch <= 64; ++batch) {
+                std::vector<rte_mbuf*> mbufs;
+                for (uint16_t i = 0; i < batch; ++i)
+                    mbufs.push_back(packet(seed + i, {static_cast<uint16_t>(14 + i)}));
+                ASSERT_EQ(send(mbufs), batch);
+                ASSERT_LE(pending_wqebbs(), 64u);
+                for (uint16_t i = 0; i < batch; ++i) {
+                    ASSERT_EQ(execute(), expected(seed + i, 14u + i));
+                    bytes += 14u + i;
+                }
+                ASSERT_EQ(pending_wqebbs(), 0u);
+                seed += batch;
+            }
+        }
+        EXPECT_EQ(ring->counters.packets, seed);
+        EXPECT_EQ(ring->counters.bytes, bytes);
+        EXPECT_EQ(ring->counters.errors, 0u);
+        ASSERT_EQ(send(nullptr, 0), 0u);
+        EXPECT_EQ(in_use(), 0u);
+        TearDown();
+        ring = nullptr;
+    }
+}
+
+TEST_P(Mlx5TxMpw, AWqeHoldsAtMost61PacketsAndEndsAtTheRingsEnd) {
+    start();
+    ASSERT_EQ(send(packets(64)), 64u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(61), mpw(3)));
+    execute_all(); // 18 of 64 WQEBBs
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_EQ(send(packets(32)), 32u);
+        execute_all(); // 9 more
+    }
+    ASSERT_EQ(send(packets(60)), 60u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(38), mpw(22))) << "10 WQEBBs up to the end";
+    execute_all();
+}
+
+TEST_P(Mlx5TxMpw, FullRing) {
+    start();
+    auto mbufs = packets(100);
+    ASSERT_EQ(send(mbufs.data(), 100), 64u);
+    ASSERT_EQ(send(mbufs.data() + 64, 36), 0u);
+    for (uint32_t i = 0; i < 64; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+    ASSERT_EQ(send(mbufs.data() + 64, 36), 36u);
+    for (uint32_t i = 64; i < 100; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+}
+
+TEST_P(Mlx5TxMpw, FlagsAreSharedOrANewWqeBegins) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
+                       RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+    constexpr uint64_t kTcp = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM;
+    constexpr uint64_t kUdp = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
+    const uint64_t flags[] = {kTcp, kTcp, kUdp, kTcp, 0, 0, kUdp, RTE_MBUF_F_TX_IP_CKSUM, kUdp};
+    std::vector<rte_mbuf*> mbufs;
+    for (const uint64_t each : flags) {
+        mbufs.push_back(packet(static_cast<uint32_t>(mbufs.size()), {64}));
+        mbufs.back()->ol_flags = each;
+    }
+    ASSERT_EQ(send(mbufs), 9u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(4), mpw(2), mpw(1), mpw(1), mpw(1)));
+    const auto cs_flags = [&](uint16_t wqebb) {
+        return sq->segment<mlx5::WqeEthSeg>(wqebb, 1).cs_flags;
+    };
+    EXPECT_EQ(cs_flags(0), 0xc0);
+    EXPECT_EQ(cs_flags(2), 0);
+    EXPECT_EQ(cs_flags(3), 0xc0);
+    EXPECT_EQ(cs_flags(4), 0x40);
+    EXPECT_EQ(cs_flags(5), 0xc0);
+    for (uint32_t i = 0; i < 9; ++i)
+        EXPECT_EQ(execute(), expected(i, 64));
+}
+
+TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
+    const uint16_t tags[] = {5, 5, 5, 6, 6, 5};
+    std::vector<rte_mbuf*> mbufs;
+    for (const uint16_t tag : tags) {
+        mbufs.push_back(packet(0, {64}));
+        mbufs.back()->ol_flags = RTE_MBUF_F_TX_VLAN;
+        mbufs.back()->vlan_tci = tag;
+    }
+    ASSERT_EQ(send(mbufs), 6u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(3), mpw(2), mpw(1)));
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_size, mlx5::kInsertVlan);
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_header[1], 6);
+    execute_all();
+}
+
+TEST_P(Mlx5TxMpw, ChainsGoInAWqeOfTheirOwn) {
+    start();
+    std::vector<rte_mbuf*> mbufs = packets(5);
+    mbufs[2]->next = packet(0, {30});
+    mbufs[2]->nb_segs = 2;
+    mbufs[2]->pkt_len += 30;
+    ASSERT_EQ(send(mbufs), 5u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), Shape(WqeOpcode::send, 4), mpw(2)));
+    execute_all();
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(in_use(), 0u) << "both segments of the chain as well";
+}
+
+TEST_P(Mlx5TxMpw, UnsendablePacketsAreDroppedAndCounted) {
+    start({.offloads = 0});
+    std::vector<rte_mbuf*> mbufs = {packet(0, {64}),     packet(1, {13}), packet(2, {64}),
+                                    packet(3, {64, 64}), packet(4, {0}),  packet(5, {64})};
+    ASSERT_EQ(send(mbufs), 6u);
+    EXPECT_EQ(ring->counters.errors, 3u);
+    EXPECT_EQ(ring->counters.packets, 3u);
+    for (const uint32_t seed : {0u, 2u, 5u})
+        EXPECT_EQ(execute(), expected(seed, 64));
+    EXPECT_EQ(pending_wqebbs(), 0u);
+}
+
+TEST_P(Mlx5TxMpw, MemoryWithoutLkeyIsDropped) {
+    start();
+    mrs.refuse = true;
+    ASSERT_EQ(send(packets(5)), 5u);
+    EXPECT_EQ(ring->counters.errors, 5u);
+    EXPECT_EQ(sq->doorbell.send, 0u);
+    mrs.refuse = false;
+    mrs.unregister(); // what was found out about the pool is void
+    ASSERT_EQ(send(packets(5)), 5u);
+    EXPECT_EQ(execute(), expected(0, 64));
+    execute_all();
+}
+
+TEST_P(Mlx5TxMpw, PoolInTwoRegions) {
+    start();
+    auto mbufs = packets(60);
+    mrs.split = rte_pktmbuf_mtod(mbufs[30], uintptr_t);
+    mrs.unregister();
+    ASSERT_EQ(send(mbufs), 60u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(60))) << "keys may differ within a WQE";
+    for (uint32_t i = 0; i < 60; ++i)
+        ASSERT_EQ(execute(), expected(i, 64)); // which checks the lkey
+}
+
+TEST_P(Mlx5TxMpw, RememberedKeysFollowUnregistration) {
+    start();
+    ASSERT_EQ(send(packets(8)), 8u);
+    execute_all();
+    auto mbufs = packets(8);
+    mrs.split = 1;
+    mrs.unregister();
+    ASSERT_EQ(send(mbufs), 8u);
+    for (uint32_t i = 0; i < 8; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+}
+
+TEST_P(Mlx5TxMpw, SharedMbufsAndSeveralPools) {
+    start({.offloads = 0});
+    const test_eal::Pool other = test_eal::make_pool(64);
+    for (uint32_t period = 2; period < 9; ++period) {
+        std::vector<rte_mbuf*> mbufs;
+        for (uint32_t i = 0; i < 40; ++i) {
+            mbufs.push_back(make_packet(i % period == 1 ? other.get() : pool.get(), i, {64}));
+            if (i % 5 == period % 5) rte_mbuf_refcnt_update(mbufs[i], 1);
+        }
+        ASSERT_EQ(send(mbufs), 40u);
+        for (uint32_t i = 0; i < 40; ++i)
+            ASSERT_EQ(execute(), expected(i, 64));
+        ASSERT_EQ(send(nullptr, 0), 0u);
+        EXPECT_EQ(in_use() + rte_mempool_in_use_count(other.get()), 8u);
+        for (uint32_t i = period % 5; i < 40; i += 5)
+            rte_pktmbuf_free(mbufs[i]);
+        EXPECT_EQ(in_use(), 0u);
+        EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
+    }
+}
+
+TEST_P(Mlx5TxMpw, AttachedMbufsAreDetachedWhenFreed) {
+    start({.offloads = 0});
+    for (uint32_t odd = 0; odd < 6; ++odd) {
+        auto mbufs = packets(6);
+        rte_mbuf* target = mbufs[odd];
+        rte_mbuf* clone = rte_pktmbuf_clone(target, pool.get());
+        rte_pktmbuf_free(target); // the clone keeps it
+        mbufs[odd] = clone;
+        ASSERT_EQ(send(mbufs), 6u);
+        for (uint32_t i = 0; i < 6; ++i)
+            ASSERT_EQ(execute(), expected(i, 64));
+        ASSERT_EQ(send(nullptr, 0), 0u);
+        EXPECT_EQ(in_use(), 0u);
+    }
+}
+
+TEST_P(Mlx5TxMpw, RandomPacketsArriveAsTheyAre) {
+    start({.max_segments = 6,
+           .offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+    std::mt19937 random(GetParam());
+    uint32_t seed = 0;
+    for (int round = 0; round < 3000; ++round) {
+        std::vector<rte_mbuf*> mbufs;
+        std::vector<std::vector<uint8_t>> want;
+        unsigned room = 64;
+        for (uint32_t count = 1 + random() % 48; count > 0 && room >= 6; --count, ++seed) {
+            std::vector<uint16_t> lengths{static_cast<uint16_t>(14 + random() % 200)};
+            for (uint32_t more = random() % 16 == 0 ? random() % 6 : 0; more > 0; --more)
+                lengths.push_back(static_cast<uint16_t>(random() % 100));
+            uint32_t bytes = 0;
+            for (const uint16_t length : lengths)
+                bytes += length;
+            room -= static_cast<unsigned>(lengths.size());
+            mbufs.push_back(packet(seed, lengths));
+            if (random() % 8 == 0)
+                mbufs.back()->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM;
+            want.push_back(expected(seed, bytes));
+        }
+        ASSERT_EQ(send(mbufs), mbufs.size());
+        for (const auto& bytes : want)
+            ASSERT_EQ(execute(), bytes);
+        ASSERT_EQ(pending_wqebbs(), 0u);
+    }
+    EXPECT_EQ(ring->counters.packets, seed);
+}
+
+TEST_P(Mlx5TxMpw, AnErrorLosesAllPacketsOfTheWqe) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+    ASSERT_EQ(send(packets(10)), 10u);
+    execute_all();
+    auto mbufs = packets(30, 100);
+    for (size_t i = 12; i < 22; ++i) // WQEs of 12, 10 and 8 packets
+        mbufs[i]->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM;
+    ASSERT_EQ(send(mbufs), 30u);
+    ASSERT_THAT(posted(), testing::ElementsAre(mpw(12), mpw(10), mpw(8)));
+    for (uint32_t i = 0; i < 12; ++i)
+        execute();
+    CqeSyndrome syndrome = CqeSyndrome::local_protection;
+    for (const uint16_t wqe : {executed, static_cast<uint16_t>(executed + 3)}) {
+        cq->write_error(CqeOpcode::req_error, syndrome, wqe);
+        syndrome = CqeSyndrome::flushed;
+    }
+    ASSERT_EQ(send(packets(1)), 1u);
+    EXPECT_EQ(resets, 1);
+    EXPECT_EQ(ring->counters.errors, 18u);
+    EXPECT_EQ(ring->counters.packets, 10u + 12 + 1);
+    EXPECT_EQ(ring->counters.bytes, 10u * 64 + 12 * 100 + 64);
+    EXPECT_EQ(in_use(), 1u);
+    EXPECT_EQ(execute(), expected(0, 64));
+}
+
+TEST_P(Mlx5TxMpw, StopCountsWhatIsLeft) {
+    start();
+    ASSERT_EQ(send(packets(20)), 20u);
+    execute_all();
+    ASSERT_EQ(send(packets(40, 100)), 40u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_stop(*ring), 40u);
+    EXPECT_EQ(ring->counters.packets, 20u);
+    EXPECT_EQ(ring->counters.bytes, 20u * 64);
+    EXPECT_EQ(ring->counters.errors, 40u);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Scalar, Mlx5TxMpw, testing::Values(128u));
+INSTANTIATE_TEST_SUITE_P(Avx2, Mlx5TxMpw, testing::Values(256u));
+
+} // namespace
+} // namespace rings_test
