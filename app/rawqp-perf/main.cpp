@@ -27,7 +27,9 @@ uint16_t port_number(const std::string& text) {
 
 /// One subject, set up. Either a port or the floor.
 struct Subject {
-    Subject(const SubjectSpec& spec, const PortSetup& setup) : name(spec.name) {
+    Subject(const SubjectSpec& spec, PortSetup setup) : name(spec.name) {
+        if (spec.queues != 0) setup.queues = spec.queues;
+        if (spec.descriptors != 0) setup.descriptors = spec.descriptors;
         if (spec.port.starts_with(kFloor))
             floor = std::make_unique<Floor>(spec.port.substr(kFloor.size()), setup.descriptors,
                                             setup.spare_mbufs);
@@ -117,7 +119,7 @@ void measure_setup(const Options& options, const PortSetup& setup, Report& repor
                         figure.subject = subject->name;
                         figure.measure = measure;
                         figure.size = size;
-                        figure.queues = setup.queues;
+                        figure.queues = subject->port ? subject->port->queues() : uint16_t{1};
                         figure.fast_free = setup.fast_free;
                         figure.pass = pass;
                         print_figure(figure);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <sstream>
 
 namespace perf {
 namespace {
@@ -11,8 +12,8 @@ constexpr const char* kDescription =
     "rawqp-perf EAL-OPTIONS -- OPTIONS: what a packet costs on any DPDK port.";
 
 constexpr const char* kFooter = R"(
-A subject is NAME=PORT or NAME=PORT,peer=PORT, where PORT is an ethdev name or number, and peer the
-port at the other end of its cable (without peer: the port's wire loops). PORT floor:DEVICE is not
+A subject is NAME=PORT[,peer=PORT][,queues=N][,descriptors=N], where PORT is an ethdev name or
+number, and peer the port at the other end of its cable (without peer: the port's wire loops). PORT floor:DEVICE is not
 a driver but the cheapest loop over the mlx5 rings of that RDMA device. With several subjects their
 rounds alternate, so that the drift of the machine hits all alike: compare their figures of one
 pass.
@@ -32,15 +33,48 @@ Example: the driver and its floor on a software device
       --subject rawqp=net_rawqp0,peer=net_rawqp1 --subject floor=floor:mlx5_2,peer=net_rawqp2
 )";
 
+uint16_t parse_number(const std::string& subject, const std::string& text) {
+    char* end = nullptr;
+    const unsigned long number = strtoul(text.c_str(), &end, 10);
+    if (text.empty() || *end != '\0' || number == 0 || number > UINT16_MAX)
+        throw CLI::ValidationError("--subject", subject + ": not a count: '" + text + "'");
+    return static_cast<uint16_t>(number);
+}
+
 SubjectSpec parse_subject(const std::string& text) {
-    const size_t equals = text.find('=');
-    const size_t comma = text.find(",peer=");
-    if (equals == 0 || equals == std::string::npos || equals > comma)
-        throw CLI::ValidationError("--subject", text + ": write NAME=PORT[,peer=PORT]");
-    SubjectSpec spec{.name = text.substr(0, equals), .port = {}, .peer = {}};
-    spec.port = text.substr(equals + 1, comma == std::string::npos ? comma : comma - equals - 1);
-    if (comma != std::string::npos) spec.peer = text.substr(comma + 6);
+    SubjectSpec spec;
+    std::istringstream parts(text);
+    for (std::string part; std::getline(parts, part, ',');) {
+        const size_t equals = part.find('=');
+        const std::string key = part.substr(0, equals);
+        const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+        if (key.empty() || value.empty())
+            throw CLI::ValidationError("--subject", text + ": write NAME=PORT[,peer=PORT]…");
+        if (spec.name.empty()) {
+            spec.name = key;
+            spec.port = value;
+        } else if (key == "peer") {
+            spec.peer = value;
+        } else if (key == "queues") {
+            spec.queues = parse_number(text, value);
+        } else if (key == "descriptors") {
+            spec.descriptors = parse_number(text, value);
+        } else {
+            throw CLI::ValidationError("--subject", text + ": '" + key +
+                                                        "' is none of peer, queues, descriptors");
+        }
+    }
     return spec;
+}
+
+void check_round(const Options& options, uint16_t queues, uint16_t descriptors, uint16_t burst) {
+    const uint32_t turn = uint32_t{queues} * burst;
+    if (options.round % turn != 0 || options.warm_up % turn != 0)
+        throw CLI::ValidationError("--round, --warm-up",
+                                   "must be multiples of queues × burst = " + std::to_string(turn));
+    if ((options.round + options.warm_up) / queues > descriptors)
+        throw CLI::ValidationError("--round", "a round must fit into the rings: queues × " +
+                                                  std::to_string(descriptors) + " descriptors");
 }
 
 void check(const Options& options) {
@@ -48,18 +82,11 @@ void check(const Options& options) {
         throw CLI::ValidationError("give --subject or --first-packet, one of them at least once");
     for (const std::string& size : options.sizes)
         (void)FrameSizes::parse(size);
-    for (const uint16_t queues : options.queues)
-        for (const uint16_t burst : options.bursts) {
-            const uint32_t turn = uint32_t{queues} * burst;
-            if (options.round % turn != 0 || options.warm_up % turn != 0)
-                throw CLI::ValidationError("--round, --warm-up",
-                                           "must be multiples of queues × burst = " +
-                                               std::to_string(turn));
-            if ((options.round + options.warm_up) / queues > options.descriptors)
-                throw CLI::ValidationError("--round", "a round must fit into the rings: " +
-                                                          std::to_string(options.descriptors) +
-                                                          " descriptors × queues");
-        }
+    for (const SubjectSpec& subject : options.subjects)
+        for (const uint16_t queues : options.queues)
+            for (const uint16_t burst : options.bursts)
+                check_round(options, subject.queues ? subject.queues : queues,
+                            subject.descriptors ? subject.descriptors : options.descriptors, burst);
 }
 
 } // namespace

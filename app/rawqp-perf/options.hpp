@@ -10,11 +10,13 @@
 
 namespace perf {
 
-/// What is measured: an ethdev port, or the floor on an RDMA device. Two subjects are alternated.
+/// What is measured: an ethdev port, or the floor on an RDMA device. Several subjects alternate.
 struct SubjectSpec {
-    std::string name;
-    std::string port; ///< ethdev name or number; "floor:DEVICE" for the floor
-    std::string peer; ///< ethdev name or number; empty: the port itself (its wire loops)
+    std::string name = {};
+    std::string port = {};    ///< ethdev name or number; "floor:DEVICE" for the floor
+    std::string peer = {};    ///< ethdev name or number; empty: the port itself (its wire loops)
+    uint16_t queues = 0;      ///< 0: as --queues says
+    uint16_t descriptors = 0; ///< 0: as --descriptors says
 };
 
 struct Options {

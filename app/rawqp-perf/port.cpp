@@ -10,14 +10,14 @@
 namespace perf {
 namespace {
 
-constexpr int kLinkPatience = 100; // in 100 ms
+constexpr int kLinkPatience = 10'000; // in milliseconds
 
 void wait_for_link(uint16_t port) {
     rte_eth_link link{};
     for (int i = 0; i < kLinkPatience; ++i) {
         if (rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP)
             return;
-        rte_delay_us_sleep(100'000);
+        rte_delay_us_sleep(1000);
     }
     throw std::runtime_error(fmt::format("port {}: its link stays down: is its peer there?", port));
 }
@@ -28,11 +28,12 @@ void fail_call(const std::string& what, int status) {
     throw std::runtime_error(fmt::format("{}: {} ({})", what, strerror(std::abs(status)), status));
 }
 
+unsigned Port::mbufs(const PortSetup& setup) {
+    return 2u * setup.queues * setup.descriptors + setup.spare_mbufs + 2 * kPoolCache;
+}
+
 Port::Port(uint16_t id, const PortSetup& setup) : id_(id), queues_(setup.queues) {
-    // A cache serves rounds only if the pool is well above the sum of what rings and caches hold.
-    const unsigned count =
-        2u * setup.queues * setup.descriptors + setup.spare_mbufs + 2 * kPoolCache;
-    pool_ = make_pool(fmt::format("perf{}", id), count);
+    pool_ = make_pool(fmt::format("perf{}", id), mbufs(setup));
     configure(setup);
 }
 

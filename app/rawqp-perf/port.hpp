@@ -23,6 +23,9 @@ struct PortSetup {
 /// Configures and starts the port; stops it at the end. Must be used on one lcore.
 class Port {
   public:
+    /// How many its pool holds.
+    static unsigned mbufs(const PortSetup& setup);
+
     Port(uint16_t id, const PortSetup& setup);
     ~Port();
     Port(const Port&) = delete;

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs rawqp-perf: on softhca, or in a network namespace of its own for the kernel's peers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Sequence
+
+from ratios import Figure
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/functional"))
+
+from rig.program import die_with_parent  # noqa: E402
+
+TIMEOUT_S = 300
+
+
+class BenchError(Exception):
+    """A measuring program failed; the text says how to repeat it."""
+
+
+@dataclass
+class Machine:
+    """What this machine lets us do."""
+
+    build: Path
+    cpus: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+
+    @property
+    def measured(self) -> int:
+        """The CPU of the lcore."""
+        return self.cpus[-1]
+
+    @property
+    def other(self) -> int:
+        """The CPU of the device thread where both work at the same time."""
+        return self.cpus[0]
+
+    def real_time(self) -> list[str]:
+        """A prefix that keeps other programs from getting between a device and its driver."""
+        command = ["chrt", "--fifo", "1"]
+        if shutil.which("chrt") is None:
+            return []
+        trial = subprocess.run([*command, "true"], capture_output=True, check=False)
+        return command if trial.returncode == 0 else []
+
+
+def softhca_port(index: int) -> tuple[str, str]:
+    """RDMA device and PCI address of softhca's port `index`."""
+    return f"mlx5_{index}", f"0000:ca:{index // 8:02x}.{index % 8}"
+
+
+class Runner:
+    def __init__(self, machine: Machine, verbose: bool) -> None:
+        self.machine = machine
+        self.verbose = verbose
+        self.prefix = machine.real_time()
+        self._turns = 0
+
+    def on_softhca(
+        self,
+        wires: Sequence[str],
+        eal: Sequence[str],
+        options: Sequence[str],
+        *,
+        apart: bool = False,
+        memory_mb: int = 512,
+    ) -> list[Figure]:
+        """One rawqp-perf on softhca ports with these wires.
+
+        The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
+        while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
+        """
+        build = self.machine.build
+        command = [str(build / "app/softhca/softhca")]
+        cpu = self.machine.other if apart else self.machine.measured
+        command += ["--cpus", str(cpu)]
+        for index, wire in enumerate(wires):
+            device, pci = softhca_port(index)
+            command += ["--port", f"device={device},pci={pci},pause=on,mtu=9000,wire={wire}"]
+        return self._run([*command, "--"], eal, options, memory_mb)
+
+    def in_network(
+        self, set_up: str, eal: Sequence[str], options: Sequence[str]
+    ) -> list[Figure]:
+        """One rawqp-perf in a network namespace that the shell command `set_up` prepares."""
+        quiet = "sysctl -qw net.ipv6.conf.default.disable_ipv6=1"
+        shell = f'{quiet} && {set_up} && exec "$@"'
+        user = [] if os.geteuid() == 0 else ["--map-root-user"]
+        command = ["unshare", *user, "--net", "--mount", "sh", "-c", f"mount -t sysfs sysfs /sys && {shell}"]
+        return self._run([*command, "bench"], eal, options, 512)
+
+    def _run(
+        self, start: list[str], eal: Sequence[str], options: Sequence[str], memory_mb: int
+    ) -> list[Figure]:
+        build = self.machine.build
+        with tempfile.TemporaryDirectory(prefix="rawqp-bench-") as folder:
+            out = Path(folder) / "figures.json"
+            program = [str(build / "app/rawqp-perf/rawqp-perf"), "-l", str(self.machine.measured)]
+            program += ["--no-huge", "-m", str(memory_mb), "--no-shconf", "--no-telemetry"]
+            program += ["--log-level=warning", *eal, "--", *options, "--json", str(out)]
+            text = self._execute([*self.prefix, *start, *program], Path(folder))
+            if not out.exists():
+                raise BenchError(text)
+            found: dict[str, Any] = json.loads(out.read_text())
+        return self._figures(found)
+
+    def _execute(self, command: list[str], folder: Path) -> str:
+        path = f"{self.machine.build / 'drivers/net/rawqp'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        env = {**os.environ, "LD_LIBRARY_PATH": path, "XDG_RUNTIME_DIR": str(folder)}
+        if self.verbose:
+            print("$", " ".join(command), file=sys.stderr)
+        process = subprocess.Popen(
+            command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True, preexec_fn=die_with_parent(signal.SIGKILL),
+        )
+        try:
+            text, _ = process.communicate(timeout=TIMEOUT_S)
+        except BaseException as stop:
+            os.killpg(process.pid, signal.SIGKILL)
+            text, _ = process.communicate()
+            if isinstance(stop, subprocess.TimeoutExpired):
+                raise BenchError(f"not finished after {TIMEOUT_S} s: {' '.join(command)}\n{text}")
+            raise
+        if process.returncode != 0:
+            tail = "\n".join(text.splitlines()[-12:])
+            raise BenchError(f"status {process.returncode}: {' '.join(command)}\n{tail}")
+        return text
+
+    def _figures(self, found: dict[str, Any]) -> list[Figure]:
+        """Turns are numbered through all runs, so that figures of several runs can be put together."""
+        first = self._turns
+        figures = [
+            Figure(one["subject"], one["measure"], one["value"], first + one["pass"], one["unit"],
+                   one["size"], one["queues"], one["fast_free"])
+            for one in found["figures"]
+        ]
+        self._turns = 1 + max(figure.turn for figure in figures)
+        self.modes = {one["name"]: one["modes"] for one in found["subjects"]}
+        return figures
