@@ -62,11 +62,12 @@ void PoolKeys::clear() { *this = {}; }
 
 uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
     const auto known = std::find_if(known_.begin(), known_.end(),
-                                    [pool](const Entry& entry) { return entry.pool == pool; });
+                                    [pool](const Entry& entry) { return entry.is(pool); });
     if (known != known_.end()) {
         last_ = *known;
     } else {
-        last_ = {pool, common_lkey(pool, mrs)};
+        const uint32_t size = pool->populated_size; // before the look: it may be growing
+        last_ = {pool, size, common_lkey(pool, mrs)};
         known_[next_++ % known_.size()] = last_;
     }
     return last_.lkey_be;

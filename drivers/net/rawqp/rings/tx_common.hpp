@@ -21,12 +21,12 @@ inline constexpr uint32_t kMinTxBytes = RTE_ETHER_HDR_LEN;
 [[nodiscard]] Result<void> check_tx_spec(const TxSpec& spec);
 
 /// Which lkey holds for all buffers of a mempool, for the pools seen last. Used by the queue's
-/// lcore only.
+/// lcore only. A pool that has grown is another one: its new mbufs may be in another memory region.
 class PoolKeys {
   public:
     /// As WQEs hold it; 0 when the pool's buffers are in several memory regions or not its own.
     [[nodiscard]] uint32_t find(rte_mempool* pool, MrCache& mrs) {
-        return pool == last_.pool ? last_.lkey_be : miss(pool, mrs);
+        return last_.is(pool) ? last_.lkey_be : miss(pool, mrs);
     }
     /// Forgets all (MrCache::sync said so).
     void clear();
@@ -34,7 +34,11 @@ class PoolKeys {
   private:
     struct Entry {
         rte_mempool* pool = nullptr;
+        uint32_t size = 0; ///< mbufs that the pool had
         uint32_t lkey_be = 0;
+        [[nodiscard]] bool is(const rte_mempool* other) const {
+            return pool == other && size == other->populated_size;
+        }
     };
     [[gnu::noinline, gnu::cold]] uint32_t miss(rte_mempool* pool, MrCache& mrs);
 
