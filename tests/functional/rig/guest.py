@@ -6,6 +6,7 @@ One guest serves many tests; each stack has PCI functions of its own, which are 
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Mapping, Sequence
 from .guest_program import GuestProgram
 from .packets import port_mac
 from .ports import PortSpec, device_name
+from .wire import SocketWire
 
 # Programs run at about a tenth of the machine's speed, and everything else takes its turn.
 PATIENCE = 4
@@ -56,6 +58,19 @@ class Guest:
         self.channel = self.machine.channel
         self._alarms_seen = 0
         self.run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1")
+        self._thin_out_plugins()
+
+    def _thin_out_plugins(self) -> None:
+        """EAL loads every driver of the distribution, which takes seconds here. What remains is
+        what testpmd is linked with, and the memory pool."""
+        testpmd = shutil.which("dpdk-testpmd") or "dpdk-testpmd"
+        linked = subprocess.run(["ldd", testpmd], check=True, capture_output=True, text=True).stdout
+        libraries = [Path(path).resolve() for path in re.findall(r"=> (/\S+/librte_\S+)", linked)]
+        folder = next(path.parent for path in libraries if path.name.startswith("librte_bus_vdev."))
+        names = {path.name.split(".so")[0] for path in libraries if path.parent == folder}
+        files = " ".join(f"{name}.so*" for name in sorted(names | {"librte_mempool_ring"}))
+        self.run(f"mkdir /run/plugins && cd {folder} && cp -P {files} /run/plugins &&"
+                 f" mount --bind /run/plugins {folder}")
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -152,6 +167,8 @@ class GuestPort:
         self.name = device_name(index)
         self.netdev = f"soft{index}"  # the name that the uverbs front shows
         self.pci = device.pci_address
+        self.plugged = True
+        self.wire: SocketWire | None = None  # the far end of its cable, if a test has it
 
     def wait_until_ready(self) -> None:
         """The drivers have bound to it. Its netdev is up, as a network manager would have it."""
@@ -187,4 +204,5 @@ class GuestPort:
 
     def unplug(self) -> None:
         """Returns when the guest has let go."""
+        self.plugged = False
         self.guest.machine.unplug(self.device)

@@ -39,11 +39,12 @@ class GuestStack(StackBase):
         self.ports = list(ports)
         self.datapath = datapath
         self.abandoned = False
+        self._starts = 0
         self.wires: list[SocketWire] = []
         self.functions: list[GuestPort] = []
-        used = range(len(ports) if attach is None else attach)
         try:
             self._plug_all()
+            used = range(len(ports) if attach is None else attach)
             if pmd == "rawqp":
                 device_args = ["--no-pci", "-d", DRIVER]
                 for index in used:
@@ -58,16 +59,21 @@ class GuestStack(StackBase):
             eal = ["--lcores", "0@(0),1@(0)", "--no-huge", "-m", str(memory_mb)]
             eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
             arguments = ["-i", "--total-num-mbufs=8192", *testpmd_args]
-            library_path = str(guest.build_folder / "drivers/net/rawqp")
-            self.program = guest.start(
-                [*user, "dpdk-testpmd", *eal, "--", *arguments],
-                folder / "output.log",
-                {"LD_LIBRARY_PATH": library_path, **(env or {})},
-            )
-            self.testpmd = Testpmd(self.program)
+            self._command = [*user, "dpdk-testpmd", *eal, "--", *arguments]
+            self._env = {"LD_LIBRARY_PATH": str(guest.build_folder / "drivers/net/rawqp")}
+            self._env |= env or {}
+            self.start_testpmd()
         except BaseException:
             self.close()
             raise
+
+    def start_testpmd(self) -> None:
+        """Again, if the one before has ended."""
+        self.abandoned = False
+        self._starts += 1
+        log = self.folder / f"output{self._starts}.log"
+        self.program = self.guest.start(self._command, log, self._env)
+        self.testpmd = Testpmd(self.program)
 
     def _plug_all(self) -> None:
         for index, port in enumerate(self.ports):
@@ -122,7 +128,9 @@ class GuestStack(StackBase):
 
     def _unplug_all(self) -> None:
         while self.functions:
-            self.functions.pop().unplug()
+            function = self.functions.pop()
+            if function.plugged:
+                function.unplug()
 
     def close(self) -> None:
         """At once; may be called again."""

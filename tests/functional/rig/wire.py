@@ -132,6 +132,13 @@ class SocketWire:
                 raise AssertionError(f"no frame came out of {self.path.name} within {timeout} s")
             return self._frames.popleft()
 
+    def poll(self, timeout: float) -> bytes | None:
+        """The next frame, or None if none comes."""
+        with self._changed:
+            if self._changed.wait_for(lambda: self._frames, timeout):
+                return self._frames.popleft()
+        return None
+
     def receive_count(self, count: int, timeout: float = 10) -> list[bytes]:
         """Waits for `count` frames in all; fails with what came when they do not."""
         timeout *= self.patience

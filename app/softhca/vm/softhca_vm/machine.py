@@ -25,7 +25,7 @@ KERNEL_ARGUMENTS = (
     "console=ttyS0 panic=-1 mitigations=off tsc=nowatchdog "
     # An emulated CPU stands still when the machine is busy: that is not the kernel's fault. A real
     # lock-up still shows, after two minutes.
-    "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+    "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
 )
 
 

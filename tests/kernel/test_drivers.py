@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The stock mlx5_core, mlx5_ib and mlx5e on the device: probe, netdev, traffic, and their end."""
+
+import re
+
+import pytest
+from rig.guest import Guest, GuestPort
+from rig.packets import port_mac, udp4
+from rig.peer import GUEST_IP, PEER_IP, Peer
+from scapy.layers.inet import ICMP, UDP
+from scapy.layers.l2 import ARP, Dot1Q, Ether
+
+OTHER_MAC = "02:12:34:56:78:9a"
+
+
+@pytest.fixture(autouse=True)
+def _address(guest: Guest, port: GuestPort) -> None:
+    guest.run(f"ip addr replace {GUEST_IP}/24 dev {port.netdev} && ip neigh flush all")
+
+
+def ping(guest: Guest, count: int = 5, size: int = 56, interval: float = 0.05) -> None:
+    answer = guest.run(f"ping -n -c {count} -i {interval} -W 10 -s {size} -M do {PEER_IP}")
+    assert f"{count} packets transmitted, {count} received, 0% packet loss" in answer
+
+
+def test_ibv_devinfo(guest: Guest, port: GuestPort) -> None:
+    answer = guest.run(["ibv_devinfo", "-v", "-d", port.name])
+    for text in ("state:\t\t\tPORT_ACTIVE (4)", "link_layer:\t\tEthernet", "vendor_part_id:\t\t\t4119",
+                 "ff:fe00:0001", "phys_port_cnt:\t\t\t1", "RAW_IP_CSUM"):
+        assert text in answer, answer
+    limits = dict(re.findall(r"^\s*(max_\w+):\s+(\w+)$", answer, re.MULTILINE))
+    for name in ("max_qp", "max_cq", "max_cqe", "max_mr", "max_pd", "max_sge"):
+        assert int(limits[name]) > 0, answer
+
+
+def test_the_netdev_is_the_ports(guest: Guest, port: GuestPort) -> None:
+    link = guest.run(["ip", "-d", "link", "show", port.netdev])
+    assert f"link/ether {port_mac(0)}" in link and "LOWER_UP" in link
+    driver = guest.run(["ethtool", "-i", port.netdev])
+    assert "driver: mlx5_core" in driver and f"bus-info: {port.pci}" in driver
+    assert "Speed: 100000Mb/s" in guest.run(["ethtool", port.netdev])
+
+
+def test_ping(guest: Guest, peer: Peer) -> None:
+    ping(guest, 20)
+    assert peer.echoes == 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 511, 1472])
+def test_ping_of_every_size(guest: Guest, peer: Peer, size: int) -> None:
+    ping(guest, 2, size)
+
+
+def test_jumbo_frames(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    guest.run(["ip", "link", "set", port.netdev, "mtu", "9000"])
+    try:
+        ping(guest, 3, 8900)
+    finally:
+        guest.run(["ip", "link", "set", port.netdev, "mtu", "1500"])
+    ping(guest, 2)
+
+
+def test_a_vlan_interface(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """Tags are inserted and stripped by the device where the driver asks for it."""
+    guest.run(f"ip addr flush dev {port.netdev} && "
+              f"ip link add link {port.netdev} name tagged type vlan id 77 && "
+              f"ip addr add {GUEST_IP}/24 dev tagged && ip link set tagged up")
+    try:
+        ping(guest, 3)
+        assert peer.echoes == 3
+    finally:
+        guest.run("ip link del tagged")
+
+
+def test_another_mac_address(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """The old address is not ours any more, the new one is."""
+    guest.run(f"ip link set {port.netdev} address {OTHER_MAC}")
+    try:
+        ping(guest, 2)
+        for mac in (port_mac(0), OTHER_MAC):
+            request = ARP(op=1, hwsrc=peer.mac, psrc=PEER_IP, pdst=GUEST_IP)
+            peer.wire.send(Ether(src=peer.mac, dst=mac) / request)
+        reply = peer.receive(lambda packet: ARP in packet and packet[ARP].op == 2)
+        assert reply[ARP].hwsrc == OTHER_MAC
+    finally:
+        guest.run(f"ip link set {port.netdev} address {port_mac(0)}")
+    ping(guest, 2)
+
+
+def test_checksums_are_checked_by_the_device(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """A wrong one is the kernel's to refuse, a right one costs it no look at the data."""
+    ping(guest, 1)
+
+    def no_listener() -> bool:
+        packet = peer.receive(lambda packet: ICMP in packet)
+        return bool(packet[ICMP].type == 3)
+
+    good = udp4(b"x" * 100, dport=999, source_ip=PEER_IP, destination_ip=GUEST_IP)
+    peer.wire.send(good)
+    assert no_listener()
+    bad = good.copy()
+    bad[UDP].chksum = 0x1234
+    before = int(guest.run("nstat -az UdpInCsumErrors | awk '/Udp/ {print $2}'"))
+    peer.wire.send(bad)
+    ping(guest, 1)  # behind it, so it has been looked at
+    assert int(guest.run("nstat -az UdpInCsumErrors | awk '/Udp/ {print $2}'")) == before + 1
+    statistics = guest.run(["ethtool", "-S", port.netdev])
+    seen = re.findall(r"rx_csum_(complete|unnecessary): (\d+)", statistics)
+    assert sum(int(count) for _, count in seen) > 0, statistics
+
+
+def test_other_numbers_of_channels_and_descriptors(guest: Guest, port: GuestPort,
+                                                   peer: Peer) -> None:
+    """Queues are made anew while the interface is up."""
+    for rx, tx in ((128, 128), (4096, 1024), (1024, 1024)):
+        guest.run(["ethtool", "-G", port.netdev, "rx", str(rx), "tx", str(tx)])
+        ping(guest, 2)
+
+
+def test_a_burst_in_each_direction(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """More than a ring holds, without loss: the wire waits for the kernel."""
+    answer = guest.run(f"ping -n -q -f -c 3000 -s 1000 -W 20 {PEER_IP}", timeout=120)
+    assert "3000 packets transmitted, 3000 received, 0% packet loss" in answer
+
+
+def test_link_down_and_up(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    carrier = f"/sys/class/net/{port.netdev}/carrier"
+    for up in (False, True):
+        port.set_link(up)
+        guest.run(f"for n in $(seq 100); do [ $(cat {carrier}) = {int(up)} ] && exit; sleep 0.05;"
+                  " done; exit 1")
+    ping(guest, 2)
+
+
+def test_interfaces_go_down_and_up(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    for _ in range(3):
+        guest.run(f"ip link set {port.netdev} down && ip link set {port.netdev} up")
+        ping(guest, 2)
+
+
+def test_the_drivers_go_and_come_back(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    for _ in range(2):
+        guest.unload_drivers()
+        assert guest.run("ls /sys/class/net").split() == ["lo"]
+        assert guest.try_run("ls /sys/class/infiniband").stdout == ""
+        guest.load_drivers()
+        port.wait_until_ready()
+        guest.run(f"ip addr replace {GUEST_IP}/24 dev {port.netdev}")
+        ping(guest, 2)
+
+
+def test_tagged_frames_of_others_are_not_ours(guest: Guest, peer: Peer) -> None:
+    ping(guest, 1)
+    request = ARP(op=1, hwsrc=peer.mac, psrc=PEER_IP, pdst=GUEST_IP)
+    peer.wire.send(Ether(src=peer.mac, dst="ff:ff:ff:ff:ff:ff") / Dot1Q(vlan=55) / request)
+    peer.wire.send(Ether(src=peer.mac, dst="ff:ff:ff:ff:ff:ff") / request)
+    reply = peer.receive(lambda packet: ARP in packet and packet[ARP].op == 2)
+    assert Dot1Q not in reply
