@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <deque>
 #include <functional>
 
 namespace testbed {
@@ -35,17 +36,19 @@ class Scale : public Testbed {
     static constexpr size_t kFrames = 2000;
     uint32_t rules = 0;
 
-    /// Rules for UDP destination addresses 10.0.0.0 + n, up to `count` of them.
+    [[nodiscard]] static Bytes address_of(uint32_t rule) {
+        return {10, 0, static_cast<uint8_t>(rule >> 8), static_cast<uint8_t>(rule)};
+    }
+    /// Rules for IPv4 destination addresses 10.0.0.0 + n, up to `count` of them.
     void make_rules(uint32_t count) {
         FlowAttr attr;
         attr.drop = true;
-        attr.mask.ethertype = attr.value.ethertype = 0x0800;
-        attr.mask.ethertype = 0xffff;
-        for (uint8_t& byte : std::span(attr.mask.dst_ip).first(4))
-            byte = 0xff;
+        attr.mask.ip_version = 0xff;
+        attr.value.ip_version = 4;
+        std::fill(attr.mask.dst_ip.begin() + 12, attr.mask.dst_ip.end(), uint8_t{0xff});
         for (; rules < count; rules++) {
-            attr.value.dst_ip = {10, 0, static_cast<uint8_t>(rules >> 8),
-                                 static_cast<uint8_t>(rules)};
+            const Bytes address = address_of(rules);
+            std::copy(address.begin(), address.end(), attr.value.dst_ip.begin() + 12);
             ASSERT_TRUE(device->create_flow(attr)) << rules;
         }
     }
@@ -53,12 +56,11 @@ class Scale : public Testbed {
     double frames_time() {
         const uint64_t before = device->counters().drop_rule;
         constexpr int kRounds = 10;
-        const double best = best_time(kRounds, [this] {
-            for (size_t i = 0; i < kFrames; i++) {
-                frames::Spec spec;
-                spec.dst_ip4 = 0x0a000000 + static_cast<uint32_t>(i * 7919 % rules);
-                wire->incoming.push_back(frames::build(spec));
-            }
+        std::deque<Bytes> frames;
+        for (uint32_t i = 0; i < kFrames; i++)
+            frames.push_back(frames::build({.dst_ip = address_of(i * 7919 % rules)}));
+        const double best = best_time(kRounds, [&] {
+            wire->incoming = frames;
             run();
         });
         EXPECT_EQ(device->counters().drop_rule - before, kRounds * kFrames);
