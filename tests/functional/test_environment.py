@@ -2,11 +2,15 @@
 """Machines that lack something: the driver says what, and nothing crashes."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
-from rig.stack import DRIVER, Build
+from rig.stack import DRIVER, Build, PortSpec
+from rig.testpmd import Testpmd
+
+from conftest import StartSoftHca
 
 
 EAL = ["-l", "0,1", "--no-huge", "-m", "64", "--no-shconf", "--no-pci", "--no-telemetry"]
@@ -71,6 +75,24 @@ def test_without_rdma_core(build: Build) -> None:
     lines = driver_lines(output)
     assert len(lines) == 1, output
     assert "libibverbs1" in lines[0] and "ibverbs-providers" in lines[0]
+
+
+@pytest.mark.parametrize("first", ["theirs", "ours"])
+def test_another_driver_on_the_device(start_softhca: StartSoftHca, first: str) -> None:
+    """DPDK's own net_mlx5 takes the same NIC, before or after us: both work, and we say so."""
+    address = "0000:ca:00.0"
+    theirs = ["-a", address] if first == "theirs" else ["-a", "0000:00:00.0"]
+    eal = [*EAL[:2], "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry"]
+    hca = start_softhca([PortSpec(wire="loop")], [
+        "dpdk-testpmd", *eal, *theirs, "-d", DRIVER, "--vdev", "net_rawqp0,device=mlx5_0",
+        "--", "-i", "--total-num-mbufs=4096"])
+    testpmd = Testpmd(hca.program)
+    if first == "ours":
+        testpmd.expect(f"port attach {address}", "Port 1 is attached")
+    said = re.findall(r"net_rawqp0: port \d drives mlx5_0 \(0000:ca:00.0\) as well.*",
+                      hca.program.output)
+    assert len(said) == 1 and "-b 0000:ca:00.0" in said[0], hca.program.output
+    assert testpmd.quit() == 0
 
 
 @pytest.mark.unsanitized

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Receive side scaling: spread, stickiness, the table, the hash value itself."""
 
+import itertools
 from collections import Counter
 from typing import Callable, Iterator, Sequence
 
@@ -9,6 +10,7 @@ from rig.packets import ether, ipv4, opaque, tcp4, tcp6, udp4, udp6
 from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
 from rig.toeplitz import flow_hash
+from scapy.layers.inet import UDP, fragment
 from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
@@ -87,21 +89,17 @@ KINDS: dict[str, MakeCase] = {
     "fragment": lambda n: (ether() / ipv4(numbered_ip(n), proto=17, frag=64) / Raw(bytes(40)),
                            numbered_ip(n), "10.0.0.2"),
 }
-# What testpmd's names mean: which kinds are hashed by ports, too, and which at all.
+# What testpmd's names mean: which kinds are hashed by ports, too, and which at all. A fragment of a
+# UDP packet is UDP by its IP header, which is what the device looks at, and has no ports.
 TYPES = {
     "ip": ((), tuple(KINDS)),
-    "udp": (("udp4", "udp6"), ("udp4", "udp6")),
+    "udp": (("udp4", "udp6"), ("udp4", "udp6", "fragment")),
     "tcp": (("tcp4", "tcp6"), ("tcp4", "tcp6")),
     "all": (("udp4", "udp6", "tcp4", "tcp6"), tuple(KINDS)),
 }
 
 
-# Whether a fragment of a UDP packet counts as UDP, when only UDP is asked for, is up to the device.
-CASES = [(types, kind) for types in TYPES for kind in KINDS
-         if (types, kind) != ("udp", "fragment")]
-
-
-@pytest.mark.parametrize("types, kind", CASES)
+@pytest.mark.parametrize("types, kind", itertools.product(TYPES, KINDS))
 def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> None:
     """What is not to be hashed goes to the first entry of the table."""
     by_port, hashed = TYPES[types]
@@ -117,6 +115,17 @@ def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> Non
         assert packet.queue == table[(want or 0) % len(table)]
         # verbs has no field for the hash: then none is shown, rather than a wrong one.
         assert packet.rss_hash == (want if stack.datapath == "mlx5" else None)
+
+
+@pytest.mark.parametrize("types", ["udp", "all"])
+def test_fragments_of_a_packet_stay_together(stack: Stack, types: str) -> None:
+    """Only the first one has ports: they count for none."""
+    stack.testpmd.silent(f"port config all rss {types}")
+    for sport in range(1, 4000, 499):
+        whole = ipv4(numbered_ip(sport)) / UDP(sport=sport, dport=9) / Raw(bytes(900))
+        frames = [ether() / piece for piece in fragment(whole, fragsize=300)]
+        assert len(frames) == 4
+        assert len({packet.queue for packet in receive_burst(stack, frames)}) == 1
 
 
 def test_without_ip_the_first_entry_takes_all(stack: Stack) -> None:

@@ -159,23 +159,6 @@ Result<void> check_raw_packet(const Port& port) {
     return {};
 }
 
-/// Two drivers on one NIC split its packets in ways that nobody expects: say so.
-void warn_of_other_driver(const Port& port) {
-    const std::string address = port.sysfs.bus_address(port.device);
-    if (address.empty()) return;
-    uint16_t id = 0;
-    RTE_ETH_FOREACH_DEV(id) {
-        const rte_device* device = rte_eth_devices[id].device;
-        if (device != nullptr && device->name != nullptr && address == device->name)
-            RAWQP_LOG(
-                NOTICE,
-                "%s: port %u drives %s (%s) as well, by driver %s: keep one of them away with "
-                "-b %s, -a or --no-pci",
-                port.name.c_str(), id, port.device.c_str(), address.c_str(),
-                device->driver != nullptr ? device->driver->name : "?", address.c_str());
-    }
-}
-
 } // namespace
 
 Result<void> open_device(Port& port) {
@@ -200,7 +183,6 @@ Result<void> open_device(Port& port) {
 
     if (const Result<std::string> name = port.sysfs.netdev_of(port.device, port.ib_port))
         port.netdev = netdev::Netdev(*name);
-    warn_of_other_driver(port);
     return {};
 }
 

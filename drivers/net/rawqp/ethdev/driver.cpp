@@ -66,6 +66,8 @@ Result<void> build(Port& port) {
     if (Result<void> done = port.memory->follow(); !done) return done;
     make_steering(port);
     if (Result<void> done = set_addresses(port); !done) return done;
+    port.other_drivers = std::make_unique<OtherDrivers>(port);
+    if (Result<void> done = port.other_drivers->watch(); !done) return done;
     port.events = std::make_unique<AsyncEvents>(port);
     return port.events->start();
 }

@@ -11,6 +11,7 @@
 #include "drivers/net/rawqp/ethdev/filters.hpp"
 #include "drivers/net/rawqp/ethdev/flow_table.hpp"
 #include "drivers/net/rawqp/ethdev/memory.hpp"
+#include "drivers/net/rawqp/ethdev/other_drivers.hpp"
 #include "drivers/net/rawqp/ethdev/rss.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
@@ -75,8 +76,8 @@ struct PortTotals {
 };
 
 /// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
-/// demands. Members are destroyed in reverse order: events, flows, filters, RSS QPs, queues,
-/// memory, PD, context.
+/// demands. Members are destroyed in reverse order: events, other drivers, flows, filters, RSS QPs,
+/// queues, memory, PD, context.
 struct Port {
     rte_eth_dev* dev = nullptr;
     std::string name; ///< ethdev name, for messages
@@ -101,6 +102,7 @@ struct Port {
     bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
     bool marks = false;                    ///< rte_flow rules mark packets, or did
     PortTotals totals;
+    std::unique_ptr<OtherDrivers> other_drivers;
     std::unique_ptr<AsyncEvents> events;
 
     [[nodiscard]] bool started() const { return dev->data->dev_started != 0; }

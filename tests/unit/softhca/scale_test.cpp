@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a packet and a rule cost does not grow with the number of rules and queues. Measured in CPU
+// time of this thread, the best of several rounds, and compared with generous room: a linear cost
+// would be a hundred times larger, not a few times.
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <functional>
+
+namespace testbed {
+namespace {
+
+constexpr uint32_t kFew = 64, kMany = 16384;
+constexpr double kRoom = 8; // caches hold few rules better than many
+
+/// CPU time of this thread, in nanoseconds, that the work takes at best.
+double best_time(int rounds, const std::function<void()>& work) {
+    const auto now = [] {
+        timespec time{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+    };
+    double best = 1e18;
+    for (int i = 0; i < rounds; i++) {
+        const double begin = now();
+        work();
+        best = std::min(best, now() - begin);
+    }
+    return best;
+}
+
+class Scale : public Testbed {
+  protected:
+    static constexpr size_t kFrames = 2000;
+    uint32_t rules = 0;
+
+    [[nodiscard]] static Bytes address_of(uint32_t rule) {
+        return {10, 0, static_cast<uint8_t>(rule >> 8), static_cast<uint8_t>(rule)};
+    }
+    /// Rules for IPv4 destination addresses 10.0.0.0 + n, up to `count` of them.
+    void make_rules(uint32_t count) {
+        FlowAttr attr;
+        attr.drop = true;
+        attr.mask.ip_version = 0xff;
+        attr.value.ip_version = 4;
+        std::fill(attr.mask.dst_ip.begin() + 12, attr.mask.dst_ip.end(), uint8_t{0xff});
+        for (; rules < count; rules++) {
+            const Bytes address = address_of(rules);
+            std::copy(address.begin(), address.end(), attr.value.dst_ip.begin() + 12);
+            ASSERT_TRUE(device->create_flow(attr)) << rules;
+        }
+    }
+    /// Best time for kFrames frames that hit rules all over the table.
+    double frames_time() {
+        const uint64_t before = device->counters().drop_rule;
+        constexpr int kRounds = 10;
+        std::deque<Bytes> frames;
+        for (uint32_t i = 0; i < kFrames; i++)
+            frames.push_back(frames::build({.dst_ip = address_of(i * 7919 % rules)}));
+        const double best = best_time(kRounds, [&] {
+            wire->incoming = frames;
+            run();
+        });
+        EXPECT_EQ(device->counters().drop_rule - before, kRounds * kFrames);
+        return best;
+    }
+};
+
+TEST_F(Scale, APacketCostsTheSameAmongManyRules) {
+    make_rules(kFew);
+    const double few = frames_time();
+    make_rules(kMany);
+    const double many = frames_time();
+    EXPECT_LT(many, kRoom * few);
+    RecordProperty("ratio", std::to_string(many / few));
+}
+
+TEST_F(Scale, ARuleCostsTheSameAmongManyRules) {
+    const auto add = [this] { make_rules(rules + 500); };
+    const double early = best_time(4, add);
+    make_rules(kMany);
+    const double late = best_time(4, add);
+    EXPECT_LT(late, kRoom * early);
+    RecordProperty("ratio", std::to_string(late / early));
+}
+
+TEST_F(Scale, APacketCostsTheSameAmongManyQueues) {
+    make_rules(kFew);
+    const double alone = frames_time();
+    TestCq cq(*device, 4);
+    std::vector<std::unique_ptr<TestSq>> sqs;
+    std::vector<std::unique_ptr<TestRq>> rqs;
+    for (int i = 0; i < 512; i++) {
+        sqs.push_back(std::make_unique<TestSq>(*device, pd, cq.number, uint8_t{2}));
+        rqs.push_back(std::make_unique<TestRq>(*device, pd, cq.number));
+    }
+    const double among_many = frames_time();
+    EXPECT_LT(among_many, kRoom * alone);
+    RecordProperty("ratio", std::to_string(among_many / alone));
+}
+
+} // namespace
+} // namespace testbed
