@@ -21,27 +21,33 @@ uint16_t Floor::rx(uint16_t, rte_mbuf** mbufs, uint16_t count) {
     // From CQE bytes 32..47 the big-endian byte count to pkt_len and data_len.
     const __m128i lengths =
         _mm_setr_epi8(-1, -1, -1, -1, 15, 14, -1, -1, 15, 14, -1, -1, -1, -1, -1, -1);
-    const uint32_t wqe_mask = rx_.mask;
+    const uint32_t wqe_mask = rx_.mask, cq_mask = rx_.cq_mask, log_cqes = rx_.log_cqes;
     uint32_t at = rx_.consumer;
     uint16_t got = 0;
-    for (; got < count && !stack_.empty(); ++got, ++at) {
-        const mlx5::Cqe& cqe = rx_.cqes[at & rx_.cq_mask];
+    count = static_cast<uint16_t>(std::min<size_t>(count, stack_.size()));
+    rte_mbuf** const elements = elements_.data();
+    mlx5::WqeDataSeg* const wqes = rx_wqes_;
+    const mlx5::Cqe* const cqes = rx_.cqes;
+    rte_mbuf* const* fresh_end = stack_.data() + stack_.size();
+    for (; got < count; ++got, ++at) {
+        const mlx5::Cqe& cqe = cqes[at & cq_mask];
         const uint8_t owner = __atomic_load_n(&cqe.op_own, __ATOMIC_ACQUIRE);
-        if (((owner ^ at >> rx_.log_cqes) & mlx5::kOwnerMask) != 0 || owner >> 4 == 0xf) break;
-        rte_mbuf* const mbuf = elements_[at & wqe_mask];
-        __builtin_prefetch(elements_[(at + kAhead) & wqe_mask], 1);
-        __builtin_prefetch(&rx_.cqes[(at + kAhead) & rx_.cq_mask]);
+        if (((owner ^ at >> log_cqes) & mlx5::kOwnerMask) != 0 || owner >> 4 == 0xf) break;
+        rte_mbuf* const mbuf = elements[at & wqe_mask];
+        __builtin_prefetch(elements[(at + kAhead) & wqe_mask], 1);
+        __builtin_prefetch(&cqes[(at + kAhead) & cq_mask]);
         mbufs[got] = mbuf;
         _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rearm_data), rearm);
         const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&cqe.srqn_uidx));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rx_descriptor_fields1),
                          _mm_shuffle_epi8(words, lengths));
-        rte_mbuf* const fresh = stack_.back();
-        stack_.pop_back();
-        elements_[at & wqe_mask] = fresh;
-        rx_wqes_[at & wqe_mask].addr.raw =
-            __builtin_bswap64(reinterpret_cast<uint64_t>(fresh->buf_addr) + RTE_PKTMBUF_HEADROOM);
+        rte_mbuf* const fresh = *--fresh_end;
+        elements[at & wqe_mask] = fresh;
+        // Every mbuf of our pool has its buffer right behind it: no need to touch the mbuf.
+        wqes[at & wqe_mask].addr.raw =
+            __builtin_bswap64(reinterpret_cast<uint64_t>(fresh + 1) + RTE_PKTMBUF_HEADROOM);
     }
+    stack_.resize(stack_.size() - got);
     rx_.consumer = at;
     rx_.producer = static_cast<uint16_t>(rx_.producer + got);
     __atomic_store_n(&rx_.cq_doorbell->consumer.raw, __builtin_bswap32(at & 0xffffff),

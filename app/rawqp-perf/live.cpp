@@ -16,11 +16,31 @@ double microseconds_since(uint64_t start) { return seconds_since(start) * 1e6; }
 constexpr uint16_t kMaxBurst = 512;
 constexpr double kTail = 0.2; // seconds that frames may be under way after the last was sent
 
+/// Sends one frame at a time until one has arrived: cables can come late.
+bool reaches(Port& port, Peer& peer, const FrameWriter& writer) {
+    constexpr double kPatience = 5; // seconds
+    Peer receiver(port);
+    for (const uint64_t start = rte_rdtsc(); seconds_since(start) < kPatience;) {
+        rte_mbuf* mbuf = nullptr;
+        if (!writer.make(peer.port().pool(), {&mbuf, 1})) fail_call("rate: mbufs", ENOMEM);
+        peer.send({&mbuf, 1});
+        if (receiver.take(1) != 0) return true;
+    }
+    return false;
+}
+
 } // namespace
 
-Figure measure_rate(Port& port, Peer& peer, const FrameSizes& sizes, uint16_t burst,
+rte_ether_addr destination(const Port& port, const std::string& text) {
+    if (text.empty()) return port.mac();
+    rte_ether_addr address{};
+    if (rte_ether_unformat_addr(text.c_str(), &address) != 0)
+        throw std::runtime_error("--to " + text + ": not a MAC address");
+    return address;
+}
+
+Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
                     double seconds) {
-    const FrameWriter writer(sizes, port.mac(), peer.port().mac(), {1024});
     std::array<rte_mbuf*, kMaxBurst> mbufs;
     uint64_t sent = 0, received = 0;
     const auto drain = [&] {
@@ -34,6 +54,9 @@ Figure measure_rate(Port& port, Peer& peer, const FrameSizes& sizes, uint16_t bu
         received += came;
         return came;
     };
+    if (!reaches(port, peer, writer))
+        throw std::runtime_error(
+            fmt::format("rate: nothing gets from port {} to port {}", peer.port().id(), port.id()));
     const uint64_t start = rte_rdtsc();
     for (unsigned turn = 0; turn % 64 != 0 || seconds_since(start) < seconds; ++turn) {
         if (!writer.make(peer.port().pool(), {mbufs.data(), burst}))
@@ -60,8 +83,7 @@ Figure measure_rate(Port& port, Peer& peer, const FrameSizes& sizes, uint16_t bu
     return figure;
 }
 
-Figure measure_latency(Port& port, Peer& peer, const FrameSizes& sizes, unsigned packets) {
-    const FrameWriter writer(sizes, port.mac(), peer.port().mac(), {1024});
+Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, unsigned packets) {
     std::vector<double> times;
     unsigned lost = 0;
     std::array<rte_mbuf*, kMaxBurst> got;
@@ -167,6 +189,7 @@ Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) 
     Figure figure{.measure = "first_packet", .burst = 1, .queues = setup.queues, .unit = "us"};
     {
         Port port(id, setup);
+        port.wait_for_link();
         Peer peer(port);
         const double started = microseconds_since(start);
         const FrameWriter writer(FrameSizes::parse("64"), port.mac(), port.mac(), {1024});

@@ -7,14 +7,17 @@
 
 namespace perf {
 
+/// The address to send to: `text`, or the port's own if that is empty. Throws when it is none.
+rte_ether_addr destination(const Port& port, const std::string& text);
+
 /// Packets per second from the peer's port to `port`, one lcore at both ends, for `seconds`.
 /// `more`: sent, received, and lost.
-Figure measure_rate(Port& port, Peer& peer, const FrameSizes& sizes, uint16_t burst,
+Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
                     double seconds);
 
 /// Time from before tx_burst at the peer to after rx_burst at `port`, one packet at a time.
 /// The value is the median in microseconds; `more` has p90, p99, p999, max.
-Figure measure_latency(Port& port, Peer& peer, const FrameSizes& sizes, unsigned packets);
+Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, unsigned packets);
 
 /// Rules per second: `rules` different 5-tuple rules to queue 0 are created and destroyed.
 /// The value is the insertion rate; `more` has the deletion rate.

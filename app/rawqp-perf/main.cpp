@@ -43,6 +43,8 @@ struct Subject {
         } else if (floor) {
             throw std::runtime_error(name + ": the floor needs a peer");
         }
+        if (port) port->wait_for_link();
+        if (other_port) other_port->wait_for_link();
         peer = std::make_unique<Peer>(other_port ? *other_port : *port);
         queue_ports = port ? find_queue_ports(*port, *peer) : std::vector<uint16_t>{1024};
     }
@@ -85,11 +87,14 @@ Figure measure_rounds(End& end, Subject& subject, Measure measure, const RoundPl
 
 Figure measure_one(Subject& subject, const std::string& measure, const FrameSizes& sizes,
                    uint16_t burst, const Options& options) {
-    if (measure == "rate")
-        return measure_rate(subject.needs_port(measure), *subject.peer, sizes, burst,
-                            options.seconds);
-    if (measure == "latency")
-        return measure_latency(subject.needs_port(measure), *subject.peer, sizes, options.packets);
+    if (measure == "rate" || measure == "latency") {
+        Port& port = subject.needs_port(measure);
+        const FrameWriter writer(sizes, destination(port, options.to), subject.peer->port().mac(),
+                                 {1024});
+        if (measure == "latency")
+            return measure_latency(port, *subject.peer, writer, options.packets);
+        return measure_rate(port, *subject.peer, writer, burst, options.seconds);
+    }
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
     const Measure kind = measure == "rx"   ? Measure::rx
                          : measure == "tx" ? Measure::tx

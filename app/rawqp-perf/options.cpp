@@ -122,6 +122,8 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--seconds", options.seconds, "of a rate measure (1)");
     app.add_option("--packets", options.packets, "of a latency measure (2000)");
     app.add_option("--rules", options.rules, "of a flows measure (1000)");
+    app.add_option("--to", options.to,
+                   "destination MAC of rate and latency frames (the port's; it is promiscuous)");
     app.add_option("--json", options.json, "write all figures there; - is standard output");
     try {
         app.parse(argc, argv);

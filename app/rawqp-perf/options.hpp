@@ -35,6 +35,7 @@ struct Options {
     double seconds = 1;
     unsigned packets = 2000;
     unsigned rules = 1000;
+    std::string to; ///< MAC address that rate and latency send to; empty: the port's
     std::string json;
 };
 

@@ -12,16 +12,6 @@ namespace {
 
 constexpr int kLinkPatience = 10'000; // in milliseconds
 
-void wait_for_link(uint16_t port) {
-    rte_eth_link link{};
-    for (int i = 0; i < kLinkPatience; ++i) {
-        if (rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP)
-            return;
-        rte_delay_us_sleep(1000);
-    }
-    throw std::runtime_error(fmt::format("port {}: its link stays down: is its peer there?", port));
-}
-
 } // namespace
 
 void fail_call(const std::string& what, int status) {
@@ -76,7 +66,15 @@ void Port::configure(const PortSetup& setup) {
     }
     if (const int status = rte_eth_dev_start(id_)) fail_call(name + ": start", status);
     rte_eth_promiscuous_enable(id_); // for TAPs and the like, whose peer may have another address
-    wait_for_link(id_);
+}
+
+void Port::wait_for_link() const {
+    rte_eth_link link{};
+    for (int i = 0; i < kLinkPatience; ++i) {
+        if (rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP) return;
+        rte_delay_us_sleep(1000);
+    }
+    throw std::runtime_error(fmt::format("port {}: its link stays down: is its peer there?", id_));
 }
 
 rte_ether_addr Port::mac() const {

@@ -31,6 +31,9 @@ class Port {
     Port(const Port&) = delete;
     Port& operator=(const Port&) = delete;
 
+    /// Throws when it does not come up within seconds. Both ends must have been started.
+    void wait_for_link() const;
+
     uint16_t rx(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
         return rte_eth_rx_burst(id_, queue, mbufs, count);
     }

@@ -156,13 +156,14 @@ def first_packet(runner: Runner, effort: Effort) -> list[Ratio]:
 
 
 VETH = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"
-# Two TAPs of net_tap cannot be cabled to each other but by the kernel: what leaves on one is sent
-# out of the other.
-TAP_CABLE = ("(until ip link show tb >/dev/null 2>&1 && ip link show ta >/dev/null 2>&1;"
-             " do sleep 0.05; done;"
-             " for i in 'ta tb' 'tb ta'; do set -- $i; tc qdisc add dev $1 ingress;"
-             " tc filter add dev $1 parent ffff: matchall action mirred egress redirect dev $2;"
-             " done) &")
+# Two TAPs of net_tap, which come to be when the program starts, are cabled by a kernel bridge. It
+# floods what goes to an address that it does not know, but keeps what goes to its ports' own.
+TAP_CABLE = """{ (until ip link show ta && ip link show tb; do sleep 0.05; done
+ip link add bench type bridge stp_state 0 forward_delay 0
+ip link set ta master bench
+ip link set tb master bench
+ip link set bench up) >/dev/null 2>&1 & }"""
+NOBODY = "02:00:00:00:00:99"
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ class Rival:
     set_up: str
     vdevs: tuple[str, str]
     bar: str | None = None
+    options: tuple[str, ...] = ()
 
 
 RIVALS = (
@@ -181,7 +183,7 @@ RIVALS = (
                                "net_af_xdp1,iface=vb,force_copy=1")),
     Rival("net_memif", "true", ("net_memif0,role=server,socket=/bench,socket-abstract=yes",
                                 "net_memif1,role=client,socket=/bench,socket-abstract=yes")),
-    Rival("net_tap", "true", ("net_tap0,iface=ta", "net_tap1,iface=tb")),
+    Rival("net_tap", TAP_CABLE, ("net_tap0,iface=ta", "net_tap1,iface=tb"), None, ("--to", NOBODY)),
 )
 
 
@@ -196,14 +198,14 @@ def rates(runner: Runner, effort: Effort) -> list[Ratio]:
         eal = ["--no-pci", "--vdev", rival.vdevs[0], "--vdev", rival.vdevs[1]]
         names = [text.split(",")[0] for text in rival.vdevs]
         subject = ["--subject", f"{rival.name}={names[0]},peer={names[1]}"]
-        set_up = TAP_CABLE + " true" if rival.name == "net_tap" else rival.set_up
         a: list[Figure] = []
         b: list[Figure] = []
         try:
             for turn in range(effort.processes * effort.passes):
                 mine = runner.on_softhca(ours.wires, ours.eal, [*ours.subjects, *options],
                                          apart=True)
-                theirs = runner.in_network(set_up, eal, [*subject, *options])
+                theirs = runner.in_network(rival.set_up, eal,
+                                            [*subject, *options, *rival.options])
                 a.append(Figure(RAWQP, "rate", mine[0].value, turn, "packets/s"))
                 b.append(Figure(rival.name, "rate", theirs[0].value, turn, "packets/s"))
         except BenchError as error:

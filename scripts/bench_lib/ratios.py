@@ -61,7 +61,7 @@ def ratio(
 ) -> Ratio:
     """Divides the figures of `a` by those of `b`, turn by turn."""
     of_b = {figure.turn: figure.value for figure in b}
-    pairs = [(figure.value, of_b[figure.turn]) for figure in a if figure.turn in of_b]
+    pairs = [(figure.value, of_b[figure.turn]) for figure in a if of_b.get(figure.turn)]
     if not pairs:
         raise TooFewFigures(f"{name}: nothing to compare {labels[0]} with {labels[1]}")
     ratios = [one / other for one, other in pairs]
