@@ -86,7 +86,7 @@ void Floor::register_pool() {
         },
         range);
     mr_.reset(check(ibv_reg_mr(pd_.get(), reinterpret_cast<void*>(range[0]), range[1] - range[0],
-                               IBV_ACCESS_LOCAL_WRITE),
+                               int{IBV_ACCESS_LOCAL_WRITE}),
                     "memory region of the pool (RLIMIT_MEMLOCK?)"));
     lkey_be_ = __builtin_bswap32(mr_->lkey);
 }

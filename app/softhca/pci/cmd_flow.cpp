@@ -11,7 +11,7 @@ namespace {
 
 // Table types (Linux: enum fs_flow_table_type).
 constexpr uint8_t kNicReceive = 0, kSnifferReceive = 5, kSnifferTransmit = 6;
-constexpr uint16_t kSetRoot = 0, kResetRoot = 1;
+constexpr uint16_t kResetRoot = 1; // 0 sets it
 constexpr uint8_t kMissToTable = 1;
 
 template <class T> FwStatus status_of(const core::Outcome<T>& outcome) {

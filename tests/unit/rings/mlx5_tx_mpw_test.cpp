@@ -182,7 +182,7 @@ TEST_P(Mlx5TxMpw, ChainsGoInAWqeOfTheirOwn) {
     mbufs[2]->nb_segs = 2;
     mbufs[2]->pkt_len += 30;
     ASSERT_EQ(send(mbufs), 5u);
-    EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), Shape(WqeOpcode::send, 4), mpw(2)));
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), (Shape{WqeOpcode::send, 4}), mpw(2)));
     execute_all();
     ASSERT_EQ(send(nullptr, 0), 0u);
     EXPECT_EQ(in_use(), 0u) << "both segments of the chain as well";
