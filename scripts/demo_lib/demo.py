@@ -26,6 +26,7 @@ LIBRARY = Path(__file__).resolve().parent
 ROOT = LIBRARY.parents[1]
 sys.path[:0] = [str(LIBRARY), str(ROOT / "tests/functional")]
 
+import cables  # noqa: E402
 import namespaces  # noqa: E402
 import traffic  # noqa: E402
 from ledger import InterfaceStats, Ledger, Snapshot, balance, hops  # noqa: E402
@@ -42,17 +43,17 @@ WITHOUT_IPV6 = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 
 @dataclass
 class RealDevice:
-    """--device DEV,peer=INTERFACE"""
+    """--device DEV[,peer=INTERFACE]"""
 
     name: str
-    peer: str  # the kernel interface at the other end of the device's cable
+    peer: str  # the kernel interface at the other end of the device's cable; empty: find it
 
     @staticmethod
     def parse(text: str) -> "RealDevice":
-        name, _, peer = text.partition(",peer=")
-        if not name or not peer or "," in name + peer:
+        name, given, peer = text.partition(",peer=")
+        if not name or "," in name + peer or bool(given) != bool(peer):
             raise argparse.ArgumentTypeError(
-                f"{text!r}: write DEV,peer=INTERFACE, for example mlx5_0,peer=ens2f0, where"
+                f"{text!r}: write DEV or DEV,peer=INTERFACE, for example mlx5_0,peer=ens2f0, where"
                 " INTERFACE is the interface that DEV's cable leads to"
             )
         return RealDevice(name, peer)
@@ -75,9 +76,10 @@ def parse_arguments() -> argparse.Namespace:
         type=RealDevice.parse,
         action="append",
         default=[],
-        metavar="DEV,peer=INTERFACE",
+        metavar="DEV[,peer=INTERFACE]",
         help="use real devices instead of softhca (give it twice): the RDMA device, and the kernel"
-        " interface cabled to it, which lives in a namespace meanwhile. Needs root",
+        " interface of this machine that is cabled to it, which lives in a namespace meanwhile."
+        " Without peer= the demo finds that interface: it must be up. Needs root",
     )
     parser.add_argument(
         "--datapath", choices=("auto", "mlx5", "verbs"), default="auto", help="the driver's rings"
@@ -92,6 +94,8 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("--seconds: at least 2 (one for TCP, one for UDP)")
     if len(arguments.device) not in (0, 2):
         parser.error("--device: give it twice, testpmd forwards between two ports")
+    if len({bool(device.peer) for device in arguments.device}) > 1:
+        parser.error("--device: give peer= to both or to none")
     return arguments
 
 
@@ -108,6 +112,8 @@ class Demo:
             namespaces.run(*WITHOUT_IPV6)
         self.namespaces = [namespaces.NetworkNamespace(side) for side in SIDES]
         self.testpmd = Testpmd(self._start_testpmd())
+        if self.devices and not self.devices[0].peer:
+            self._find_peers()
         self._plug_interfaces()
         self.testpmd.start("io")
 
@@ -130,6 +136,11 @@ class Demo:
         path = [str(driver_folder), os.environ.get("LD_LIBRARY_PATH", "")]
         env = {"LD_LIBRARY_PATH": ":".join(filter(None, path))}
         return Program(command, self.logs / "testpmd.log", env, name="dpdk-testpmd")
+
+    def _find_peers(self) -> None:
+        for device, peer in zip(self.devices, cables.find_peers(self.testpmd)):
+            device.peer = peer
+            self.screen.say(f"{device.name} is cabled to {peer}")
 
     @staticmethod
     def _cpu_arguments() -> list[str]:

@@ -79,13 +79,16 @@ def test_nothing_is_left_behind(build: Build, tmp_path: Path, how: signal.Signal
     assert marked_processes(mark) == []
 
 
-def test_devices_of_the_user(build: Build, tmp_path: Path) -> None:
+@pytest.mark.parametrize("devices", [
+    ["mlx5_0,peer=peer0", "mlx5_1,peer=peer1"],
+    ["mlx5_0", "mlx5_1"],  # the demo finds the interfaces
+])
+def test_devices_of_the_user(build: Build, tmp_path: Path, devices: list[str]) -> None:
     """--device, with softhca's devices as "real" ones: the demo only sees RDMA devices and the
     interfaces that they are cabled to."""
     out = tmp_path / "out.json"
-    ports = ["--port=wire=tap:peer0", "--port=wire=tap:peer1"]
-    options = ["--device=mlx5_0,peer=peer0", "--device=mlx5_1,peer=peer1", "--seconds=2",
-               f"--json={out}"]
+    ports = ["--port=wire=tap:peer0", "--port=wire=tap:peer1", "--port=wire=tap:unused"]
+    options = [*(f"--device={device}" for device in devices), "--seconds=2", f"--json={out}"]
     result = subprocess.run(
         [*OWN_NETWORK, str(build.softhca), *ports, "--", *demo_command(build, *options)],
         capture_output=True, text=True, timeout=60,
@@ -97,7 +100,10 @@ def test_devices_of_the_user(build: Build, tmp_path: Path) -> None:
 @pytest.mark.parametrize("options, complaint", [
     (["--seconds=1"], "at least 2"),
     (["--device=mlx5_0,peer=x"], "twice"),
-    (["--device=mlx5_0"], "peer=INTERFACE"),
+    (["--device=mlx5_0"], "twice"),
+    (["--device=mlx5_0,port=1", "--device=mlx5_1"], "peer=INTERFACE"),
+    (["--device=mlx5_0,peer=", "--device=mlx5_1"], "peer=INTERFACE"),
+    (["--device=mlx5_0,peer=x", "--device=mlx5_1"], "both or to none"),
     (["--datapath=fast"], "invalid choice"),
 ])
 def test_bad_options(build: Build, options: list[str], complaint: str) -> None:
@@ -105,6 +111,18 @@ def test_bad_options(build: Build, options: list[str], complaint: str) -> None:
                             timeout=20)
     assert result.returncode == 2
     assert complaint in result.stderr
+
+
+def test_devices_without_a_cable(build: Build, tmp_path: Path) -> None:
+    """Nothing is cabled to them: the demo says what to do."""
+    options = ["--device=mlx5_0", "--device=mlx5_1", "--seconds=2"]
+    result = subprocess.run(
+        [*OWN_NETWORK, str(build.softhca), "--port=wire=sink", "--port=wire=sink", "--",
+         *demo_command(build, *options)], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)})
+    assert result.returncode == 1
+    assert "demo FAILED: cannot see which interfaces" in result.stdout
+    assert "peer=INTERFACE" in result.stdout
 
 
 def test_a_failure_is_a_failure(build: Build, tmp_path: Path) -> None:
