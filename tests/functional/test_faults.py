@@ -67,15 +67,12 @@ def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
     stack.inject(2, fault)
     tries = 1 if fault.startswith("open") else 2  # libibverbs waits 5 s for a device node
     for _ in range(tries):
-        answer = stack.testpmd.command(f"port attach {stack.vdev(2)}", timeout=30)
-        assert "Failed to attach" in answer
-        errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
-        assert len(errors) == 1, answer
-        assert re.search(REFUSALS[fault], errors[0]), errors[0]
+        error = stack.refused_plug(stack.vdev(2), timeout=30)
+        assert re.search(REFUSALS[fault], error), error
         assert set(objects(stack, 2).values()) == {0}
     stack.inject(2, "none")
-    stack.testpmd.expect(f"port attach {stack.vdev(2)}", "Port 2 is attached")
-    stack.testpmd.expect("port detach 2", "Device is detached")
+    with stack.plugged(2):
+        pass
     assert set(objects(stack, 2).values()) == {0}
 
 
@@ -95,20 +92,14 @@ LATER = {
 @pytest.mark.parametrize("fault", LATER)
 def test_a_port_that_cannot_start(stack: Stack, fault: str) -> None:
     """The start fails with the reason; the port starts when the cause is gone."""
-    testpmd = stack.testpmd
-    testpmd.stop()
-    testpmd.expect(f"port attach {stack.vdev(2)}", "Port 2 is attached")
-    stack.inject(2, fault)
-    answer = testpmd.command("port start 2", 30)
-    errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
-    assert any(re.search(LATER[fault], line) for line in errors), answer
-    stack.inject(2, "none")
-    testpmd.start_port(2)
-    testpmd.stop_port(2)
-    testpmd.expect("port detach 2", "Device is detached")
+    with stack.plugged(2):
+        stack.inject(2, fault)
+        answer = stack.testpmd.command("port start 2", 30)
+        errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
+        assert any(re.search(LATER[fault], line) for line in errors), answer
+        stack.inject(2, "none")
+        stack.testpmd.start_port(2)
     assert set(objects(stack, 2).values()) == {0}
-    testpmd.command("set portlist 0,1")
-    testpmd.start("io", lossless=True)
 
 
 # -- error completions -----------------------------------------------------------------------------

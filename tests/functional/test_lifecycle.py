@@ -104,20 +104,18 @@ def test_reset_is_refused_without_harm(stack: Stack) -> None:
     testpmd.start("io", lossless=True)
 
 
+def forward_to_the_third(stack: Stack) -> None:
+    """Port 2, just plugged in, forwards."""
+    stack.testpmd.start_port(2)
+    stack.testpmd.command("set portlist 0,2")
+    stack.testpmd.start("io", lossless=True)
+    check_forwarding(stack, 0, 2)
+
+
 def test_hot_plug_twice(stack: Stack) -> None:
-    testpmd = stack.testpmd
     for _ in range(2):
-        testpmd.stop()
-        testpmd.expect(f"port attach {stack.vdev(2)}", "Port 2 is attached")
-        testpmd.start_port(2)
-        testpmd.command("set portlist 0,2")
-        testpmd.start("io", lossless=True)
-        check_forwarding(stack, 0, 2)
-        testpmd.stop()
-        testpmd.stop_port(2)
-        testpmd.expect("port detach 2", "Device is detached")
-        testpmd.command("set portlist 0,1")
-        testpmd.start("io", lossless=True)
+        with stack.plugged(2):
+            forward_to_the_third(stack)
         check_forwarding(stack)
 
 
@@ -137,19 +135,8 @@ def test_close_and_attach_again(stack: Stack) -> None:
 
 
 def test_attach_by_interface_name(stack: Stack) -> None:
-    testpmd = stack.testpmd
-    testpmd.stop()
-    testpmd.expect(f"port attach net_rawqp2,iface=soft2,datapath={stack.datapath}",
-                   "Port 2 is attached")
-    testpmd.start_port(2)
-    testpmd.command("set portlist 0,2")
-    testpmd.start("io", lossless=True)
-    check_forwarding(stack, 0, 2)
-    testpmd.stop()
-    testpmd.stop_port(2)
-    testpmd.expect("port detach 2", "Device is detached")
-    testpmd.command("set portlist 0,1")
-    testpmd.start("io", lossless=True)
+    with stack.plugged(2, f"net_rawqp2,iface=soft2,datapath={stack.datapath}"):
+        forward_to_the_third(stack)
 
 
 BAD_DEVARGS = {
@@ -171,29 +158,16 @@ BAD_DEVARGS = {
 @pytest.mark.parametrize("devargs", BAD_DEVARGS)
 def test_bad_device_arguments(stack: Stack, devargs: str) -> None:
     """One clear error; testpmd lives on; the device is still free."""
-    testpmd = stack.testpmd
-    name = ",".join(filter(None, ["net_rawqp2", devargs]))
-    answer = testpmd.command(f"port attach {name}")
-    assert "Failed to attach" in answer
-    errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
-    assert len(errors) == 1, answer
-    assert re.search(BAD_DEVARGS[devargs], errors[0]), errors[0]
+    error = stack.refused_plug(",".join(filter(None, ["net_rawqp2", devargs])))
+    assert re.search(BAD_DEVARGS[devargs], error), error
 
 
 def test_a_device_after_the_failures(stack: Stack) -> None:
-    testpmd = stack.testpmd
-    testpmd.stop()
-    testpmd.expect(f"port attach {stack.vdev(2)}", "Port 2 is attached")
-    testpmd.expect("port detach 2", "Device is detached")
-    testpmd.command("set portlist 0,1")
-    testpmd.start("io", lossless=True)
+    with stack.plugged(2):
+        pass
 
 
 def test_a_used_device_may_be_opened_twice(stack: Stack) -> None:
     """As on real hardware: a second port on the same device has queues of its own."""
-    testpmd = stack.testpmd
-    testpmd.stop()
-    testpmd.expect(f"port attach net_rawqp7,device={device_name(0)}", "Port 2 is attached")
-    testpmd.expect("port detach 2", "Device is detached")
-    testpmd.command("set portlist 0,1")
-    testpmd.start("io", lossless=True)
+    with stack.plugged(2, f"net_rawqp7,device={device_name(0)}"):
+        pass

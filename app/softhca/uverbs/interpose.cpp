@@ -99,7 +99,11 @@ int fail_with(int error) {
     return -1;
 }
 
-bool takes_mode(int flags) { return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE; }
+/// The third argument of open(2), which is there only when a file may be made.
+mode_t mode_argument(int flags, va_list arguments) {
+    const bool given = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
+    return given ? va_arg(arguments, mode_t) : 0;
+}
 
 /// Makes `fd`, just opened, a uverbs device if `path` names one.
 int opened(const RedirectedPath& path, int fd) {
@@ -160,46 +164,34 @@ void* map(void* address, size_t length, int protection, int flags, int fd, off_t
 extern "C" {
 
 SOFTHCA_EXPORT int open(const char* path, int flags, ...) {
-    mode_t mode = 0;
-    if (takes_mode(flags)) {
-        va_list arguments;
-        va_start(arguments, flags);
-        mode = va_arg(arguments, mode_t);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = mode_argument(flags, arguments);
+    va_end(arguments);
     return open_path(path, flags, mode);
 }
 
 SOFTHCA_EXPORT int open64(const char* path, int flags, ...) {
-    mode_t mode = 0;
-    if (takes_mode(flags)) {
-        va_list arguments;
-        va_start(arguments, flags);
-        mode = va_arg(arguments, mode_t);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = mode_argument(flags, arguments);
+    va_end(arguments);
     return open_path(path, flags | O_LARGEFILE, mode);
 }
 
 SOFTHCA_EXPORT int openat(int folder, const char* path, int flags, ...) {
-    mode_t mode = 0;
-    if (takes_mode(flags)) {
-        va_list arguments;
-        va_start(arguments, flags);
-        mode = va_arg(arguments, mode_t);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = mode_argument(flags, arguments);
+    va_end(arguments);
     return open_path_at(folder, path, flags, mode);
 }
 
 SOFTHCA_EXPORT int openat64(int folder, const char* path, int flags, ...) {
-    mode_t mode = 0;
-    if (takes_mode(flags)) {
-        va_list arguments;
-        va_start(arguments, flags);
-        mode = va_arg(arguments, mode_t);
-        va_end(arguments);
-    }
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = mode_argument(flags, arguments);
+    va_end(arguments);
     return open_path_at(folder, path, flags | O_LARGEFILE, mode);
 }
 

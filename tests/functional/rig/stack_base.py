@@ -2,7 +2,8 @@
 """What a stack of testpmd and ports offers on either front."""
 
 import time
-from typing import Sequence
+from contextlib import contextmanager
+from typing import Iterator, Sequence
 
 from scapy.packet import Packet
 
@@ -44,6 +45,27 @@ class StackBase:
         device = self.device_name(index)
         parts = [f"net_rawqp{index}", f"device={device}", f"datapath={self.datapath}"]
         return ",".join([*parts, *filter(None, [devargs])])
+
+    @contextmanager
+    def plugged(self, port: int, vdev: str = "") -> Iterator[None]:
+        """Stops forwarding and hot plugs a device (as testpmd's port `port`); unplugs it at the
+        end, when ports 0 and 1 forward as before."""
+        self.testpmd.stop()
+        self.testpmd.expect(f"port attach {vdev or self.vdev(port)}", f"Port {port} is attached")
+        yield
+        self.testpmd.stop()
+        self.testpmd.stop_port(port)
+        self.testpmd.expect(f"port detach {port}", "Device is detached")
+        self.testpmd.command("set portlist 0,1")
+        self.testpmd.start("io", lossless=True)
+
+    def refused_plug(self, vdev: str, timeout: float = 15) -> str:
+        """Hot plugs what must be refused; returns the one line in which the driver says why."""
+        answer = self.testpmd.command(f"port attach {vdev}", timeout)
+        assert "Failed to attach" in answer, answer
+        errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
+        assert len(errors) == 1, answer
+        return errors[0]
 
     def wait_counter(self, port: int, name: str, at_least: int, timeout: float = 10) -> int:
         """Waits until a device counter has reached a value. Devices have no event for that."""
