@@ -43,3 +43,17 @@ world_writable_parent() {
         folder=$(dirname "$folder")
     done
 }
+
+# Says so when EAL would refuse to load the driver from the build folder $1.
+explain_world_writable() {
+    local folder build=$1
+    folder=$(world_writable_parent "$build/drivers/net/rawqp") || return 0
+    cat >&2 <<TEXT
+note: every user may write to $folder, so DPDK refuses to load a driver by its path below it
+      (someone else could exchange the file). The build is fine; to run the driver, either
+        give its folder apart from its name:
+          LD_LIBRARY_PATH=$build/drivers/net/rawqp dpdk-testpmd -d librte_net_rawqp.so ...
+        or install it, then no -d is needed:  sudo meson install -C $build
+        or move the checkout, for example to your home folder.
+TEXT
+}

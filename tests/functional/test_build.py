@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -47,3 +48,27 @@ def test_install_goes_to_the_plugin_folder(tmp_path: Path) -> None:
     folder = re.search(r'RTE_EAL_PMD_PATH "(.*)"', macros)
     assert folder and folder[1].startswith("/")
     assert (tmp_path / folder[1][1:] / DRIVER.name).is_file()
+
+
+@pytest.mark.unsanitized
+def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
+    """EAL refuses a driver by its path there; what scripts/setup advises works."""
+    folder = tmp_path / "checkout/build/drivers/net/rawqp"
+    folder.mkdir(parents=True)
+    (tmp_path / "checkout").chmod(0o777)
+    shutil.copy(DRIVER, folder)
+    explain = f"source {ROOT}/scripts/lib.sh; explain_world_writable {tmp_path}/checkout/build"
+    said = subprocess.run(["bash", "-c", explain], check=True, capture_output=True, text=True)
+    assert f"every user may write to {tmp_path}/checkout," in said.stderr
+    advice = re.search(r"(LD_LIBRARY_PATH)=(\S+) dpdk-testpmd (-d) (\S+)", said.stderr)
+    assert advice
+
+    def load(plugin: str, **settings: str) -> int:
+        command = ["dpdk-testpmd", "-l", "0,1", "--no-huge", "-m", "64", "--no-shconf", "--no-pci",
+                   "--no-telemetry", "-d", plugin, "--vdev", "net_null0", "--",
+                   "--total-num-mbufs=2048"]
+        return subprocess.run(command, env={**os.environ, **settings}, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=60).returncode
+
+    assert load(str(folder / DRIVER.name)) != 0
+    assert load(advice[4], LD_LIBRARY_PATH=advice[2]) == 0
