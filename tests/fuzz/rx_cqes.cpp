@@ -67,13 +67,14 @@ class Player {
   public:
     explicit Player(Input input)
         : input_(input), reader_(input_.byte()), offloads_(input_.byte()), layout_(input_.byte()),
-          segments_(layout_ & 1 ? 2 : 1), cq_(kDescriptors), rq_(kDescriptors, segments_) {}
+          segments_(layout_ & 1 ? 2 : 1), cq_(layout_ & 2 ? 2 * kDescriptors : kDescriptors),
+          rq_(kDescriptors, segments_) {}
 
     std::string run() {
         start();
         for (size_t step = 0; problem_.empty() && !input_.empty() && step < kMaxSteps; ++step)
             play(input_.byte());
-        finish();
+        if (ring_ != nullptr) finish();
         return problem_;
     }
 
@@ -89,7 +90,9 @@ class Player {
         spec_.active_simd_bits = vector_bits(reader_);
         spec_.pool = pool();
         spec_.mrs = &mrs_;
-        ring_ = *rawqp::kMlx5Format.rx_create(spec_);
+        const auto created = rawqp::kMlx5Format.rx_create(spec_);
+        if (!created) return fail(created.error().what);
+        ring_ = *created;
         ring_->mark = (layout_ & 4) != 0;
         ring_->control = this;
         ring_->reset_wq = [](rawqp::RxRing& ring) {
@@ -112,7 +115,7 @@ class Player {
         case 0: write(true); return;
         case 1: write(false); return;
         case 2: // any entry at any time
-            cq_.ring[input_.byte() % kDescriptors] = input_.cqe();
+            cq_.ring[input_.byte() % cq_.ring.size()] = input_.cqe();
             return;
         case 3: refuse_reset_ = (step & 0x80) != 0; return;
         case 4: poll(static_cast<uint16_t>(1 + input_.byte() % kMaxPoll)); return;
@@ -121,10 +124,11 @@ class Player {
     void write(bool own) {
         mlx5::Cqe cqe = input_.cqe();
         if (static_cast<uint16_t>(rq_.doorbell.receive - completed_) == 0) return;
-        const uint32_t lap = cq_.producer / kDescriptors & mlx5::kOwnerMask;
+        const auto entries = static_cast<uint32_t>(cq_.ring.size());
+        const uint32_t lap = cq_.producer / entries & mlx5::kOwnerMask;
         if (own)
             cqe.op_own = static_cast<uint8_t>((cqe.op_own & ~unsigned{mlx5::kOwnerMask}) | lap);
-        cq_.ring[cq_.producer++ % kDescriptors] = cqe;
+        cq_.ring[cq_.producer++ % entries] = cqe;
         ++completed_;
     }
 
