@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Entry points of libFuzzer.
+#include "tests/fuzz/rx_cqes.hpp"
+#include "tests/unit/eal.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+    if (test_eal::start()) return 0;
+    fprintf(stderr, "EAL did not start\n");
+    exit(1);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    const std::string problem = fuzz::play_rx({data, size});
+    if (problem.empty()) return 0;
+    fprintf(stderr, "%s\n", problem.c_str());
+    abort();
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/fuzz/rx_cqes.hpp"
+
+#include "drivers/net/rawqp/rings/mlx5/format.hpp"
+#include "tests/unit/eal.hpp"
+#include "tests/unit/rings/fake_mlx5.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <set>
+
+namespace fuzz {
+namespace {
+
+using namespace rings_test;
+
+constexpr uint16_t kDescriptors = 64;
+constexpr unsigned kPoolSize = 255;
+constexpr uint16_t kMaxPoll = 64;
+constexpr size_t kMaxSteps = 4096;
+
+rte_mempool* pool() {
+    static const test_eal::Pool owner = test_eal::make_pool(kPoolSize);
+    return owner.get();
+}
+
+class Input {
+  public:
+    explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+    [[nodiscard]] bool empty() const { return bytes_.empty(); }
+    uint8_t byte() {
+        if (bytes_.empty()) return 0;
+        const uint8_t value = bytes_.front();
+        bytes_ = bytes_.subspan(1);
+        return value;
+    }
+    mlx5::Cqe cqe() {
+        std::array<uint8_t, sizeof(mlx5::Cqe)> raw{};
+        const size_t count = std::min(raw.size(), bytes_.size());
+        std::copy_n(bytes_.begin(), count, raw.begin());
+        bytes_ = bytes_.subspan(count);
+        mlx5::Cqe cqe;
+        memcpy(&cqe, raw.data(), sizeof cqe);
+        return cqe;
+    }
+
+  private:
+    std::span<const uint8_t> bytes_;
+};
+
+unsigned vector_bits(uint8_t choice) {
+    if (choice % 3 == 2 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) > 0) return 512;
+    if (choice % 3 != 0 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0) return 256;
+    return 128;
+}
+
+uint64_t offloads(uint8_t choice) {
+    uint64_t chosen = 0;
+    if (choice & 1) chosen |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
+    if (choice & 2) chosen |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    if (choice & 4) chosen |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
+    return chosen;
+}
+
+class Player {
+  public:
+    explicit Player(Input input)
+        : input_(input), reader_(input_.byte()), offloads_(input_.byte()), layout_(input_.byte()),
+          segments_(layout_ & 1 ? 2 : 1), cq_(layout_ & 2 ? 2 * kDescriptors : kDescriptors),
+          rq_(kDescriptors, segments_) {}
+
+    std::string run() {
+        start();
+        for (size_t step = 0; problem_.empty() && !input_.empty() && step < kMaxSteps; ++step)
+            play(input_.byte());
+        if (ring_ != nullptr) finish();
+        return problem_;
+    }
+
+  private:
+    void start() {
+        spec_.api = &fake_api();
+        spec_.cq = &cq_.handle;
+        spec_.wq = &rq_.handle;
+        spec_.descriptors = kDescriptors;
+        spec_.segments = segments_;
+        spec_.offloads = offloads(offloads_);
+        spec_.compressed = (layout_ & 2) != 0;
+        spec_.active_simd_bits = vector_bits(reader_);
+        spec_.pool = pool();
+        spec_.mrs = &mrs_;
+        const auto created = rawqp::kMlx5Format.rx_create(spec_);
+        if (!created) return fail(created.error().what);
+        ring_ = *created;
+        ring_->mark = (layout_ & 4) != 0;
+        ring_->control = this;
+        ring_->reset_wq = [](rawqp::RxRing& ring) {
+            return static_cast<Player*>(ring.control)->reset();
+        };
+        if (!rawqp::kMlx5Format.rx_start(*ring_)) fail("cannot start");
+        burst_ = rawqp::kMlx5Format.rx_burst(spec_).function;
+    }
+
+    int reset() {
+        if (refuse_reset_) return -EIO;
+        rq_.doorbell.receive = 0;
+        completed_ = 0;
+        return 0;
+    }
+
+    /// A device completes only what was posted. All else about the CQE is the input's.
+    void play(uint8_t step) {
+        switch (step % 5) {
+        case 0: write(true); return;
+        case 1: write(false); return;
+        case 2: // any entry at any time
+            cq_.ring[input_.byte() % cq_.ring.size()] = input_.cqe();
+            return;
+        case 3: refuse_reset_ = (step & 0x80) != 0; return;
+        case 4: poll(static_cast<uint16_t>(1 + input_.byte() % kMaxPoll)); return;
+        }
+    }
+    void write(bool own) {
+        mlx5::Cqe cqe = input_.cqe();
+        if (static_cast<uint16_t>(rq_.doorbell.receive - completed_) == 0) return;
+        const auto entries = static_cast<uint32_t>(cq_.ring.size());
+        const uint32_t lap = cq_.producer / entries & mlx5::kOwnerMask;
+        if (own)
+            cqe.op_own = static_cast<uint8_t>((cqe.op_own & ~unsigned{mlx5::kOwnerMask}) | lap);
+        cq_.ring[cq_.producer++ % entries] = cqe;
+        ++completed_;
+    }
+
+    void poll(uint16_t count) {
+        std::array<rte_mbuf*, kMaxPoll> mbufs{};
+        const uint16_t got = burst_(ring_, mbufs.data(), count);
+        if (got > count) return fail(fmt::format("{} packets where {} were asked", got, count));
+        std::set<const rte_mbuf*> seen;
+        for (uint16_t i = 0; i < got; ++i)
+            check(mbufs[i], seen);
+        if (!problem_.empty()) return; // freeing these could crash
+        rte_pktmbuf_free_bulk(mbufs.data(), got);
+    }
+    void check(const rte_mbuf* mbuf, std::set<const rte_mbuf*>& seen) {
+        if (mbuf == nullptr) return fail("a null mbuf");
+        unsigned segments = 0;
+        for (const rte_mbuf* at = mbuf; at != nullptr; at = at->next) {
+            if (at->pool != pool()) return fail("an mbuf of no pool");
+            if (!seen.insert(at).second) return fail("an mbuf twice in a burst");
+            if (rte_mbuf_refcnt_read(at) != 1) return fail("an mbuf that is free or shared");
+            if (++segments > segments_) return fail("a chain longer than a WQE");
+        }
+        if (segments != mbuf->nb_segs) return fail("nb_segs is wrong");
+    }
+
+    void finish() {
+        for (const mlx5::WqeDataSeg& wqe : rq_.ring)
+            if (problem_.empty() && wqe.addr != 0 && !in_pool(wqe.addr))
+                fail("an address outside of the pool is posted");
+        if (!problem_.empty()) return; // the ring cannot be trusted any more
+        rawqp::kMlx5Format.rx_stop(*ring_);
+        rawqp::kMlx5Format.rx_destroy(ring_);
+        if (const unsigned lost = rte_mempool_in_use_count(pool()))
+            fail(fmt::format("{} mbufs lost", lost));
+    }
+    static bool in_pool(uint64_t address) {
+        std::pair<uint64_t, bool> search{address, false};
+        rte_mempool_mem_iter(
+            pool(),
+            [](rte_mempool*, void* out, rte_mempool_memhdr* chunk, unsigned) {
+                auto& [wanted, found] = *static_cast<std::pair<uint64_t, bool>*>(out);
+                const auto start = reinterpret_cast<uint64_t>(chunk->addr);
+                found |= wanted >= start && wanted < start + chunk->len;
+            },
+            &search);
+        return search.second;
+    }
+    void fail(std::string what) {
+        if (problem_.empty()) problem_ = std::move(what);
+    }
+
+    Input input_;
+    uint8_t reader_, offloads_, layout_;
+    uint8_t segments_;
+    FakeMrs mrs_;
+    FakeCq cq_;
+    FakeRq rq_;
+    rawqp::RxSpec spec_;
+    rawqp::RxRing* ring_ = nullptr;
+    eth_rx_burst_t burst_ = nullptr;
+    uint16_t completed_ = 0;
+    bool refuse_reset_ = false;
+    std::string problem_;
+};
+
+} // namespace
+
+std::string play_rx(std::span<const uint8_t> input) { return Player(Input(input)).run(); }
+
+} // namespace fuzz
