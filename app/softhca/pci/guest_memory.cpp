@@ -69,7 +69,9 @@ std::optional<core::DmaArea> GuestMemory::area(std::span<const uint64_t> pages, 
     constexpr uint8_t kMaxShift = 40;
     if (page_shift > kMaxShift || offset >> page_shift != 0) return {};
     const uint64_t page = uint64_t{1} << page_shift;
-    if (length > (uint64_t{pages.size()} << page_shift) - offset) return {};
+    if (length == 0 || offset + length < length ||
+        offset + length > uint64_t{pages.size()} << page_shift)
+        return {};
     std::vector<std::byte*> hosts;
     hosts.reserve(pages.size());
     for (const uint64_t address : pages) {
