@@ -62,6 +62,9 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, basic_cyclic_rcv_wqe), 1);
     set(PRM(cmd_hca_cap, end_pad), 1);
     set(PRM(cmd_hca_cap, cq_oi), 1);
+    set(PRM(cmd_hca_cap, cq_resize), 1);
+    set(PRM(cmd_hca_cap, striding_rq), 1);
+    set(PRM(cmd_hca_cap, ext_stride_num_range), 1);
     set(PRM(cmd_hca_cap, cq_moderation), 1);
     set(PRM(cmd_hca_cap, scqe_break_moderation), 1);
     set(PRM(cmd_hca_cap, block_lb_mc), 1);

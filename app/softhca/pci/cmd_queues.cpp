@@ -207,7 +207,8 @@ FwStatus destroy_rq(Firmware& firmware, Command& command) {
 FwStatus add_shared_rq(Firmware& firmware, Command& command, Kind kind,
                        std::vector<uint8_t> context, std::vector<Ref> uses) {
     const core::Number number = firmware.objects.new_number(Kind::rmp, kFirstRmp, kLastRmp);
-    if (number == 0) return FwStatus::exceeded_limit;
+    if (number == 0 || firmware.objects.full(kind) || firmware.objects.find(kind, number))
+        return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     firmware.objects.add(kind, number, {.context = std::move(context), .uses = std::move(uses)});
     answer_number(command, number);

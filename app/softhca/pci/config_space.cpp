@@ -26,8 +26,7 @@ void ConfigSpace::reset() {
     put16(kSubsystem, kVendor);
     put16(kSubsystem + 2, 0x0008);
     bytes_[0x34] = kExpress;
-    writable_[0x3c] = 0xff; // interrupt line
-    bytes_[0x3d] = 1;       // interrupt pin A
+    writable_[0x3c] = 0xff; // interrupt line; no pin: MSI-X only
 
     put16(kExpress, static_cast<uint16_t>(0x10 | kMsix << 8));
     put16(kExpress + 2, 0x0002);       // version 2, endpoint

@@ -109,6 +109,13 @@ std::optional<uint16_t> Firmware::opcode_of(std::string_view name) const {
     return {};
 }
 
+std::vector<uint16_t> Firmware::opcodes() const {
+    std::vector<uint16_t> opcodes;
+    for (const auto& [opcode, info] : commands_)
+        opcodes.push_back(opcode);
+    return opcodes;
+}
+
 std::map<std::string, CommandCounts> Firmware::command_counts() const {
     std::map<std::string, CommandCounts> counts;
     for (const auto& [opcode, count] : counts_)

@@ -100,6 +100,7 @@ class Firmware final : private core::Listener {
     void inject(uint16_t opcode, Injection injection);
     /// The opcode of a command by its name in the PRM (CREATE_CQ …), if we know it.
     [[nodiscard]] std::optional<uint16_t> opcode_of(std::string_view name) const;
+    [[nodiscard]] std::vector<uint16_t> opcodes() const; ///< all that we know
     /// How the commands so far went, by name.
     [[nodiscard]] std::map<std::string, CommandCounts> command_counts() const;
 

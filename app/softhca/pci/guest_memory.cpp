@@ -49,11 +49,26 @@ Result<void> GuestMemory::add(int fd, uint64_t offset, uint64_t address, uint64_
     return {};
 }
 
-void GuestMemory::remove(uint64_t address, uint64_t size) {
-    std::erase_if(regions_, [&](const Region& region) {
-        return region.address >= address && region.size <= size &&
-               region.address - address <= size - region.size;
+bool GuestMemory::overlaps(uint64_t address, uint64_t size) const {
+    return std::ranges::any_of(regions_, [&](const Region& region) {
+        return region.address < address + size && address < region.address + region.size;
     });
+}
+
+void GuestMemory::remove(uint64_t address, uint64_t size) {
+    const uint64_t end = address + size < address ? ~uint64_t{0} : address + size;
+    std::vector<Region> left;
+    for (const Region& region : regions_) {
+        const uint64_t region_end = region.address + region.size;
+        if (region.address < address)
+            left.push_back(
+                {region.address, std::min(region_end, address) - region.address, region.host});
+        if (region_end > end) {
+            const uint64_t from = std::max(region.address, end);
+            left.push_back({from, region_end - from, region.host + (from - region.address)});
+        }
+    }
+    regions_ = std::move(left);
 }
 
 std::byte* GuestMemory::translate(uint64_t address, uint64_t size) const {
@@ -69,7 +84,9 @@ std::optional<core::DmaArea> GuestMemory::area(std::span<const uint64_t> pages, 
     constexpr uint8_t kMaxShift = 40;
     if (page_shift > kMaxShift || offset >> page_shift != 0) return {};
     const uint64_t page = uint64_t{1} << page_shift;
-    if (length > (uint64_t{pages.size()} << page_shift) - offset) return {};
+    if (length == 0 || offset + length < length ||
+        offset + length > uint64_t{pages.size()} << page_shift)
+        return {};
     std::vector<std::byte*> hosts;
     hosts.reserve(pages.size());
     for (const uint64_t address : pages) {

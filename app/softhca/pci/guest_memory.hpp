@@ -24,7 +24,8 @@ class GuestMemory {
     /// `size` bytes from `offset` on of the file appear at guest address `address`. Does not take
     /// the descriptor over.
     [[nodiscard]] Result<void> add(int fd, uint64_t offset, uint64_t address, uint64_t size);
-    /// Takes away what lies within the range.
+    [[nodiscard]] bool overlaps(uint64_t address, uint64_t size) const;
+    /// Takes the range away, or what of it there is.
     void remove(uint64_t address, uint64_t size);
 
     /// Host address of `size` bytes of guest memory, or null when not all of them exist.

@@ -17,6 +17,11 @@ void Interrupts::deliver_by(Deliver deliver) {
     deliver_ = std::move(deliver);
 }
 
+void Interrupts::signal_by(Signal signal) {
+    const std::lock_guard lock(mutex_);
+    signal_ = std::move(signal);
+}
+
 uint32_t Interrupts::word(uint32_t vector, uint32_t index) const {
     uint32_t value;
     std::memcpy(&value, table_.data() + vector * kEntryBytes + index * 4, sizeof value);
@@ -26,6 +31,10 @@ uint32_t Interrupts::word(uint32_t vector, uint32_t index) const {
 void Interrupts::raise(uint32_t vector) {
     if (vector >= BarLayout::kVectors) return;
     const std::lock_guard lock(mutex_);
+    if (signal_) {
+        signal_(vector);
+        return;
+    }
     pending_ |= 1u << vector;
     deliver_pending();
 }

@@ -18,6 +18,10 @@ class Interrupts {
     /// Delivers one message; called with a lock held that no other device call takes.
     using Deliver = std::function<void(uint64_t address, uint32_t data)>;
     void deliver_by(Deliver deliver);
+    /// The other way: whoever is called keeps table and masks himself and is told of every vector
+    /// that is raised, with the same lock held.
+    using Signal = std::function<void(uint32_t vector)>;
+    void signal_by(Signal signal);
 
     void raise(uint32_t vector);
     /// The function's enable and mask-all bits changed.
@@ -38,6 +42,7 @@ class Interrupts {
 
     mutable std::mutex mutex_;
     Deliver deliver_;
+    Signal signal_;
     bool enabled_ = false;
     uint32_t pending_ = 0; ///< a bit per vector
     std::array<std::byte, kTableBytes> table_{};

@@ -5,6 +5,7 @@
 #include "app/softhca/core/engine.hpp"
 #include "app/softhca/pci/control.hpp"
 #include "app/softhca/pci/transport_mpqemu.hpp"
+#include "app/softhca/pci/transport_vfio_user.hpp"
 #include "app/softhca/wire/open.hpp"
 
 #include <CLI/CLI.hpp>
@@ -18,6 +19,7 @@ struct Options {
     std::string port;
     int fd = -1;
     std::string qtest;
+    std::string vfio_user;
     std::string control;
 };
 
@@ -42,10 +44,7 @@ Result<void> run(const Options& options) {
                                                           .carrier_always = only.carrier_always},
                                        std::move(wires->wire), nullptr));
     core::Engine engine({.threads = 1, .cpus = {}}, std::move(devices));
-    pci::QtestInterrupts qtest(options.qtest);
     pci::Function function(engine.device(0), only.speed_mbps);
-    function.interrupts().deliver_by(
-        [&](uint64_t address, uint32_t data) { qtest.deliver(address, data); });
     std::unique_ptr<control::ControlServer> control;
     if (!options.control.empty()) {
         auto started =
@@ -53,23 +52,42 @@ Result<void> run(const Options& options) {
         if (!started) return tl::unexpected(started.error());
         control = std::move(*started);
     }
-    return pci::serve_mpqemu(function, Fd(options.fd));
+    if (!options.vfio_user.empty()) {
+        auto client = pci::accept_vfio_user(options.vfio_user);
+        if (!client) return tl::unexpected(client.error());
+        return pci::serve_vfio_user(function, std::move(*client));
+    }
+    pci::QtestInterrupts qtest(options.qtest);
+    function.interrupts().deliver_by(
+        [&](uint64_t address, uint32_t data) { qtest.deliver(address, data); });
+    const auto served = pci::serve_mpqemu(function, Fd(options.fd));
+    function.interrupts().deliver_by({});
+    return served;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
     Options options;
-    CLI::App app{"A ConnectX-5 look-alike for a QEMU guest (x-pci-proxy-dev)."};
+    CLI::App app{"A ConnectX-5 look-alike for a QEMU guest (x-pci-proxy-dev, vfio-user-pci)."};
     app.add_option("--port", options.port,
                    "the port: wire=SPEC[,mac=…,mtu=…,speed=…], as softhca --port");
-    app.add_option("--fd", options.fd, "connected socket that QEMU has as x-pci-proxy-dev,fd=")
-        ->required();
-    app.add_option("--qtest", options.qtest, "QEMU's -qtest socket, for interrupts")->required();
+    auto* const fd =
+        app.add_option("--fd", options.fd, "connected socket that QEMU has as x-pci-proxy-dev,fd=");
+    auto* const qtest =
+        app.add_option("--qtest", options.qtest, "QEMU's -qtest socket, for interrupts");
+    auto* const vfio_user =
+        app.add_option("--vfio-user", options.vfio_user, "socket to make for QEMU's vfio-user-pci");
+    fd->needs(qtest)->excludes(vfio_user);
     app.add_option("--control", options.control,
                    "control socket to make: stat, link, inject, event, fatal, commands (one JSON "
                    "object a line)");
     CLI11_PARSE(app, argc, argv);
+    if (options.fd < 0 && options.vfio_user.empty()) {
+        std::fprintf(stderr, "softhca-pci: say how QEMU connects: --fd and --qtest, or "
+                             "--vfio-user\n");
+        return 2;
+    }
     if (const auto done = run(options); !done) {
         std::fprintf(stderr, "softhca-pci: %s\n", done.error().what.c_str());
         return 1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/pci/transport_mpqemu.hpp"
 
+#include "app/softhca/pci/socket_io.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -64,45 +66,15 @@ struct Message {
     }
 };
 
-/// Reads exactly `bytes` bytes and what descriptors come with them. False at end of file.
-Result<bool> receive(int socket, void* to, size_t bytes, std::vector<Fd>& fds) {
-    auto* at = static_cast<std::byte*>(to);
-    while (bytes != 0) {
-        iovec piece{at, bytes};
-        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2 * kMaxRegions)];
-        msghdr message{};
-        message.msg_iov = &piece;
-        message.msg_iovlen = 1;
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        if (got < 0 && errno == EINTR) continue;
-        if (got == 0 || (got < 0 && errno == ECONNRESET)) return false;
-        if (got < 0) return fail(errno, "QEMU's socket: {}", std::strerror(errno));
-        for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
-            if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-            const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-            for (size_t i = 0; i < count; i++) {
-                int fd;
-                std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-                fds.emplace_back(fd);
-            }
-        }
-        at += got;
-        bytes -= static_cast<size_t>(got);
-    }
-    return true;
-}
-
 Result<bool> receive(int socket, Message& message) {
     message.fds.clear();
     message.body = {};
-    auto got = receive(socket, &message.header, sizeof message.header, message.fds);
+    auto got = receive_exactly(socket, &message.header, sizeof message.header, message.fds);
     if (!got || !*got) return got;
     if (message.header.size > message.body.size())
         return fail(EPROTO, "QEMU's socket: a message of {} bytes is none of x-pci-proxy-dev",
                     message.header.size);
-    return receive(socket, message.body.data(), message.header.size, message.fds);
+    return receive_exactly(socket, message.body.data(), message.header.size, message.fds);
 }
 
 /// False when QEMU is gone.

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading messages with descriptors from QEMU's sockets.
+#pragma once
+
+#include "app/softhca/fd.hpp"
+#include "common/result.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace softhca::pci {
+
+/// Descriptors that one message may bring; more are closed.
+inline constexpr size_t kMaxMessageFds = 64;
+
+/// Reads exactly `bytes` bytes, and adds what descriptors come with them. False at end of file.
+[[nodiscard]] Result<bool> receive_exactly(int socket, void* to, size_t bytes,
+                                           std::vector<Fd>& fds);
+
+} // namespace softhca::pci

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Firmware commands: what is refused and with which status, dependencies, limits, queries.
+#include "tests/unit/pci/guest.hpp"
+
+namespace pci_test {
+namespace {
+
+constexpr uint8_t kReset = 0, kReady = 1, kError = 3;
+
+class CommandTest : public Guest {
+  protected:
+    CommandTest() {
+        start_driver();
+        cq = made(cq_request(6, alloc(kPage)));
+    }
+    Number cq = 0;
+};
+
+Request with_number(uint16_t opcode, Number number) { return Request(opcode, 64).number(number); }
+
+TEST_F(CommandTest, UnknownAndShortCommandsAreRefused) {
+    EXPECT_EQ(status_of(Request(0x7ff, 64)), FwStatus::bad_operation);
+    EXPECT_EQ(status_of(Request(MLX5_CMD_OP_CREATE_CQ, 32)), FwStatus::bad_input_length);
+    EXPECT_EQ(status_of(Request(MLX5_CMD_OP_CREATE_CQ, 8)), FwStatus::bad_input_length);
+}
+
+TEST_F(CommandTest, MailboxesOutsideMemoryAreADeliveryError) {
+    constexpr uint64_t kSlot = 0x10000;
+    execute(REQUEST(QUERY_ISSI, query_issi));
+    const auto run = [&](uint64_t in_mailbox, uint64_t out_mailbox, uint8_t token) {
+        net::store_be(at(kSlot + 8), in_mailbox);
+        net::store_be(at(kSlot + 48), out_mailbox);
+        at(kSlot + 4)[3] = std::byte{64};
+        *at(kSlot + 60) = std::byte{token};
+        *at(kSlot + 63) = std::byte{1};
+        write_register(0x18, 1);
+        return static_cast<int>(*at(kSlot + 63)) >> 1;
+    };
+    EXPECT_EQ(run(kMemory, 0x80000, 0x5a), 5);
+    EXPECT_EQ(run(~uint64_t{0} - 7, 0x80000, 0x5a), 5);
+    EXPECT_EQ(run(0x20000, 0x80000, 1), 5);
+    EXPECT_EQ(run(0x20000, kMemory - 8, 0x5a), 4);
+    EXPECT_EQ(run(0x20000, 0x80000, 0x5a), 0);
+}
+
+TEST_F(CommandTest, WhatDoesNotExistIsABadResource) {
+    for (const int opcode : {MLX5_CMD_OP_DESTROY_CQ,
+                             MLX5_CMD_OP_QUERY_CQ,
+                             MLX5_CMD_OP_DESTROY_EQ,
+                             MLX5_CMD_OP_QUERY_EQ,
+                             MLX5_CMD_OP_DESTROY_SQ,
+                             MLX5_CMD_OP_QUERY_SQ,
+                             MLX5_CMD_OP_DESTROY_RQ,
+                             MLX5_CMD_OP_QUERY_RQ,
+                             MLX5_CMD_OP_DESTROY_RMP,
+                             MLX5_CMD_OP_QUERY_RMP,
+                             MLX5_CMD_OP_DESTROY_RQT,
+                             MLX5_CMD_OP_QUERY_RQT,
+                             MLX5_CMD_OP_DESTROY_TIR,
+                             MLX5_CMD_OP_QUERY_TIR,
+                             MLX5_CMD_OP_DESTROY_TIS,
+                             MLX5_CMD_OP_QUERY_TIS,
+                             MLX5_CMD_OP_DESTROY_MKEY,
+                             MLX5_CMD_OP_QUERY_MKEY,
+                             MLX5_CMD_OP_DESTROY_QP,
+                             MLX5_CMD_OP_QUERY_QP,
+                             MLX5_CMD_OP_2ERR_QP,
+                             MLX5_CMD_OP_DEALLOC_PD,
+                             MLX5_CMD_OP_DEALLOC_UAR,
+                             MLX5_CMD_OP_DEALLOC_XRCD,
+                             MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN,
+                             MLX5_CMD_OP_DESTROY_XRC_SRQ}) {
+        Request request(static_cast<uint16_t>(opcode), 256);
+        EXPECT_EQ(status_of(request.number(0xabcde)), FwStatus::bad_resource) << std::hex << opcode;
+    }
+    EXPECT_EQ(status_of(rq_request(0xabcde)), FwStatus::bad_resource);
+    EXPECT_EQ(status_of(sq_request(cq, 0xabcde)), FwStatus::bad_resource);
+    EXPECT_EQ(status_of(tir_request(0xabcde)), FwStatus::bad_resource);
+    EXPECT_EQ(status_of(rqt_request({0xabcde})), FwStatus::bad_resource);
+    EXPECT_EQ(status_of(group_request(0xabcde, 0, 1)), FwStatus::bad_resource);
+    EXPECT_EQ(status_of(root_request(0xabcde)), FwStatus::bad_resource);
+}
+
+TEST_F(CommandTest, WhatIsUsedIsBusyUntilItsUsersAreGone) {
+    const Number tis =
+        made(REQUEST(CREATE_TIS, create_tis)
+                 .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), domain));
+    const Number sq = made(sq_request(cq, tis));
+    const Number rq = made(rq_request(cq));
+    const Number rqt = made(rqt_request({rq, rq}));
+    const Number tir = made(tir_request(rq));
+    const Number table = made(table_request());
+    ASSERT_EQ(status_of(root_request(table)), FwStatus::ok);
+    const Number group = made(group_request(table, 0, 3));
+    ASSERT_EQ(status_of(entry_request(table, group, 0, tir)), FwStatus::ok);
+
+    const Request delete_entry =
+        REQUEST(DELETE_FLOW_TABLE_ENTRY, delete_fte).set(PRM(delete_fte_in, table_id), table);
+    const Request destroy_group = REQUEST(DESTROY_FLOW_GROUP, destroy_flow_group)
+                                      .set(PRM(destroy_flow_group_in, table_id), table)
+                                      .set(PRM(destroy_flow_group_in, group_id), group);
+    const Request destroy_table = REQUEST(DESTROY_FLOW_TABLE, destroy_flow_table)
+                                      .set(PRM(destroy_flow_table_in, table_id), table);
+    // Each is held by one behind it in this list.
+    const std::vector<Request> in_order = {
+        delete_entry,
+        destroy_group,
+        destroy_table,
+        with_number(MLX5_CMD_OP_DESTROY_TIR, tir),
+        with_number(MLX5_CMD_OP_DESTROY_RQT, rqt),
+        with_number(MLX5_CMD_OP_DESTROY_RQ, rq),
+        with_number(MLX5_CMD_OP_DESTROY_SQ, sq),
+        with_number(MLX5_CMD_OP_DESTROY_TIS, tis),
+        with_number(MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN, domain),
+        with_number(MLX5_CMD_OP_DESTROY_CQ, cq),
+        with_number(MLX5_CMD_OP_DEALLOC_PD, pd),
+        with_number(MLX5_CMD_OP_DESTROY_EQ, eq),
+        with_number(MLX5_CMD_OP_DEALLOC_UAR, uar),
+    };
+    constexpr size_t kHeld[] = {1, 2, 3, 5, 7, 8, 9, 10, 11, 12};
+    for (const size_t held : kHeld)
+        EXPECT_EQ(status_of(in_order[held]), FwStatus::resource_busy) << held;
+    for (size_t i = 0; i < in_order.size(); i++)
+        EXPECT_EQ(status_of(in_order[i]), FwStatus::ok) << i;
+    for (size_t i = 0; i < in_order.size(); i++)
+        EXPECT_EQ(status_of(in_order[i]), FwStatus::bad_resource) << i;
+}
+
+TEST_F(CommandTest, SizesBeyondTheLimitsAreRefused) {
+    EXPECT_EQ(status_of(cq_request(23, alloc(kPage))), FwStatus::exceeded_limit);
+    EXPECT_EQ(status_of(cq_request(16, alloc(kPage))), FwStatus::bad_parameter) << "too few pages";
+    EXPECT_EQ(status_of(cq_request(6, kMemory)), FwStatus::bad_parameter)
+        << "record outside memory";
+    EXPECT_EQ(status_of(cq_request(6, alloc(kPage) + 4)), FwStatus::bad_parameter) << "alignment";
+    Request outside = cq_request(6, alloc(kPage));
+    net::store_be(outside.in.data() + outside.in.size() - 8, kMemory);
+    EXPECT_EQ(status_of(outside), FwStatus::bad_parameter);
+    Request no_pages = cq_request(6, alloc(kPage));
+    no_pages.in.resize(no_pages.in.size() - 8);
+    no_pages.set(inside(PRM(create_cq_in, cq_context), PRM(cqc, page_offset)), 3);
+    EXPECT_EQ(status_of(no_pages), FwStatus::bad_parameter);
+    EXPECT_EQ(status_of(mkey_request(kMemory - kPage, 2 * kPage)), FwStatus::bad_parameter);
+}
+
+TEST_F(CommandTest, ThereAreNoMoreObjectsThanTheCapabilitiesSay) {
+    constexpr uint32_t kLimit = 1u << log_limit(Kind::transport_domain);
+    for (uint32_t i = 1; i < kLimit; i++) // start_driver() made the first
+        ASSERT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)), FwStatus::ok);
+    EXPECT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)),
+              FwStatus::exceeded_limit);
+    ASSERT_EQ(status_of(with_number(MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN, domain)), FwStatus::ok);
+    EXPECT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)), FwStatus::ok);
+}
+
+TEST_F(CommandTest, QueuesChangeStateFromTheStateTheyAreIn) {
+    const Number rq = made(rq_request(cq));
+    EXPECT_EQ(status_of(modify_rq(rq, kReady, kError)), FwStatus::bad_resource_state);
+    EXPECT_EQ(status_of(modify_rq(rq, kReset, kReady)), FwStatus::ok);
+    EXPECT_EQ(status_of(modify_rq(rq, kReset, kReady)), FwStatus::bad_resource_state);
+    EXPECT_EQ(status_of(modify_rq(rq, kReady, 2)), FwStatus::bad_parameter);
+    const Answer answer = execute(with_number(MLX5_CMD_OP_QUERY_RQ, rq));
+    EXPECT_EQ(answer.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, state))), kReady);
+    EXPECT_EQ(answer.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, cqn))), cq);
+}
+
+TEST_F(CommandTest, FlowObjectsAnswerAsTheyWereMade) {
+    const Number rq = made(rq_request(cq));
+    const Number tir = made(tir_request(rq));
+    const Number table = made(table_request(3));
+    Request by_protocol = group_request(table, 2, 7);
+    constexpr Field kProtocol = PRM(fte_match_set_lyr_2_4, ip_protocol);
+    by_protocol.set(PRM(create_flow_group_in, match_criteria_enable), 1);
+    by_protocol.set(inside(PRM(create_flow_group_in, match_criteria), kProtocol), 0xff);
+    const Number group = made(by_protocol);
+    constexpr Field kContext = PRM(set_fte_in, flow_context);
+    Request entry = entry_request(table, group, 5, tir);
+    entry.set(inside(inside(kContext, PRM(flow_context, match_value)), kProtocol), 17);
+    ASSERT_EQ(status_of(entry), FwStatus::ok);
+
+    const Answer table_is = execute(
+        REQUEST(QUERY_FLOW_TABLE, query_flow_table).set(PRM(query_flow_table_in, table_id), table));
+    EXPECT_EQ(table_is.get(inside(PRM(query_flow_table_out, flow_table_context),
+                                  PRM(flow_table_context, level))),
+              3);
+    const Answer group_is = execute(REQUEST(QUERY_FLOW_GROUP, query_flow_group)
+                                        .set(PRM(query_flow_group_in, table_id), table)
+                                        .set(PRM(query_flow_group_in, group_id), group));
+    EXPECT_EQ(group_is.get(PRM(query_flow_group_out, end_flow_index)), 7);
+    EXPECT_EQ(group_is.get(inside(PRM(query_flow_group_out, match_criteria), kProtocol)), 0xff);
+    const Request query =
+        REQUEST(QUERY_FLOW_TABLE_ENTRY, query_fte).set(PRM(query_fte_in, table_id), table);
+    const Answer entry_is = execute(Request(query).set(PRM(query_fte_in, flow_index), 5));
+    EXPECT_EQ(
+        entry_is.get(inside(
+            inside(PRM(query_fte_out, flow_context), PRM(flow_context, match_value)), kProtocol)),
+        17);
+    EXPECT_EQ(status_of(Request(query).set(PRM(query_fte_in, flow_index), 6)),
+              FwStatus::bad_resource);
+    EXPECT_EQ(status_of(entry_request(table, group, 1, tir)), FwStatus::bad_resource)
+        << "not in the group";
+    EXPECT_EQ(status_of(table_request(0, 1)), FwStatus::bad_parameter) << "no transmit tables";
+    EXPECT_EQ(status_of(root_request(table, 5)), FwStatus::bad_parameter) << "no sniffer table";
+}
+
+TEST_F(CommandTest, PagesComeBackAsTheyWereGiven) {
+    Request give = REQUEST(MANAGE_PAGES, manage_pages, 1);
+    give.set(PRM(manage_pages_in, input_num_entries), 3);
+    for (const uint64_t page : {0x5000, 0x6000, 0x7000})
+        give.page(page);
+    ASSERT_EQ(status_of(give), FwStatus::ok);
+    const Request take =
+        REQUEST(MANAGE_PAGES, manage_pages, 2).set(PRM(manage_pages_in, input_num_entries), 8);
+    const Answer taken = execute(take);
+    EXPECT_EQ(taken.get(PRM(manage_pages_out, output_num_entries)), 3);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < 3; i++)
+        sum += net::load_be<uint64_t>(taken.out.data() + 16 + 8 * i);
+    EXPECT_EQ(sum, 0x12000u);
+    EXPECT_EQ(execute(take).get(PRM(manage_pages_out, output_num_entries)), 0);
+}
+
+TEST_F(CommandTest, InjectedFailuresComeWhenAskedFor) {
+    function->with_firmware([](Firmware& firmware) {
+        firmware.inject(MLX5_CMD_OP_ALLOC_PD,
+                        {.status = FwStatus::no_resources, .skip = 1, .count = 2});
+    });
+    const Request alloc = REQUEST(ALLOC_PD, alloc_pd);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+    EXPECT_EQ(status_of(alloc), FwStatus::no_resources);
+    EXPECT_EQ(status_of(alloc), FwStatus::no_resources);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+    const auto counts =
+        function->with_firmware([](Firmware& firmware) { return firmware.command_counts(); });
+    EXPECT_EQ(counts.at("ALLOC_PD").done, 3u);
+    EXPECT_EQ(counts.at("ALLOC_PD").refused, 2u);
+}
+
+TEST_F(CommandTest, AFatalErrorStopsFirmwareUntilTheDriverResetsIt) {
+    constexpr uint32_t kSeverity = 0x238, kSyndrome = 0x23c, kQueueLow = 0x14;
+    EXPECT_EQ(read_register(kSyndrome), 0u);
+    function->fail(0x10);
+    EXPECT_EQ(read_register(kSyndrome) >> 16 & 0xff, 0x10u);
+    EXPECT_NE(read_register(kSeverity) >> 31, 0u);
+    EXPECT_EQ(execute(REQUEST(ALLOC_PD, alloc_pd)).delivery, 1) << "still owned by the device";
+    write_register(kQueueLow, 0x10000 | 7 << 8); // software reset
+    EXPECT_EQ(read_register(kQueueLow) >> 8 & 7, 1u) << "interface disabled";
+    EXPECT_EQ(read_register(kSyndrome), 0u);
+    write_register(kQueueLow, 0x10000);
+    EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_QUERY_CQ, cq)), FwStatus::bad_resource);
+    start_driver();
+}
+
+TEST_F(CommandTest, TeardownDestroysEverything) {
+    const Number rq = made(rq_request(cq));
+    made(tir_request(rq));
+    ASSERT_EQ(status_of(REQUEST(TEARDOWN_HCA, teardown_hca)), FwStatus::ok);
+    EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_QUERY_RQ, rq)), FwStatus::bad_resource);
+    EXPECT_TRUE(device->alloc_pd()) << "the core goes on";
+    start_driver();
+}
+
+} // namespace
+} // namespace pci_test

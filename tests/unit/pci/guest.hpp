@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A PCI function driven by hand: guest memory in a memfd, commands through the real command queue,
+// no threads.
+#pragma once
+
+#include "app/softhca/pci/function.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <memory>
+#include <vector>
+
+namespace pci_test {
+
+using namespace softhca;
+using namespace softhca::pci;
+using core::Number;
+
+/// A field of a structure that is itself a field.
+[[nodiscard]] constexpr Field inside(Field outer, Field inner) {
+    return {outer.offset + inner.offset, inner.width};
+}
+
+/// A command in the making.
+struct Request {
+    explicit Request(uint16_t opcode, size_t bytes, uint16_t op_mod = 0) : in(bytes) {
+        net::store_be(in.data(), opcode);
+        net::store_be(in.data() + 6, op_mod);
+    }
+    Request& set(Field field, uint64_t value) {
+        Fields(in.data(), in.size()).set(field, value);
+        return *this;
+    }
+    /// Object number, where most commands have it.
+    Request& number(Number number) { return set({64 + 8, 24}, number); }
+    Request& page(uint64_t address) {
+        in.resize(in.size() + sizeof address);
+        net::store_be(in.data() + in.size() - sizeof address, address);
+        return *this;
+    }
+    std::vector<uint8_t> in;
+};
+#define REQUEST(upper, lower, ...)                                                                 \
+    ::pci_test::Request(MLX5_CMD_OP_##upper, PRM_BYTES(lower##_in) __VA_OPT__(, ) __VA_ARGS__)
+
+struct Answer {
+    uint8_t delivery = 0; ///< of the command queue, not of the command
+    std::vector<uint8_t> out;
+
+    [[nodiscard]] FwStatus status() const { return static_cast<FwStatus>(out[0]); }
+    [[nodiscard]] Number number() const { return get({64 + 8, 24}); }
+    [[nodiscard]] uint32_t get(Field field) const {
+        auto copy = out;
+        return static_cast<uint32_t>(Fields(copy.data(), copy.size()).get(field));
+    }
+};
+
+struct Message {
+    uint64_t address;
+    uint32_t data;
+};
+
+/// The function, its guest's memory, and what a driver has after it started.
+class Guest : public testing::Test {
+  protected:
+    static constexpr uint64_t kMemory = 32u << 20;
+    static constexpr size_t kPage = 4096;
+
+    Guest();
+    ~Guest() override;
+
+    /// Zeroed memory of the guest, aligned to a page. Never given back.
+    [[nodiscard]] uint64_t alloc(size_t bytes);
+    [[nodiscard]] std::byte* at(uint64_t address) { return memory_ + address; }
+
+    /// Runs a command by slot 0; `out_bytes` is the room for its answer.
+    Answer execute(const Request& request, size_t out_bytes = 1024);
+    [[nodiscard]] FwStatus status_of(const Request& request) { return execute(request).status(); }
+    /// The number of the new object; a test failure when the command is refused.
+    Number made(const Request& request);
+    void poll() {
+        while (device->poll() != 0) {
+        }
+    }
+
+    [[nodiscard]] uint32_t read_register(uint64_t at) {
+        return net::to_be(static_cast<uint32_t>(function->bar_read(at, 4)));
+    }
+    void write_register(uint64_t at, uint32_t value) {
+        function->bar_write(at, net::to_be(value), 4);
+    }
+
+    // Objects as a driver makes them.
+    void start_driver(); ///< HCA up; UAR, EQ, PD and transport domain made
+    [[nodiscard]] Request cq_request(uint8_t log_entries, uint64_t doorbell);
+    [[nodiscard]] Request sq_request(Number cqn, Number tis);
+    [[nodiscard]] Request rq_request(Number cqn);
+    [[nodiscard]] Request tir_request(Number rqn);
+    [[nodiscard]] Request rqt_request(const std::vector<Number>& rqns);
+    [[nodiscard]] Request table_request(uint8_t level = 0, uint8_t type = 0);
+    [[nodiscard]] Request group_request(Number table, uint32_t first, uint32_t last);
+    [[nodiscard]] Request entry_request(Number table, Number group, uint32_t index, Number tir);
+    [[nodiscard]] Request root_request(Number table, uint8_t type = 0);
+    [[nodiscard]] Request modify_rq(Number rqn, uint8_t from, uint8_t to);
+    [[nodiscard]] Request mkey_request(uint64_t memory, uint64_t bytes);
+    void enable_msix();
+
+    testbed::FakeWire* wire = nullptr;
+    std::unique_ptr<core::Device> device;
+    std::unique_ptr<Function> function;
+    std::vector<Message> messages; ///< MSI-X that were delivered
+    Number uar = 0, eq = 0, pd = 0, domain = 0;
+    uint64_t eq_ring = 0;
+
+  private:
+    std::byte* memory_ = nullptr;
+    uint64_t next_ = 1u << 20;
+};
+
+} // namespace pci_test

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets through guest memory: completions, events, interrupts, counters.
+#include "tests/unit/pci/guest.hpp"
+
+namespace pci_test {
+namespace {
+
+constexpr uint32_t kBuffer = 2048;
+
+class TrafficTest : public Guest {
+  protected:
+    TrafficTest() {
+        start_driver();
+        enable_msix();
+        cq_record = alloc(kPage);
+        cq_create = cq_request(6, cq_record);
+        cq = made(cq_create);
+        cq_ring = net::load_be<uint64_t>(cq_create.in.data() + cq_create.in.size() - 8);
+        Request request = rq_request(cq);
+        request.set(inside(PRM(create_rq_in, ctx), PRM(rqc, counter_set_id)), counter());
+        rq = made(request);
+        rq_ring = net::load_be<uint64_t>(request.in.data() + request.in.size() - 8);
+        rq_record = static_cast<uint64_t>(
+            Fields(request.in.data(), request.in.size())
+                .get(inside(inside(PRM(create_rq_in, ctx), PRM(rqc, wq)), PRM(wq, dbr_addr))));
+        EXPECT_EQ(status_of(modify_rq(rq, 0, 1)), FwStatus::ok);
+        tir = made(tir_request(rq));
+        buffers = alloc(16 * kBuffer);
+        lkey = made(mkey_request(buffers, 16 * kBuffer)) << 8;
+    }
+    Number counter() {
+        const Answer answer = execute(REQUEST(ALLOC_Q_COUNTER, alloc_q_counter));
+        set = answer.get(PRM(alloc_q_counter_out, counter_set_id));
+        return set;
+    }
+    /// A root table of this type whose one entry leads to the TIR.
+    void steer(uint8_t type) {
+        const Number table = made(table_request(0, type));
+        ASSERT_EQ(status_of(root_request(table, type)), FwStatus::ok);
+        const Number group = made(group_request(table, 0, 0));
+        ASSERT_EQ(status_of(entry_request(table, group, 0, tir)), FwStatus::ok);
+    }
+    void post(uint32_t count) {
+        for (uint32_t i = 0; i < count; i++, posted++) {
+            std::byte* const wqe = at(rq_ring + (posted % 64) * 16);
+            net::store_be(wqe, kBuffer);
+            net::store_be(wqe + 4, lkey);
+            net::store_be(wqe + 8, buffers + (posted % 16) * kBuffer);
+        }
+        net::store_be(at(rq_record), posted);
+    }
+    void receive(uint32_t frames) {
+        for (uint32_t i = 0; i < frames; i++)
+            wire->incoming.push_back(frames::build({}));
+        poll();
+    }
+    void arm(uint32_t consumer) { net::store_be(at(cq_record) + 4, consumer); }
+    [[nodiscard]] mlx5::CqeOpcode cqe(uint64_t ring, uint32_t index) {
+        return static_cast<mlx5::CqeOpcode>(static_cast<uint8_t>(*at(ring + index * 64 + 63)) >> 4);
+    }
+    [[nodiscard]] uint32_t drops(Number counter_set, bool clear = false) {
+        return execute(REQUEST(QUERY_Q_COUNTER, query_q_counter)
+                           .set(PRM(query_q_counter_in, counter_set_id), counter_set)
+                           .set(PRM(query_q_counter_in, clear), clear))
+            .get(PRM(query_q_counter_out, out_of_buffer));
+    }
+
+    Request cq_create{0, 16};
+    Number cq = 0, rq = 0, tir = 0, set = 0;
+    uint64_t cq_record = 0, cq_ring = 0, rq_ring = 0, rq_record = 0, buffers = 0;
+    uint32_t lkey = 0, posted = 0;
+};
+
+TEST_F(TrafficTest, APacketInterruptsWhoArmed) {
+    steer(0);
+    post(2);
+    write_register(uar * 4096 + 0x40, eq << 24); // arm the EQ
+    arm(0);
+    poll();
+    receive(1);
+    EXPECT_EQ(cqe(cq_ring, 0), mlx5::CqeOpcode::resp_send);
+    const auto frame = frames::build({});
+    EXPECT_EQ(std::memcmp(at(buffers), frame.data(), frame.size()), 0);
+    const std::byte* const eqe = at(eq_ring);
+    EXPECT_EQ(eqe[1], std::byte{0}) << "completion event";
+    EXPECT_EQ(net::load_be<uint32_t>(eqe + 32 + 24), cq);
+    ASSERT_EQ(messages.size(), 1u);
+    EXPECT_EQ(messages[0].address, 0xfee00000u);
+    EXPECT_EQ(messages[0].data, 0x43u);
+    receive(1);
+    EXPECT_EQ(messages.size(), 1u) << "nobody armed again";
+}
+
+TEST_F(TrafficTest, MaskedVectorsWaitForTheirMessage) {
+    steer(0);
+    post(1);
+    function->bar_write(BarLayout::kMsixTable + 3 * 16 + 12, 1, 4);
+    write_register(uar * 4096 + 0x40, eq << 24);
+    arm(0);
+    poll();
+    receive(1);
+    EXPECT_TRUE(messages.empty());
+    EXPECT_EQ(function->bar_read(BarLayout::kMsixPending, 4), 1u << 3);
+    function->bar_write(BarLayout::kMsixTable + 3 * 16 + 12, 0, 4);
+    EXPECT_EQ(messages.size(), 1u);
+    EXPECT_EQ(function->bar_read(BarLayout::kMsixPending, 4), 0u);
+}
+
+TEST_F(TrafficTest, QCountersCountTheirQueuesOnly) {
+    steer(0);
+    receive(3); // no buffer
+    const Number first = set, second = counter();
+    EXPECT_EQ(drops(first), 3u);
+    EXPECT_EQ(drops(second), 0u);
+    Request move = modify_rq(rq, 1, 1);
+    move.set(PRM(modify_rq_in, modify_bitmask), MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_RQ_COUNTER_SET_ID);
+    move.set(inside(PRM(modify_rq_in, ctx), PRM(rqc, counter_set_id)), second);
+    ASSERT_EQ(status_of(move), FwStatus::ok);
+    receive(2);
+    EXPECT_EQ(drops(first, true), 3u);
+    EXPECT_EQ(drops(first), 0u);
+    EXPECT_EQ(drops(second), 2u);
+}
+
+TEST_F(TrafficTest, AResizedCqGoesOnInItsNewRing) {
+    steer(0);
+    post(8);
+    receive(2);
+    const uint64_t ring = alloc(4 * kPage);
+    std::memset(at(ring), 0xff, 4 * kPage);
+    const auto resize = [&](uint8_t log_entries) {
+        constexpr Field kContext = PRM(modify_cq_in, cq_context);
+        Request request = REQUEST(MODIFY_CQ, modify_cq, 1).number(cq);
+        request.set(inside(kContext, PRM(cqc, log_cq_size)), log_entries);
+        for (uint64_t page = 0; page < 4; page++)
+            request.page(ring + page * kPage);
+        return status_of(request);
+    };
+    EXPECT_EQ(resize(1), FwStatus::bad_parameter) << "two completions wait";
+    EXPECT_EQ(resize(23), FwStatus::exceeded_limit);
+    EXPECT_EQ(resize(8), FwStatus::ok);
+    EXPECT_EQ(cqe(cq_ring, 2), mlx5::CqeOpcode::resize);
+    receive(1);
+    EXPECT_EQ(cqe(ring, 3), mlx5::CqeOpcode::resp_send) << "behind the mark";
+    EXPECT_EQ(static_cast<uint8_t>(*at(ring + 3 * 64 + 63)) & 1, 0);
+    const Answer answer = execute(Request(MLX5_CMD_OP_QUERY_CQ, 64).number(cq));
+    EXPECT_EQ(answer.get(inside(PRM(query_cq_out, cq_context), PRM(cqc, log_cq_size))), 8u);
+}
+
+TEST_F(TrafficTest, SniffersGetCopiesOfWhatArrives) {
+    steer(0);
+    steer(5);
+    post(4);
+    receive(1);
+    EXPECT_EQ(cqe(cq_ring, 0), mlx5::CqeOpcode::resp_send);
+    EXPECT_EQ(cqe(cq_ring, 1), mlx5::CqeOpcode::resp_send);
+    EXPECT_EQ(cqe(cq_ring, 2), mlx5::CqeOpcode::invalid);
+}
+
+TEST_F(TrafficTest, LinkChangesAreEvents) {
+    write_register(uar * 4096 + 0x40, eq << 24);
+    function->with_firmware([](Firmware& firmware) { firmware.set_cable(false); });
+    const std::byte* const eqe = at(eq_ring);
+    EXPECT_EQ(eqe[1], std::byte{9}) << "port change";
+    EXPECT_EQ(eqe[3], std::byte{1}) << "down";
+    EXPECT_EQ(messages.size(), 1u);
+    // The driver wants the port up: without a cable it stays down.
+    function->with_firmware([](Firmware& firmware) { firmware.set_admin_up(true); });
+    EXPECT_FALSE(device->link_up());
+    function->with_firmware([](Firmware& firmware) { firmware.set_cable(true); });
+    EXPECT_TRUE(device->link_up());
+    EXPECT_EQ(eqe[64 + 3], std::byte{4}) << "active";
+}
+
+TEST_F(TrafficTest, AnEqThatIsNotReadLosesEventsAndNothingElse) {
+    for (uint32_t i = 0; i < 200; i++)
+        function->with_firmware([&](Firmware& firmware) { firmware.set_cable(i % 2 != 0); });
+    EXPECT_EQ(function->with_firmware([](Firmware& firmware) { return firmware.events.lost(); }),
+              200u - 64u);
+}
+
+} // namespace
+} // namespace pci_test
