@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,14 @@ GUEST_LIMIT_S = 900
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sigterm_cleans_up() -> Iterator[None]:
+    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")
