@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs test suites and sums their results. Called by scripts/test after scripts/setup.
 
-A suite is `lint`, `tidy`, `clang`, `unit:BUILD` or `functional:BUILD`; BUILD is a build folder.
+A suite is `lint`, `tidy`, `clang`, `unit:BUILD`, `functional:BUILD` or `kernel:BUILD`; BUILD is a
+build folder.
 What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
 runs no test at all, is a failure.
 """
@@ -24,6 +25,7 @@ import lint
 ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 300
 FUNCTIONAL_TIMEOUT_S = 1200
+KERNEL_TIMEOUT_S = 1500
 
 
 # Gives the command that runs one JUnit test case again.
@@ -138,8 +140,10 @@ def unit(build: Path) -> Results:
     return run_suite(f"unit in {build.name}", command, env, report, UNIT_TIMEOUT_S, repeat)
 
 
-def functional(build: Path) -> Results:
-    report = build / "test-results" / "functional.xml"
+def pytest_suite(name: str, folder: str, build: Path, options: list[str],
+                 timeout_s: int) -> Results:
+    """`name` is that of the report."""
+    report = build / "test-results" / f"{name}.xml"
     env = {"RAWQP_BUILD": build.name, **sanitizer_settings(build)}
     if sanitized(build):
         env["RAWQP_SANITIZE"] = "1"
@@ -148,14 +152,24 @@ def functional(build: Path) -> Results:
     def repeat(case: ElementTree.Element) -> str:
         module = (case.get("classname") or "").replace(".", "/")
         path = next((p for p in (f"tests/{module}.py", f"{module}.py") if (ROOT / p).is_file()), "")
-        where = f"{path}::{case.get('name')}" if path else "tests/functional"
-        return shell([*pytest, where], env)
+        where = f"{path}::{case.get('name')}" if path else folder
+        return shell([*pytest, *options, where], env)
 
-    command = [*pytest, "-q", f"--junitxml={report}", "tests/functional"]
-    if sanitized(build):
-        command[-1:-1] = ["-m", "not unsanitized"]
-    return run_suite(f"functional in {build.name}", command, env, report, FUNCTIONAL_TIMEOUT_S,
-                     repeat)
+    command = [*pytest, "-q", *options, f"--junitxml={report}", folder]
+    return run_suite(f"{name} in {build.name}", command, env, report, timeout_s, repeat)
+
+
+def functional(build: Path) -> Results:
+    options = ["-m", "not unsanitized"] if sanitized(build) else []
+    return pytest_suite("functional", "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S)
+
+
+def kernel(build: Path) -> Results:
+    """What needs a kernel, then the functional tests that run on either front."""
+    results = pytest_suite("kernel", "tests/kernel", build, [], KERNEL_TIMEOUT_S)
+    results.add(pytest_suite("functional-in-guest", "tests/functional", build, ["--front=guest"],
+                             KERNEL_TIMEOUT_S))
+    return results
 
 
 def check_sources(checks: list[lint.Check]) -> Results:
@@ -180,7 +194,7 @@ def run(suite: str) -> Results:
         return check_sources([lint.ClangTidy(ROOT / "build")])
     if kind == "clang":
         return check_sources([lint.ClangBuild()])
-    return {"unit": unit, "functional": functional}[kind](ROOT / folder)
+    return {"unit": unit, "functional": functional, "kernel": kernel}[kind](ROOT / folder)
 
 
 def main(suites: list[str]) -> int:

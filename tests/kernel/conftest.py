@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, ContextManager, Iterator
 
 import pytest
 
@@ -28,8 +29,16 @@ from rig.wire import SocketWire  # noqa: E402
 WORK_PREFIX = "rawqp-kernel-"
 GUEST_LIMIT_S = 900
 
+OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
-Plug = Callable[..., GuestPort]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sigterm_cleans_up() -> Iterator[None]:
+    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")
@@ -79,19 +88,29 @@ def _quiet_kernel(guest: Guest) -> Iterator[None]:
     guest.check_alarms()
 
 
+@pytest.fixture(scope="session")
+def open_stack(guest: Guest, new_folder: Callable[[], Path]) -> OpenStack:
+    """open_stack(2, datapath=…, …): a context with testpmd on new ports; it has to end in good
+    order. See GuestStack."""
+
+    @contextmanager
+    def open_one(ports: int | list[PortSpec] = 1, **options: Any) -> Iterator[GuestStack]:
+        specs = [PortSpec() for _ in range(ports)] if isinstance(ports, int) else ports
+        stack = GuestStack(guest, new_folder(), specs, **options)
+        try:
+            yield stack
+            stack.finish()
+        finally:
+            stack.close()
+
+    return open_one
+
+
 @pytest.fixture
-def start_stack(guest: Guest, new_folder: Callable[[], Path]) -> Iterator[StartStack]:
-    """start_stack(2, datapath=…, …): testpmd on new ports; it has to end in good order."""
-    with ExitStack() as ends:
-
-        def start(ports: int | list[PortSpec] = 1, **options: Any) -> GuestStack:
-            specs = [PortSpec() for _ in range(ports)] if isinstance(ports, int) else ports
-            stack = GuestStack(guest, new_folder(), specs, **options)
-            ends.callback(stack.close)
-            ends.push(lambda kind, *_: stack.finish() if kind is None else None)
-            return stack
-
-        yield start
+def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
+    """The same for one test, which need not care about the end."""
+    with ExitStack() as stacks:
+        yield lambda *ports, **options: stacks.enter_context(open_stack(*ports, **options))
 
 
 @pytest.fixture(scope="module")

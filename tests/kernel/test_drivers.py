@@ -25,8 +25,9 @@ def ping(guest: Guest, count: int = 5, size: int = 56, interval: float = 0.05) -
 
 def test_ibv_devinfo(guest: Guest, port: GuestPort) -> None:
     answer = guest.run(["ibv_devinfo", "-v", "-d", port.name])
-    for text in ("state:\t\t\tPORT_ACTIVE (4)", "link_layer:\t\tEthernet", "vendor_part_id:\t\t\t4119",
-                 "ff:fe00:0001", "phys_port_cnt:\t\t\t1", "RAW_IP_CSUM"):
+    for text in ("state:\t\t\tPORT_ACTIVE (4)", "link_layer:\t\tEthernet",
+                 "vendor_part_id:\t\t\t4119", "ff:fe00:0001", "phys_port_cnt:\t\t\t1",
+                 "RAW_IP_CSUM"):
         assert text in answer, answer
     limits = dict(re.findall(r"^\s*(max_\w+):\s+(\w+)$", answer, re.MULTILINE))
     for name in ("max_qp", "max_cq", "max_cqe", "max_mr", "max_pd", "max_sge"):

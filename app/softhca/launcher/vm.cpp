@@ -18,8 +18,8 @@ int become_vm(const char* const* arguments) {
     namespace fs = std::filesystem;
     std::error_code error;
     const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-    const std::array<fs::path, 2> candidates = {here / "vm/softhca-vm",
-                                                here / ".." / SOFTHCA_DATADIR / "softhca/softhca-vm"};
+    const std::array<fs::path, 2> candidates = {
+        here / "vm/softhca-vm", here / ".." / SOFTHCA_DATADIR / "softhca/softhca-vm"};
     for (const fs::path& candidate : candidates) {
         if (access(candidate.c_str(), R_OK) < 0) continue;
         // Not by PATH: the distribution's Python has the version that is tested.

@@ -148,10 +148,9 @@ class Guest:
     def plug(self, index: int, port: PortSpec, wire: str) -> "GuestPort":
         """A new PCI function; the guest's drivers find it if they are loaded."""
         options = {"device": device_name(index), "mac": port_mac(index), **port.options}
-        options.pop("pci", None)
+        tap = options.pop("netdev", "")  # here each port has a netdev, whatever its name
         text = ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
-        device = self.machine.plug(text)
-        return GuestPort(self, index, device)
+        return GuestPort(self, index, self.machine.plug(text), tap.removeprefix("tap:"))
 
     def close(self) -> None:
         self.machine.close()
@@ -160,12 +159,13 @@ class Guest:
 class GuestPort:
     """A plugged PCI function with its netdev and RDMA device."""
 
-    def __init__(self, guest: Guest, index: int, device: Any) -> None:
+    def __init__(self, guest: Guest, index: int, device: Any, netdev: str = "") -> None:
+        """`netdev`: the name that it shall have."""
         self.guest = guest
         self.index = index
         self.device = device
         self.name = device_name(index)
-        self.netdev = f"soft{index}"  # the name that the uverbs front shows
+        self.netdev = netdev
         self.pci = device.pci_address
         self.plugged = True
         self.wire: SocketWire | None = None  # the far end of its cable, if a test has it
@@ -183,7 +183,8 @@ class GuestPort:
             done
             set -e
             name=$(ls {home}/infiniband)
-            netdev=soft${{name#mlx5_}}
+            netdev={self.netdev}
+            [ -n "$netdev" ] || netdev=soft${{name#mlx5_}}  # as the uverbs front names it
             ip link set "$(ls {home}/net)" name $netdev
             ip link set $netdev up
             echo $name $netdev

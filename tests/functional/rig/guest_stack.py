@@ -31,9 +31,13 @@ class GuestStack(StackBase):
         eal_args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         user: Sequence[str] = (),
+        devices: str = "",
+        prefix: Sequence[str] = (),
         memory_mb: int = 256,
     ) -> None:
-        """As Stack's. `user`: a command before testpmd that changes who runs it."""
+        """As Stack's. `user`: a command before testpmd that changes who runs it; `devices`: a
+        shell command before it. `prefix`, which gives a Stack a network of its own, has no meaning:
+        the guest is one."""
         self.guest = guest
         self.folder = folder
         self.ports = list(ports)
@@ -44,6 +48,8 @@ class GuestStack(StackBase):
         self.functions: list[GuestPort] = []
         try:
             self._plug_all()
+            if devices:
+                self.guest.run(devices)
             used = range(len(ports) if attach is None else attach)
             if pmd == "rawqp":
                 device_args = ["--no-pci", "-d", DRIVER]
@@ -97,6 +103,9 @@ class GuestStack(StackBase):
     def counters(self, port: int = 0) -> dict[str, int]:
         counters: dict[str, int] = self.functions[port].stat()["counters"]
         return counters
+
+    def in_network(self, *command: str) -> str:
+        return self.guest.run(command)
 
     def set_link(self, port: int, up: bool) -> None:
         self.functions[port].set_link(up)

@@ -62,6 +62,10 @@ class Screen:
 
     # -- for tests --------------------------------------------------------------------------------
 
+    @property
+    def pid(self) -> int:
+        raise NotImplementedError
+
     def wait(self, timeout: float = 20) -> int:
         """Waits for the end; returns the exit status (negative: killed by that signal)."""
         raise NotImplementedError

@@ -12,6 +12,7 @@ from typing import Any, Mapping, Sequence
 from .packets import port_mac
 from .ports import PortSpec, device_name, pci_address
 from .program import Program
+from .screen import Screen
 from .stack_base import DRIVER, StackBase
 from .testpmd import Testpmd
 from .wire import SocketWire
@@ -188,7 +189,7 @@ class SoftHca:
             self.wires.pop().close()
 
 
-def program_under(launcher: Program) -> int:
+def program_under(launcher: Screen) -> int:
     """The process that a running softhca has started."""
     children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
     if len(children) != 1:

@@ -35,6 +35,18 @@ class StackBase:
     def set_link(self, port: int, up: bool) -> None:
         raise NotImplementedError
 
+    def in_network(self, *command: str) -> str:
+        """Runs a command where the netdevs of the ports are; returns its output."""
+        raise NotImplementedError
+
+    def kernel_packets(self, netdev: str) -> tuple[int, int]:
+        """What the kernel's side of a port has received and sent."""
+        received, sent = (
+            int(self.in_network("cat", f"/sys/class/net/{netdev}/statistics/{side}_packets"))
+            for side in ("rx", "tx")
+        )
+        return received, sent
+
     def close(self) -> None:
         """At once; may be called again."""
         raise NotImplementedError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from softhca_vm import kernel
 from softhca_vm.channel import Command
-from softhca_vm.errors import VmError
+from softhca_vm.errors import TimeLimit, VmError
 from softhca_vm.machine import Machine, Settings
 
 EXIT_USAGE, EXIT_NO_GUEST, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 2, 125, 126, 127
@@ -152,11 +152,7 @@ def run(arguments: argparse.Namespace, work: Path) -> int:
         machine.power_off()
         return status
     except VmError as error:
-        if machine.expired():
-            print(f"softhca vm: not finished after {arguments.timeout} s; --timeout gives it more",
-                  file=sys.stderr)
-            return EXIT_LATE
-        raise VmError(f"{error}\n{machine.explain()}") from None
+        raise machine.explained(error) from None
     finally:
         machine.close()
 
@@ -167,6 +163,10 @@ def main() -> int:
     terminal = termios.tcgetattr(0) if os.isatty(0) else None
     try:
         return run(arguments, work.absolute())
+    except TimeLimit:
+        print(f"softhca vm: not finished after {arguments.timeout} s; --timeout gives it more",
+              file=sys.stderr)
+        return EXIT_LATE
     except VmError as error:
         print(f"softhca vm: {error}", file=sys.stderr)
         return EXIT_NO_GUEST

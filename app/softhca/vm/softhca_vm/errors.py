@@ -3,3 +3,7 @@
 
 class VmError(Exception):
     """What failed, on which object, with the likely cause and the remedy."""
+
+
+class TimeLimit(VmError):
+    """The guest's time is over."""

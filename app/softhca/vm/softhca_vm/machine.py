@@ -12,7 +12,7 @@ from typing import Sequence
 from softhca_vm import initramfs
 from softhca_vm.channel import Channel
 from softhca_vm.device import Device
-from softhca_vm.errors import VmError
+from softhca_vm.errors import TimeLimit, VmError
 from softhca_vm.kernel import Kernel
 from softhca_vm.process import die_with_parent
 from softhca_vm.qmp import Qmp
@@ -80,10 +80,9 @@ class Machine:
                 hostname="softhca-vm",
                 shares=[[f"share{n}", str(path)] for n, path in enumerate(settings.shares)])
         except BaseException as error:
+            failure = self.explained(error) if isinstance(error, VmError) else error
             self.close()
-            if isinstance(error, VmError):
-                raise VmError(f"{error}\n{self.explain()}") from None
-            raise
+            raise failure from None
 
     def _start_device(self, port: str) -> Device:
         used = {device.slot for device in self.devices}
@@ -156,16 +155,28 @@ class Machine:
         except subprocess.TimeoutExpired:
             raise VmError(f"the guest did not go off within {timeout:g} s") from None
         if status:
-            raise VmError(f"the guest ended badly\n{self.explain()}")
+            raise self.explained(VmError("the guest ended badly"))
 
     def wait(self) -> int:
         """For the end of QEMU."""
         return self._process.wait()
 
-    def expired(self) -> bool:
-        """Its time limit has ended it."""
-        process = getattr(self, "_process", None)
-        return process is not None and process.poll() in (124, 137)
+    def explained(self, error: VmError) -> VmError:
+        """The error with what the logs tell; TimeLimit if that was the cause."""
+        kind = TimeLimit if self._status() in (124, 137) else VmError  # as timeout(1) ends
+        return kind(f"{error}\n{self.explain()}")
+
+    def _status(self) -> int | None:
+        """QEMU's, as timeout(1) gives it; None while it runs."""
+        if (process := getattr(self, "_process", None)) is None:
+            return None
+        if (channel := getattr(self, "channel", None)) and channel.ended:
+            try:  # the channel ends a moment before the process
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                pass
+        status: int | None = process.poll()
+        return status
 
     def close(self) -> None:
         """At once; may be called again."""
@@ -188,9 +199,7 @@ class Machine:
 
     def explain(self) -> str:
         """The last of what QEMU, the guest's console and the devices wrote."""
-        process = getattr(self, "_process", None)
-        status = process.poll() if process else None
-        parts = ["QEMU: its time limit ended it" if self.expired() else f"QEMU: status {status}"]
+        parts = [f"QEMU: status {self._status()}"]
         parts += [failure for device in self.devices if (failure := device.failure())]
         for log in (self.qemu_log, self.console_log):
             if log.exists() and (text := log.read_text(errors="replace").strip()):

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Devices that fail or go, programs that die, users without rights."""
+
+import re
+import signal
+from typing import Any
+
+import pytest
+from rig.guest import Guest
+from rig.packets import marker, numbered, port_mac
+from rig.ports import PortSpec
+from rig.screen import ProgramError
+
+from kernel.conftest import StartStack
+
+BOTH = pytest.mark.parametrize("datapath", ["mlx5", "verbs"])
+REMOVAL = r"(?i)port 0: device removal event"
+
+
+def lossless(count: int) -> list[PortSpec]:
+    return [PortSpec(options={"pause": "on"}) for _ in range(count)]
+
+
+@BOTH
+def test_hot_unplug_is_a_removal_event(start_stack: StartStack, datapath: str) -> None:
+    """In mid-traffic. The process lives on, and can close the port and end."""
+    stack = start_stack(lossless(2), datapath=datapath)
+    testpmd = stack.testpmd
+    testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+    position = testpmd.mark_output()
+    for frame in numbered(100):
+        stack.wires[0].send(frame)
+    stack.functions[0].unplug()
+    testpmd.program.wait_for(REMOVAL, position)
+    assert testpmd.program.running()
+    assert "Port 1" in testpmd.command("show port summary all") or testpmd.program.running()
+
+
+@BOTH
+def test_a_fatal_error_is_a_removal_event(start_stack: StartStack, datapath: str) -> None:
+    """The firmware stops, mlx5_core tells everybody; the process lives on."""
+    stack = start_stack(lossless(2), datapath=datapath)
+    testpmd = stack.testpmd
+    testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+    position = testpmd.mark_output()
+    stack.functions[0].control(cmd="fatal")
+    testpmd.program.wait_for(REMOVAL, position, timeout=20)
+    assert testpmd.program.running()
+
+
+@BOTH
+def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: Guest,
+                                                datapath: str) -> None:
+    """The kernel takes everything back; a new process has the port at once."""
+    stack = start_stack(lossless(2), datapath=datapath)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(100), to=stack.wires[1])
+    for number in range(400):
+        if not stack.wires[0].try_send(marker(number, port_mac(0))):
+            break
+    stack.abandon(signal.SIGKILL)
+    objects = stack.functions[0].control(cmd="commands")
+    for command in ("RQ", "SQ", "CQ"):
+        created = objects[f"CREATE_{command}"]["done"] - objects[f"CREATE_{command}"]["refused"]
+        assert objects[f"DESTROY_{command}"]["done"] <= created
+
+    for wire in stack.wires:
+        wire.drain()
+    stack.start_testpmd()
+    stack.testpmd.start("io", lossless=True)
+    end = marker(9999, port_mac(0))
+    stack.wires[0].send(end)
+    stack.wires[1].receive_until(end)  # what the wire still held comes first
+    stack.wires[0].transfer(numbered(500), to=stack.wires[1])
+    stack.wires[1].transfer(numbered(500), to=stack.wires[0])
+
+
+def test_two_processes_on_two_devices(start_stack: StartStack) -> None:
+    """Each has its own; one ends by force, the other does not notice."""
+    one = start_stack(lossless(1), datapath="mlx5")
+    other = start_stack(lossless(1), datapath="verbs")
+    assert one.device_name(0) != other.device_name(0)
+    for stack in (one, other):
+        stack.testpmd.start("io", lossless=True)
+    for stack in (one, other):
+        stack.wires[0].transfer(numbered(300), to=stack.wires[0])
+    one.abandon(signal.SIGKILL)
+    other.wires[0].transfer(numbered(300), to=other.wires[0])
+
+
+# -- without privileges ----------------------------------------------------------------------------
+
+USER: dict[str, Any] = {
+    # What a user may lock is limited; EAL and queues need some hundred megabytes.
+    "user": ["prlimit", "--memlock=unlimited", "setpriv", "--reuid=65534", "--regid=65534"],
+    "env": {"HOME": "/tmp", "XDG_RUNTIME_DIR": "/tmp"},
+}
+
+
+def as_user(guest: Guest, *more: str) -> dict[str, Any]:
+    group = guest.run("getent group rdma").split(":")[2]
+    return {**USER, "user": [*USER["user"], f"--groups={group}", *more],
+            "devices": "chgrp rdma /dev/infiniband/uverbs* && chmod 0660 /dev/infiniband/uverbs*"}
+
+
+@BOTH
+def test_a_user_with_cap_net_raw(start_stack: StartStack, guest: Guest, datapath: str) -> None:
+    """Group rdma for the device node, CAP_NET_RAW for raw queue pairs: nothing else is needed."""
+    user = as_user(guest, "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw",
+                   "--ambient-caps=-all,+net_raw")
+    stack = start_stack(lossless(2), datapath=datapath, **user)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(300), to=stack.wires[1])
+    status = guest.run(f"cat /proc/{stack.program.pid}/status")
+    assert re.search(r"Uid:\s+65534", status) and "CapEff:\t0000000000002000" in status
+
+
+def test_a_user_without_cap_net_raw_reads_why(start_stack: StartStack, guest: Guest) -> None:
+    with pytest.raises(ProgramError) as failure:
+        start_stack(lossless(1), **as_user(guest, "--inh-caps=-all", "--bounding-set=-all"))
+    assert "CAP_NET_RAW" in str(failure.value)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`softhca vm` as people use it: each test is a boot of its own."""
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from rig.packets import marker
+from rig.stack import Build
+from rig.wire import SocketWire
+
+BOOT_S = 150
+
+
+@pytest.fixture(autouse=True)
+def _quiet_kernel() -> None:
+    """These guests are not the shared one."""
+
+
+def vm(build: Build, *arguments: str, stdin: bytes = b"",
+       cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([build.softhca, "vm", *arguments], input=stdin, capture_output=True,
+                          timeout=BOOT_S, cwd=cwd, check=False)
+
+
+def test_help_needs_no_guest(build: Build) -> None:
+    done = vm(build, "--help")
+    assert done.returncode == 0
+    for word in (b"--port", b"--timeout", b"--memory", b"Examples:", b"modprobe mlx5_ib"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize("wrong", [["--timeout", "x"], ["--memory", "much"], ["--no-such"],
+                                   ["--share", "/no/such/folder"], ["--cpus", "0"]])
+def test_a_wrong_command_line(build: Build, wrong: list[str]) -> None:
+    done = vm(build, *wrong, "--", "true")
+    assert done.returncode == 2 and done.stdout == b"" and b"usage:" in done.stderr
+
+
+def test_a_wrong_port_says_which(build: Build) -> None:
+    done = vm(build, "--port", "wire=nowhere", "--", "true")
+    assert done.returncode == 125 and b"nowhere" in done.stderr
+
+
+def test_a_command_with_all_that_belongs_to_it(build: Build, work: Path) -> None:
+    """Folder, input, output, errors, exit status, a NIC, a folder to write to; nothing is left."""
+    share = work / "share"
+    share.mkdir()
+    script = ("pwd; cat; echo wrong >&2; modprobe mlx5_ib && ibv_devinfo | grep -c hca_id;"
+              f" id -u > {share}/out; exit 42")
+    done = vm(build, "--share", str(share), "--port", "wire=loop", "--port", "wire=sink", "--",
+              "sh", "-c", script, stdin=b"in\0put\n", cwd=work)
+    assert done.stdout == f"{work}\n".encode() + b"in\0put\n2\n"
+    assert (done.stderr, done.returncode) == (b"wrong\n", 42)
+    assert (share / "out").read_text() == "0\n"
+
+
+def test_a_command_that_is_not_there(build: Build) -> None:
+    done = vm(build, "--no-port", "--", "/no/such/program")
+    assert done.returncode == 127 and b"/no/such/program" in done.stderr
+
+
+def test_the_time_limit_and_the_logs(build: Build, work: Path) -> None:
+    logs = work / "logs"
+    done = vm(build, "--no-port", "--timeout", "25", "--log", str(logs), "--", "sleep", "1000")
+    assert done.returncode == 124 and b"--timeout" in done.stderr
+    assert "Linux version" not in done.stderr.decode()
+    assert (logs / "console.log").stat().st_size > 0
+
+
+def test_a_shell_on_the_console(build: Build) -> None:
+    """Typed on a terminal, run as root by a shell with job control, left by `exit`."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(build.softhca, [str(build.softhca), "vm", "--no-port"])
+    shown = b""
+    deadline = time.monotonic() + BOOT_S
+
+    def read_until(text: bytes) -> None:
+        nonlocal shown
+        while text not in shown:
+            assert time.monotonic() < deadline, shown
+            try:
+                shown += os.read(terminal, 4096)
+            except OSError:
+                raise AssertionError(f"ended before {text!r}: {shown!r}") from None
+
+    try:
+        read_until(b"guest:")
+        os.write(terminal, b"echo $((6*7))-$(id -un)-$(uname -n)\n")
+        read_until(b"42-root-softhca-vm")
+        os.write(terminal, b"exit 3\n")
+        while True:
+            try:
+                if not os.read(terminal, 4096):
+                    break
+            except OSError:
+                break
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    finally:
+        os.close(terminal)
+
+
+def descendants(pid: int) -> list[int]:
+    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir()
+                for child in (task / "children").read_text().split()]
+    return children + [grandchild for child in children for grandchild in descendants(child)]
+
+
+def test_nothing_outlives_a_killed_launcher(build: Build, new_folder: Callable[[], Path]) -> None:
+    """kill -9 on `softhca vm` takes QEMU and the device along."""
+    wire = SocketWire(new_folder() / "wire", patience=4)
+    script = "modprobe mlx5_ib; ip link set eth0 up; echo ready; sleep 1000"
+    command = [build.softhca, "vm", "--port", f"wire={wire.spec}", "--", "sh", "-c", script]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        wire.send(marker())
+        started = [Path(f"/proc/{pid}") for pid in descendants(process.pid)]
+        names = {(path / "comm").read_text().strip() for path in started}
+        assert {"timeout", "qemu-system-x86", "softhca-pci"} <= names
+    finally:
+        process.kill()
+        process.wait()
+        wire.close()
+    deadline = time.monotonic() + 20
+    while alive := [path for path in started if path.exists()]:
+        assert time.monotonic() < deadline, [(path / "cmdline").read_text() for path in alive]
+        time.sleep(0.1)  # nothing tells of the end of somebody else's children
