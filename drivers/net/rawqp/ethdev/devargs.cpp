@@ -12,7 +12,8 @@ namespace rawqp {
 namespace {
 
 constexpr const char* kUsage =
-    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, and datapath=auto|FORMAT";
+    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, txq_mpw=0|1 and "
+    "txq_inline=BYTES";
 
 struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
@@ -39,8 +40,26 @@ Result<void> parse_port(std::string_view text, Devargs& devargs) {
     return {};
 }
 
+Result<void> parse_multi_packet(std::string_view text, Devargs& devargs) {
+    if (text != "0" && text != "1")
+        return fail(EINVAL, "txq_mpw={}: 0 (one packet per WQE) and 1 are possible", text);
+    devargs.tx_multi_packet = text == "1";
+    return {};
+}
+
+Result<void> parse_inline(std::string_view text, Devargs& devargs) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, devargs.tx_inline_bytes);
+    if (error != std::errc() || stop != end || devargs.tx_inline_bytes > kMaxInlineBytes)
+        return fail(EINVAL, "txq_inline={}: not a number of bytes from 0 to {}", text,
+                    kMaxInlineBytes);
+    return {};
+}
+
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     if (key == "port") return parse_port(value, devargs);
+    if (key == "txq_mpw") return parse_multi_packet(value, devargs);
+    if (key == "txq_inline") return parse_inline(value, devargs);
     if (key == "device")
         devargs.device = value;
     else if (key == "iface")
