@@ -68,7 +68,8 @@ inline uint32_t request_segments(ibv_send_wr& request, const rte_mbuf& packet, u
         return 0;
     const void* at = rte_pktmbuf_read(&packet, 0, header, scratch);
     if (at == nullptr) return 0;
-    request.opcode = IBV_WR_TSO; // which computes the checksums as well
+    request.opcode = IBV_WR_TSO;
+    request.send_flags |= IBV_SEND_IP_CSUM; // of every segment
     request.tso.hdr = const_cast<void*>(at);
     request.tso.hdr_sz = static_cast<uint16_t>(header);
     request.tso.mss = packet.tso_segsz;
