@@ -66,6 +66,7 @@ mlx5_ib_query_device_resp driver_attributes() {
                                              MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX};
     out.mlx5_ib_support_multi_pkt_send_wqes = MLX5_IB_ALLOW_MPW | MLX5_IB_SUPPORT_EMPW;
     out.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
+    out.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN;
     out.striding_rq_caps = {.min_single_stride_log_num_of_bytes = Limits::kLogMinStrideBytes,
                             .max_single_stride_log_num_of_bytes = Limits::kLogMaxStrideBytes,
                             .min_single_wqe_log_num_of_strides = kMinLogStrides,

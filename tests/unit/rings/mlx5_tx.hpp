@@ -21,6 +21,7 @@ struct TxSetup {
     uint32_t part_id = 0x1019;
     bool multi_packet = false;
     unsigned simd_bits = 128;
+    uint16_t inline_bytes = 0;
 };
 
 class Mlx5Tx : public test_eal::EalTest {
@@ -42,6 +43,8 @@ class Mlx5Tx : public test_eal::EalTest {
         spec.offloads = setup.offloads;
         spec.mrs = &mrs;
         spec.active_simd_bits = setup.simd_bits;
+        spec.inline_bytes = setup.inline_bytes;
+        spec.max_tso = 1 << 18;
         const auto created = rawqp::kMlx5Format.tx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
@@ -97,7 +100,8 @@ class Mlx5Tx : public test_eal::EalTest {
         EXPECT_EQ(control.qpn_ds >> 8, FakeSq::kNumber);
         const uint32_t size = control.qpn_ds & 0x3f;
         switch (opcode) {
-        case mlx5::WqeOpcode::send: execute_send(size); break;
+        case mlx5::WqeOpcode::send:
+        case mlx5::WqeOpcode::tso: execute_send(size); break; // TSO: not cut into segments
         case mlx5::WqeOpcode::enhanced_mpw: execute_multi_packet(size); break;
         default: FAIL() << "opcode " << static_cast<int>(opcode);
         }
@@ -124,9 +128,20 @@ class Mlx5Tx : public test_eal::EalTest {
     }
     void execute_multi_packet(uint32_t size) {
         EXPECT_GT(size, 2u);
-        for (uint32_t at = 2; at < size; ++at) {
+        const auto wqe = sq->wqe(executed, size * mlx5::kSegment);
+        for (uint32_t at = 2; at < size;) {
             std::vector<uint8_t> bytes;
-            gather(at, bytes);
+            const auto word = net::load_be<uint32_t>(&wqe[at * mlx5::kSegment]);
+            if (word & mlx5::kInlineFlag) {
+                const auto first = wqe.begin() + at * mlx5::kSegment + 4;
+                const uint32_t length = word & ~mlx5::kInlineFlag;
+                ASSERT_LE(at * mlx5::kSegment + 4 + length, wqe.size());
+                bytes.assign(first, first + length);
+                at += (4 + length + 15) / 16;
+                ++inlined;
+            } else {
+                gather(at++, bytes);
+            }
             wire.push_back(std::move(bytes));
         }
     }
@@ -162,6 +177,7 @@ class Mlx5Tx : public test_eal::EalTest {
     std::deque<std::vector<uint8_t>> wire; ///< packets of executed WQEs
     uint16_t executed = 0;                 ///< WQEBBs that the device is through with
     int completions = 0;
+    int inlined = 0; ///< packets that came within multi-packet WQEs
     int resets = 0;
     int reset_result = 0;
 };

@@ -60,8 +60,13 @@ class VerbsTx : public test_eal::EalTest {
     std::vector<uint8_t> execute() {
         EXPECT_LT(executed, qp.posted.size());
         const auto& [request, sges] = qp.posted[executed++];
-        EXPECT_EQ(request.opcode, IBV_WR_SEND);
         std::vector<uint8_t> bytes;
+        if (request.opcode == IBV_WR_TSO) {
+            const auto* header = static_cast<const uint8_t*>(request.tso.hdr);
+            bytes.assign(header, header + request.tso.hdr_sz);
+        } else {
+            EXPECT_EQ(request.opcode, IBV_WR_SEND);
+        }
         for (const ibv_sge& sge : sges) {
             EXPECT_EQ(sge.lkey & ~1u, FakeMrs::kLkey);
             EXPECT_GT(sge.length, 0u);
@@ -128,6 +133,42 @@ TEST_F(VerbsTx, EveryBatchSizeInOneCallEach) {
     send(nullptr, 0);
     EXPECT_EQ(in_use(), 0u);
     EXPECT_EQ(completions, calls) << "one per call";
+}
+
+TEST_F(VerbsTx, Segmentation) {
+    start(kChecksums | RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+    EXPECT_STREQ(burst.description, "verbs, multi-segment, checksum, TSO");
+    const std::vector<std::vector<uint16_t>> shapes = {
+        {900}, {54, 800}, {55, 1}, {20, 34, 500}, {14, 20, 20, 100}};
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < shapes.size(); ++i) {
+        packets.push_back(packet(i, shapes[i]));
+        packets[i]->ol_flags = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+        packets[i]->l2_len = 14;
+        packets[i]->l3_len = 20;
+        packets[i]->l4_len = 20;
+        packets[i]->tso_segsz = 500;
+    }
+    rte_mbuf* no_size = packet(0, {900});
+    no_size->ol_flags = RTE_MBUF_F_TX_TCP_SEG;
+    packets.push_back(no_size);
+    packets.push_back(packet(9, {60}));
+    ASSERT_EQ(send(packets), packets.size());
+    EXPECT_EQ(ring->counters.errors, 1u);
+    for (uint32_t i = 0; i < shapes.size(); ++i) {
+        const auto& request = qp.posted[executed].request;
+        EXPECT_EQ(request.opcode, IBV_WR_TSO);
+        EXPECT_EQ(request.tso.hdr_sz, 54u);
+        EXPECT_EQ(request.tso.mss, 500u);
+        EXPECT_TRUE(request.send_flags & IBV_SEND_IP_CSUM);
+        uint32_t bytes = 0;
+        for (const uint16_t length : shapes[i])
+            bytes += length;
+        EXPECT_EQ(execute(), expected(i, bytes));
+    }
+    EXPECT_EQ(qp.posted[executed].request.opcode, IBV_WR_SEND);
+    EXPECT_EQ(execute(), expected(9, 60));
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_capacity(spec).max_tso_header, 192u);
 }
 
 TEST_F(VerbsTx, FullRing) {

@@ -12,7 +12,8 @@ namespace rawqp {
 namespace {
 
 constexpr const char* kUsage =
-    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, and cqe_comp=0|1";
+    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, cqe_comp=0|1, "
+    "txq_mpw=0|1 and txq_inline=BYTES";
 
 struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
@@ -45,9 +46,20 @@ Result<void> parse_switch(std::string_view key, std::string_view text, bool& on)
     return {};
 }
 
+Result<void> parse_inline(std::string_view text, Devargs& devargs) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, devargs.tx_inline_bytes);
+    if (error != std::errc() || stop != end || devargs.tx_inline_bytes > kMaxInlineBytes)
+        return fail(EINVAL, "txq_inline={}: not a number of bytes from 0 to {}", text,
+                    kMaxInlineBytes);
+    return {};
+}
+
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     if (key == "port") return parse_port(value, devargs);
     if (key == "cqe_comp") return parse_switch(key, value, devargs.cqe_comp);
+    if (key == "txq_mpw") return parse_switch(key, value, devargs.tx_multi_packet);
+    if (key == "txq_inline") return parse_inline(value, devargs);
     if (key == "device")
         devargs.device = value;
     else if (key == "iface")

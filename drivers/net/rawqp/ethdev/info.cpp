@@ -63,7 +63,8 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     if ((port.attributes.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING) == 0)
         info->rx_offload_capa &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (max_rx_segments(port) == 1) info->rx_offload_capa &= ~RTE_ETH_RX_OFFLOAD_SCATTER;
-    info->tx_offload_capa = port.format->tx_offloads(port.attributes);
+    info->tx_offload_capa =
+        port.format->tx_offloads(*port.api, port.context.get(), port.attributes);
     if (max_tx_segments(port) == 1) info->tx_offload_capa &= ~RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 
     info->reta_size = reta_size(port);

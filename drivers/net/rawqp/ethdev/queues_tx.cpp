@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/rings/tx_common.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -31,12 +32,26 @@ Result<void> create_tx_cq(TxQueue& queue) {
     return {};
 }
 
+/// By the extended call only for what the plain one, which every provider has, cannot say.
+ibv_qp* create_qp_object(const TxQueue& queue) {
+    const Port& port = queue.port;
+    ibv_qp_init_attr_ex wanted = port.format->tx_capacity(queue.spec);
+    wanted.qp_type = IBV_QPT_RAW_PACKET;
+    wanted.send_cq = wanted.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
+    if (wanted.max_tso_header != 0) {
+        wanted.pd = port.pd.get();
+        wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+        return verbs::create_qp_ex(port.context.get(), wanted);
+    }
+    ibv_qp_init_attr plain{};
+    plain.qp_type = wanted.qp_type;
+    plain.send_cq = plain.recv_cq = wanted.send_cq;
+    plain.cap = wanted.cap;
+    return port.api->create_qp(port.pd.get(), &plain);
+}
+
 Result<void> create_qp(TxQueue& queue) {
-    ibv_qp_init_attr attributes{};
-    attributes.qp_type = IBV_QPT_RAW_PACKET;
-    attributes.send_cq = attributes.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
-    attributes.cap = queue.port.format->tx_capacity(queue.spec);
-    ibv_qp* qp = queue.port.api->create_qp(queue.port.pd.get(), &attributes);
+    ibv_qp* qp = create_qp_object(queue);
     if (qp == nullptr) {
         const int error = errno;
         return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}{}",
@@ -89,6 +104,9 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.context = port.context.get();
     spec.port_id = port.dev->data->port_id;
     spec.mrs = port.memory.get();
+    spec.max_tso = max_tso(port.attributes);
+    spec.multi_packet = port.devargs.tx_multi_packet;
+    spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     if ((spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0)
         spec.max_segments =

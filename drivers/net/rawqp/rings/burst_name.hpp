@@ -8,7 +8,7 @@
 
 namespace rawqp {
 
-using BurstName = std::array<char, 64>; ///< zero-terminated
+using BurstName = std::array<char, 96>; ///< zero-terminated
 
 struct BurstWord {
     bool on;

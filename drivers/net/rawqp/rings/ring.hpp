@@ -55,6 +55,7 @@ struct TxRing {
     uint16_t queue_id = 0;
     uint16_t max_segments = 1;               ///< longest mbuf chain that one send WQE takes
     uint64_t offloads = 0;                   ///< RTE_ETH_TX_OFFLOAD_* of the queue
+    uint32_t max_tso = 0;                    ///< most TCP payload bytes of a packet to be segmented
     int (*reset_qp)(TxRing& ring) = nullptr; ///< as RxRing::reset_wq: QP to RESET and back to RTS
     void* control = nullptr;
 };
@@ -71,6 +72,8 @@ inline constexpr uint16_t kMaxDescriptors = 32768;
 /// SGEs of one WQE, at most.
 inline constexpr uint8_t kMaxRxSegments = 32;
 inline constexpr uint16_t kMaxTxSegments = 32;
+/// Bytes that TxSpec::inline_bytes may be, at most.
+inline constexpr uint16_t kMaxInlineBytes = 512;
 
 struct RxSpec {
     const verbs::Api* api = nullptr;
@@ -97,7 +100,9 @@ struct TxSpec {
     uint16_t descriptors = 0;        ///< power of two: mbuf segments that fit
     uint16_t max_segments = 1;       ///< SGEs per send WQE, at most descriptors / 2
     uint64_t offloads = 0;           ///< RTE_ETH_TX_OFFLOAD_*
+    uint32_t max_tso = 0;            ///< TxRing::max_tso; 0: the device has no TSO
     bool multi_packet = true;        ///< several packets may share a WQE, on devices that can
+    uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;
     MrSource* mrs = nullptr;
@@ -126,7 +131,8 @@ struct RingFormat {
 
     /// Offloads that the format can carry on a device with these capabilities.
     uint64_t (*rx_offloads)(const ibv_device_attr_ex& device);
-    uint64_t (*tx_offloads)(const ibv_device_attr_ex& device);
+    uint64_t (*tx_offloads)(const verbs::Api& api, ibv_context* context,
+                            const ibv_device_attr_ex& device);
 
     Result<RxRing*> (*rx_create)(const RxSpec& spec);
     /// Fills the ring with mbufs and posts them; the WQ is in RDY. Fails with ENOMEM and no mbuf
@@ -143,8 +149,8 @@ struct RingFormat {
     /// An event was taken out of the channel.
     void (*rx_event_taken)(RxRing& ring);
 
-    /// What the QP of such a ring must be created with.
-    ibv_qp_cap (*tx_capacity)(const TxSpec& spec);
+    /// What the QP of such a ring must be created with: `cap`, and for TSO `max_tso_header`.
+    ibv_qp_init_attr_ex (*tx_capacity)(const TxSpec& spec);
     Result<TxRing*> (*tx_create)(const TxSpec& spec);
     void (*tx_start)(TxRing& ring); ///< rewinds the ring; the QP is in RTS with zeroed indices
     /// Frees every mbuf; the QP is in RESET. Returns how many packets the device had not completed:

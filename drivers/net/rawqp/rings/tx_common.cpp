@@ -6,29 +6,6 @@
 #include <algorithm>
 
 namespace rawqp {
-namespace {
-
-/// Mbuf flags, other than the L4 request, that a queue with these offloads honours.
-uint64_t honoured_flags(uint64_t offloads) {
-    uint64_t flags =
-        RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6; // describe the packet, ask for nothing
-    if (offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) flags |= RTE_MBUF_F_TX_IP_CKSUM;
-    if (offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT) flags |= RTE_MBUF_F_TX_VLAN;
-    return flags;
-}
-
-/// The L4 request is a two-bit number: the flags of SCTP (2) and UDP (3) share bits.
-bool l4_enabled(uint64_t ol_flags, uint64_t offloads) {
-    switch (ol_flags & RTE_MBUF_F_TX_L4_MASK) {
-    case RTE_MBUF_F_TX_L4_NO_CKSUM: return true;
-    case RTE_MBUF_F_TX_TCP_CKSUM: return (offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) != 0;
-    case RTE_MBUF_F_TX_UDP_CKSUM: return (offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0;
-    default: return false;
-    }
-}
-
-} // namespace
-
 Result<void> check_tx_spec(const TxSpec& spec) {
     const auto what = [&] {
         return fmt::format("port {} Tx queue {}", spec.port_id, spec.queue_id);
@@ -41,6 +18,9 @@ Result<void> check_tx_spec(const TxSpec& spec) {
     if (spec.max_segments == 0 || spec.max_segments > kMaxTxSegments)
         return fail(EINVAL, "{}: {} segments per packet asked for, 1 to {} are possible", what(),
                     spec.max_segments, kMaxTxSegments);
+    if (spec.inline_bytes > kMaxInlineBytes)
+        return fail(EINVAL, "{}: inlining of packets up to {} bytes asked for, {} are possible",
+                    what(), spec.inline_bytes, kMaxInlineBytes);
     return {};
 }
 static_assert(kMaxTxSegments <= kMinDescriptors / 2);
@@ -76,24 +56,6 @@ uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
 void drop(TxRing& ring, rte_mbuf* packet) {
     rte_pktmbuf_free(packet);
     ++ring.counters.errors;
-}
-
-uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count) {
-    const auto& ring = *static_cast<const TxRing*>(queue);
-    const uint64_t refused =
-        RTE_MBUF_F_TX_OFFLOAD_MASK & ~RTE_MBUF_F_TX_L4_MASK & ~honoured_flags(ring.offloads);
-    for (uint16_t i = 0; i < count; ++i) {
-        const rte_mbuf& packet = *packets[i];
-        if (!sendable(packet, ring.max_segments)) {
-            rte_errno = EINVAL;
-            return i;
-        }
-        if ((packet.ol_flags & refused) != 0 || !l4_enabled(packet.ol_flags, ring.offloads)) {
-            rte_errno = ENOTSUP;
-            return i;
-        }
-    }
-    return count;
 }
 
 } // namespace rawqp

@@ -17,6 +17,24 @@ inline constexpr uint32_t kMinTxBytes = RTE_ETHER_HDR_LEN;
     return packet.nb_segs <= max_segments && packet.pkt_len >= kMinTxBytes;
 }
 
+/// Longest header, with both of a tunnel's, that is repeated before each segment of a packet (TSO).
+inline constexpr uint32_t kMaxTsoHeader = 192;
+/// Largest payload of such a segment: the device's field has 14 bits.
+inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
+
+/// TxSpec::max_tso on this device.
+[[nodiscard]] inline uint32_t max_tso(const ibv_device_attr_ex& device) {
+    const bool raw = (device.tso_caps.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) != 0;
+    return raw ? device.tso_caps.max_tso : 0;
+}
+
+/// Header bytes of a packet with RTE_MBUF_F_TX_TCP_SEG, as its length fields say.
+[[nodiscard]] inline uint32_t tso_header_bytes(const rte_mbuf& packet) {
+    const uint32_t inner = packet.l2_len + packet.l3_len + packet.l4_len;
+    const bool tunnel = (packet.ol_flags & RTE_MBUF_F_TX_TUNNEL_MASK) != 0;
+    return tunnel ? packet.outer_l2_len + packet.outer_l3_len + inner : inner;
+}
+
 /// EINVAL with the offending figure when a format cannot take the spec.
 [[nodiscard]] Result<void> check_tx_spec(const TxSpec& spec);
 
@@ -60,7 +78,7 @@ uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first);
 [[gnu::noinline, gnu::cold]] void drop(TxRing& ring, rte_mbuf* packet);
 
 /// eth_tx_prep_t of all formats; `queue` is a TxRing. Sets rte_errno to EINVAL (malformed packet)
-/// or ENOTSUP (offload not enabled on the queue).
+/// or ENOTSUP (offload not enabled on the queue). In tx_prepare.cpp.
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
 
 // ---- What formats do alike, each with a ring type of its own. Ring has a TxMbufs `mbufs`, and its
@@ -73,6 +91,7 @@ template <class Ring> [[nodiscard]] bool init_tx_ring(Ring& ring, const TxSpec& 
     ring.queue_id = spec.queue_id;
     ring.max_segments = spec.max_segments;
     ring.offloads = spec.offloads;
+    ring.max_tso = spec.max_tso;
     ring.mrs = MrCache(spec.mrs);
     return ring.mbufs.create(spec.descriptors, spec.socket);
 }

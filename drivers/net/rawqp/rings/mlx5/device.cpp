@@ -18,8 +18,14 @@ TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context) {
     if (api.query_device(context, &attributes) == 0)
         abilities.needs_inline_header = attributes.vendor_part_id <= kLastWithInline;
     mlx5dv_context details{};
-    if (api.mlx5_query_device != nullptr && api.mlx5_query_device(context, &details) == 0)
-        abilities.multi_packet = (details.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) != 0;
+    details.comp_mask = MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS;
+    if (api.mlx5_query_device == nullptr || api.mlx5_query_device(context, &details) != 0)
+        return abilities;
+    abilities.multi_packet = (details.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) != 0;
+    if ((details.comp_mask & MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS) != 0) {
+        constexpr uint32_t kVxlan = MLX5DV_RAW_PACKET_CAP_TUNNELED_OFFLOAD_VXLAN;
+        abilities.vxlan = (details.tunnel_offloads_caps & kVxlan) != 0;
+    }
     return abilities;
 }
 

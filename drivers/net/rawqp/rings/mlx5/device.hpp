@@ -18,6 +18,7 @@ struct TxAbilities {
     /// accepts.
     bool needs_inline_header = true;
     bool multi_packet = false; ///< eMPW: one WQE for several packets
+    bool vxlan = false;        ///< finds the headers inside such a tunnel
 };
 [[nodiscard]] TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context);
 

@@ -23,12 +23,20 @@ uint64_t rx_offloads(const ibv_device_attr_ex& device) {
     return offloads;
 }
 
-uint64_t tx_offloads(const ibv_device_attr_ex& device) {
+uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
+                     const ibv_device_attr_ex& device) {
     uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE |
-                        RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
-    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM)
+                        RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_QINQ_INSERT;
+    const mlx5rings::TxAbilities abilities = mlx5rings::tx_abilities(api, context);
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM) {
         offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
                     RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+        if (abilities.vxlan) offloads |= RTE_ETH_TX_OFFLOAD_OUTER_IPV4_CKSUM;
+    }
+    if (max_tso(device) != 0) {
+        offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
+        if (abilities.vxlan) offloads |= RTE_ETH_TX_OFFLOAD_VXLAN_TNL_TSO;
+    }
     return offloads;
 }
 
@@ -61,7 +69,7 @@ constinit const RingFormat kMlx5Format{
     .rx_event_taken = mlx5rings::rx_event_taken,
     .tx_capacity = mlx5rings::tx_capacity,
     .tx_create = mlx5rings::tx_create,
-    .tx_start = tx_start<mlx5rings::MlxTxRing>,
+    .tx_start = mlx5rings::tx_start,
     .tx_stop = tx_stop<mlx5rings::MlxTxRing>,
     .tx_destroy = tx_destroy<mlx5rings::MlxTxRing>,
     .rx_burst = mlx5rings::rx_burst,

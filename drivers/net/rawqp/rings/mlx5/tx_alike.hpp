@@ -24,8 +24,11 @@ struct Session {
         const uint64_t head = uint64_t{lkey_be} << 32 | net::to_be(length);
         memcpy(&data[index], &head, sizeof head);
         data[index].addr = address;
+        keep(index, packet);
+    }
+    void keep(uint32_t index, rte_mbuf* packet) {
         slots[index] = packet;
-        bytes += length;
+        bytes += packet->data_len;
     }
 };
 

@@ -46,7 +46,11 @@ template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte
     // A packet of more than max_segments is dropped rather than waited for.
     const uint16_t needed = O.multi_segment ? RTE_MIN(packet->nb_segs, ring.max_segments) : 1;
     if (needed > ring.mbufs.room()) return false;
-    mlx5::WqeCtrlSeg* wqe = write_wqe<O>(ring, *packet);
+    const Inlined what = inlined<O>(ring, *packet);
+    if (O.long_wqes() && !what.impossible &&
+        (what.head_segments() + needed + 3) / 4 > ring.free_wqebbs())
+        return false;
+    mlx5::WqeCtrlSeg* wqe = write_wqe<O>(ring, *packet, what);
     if (wqe == nullptr) [[unlikely]] {
         drop(ring, packet);
         return true;
@@ -65,7 +69,8 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         ring.pools.clear();
     TxBatch batch;
     batch.pool = packets[0]->pool;
-    if constexpr (O.multi_packet) batch.lkey_be = ring.pools.find(batch.pool, ring.mrs);
+    if constexpr (O.multi_packet && O.inlining == Inlining::none)
+        batch.lkey_be = ring.pools.find(batch.pool, ring.mrs);
     uint16_t taken = 0;
     while (taken < count) {
         if constexpr (O.multi_packet) {
@@ -83,30 +88,52 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
     return taken;
 }
 
+/// The table: each field of TxOptions is a digit of the index.
+constexpr size_t kVariants = 2 * 2 * 2 * 3 * 2 * 2 * 2;
+
 constexpr TxOptions tx_options(size_t index) {
-    TxOptions options{.multi_segment = (index & 1) != 0,
-                      .offloads = (index & 2) != 0,
-                      .inline_header = (index & 4) != 0,
-                      .multi_packet = (index & 8) != 0,
-                      .avx2 = (index & 16) != 0,
-                      .fast_free = (index & 32) != 0};
-    // What excludes each other.
-    if (options.inline_header) options.multi_packet = false;
-    if (!options.multi_packet) options.avx2 = false;
+    const auto digit = [&index](size_t base) {
+        const size_t value = index % base;
+        index /= base;
+        return value;
+    };
+    TxOptions options{};
+    options.multi_segment = digit(2) != 0;
+    options.offloads = digit(2) != 0;
+    options.long_headers = digit(2) != 0;
+    options.inlining = static_cast<Inlining>(digit(3));
+    options.multi_packet = digit(2) != 0;
+    options.avx2 = digit(2) != 0;
+    options.fast_free = digit(2) != 0;
+    // What excludes or includes each other: such entries are of one variant.
+    if (options.long_headers) options.offloads = true;
+    if (options.inlining == Inlining::header) options.multi_packet = false;
+    if (!options.multi_packet || options.inlining != Inlining::none) options.avx2 = false;
     if (options.multi_segment) options.fast_free = false;
 #if !defined(__x86_64__)
     options.avx2 = false;
 #endif
     return options;
 }
-constexpr size_t kVariants = 64;
+
+constexpr size_t index_of(const TxOptions& options) {
+    size_t index = options.fast_free;
+    index = index * 2 + options.avx2;
+    index = index * 2 + options.multi_packet;
+    index = index * 3 + static_cast<size_t>(options.inlining);
+    index = index * 2 + options.long_headers;
+    index = index * 2 + options.offloads;
+    return index * 2 + options.multi_segment;
+}
 
 template <TxOptions O>
 constexpr BurstName kName = burst_name(O.avx2 ? "mlx5 AVX2" : "mlx5 scalar",
                                        {{O.multi_packet, "multi-packet"},
                                         {O.multi_segment, "multi-segment"},
                                         {O.offloads, "offloads"},
-                                        {O.inline_header, "inline header"},
+                                        {O.long_headers, "TSO"},
+                                        {O.inlining == Inlining::header, "inline header"},
+                                        {O.inlining == Inlining::packet, "inline"},
                                         {O.fast_free, "fast free"}});
 
 constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
@@ -122,20 +149,25 @@ bool avx2_allowed([[maybe_unused]] const TxSpec& spec) {
 #endif
 }
 
-constexpr uint64_t kPacketOffloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
-                                     RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+/// What may be asked for packet by packet.
+constexpr uint64_t kPacketOffloads =
+    RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
+    RTE_ETH_TX_OFFLOAD_OUTER_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_VLAN_INSERT | kLongHeaders;
 
 } // namespace
 
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     const TxAbilities device = tx_abilities(*spec.api, spec.context);
-    const bool multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
-    const bool offloads = (spec.offloads & kPacketOffloads) != 0;
-    const bool multi_packet = spec.multi_packet && device.multi_packet;
-    const bool fast_free = whole_packets_of_one_pool(spec.offloads);
-    return kBursts[size_t{multi_segment} | size_t{offloads} << 1 |
-                   size_t{device.needs_inline_header} << 2 | size_t{multi_packet} << 3 |
-                   size_t{avx2_allowed(spec)} << 4 | size_t{fast_free} << 5];
+    TxOptions options{};
+    options.multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+    options.offloads = (spec.offloads & kPacketOffloads) != 0;
+    options.long_headers = (spec.offloads & kLongHeaders) != 0;
+    if (device.needs_inline_header) options.inlining = Inlining::header;
+    if (spec.inline_bytes != 0) options.inlining = Inlining::packet;
+    options.multi_packet = spec.multi_packet && device.multi_packet && !device.needs_inline_header;
+    options.avx2 = avx2_allowed(spec);
+    options.fast_free = whole_packets_of_one_pool(spec.offloads);
+    return kBursts[index_of(options)];
 }
 
 } // namespace rawqp::mlx5rings

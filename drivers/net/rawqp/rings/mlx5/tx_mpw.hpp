@@ -11,29 +11,50 @@
 
 namespace rawqp::mlx5rings {
 
+/// Mbuf flags that ask for a WQE of one's own.
+inline constexpr uint64_t kOwnWqe = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_QINQ;
 /// Mbuf flags that packets of one WQE must have in common. TCP and UDP ask for the same L4 bit.
-inline constexpr uint64_t kSessionFlags =
-    RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM | RTE_MBUF_F_TX_VLAN;
+inline constexpr uint64_t kSessionFlags = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM |
+                                          RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_OUTER_IP_CKSUM |
+                                          RTE_MBUF_F_TX_TUNNEL_MASK | kOwnWqe;
 
-/// How many packets a session may take: the WQE does not wrap, nor do its slots in TxMbufs.
-inline uint32_t session_limit(const MlxTxRing& ring, uint32_t count) {
-    constexpr uint32_t kHead = 2; // control and Ethernet segment
-    const uint32_t to_end = ring.wqebb_mask + 1 - (ring.producer & ring.wqebb_mask);
-    const uint32_t segments = RTE_MIN(to_end * 4, mlx5::kMaxWqeSegments);
-    return RTE_MIN(RTE_MIN(count, segments - kHead), uint32_t{ring.mbufs.run()});
+/// Size that the next WQE may have, in segments: it does not wrap, and has room.
+template <TxOptions O> inline uint32_t segment_limit(const MlxTxRing& ring) {
+    uint32_t wqebbs = ring.wqebb_mask + 1 - (ring.producer & ring.wqebb_mask);
+    if constexpr (O.long_wqes()) wqebbs = RTE_MIN(wqebbs, ring.free_wqebbs());
+    return RTE_MIN(wqebbs * 4, mlx5::kMaxWqeSegments);
 }
 
-/// Takes packets one by one as long as they agree with the first one. Returns how many.
+/// Whether the packet may share a WQE with those before it, of which `first` is the first one.
+template <TxOptions O> inline bool joins(const rte_mbuf& packet, const rte_mbuf& first) {
+    if (packet.nb_segs != 1 || packet.data_len < kMinTxBytes) return false;
+    if constexpr (O.offloads) {
+        if (((packet.ol_flags ^ first.ol_flags) & kSessionFlags) != 0) return false;
+        if (wants_vlan(packet) && packet.vlan_tci != first.vlan_tci) return false;
+    }
+    return true;
+}
+
+/// fill_alike on the CPU's best, when all packets may be taken for alike. False: they are not.
 template <TxOptions O>
-inline uint32_t fill_mixed(MlxTxRing& ring, TxBatch& batch, Session& session, rte_mbuf** packets) {
-    const rte_mbuf& first = *packets[0];
+inline bool fill_all(Session& session, rte_mbuf** packets, uint32_t lkey_be) {
+    constexpr bool kCheck = !O.fast_free || O.offloads;
+    constexpr uint64_t kMask = O.offloads ? kSessionFlags : 0;
+    // The tags to insert may differ.
+    if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return false;
+#if defined(__x86_64__)
+    if constexpr (O.avx2) return fill_alike_avx2<kCheck>(session, packets, lkey_be, kMask);
+#endif
+    return fill_alike<kCheck>(session, packets, lkey_be, kMask);
+}
+
+/// Takes packets one by one as long as they join the first one. Returns how many.
+template <TxOptions O>
+inline uint32_t fill_mixed(MlxTxRing& ring, const TxBatch& batch, Session& session,
+                           rte_mbuf** packets) {
     for (uint32_t i = 0; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
-        if (packet->nb_segs != 1 || packet->data_len < kMinTxBytes) return i;
-        if constexpr (O.offloads) {
-            if (((packet->ol_flags ^ first.ol_flags) & kSessionFlags) != 0) return i;
-            if (wants_vlan(*packet) && packet->vlan_tci != first.vlan_tci) return i;
-        }
+        if (!joins<O>(*packet, *packets[0])) return i;
         const auto address = rte_pktmbuf_mtod(packet, uintptr_t);
         const MrEntry* mr = ring.mrs.find(address);
         if (mr == nullptr) [[unlikely]]
@@ -44,36 +65,61 @@ inline uint32_t fill_mixed(MlxTxRing& ring, TxBatch& batch, Session& session, rt
     return session.limit;
 }
 
-/// fill_alike on the CPU's best, when all packets may be taken for alike. False: they are not.
+/// The same, with short packets copied into the WQE, which may have `max_size` segments and gets
+/// `size`.
 template <TxOptions O>
-inline bool fill_all(Session& session, rte_mbuf** packets, uint32_t lkey_be) {
-    constexpr bool kCheck = !O.fast_free || O.offloads;
-    const uint64_t flags = packets[0]->ol_flags;
-    if (O.offloads && (flags & RTE_MBUF_F_TX_VLAN) != 0) return false; // whose tags may differ
-    constexpr uint64_t kMask = O.offloads ? kSessionFlags : 0;
-#if defined(__x86_64__)
-    if constexpr (O.avx2) return fill_alike_avx2<kCheck>(session, packets, lkey_be, kMask);
-#endif
-    return fill_alike<kCheck>(session, packets, lkey_be, kMask);
+inline uint32_t fill_inline(MlxTxRing& ring, const TxBatch& batch, Session& session,
+                            rte_mbuf** packets, uint32_t max_size, uint32_t& size) {
+    size = kHeadSegments;
+    for (uint32_t i = 0; i < session.limit; ++i) {
+        rte_mbuf* const packet = packets[i];
+        if (!joins<O>(*packet, *packets[0])) return i;
+        const uint32_t length = packet->data_len;
+        mlx5::WqeDataSeg* const at = session.data + (size - kHeadSegments);
+        if (length <= ring.inline_bytes && (packet->ol_flags & ring.no_inline_flag) == 0) {
+            if (size + inline_segments(length) > max_size) return i;
+            net::store_be<uint32_t>(at, mlx5::kInlineFlag | length);
+            memcpy(reinterpret_cast<uint8_t*>(at) + sizeof(mlx5::WqeInlineSeg),
+                   rte_pktmbuf_mtod(packet, const void*), length);
+            size += inline_segments(length);
+        } else {
+            if (size == max_size || !write_data(ring, *at, *packet, 0)) return i;
+            ++size;
+        }
+        session.keep(i, packet);
+        if (!O.fast_free && !is_plain(*packet, batch.pool)) session.odd = 1;
+    }
+    return session.limit;
 }
 
-/// Writes one WQE for as many of the packets as it takes, `count` at most (which have room), and
-/// notes them as in flight. Returns how many; 0 when the first one needs a WQE of its own or cannot
-/// be sent.
+/// Writes one WQE for as many of the packets as it takes, `count` at most (which have slots in
+/// TxMbufs), and notes them as in flight. Returns how many; 0 when the first one needs a WQE of its
+/// own, cannot be sent or finds no room.
 template <TxOptions O>
 inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packets, uint32_t count) {
+    const uint32_t max_size = segment_limit<O>(ring);
+    if (max_size <= kHeadSegments) return 0;
+    if (O.offloads && (packets[0]->ol_flags & kOwnWqe) != 0) return 0;
     uint8_t* const wqe = ring.wqebb(ring.producer);
     Session session{.data = reinterpret_cast<mlx5::WqeDataSeg*>(wqe + 2 * mlx5::kSegment),
                     .slots = &ring.mbufs.slot(ring.mbufs.head()),
-                    .limit = session_limit(ring, count)};
-    uint32_t taken = session.limit;
-    if (batch.lkey_be == 0 || !fill_all<O>(session, packets, batch.lkey_be)) {
-        session.bytes = 0;
-        batch.lkey_be = 0; // once is enough for a burst
-        taken = fill_mixed<O>(ring, batch, session, packets);
-        if (taken == 0) return 0;
+                    .limit = RTE_MIN(count, uint32_t{ring.mbufs.run()})};
+    uint32_t taken;
+    uint32_t size;
+    if constexpr (O.inlining == Inlining::packet) {
+        taken = fill_inline<O>(ring, batch, session, packets, max_size, size);
+    } else {
+        session.limit = RTE_MIN(session.limit, max_size - kHeadSegments);
+        taken = session.limit;
+        if (batch.lkey_be == 0 || !fill_all<O>(session, packets, batch.lkey_be)) {
+            session.bytes = 0;
+            batch.lkey_be = 0; // once is enough for a burst
+            taken = fill_mixed<O>(ring, batch, session, packets);
+        }
+        size = kHeadSegments + taken;
     }
-    const uint32_t size = taken + 2;
+    if (taken == 0) return 0;
+
     auto& eth = *reinterpret_cast<mlx5::WqeEthSeg*>(wqe + mlx5::kSegment);
     eth = {};
     if constexpr (O.offloads) write_offloads(eth, *packets[0]);

@@ -7,15 +7,32 @@
 
 namespace rawqp::mlx5rings {
 
+/// What of a packet is copied into its WQE.
+enum class Inlining : uint8_t {
+    none,
+    header, ///< the Ethernet header, as some devices demand
+    packet, ///< short packets as a whole, and of others what the device demands
+};
+
 /// Chosen once per port; a template argument of everything that runs per packet.
 struct TxOptions {
     bool multi_segment; ///< packets in several mbufs
-    bool offloads;      ///< checksums or VLAN tags may be asked for
-    bool inline_header; ///< the device wants the Ethernet header in the WQE
-    bool multi_packet;  ///< several packets in one WQE (eMPW)
-    bool avx2;          ///< the CPU and EAL allow it
-    bool fast_free;     ///< every mbuf is of one pool, direct, unshared and a whole packet
+    bool offloads;      ///< checksums or tags may be asked for
+    bool long_headers;  ///< segmentation or two tags may be asked for: the header is inlined
+    Inlining inlining;
+    bool multi_packet; ///< several packets in one WQE (eMPW)
+    bool avx2;         ///< the CPU and EAL allow it
+    bool fast_free;    ///< every mbuf is of one pool, direct, unshared and a whole packet
+
+    /// Whether a WQE may take more WQEBBs than its packet has segments.
+    [[nodiscard]] constexpr bool long_wqes() const {
+        return long_headers || inlining == Inlining::packet;
+    }
 };
+
+/// Offloads that may need more of a WQE than a descriptor's worth: TxOptions::long_headers.
+inline constexpr uint64_t kLongHeaders =
+    RTE_ETH_TX_OFFLOAD_QINQ_INSERT | RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_VXLAN_TNL_TSO;
 
 /// What a burst posted so far.
 struct TxBatch {

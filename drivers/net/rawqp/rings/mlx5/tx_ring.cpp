@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 
+#include "drivers/net/rawqp/rings/mlx5/device.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
+
+#include <algorithm>
+#include <bit>
+
 namespace rawqp::mlx5rings {
 namespace {
 
@@ -16,6 +22,17 @@ bool is_multi_packet(const MlxTxRing& ring, uint16_t index) {
     return static_cast<mlx5::WqeOpcode>(word & 0xff) == mlx5::WqeOpcode::enhanced_mpw;
 }
 
+/// Packets of the eMPW WQE at `index`, of `size` segments: each takes one, or is inlined.
+uint32_t packets_of(const MlxTxRing& ring, uint16_t index, uint32_t size) {
+    const uint8_t* const wqe = ring.wqebb(index); // never wraps
+    uint32_t packets = 0;
+    for (uint32_t at = kHeadSegments; at < size; ++packets) {
+        const auto word = net::load_be<uint32_t>(wqe + at * size_t{mlx5::kSegment});
+        at += word & mlx5::kInlineFlag ? inline_segments(word & ~mlx5::kInlineFlag) : 1;
+    }
+    return packets;
+}
+
 /// Walks the WQEs in flight, oldest first, to the one at `failed`: the device sent those before it.
 /// Returns the TxMbufs position of its first packet, or the oldest when there is no such WQE.
 uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
@@ -24,8 +41,8 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     while (segment != ring.mbufs.head()) {
         if (index == failed) return segment;
         const uint32_t size = wqe_segments(ring, index);
-        const uint32_t mbufs =
-            is_multi_packet(ring, index) ? size - 2 : ring.mbufs.slot(segment)->nb_segs;
+        const uint32_t mbufs = is_multi_packet(ring, index) ? packets_of(ring, index, size)
+                                                            : ring.mbufs.slot(segment)->nb_segs;
         segment = static_cast<uint16_t>(segment + mbufs);
         index = static_cast<uint16_t>(index + (size + 3) / 4);
     }
@@ -58,10 +75,18 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
 
 } // namespace
 
-ibv_qp_cap tx_capacity(const TxSpec& spec) {
-    ibv_qp_cap capacity{};
-    capacity.max_send_wr = spec.descriptors; // WQEBBs: libmlx5 counts one for one segment
-    capacity.max_send_sge = 1;
+ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec) {
+    // WQEBBs for each descriptor, so that descriptors rather than these are what runs out.
+    uint32_t wqebbs = (spec.offloads & kLongHeaders) != 0 ? 2 : 1;
+    if (spec.inline_bytes != 0) {
+        const uint32_t alone = kHeadSegments + inline_segments(spec.inline_bytes);
+        wqebbs = std::max(wqebbs, (alone + 3) / 4);
+    }
+    ibv_qp_init_attr_ex capacity{};
+    // libmlx5 counts one WQEBB for each WQE of one segment.
+    capacity.cap.max_send_wr =
+        std::min<uint32_t>(spec.descriptors * std::bit_ceil(wqebbs), kMaxDescriptors);
+    capacity.cap.max_send_sge = 1;
     return capacity;
 }
 
@@ -74,7 +99,16 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
                     spec.queue_id, spec.descriptors);
     ring->mark_memory = std::move(marks);
     ring->marks = ring->mark_memory.get();
+    ring->inline_bytes = spec.inline_bytes;
+    if (tx_abilities(*spec.api, spec.context).needs_inline_header) ring->min_inline = kInlineHeader;
     return map_rings(spec, std::move(ring));
+}
+
+void tx_start(TxRing& base) {
+    rawqp::tx_start<MlxTxRing>(base);
+    // The name by which applications of net_mlx5 register it.
+    const int bit = rte_mbuf_dynflag_lookup("mlx5_fine_granularity_inline", nullptr);
+    static_cast<MlxTxRing&>(base).no_inline_flag = bit >= 0 ? RTE_BIT64(bit) : 0;
 }
 
 void rewind(MlxTxRing& ring) {

@@ -4,7 +4,8 @@
 // One completion is asked for per burst, for its last WQE: its CQE says that everything before it
 // is done, and nothing in flight is left without one, so that a stop can wait for the last packet.
 // Each request is noted as a TxMark. The number of mbuf segments in flight is the only limit to
-// check (TxMbufs): no WQE takes more WQEBBs than it has segments.
+// check (TxMbufs), as long as no WQE takes more WQEBBs than it has segments; variants with longer
+// ones (TxOptions::long_wqes) look at free_wqebbs() as well.
 #pragma once
 
 #include "common/result.hpp"
@@ -54,6 +55,9 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     Uar uar;
     uint16_t completed = 0; ///< WQEBBs completed
     PoolKeys pools;
+    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
+    uint16_t inline_bytes = 0;   ///< packets of up to so many bytes are inlined
+    uint16_t min_inline = 0;     ///< bytes of each packet that the device wants inlined
 
     // Control and error path.
     RetryGate retry;
@@ -64,11 +68,14 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     [[nodiscard]] uint8_t* wqebb(uint16_t index) const {
         return sq + (index & wqebb_mask) * size_t{mlx5::kWqebb};
     }
+    [[nodiscard]] uint32_t free_wqebbs() const {
+        return wqebb_mask + 1 - static_cast<uint16_t>(producer - completed);
+    }
 };
-static_assert(sizeof(TxRing) == RTE_CACHE_LINE_SIZE); // counters: the line before these
 
-ibv_qp_cap tx_capacity(const TxSpec& spec);
+ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec);
 Result<TxRing*> tx_create(const TxSpec& spec);
+void tx_start(TxRing& base);
 
 /// The burst function for the spec's options and the device's abilities.
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);

@@ -19,18 +19,20 @@ uint64_t rx_offloads(const ibv_device_attr_ex& device) {
     return offloads;
 }
 
-uint64_t tx_offloads(const ibv_device_attr_ex& device) {
+uint64_t tx_offloads(const verbs::Api&, ibv_context*, const ibv_device_attr_ex& device) {
     uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM)
         offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
                     RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+    if (max_tso(device) != 0) offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
     return offloads;
 }
 
-ibv_qp_cap tx_capacity(const TxSpec& spec) {
-    ibv_qp_cap capacity{};
-    capacity.max_send_wr = spec.descriptors;
-    capacity.max_send_sge = spec.max_segments;
+ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec) {
+    ibv_qp_init_attr_ex capacity{};
+    capacity.cap.max_send_wr = spec.descriptors;
+    capacity.cap.max_send_sge = spec.max_segments;
+    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0) capacity.max_tso_header = kMaxTsoHeader;
     return capacity;
 }
 

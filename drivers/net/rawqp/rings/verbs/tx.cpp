@@ -44,6 +44,7 @@ void free_until(VerbsTxRing& ring, uint16_t end) {
 struct TxOptions {
     bool multi_segment; ///< packets in several mbufs
     bool checksum;      ///< checksums may be asked for
+    bool tso;           ///< segmentation may be asked for
 };
 
 /// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
@@ -57,16 +58,39 @@ inline bool request_checksums(ibv_send_wr& request, rte_mbuf& packet) {
     return !(packet.ol_flags & RTE_MBUF_F_TX_IP_CKSUM) || set_ipv4_checksum(packet);
 }
 
-/// Describes the packet's segments in `sges`. Returns how many, 0 when it cannot be sent.
-inline int gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet) {
+/// Asks for segmentation. The header goes into the WQE: it stands in one piece in the first mbuf,
+/// or is put together in `scratch`. Returns its length, 0 when the packet is not what it is said to
+/// be.
+inline uint32_t request_segments(ibv_send_wr& request, const rte_mbuf& packet, uint8_t* scratch) {
+    const uint32_t header = tso_header_bytes(packet);
+    if (header < RTE_ETHER_HDR_LEN || header > kMaxTsoHeader || header >= packet.pkt_len ||
+        packet.tso_segsz == 0)
+        return 0;
+    const void* at = rte_pktmbuf_read(&packet, 0, header, scratch);
+    if (at == nullptr) return 0;
+    request.opcode = IBV_WR_TSO;
+    request.send_flags |= IBV_SEND_IP_CSUM; // of every segment
+    request.tso.hdr = const_cast<void*>(at);
+    request.tso.hdr_sz = static_cast<uint16_t>(header);
+    request.tso.mss = packet.tso_segsz;
+    return header;
+}
+
+/// Describes in `sges` the packet's segments without its first `skip` bytes. Returns how many, 0
+/// when it cannot be sent.
+inline int gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet, uint32_t skip) {
     int count = 0;
     for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {
-        if (segment->data_len == 0) continue;
-        const auto address = rte_pktmbuf_mtod(segment, uintptr_t);
+        if (segment->data_len <= skip) {
+            skip -= segment->data_len;
+            continue;
+        }
+        const auto address = rte_pktmbuf_mtod_offset(segment, uintptr_t, skip);
         const MrEntry* mr = ring.mrs.find(address);
         if (mr == nullptr) [[unlikely]]
             return 0;
-        sges[count++] = {.addr = address, .length = segment->data_len, .lkey = mr->lkey};
+        sges[count++] = {.addr = address, .length = segment->data_len - skip, .lkey = mr->lkey};
+        skip = 0;
     }
     return count;
 }
@@ -77,16 +101,19 @@ inline bool describe(VerbsTxRing& ring, ibv_send_wr& request, ibv_sge* sges, rte
                      uint16_t head) {
     if (!sendable(packet, O.multi_segment ? ring.max_segments : 1)) [[unlikely]]
         return false;
-    const int count = gather(ring, sges, packet);
-    const auto end = static_cast<uint16_t>(head + packet.nb_segs);
-    request.wr_id = pack_positions(head, end);
-    request.sg_list = sges;
-    request.num_sge = count;
+    request.opcode = IBV_WR_SEND;
     request.send_flags = 0;
-    if constexpr (O.checksum) {
+    uint32_t header = 0;
+    if (O.tso && (packet.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
+        header = request_segments(request, packet, ring.header_scratch(request));
+        if (header == 0) return false;
+    } else if constexpr (O.checksum) {
         if (!request_checksums(request, packet)) return false;
     }
-    return count > 0;
+    request.wr_id = pack_positions(head, static_cast<uint16_t>(head + packet.nb_segs));
+    request.sg_list = sges;
+    request.num_sge = gather(ring, sges, packet, header);
+    return request.num_sge > 0;
 }
 
 inline uint16_t keep(TxMbufs& mbufs, rte_mbuf* packet, uint16_t head) {
@@ -170,12 +197,15 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
     return sent;
 }
 
-constexpr TxOptions tx_options(size_t index) { return {(index & 1) != 0, (index & 2) != 0}; }
-constexpr size_t kVariants = 4;
+constexpr TxOptions tx_options(size_t index) {
+    return {(index & 1) != 0, (index & 2) != 0, (index & 4) != 0};
+}
+constexpr size_t kVariants = 8;
 
 template <size_t I>
 constexpr BurstName kName = burst_name("verbs", {{tx_options(I).multi_segment, "multi-segment"},
-                                                 {tx_options(I).checksum, "checksum"}});
+                                                 {tx_options(I).checksum, "checksum"},
+                                                 {tx_options(I).tso, "TSO"}});
 
 constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
     return std::array{Burst<eth_tx_burst_t>{send<tx_options(I)>, kName<I>.data()}...};
@@ -192,7 +222,11 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     SocketPtr<VerbsTxRing> ring(create_on_socket<VerbsTxRing>(spec.socket));
     auto requests = socket_array<ibv_send_wr>(kTxChunk, spec.socket);
     auto sges = socket_array<ibv_sge>(size_t{kTxChunk} * spec.max_segments, spec.socket);
-    if (!ring || !requests || !sges || !init_tx_ring(*ring, spec))
+    SocketArray<TsoHeader> headers;
+    if (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO)
+        headers = socket_array<TsoHeader>(kTxChunk, spec.socket);
+    if (!ring || !requests || !sges || !init_tx_ring(*ring, spec) ||
+        (!headers && (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO)))
         return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
     ring->fast_free = whole_packets_of_one_pool(spec.offloads);
@@ -200,19 +234,19 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     ring->qp = spec.qp;
     ring->request_memory = std::move(requests);
     ring->sge_memory = std::move(sges);
+    ring->headers = std::move(headers);
     ring->requests = ring->request_memory.get();
     ring->sges = ring->sge_memory.get();
-    for (uint16_t i = 0; i < kTxChunk; ++i) {
-        ring->requests[i].opcode = IBV_WR_SEND;
+    for (uint16_t i = 0; i < kTxChunk; ++i)
         ring->requests[i].next = &ring->requests[(i + 1) % kTxChunk];
-    }
     return ring.release();
 }
 
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     const bool multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     const bool checksum = (spec.offloads & kChecksumOffloads) != 0;
-    return kBursts[size_t{multi_segment} | size_t{checksum} << 1];
+    const bool tso = (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0;
+    return kBursts[size_t{multi_segment} | size_t{checksum} << 1 | size_t{tso} << 2];
 }
 
 void rewind(VerbsTxRing& ring) {

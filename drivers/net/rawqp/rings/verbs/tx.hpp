@@ -11,6 +11,9 @@ namespace rawqp::verbsrings {
 /// Packets posted by one call; the last one is signalled.
 inline constexpr uint16_t kTxChunk = 64;
 
+/// Where a packet's header is put together when it is spread over mbufs.
+using TsoHeader = std::array<uint8_t, kMaxTsoHeader>;
+
 /// Requests carry in wr_id where their mbufs start and end in TxMbufs.
 struct VerbsTxRing : TxRing {
     ibv_cq_ex* cq = nullptr;
@@ -28,6 +31,11 @@ struct VerbsTxRing : TxRing {
     unsigned error_vendor = 0;
     SocketArray<ibv_send_wr> request_memory;
     SocketArray<ibv_sge> sge_memory;
+    SocketArray<TsoHeader> headers; ///< one for each request, on queues with TSO
+
+    [[nodiscard]] uint8_t* header_scratch(const ibv_send_wr& request) {
+        return headers[static_cast<size_t>(&request - requests)].data();
+    }
 };
 
 Result<TxRing*> tx_create(const TxSpec& spec);
