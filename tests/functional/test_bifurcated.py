@@ -16,8 +16,6 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
 
-pytestmark = pytest.mark.guest
-
 KERNEL_IP, PEER_IP = "10.5.0.1", "10.5.0.2"
 TAKEN_PORT, FREE_PORT = 7777, 8888
 NETDEV = "kern0"
@@ -94,6 +92,7 @@ def reaches_kernel(wire: SocketWire, port: int) -> bool:
     return True
 
 
+@pytest.mark.guest
 def test_the_kernel_answers_in_isolated_mode(isolated: Stack) -> None:
     reply = answer(isolated.wires[0], arp_request())
     assert (reply[ARP].op, reply[ARP].hwsrc) == (2, port_mac(0))
@@ -106,6 +105,7 @@ def test_the_kernel_answers_in_isolated_mode(isolated: Stack) -> None:
     assert received >= 21 and sent >= 21
 
 
+@pytest.mark.guest
 def test_only_what_a_rule_takes_comes_to_us(isolated: Stack) -> None:
     wire, testpmd = isolated.wires[0], isolated.testpmd
     assert reaches_kernel(wire, TAKEN_PORT)
@@ -121,6 +121,7 @@ def test_only_what_a_rule_takes_comes_to_us(isolated: Stack) -> None:
     assert reaches_kernel(wire, TAKEN_PORT)
 
 
+@pytest.mark.guest
 def test_promiscuous_mode_takes_nothing_in_isolated_mode(isolated: Stack) -> None:
     isolated.testpmd.command("set promisc 0 on")
     before = isolated.testpmd.stats(0).rx_packets

@@ -19,8 +19,6 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
 
-pytestmark = pytest.mark.guest
-
 QUEUES = 4
 MARK = 0x5A5A
 TAKE = f"end actions mark id {MARK} / queue index 2 / end"

@@ -10,8 +10,6 @@ from rig.stack import PortSpec, Stack, device_name
 
 from conftest import OpenStack
 
-pytestmark = pytest.mark.guest
-
 
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:

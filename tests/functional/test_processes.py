@@ -10,8 +10,6 @@ from rig.stack import PortSpec, Stack
 
 from conftest import StartStack
 
-pytestmark = pytest.mark.guest
-
 
 def start_end(start_stack: StartStack, datapath: str, cable: str) -> Stack:
     """One testpmd between a socket and the cable."""

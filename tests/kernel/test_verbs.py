@@ -21,16 +21,37 @@ def loop(guest: Guest) -> Iterator[GuestPort]:
     port.unplug()
 
 
-# Of these suites nothing depends on how the devices came to be.
-SUITES = ["FlowTest", "QpTest", "RssTest", "VerbsTest"]
+# Of uverbs-test: what does not depend on how the device came to be. The others ask for limits that
+# are softhca's own, or for frames that the kernel's netdev takes first, as it does beside any NIC.
+TESTS = {
+    "FlowTest": ["EveryReceiverOfAnEqualRuleGetsACopy", "LowerPriorityNumberGoesFirst",
+                 "MulticastRulesComeLast", "PrioritiesEndAtFifteen",
+                 "TagArrivesInTheCompletion"],
+    "QpTest": ["BadLkeyEndsInAnErrorCompletionAndResetHeals", "FramesComeBackByteForByte",
+               "MrOfAnotherPdIsRefused", "RateLimitIsNotSupported",
+               "SendOnlyQpNeedsNoReceiveQueue", "StatesFollowEachOtherAsInTheSpecification",
+               "WrongPortIsRefused"],
+    "RssTest": ["ContradictoryHashesAreRefused", "FlowsSpreadAndStayWhereTheyAre",
+                "ObjectsInUseAreBusy", "OneQueueNeedsNoHash"],
+    "VerbsTest": ["CqOfQpIsBusy", "CqSizes", "CqWithBadVectorIsRefused", "DeviceAttributes",
+                  "MrOfMappedMemory", "MrOfMemoryThatIsNotThere", "PdInUseIsBusy",
+                  "PortAttributes"],
+}
+CHANNEL_TESTS = ["ArmingBehindACompletionFiresAtOnce", "NoEventWithoutArming",
+                 "NonBlockingChannel", "OneEventForEachArming"]
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_verbs(guest: Guest, loop: GuestPort, build: Build, suite: str) -> None:
+def run_tests(guest: Guest, build: Build, suite: str, names: list[str]) -> None:
     program = build.folder / "tests/functional/uverbs/uverbs-test"
-    done = guest.try_run([str(program), f"--gtest_filter={suite}.*"], timeout=120)
+    names_of = ":".join(f"{suite}.{name}" for name in names)
+    done = guest.try_run([str(program), f"--gtest_filter={names_of}"], timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "[  PASSED  ]" in done.stdout and "Running 0 tests" not in done.stdout
+    assert f"[  PASSED  ] {len(names)} tests" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("suite", TESTS)
+def test_verbs(guest: Guest, loop: GuestPort, build: Build, suite: str) -> None:
+    run_tests(guest, build, suite, TESTS[suite])
 
 
 def mlx5_interrupts(guest: Guest) -> int:
@@ -39,11 +60,8 @@ def mlx5_interrupts(guest: Guest) -> int:
 
 def test_a_completion_channel_wakes_by_interrupt(guest: Guest, loop: GuestPort,
                                                  build: Build) -> None:
-    program = build.folder / "tests/functional/uverbs/uverbs-test"
-    names = "EventsTest.*Completion*:EventsTest.*Arm*:EventsTest.*Channel*"
     before = mlx5_interrupts(guest)
-    output = guest.run([str(program), f"--gtest_filter={names}"])
-    assert "[  PASSED  ]" in output and "Running 0 tests" not in output
+    run_tests(guest, build, "EventsTest", CHANNEL_TESTS)
     assert mlx5_interrupts(guest) > before
 
 

@@ -120,7 +120,7 @@ def test_nothing_outlives_a_killed_launcher(build: Build, new_folder: Callable[[
     """kill -9 on `softhca vm` takes QEMU and the device along."""
     wire = SocketWire(new_folder() / "wire", patience=4)
     script = "modprobe mlx5_ib; ip link set eth0 up; echo ready; sleep 1000"
-    command = [build.softhca, "vm", "--port", f"wire={wire.spec}", "--", "sh", "-c", script]
+    command = [str(build.softhca), "vm", "--port", f"wire={wire.spec}", "--", "sh", "-c", script]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout and process.stdout.readline() == b"ready\n"

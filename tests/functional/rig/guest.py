@@ -140,10 +140,11 @@ class Guest:
     # -- ports ------------------------------------------------------------------------------------
 
     def load_drivers(self) -> None:
-        self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs")
+        self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs", PATIENCE * 60)
 
     def unload_drivers(self) -> None:
-        self.run("for m in mlx5_ib mlx5_core; do ! [ -d /sys/module/$m ] || rmmod $m; done")
+        self.run("for m in mlx5_ib mlx5_core; do ! [ -d /sys/module/$m ] || rmmod $m; done",
+                 PATIENCE * 60)
 
     def plug(self, index: int, port: PortSpec, wire: str) -> "GuestPort":
         """A new PCI function; the guest's drivers find it if they are loaded."""
@@ -178,7 +179,7 @@ class GuestPort:
             until [ -d {home}/net ] && [ -e {home}/infiniband_verbs ] &&
                   [ -c /dev/infiniband/$(ls {home}/infiniband_verbs) ]; do
                 tries=$((tries + 1))
-                [ $tries -lt 400 ] || exit 9
+                [ $tries -lt 1000 ] || exit 9
                 sleep 0.05
             done
             set -e
@@ -189,7 +190,7 @@ class GuestPort:
             ip link set $netdev up
             echo $name $netdev
             """
-        self.name, self.netdev = self.guest.run(script).split()
+        self.name, self.netdev = self.guest.run(script, PATIENCE * 60).split()
 
     def control(self, **request: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self.device.control(**request)

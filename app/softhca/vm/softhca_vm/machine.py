@@ -20,7 +20,7 @@ from softhca_vm.relay import InterruptRelay
 
 QEMU = "qemu-system-x86_64"
 SLOTS = range(0x10, 0x20)  # on the PCI bus
-BOOT_LIMIT_S = 120
+BOOT_LIMIT_S = 240
 KERNEL_ARGUMENTS = (
     "console=ttyS0 panic=-1 mitigations=off tsc=nowatchdog "
     # An emulated CPU stands still when the machine is busy: that is not the kernel's fault. A real

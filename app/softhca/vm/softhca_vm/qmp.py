@@ -13,7 +13,7 @@ from softhca_vm.errors import VmError
 class Qmp:
     """Not thread-safe."""
 
-    def __init__(self, connection: socket.socket, timeout: float = 30) -> None:
+    def __init__(self, connection: socket.socket, timeout: float = 120) -> None:
         self._connection = connection
         self._connection.settimeout(timeout)
         self._lines = connection.makefile("r")
