@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a stack of testpmd and ports offers on either front."""
 
+import json
 import time
 from contextlib import contextmanager
 from typing import Iterator, Sequence
@@ -41,11 +42,9 @@ class StackBase:
 
     def kernel_packets(self, netdev: str) -> tuple[int, int]:
         """What the kernel's side of a port has received and sent."""
-        received, sent = (
-            int(self.in_network("cat", f"/sys/class/net/{netdev}/statistics/{side}_packets"))
-            for side in ("rx", "tx")
-        )
-        return received, sent
+        shown = self.in_network("ip", "-json", "-statistics", "link", "show", "dev", netdev)
+        counters = json.loads(shown)[0]["stats64"]
+        return counters["rx"]["packets"], counters["tx"]["packets"]
 
     def close(self) -> None:
         """At once; may be called again."""
