@@ -86,6 +86,7 @@ Result<Fault> parse_completion_fault(std::span<const std::string_view> parts) {
         if (known.name == parts[2]) return fault;
     }
     std::vector<std::string_view> names;
+    names.reserve(kSyndromes.size());
     for (const SyndromeName& known : kSyndromes)
         names.push_back(known.name);
     return fail(EINVAL, "{}: no syndrome; they are {}", parts[2], fmt::join(names, ", "));
