@@ -64,6 +64,8 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, cq_oi), 1);
     set(PRM(cmd_hca_cap, cq_resize), 1);
     set(PRM(cmd_hca_cap, striding_rq), 1);
+    set(PRM(cmd_hca_cap, rq_delay_drop), 1);
+    set(PRM(cmd_hca_cap, general_notification_event), 1);
     set(PRM(cmd_hca_cap, ext_stride_num_range), 1);
     set(PRM(cmd_hca_cap, cq_moderation), 1);
     set(PRM(cmd_hca_cap, scqe_break_moderation), 1);

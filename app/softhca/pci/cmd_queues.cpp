@@ -199,6 +199,9 @@ FwStatus destroy_rq(Firmware& firmware, Command& command) {
                           [&](core::Number rqn) { return firmware.device.destroy_rq(rqn); });
 }
 
+/// How long RQs with delay drop hold the wire. Ours do so for a second, whatever is asked.
+FwStatus set_delay_drop(Firmware&, Command&) { return FwStatus::ok; }
+
 // ---------------------------------------------------------------- RMP, XRC SRQ
 
 // The kernel makes these at start, and no packet of an Ethernet port uses them. Their numbers come
@@ -294,6 +297,7 @@ void add_queue_commands(CommandTable& table) {
         PRM_COMMAND(MODIFY_RQ, modify_rq, modify_rq),
         PRM_COMMAND(QUERY_RQ, query_rq, query_rq),
         PRM_COMMAND(DESTROY_RQ, destroy_rq, destroy_rq),
+        PRM_COMMAND(SET_DELAY_DROP_PARAMS, set_delay_drop_params, set_delay_drop),
         PRM_COMMAND(CREATE_RMP, create_rmp, create_rmp),
         PRM_COMMAND(MODIFY_RMP, modify_rmp, modify_rmp),
         PRM_COMMAND(QUERY_RMP, query_rmp, query_rmp),

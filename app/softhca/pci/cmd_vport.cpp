@@ -19,9 +19,11 @@ FwStatus query_vport_state(Firmware& firmware, Command& command) {
 
 FwStatus modify_vport_state(Firmware&, Command&) { return FwStatus::ok; }
 
-/// EUI-64 of the MAC address, as HCAs derive their GUIDs.
+/// Modified EUI-64 of the MAC address, as interface identifiers are made.
 uint64_t guid_of(const std::array<uint8_t, 6>& mac) {
-    const std::array<uint8_t, 8> eui = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+    constexpr uint8_t kLocal = 2;
+    const std::array<uint8_t, 8> eui = {
+        static_cast<uint8_t>(mac[0] ^ kLocal), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
     return net::load_be<uint64_t>(eui.data());
 }
 

@@ -104,6 +104,12 @@ TEST_P(FuzzTest, CommandsAreAnswered) {
             numbers.push_back(answer.number());
         if (i % 16 == 0) random_traffic();
     }
+    const auto counts =
+        function->with_firmware([](Firmware& firmware) { return firmware.command_counts(); });
+    uint64_t done = 0;
+    for (const auto& [name, count] : counts)
+        done += count.done;
+    EXPECT_GT(done, 400u) << "most were refused at the door";
     function->reset();
     write_register(0x10, 0);
     write_register(0x14, 0x10000);

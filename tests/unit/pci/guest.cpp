@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/pci/guest.hpp"
 
-#include "app/softhca/fd.hpp"
-
 #include <algorithm>
 #include <sys/mman.h>
 
@@ -36,12 +34,12 @@ Guest::Guest() {
     function->interrupts().deliver_by([this](uint64_t address, uint32_t data) {
         messages.push_back({address, data});
     });
-    const Fd file(memfd_create("guest", MFD_CLOEXEC));
-    EXPECT_EQ(ftruncate(file.get(), kMemory), 0);
+    memory_file = Fd(memfd_create("guest", MFD_CLOEXEC));
+    EXPECT_EQ(ftruncate(memory_file.get(), kMemory), 0);
     memory_ = static_cast<std::byte*>(
-        mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
+        mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_SHARED, memory_file.get(), 0));
     function->with_memory(
-        [&](GuestMemory& memory) { EXPECT_TRUE(memory.add(file.get(), 0, 0, kMemory)); });
+        [&](GuestMemory& memory) { EXPECT_TRUE(memory.add(memory_file.get(), 0, 0, kMemory)); });
     write_register(kQueueHigh, 0);
     write_register(kQueueLow, kQueue);
 }

@@ -3,6 +3,7 @@
 // no threads.
 #pragma once
 
+#include "app/softhca/fd.hpp"
 #include "app/softhca/pci/function.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -106,6 +107,7 @@ class Guest : public testing::Test {
     [[nodiscard]] Request mkey_request(uint64_t memory, uint64_t bytes);
     void enable_msix();
 
+    Fd memory_file; ///< behind the guest's memory
     testbed::FakeWire* wire = nullptr;
     std::unique_ptr<core::Device> device;
     std::unique_ptr<Function> function;
