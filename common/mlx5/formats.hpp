@@ -156,6 +156,7 @@ inline constexpr uint32_t kByteCountMask = 0xffff; ///< of a striding RQ's byte_
 /// entries of the ring: the first holds the title, a CQE whose byte_count is n and whose other
 /// fields are common to all; the arrays of eight mini CQEs lie in the entry behind the title (0 to
 /// 7) and in the entries 8, 16 … after the title. The device leaves the other entries as they are.
+/// A block ends where the ring does (net_mlx5's vector reader counts on it).
 struct MiniCqe {
     be32 result;     ///< hash format: rx_hash_result; else check_sum << 16 | stride index if any
     be32 byte_count; ///< as in the CQE

@@ -45,6 +45,7 @@ struct Api {
     decltype(&::mlx5dv_is_supported)     mlx5_is_supported = nullptr;
     decltype(&::mlx5dv_init_obj)         mlx5_init_obj = nullptr;
     decltype(&::mlx5dv_query_device)     mlx5_query_device = nullptr;
+    decltype(&::mlx5dv_create_cq)        mlx5_create_cq = nullptr;
     // clang-format on
 };
 

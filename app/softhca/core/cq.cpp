@@ -7,7 +7,9 @@
 namespace softhca::core {
 
 Cq::Cq(Number number, const CqAttr& attr)
-    : ring_(attr.ring), cqe_size_(attr.cqe_size), log_entries_(attr.log_entries),
+    : ring_(attr.ring),
+      block_(attr.compress ? std::make_unique<CqeBlock>(*attr.compress) : nullptr),
+      cqe_size_(attr.cqe_size), log_entries_(attr.log_entries),
       events_(attr.events && attr.listener), doorbell_(attr.doorbell), listener_(attr.listener),
       cookie_(attr.cookie), number_(number) {
     if (events_) __atomic_store_n(&doorbell_->arm.raw, kArmTaken, __ATOMIC_RELAXED);
@@ -18,9 +20,39 @@ Cq::Cq(Number number, const CqAttr& attr)
 uint32_t Cq::refresh_room() {
     const uint32_t consumer =
         net::to_be(__atomic_load_n(&doorbell_->consumer.raw, __ATOMIC_ACQUIRE));
-    const uint32_t used = (producer_ - consumer) & (2 * entries() - 1);
+    const uint32_t kept = block_ ? block_->size() : 0;
+    const uint32_t used = (producer_ + kept - consumer) & (2 * entries() - 1);
     room_ = entries() - std::min(used, entries());
     return room_;
+}
+
+/// A block ends at the ring's end: consumers (net_mlx5) walk it without wrapping around.
+void Cq::keep(const mlx5::Cqe& cqe) {
+    const uint32_t to_end = entries() - (producer_ & (entries() - 1));
+    if (block_->size() == to_end || !block_->add(cqe)) {
+        write_block();
+        (void)block_->add(cqe); // an empty block takes anything
+    }
+    room_--;
+}
+
+void Cq::write_block() {
+    if (!block_ || block_->size() == 0) return;
+    const uint32_t count = block_->size();
+    for (uint32_t at = 0; count > 1 && at < count; at += mlx5::kMiniCqes)
+        std::memcpy(entry_at(producer_ + std::max(at, 1u)), block_->array(at / mlx5::kMiniCqes),
+                    sizeof(mlx5::Cqe));
+
+    mlx5::Cqe title = block_->first();
+    if (count > 1) title.byte_count = count;
+    std::byte* const to = entry_at(producer_);
+    std::memcpy(to, &title, kBody);
+    const uint8_t format = count > 1 ? mlx5::kCqeFormatCompressed : 0;
+    finish(to, {title.sop_drop_qpn, title.wqe_counter, 0,
+                static_cast<uint8_t>(op_own(mlx5::CqeOpcode::resp_send) | format)});
+    producer_ += count;
+    block_->clear();
+    if (armed_ != Arm::none) raise(mlx5::CqeOpcode::resp_send);
 }
 
 void Cq::fail() {

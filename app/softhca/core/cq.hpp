@@ -2,11 +2,14 @@
 // A completion queue as the device sees it: writes CQEs, watches for overrun, raises events.
 #pragma once
 
+#include "app/softhca/core/compress.hpp"
 #include "app/softhca/core/types.hpp"
 
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <type_traits>
 
 namespace softhca::core {
 
@@ -20,10 +23,10 @@ class Cq {
         return !failed_ && (room_ >= entries || refresh_room() >= entries);
     }
 
-    /// Writes one CQE and raises the event if the CQ is armed. `qpn_word` and `wqe_counter` stand
-    /// at its end; `fill(Entry&)` sets what else is not zero, straight in the ring. Entry:
-    /// mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ is in error for
-    /// good and its owner has been told.
+    /// Writes one CQE, or keeps it for a block, and raises the event if the CQ is armed. `qpn_word`
+    /// and `wqe_counter` stand at its end; `fill(Entry&)` sets what else is not zero, straight in
+    /// the ring. Entry: mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ
+    /// is in error for good and its owner has been told.
     template <class Entry, class Fill>
     bool write(mlx5::CqeOpcode opcode, uint32_t qpn_word, uint16_t wqe_counter, Fill&& fill) {
         static_assert(sizeof(Entry) == kBody + sizeof(Tail));
@@ -31,15 +34,23 @@ class Cq {
             fail();
             return false;
         }
+        if (block_) {
+            if constexpr (std::is_same_v<Entry, mlx5::Cqe>) {
+                if (opcode == mlx5::CqeOpcode::resp_send) {
+                    mlx5::Cqe cqe{};
+                    fill(cqe);
+                    cqe.sop_drop_qpn = qpn_word;
+                    cqe.wqe_counter = wqe_counter;
+                    keep(cqe);
+                    return true;
+                }
+            }
+            write_block();
+        }
         std::byte* const to = entry_at(producer_);
         std::memset(to, 0, kBody);
         fill(*reinterpret_cast<Entry*>(to));
-        const auto owner = static_cast<uint8_t>((producer_ >> log_entries_) & mlx5::kOwnerMask);
-        const Tail tail{qpn_word, wqe_counter, 0,
-                        static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 | owner)};
-        // The owner bit must appear last: it goes out with the last eight bytes, in one store.
-        __atomic_store_n(reinterpret_cast<uint64_t*>(to + kBody), std::bit_cast<uint64_t>(tail),
-                         __ATOMIC_RELEASE);
+        finish(to, {qpn_word, wqe_counter, 0, op_own(opcode)});
         producer_++;
         room_--;
         if (armed_ != Arm::none) raise(opcode);
@@ -47,6 +58,10 @@ class Cq {
     }
 
     [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size);
+
+    /// Writes what is kept for a block. A CQ that compresses needs it before its consumer may wait.
+    void write_block();
+    [[nodiscard]] bool compresses() const { return block_ != nullptr; }
 
     /// Looks for a new arm request in the doorbell record. Only for CQs with events.
     void poll_arm();
@@ -80,6 +95,17 @@ class Cq {
     // does), so the device marks an arm as taken with a value that no consumer writes.
     static constexpr uint32_t kArmTaken = ~0u;
 
+    [[nodiscard]] uint8_t op_own(mlx5::CqeOpcode opcode) const {
+        const auto owner = static_cast<uint8_t>((producer_ >> log_entries_) & mlx5::kOwnerMask);
+        return static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 | owner);
+    }
+    /// The owner bit must appear last: it goes out with the last eight bytes, in one store.
+    static void finish(std::byte* entry, const Tail& tail) {
+        __atomic_store_n(reinterpret_cast<uint64_t*>(entry + kBody), std::bit_cast<uint64_t>(tail),
+                         __ATOMIC_RELEASE);
+    }
+    void keep(const mlx5::Cqe& cqe);
+
     [[nodiscard]] std::byte* entry_at(uint32_t index) const {
         const uint64_t slot = index & (entries() - 1);
         return ring_.at(slot * cqe_size_ + (cqe_size_ - sizeof(mlx5::Cqe)));
@@ -89,6 +115,7 @@ class Cq {
     void raise(mlx5::CqeOpcode opcode);
 
     DmaArea ring_;
+    std::unique_ptr<CqeBlock> block_; ///< null: every completion is a CQE of its own
     uint32_t producer_ = 0;
     uint32_t room_ = 0; ///< entries known to be free; the truth may be more
     uint16_t cqe_size_;

@@ -144,6 +144,7 @@ Outcome<Number> Device::create_cq(CqAttr attr) {
     const Number number = state_->new_number();
     Cq& cq = state_->cqs.insert(number, std::make_unique<Cq>(number, attr));
     if (cq.has_events()) state_->event_cqs.push_back(&cq);
+    if (cq.compresses()) state_->block_cqs.push_back(&cq);
     return number;
 }
 
@@ -153,6 +154,7 @@ Outcome<void> Device::destroy_cq(Number cqn) {
     if (!cq) return refuse(Status::bad_resource);
     if (cq->users != 0) return refuse(Status::busy);
     std::erase(state_->event_cqs, cq);
+    std::erase(state_->block_cqs, cq);
     state_->cqs.erase(cqn);
     return {};
 }

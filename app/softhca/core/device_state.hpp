@@ -73,6 +73,7 @@ struct Device::State {
     std::vector<Sq*> active_sqs; ///< not in reset
     std::vector<Rq*> active_rqs; ///< likewise; those in error must flush
     std::vector<Cq*> event_cqs;
+    std::vector<Cq*> block_cqs; ///< those that compress
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
 

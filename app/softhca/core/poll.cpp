@@ -45,6 +45,8 @@ size_t Device::poll() {
     work += state.receive(kReceiveBudget);
     for (Rq* const rq : state.active_rqs)
         if (rq->state == QueueState::error) work += state.placer.flush(*rq);
+    for (Cq* const cq : state.block_cqs)
+        cq->write_block();
     for (Cq* const cq : state.event_cqs)
         cq->poll_arm();
     state.port.flush();

@@ -61,6 +61,9 @@ struct MkeyAttr {
     std::optional<uint8_t> variant{}; ///< low byte of the key, when the owner chooses it
 };
 
+/// What a mini CQE holds besides the byte count.
+enum class MiniFormat : uint8_t { hash, checksum, checksum_stride };
+
 struct CqAttr {
     DmaArea ring;
     mlx5::CqDoorbell* doorbell = nullptr; ///< in the owner's memory, outlives the CQ
@@ -69,6 +72,7 @@ struct CqAttr {
     Listener* listener = nullptr;
     uint64_t cookie = 0;
     bool events = false; ///< has a completion channel or EQ: watch the arm record
+    std::optional<MiniFormat> compress; ///< write receive completions in blocks where possible
 };
 
 enum class QueueState : uint8_t { reset, ready, error };

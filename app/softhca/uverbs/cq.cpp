@@ -19,6 +19,17 @@ struct CqMemory {
     mlx5::CqDoorbell* doorbell;
 };
 
+Errno mini_format(const mlx5_ib_create_cq& request, std::optional<core::MiniFormat>& format) {
+    if (request.cqe_comp_en == 0) return 0;
+    if (request.cqe_size != 64) return EOPNOTSUPP;
+    switch (request.cqe_comp_res_format) {
+    case MLX5_IB_CQE_RES_FORMAT_HASH: format = core::MiniFormat::hash; return 0;
+    case MLX5_IB_CQE_RES_FORMAT_CSUM: format = core::MiniFormat::checksum; return 0;
+    case MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX: format = core::MiniFormat::checksum_stride; return 0;
+    default: return EOPNOTSUPP;
+    }
+}
+
 Errno check_driver_request(const mlx5_ib_create_cq& request, size_t size) {
     if (size < offsetof(mlx5_ib_create_cq, cqe_comp_en)) return EINVAL;
     constexpr uint16_t kKnownFlags =
@@ -47,6 +58,8 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     if (entries > 1u << Limits::kLogMaxCqEntries) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_cq>();
     if (const Errno error = check_driver_request(driver, command.driver_in.size())) return error;
+    std::optional<core::MiniFormat> compress;
+    if (const Errno error = mini_format(driver, compress)) return error;
 
     std::shared_ptr<EventPipe> channel;
     if (request.comp_channel >= 0) {
@@ -68,7 +81,8 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
                                    .cqe_size = static_cast<uint8_t>(driver.cqe_size),
                                    .listener = &context.events,
                                    .cookie = reinterpret_cast<uint64_t>(&cq->events),
-                                   .events = cq->events.channel != nullptr});
+                                   .events = cq->events.channel != nullptr,
+                                   .compress = compress});
     if (!number) return errno_of(number);
     cq->number = *number;
     out.cq_handle = context.objects.add(std::move(cq));

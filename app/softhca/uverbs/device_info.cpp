@@ -60,9 +60,7 @@ mlx5_ib_query_device_resp driver_attributes() {
                                        MLX5_RX_HASH_SRC_IPV6 | MLX5_RX_HASH_DST_IPV6 |
                                        MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP |
                                        MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
-    // A permission to compress, which this device never uses; without it net_mlx5 refuses its own
-    // default arguments.
-    out.cqe_comp_caps = {.max_num = 64,
+    out.cqe_comp_caps = {.max_num = mlx5::kMaxCompressed,
                          .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH |
                                              MLX5_IB_CQE_RES_FORMAT_CSUM |
                                              MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX};

@@ -60,6 +60,7 @@ extern "C" {
 #include <rte_memory.h>
 #include <rte_mempool.h>
 #include <rte_net.h>
+#include <rte_power_intrinsics.h>
 #include <rte_prefetch.h>
 #include <rte_string_fns.h>
 #include <rte_thread.h>

@@ -117,6 +117,127 @@ TEST_F(CqTest, SolicitedOnlyHearsOfErrors) {
     EXPECT_EQ(listener.completions.size(), 1u);
 }
 
+// ---------------------------------------------------------------- compression
+
+class CqBlockTest : public CqTest {
+  protected:
+    static constexpr uint8_t kLogLarge = 7;
+
+    Cq make_compressing(MiniFormat format) {
+        CqAttr attr;
+        attr.ring = large.area();
+        attr.doorbell = &doorbell;
+        attr.log_entries = kLogLarge;
+        attr.listener = &listener;
+        attr.compress = format;
+        return Cq(9, attr);
+    }
+    bool receive(Cq& cq, uint32_t bytes, uint32_t hash = 0, uint8_t type = 0) {
+        return cq.write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, 7, counter++, [&](mlx5::Cqe& cqe) {
+            cqe.byte_count = bytes;
+            cqe.rx_hash_result = hash;
+            cqe.check_sum = static_cast<uint16_t>(bytes + 1);
+            cqe.l4_l3_type = type;
+            cqe.timestamp = counter;
+        });
+    }
+    [[nodiscard]] const mlx5::Cqe& entry(uint32_t index) const {
+        return reinterpret_cast<const mlx5::Cqe*>(large.data())[index % (1u << kLogLarge)];
+    }
+    [[nodiscard]] const mlx5::MiniCqe& mini(uint32_t title, uint32_t number) const {
+        const uint32_t at = title + (number < 8 ? 1 : number / 8 * 8);
+        return reinterpret_cast<const mlx5::MiniCqe*>(&entry(at))[number % 8];
+    }
+    Pages large{64 << kLogLarge};
+    uint16_t counter = 0;
+};
+
+TEST_F(CqBlockTest, AlikeCompletionsBecomeOneBlock) {
+    Cq cq = make_compressing(MiniFormat::hash);
+    for (uint32_t i = 0; i < 19; i++)
+        ASSERT_TRUE(receive(cq, 60 + i, 1000 + i, 0x28));
+    EXPECT_EQ(cq.producer(), 0u) << "kept until the round ends";
+    cq.write_block();
+    EXPECT_EQ(cq.producer(), 19u);
+    EXPECT_EQ(entry(0).op_own, 0x2c);
+    EXPECT_EQ(entry(0).byte_count, 19u);
+    EXPECT_EQ(entry(0).l4_l3_type, 0x28);
+    EXPECT_EQ(entry(0).sop_drop_qpn, 7u);
+    for (uint32_t i = 0; i < 19; i++) {
+        EXPECT_EQ(mini(0, i).byte_count, 60 + i);
+        EXPECT_EQ(mini(0, i).result, 1000 + i);
+    }
+}
+
+TEST_F(CqBlockTest, OneAloneIsAPlainCqe) {
+    Cq cq = make_compressing(MiniFormat::hash);
+    receive(cq, 60, 5);
+    cq.write_block();
+    EXPECT_EQ(entry(0).op_own, 0x20);
+    EXPECT_EQ(entry(0).byte_count, 60u);
+    EXPECT_EQ(entry(0).rx_hash_result, 5u);
+}
+
+TEST_F(CqBlockTest, WhatDiffersEndsTheBlock) {
+    Cq cq = make_compressing(MiniFormat::hash);
+    receive(cq, 60, 0, 1);
+    receive(cq, 60, 0, 1);
+    receive(cq, 60, 0, 2);
+    receive(cq, 60, 0, 2);
+    counter++; // a WQE was lost: the block could not tell
+    receive(cq, 60, 0, 2);
+    cq.write<mlx5::ErrorCqe>(mlx5::CqeOpcode::resp_error, 0, counter, [](mlx5::ErrorCqe&) {});
+    EXPECT_EQ(entry(0).op_own, 0x2c);
+    EXPECT_EQ(entry(2).op_own, 0x2c);
+    EXPECT_EQ(entry(4).op_own, 0x20);
+    EXPECT_EQ(entry(5).op_own, 0xe0);
+    EXPECT_EQ(cq.producer(), 6u);
+}
+
+TEST_F(CqBlockTest, ChecksumFormats) {
+    for (const auto format : {MiniFormat::checksum, MiniFormat::checksum_stride}) {
+        counter = 5;
+        Cq cq = make_compressing(format);
+        receive(cq, 60);
+        receive(cq, 64);
+        cq.write_block();
+        const bool stride = format == MiniFormat::checksum_stride;
+        EXPECT_EQ(mini(0, 0).result, 61u << 16 | (stride ? 5 : 0));
+        EXPECT_EQ(mini(0, 1).result, 65u << 16 | (stride ? 6 : 0));
+    }
+}
+
+TEST_F(CqBlockTest, KeptCompletionsTakeRoom) {
+    Cq cq = make_compressing(MiniFormat::hash);
+    for (uint32_t i = 0; i < 128; i++)
+        ASSERT_TRUE(receive(cq, 60));
+    EXPECT_EQ(cq.producer(), 64u) << "a block has 64 at most";
+    EXPECT_FALSE(cq.has_room(1));
+    cq.write_block();
+    EXPECT_EQ(cq.producer(), 128u);
+    doorbell.consumer = 128;
+    EXPECT_TRUE(cq.has_room(128));
+    receive(cq, 60);
+    receive(cq, 60);
+    cq.write_block();
+    EXPECT_EQ(entry(0).op_own, 0x2d) << "second lap";
+}
+
+TEST_F(CqBlockTest, NoBlockCrossesTheEndOfTheRing) {
+    Cq cq = make_compressing(MiniFormat::hash);
+    for (uint32_t i = 0; i < 100; i++)
+        receive(cq, 60);
+    cq.write_block();
+    doorbell.consumer = 100;
+    for (uint32_t i = 0; i < 40; i++)
+        receive(cq, 60);
+    cq.write_block();
+    EXPECT_EQ(entry(100).byte_count, 28u);
+    EXPECT_EQ(entry(100).op_own, 0x2c);
+    EXPECT_EQ(entry(0).byte_count, 12u);
+    EXPECT_EQ(entry(0).op_own, 0x2d);
+}
+
 TEST_F(CqTest, WithoutEventsTheArmRecordIsLeftAlone) {
     const Cq cq = make(false);
     EXPECT_FALSE(cq.has_events());

@@ -12,7 +12,7 @@ namespace rawqp {
 namespace {
 
 constexpr const char* kUsage =
-    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, and datapath=auto|FORMAT";
+    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, and cqe_comp=0|1";
 
 struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
@@ -39,8 +39,15 @@ Result<void> parse_port(std::string_view text, Devargs& devargs) {
     return {};
 }
 
+Result<void> parse_switch(std::string_view key, std::string_view text, bool& on) {
+    if (text != "0" && text != "1") return fail(EINVAL, "{}={}: neither 0 nor 1", key, text);
+    on = text == "1";
+    return {};
+}
+
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     if (key == "port") return parse_port(value, devargs);
+    if (key == "cqe_comp") return parse_switch(key, value, devargs.cqe_comp);
     if (key == "device")
         devargs.device = value;
     else if (key == "iface")

@@ -9,12 +9,13 @@
 
 namespace rawqp {
 
-/// `device=mlx5_0[,port=N]` or `iface=NETDEV`; `datapath=auto|verbs|mlx5`.
+/// `device=mlx5_0[,port=N]` or `iface=NETDEV`; `datapath=auto|verbs|mlx5`; `cqe_comp=0|1`.
 struct Devargs {
     std::string device; ///< RDMA device name; empty when iface is given
     uint8_t port = 0;   ///< RDMA port, 1-based; 0: the only or first one
     std::string iface;
     std::string datapath = "auto";
+    bool cqe_comp = false; ///< Rx CQEs may come compressed, where the format and the device can
 };
 
 /// Errors name the key, the value and what is allowed.

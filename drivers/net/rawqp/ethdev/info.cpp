@@ -95,6 +95,7 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
     const RxSpec& spec = Port::of(dev).rx_queues[queue]->spec;
     info->mp = spec.pool;
     info->conf.offloads = spec.offloads;
+    info->conf.rx_deferred_start = Port::of(dev).rx_queues[queue]->deferred ? 1 : 0;
     info->scattered_rx = spec.segments > 1 ? 1 : 0;
     info->nb_desc = spec.descriptors;
     info->rx_buf_size =
@@ -105,6 +106,19 @@ void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noex
     const TxSpec& spec = Port::of(dev).tx_queues[queue]->spec;
     info->conf.offloads = spec.offloads;
     info->nb_desc = spec.descriptors;
+}
+
+int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
+    const Port& port = Port::of(dev);
+    ibv_values_ex values{};
+    values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    const int error = ibv_query_rt_values_ex(port.context.get(), &values);
+    if (error != 0 || (values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK) == 0)
+        return -(error != 0 ? error : ENOTSUP);
+    // The provider gives it as a timespec whose nanoseconds are clock ticks.
+    *clock = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000 +
+             static_cast<uint64_t>(values.raw_clock.tv_nsec);
+    return 0;
 }
 
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept {

@@ -23,6 +23,8 @@ int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode
 int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept;
 void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noexcept;
 void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noexcept;
+/// The device clock that RTE_ETH_RX_OFFLOAD_TIMESTAMP reports.
+int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
 
 // link.cpp

@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/rx_interrupts.hpp"
 
 #include <algorithm>
 
@@ -60,6 +61,7 @@ void halt(Port& port) {
     port.dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
     port.flows->stop();
     port.filters->clear();
+    withdraw_rx_channels(port);
     for (const auto& queue : port.rx_queues)
         if (queue) stop_rx_queue(*queue);
     for (const auto& queue : port.tx_queues)
@@ -75,7 +77,8 @@ Result<void> start(Port& port) {
     for (const auto& queue : port.tx_queues)
         if (done) done = start_tx_queue(*queue);
     for (const auto& queue : port.rx_queues)
-        if (done) done = start_rx_queue(*queue);
+        if (done && !queue->deferred) done = start_rx_queue(*queue);
+    if (done) done = publish_rx_channels(port);
     if (done && !port.rx_queues.empty()) {
         if (!port.isolated) done = port.filters->apply(wanted_filters(port));
         if (done) done = port.flows->start();
@@ -83,7 +86,16 @@ Result<void> start(Port& port) {
     if (!done) return done;
     select_bursts(port);
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STARTED);
+    for (const auto& queue : port.rx_queues)
+        if (!queue->running)
+            port.dev->data->rx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return {};
+}
+
+int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
+    const auto& queue = *static_cast<RxQueue*>(static_cast<RxRing*>(ring)->control);
+    const auto get = queue.port.format->rx_monitor_addr;
+    return get != nullptr ? get(ring, condition) : -ENOTSUP;
 }
 
 int tx_done_cleanup(void* ring, uint32_t count) noexcept {
@@ -106,6 +118,12 @@ constexpr eth_dev_ops make_ops() {
     ops.fw_version_get = fw_version_get;
     ops.rx_queue_setup = rx_queue_setup;
     ops.rx_queue_release = rx_queue_release;
+    ops.rx_queue_start = rx_queue_start;
+    ops.rx_queue_stop = rx_queue_stop;
+    ops.rx_queue_intr_enable = rx_queue_intr_enable;
+    ops.rx_queue_intr_disable = rx_queue_intr_disable;
+    ops.get_monitor_addr = get_monitor_addr;
+    ops.read_clock = read_clock;
     ops.tx_queue_setup = tx_queue_setup;
     ops.tx_queue_release = tx_queue_release;
     ops.tx_done_cleanup = tx_done_cleanup;

@@ -35,12 +35,14 @@ struct RxQueue {
     RxQueue& operator=(const RxQueue&) = delete;
 
     Port& port;
+    verbs::CompChannel channel; ///< null without Rx interrupts
     verbs::CqEx cq;
     verbs::Wq wq;
     RxSpec spec;
     RxRing* ring = nullptr; ///< what dev->data->rx_queues[i] points to; owned
     RxCounters base;        ///< counters at the last statistics reset
     bool running = false;   ///< the WQ is in RDY and the ring holds mbufs
+    bool deferred = false;  ///< port start leaves it stopped
 };
 
 struct TxQueue {

@@ -24,6 +24,9 @@ namespace rawqp {
 int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;
 void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
+/// Of a started port. What steering sends to a stopped queue is dropped by the device.
+int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
+int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
 int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_txconf* conf) noexcept;
 void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;

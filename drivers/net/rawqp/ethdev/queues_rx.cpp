@@ -3,6 +3,7 @@
 #include "drivers/net/rawqp/ethdev/device.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/rx_interrupts.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,12 +14,21 @@ namespace {
 Result<void> create_rx_cq(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     ibv_cq_init_attr_ex attributes{};
+    attributes.channel = queue.channel.get();
     attributes.cqe = rx_cq_depth(queue.spec.descriptors);
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
     attributes.wc_flags = format.rx_wc_flags(queue.spec.offloads);
-    ibv_cq_ex* cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    ibv_cq_ex* cq = nullptr;
+    // A block has one time stamp for all of its packets.
+    const bool stamped = (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+    if (queue.port.devargs.cqe_comp && !stamped && format.rx_compressed_cq != nullptr) {
+        ibv_cq_init_attr_ex compressed = attributes;
+        cq = format.rx_compressed_cq(queue.spec, compressed);
+    }
+    queue.spec.compressed = cq != nullptr;
+    if (cq == nullptr) cq = ibv_create_cq_ex(queue.spec.context, &attributes);
     if (cq == nullptr && attributes.wc_flags != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
         // mlx4 knows no flow tags in CQEs: without them only rte_flow marks are lost.
         attributes.wc_flags = IBV_WC_EX_WITH_BYTE_LEN;
@@ -41,10 +51,11 @@ Result<void> create_wq(RxQueue& queue) {
     attributes.max_sge = queue.spec.segments;
     attributes.pd = queue.port.pd.get();
     attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());
-    if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0) {
-        attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
-        attributes.create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING;
-    }
+    if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0)
+        attributes.create_flags |= IBV_WQ_FLAGS_CVLAN_STRIPPING;
+    if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0)
+        attributes.create_flags |= IBV_WQ_FLAGS_SCATTER_FCS;
+    if (attributes.create_flags != 0) attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
     ibv_wq* wq = ibv_create_wq(queue.spec.context, &attributes);
     if (wq == nullptr) {
         const int error = errno;
@@ -97,11 +108,14 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     spec.max_frame = frame_bytes(port.dev->data->mtu);
     spec.mrs = port.memory.get();
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
-    const Result<uint8_t> segments = rx_segments(port, spec.pool, spec.max_frame, spec.offloads);
+    const uint32_t crc = spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC ? RTE_ETHER_CRC_LEN : 0;
+    const Result<uint8_t> segments =
+        rx_segments(port, spec.pool, spec.max_frame + crc, spec.offloads);
     if (!segments) return tl::unexpected(segments.error());
     spec.segments = *segments;
 
     Result<void> done = port.memory->add_pool(spec.pool);
+    if (done) done = create_rx_channel(*queue);
     if (done) done = create_rx_cq(*queue);
     if (done) done = create_wq(*queue);
     if (!done) return tl::unexpected(std::move(done.error()));
@@ -155,9 +169,6 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
 int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept {
     Port& port = Port::of(dev);
-    if (conf->rx_deferred_start != 0)
-        return report(port,
-                      {ENOTSUP, fmt::format("Rx queue {}: deferred start is not offered", id)});
     RxSpec wanted;
     wanted.queue_id = id;
     wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
@@ -167,6 +178,7 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     wanted.pool = pool;
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
+    (*queue)->deferred = conf->rx_deferred_start != 0;
     dev->data->rx_queues[id] = (*queue)->ring;
     port.rx_queues[id] = std::move(*queue);
     return 0;
@@ -182,6 +194,20 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     port.rx_queues[id].reset();
 }
 
+int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
+    Port& port = Port::of(dev);
+    if (const Result<void> done = start_rx_queue(*port.rx_queues[id]); !done)
+        return report(port, done.error());
+    dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
+    return 0;
+}
+
+int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
+    stop_rx_queue(*Port::of(dev).rx_queues[id]);
+    dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STOPPED;
+    return 0;
+}
+
 void use_marks(Port& port) {
     port.marks = true;
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues)
@@ -195,6 +221,7 @@ Result<void> refit_rx_queues(Port& port) {
         if (!fitted) return tl::unexpected(std::move(fitted.error()));
         (*fitted)->ring->counters = queue->ring->counters;
         (*fitted)->base = queue->base;
+        (*fitted)->deferred = queue->deferred;
         port.dev->data->rx_queues[queue->spec.queue_id] = (*fitted)->ring;
         queue = std::move(*fitted);
     }

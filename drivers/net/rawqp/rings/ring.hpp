@@ -120,6 +120,10 @@ struct RingFormat {
     /// 0: none (mapped rings read the CQEs themselves).
     uint64_t (*rx_wc_flags)(uint64_t offloads);
 
+    /// Creates an Rx CQ whose CQEs the device may compress, with room for what compression takes;
+    /// null: device or provider cannot. May be null itself.
+    ibv_cq_ex* (*rx_compressed_cq)(const RxSpec& spec, ibv_cq_init_attr_ex& attributes);
+
     /// Offloads that the format can carry on a device with these capabilities.
     uint64_t (*rx_offloads)(const ibv_device_attr_ex& device);
     uint64_t (*tx_offloads)(const ibv_device_attr_ex& device);
@@ -132,6 +136,12 @@ struct RingFormat {
     /// Returns how many packets were received and not polled: they are lost to the application.
     uint32_t (*rx_stop)(RxRing& ring);
     void (*rx_destroy)(RxRing* ring);
+    /// Has the next completion, or one that the queue's lcore has not seen yet, raise an event in
+    /// the CQ's channel. Called on any thread that no burst of the queue runs on meanwhile. 0 or
+    /// an errno value.
+    int (*rx_arm)(RxRing& ring);
+    /// An event was taken out of the channel.
+    void (*rx_event_taken)(RxRing& ring);
 
     /// What the QP of such a ring must be created with.
     ibv_qp_cap (*tx_capacity)(const TxSpec& spec);
@@ -149,6 +159,7 @@ struct RingFormat {
     // Null where a format cannot tell.
     eth_rx_queue_count_t rx_queue_count;
     eth_rx_descriptor_status_t rx_descriptor_status;
+    eth_get_monitor_addr_t rx_monitor_addr;
     eth_tx_descriptor_status_t tx_descriptor_status;
     eth_tx_done_cleanup_t tx_done_cleanup;
     /// Packet types that Rx reports, ended by RTE_PTYPE_UNKNOWN; null: none.

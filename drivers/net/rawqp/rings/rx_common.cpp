@@ -25,7 +25,8 @@ Result<void> check_rx_spec(const RxSpec& spec) {
                     RTE_PKTMBUF_HEADROOM);
     const RxBuffers buffers = rx_buffers(spec);
     const uint32_t room = buffers.first_room + (spec.segments - 1u) * buffers.next_room;
-    if (room < spec.max_frame)
+    const uint32_t crc = spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC ? RTE_ETHER_CRC_LEN : 0;
+    if (room < spec.max_frame + crc)
         return fail(EINVAL,
                     "{}: frames of {} bytes do not fit in {} mbuf(s) of mempool {} ({} bytes); "
                     "use larger mbufs or enable scattered Rx",
@@ -56,6 +57,16 @@ RxBuffers rx_buffers(const RxSpec& spec) {
         .next_room = data_room,
         .refill_batch = RTE_MIN(kBatch, static_cast<uint16_t>(spec.descriptors / 4)),
     };
+}
+
+Result<RxExtras> rx_extras(const RxSpec& spec) {
+    RxExtras extras;
+    if (spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) extras.crc_bytes = RTE_ETHER_CRC_LEN;
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) &&
+        rte_mbuf_dyn_rx_timestamp_register(&extras.timestamp_offset, &extras.timestamp_flag) != 0)
+        return fail(ENOTSUP, "port {} Rx queue {}: the mbuf has no room left for a time stamp: {}",
+                    spec.port_id, spec.queue_id, rte_strerror(rte_errno));
+    return extras;
 }
 
 uint64_t rx_flags(uint64_t offloads) {

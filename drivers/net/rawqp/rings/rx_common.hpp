@@ -26,6 +26,23 @@ inline void rearm_mbuf(rte_mbuf& mbuf, uint64_t rearm) {
     memcpy(compat::mbuf_rearm_word(&mbuf), &rearm, sizeof rearm);
 }
 
+/// Offloads that few ask for; bursts without them are faster.
+inline constexpr uint64_t kRxExtras = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+
+struct RxExtras {
+    uint64_t timestamp_flag = 0; ///< of ol_flags; 0: no time stamps
+    int timestamp_offset = 0;    ///< of the mbuf's dynamic field
+    uint8_t crc_bytes = 0;       ///< at the end of the packet, no part of its length
+};
+/// ENOTSUP when the mbuf has no place for a time stamp.
+[[nodiscard]] Result<RxExtras> rx_extras(const RxSpec& spec);
+
+inline void stamp(rte_mbuf& mbuf, const RxExtras& extras, uint64_t time) {
+    if (extras.timestamp_flag == 0) return;
+    *RTE_MBUF_DYNFIELD(&mbuf, extras.timestamp_offset, rte_mbuf_timestamp_t*) = time;
+    mbuf.ol_flags |= extras.timestamp_flag;
+}
+
 /// Mbuf flags (checksums, VLAN) that RTE_ETH_RX_OFFLOAD_* ask for.
 [[nodiscard]] uint64_t rx_flags(uint64_t offloads);
 

@@ -4,7 +4,7 @@
 namespace rawqp::mlx5rings {
 
 Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
-                  const std::string& what) {
+                  const std::string& what, CqArm* arm) {
     mlx5dv_cq mapped{};
     mlx5dv_obj object{};
     object.cq.in = ibv_cq_ex_to_cq(cq);
@@ -19,6 +19,10 @@ Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
     if (mapped.cqe_cnt < min_entries || !rte_is_power_of_2(mapped.cqe_cnt))
         return fail(EINVAL, "{}: its CQ has {} entries, but {} (a power of two) are needed", what,
                     mapped.cqe_cnt, min_entries);
+    if (arm != nullptr) {
+        arm->uar = static_cast<uint8_t*>(mapped.cq_uar);
+        arm->number = mapped.cqn;
+    }
     Cq ring;
     ring.entries = static_cast<Cqe*>(mapped.buf);
     ring.doorbell = reinterpret_cast<mlx5::CqDoorbell*>(mapped.dbrec);

@@ -128,8 +128,26 @@ struct Cq {
     }
 };
 
+/// Asks the device for an event.
+struct CqArm {
+    uint8_t* uar = nullptr; ///< doorbell page
+    uint32_t number = 0;    ///< of the CQ
+    uint32_t events = 0;    ///< taken out of the completion channel; two bits reach the device
+
+    /// The device raises the event at once if its producer counter is past our consumer index.
+    void request(const Cq& cq) const {
+        constexpr uint32_t kCqDoorbell = 0x20; // MLX5_CQ_DOORBELL
+        const uint32_t word = events << 28 | (cq.consumer & 0xffffff);
+        store_record(cq.doorbell->arm, word);
+        const mlx5::be64 doorbell = uint64_t{word} << 32 | number;
+        record_before_uar();
+        *reinterpret_cast<volatile uint64_t*>(uar + kCqDoorbell) = doorbell.raw;
+        flush_uar();
+    }
+};
+
 /// Maps the ring of `cq`, which must hold `min_entries`. `what` names the queue in errors.
 [[nodiscard]] Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
-                                const std::string& what);
+                                const std::string& what, CqArm* arm = nullptr);
 
 } // namespace rawqp::mlx5rings

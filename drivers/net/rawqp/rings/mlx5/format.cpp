@@ -17,6 +17,9 @@ uint64_t rx_offloads(const ibv_device_attr_ex& device) {
         offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
         offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS)
+        offloads |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    if (device.completion_timestamp_mask != 0) offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
     return offloads;
 }
 
@@ -47,12 +50,15 @@ constinit const RingFormat kMlx5Format{
     .name = "mlx5",
     .reject = mlx5rings::reject,
     .rx_wc_flags = no_wc_flags,
+    .rx_compressed_cq = mlx5rings::rx_compressed_cq,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,
     .rx_create = mlx5rings::rx_create,
     .rx_start = mlx5rings::rx_start,
     .rx_stop = mlx5rings::rx_stop,
     .rx_destroy = mlx5rings::rx_destroy,
+    .rx_arm = mlx5rings::rx_arm,
+    .rx_event_taken = mlx5rings::rx_event_taken,
     .tx_capacity = mlx5rings::tx_capacity,
     .tx_create = mlx5rings::tx_create,
     .tx_start = tx_start<mlx5rings::MlxTxRing>,
@@ -63,6 +69,7 @@ constinit const RingFormat kMlx5Format{
     .tx_prepare = tx_prepare,
     .rx_queue_count = mlx5rings::rx_queue_count,
     .rx_descriptor_status = mlx5rings::rx_descriptor_status,
+    .rx_monitor_addr = mlx5rings::rx_monitor_addr,
     .tx_descriptor_status = tx_descriptor_status<mlx5rings::MlxTxRing>,
     .tx_done_cleanup = tx_done_cleanup<mlx5rings::MlxTxRing>,
     .ptypes = kPacketTypes,

@@ -90,8 +90,8 @@ struct Avx2 {
 };
 
 constexpr Burst<eth_rx_burst_t> kBursts[] = {
-    make_burst<VectorReader<Avx2>, false, false>(),
-    make_burst<VectorReader<Avx2>, false, true>(),
+    make_burst<VectorReader<Avx2>, RxOptions{false, false, false, false}>(),
+    make_burst<VectorReader<Avx2>, RxOptions{false, true, false, false}>(),
 };
 
 } // namespace

@@ -108,8 +108,8 @@ struct Avx512 {
 };
 
 constexpr Burst<eth_rx_burst_t> kBursts[] = {
-    make_burst<VectorReader<Avx512>, false, false>(),
-    make_burst<VectorReader<Avx512>, false, true>(),
+    make_burst<VectorReader<Avx512>, RxOptions{false, false, false, false}>(),
+    make_burst<VectorReader<Avx512>, RxOptions{false, true, false, false}>(),
 };
 
 } // namespace

@@ -23,11 +23,13 @@ struct Scalar {
     static bool refill(MlxRxRing&) { return false; }
 };
 
-constexpr Burst<eth_rx_burst_t> kScalar[] = {
-    make_burst<Scalar, false, false>(),
-    make_burst<Scalar, false, true>(),
-    make_burst<Scalar, true, false>(),
-    make_burst<Scalar, true, true>(),
+constexpr Burst<eth_rx_burst_t> kScalar[][2] = {
+    {make_burst<Scalar, RxOptions{false, false, false, false}>(),
+     make_burst<Scalar, RxOptions{true, false, false, false}>()},
+    {make_burst<Scalar, RxOptions{false, true, false, false}>(),
+     make_burst<Scalar, RxOptions{true, true, false, false}>()},
+    {make_burst<Scalar, RxOptions{false, true, true, false}>(),
+     make_burst<Scalar, RxOptions{true, true, true, false}>()},
 };
 
 constexpr uint64_t kDescribedOffloads =
@@ -50,11 +52,12 @@ bool has_avx512(unsigned bits) {
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
     const bool scattered = spec.segments > 1;
     const bool offloads = (spec.offloads & kDescribedOffloads) != 0;
+    if ((spec.offloads & kRxExtras) != 0) return kScalar[2][scattered];
 #if defined(__x86_64__)
     if (!scattered && has_avx512(spec.active_simd_bits)) return rx_burst_avx512(offloads);
     if (!scattered && has_avx2(spec.active_simd_bits)) return rx_burst_avx2(offloads);
 #endif
-    return kScalar[size_t{scattered} << 1 | size_t{offloads}];
+    return kScalar[offloads][scattered];
 }
 
 } // namespace rawqp::mlx5rings

@@ -23,6 +23,7 @@ namespace {
 struct RxOptions {
     bool scattered; ///< packets over several mbufs
     bool offloads;  ///< checksum, VLAN or hash wanted
+    bool extras;    ///< kRxExtras
     bool mark;      ///< rte_flow marks in use
 };
 
@@ -50,6 +51,12 @@ inline void describe(const MlxRxRing& ring, const Cqe& cqe, rte_mbuf& mbuf, uint
     }
     if constexpr (O.mark) flags |= read_mark(cqe, mbuf);
     mbuf.ol_flags = flags;
+    if constexpr (O.extras) stamp(mbuf, ring.extras, cqe.timestamp);
+}
+
+/// Bytes of the packet by what the CQE or mini CQE counts.
+template <RxOptions O> inline uint32_t packet_bytes(const MlxRxRing& ring, uint32_t byte_count) {
+    return O.extras ? byte_count - ring.extras.crc_bytes : byte_count;
 }
 
 /// The mbufs of WQE `index` (which counts without end).
@@ -75,7 +82,7 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
         packets[taken] = mbufs[0];
         rte_prefetch0(*slot_mbufs<O>(ring, slot + kPrefetchAhead));
         rte_prefetch0(&cqe + kPrefetchAhead);
-        const uint32_t length = cqe.byte_count;
+        const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         describe<O>(ring, cqe, *mbufs[0], length);
         if constexpr (O.scattered) take_chain(ring, mbufs, length);
         sum += length;
@@ -94,7 +101,7 @@ inline void expand_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf*
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = &mbufs[O.scattered ? i << ring.log_segments : i];
         rte_mbuf* const mbuf = packets[i] = *first;
-        const uint32_t length = minis[i].byte_count;
+        const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         rearm_mbuf(*mbuf, ring.rearm);
         mbuf->ol_flags = model.ol_flags;
         mbuf->packet_type = model.packet_type;
@@ -171,23 +178,23 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
 }
 
 /// Marks may come into use while the port runs.
-template <class Reader, bool Scattered, bool Offloads>
+template <class Reader, RxOptions O>
 uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
+    constexpr RxOptions kMarking{O.scattered, O.offloads, O.extras, true};
     auto& ring = *static_cast<MlxRxRing*>(queue);
     if (__atomic_load_n(&ring.mark, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive<Reader, RxOptions{Scattered, Offloads, true}>(ring, packets, wanted);
-    return receive<Reader, RxOptions{Scattered, Offloads, false}>(ring, packets, wanted);
+        return receive<Reader, kMarking>(ring, packets, wanted);
+    return receive<Reader, O>(ring, packets, wanted);
 }
 
-/// "mlx5 NAME" and the options.
-template <class Reader, bool Scattered, bool Offloads>
-constexpr BurstName kReaderName = burst_name(Reader::kName,
-                                             {{Scattered, "scattered"}, {Offloads, "offloads"}});
+/// The reader's name and the options.
+template <class Reader, RxOptions O>
+constexpr BurstName kReaderName = burst_name(Reader::kName, {{O.scattered, "scattered"},
+                                                             {O.offloads, "offloads"},
+                                                             {O.extras, "extras"}});
 
-template <class Reader, bool Scattered, bool Offloads>
-constexpr Burst<eth_rx_burst_t> make_burst() {
-    return {receive_burst<Reader, Scattered, Offloads>,
-            kReaderName<Reader, Scattered, Offloads>.data()};
+template <class Reader, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst() {
+    return {receive_burst<Reader, O>, kReaderName<Reader, O>.data()};
 }
 
 } // namespace

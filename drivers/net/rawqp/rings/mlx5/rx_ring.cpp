@@ -80,7 +80,7 @@ Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     // A block gives its entries back when all of it was taken.
     const uint32_t entries =
         rx_cq_depth(spec.descriptors) + (spec.compressed ? mlx5::kMaxCompressed : 0);
-    auto cq = map_cq(*spec.api, spec.cq, entries, what);
+    auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
 
@@ -103,6 +103,26 @@ Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
 
 } // namespace
 
+ibv_cq_ex* rx_compressed_cq(const RxSpec& spec, ibv_cq_init_attr_ex& attributes) {
+    mlx5dv_context device{};
+    device.comp_mask = MLX5DV_CONTEXT_MASK_CQE_COMPRESION;
+    if (spec.api->mlx5_query_device(spec.context, &device) != 0 ||
+        (device.comp_mask & MLX5DV_CONTEXT_MASK_CQE_COMPRESION) == 0)
+        return nullptr;
+    const auto format =
+        static_cast<uint8_t>(rx_hashes_in_blocks(spec.offloads) ? MLX5DV_CQE_RES_FORMAT_HASH
+                                                                : MLX5DV_CQE_RES_FORMAT_CSUM);
+    const mlx5dv_cqe_comp_caps& caps = device.cqe_comp_caps;
+    if (caps.max_num == 0 || caps.max_num > mlx5::kMaxCompressed ||
+        (caps.supported_format & format) == 0)
+        return nullptr;
+    mlx5dv_cq_init_attr extra{};
+    extra.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE;
+    extra.cqe_comp_res_format = format;
+    attributes.cqe += mlx5::kMaxCompressed; // see map_rings
+    return spec.api->mlx5_create_cq(spec.context, &attributes, &extra);
+}
+
 Result<RxRing*> rx_create(const RxSpec& spec) {
     if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<MlxRxRing> ring(create_on_socket<MlxRxRing>(spec.socket));
@@ -111,6 +131,9 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
         return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
 
+    const Result<RxExtras> extras = rx_extras(spec);
+    if (!extras) return tl::unexpected(extras.error());
+    ring->extras = *extras;
     const RxBuffers buffers = rx_buffers(spec);
     ring->port_id = spec.port_id;
     ring->queue_id = spec.queue_id;
@@ -177,6 +200,30 @@ int rx_descriptor_status(void* queue, uint16_t offset) {
                             : ring.cq.state(ring.cq.consumer + offset) != CqeState::empty;
     return filled ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
+
+int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition) {
+    const auto& ring = *static_cast<const MlxRxRing*>(queue);
+    // The queue may sleep until the next entry's owner bit is that of the present lap. Of a block
+    // that is being taken from there is more.
+    const Cq& cq = ring.cq;
+    condition->addr = &cq.entries[cq.consumer & cq.mask].op_own;
+    condition->size = sizeof(Cqe::op_own);
+    condition->opaque[0] = (cq.consumer >> cq.log_entries) & mlx5::kOwnerMask;
+    condition->opaque[1] = ring.block_left;
+    condition->fn = [](uint64_t op_own, const uint64_t* lap_and_left) {
+        const bool invalid = op_own >> 4 == static_cast<uint8_t>(CqeOpcode::invalid);
+        const bool there = !invalid && (op_own & mlx5::kOwnerMask) == lap_and_left[0];
+        return there || lap_and_left[1] != 0 ? -1 : 0;
+    };
+    return 0;
+}
+
+int rx_arm(RxRing& base) {
+    mlx(base).cq_arm.request(mlx(base).cq);
+    return 0;
+}
+
+void rx_event_taken(RxRing& base) { ++mlx(base).cq_arm.events; }
 
 void refill(MlxRxRing& ring) {
     ring.mrs.sync();

@@ -13,7 +13,7 @@
 #include "common/result.hpp"
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
-#include "drivers/net/rawqp/rings/ring.hpp"
+#include "drivers/net/rawqp/rings/rx_common.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
 
 #include <array>
@@ -67,6 +67,8 @@ struct RxBlock {
 
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     RxBlock block;
+    RxExtras extras;
+    CqArm cq_arm;
 
     // Control and error path.
     MrCache mrs;
@@ -100,12 +102,16 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
 };
 static_assert(sizeof(RxRing) == RTE_CACHE_LINE_SIZE); // counters: the line before these
 
+ibv_cq_ex* rx_compressed_cq(const RxSpec& spec, ibv_cq_init_attr_ex& attributes);
 Result<RxRing*> rx_create(const RxSpec& spec);
 Result<void> rx_start(RxRing& ring);
 uint32_t rx_stop(RxRing& ring);
 void rx_destroy(RxRing* ring);
 uint32_t rx_queue_count(void* queue);
 int rx_descriptor_status(void* queue, uint16_t offset);
+int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition);
+int rx_arm(RxRing& ring);
+void rx_event_taken(RxRing& ring);
 
 /// Which kind of mini CQE serves these offloads: with hash, or else with checksum.
 [[nodiscard]] constexpr bool rx_hashes_in_blocks(uint64_t offloads) {

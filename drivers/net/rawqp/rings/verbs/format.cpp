@@ -11,8 +11,12 @@ std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
 
 /// No hash (completions do not carry it) and no VLAN stripping (they do not tell whether there was
 /// a tag). Checksums are verified by the provider or else by the driver.
-uint64_t rx_offloads(const ibv_device_attr_ex&) {
-    return RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM;
+uint64_t rx_offloads(const ibv_device_attr_ex& device) {
+    uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS)
+        offloads |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    if (device.completion_timestamp_mask != 0) offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+    return offloads;
 }
 
 uint64_t tx_offloads(const ibv_device_attr_ex& device) {
@@ -43,12 +47,15 @@ constinit const RingFormat kVerbsFormat{
     .name = "verbs",
     .reject = reject_nothing,
     .rx_wc_flags = verbsrings::rx_wc_flags,
+    .rx_compressed_cq = nullptr,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,
     .rx_create = verbsrings::rx_create,
     .rx_start = verbsrings::rx_start,
     .rx_stop = verbsrings::rx_stop,
     .rx_destroy = verbsrings::rx_destroy,
+    .rx_arm = verbsrings::rx_arm,
+    .rx_event_taken = [](RxRing&) {},
     .tx_capacity = tx_capacity,
     .tx_create = verbsrings::tx_create,
     .tx_start = tx_start<verbsrings::VerbsTxRing>,
@@ -59,6 +66,7 @@ constinit const RingFormat kVerbsFormat{
     .tx_prepare = tx_prepare,
     .rx_queue_count = nullptr, // verbs cannot look at completions without taking them
     .rx_descriptor_status = nullptr,
+    .rx_monitor_addr = nullptr, // nor does it say where they are
     .tx_descriptor_status = tx_descriptor_status<verbsrings::VerbsTxRing>,
     .tx_done_cleanup = tx_done_cleanup<verbsrings::VerbsTxRing>,
     .ptypes = kPacketTypes,

@@ -88,6 +88,7 @@ uint32_t drain(VerbsRxRing& ring) {
 struct RxOptions {
     bool scattered; ///< packets over several mbufs
     bool checksum;  ///< verdicts wanted
+    bool extras;    ///< kRxExtras
     bool mark;      ///< rte_flow marks in use
 };
 
@@ -130,6 +131,9 @@ template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, u
     packet->packet_type = rte_net_get_ptype(packet, &lens, kLayers);
     if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet, lens) & ring.flags_mask;
     packet->ol_flags = flags;
+    if constexpr (O.extras)
+        if (ring.extras.timestamp_flag != 0)
+            stamp(*packet, ring.extras, ibv_wc_read_completion_ts(ring.cq));
     return packet;
 }
 
@@ -144,7 +148,8 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
             note_error(ring);
             break;
         }
-        const uint32_t bytes = ibv_wc_read_byte_len(ring.cq);
+        uint32_t bytes = ibv_wc_read_byte_len(ring.cq);
+        if constexpr (O.extras) bytes -= ring.extras.crc_bytes;
         packets[received++] = take<O>(ring, ring.consumer & ring.mask, bytes);
         ++ring.consumer;
         bytes_received += bytes;
@@ -155,15 +160,14 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
     return received;
 }
 
-template <bool Scattered, bool Checksum>
-uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
+template <RxOptions O> uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<VerbsRxRing*>(queue);
     // Marks may come into use while the port runs.
+    constexpr RxOptions kMarking{O.scattered, O.checksum, O.extras, true};
     const bool mark = __atomic_load_n(&ring.mark, __ATOMIC_RELAXED) && ring.has_tags;
     uint16_t received = 0;
     if (!ring.faulty) [[likely]]
-        received = mark ? poll<RxOptions{Scattered, Checksum, true}>(ring, packets, count)
-                        : poll<RxOptions{Scattered, Checksum, false}>(ring, packets, count);
+        received = mark ? poll<kMarking>(ring, packets, count) : poll<O>(ring, packets, count);
     if (ring.faulty) [[unlikely]]
         recover(ring);
     else if (ring.missing() >= ring.refill_batch)
@@ -171,19 +175,20 @@ uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
     return received;
 }
 
-template <bool Scattered, bool Checksum>
-constexpr BurstName kName = burst_name("verbs", {{Scattered, "scattered"}, {Checksum, "checksum"}});
-
-template <bool Scattered, bool Checksum> constexpr Burst<eth_rx_burst_t> make_burst() {
-    return {receive<Scattered, Checksum>, kName<Scattered, Checksum>.data()};
+constexpr RxOptions rx_options(size_t index) {
+    return {(index & 1) != 0, (index & 2) != 0, (index & 4) != 0, false};
 }
+constexpr size_t kVariants = 8;
 
-constexpr Burst<eth_rx_burst_t> kBursts[] = {
-    make_burst<false, false>(),
-    make_burst<true, false>(),
-    make_burst<false, true>(),
-    make_burst<true, true>(),
-};
+template <size_t I>
+constexpr BurstName kName = burst_name("verbs", {{rx_options(I).scattered, "scattered"},
+                                                 {rx_options(I).checksum, "checksum"},
+                                                 {rx_options(I).extras, "extras"}});
+
+constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
+    return std::array{Burst<eth_rx_burst_t>{receive<rx_options(I)>, kName<I>.data()}...};
+}
+(std::make_index_sequence<kVariants>());
 
 /// Links the requests in a circle and gives each its SGEs.
 void lay_out(VerbsRxRing& ring) {
@@ -202,7 +207,11 @@ void lay_out(VerbsRxRing& ring) {
 
 } // namespace
 
-uint64_t rx_wc_flags(uint64_t) { return IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG; }
+uint64_t rx_wc_flags(uint64_t offloads) {
+    const bool stamped = (offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+    return IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG |
+           (stamped ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0);
+}
 
 Result<RxRing*> rx_create(const RxSpec& spec) {
     if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
@@ -215,6 +224,12 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
         return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
 
+    const Result<RxExtras> extras = rx_extras(spec);
+    if (!extras) return tl::unexpected(extras.error());
+    if (extras->timestamp_flag != 0 && spec.cq->read_completion_ts == nullptr)
+        return fail(ENOTSUP, "port {} Rx queue {}: the provider reports no time stamps",
+                    spec.port_id, spec.queue_id);
+    ring->extras = *extras;
     const RxBuffers buffers = rx_buffers(spec);
     ring->port_id = spec.port_id;
     ring->queue_id = spec.queue_id;
@@ -269,12 +284,15 @@ uint32_t rx_stop(RxRing& base) {
     return unread;
 }
 
+int rx_arm(RxRing& ring) { return ibv_req_notify_cq(ibv_cq_ex_to_cq(verbs_ring(ring).cq), 0); }
+
 void rx_destroy(RxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
 
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
     const bool scattered = spec.segments > 1;
     const bool checksum = (spec.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM) != 0;
-    return kBursts[size_t{scattered} | size_t{checksum} << 1];
+    const bool extras = (spec.offloads & kRxExtras) != 0;
+    return kBursts[size_t{scattered} | size_t{checksum} << 1 | size_t{extras} << 2];
 }
 
 } // namespace rawqp::verbsrings

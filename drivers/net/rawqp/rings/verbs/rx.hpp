@@ -29,6 +29,7 @@ struct VerbsRxRing : RxRing {
     uint8_t log_segments = 0;
     bool faulty = false;   ///< an error completion was taken, the reset is due
     bool has_tags = false; ///< the provider reads flow tags
+    RxExtras extras;
     rte_mempool* pool = nullptr;
     ibv_recv_wr* requests = nullptr; ///< by slot, each linked to the next one
     ibv_sge* sges = nullptr;         ///< as mbufs
@@ -64,6 +65,7 @@ Result<RxRing*> rx_create(const RxSpec& spec);
 Result<void> rx_start(RxRing& ring);
 uint32_t rx_stop(RxRing& ring);
 void rx_destroy(RxRing* ring);
+int rx_arm(RxRing& ring);
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);
 
 } // namespace rawqp::verbsrings

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rx interrupts: a completion channel per queue, which the application waits on by epoll.
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/ethdev/port.hpp"
+
+namespace rawqp {
+
+/// Gives the queue a completion channel when the port is configured with Rx interrupts. Before its
+/// CQ is created.
+[[nodiscard]] Result<void> create_rx_channel(RxQueue& queue);
+
+/// Makes the channels known to ethdev (rte_eth_dev_rx_intr_ctl). At port start, with all queues.
+[[nodiscard]] Result<void> publish_rx_channels(Port& port);
+void withdraw_rx_channels(Port& port);
+
+/// ethdev operations. Enable reports packets that came since the last burst at once: the device
+/// compares its own count with the consumer index of the request, so that no wake-up is lost.
+int rx_queue_intr_enable(rte_eth_dev* dev, uint16_t queue) noexcept;
+int rx_queue_intr_disable(rte_eth_dev* dev, uint16_t queue) noexcept;
+
+} // namespace rawqp
