@@ -342,17 +342,20 @@ TEST_P(Mlx5RxReaders, StopInTheMiddleOfABlock) {
 }
 
 TEST_P(Mlx5RxReaders, ABlockThatNoDeviceWritesIsAnError) {
-    start({.cq_entries = 128, .compressed = true});
-    rte_mbuf* mbufs[4];
-    int expected = 0;
     for (const uint32_t count : {0u, 1u, 65u, 0x80000000u}) {
+        SCOPED_TRACE(count);
+        resets = 0;
+        consumed = 0;
+        spec = {};
+        start({.cq_entries = 128, .compressed = true});
         cq->write_block({}, minis_of(2, 64));
-        cq->ring[(cq->producer - 2) % 128].byte_count = count;
-        while (resets == expected)
-            ASSERT_EQ(receive(mbufs, 4), 0u);
-        ++expected;
+        cq->ring[0].byte_count = count;
+        rte_mbuf* mbufs[4];
+        EXPECT_EQ(receive(mbufs, 4), 0u);
+        EXPECT_EQ(resets, 1);
+        EXPECT_EQ(ring->counters.errors, 1u);
+        finish();
     }
-    EXPECT_EQ(ring->counters.recoveries, 4u);
 }
 
 // ---------------------------------------------------------------- several segments
