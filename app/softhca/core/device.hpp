@@ -130,6 +130,8 @@ class Device {
     /// The netdev's address and promiscuity: what the kernel side accepts.
     void set_mac(const std::array<uint8_t, 6>& mac);
     void set_kernel_promiscuous(bool on);
+    /// Has the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
+    void show_clock(mlx5::be64* where);
     /// Administrative link state; the port is up when this and the wire are.
     void set_link(bool up);
     [[nodiscard]] bool link_up() const;

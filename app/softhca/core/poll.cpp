@@ -92,6 +92,11 @@ void Device::set_kernel_promiscuous(bool on) {
     state_->port.set_kernel_promiscuous(on);
 }
 
+void Device::show_clock(mlx5::be64* where) {
+    const ControlLock lock(*state_);
+    state_->port.show_clock(where);
+}
+
 void Device::set_link(bool up) {
     const ControlLock lock(*state_);
     state_->port.set_link(up);

@@ -112,6 +112,8 @@ void Port::read_clock() {
     timespec time{};
     clock_gettime(CLOCK_MONOTONIC, &time);
     now_ = static_cast<uint64_t>(time.tv_sec) * 1000000000 + static_cast<uint64_t>(time.tv_nsec);
+    if (clock_register_)
+        __atomic_store_n(&clock_register_->raw, net::to_be(now_), __ATOMIC_RELAXED);
 }
 
 std::array<int, 2> Port::wait_fds() const {

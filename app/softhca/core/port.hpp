@@ -65,10 +65,13 @@ class Port {
     /// The device clock (CQE timestamps), read once per poll round.
     [[nodiscard]] uint64_t now() const { return now_; }
     void read_clock();
+    /// Also writes the clock there, for programs to read; it must outlive the port.
+    void show_clock(mlx5::be64* where) { clock_register_ = where; }
 
     PortCounters counters;
 
   private:
+    mlx5::be64* clock_register_ = nullptr;
     std::unique_ptr<wire::Wire> wire_;
     std::unique_ptr<wire::Wire> kernel_;
     bool admin_up_ = true;

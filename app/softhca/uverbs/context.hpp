@@ -27,7 +27,8 @@ class Context final : public OpenFile {
 
     /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
     [[nodiscard]] Errno ioctl(ib_uverbs_ioctl_hdr* header);
-    /// mmap(2) on the descriptor: doorbell pages. Returns MAP_FAILED and sets errno as mmap does.
+    /// mmap(2) on the descriptor: doorbell pages and the clock. Returns MAP_FAILED and sets errno
+    /// as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);
 
     /// The errno with which the command of that name is to fail without being carried out, or 0.
@@ -54,6 +55,8 @@ inline constexpr unsigned kUarPageShift = 12;
 [[nodiscard]] constexpr uint64_t uar_offset(uint32_t page) {
     return kUarOffsetMark | uint64_t{page} << kUarPageShift;
 }
+/// Offset of the device clock's page: command MLX5_IB_MMAP_CORE_CLOCK in the page number.
+inline constexpr uint64_t kClockOffset = uint64_t{5} << 8 << 12;
 /// Fresh zeroed memory that stands for a doorbell page.
 [[nodiscard]] void* map_doorbell_page(void* address, size_t length, int flags);
 

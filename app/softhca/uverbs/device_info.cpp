@@ -122,6 +122,7 @@ Errno get_context(Context& context, const WriteCommand& driver) {
         return started.error().code ? started.error().code : EIO;
     context.device = context.port.device.load();
     context.device->add_listener(&context.events);
+    if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());
 
     mlx5_ib_alloc_ucontext_resp out{};
     out.qp_tab_size = 1u << 18;
@@ -134,6 +135,10 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     out.max_recv_wr = 1u << Limits::kLogMaxRqWqes;
     out.num_ports = 1;
     out.response_length = driver.driver_out.length_of(out);
+    if (context.port.clock.clock()) {
+        out.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
+        out.hca_core_clock_offset = 0;
+    }
     out.cqe_version = 1;
     out.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE;
     out.eth_min_inline = MLX5_USER_INLINE_MODE_NONE;

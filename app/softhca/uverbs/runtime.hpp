@@ -5,6 +5,7 @@
 #include "app/softhca/config.hpp"
 #include "app/softhca/control/server.hpp"
 #include "app/softhca/core/engine.hpp"
+#include "app/softhca/uverbs/clock_page.hpp"
 #include "app/softhca/uverbs/netdev.hpp"
 
 #include <atomic>
@@ -26,6 +27,7 @@ struct Port {
     std::atomic<core::Device*> device{nullptr};
     Netdev netdev;
     CommandFaults faults; ///< commands that are to fail
+    ClockPage clock;
 
     /// The link as programs see it; a port whose device does not run yet counts as up.
     [[nodiscard]] bool link_up() const {

@@ -60,6 +60,8 @@ struct FakeCq {
     mlx5::CqDoorbell doorbell{};
     uint32_t producer = 0;
     uint32_t cqe_size = sizeof(mlx5::Cqe);
+    std::vector<uint64_t> uar = std::vector<uint64_t>(16);
+    static constexpr uint32_t kNumber = 0x1234;
     ibv_cq_ex handle{};
 };
 
@@ -121,6 +123,8 @@ inline int fake_init_obj(mlx5dv_obj* object, uint64_t type) {
         object->cq.out->dbrec = reinterpret_cast<__be32*>(&cq.doorbell);
         object->cq.out->cqe_cnt = static_cast<uint32_t>(cq.ring.size());
         object->cq.out->cqe_size = cq.cqe_size;
+        object->cq.out->cq_uar = cq.uar.data();
+        object->cq.out->cqn = FakeCq::kNumber;
     }
     if (type & MLX5DV_OBJ_RWQ) {
         auto& rq = *static_cast<FakeRq*>(object->rwq.in->wq_context);

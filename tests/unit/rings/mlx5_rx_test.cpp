@@ -237,6 +237,127 @@ TEST_P(Mlx5RxReaders, WholeRingCompletedAtOnce) {
     EXPECT_EQ(posted(), 64u);
 }
 
+TEST_P(Mlx5RxReaders, MonitorAddressTellsOfTheNextCompletion) {
+    start({.cq_entries = 128});
+    rte_mbuf* mbufs[64];
+    for (int lap = 0; lap < 10; ++lap) {
+        rte_power_monitor_cond condition{};
+        ASSERT_EQ(rawqp::kMlx5Format.rx_monitor_addr(ring, &condition), 0);
+        ASSERT_EQ(condition.size, 1);
+        const auto value = [&] {
+            return uint64_t{*static_cast<volatile uint8_t*>(condition.addr)};
+        };
+        ASSERT_EQ(condition.fn(value(), condition.opaque), 0) << "nothing there: sleep";
+        for (int i = 0; i < 40; ++i)
+            deliver(64);
+        ASSERT_EQ(condition.fn(value(), condition.opaque), -1);
+        ASSERT_EQ(receive(mbufs, 64), 40u);
+        rte_pktmbuf_free_bulk(mbufs, 40);
+    }
+}
+
+TEST_P(Mlx5RxReaders, ArmNamesTheConsumerIndexAndTheEventsTaken) {
+    start();
+    const auto armed = [&](uint32_t sequence) {
+        EXPECT_EQ(rawqp::kMlx5Format.rx_arm(*ring), 0);
+        const uint32_t word = sequence << 28 | (cq->doorbell.consumer & 0xffffff);
+        EXPECT_EQ(cq->doorbell.arm, word);
+        EXPECT_EQ(net::to_be(cq->uar[0x20 / 8]), uint64_t{word} << 32 | FakeCq::kNumber);
+    };
+    armed(0);
+    rte_mbuf* mbufs[32];
+    for (uint32_t events = 1; events < 9; ++events) {
+        deliver(64);
+        ASSERT_EQ(receive(mbufs, 32), 1u);
+        rte_pktmbuf_free(mbufs[0]);
+        rawqp::kMlx5Format.rx_event_taken(*ring);
+        armed(events & 0xf);
+    }
+}
+
+TEST_P(Mlx5RxReaders, TimeStampAndChecksumKept) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_KEEP_CRC});
+    EXPECT_STREQ(burst.description, "mlx5 scalar, offloads, extras");
+    const int offset = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
+    const int bit = rte_mbuf_dynflag_lookup(RTE_MBUF_DYNFLAG_RX_TIMESTAMP_NAME, nullptr);
+    ASSERT_GE(offset, 0);
+    ASSERT_GE(bit, 0);
+    mlx5::Cqe cqe{};
+    cqe.timestamp = 0x1122334455667788;
+    deliver(68, cqe);
+    rte_mbuf* mbuf;
+    ASSERT_EQ(receive(&mbuf, 1), 1u);
+    EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*), 0x1122334455667788u);
+    EXPECT_NE(mbuf->ol_flags & uint64_t{1} << bit, 0u);
+    EXPECT_EQ(ring->counters.bytes, 64u);
+    take(mbuf, 0, 64); // the four bytes behind the packet are the checksum
+}
+
+// ---------------------------------------------------------------- compressed blocks
+
+std::vector<mlx5::MiniCqe> minis_of(uint32_t count, uint32_t bytes) {
+    mlx5::MiniCqe mini;
+    mini.result = 0;
+    mini.byte_count = bytes;
+    return std::vector<mlx5::MiniCqe>(count, mini);
+}
+
+TEST_P(Mlx5RxReaders, WhatIsLeftOfABlockIsCounted) {
+    start({.cq_entries = 128, .compressed = true});
+    deliver(64);
+    deliver_block({}, minis_of(20, 64));
+    deliver(64);
+    const auto count = [&] { return rawqp::kMlx5Format.rx_queue_count(ring); };
+    const auto status = [&](uint16_t i) {
+        return rawqp::kMlx5Format.rx_descriptor_status(ring, i);
+    };
+    EXPECT_EQ(count(), 22u);
+    rte_mbuf* mbufs[64];
+    for (uint32_t left = 22; left > 0; --left) {
+        EXPECT_EQ(status(static_cast<uint16_t>(left - 1)), RTE_ETH_RX_DESC_DONE);
+        EXPECT_EQ(status(static_cast<uint16_t>(left)), RTE_ETH_RX_DESC_AVAIL);
+        ASSERT_EQ(receive(mbufs, 1), 1u);
+        take(mbufs[0], 22 - left, 64);
+        ASSERT_EQ(count(), left - 1);
+    }
+    EXPECT_EQ(cq->doorbell.consumer, 22u);
+}
+
+TEST_P(Mlx5RxReaders, StopInTheMiddleOfABlock) {
+    start({.cq_entries = 128, .compressed = true});
+    rte_mbuf* mbufs[64];
+    for (int round = 0; round < 20; ++round) {
+        const uint32_t first = sequence;
+        deliver_block({}, minis_of(20, 64));
+        deliver_block({}, minis_of(9, 64));
+        ASSERT_EQ(receive(mbufs, 13), 13u);
+        for (uint32_t i = 0; i < 13; ++i)
+            take(mbufs[i], first + i, 64);
+        EXPECT_EQ(rawqp::kMlx5Format.rx_stop(*ring), 16u);
+        rq->doorbell = {};
+        consumed = 0;
+        ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
+        ASSERT_EQ(receive(mbufs, 32), 0u) << "no entry of the former life looks new";
+    }
+}
+
+TEST_P(Mlx5RxReaders, ABlockThatNoDeviceWritesIsAnError) {
+    for (const uint32_t count : {0u, 1u, 65u, 0x80000000u}) {
+        SCOPED_TRACE(count);
+        resets = 0;
+        consumed = 0;
+        spec = {};
+        start({.cq_entries = 128, .compressed = true});
+        cq->write_block({}, minis_of(2, 64));
+        cq->ring[0].byte_count = count;
+        rte_mbuf* mbufs[4];
+        EXPECT_EQ(receive(mbufs, 4), 0u);
+        EXPECT_EQ(resets, 1);
+        EXPECT_EQ(ring->counters.errors, 1u);
+        finish();
+    }
+}
+
 // ---------------------------------------------------------------- several segments
 
 TEST_P(Mlx5RxReaders, ScatteredStartPostsEverySegment) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The page with the device clock's register, which the device thread writes and programs map.
+#pragma once
+
+#include "app/softhca/fd.hpp"
+#include "common/mlx5/formats.hpp"
+
+#include <cstddef>
+
+namespace softhca::uverbs {
+
+/// A page for the life of the process: the device thread may write at any time.
+class ClockPage {
+  public:
+    ClockPage();
+    ClockPage(const ClockPage&) = delete;
+    ClockPage& operator=(const ClockPage&) = delete;
+
+    /// Null when the system gives no memory for it: the device has no readable clock then.
+    [[nodiscard]] mlx5::be64* clock() const { return clock_; }
+    /// As mmap(2), read-only.
+    [[nodiscard]] void* map(void* address, size_t length, int flags) const;
+
+    static constexpr size_t kBytes = 4096;
+
+  private:
+    Fd fd_;
+    mlx5::be64* clock_ = nullptr;
+};
+
+} // namespace softhca::uverbs

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Receive beyond the plain case: readers, compression, queue start and stop, interrupts, time."""
+
+import random
+import re
+import time
+
+import pytest
+from rig.packets import marker, numbered, opaque, port_mac, tcp4, udp4, udp6
+from rig.stack import DRIVER, Build, PortSpec, SoftHca
+from scapy.packet import Packet
+
+from conftest import StartSoftHca, StartStack
+
+READERS = {64: "mlx5 scalar", 256: "mlx5 AVX2", 512: "mlx5 AVX-512"}
+FLAGS_NEEDED = {64: [], 256: ["avx2"], 512: ["avx512f", "avx512bw", "avx512dq", "avx512vl"]}
+
+
+def lossless(devargs: str = "") -> list[PortSpec]:
+    return [PortSpec(options={"pause": "on"}, devargs=devargs) for _ in range(2)]
+
+
+def mixed_frames(count: int) -> list[bytes | Packet]:
+    """Runs of alike frames with others in between."""
+    rng = random.Random(5)
+    frames: list[bytes | Packet] = []
+    while len(frames) < count:
+        make = rng.choice([udp4, udp6, tcp4])
+        frames += [make(bytes(rng.randrange(1, 900))) for _ in range(rng.randrange(1, 40))]
+        frames.append(opaque(rng.randrange(60, 1500), seed=len(frames)))
+    return frames
+
+
+# -- readers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compressed", [0, 1])
+@pytest.mark.parametrize("bits", READERS)
+def test_every_reader_takes_every_frame(
+    start_stack: StartStack, bits: int, compressed: int
+) -> None:
+    with open("/proc/cpuinfo") as cpuinfo:
+        cpu = set(re.search(r"flags\s*:(.*)", cpuinfo.read()).group(1).split())  # type: ignore
+    if not set(FLAGS_NEEDED[bits]) <= cpu:
+        pytest.skip(f"this CPU has no {bits}-bit vectors")
+    stack = start_stack(lossless(f"cqe_comp={compressed}"), datapath="mlx5",
+                        eal_args=[f"--force-max-simd-bitwidth={bits}"])
+    assert stack.testpmd.rx_burst_mode(0).startswith(READERS[bits])
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(6000), to=stack.wires[1], timeout=30)
+    stack.wires[1].transfer(mixed_frames(2000), to=stack.wires[0], timeout=30)
+
+
+@pytest.mark.parametrize("compressed", [0, 1])
+def test_checksum_flags_and_hash(start_stack: StartStack, compressed: int) -> None:
+    stack = start_stack([PortSpec(devargs=f"cqe_comp={compressed}")], datapath="mlx5",
+                        testpmd_args=["--enable-rx-cksum"])
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    position = stack.testpmd.mark_output()
+    good = [udp4(bytes(n)) for n in range(20)]
+    for frame in good:
+        stack.wires[0].send(frame)
+    shown = stack.testpmd.received(position, len(good))
+    assert [packet.length for packet in shown] == [max(42 + n, 60) for n in range(20)]
+    for packet in shown:
+        assert "RTE_MBUF_F_RX_L4_CKSUM_GOOD" in packet.flags
+        assert "L4_UDP" in packet.hw_ptype
+
+
+# -- queues ----------------------------------------------------------------------------------------
+
+
+def test_a_stopped_queue_receives_nothing(start_stack: StartStack, datapath: str) -> None:
+    stack = start_stack(lossless(), datapath=datapath)
+    for round in range(1, 4):
+        stack.testpmd.start("io", lossless=True)
+        stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+        stack.testpmd.stop()
+        stack.testpmd.silent("port 0 rxq 0 stop")
+        stack.wires[0].send_all([opaque(100, seed=n) for n in range(30)])
+        stack.wait_counter(0, "drop_queue_not_ready", 30 * round)
+        stack.testpmd.silent("port 0 rxq 0 start")
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(500), to=stack.wires[1])
+
+
+def test_deferred_start(start_stack: StartStack, datapath: str) -> None:
+    stack = start_stack(2, datapath=datapath)
+    stack.testpmd.stop_port(0)
+    stack.testpmd.silent("port 0 rxq 0 deferred_start on")
+    stack.testpmd.start_port(0)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].send(opaque(100, seed=1))
+    stack.wait_counter(0, "drop_queue_not_ready", 1)
+    stack.testpmd.stop()
+    stack.testpmd.silent("port 0 rxq 0 start")
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(100), to=stack.wires[1])
+
+
+# -- the packet's end and its time -----------------------------------------------------------------
+
+
+def test_the_checksum_kept_is_no_part_of_the_length(start_stack: StartStack, datapath: str) -> None:
+    stack = start_stack(lossless(), datapath=datapath, testpmd_args=["--disable-crc-strip"])
+    offloads = stack.testpmd.command("show port 0 rx_offload configuration")
+    assert "KEEP_CRC" in offloads
+    stack.testpmd.start("io", lossless=True)
+    frames = [opaque(size, seed=size) for size in range(60, 1519, 3)]
+    stack.wires[0].transfer(frames, to=stack.wires[1])
+    device = stack.stat()["mlx5_0"]
+    received = sum(queue["bytes"] for queue in device["rqs"])
+    assert received == sum(len(frame) + 4 for frame in frames), "the device delivered each FCS"
+
+
+def test_time_stamps_are_the_device_clock(start_stack: StartStack, datapath: str) -> None:
+    """softhca's clock is CLOCK_MONOTONIC in nanoseconds."""
+    stack = start_stack(1, datapath=datapath, testpmd_args=["--enable-rx-timestamp"])
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    stamps = []
+    for n in range(5):
+        position = stack.testpmd.mark_output()
+        before = time.monotonic_ns()
+        stack.wires[0].send(marker(n))
+        stack.testpmd.received(position, 1)
+        (stamp,) = re.findall(r"timestamp (\d+)", stack.testpmd.program.output[position:])
+        assert before - 1_000_000 < int(stamp) < time.monotonic_ns()
+        stamps.append(int(stamp))
+    assert stamps == sorted(stamps)
+
+
+# -- interrupts ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sleeper(build: Build, start_softhca: StartSoftHca, datapath: str) -> SoftHca:
+    """A program that sleeps on the Rx interrupt and ends after 2000 packets."""
+    program = [str(build.folder / "tests/functional/dpdk/rx-interrupt")]
+    eal = ["-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "--no-pci", "-d",
+           DRIVER, "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath}"]
+    hca = start_softhca([PortSpec(options={"pause": "on"})], [*program, *eal, "--", "2000"])
+    hca.program.wait_for("ready")
+    return hca
+
+
+def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
+    """One by one, in bursts, and while the program is about to fall asleep."""
+    rng = random.Random(3)
+    frames = [udp4(bytes(n % 50), destination=port_mac(0)) for n in range(2000)]
+    while frames:
+        count = rng.choice([1, 1, 2, 7, 40])
+        sleeper.wires[0].send_all(frames[:count])
+        del frames[:count]
+    assert sleeper.program.wait(60) == 0, sleeper.program.output
+    received, sleeps = re.findall(r"received (\d+) sleeps (\d+)", sleeper.program.output)[0]
+    assert received == "2000"
+    assert int(sleeps) >= 1
+
+
+def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
+    """The same clock as that of the time stamps, some poll rounds old at most."""
+    result, clock = re.findall(r"clock (-?\d+) (\d+)", sleeper.program.output)[0]
+    assert result == "0"
+    assert 0 < time.monotonic_ns() - int(clock) < 10_000_000_000
