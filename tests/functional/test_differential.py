@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""net_rawqp and DPDK's own net_mlx5 say the same of the same frames, in every field of the mbuf."""
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+import pytest
+from rig.packets import BROADCAST, PEER_MAC
+from rig.stack import DRIVER, Build, PortSpec, device_name, pci_address
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
+from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Packet, Raw
+
+from conftest import StartSoftHca
+
+FRAMES = 600
+SEED = 20261120
+MARKED_PORT = 7777
+
+CHECKSUM = 0x2 | 0x4 | 0x8  # RTE_ETH_RX_OFFLOAD_{IPV4,UDP,TCP}_CKSUM
+VLAN_STRIP = 0x1
+SCATTER = 0x2000
+RSS_HASH = 0x80000
+
+Mbuf = dict[str, Any]
+
+
+def random_frame(random_: random.Random) -> bytes:
+    """Any of what a network carries, and of what it should not."""
+    frame: Packet = Ether(src=PEER_MAC, dst=random_.choice([BROADCAST, "02:00:00:00:00:77"]))
+    for _ in range(random_.choice([0, 0, 0, 1])):
+        frame /= Dot1Q(vlan=random_.randrange(4096), prio=random_.randrange(8))
+    kind = random_.randrange(10)
+    if kind == 0:
+        frame /= ARP(pdst="10.0.0.9")
+    elif kind == 1:
+        frame.type = 0x88B5
+        frame /= Raw(random_.randbytes(46))
+    else:
+        frame /= network(random_)
+        if kind == 2:
+            frame /= ICMP()
+        else:
+            frame /= transport(random_)
+            if kind == 3:
+                frame /= inner(random_)
+    room = 1514 - len(frame)
+    frame /= Raw(random_.randbytes(random_.randrange(random_.choice([64, room]))))
+    return spoil(bytes(frame), random_)
+
+
+def network(random_: random.Random) -> Packet:
+    number = random_.randrange(1, 255)
+    if random_.random() < 0.35:
+        packet: Packet = IPv6(src=f"fd00::{number:x}", dst="fd00::2")
+        return packet / IPv6ExtHdrFragment(id=5, m=1) if random_.random() < 0.1 else packet
+    packet = IP(src=f"10.0.0.{number}", dst="10.0.1.2")
+    if random_.random() < 0.1:
+        packet.flags, packet.frag = "MF", random_.randrange(3)
+    if random_.random() < 0.1:
+        packet.options = [b"\x01\x01\x01\x01"]
+    return packet
+
+
+def transport(random_: random.Random) -> Packet:
+    ports = {"sport": random_.randrange(1, 65535),
+             "dport": random_.choice([MARKED_PORT, random_.randrange(1, 65535)])}
+    if random_.random() < 0.5:
+        return TCP(**ports, flags=random_.choice(["S", "A", "PA", "F"]))
+    return UDP(**ports, **({"chksum": 0} if random_.random() < 0.2 else {}))
+
+
+def inner(random_: random.Random) -> Packet:
+    """A tunnel on its port, which the outer header may or may not be: all the better."""
+    return VXLAN(vni=random_.randrange(1 << 24)) / Ether(dst=BROADCAST) / IP() / UDP()
+
+
+def spoil(frame: bytes, random_: random.Random) -> bytes:
+    """Now and then a byte behind the addresses is wrong: checksums, lengths, types."""
+    if random_.random() < 0.25:
+        at = random_.randrange(12, len(frame))
+        frame = frame[:at] + bytes([frame[at] ^ (1 << random_.randrange(8))]) + frame[at + 1:]
+    return frame.ljust(60, b"\0")
+
+
+@pytest.fixture(scope="module")
+def frames() -> list[bytes]:
+    random_ = random.Random(SEED)
+    return [random_frame(random_) for _ in range(FRAMES)]
+
+
+@dataclass
+class Dump:
+    """What both drivers received, and which burst function did it."""
+
+    ours: list[Mbuf]
+    theirs: list[Mbuf]
+    our_mode: str
+    their_mode: str
+
+
+Receive = Callable[..., Dump]
+
+
+@pytest.fixture
+def receive(
+    start_softhca: StartSoftHca, build: Build, frames: list[bytes], tmp_path: Path
+) -> Receive:
+    def run(offloads: int, *options: str, eal: Sequence[str] = ()) -> Dump:
+        names = ("net_rawqp0", pci_address(1))
+        ports = [PortSpec(options={"pause": "on"}) for _ in names]
+        out = tmp_path / "mbufs"
+        program = [
+            str(build.folder / "tests/functional/differential/mbuf-dump"),
+            *("-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry"),
+            *("-d", DRIVER, "-a", names[1]),
+            *("--vdev", f"{names[0]},device={device_name(0)},datapath=mlx5", *eal, "--"),
+            *("--offloads", str(offloads), "--packets", str(FRAMES), "--out", str(out)),
+            *(*options, *names),
+        ]
+        hca = start_softhca(ports, program)
+        for name, wire in zip(names, hca.wires):
+            hca.program.wait_for(f"ready {name}", timeout=30)
+            wire.send_all(frames)
+        assert hca.program.wait(60) == 0, hca.program.output
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        modes = {line["port"]: line["mode"] for line in lines if "mode" in line}
+        ours, theirs = (
+            [mbuf for mbuf in lines if mbuf["port"] == name and "mode" not in mbuf]
+            for name in names
+        )
+        return Dump(ours, theirs, *(modes[name] for name in names))
+
+    return run
+
+
+FLAG = "RTE_MBUF_F_RX_"
+CHECKSUM_FLAGS = {"IP": f"{FLAG}IP_CKSUM_", "L4": f"{FLAG}L4_CKSUM_"}
+
+
+def split_flags(mbuf: Mbuf) -> Mbuf:
+    """The same with the flags taken apart: verdicts on checksums, and all others."""
+    flags = set(mbuf["flags"].split())
+    parts: Mbuf = {}
+    for layer, prefix in CHECKSUM_FLAGS.items():
+        mine = {flag for flag in flags if flag.startswith(prefix)}
+        parts[f"{layer} checksum"] = " ".join(sorted(flag.removeprefix(prefix) for flag in mine))
+        flags -= mine
+    flags.discard(f"{FLAG}RSS_HASH")  # said by "hash"
+    return {**mbuf, **parts, "flags": sorted(flags)}
+
+
+def known(key: str, mine: Mbuf, their: Mbuf, checksum: bool) -> bool:
+    """Where net_mlx5 is known to say less, or more than it knows. Nothing else may differ."""
+    if key.endswith("checksum"):
+        if not checksum:  # its vector reader gives verdicts that nobody asked for
+            return mine[key] == "UNKNOWN"
+        if (mine[key], their[key]) == ("BAD", "UNKNOWN"):  # it never says that one is bad
+            return True
+        # It calls the checksum good that an IPv6 header does not have.
+        no_checksum = "L3_IPV6" in mine["packet_type"]
+        return key.startswith("IP") and no_checksum and (mine[key], their[key]) == ("UNKNOWN", "GOOD")
+    # Its vector reader gives the hash 0 to what the device has not hashed.
+    return key == "hash" and mine[key] is None and their[key] == 0
+
+
+def differences(dump: Dump, checksum: bool) -> list[str]:
+    """One line for each field that differs."""
+    found = []
+    for number, pair in enumerate(zip(dump.ours, dump.theirs)):
+        mine, their = map(split_flags, pair)
+        found += [
+            f"frame {number}, {key}: ours {mine[key]!r}, net_mlx5 {their[key]!r}, "
+            f"{mine['packet_type']} {mine['data'][:120]}"
+            for key in mine
+            if key != "port" and mine[key] != their[key]
+            and not known(key, mine, their, checksum)
+        ]
+    return found
+
+
+def check(dump: Dump, offloads: int) -> None:
+    assert (len(dump.ours), len(dump.theirs)) == (FRAMES, FRAMES)
+    found = differences(dump, bool(offloads & CHECKSUM))
+    if found:
+        pytest.fail(f"{len(found)} differences, the first:\n" + "\n".join(found[:10]))
+
+
+# With RSS net_mlx5 turns the hash on by itself.
+FEW, ALL = RSS_HASH, RSS_HASH | CHECKSUM | VLAN_STRIP
+
+
+@pytest.mark.parametrize("bits", [64, 256, 512], ids=["scalar", "avx2", "avx512"])
+@pytest.mark.parametrize("offloads", [FEW, ALL], ids=["few", "all"])
+def test_every_field_is_the_same(receive: Receive, offloads: int, bits: int) -> None:
+    dump = receive(offloads, eal=[f"--force-max-simd-bitwidth={bits}"])
+    assert ("scalar" in dump.our_mode) == (bits == 64), dump.our_mode
+    check(dump, offloads)
+
+
+def test_marks_are_the_same(receive: Receive) -> None:
+    dump = receive(ALL, "--mark-udp", str(MARKED_PORT))
+    assert any(mbuf["mark"] for mbuf in dump.ours)
+    check(dump, ALL)
+
+
+def test_segments_are_the_same(receive: Receive) -> None:
+    """Frames of up to 1514 bytes in receive buffers of 512."""
+    dump = receive(ALL | SCATTER, "--segment", "512")
+    assert any(mbuf["segments"] > 1 for mbuf in dump.ours)
+    check(dump, ALL)
