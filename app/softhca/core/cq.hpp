@@ -62,10 +62,6 @@ class Cq {
     void write_block();
     [[nodiscard]] bool compresses() const { return block_ != nullptr; }
 
-    /// Writes what is kept for a block. A CQ that compresses needs it before its consumer may wait.
-    void write_block();
-    [[nodiscard]] bool compresses() const { return block_ != nullptr; }
-
     /// Looks for a new arm request in the doorbell record. Only for CQs with events.
     void poll_arm();
 
