@@ -20,7 +20,8 @@ def stack(open_stack: OpenStack) -> Iterator[GuestStack]:
     ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
     # Flow rules by verbs: net_mlx5 then asks for the same things as net_rawqp.
     with open_stack(ports, pmd="mlx5", pmd_devargs="dv_flow_en=0", memory_mb=512, testpmd_args=[
-            f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rss-udp", "--enable-rx-cksum"]) as stack:
+            f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rxd=256",
+            "--rss-udp", "--enable-rx-cksum"]) as stack:
         stack.testpmd.silent("set verbose 1")
         yield stack
 

@@ -6,11 +6,15 @@ import json
 import os
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 from softhca_vm.errors import VmError
 from softhca_vm.process import die_with_parent
+
+
+START_LIMIT_S = 60
 
 
 def find_program() -> Path:
@@ -33,6 +37,7 @@ class Device:
         self.pci_address = f"0000:00:{slot:02x}.0"  # in the guest
         self.log = folder / f"{name}.log"
         self.control_path = folder / f"{name}.control"
+        self.control_path.unlink(missing_ok=True)  # of an earlier run
         self.qemu_end, device_end = socket.socketpair()
         command = [str(find_program()), "--fd", str(device_end.fileno()), "--qtest", str(qtest),
                    "--control", str(self.control_path), "--port", port]
@@ -40,6 +45,21 @@ class Device:
             self.process = subprocess.Popen(command, pass_fds=[device_end.fileno()], stderr=log,
                                             stdin=subprocess.DEVNULL, stdout=log,
                                             preexec_fn=die_with_parent())
+        self._wait_until_serving()
+
+    def _wait_until_serving(self) -> None:
+        """Its control socket is there, or it ended: a wrong port, say."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self.control_path.exists():
+            try:
+                self.process.wait(0.02)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() < deadline:
+                    continue
+                self.process.kill()
+            self.qemu_end.close()
+            reason = self.log.read_text(errors="replace").strip() or "it did not start in time"
+            raise VmError(reason)
 
     def control(self, timeout: float = 10, **request: Any) -> dict[str, Any]:
         """One request to the device (app/softhca/control/protocol.hpp); raises on its error."""

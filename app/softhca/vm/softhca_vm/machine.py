@@ -163,6 +163,8 @@ class Machine:
 
     def explained(self, error: VmError) -> VmError:
         """The error with what the logs tell; TimeLimit if that was the cause."""
+        if not hasattr(self, "_process"):
+            return error  # QEMU has not been started
         kind = TimeLimit if self._status() in (124, 137) else VmError  # as timeout(1) ends
         return kind(f"{error}\n{self.explain()}")
 
