@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from rig.packets import marker, numbered, opaque, port_mac, tcp4, udp4, udp6
+from rig.packets import marker, numbered, opaque, tcp4, udp4, udp6
 from rig.stack import DRIVER, Build, PortSpec, SoftHca
 from scapy.packet import Packet
 
@@ -148,7 +148,7 @@ def sleeper(build: Build, start_softhca: StartSoftHca, datapath: str) -> SoftHca
 def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     """One by one, in bursts, and while the program is about to fall asleep."""
     rng = random.Random(3)
-    frames = [udp4(bytes(n % 50), destination=port_mac(0)) for n in range(2000)]
+    frames = list(numbered(2000))
     while frames:
         count = rng.choice([1, 1, 2, 7, 40])
         sleeper.wires[0].send_all(frames[:count])
