@@ -73,7 +73,7 @@ Result<void> start(Port& port) {
     if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
     if (done) done = refit_rx_queues(port);
     for (const auto& queue : port.tx_queues)
-        if (done) done = start_tx_queue(*queue);
+        if (done && !queue->deferred) done = start_tx_queue(*queue);
     for (const auto& queue : port.rx_queues)
         if (done) done = start_rx_queue(*queue);
     if (done && !port.rx_queues.empty()) {
@@ -83,6 +83,9 @@ Result<void> start(Port& port) {
     if (!done) return done;
     select_bursts(port);
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STARTED);
+    for (const auto& queue : port.tx_queues)
+        if (!queue->running)
+            port.dev->data->tx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return {};
 }
 
@@ -108,6 +111,9 @@ constexpr eth_dev_ops make_ops() {
     ops.rx_queue_release = rx_queue_release;
     ops.tx_queue_setup = tx_queue_setup;
     ops.tx_queue_release = tx_queue_release;
+    ops.tx_queue_start = tx_queue_start;
+    ops.tx_queue_stop = tx_queue_stop;
+    ops.set_queue_rate_limit = set_queue_rate_limit;
     ops.tx_done_cleanup = tx_done_cleanup;
     ops.link_update = link_update;
     ops.dev_set_link_up = set_link_up;
