@@ -198,6 +198,17 @@ Outcome<void> Device::modify_sq(Number sqn, QueueState state) {
     return {};
 }
 
+Outcome<void> Device::pace_sq(Number sqn, uint32_t kbps) {
+    const ControlLock lock(*state_);
+    Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return refuse(Status::bad_resource);
+    if (kbps != 0 && (kbps < Limits::kMinRateKbps || kbps > Limits::kMaxRateKbps))
+        return refuse(Status::bad_parameter);
+    sq->rate_kbps = kbps;
+    sq->paced_until = 0;
+    return {};
+}
+
 Outcome<QueueState> Device::query_sq(Number sqn) const {
     const ControlLock lock(*state_);
     const Sq* const sq = state_->sqs.find(sqn);

@@ -42,6 +42,8 @@ struct Limits {
     static constexpr uint8_t kLogMinStrideBytes = 6;
     static constexpr uint8_t kLogMaxStrideBytes = 13;
     static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
+    static constexpr uint32_t kMinRateKbps = 1000; ///< packet pacing
+    static constexpr uint32_t kMaxRateKbps = 100'000'000;
 };
 
 /// Thread-safe: every method takes the device lock, which device threads give up between batches.
@@ -75,6 +77,9 @@ class Device {
     /// the device's indices and the doorbell record.
     [[nodiscard]] Outcome<Number> create_sq(SqAttr attr);
     [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state);
+    /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
+    /// resets.
+    [[nodiscard]] Outcome<void> pace_sq(Number sqn, uint32_t kbps);
     [[nodiscard]] Outcome<QueueState> query_sq(Number sqn) const;
     [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
 

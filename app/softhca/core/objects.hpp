@@ -52,7 +52,9 @@ struct Queue {
 
 /// Ring positions are WQEBBs.
 struct Sq : Queue {
-    uint32_t sent = 0; ///< packets of the WQE at `consumer` that left before the wire got busy
+    uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
+    uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
+    uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
 };
 
 /// Ring positions are WQEs.

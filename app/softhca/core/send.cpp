@@ -178,12 +178,29 @@ SendFault Sender::gather_segments(const Sq& sq, Gather& into) {
     return fault;
 }
 
-/// False when the wire is busy.
+/// Packet pacing: whether what was sent before has not had its time yet.
+bool Sender::must_wait(const Sq& sq) const {
+    return sq.rate_kbps != 0 && sq.paced_until > port_.now();
+}
+
+/// The device looks at its queues now and then only: time that a queue did not use is made good
+/// for, up to half a millisecond of it.
+void Sender::spend_time(Sq& sq, uint32_t bytes) const {
+    if (sq.rate_kbps == 0) return;
+    constexpr uint64_t kCredit = Limits::kClockKhz / 2;
+    const uint64_t earliest = port_.now() - std::min(port_.now(), kCredit);
+    const uint64_t ticks = uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
+    sq.paced_until = std::max(sq.paced_until, earliest) + ticks;
+}
+
+/// False when the wire is busy or the queue has to wait.
 bool Sender::send_frame(Sq& sq, Gather& frame) {
+    if (must_wait(sq)) return false;
     const uint32_t bytes = frame.length();
     if (wqe_.offloads.any()) apply_offloads(frame, header_, wqe_.offloads);
     if (!port_.transmit(frame.pieces(), frame.length())) return false;
     if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
+    spend_time(sq, frame.length());
     sq.counters.packets++;
     sq.counters.bytes += bytes;
     sq.sent++;

@@ -57,6 +57,8 @@ class Sender {
     [[nodiscard]] SendFault gather_segment(const Sq& sq, uint32_t& at, Gather& into);
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
+    [[nodiscard]] bool must_wait(const Sq& sq) const;
+    void spend_time(Sq& sq, uint32_t bytes) const;
 
     void complete(Sq& sq);
     void fail(Sq& sq, SendFault fault);

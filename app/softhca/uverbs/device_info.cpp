@@ -66,6 +66,11 @@ mlx5_ib_query_device_resp driver_attributes() {
                                              MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX};
     out.mlx5_ib_support_multi_pkt_send_wqes = MLX5_IB_ALLOW_MPW | MLX5_IB_SUPPORT_EMPW;
     out.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD;
+    out.packet_pacing_caps = {.qp_rate_limit_min = Limits::kMinRateKbps,
+                              .qp_rate_limit_max = Limits::kMaxRateKbps,
+                              .supported_qpts = kRawPacket,
+                              .cap_flags = 0,
+                              .reserved = {}};
     out.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN;
     out.striding_rq_caps = {.min_single_stride_log_num_of_bytes = Limits::kLogMinStrideBytes,
                             .max_single_stride_log_num_of_bytes = Limits::kLogMaxStrideBytes,

@@ -145,6 +145,7 @@ bool may_follow(uint8_t from, uint8_t to) {
 bool attributes_fit(uint8_t from, uint8_t to, uint32_t mask) {
     const uint32_t rest = mask & ~uint32_t{IBV_QP_STATE | IBV_QP_CUR_STATE};
     if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) return rest == IBV_QP_PORT;
+    if (to == IBV_QPS_RTS) return (rest & ~uint32_t{IBV_QP_RATE_LIMIT}) == 0;
     return rest == 0;
 }
 
@@ -265,9 +266,13 @@ Errno modify_qp(Context& context, const WriteCommand& command) {
 
 Errno modify_qp_ex(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_qp>();
-    // Packet pacing: query_device_ex says that there is none.
-    if (request.base.attr_mask & IBV_QP_RATE_LIMIT) return EOPNOTSUPP;
     if (const Errno error = modify(context, request.base)) return error;
+    if (request.base.attr_mask & IBV_QP_RATE_LIMIT) {
+        const Qp& qp = *context.objects.find<Qp>(request.base.qp_handle);
+        if (!qp.sqn) return EINVAL;
+        const auto paced = context.device->pace_sq(qp.sqn, request.rate_limit);
+        if (!paced) return errno_of(paced);
+    }
     ib_uverbs_ex_modify_qp_resp out{};
     out.response_length = command.out.length_of(out);
     command.out.put(out);

@@ -34,9 +34,9 @@ Errno read_fields(uint64_t asked, size_t table_entries, core::HashFields& out) {
 }
 
 Errno check(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp_rss& driver) {
-    constexpr uint32_t kKnownDriverFlags =
-        MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC |
-        MLX5_QP_FLAG_TUNNEL_OFFLOADS;
+    constexpr uint32_t kKnownDriverFlags = MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
+                                           MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC |
+                                           MLX5_QP_FLAG_TUNNEL_OFFLOADS;
     if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EOPNOTSUPP;
     if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr)
         return EINVAL;

@@ -140,14 +140,17 @@ struct FakeVerbs {
         if (refused("create_qp_ex")) return nullptr;
         return new_qp(context, attributes->pd, attributes->qp_type);
     }
-    static int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int) {
+    static int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
         if (const int error = device->enter("modify_qp")) return error;
         const ibv_qp_state to = attributes->qp_state;
         const bool legal = to == IBV_QPS_RESET || to == IBV_QPS_ERR ||
                            (qp->state == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
                            (qp->state == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
-                           (qp->state == IBV_QPS_RTR && to == IBV_QPS_RTS);
-        if (!legal) return EINVAL;
+                           (qp->state == IBV_QPS_RTR && to == IBV_QPS_RTS) ||
+                           (qp->state == IBV_QPS_RTS && to == IBV_QPS_RTS);
+        if (!legal || ((mask & IBV_QP_RATE_LIMIT) != 0 && to != IBV_QPS_RTS)) return EINVAL;
+        if (to == IBV_QPS_RESET) device->rates.erase(qp->qp_num);
+        if ((mask & IBV_QP_RATE_LIMIT) != 0) device->rates[qp->qp_num] = attributes->rate_limit;
         qp->state = to;
         return 0;
     }

@@ -413,5 +413,69 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
             << times << " failures of " << name << " went unnoticed";
 }
 
+// ---------------------------------------------------------------- Tx queues at run time
+
+TEST_F(PortTest, TxQueuesStopAndStart) {
+    bring_up();
+    for (int round = 0; round < 3; ++round) {
+        ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 1), 0);
+        EXPECT_EQ(dev->data->tx_queue_state[1], RTE_ETH_QUEUE_STATE_STOPPED);
+        EXPECT_EQ(dev->data->tx_queue_state[0], RTE_ETH_QUEUE_STATE_STARTED);
+        ASSERT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
+        EXPECT_EQ(dev->data->tx_queue_state[1], RTE_ETH_QUEUE_STATE_STARTED);
+    }
+    rdma.fail_always("modify_qp", EIO);
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 0), 0);
+    EXPECT_EQ(rte_eth_dev_tx_queue_start(id(), 0), -EIO);
+    EXPECT_EQ(dev->data->tx_queue_state[0], RTE_ETH_QUEUE_STATE_STOPPED);
+}
+
+TEST_F(PortTest, DeferredTxQueuesWait) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rte_eth_txconf conf{};
+    conf.tx_deferred_start = 1;
+    ASSERT_EQ(rte_eth_tx_queue_setup(id(), 1, kDescriptors, 0, &conf), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(dev->data->tx_queue_state[0], RTE_ETH_QUEUE_STATE_STARTED);
+    EXPECT_EQ(dev->data->tx_queue_state[1], RTE_ETH_QUEUE_STATE_STOPPED);
+    rte_eth_txq_info info{};
+    ASSERT_EQ(rte_eth_tx_queue_info_get(id(), 1, &info), 0);
+    EXPECT_EQ(info.conf.tx_deferred_start, 1);
+    EXPECT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
+}
+
+TEST_F(PortTest, TxQueuesAreSetUpAtRunTime) {
+    bring_up();
+    EXPECT_EQ(rte_eth_tx_queue_setup(id(), 1, kDescriptors, 0, nullptr), -EBUSY) << "it runs";
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 1), 0);
+    ASSERT_EQ(rte_eth_tx_queue_setup(id(), 1, 2 * kDescriptors, 0, nullptr), 0);
+    rte_eth_txq_info info{};
+    ASSERT_EQ(rte_eth_tx_queue_info_get(id(), 1, &info), 0);
+    EXPECT_EQ(info.nb_desc, 2 * kDescriptors);
+    ASSERT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
+}
+
+TEST_F(PortTest, RateLimits) {
+    bring_up();
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);
+    close();
+    rdma.attributes.packet_pacing_caps = {.qp_rate_limit_min = 2000,
+                                          .qp_rate_limit_max = 30'000,
+                                          .supported_qpts = 1u << IBV_QPT_RAW_PACKET};
+    bring_up();
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 1), -EINVAL);
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 31), -EINVAL);
+    ASSERT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), 0);
+    ASSERT_EQ(rdma.rates.size(), 1u);
+    EXPECT_EQ(rdma.rates.begin()->second, 10'000u);
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 0), 0);
+    EXPECT_TRUE(rdma.rates.empty());
+    ASSERT_EQ(rte_eth_dev_tx_queue_start(id(), 0), 0);
+    ASSERT_EQ(rdma.rates.size(), 1u) << "kept";
+    ASSERT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 0), 0);
+    EXPECT_EQ(rdma.rates.begin()->second, 0u);
+}
+
 } // namespace
 } // namespace rawqp::test

@@ -2,6 +2,8 @@
 // The SQ executor: what WQEs put on the wire, and what completes.
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <chrono>
+
 namespace testbed {
 namespace {
 
@@ -284,6 +286,39 @@ TEST_F(Send, ManyQueuesShareTheWire) {
             Wqe(WqeOpcode::send, 0).eth().data(lkey, put(i * 64u, frames::pattern(64, i)), 64));
         queues.back()->ring_doorbell();
     }
+    run();
+    EXPECT_EQ(wire->sent.size(), 20u);
+}
+
+TEST_F(Send, PacingKeepsTheRate) {
+    using Clock = std::chrono::steady_clock;
+    EXPECT_EQ(device->pace_sq(sq.number, Limits::kMinRateKbps - 1).error(), Status::bad_parameter);
+    EXPECT_EQ(device->pace_sq(sq.number, Limits::kMaxRateKbps + 1).error(), Status::bad_parameter);
+    EXPECT_EQ(device->pace_sq(0xfffff, 1000).error(), Status::bad_resource);
+    ASSERT_TRUE(device->pace_sq(sq.number, 10'000));
+    for (size_t i = 0; i < 5; i++)
+        post_frame(frames::pattern(1250), i * 2048);
+    // Five more in one WQE: it stops in the middle.
+    Wqe several(WqeOpcode::enhanced_mpw);
+    several.eth();
+    for (size_t i = 0; i < 5; i++)
+        several.data(lkey, put(i * 2048, frames::pattern(1250)), 1250);
+    sq.post(several);
+    const auto begin = Clock::now();
+    sq.ring_doorbell();
+    while (wire->sent.size() < 10 && Clock::now() - begin < std::chrono::seconds(10))
+        run();
+    const auto elapsed = Clock::now() - begin;
+    ASSERT_EQ(wire->sent.size(), 10u);
+    // A millisecond each, the first at once, half of one as credit.
+    EXPECT_GE(elapsed, std::chrono::microseconds(8500));
+    for (const Bytes& frame : wire->sent)
+        EXPECT_EQ(frame, frames::pattern(1250));
+
+    ASSERT_TRUE(device->pace_sq(sq.number, 0));
+    for (size_t i = 0; i < 10; i++)
+        post_frame(frames::pattern(1250), i * 2048);
+    sq.ring_doorbell();
     run();
     EXPECT_EQ(wire->sent.size(), 20u);
 }

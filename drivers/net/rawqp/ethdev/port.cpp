@@ -75,7 +75,7 @@ Result<void> start(Port& port) {
     if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
     if (done) done = refit_rx_queues(port);
     for (const auto& queue : port.tx_queues)
-        if (done) done = start_tx_queue(*queue);
+        if (done && !queue->deferred) done = start_tx_queue(*queue);
     for (const auto& queue : port.rx_queues)
         if (done && !queue->deferred) done = start_rx_queue(*queue);
     if (done) done = publish_rx_channels(port);
@@ -89,6 +89,9 @@ Result<void> start(Port& port) {
     for (const auto& queue : port.rx_queues)
         if (!queue->running)
             port.dev->data->rx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
+    for (const auto& queue : port.tx_queues)
+        if (!queue->running)
+            port.dev->data->tx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return {};
 }
 
@@ -126,6 +129,9 @@ constexpr eth_dev_ops make_ops() {
     ops.read_clock = read_clock;
     ops.tx_queue_setup = tx_queue_setup;
     ops.tx_queue_release = tx_queue_release;
+    ops.tx_queue_start = tx_queue_start;
+    ops.tx_queue_stop = tx_queue_stop;
+    ops.set_queue_rate_limit = set_queue_rate_limit;
     ops.tx_done_cleanup = tx_done_cleanup;
     ops.link_update = link_update;
     ops.dev_set_link_up = set_link_up;

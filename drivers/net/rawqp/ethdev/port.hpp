@@ -57,7 +57,9 @@ struct TxQueue {
     TxSpec spec;
     TxRing* ring = nullptr;
     TxCounters base;
-    bool running = false; ///< the QP is in RTS
+    bool running = false;   ///< the QP is in RTS
+    bool deferred = false;  ///< port start leaves it stopped
+    uint32_t rate_kbps = 0; ///< packet pacing; 0: none
 };
 
 /// What spreads packets over the Rx queues, as configured; live from dev_configure on.

@@ -30,6 +30,11 @@ int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
 int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_txconf* conf) noexcept;
 void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
+/// Of a started port.
+int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
+int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
+/// Packet pacing in Mbit/s, 0: none. See rte_eth_set_queue_rate_limit.
+int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 
 /// Sets up anew, with the port's present MTU, each stopped Rx queue that was made for another one.
 [[nodiscard]] Result<void> refit_rx_queues(Port& port);

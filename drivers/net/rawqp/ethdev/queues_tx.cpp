@@ -70,6 +70,14 @@ int modify_qp(TxQueue& queue, ibv_qp_state state, int mask = 0) {
     return queue.port.api->modify_qp(queue.qp.get(), &attributes, IBV_QP_STATE | mask);
 }
 
+/// Packet pacing of a QP in RTS.
+int pace(TxQueue& queue, uint32_t kbps) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.rate_limit = kbps;
+    return queue.port.api->modify_qp(queue.qp.get(), &attributes, IBV_QP_STATE | IBV_QP_RATE_LIMIT);
+}
+
 /// To RESET from whatever state the device is in; by way of ERR when the short way is refused.
 int reset_from_any_state(TxQueue& queue) {
     if (modify_qp(queue, IBV_QPS_RESET) == 0) return 0;
@@ -82,6 +90,7 @@ int make_ready(TxQueue& queue) {
     int error = modify_qp(queue, IBV_QPS_INIT, IBV_QP_PORT);
     if (error == 0) error = modify_qp(queue, IBV_QPS_RTR);
     if (error == 0) error = modify_qp(queue, IBV_QPS_RTS);
+    if (error == 0 && queue.rate_kbps != 0) error = pace(queue, queue.rate_kbps);
     return error;
 }
 
@@ -156,9 +165,6 @@ uint16_t max_tx_segments(const Port& port) {
 int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_txconf* conf) noexcept {
     Port& port = Port::of(dev);
-    if (conf->tx_deferred_start != 0)
-        return report(port,
-                      {ENOTSUP, fmt::format("Tx queue {}: deferred start is not offered", id)});
     TxSpec wanted;
     wanted.queue_id = id;
     wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
@@ -167,6 +173,7 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     wanted.socket = static_cast<int>(socket);
     Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
+    (*queue)->deferred = conf->tx_deferred_start != 0;
     dev->data->tx_queues[id] = (*queue)->ring;
     port.tx_queues[id] = std::move(*queue);
     return 0;
@@ -180,6 +187,41 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     port.totals.tx += snapshot(*queue.ring) - queue.base;
     dev->data->tx_queues[id] = nullptr;
     port.tx_queues[id].reset();
+}
+
+int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
+    Port& port = Port::of(dev);
+    if (const Result<void> done = start_tx_queue(*port.tx_queues[id]); !done)
+        return report(port, done.error());
+    dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
+    return 0;
+}
+
+int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
+    stop_tx_queue(*Port::of(dev).tx_queues[id]);
+    dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STOPPED;
+    return 0;
+}
+
+int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept {
+    Port& port = Port::of(dev);
+    const ibv_packet_pacing_caps& device = port.attributes.packet_pacing_caps;
+    if ((device.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) == 0)
+        return report(
+            port, {ENOTSUP, fmt::format("Tx queue {}: {} does not pace packets", id, port.device)});
+    const uint64_t kbps = uint64_t{rate} * 1000;
+    if (kbps != 0 && (kbps < device.qp_rate_limit_min || kbps > device.qp_rate_limit_max))
+        return report(port, {EINVAL, fmt::format("Tx queue {}: {} Mbit/s asked for, {} paces from "
+                                                 "{} to {} kbit/s",
+                                                 id, rate, port.device, device.qp_rate_limit_min,
+                                                 device.qp_rate_limit_max)});
+    TxQueue& queue = *port.tx_queues[id];
+    if (queue.running)
+        if (const int error = pace(queue, static_cast<uint32_t>(kbps)))
+            return report(port, {error, fmt::format("Tx queue {}: cannot pace it: {}", id,
+                                                    rte_strerror(error))});
+    queue.rate_kbps = static_cast<uint32_t>(kbps);
+    return 0;
 }
 
 Result<void> start_tx_queue(TxQueue& queue) {
