@@ -74,7 +74,7 @@ Figure measure_rounds(End& end, Subject& subject, Measure measure, const RoundPl
     while (cycles.size() < count) {
         if (const auto round = rounds.run(measure))
             cycles.push_back(*round);
-        else if (++unclean > 20 + 4 * count)
+        else if (++unclean > 200 + 4 * count)
             throw std::runtime_error(fmt::format("{}: {} of {} rounds did not come in full bursts",
                                                  subject.name, unclean, unclean + cycles.size()));
     }

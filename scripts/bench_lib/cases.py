@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import statistics
 from dataclasses import dataclass
 from typing import Callable, Sequence
 
 from ratios import Figure, Ratio, ratio
-from runner import BenchError, Runner
-from subjects import FLOOR, MLX5, MLX5_VARIANTS, RAWQP, VERBS, Bench, mlx5_name
+from runner import BenchError, Runner, softhca_port
+from subjects import DRIVER, FLOOR, MLX5, MLX5_VARIANTS, RAWQP, VERBS, Bench, mlx5_name
 
 SIZES = ("64", "imix", "1500")
 
@@ -135,12 +137,43 @@ def live(runner: Runner, effort: Effort) -> list[Ratio]:
         options = [*bench.subjects, "--measure", "latency,flows", "--packets", "500",
                    "--passes", str(effort.processes * effort.passes)]
         figures = runner.on_softhca(bench.wires, bench.eal, options, apart=True)
+        measures = ["flows", "flow_deletions"] if devargs else ["latency", "flows", "flow_deletions"]
         rows += [
             ratio(f"live.{measure}.vs_mlx5", pick(figures, RAWQP, measure=measure),
                   pick(figures, MLX5, measure=measure), (RAWQP, f"{MLX5}, {engine}"), None)
-            for measure in (("latency", "flows") if not devargs else ("flows",))
+            for measure in measures
         ]
     return rows
+
+
+FLOW_PERF = ["--ingress", "--ether", "--ipv4", "--queue", "--rules-count=2000",
+             "--rules-batch=500", "--deletion-rate"]
+FLOW_PERF_RATES = {"insertion": r"Total flows insertion rate -> ([\d.]+) K",
+                   "deletion": r"Total deletion rate -> ([\d.]+) K"}
+
+
+def flow_perf(runner: Runner, effort: Effort) -> list[Ratio]:
+    """Flow rules per second as DPDK's own dpdk-test-flow-perf measures them."""
+    if shutil.which("dpdk-test-flow-perf") is None:
+        raise BenchError("dpdk-test-flow-perf is not installed (Debian: dpdk-dev)")
+    device, pci = softhca_port(0)
+    eal = {RAWQP: ["-d", DRIVER, "--no-pci", "--vdev", f"net_rawqp0,device={device}"],
+           MLX5: ["-a", pci]}
+    figures: list[Figure] = []
+    for turn in range(effort.processes * effort.passes):
+        for name, arguments in eal.items():
+            cpus = f"{runner.machine.other},{runner.machine.measured}"
+            program = ["dpdk-test-flow-perf", "-l", cpus, "--no-huge", "-m", "512", "--no-shconf",
+                       "--no-telemetry", "--log-level=error", *arguments, "--", *FLOW_PERF]
+            text = runner.text_on_softhca(["sink"], program)
+            for measure, pattern in FLOW_PERF_RATES.items():
+                found = re.search(pattern, text)
+                if found is None:
+                    raise BenchError(f"dpdk-test-flow-perf on {name}: no {measure} rate in:\n{text}")
+                figures.append(Figure(name, measure, 1000 * float(found[1]), turn, "rules/s"))
+    return [ratio(f"flow_perf.{measure}", pick(figures, RAWQP, measure=measure),
+                  pick(figures, MLX5, measure=measure), (RAWQP, MLX5), None)
+            for measure in FLOW_PERF_RATES]
 
 
 def first_packet(runner: Runner, effort: Effort) -> list[Ratio]:
@@ -222,6 +255,7 @@ CASES: dict[str, Case] = {
     "cycles": cycles,
     "queues": queues,
     "live": live,
+    "flow_perf": flow_perf,
     "first_packet": first_packet,
     "rates": rates,
 }

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -80,14 +80,21 @@ class Runner:
         The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
         while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
         """
-        build = self.machine.build
-        command = [str(build / "app/softhca/softhca")]
+        return self._run(self._softhca(wires, apart), eal, options, memory_mb)
+
+    def text_on_softhca(self, wires: Sequence[str], program: Sequence[str]) -> str:
+        """What another program prints on such ports. The device thread has its own CPU."""
+        with tempfile.TemporaryDirectory(prefix="rawqp-bench-") as folder:
+            command = [*self.prefix, *self._softhca(wires, True), *program]
+            return self._execute(command, Path(folder))
+
+    def _softhca(self, wires: Sequence[str], apart: bool) -> list[str]:
         cpu = self.machine.other if apart else self.machine.measured
-        command += ["--cpus", str(cpu)]
+        command = [str(self.machine.build / "app/softhca/softhca"), "--cpus", str(cpu)]
         for index, wire in enumerate(wires):
             device, pci = softhca_port(index)
             command += ["--port", f"device={device},pci={pci},pause=on,mtu=9000,wire={wire}"]
-        return self._run([*command, "--"], eal, options, memory_mb)
+        return [*command, "--"]
 
     def in_network(
         self, set_up: str, eal: Sequence[str], options: Sequence[str]
@@ -96,8 +103,9 @@ class Runner:
         quiet = "sysctl -qw net.ipv6.conf.default.disable_ipv6=1"
         shell = f'{quiet} && {set_up} && exec "$@"'
         user = [] if os.geteuid() == 0 else ["--map-root-user"]
-        command = ["unshare", *user, "--net", "--mount", "sh", "-c", f"mount -t sysfs sysfs /sys && {shell}"]
-        return self._run([*command, "bench"], eal, options, 512)
+        shell = f"mount -t sysfs sysfs /sys && {shell}"
+        command = ["unshare", *user, "--net", "--mount", "sh", "-c", shell, "bench"]
+        return self._run(command, eal, options, 512)
 
     def _run(
         self, start: list[str], eal: Sequence[str], options: Sequence[str], memory_mb: int
@@ -139,11 +147,14 @@ class Runner:
     def _figures(self, found: dict[str, Any]) -> list[Figure]:
         """Turns are numbered through all runs, so that figures of several runs can be put together."""
         first = self._turns
-        figures = [
-            Figure(one["subject"], one["measure"], one["value"], first + one["pass"], one["unit"],
-                   one["size"], one["queues"], one["fast_free"])
-            for one in found["figures"]
-        ]
+        figures = []
+        for one in found["figures"]:
+            figure = Figure(one["subject"], one["measure"], one["value"], first + one["pass"],
+                            one["unit"], one["size"], one["queues"], one["fast_free"])
+            figures.append(figure)
+            if "deletions_per_s" in one:
+                figures.append(replace(figure, measure="flow_deletions",
+                                       value=one["deletions_per_s"]))
         self._turns = 1 + max(figure.turn for figure in figures)
         self.modes = {one["name"]: one["modes"] for one in found["subjects"]}
         return figures

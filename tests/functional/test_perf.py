@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawqp-perf and scripts/bench work. What they measure is nobody's business here."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig.stack import DRIVER, ROOT, Build, PortSpec, device_name
+
+from conftest import StartSoftHca
+
+sys.path.insert(0, str(ROOT / "scripts/bench_lib"))
+
+from charts import chart  # noqa: E402
+from ratios import Figure, TooFewFigures, ratio  # noqa: E402
+
+EAL = ["-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "-d", DRIVER]
+FEW = ["--passes", "2", "--rounds", "3"]
+
+
+def measure(
+    start_softhca: StartSoftHca, build: Build, out: Path, eal: list[str], options: list[str],
+    wires: list[str],
+) -> list[dict[str, Any]]:
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, *eal, "--", *options]
+    ports = [PortSpec(wire=wire, options={"pause": "on"}) for wire in wires]
+    hca = start_softhca(ports, [*program, "--json", str(out)])
+    assert hca.program.wait(60) == 0, hca.program.output
+    figures: list[dict[str, Any]] = json.loads(out.read_text())["figures"]
+    return figures
+
+
+def vdevs(count: int, more: str = "") -> list[str]:
+    devices = [f"net_rawqp{i},device={device_name(i)}{more}" for i in range(count)]
+    return ["--no-pci", *(text for device in devices for text in ("--vdev", device))]
+
+
+PAIR = ["pair:a", "pair:a"]
+
+
+def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path: Path) -> None:
+    measures = ["rx", "tx", "forward", "rate", "latency", "flows"]
+    options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--size", "64,imix",
+               "--measure", ",".join(measures), "--seconds", "0.05", "--packets", "20",
+               "--rules", "10"]
+    figures = measure(start_softhca, build, tmp_path / "out", vdevs(2), options, PAIR)
+    assert {(figure["measure"], figure["size"]) for figure in figures} == {
+        (name, size) for name in measures for size in ("64", "imix")}
+    assert len(figures) == 2 * 2 * len(measures)
+    assert all(figure["value"] > 0 and figure["subject"] == "me" for figure in figures)
+    assert all(figure.get("lost", 0) == 0 for figure in figures)
+
+
+def test_many_queues_and_the_floor(
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path
+) -> None:
+    eal = [*vdevs(2), "--vdev", "net_rawqp3,device=mlx5_3"]
+    options = ["--subject", "many=net_rawqp0,peer=net_rawqp1,queues=4,descriptors=256",
+               "--subject", "floor=floor:mlx5_2,peer=net_rawqp3", *FEW, "--warm-up", "128"]
+    figures = measure(start_softhca, build, tmp_path / "out", eal, options, [*PAIR, "pair:b", "pair:b"])
+    assert {(figure["subject"], figure["queues"]) for figure in figures} == {("many", 4), ("floor", 1)}
+    assert {figure["measure"] for figure in figures} == {"rx", "tx", "forward"}
+
+
+def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path) -> None:
+    options = ["--first-packet", f"me=net_rawqp0,device={device_name(0)}", "--passes", "2"]
+    figures = measure(start_softhca, build, tmp_path / "out", ["--no-pci"], options, ["loop"])
+    for figure in figures:
+        assert figure["probe"] + figure["set_up"] + figure["packet"] == pytest.approx(figure["value"])
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--subject", "x=nobody"], "no port 'nobody'"),
+    (["--subject", "x"], "NAME=PORT"),
+    (["--subject", "x=0", "--size", "12"], "64 to 9600"),
+    (["--subject", "x=0", "--burst", "100"], "multiples"),
+    ([], "--subject"),
+])
+def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> None:
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", "0", "--no-huge", "-m", "64",
+               "--no-shconf", "--no-telemetry", "--no-pci", "--", *options]
+    answer = subprocess.run(program, capture_output=True, text=True, timeout=60,
+                            env=build.env(build.folder / "perf-reports"))
+    assert answer.returncode != 0
+    assert says in answer.stderr + answer.stdout
+
+
+def figures_of(subject: str, values: list[float]) -> list[Figure]:
+    return [Figure(subject, "rx", value, turn, "cycles/packet") for turn, value in enumerate(values)]
+
+
+def test_ratios_are_taken_turn_by_turn() -> None:
+    """The machine is twice as slow in the second turn; that must not show."""
+    row = ratio("r", figures_of("a", [10, 20, 9]), figures_of("b", [20, 40, 20]), ("a", "b"), "<= 0.5")
+    assert (row.ratio_median, row.ratio_min, row.ratio_max, row.pairs) == (0.5, 0.45, 0.5, 3)
+    assert row.ok is True
+    assert ratio("r", figures_of("a", [4]), figures_of("b", [1]), ("a", "b"), ">= 5").ok is False
+    assert ratio("r", figures_of("a", [4]), figures_of("b", [1]), ("a", "b"), None).ok is None
+    with pytest.raises(TooFewFigures):
+        ratio("r", figures_of("a", [4]), [], ("a", "b"), None)
+    assert chart("title & more", [row]).count("<rect") == 2
+
+
+def test_bench_lists_its_benchmarks() -> None:
+    answer = subprocess.run([str(ROOT / "scripts/bench"), "--list"], capture_output=True, text=True,
+                            timeout=60)
+    assert answer.returncode == 0
+    assert [line.split()[0] for line in answer.stdout.splitlines()] == [
+        "cycles", "queues", "live", "flow_perf", "first_packet", "rates"]
