@@ -33,7 +33,7 @@ from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
 
 WORK_PREFIX = "rawqp-test-"
 RING_FORMATS = ("mlx5", "verbs")
-GUEST_LIMIT_S = 900
+GUEST_LIMIT_S = 1400
 
 OpenStack = Callable[..., ContextManager[Stack]]
 StartStack = Callable[..., Stack]

@@ -27,7 +27,7 @@ from rig.stack import Build  # noqa: E402
 from rig.wire import SocketWire  # noqa: E402
 
 WORK_PREFIX = "rawqp-kernel-"
-GUEST_LIMIT_S = 900
+GUEST_LIMIT_S = 1400
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
@@ -85,7 +85,8 @@ def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
 def _quiet_kernel(guest: Guest) -> Iterator[None]:
     """After each test the kernel must have nothing to complain of."""
     yield
-    guest.check_alarms()
+    if not guest.channel.ended:  # if it has, its fixture says so
+        guest.check_alarms()
 
 
 @pytest.fixture(scope="session")

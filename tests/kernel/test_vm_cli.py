@@ -14,7 +14,7 @@ from rig.packets import marker
 from rig.stack import Build
 from rig.wire import SocketWire
 
-BOOT_S = 150
+BOOT_S = 400  # generous: machines of continuous integration are busy
 
 
 @pytest.fixture(autouse=True)
