@@ -146,7 +146,7 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
 using rawqp::rawqp_driver;
 RTE_PMD_REGISTER_VDEV(net_rawqp, rawqp_driver);
 #define RAWQP_PARAMS                                                                               \
-    "device=<string> port=<1..255> iface=<string> datapath=<string> txq_mpw=<0|1> "                \
-    "txq_inline=<0..512>"
+    "device=<string> port=<1..255> iface=<string> datapath=<string> cqe_comp=<0|1> "               \
+    "txq_mpw=<0|1> txq_inline=<0..512>"
 RTE_PMD_REGISTER_PARAM_STRING(net_rawqp, RAWQP_PARAMS);
 RAWQP_PMD_INFO("net_rawqp", RAWQP_PARAMS);
