@@ -75,7 +75,7 @@ Figure measure_rounds(End& end, Subject& subject, Measure measure, const RoundPl
         if (const auto round = rounds.run(measure))
             cycles.push_back(*round);
         else if (++unclean > 200 + 4 * count)
-            throw std::runtime_error(fmt::format("{}: {} of {} rounds did not come in full bursts",
+            throw std::runtime_error(fmt::format("{}: {} of {} rounds were not complete in time",
                                                  subject.name, unclean, unclean + cycles.size()));
     }
     Figure figure{.burst = plan.burst, .unit = "cycles/packet", .value = percentile(cycles, 0.5)};

@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kHuge = 2u << 20;
 constexpr const char* kHeap = "rawqp-perf";
 
-/// Adds `bytes` of transparent huge pages to our heap, for good; its socket number.
-int grow_heap(size_t bytes) {
+/// Adds `bytes` of transparent huge pages to a heap, for good; its socket number.
+int grow_heap(const std::string& heap, size_t bytes) {
     bytes = (bytes + kHuge - 1) / kHuge * kHuge;
     char* const raw = static_cast<char*>(
         mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -26,16 +26,17 @@ int grow_heap(size_t bytes) {
     std::vector<rte_iova_t> addresses;
     for (size_t at = 0; at < bytes; at += kHuge)
         addresses.push_back(reinterpret_cast<rte_iova_t>(start + at));
-    if (rte_malloc_heap_get_socket(kHeap) < 0 && rte_malloc_heap_create(kHeap) != 0) return -1;
-    if (rte_malloc_heap_memory_add(kHeap, start, bytes, addresses.data(),
+    if (rte_malloc_heap_get_socket(heap.c_str()) < 0 && rte_malloc_heap_create(heap.c_str()) != 0)
+        return -1;
+    if (rte_malloc_heap_memory_add(heap.c_str(), start, bytes, addresses.data(),
                                    static_cast<unsigned>(addresses.size()), kHuge) != 0)
         return -1;
-    return rte_malloc_heap_get_socket(kHeap);
+    return rte_malloc_heap_get_socket(heap.c_str());
 }
 
 } // namespace
 
-Pool make_pool(const std::string& name, unsigned count) {
+Pool make_pool(const std::string& name, unsigned count, bool contiguous) {
     const auto create = [&](int socket) {
         return Pool(rte_pktmbuf_pool_create(name.c_str(), count, kPoolCache, 0,
                                             RTE_MBUF_DEFAULT_BUF_SIZE, socket));
@@ -44,10 +45,11 @@ Pool make_pool(const std::string& name, unsigned count) {
     if (rte_eal_has_hugepages()) {
         pool = create(SOCKET_ID_ANY);
     } else {
-        const int socket = rte_malloc_heap_get_socket(kHeap);
+        const std::string heap = contiguous ? name : kHeap;
+        const int socket = rte_malloc_heap_get_socket(heap.c_str());
         if (socket >= 0) pool = create(socket); // what earlier pools have given back
         const size_t each = sizeof(rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE + 2 * RTE_CACHE_LINE_SIZE;
-        if (!pool) pool = create(grow_heap(count * each + 4 * kHuge));
+        if (!pool) pool = create(grow_heap(heap, count * each + 4 * kHuge));
     }
     if (!pool)
         throw std::runtime_error(

@@ -7,8 +7,8 @@
 //            of the round before are freed inside the timed bursts, as in any steady flow.
 //   forward  rx rounds whose bursts are sent out of the same port at once; both are timed.
 //
-// The bursts before the timed ones warm the caches, as a poll loop keeps them. A round that does
-// not come in full bursts is discarded and counted.
+// The bursts before the timed ones warm the caches, as a poll loop keeps them. A round that is
+// not all there in time is discarded and counted.
 #pragma once
 
 #include "app/rawqp-perf/frames.hpp"
@@ -107,12 +107,14 @@ template <class End> class Rounds {
         return {};
     }
 
-    // What is timed. Each goes round the queues, a burst at a time, and stops at a short one.
+    // What is timed. Each goes round the queues, a burst at a time. Drivers may give short bursts
+    // (at the end of their ring, say); a round of the queues that brings nothing ends it.
     size_t receive(size_t from, size_t until) {
-        while (from < until) {
-            const uint16_t got = end_.rx(next_rx(), &buffers_[from], plan_.burst);
+        for (uint16_t empty = 0; from < until && empty < end_.queues();) {
+            const auto wanted = static_cast<uint16_t>(std::min<size_t>(plan_.burst, until - from));
+            const uint16_t got = end_.rx(next_rx(), &buffers_[from], wanted);
             from += got;
-            if (got < plan_.burst) break;
+            empty = static_cast<uint16_t>(got == 0 ? empty + 1 : 0);
         }
         return from;
     }
@@ -129,13 +131,16 @@ template <class End> class Rounds {
     };
     Forwarded pass_on(Forwarded all, size_t until) {
         rte_mbuf* mbufs[kMaxBurst];
-        while (all.sent < until) {
+        for (uint16_t empty = 0; all.sent < until && empty < end_.queues();) {
+            const auto wanted =
+                static_cast<uint16_t>(std::min<size_t>(plan_.burst, until - all.sent));
             const uint16_t queue = next_rx();
-            const uint16_t got = end_.rx(queue, mbufs, plan_.burst);
+            const uint16_t got = end_.rx(queue, mbufs, wanted);
             const uint16_t sent = end_.tx(queue, mbufs, got);
             all.received += got;
             all.sent += sent;
-            if (sent < plan_.burst) {
+            empty = static_cast<uint16_t>(got == 0 ? empty + 1 : 0);
+            if (sent < got) {
                 rte_pktmbuf_free_bulk(mbufs + sent, got - sent);
                 break;
             }
