@@ -43,7 +43,8 @@ def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     ("txq_mpw=0,txq_inline=64", "mlx5 scalar"),
 ])
 def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:
-    stack = start_stack([PortSpec(devargs=devargs) for _ in range(2)], datapath="mlx5")
+    ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]
+    stack = start_stack(ports, datapath="mlx5")
     assert stack.testpmd.tx_burst_mode(1).startswith(mode)
     assert ("inline" in stack.testpmd.tx_burst_mode(1)) == ("inline" in devargs)
     stack.testpmd.start("io", lossless=True)
