@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <fmt/format.h>
-#include <rte_malloc.h>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <vector>

@@ -162,7 +162,7 @@ struct MiniCqe {
     be32 byte_count; ///< as in the CQE
 };
 static_assert(sizeof(MiniCqe) == 8 && offsetof(MiniCqe, byte_count) == 4);
-inline constexpr uint32_t kMiniCqes = 8;      ///< in one array
+inline constexpr uint32_t kMiniCqes = 8;       ///< in one array
 inline constexpr uint32_t kMaxCompressed = 64; ///< completions in one block
 
 /// Failed completion (mlx5_err_cqe): opcode req_error or resp_error.

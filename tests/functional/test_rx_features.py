@@ -4,6 +4,8 @@
 import random
 import re
 import time
+from pathlib import Path
+from typing import Callable
 
 import pytest
 from rig.packets import marker, numbered, opaque, tcp4, udp4, udp6
@@ -13,11 +15,20 @@ from scapy.packet import Packet
 from conftest import StartSoftHca, StartStack
 
 READERS = {64: "mlx5 scalar", 256: "mlx5 AVX2", 512: "mlx5 AVX-512"}
-FLAGS_NEEDED = {64: [], 256: ["avx2"], 512: ["avx512f", "avx512bw", "avx512dq", "avx512vl"]}
+FLAGS_NEEDED: dict[int, set[str]] = {
+    64: set(), 256: {"avx2"}, 512: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+}
+MAKERS: list[Callable[[bytes], Packet]] = [udp4, udp6, tcp4]
 
 
 def lossless(devargs: str = "") -> list[PortSpec]:
     return [PortSpec(options={"pause": "on"}, devargs=devargs) for _ in range(2)]
+
+
+def cpu_flags() -> set[str]:
+    found = re.search(r"flags\s*:(.*)", Path("/proc/cpuinfo").read_text())
+    assert found is not None
+    return set(found.group(1).split())
 
 
 def mixed_frames(count: int) -> list[bytes | Packet]:
@@ -25,7 +36,7 @@ def mixed_frames(count: int) -> list[bytes | Packet]:
     rng = random.Random(5)
     frames: list[bytes | Packet] = []
     while len(frames) < count:
-        make = rng.choice([udp4, udp6, tcp4])
+        make = rng.choice(MAKERS)
         frames += [make(bytes(rng.randrange(1, 900))) for _ in range(rng.randrange(1, 40))]
         frames.append(opaque(rng.randrange(60, 1500), seed=len(frames)))
     return frames
@@ -39,9 +50,7 @@ def mixed_frames(count: int) -> list[bytes | Packet]:
 def test_every_reader_takes_every_frame(
     start_stack: StartStack, bits: int, compressed: int
 ) -> None:
-    with open("/proc/cpuinfo") as cpuinfo:
-        cpu = set(re.search(r"flags\s*:(.*)", cpuinfo.read()).group(1).split())  # type: ignore
-    if not set(FLAGS_NEEDED[bits]) <= cpu:
+    if not FLAGS_NEEDED[bits] <= cpu_flags():
         pytest.skip(f"this CPU has no {bits}-bit vectors")
     stack = start_stack(lossless(f"cqe_comp={compressed}"), datapath="mlx5",
                         eal_args=[f"--force-max-simd-bitwidth={bits}"])

@@ -71,7 +71,7 @@ struct CqAttr {
     uint8_t cqe_size = 64; ///< 64 or 128
     Listener* listener = nullptr;
     uint64_t cookie = 0;
-    bool events = false; ///< has a completion channel or EQ: watch the arm record
+    bool events = false;                ///< has a completion channel or EQ: watch the arm record
     std::optional<MiniFormat> compress; ///< write receive completions in blocks where possible
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A DPDK program that sleeps on an Rx interrupt whenever its queue is empty, as power-saving
 // applications do: rx-interrupt EAL-OPTIONS -- PACKETS. Ends when it has received that many, or
-// after thirty seconds without a wake-up. Run under softhca by tests/functional/test_rx_features.py.
+// after thirty seconds without a wake-up. Run under softhca by
+// tests/functional/test_rx_features.py.
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
