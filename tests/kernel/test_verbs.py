@@ -28,7 +28,7 @@ TESTS = {
                  "MulticastRulesComeLast", "PrioritiesEndAtFifteen",
                  "TagArrivesInTheCompletion"],
     "QpTest": ["BadLkeyEndsInAnErrorCompletionAndResetHeals", "FramesComeBackByteForByte",
-               "MrOfAnotherPdIsRefused", "RateLimitIsNotSupported",
+               "MrOfAnotherPdIsRefused", "RateLimitsAreThoseOfTheDevice",
                "SendOnlyQpNeedsNoReceiveQueue", "StatesFollowEachOtherAsInTheSpecification",
                "WrongPortIsRefused"],
     "RssTest": ["ContradictoryHashesAreRefused", "FlowsSpreadAndStayWhereTheyAre",

@@ -133,12 +133,24 @@ TEST_F(QpTest, ReceivingIntoReadOnlyMrFails) {
     EXPECT_EQ(state_of(endpoint.qp.get()), IBV_QPS_ERR);
 }
 
-TEST_F(QpTest, RateLimitIsNotSupported) {
+TEST_F(QpTest, RateLimitsAreThoseOfTheDevice) {
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
-    ibv_qp_rate_limit_attr limit{};
-    limit.rate_limit = 1000;
-    EXPECT_NE(ibv_modify_qp_rate_limit(endpoint.qp.get(), &limit), 0);
+    ibv_device_attr_ex attributes{};
+    ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &attributes), 0);
+    const ibv_packet_pacing_caps& caps = attributes.packet_pacing_caps;
+    const auto set = [&](uint32_t kbps) {
+        ibv_qp_rate_limit_attr limit{};
+        limit.rate_limit = kbps;
+        return ibv_modify_qp_rate_limit(endpoint.qp.get(), &limit);
+    };
+    const bool paces = (caps.supported_qpts & 1u << IBV_QPT_RAW_PACKET) != 0;
+    EXPECT_EQ(set(1000) == 0, paces);
+    if (!paces) return;
+    EXPECT_EQ(set(caps.qp_rate_limit_max), 0);
+    EXPECT_NE(set(caps.qp_rate_limit_max + 1), 0);
+    EXPECT_NE(set(caps.qp_rate_limit_min - 1), 0);
+    EXPECT_EQ(set(0), 0) << "unlimited again";
 }
 
 TEST_F(QpTest, RingsAreWhereMlx5dvSays) {
