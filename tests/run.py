@@ -198,6 +198,9 @@ def run(suite: str) -> Results:
 
 
 def main(suites: list[str]) -> int:
+    # A job of a script's background ignores these, and its children would: tests send them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     total = Results()
     for suite in suites:
         print(f"\033[1m== {suite}\033[0m", flush=True)
