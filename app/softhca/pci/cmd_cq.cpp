@@ -45,9 +45,8 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
     attr.events = true;
     const auto cqn = firmware.device.create_cq(std::move(attr));
     if (!cqn) return to_firmware(cqn.error());
-    firmware.objects.add(Kind::cq, *cqn, {.context = context.copy(PRM_BYTES(cqc)), .uses = uses});
-    answer_number(command, *cqn);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::cq, *cqn,
+                      {.context = context.copy(PRM_BYTES(cqc)), .uses = uses});
 }
 
 FwStatus destroy_cq(Firmware& firmware, Command& command) {

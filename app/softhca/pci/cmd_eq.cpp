@@ -27,9 +27,8 @@ FwStatus create_eq(Firmware& firmware, Command& command) {
     attr.ring = std::move(*ring);
     const uint32_t eqn = firmware.events.create(std::move(attr));
     if (eqn == 0) return FwStatus::exceeded_limit;
-    firmware.objects.add(Kind::eq, eqn, {.context = context.copy(PRM_BYTES(eqc)), .uses = uses});
-    answer_number(command, eqn);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::eq, eqn,
+                      {.context = context.copy(PRM_BYTES(eqc)), .uses = uses});
 }
 
 FwStatus destroy_eq(Firmware& firmware, Command& command) {

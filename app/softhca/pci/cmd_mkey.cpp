@@ -58,10 +58,8 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
     const auto lkey = firmware.device.create_mkey(std::move(attr));
     if (!lkey) return to_firmware(lkey.error());
     const core::Number index = *lkey >> 8;
-    firmware.objects.add(Kind::mkey, index,
-                         {.context = context.copy(PRM_BYTES(mkc)), .uses = uses, .detail = *lkey});
-    answer_number(command, index);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::mkey, index,
+                      {.context = context.copy(PRM_BYTES(mkc)), .uses = uses, .detail = *lkey});
 }
 
 FwStatus destroy_mkey(Firmware& firmware, Command& command) {

@@ -24,9 +24,8 @@ FwStatus create_qp(Firmware& firmware, Command& command) {
         if (cq != 0) uses.push_back({Kind::cq, static_cast<core::Number>(cq)});
     if (number == 0) return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    firmware.objects.add(Kind::qp, number, {.context = context.copy(PRM_BYTES(qpc)), .uses = uses});
-    answer_number(command, number);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::qp, number,
+                      {.context = context.copy(PRM_BYTES(qpc)), .uses = uses});
 }
 
 template <State kFrom, State kTo> FwStatus step(Firmware& firmware, Command& command) {

@@ -65,9 +65,8 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto sqn = firmware.device.create_sq(std::move(attr));
     if (!sqn) return to_firmware(sqn.error());
-    firmware.objects.add(Kind::sq, *sqn, {.context = context.copy(PRM_BYTES(sqc)), .uses = uses});
-    answer_number(command, *sqn);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::sq, *sqn,
+                      {.context = context.copy(PRM_BYTES(sqc)), .uses = uses});
 }
 
 FwStatus modify_sq(Firmware& firmware, Command& command) {
@@ -144,12 +143,10 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto rqn = firmware.device.create_rq(std::move(attr));
     if (!rqn) return to_firmware(rqn.error());
-    firmware.objects.add(Kind::rq, *rqn,
-                         {.context = context.copy(PRM_BYTES(rqc)),
-                          .uses = uses,
-                          .detail = static_cast<uint32_t>(context.get(PRM(rqc, counter_set_id)))});
-    answer_number(command, *rqn);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::rq, *rqn,
+                      {.context = context.copy(PRM_BYTES(rqc)),
+                       .uses = uses,
+                       .detail = static_cast<uint32_t>(context.get(PRM(rqc, counter_set_id)))});
 }
 
 FwStatus modify_rq(Firmware& firmware, Command& command) {
@@ -213,9 +210,8 @@ FwStatus add_shared_rq(Firmware& firmware, Command& command, Kind kind,
     if (number == 0 || firmware.objects.full(kind) || firmware.objects.find(kind, number))
         return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    firmware.objects.add(kind, number, {.context = std::move(context), .uses = std::move(uses)});
-    answer_number(command, number);
-    return FwStatus::ok;
+    return add_object(firmware, command, kind, number,
+                      {.context = std::move(context), .uses = std::move(uses)});
 }
 
 FwStatus create_rmp(Firmware& firmware, Command& command) {
@@ -265,10 +261,8 @@ FwStatus create_tis(Firmware& firmware, Command& command) {
                                                                 PRM(tisc, transport_domain)))}};
     if (number == 0) return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    firmware.objects.add(Kind::tis, number,
-                         {.context = context.copy(PRM_BYTES(tisc)), .uses = uses});
-    answer_number(command, number);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::tis, number,
+                      {.context = context.copy(PRM_BYTES(tisc)), .uses = uses});
 }
 
 FwStatus modify_tis(Firmware& firmware, Command& command) {

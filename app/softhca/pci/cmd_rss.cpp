@@ -39,10 +39,8 @@ FwStatus create_rqt(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto rqt = firmware.device.create_rqt(rqns);
     if (!rqt) return to_firmware(rqt.error());
-    firmware.objects.add(Kind::rqt, *rqt,
-                         {.context = rqt_context(context, rqns), .uses = std::move(uses)});
-    answer_number(command, *rqt);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::rqt, *rqt,
+                      {.context = rqt_context(context, rqns), .uses = std::move(uses)});
 }
 
 FwStatus modify_rqt(Firmware& firmware, Command& command) {
@@ -126,10 +124,8 @@ FwStatus create_tir(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto tirn = firmware.device.create_tir(attr);
     if (!tirn) return to_firmware(tirn.error());
-    firmware.objects.add(Kind::tir, *tirn,
-                         {.context = context.copy(PRM_BYTES(tirc)), .uses = std::move(uses)});
-    answer_number(command, *tirn);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::tir, *tirn,
+                      {.context = context.copy(PRM_BYTES(tirc)), .uses = std::move(uses)});
 }
 
 /// The bits of the mask say which part of the new context replaces the old one.

@@ -12,9 +12,7 @@ FwStatus alloc(Firmware& firmware, Command& command, Kind kind, core::Number fir
                core::Number last) {
     const core::Number number = firmware.objects.new_number(kind, first, last);
     if (number == 0) return FwStatus::exceeded_limit;
-    firmware.objects.add(kind, number, {});
-    answer_number(command, number);
-    return FwStatus::ok;
+    return add_object(firmware, command, kind, number, {});
 }
 
 template <Kind kKind> FwStatus alloc_plain(Firmware& firmware, Command& command) {
@@ -33,9 +31,7 @@ FwStatus alloc_pd(Firmware& firmware, Command& command) {
     if (firmware.objects.full(Kind::pd)) return FwStatus::exceeded_limit;
     const auto pd = firmware.device.alloc_pd();
     if (!pd) return to_firmware(pd.error());
-    firmware.objects.add(Kind::pd, *pd, {});
-    answer_number(command, *pd);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::pd, *pd, {});
 }
 
 FwStatus dealloc_pd(Firmware& firmware, Command& command) {

@@ -20,6 +20,14 @@ inline void answer_number(Command& command, core::Number number) {
     net::store_be<uint32_t>(command.out.data() + kNumberAt, number);
 }
 
+/// The end of CREATE_*: notes the new object and answers with its number.
+[[nodiscard]] inline FwStatus add_object(Firmware& firmware, Command& command, Kind kind,
+                                         core::Number number, Object object) {
+    firmware.objects.add(kind, number, std::move(object));
+    answer_number(command, number);
+    return FwStatus::ok;
+}
+
 /// Destroys an object: refused while it has users, then by `destroy` in the core, then forgotten.
 template <class Destroy>
 [[nodiscard]] FwStatus destroy_object(Firmware& firmware, Kind kind, core::Number number,

@@ -76,6 +76,33 @@ class Mlx5Tx : public test_eal::EalTest {
     uint16_t send(std::vector<rte_mbuf*> packets) {
         return send(packets.data(), static_cast<uint16_t>(packets.size()));
     }
+    /// Sends batches of every size up to `largest`, packets of `shortest` bytes and more, and
+    /// expects each on the wire; `laps` times.
+    void send_every_batch(int laps, uint16_t largest, uint16_t shortest) {
+        uint32_t seed = 0;
+        uint64_t bytes = 0;
+        for (int lap = 0; lap < laps; ++lap) {
+            for (uint16_t batch = 1; batch <= largest; ++batch) {
+                std::vector<rte_mbuf*> packets;
+                for (uint16_t i = 0; i < batch; ++i)
+                    packets.push_back(packet(seed + i, {static_cast<uint16_t>(shortest + i)}));
+                ASSERT_EQ(send(packets), batch);
+                ASSERT_LE(pending_wqebbs(), 64u);
+                for (uint16_t i = 0; i < batch; ++i) {
+                    ASSERT_EQ(execute(), expected(seed + i, uint32_t{shortest} + i));
+                    bytes += uint32_t{shortest} + i;
+                }
+                ASSERT_EQ(pending_wqebbs(), 0u);
+                seed += batch;
+            }
+        }
+        EXPECT_EQ(ring->counters.packets, seed);
+        EXPECT_EQ(ring->counters.bytes, bytes);
+        EXPECT_EQ(ring->counters.errors, 0u);
+        ASSERT_EQ(send(nullptr, 0), 0u);
+        EXPECT_EQ(in_use(), 0u);
+    }
+
     rte_mbuf* packet(uint32_t seed, const std::vector<uint16_t>& lengths) {
         return make_packet(pool.get(), seed, lengths);
     }

@@ -81,28 +81,7 @@ TEST_P(Mlx5TxMpw, EveryBatchSizeAndWrapAround) {
     for (const uint64_t offloads : {uint64_t{0}, RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE,
                                     RTE_ETH_TX_OFFLOAD_MULTI_SEGS, RTE_ETH_TX_OFFLOAD_IPV4_CKSUM}) {
         start({.offloads = offloads});
-        uint32_t seed = 0;
-        uint64_t bytes = 0;
-        for (int lap = 0; lap < 60; ++lap) {
-            for (uint16_t batch = 1; batch <= 64; ++batch) {
-                std::vector<rte_mbuf*> mbufs;
-                for (uint16_t i = 0; i < batch; ++i)
-                    mbufs.push_back(packet(seed + i, {static_cast<uint16_t>(14 + i)}));
-                ASSERT_EQ(send(mbufs), batch);
-                ASSERT_LE(pending_wqebbs(), 64u);
-                for (uint16_t i = 0; i < batch; ++i) {
-                    ASSERT_EQ(execute(), expected(seed + i, 14u + i));
-                    bytes += 14u + i;
-                }
-                ASSERT_EQ(pending_wqebbs(), 0u);
-                seed += batch;
-            }
-        }
-        EXPECT_EQ(ring->counters.packets, seed);
-        EXPECT_EQ(ring->counters.bytes, bytes);
-        EXPECT_EQ(ring->counters.errors, 0u);
-        ASSERT_EQ(send(nullptr, 0), 0u);
-        EXPECT_EQ(in_use(), 0u);
+        send_every_batch(60, 64, 14);
         TearDown();
         ring = nullptr;
     }

@@ -58,27 +58,7 @@ TEST_F(Mlx5Tx, EmptyBurstRingsNothing) {
 
 TEST_F(Mlx5Tx, EveryBatchSizeAndWrapAround) {
     start();
-    uint32_t seed = 0;
-    uint64_t bytes = 0;
-    for (int lap = 0; lap < 40; ++lap) { // far beyond the 16-bit counters
-        for (uint16_t batch = 1; batch <= 48; ++batch) {
-            std::vector<rte_mbuf*> packets;
-            for (uint16_t i = 0; i < batch; ++i)
-                packets.push_back(packet(seed + i, {static_cast<uint16_t>(60 + i)}));
-            ASSERT_EQ(send(packets), batch);
-            for (uint16_t i = 0; i < batch; ++i) {
-                ASSERT_EQ(execute(), expected(seed + i, 60u + i));
-                bytes += 60u + i;
-            }
-            ASSERT_EQ(pending_wqebbs(), 0u);
-            seed += batch;
-        }
-    }
-    EXPECT_EQ(ring->counters.packets, seed);
-    EXPECT_EQ(ring->counters.bytes, bytes);
-    EXPECT_EQ(ring->counters.errors, 0u);
-    ASSERT_EQ(send(nullptr, 0), 0u);
-    EXPECT_EQ(in_use(), 0u);
+    send_every_batch(40, 48, 60); // far beyond the 16-bit counters
     EXPECT_EQ(cq->doorbell.consumer, static_cast<uint32_t>(completions));
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
-#include "drivers/net/rawqp/rings/rx_common.hpp"
+#include "drivers/net/rawqp/rings/pool_layout.hpp"
 
 #include <algorithm>
 
 namespace rawqp {
+
 Result<void> check_tx_spec(const TxSpec& spec) {
     const auto what = [&] {
         return fmt::format("port {} Tx queue {}", spec.port_id, spec.queue_id);

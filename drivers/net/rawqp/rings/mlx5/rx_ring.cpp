@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 
+#include "drivers/net/rawqp/rings/pool_layout.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
 
