@@ -14,10 +14,7 @@ where each stack gets PCI functions of its own (scripts/test kernel does so).
 
 import os
 import shlex
-import shutil
-import signal
 import sys
-import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Sequence
@@ -26,18 +23,19 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from rig.guest import Guest  # noqa: E402
-from rig.guest_fixtures import running_guest  # noqa: E402
+from rig import fixtures  # noqa: E402
 from rig.guest_stack import GuestStack  # noqa: E402
 from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
 
-WORK_PREFIX = "rawqp-test-"
 RING_FORMATS = ("mlx5", "verbs")
-GUEST_LIMIT_S = 1400
 
 OpenStack = Callable[..., ContextManager[Stack]]
 StartStack = Callable[..., Stack]
 StartSoftHca = Callable[..., SoftHca]
+
+# What a conftest names, its tests can ask for.
+build, guest, new_folder, work = fixtures.build, fixtures.guest, fixtures.new_folder, fixtures.work
+sigterm_cleans_up = fixtures.sigterm_cleans_up
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,53 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
 
 
-def _remove_stale_folders() -> None:
-    """Folders that a killed run left behind. Its programs died with it (see die_with_parent)."""
-    for folder in Path(tempfile.gettempdir()).glob(WORK_PREFIX + "*"):
-        pid = folder.name.removeprefix(WORK_PREFIX).split("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _sigterm_cleans_up() -> Iterator[None]:
-    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture(scope="session")
-def build() -> Build:
-    return Build.from_environment()
-
-
-@pytest.fixture(scope="session")
-def work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A short path (socket names are limited). Kept when a test failed, for its logs."""
-    _remove_stale_folders()
-    folder = Path(tempfile.mkdtemp(prefix=f"{WORK_PREFIX}{os.getpid()}-"))
-    yield folder
-    if request.session.testsfailed:
-        kept = folder.rename(folder.with_name(f"rawqp-failed-{os.getpid()}"))
-        print(f"\nlogs of the failed run are kept in {kept}")
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def new_folder(work: Path) -> Callable[[], Path]:
-    """Each call gives the next folder below `work`."""
-    counter = iter(range(10000))
-
-    def make() -> Path:
-        folder = work / str(next(counter))
-        folder.mkdir()
-        return folder
-
-    return make
-
-
 def _running(request: pytest.FixtureRequest) -> list[SoftHca | GuestStack]:
     """Everything that is running now, for the report of a failure."""
     config: Any = request.config
@@ -110,13 +61,6 @@ def _running(request: pytest.FixtureRequest) -> list[SoftHca | GuestStack]:
         config.rig_running = []
     running: list[SoftHca | GuestStack] = config.rig_running
     return running
-
-
-@pytest.fixture(scope="session")
-def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
-    """One for all tests; each has ports of its own."""
-    with running_guest(build.folder, new_folder(), GUEST_LIMIT_S) as guest:
-        yield guest
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,7 @@ What also works without one is in tests/functional, which runs here by --front=g
 """
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import sys
-import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator
@@ -18,67 +14,19 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "functional"))
 
+from rig import fixtures  # noqa: E402
 from rig.guest import Guest, GuestPort  # noqa: E402
-from rig.guest_fixtures import running_guest  # noqa: E402
 from rig.guest_stack import GuestStack  # noqa: E402
 from rig.peer import Peer  # noqa: E402
 from rig.ports import PortSpec  # noqa: E402
-from rig.stack import Build  # noqa: E402
 from rig.wire import SocketWire  # noqa: E402
-
-WORK_PREFIX = "rawqp-kernel-"
-GUEST_LIMIT_S = 1400
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _sigterm_cleans_up() -> Iterator[None]:
-    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture(scope="session")
-def build() -> Build:
-    return Build.from_environment()
-
-
-@pytest.fixture(scope="session")
-def work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A short path (socket names are limited). Kept when a test failed, for its logs."""
-    for folder in Path(tempfile.gettempdir()).glob(WORK_PREFIX + "*"):  # of killed runs
-        pid = folder.name.removeprefix(WORK_PREFIX).split("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{WORK_PREFIX}{os.getpid()}-"))
-    yield folder
-    if request.session.testsfailed:
-        kept = folder.rename(folder.with_name(f"rawqp-kernel-failed-{os.getpid()}"))
-        print(f"\nlogs of the failed run (console, dmesg, devices, wires) are kept in {kept}")
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def new_folder(work: Path) -> Callable[[], Path]:
-    """Each call gives the next folder below `work`."""
-    counter = iter(range(10000))
-
-    def make() -> Path:
-        folder = work / str(next(counter))
-        folder.mkdir()
-        return folder
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
-    with running_guest(build.folder, new_folder(), GUEST_LIMIT_S) as guest:
-        yield guest
+# What a conftest names, its tests can ask for.
+build, guest, new_folder, work = fixtures.build, fixtures.guest, fixtures.new_folder, fixtures.work
+sigterm_cleans_up = fixtures.sigterm_cleans_up
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 
 from .guest import PATIENCE, Guest, GuestPort
 from .ports import PortSpec
-from .stack_base import DRIVER, StackBase
+from .stack_base import StackBase
 from .testpmd import Testpmd
 from .wire import SocketWire
 
@@ -51,21 +51,11 @@ class GuestStack(StackBase):
             if devices:
                 self.guest.run(devices)
             used = range(len(ports) if attach is None else attach)
-            if pmd == "rawqp":
-                device_args = ["--no-pci", "-d", DRIVER]
-                for index in used:
-                    device_args += ["--vdev", self.vdev(index)]
-            else:
-                device_args = []
-                for index in used:
-                    address = self.functions[index].pci
-                    device_args += ["-a", ",".join(filter(None, [address, pmd_devargs]))]
             # One CPU: the kernel then shares it in milliseconds, where QEMU would take turns
             # between CPUs of a tenth of a second.
-            eal = ["--lcores", "0@(0),1@(0)", "--no-huge", "-m", str(memory_mb)]
-            eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
-            arguments = ["-i", "--total-num-mbufs=8192", *testpmd_args]
-            self._command = [*user, "dpdk-testpmd", *eal, "--", *arguments]
+            testpmd = self.testpmd_command("0@(0),1@(0)", memory_mb, pmd, pmd_devargs, used,
+                                           eal_args, testpmd_args)
+            self._command = [*user, *testpmd]
             self._env = {"LD_LIBRARY_PATH": str(guest.build_folder / "drivers/net/rawqp")}
             self._env |= env or {}
             self.start_testpmd()
@@ -95,6 +85,9 @@ class GuestStack(StackBase):
 
     def device_name(self, index: int) -> str:
         return self.functions[index].name
+
+    def pci_address(self, index: int) -> str:
+        return self.functions[index].pci
 
     def stat(self) -> dict[str, dict[str, Any]]:
         """As `softhca stat --json`, by device name."""

@@ -227,27 +227,21 @@ class Stack(SoftHca, StackBase):
         """`attach`: how many of the ports testpmd gets at its start (default: all)."""
         self.datapath = datapath
         self.abandoned = False
+        self.ports = list(ports)  # the command names them
         used = range(len(ports) if attach is None else attach)
-        if pmd == "rawqp":
-            device_args = ["--no-pci", "-d", DRIVER]
-            for index in used:
-                device_args += ["--vdev", self.vdev(index, ports[index])]
-        else:
-            device_args = []
-            for index in used:
-                device_args += ["-a", ",".join(filter(None, [pci_address(index), pmd_devargs]))]
         # Both threads may run on any CPU that there is: tests want progress, not speed.
         cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
-        eal = ["--lcores", f"0@({cpus}),1@({cpus})", "--no-huge", "-m", str(memory_mb)]
-        eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
-        arguments = ["-i", "--total-num-mbufs=8192", *testpmd_args]
-        program = ["dpdk-testpmd", *eal, "--", *arguments]
+        program = self.testpmd_command(f"0@({cpus}),1@({cpus})", memory_mb, pmd, pmd_devargs, used,
+                                       eal_args, testpmd_args)
         super().__init__(build, folder, ports, program, softhca_options, env, prefix)
         try:
             self.testpmd = Testpmd(self.program, startup_timeout=60 if build.sanitize else 30)
         except BaseException:
             self.close()
             raise
+
+    def pci_address(self, index: int) -> str:
+        return pci_address(index)
 
     def abandon(self, how: signal.Signals) -> None:
         """Kills testpmd (not softhca, which has to clean up after it)."""

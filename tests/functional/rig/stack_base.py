@@ -50,6 +50,32 @@ class StackBase:
         """At once; may be called again."""
         raise NotImplementedError
 
+    def pci_address(self, index: int) -> str:
+        """Where EAL finds the PCI function of a port."""
+        raise NotImplementedError
+
+    def testpmd_command(
+        self,
+        lcores: str,
+        memory_mb: int,
+        pmd: str,
+        pmd_devargs: str,
+        used: range,
+        eal_args: Sequence[str],
+        testpmd_args: Sequence[str],
+    ) -> list[str]:
+        """testpmd on the ports `used`. `pmd` is "rawqp" (ours) or "mlx5" (DPDK's own net_mlx5)."""
+        device_args = ["--no-pci", "-d", DRIVER] if pmd == "rawqp" else []
+        for index in used:
+            if pmd == "rawqp":
+                device_args += ["--vdev", self.vdev(index)]
+            else:
+                address = self.pci_address(index)
+                device_args += ["-a", ",".join(filter(None, [address, pmd_devargs]))]
+        eal = ["--lcores", lcores, "--no-huge", "-m", str(memory_mb)]
+        eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
+        return ["dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=8192", *testpmd_args]
+
     def vdev(self, index: int, port: PortSpec | None = None) -> str:
         """The --vdev (or `port attach`) text of one port."""
         devargs = (port or self.ports[index]).devargs

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures that tests/functional and tests/kernel share; each conftest takes them by name."""
+
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+
+from .guest import Guest
+from .guest_fixtures import running_guest
+from .stack import Build
+
+WORK_PREFIX = "rawqp-test-"
+GUEST_LIMIT_S = 1400
+
+
+def remove_stale_folders() -> None:
+    """Folders that a killed run left behind. Its programs died with it (see die_with_parent)."""
+    for folder in Path(tempfile.gettempdir()).glob(WORK_PREFIX + "*"):
+        pid = folder.name.removeprefix(WORK_PREFIX).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sigterm_cleans_up() -> Iterator[None]:
+    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="session")
+def build() -> Build:
+    return Build.from_environment()
+
+
+@pytest.fixture(scope="session")
+def work(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A short path (socket names are limited). Kept when a test failed, for its logs."""
+    remove_stale_folders()
+    folder = Path(tempfile.mkdtemp(prefix=f"{WORK_PREFIX}{os.getpid()}-"))
+    yield folder
+    if request.session.testsfailed:
+        kept = folder.rename(folder.with_name(f"rawqp-failed-{os.getpid()}"))
+        print(f"\nlogs of the failed run are kept in {kept}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def new_folder(work: Path) -> Callable[[], Path]:
+    """Each call gives the next folder below `work`."""
+    counter = iter(range(10000))
+
+    def make() -> Path:
+        folder = work / str(next(counter))
+        folder.mkdir()
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
+    """One for all tests; each has ports of its own."""
+    with running_guest(build.folder, new_folder(), GUEST_LIMIT_S) as guest:
+        yield guest
