@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 // What the kernel header takes for granted.
@@ -64,12 +63,11 @@ class Fields {
     /// A copy of the first `bytes` bytes, filled up with zeros.
     [[nodiscard]] std::vector<uint8_t> copy(size_t bytes) const {
         std::vector<uint8_t> copied(bytes);
-        if (size_ != 0) std::memcpy(copied.data(), data_, std::min(bytes, size_));
+        std::copy_n(data_, std::min(bytes, size_), copied.begin()); // either may be empty
         return copied;
     }
     void write(const std::vector<uint8_t>& bytes) {
-        if (!bytes.empty() && size_ != 0)
-            std::memcpy(data_, bytes.data(), std::min(bytes.size(), size_));
+        std::copy_n(bytes.begin(), std::min(bytes.size(), size_), data_);
     }
 
   private:
