@@ -110,6 +110,15 @@ class Testpmd:
     def stop_port(self, port: int | str) -> None:
         self.expect(f"port stop {port}", r"Stopping ports\.\.\.(?s:.*)Done")
 
+    def wait_until_removed(self, port: int, since: int, forwarding: bool, timeout: float = 20) -> None:
+        """Waits until testpmd has dealt with a device that failed or went. It does so in a thread
+        of its own, without a lock: commands that close ports at that time would crash it.
+        `forwarding`: packets were being forwarded, which it takes up again."""
+        self.program.wait_for(rf"(?i)port {port}: device removal event", since, timeout)
+        removed = r"Now total ports is \d+\nDone\n"
+        again = r"(?s:.*)packet forwarding(?s:.*)TX RS bit threshold" if forwarding else ""
+        self.program.wait_for(removed + again, since, timeout)
+
     def quit(self, timeout: float = 30) -> int:
         """Ends testpmd; returns its exit status."""
         if self.program.running():

@@ -122,10 +122,11 @@ def run_command(machine: Machine, argv: list[str]) -> int:
 
 
 def run_shell(machine: Machine) -> int:
-    """A shell on the serial console, which is our terminal."""
+    """A shell on the serial console, which is our terminal. Without the host's start-up files:
+    what they set up, a prompt first of all, is meant for the host."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     shell = machine.channel.start(
-        ["/bin/bash", "-i"], lambda *_: None, cwd=os.getcwd(), console=True,
+        ["/bin/bash", "--norc", "-i"], lambda *_: None, cwd=os.getcwd(), console=True,
         env={**machine.settings.environment, "PS1": r"guest:\w\$ ",
              "TERM": os.environ.get("TERM", "linux")})
     status = shell.wait()
