@@ -47,6 +47,31 @@ def test_a_wrong_port_says_which(build: Build) -> None:
     assert done.returncode == 125 and b"nowhere" in done.stderr
 
 
+QEMU = """\
+#!/bin/sh
+echo "$@" >> {log}
+[ "$2" != vfio-user-pci,help ] || {answer}
+"""
+
+
+@pytest.mark.parametrize("answer,transport", [
+    ("echo '  socket=<SocketAddress>'", '{"driver": "vfio-user-pci"'),
+    ("echo 'no such device' >&2", '{"driver": "x-pci-proxy-dev"')])
+def test_the_transport_is_what_qemu_offers(build: Build, new_folder: Callable[[], Path],
+                                           answer: str, transport: str) -> None:
+    """Debian 12 has no QEMU with vfio-user-pci, so that one is played here."""
+    folder = new_folder()
+    qemu, log = folder / "qemu-system-x86_64", folder / "log"
+    qemu.write_text(QEMU.format(log=log, answer=answer))
+    qemu.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    done = subprocess.run([build.softhca, "vm", "--", "true"], capture_output=True, timeout=BOOT_S,
+                          env={**os.environ, "PATH": path}, check=False)
+    assert done.returncode == 125
+    asked, started = log.read_text().splitlines()
+    assert transport in started and ("-qtest" in started) == ("proxy" in transport)
+
+
 def test_a_command_with_all_that_belongs_to_it(build: Build, work: Path) -> None:
     """Folder, input, output, errors, exit status, a NIC, a folder to write to; nothing is left."""
     share = work / "share"

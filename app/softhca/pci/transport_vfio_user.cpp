@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <linux/vfio.h>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,9 @@ constexpr uint32_t kTypeMask = 0xf, kReply = 1, kNoReply = 1u << 4, kError = 1u 
 struct Version {
     uint16_t major, minor;
 };
+struct DeviceInfo { ///< vfio_device_info as of the protocol: clients have no room for more
+    uint32_t argsz, flags, regions, irqs;
+};
 struct DmaMap {
     uint32_t argsz, flags;
     uint64_t offset, address, size;
@@ -58,7 +62,8 @@ struct Access {
     uint64_t offset;
     uint32_t region, count;
 };
-static_assert(sizeof(DmaMap) == 32 && sizeof(DmaUnmap) == 24 && sizeof(Access) == 16);
+static_assert(sizeof(DeviceInfo) == 16 && sizeof(DmaMap) == 32 && sizeof(DmaUnmap) == 24 &&
+              sizeof(Access) == 16);
 
 constexpr uint16_t kMinor = 0;
 constexpr uint32_t kMaxTransfer = 1u << 20; // the protocol's default
@@ -160,11 +165,10 @@ Outcome Server::handle(Message& message) {
     case Request::dma_map: return map(message);
     case Request::dma_unmap: return unmap(message);
     case Request::device_info:
-        return answer(vfio_device_info{.argsz = 16,
-                                       .flags = VFIO_DEVICE_FLAGS_RESET | VFIO_DEVICE_FLAGS_PCI,
-                                       .num_regions = VFIO_PCI_NUM_REGIONS,
-                                       .num_irqs = VFIO_PCI_NUM_IRQS,
-                                       .cap_offset = 0});
+        return answer(DeviceInfo{.argsz = sizeof(DeviceInfo),
+                                 .flags = VFIO_DEVICE_FLAGS_RESET | VFIO_DEVICE_FLAGS_PCI,
+                                 .regions = VFIO_PCI_NUM_REGIONS,
+                                 .irqs = VFIO_PCI_NUM_IRQS});
     case Request::region_info: return region_info(message);
     case Request::irq_info: return irq_info(message);
     case Request::set_irqs: return set_irqs(message);
@@ -175,7 +179,8 @@ Outcome Server::handle(Message& message) {
     return {.error = ENOTSUP};
 }
 
-/// Of the capabilities, those that the client has named come back.
+/// Of the capabilities, those that the client has named come back, none larger than it named: QEMU
+/// takes at most 16 descriptors in a message, and ends at a larger number.
 Outcome Server::version(const Message& message) {
     const auto asked = message.as<Version>();
     if (asked.major != 0) return {.error = EINVAL};
@@ -184,13 +189,14 @@ Outcome Server::version(const Message& message) {
         std::string_view(reinterpret_cast<const char*>(text.data()),
                          strnlen(reinterpret_cast<const char*>(text.data()), text.size())),
         nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json theirs =
+        given.is_object() ? given.value("capabilities", nlohmann::json()) : nlohmann::json();
     nlohmann::json ours = nlohmann::json::object();
-    const nlohmann::json known = {{"max_msg_fds", BarLayout::kVectors},
-                                  {"max_data_xfer_size", kMaxTransfer}};
-    if (given.is_object() && given.contains("capabilities"))
-        for (const auto& [name, value] : known.items())
-            if (given["capabilities"].is_object() && given["capabilities"].contains(name))
-                ours[name] = value;
+    const std::pair<const char*, uint64_t> known[] = {{"max_msg_fds", BarLayout::kVectors},
+                                                      {"max_data_xfer_size", kMaxTransfer}};
+    for (const auto& [name, most] : known)
+        if (theirs.is_object() && theirs.contains(name) && theirs[name].is_number_unsigned())
+            ours[name] = std::min(most, theirs[name].get<uint64_t>());
     const std::string json = nlohmann::json{{"capabilities", ours}}.dump();
     Outcome outcome = answer(Version{0, std::min(asked.minor, kMinor)});
     const auto* const bytes = reinterpret_cast<const std::byte*>(json.c_str());
@@ -372,13 +378,15 @@ void VectorEvents::signal(uint32_t vector) {
 }
 
 Result<Fd> accept_vfio_user(const std::string& path) {
-    const auto address = control::socket_address(path);
+    // It gets its name when it can be connected to: whoever waits for it finds it ready.
+    const std::string unready = path + ".new";
+    const auto address = control::socket_address(unready);
     if (!address) return tl::unexpected(address.error());
     const Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    unlink(path.c_str()); // of an earlier process
+    unlink(unready.c_str()); // of an earlier process
     if (!listener ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
-        listen(listener.get(), 1) < 0)
+        listen(listener.get(), 1) < 0 || rename(unready.c_str(), path.c_str()) < 0)
         return fail(errno, "{}: cannot listen for vfio-user ({})", path, std::strerror(errno));
     Fd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client) return fail(errno, "{}: accept: {}", path, std::strerror(errno));

@@ -159,7 +159,8 @@ TEST_F(VfioUserTest, VersionsAndCapabilitiesAreNegotiated) {
     const Reply reply = ask(kVersion, body);
     EXPECT_EQ(reply.as<uint32_t>(), 0u) << "0.0";
     const auto json = nlohmann::json::parse(reinterpret_cast<const char*>(reply.body.data()) + 4);
-    EXPECT_EQ(json["capabilities"]["max_msg_fds"], 32);
+    EXPECT_EQ(json["capabilities"]["max_msg_fds"], 8) << "no more than the client takes";
+    EXPECT_EQ(json["capabilities"]["max_data_xfer_size"], 1048576);
     EXPECT_FALSE(json["capabilities"].contains("pgsizes")) << "the default will do";
     EXPECT_EQ(ask(kVersion, {0, 0, 0, 0}).error, 0u) << "without data";
     EXPECT_EQ(ask(kVersion, {0, 0, 0, 0, '{', '[', 0}).error, 0u);
@@ -167,7 +168,9 @@ TEST_F(VfioUserTest, VersionsAndCapabilitiesAreNegotiated) {
 }
 
 TEST_F(VfioUserTest, TheDeviceDescribesItself) {
-    const auto device_info = ask(kInfo, std::vector<uint8_t>(16)).as<std::array<uint32_t, 4>>();
+    const Reply info = ask(kInfo, std::vector<uint8_t>(16));
+    EXPECT_EQ(info.body.size(), 16u) << "QEMU has no room for more";
+    const auto device_info = info.as<std::array<uint32_t, 4>>();
     EXPECT_EQ(device_info[1], VFIO_DEVICE_FLAGS_RESET | VFIO_DEVICE_FLAGS_PCI);
     EXPECT_EQ(device_info[2], uint32_t{VFIO_PCI_NUM_REGIONS});
     EXPECT_EQ(device_info[3], uint32_t{VFIO_PCI_NUM_IRQS});

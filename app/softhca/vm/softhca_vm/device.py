@@ -28,36 +28,64 @@ def find_program() -> Path:
 
 
 class Device:
-    """`qemu_end` is for QEMU's x-pci-proxy-dev; close it when QEMU has it."""
+    """Two transports carry what the guest does with it. By vfio-user, QEMU connects to a socket of
+    the device's. By x-pci-proxy-dev, `qemu_end` is QEMU's end of the connection: close it when QEMU
+    has it."""
 
-    def __init__(self, folder: Path, number: int, slot: int, port: str, qtest: Path) -> None:
-        """`port`: as `softhca --port`. `qtest`: where it can inject interrupts."""
+    def __init__(self, folder: Path, number: int, slot: int, port: str, qtest: Path | None) -> None:
+        """`port`: as `softhca --port`. `qtest`: where it can inject interrupts, which only
+        x-pci-proxy-dev needs; None: by vfio-user."""
         self.name = name = f"nic{number}"
         self.slot = slot
         self.pci_address = f"0000:00:{slot:02x}.0"  # in the guest
         self.log = folder / f"{name}.log"
         self.control_path = folder / f"{name}.control"
         self.control_path.unlink(missing_ok=True)  # of an earlier run
-        self.qemu_end, device_end = socket.socketpair()
-        command = [str(find_program()), "--fd", str(device_end.fileno()), "--qtest", str(qtest),
-                   "--control", str(self.control_path), "--port", port]
-        with open(self.log, "wb") as log, device_end:
-            self.process = subprocess.Popen(command, pass_fds=[device_end.fileno()], stderr=log,
-                                            stdin=subprocess.DEVNULL, stdout=log,
-                                            preexec_fn=die_with_parent())
+        self._serves = [self.control_path]
+        self.qemu_end: socket.socket | None = None
+        command = [str(find_program()), "--control", str(self.control_path), "--port", port]
+        if qtest is None:
+            self._socket_path = folder / f"{name}.vfio-user"
+            self._socket_path.unlink(missing_ok=True)
+            self._serves.append(self._socket_path)
+            self._start([*command, "--vfio-user", str(self._socket_path)])
+        else:
+            self.qemu_end, device_end = socket.socketpair()
+            with device_end:
+                number = device_end.fileno()
+                self._start([*command, "--fd", str(number), "--qtest", str(qtest)], number)
         self._wait_until_serving()
 
+    def _start(self, command: list[str], *descriptors: int) -> None:
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, pass_fds=descriptors, stderr=log, stdout=log,
+                                            stdin=subprocess.DEVNULL, preexec_fn=die_with_parent())
+
+    def qemu_device(self, descriptor: int | str = "") -> dict[str, Any]:
+        """What makes it a device of QEMU: for -device and device_add. `descriptor`: number or name
+        that QEMU has `qemu_end` by."""
+        where = {"id": self.name, "addr": f"{self.slot:#x}"}
+        if self.qemu_end:
+            return {"driver": "x-pci-proxy-dev", **where, "fd": str(descriptor)}
+        return {"driver": "vfio-user-pci", **where,
+                "socket": {"type": "unix", "path": str(self._socket_path)}}
+
+    def taken(self) -> None:
+        """QEMU has its end."""
+        if self.qemu_end:
+            self.qemu_end.close()
+
     def _wait_until_serving(self) -> None:
-        """Its control socket is there, or it ended: a wrong port, say."""
+        """Its sockets are there, or it ended: a wrong port, say."""
         deadline = time.monotonic() + START_LIMIT_S
-        while not self.control_path.exists():
+        while not all(path.exists() for path in self._serves):
             try:
                 self.process.wait(0.02)
             except subprocess.TimeoutExpired:
                 if time.monotonic() < deadline:
                     continue
                 self.process.kill()
-            self.qemu_end.close()
+            self.taken()
             reason = self.log.read_text(errors="replace").strip() or "it did not start in time"
             raise VmError(reason)
 
@@ -88,7 +116,7 @@ class Device:
         return f"device {self.name} ended with {status}:\n{self.log.read_text(errors='replace')}"
 
     def close(self) -> None:
-        self.qemu_end.close()
+        self.taken()
         try:
             self.process.wait(3)  # it ends by itself when QEMU is gone
         except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 """Boots and ends guests: QEMU with one device process per PCI function."""
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -29,6 +30,14 @@ KERNEL_ARGUMENTS = (
 )
 
 
+def offers_vfio_user() -> bool:
+    """Whether the QEMU at hand has vfio-user-pci (10.1 and later). Otherwise x-pci-proxy-dev is
+    used, which needs help with interrupts."""
+    asked = subprocess.run([QEMU, "-device", "vfio-user-pci,help"], capture_output=True, text=True,
+                           stdin=subprocess.DEVNULL, check=False)
+    return "socket=" in asked.stdout  # the status is 0 in either case
+
+
 @dataclass
 class Settings:
     """What a guest is made of."""
@@ -52,6 +61,7 @@ class Machine:
             raise VmError(f"{QEMU} is not installed (apt install qemu-system-x86)")
         self.settings = settings
         self.kernel = kernel
+        self.vfio_user = offers_vfio_user()
         self.console_log = settings.folder / "console.log"
         self.qemu_log = settings.folder / "qemu.log"
         self.devices: list[Device] = []
@@ -72,8 +82,10 @@ class Machine:
             ends = [agent_end, qmp_end, qtest_end]
             self._process = self._start_qemu(archive, ends)
             self.channel = Channel(agent)
-            for end in [*ends, *(device.qemu_end for device in self.devices)]:
+            for end in ends:
                 end.close()
+            for device in self.devices:
+                device.taken()
             self.qmp = Qmp(qmp)
             self.channel.set_up(
                 BOOT_LIMIT_S, modules=str(kernel.modules), release=kernel.release,
@@ -89,7 +101,8 @@ class Machine:
         slot = min(set(SLOTS) - used, default=None)
         if slot is None:
             raise VmError(f"a guest has room for {len(SLOTS)} NICs")
-        device = Device(self.settings.folder, self._started, slot, port, self._qtest_path)
+        device = Device(self.settings.folder, self._started, slot, port,
+                        None if self.vfio_user else self._qtest_path)
         self._started += 1
         self.devices.append(device)
         return device
@@ -114,17 +127,18 @@ class Machine:
             "-chardev", f"socket,id=agent,fd={agent}", "-device", "virtio-serial-pci",
             "-device", "virtserialport,chardev=agent,name=softhca.agent",
             "-chardev", f"socket,id=qmp,fd={qmp}", "-qmp", "chardev:qmp",
-            "-chardev", f"socket,id=qtest,fd={qtest}", "-qtest", "chardev:qtest",
-            "-qtest-log", "none",
         ]
+        if not self.vfio_user:
+            command += ["-chardev", f"socket,id=qtest,fd={qtest}", "-qtest", "chardev:qtest",
+                        "-qtest-log", "none"]
         for number, path in enumerate(settings.shares):
             command += ["-virtfs", f"local,path={path},mount_tag=share{number},"
                         "security_model=none,multidevs=remap"]
         descriptors = [agent, qmp, qtest]
         for device in self.devices:
-            descriptors.append(device.qemu_end.fileno())
-            command += ["-device", f"x-pci-proxy-dev,id={device.name},addr={device.slot:#x},"
-                        f"fd={descriptors[-1]}"]
+            if device.qemu_end:
+                descriptors.append(device.qemu_end.fileno())
+            command += ["-device", json.dumps(device.qemu_device(descriptors[-1]))]
         with open(self.qemu_log, "wb") as log:
             return subprocess.Popen(
                 command, pass_fds=descriptors, preexec_fn=die_with_parent(),
@@ -134,10 +148,10 @@ class Machine:
     def plug(self, port: str) -> Device:
         """Puts one more PCI function into the running guest."""
         device = self._start_device(port)
-        self.qmp.execute("getfd", descriptor=device.qemu_end.fileno(), fdname=device.name)
-        self.qmp.execute("device_add", driver="x-pci-proxy-dev", id=device.name,
-                         addr=f"{device.slot:#x}", fd=device.name)
-        device.qemu_end.close()
+        if device.qemu_end:
+            self.qmp.execute("getfd", descriptor=device.qemu_end.fileno(), fdname=device.name)
+        self.qmp.execute("device_add", **device.qemu_device(device.name))
+        device.taken()
         return device
 
     def unplug(self, device: Device) -> None:
