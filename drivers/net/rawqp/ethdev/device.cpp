@@ -97,6 +97,7 @@ Result<void> open_context(Port& port) {
     ibv_context* context = port.api->open_device(device);
     if (context == nullptr) return tl::unexpected(open_failure(port.device, *device, errno));
     port.context = verbs::Context(context, {port.api->close_device, "device context"});
+    port.ring_memory.serve(*port.api, context);
 
     if (const int error = verbs::query_device(*port.api, context, port.attributes))
         return fail(error, "cannot query RDMA device {}: {}", port.device, rte_strerror(error));

@@ -12,6 +12,7 @@
 #include "drivers/net/rawqp/ethdev/flow_table.hpp"
 #include "drivers/net/rawqp/ethdev/memory.hpp"
 #include "drivers/net/rawqp/ethdev/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/rss.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
@@ -81,7 +82,7 @@ struct PortTotals {
 
 /// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: events, other drivers, flows, filters, RSS QPs,
-/// queues, memory, PD, context.
+/// queues, memory, PD, context, ring memory.
 struct Port {
     rte_eth_dev* dev = nullptr;
     std::string name; ///< ethdev name, for messages
@@ -89,6 +90,7 @@ struct Port {
     netdev::Sysfs sysfs;
     const verbs::Api* api = nullptr;
     std::string device; ///< RDMA device name
+    RingMemory ring_memory;
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};

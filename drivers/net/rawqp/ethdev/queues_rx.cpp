@@ -114,6 +114,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     if (!segments) return tl::unexpected(segments.error());
     spec.segments = *segments;
 
+    port.ring_memory.use_socket(spec.socket);
     Result<void> done = port.memory->add_pool(spec.pool);
     if (done) done = create_rx_channel(*queue);
     if (done) done = create_rx_cq(*queue);

@@ -114,6 +114,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.port_id = port.dev->data->port_id;
     spec.mrs = port.memory.get();
     spec.max_tso = max_tso(port.attributes);
+    spec.vendor_part_id = port.attributes.orig_attr.vendor_part_id;
     spec.multi_packet = port.devargs.tx_multi_packet;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
@@ -121,6 +122,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
         spec.max_segments =
             std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));
 
+    port.ring_memory.use_socket(spec.socket);
     Result<void> done = create_tx_cq(*queue);
     if (done) done = create_qp(*queue);
     if (!done) return tl::unexpected(std::move(done.error()));
