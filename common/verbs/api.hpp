@@ -46,7 +46,6 @@ struct Api {
     decltype(&::mlx5dv_init_obj)         mlx5_init_obj = nullptr;
     decltype(&::mlx5dv_query_device)     mlx5_query_device = nullptr;
     decltype(&::mlx5dv_create_cq)        mlx5_create_cq = nullptr;
-    decltype(&::mlx5dv_set_context_attr) mlx5_set_context_attr = nullptr;
     // clang-format on
 };
 

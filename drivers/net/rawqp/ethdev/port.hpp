@@ -82,7 +82,7 @@ struct PortTotals {
 
 /// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: events, other drivers, flows, filters, RSS QPs,
-/// queues, memory, PD, context, ring memory.
+/// queues, memory, ring memory, PD, context.
 struct Port {
     rte_eth_dev* dev = nullptr;
     std::string name; ///< ethdev name, for messages
@@ -90,12 +90,12 @@ struct Port {
     netdev::Sysfs sysfs;
     const verbs::Api* api = nullptr;
     std::string device; ///< RDMA device name
-    RingMemory ring_memory;
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};
     netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     verbs::Pd pd;
+    RingMemory ring_memory;
     std::unique_ptr<Memory> memory; ///< MrSource of all queues
     const RingFormat* format = nullptr;
     std::vector<std::unique_ptr<RxQueue>> rx_queues;

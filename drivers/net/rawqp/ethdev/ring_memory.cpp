@@ -4,31 +4,33 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 
 namespace rawqp {
-namespace {
 
-/// Rings begin on a page of their own: devices are told of pages.
-unsigned page_bytes() {
-    static const auto bytes = static_cast<unsigned>(sysconf(_SC_PAGESIZE));
-    return bytes;
+void RingMemory::serve(const verbs::Api& api, ibv_pd* pd) {
+    pd_ = pd;
+    ibv_parent_domain_init_attr attributes{};
+    attributes.pd = pd;
+    attributes.comp_mask =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    attributes.alloc = allocate;
+    attributes.free = release;
+    attributes.pd_context = this;
+    parent_ = verbs::Pd(ibv_alloc_parent_domain(pd->context, &attributes),
+                        {api.dealloc_pd, "parent domain"});
 }
 
-} // namespace
-
-void RingMemory::serve(const verbs::Api& api, ibv_context* context) {
-    if (api.mlx5_set_context_attr == nullptr || !api.mlx5_is_supported(context->device)) return;
-    mlx5dv_ctx_allocators allocators{.alloc = allocate, .free = release, .data = this};
-    // Refused: the rings are where libmlx5 puts them, and work as well.
-    (void)api.mlx5_set_context_attr(context, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &allocators);
+void RingMemory::adopt(ibv_cq_init_attr_ex& attributes) const {
+    if (!parent_) return;
+    attributes.comp_mask |= IBV_CQ_INIT_ATTR_MASK_PD;
+    attributes.parent_domain = parent_.get();
 }
 
-void* RingMemory::allocate(size_t bytes, void* self) {
+void* RingMemory::allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t) {
     const int socket = static_cast<const RingMemory*>(self)->socket_;
-    void* memory = rte_malloc_socket("rawqp ring", bytes, page_bytes(), socket);
-    if (memory == nullptr) memory = rte_malloc("rawqp ring", bytes, page_bytes());
-    if (memory == nullptr) errno = ENOMEM;
-    return memory;
+    const auto align = static_cast<unsigned>(alignment);
+    void* memory = rte_malloc_socket("rawqp ring", bytes, align, socket);
+    return memory != nullptr ? memory : rte_malloc("rawqp ring", bytes, align);
 }
 
-void RingMemory::release(void* memory, void*) { rte_free(memory); }
+void RingMemory::release(ibv_pd*, void*, void* memory, uint64_t) { rte_free(memory); }
 
 } // namespace rawqp
