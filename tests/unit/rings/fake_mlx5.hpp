@@ -113,7 +113,7 @@ struct FakeSq {
     ibv_qp handle{};
 };
 
-inline constexpr uint32_t kFakePartId = 0x1019; ///< ConnectX-5 Ex
+inline constexpr uint32_t kFakePartId = 0x1019;                 ///< ConnectX-5 Ex
 inline uint64_t fake_flags = MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW; ///< of mlx5dv_context
 
 inline int fake_init_obj(mlx5dv_obj* object, uint64_t type) {

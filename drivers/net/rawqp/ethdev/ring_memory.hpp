@@ -6,8 +6,8 @@
 
 namespace rawqp {
 
-/// A provider's own allocations are on pages of 4 KiB, each ring with TLB entries of its own, on any
-/// NUMA node; and each makes libibverbs read /proc/self/smaps once something in the process has
+/// A provider's own allocations are on pages of 4 KiB, each ring with TLB entries of its own, on
+/// any NUMA node; and each makes libibverbs read /proc/self/smaps once something in the process has
 /// called ibv_fork_init (net_mlx5 does when its library is loaded). DPDK's heap is on hugepages.
 /// They are shared mappings, which a fork() leaves alone.
 ///

@@ -17,8 +17,9 @@ uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom) {
     };
     // The layout of rte_pktmbuf_pool_create; applications may have initialised mbufs otherwise.
     const uintptr_t buffer = sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool);
-    Walk walk{buffer, (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0 &&
-                          buffer + headroom <= UINT16_MAX,
+    Walk walk{buffer,
+              (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0 &&
+                  buffer + headroom <= UINT16_MAX,
               kAhead * (pool->header_size + pool->elt_size + pool->trailer_size)};
     rte_mempool_obj_iter(
         pool,
