@@ -35,6 +35,16 @@ int grow_heap(const std::string& heap, size_t bytes) {
 
 } // namespace
 
+void use_huge_pages() {
+    if (rte_eal_has_hugepages()) return;
+    rte_memseg_list_walk(
+        [](const rte_memseg_list* list, void*) {
+            if (list->external == 0) madvise(list->base_va, list->len, MADV_HUGEPAGE);
+            return 0;
+        },
+        nullptr);
+}
+
 Pool make_pool(const std::string& name, unsigned count, bool contiguous) {
     const auto create = [&](int socket) {
         return Pool(rte_pktmbuf_pool_create(name.c_str(), count, kPoolCache, 0,

@@ -14,6 +14,10 @@ struct FreePool {
 };
 using Pool = std::unique_ptr<rte_mempool, FreePool>;
 
+/// Has EAL's heap, where rings are, on transparent huge pages if it is on small ones (--no-huge).
+/// As far as it was not used yet: to be called right after rte_eal_init.
+void use_huge_pages();
+
 inline constexpr unsigned kPoolCache = 512;
 
 /// A pool of `count` mbufs. Without hugepages of EAL's own its memory comes from transparent huge

@@ -22,8 +22,12 @@ unsigned Port::mbufs(const PortSetup& setup) {
     return 2u * setup.queues * setup.descriptors + setup.spare_mbufs + 2 * kPoolCache;
 }
 
-Port::Port(uint16_t id, const PortSetup& setup) : id_(id), queues_(setup.queues) {
-    pool_ = make_pool(fmt::format("perf{}", id), mbufs(setup));
+Port::Port(uint16_t id, const PortSetup& setup, rte_mempool* pool)
+    : id_(id), queues_(setup.queues), pool_(pool) {
+    if (pool_ == nullptr) {
+        own_pool_ = make_pool(fmt::format("perf{}", id), mbufs(setup));
+        pool_ = own_pool_.get();
+    }
     configure(setup);
 }
 
@@ -59,7 +63,7 @@ void Port::configure(const PortSetup& setup) {
     rx_conf.offloads = conf.rxmode.offloads;
     for (uint16_t queue = 0; queue < queues_; ++queue) {
         if (const int status =
-                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_.get()))
+                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_))
             fail_call(fmt::format("{}: Rx queue {}", name, queue), status);
         if (const int status = rte_eth_tx_queue_setup(id_, queue, tx, SOCKET_ID_ANY, &tx_conf))
             fail_call(fmt::format("{}: Tx queue {}", name, queue), status);

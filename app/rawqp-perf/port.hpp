@@ -26,7 +26,8 @@ class Port {
     /// How many its pool holds.
     static unsigned mbufs(const PortSetup& setup);
 
-    Port(uint16_t id, const PortSetup& setup);
+    /// With a pool of its own, or with `pool`, which has mbufs(setup) and outlives it.
+    Port(uint16_t id, const PortSetup& setup, rte_mempool* pool = nullptr);
     ~Port();
     Port(const Port&) = delete;
     Port& operator=(const Port&) = delete;
@@ -42,7 +43,7 @@ class Port {
     }
     [[nodiscard]] uint16_t id() const { return id_; }
     [[nodiscard]] uint16_t queues() const { return queues_; }
-    [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
+    [[nodiscard]] rte_mempool* pool() const { return pool_; }
     [[nodiscard]] rte_ether_addr mac() const;
     [[nodiscard]] std::string driver() const;
     /// "rx mode, tx mode" as the driver names them; empty where it does not.
@@ -55,7 +56,8 @@ class Port {
 
     uint16_t id_;
     uint16_t queues_;
-    Pool pool_;
+    Pool own_pool_;
+    rte_mempool* pool_;
 };
 
 } // namespace perf

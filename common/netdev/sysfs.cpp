@@ -111,8 +111,9 @@ Result<RdmaPort> Sysfs::rdma_port_of(const std::string& netdev) const {
 std::string Sysfs::bus_address(const std::string& device) const {
     const std::string link = fmt::format("{}/class/infiniband/{}/device", root_, device);
     char path[PATH_MAX];
-    if (realpath(link.c_str(), path) == nullptr) return {};
-    const std::string target = path;
+    const ssize_t length = readlink(link.c_str(), path, sizeof path);
+    if (length <= 0) return {};
+    const std::string target(path, static_cast<size_t>(length));
     return target.substr(target.rfind('/') + 1);
 }
 

@@ -99,7 +99,7 @@ def cycles_rows(figures: list[Figure], measure: str, size: str, fast_free: bool)
 
 
 QUEUE_COUNTS = (1, 4, 16, 64)
-QUEUE_DESCRIPTORS = 4096  # of all queues together, so that all touch the same amount of memory
+QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same amount of memory
 
 
 def queues(runner: Runner, effort: Effort) -> list[Ratio]:
@@ -111,7 +111,7 @@ def queues(runner: Runner, effort: Effort) -> list[Ratio]:
     bench.finish()
     figures: list[Figure] = []
     for _ in range(effort.processes):
-        options = [*bench.subjects, *effort.options(), "--round", "2048", "--warm-up", "0"]
+        options = [*bench.subjects, *effort.options(), "--round", "2048", "--warm-up", "2048"]
         figures += runner.on_softhca(bench.wires, bench.eal, options, memory_mb=1024)
     return [
         ratio(f"queues.{measure}.{count}", pick(figures, f"q{count}", measure=measure),

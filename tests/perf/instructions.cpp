@@ -112,6 +112,7 @@ void send(const std::string& name, unsigned bits, uint64_t offloads) {
     spec.api = &fake_api();
     spec.cq = &cq.handle;
     spec.qp = &sq.handle;
+    spec.vendor_part_id = kFakePartId;
     spec.descriptors = kDescriptors;
     spec.offloads = offloads;
     spec.mrs = &mrs;

@@ -11,9 +11,34 @@ namespace {
 
 FakeRdma* device = nullptr;
 
+/// A PD, or the parent domain of one.
+struct PdObject : ibv_pd {
+    ibv_parent_domain_init_attr parent{};
+};
+
+/// Memory of a ring, from the allocators of its parent domain.
+class Ring {
+  public:
+    static constexpr size_t kPage = 4096;
+
+    Ring(ibv_pd* domain, size_t bytes) : domain_(static_cast<PdObject*>(domain)) {
+        const auto& parent = domain_->parent;
+        memory_ = parent.alloc(domain_, parent.pd_context, bytes, kPage, 0);
+    }
+    ~Ring() { domain_->parent.free(domain_, domain_->parent.pd_context, memory_, 0); }
+    Ring(const Ring&) = delete;
+    Ring& operator=(const Ring&) = delete;
+    [[nodiscard]] const void* memory() const { return memory_; }
+
+  private:
+    PdObject* domain_;
+    void* memory_;
+};
+
 /// A CQ with both faces; extended ones never hold a completion.
 struct CqObject {
     ibv_cq_ex cq{};
+    std::unique_ptr<Ring> ring;
     CqObject(ibv_context* context, int entries) {
         cq.context = context;
         cq.cqe = entries;
@@ -75,6 +100,7 @@ struct FakeVerbs {
         provider->query_port = query_port;
         provider->create_cq_ex = create_cq_ex;
         provider->create_wq = create_wq;
+        provider->alloc_parent_domain = alloc_parent_domain;
         provider->modify_wq = modify_wq;
         provider->destroy_wq = [](ibv_wq* wq) { return gone("WQ", wq); };
         provider->create_rwq_ind_table = create_rwq_ind_table;
@@ -100,7 +126,18 @@ struct FakeVerbs {
 
     static ibv_pd* alloc_pd(ibv_context* context) {
         if (refused("alloc_pd")) return nullptr;
-        return made("PD", new ibv_pd{.context = context, .handle = 0});
+        return made("PD", new PdObject{{.context = context, .handle = 0}});
+    }
+    static ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* parent) {
+        if (refused("alloc_parent_domain")) return nullptr;
+        return made("parent domain", new PdObject{{.context = context, .handle = 0}, *parent});
+    }
+    static int dealloc_pd(ibv_pd* pd) {
+        auto* const object = static_cast<PdObject*>(pd);
+        const bool parent = object->parent.pd != nullptr;
+        if (!parent && device->alive("parent domain") != 0)
+            device->violations.emplace_back("PD destroyed under its parent domain");
+        return gone(parent ? "parent domain" : "PD", object);
     }
     static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned) {
         if (refused("reg_mr")) return nullptr;
@@ -119,7 +156,12 @@ struct FakeVerbs {
         if (refused("create_cq_ex")) return nullptr;
         if (attributes->comp_vector >= static_cast<unsigned>(context->num_comp_vectors))
             device->violations.emplace_back("CQ with a completion vector out of range");
-        return &made("CQ", new CqObject(context, static_cast<int>(attributes->cqe)))->cq;
+        CqObject* const cq = made("CQ", new CqObject(context, static_cast<int>(attributes->cqe)));
+        if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+            cq->ring = std::make_unique<Ring>(attributes->parent_domain, 64 * attributes->cqe);
+            device->ring_memory.push_back(cq->ring->memory());
+        }
+        return &cq->cq;
     }
     static int destroy_cq(ibv_cq* cq) { return gone("CQ", reinterpret_cast<CqObject*>(cq)); }
 
@@ -205,7 +247,7 @@ struct FakeVerbs {
         api.open_device = open_device;
         api.close_device = close_device;
         api.alloc_pd = alloc_pd;
-        api.dealloc_pd = [](ibv_pd* pd) { return gone("PD", pd); };
+        api.dealloc_pd = dealloc_pd;
         api.reg_mr_iova2 = reg_mr;
         api.dereg_mr = [](ibv_mr* mr) { return gone("MR", mr); };
         api.create_cq = create_cq;

@@ -46,7 +46,8 @@ class FakeRdma {
     ibv_port_attr port{};
     /// WQs that were ever posted to while not in RDY, and the like: must stay empty.
     std::vector<std::string> violations;
-    std::map<uint32_t, uint32_t> rates; ///< kbit/s by number of the QP, as set since its reset
+    std::vector<const void*> ring_memory; ///< of every CQ ever created from a parent domain
+    std::map<uint32_t, uint32_t> rates;   ///< kbit/s by number of the QP, as set since its reset
 
   private:
     friend struct FakeVerbs;

@@ -371,9 +371,25 @@ TEST_F(PortTest, ProviderWithoutFlowTags) {
     ASSERT_TRUE(done) << done.error().what;
     rte_eth_conf conf{};
     ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
+    const unsigned before = rdma.calls("create_cq_ex");
     rdma.fail_next("create_cq_ex", EOPNOTSUPP); // with all fields; with fewer it works
     EXPECT_EQ(rte_eth_rx_queue_setup(id(), 0, kDescriptors, 0, nullptr, pool.get()), 0);
-    EXPECT_EQ(rdma.calls("create_cq_ex"), 2u);
+    EXPECT_EQ(rdma.calls("create_cq_ex"), before + 2);
+}
+
+TEST_F(PortTest, RingsAreInDpdkMemory) {
+    bring_up();
+    EXPECT_EQ(rdma.ring_memory.size(), 1u + 2 * kQueues); // the first is probe's trial
+    for (const void* const ring : rdma.ring_memory) {
+        EXPECT_NE(rte_mem_virt2memseg_list(ring), nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(ring) % 4096, 0u);
+    }
+}
+
+TEST_F(PortTest, ProviderWithoutParentDomains) {
+    rdma.fail_always("alloc_parent_domain", EOPNOTSUPP);
+    bring_up();
+    EXPECT_THAT(rdma.ring_memory, testing::IsEmpty());
 }
 
 TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
@@ -403,10 +419,12 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
     }
     EXPECT_GT(nth, 50); // the scenario does reach deep
 
-    // Without harm may fail: a look at the link, a state change that is tried another way, a
-    // mempool that is registered again when a queue needs it, and rules that are only tried:
-    // finding the number of steering priorities takes one hash QP.
-    for (const char* name : {"query_port", "modify_wq", "modify_qp", "reg_mr", "create_flow"})
+    // Without harm may fail: the parent domain (rings in the provider's memory), a look at the
+    // link, a state change that is tried another way, a mempool that is registered again when a
+    // queue needs it, and rules that are only tried: finding the number of steering priorities
+    // takes one hash QP.
+    for (const char* name :
+         {"alloc_parent_domain", "query_port", "modify_wq", "modify_qp", "reg_mr", "create_flow"})
         unnoticed.erase(name);
     for (const auto& [name, times] : unnoticed)
         EXPECT_TRUE(times == 1 && (name == "create_rwq_ind_table" || name == "create_qp_ex"))

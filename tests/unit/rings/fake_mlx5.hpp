@@ -113,7 +113,7 @@ struct FakeSq {
     ibv_qp handle{};
 };
 
-inline uint32_t fake_part_id = 0x1019; ///< what the device says it is; ConnectX-5 Ex
+inline constexpr uint32_t kFakePartId = 0x1019;                 ///< ConnectX-5 Ex
 inline uint64_t fake_flags = MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW; ///< of mlx5dv_context
 
 inline int fake_init_obj(mlx5dv_obj* object, uint64_t type) {
@@ -150,10 +150,6 @@ inline const verbs::Api& fake_api() {
         verbs::Api table;
         table.mlx5_init_obj = fake_init_obj;
         table.mlx5_is_supported = [](ibv_device*) { return true; };
-        table.query_device = [](ibv_context*, ibv_device_attr* attributes) {
-            attributes->vendor_part_id = fake_part_id;
-            return 0;
-        };
         table.mlx5_query_device = [](ibv_context*, mlx5dv_context* details) {
             details->flags = fake_flags;
             return 0;

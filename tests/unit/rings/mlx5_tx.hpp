@@ -18,7 +18,7 @@ struct TxSetup {
     uint16_t max_segments = 8;
     uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
     uint32_t sq_wqebbs = 64;
-    uint32_t part_id = 0x1019;
+    uint32_t part_id = kFakePartId;
     bool multi_packet = false;
     unsigned simd_bits = 128;
     uint16_t inline_bytes = 0;
@@ -29,13 +29,13 @@ class Mlx5Tx : public test_eal::EalTest {
     void start(const TxSetup& setup = {}) {
         pool = test_eal::make_pool(512);
         ASSERT_NE(pool, nullptr);
-        fake_part_id = setup.part_id;
         fake_flags = setup.multi_packet ? MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW : 0;
         cq.emplace(setup.descriptors);
         sq.emplace(setup.sq_wqebbs);
         executed = 0;
         completions = 0;
         spec.api = &fake_api();
+        spec.vendor_part_id = setup.part_id;
         spec.cq = &cq->handle;
         spec.qp = &sq->handle;
         spec.descriptors = setup.descriptors;

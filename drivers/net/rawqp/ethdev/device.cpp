@@ -138,8 +138,11 @@ Result<void> check_raw_packet(const Port& port) {
     if ((port.attributes.max_wq_type_rq) == 0)
         return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
                     port.device);
-    const verbs::Cq cq(port.api->create_cq(port.context.get(), 1, nullptr, nullptr, 0),
-                       {port.api->destroy_cq, "CQ"});
+    ibv_cq_init_attr_ex completions{};
+    completions.cqe = 1;
+    port.ring_memory.adopt(completions);
+    const verbs::CqEx cq(ibv_create_cq_ex(port.context.get(), &completions),
+                         {port.api->destroy_cq});
     if (!cq) {
         const int error = errno;
         return fail(error, "{}: cannot create a CQ: {}{}", port.device, rte_strerror(error),
@@ -147,9 +150,9 @@ Result<void> check_raw_packet(const Port& port) {
     }
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RAW_PACKET;
-    attributes.send_cq = attributes.recv_cq = cq.get();
+    attributes.send_cq = attributes.recv_cq = ibv_cq_ex_to_cq(cq.get());
     attributes.cap.max_send_wr = attributes.cap.max_send_sge = 1;
-    const verbs::Qp qp(port.api->create_qp(port.pd.get(), &attributes),
+    const verbs::Qp qp(port.api->create_qp(port.ring_memory.domain(), &attributes),
                        {port.api->destroy_qp, "QP"});
     if (!qp) {
         const int error = errno;
@@ -179,6 +182,7 @@ Result<void> open_device(Port& port) {
                     rte_strerror(error));
     }
     port.pd = verbs::Pd(pd, {port.api->dealloc_pd, "PD"});
+    port.ring_memory.serve(*port.api, pd);
     if (Result<void> done = check_raw_packet(port); !done) return done;
 
     if (const Result<std::string> name = port.sysfs.netdev_of(port.device, port.ib_port))

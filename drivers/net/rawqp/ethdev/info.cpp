@@ -72,7 +72,8 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     info->flow_type_rss_offloads = info->reta_size != 0 ? supported_rss_types() : 0;
     info->dev_capa = RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP | RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
 
-    const rte_eth_link link = read_link(port);
+    rte_eth_link link{}; // as last seen: asking the interface takes several system calls
+    rte_eth_linkstatus_get(dev, &link);
     info->speed_capa = rte_eth_speed_bitflag(link.link_speed, RTE_ETH_LINK_FULL_DUPLEX);
     info->if_index = port.netdev.index().value_or(0);
     return 0;

@@ -177,8 +177,10 @@ int dev_start(rte_eth_dev* dev) noexcept {
         halt(port);
         return report(port, done.error());
     }
-    const rte_eth_link link = read_link(port);
-    rte_eth_linkstatus_set(dev, &link);
+    if (dev->data->dev_conf.intr_conf.lsc != 0) { // else ethdev asks for it itself
+        const rte_eth_link link = read_link(port);
+        rte_eth_linkstatus_set(dev, &link);
+    }
     return 0;
 }
 

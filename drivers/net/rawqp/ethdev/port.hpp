@@ -12,6 +12,7 @@
 #include "drivers/net/rawqp/ethdev/flow_table.hpp"
 #include "drivers/net/rawqp/ethdev/memory.hpp"
 #include "drivers/net/rawqp/ethdev/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/rss.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
@@ -81,7 +82,7 @@ struct PortTotals {
 
 /// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: events, other drivers, flows, filters, RSS QPs,
-/// queues, memory, PD, context.
+/// queues, memory, ring memory, PD, context.
 struct Port {
     rte_eth_dev* dev = nullptr;
     std::string name; ///< ethdev name, for messages
@@ -94,6 +95,7 @@ struct Port {
     ibv_device_attr_ex attributes{};
     netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     verbs::Pd pd;
+    RingMemory ring_memory;
     std::unique_ptr<Memory> memory; ///< MrSource of all queues
     const RingFormat* format = nullptr;
     std::vector<std::unique_ptr<RxQueue>> rx_queues;

@@ -20,6 +20,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
     attributes.wc_flags = format.rx_wc_flags(queue.spec.offloads);
+    queue.port.ring_memory.adopt(attributes);
     ibv_cq_ex* cq = nullptr;
     // A block has one time stamp for all of its packets.
     const bool stamped = (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
@@ -49,7 +50,7 @@ Result<void> create_wq(RxQueue& queue) {
     attributes.wq_type = IBV_WQT_RQ;
     attributes.max_wr = queue.spec.descriptors;
     attributes.max_sge = queue.spec.segments;
-    attributes.pd = queue.port.pd.get();
+    attributes.pd = queue.port.ring_memory.domain();
     attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());
     if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0)
         attributes.create_flags |= IBV_WQ_FLAGS_CVLAN_STRIPPING;
@@ -114,6 +115,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     if (!segments) return tl::unexpected(segments.error());
     spec.segments = *segments;
 
+    port.ring_memory.use_socket(spec.socket);
     Result<void> done = port.memory->add_pool(spec.pool);
     if (done) done = create_rx_channel(*queue);
     if (done) done = create_rx_cq(*queue);

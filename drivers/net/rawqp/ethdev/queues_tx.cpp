@@ -21,6 +21,7 @@ Result<void> create_tx_cq(TxQueue& queue) {
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
+    queue.port.ring_memory.adopt(attributes);
     ibv_cq_ex* cq = ibv_create_cq_ex(queue.spec.context, &attributes);
     if (cq == nullptr) {
         const int error = errno;
@@ -39,7 +40,7 @@ ibv_qp* create_qp_object(const TxQueue& queue) {
     wanted.qp_type = IBV_QPT_RAW_PACKET;
     wanted.send_cq = wanted.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
     if (wanted.max_tso_header != 0) {
-        wanted.pd = port.pd.get();
+        wanted.pd = port.ring_memory.domain();
         wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
         return verbs::create_qp_ex(port.context.get(), wanted);
     }
@@ -47,7 +48,7 @@ ibv_qp* create_qp_object(const TxQueue& queue) {
     plain.qp_type = wanted.qp_type;
     plain.send_cq = plain.recv_cq = wanted.send_cq;
     plain.cap = wanted.cap;
-    return port.api->create_qp(port.pd.get(), &plain);
+    return port.api->create_qp(port.ring_memory.domain(), &plain);
 }
 
 Result<void> create_qp(TxQueue& queue) {
@@ -114,6 +115,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.port_id = port.dev->data->port_id;
     spec.mrs = port.memory.get();
     spec.max_tso = max_tso(port.attributes);
+    spec.vendor_part_id = port.attributes.orig_attr.vendor_part_id;
     spec.multi_packet = port.devargs.tx_multi_packet;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
@@ -121,6 +123,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
         spec.max_segments =
             std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));
 
+    port.ring_memory.use_socket(spec.socket);
     Result<void> done = create_tx_cq(*queue);
     if (done) done = create_qp(*queue);
     if (!done) return tl::unexpected(std::move(done.error()));

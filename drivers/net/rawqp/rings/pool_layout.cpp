@@ -2,20 +2,32 @@
 #include "drivers/net/rawqp/rings/pool_layout.hpp"
 
 namespace rawqp {
+namespace {
+
+/// Mbufs from the one looked at to the one fetched: one by one, a walk waits for memory each time.
+constexpr size_t kAhead = 12;
+
+} // namespace
 
 uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom) {
     struct Walk {
         uintptr_t offset;
         bool common;
+        size_t ahead; ///< bytes to an mbuf some steps on, in pools laid out as they mostly are
     };
     // The layout of rte_pktmbuf_pool_create; applications may have initialised mbufs otherwise.
     const uintptr_t buffer = sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool);
-    Walk walk{buffer, (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0 &&
-                          buffer + headroom <= UINT16_MAX};
+    Walk walk{buffer,
+              (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0 &&
+                  buffer + headroom <= UINT16_MAX,
+              kAhead * (pool->header_size + pool->elt_size + pool->trailer_size)};
     rte_mempool_obj_iter(
         pool,
         [](rte_mempool*, void* opaque, void* object, unsigned) {
             auto& state = *static_cast<Walk*>(opaque);
+            const auto* const later = static_cast<const char*>(object) + state.ahead;
+            rte_prefetch0(later);
+            rte_prefetch0(later - sizeof(rte_mempool_objhdr));
             const auto buffer_at =
                 reinterpret_cast<uintptr_t>(static_cast<rte_mbuf*>(object)->buf_addr);
             if (buffer_at - reinterpret_cast<uintptr_t>(object) != state.offset)

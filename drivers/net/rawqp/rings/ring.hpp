@@ -101,6 +101,7 @@ struct TxSpec {
     uint16_t max_segments = 1;       ///< SGEs per send WQE, at most descriptors / 2
     uint64_t offloads = 0;           ///< RTE_ETH_TX_OFFLOAD_*
     uint32_t max_tso = 0;            ///< TxRing::max_tso; 0: the device has no TSO
+    uint32_t vendor_part_id = 0;     ///< ibv_device_attr's; 0: not known
     bool multi_packet = true;        ///< several packets may share a WQE, on devices that can
     uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows

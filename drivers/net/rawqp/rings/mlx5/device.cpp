@@ -10,13 +10,11 @@ std::string reject(const verbs::Api& api, ibv_context* context) {
     return {};
 }
 
-TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context) {
+TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context, uint32_t vendor_part_id) {
     // PCI device ids: Connect-IB 1011-1012, ConnectX-4 1013-1014, ConnectX-4 Lx 1015-1016.
     constexpr uint32_t kLastWithInline = 0x1016;
     TxAbilities abilities;
-    ibv_device_attr attributes{};
-    if (api.query_device(context, &attributes) == 0)
-        abilities.needs_inline_header = attributes.vendor_part_id <= kLastWithInline;
+    abilities.needs_inline_header = vendor_part_id <= kLastWithInline;
     mlx5dv_context details{};
     details.comp_mask = MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS;
     if (api.mlx5_query_device == nullptr || api.mlx5_query_device(context, &details) != 0)

@@ -14,12 +14,13 @@ namespace rawqp::mlx5rings {
 /// What send WQEs may or must look like.
 struct TxAbilities {
     /// They must carry the Ethernet header inline: the ConnectX-4 family steers and tags by it.
-    /// Later devices read it from memory. When the device cannot be asked: yes, which every device
+    /// Later devices read it from memory. Of a device that is not known: yes, which every device
     /// accepts.
     bool needs_inline_header = true;
     bool multi_packet = false; ///< eMPW: one WQE for several packets
     bool vxlan = false;        ///< finds the headers inside such a tunnel
 };
-[[nodiscard]] TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context);
+[[nodiscard]] TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context,
+                                       uint32_t vendor_part_id);
 
 } // namespace rawqp::mlx5rings

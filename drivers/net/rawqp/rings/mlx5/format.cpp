@@ -27,7 +27,8 @@ uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
                      const ibv_device_attr_ex& device) {
     uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE |
                         RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_QINQ_INSERT;
-    const mlx5rings::TxAbilities abilities = mlx5rings::tx_abilities(api, context);
+    const mlx5rings::TxAbilities abilities =
+        mlx5rings::tx_abilities(api, context, device.orig_attr.vendor_part_id);
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM) {
         offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM |
                     RTE_ETH_TX_OFFLOAD_UDP_CKSUM;

@@ -36,14 +36,19 @@ constexpr uint64_t kDescribedOffloads =
     RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
 #if defined(__x86_64__)
+bool has_all(std::initializer_list<rte_cpu_flag_t> flags) {
+    return std::all_of(flags.begin(), flags.end(),
+                       [](rte_cpu_flag_t flag) { return rte_cpu_get_flag_enabled(flag) > 0; });
+}
+// Virtual machines trap the instruction that tells: it is asked once.
 bool has_avx2(unsigned bits) {
-    return bits >= 256 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
+    static const bool there = has_all({RTE_CPUFLAG_AVX2});
+    return bits >= 256 && there;
 }
 bool has_avx512(unsigned bits) {
-    for (const auto flag :
-         {RTE_CPUFLAG_AVX512F, RTE_CPUFLAG_AVX512BW, RTE_CPUFLAG_AVX512VL, RTE_CPUFLAG_AVX512DQ})
-        if (rte_cpu_get_flag_enabled(flag) <= 0) return false;
-    return bits >= 512;
+    static const bool there = has_all(
+        {RTE_CPUFLAG_AVX512F, RTE_CPUFLAG_AVX512BW, RTE_CPUFLAG_AVX512VL, RTE_CPUFLAG_AVX512DQ});
+    return bits >= 512 && there;
 }
 #endif
 

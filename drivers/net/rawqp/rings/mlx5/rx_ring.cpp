@@ -19,8 +19,11 @@ bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
     // Looked at after the mbufs were taken: a pool that grows counts an mbuf before it offers it.
     if (ring.one_lkey && ring.pool->populated_size == ring.pool_size) [[likely]] {
         for (uint16_t i = 0; i < count; ++i) {
-            const auto buffer = reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr);
-            ring.wqes[first + i].addr = buffer + ring.headroom;
+            const auto mbuf = reinterpret_cast<uintptr_t>(mbufs[i]);
+            ring.wqes[first + i].addr =
+                ring.data_offset != 0
+                    ? mbuf + ring.data_offset // not looked at: it may be out of the cache
+                    : reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr) + ring.headroom;
         }
         return true;
     }

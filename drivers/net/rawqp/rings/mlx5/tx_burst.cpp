@@ -143,7 +143,9 @@ constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
 
 bool avx2_allowed([[maybe_unused]] const TxSpec& spec) {
 #if defined(__x86_64__)
-    return spec.active_simd_bits >= 256 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
+    // Virtual machines trap the instruction that tells: it is asked once.
+    static const bool there = rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
+    return spec.active_simd_bits >= 256 && there;
 #else
     return false;
 #endif
@@ -157,7 +159,7 @@ constexpr uint64_t kPacketOffloads =
 } // namespace
 
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
-    const TxAbilities device = tx_abilities(*spec.api, spec.context);
+    const TxAbilities device = tx_abilities(*spec.api, spec.context, spec.vendor_part_id);
     TxOptions options{};
     options.multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     options.offloads = (spec.offloads & kPacketOffloads) != 0;

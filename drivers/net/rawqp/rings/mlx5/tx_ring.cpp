@@ -100,7 +100,8 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     ring->mark_memory = std::move(marks);
     ring->marks = ring->mark_memory.get();
     ring->inline_bytes = spec.inline_bytes;
-    if (tx_abilities(*spec.api, spec.context).needs_inline_header) ring->min_inline = kInlineHeader;
+    if (tx_abilities(*spec.api, spec.context, spec.vendor_part_id).needs_inline_header)
+        ring->min_inline = kInlineHeader;
     return map_rings(spec, std::move(ring));
 }
 

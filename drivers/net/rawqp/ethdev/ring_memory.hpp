@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory of the rings that the provider creates (CQs, WQs, SQs, doorbell records): DPDK's heap.
+#pragma once
+
+#include "common/verbs/handles.hpp"
+
+namespace rawqp {
+
+/// A provider's own allocations are on pages of 4 KiB, each ring with TLB entries of its own, on
+/// any NUMA node; and each makes libibverbs read /proc/self/smaps once something in the process has
+/// called ibv_fork_init (net_mlx5 does when its library is loaded). DPDK's heap is on hugepages.
+/// They are shared mappings, which a fork() leaves alone.
+///
+/// One control thread at a time, as a port has.
+class RingMemory {
+  public:
+    /// Makes a parent domain of `pd`, which outlives this object. Where the provider has none or
+    /// takes no allocators in it, its rings are in its own memory.
+    void serve(const verbs::Api& api, ibv_pd* pd);
+
+    /// What WQs and QPs are to be created with in place of the PD.
+    [[nodiscard]] ibv_pd* domain() const { return parent_ ? parent_.get() : pd_; }
+    /// Has the CQ created from here.
+    void adopt(ibv_cq_init_attr_ex& attributes) const;
+    /// NUMA node of what is created next.
+    void use_socket(int socket) { socket_ = socket; }
+
+  private:
+    static void* allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t type);
+    static void release(ibv_pd*, void* self, void* memory, uint64_t type);
+
+    ibv_pd* pd_ = nullptr;
+    int socket_ = -1; ///< SOCKET_ID_ANY
+    verbs::Pd parent_;
+};
+
+} // namespace rawqp
