@@ -52,6 +52,19 @@ def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:
                             to=stack.wires[1], timeout=60)
 
 
+@pytest.mark.parametrize("devargs", ["", "txq_inline=200"], ids=["plain", "inline"])
+def test_verbs_work_requests(start_stack: StartStack, devargs: str) -> None:
+    """libmlx5 offers ibv_wr_*, so it is used."""
+    ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]
+    stack = start_stack(ports, datapath="verbs")
+    mode = stack.testpmd.tx_burst_mode(1)
+    assert mode.startswith("verbs, work requests")
+    assert ("inline" in mode) == ("inline" in devargs)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer((opaque(60 + n % 400, seed=n) for n in range(3000)),
+                            to=stack.wires[1], timeout=60)
+
+
 def test_what_a_stop_leaves_is_counted(start_stack: StartStack, datapath: str) -> None:
     """The wire takes nothing while the port stops."""
     stack = start_stack(2, datapath=datapath)

@@ -21,7 +21,7 @@ Result<void> create_tx_cq(TxQueue& queue) {
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
-    ibv_cq_ex* cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    ibv_cq_ex* cq = create_single_threaded_cq(queue.spec.context, attributes);
     if (cq == nullptr) {
         const int error = errno;
         return fail(error, "Tx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
@@ -32,31 +32,65 @@ Result<void> create_tx_cq(TxQueue& queue) {
     return {};
 }
 
+/// The queue is used by one thread at a time. Where the provider cannot make use of that, or is out
+/// of registers, the QP is in the port's own domain.
+void create_thread_domain(TxQueue& queue) {
+    ibv_context* const context = queue.spec.context;
+    ibv_td_init_attr td_attributes{};
+    ibv_td* const td = ibv_alloc_td(context, &td_attributes);
+    if (td == nullptr) return;
+    verbs::Td thread_domain(td, {ibv_dealloc_td, "thread domain"});
+    ibv_parent_domain_init_attr attributes{};
+    attributes.pd = queue.port.pd.get();
+    attributes.td = td;
+    ibv_pd* const parent = ibv_alloc_parent_domain(context, &attributes);
+    if (parent == nullptr) return;
+    queue.thread_domain = std::move(thread_domain);
+    queue.parent_domain = verbs::Pd(parent, {queue.port.api->dealloc_pd, "parent domain"});
+}
+
 /// By the extended call only for what the plain one, which every provider has, cannot say.
-ibv_qp* create_qp_object(const TxQueue& queue) {
+ibv_qp* create_qp_object(const TxQueue& queue, const TxQpNeeds& needs, uint64_t send_ops) {
     const Port& port = queue.port;
-    ibv_qp_init_attr_ex wanted = port.format->tx_capacity(queue.spec);
+    ibv_pd* const pd = queue.parent_domain ? queue.parent_domain.get() : port.pd.get();
+    ibv_qp_init_attr_ex wanted{};
     wanted.qp_type = IBV_QPT_RAW_PACKET;
     wanted.send_cq = wanted.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
-    if (wanted.max_tso_header != 0) {
-        wanted.pd = port.pd.get();
-        wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    wanted.cap = needs.cap;
+    wanted.pd = pd;
+    wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
+    if (needs.max_tso_header != 0) wanted.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    if (send_ops != 0) wanted.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    wanted.max_tso_header = needs.max_tso_header;
+    wanted.send_ops_flags = send_ops;
+    if (wanted.comp_mask != IBV_QP_INIT_ATTR_PD)
         return verbs::create_qp_ex(port.context.get(), wanted);
-    }
     ibv_qp_init_attr plain{};
     plain.qp_type = wanted.qp_type;
     plain.send_cq = plain.recv_cq = wanted.send_cq;
     plain.cap = wanted.cap;
-    return port.api->create_qp(port.pd.get(), &plain);
+    return port.api->create_qp(pd, &plain);
 }
 
 Result<void> create_qp(TxQueue& queue) {
-    ibv_qp* qp = create_qp_object(queue);
+    const TxQpNeeds needs = queue.port.format->tx_needs(queue.spec);
+    if (needs.thread_domain) create_thread_domain(queue);
+    ibv_qp* qp = nullptr;
+    if (needs.send_ops != 0) {
+        qp = create_qp_object(queue, needs, needs.send_ops);
+        if (qp != nullptr) queue.spec.qp_ex = queue.port.api->qp_to_qp_ex(qp);
+    }
+    // Providers do not agree on the error by which they say that they lack these calls.
+    if (qp == nullptr) qp = create_qp_object(queue, needs, 0);
     if (qp == nullptr) {
         const int error = errno;
+        const bool inlines = needs.cap.max_inline_data != 0;
         return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}{}",
                     queue.spec.queue_id, queue.spec.descriptors, queue.spec.max_segments,
-                    rte_strerror(error), error == ENOMEM ? ": fewer descriptors may help" : "");
+                    rte_strerror(error),
+                    inlines           ? ": a smaller txq_inline or fewer descriptors may help"
+                    : error == ENOMEM ? ": fewer descriptors may help"
+                                      : "");
     }
     queue.qp = verbs::Qp(qp, {queue.port.api->destroy_qp, "QP"});
     queue.spec.qp = qp;

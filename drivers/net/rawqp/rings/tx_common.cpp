@@ -54,6 +54,12 @@ uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
     return last_.lkey_be;
 }
 
+uint64_t no_inline_flag() {
+    // The name by which applications of net_mlx5 register it.
+    const int bit = rte_mbuf_dynflag_lookup("mlx5_fine_granularity_inline", nullptr);
+    return bit >= 0 ? RTE_BIT64(bit) : 0;
+}
+
 void drop(TxRing& ring, rte_mbuf* packet) {
     rte_pktmbuf_free(packet);
     ++ring.counters.errors;

@@ -65,6 +65,9 @@ class PoolKeys {
     uint8_t next_ = 0; ///< of known_, to overwrite
 };
 
+/// Mbuf flag by which applications forbid that the packet is copied into the WQE; 0: none has it.
+[[nodiscard]] uint64_t no_inline_flag();
+
 /// Whether the application promised mbufs that go back to their pool as they are.
 [[nodiscard]] constexpr bool whole_packets_of_one_pool(uint64_t offloads) {
     return (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) &&

@@ -28,14 +28,6 @@ uint64_t tx_offloads(const verbs::Api&, ibv_context*, const ibv_device_attr_ex& 
     return offloads;
 }
 
-ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec) {
-    ibv_qp_init_attr_ex capacity{};
-    capacity.cap.max_send_wr = spec.descriptors;
-    capacity.cap.max_send_sge = spec.max_segments;
-    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0) capacity.max_tso_header = kMaxTsoHeader;
-    return capacity;
-}
-
 /// What rte_net_get_ptype tells of the outer headers.
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,    RTE_PTYPE_L2_ETHER_VLAN, RTE_PTYPE_L2_ETHER_QINQ, RTE_PTYPE_L3_IPV4,
@@ -58,9 +50,9 @@ constinit const RingFormat kVerbsFormat{
     .rx_destroy = verbsrings::rx_destroy,
     .rx_arm = verbsrings::rx_arm,
     .rx_event_taken = [](RxRing&) {},
-    .tx_capacity = tx_capacity,
+    .tx_needs = verbsrings::tx_needs,
     .tx_create = verbsrings::tx_create,
-    .tx_start = tx_start<verbsrings::VerbsTxRing>,
+    .tx_start = verbsrings::tx_start,
     .tx_stop = tx_stop<verbsrings::VerbsTxRing>,
     .tx_destroy = tx_destroy<verbsrings::VerbsTxRing>,
     .rx_burst = verbsrings::rx_burst,
