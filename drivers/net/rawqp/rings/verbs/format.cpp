@@ -9,10 +9,12 @@ namespace {
 
 std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
 
-/// No hash (completions do not carry it) and no VLAN stripping (they do not tell whether there was
-/// a tag). Checksums are verified by the provider or else by the driver.
+/// No hash: completions do not carry it. Checksums are verified by the provider or else by the
+/// driver.
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
     uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
+        offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS)
         offloads |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
     if (device.completion_timestamp_mask != 0) offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
