@@ -41,6 +41,8 @@ def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     ("txq_mpw=0", "mlx5 scalar"),
     ("txq_inline=200", "mlx5 scalar, multi-packet"),
     ("txq_mpw=0,txq_inline=64", "mlx5 scalar"),
+    ("txq_doorbell=blueflame", "mlx5"),
+    ("txq_mpw=0,txq_inline=200,txq_doorbell=blueflame", "mlx5 scalar"),
 ])
 def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:
     ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]

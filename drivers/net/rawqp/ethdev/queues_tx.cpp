@@ -47,6 +47,7 @@ void create_thread_domain(TxQueue& queue) {
     if (parent == nullptr) return;
     queue.thread_domain = std::move(thread_domain);
     queue.parent_domain = verbs::Pd(parent, {queue.port.api->dealloc_pd, "parent domain"});
+    queue.spec.own_register = true;
 }
 
 /// By the extended call only for what the plain one, which every provider has, cannot say.
@@ -149,6 +150,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.mrs = port.memory.get();
     spec.max_tso = max_tso(port.attributes);
     spec.multi_packet = port.devargs.tx_multi_packet;
+    spec.blue_flame = port.devargs.tx_blue_flame;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     if ((spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0)

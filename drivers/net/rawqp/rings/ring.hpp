@@ -103,6 +103,8 @@ struct TxSpec {
     uint64_t offloads = 0;           ///< RTE_ETH_TX_OFFLOAD_*
     uint32_t max_tso = 0;            ///< TxRing::max_tso; 0: the device has no TSO
     bool multi_packet = true;        ///< several packets may share a WQE, on devices that can
+    bool blue_flame = false;         ///< single WQEs are written to the doorbell register
+    bool own_register = false;       ///< TxQpNeeds::thread_domain was met
     uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;

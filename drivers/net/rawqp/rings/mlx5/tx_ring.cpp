@@ -70,6 +70,7 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     ring->sqn_shifted = spec.qp->qp_num << 8;
     ring->doorbell = &reinterpret_cast<mlx5::QueueDoorbell*>(qp.dbrec)->send;
     ring->uar = {.reg = static_cast<uint8_t*>(qp.bf.reg), .size = qp.bf.size};
+    if (spec.blue_flame && spec.own_register) ring->uar.blue_flame = qp.bf.size;
     return ring.release();
 }
 
@@ -87,6 +88,7 @@ TxQpNeeds tx_needs(const TxSpec& spec) {
     needs.cap.max_send_wr =
         std::min<uint32_t>(spec.descriptors * std::bit_ceil(wqebbs), kMaxDescriptors);
     needs.cap.max_send_sge = 1;
+    needs.thread_domain = spec.blue_flame;
     return needs;
 }
 
