@@ -28,6 +28,7 @@ template <class T> void Destroy<T>::operator()(T* object) const {
 template <class T> using Handle = std::unique_ptr<T, Destroy<T>>;
 using Context = Handle<ibv_context>;
 using Pd = Handle<ibv_pd>;
+using Td = Handle<ibv_td>;
 using Mr = Handle<ibv_mr>;
 using CompChannel = Handle<ibv_comp_channel>;
 using Cq = Handle<ibv_cq>;

@@ -41,12 +41,27 @@ def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     ("txq_mpw=0", "mlx5 scalar"),
     ("txq_inline=200", "mlx5 scalar, multi-packet"),
     ("txq_mpw=0,txq_inline=64", "mlx5 scalar"),
+    ("txq_doorbell=blueflame", "mlx5"),
+    ("txq_mpw=0,txq_inline=200,txq_doorbell=blueflame", "mlx5 scalar"),
 ])
 def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:
     ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]
     stack = start_stack(ports, datapath="mlx5")
     assert stack.testpmd.tx_burst_mode(1).startswith(mode)
     assert ("inline" in stack.testpmd.tx_burst_mode(1)) == ("inline" in devargs)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer((opaque(60 + n % 400, seed=n) for n in range(3000)),
+                            to=stack.wires[1], timeout=60)
+
+
+@pytest.mark.parametrize("devargs", ["", "txq_inline=200"], ids=["plain", "inline"])
+def test_verbs_work_requests(start_stack: StartStack, devargs: str) -> None:
+    """libmlx5 offers ibv_wr_*, so it is used."""
+    ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]
+    stack = start_stack(ports, datapath="verbs")
+    mode = stack.testpmd.tx_burst_mode(1)
+    assert mode.startswith("verbs, work requests")
+    assert ("inline" in mode) == ("inline" in devargs)
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer((opaque(60 + n % 400, seed=n) for n in range(3000)),
                             to=stack.wires[1], timeout=60)

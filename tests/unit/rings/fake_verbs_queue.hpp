@@ -15,6 +15,7 @@ struct Completion {
     uint32_t bytes = 0;
     uint32_t tag = 0;
     unsigned wc_flags = 0;
+    uint16_t cvlan = 0;
 };
 
 /// An extended CQ. Completions wait in `queue`; `open` tells that a poll was started and not ended.
@@ -27,6 +28,7 @@ struct FakeVerbsCq {
         handle.read_byte_len = [](ibv_cq_ex* cq) { return of(cq).current.bytes; };
         handle.read_flow_tag = [](ibv_cq_ex* cq) { return of(cq).current.tag; };
         handle.read_wc_flags = [](ibv_cq_ex* cq) { return of(cq).current.wc_flags; };
+        handle.read_cvlan = [](ibv_cq_ex* cq) { return of(cq).current.cvlan; };
         handle.read_vendor_err = [](ibv_cq_ex*) { return 0x77u; };
     }
     FakeVerbsCq(const FakeVerbsCq&) = delete;
@@ -92,24 +94,72 @@ struct FakeVerbsWq {
     ibv_wq handle{};
 };
 
+/// A QP that takes requests by ibv_post_send and by ibv_wr_*; both end in `posted`, and a request
+/// of the one kind is written as the other would be.
 struct FakeVerbsQp {
     FakeVerbsQp() {
-        handle.qp_context = this;
-        handle.context = &context;
+        handle.qp_base.qp_context = this;
+        handle.qp_base.context = &context;
         context.ops.post_send = [](ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
             auto& self = *static_cast<FakeVerbsQp*>(qp->qp_context);
             ++self.calls;
             return record(self.posted, self.accept, request, bad);
         };
+        handle.wr_start = [](ibv_qp_ex* qp) { of(qp).built.clear(); };
+        handle.wr_send = [](ibv_qp_ex* qp) { of(qp).begin(IBV_WR_SEND); };
+        handle.wr_send_tso = [](ibv_qp_ex* qp, void* header, uint16_t bytes, uint16_t mss) {
+            ibv_send_wr& request = of(qp).begin(IBV_WR_TSO);
+            request.tso.hdr = header;
+            request.tso.hdr_sz = bytes;
+            request.tso.mss = mss;
+        };
+        handle.wr_set_sge = [](ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
+            of(qp).built.back().sges.push_back({address, length, lkey});
+        };
+        handle.wr_set_sge_list = [](ibv_qp_ex* qp, size_t count, const ibv_sge* sges) {
+            of(qp).built.back().sges.assign(sges, sges + count);
+        };
+        handle.wr_set_inline_data = [](ibv_qp_ex* qp, void* data, size_t bytes) {
+            of(qp).add_inline(data, bytes);
+        };
+        handle.wr_set_inline_data_list = [](ibv_qp_ex* qp, size_t count,
+                                            const ibv_data_buf* pieces) {
+            for (size_t i = 0; i < count; ++i)
+                of(qp).add_inline(pieces[i].addr, pieces[i].length);
+        };
+        handle.wr_complete = [](ibv_qp_ex* qp) { return of(qp).complete(); };
     }
     FakeVerbsQp(const FakeVerbsQp&) = delete;
     FakeVerbsQp& operator=(const FakeVerbsQp&) = delete;
 
+    static FakeVerbsQp& of(ibv_qp_ex* qp) {
+        return *static_cast<FakeVerbsQp*>(qp->qp_base.qp_context);
+    }
+    ibv_send_wr& begin(ibv_wr_opcode opcode) {
+        ibv_send_wr& request = built.emplace_back().request;
+        request.wr_id = handle.wr_id;
+        request.send_flags = handle.wr_flags;
+        request.opcode = opcode;
+        return request;
+    }
+    void add_inline(void* data, size_t bytes) {
+        built.back().request.send_flags |= IBV_SEND_INLINE;
+        built.back().sges.push_back({reinterpret_cast<uintptr_t>(data), uint32_t(bytes), 0});
+    }
+    int complete() {
+        ++calls;
+        if (built.size() > accept) return ENOMEM;
+        accept -= built.size();
+        posted.insert(posted.end(), built.begin(), built.end());
+        return 0;
+    }
+
     std::vector<Posted<ibv_send_wr>> posted;
+    std::vector<Posted<ibv_send_wr>> built; ///< since ibv_wr_start
     size_t accept = SIZE_MAX;
     int calls = 0;
     ibv_context context{};
-    ibv_qp handle{};
+    ibv_qp_ex handle{};
 };
 
 } // namespace rings_test

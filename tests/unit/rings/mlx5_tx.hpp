@@ -22,6 +22,8 @@ struct TxSetup {
     bool multi_packet = false;
     unsigned simd_bits = 128;
     uint16_t inline_bytes = 0;
+    bool blue_flame = false;
+    bool own_register = true;
 };
 
 class Mlx5Tx : public test_eal::EalTest {
@@ -44,6 +46,8 @@ class Mlx5Tx : public test_eal::EalTest {
         spec.mrs = &mrs;
         spec.active_simd_bits = setup.simd_bits;
         spec.inline_bytes = setup.inline_bytes;
+        spec.blue_flame = setup.blue_flame;
+        spec.own_register = setup.own_register;
         spec.max_tso = 1 << 18;
         const auto created = rawqp::kMlx5Format.tx_create(spec);
         ASSERT_TRUE(created) << created.error().what;

@@ -295,10 +295,10 @@ TEST_F(Mlx5TxHeader, CapacityOfTheQp) {
     plain.descriptors = 1024;
     plain.max_segments = 16;
     const auto wqebbs = [](const rawqp::TxSpec& spec) {
-        return rawqp::kMlx5Format.tx_capacity(spec).cap.max_send_wr;
+        return rawqp::kMlx5Format.tx_needs(spec).cap.max_send_wr;
     };
     EXPECT_EQ(wqebbs(plain), 1024u);
-    EXPECT_EQ(rawqp::kMlx5Format.tx_capacity(plain).cap.max_send_sge, 1u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_needs(plain).cap.max_send_sge, 1u);
     plain.offloads = RTE_ETH_TX_OFFLOAD_TCP_TSO;
     EXPECT_EQ(wqebbs(plain), 2048u);
     plain.inline_bytes = 92; // 32 + 4 + 92: two WQEBBs

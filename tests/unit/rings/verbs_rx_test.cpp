@@ -316,6 +316,57 @@ constexpr uint64_t kIpBad = RTE_MBUF_F_RX_IP_CKSUM_BAD;
 constexpr uint64_t kL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 constexpr uint64_t kL4Bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
 
+/// The short cut for common headers says what the parser says, whatever the bytes.
+TEST_F(VerbsRx, PacketTypesAreThoseOfTheParser) {
+    start();
+    for (uint32_t seed = 0; seed < 4000; ++seed) {
+        Bytes frame = Frame{.ipv6 = (seed & 1) != 0, .tcp = (seed & 2) != 0}.build(seed % 30);
+        const size_t spoilt[] = {12, 13, 14, 20, 21, 23};
+        if (seed % 5 != 0) frame[spoilt[seed % 6]] = static_cast<uint8_t>(seed / 7);
+        if (seed % 11 == 0) frame.resize(14 + seed % 50);
+        deliver(frame);
+        rte_mbuf* mbuf = nullptr;
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        rte_net_hdr_lens lens;
+        EXPECT_EQ(mbuf->packet_type,
+                  rte_net_get_ptype(mbuf, &lens,
+                                    RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK))
+            << seed;
+        rte_pktmbuf_free(mbuf);
+    }
+}
+
+TEST_F(VerbsRx, StrippedTags) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
+    EXPECT_NE(rawqp::kVerbsFormat.rx_wc_flags(spec.offloads) & IBV_WC_EX_WITH_CVLAN, 0u);
+    EXPECT_EQ(rawqp::kVerbsFormat.rx_wc_flags(0) & IBV_WC_EX_WITH_CVLAN, 0u);
+    const Bytes frame = pattern(1, 64);
+    for (const uint16_t tag : {0x1001, 0xe000, 0x0fff}) {
+        deliver(frame, {.cvlan = tag});
+        rte_mbuf* mbuf = nullptr;
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        EXPECT_EQ(mbuf->ol_flags, RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
+        EXPECT_EQ(mbuf->vlan_tci, tag);
+        rte_pktmbuf_free(mbuf);
+    }
+    deliver(frame);
+    EXPECT_EQ(receive_one(frame).first, 0u);
+}
+
+TEST_F(VerbsRx, StrippingNeedsAProviderThatReportsTags) {
+    spec.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    pool = test_eal::make_pool(256);
+    cq.handle.read_cvlan = nullptr;
+    spec.cq = &cq.handle;
+    spec.wq = &wq.handle;
+    spec.descriptors = kDescriptors;
+    spec.pool = pool.get();
+    spec.mrs = &mrs;
+    const auto created = rawqp::kVerbsFormat.rx_create(spec);
+    ASSERT_FALSE(created);
+    EXPECT_EQ(created.error().code, ENOTSUP);
+}
+
 TEST_F(VerbsRx, PacketTypes) {
     start();
     const auto type_of = [&](const Frame& frame) {

@@ -9,17 +9,24 @@
 namespace rings_test {
 namespace {
 
+using namespace std::literals;
+
 constexpr uint64_t kChecksums =
     RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 
-class VerbsTx : public test_eal::EalTest {
+/// As net_mlx5's applications register it.
+constexpr rte_mbuf_dynflag kNoInline{.name = "mlx5_fine_granularity_inline", .flags = 0};
+
+/// The parameter: by ibv_wr_*.
+class VerbsTx : public test_eal::EalTest, public testing::WithParamInterface<bool> {
   protected:
     void start(uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS) {
         pool = test_eal::make_pool(512);
         ASSERT_NE(pool, nullptr);
         spec.cq = &cq.handle;
-        spec.qp = &qp.handle;
-        spec.descriptors = 64;
+        spec.qp = &qp.handle.qp_base;
+        spec.qp_ex = GetParam() ? &qp.handle : nullptr;
+        if (spec.descriptors == 0) spec.descriptors = 64;
         spec.max_segments = 8;
         spec.offloads = offloads;
         spec.mrs = &mrs;
@@ -67,8 +74,11 @@ class VerbsTx : public test_eal::EalTest {
         } else {
             EXPECT_EQ(request.opcode, IBV_WR_SEND);
         }
+        const bool inlined = (request.send_flags & IBV_SEND_INLINE) != 0;
         for (const ibv_sge& sge : sges) {
-            EXPECT_EQ(sge.lkey & ~1u, FakeMrs::kLkey);
+            if (!inlined) {
+                EXPECT_EQ(sge.lkey & ~1u, FakeMrs::kLkey);
+            }
             EXPECT_GT(sge.length, 0u);
             const auto* from = reinterpret_cast<const uint8_t*>(sge.addr);
             bytes.insert(bytes.end(), from, from + sge.length);
@@ -108,9 +118,10 @@ class VerbsTx : public test_eal::EalTest {
     int reset_result = 0;
 };
 
-TEST_F(VerbsTx, EveryBatchSizeInOneCallEach) {
+TEST_P(VerbsTx, EveryBatchSizeInOneCallEach) {
     start();
-    EXPECT_STREQ(burst.description, "verbs, multi-segment");
+    EXPECT_EQ(burst.description,
+              GetParam() ? "verbs, work requests, multi-segment"sv : "verbs, multi-segment"sv);
     uint32_t seed = 0;
     uint64_t bytes = 0;
     int calls = 0;
@@ -135,9 +146,10 @@ TEST_F(VerbsTx, EveryBatchSizeInOneCallEach) {
     EXPECT_EQ(completions, calls) << "one per call";
 }
 
-TEST_F(VerbsTx, Segmentation) {
+TEST_P(VerbsTx, Segmentation) {
     start(kChecksums | RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
-    EXPECT_STREQ(burst.description, "verbs, multi-segment, checksum, TSO");
+    EXPECT_EQ(burst.description, GetParam() ? "verbs, work requests, multi-segment, checksum, TSO"sv
+                                            : "verbs, multi-segment, checksum, TSO"sv);
     const std::vector<std::vector<uint16_t>> shapes = {
         {900}, {54, 800}, {55, 1}, {20, 34, 500}, {14, 20, 20, 100}};
     std::vector<rte_mbuf*> packets;
@@ -168,10 +180,10 @@ TEST_F(VerbsTx, Segmentation) {
     }
     EXPECT_EQ(qp.posted[executed].request.opcode, IBV_WR_SEND);
     EXPECT_EQ(execute(), expected(9, 60));
-    EXPECT_EQ(rawqp::kVerbsFormat.tx_capacity(spec).max_tso_header, 192u);
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_needs(spec).max_tso_header, 192u);
 }
 
-TEST_F(VerbsTx, FullRing) {
+TEST_P(VerbsTx, FullRing) {
     start();
     std::vector<rte_mbuf*> packets;
     for (uint32_t i = 0; i < 100; ++i)
@@ -184,7 +196,7 @@ TEST_F(VerbsTx, FullRing) {
         ASSERT_EQ(execute(), expected(i, 64));
 }
 
-TEST_F(VerbsTx, Segments) {
+TEST_P(VerbsTx, Segments) {
     start();
     uint32_t seed = 0;
     for (int round = 0; round < 30; ++round) {
@@ -198,7 +210,7 @@ TEST_F(VerbsTx, Segments) {
     EXPECT_EQ(qp.posted.back().sges.size(), 2u);
 }
 
-TEST_F(VerbsTx, UnsendablePacketsAreDroppedAndCounted) {
+TEST_P(VerbsTx, UnsendablePacketsAreDroppedAndCounted) {
     start();
     ASSERT_EQ(send({packet(0, {64}), packet(1, std::vector<uint16_t>(9, 20)), packet(2, {13}),
                     packet(3, {0}), packet(4, {64})}),
@@ -214,19 +226,21 @@ TEST_F(VerbsTx, UnsendablePacketsAreDroppedAndCounted) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-TEST_F(VerbsTx, ProviderRefusesPartOfAChain) {
+/// ibv_post_send says where it stopped, ibv_wr_complete takes all or nothing.
+TEST_P(VerbsTx, ProviderRefusesRequests) {
     start();
     qp.accept = 7;
+    const uint32_t sent = GetParam() ? 0 : 7;
     std::vector<rte_mbuf*> packets;
     for (uint32_t i = 0; i < 20; ++i)
         packets.push_back(packet(i, {64}));
     ASSERT_EQ(send(packets), 20u);
-    EXPECT_EQ(ring->counters.packets, 7u);
-    EXPECT_EQ(ring->counters.bytes, 7u * 64);
-    EXPECT_EQ(ring->counters.errors, 13u);
-    EXPECT_EQ(in_use(), 7u);
+    EXPECT_EQ(ring->counters.packets, sent);
+    EXPECT_EQ(ring->counters.bytes, sent * 64);
+    EXPECT_EQ(ring->counters.errors, 20 - sent);
+    EXPECT_EQ(in_use(), sent);
     qp.accept = SIZE_MAX;
-    for (uint32_t i = 0; i < 7; ++i)
+    for (uint32_t i = 0; i < sent; ++i)
         ASSERT_EQ(execute(), expected(i, 64));
     for (int round = 0; round < 10; ++round) {
         std::vector<rte_mbuf*> more;
@@ -239,7 +253,57 @@ TEST_F(VerbsTx, ProviderRefusesPartOfAChain) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-TEST_F(VerbsTx, ChecksumRequests) {
+TEST_P(VerbsTx, ShortPacketsAreInlined) {
+    const int flag = rte_mbuf_dynflag_register(&kNoInline);
+    ASSERT_GE(flag, 0);
+    spec.inline_bytes = 100;
+    for (const uint64_t offloads : {uint64_t{0}, uint64_t{RTE_ETH_TX_OFFLOAD_MULTI_SEGS}}) {
+        start(offloads);
+        const auto inlined = [&] {
+            return (qp.posted.back().request.send_flags & IBV_SEND_INLINE) != 0;
+        };
+        for (const uint16_t length : {14, 60, 99, 100, 101, 500}) {
+            ASSERT_EQ(send({packet(1, {length})}), 1u);
+            EXPECT_EQ(inlined(), length <= 100) << length;
+            EXPECT_EQ(execute(), expected(1, length));
+        }
+        rte_mbuf* const unwilling = packet(2, {60});
+        unwilling->ol_flags |= RTE_BIT64(flag);
+        ASSERT_EQ(send({unwilling}), 1u);
+        EXPECT_FALSE(inlined());
+        EXPECT_EQ(execute(), expected(2, 60));
+        if (offloads != 0) {
+            ASSERT_EQ(send({packet(3, {20, 30, 50})}), 1u);
+            EXPECT_TRUE(inlined());
+            EXPECT_EQ(execute(), expected(3, 100));
+        }
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_needs(spec).cap.max_inline_data, 100u);
+        TearDown();
+        ring = nullptr;
+    }
+}
+
+TEST_P(VerbsTx, RunsAreCompletedOneByOne) {
+    spec.descriptors = 256;
+    start(0);
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 200; ++i)
+        packets.push_back(packet(i, {64}));
+    packets[100]->data_len = 13; // a runt ends its run
+    packets[100]->pkt_len = 13;
+    ASSERT_EQ(send(packets), 200u);
+    EXPECT_EQ(qp.calls, 4);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    for (uint32_t i = 0; i < 200; ++i) {
+        if (i == 100) continue;
+        ASSERT_EQ(execute(), expected(i, 64));
+    }
+    EXPECT_EQ(completions, 4);
+    send(nullptr, 0);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+TEST_P(VerbsTx, ChecksumRequests) {
     start(kChecksums);
     const auto flags_of = [&](uint64_t flags) {
         rte_mbuf* mbuf = packet(1, {64});
@@ -265,7 +329,7 @@ TEST_F(VerbsTx, ChecksumRequests) {
     EXPECT_EQ(bytes, untouched);
 }
 
-TEST_F(VerbsTx, HeaderChecksumOutOfReachIsDropped) {
+TEST_P(VerbsTx, HeaderChecksumOutOfReachIsDropped) {
     start(kChecksums | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
     rte_mbuf* mbuf = packet(1, {20, 60});
     mbuf->l2_len = 14;
@@ -276,7 +340,7 @@ TEST_F(VerbsTx, HeaderChecksumOutOfReachIsDropped) {
     EXPECT_TRUE(qp.posted.empty());
 }
 
-TEST_F(VerbsTx, ErrorCountsTheLostAndResets) {
+TEST_P(VerbsTx, ErrorCountsTheLostAndResets) {
     start();
     std::vector<rte_mbuf*> packets;
     for (uint32_t i = 0; i < 30; ++i)
@@ -296,7 +360,7 @@ TEST_F(VerbsTx, ErrorCountsTheLostAndResets) {
     EXPECT_TRUE(cq.queue.empty());
 }
 
-TEST_F(VerbsTx, FailingResetTakesNothing) {
+TEST_P(VerbsTx, FailingResetTakesNothing) {
     start();
     ASSERT_EQ(send({packet(0, {64})}), 1u);
     break_queue(IBV_WC_LOC_QP_OP_ERR);
@@ -311,7 +375,7 @@ TEST_F(VerbsTx, FailingResetTakesNothing) {
     EXPECT_EQ(execute(), expected(0, 64));
 }
 
-TEST_F(VerbsTx, StatusCleanupStop) {
+TEST_P(VerbsTx, StatusCleanupStop) {
     start(RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
     for (int round = 0; round < 3; ++round) {
         std::vector<rte_mbuf*> packets;
@@ -330,6 +394,10 @@ TEST_F(VerbsTx, StatusCleanupStop) {
         EXPECT_TRUE(cq.queue.empty());
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(, VerbsTx, testing::Bool(), [](const auto& info) {
+    return std::string(info.param ? "WorkRequests" : "PostSend");
+});
 
 } // namespace
 } // namespace rings_test

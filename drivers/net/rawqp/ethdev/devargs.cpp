@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kUsage =
     "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, cqe_comp=0|1, "
-    "txq_mpw=0|1 and txq_inline=BYTES";
+    "txq_mpw=0|1, txq_inline=BYTES and txq_doorbell=plain|blueflame";
 
 struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
@@ -55,11 +55,19 @@ Result<void> parse_inline(std::string_view text, Devargs& devargs) {
     return {};
 }
 
+Result<void> parse_doorbell(std::string_view text, Devargs& devargs) {
+    if (text != "plain" && text != "blueflame")
+        return fail(EINVAL, "txq_doorbell={}: neither plain nor blueflame", text);
+    devargs.tx_blue_flame = text == "blueflame";
+    return {};
+}
+
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     if (key == "port") return parse_port(value, devargs);
     if (key == "cqe_comp") return parse_switch(key, value, devargs.cqe_comp);
     if (key == "txq_mpw") return parse_switch(key, value, devargs.tx_multi_packet);
     if (key == "txq_inline") return parse_inline(value, devargs);
+    if (key == "txq_doorbell") return parse_doorbell(value, devargs);
     if (key == "device")
         devargs.device = value;
     else if (key == "iface")

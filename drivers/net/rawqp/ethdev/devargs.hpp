@@ -19,6 +19,7 @@ struct Devargs {
     bool cqe_comp = false; ///< Rx CQEs may come compressed, where the format and the device can
     bool tx_multi_packet = true;  ///< txq_mpw
     uint16_t tx_inline_bytes = 0; ///< txq_inline
+    bool tx_blue_flame = false;   ///< txq_doorbell
 };
 
 /// Errors name the key, the value and what is allowed.

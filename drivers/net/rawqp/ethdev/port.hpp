@@ -54,6 +54,8 @@ struct TxQueue {
 
     Port& port;
     verbs::CqEx cq;
+    verbs::Td thread_domain; ///< null: the QP is in the port's PD
+    verbs::Pd parent_domain; ///< the port's PD and the thread domain
     verbs::Qp qp;
     TxSpec spec;
     TxRing* ring = nullptr;

@@ -20,6 +20,11 @@ namespace rawqp {
 [[nodiscard]] Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
                                           uint64_t offloads);
 
+/// A CQ that the caller promises to use from one thread at a time, so that the provider takes no
+/// locks; an ordinary one where the provider has no such CQs. Null with errno on failure.
+[[nodiscard]] ibv_cq_ex* create_single_threaded_cq(ibv_context* context,
+                                                   const ibv_cq_init_attr_ex& attributes);
+
 /// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
 int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;

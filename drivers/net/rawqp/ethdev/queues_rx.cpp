@@ -29,11 +29,11 @@ Result<void> create_rx_cq(RxQueue& queue) {
         cq = format.rx_compressed_cq(queue.spec, compressed);
     }
     queue.spec.compressed = cq != nullptr;
-    if (cq == nullptr) cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    if (cq == nullptr) cq = create_single_threaded_cq(queue.spec.context, attributes);
     if (cq == nullptr && attributes.wc_flags != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
         // mlx4 knows no flow tags in CQEs: without them only rte_flow marks are lost.
         attributes.wc_flags = IBV_WC_EX_WITH_BYTE_LEN;
-        cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+        cq = create_single_threaded_cq(queue.spec.context, attributes);
     }
     if (cq == nullptr) {
         const int error = errno;
@@ -131,6 +131,15 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
 }
 
 } // namespace
+
+ibv_cq_ex* create_single_threaded_cq(ibv_context* context, const ibv_cq_init_attr_ex& attributes) {
+    ibv_cq_init_attr_ex wanted = attributes;
+    wanted.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    wanted.flags |= IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    if (ibv_cq_ex* const cq = ibv_create_cq_ex(context, &wanted)) return cq;
+    wanted = attributes;
+    return ibv_create_cq_ex(context, &wanted);
+}
 
 RxQueue::~RxQueue() {
     if (ring != nullptr) port.format->rx_destroy(ring);

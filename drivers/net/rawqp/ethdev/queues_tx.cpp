@@ -22,7 +22,7 @@ Result<void> create_tx_cq(TxQueue& queue) {
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
     queue.port.ring_memory.adopt(attributes);
-    ibv_cq_ex* cq = ibv_create_cq_ex(queue.spec.context, &attributes);
+    ibv_cq_ex* cq = create_single_threaded_cq(queue.spec.context, attributes);
     if (cq == nullptr) {
         const int error = errno;
         return fail(error, "Tx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
@@ -33,31 +33,63 @@ Result<void> create_tx_cq(TxQueue& queue) {
     return {};
 }
 
+/// The queue is used by one thread at a time. Where the provider cannot make use of that, or is out
+/// of registers, the QP is in the port's own domain.
+void create_thread_domain(TxQueue& queue) {
+    ibv_context* const context = queue.spec.context;
+    ibv_td_init_attr td_attributes{};
+    ibv_td* const td = ibv_alloc_td(context, &td_attributes);
+    if (td == nullptr) return;
+    verbs::Td thread_domain(td, {ibv_dealloc_td, "thread domain"});
+    verbs::Pd parent = queue.port.ring_memory.make_domain(td);
+    if (!parent) return;
+    queue.thread_domain = std::move(thread_domain);
+    queue.parent_domain = std::move(parent);
+    queue.spec.own_register = true;
+}
+
 /// By the extended call only for what the plain one, which every provider has, cannot say.
-ibv_qp* create_qp_object(const TxQueue& queue) {
+ibv_qp* create_qp_object(const TxQueue& queue, const TxQpNeeds& needs, uint64_t send_ops) {
     const Port& port = queue.port;
-    ibv_qp_init_attr_ex wanted = port.format->tx_capacity(queue.spec);
+    ibv_pd* const pd = queue.parent_domain ? queue.parent_domain.get() : port.ring_memory.domain();
+    ibv_qp_init_attr_ex wanted{};
     wanted.qp_type = IBV_QPT_RAW_PACKET;
     wanted.send_cq = wanted.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
-    if (wanted.max_tso_header != 0) {
-        wanted.pd = port.ring_memory.domain();
-        wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    wanted.cap = needs.cap;
+    wanted.pd = pd;
+    wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
+    if (needs.max_tso_header != 0) wanted.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    if (send_ops != 0) wanted.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    wanted.max_tso_header = needs.max_tso_header;
+    wanted.send_ops_flags = send_ops;
+    if (wanted.comp_mask != IBV_QP_INIT_ATTR_PD)
         return verbs::create_qp_ex(port.context.get(), wanted);
-    }
     ibv_qp_init_attr plain{};
     plain.qp_type = wanted.qp_type;
     plain.send_cq = plain.recv_cq = wanted.send_cq;
     plain.cap = wanted.cap;
-    return port.api->create_qp(port.ring_memory.domain(), &plain);
+    return port.api->create_qp(pd, &plain);
 }
 
 Result<void> create_qp(TxQueue& queue) {
-    ibv_qp* qp = create_qp_object(queue);
+    const TxQpNeeds needs = queue.port.format->tx_needs(queue.spec);
+    if (needs.thread_domain) create_thread_domain(queue);
+    ibv_qp* qp = nullptr;
+    if (needs.send_ops != 0) {
+        qp = create_qp_object(queue, needs, needs.send_ops);
+        if (qp != nullptr) queue.spec.qp_ex = queue.port.api->qp_to_qp_ex(qp);
+    }
+    // Providers do not agree on the error by which they say that they lack these calls.
+    if (qp == nullptr) qp = create_qp_object(queue, needs, 0);
     if (qp == nullptr) {
         const int error = errno;
+        const bool inlines = needs.cap.max_inline_data != 0;
         return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}{}",
                     queue.spec.queue_id, queue.spec.descriptors, queue.spec.max_segments,
-                    rte_strerror(error), error == ENOMEM ? ": fewer descriptors may help" : "");
+                    rte_strerror(error),
+                    inlines           ? ": a smaller txq_inline or fewer descriptors may help"
+                    : error == ENOMEM ? ": fewer descriptors may help"
+                                      : "");
     }
     queue.qp = verbs::Qp(qp, {queue.port.api->destroy_qp, "QP"});
     queue.spec.qp = qp;
@@ -117,6 +149,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.max_tso = max_tso(port.attributes);
     spec.vendor_part_id = port.attributes.orig_attr.vendor_part_id;
     spec.multi_packet = port.devargs.tx_multi_packet;
+    spec.blue_flame = port.devargs.tx_blue_flame;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     if ((spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0)

@@ -6,16 +6,22 @@
 namespace rawqp {
 
 void RingMemory::serve(const verbs::Api& api, ibv_pd* pd) {
+    api_ = &api;
     pd_ = pd;
+    parent_ = make_domain(nullptr);
+}
+
+verbs::Pd RingMemory::make_domain(ibv_td* thread) {
     ibv_parent_domain_init_attr attributes{};
-    attributes.pd = pd;
+    attributes.pd = pd_;
+    attributes.td = thread;
     attributes.comp_mask =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     attributes.alloc = allocate;
     attributes.free = release;
     attributes.pd_context = this;
-    parent_ = verbs::Pd(ibv_alloc_parent_domain(pd->context, &attributes),
-                        {api.dealloc_pd, "parent domain"});
+    return {ibv_alloc_parent_domain(pd_->context, &attributes),
+            {api_->dealloc_pd, "parent domain"}};
 }
 
 void RingMemory::adopt(ibv_cq_init_attr_ex& attributes) const {

@@ -20,6 +20,9 @@ class RingMemory {
 
     /// What WQs and QPs are to be created with in place of the PD.
     [[nodiscard]] ibv_pd* domain() const { return parent_ ? parent_.get() : pd_; }
+    /// The same for the QP of one thread; null where the provider has no such domain. This object,
+    /// PD and thread domain outlive it.
+    [[nodiscard]] verbs::Pd make_domain(ibv_td* thread);
     /// Has the CQ created from here.
     void adopt(ibv_cq_init_attr_ex& attributes) const;
     /// NUMA node of what is created next.
@@ -29,6 +32,7 @@ class RingMemory {
     static void* allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t type);
     static void release(ibv_pd*, void* self, void* memory, uint64_t type);
 
+    const verbs::Api* api_ = nullptr;
     ibv_pd* pd_ = nullptr;
     int socket_ = -1; ///< SOCKET_ID_ANY
     verbs::Pd parent_;

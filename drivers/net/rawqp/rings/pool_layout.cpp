@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/pool_layout.hpp"
 
+#include <algorithm>
+
 namespace rawqp {
 namespace {
 
@@ -56,6 +58,21 @@ uint32_t common_lkey(rte_mempool* pool, MrCache& mrs) {
         },
         &walk);
     return walk.common ? walk.lkey_be : 0;
+}
+
+void PoolKeys::clear() { *this = {}; }
+
+uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
+    const auto known = std::find_if(known_.begin(), known_.end(),
+                                    [pool](const Entry& entry) { return entry.is(pool); });
+    if (known != known_.end()) {
+        last_ = *known;
+    } else {
+        const uint32_t size = pool->populated_size; // before the look: it may be growing
+        last_ = {pool, size, common_lkey(pool, mrs)};
+        known_[next_++ % known_.size()] = last_;
+    }
+    return last_.lkey_be;
 }
 
 } // namespace rawqp

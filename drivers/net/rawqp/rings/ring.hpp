@@ -94,8 +94,9 @@ struct RxSpec {
 struct TxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
-    ibv_cq_ex* cq = nullptr; ///< tx_cq_depth() entries, no wc_flags needed
-    ibv_qp* qp = nullptr;    ///< RTS from tx_start on; sq_sig_all = 0, max_send_wr = descriptors
+    ibv_cq_ex* cq = nullptr;    ///< tx_cq_depth() entries, no wc_flags needed
+    ibv_qp_ex* qp_ex = nullptr; ///< of `qp`, for ibv_wr_* with TxQpNeeds::send_ops; null: not there
+    ibv_qp* qp = nullptr;       ///< RTS from tx_start on; sq_sig_all = 0, max_send_wr = descriptors
     uint16_t port_id = 0, queue_id = 0;
     uint16_t descriptors = 0;        ///< power of two: mbuf segments that fit
     uint16_t max_segments = 1;       ///< SGEs per send WQE, at most descriptors / 2
@@ -103,10 +104,23 @@ struct TxSpec {
     uint32_t max_tso = 0;            ///< TxRing::max_tso; 0: the device has no TSO
     uint32_t vendor_part_id = 0;     ///< ibv_device_attr's; 0: not known
     bool multi_packet = true;        ///< several packets may share a WQE, on devices that can
+    bool blue_flame = false;         ///< single WQEs are written to the doorbell register
+    bool own_register = false;       ///< TxQpNeeds::thread_domain was met
     uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;
     MrSource* mrs = nullptr;
+};
+
+/// What the QP of a send ring is to be created with.
+struct TxQpNeeds {
+    ibv_qp_cap cap{};
+    uint16_t max_tso_header = 0; ///< bytes of header before each segment; 0: no TSO
+    /// IBV_QP_EX_WITH_*: wanted, and done without where the provider has no such calls.
+    uint64_t send_ops = 0;
+    /// Wants a thread domain of its own, where the provider has them: no locks in its calls, and a
+    /// doorbell register that no other queue writes to.
+    bool thread_domain = false;
 };
 
 /// A burst function and what `burst_mode_get` says about it ("mlx5 scalar", …).
@@ -150,8 +164,7 @@ struct RingFormat {
     /// An event was taken out of the channel.
     void (*rx_event_taken)(RxRing& ring);
 
-    /// What the QP of such a ring must be created with: `cap`, and for TSO `max_tso_header`.
-    ibv_qp_init_attr_ex (*tx_capacity)(const TxSpec& spec);
+    TxQpNeeds (*tx_needs)(const TxSpec& spec);
     Result<TxRing*> (*tx_create)(const TxSpec& spec);
     void (*tx_start)(TxRing& ring); ///< rewinds the ring; the QP is in RTS with zeroed indices
     /// Frees every mbuf; the QP is in RESET. Returns how many packets the device had not completed:

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
-#include "drivers/net/rawqp/rings/pool_layout.hpp"
-
-#include <algorithm>
-
 namespace rawqp {
 
 Result<void> check_tx_spec(const TxSpec& spec) {
@@ -39,19 +35,10 @@ uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
     return lost;
 }
 
-void PoolKeys::clear() { *this = {}; }
-
-uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
-    const auto known = std::find_if(known_.begin(), known_.end(),
-                                    [pool](const Entry& entry) { return entry.is(pool); });
-    if (known != known_.end()) {
-        last_ = *known;
-    } else {
-        const uint32_t size = pool->populated_size; // before the look: it may be growing
-        last_ = {pool, size, common_lkey(pool, mrs)};
-        known_[next_++ % known_.size()] = last_;
-    }
-    return last_.lkey_be;
+uint64_t no_inline_flag() {
+    // The name by which applications of net_mlx5 register it.
+    const int bit = rte_mbuf_dynflag_lookup("mlx5_fine_granularity_inline", nullptr);
+    return bit >= 0 ? RTE_BIT64(bit) : 0;
 }
 
 void drop(TxRing& ring, rte_mbuf* packet) {

@@ -2,6 +2,7 @@
 // What the send rings of all formats share.
 #pragma once
 
+#include "drivers/net/rawqp/rings/pool_layout.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 #include "drivers/net/rawqp/rings/tx_mbufs.hpp"
 
@@ -38,32 +39,8 @@ inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
 /// EINVAL with the offending figure when a format cannot take the spec.
 [[nodiscard]] Result<void> check_tx_spec(const TxSpec& spec);
 
-/// Which lkey holds for all buffers of a mempool, for the pools seen last. Used by the queue's
-/// lcore only. A pool that has grown is another one: its new mbufs may be in another memory region.
-class PoolKeys {
-  public:
-    /// As WQEs hold it; 0 when the pool's buffers are in several memory regions or not its own.
-    [[nodiscard]] uint32_t find(rte_mempool* pool, MrCache& mrs) {
-        return last_.is(pool) ? last_.lkey_be : miss(pool, mrs);
-    }
-    /// Forgets all (MrCache::sync said so).
-    void clear();
-
-  private:
-    struct Entry {
-        rte_mempool* pool = nullptr;
-        uint32_t size = 0; ///< mbufs that the pool had
-        uint32_t lkey_be = 0;
-        [[nodiscard]] bool is(const rte_mempool* other) const {
-            return pool == other && size == other->populated_size;
-        }
-    };
-    [[gnu::noinline, gnu::cold]] uint32_t miss(rte_mempool* pool, MrCache& mrs);
-
-    Entry last_;
-    std::array<Entry, 8> known_;
-    uint8_t next_ = 0; ///< of known_, to overwrite
-};
+/// Mbuf flag by which applications forbid that the packet is copied into the WQE; 0: none has it.
+[[nodiscard]] uint64_t no_inline_flag();
 
 /// Whether the application promised mbufs that go back to their pool as they are.
 [[nodiscard]] constexpr bool whole_packets_of_one_pool(uint64_t offloads) {

@@ -68,7 +68,7 @@ constinit const RingFormat kMlx5Format{
     .rx_destroy = mlx5rings::rx_destroy,
     .rx_arm = mlx5rings::rx_arm,
     .rx_event_taken = mlx5rings::rx_event_taken,
-    .tx_capacity = mlx5rings::tx_capacity,
+    .tx_needs = mlx5rings::tx_needs,
     .tx_create = mlx5rings::tx_create,
     .tx_start = mlx5rings::tx_start,
     .tx_stop = tx_stop<mlx5rings::MlxTxRing>,

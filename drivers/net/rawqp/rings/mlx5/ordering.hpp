@@ -19,8 +19,9 @@ inline void wqes_before_record() { rte_io_wmb(); }
 /// memory.
 inline void record_before_uar() { rte_wmb(); }
 
-/// Pushes the doorbell out of the CPU's write-combining buffer now, and keeps two doorbells from
-/// merging into one.
+/// Pushes the doorbell, or the WQE written in its place (BlueFlame), out of the CPU's
+/// write-combining buffer now, and keeps two of them from merging into one. Between the stores of
+/// one WQE no order is needed: a device that gets it in pieces reads it from memory.
 inline void flush_uar() { rte_wmb(); }
 
 /// Nothing of a CQE, nor of its packet, may be read before the owner bit was seen.

@@ -24,11 +24,11 @@ struct Session {
         const uint64_t head = uint64_t{lkey_be} << 32 | net::to_be(length);
         memcpy(&data[index], &head, sizeof head);
         data[index].addr = address;
-        keep(index, packet);
+        keep(index, packet, length);
     }
-    void keep(uint32_t index, rte_mbuf* packet) {
+    void keep(uint32_t index, rte_mbuf* packet, uint32_t length) {
         slots[index] = packet;
-        bytes += packet->data_len;
+        bytes += length;
     }
 };
 
@@ -81,15 +81,17 @@ struct Likeness {
 /// Writes data segments for all of the session's packets, whose buffers have the key `lkey_be`.
 /// False: one is a runt, or with Check one does not pass Likeness::holds.
 template <bool Check>
-inline bool fill_alike(Session& session, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
+inline bool fill_alike(Session& result, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
+    Session session = result; // nothing of a copy needs to be in memory from packet to packet
     Likeness likeness;
     for (uint32_t i = 0; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
         if (packet->data_len < kMinTxBytes) [[unlikely]]
             return false;
-        if constexpr (Check) likeness.add(*packet);
         session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
+        if constexpr (Check) likeness.add(*packet);
     }
+    result.bytes = session.bytes;
     return !Check || likeness.holds(*packets[0], mask);
 }
 

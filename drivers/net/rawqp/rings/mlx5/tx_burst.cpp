@@ -28,8 +28,15 @@ template <TxOptions O> inline void keep(MlxTxRing& ring, TxBatch& batch, rte_mbu
     }
 }
 
-/// After the last WQE of a burst: asks for its completion and rings the doorbell.
-inline void finish_burst(MlxTxRing& ring, const TxBatch& batch) {
+/// Whether the burst is one WQE, in one piece.
+inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t start) {
+    const bool wraps = (start & ring.wqebb_mask) > ((ring.producer - 1u) & ring.wqebb_mask);
+    return reinterpret_cast<uint8_t*>(batch.last) == ring.wqebb(start) && !wraps;
+}
+
+/// After the last WQE of a burst, whose first is at WQEBB `start`: asks for its completion and
+/// rings the doorbell.
+inline void finish_burst(MlxTxRing& ring, const TxBatch& batch, uint16_t start) {
     ring.counters.packets += batch.packets;
     ring.counters.bytes += batch.bytes;
     batch.last->fm_ce_se = mlx5::kCqUpdate;
@@ -38,7 +45,11 @@ inline void finish_burst(MlxTxRing& ring, const TxBatch& batch) {
                                     .wqebb = ring.producer};
     wqes_before_record();
     store_record(*ring.doorbell, ring.producer);
-    ring.uar.ring(batch.last);
+    const uint32_t posted = static_cast<uint16_t>(ring.producer - start) * mlx5::kWqebb;
+    if (posted <= ring.uar.blue_flame && stands_alone(ring, batch, start)) [[unlikely]]
+        ring.uar.write(batch.last, posted);
+    else
+        ring.uar.ring(batch.last);
 }
 
 /// Sends the packet in a WQE of its own, or drops and counts it. False: there is no room for it.
@@ -67,6 +78,7 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
     if (count == 0) return 0;
     if (ring.mrs.sync()) [[unlikely]]
         ring.pools.clear();
+    const uint16_t start = ring.producer;
     TxBatch batch;
     batch.pool = packets[0]->pool;
     if constexpr (O.multi_packet && O.inlining == Inlining::none)
@@ -84,7 +96,7 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         if (!send_one<O>(ring, batch, packets[taken])) break;
         ++taken;
     }
-    if (batch.last != nullptr) finish_burst(ring, batch);
+    if (batch.last != nullptr) finish_burst(ring, batch, start);
     return taken;
 }
 

@@ -86,7 +86,7 @@ inline uint32_t fill_inline(MlxTxRing& ring, const TxBatch& batch, Session& sess
             if (size == max_size || !write_data(ring, *at, *packet, 0)) return i;
             ++size;
         }
-        session.keep(i, packet);
+        session.keep(i, packet, length);
         if (!O.fast_free && !is_plain(*packet, batch.pool)) session.odd = 1;
     }
     return session.limit;

@@ -70,24 +70,26 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     ring->sqn_shifted = spec.qp->qp_num << 8;
     ring->doorbell = &reinterpret_cast<mlx5::QueueDoorbell*>(qp.dbrec)->send;
     ring->uar = {.reg = static_cast<uint8_t*>(qp.bf.reg), .size = qp.bf.size};
+    if (spec.blue_flame && spec.own_register) ring->uar.blue_flame = qp.bf.size;
     return ring.release();
 }
 
 } // namespace
 
-ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec) {
+TxQpNeeds tx_needs(const TxSpec& spec) {
     // WQEBBs for each descriptor, so that descriptors rather than these are what runs out.
     uint32_t wqebbs = (spec.offloads & kLongHeaders) != 0 ? 2 : 1;
     if (spec.inline_bytes != 0) {
         const uint32_t alone = kHeadSegments + inline_segments(spec.inline_bytes);
         wqebbs = std::max(wqebbs, (alone + 3) / 4);
     }
-    ibv_qp_init_attr_ex capacity{};
+    TxQpNeeds needs;
     // libmlx5 counts one WQEBB for each WQE of one segment.
-    capacity.cap.max_send_wr =
+    needs.cap.max_send_wr =
         std::min<uint32_t>(spec.descriptors * std::bit_ceil(wqebbs), kMaxDescriptors);
-    capacity.cap.max_send_sge = 1;
-    return capacity;
+    needs.cap.max_send_sge = 1;
+    needs.thread_domain = spec.blue_flame;
+    return needs;
 }
 
 Result<TxRing*> tx_create(const TxSpec& spec) {
@@ -107,9 +109,7 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
 
 void tx_start(TxRing& base) {
     rawqp::tx_start<MlxTxRing>(base);
-    // The name by which applications of net_mlx5 register it.
-    const int bit = rte_mbuf_dynflag_lookup("mlx5_fine_granularity_inline", nullptr);
-    static_cast<MlxTxRing&>(base).no_inline_flag = bit >= 0 ? RTE_BIT64(bit) : 0;
+    static_cast<MlxTxRing&>(base).no_inline_flag = no_inline_flag();
 }
 
 void rewind(MlxTxRing& ring) {

@@ -73,7 +73,7 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     }
 };
 
-ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec);
+TxQpNeeds tx_needs(const TxSpec& spec);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
 

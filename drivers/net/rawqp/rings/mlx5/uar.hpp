@@ -6,14 +6,16 @@
 
 namespace rawqp::mlx5rings {
 
-/// A BlueField register is a pair of write-combining buffers used in turn, so that a doorbell never
-/// merges with the one before it; without BlueField (`size` 0) there is one plain register. Only
-/// the 8-byte doorbell is used, which is a single store on every CPU that DPDK runs on: queues that
-/// share a register need no lock.
+/// A BlueFlame register is a pair of write-combining buffers used in turn, so that a doorbell never
+/// merges with the one before it; without BlueFlame (`size` 0) there is one plain register. The
+/// 8-byte doorbell is a single store on every CPU that DPDK runs on: queues that share a register
+/// need no lock for it. A whole WQE may be written instead (BlueFlame), which spares the device
+/// the reading of it, by a queue that has the register for itself.
 struct Uar {
     uint8_t* reg = nullptr;
-    uint32_t size = 0;   ///< bytes of one buffer
-    uint32_t offset = 0; ///< of the buffer to write next
+    uint32_t size = 0;       ///< bytes of one buffer
+    uint32_t offset = 0;     ///< of the buffer to write next
+    uint32_t blue_flame = 0; ///< bytes of the longest WQE to be written whole; 0: none
 
     /// `wqe` is the last WQE posted: its first 8 bytes, opcode, index, SQ number and size, are the
     /// doorbell. Its doorbell record has been stored.
@@ -22,6 +24,19 @@ struct Uar {
         memcpy(&doorbell, wqe, sizeof doorbell);
         record_before_uar();
         *reinterpret_cast<volatile uint64_t*>(reg + offset) = doorbell;
+        flush_uar();
+        offset ^= size;
+    }
+
+    /// The same with all of the WQE, the only one posted: `bytes` is its size in whole WQEBBs.
+    void write(const void* wqe, uint32_t bytes) {
+        const auto* const from = static_cast<const uint8_t*>(wqe);
+        record_before_uar();
+        for (uint32_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+            uint64_t word;
+            memcpy(&word, from + at, sizeof word);
+            *reinterpret_cast<volatile uint64_t*>(reg + offset + at) = word;
+        }
         flush_uar();
         offset ^= size;
     }

@@ -9,10 +9,12 @@ namespace {
 
 std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
 
-/// No hash (completions do not carry it) and no VLAN stripping (they do not tell whether there was
-/// a tag). Checksums are verified by the provider or else by the driver.
+/// No hash: completions do not carry it. Checksums are verified by the provider or else by the
+/// driver.
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
     uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM;
+    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
+        offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS)
         offloads |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
     if (device.completion_timestamp_mask != 0) offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
@@ -26,14 +28,6 @@ uint64_t tx_offloads(const verbs::Api&, ibv_context*, const ibv_device_attr_ex& 
                     RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
     if (max_tso(device) != 0) offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
     return offloads;
-}
-
-ibv_qp_init_attr_ex tx_capacity(const TxSpec& spec) {
-    ibv_qp_init_attr_ex capacity{};
-    capacity.cap.max_send_wr = spec.descriptors;
-    capacity.cap.max_send_sge = spec.max_segments;
-    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0) capacity.max_tso_header = kMaxTsoHeader;
-    return capacity;
 }
 
 /// What rte_net_get_ptype tells of the outer headers.
@@ -58,9 +52,9 @@ constinit const RingFormat kVerbsFormat{
     .rx_destroy = verbsrings::rx_destroy,
     .rx_arm = verbsrings::rx_arm,
     .rx_event_taken = [](RxRing&) {},
-    .tx_capacity = tx_capacity,
+    .tx_needs = verbsrings::tx_needs,
     .tx_create = verbsrings::tx_create,
-    .tx_start = tx_start<verbsrings::VerbsTxRing>,
+    .tx_start = verbsrings::tx_start,
     .tx_stop = tx_stop<verbsrings::VerbsTxRing>,
     .tx_destroy = tx_destroy<verbsrings::VerbsTxRing>,
     .rx_burst = verbsrings::rx_burst,

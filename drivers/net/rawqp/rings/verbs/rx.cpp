@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/verbs/rx.hpp"
 
+#include "common/net/endian.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "drivers/net/rawqp/log.hpp"
 #include "drivers/net/rawqp/rings/burst_name.hpp"
@@ -25,16 +26,44 @@ void post(VerbsRxRing& ring, uint16_t first) {
     ibv_recv_wr* refused = nullptr;
     const int error = ibv_post_wq_recv(ring.wq, begin, &refused);
     last.next = link;
-    if (error == 0) return;
+    if (error == 0) [[likely]]
+        return;
+    ring.tidy = false;
     const auto accepted =
         static_cast<uint16_t>(refused != nullptr ? (refused - begin) & ring.mask : 0);
     ring.producer = static_cast<uint16_t>(first + accepted);
 }
 
+/// The refill's short path: buffers go from the pool into the ring, and only their addresses
+/// differ. False: not all of the pool lies in one memory region at a known distance from its mbufs,
+/// or it has run short.
+bool fill_alike(VerbsRxRing& ring) {
+    if (ring.data_offset == 0 || !ring.tidy || ring.pool->populated_size != ring.pool_size)
+        return false;
+    const uint32_t lkey = net::to_be(ring.pools.find(ring.pool, ring.mrs));
+    if (lkey == 0) return false;
+    while (ring.missing() > 0) {
+        const uint32_t slot = ring.producer & ring.mask;
+        const uint32_t count = std::min<uint32_t>(ring.missing(), ring.mask + 1u - slot);
+        rte_mbuf** const fresh = &ring.mbufs[slot];
+        if (!take_mbufs(ring.pool, fresh, count)) {
+            std::fill_n(fresh, count, nullptr); // it may have put some there all the same
+            return false;
+        }
+        for (uint32_t i = 0; i < count; ++i) {
+            ibv_sge& sge = ring.sges[slot + i];
+            sge.addr = reinterpret_cast<uintptr_t>(fresh[i]) + ring.data_offset;
+            sge.lkey = lkey;
+        }
+        ring.producer = static_cast<uint16_t>(ring.producer + count);
+    }
+    return true;
+}
+
 void refill(VerbsRxRing& ring) {
-    ring.mrs.sync();
+    if (ring.mrs.sync()) ring.pools.clear();
     const uint16_t first = ring.producer;
-    fill_ring(ring, fill_slots<VerbsRxRing>);
+    if (!fill_alike(ring)) ring.tidy = fill_ring(ring, fill_slots<VerbsRxRing>);
     post(ring, first);
     count_nombuf(ring.counters, ring.nombuf_due, ring.missing());
 }
@@ -43,6 +72,7 @@ void rewind(VerbsRxRing& ring) {
     ring.consumer = ring.producer = 0;
     ring.nombuf_due = 0;
     ring.faulty = false;
+    ring.tidy = false;
 }
 
 /// Takes and forgets completions of the queue's former life. Returns how many were good.
@@ -66,6 +96,7 @@ uint32_t drain(VerbsRxRing& ring) {
     rotate_buffers(ring);
     rewind(ring);
     ring.mrs.clear();
+    ring.pools.clear();
     const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
     for (uint32_t i = 0; i < count; ++i) {
         if (ring.mbufs[i] == nullptr || ring.write_segment(i)) continue;
@@ -85,10 +116,12 @@ uint32_t drain(VerbsRxRing& ring) {
     // The failed request's buffers are still the ring's; it counts as posted until the reset.
 }
 
+constexpr uint64_t kVerbsExtras = kRxExtras | RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+
 struct RxOptions {
     bool scattered; ///< packets over several mbufs
     bool checksum;  ///< verdicts wanted
-    bool extras;    ///< kRxExtras
+    bool extras;    ///< kVerbsExtras
     bool mark;      ///< rte_flow marks in use
 };
 
@@ -98,6 +131,13 @@ inline uint64_t read_mark(ibv_cq_ex* cq, rte_mbuf& mbuf) {
     if (tag == kFlowTagFlag) return RTE_MBUF_F_RX_FDIR;
     mbuf.hash.fdir.hi = mark_of_tag(tag);
     return RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+}
+
+/// Completions tell the tag that was taken out, but not that there was none: 0, which is as much as
+/// no tag (no VLAN, lowest priority), stands for both.
+inline uint64_t read_tag(ibv_cq_ex* cq, rte_mbuf& mbuf) {
+    mbuf.vlan_tci = ibv_wc_read_cvlan(cq);
+    return mbuf.vlan_tci != 0 ? RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED : 0;
 }
 
 /// The provider's word where it gives one (good, for both layers); else the driver looks itself:
@@ -111,9 +151,47 @@ inline uint64_t checksum_flags(ibv_cq_ex* cq, const rte_mbuf& packet,
     return verify_checksums(packet, packet.packet_type, lens);
 }
 
+/// rte_net_get_ptype, with a short cut for what most traffic is: TCP or UDP over IPv4 or IPv6
+/// without options, tags and fragments.
+inline uint32_t parse(const rte_mbuf& packet, rte_net_hdr_lens& lens) {
+    constexpr uint32_t kTcp = 20; // the parser wants to see it all
+    constexpr uint32_t kIpv4 = sizeof(rte_ether_hdr) + sizeof(rte_ipv4_hdr);
+    constexpr uint32_t kIpv6 = sizeof(rte_ether_hdr) + sizeof(rte_ipv6_hdr);
+    const auto* const ether = rte_pktmbuf_mtod(&packet, const rte_ether_hdr*);
+    uint8_t protocol = 0;
+    uint32_t type = 0;
+    if (packet.data_len >= kIpv4 + kTcp && ether->ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV4)) {
+        const auto* const ip = reinterpret_cast<const rte_ipv4_hdr*>(ether + 1);
+        constexpr uint16_t kFragment = RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG);
+        if (ip->version_ihl == RTE_IPV4_VHL_DEF && (ip->fragment_offset & kFragment) == 0)
+            protocol = ip->next_proto_id;
+        lens.l3_len = sizeof(rte_ipv4_hdr);
+        type = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4;
+    } else if (packet.data_len >= kIpv6 + kTcp &&
+               ether->ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV6)) {
+        protocol = reinterpret_cast<const rte_ipv6_hdr*>(ether + 1)->proto;
+        lens.l3_len = sizeof(rte_ipv6_hdr);
+        type = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6;
+    }
+    lens.l2_len = sizeof(rte_ether_hdr);
+    if (protocol == IPPROTO_UDP) return type | RTE_PTYPE_L4_UDP;
+    if (protocol == IPPROTO_TCP) return type | RTE_PTYPE_L4_TCP;
+    constexpr uint32_t kLayers = RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK;
+    return rte_net_get_ptype(&packet, &lens, kLayers);
+}
+
+/// Has the mbuf and the headers of the packet some slots behind `slot` come to the cache.
+template <RxOptions O> inline void prefetch(const VerbsRxRing& ring, uint16_t slot) {
+    constexpr unsigned kAhead = 4;
+    const uint32_t next = (slot + kAhead) & ring.mask;
+    const uint32_t index = O.scattered ? next << ring.log_segments : next;
+    rte_prefetch0(ring.mbufs[index]);
+    rte_prefetch0(reinterpret_cast<const void*>(ring.sges[index].addr));
+}
+
 /// Takes the packet of the completion at the CQ's cursor out of slot `slot`.
 template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, uint32_t bytes) {
-    rte_mbuf** mbufs = &ring.mbufs[uint32_t{slot} << ring.log_segments];
+    rte_mbuf** mbufs = &ring.mbufs[O.scattered ? uint32_t{slot} << ring.log_segments : slot];
     rte_mbuf* packet = mbufs[0];
     rearm_mbuf(*packet, ring.rearm);
     packet->pkt_len = bytes;
@@ -127,9 +205,10 @@ template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, u
 
     // Verbs completions say nothing of the packet's headers: the driver parses them.
     rte_net_hdr_lens lens;
-    constexpr uint32_t kLayers = RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK;
-    packet->packet_type = rte_net_get_ptype(packet, &lens, kLayers);
+    packet->packet_type = parse(*packet, lens);
     if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet, lens) & ring.flags_mask;
+    if constexpr (O.extras)
+        if (ring.strips_vlan) flags |= read_tag(ring.cq, *packet);
     packet->ol_flags = flags;
     if constexpr (O.extras)
         if (ring.extras.timestamp_flag != 0)
@@ -150,7 +229,9 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
         }
         uint32_t bytes = ibv_wc_read_byte_len(ring.cq);
         if constexpr (O.extras) bytes -= ring.extras.crc_bytes;
-        packets[received++] = take<O>(ring, ring.consumer & ring.mask, bytes);
+        const uint16_t slot = ring.consumer & ring.mask;
+        prefetch<O>(ring, slot);
+        packets[received++] = take<O>(ring, slot, bytes);
         ++ring.consumer;
         bytes_received += bytes;
     } while (received < count && ibv_next_poll(ring.cq) == 0);
@@ -209,8 +290,10 @@ void lay_out(VerbsRxRing& ring) {
 
 uint64_t rx_wc_flags(uint64_t offloads) {
     const bool stamped = (offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+    const bool stripped = (offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
     return IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG |
-           (stamped ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0);
+           (stamped ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0) |
+           (stripped ? IBV_WC_EX_WITH_CVLAN : 0);
 }
 
 Result<RxRing*> rx_create(const RxSpec& spec) {
@@ -228,6 +311,10 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     if (!extras) return tl::unexpected(extras.error());
     if (extras->timestamp_flag != 0 && spec.cq->read_completion_ts == nullptr)
         return fail(ENOTSUP, "port {} Rx queue {}: the provider reports no time stamps",
+                    spec.port_id, spec.queue_id);
+    ring->strips_vlan = (spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
+    if (ring->strips_vlan && spec.cq->read_cvlan == nullptr)
+        return fail(ENOTSUP, "port {} Rx queue {}: the provider does not report VLAN tags",
                     spec.port_id, spec.queue_id);
     ring->extras = *extras;
     const RxBuffers buffers = rx_buffers(spec);
@@ -263,12 +350,16 @@ Result<void> rx_start(RxRing& base) {
     drain(ring);
     rewind(ring);
     ring.mrs.clear();
+    ring.pools.clear();
+    ring.pool_size = ring.pool->populated_size; // before the look: it may be growing
+    ring.data_offset = ring.segments == 1 ? common_data_offset(ring.pool, ring.headroom) : 0;
     ring.retry.open();
     if (!fill_ring(ring, fill_slots<VerbsRxRing>)) {
         free_buffers(ring);
         rewind(ring);
         return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
     }
+    ring.tidy = true;
     post(ring, 0);
     if (ring.missing() > 0)
         RAWQP_LOG(WARNING, "port %u Rx queue %u: the provider took %u of %u receive requests",
@@ -291,7 +382,7 @@ void rx_destroy(RxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
     const bool scattered = spec.segments > 1;
     const bool checksum = (spec.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM) != 0;
-    const bool extras = (spec.offloads & kRxExtras) != 0;
+    const bool extras = (spec.offloads & kVerbsExtras) != 0;
     return kBursts[size_t{scattered} | size_t{checksum} << 1 | size_t{extras} << 2];
 }
 

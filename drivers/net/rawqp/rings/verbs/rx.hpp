@@ -2,6 +2,7 @@
 // A receive queue over ibv_post_wq_recv and ibv_start_poll.
 #pragma once
 
+#include "drivers/net/rawqp/rings/pool_layout.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_common.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
@@ -27,13 +28,19 @@ struct VerbsRxRing : RxRing {
     uint16_t nombuf_due = 0;
     uint8_t segments = 1;
     uint8_t log_segments = 0;
-    bool faulty = false;   ///< an error completion was taken, the reset is due
+    bool faulty = false; ///< an error completion was taken, the reset is due
+    bool tidy = false;   ///< every slot that is not posted lacks its buffers
+    bool strips_vlan = false;
     bool has_tags = false; ///< the provider reads flow tags
     RxExtras extras;
     rte_mempool* pool = nullptr;
     ibv_recv_wr* requests = nullptr; ///< by slot, each linked to the next one
     ibv_sge* sges = nullptr;         ///< as mbufs
     MrCache mrs;
+    // The refill's short path: what all mbufs of the pool have in common.
+    PoolKeys pools;
+    uint16_t data_offset = 0; ///< from mbuf to data; 0: not common
+    uint32_t pool_size = 0;   ///< mbufs that the pool had when this was found
 
     // Control and error path.
     RetryGate retry;

@@ -2,18 +2,12 @@
 #include "drivers/net/rawqp/rings/verbs/tx.hpp"
 
 #include "drivers/net/rawqp/rings/burst_name.hpp"
-#include "drivers/net/rawqp/rings/verbs/checksum.hpp"
+#include "drivers/net/rawqp/rings/verbs/tx_post.hpp"
 
 #include <utility>
 
 namespace rawqp::verbsrings {
 namespace {
-
-constexpr uint64_t pack_positions(uint16_t start, uint16_t end) {
-    return uint64_t{start} << 16 | end;
-}
-constexpr uint16_t start_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id >> 16); }
-constexpr uint16_t end_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id); }
 
 /// Cold: the completion at the CQ's cursor is an error. The packets before the failed one were sent
 /// even if no completion told so; it and those behind it are lost.
@@ -35,151 +29,48 @@ constexpr uint16_t end_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id);
     return true;
 }
 
+/// Cold: the provider refused the run's packets from `accepted` on. It may have cause to refuse one
+/// of them for ever, so they are dropped.
+[[gnu::noinline, gnu::cold]] void drop_refused(VerbsTxRing& ring, rte_mbuf** packets,
+                                               const TxRun& run, uint16_t accepted) {
+    uint16_t head = ring.mbufs.head();
+    for (uint16_t i = 0; i < accepted; ++i)
+        head = static_cast<uint16_t>(head + packets[i]->nb_segs);
+    ring.mbufs.set_head(head);
+    for (uint16_t i = accepted; i < run.packets; ++i) {
+        --ring.counters.packets;
+        ring.counters.bytes -= packets[i]->pkt_len;
+        drop(ring, packets[i]);
+    }
+}
+
+bool wants_tso(const TxSpec& spec) { return (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0; }
+
 void free_until(VerbsTxRing& ring, uint16_t end) {
     TxMbufs& mbufs = ring.mbufs;
     const bool whole = ring.fast_free && end != mbufs.tail();
     mbufs.free_until(end, whole ? mbufs.slot(mbufs.tail())->pool : nullptr);
 }
 
-struct TxOptions {
-    bool multi_segment; ///< packets in several mbufs
-    bool checksum;      ///< checksums may be asked for
-    bool tso;           ///< segmentation may be asked for
-};
-
-/// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
-/// every request that includes L4 (a sound IPv4 header checksum stays what it was); the IPv4 header
-/// alone is done here. False: that header is not in reach.
-inline bool request_checksums(ibv_send_wr& request, rte_mbuf& packet) {
-    if (packet.ol_flags & RTE_MBUF_F_TX_L4_MASK) {
-        request.send_flags |= IBV_SEND_IP_CSUM;
-        return true;
-    }
-    return !(packet.ol_flags & RTE_MBUF_F_TX_IP_CKSUM) || set_ipv4_checksum(packet);
-}
-
-/// Asks for segmentation. The header goes into the WQE: it stands in one piece in the first mbuf,
-/// or is put together in `scratch`. Returns its length, 0 when the packet is not what it is said to
-/// be.
-inline uint32_t request_segments(ibv_send_wr& request, const rte_mbuf& packet, uint8_t* scratch) {
-    const uint32_t header = tso_header_bytes(packet);
-    if (header < RTE_ETHER_HDR_LEN || header > kMaxTsoHeader || header >= packet.pkt_len ||
-        packet.tso_segsz == 0)
-        return 0;
-    const void* at = rte_pktmbuf_read(&packet, 0, header, scratch);
-    if (at == nullptr) return 0;
-    request.opcode = IBV_WR_TSO;
-    request.send_flags |= IBV_SEND_IP_CSUM; // of every segment
-    request.tso.hdr = const_cast<void*>(at);
-    request.tso.hdr_sz = static_cast<uint16_t>(header);
-    request.tso.mss = packet.tso_segsz;
-    return header;
-}
-
-/// Describes in `sges` the packet's segments without its first `skip` bytes. Returns how many, 0
-/// when it cannot be sent.
-inline int gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet, uint32_t skip) {
-    int count = 0;
-    for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {
-        if (segment->data_len <= skip) {
-            skip -= segment->data_len;
-            continue;
-        }
-        const auto address = rte_pktmbuf_mtod_offset(segment, uintptr_t, skip);
-        const MrEntry* mr = ring.mrs.find(address);
-        if (mr == nullptr) [[unlikely]]
-            return 0;
-        sges[count++] = {.addr = address, .length = segment->data_len - skip, .lkey = mr->lkey};
-        skip = 0;
-    }
-    return count;
-}
-
-/// Fills the request for one packet, whose segments will start at `head`. False: it cannot be sent.
+/// Sends a run of the packets. Returns how many were taken from the caller; `blocked` tells that
+/// the next one has to wait for room.
 template <TxOptions O>
-inline bool describe(VerbsTxRing& ring, ibv_send_wr& request, ibv_sge* sges, rte_mbuf& packet,
-                     uint16_t head) {
-    if (!sendable(packet, O.multi_segment ? ring.max_segments : 1)) [[unlikely]]
-        return false;
-    request.opcode = IBV_WR_SEND;
-    request.send_flags = 0;
-    uint32_t header = 0;
-    if (O.tso && (packet.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
-        header = request_segments(request, packet, ring.header_scratch(request));
-        if (header == 0) return false;
-    } else if constexpr (O.checksum) {
-        if (!request_checksums(request, packet)) return false;
+inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, bool& blocked) {
+    const TxRun run = describe_run<O>(ring, packets, RTE_MIN(count, kTxRun));
+    blocked = run.packets < RTE_MIN(count, kTxRun) && !run.stuck;
+    if (run.packets > 0) {
+        const uint16_t accepted = post<O>(ring, run);
+        ring.counters.packets += run.packets;
+        ring.counters.bytes += run.bytes;
+        if (accepted < run.packets) [[unlikely]]
+            drop_refused(ring, packets, run, accepted);
+        else
+            ring.mbufs.set_head(run.head);
     }
-    request.wr_id = pack_positions(head, static_cast<uint16_t>(head + packet.nb_segs));
-    request.sg_list = sges;
-    request.num_sge = gather(ring, sges, packet, header);
-    return request.num_sge > 0;
-}
-
-inline uint16_t keep(TxMbufs& mbufs, rte_mbuf* packet, uint16_t head) {
-    for (rte_mbuf* segment = packet; segment != nullptr; segment = segment->next)
-        mbufs.slot(head++) = segment;
-    return head;
-}
-
-/// Requests written for a chunk of packets, not yet posted.
-struct Chunk {
-    uint16_t taken = 0;    ///< packets looked at
-    uint16_t requests = 0; ///< packets described; the others were dropped and counted
-    uint16_t head = 0;     ///< TxMbufs position behind the last one
-};
-
-template <TxOptions O> Chunk describe_chunk(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
-    Chunk chunk{.head = ring.mbufs.head()};
-    const auto limit = static_cast<uint16_t>(ring.mbufs.head() + ring.mbufs.room());
-    for (; chunk.taken < count; ++chunk.taken) {
-        rte_mbuf* packet = packets[chunk.taken];
-        // A packet of more than max_segments is dropped below rather than waited for.
-        if (RTE_MIN(packet->nb_segs, ring.max_segments) > static_cast<uint16_t>(limit - chunk.head))
-            break;
-        ibv_send_wr& request = ring.requests[chunk.requests];
-        ibv_sge* sges = &ring.sges[size_t{chunk.requests} * ring.max_segments];
-        if (!describe<O>(ring, request, sges, *packet, chunk.head)) [[unlikely]] {
-            drop(ring, packet);
-            continue;
-        }
-        chunk.head = keep(ring.mbufs, packet, chunk.head);
-        ++chunk.requests;
-    }
-    return chunk;
-}
-
-/// Posts the chunk's requests, the last one signalled. Returns how many were accepted.
-uint16_t post(VerbsTxRing& ring, const Chunk& chunk) {
-    ibv_send_wr& last = ring.requests[chunk.requests - 1];
-    last.send_flags |= IBV_SEND_SIGNALED;
-    ibv_send_wr* const link = std::exchange(last.next, nullptr);
-    ibv_send_wr* refused = nullptr;
-    const int error = ibv_post_send(ring.qp, ring.requests, &refused);
-    last.next = link;
-    if (error == 0) [[likely]]
-        return chunk.requests;
-    return static_cast<uint16_t>(refused != nullptr ? refused - ring.requests : 0);
-}
-
-/// Describes and posts the packets, kTxChunk at most. Returns how many were taken from the caller.
-template <TxOptions O> uint16_t send_chunk(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
-    const Chunk chunk = describe_chunk<O>(ring, packets, count);
-    if (chunk.requests == 0) return chunk.taken;
-    const uint16_t accepted = post(ring, chunk);
-    const uint16_t end =
-        accepted > 0 ? end_of(ring.requests[accepted - 1].wr_id) : ring.mbufs.head();
-    uint64_t bytes = 0;
-    for (uint16_t i = 0; i < accepted; ++i)
-        bytes += ring.mbufs.slot(start_of(ring.requests[i].wr_id))->pkt_len;
-    ring.counters.packets += accepted;
-    ring.counters.bytes += bytes;
-    // The provider refused the rest. Dropped packets may lie between, so the caller cannot have it
-    // back: it is dropped as well.
-    for (uint16_t i = accepted; i < chunk.requests; ++i)
-        drop(ring, ring.mbufs.slot(start_of(ring.requests[i].wr_id)));
-    ring.mbufs.set_head(end);
-    return chunk.taken;
+    if (!run.stuck) [[likely]]
+        return run.packets;
+    drop(ring, packets[run.packets]);
+    return static_cast<uint16_t>(run.packets + 1);
 }
 
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
@@ -188,24 +79,26 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         return 0;
     ring.mrs.sync();
     uint16_t sent = 0;
-    while (sent < count) {
-        const auto wanted = RTE_MIN(static_cast<uint16_t>(count - sent), kTxChunk);
-        const uint16_t taken = send_chunk<O>(ring, packets + sent, wanted);
-        sent = static_cast<uint16_t>(sent + taken);
-        if (taken < wanted) break;
+    bool blocked = false;
+    while (sent < count && !blocked) {
+        const auto left = static_cast<uint16_t>(count - sent);
+        sent = static_cast<uint16_t>(sent + send_run<O>(ring, packets + sent, left, blocked));
     }
     return sent;
 }
 
 constexpr TxOptions tx_options(size_t index) {
-    return {(index & 1) != 0, (index & 2) != 0, (index & 4) != 0};
+    return {(index & 1) != 0, (index & 2) != 0, (index & 4) != 0, (index & 8) != 0,
+            (index & 16) != 0};
 }
-constexpr size_t kVariants = 8;
+constexpr size_t kVariants = 32;
 
 template <size_t I>
-constexpr BurstName kName = burst_name("verbs", {{tx_options(I).multi_segment, "multi-segment"},
+constexpr BurstName kName = burst_name("verbs", {{tx_options(I).work_requests, "work requests"},
+                                                 {tx_options(I).multi_segment, "multi-segment"},
                                                  {tx_options(I).checksum, "checksum"},
-                                                 {tx_options(I).tso, "TSO"}});
+                                                 {tx_options(I).tso, "TSO"},
+                                                 {tx_options(I).inlining, "inline"}});
 
 constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
     return std::array{Burst<eth_tx_burst_t>{send<tx_options(I)>, kName<I>.data()}...};
@@ -217,36 +110,61 @@ constexpr uint64_t kChecksumOffloads =
 
 } // namespace
 
+TxQpNeeds tx_needs(const TxSpec& spec) {
+    TxQpNeeds needs;
+    needs.cap.max_send_wr = spec.descriptors;
+    needs.cap.max_send_sge = spec.max_segments;
+    needs.cap.max_inline_data = spec.inline_bytes;
+    needs.send_ops = IBV_QP_EX_WITH_SEND;
+    if (wants_tso(spec)) {
+        needs.max_tso_header = kMaxTsoHeader;
+        needs.send_ops |= IBV_QP_EX_WITH_TSO;
+    }
+    needs.thread_domain = true;
+    return needs;
+}
+
 Result<TxRing*> tx_create(const TxSpec& spec) {
     if (auto sound = check_tx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<VerbsTxRing> ring(create_on_socket<VerbsTxRing>(spec.socket));
-    auto requests = socket_array<ibv_send_wr>(kTxChunk, spec.socket);
-    auto sges = socket_array<ibv_sge>(size_t{kTxChunk} * spec.max_segments, spec.socket);
+    auto requests = socket_array<TxRequest>(kTxRun, spec.socket);
+    auto send_wrs = socket_array<ibv_send_wr>(kTxRun, spec.socket);
+    auto sges = socket_array<ibv_sge>(size_t{kTxRun} * spec.max_segments, spec.socket);
     SocketArray<TsoHeader> headers;
-    if (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO)
-        headers = socket_array<TsoHeader>(kTxChunk, spec.socket);
-    if (!ring || !requests || !sges || !init_tx_ring(*ring, spec) ||
-        (!headers && (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO)))
+    if (wants_tso(spec)) headers = socket_array<TsoHeader>(kTxRun, spec.socket);
+    if (!ring || !requests || !send_wrs || !sges || !init_tx_ring(*ring, spec) ||
+        (!headers && wants_tso(spec)))
         return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
     ring->fast_free = whole_packets_of_one_pool(spec.offloads);
     ring->cq = spec.cq;
     ring->qp = spec.qp;
+    ring->qp_ex = spec.qp_ex;
+    ring->inline_bytes = spec.inline_bytes;
     ring->request_memory = std::move(requests);
+    ring->send_wr_memory = std::move(send_wrs);
     ring->sge_memory = std::move(sges);
     ring->headers = std::move(headers);
     ring->requests = ring->request_memory.get();
+    ring->send_wrs = ring->send_wr_memory.get();
     ring->sges = ring->sge_memory.get();
-    for (uint16_t i = 0; i < kTxChunk; ++i)
-        ring->requests[i].next = &ring->requests[(i + 1) % kTxChunk];
+    for (uint16_t i = 0; i < kTxRun; ++i)
+        ring->send_wrs[i].next = &ring->send_wrs[(i + 1) % kTxRun];
     return ring.release();
+}
+
+void tx_start(TxRing& base) {
+    rawqp::tx_start<VerbsTxRing>(base);
+    static_cast<VerbsTxRing&>(base).no_inline_flag = no_inline_flag();
 }
 
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     const bool multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     const bool checksum = (spec.offloads & kChecksumOffloads) != 0;
-    const bool tso = (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0;
-    return kBursts[size_t{multi_segment} | size_t{checksum} << 1 | size_t{tso} << 2];
+    const bool inlining = spec.inline_bytes != 0;
+    const bool work_requests = spec.qp_ex != nullptr;
+    return kBursts[size_t{multi_segment} | size_t{checksum} << 1 | size_t{wants_tso(spec)} << 2 |
+                   size_t{inlining} << 3 | size_t{work_requests} << 4];
 }
 
 void rewind(VerbsTxRing& ring) {

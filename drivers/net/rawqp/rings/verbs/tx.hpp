@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A send queue over ibv_post_send.
+// A send queue over verbs calls: ibv_wr_* where the provider has them, else ibv_post_send.
+//
+// A burst is sent in runs: packets are first described, as far as all can be sent, and then posted
+// with one doorbell, so that the last request of a run is known when it is written: it alone asks
+// for a completion.
 #pragma once
 
 #include "drivers/net/rawqp/rings/recovery.hpp"
@@ -8,37 +12,71 @@
 
 namespace rawqp::verbsrings {
 
-/// Packets posted by one call; the last one is signalled.
-inline constexpr uint16_t kTxChunk = 64;
+/// Packets of a run, at most.
+inline constexpr uint16_t kTxRun = 64;
 
 /// Where a packet's header is put together when it is spread over mbufs.
 using TsoHeader = std::array<uint8_t, kMaxTsoHeader>;
 
+/// What was found out of a packet that is about to be posted.
+struct TxRequest {
+    uint16_t start; ///< TxMbufs position of its first segment
+    uint8_t sges;
+    uint8_t header; ///< bytes to be repeated before each segment (TSO); 0: none
+};
+static_assert(kMaxTsoHeader <= UINT8_MAX && kMaxTxSegments <= UINT8_MAX);
+
 /// Requests carry in wr_id where their mbufs start and end in TxMbufs.
 struct VerbsTxRing : TxRing {
     ibv_cq_ex* cq = nullptr;
-    ibv_qp* qp = nullptr;
+    ibv_qp_ex* qp_ex = nullptr; ///< by this one when it is there,
+    ibv_qp* qp = nullptr;       ///< else by this
     TxMbufs mbufs;
-    bool fast_free = false;          ///< whole_packets_of_one_pool()
-    bool faulty = false;             ///< an error completion was taken, the reset is due
-    ibv_send_wr* requests = nullptr; ///< kTxChunk, written anew for each chunk
-    ibv_sge* sges = nullptr;         ///< max_segments for each
+    bool fast_free = false; ///< whole_packets_of_one_pool()
+    bool faulty = false;    ///< an error completion was taken, the reset is due
+    uint16_t inline_bytes = 0;
+    uint64_t no_inline_flag = 0;     ///< see no_inline_flag() in tx_common.hpp
+    TxRequest* requests = nullptr;   ///< kTxRun, written anew for each run
+    ibv_sge* sges = nullptr;         ///< see sges_of()
+    ibv_send_wr* send_wrs = nullptr; ///< kTxRun, each linked to the next; for ibv_post_send only
     MrCache mrs;
 
     // Control and error path.
     RetryGate retry;
     unsigned error_status = 0; ///< ibv_wc_status
     unsigned error_vendor = 0;
-    SocketArray<ibv_send_wr> request_memory;
+    SocketArray<TxRequest> request_memory;
+    SocketArray<ibv_send_wr> send_wr_memory;
     SocketArray<ibv_sge> sge_memory;
     SocketArray<TsoHeader> headers; ///< one for each request, on queues with TSO
-
-    [[nodiscard]] uint8_t* header_scratch(const ibv_send_wr& request) {
-        return headers[static_cast<size_t>(&request - requests)].data();
-    }
 };
 
+constexpr uint64_t pack_positions(uint16_t start, uint16_t end) {
+    return uint64_t{start} << 16 | end;
+}
+constexpr uint16_t start_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id >> 16); }
+constexpr uint16_t end_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id); }
+
+/// What the variants of the send burst differ in; chosen once per port.
+struct TxOptions {
+    bool multi_segment; ///< packets in several mbufs
+    bool checksum;      ///< checksums may be asked for
+    bool tso;           ///< segmentation may be asked for
+    bool inlining;      ///< short packets are copied into the WQE
+    bool work_requests; ///< by ibv_wr_*
+};
+
+/// Whether the request of a packet is known but for its one SGE.
+template <TxOptions O> constexpr bool kPlain = !O.multi_segment && !O.tso;
+
+/// The SGEs of request `index`.
+template <TxOptions O> inline ibv_sge* sges_of(const VerbsTxRing& ring, uint16_t index) {
+    return &ring.sges[kPlain<O> ? index : size_t{index} * ring.max_segments];
+}
+
+TxQpNeeds tx_needs(const TxSpec& spec);
 Result<TxRing*> tx_create(const TxSpec& spec);
+void tx_start(TxRing& base);
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
 // What the templates of tx_common.hpp ask for.

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The first half of sending a run through verbs: looks at the packets and notes what posting needs.
+#pragma once
+
+#include "drivers/net/rawqp/rings/verbs/checksum.hpp"
+#include "drivers/net/rawqp/rings/verbs/tx.hpp"
+
+namespace rawqp::verbsrings {
+
+/// Packets described and not yet posted. Their mbufs are in the slots behind TxMbufs::head().
+struct TxRun {
+    uint16_t packets = 0;
+    uint16_t head = 0; ///< TxMbufs position behind the last one
+    uint64_t bytes = 0;
+    bool stuck = false; ///< the packet behind them cannot be sent
+};
+
+/// Length of the header of a packet to be segmented, 0 when the packet is not what it is said to
+/// be.
+inline uint32_t checked_tso_header(const rte_mbuf& packet) {
+    const uint32_t header = tso_header_bytes(packet);
+    const bool sound = header >= RTE_ETHER_HDR_LEN && header <= kMaxTsoHeader &&
+                       header < packet.pkt_len && packet.tso_segsz != 0;
+    return sound ? header : 0;
+}
+
+/// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
+/// every request that includes L4 (a sound IPv4 header checksum stays what it was); the IPv4 header
+/// alone is done here. False: that header is not in reach.
+inline bool prepare_checksums(rte_mbuf& packet) {
+    constexpr uint64_t kHeader = RTE_MBUF_F_TX_IP_CKSUM;
+    if ((packet.ol_flags & (RTE_MBUF_F_TX_L4_MASK | kHeader)) != kHeader) [[likely]]
+        return true;
+    return set_ipv4_checksum(packet);
+}
+
+/// Describes in `sges` the packet's segments without its first `skip` bytes. Returns how many, 0
+/// when some memory has no lkey.
+inline uint8_t gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet, uint32_t skip) {
+    uint8_t count = 0;
+    for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {
+        if (segment->data_len <= skip) {
+            skip -= segment->data_len;
+            continue;
+        }
+        const auto address = rte_pktmbuf_mtod_offset(segment, uintptr_t, skip);
+        const MrEntry* mr = ring.mrs.find(address);
+        if (mr == nullptr) [[unlikely]]
+            return 0;
+        sges[count++] = {.addr = address, .length = segment->data_len - skip, .lkey = mr->lkey};
+        skip = 0;
+    }
+    return count;
+}
+
+/// Describes one packet as request `index`, whose segments start at `head`. False: it cannot be
+/// sent.
+template <TxOptions O>
+inline bool describe(VerbsTxRing& ring, uint16_t index, rte_mbuf& packet, uint16_t head) {
+    if (!sendable(packet, O.multi_segment ? ring.max_segments : 1)) [[unlikely]]
+        return false;
+    uint32_t header = 0;
+    if (O.tso && (packet.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
+        header = checked_tso_header(packet);
+        if (header == 0) return false;
+    } else if constexpr (O.checksum) {
+        if (!prepare_checksums(packet)) return false;
+    }
+    const uint8_t sges = gather(ring, sges_of<O>(ring, index), packet, header);
+    ring.requests[index] = {head, sges, static_cast<uint8_t>(header)};
+    return sges > 0;
+}
+
+inline uint16_t keep(TxMbufs& mbufs, rte_mbuf* packet, uint16_t head) {
+    for (rte_mbuf* segment = packet; segment != nullptr; segment = segment->next)
+        mbufs.slot(head++) = segment;
+    return head;
+}
+
+/// Describes packets of one mbuf on a queue without TSO, until one cannot be sent or finds no room.
+template <TxOptions O>
+inline TxRun describe_plain_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
+    const uint16_t head = ring.mbufs.head();
+    ibv_sge* const sges = ring.sges;
+    MrEntry mr = ring.mrs.last();
+    TxRun run;
+    count = RTE_MIN(count, ring.mbufs.room());
+    for (; run.packets < count; ++run.packets) {
+        rte_mbuf* const packet = packets[run.packets];
+        run.stuck = !sendable(*packet, 1) || (O.checksum && !prepare_checksums(*packet));
+        if (run.stuck) [[unlikely]]
+            break;
+        const auto address = rte_pktmbuf_mtod(packet, uintptr_t);
+        if (address - mr.start >= mr.end - mr.start) [[unlikely]] {
+            run.stuck = ring.mrs.find(address) == nullptr;
+            if (run.stuck) break;
+            mr = ring.mrs.last();
+        }
+        sges[run.packets] = {.addr = address, .length = packet->data_len, .lkey = mr.lkey};
+        ring.mbufs.slot(static_cast<uint16_t>(head + run.packets)) = packet;
+        run.bytes += packet->pkt_len;
+    }
+    run.head = static_cast<uint16_t>(head + run.packets);
+    return run;
+}
+
+/// Describes packets, `count` and kTxRun at most, until one cannot be sent or finds no room.
+template <TxOptions O>
+inline TxRun describe_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
+    if constexpr (kPlain<O>) return describe_plain_run<O>(ring, packets, count);
+    TxRun run{.head = ring.mbufs.head()};
+    const auto limit = static_cast<uint16_t>(run.head + ring.mbufs.room());
+    for (; run.packets < count; ++run.packets) {
+        rte_mbuf* packet = packets[run.packets];
+        // A packet of more than max_segments is dropped rather than waited for.
+        if (RTE_MIN(packet->nb_segs, ring.max_segments) > static_cast<uint16_t>(limit - run.head))
+            break;
+        run.stuck = !describe<O>(ring, run.packets, *packet, run.head);
+        if (run.stuck) [[unlikely]]
+            break;
+        run.head = keep(ring.mbufs, packet, run.head);
+        run.bytes += packet->pkt_len;
+    }
+    return run;
+}
+
+} // namespace rawqp::verbsrings
