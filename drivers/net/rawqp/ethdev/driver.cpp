@@ -45,10 +45,12 @@ Result<void> set_addresses(Port& port) {
 void make_steering(Port& port) {
     const verbs::Api& api = *port.api;
     port.rss_qps = std::make_unique<RssQps>(
-        api, port.context.get(), port.pd.get(), [&port](uint16_t queue) -> ibv_wq* {
+        api, port.context.get(), port.pd.get(),
+        [&port](uint16_t queue) -> ibv_wq* {
             const bool there = queue < port.rx_queues.size() && port.rx_queues[queue];
             return there ? port.rx_queues[queue]->wq.get() : nullptr;
-        });
+        },
+        port.format->rx_hash_qp);
     port.filters = std::make_unique<Filters>(api, *port.rss_qps, port.ib_port);
     FlowTable::PortView view;
     view.rx_queue_count = [&port] { return port.dev->data->nb_rx_queues; };

@@ -129,6 +129,11 @@ struct RingFormat {
     /// null: device or provider cannot. May be null itself.
     ibv_cq_ex* (*rx_compressed_cq)(const RxSpec& spec, ibv_cq_init_attr_ex& attributes);
 
+    /// Creates a hash QP whose completions tell what the format can read of tunnels; null with
+    /// errno on failure. May be null itself: ibv_create_qp_ex does.
+    ibv_qp* (*rx_hash_qp)(const verbs::Api& api, ibv_context* context,
+                          ibv_qp_init_attr_ex& attributes);
+
     /// Offloads that the format can carry on a device with these capabilities.
     uint64_t (*rx_offloads)(const ibv_device_attr_ex& device);
     uint64_t (*tx_offloads)(const verbs::Api& api, ibv_context* context,

@@ -40,7 +40,7 @@ uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
     return offloads;
 }
 
-/// See packet_type() in rx_tables.hpp.
+/// See packet_type() and tunnel_type() in rx_tables.hpp.
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,
     RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
@@ -49,6 +49,12 @@ constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L4_UDP,
     RTE_PTYPE_L4_FRAG,
     RTE_PTYPE_L4_NONFRAG,
+    RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN,
+    RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN,
+    RTE_PTYPE_INNER_L4_TCP,
+    RTE_PTYPE_INNER_L4_UDP,
+    RTE_PTYPE_INNER_L4_FRAG,
+    RTE_PTYPE_INNER_L4_NONFRAG,
     RTE_PTYPE_UNKNOWN,
 };
 
@@ -59,6 +65,7 @@ constinit const RingFormat kMlx5Format{
     .reject = mlx5rings::reject,
     .rx_wc_flags = no_wc_flags,
     .rx_compressed_cq = mlx5rings::rx_compressed_cq,
+    .rx_hash_qp = mlx5rings::rx_hash_qp,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,
     .rx_create = mlx5rings::rx_create,

@@ -35,6 +35,12 @@ inline uint64_t read_mark(const Cqe& cqe, rte_mbuf& mbuf) {
     return tag == kFlowTagNone ? 0 : RTE_MBUF_F_RX_FDIR | id;
 }
 
+/// Corrects what was said of a tunnelled packet as if it were none.
+inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
+    mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)];
+    mbuf.ol_flags &= ~kNotOfTunnels;
+}
+
 /// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`.
 template <RxOptions O>
 inline void describe(const MlxRxRing& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
@@ -51,6 +57,8 @@ inline void describe(const MlxRxRing& ring, const Cqe& cqe, rte_mbuf& mbuf, uint
     }
     if constexpr (O.mark) flags |= read_mark(cqe, mbuf);
     mbuf.ol_flags = flags;
+    if (cqe.packet_info & mlx5::kTunnelled) [[unlikely]]
+        describe_tunnel(cqe, mbuf);
     if constexpr (O.extras) stamp(mbuf, ring.extras, cqe.timestamp);
 }
 

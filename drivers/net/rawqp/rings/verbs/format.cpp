@@ -50,6 +50,7 @@ constinit const RingFormat kVerbsFormat{
     .reject = reject_nothing,
     .rx_wc_flags = verbsrings::rx_wc_flags,
     .rx_compressed_cq = nullptr,
+    .rx_hash_qp = nullptr,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,
     .rx_create = verbsrings::rx_create,
