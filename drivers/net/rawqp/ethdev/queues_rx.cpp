@@ -56,11 +56,13 @@ Result<void> create_wq(RxQueue& queue) {
     if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0)
         attributes.create_flags |= IBV_WQ_FLAGS_SCATTER_FCS;
     if (attributes.create_flags != 0) attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
-    ibv_wq* wq = ibv_create_wq(queue.spec.context, &attributes);
+    const auto create = queue.port.format->rx_wq;
+    ibv_wq* wq = create != nullptr ? create(queue.spec, attributes)
+                                   : ibv_create_wq(queue.spec.context, &attributes);
     if (wq == nullptr) {
         const int error = errno;
         return fail(error, "Rx queue {}: cannot create a WQ of {} WQEs of {} segments: {}",
-                    queue.spec.queue_id, queue.spec.descriptors, queue.spec.segments,
+                    queue.spec.queue_id, attributes.max_wr, attributes.max_sge,
                     rte_strerror(error));
     }
     queue.wq = verbs::Wq(wq, {ibv_destroy_wq, "WQ"});
@@ -113,6 +115,10 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
         rx_segments(port, spec.pool, spec.max_frame + crc, spec.offloads);
     if (!segments) return tl::unexpected(segments.error());
     spec.segments = *segments;
+    spec.striding = port.devargs.striding;
+    if (port.format->rx_adjust != nullptr)
+        if (Result<void> done = port.format->rx_adjust(spec); !done)
+            return tl::unexpected(std::move(done.error()));
 
     Result<void> done = port.memory->add_pool(spec.pool);
     if (done) done = create_rx_channel(*queue);
