@@ -231,3 +231,39 @@ def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
 def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
     stack = start_stack([PortSpec(devargs="mprq_en=1")], datapath="verbs")
     assert "mprq_en=1: not with datapath=verbs" in stack.testpmd.program.output
+
+
+# -- set-up at run time ----------------------------------------------------------------------------
+
+
+def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath: str) -> None:
+    """Another ring size; the other queue and the rules of the application stay."""
+    stack = start_stack(lossless(), datapath=datapath,
+                        testpmd_args=["--rxq=2", "--txq=2", "--nb-cores=1"])
+    testpmd = stack.testpmd
+    to_one = testpmd.create_flow(
+        0, "ingress pattern eth / ipv4 / udp dst is 77 / end actions queue index 1 / end")
+    for descriptors in (128, 1024):
+        testpmd.start("io", lossless=True)
+        stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+        testpmd.stop()
+        testpmd.silent("port 0 rxq 1 stop")
+        testpmd.silent(f"port config 0 rxq 1 ring_size {descriptors}")
+        testpmd.silent("port 0 rxq 1 setup")
+        testpmd.silent("port 0 rxq 1 start")
+        assert f"Number of RXDs: {descriptors}" in testpmd.command("show rxq info 0 1")
+        testpmd.start("io", lossless=True)
+        stack.wires[0].transfer([udp4(bytes(n), dport=77) for n in range(200)],
+                                to=stack.wires[1])
+        stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+        testpmd.stop()
+    testpmd.destroy_flow(0, to_one)
+    stats = testpmd.stats(0)
+    assert stats.rx_packets == 2 * 600
+
+
+def test_no_running_queue_is_set_up(start_stack: StartStack, datapath: str) -> None:
+    stack = start_stack(lossless(), datapath=datapath)
+    assert stack.testpmd.command("port 0 rxq 0 setup").strip(), "ethdev refuses"
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(200), to=stack.wires[1])
