@@ -109,7 +109,7 @@ enum class CqeL4 : uint8_t { none = 0, tcp_no_ack = 1, udp = 2, tcp_ack = 3, tcp
 
 /// Completion of a send or a receive (mlx5_cqe64).
 struct Cqe {
-    uint8_t packet_info; ///< bit 0: tunnelled; bit 1: outer L3 is IPv4
+    uint8_t packet_info; ///< kTunnelled, kOuterIpv6; headers below are then those of the inside
     uint8_t reserved0;
     be16 wqe_id; ///< striding RQ: index of the WQE
     uint8_t lro[8];
@@ -139,9 +139,11 @@ static_assert(offsetof(Cqe, hds_ip_ext) == 28 && offsetof(Cqe, vlan_info) == 30)
 static_assert(offsetof(Cqe, srqn_uidx) == 32 && offsetof(Cqe, byte_count) == 44);
 static_assert(offsetof(Cqe, timestamp) == 48 && offsetof(Cqe, sop_drop_qpn) == 56);
 static_assert(offsetof(Cqe, wqe_counter) == 60 && offsetof(Cqe, op_own) == 63);
+inline constexpr uint8_t kTunnelled = 1u << 0; ///< only where the TIR looks into tunnels
+inline constexpr uint8_t kOuterIpv6 = 1u << 1; ///< of a tunnel; else IPv4
 inline constexpr uint8_t kL2Ok = 1u << 0;
-inline constexpr uint8_t kL3Ok = 1u << 1; ///< IPv4: header checksum right
-inline constexpr uint8_t kL4Ok = 1u << 2; ///< TCP/UDP checksum right (or UDP without one)
+inline constexpr uint8_t kL3Ok = 1u << 1; ///< IPv4: header checksum right; in a tunnel both
+inline constexpr uint8_t kL4Ok = 1u << 2; ///< TCP/UDP checksum right (or UDP without one); likewise
 inline constexpr uint8_t kVlanStripped = 1u << 0;
 inline constexpr uint8_t kIpFragment = 1u << 7;
 inline constexpr uint8_t kHashIp = 0x3u << 2; ///< rx_hash_type: source and destination address

@@ -105,6 +105,22 @@ bool parse_ipv6(Cursor& cursor, Headers& headers, uint32_t available, bool& firs
     return false;
 }
 
+/// Steps over the GRE header (RFC 2784, 2890; NVGRE) to what it carries.
+void parse_gre(Cursor& cursor, Headers& headers) {
+    constexpr uint16_t kChecksum = 0x8000, kKey = 0x2000, kSequence = 0x1000;
+    if (!cursor.fits(4)) return;
+    const uint16_t flags = cursor.u16(0);
+    const uint16_t type = cursor.u16(2);
+    if ((flags & ~(kChecksum | kKey | kSequence)) != 0) return; // another version, or routing
+    if (type != kEtherIpv4 && type != kEtherIpv6 && type != kEtherBridged) return;
+    uint32_t bytes = 4;
+    for (const uint16_t option : {kChecksum, kKey, kSequence})
+        if ((flags & option) != 0) bytes += 4;
+    if (!cursor.fits(bytes)) return;
+    headers.inner = static_cast<uint16_t>(cursor.at() + bytes);
+    headers.inner_type = type;
+}
+
 void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end) {
     if (headers.ip_proto == kProtoTcp && cursor.fits(20)) {
         const uint32_t bytes = (cursor.u8(12) >> 4) * 4u;
@@ -120,14 +136,28 @@ void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end) {
         if (!cursor.fits(kVxlanBytes + kEthernetBytes) || !(cursor.u8(0) & 0x08)) return;
         headers.vni = cursor.u32(4) >> 8;
         headers.inner = static_cast<uint16_t>(cursor.at() + kVxlanBytes);
+        headers.inner_type = kEtherBridged;
+    } else if (headers.fragment) {
+        return;
+    } else if (headers.ip_proto == kProtoGre) {
+        parse_gre(cursor, headers);
+    } else if (headers.ip_proto == kProtoIpv4 || headers.ip_proto == kProtoIpv6) {
+        headers.inner = cursor.at();
+        headers.inner_type = headers.ip_proto == kProtoIpv4 ? kEtherIpv4 : kEtherIpv6;
     }
 }
 
-Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t start,
+/// `type` lies at `start`: a frame (kEtherBridged) or what follows its L2 headers.
+Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t start, uint16_t type,
               bool trust_length) {
     Headers headers;
     Cursor cursor(head, start);
-    if (!parse_ethernet(cursor, headers)) return headers;
+    if (type == kEtherBridged) {
+        if (!parse_ethernet(cursor, headers)) return headers;
+    } else {
+        headers.ether_type = type;
+        headers.l3 = cursor.at();
+    }
     const uint32_t available = frame_bytes > headers.l3 ? frame_bytes - headers.l3 : 0;
     bool first_fragment = true;
     bool to_l4 = false;
@@ -142,12 +172,20 @@ Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t st
 
 } // namespace
 
-Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t start) {
-    return parse(head, frame_bytes, start, true);
+Headers parse(std::span<const std::byte> head, uint32_t frame_bytes) {
+    return parse(head, frame_bytes, 0, kEtherBridged, true);
 }
 
-Headers parse_template(std::span<const std::byte> head, uint32_t start) {
-    return parse(head, static_cast<uint32_t>(head.size()), start, false);
+Headers parse_inner(std::span<const std::byte> head, uint32_t frame_bytes, const Headers& outer) {
+    return parse(head, frame_bytes, outer.inner, outer.inner_type, true);
+}
+
+Headers parse_template(std::span<const std::byte> head) {
+    return parse(head, static_cast<uint32_t>(head.size()), 0, kEtherBridged, false);
+}
+
+Headers parse_inner_template(std::span<const std::byte> head, const Headers& outer) {
+    return parse(head, static_cast<uint32_t>(head.size()), outer.inner, outer.inner_type, false);
 }
 
 } // namespace net

@@ -14,8 +14,12 @@ inline constexpr uint16_t kEtherIpv4 = 0x0800;
 inline constexpr uint16_t kEtherVlan = 0x8100;
 inline constexpr uint16_t kEtherQinq = 0x88a8;
 inline constexpr uint16_t kEtherIpv6 = 0x86dd;
+inline constexpr uint16_t kEtherBridged = 0x6558; ///< an Ethernet frame (in GRE)
+inline constexpr uint8_t kProtoIpv4 = 4;          ///< IPv4 in IP
 inline constexpr uint8_t kProtoTcp = 6;
 inline constexpr uint8_t kProtoUdp = 17;
+inline constexpr uint8_t kProtoIpv6 = 41; ///< IPv6 in IP
+inline constexpr uint8_t kProtoGre = 47;
 inline constexpr uint16_t kVxlanPort = 4789;
 inline constexpr uint32_t kVxlanBytes = 8;
 
@@ -33,10 +37,11 @@ inline constexpr uint32_t kParseBytes = 256;
 
 /// Offsets count from the start of the frame; 0 means absent.
 struct Headers {
-    uint16_t l3 = 0;      ///< behind the Ethernet header and all VLAN tags
-    uint16_t l4 = 0;      ///< TCP or UDP header, complete and in this fragment
-    uint16_t payload = 0; ///< behind the TCP or UDP header
-    uint16_t inner = 0;   ///< inner Ethernet header of a VXLAN packet
+    uint16_t l3 = 0;         ///< behind the Ethernet header and all VLAN tags
+    uint16_t l4 = 0;         ///< TCP or UDP header, complete and in this fragment
+    uint16_t payload = 0;    ///< behind the TCP or UDP header
+    uint16_t inner = 0;      ///< what a tunnel (VXLAN, GRE, IP in IP) carries
+    uint16_t inner_type = 0; ///< EtherType of that: IPv4, IPv6, or kEtherBridged for a frame
 
     uint16_t ether_type = 0; ///< behind all VLAN tags
     uint16_t vlan_tci = 0;   ///< of the first tag
@@ -56,12 +61,14 @@ struct Headers {
 };
 
 /// `head` is the beginning of the frame (all of it, or kParseBytes and more), `frame_bytes` its
-/// full length. Parsing starts at `start` (the inner frame of a tunnel). Never reads beyond `head`;
-/// headers that it cuts off are absent.
-[[nodiscard]] Headers parse(std::span<const std::byte> head, uint32_t frame_bytes,
-                            uint32_t start = 0);
+/// full length. Never reads beyond `head`; headers that it cuts off are absent.
+[[nodiscard]] Headers parse(std::span<const std::byte> head, uint32_t frame_bytes);
+/// The headers inside the tunnel that `outer` has found; outer.inner is not 0.
+[[nodiscard]] Headers parse_inner(std::span<const std::byte> head, uint32_t frame_bytes,
+                                  const Headers& outer);
 
 /// The same for headers without payload whose IP length fields are not filled in yet (TSO).
-[[nodiscard]] Headers parse_template(std::span<const std::byte> head, uint32_t start = 0);
+[[nodiscard]] Headers parse_template(std::span<const std::byte> head);
+[[nodiscard]] Headers parse_inner_template(std::span<const std::byte> head, const Headers& outer);
 
 } // namespace net

@@ -68,7 +68,9 @@ void fill_mlx5(void* library, Api& api) {
     if (find(library, "mlx5dv_is_supported", found.mlx5_is_supported) &&
         find(library, "mlx5dv_init_obj", found.mlx5_init_obj) &&
         find(library, "mlx5dv_query_device", found.mlx5_query_device) &&
-        find(library, "mlx5dv_create_cq", found.mlx5_create_cq))
+        find(library, "mlx5dv_create_cq", found.mlx5_create_cq) &&
+        find(library, "mlx5dv_create_wq", found.mlx5_create_wq) &&
+        find(library, "mlx5dv_create_qp", found.mlx5_create_qp))
         api = found;
 }
 

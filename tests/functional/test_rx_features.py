@@ -173,3 +173,97 @@ def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
     result, clock = re.findall(r"clock (-?\d+) (\d+)", sleeper.program.output)[0]
     assert result == "0"
     assert 0 < time.monotonic_ns() - int(clock) < 10_000_000_000
+
+
+# -- striding queues -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("devargs", [
+    "mprq_en=1", "mprq_en=1,cqe_comp=1", "mprq_en=1,mprq_max_memcpy_len=0",
+    "mprq_en=1,mprq_log_stride_num=9,mprq_log_stride_size=8",
+])
+def test_striding_queues_take_every_frame(start_stack: StartStack, devargs: str) -> None:
+    stack = start_stack(lossless(devargs), datapath="mlx5")
+    assert stack.testpmd.rx_burst_mode(0).startswith("mlx5 striding")
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(6000), to=stack.wires[1], timeout=30)
+    stack.wires[1].transfer(mixed_frames(2000), to=stack.wires[0], timeout=30)
+    device = stack.stat()["mlx5_0"]
+    wqes = sum(queue["wqes"] for queue in device["rqs"])
+    packets = sum(queue["packets"] for queue in device["rqs"])
+    assert packets >= 6000
+    assert wqes < packets / 4
+
+
+@pytest.mark.parametrize("room", [["--mbuf-size=2176", "--enable-scatter"], ["--mbuf-size=9728"]],
+                         ids=["scattered", "big_mbufs"])
+def test_striding_queues_take_large_frames(start_stack: StartStack, room: list[str]) -> None:
+    ports = [PortSpec(options={"pause": "on", "mtu": "9000"}, devargs="mprq_en=1")
+             for _ in range(2)]
+    stack = start_stack(ports, datapath="mlx5", testpmd_args=[
+        *room, "--max-pkt-len=9018", "--rxd=256", "--txd=256", "--tx-offloads=0x8000",
+        "--total-num-mbufs=4096"])
+    stack.testpmd.start("io", lossless=True)
+    frames = [opaque(size, seed=size) for size in range(60, 9018, 61)]
+    stack.wires[0].transfer(frames, to=stack.wires[1])
+
+
+def test_striding_queues_stop_and_start(start_stack: StartStack) -> None:
+    stack = start_stack(lossless("mprq_en=1"), datapath="mlx5")
+    for _ in range(3):
+        stack.testpmd.start("io", lossless=True)
+        stack.wires[0].transfer(numbered(500, length=800), to=stack.wires[1])
+        stack.testpmd.stop()
+        stack.testpmd.silent("port 0 rxq 0 stop")
+        stack.testpmd.silent("port 0 rxq 0 start")
+        stack.testpmd.stop_port(0)
+        stack.testpmd.start_port(0)
+
+
+def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
+    for devargs, why in (("mprq_en=1,mprq_log_stride_size=5", "the device takes 6 to 13"),
+                         ("mprq_en=1,mprq_log_stride_num=3,mprq_log_stride_size=6",
+                          "holds no frame of 1518 bytes")):
+        stack = start_stack([PortSpec(devargs=devargs)], datapath="mlx5")
+        assert why in stack.testpmd.program.output
+
+
+def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
+    stack = start_stack([PortSpec(devargs="mprq_en=1")], datapath="verbs")
+    assert "mprq_en=1: not with datapath=verbs" in stack.testpmd.program.output
+
+
+# -- set-up at run time ----------------------------------------------------------------------------
+
+
+def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath: str) -> None:
+    """Another ring size; the other queue and the rules of the application stay."""
+    stack = start_stack(lossless(), datapath=datapath,
+                        testpmd_args=["--rxq=2", "--txq=2", "--nb-cores=1"])
+    testpmd = stack.testpmd
+    to_one = testpmd.create_flow(
+        0, "ingress pattern eth / ipv4 / udp dst is 77 / end actions queue index 1 / end")
+    for descriptors in (128, 1024):
+        testpmd.start("io", lossless=True)
+        stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+        testpmd.stop()
+        testpmd.silent("port 0 rxq 1 stop")
+        testpmd.silent(f"port config 0 rxq 1 ring_size {descriptors}")
+        testpmd.silent("port 0 rxq 1 setup")
+        testpmd.silent("port 0 rxq 1 start")
+        assert f"Number of RXDs: {descriptors}" in testpmd.command("show rxq info 0 1")
+        testpmd.start("io", lossless=True)
+        stack.wires[0].transfer([udp4(bytes(n), dport=77) for n in range(200)],
+                                to=stack.wires[1])
+        stack.wires[0].transfer(numbered(200), to=stack.wires[1])
+        testpmd.stop()
+    testpmd.destroy_flow(0, to_one)
+    stats = testpmd.stats(0)
+    assert stats.rx_packets == 2 * 600
+
+
+def test_no_running_queue_is_set_up(start_stack: StartStack, datapath: str) -> None:
+    stack = start_stack(lossless(), datapath=datapath)
+    assert stack.testpmd.command("port 0 rxq 0 setup").strip(), "ethdev refuses"
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(200), to=stack.wires[1])

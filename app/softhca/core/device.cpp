@@ -360,7 +360,8 @@ Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     tir.rq = rq;
     tir.rqt = rqt;
     tir.fields = attr.fields;
-    tir.inner = attr.inner;
+    tir.tunnels = attr.tunnels;
+    tir.hash_inner = attr.hash_inner;
     tir.toeplitz = nullptr;
     if (attr.fields.any()) {
         auto& shared = state.hash_keys[attr.toeplitz_key];

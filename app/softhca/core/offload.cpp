@@ -71,7 +71,7 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
         const uint32_t length = bytes + rest;
         const Headers outer = net::parse(view, length);
         if (outer.inner != 0) // inside out: the outer UDP checksum covers the inner ones
-            write_checksums(head, frame.pieces(), net::parse(view, length, outer.inner),
+            write_checksums(head, frame.pieces(), net::parse_inner(view, length, outer),
                             offloads.cs_flags & mlx5::kCsL3Inner,
                             offloads.cs_flags & mlx5::kCsL4Inner);
         write_checksums(head, frame.pieces(), outer, offloads.cs_flags & mlx5::kCsL3,
@@ -86,8 +86,8 @@ bool TsoHeader::prepare(std::span<const std::byte> header) {
     header_ = header;
     const auto bytes = static_cast<uint32_t>(header.size());
     // The template's IP lengths speak of the whole message, or of nothing: parse must not care.
-    outer_ = net::parse_template(header, 0);
-    tcp_ = outer_.inner != 0 ? net::parse_template(header, outer_.inner) : outer_;
+    outer_ = net::parse_template(header);
+    tcp_ = outer_.inner != 0 ? net::parse_inner_template(header, outer_) : outer_;
     return tcp_.l4 != 0 && tcp_.ip_proto == net::kProtoTcp && tcp_.payload == bytes;
 }
 
@@ -111,7 +111,8 @@ void TsoHeader::write(std::byte* to, uint32_t index, uint32_t offset, uint32_t b
     write_ip(to, tcp_, index, end);
     if (outer_.inner != 0) {
         write_ip(to, outer_, index, end);
-        store_be(to + outer_.l4 + kUdpLength, static_cast<uint16_t>(end - outer_.l4));
+        if (outer_.l4 != 0) // UDP; GRE and IP in IP have no length
+            store_be(to + outer_.l4 + kUdpLength, static_cast<uint16_t>(end - outer_.l4));
     }
     std::byte* const tcp = to + tcp_.l4;
     store_be(tcp + kTcpSequence, load_be<uint32_t>(tcp + kTcpSequence) + offset);

@@ -38,7 +38,7 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
 /// One TSO WQE: a header template and how the segments differ from it.
 class TsoHeader {
   public:
-    /// False when the template is not a TCP packet (plain or in VXLAN) of `bytes` header bytes.
+    /// False when the template is not a TCP packet (plain or in a tunnel) of `bytes` header bytes.
     [[nodiscard]] bool prepare(std::span<const std::byte> header);
 
     /// Writes the header of one segment: `index` of the segment, `offset` of its payload in the

@@ -67,7 +67,7 @@ const std::byte* Packet::copy_head() {
     return copied_head_.data();
 }
 
-net::Headers Packet::inner_headers() const { return net::parse(view(), bytes_, headers_.inner); }
+net::Headers Packet::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }
 
 ChecksumVerdict Packet::verify(const net::Headers& headers) const {
     ChecksumVerdict verdict;

@@ -35,7 +35,7 @@ class Packet {
     /// The contiguous beginning of the frame: all of it or at least kParseBytes.
     [[nodiscard]] const std::byte* head() const { return head_; }
     [[nodiscard]] const net::Headers& headers() const { return headers_; }
-    /// Of the frame inside a VXLAN tunnel; requires headers().inner != 0.
+    /// Of what a tunnel carries; requires headers().inner != 0.
     [[nodiscard]] net::Headers inner_headers() const;
     [[nodiscard]] const FlowKey& key() const { return key_; }
 

@@ -215,21 +215,26 @@ ReceiveFault Placer::scatter_strides(const Rq& rq, const Cut& cut) {
 
 /// The fields of the CQE that tell about the packet.
 void Placer::describe(const Target& target, const Packet& packet, const Cut& cut, mlx5::Cqe& cqe) {
+    const net::Headers& outer = packet.headers();
+    ChecksumVerdict verdict = packet.verify(outer);
+    cqe.check_sum = verdict.l3_sum;
     net::Headers inner;
-    if (target.inner) {
+    if (target.inner) { // sound is what is sound outside and inside
         inner = packet.inner_headers();
-        cqe.packet_info = static_cast<uint8_t>(1 | (packet.headers().ip_version == 4 ? 2 : 0));
+        cqe.packet_info =
+            static_cast<uint8_t>(mlx5::kTunnelled | (outer.ip_version == 6 ? mlx5::kOuterIpv6 : 0));
+        const ChecksumVerdict inside = packet.verify(inner);
+        verdict.l3_ok = verdict.l3_ok && inside.l3_ok;
+        verdict.l4_ok = (verdict.l4_ok || outer.l4 == 0) && inside.l4_ok;
     }
-    const net::Headers& headers = target.inner ? inner : packet.headers();
-    const ChecksumVerdict verdict = packet.verify(headers);
+    const net::Headers& headers = target.inner ? inner : outer;
     cqe.rx_hash_result = target.hash;
     cqe.rx_hash_type = target.hash_type;
-    cqe.check_sum = verdict.l3_sum;
     cqe.hds_ip_ext = static_cast<uint8_t>(mlx5::kL2Ok | (verdict.l3_ok ? mlx5::kL3Ok : 0) |
                                           (verdict.l4_ok ? mlx5::kL4Ok : 0));
     cqe.l4_l3_type =
         static_cast<uint8_t>(type_bits(headers) | (cut.vlan_stripped ? mlx5::kVlanStripped : 0));
-    if (cut.vlan_stripped) cqe.vlan_info = packet.headers().vlan_tci;
+    if (cut.vlan_stripped) cqe.vlan_info = outer.vlan_tci;
     cqe.srqn_uidx = target.rq->user_index;
     cqe.timestamp = port_.now();
 }

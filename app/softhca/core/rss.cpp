@@ -53,9 +53,9 @@ void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* h
 } // namespace
 
 Target select_target(const Tir& tir, const Packet& packet) {
-    Target target{.inner = tir.inner && packet.headers().inner != 0};
+    Target target{.inner = tir.tunnels && packet.headers().inner != 0};
     if (tir.toeplitz) {
-        if (target.inner)
+        if (target.inner && tir.hash_inner)
             hash_packet(tir, packet.inner_headers(), packet.head(), target);
         else
             hash_packet(tir, packet.headers(), packet.head(), target);

@@ -12,7 +12,7 @@ struct Target {
     Rq* rq = nullptr;
     uint32_t hash = 0;
     uint8_t hash_type = 0; ///< mlx5::kHashIp | kHashL4 bits of what was hashed; 0: nothing
-    bool inner = false;    ///< the TIR looks into tunnels
+    bool inner = false;    ///< the completion is to describe what the tunnel carries
 };
 
 [[nodiscard]] Target select_target(const Tir& tir, const Packet& packet);

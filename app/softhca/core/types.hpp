@@ -124,7 +124,8 @@ struct TirAttr {
     Number rqt = 0; ///< … or spread over this indirection table (exactly one is non-zero)
     HashFields fields;
     std::array<uint8_t, 40> toeplitz_key{};
-    bool inner = false; ///< hash the headers inside a tunnel
+    bool tunnels = false;    ///< looks into tunnels: completions describe what they carry …
+    bool hash_inner = false; ///< … and that is what is hashed; needs `tunnels`
 };
 
 /// Where in the port's receive pipeline a rule stands; earlier domains see packets first.

@@ -110,6 +110,7 @@ void ethernet(Fields caps) {
     set(PRM(per_protocol_networking_offload_caps, wqe_inline_mode), 2); // not required
     set(PRM(per_protocol_networking_offload_caps, rss_ind_tbl_cap), 11);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_vxlan), 1);
+    set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_gre), 1);
 }
 
 /// Fields that core::FlowKey has.

@@ -107,8 +107,10 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     if (const auto inner = read_hash_fields(context.at(PRM(tirc, rx_hash_field_selector_inner)));
         inner.any()) {
         attr.fields = inner;
-        attr.inner = true;
+        attr.hash_inner = true;
     }
+    attr.tunnels = context.get(PRM(tirc, tunneled_offload_en)) != 0;
+    if (attr.hash_inner && !attr.tunnels) return false;
     const Fields key = context.at(PRM(tirc, rx_hash_toeplitz_key[0]));
     const auto bytes = key.copy(attr.toeplitz_key.size());
     std::copy(bytes.begin(), bytes.end(), attr.toeplitz_key.begin());

@@ -56,10 +56,10 @@ mlx5_ib_query_device_resp driver_attributes() {
     mlx5_ib_query_device_resp out{};
     out.tso_caps = {.max_tso = Limits::kMaxTsoBytes, .supported_qpts = kRawPacket};
     out.rss_caps.rx_hash_function = MLX5_RX_HASH_FUNC_TOEPLITZ;
-    out.rss_caps.rx_hash_fields_mask = MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4 |
-                                       MLX5_RX_HASH_SRC_IPV6 | MLX5_RX_HASH_DST_IPV6 |
-                                       MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP |
-                                       MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
+    out.rss_caps.rx_hash_fields_mask =
+        MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4 | MLX5_RX_HASH_SRC_IPV6 |
+        MLX5_RX_HASH_DST_IPV6 | MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP |
+        MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP | MLX5_RX_HASH_INNER;
     out.cqe_comp_caps = {.max_num = mlx5::kMaxCompressed,
                          .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH |
                                              MLX5_IB_CQE_RES_FORMAT_CSUM |
@@ -71,7 +71,7 @@ mlx5_ib_query_device_resp driver_attributes() {
                               .supported_qpts = kRawPacket,
                               .cap_flags = 0,
                               .reserved = {}};
-    out.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN;
+    out.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN | MLX5_IB_TUNNELED_OFFLOADS_GRE;
     out.striding_rq_caps = {.min_single_stride_log_num_of_bytes = Limits::kLogMinStrideBytes,
                             .max_single_stride_log_num_of_bytes = Limits::kLogMaxStrideBytes,
                             .min_single_wqe_log_num_of_strides = kMinLogStrides,

@@ -15,12 +15,13 @@ constexpr size_t kToeplitzKeyBytes = 40;
 
 constexpr uint64_t kIpv4 = MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4;
 constexpr uint64_t kIpv6 = MLX5_RX_HASH_SRC_IPV6 | MLX5_RX_HASH_DST_IPV6;
+constexpr uint64_t kInner = MLX5_RX_HASH_INNER;
 constexpr uint64_t kTcp = MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP;
 constexpr uint64_t kUdp = MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
 
 /// A TIR hashes packets of one L3 and one L4 type; contradictions are EINVAL as from mlx5_ib.
 Errno read_fields(uint64_t asked, size_t table_entries, core::HashFields& out) {
-    if (asked & ~(kIpv4 | kIpv6 | kTcp | kUdp)) return EOPNOTSUPP; // IPsec, inner headers
+    if (asked & ~(kIpv4 | kIpv6 | kTcp | kUdp)) return EOPNOTSUPP; // IPsec
     if (asked == 0) return table_entries == 1 ? 0 : EINVAL;        // a steering entry, no spreading
     if (asked & kIpv4 && asked & kIpv6) return EINVAL;
     if (asked & kTcp && asked & kUdp) return EINVAL;
@@ -56,9 +57,12 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     if (!table || !context.objects.find<Pd>(request.pd_handle)) return EINVAL;
     core::TirAttr tir;
     tir.rqt = table->rqt;
-    tir.inner = (driver.flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;
+    tir.tunnels = (driver.flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;
+    tir.hash_inner = (driver.rx_hash_fields_mask & MLX5_RX_HASH_INNER) != 0;
+    if (tir.hash_inner && !tir.tunnels) return EOPNOTSUPP;
     std::memcpy(tir.toeplitz_key.data(), driver.rx_hash_key, kToeplitzKeyBytes);
-    if (const Errno error = read_fields(driver.rx_hash_fields_mask, table->entries, tir.fields))
+    if (const Errno error =
+            read_fields(driver.rx_hash_fields_mask & ~kInner, table->entries, tir.fields))
         return error;
     const auto tirn = context.device->create_tir(tir);
     if (!tirn) return errno_of(tirn);

@@ -2,7 +2,7 @@
 // Receives on each port in turn and prints every field of every mbuf, one JSON object a line.
 //
 //   mbuf-dump EAL-OPTIONS -- --offloads 0x… --packets N --out FILE [--segment BYTES] [--mark-udp
-//   PORT] PORT…
+//   PORT] [--tunnel-rules PORT] PORT…
 //
 // Says "ready PORT" when frames may come. All ports get the same RSS key, so that hashes can be
 // compared.
@@ -21,9 +21,10 @@ namespace {
 struct Options {
     uint64_t offloads = 0;
     unsigned packets = 0;
-    uint16_t segment = 2048; ///< bytes of a receive buffer, without headroom
-    uint16_t mark_udp = 0;   ///< destination port whose packets a rule marks; 0: no rule
-    std::string out;         ///< file
+    uint16_t segment = 2048;  ///< bytes of a receive buffer, without headroom
+    uint16_t mark_udp = 0;    ///< destination port whose packets a rule marks; 0: no rule
+    std::string tunnel_rules; ///< name of a port that must be told to look into tunnels
+    std::string out;          ///< file
     std::vector<std::string> ports;
 };
 
@@ -54,10 +55,56 @@ void mark(uint16_t port, uint16_t udp_port) {
         throw std::runtime_error(fmt::format("mark rule: {}", error.message));
 }
 
-void start(uint16_t port, const Options& options) {
-    std::array<uint8_t, 40> key{};
+using Key = std::array<uint8_t, 40>;
+
+Key hash_key() {
+    Key key{};
     for (size_t i = 0; i < key.size(); ++i)
         key[i] = static_cast<uint8_t>(i * 37 + 11);
+    return key;
+}
+
+/// net_mlx5 looks into those tunnels that a rule names. Hashed are the outer headers. In isolated
+/// mode, as its own rules would share hash QPs, made before, that do not look.
+void add_tunnel_rules(uint16_t port, uint64_t types) {
+    const Key key = hash_key();
+    const uint16_t queue = 0;
+    rte_flow_action_rss rss{};
+    rss.level = 1;
+    rss.types = types;
+    rss.key = key.data();
+    rss.key_len = key.size();
+    rss.queue = &queue;
+    rss.queue_num = 1;
+    const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_RSS, &rss},
+                                       {RTE_FLOW_ACTION_TYPE_END, nullptr}};
+    const auto item = [](rte_flow_item_type type) {
+        return rte_flow_item{type, nullptr, nullptr, nullptr};
+    };
+    const auto create = [&](const rte_flow_item* pattern, uint32_t priority) {
+        const rte_flow_attr attributes{0, priority, 1, 0, 0, 0};
+        rte_flow_error error{};
+        if (rte_flow_create(port, &attributes, pattern, actions, &error) == nullptr)
+            throw std::runtime_error(fmt::format("tunnel rule: {}", error.message));
+    };
+    for (const auto outer : {RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_IPV6}) {
+        const rte_flow_item vxlan[] = {item(RTE_FLOW_ITEM_TYPE_ETH), item(outer),
+                                       item(RTE_FLOW_ITEM_TYPE_UDP), item(RTE_FLOW_ITEM_TYPE_VXLAN),
+                                       item(RTE_FLOW_ITEM_TYPE_END)};
+        const rte_flow_item gre[] = {item(RTE_FLOW_ITEM_TYPE_ETH), item(outer),
+                                     item(RTE_FLOW_ITEM_TYPE_GRE), item(RTE_FLOW_ITEM_TYPE_END)};
+        create(vxlan, 0);
+        create(gre, 0);
+    }
+    const rte_flow_item rest[] = {item(RTE_FLOW_ITEM_TYPE_ETH), item(RTE_FLOW_ITEM_TYPE_END)};
+    create(rest, 1);
+}
+
+void start(uint16_t port, const std::string& name, const Options& options) {
+    Key key = hash_key();
+    const bool told = options.tunnel_rules == name;
+    rte_flow_error error{};
+    if (told) check(rte_flow_isolate(port, 1, &error), "isolated mode");
     rte_eth_dev_info info{};
     check(rte_eth_dev_info_get(port, &info), "info");
     rte_eth_conf conf{};
@@ -79,8 +126,9 @@ void start(uint16_t port, const Options& options) {
     check(rte_eth_rx_queue_setup(port, 0, kDescriptors, SOCKET_ID_ANY, nullptr, pool), "Rx queue");
     check(rte_eth_tx_queue_setup(port, 0, kDescriptors, SOCKET_ID_ANY, nullptr), "Tx queue");
     check(rte_eth_dev_start(port), "start");
-    check(rte_eth_promiscuous_enable(port), "promiscuous mode");
+    if (!told) check(rte_eth_promiscuous_enable(port), "promiscuous mode");
     if (options.mark_udp != 0) mark(port, options.mark_udp);
+    if (told) add_tunnel_rules(port, conf.rx_adv_conf.rss_conf.rss_hf);
 }
 
 std::string hex(const rte_mbuf& mbuf) {
@@ -143,7 +191,7 @@ void run(const Options& options) {
     for (const std::string& name : options.ports) {
         uint16_t port;
         check(rte_eth_dev_get_port_by_name(name.c_str(), &port), "port " + name);
-        start(port, options);
+        start(port, name, options);
         std::cout << "ready " << name << std::endl;
         dump(port, options, out);
         rte_eth_dev_stop(port);
@@ -163,6 +211,7 @@ int main(int argc, char** argv) {
     app.add_option("--out", options.out)->required();
     app.add_option("--segment", options.segment);
     app.add_option("--mark-udp", options.mark_udp);
+    app.add_option("--tunnel-rules", options.tunnel_rules);
     app.add_option("ports", options.ports)->required();
     CLI11_PARSE(app, argc - used, argv + used);
     int status = 0;

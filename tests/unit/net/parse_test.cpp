@@ -120,7 +120,7 @@ TEST(Parse, VxlanShowsTheInnerFrame) {
     ASSERT_EQ(outer.inner, 14 + 20 + 8 + 8);
     EXPECT_EQ(outer.vni, 0x123456u);
     const net::Headers found =
-        net::parse(frames::view(frame), static_cast<uint32_t>(frame.size()), outer.inner);
+        net::parse_inner(frames::view(frame), static_cast<uint32_t>(frame.size()), outer);
     EXPECT_EQ(found.ip_version, 6);
     EXPECT_EQ(found.l4, outer.inner + 14 + 40);
     EXPECT_TRUE(found.length_ok);

@@ -17,6 +17,8 @@ constexpr uint64_t kL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 constexpr uint64_t kL4Bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
 constexpr uint32_t kIpv4 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
 constexpr uint32_t kIpv6 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6_EXT_UNKNOWN;
+constexpr uint32_t kInnerIpv4 = RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
+constexpr uint32_t kInnerIpv6 = RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN;
 constexpr uint8_t kBothOk = mlx5::kL2Ok | mlx5::kL3Ok | mlx5::kL4Ok;
 
 constexpr uint8_t type(CqeL3 l3, CqeL4 l4) {
@@ -29,6 +31,7 @@ struct Case {
     uint8_t l4_l3_type;
     uint64_t flags;
     uint32_t packet_type;
+    uint8_t packet_info = 0;
 };
 
 const Case kCases[] = {
@@ -58,6 +61,23 @@ const Case kCases[] = {
      kIpv6 | RTE_PTYPE_L4_TCP},
     {"IPv6 other protocol", mlx5::kL3Ok, type(CqeL3::ipv6, CqeL4::none), 0,
      kIpv6 | RTE_PTYPE_L4_NONFRAG},
+    {"outer IPv6 without a tunnel", kBothOk, type(CqeL3::ipv4, CqeL4::udp), kIpGood | kL4Good,
+     kIpv4 | RTE_PTYPE_L4_UDP, mlx5::kOuterIpv6},
+    {"UDP over IPv4 in IPv4", kBothOk, type(CqeL3::ipv4, CqeL4::udp), kIpGood | kL4Good,
+     kIpv4 | kInnerIpv4 | RTE_PTYPE_INNER_L4_UDP, mlx5::kTunnelled},
+    {"TCP over IPv6 in IPv6", kBothOk, type(CqeL3::ipv6, CqeL4::tcp_ack), kL4Good,
+     kIpv6 | kInnerIpv6 | RTE_PTYPE_INNER_L4_TCP, mlx5::kTunnelled | mlx5::kOuterIpv6},
+    {"TCP over IPv4 in IPv6", kBothOk, type(CqeL3::ipv4, CqeL4::tcp_ack), kIpGood | kL4Good,
+     kIpv6 | kInnerIpv4 | RTE_PTYPE_INNER_L4_TCP, mlx5::kTunnelled | mlx5::kOuterIpv6},
+    {"fragment in a tunnel", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::none) | mlx5::kIpFragment,
+     kIpGood, kIpv4 | kInnerIpv4 | RTE_PTYPE_INNER_L4_FRAG, mlx5::kTunnelled},
+    {"other protocol in a tunnel", mlx5::kL3Ok, type(CqeL3::ipv6, CqeL4::none), 0,
+     kIpv4 | kInnerIpv6 | RTE_PTYPE_INNER_L4_NONFRAG, mlx5::kTunnelled},
+    {"not IP in a tunnel", mlx5::kL2Ok, type(CqeL3::none, CqeL4::none), 0, kIpv4, mlx5::kTunnelled},
+    {"tunnel, some checksum is bad", 0, type(CqeL3::ipv4, CqeL4::udp), 0,
+     kIpv4 | kInnerIpv4 | RTE_PTYPE_INNER_L4_UDP, mlx5::kTunnelled},
+    {"tunnel, an L4 checksum is bad", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::udp), kIpGood,
+     kIpv4 | kInnerIpv4 | RTE_PTYPE_INNER_L4_UDP, mlx5::kTunnelled},
 };
 
 TEST_P(Mlx5RxReaders, ChecksumsAndPacketTypes) {
@@ -68,6 +88,7 @@ TEST_P(Mlx5RxReaders, ChecksumsAndPacketTypes) {
         mlx5::Cqe cqe{};
         cqe.hds_ip_ext = c.ok;
         cqe.l4_l3_type = c.l4_l3_type;
+        cqe.packet_info = c.packet_info;
         deliver(64, cqe);
         rte_mbuf* mbuf;
         ASSERT_EQ(receive(&mbuf, 1), 1u);

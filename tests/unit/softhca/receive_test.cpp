@@ -356,7 +356,7 @@ TEST_F(Rss, InnerHeadersOfATunnel) {
     tir.rqt = rqt;
     tir.fields = {.src_ip = true, .dst_ip = true};
     tir.toeplitz_key = kKey;
-    tir.inner = true;
+    tir.tunnels = tir.hash_inner = true;
     FlowAttr flow;
     flow.tirs = {device->create_tir(tir).value()};
     ASSERT_TRUE(device->create_flow(flow));
@@ -366,7 +366,7 @@ TEST_F(Rss, InnerHeadersOfATunnel) {
     inner.proto = frames::kTcp;
     const mlx5::Cqe& cqe = receive(frames::vxlan(5, frames::build(inner)));
     EXPECT_EQ(cqe.rx_hash_result, 0x323e8fc2u);
-    EXPECT_EQ(cqe.packet_info, 3); // tunnelled, outer IPv4
+    EXPECT_EQ(cqe.packet_info, mlx5::kTunnelled);
     EXPECT_EQ(cqe.l4_l3_type >> 4 & 7, static_cast<int>(mlx5::CqeL4::tcp_ack_data));
     EXPECT_EQ(cqe.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok | mlx5::kL4Ok);
 }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kUsage =
     "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, cqe_comp=0|1, "
+    "mprq_en=0|1, mprq_log_stride_num=N, mprq_log_stride_size=N, mprq_max_memcpy_len=BYTES, "
     "txq_mpw=0|1, txq_inline=BYTES and txq_doorbell=plain|blueflame";
 
 struct FreeKvargs {
@@ -46,6 +47,16 @@ Result<void> parse_switch(std::string_view key, std::string_view text, bool& on)
     return {};
 }
 
+template <class Number>
+Result<void> parse_number(std::string_view key, std::string_view text, Number& number, Number min,
+                          Number max) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end || number < min || number > max)
+        return fail(EINVAL, "{}={}: not a number from {} to {}", key, text, min, max);
+    return {};
+}
+
 Result<void> parse_inline(std::string_view text, Devargs& devargs) {
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, devargs.tx_inline_bytes);
@@ -65,6 +76,13 @@ Result<void> parse_doorbell(std::string_view text, Devargs& devargs) {
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     if (key == "port") return parse_port(value, devargs);
     if (key == "cqe_comp") return parse_switch(key, value, devargs.cqe_comp);
+    if (key == "mprq_en") return parse_switch(key, value, devargs.multi_packet_rx);
+    if (key == "mprq_log_stride_num") // the device narrows the limits further
+        return parse_number<uint8_t>(key, value, devargs.striding.log_strides, 1, 13);
+    if (key == "mprq_log_stride_size")
+        return parse_number<uint8_t>(key, value, devargs.striding.log_stride_bytes, 1, 15);
+    if (key == "mprq_max_memcpy_len")
+        return parse_number<uint16_t>(key, value, devargs.striding.copy_bytes, 0, UINT16_MAX);
     if (key == "txq_mpw") return parse_switch(key, value, devargs.tx_multi_packet);
     if (key == "txq_inline") return parse_inline(value, devargs);
     if (key == "txq_doorbell") return parse_doorbell(value, devargs);

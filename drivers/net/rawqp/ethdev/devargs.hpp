@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
 
 #include <cstdint>
 #include <string>
@@ -17,9 +18,11 @@ struct Devargs {
     std::string iface;
     std::string datapath = "auto";
     bool cqe_comp = false; ///< Rx CQEs may come compressed, where the format and the device can
-    bool tx_multi_packet = true;  ///< txq_mpw
-    uint16_t tx_inline_bytes = 0; ///< txq_inline
-    bool tx_blue_flame = false;   ///< txq_doorbell
+    bool multi_packet_rx = false;             ///< mprq_en: striding receive queues
+    StridingSpec striding{.copy_bytes = 128}; ///< mprq_log_stride_num, _size, mprq_max_memcpy_len
+    bool tx_multi_packet = true;              ///< txq_mpw
+    uint16_t tx_inline_bytes = 0;             ///< txq_inline
+    bool tx_blue_flame = false;               ///< txq_doorbell
 };
 
 /// Errors name the key, the value and what is allowed.

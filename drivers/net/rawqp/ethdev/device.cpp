@@ -190,6 +190,16 @@ Result<void> open_device(Port& port) {
     return {};
 }
 
+namespace {
+Result<const RingFormat*> with_striding(const Port& port, const RingFormat& format) {
+    if (format.striding == nullptr)
+        return fail(ENOTSUP, "mprq_en=1: not with datapath={}", format.name);
+    const std::string reason = format.striding->reject(*port.api, port.context.get());
+    if (!reason.empty()) return fail(ENOTSUP, "mprq_en=1: {} {}", port.device, reason);
+    return format.striding;
+}
+} // namespace
+
 Result<const RingFormat*> choose_format(const Port& port) {
     const bool automatic = port.devargs.datapath == "auto";
     std::string refusals;
@@ -200,7 +210,7 @@ Result<const RingFormat*> choose_format(const Port& port) {
             RAWQP_LOG(NOTICE, "%s: datapath %s (%s%s)", port.name.c_str(), format->name,
                       automatic ? "auto: the best for this device" : "as asked for",
                       refusals.c_str());
-            return format;
+            return port.devargs.multi_packet_rx ? with_striding(port, *format) : format;
         }
         refusals += fmt::format("; not {}: {}", format->name, reason);
     }

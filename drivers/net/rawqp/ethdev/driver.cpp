@@ -46,10 +46,12 @@ Result<void> set_addresses(Port& port) {
 void make_steering(Port& port) {
     const verbs::Api& api = *port.api;
     port.rss_qps = std::make_unique<RssQps>(
-        api, port.context.get(), port.pd.get(), [&port](uint16_t queue) -> ibv_wq* {
+        api, port.context.get(), port.pd.get(),
+        [&port](uint16_t queue) -> ibv_wq* {
             const bool there = queue < port.rx_queues.size() && port.rx_queues[queue];
             return there ? port.rx_queues[queue]->wq.get() : nullptr;
-        });
+        },
+        port.format->rx_hash_qp);
     port.filters = std::make_unique<Filters>(api, *port.rss_qps, port.ib_port);
     FlowTable::PortView view;
     view.rx_queue_count = [&port] { return port.dev->data->nb_rx_queues; };
@@ -150,6 +152,8 @@ using rawqp::rawqp_driver;
 RTE_PMD_REGISTER_VDEV(net_rawqp, rawqp_driver);
 #define RAWQP_PARAMS                                                                               \
     "device=<string> port=<1..255> iface=<string> datapath=<string> cqe_comp=<0|1> "               \
+    "mprq_en=<0|1> mprq_log_stride_num=<1..13> mprq_log_stride_size=<1..15> "                      \
+    "mprq_max_memcpy_len=<0..65535> "                                                              \
     "txq_mpw=<0|1> txq_inline=<0..512>"
 RTE_PMD_REGISTER_PARAM_STRING(net_rawqp, RAWQP_PARAMS);
 RAWQP_PMD_INFO("net_rawqp", RAWQP_PARAMS);

@@ -13,7 +13,8 @@ namespace {
 
 Result<void> check_queues(const Port& port) {
     for (size_t i = 0; i < port.rx_queues.size(); ++i)
-        if (!port.rx_queues[i]) return fail(EINVAL, "Rx queue {} is not set up", i);
+        if (!port.rx_queues[i] || port.rx_queues[i]->released)
+            return fail(EINVAL, "Rx queue {} is not set up", i);
     for (size_t i = 0; i < port.tx_queues.size(); ++i)
         if (!port.tx_queues[i]) return fail(EINVAL, "Tx queue {} is not set up", i);
     return {};
@@ -24,11 +25,7 @@ void select_bursts(Port& port) {
     rte_eth_dev& dev = *port.dev;
     const RingFormat& format = *port.format;
     if (!port.rx_queues.empty()) {
-        RxSpec spec = port.rx_queues[0]->spec;
-        for (const auto& queue : port.rx_queues) {
-            spec.segments = std::max(spec.segments, queue->spec.segments);
-            spec.offloads |= queue->spec.offloads;
-        }
+        const RxSpec spec = combined_rx_spec(port, port.rx_queues[0]->spec);
         dev.rx_pkt_burst = format.rx_burst(spec).function;
         dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
     }

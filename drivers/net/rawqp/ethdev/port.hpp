@@ -44,6 +44,7 @@ struct RxQueue {
     RxCounters base;        ///< counters at the last statistics reset
     bool running = false;   ///< the WQ is in RDY and the ring holds mbufs
     bool deferred = false;  ///< port start leaves it stopped
+    bool released = false;  ///< while the port runs: stays, as steering refers to its WQ
 };
 
 struct TxQueue {

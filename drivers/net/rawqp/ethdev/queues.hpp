@@ -28,6 +28,7 @@ namespace rawqp {
 /// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
 int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;
+/// While the port runs, steering goes on to refer to the queue's WQ, until it is set up again.
 void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
 /// Of a started port. What steering sends to a stopped queue is dropped by the device.
 int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
@@ -43,6 +44,9 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 
 /// Sets up anew, with the port's present MTU, each stopped Rx queue that was made for another one.
 [[nodiscard]] Result<void> refit_rx_queues(Port& port);
+
+/// `spec` with the demands of all queues of the port: what its one burst function must serve.
+[[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
 
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);

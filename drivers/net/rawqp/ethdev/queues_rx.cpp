@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/counters.hpp"
 #include "drivers/net/rawqp/ethdev/device.hpp"
+#include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 #include "drivers/net/rawqp/ethdev/rx_interrupts.hpp"
@@ -57,11 +58,13 @@ Result<void> create_wq(RxQueue& queue) {
     if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0)
         attributes.create_flags |= IBV_WQ_FLAGS_SCATTER_FCS;
     if (attributes.create_flags != 0) attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
-    ibv_wq* wq = ibv_create_wq(queue.spec.context, &attributes);
+    const auto create = queue.port.format->rx_wq;
+    ibv_wq* wq = create != nullptr ? create(queue.spec, attributes)
+                                   : ibv_create_wq(queue.spec.context, &attributes);
     if (wq == nullptr) {
         const int error = errno;
         return fail(error, "Rx queue {}: cannot create a WQ of {} WQEs of {} segments: {}",
-                    queue.spec.queue_id, queue.spec.descriptors, queue.spec.segments,
+                    queue.spec.queue_id, attributes.max_wr, attributes.max_sge,
                     rte_strerror(error));
     }
     queue.wq = verbs::Wq(wq, {ibv_destroy_wq, "WQ"});
@@ -114,6 +117,10 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
         rx_segments(port, spec.pool, spec.max_frame + crc, spec.offloads);
     if (!segments) return tl::unexpected(segments.error());
     spec.segments = *segments;
+    spec.striding = port.devargs.striding;
+    if (port.format->rx_adjust != nullptr)
+        if (Result<void> done = port.format->rx_adjust(spec); !done)
+            return tl::unexpected(std::move(done.error()));
 
     port.ring_memory.use_socket(spec.socket);
     Result<void> done = port.memory->add_pool(spec.pool);
@@ -177,6 +184,49 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
     return static_cast<uint8_t>(needed);
 }
 
+RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
+    for (const auto& queue : port.rx_queues) {
+        spec.segments = std::max(spec.segments, queue->spec.segments);
+        spec.offloads |= queue->spec.offloads;
+    }
+    return spec;
+}
+
+namespace {
+
+Result<void> install(Port& port, std::unique_ptr<RxQueue> queue) {
+    const uint16_t id = queue->spec.queue_id;
+    port.dev->data->rx_queues[id] = queue->ring;
+    port.rx_queues[id] = std::move(queue);
+    return {};
+}
+
+/// Puts the queue in the place of one that was released, whose WQ steering refers to: all rules are
+/// made anew. What comes in between goes to the Linux interface.
+Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
+    const uint16_t id = queue->spec.queue_id;
+    if (queue->channel)
+        return fail(EBUSY,
+                    "Rx queue {}: with Rx interrupts (intr_conf.rxq) it can be set up on a "
+                    "stopped port only",
+                    id);
+    const RxSpec combined = combined_rx_spec(port, queue->spec);
+    if (port.format->rx_burst(combined).function != port.dev->rx_pkt_burst)
+        return fail(EBUSY,
+                    "Rx queue {}: its offloads or segments need another burst function than "
+                    "the port runs with: stop the port first",
+                    id);
+    port.flows->stop();
+    port.filters->clear();
+    std::swap(port.rx_queues[id], queue);
+    port.dev->data->rx_queues[id] = port.rx_queues[id]->ring;
+    Result<void> done = apply_filters(port, wanted_filters(port));
+    if (done) done = port.flows->start();
+    return done;
+}
+
+} // namespace
+
 int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept {
     Port& port = Port::of(dev);
@@ -190,9 +240,9 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
     (*queue)->deferred = conf->rx_deferred_start != 0;
-    dev->data->rx_queues[id] = (*queue)->ring;
-    port.rx_queues[id] = std::move(*queue);
-    return 0;
+    const Result<void> done = port.started() ? replace_running(port, std::move(*queue))
+                                             : install(port, std::move(*queue));
+    return done ? 0 : report(port, done.error());
 }
 
 void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
@@ -201,8 +251,10 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     RxQueue& queue = *port.rx_queues[id];
     stop_rx_queue(queue);
     port.totals.rx += snapshot(*queue.ring) - queue.base;
+    queue.base = snapshot(*queue.ring);
+    queue.released = true;
     dev->data->rx_queues[id] = nullptr;
-    port.rx_queues[id].reset();
+    if (!port.started()) port.rx_queues[id].reset();
 }
 
 int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {

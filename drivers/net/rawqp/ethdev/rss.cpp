@@ -77,6 +77,12 @@ uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types) {
     return 0;
 }
 
+namespace {
+ibv_qp* create_plain_qp(const verbs::Api&, ibv_context* context, ibv_qp_init_attr_ex& attributes) {
+    return verbs::create_qp_ex(context, attributes);
+}
+} // namespace
+
 /// The QP goes before the table that it refers to.
 struct RssQps::Entry {
     verbs::RwqIndTable table;
@@ -84,8 +90,10 @@ struct RssQps::Entry {
     size_t users = 0;
 };
 
-RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue)
-    : api_(api), context_(context), pd_(pd), wq_of_queue_(std::move(wq_of_queue)) {}
+RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue,
+               CreateQp create_qp)
+    : api_(api), context_(context), pd_(pd), wq_of_queue_(std::move(wq_of_queue)),
+      create_qp_(create_qp != nullptr ? create_qp : create_plain_qp) {}
 
 RssQps::~RssQps() = default;
 
@@ -130,7 +138,7 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
     qp.rx_hash_conf.rx_hash_key_len = static_cast<uint8_t>(key.size());
     qp.rx_hash_conf.rx_hash_key = key.data();
     qp.rx_hash_conf.rx_hash_fields_mask = destination.hash_fields;
-    entry->qp = verbs::Qp(verbs::create_qp_ex(context_, qp), {api_.destroy_qp, "hash QP"});
+    entry->qp = verbs::Qp(create_qp_(api_, context_, qp), {api_.destroy_qp, "hash QP"});
     if (!entry->qp) {
         const int error = errno;
         return fail(error, "cannot create a hash QP over {} entries (hash fields {:#x}): {}",

@@ -52,7 +52,11 @@ struct RssDestination {
 class RssQps {
   public:
     using WqOfQueue = std::function<ibv_wq*(uint16_t queue)>;
-    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue);
+    /// Null with errno on failure; see RingFormat::rx_hash_qp.
+    using CreateQp = ibv_qp* (*)(const verbs::Api& api, ibv_context* context,
+                                 ibv_qp_init_attr_ex& attributes);
+    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue,
+           CreateQp create_qp = nullptr);
     ~RssQps();
 
     /// A QP for the destination; release() it once for each acquire().
@@ -68,6 +72,7 @@ class RssQps {
     ibv_context* context_;
     ibv_pd* pd_;
     WqOfQueue wq_of_queue_;
+    CreateQp create_qp_;
     std::map<RssDestination, std::unique_ptr<Entry>> entries_;
 };
 

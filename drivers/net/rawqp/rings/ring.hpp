@@ -75,6 +75,13 @@ inline constexpr uint16_t kMaxTxSegments = 32;
 /// Bytes that TxSpec::inline_bytes may be, at most.
 inline constexpr uint16_t kMaxInlineBytes = 512;
 
+/// Multi-packet WQEs: each holds a number of strides, a packet takes one or more.
+struct StridingSpec {
+    uint8_t log_strides = 0;      ///< strides of a WQE; 0: what is usual
+    uint8_t log_stride_bytes = 0; ///< 0: such that a frame fits in one
+    uint16_t copy_bytes = 0;      ///< packets of up to so many bytes are copied out
+};
+
 struct RxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
@@ -86,6 +93,7 @@ struct RxSpec {
     uint32_t max_frame = 0;   ///< longest frame in bytes without FCS
     uint64_t offloads = 0;    ///< RTE_ETH_RX_OFFLOAD_*
     bool compressed = false;  ///< the CQ was created with CQE compression
+    StridingSpec striding;    ///< of the formats of striding queues
     int socket = 0;
     rte_mempool* pool = nullptr;
     MrSource* mrs = nullptr;
@@ -140,9 +148,22 @@ struct RingFormat {
     /// 0: none (mapped rings read the CQEs themselves).
     uint64_t (*rx_wc_flags)(uint64_t offloads);
 
+    /// The same with striding (multi-packet) receive queues, or null.
+    const RingFormat* striding = nullptr;
+
+    /// Completes or changes a spec that is about to be used: descriptors, strides. May be null.
+    Result<void> (*rx_adjust)(RxSpec& spec);
+    /// Creates the WQ, null with errno on failure. May be null itself: ibv_create_wq does.
+    ibv_wq* (*rx_wq)(const RxSpec& spec, ibv_wq_init_attr& attributes);
+
     /// Creates an Rx CQ whose CQEs the device may compress, with room for what compression takes;
     /// null: device or provider cannot. May be null itself.
     ibv_cq_ex* (*rx_compressed_cq)(const RxSpec& spec, ibv_cq_init_attr_ex& attributes);
+
+    /// Creates a hash QP whose completions tell what the format can read of tunnels; null with
+    /// errno on failure. May be null itself: ibv_create_qp_ex does.
+    ibv_qp* (*rx_hash_qp)(const verbs::Api& api, ibv_context* context,
+                          ibv_qp_init_attr_ex& attributes);
 
     /// Offloads that the format can carry on a device with these capabilities.
     uint64_t (*rx_offloads)(const ibv_device_attr_ex& device);

@@ -10,6 +10,28 @@ std::string reject(const verbs::Api& api, ibv_context* context) {
     return {};
 }
 
+namespace {
+
+/// MLX5DV_RAW_PACKET_CAP_TUNNELED_OFFLOAD_*; 0 when the device cannot be asked.
+uint32_t tunnel_abilities(const verbs::Api& api, ibv_context* context) {
+    mlx5dv_context details{};
+    details.comp_mask = MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS;
+    if (api.mlx5_query_device(context, &details) != 0 ||
+        (details.comp_mask & MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS) == 0)
+        return 0;
+    return details.tunnel_offloads_caps;
+}
+
+} // namespace
+
+ibv_qp* rx_hash_qp(const verbs::Api& api, ibv_context* context, ibv_qp_init_attr_ex& attributes) {
+    if (tunnel_abilities(api, context) == 0) return verbs::create_qp_ex(context, attributes);
+    mlx5dv_qp_init_attr extra{};
+    extra.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+    extra.create_flags = MLX5DV_QP_CREATE_TUNNEL_OFFLOADS;
+    return api.mlx5_create_qp(context, &attributes, &extra);
+}
+
 TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context, uint32_t vendor_part_id) {
     // PCI device ids: Connect-IB 1011-1012, ConnectX-4 1013-1014, ConnectX-4 Lx 1015-1016.
     constexpr uint32_t kLastWithInline = 0x1016;

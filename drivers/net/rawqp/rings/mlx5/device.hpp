@@ -23,4 +23,8 @@ struct TxAbilities {
 [[nodiscard]] TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context,
                                        uint32_t vendor_part_id);
 
+/// RingFormat::rx_hash_qp: on devices that look into tunnels, CQEs describe what those carry.
+[[nodiscard]] ibv_qp* rx_hash_qp(const verbs::Api& api, ibv_context* context,
+                                 ibv_qp_init_attr_ex& attributes);
+
 } // namespace rawqp::mlx5rings

@@ -3,6 +3,7 @@
 
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
@@ -41,7 +42,7 @@ uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
     return offloads;
 }
 
-/// See packet_type() in rx_tables.hpp.
+/// See packet_type() and tunnel_type() in rx_tables.hpp.
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,
     RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
@@ -50,38 +51,82 @@ constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L4_UDP,
     RTE_PTYPE_L4_FRAG,
     RTE_PTYPE_L4_NONFRAG,
+    RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN,
+    RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN,
+    RTE_PTYPE_INNER_L4_TCP,
+    RTE_PTYPE_INNER_L4_UDP,
+    RTE_PTYPE_INNER_L4_FRAG,
+    RTE_PTYPE_INNER_L4_NONFRAG,
     RTE_PTYPE_UNKNOWN,
 };
 
+constexpr RingFormat make_format() {
+    RingFormat format{};
+    format.name = "mlx5";
+    format.reject = mlx5rings::reject;
+    format.rx_wc_flags = no_wc_flags;
+    format.rx_compressed_cq = mlx5rings::rx_compressed_cq;
+    format.rx_hash_qp = mlx5rings::rx_hash_qp;
+    format.rx_offloads = rx_offloads;
+    format.tx_offloads = tx_offloads;
+    format.rx_create = mlx5rings::rx_create;
+    format.rx_start = mlx5rings::rx_start;
+    format.rx_stop = mlx5rings::rx_stop;
+    format.rx_destroy = mlx5rings::rx_destroy;
+    format.rx_arm = mlx5rings::rx_arm;
+    format.rx_event_taken = mlx5rings::rx_event_taken;
+    format.tx_needs = mlx5rings::tx_needs;
+    format.tx_create = mlx5rings::tx_create;
+    format.tx_start = mlx5rings::tx_start;
+    format.tx_stop = tx_stop<mlx5rings::MlxTxRing>;
+    format.tx_destroy = tx_destroy<mlx5rings::MlxTxRing>;
+    format.rx_burst = mlx5rings::rx_burst;
+    format.tx_burst = mlx5rings::tx_burst;
+    format.tx_prepare = tx_prepare;
+    format.rx_queue_count = mlx5rings::rx_queue_count;
+    format.rx_descriptor_status = mlx5rings::rx_descriptor_status;
+    format.rx_monitor_addr = mlx5rings::rx_monitor_addr;
+    format.tx_descriptor_status = tx_descriptor_status<mlx5rings::MlxTxRing>;
+    format.tx_done_cleanup = tx_done_cleanup<mlx5rings::MlxTxRing>;
+    format.ptypes = kPacketTypes;
+    return format;
+}
+
+/// Received packets are not in their mbufs, and fast free would not give back what they are in.
+uint64_t striding_tx_offloads(const verbs::Api& api, ibv_context* context,
+                              const ibv_device_attr_ex& device) {
+    return tx_offloads(api, context, device) & ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+}
+
+/// Striding queues: all but what is about Rx rings is the same.
+constexpr RingFormat make_striding_format() {
+    RingFormat format = make_format();
+    format.reject = mlx5rings::striding_reject;
+    format.rx_adjust = mlx5rings::striding_adjust;
+    format.rx_wq = mlx5rings::striding_create_wq;
+    format.tx_offloads = striding_tx_offloads;
+    format.rx_create = mlx5rings::striding_create;
+    format.rx_start = mlx5rings::striding_start;
+    format.rx_stop = mlx5rings::striding_stop;
+    format.rx_destroy = mlx5rings::striding_destroy;
+    format.rx_arm = mlx5rings::striding_arm;
+    format.rx_event_taken = mlx5rings::striding_event_taken;
+    format.rx_burst = mlx5rings::striding_burst;
+    format.rx_queue_count = mlx5rings::striding_queue_count;
+    format.rx_descriptor_status = mlx5rings::striding_descriptor_status;
+    format.rx_monitor_addr = mlx5rings::striding_monitor_addr;
+    return format;
+}
+constinit const RingFormat kStridingFormat = make_striding_format();
+
+constexpr RingFormat with_striding() {
+    RingFormat format = make_format();
+    format.striding = &kStridingFormat;
+    return format;
+}
+
 } // namespace
 
-constinit const RingFormat kMlx5Format{
-    .name = "mlx5",
-    .reject = mlx5rings::reject,
-    .rx_wc_flags = no_wc_flags,
-    .rx_compressed_cq = mlx5rings::rx_compressed_cq,
-    .rx_offloads = rx_offloads,
-    .tx_offloads = tx_offloads,
-    .rx_create = mlx5rings::rx_create,
-    .rx_start = mlx5rings::rx_start,
-    .rx_stop = mlx5rings::rx_stop,
-    .rx_destroy = mlx5rings::rx_destroy,
-    .rx_arm = mlx5rings::rx_arm,
-    .rx_event_taken = mlx5rings::rx_event_taken,
-    .tx_needs = mlx5rings::tx_needs,
-    .tx_create = mlx5rings::tx_create,
-    .tx_start = mlx5rings::tx_start,
-    .tx_stop = tx_stop<mlx5rings::MlxTxRing>,
-    .tx_destroy = tx_destroy<mlx5rings::MlxTxRing>,
-    .rx_burst = mlx5rings::rx_burst,
-    .tx_burst = mlx5rings::tx_burst,
-    .tx_prepare = tx_prepare,
-    .rx_queue_count = mlx5rings::rx_queue_count,
-    .rx_descriptor_status = mlx5rings::rx_descriptor_status,
-    .rx_monitor_addr = mlx5rings::rx_monitor_addr,
-    .tx_descriptor_status = tx_descriptor_status<mlx5rings::MlxTxRing>,
-    .tx_done_cleanup = tx_done_cleanup<mlx5rings::MlxTxRing>,
-    .ptypes = kPacketTypes,
-};
+constinit const RingFormat kMlx5Format = with_striding();
 
 } // namespace rawqp

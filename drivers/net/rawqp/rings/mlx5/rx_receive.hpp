@@ -35,9 +35,15 @@ inline uint64_t read_mark(const Cqe& cqe, rte_mbuf& mbuf) {
     return tag == kFlowTagNone ? 0 : RTE_MBUF_F_RX_FDIR | id;
 }
 
+/// Corrects what was said of a tunnelled packet as if it were none.
+inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
+    mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)];
+    mbuf.ol_flags &= ~kNotOfTunnels;
+}
+
 /// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`.
-template <RxOptions O>
-inline void describe(const MlxRxRing& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
+template <RxOptions O, class Ring>
+inline void describe(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
     rearm_mbuf(mbuf, ring.rearm);
     mbuf.packet_type = kPacketTypes[cqe.l4_l3_type >> 2];
     mbuf.pkt_len = bytes;
@@ -51,11 +57,14 @@ inline void describe(const MlxRxRing& ring, const Cqe& cqe, rte_mbuf& mbuf, uint
     }
     if constexpr (O.mark) flags |= read_mark(cqe, mbuf);
     mbuf.ol_flags = flags;
+    if (cqe.packet_info & mlx5::kTunnelled) [[unlikely]]
+        describe_tunnel(cqe, mbuf);
     if constexpr (O.extras) stamp(mbuf, ring.extras, cqe.timestamp);
 }
 
 /// Bytes of the packet by what the CQE or mini CQE counts.
-template <RxOptions O> inline uint32_t packet_bytes(const MlxRxRing& ring, uint32_t byte_count) {
+template <RxOptions O, class Ring>
+inline uint32_t packet_bytes(const Ring& ring, uint32_t byte_count) {
     return O.extras ? byte_count - ring.extras.crc_bytes : byte_count;
 }
 
@@ -117,7 +126,7 @@ inline void expand_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf*
 
 /// The CQE at the consumer index is a compressed block's title: packets come from there until it is
 /// used up. False: no device writes such a block.
-template <RxOptions O> inline bool open_block(MlxRxRing& ring) {
+template <RxOptions O, class Ring> inline bool open_block(Ring& ring) {
     owner_before_content();
     const Cqe& title = ring.cq.at(ring.cq.consumer);
     const uint32_t count = Cq::completions(title);

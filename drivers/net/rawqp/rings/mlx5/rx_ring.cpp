@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 
+#include "drivers/net/rawqp/rings/mlx5/rx_wait.hpp"
 #include "drivers/net/rawqp/rings/pool_layout.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
@@ -188,11 +189,7 @@ void rx_destroy(RxRing* ring) { destroy_on_socket(&mlx(*ring)); }
 uint32_t rx_queue_count(void* queue) {
     const auto& ring = *static_cast<const MlxRxRing*>(queue);
     const uint16_t limit = ring.posted();
-    if (!ring.may_compress) return ring.cq.waiting(limit);
-    // Of a block that packets are taken from the rest waits, and what comes behind it.
-    const uint32_t left = ring.block_left;
-    const uint32_t index = ring.cq.consumer + (left > 0 ? ring.block.count : 0);
-    return left + ring.cq.waiting_in_blocks(index, limit - left);
+    return completions_waiting(ring, limit);
 }
 
 int rx_descriptor_status(void* queue, uint16_t offset) {
@@ -206,20 +203,7 @@ int rx_descriptor_status(void* queue, uint16_t offset) {
 }
 
 int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition) {
-    const auto& ring = *static_cast<const MlxRxRing*>(queue);
-    // The queue may sleep until the next entry's owner bit is that of the present lap. Of a block
-    // that is being taken from there is more.
-    const Cq& cq = ring.cq;
-    condition->addr = &cq.entries[cq.consumer & cq.mask].op_own;
-    condition->size = sizeof(Cqe::op_own);
-    condition->opaque[0] = (cq.consumer >> cq.log_entries) & mlx5::kOwnerMask;
-    condition->opaque[1] = ring.block_left;
-    condition->fn = [](uint64_t op_own, const uint64_t* lap_and_left) {
-        const bool invalid = op_own >> 4 == static_cast<uint8_t>(CqeOpcode::invalid);
-        const bool there = !invalid && (op_own & mlx5::kOwnerMask) == lap_and_left[0];
-        return there || lap_and_left[1] != 0 ? -1 : 0;
-    };
-    return 0;
+    return monitor_completions(*static_cast<const MlxRxRing*>(queue), condition);
 }
 
 int rx_arm(RxRing& base) {

@@ -35,6 +35,28 @@ constexpr uint32_t packet_type(uint8_t l4_l3_type) {
     return type | RTE_PTYPE_L4_NONFRAG;
 }
 
+/// Of a packet whose Cqe::packet_info says kTunnelled: `l4_l3_type` is about the inside. Which kind
+/// of tunnel it is the device does not tell.
+constexpr uint32_t tunnel_type(uint8_t packet_info, uint8_t l4_l3_type) {
+    uint32_t type =
+        RTE_PTYPE_L2_ETHER | (packet_info & mlx5::kOuterIpv6 ? RTE_PTYPE_L3_IPV6_EXT_UNKNOWN
+                                                             : RTE_PTYPE_L3_IPV4_EXT_UNKNOWN);
+    switch (l3_of(l4_l3_type)) {
+    case mlx5::CqeL3::ipv4: type |= RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN; break;
+    case mlx5::CqeL3::ipv6: type |= RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN; break;
+    default: return type;
+    }
+    if (l4_l3_type & mlx5::kIpFragment) return type | RTE_PTYPE_INNER_L4_FRAG;
+    const mlx5::CqeL4 l4 = l4_of(l4_l3_type);
+    if (is_tcp(l4)) return type | RTE_PTYPE_INNER_L4_TCP;
+    if (l4 == mlx5::CqeL4::udp) return type | RTE_PTYPE_INNER_L4_UDP;
+    return type | RTE_PTYPE_INNER_L4_NONFRAG;
+}
+
+/// Verdicts that the CQE of a tunnelled packet cannot support: what is wrong may be the outer
+/// header as well as the inner one, which the flags are about.
+inline constexpr uint64_t kNotOfTunnels = RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_BAD;
+
 /// Checksum and VLAN flags. The device tells whether each checksum is right; "bad" is claimed only
 /// where it has looked: IPv4 headers, and TCP or UDP behind a sound IP header. A fragment's L4
 /// checksum cannot be known.
@@ -66,6 +88,20 @@ inline constexpr auto kPacketTypes = [] {
     std::array<uint32_t, 64> table{};
     for (unsigned i = 0; i < table.size(); ++i)
         table[i] = packet_type(static_cast<uint8_t>(i << 2));
+    return table;
+}();
+
+constexpr unsigned tunnel_index(uint8_t packet_info, uint8_t l4_l3_type) {
+    static_assert(mlx5::kOuterIpv6 == 1u << 1);
+    return static_cast<unsigned>(packet_info & mlx5::kOuterIpv6) << 5 | l4_l3_type >> 2;
+}
+
+/// tunnel_type by tunnel_index.
+inline constexpr auto kTunnelTypes = [] {
+    std::array<uint32_t, 128> table{};
+    for (unsigned i = 0; i < table.size(); ++i)
+        table[i] = tunnel_type(static_cast<uint8_t>(i >> 5 & mlx5::kOuterIpv6),
+                               static_cast<uint8_t>(i << 2));
     return table;
 }();
 

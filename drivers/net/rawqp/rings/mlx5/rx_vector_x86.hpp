@@ -155,6 +155,7 @@ template <class Isa> struct VectorReader {
         const Constants constants(ring);
         __m256i sums = _mm256_setzero_si256();
         uint32_t taken = 0;
+        uint8_t infos = 0; // of all that was looked at
         bool more = true;
         while (more && taken < run && room - taken >= kStep) {
             uint32_t count = std::min(kStep, run - taken);
@@ -168,7 +169,8 @@ template <class Isa> struct VectorReader {
             if (room - taken >= 2 * kStep)
                 for (uint32_t i = kStep; i < 2 * kStep; ++i)
                     __builtin_prefetch(first_half(mbufs[taken + i]), 1);
-            const typename Isa::template Step<O> step(constants, cqes + taken);
+            const Cqe* const eight = cqes + taken;
+            const typename Isa::template Step<O> step(constants, eight);
             count = std::min(count, plain_ones(step.words, expected));
             if (count == kStep) [[likely]] {
                 store32(packets + taken, load32(mbufs + taken));
@@ -185,8 +187,11 @@ template <class Isa> struct VectorReader {
                 }
                 if constexpr (O.mark) store_marks(step.tags, mbufs + taken, count);
             }
+            infos |= packet_infos(eight);
             taken += count;
         }
+        if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
+            describe_tunnels(cqes, mbufs, taken);
         bytes += sum_of_even_words(sums);
         ring.cq.consumer += taken;
         ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
@@ -239,6 +244,18 @@ template <class Isa> struct VectorReader {
         const __m256i plain = _mm256_cmpeq_epi32(op_own, all(uint32_t{expected} << 24));
         const auto mask = static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(plain)));
         return static_cast<uint32_t>(std::countr_one(mask));
+    }
+    /// The bits of all of a step's CQEs.
+    static uint8_t packet_infos(const Cqe* cqes) {
+        uint8_t infos = 0;
+        for (uint32_t i = 0; i < kStep; ++i)
+            infos |= cqes[i].packet_info;
+        return infos;
+    }
+    [[gnu::noinline, gnu::cold]] static void describe_tunnels(const Cqe* cqes, rte_mbuf** mbufs,
+                                                              uint32_t count) {
+        for (uint32_t i = 0; i < count; ++i)
+            if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(cqes[i], *mbufs[i]);
     }
     static void store_marks(__m256i tags, rte_mbuf** mbufs, uint32_t count) {
         alignas(32) uint32_t ids[kStep];

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/rings/mlx5/striding_buffers.hpp"
+
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
+
+#include <atomic>
+
+namespace rawqp::mlx5rings {
+namespace {
+
+void free_packet(void*, void* buffer) { static_cast<StridingBuffer*>(buffer)->drop_reference(); }
+
+struct Layout {
+    uint32_t strides, data_offset;
+    StridingPool* pool;
+};
+
+void format_buffer(rte_mempool*, void* opaque, void* object, unsigned) {
+    const auto& layout = *static_cast<const Layout*>(opaque);
+    auto* const buffer = new (object) StridingBuffer{.pool = layout.pool};
+    for (uint32_t i = 0; i < layout.strides; ++i) {
+        buffer->info(i).free_cb = free_packet;
+        buffer->info(i).fcb_opaque = buffer;
+    }
+}
+
+} // namespace
+
+StridingBuffer* StridingPool::take() {
+    void* object = nullptr;
+    if (rte_mempool_get(mempool, &object) != 0) return nullptr;
+    __atomic_add_fetch(&users, 1, __ATOMIC_RELAXED);
+    auto* const buffer = static_cast<StridingBuffer*>(object);
+    __atomic_store_n(&buffer->references, 1, __ATOMIC_RELAXED);
+    return buffer;
+}
+
+void StridingPool::leave() {
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) != 0) return;
+    rte_mempool_free(mempool);
+    rte_free(this);
+}
+
+void StridingBuffer::drop_reference() {
+    if (__atomic_sub_fetch(&references, 1, __ATOMIC_ACQ_REL) != 0) return;
+    StridingPool& owner = *pool;
+    rte_mempool_put(owner.mempool, this);
+    owner.leave();
+}
+
+Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t count, uint32_t strides,
+                                         uint32_t stride_bytes, int socket) {
+    SocketPtr<StridingPool> pool(create_on_socket<StridingPool>(socket));
+    if (!pool) return fail(ENOMEM, "{}: no DPDK memory", queue);
+    const size_t head = sizeof(StridingBuffer) + strides * sizeof(rte_mbuf_ext_shared_info);
+    pool->data_offset =
+        static_cast<uint32_t>(RTE_ALIGN_CEIL(head + RTE_PKTMBUF_HEADROOM, RTE_CACHE_LINE_SIZE));
+    const size_t bytes = pool->data_offset + size_t{strides} * stride_bytes;
+
+    // Pools of a queue's former lives may be around still.
+    static std::atomic<unsigned> number;
+    const std::string name = fmt::format("rawqp_strides_{}", number++);
+    Layout layout{strides, pool->data_offset, pool.get()};
+    // No cache: other lcores give the buffers back, and their caches would keep them.
+    pool->mempool = rte_mempool_create(name.c_str(), count, static_cast<unsigned>(bytes), 0, 0,
+                                       nullptr, nullptr, format_buffer, &layout, socket, 0);
+    if (pool->mempool == nullptr)
+        return fail(rte_errno,
+                    "{}: no DPDK memory for {} buffers of {} bytes: {}; use fewer descriptors, "
+                    "smaller strides or mprq_en=0",
+                    queue, count, bytes, rte_strerror(rte_errno));
+    return pool.release();
+}
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A receive queue on a mapped striding RQ (multi-packet RQ): each WQE is one buffer of strides, and
+// packets follow each other in it, each at the beginning of a stride. The device fetches far fewer
+// WQEs than packets.
+//
+// A packet is copied into an mbuf, or a plain mbuf gets it attached as external buffer. The
+// headroom of an attached packet is the end of the stride before: a packet is only attached if its
+// own last stride has room to lend for the next one's. And only while a spare buffer is there to
+// take the WQE's next turn: when the application holds so many packets that none is left, all are
+// copied and the buffers go round at once. So the device never lacks WQEs; what is lacking are
+// mbufs (counted in nombuf), in which case packets wait in the ring.
+#pragma once
+
+#include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_buffers.hpp"
+
+namespace rawqp::mlx5rings {
+
+/// A WQE of such a queue.
+struct StridingWqe {
+    mlx5::WqeNextSeg next;
+    mlx5::WqeDataSeg data;
+};
+static_assert(sizeof(StridingWqe) == 2 * mlx5::kSegment);
+
+struct StridingRing : RxRing {
+    Cq cq;
+    StridingWqe* wqes = nullptr;
+    mlx5::be32* doorbell = nullptr;
+    StridingBuffer** buffers = nullptr; ///< of each WQE; never null while started
+    StridingBuffer* spare = nullptr;    ///< takes the place of a buffer whose packets are out
+    StridingPool* strides = nullptr;    ///< null while stopped
+    uint16_t consumer = 0;              ///< WQEs completed
+    uint16_t mask = 0;                  ///< WQEs - 1
+    uint32_t used = 0;                  ///< strides of the present WQE
+    uint8_t log_strides = 0;
+    uint8_t log_stride_bytes = 0;
+    uint8_t segments = 1;    ///< mbufs of a copied packet, at most
+    uint8_t block_left = 0;  ///< as in RxPollLine
+    uint16_t copy_bytes = 0; ///< packets of up to so many bytes are copied
+    uint16_t flags_mask = 0, hash_flag = 0;
+    uint64_t rearm = 0;
+    uint64_t base_flags = 0;
+    uint16_t first_room = 0, next_room = 0; ///< bytes that an mbuf takes of a copied packet
+    rte_mempool* pool = nullptr;
+    RxBlock block;
+    RxExtras extras;
+
+    /// Mbufs for the next packets.
+    static constexpr uint32_t kStash = 2 * kMaxRxSegments;
+    std::array<rte_mbuf*, kStash> stash{};
+    uint32_t stashed = 0;
+    bool nombuf_counted = false; ///< the packet that waits for an mbuf
+
+    // Control and error path.
+    CqArm cq_arm;
+    MrCache mrs;
+    RetryGate retry;
+    bool faulty = false;
+    bool may_compress = false;
+    int socket = 0;
+    SocketArray<StridingBuffer*> buffer_memory;
+
+    [[nodiscard]] uint32_t wqe_count() const { return mask + 1u; }
+    [[nodiscard]] uint32_t strides_per_wqe() const { return 1u << log_strides; }
+    /// Completions that may come without a further doorbell, at most.
+    [[nodiscard]] uint32_t posted() const { return (wqe_count() << log_strides) - used; }
+    [[nodiscard]] uint8_t* data_of(StridingBuffer& buffer) const {
+        return reinterpret_cast<uint8_t*>(&buffer) + strides->data_offset;
+    }
+    /// All WQEs are always posted but for those that this burst has completed.
+    void ring_doorbell() {
+        wqes_before_record();
+        store_record(*doorbell, static_cast<uint16_t>(consumer + wqe_count()));
+    }
+};
+
+/// What one completion is about. Fields of a compressed block that it does not hold are in the
+/// block's model.
+struct Arrival {
+    const Cqe* cqe;      ///< null: from a block
+    uint32_t byte_count; ///< as in the CQE
+    uint32_t hash;       ///< from a block
+
+    [[nodiscard]] bool filler() const { return byte_count >> 31 != 0; }
+    [[nodiscard]] uint32_t strides() const { return byte_count >> 16 & 0x7fff; }
+    [[nodiscard]] uint32_t bytes() const { return byte_count & mlx5::kByteCountMask; }
+};
+
+/// RingFormat's functions for such queues.
+std::string striding_reject(const verbs::Api& api, ibv_context* context);
+Result<void> striding_adjust(RxSpec& spec);
+ibv_wq* striding_create_wq(const RxSpec& spec, ibv_wq_init_attr& attributes);
+Result<RxRing*> striding_create(const RxSpec& spec);
+Result<void> striding_start(RxRing& ring);
+uint32_t striding_stop(RxRing& ring);
+void striding_destroy(RxRing* ring);
+Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec);
+uint32_t striding_queue_count(void* queue);
+int striding_descriptor_status(void* queue, uint16_t offset);
+int striding_monitor_addr(void* queue, rte_power_monitor_cond* condition);
+int striding_arm(RxRing& ring);
+void striding_event_taken(RxRing& ring);
+
+/// The present WQE is used up: its buffer goes back to the device, or the spare does.
+void striding_next_wqe(StridingRing& ring);
+/// Cold: see recover().
+void striding_recover(StridingRing& ring);
+/// Takes the completions that wait without their packets. Returns how many of those there were.
+uint32_t striding_skip(StridingRing& ring);
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Striding receive queues: copied and attached packets, and who holds what for how long.
+#include "tests/unit/rings/mlx5_rx.hpp"
+
+#include <random>
+
+namespace rings_test {
+namespace {
+
+constexpr uint32_t kLogStrides = 3, kStrides = 1u << kLogStrides;
+constexpr uint32_t kLogStrideBytes = 11, kStrideBytes = 1u << kLogStrideBytes;
+constexpr uint32_t kFiller = 1u << 31;
+constexpr uint16_t kCopyBytes = 128;
+constexpr uint32_t kWqes = 8, kBuffers = 4 * kWqes;
+
+unsigned count_mempools() {
+    unsigned count = 0;
+    rte_mempool_walk([](rte_mempool*, void* sum) { ++*static_cast<unsigned*>(sum); }, &count);
+    return count;
+}
+
+class Mlx5Striding : public Mlx5Rx {
+  protected:
+    const rawqp::RingFormat& format = *rawqp::kMlx5Format.striding;
+
+    void start(const RxSetup& setup = {}) {
+        pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
+        ASSERT_NE(pool, nullptr);
+        cq.emplace(setup.cq_entries);
+        rq.emplace(kWqes, 2);
+        spec.api = &fake_api();
+        spec.cq = &cq->handle;
+        spec.wq = &rq->handle;
+        spec.port_id = kPort;
+        spec.queue_id = kQueue;
+        spec.descriptors = kWqes * kStrides;
+        spec.segments = setup.segments;
+        spec.offloads = setup.offloads;
+        spec.compressed = setup.compressed;
+        spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
+        spec.pool = pool.get();
+        spec.mrs = &mrs;
+        const auto created = format.rx_create(spec);
+        ASSERT_TRUE(created) << created.error().what;
+        ring = *created;
+        ring->control = this;
+        ring->mark = setup.mark;
+        ring->reset_wq = [](rawqp::RxRing& reset) {
+            auto& self = *static_cast<Mlx5Striding*>(reset.control);
+            self.used_ = 0;
+            return self.on_reset();
+        };
+        burst = format.rx_burst(spec);
+        const auto started = format.rx_start(*ring);
+        ASSERT_TRUE(started) << started.error().what;
+    }
+    void TearDown() override { stop(); }
+    void stop() {
+        if (ring == nullptr) return;
+        format.rx_stop(*ring);
+        format.rx_destroy(ring);
+        ring = nullptr;
+    }
+
+    [[nodiscard]] static uint32_t strides_for(uint32_t bytes) {
+        return std::max((bytes + kStrideBytes - 1) / kStrideBytes, 1u);
+    }
+    /// Where the next packet of the device goes; a filler is told of if it must.
+    void place(uint32_t bytes, bool filler_in_block, std::vector<mlx5::MiniCqe>* minis) {
+        const uint32_t strides = strides_for(bytes);
+        if (used_ + strides > kStrides) {
+            const uint32_t count = kFiller | (kStrides - used_) << 16;
+            if (filler_in_block)
+                minis->push_back({0, count});
+            else
+                complete(count, {});
+            next_wqe();
+        }
+        ASSERT_GT(posted(), 0u);
+        const mlx5::WqeDataSeg& data = rq->ring[consumed % kWqes * 2 + 1];
+        ASSERT_EQ(data.byte_count, kStrides * kStrideBytes);
+        ASSERT_EQ(data.lkey & ~1u, FakeMrs::kLkey);
+        auto* to = reinterpret_cast<uint8_t*>(uint64_t{data.addr}) + used_ * kStrideBytes;
+        for (uint32_t at = 0; at < bytes; ++at)
+            to[at] = pattern(sequence, at);
+        ++sequence;
+    }
+    void complete(uint32_t byte_count, mlx5::Cqe cqe) {
+        cqe.byte_count = byte_count;
+        cqe.wqe_id = consumed;
+        cqe.wqe_counter = static_cast<uint16_t>(used_);
+        cq->write(cqe, mlx5::CqeOpcode::resp_send);
+    }
+    void move_on(uint32_t strides) {
+        used_ += strides;
+        if (used_ == kStrides) next_wqe();
+    }
+    void next_wqe() {
+        ++consumed;
+        used_ = 0;
+    }
+    void deliver(uint32_t bytes, const mlx5::Cqe& cqe = {}) {
+        place(bytes, false, nullptr);
+        complete(strides_for(bytes) << 16 | bytes, cqe);
+        move_on(strides_for(bytes));
+    }
+    /// In one block; wrong in that real ones end with a WQE, which makes no difference here.
+    void deliver_block(const mlx5::Cqe& title, const std::vector<uint32_t>& sizes) {
+        std::vector<mlx5::MiniCqe> minis;
+        for (const uint32_t bytes : sizes) {
+            place(bytes, true, &minis);
+            minis.push_back({sequence, strides_for(bytes) << 16 | bytes});
+            move_on(strides_for(bytes));
+        }
+        cq->write_block(title, minis);
+    }
+    rte_mbuf* receive_one() {
+        rte_mbuf* mbuf = nullptr;
+        EXPECT_EQ(receive(&mbuf, 1), 1u);
+        return mbuf;
+    }
+
+    uint32_t used_ = 0; ///< strides of the WQE that the device fills
+};
+
+TEST_F(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
+    start();
+    EXPECT_STREQ(burst.description, "mlx5 striding");
+    for (const auto& [bytes, attached] : {std::pair{60u, false},
+                                          {128u, false},
+                                          {129u, true},
+                                          {1514u, true},
+                                          {kStrideBytes - RTE_PKTMBUF_HEADROOM, true},
+                                          {kStrideBytes - RTE_PKTMBUF_HEADROOM + 1, false}}) {
+        const uint32_t packet = sequence;
+        deliver(bytes);
+        rte_mbuf* const mbuf = receive_one();
+        EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(mbuf) != 0, attached) << bytes;
+        EXPECT_EQ(rte_pktmbuf_headroom(mbuf), RTE_PKTMBUF_HEADROOM);
+        EXPECT_EQ(rte_mbuf_refcnt_read(mbuf), 1);
+        take(mbuf, packet, bytes);
+    }
+    EXPECT_EQ(ring->counters.packets, 6u);
+}
+
+TEST_F(Mlx5Striding, PacketsKeepTheirBytesWhileOthersAreWritten) {
+    start();
+    std::mt19937 random(3);
+    std::vector<std::pair<rte_mbuf*, uint32_t>> held; // with its number
+    uint32_t taken = 0;
+    for (int i = 0; i < 5000; ++i) {
+        const uint32_t bytes = 60 + random() % 1900;
+        const uint32_t packet = sequence;
+        deliver(bytes);
+        rte_mbuf* mbuf = receive_one();
+        // Applications write into headrooms.
+        memset(rte_pktmbuf_mtod(mbuf, uint8_t*) - RTE_PKTMBUF_HEADROOM, 0xee, RTE_PKTMBUF_HEADROOM);
+        held.emplace_back(mbuf, packet);
+        if (held.size() < 100) continue;
+        const size_t victim = random() % held.size();
+        const auto [old, number] = held[victim];
+        take(old, number, old->pkt_len);
+        held.erase(held.begin() + static_cast<ptrdiff_t>(victim));
+        ++taken;
+    }
+    for (const auto& [mbuf, number] : held)
+        take(mbuf, number, mbuf->pkt_len);
+    EXPECT_EQ(ring->counters.packets, 5000u);
+    EXPECT_GT(taken, 4000u);
+}
+
+TEST_F(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
+    start({.pool_size = 600});
+    std::vector<rte_mbuf*> held;
+    const auto hold = [&] {
+        deliver(1000);
+        held.push_back(receive_one());
+        return RTE_MBUF_HAS_EXTBUF(held.back());
+    };
+    // One packet out of each WQE keeps its buffer. The ring and its spare keep theirs.
+    while (hold())
+        ASSERT_LE(held.size(), kBuffers * kStrides);
+    EXPECT_GE(held.size(), (kBuffers - kWqes - 1) * kStrides);
+    for (int i = 0; i < 200; ++i)
+        EXPECT_FALSE(hold());
+    EXPECT_EQ(ring->counters.nombuf, 0u);
+    for (uint32_t i = 0; i < held.size(); ++i)
+        take(held[i], i, 1000);
+    held.clear();
+    const uint32_t before = sequence;
+    for (uint32_t i = 0; i < 2 * kStrides; ++i) { // the next WQE finds a spare
+        deliver(1000);
+        rte_mbuf* const mbuf = receive_one();
+        EXPECT_TRUE(RTE_MBUF_HAS_EXTBUF(mbuf) || i <= kStrides);
+        take(mbuf, before + i, 1000);
+    }
+}
+
+TEST_F(Mlx5Striding, WithoutMbufsPacketsWait) {
+    start({.pool_size = 20});
+    std::vector<rte_mbuf*> held;
+    for (uint32_t i = 0; i < 30; ++i)
+        deliver(200);
+    rte_mbuf* mbufs[32];
+    ASSERT_EQ(receive(mbufs, 32), 20u);
+    EXPECT_EQ(ring->counters.nombuf, 1u);
+    EXPECT_EQ(receive(mbufs + 20, 12), 0u);
+    EXPECT_EQ(ring->counters.nombuf, 1u) << "the packet that waits is counted once";
+    for (uint32_t i = 0; i < 20; ++i)
+        take(mbufs[i], i, 200);
+    ASSERT_EQ(receive(mbufs, 32), 10u);
+    for (uint32_t i = 0; i < 10; ++i)
+        take(mbufs[i], 20 + i, 200);
+}
+
+TEST_F(Mlx5Striding, FillersAreSteppedOver) {
+    start({.segments = 4});
+    rte_mbuf* mbufs[8];
+    for (uint32_t i = 0; i < 200; ++i) { // three strides each: a filler of two in every WQE
+        deliver(2 * kStrideBytes + 100);
+        ASSERT_EQ(receive(mbufs, 8), 1u);
+        take(mbufs[0], i, 2 * kStrideBytes + 100);
+    }
+    EXPECT_EQ(ring->counters.packets, 200u);
+}
+
+TEST_F(Mlx5Striding, LongCopiesAreChains) {
+    start({.segments = 8, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
+    EXPECT_STREQ(burst.description, "mlx5 striding, scattered");
+    for (uint32_t bytes = 1; bytes < 512 + 7 * (512 + RTE_PKTMBUF_HEADROOM); bytes += 89) {
+        const uint32_t packet = sequence;
+        deliver(bytes);
+        take(receive_one(), packet, bytes);
+    }
+}
+
+TEST_F(Mlx5Striding, Blocks) {
+    start({.cq_entries = 128, .offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .compressed = true});
+    std::mt19937 random(4);
+    mlx5::Cqe title{};
+    title.rx_hash_type = mlx5::kHashIp;
+    uint32_t packet = 0;
+    while (packet < 3000) {
+        std::vector<uint32_t> sizes(2 + random() % 12);
+        for (uint32_t& bytes : sizes)
+            bytes = 60 + random() % 1900;
+        deliver_block(title, sizes);
+        if (random() % 2) deliver(77, title), sizes.push_back(77);
+        EXPECT_EQ(format.rx_queue_count(ring), sizes.size());
+        for (size_t at = 0; at < sizes.size();) {
+            rte_mbuf* mbufs[5];
+            const uint16_t count = receive(mbufs, static_cast<uint16_t>(1 + random() % 5));
+            ASSERT_GT(count, 0u);
+            for (uint16_t i = 0; i < count; ++i, ++at, ++packet) {
+                EXPECT_TRUE(mbufs[i]->ol_flags & RTE_MBUF_F_RX_RSS_HASH);
+                if (sizes[at] != 77) {
+                    EXPECT_EQ(mbufs[i]->hash.rss, packet + 1);
+                }
+                take(mbufs[i], packet, sizes[at]);
+            }
+        }
+    }
+    EXPECT_EQ(ring->counters.packets, packet);
+}
+
+TEST_F(Mlx5Striding, ErrorsAreSurvivedWithPacketsOut) {
+    start();
+    for (uint32_t round = 0; round < 20; ++round) {
+        const uint32_t first = sequence;
+        for (uint32_t i = 0; i < 1 + round % kStrides; ++i)
+            deliver(500);
+        rte_mbuf* mbufs[32];
+        const uint16_t count = receive(mbufs, 32);
+        ASSERT_EQ(count, sequence - first);
+        cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::local_length, consumed++);
+        while (posted() > 0)
+            cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::flushed, consumed++);
+        rte_delay_us_block(1100); // recoveries are a millisecond apart
+        rte_mbuf* none;
+        ASSERT_EQ(receive(&none, 1), 0u);
+        ASSERT_EQ(resets, static_cast<int>(round + 1));
+        ASSERT_EQ(posted(), kWqes);
+        deliver(700);
+        take(receive_one(), first + count, 700);
+        for (uint16_t i = 0; i < count; ++i)
+            take(mbufs[i], first + i, 500);
+    }
+    EXPECT_EQ(ring->counters.errors, 20u);
+}
+
+TEST_F(Mlx5Striding, WhatNoDeviceWritesResetsTheQueue) {
+    start();
+    for (const uint32_t byte_count :
+         {0u, 100u, (kStrides + 1) << 16 | 100, 1u << 16 | (kStrideBytes + 1), kFiller, ~0u}) {
+        const int before = resets;
+        complete(byte_count, {});
+        rte_delay_us_block(1100);
+        rte_mbuf* none;
+        EXPECT_EQ(receive(&none, 1), 0u);
+        EXPECT_EQ(resets, before + 1) << std::hex << byte_count;
+    }
+}
+
+TEST_F(Mlx5Striding, PacketsOutliveTheirQueue) {
+    const unsigned mempools = count_mempools();
+    start();
+    std::vector<rte_mbuf*> held;
+    for (int i = 0; i < 50; ++i) {
+        deliver(1200);
+        held.push_back(receive_one());
+    }
+    deliver(100);
+    deliver(1000);
+    EXPECT_EQ(format.rx_stop(*ring), 2u) << "packets that were not polled";
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), held.size());
+    const auto again = format.rx_start(*ring);
+    ASSERT_TRUE(again) << again.error().what;
+    stop();
+    EXPECT_EQ(count_mempools(), mempools + 2) << "the mbufs' and that of the packets still out";
+    for (uint32_t i = 0; i < held.size(); ++i)
+        take(held[i], i, 1200);
+    EXPECT_EQ(count_mempools(), mempools + 1);
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+}
+
+TEST_F(Mlx5Striding, CountsWhatWaits) {
+    start();
+    EXPECT_EQ(format.rx_queue_count(ring), 0u);
+    EXPECT_EQ(format.rx_descriptor_status(ring, 0), RTE_ETH_RX_DESC_AVAIL);
+    for (int i = 0; i < 3; ++i)
+        deliver(64);
+    EXPECT_EQ(format.rx_queue_count(ring), 3u);
+    EXPECT_EQ(format.rx_descriptor_status(ring, 2), RTE_ETH_RX_DESC_DONE);
+    EXPECT_EQ(format.rx_descriptor_status(ring, 3), RTE_ETH_RX_DESC_AVAIL);
+    EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides), -EINVAL);
+    for (uint32_t i = 0; i < 3; ++i)
+        take(receive_one(), i, 64);
+    EXPECT_EQ(format.rx_queue_count(ring), 0u);
+    EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 1), RTE_ETH_RX_DESC_UNAVAIL);
+}
+
+} // namespace
+} // namespace rings_test
