@@ -13,6 +13,7 @@ SUITES = [
     "NetdevTest",
     "ProcessTest",
     "QpTest",
+    "RingTest",
     "RssTest",
     "VerbsTest",
 ]
