@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libibverbs programs above the kernel: the same ones that tests/functional runs without it."""
 
+import subprocess
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -8,50 +9,62 @@ import pytest
 from rig.guest import Guest, GuestPort
 from rig.ports import PortSpec
 from rig.stack import Build
-
+from rig.verbs_program import SUITES, names_of, verbs_program
 
 
 @pytest.fixture(scope="module")
 def loop(guest: Guest) -> Iterator[GuestPort]:
-    """A port that is cabled to itself."""
-    port = guest.plug(0, PortSpec(), "loop")
+    """A port that is cabled to itself. The frames of uverbs-test are not for its own address: those
+    that no rule takes would go to the kernel, as beside any NIC."""
+    port = guest.plug(0, PortSpec(options={"mac": "02:00:00:00:00:aa"}), "loop")
     guest.load_drivers()
     port.wait_until_ready()
     yield port
     port.unplug()
 
 
-# Of uverbs-test: what does not depend on how the device came to be. The others ask for limits that
-# are softhca's own, or for frames that the kernel's netdev takes first, as it does beside any NIC.
-TESTS = {
-    "FlowTest": ["EveryReceiverOfAnEqualRuleGetsACopy", "LowerPriorityNumberGoesFirst",
-                 "MulticastRulesComeLast", "PrioritiesEndAtFifteen",
-                 "TagArrivesInTheCompletion"],
-    "QpTest": ["BadLkeyEndsInAnErrorCompletionAndResetHeals", "FramesComeBackByteForByte",
-               "MrOfAnotherPdIsRefused", "RateLimitsAreThoseOfTheDevice",
-               "SendOnlyQpNeedsNoReceiveQueue", "StatesFollowEachOtherAsInTheSpecification",
-               "WrongPortIsRefused"],
-    "RssTest": ["ContradictoryHashesAreRefused", "FlowsSpreadAndStayWhereTheyAre",
-                "ObjectsInUseAreBusy", "OneQueueNeedsNoHash"],
-    "VerbsTest": ["CqOfQpIsBusy", "CqSizes", "CqWithBadVectorIsRefused", "DeviceAttributes",
-                  "MrOfMappedMemory", "MrOfMemoryThatIsNotThere", "PdInUseIsBusy",
-                  "PortAttributes"],
+# All of uverbs-test but these:
+LEFT_OUT = {
+    # mlx5 keeps the doorbell pages of QPs that a program leaks mapped, and whoever has mapped
+    # something of it holds the kernel's file open: nothing goes before the program ends.
+    "ContextTest.CloseTakesEverythingAlong",
+    # A kernel's netdev counts what the kernel sends and receives.
+    "NetdevTest.SysfsCountsThePortsPackets",
+    # A kernel serves every process that has the descriptor.
+    "ProcessTest.ForkedChildCannotUseTheParentsDevice",
+    # Up to Linux 6.1 memory is pinned by force, whatever its protection.
+    "VerbsTest.MrOfUnreadableMemory",
 }
 CHANNEL_TESTS = ["ArmingBehindACompletionFiresAtOnce", "NoEventWithoutArming",
                  "NonBlockingChannel", "OneEventForEachArming"]
 
 
-def run_tests(guest: Guest, build: Build, suite: str, names: list[str]) -> None:
-    program = build.folder / "tests/functional/uverbs/uverbs-test"
-    names_of = ":".join(f"{suite}.{name}" for name in names)
-    done = guest.try_run([str(program), f"--gtest_filter={names_of}"], timeout=240)
+def run_tests(guest: Guest, build: Build, names: list[str]) -> None:
+    program = [str(verbs_program(build.folder)), f"--gtest_filter={':'.join(names)}"]
+    # Memory that is registered is locked.
+    command = ["sh", "-c", 'ulimit -l unlimited; exec "$@"', "sh", *program]
+    done = guest.try_run(command, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"[  PASSED  ] {len(names)} tests" in done.stdout, done.stdout
+    assert f"[  PASSED  ] {len(names)} test" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("suite", TESTS)
-def test_verbs(guest: Guest, loop: GuestPort, build: Build, suite: str) -> None:
-    run_tests(guest, build, suite, TESTS[suite])
+@pytest.fixture(scope="module")
+def all_tests(build: Build) -> list[str]:
+    listing = subprocess.run([str(verbs_program(build.folder)), "--gtest_list_tests"],
+                             check=True, capture_output=True, text=True).stdout
+    return names_of(listing)
+
+
+def test_what_is_left_out_exists(all_tests: list[str]) -> None:
+    assert LEFT_OUT < set(all_tests)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_verbs(guest: Guest, loop: GuestPort, build: Build, all_tests: list[str],
+               suite: str) -> None:
+    names = [name for name in all_tests if name.startswith(f"{suite}.") and name not in LEFT_OUT]
+    assert names
+    run_tests(guest, build, names)
 
 
 def mlx5_interrupts(guest: Guest) -> int:
@@ -61,7 +74,7 @@ def mlx5_interrupts(guest: Guest) -> int:
 def test_a_completion_channel_wakes_by_interrupt(guest: Guest, loop: GuestPort,
                                                  build: Build) -> None:
     before = mlx5_interrupts(guest)
-    run_tests(guest, build, "EventsTest", CHANNEL_TESTS)
+    run_tests(guest, build, [f"EventsTest.{name}" for name in CHANNEL_TESTS])
     assert mlx5_interrupts(guest) > before
 
 

@@ -221,6 +221,8 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     std::erase(state_->active_sqs, sq);
+    for (const auto& [rqn, rq] : state_->rqs)
+        if (rq->partner == sq) rq->partner = nullptr;
     sq->cq->users--;
     state_->pds.find(sq->pd)->users--;
     state_->sqs.erase(sqn);
@@ -251,6 +253,8 @@ Outcome<Number> Device::create_rq(RqAttr attr) {
     rq->hold_when_empty = attr.delay_drop;
     rq->striding = attr.striding.has_value();
     if (attr.striding) rq->strides = *attr.striding;
+    for (const auto& [sqn, sq] : state_->sqs)
+        if (sq->doorbell == rq->doorbell) rq->partner = sq.get();
     state_->receiver.delay_drop_rqs += attr.delay_drop;
     pd->users++;
     state_->rqs.insert(number, std::move(rq));

@@ -74,7 +74,8 @@ class Device {
                                           uint8_t cqe_size);
 
     /// Queues are created in state reset; reset -> ready -> error -> reset. Entering reset zeroes
-    /// the device's indices and the doorbell record.
+    /// the device's indices and the doorbell record. An RQ that is given the doorbell record of an
+    /// SQ forms a QP with it: when it fails, both are in error.
     [[nodiscard]] Outcome<Number> create_sq(SqAttr attr);
     [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state);
     /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
@@ -88,6 +89,11 @@ class Device {
     [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
     [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;
     [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
+
+    /// How long RQs with delay_drop may hold the wire; 0, as at the start: not at all. When that
+    /// was too short, listeners are told, and packets are dropped again, `rearm_ns` long or until
+    /// this is called anew (0).
+    void set_delay_drop(uint64_t timeout_ns, uint64_t rearm_ns = 0);
 
     [[nodiscard]] Outcome<Number> create_rqt(std::span<const Number> rqns);
     [[nodiscard]] Outcome<void> modify_rqt(Number rqt, std::span<const Number> rqns);

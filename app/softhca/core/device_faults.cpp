@@ -18,10 +18,10 @@ Outcome<void> Device::inject_fatal(Number number) {
     const ControlLock lock(*state_);
     if (Sq* const sq = state_->sqs.find(number)) {
         if (sq->state == QueueState::reset) return tl::unexpected(Status::bad_state);
-        sq->fail(AsyncEvent::sq_fatal);
+        sq->fail();
     } else if (Rq* const rq = state_->rqs.find(number)) {
         if (rq->state == QueueState::reset) return tl::unexpected(Status::bad_state);
-        rq->fail(AsyncEvent::rq_fatal);
+        rq->fail();
     } else if (Cq* const cq = state_->cqs.find(number)) {
         cq->fail();
     } else {

@@ -42,23 +42,25 @@ struct Queue {
     [[nodiscard]] uint64_t entries() const { return uint64_t{mask} + 1; }
     /// Where in the ring the next entry to execute is.
     [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
-
-    /// The queue cannot go on and no CQE can say so.
-    void fail(AsyncEvent event) {
-        state = QueueState::error;
-        if (listener) listener->on_async(event, number, cookie);
-    }
 };
 
-/// Ring positions are WQEBBs.
+/// Ring positions are WQEBBs. Of both kinds, fail() is for a queue that cannot go on when no CQE
+/// can say so.
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
+
+    void fail() {
+        state = QueueState::error;
+        if (listener) listener->on_async(AsyncEvent::sq_fatal, number, cookie);
+    }
 };
 
 /// Ring positions are WQEs.
 struct Rq : Queue {
+    /// Of the same RAW_PACKET QP: they share their doorbell record. Null: an RQ of its own.
+    Sq* partner = nullptr;
     uint8_t log_wqe_bytes = 0;
     bool vlan_strip = false;
     bool scatter_fcs = false;
@@ -68,6 +70,17 @@ struct Rq : Queue {
     StridingAttr strides;
     uint32_t next_stride = 0; ///< in the WQE at `consumer`
     uint64_t held_since = 0;  ///< device clock when it began to hold the wire; 0: it does not
+
+    /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
+    /// a QP of which only the RQ is in error.
+    void enter_error() {
+        state = QueueState::error;
+        if (partner) partner->state = QueueState::error;
+    }
+    void fail() {
+        enter_error();
+        if (listener) listener->on_async(AsyncEvent::rq_fatal, number, cookie);
+    }
 };
 
 /// Indirection table; the size is a power of two.

@@ -96,7 +96,7 @@ bool Placer::write_filler(Rq& rq) {
     if (written)
         rq.counters.cqes++;
     else
-        rq.fail(AsyncEvent::rq_fatal);
+        rq.fail();
     return written;
 }
 
@@ -132,7 +132,7 @@ void Placer::place(const Target& target, const Packet& packet, uint32_t tag) {
     if (!written) {
         port_.counters.drop_out_of_buffer++;
         rq.counters.out_of_buffer++;
-        rq.fail(AsyncEvent::rq_fatal);
+        rq.fail();
         return;
     }
     rq.next_stride += used;
@@ -240,7 +240,7 @@ void Placer::describe(const Target& target, const Packet& packet, const Cut& cut
 }
 
 void Placer::fail(Rq& rq, ReceiveFault fault) {
-    rq.state = QueueState::error;
+    rq.enter_error();
     write_error(rq, fault == ReceiveFault::injected ? *rq.injected : syndrome_of(fault), fault);
     rq.injected.reset();
     rq.consumer++;
@@ -269,7 +269,7 @@ void Placer::write_error(Rq& rq, mlx5::CqeSyndrome syndrome, ReceiveFault fault)
     if (written)
         rq.counters.error_cqes++;
     else
-        rq.fail(AsyncEvent::rq_fatal);
+        rq.fail();
 }
 
 } // namespace softhca::core

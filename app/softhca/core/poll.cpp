@@ -82,6 +82,11 @@ uint16_t Device::mtu() const {
     return state_->port.mtu();
 }
 
+void Device::set_delay_drop(uint64_t timeout_ns, uint64_t rearm_ns) {
+    const ControlLock lock(*state_);
+    state_->receiver.set_delay_drop(timeout_ns, rearm_ns);
+}
+
 void Device::set_mac(const std::array<uint8_t, 6>& mac) {
     const ControlLock lock(*state_);
     state_->port.set_mac(mac);

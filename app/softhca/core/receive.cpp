@@ -4,7 +4,7 @@
 namespace softhca::core {
 namespace {
 
-/// How long an RQ without WQEs may hold the wire before its packets are dropped after all.
+/// How long an RQ without WQEs may hold a wire with pause before its packets are dropped after all.
 constexpr uint64_t kMaxHoldNs = 1'000'000'000;
 
 } // namespace
@@ -95,16 +95,32 @@ bool Receiver::must_hold(const Rule& rule, const Packet& packet) {
 }
 
 bool Receiver::holds(Rq& rq, uint32_t bytes) {
-    if (!(pause_ || rq.hold_when_empty) || rq.state != QueueState::ready) return false;
+    const bool delays =
+        rq.hold_when_empty && delay_drop_.timeout_ns != 0 && port_.now() >= delay_drop_.off_until;
+    if (!(pause_ || delays) || rq.state != QueueState::ready) {
+        rq.held_since = 0;
+        return false;
+    }
     if (placer_.has_room(rq, bytes)) {
         rq.held_since = 0;
         rq.gave_up = false;
         return false;
     }
-    if (rq.gave_up || rq.state != QueueState::ready) return false;
+    if (rq.state != QueueState::ready) return false;
     if (rq.held_since == 0) rq.held_since = port_.now();
-    rq.gave_up = port_.now() - rq.held_since > kMaxHoldNs;
-    return !rq.gave_up;
+    return goes_on_holding(rq, port_.now() - rq.held_since);
+}
+
+bool Receiver::goes_on_holding(Rq& rq, uint64_t held_ns) {
+    if (pause_) {
+        rq.gave_up |= held_ns > kMaxHoldNs;
+        return !rq.gave_up;
+    }
+    if (held_ns <= delay_drop_.timeout_ns) return true;
+    if (delay_drop_.rearm_ns == 0) delay_drop_.timeout_ns = 0;
+    delay_drop_.off_until = port_.now() + delay_drop_.rearm_ns;
+    port_.tell_listeners(AsyncEvent::delay_drop_timeout);
+    return false;
 }
 
 } // namespace softhca::core

@@ -24,12 +24,24 @@ class Receiver {
     /// Copies a frame that was sent to those who sniff.
     void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
 
+    /// See Device::set_delay_drop.
+    void set_delay_drop(uint64_t timeout_ns, uint64_t rearm_ns) {
+        delay_drop_ = {.timeout_ns = timeout_ns, .rearm_ns = rearm_ns};
+    }
+
     uint32_t delay_drop_rqs = 0; ///< RQs that may hold the wire without the port's pause option
 
   private:
+    struct DelayDrop {
+        uint64_t timeout_ns = 0; ///< 0: off
+        uint64_t rearm_ns = 0;   ///< 0: a timeout switches it off for good
+        uint64_t off_until = 0;  ///< device clock
+    };
     [[nodiscard]] bool receive_by_tables(const Packet& packet);
     [[nodiscard]] bool must_hold(const Rule& rule, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
+    /// Of an RQ that has held the wire for that long: whether it goes on.
+    [[nodiscard]] bool goes_on_holding(Rq& rq, uint64_t held_ns);
     void sniff(FlowRoot root, const Packet& packet);
     void deliver_path(const FlowPath& path, const Packet& packet);
     void deliver(const Rule& rule, const Packet& packet);
@@ -39,6 +51,7 @@ class Receiver {
     Placer& placer_;
     Port& port_;
     bool pause_;
+    DelayDrop delay_drop_;
 };
 
 } // namespace softhca::core

@@ -281,7 +281,7 @@ void Sender::complete(Sq& sq) {
     if (written)
         sq.counters.cqes++;
     else
-        sq.fail(AsyncEvent::sq_fatal);
+        sq.fail();
 }
 
 void Sender::fail(Sq& sq, SendFault fault) {
@@ -305,7 +305,7 @@ void Sender::write_error(Sq& sq, mlx5::CqeSyndrome syndrome, SendFault fault) {
     if (written)
         sq.counters.error_cqes++;
     else
-        sq.fail(AsyncEvent::sq_fatal);
+        sq.fail();
 }
 
 } // namespace softhca::core

@@ -39,7 +39,8 @@ enum class AsyncEvent : uint8_t {
     cq_error,
     sq_fatal,
     rq_fatal,
-    device_fatal
+    device_fatal,
+    delay_drop_timeout ///< of the device, see Device::set_delay_drop
 };
 class Listener {
   public:
@@ -105,7 +106,7 @@ struct RqAttr {
     uint32_t user_index = 0;
     bool vlan_strip = false;
     bool scatter_fcs = false;
-    bool delay_drop = false; ///< when empty, hold the wire rather than drop
+    bool delay_drop = false; ///< when empty, hold the wire rather than drop, if the device may
     std::optional<StridingAttr> striding;
     Listener* listener = nullptr;
     uint64_t cookie = 0;

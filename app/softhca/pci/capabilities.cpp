@@ -64,6 +64,7 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, cq_oi), 1);
     set(PRM(cmd_hca_cap, cq_resize), 1);
     set(PRM(cmd_hca_cap, striding_rq), 1);
+    set(PRM(cmd_hca_cap, qos), 1);
     set(PRM(cmd_hca_cap, rq_delay_drop), 1);
     set(PRM(cmd_hca_cap, general_notification_event), 1);
     set(PRM(cmd_hca_cap, ext_stride_num_range), 1);
@@ -84,8 +85,8 @@ void general(Fields caps) {
     // Memory regions by CREATE_MKEY: UMR cannot build them here.
     set(PRM(cmd_hca_cap, umr_modify_entity_size_disabled), 1);
     set(PRM(cmd_hca_cap, umr_modify_atomic_disabled), 1);
-    // We never compress CQEs, which is allowed; user-space drivers want the choice all the same.
     set(PRM(cmd_hca_cap, cqe_compression), 1);
+    set(PRM(cmd_hca_cap, mini_cqe_resp_stride_index), 1);
     set(PRM(cmd_hca_cap, cqe_compression_max_num), 64);
     set(PRM(cmd_hca_cap, cqe_compression_timeout), 16);
     set(PRM(cmd_hca_cap, fixed_buffer_size), 1);
@@ -106,6 +107,8 @@ void ethernet(Fields caps) {
     set(PRM(per_protocol_networking_offload_caps, wqe_vlan_insert), 1);
     set(PRM(per_protocol_networking_offload_caps, self_lb_en_modifiable), 1);
     set(PRM(per_protocol_networking_offload_caps, scatter_fcs), 1);
+    set(PRM(per_protocol_networking_offload_caps, multi_pkt_send_wqe), 1);
+    set(PRM(per_protocol_networking_offload_caps, enhanced_multi_pkt_send_wqe), 1);
     set(PRM(per_protocol_networking_offload_caps, max_lso_cap), 18);
     set(PRM(per_protocol_networking_offload_caps, wqe_inline_mode), 2); // not required
     set(PRM(per_protocol_networking_offload_caps, rss_ind_tbl_cap), 11);
@@ -168,6 +171,13 @@ void flow_tables(Fields caps) {
         flow_table_type(caps.at(type));
 }
 
+void pacing(Fields caps) {
+    caps.set(PRM(qos_cap, packet_pacing), 1);
+    caps.set(PRM(qos_cap, packet_pacing_min_rate), core::Limits::kMinRateKbps);
+    caps.set(PRM(qos_cap, packet_pacing_max_rate), core::Limits::kMaxRateKbps);
+    caps.set(PRM(qos_cap, packet_pacing_rate_table_size), kPacingRates);
+}
+
 } // namespace
 
 Capabilities make_capabilities() {
@@ -175,6 +185,7 @@ Capabilities make_capabilities() {
     general(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));
+    pacing(fields_of(caps.maximum[CapType::qos]));
     caps.current = caps.maximum;
     return caps;
 }

@@ -15,6 +15,16 @@ std::optional<core::DmaArea> cq_ring(const Firmware& firmware, const Command& co
                      uint64_t{attr.cqe_size} << attr.log_entries);
 }
 
+/// What a CQ's mini CQEs are to hold: MLX5_CQE_FORMAT_* of the kernel. Null: not among these.
+std::optional<core::MiniFormat> mini_format(uint64_t prm) {
+    switch (prm) {
+    case 0: return core::MiniFormat::hash;
+    case 1: return core::MiniFormat::checksum;
+    case 3: return core::MiniFormat::checksum_stride;
+    default: return {};
+    }
+}
+
 /// Sizes only: of a CQ that is created, or is to get another ring.
 core::CqAttr read_sizes(const Fields& context) {
     core::CqAttr attr;
@@ -43,6 +53,10 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
     attr.listener = firmware.listener();
     attr.cookie = eqn;
     attr.events = true;
+    if (context.get(PRM(cqc, cqe_comp_en)) != 0) {
+        attr.compress = mini_format(context.get(PRM(cqc, mini_cqe_res_format)));
+        if (!attr.compress || attr.cqe_size != sizeof(mlx5::Cqe)) return FwStatus::bad_parameter;
+    }
     const auto cqn = firmware.device.create_cq(std::move(attr));
     if (!cqn) return to_firmware(cqn.error());
     return add_object(firmware, command, Kind::cq, *cqn,

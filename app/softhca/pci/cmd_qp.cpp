@@ -13,8 +13,12 @@ constexpr core::Number kFirstQp = 0x800000, kLastQp = 0x80ffff;
 
 enum State : uint8_t { kReset = 0, kInit = 1, kReadyToReceive = 2, kReadyToSend = 3, kError = 6 };
 
+constexpr uint64_t kRegisterMemory = 0xc; // MLX5_QP_ST_REG_UMR
+
 FwStatus create_qp(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_qp_in, qpc));
+    // RC, UC, UD …: nothing here would carry their packets.
+    if (context.get(PRM(qpc, st)) != kRegisterMemory) return FwStatus::bad_parameter;
     const core::Number number = firmware.objects.new_number(Kind::qp, kFirstQp, kLastQp);
     std::vector<Ref> uses = {
         {Kind::uar, static_cast<core::Number>(context.get(PRM(qpc, uar_page)))}};

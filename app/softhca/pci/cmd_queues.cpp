@@ -6,6 +6,7 @@ namespace softhca::pci {
 namespace {
 
 constexpr uint8_t kStateReset = 0, kStateReady = 1, kStateError = 3;
+constexpr uint64_t kModifyPacing = 1; // MLX5_MODIFY_SQ_*: bit 0 of modify_bitmask
 constexpr core::Number kFirstRmp = 0x1000, kLastRmp = 0xffff; // RMPs and SRQs share numbers
 
 std::optional<core::QueueState> queue_state(uint64_t prm) {
@@ -65,8 +66,15 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto sqn = firmware.device.create_sq(std::move(attr));
     if (!sqn) return to_firmware(sqn.error());
+    const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));
+    if (const FwStatus paced = pace_sq(firmware, *sqn, rate); paced != FwStatus::ok) {
+        (void)firmware.device.destroy_sq(*sqn);
+        return paced;
+    }
     return add_object(firmware, command, Kind::sq, *sqn,
-                      {.context = context.copy(PRM_BYTES(sqc)), .uses = uses});
+                      {.context = context.copy(PRM_BYTES(sqc)),
+                       .uses = uses,
+                       .detail = static_cast<uint32_t>(rate)});
 }
 
 FwStatus modify_sq(Firmware& firmware, Command& command) {
@@ -80,6 +88,13 @@ FwStatus modify_sq(Firmware& firmware, Command& command) {
     // A queue that failed by itself is in error, which the driver may not have seen yet.
     if (*from != *current && *current != core::QueueState::error)
         return FwStatus::bad_resource_state;
+    if (in.get(PRM(modify_sq_in, modify_bitmask)) & kModifyPacing) {
+        const auto rate =
+            in.at(PRM(modify_sq_in, ctx)).get(PRM(sqc, packet_pacing_rate_limit_index));
+        if (const FwStatus paced = pace_sq(firmware, sqn, rate); paced != FwStatus::ok)
+            return paced;
+        firmware.objects.find(Kind::sq, sqn)->detail = static_cast<uint32_t>(rate);
+    }
     const auto modified = firmware.device.modify_sq(sqn, *to);
     return modified ? FwStatus::ok : to_firmware(modified.error());
 }
@@ -196,8 +211,12 @@ FwStatus destroy_rq(Firmware& firmware, Command& command) {
                           [&](core::Number rqn) { return firmware.device.destroy_rq(rqn); });
 }
 
-/// How long RQs with delay drop hold the wire. Ours do so for a second, whatever is asked.
-FwStatus set_delay_drop(Firmware&, Command&) { return FwStatus::ok; }
+FwStatus set_delay_drop(Firmware& firmware, Command& command) {
+    constexpr uint64_t kUnitNs = 100'000;
+    firmware.device.set_delay_drop(
+        kUnitNs * command.input().get(PRM(set_delay_drop_params_in, delay_drop_timeout)));
+    return FwStatus::ok;
+}
 
 // ---------------------------------------------------------------- RMP, XRC SRQ
 

@@ -56,6 +56,9 @@ inline void settle_q_counter(Firmware& firmware, core::Number rqn) {
     rq->counted = drops;
 }
 
+/// Has the SQ keep to the rate in that row of the table; row 0: as fast as it can (cmd_pacing.cpp).
+[[nodiscard]] FwStatus pace_sq(Firmware& firmware, core::Number sqn, uint64_t index);
+
 /// Answers QUERY_*: the object's context where the answer has it.
 [[nodiscard]] inline FwStatus answer_context(Command& command, const Object* object, Field at) {
     if (!object) return FwStatus::bad_resource;

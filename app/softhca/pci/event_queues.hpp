@@ -20,6 +20,7 @@ enum class EventType : uint8_t {
     device_error = 0x08,
     port_change = 0x09,
     command = 0x0a,
+    general = 0x22,
 };
 
 /// The type-specific part of an EQE.

@@ -12,6 +12,7 @@ constexpr size_t kStatusAt = 0, kSyndromeAt = 4, kAnswerHead = 16;
 constexpr uint32_t kSyndromeRefused = 0x50f7ca, kSyndromeInjected = 0xbadc0d;
 
 constexpr uint8_t kPortDown = 1, kPortActive = 4; // subtypes of a port change
+constexpr uint8_t kDelayDropTimeout = 1;          // of a general event
 constexpr uint8_t kPort1 = 0x10;
 
 } // namespace
@@ -34,6 +35,7 @@ Firmware::Firmware(core::Device& core_device, GuestMemory& guest_memory, Interru
     add_cq_commands(commands_);
     add_mkey_commands(commands_);
     add_queue_commands(commands_);
+    add_pacing_commands(commands_);
     add_qp_commands(commands_);
     add_rss_commands(commands_);
     add_flow_commands(commands_);
@@ -176,6 +178,8 @@ void Firmware::reset() {
     if (reserved_pd != 0) (void)device.dealloc_pd(reserved_pd);
     reserved_lkey = reserved_pd = 0;
     flows = {};
+    rates_kbps = {};
+    device.set_delay_drop(0);
     events.clear();
     objects.clear();
     given_pages.clear();
@@ -209,6 +213,9 @@ void Firmware::on_async(core::AsyncEvent event, core::Number number, uint64_t co
         data[20] = static_cast<uint8_t>(cookie);
         net::store_be<uint32_t>(data.data() + 24, number);
         events.push_all(EventType::wq_catastrophic, 0, data);
+        break;
+    case core::AsyncEvent::delay_drop_timeout:
+        events.push_all(EventType::general, kDelayDropTimeout, data);
         break;
     case core::AsyncEvent::device_fatal: events.push_all(EventType::device_error, 0, data); break;
     }

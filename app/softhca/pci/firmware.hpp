@@ -43,7 +43,7 @@ struct CommandInfo {
 using CommandTable = std::map<uint16_t, CommandInfo>;
 
 /// The kinds of capabilities that we know: the `type` of QUERY_HCA_CAP.
-enum class CapType : uint8_t { general = 0, ethernet = 1, flow_table = 7 };
+enum class CapType : uint8_t { general = 0, ethernet = 1, flow_table = 7, qos = 12 };
 
 struct Capabilities {
     static constexpr size_t kBytes = 4096;
@@ -63,6 +63,9 @@ struct Injection {
 struct CommandCounts {
     uint64_t done = 0, refused = 0;
 };
+
+/// Rows of the packet pacing table, of which the first means no limit.
+inline constexpr size_t kPacingRates = 128;
 
 /// Of one flow table entry.
 inline constexpr uint8_t kLogMaxDestinations = 6;
@@ -123,6 +126,7 @@ class Firmware final : private core::Listener {
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
     uint32_t speed_mbps;
     FlowRecords flows;
+    std::array<uint32_t, kPacingRates> rates_kbps{}; ///< 0: no limit
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;
@@ -161,6 +165,7 @@ void add_eq_commands(CommandTable& table);
 void add_cq_commands(CommandTable& table);
 void add_mkey_commands(CommandTable& table);
 void add_queue_commands(CommandTable& table);
+void add_pacing_commands(CommandTable& table);
 void add_qp_commands(CommandTable& table);
 void add_rss_commands(CommandTable& table);
 void add_flow_commands(CommandTable& table);

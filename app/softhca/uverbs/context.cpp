@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <sys/mman.h>
 
 namespace softhca::uverbs {
@@ -19,7 +20,10 @@ Context::~Context() {
 Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
     if (!is_mapped(header, sizeof *header)) return EFAULT;
     const size_t size = sizeof *header + header->num_attrs * sizeof header->attrs[0];
-    if (header->length != size || header->reserved1 || header->reserved2) return EINVAL;
+    constexpr size_t kMaxBytes = 4096; // a page
+    if (header->length != size || size > kMaxBytes) return EINVAL;
+    if (header->reserved1 || header->reserved2) return EPROTONOSUPPORT;
+    if (header->driver_id != RDMA_DRIVER_MLX5) return EINVAL;
     if (!is_mapped(header, size)) return EFAULT;
     const std::lock_guard lock(mutex_);
     return run_method(*this, IoctlAttributes(*header));

@@ -64,7 +64,7 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     std::shared_ptr<EventPipe> channel;
     if (request.comp_channel >= 0) {
         channel = fd_table::find_as<EventPipe>(request.comp_channel);
-        if (!channel || channel->kind() != EventPipe::Kind::completions) return EINVAL;
+        if (!channel || channel->kind() != EventPipe::Kind::completions) return EBADF;
     }
     auto ring = user_area(driver.buf_addr, uint64_t{entries} * driver.cqe_size, true);
     auto* doorbell = user_doorbell<mlx5::CqDoorbell>(driver.db_addr);
@@ -94,7 +94,6 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
 } // namespace
 
 Errno create_comp_channel(Context&, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_create_comp_channel_resp)) return ENOSPC;
     Fd user_fd;
     const auto pipe = EventPipe::create(EventPipe::Kind::completions, user_fd);
     if (!pipe) return pipe.error().code;
@@ -105,7 +104,6 @@ Errno create_comp_channel(Context&, const WriteCommand& command) {
 }
 
 Errno create_cq(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_create_cq_resp)) return ENOSPC;
     const auto request = command.in.as<ib_uverbs_create_cq>();
     ib_uverbs_create_cq_resp out{};
     if (const Errno error = make_cq(context,
@@ -120,7 +118,6 @@ Errno create_cq(Context& context, const WriteCommand& command) {
 }
 
 Errno create_cq_ex(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_ex_create_cq_resp)) return ENOSPC;
     const auto request = command.in.as<ib_uverbs_ex_create_cq>();
     constexpr uint32_t kKnownFlags =
         IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
@@ -150,7 +147,7 @@ Errno modify_cq(Context& context, const WriteCommand& command) {
 Errno destroy_cq(Context& context, const WriteCommand& command) {
     const uint32_t handle = command.in.as<ib_uverbs_destroy_cq>().cq_handle;
     Cq* cq = context.objects.find<Cq>(handle);
-    if (!cq) return ENOENT;
+    if (!cq) return context.objects.absence(handle);
     if (const Errno error = cq->destroy(*context.device)) return error;
     const ib_uverbs_destroy_cq_resp out{
         .comp_events_reported = EventReporter::settle_completions(cq->events),

@@ -46,6 +46,7 @@ void EventReporter::on_async(core::AsyncEvent event, core::Number, uint64_t cook
         post(*pipe, ib_uverbs_async_event_desc{
                         .element = kPort, .event_type = IBV_EVENT_DEVICE_FATAL, .reserved = 0});
         return;
+    case core::AsyncEvent::delay_drop_timeout: return; // mlx5_ib keeps it to itself
     case core::AsyncEvent::cq_error:
     case core::AsyncEvent::sq_fatal:
     case core::AsyncEvent::rq_fatal: {

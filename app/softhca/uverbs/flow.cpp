@@ -3,6 +3,9 @@
 #include "app/softhca/uverbs/commands.hpp"
 #include "app/softhca/uverbs/flow_match.hpp"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <infiniband/verbs.h>
 
@@ -41,10 +44,7 @@ Errno add_spec(std::span<const std::byte> spec, Rule& rule) {
     switch (InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_hdr>().type) {
     case IBV_FLOW_SPEC_ACTION_TAG: {
         if (spec.size() != sizeof(ib_uverbs_flow_spec_action_tag)) return EINVAL;
-        const uint32_t tag =
-            InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_action_tag>().tag_id;
-        if (tag >> kTagBits) return EINVAL;
-        rule.tag = tag;
+        rule.tag = InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_action_tag>().tag_id;
         return 0;
     }
     case IBV_FLOW_SPEC_ACTION_DROP:
@@ -54,8 +54,17 @@ Errno add_spec(std::span<const std::byte> spec, Rule& rule) {
     }
 }
 
-/// Walks the specs behind the request. Their sizes must add up to what the request says.
-Errno read_specs(std::span<const std::byte> specs, unsigned count, Rule& rule) {
+/// mlx5_core refuses values with bits that the mask does not name.
+bool lies_within_mask(const Match& match) {
+    using Words = std::array<uint64_t, sizeof(core::FlowKey) / sizeof(uint64_t)>;
+    const auto value = std::bit_cast<Words>(match.value), mask = std::bit_cast<Words>(match.mask);
+    return std::ranges::equal(value, mask,
+                              [](uint64_t bits, uint64_t named) { return !(bits & ~named); });
+}
+
+/// Walks the specs behind the request. Their sizes must add up to what the request says. With
+/// `ignored` they must be well-formed and say nothing.
+Errno read_specs(std::span<const std::byte> specs, unsigned count, bool ignored, Rule& rule) {
     for (unsigned i = 0; i < count; i++) {
         if (specs.size() < sizeof(ib_uverbs_flow_spec_hdr)) return EINVAL;
         const auto header = InBuffer(specs.data(), specs.size()).as<ib_uverbs_flow_spec_hdr>();
@@ -63,10 +72,13 @@ Errno read_specs(std::span<const std::byte> specs, unsigned count, Rule& rule) {
             return EINVAL;
         const auto spec = specs.first(header.size);
         if (i == 0) rule.multicast_only = is_multicast_only(spec);
-        if (const Errno error = add_spec(spec, rule)) return error;
+        Rule alone;
+        const Errno error = add_spec(spec, ignored ? alone : rule);
+        if (error && !(ignored && error == EOPNOTSUPP)) return error;
         specs = specs.subspan(header.size);
     }
-    return specs.empty() ? 0 : EINVAL;
+    if (!specs.empty() || rule.tag.value_or(0) >> kTagBits) return EINVAL;
+    return lies_within_mask(rule.match) ? 0 : EINVAL;
 }
 
 core::FlowAttr to_flow(const Rule& rule, core::Number tirn) {
@@ -90,7 +102,7 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
         return 0;
     case IBV_FLOW_ATTR_ALL_DEFAULT:
     case IBV_FLOW_ATTR_MC_DEFAULT:
-        // The specs do not count. Multicast and unicast are rules apart: so two programs, one with
+        // Multicast and unicast are rules apart: so two programs, one with
         // all, one with multicast only, both get the multicast packets.
         for (const uint8_t group : {1, 0}) {
             if (!group && request.type == IBV_FLOW_ATTR_MC_DEFAULT) break;
@@ -112,8 +124,7 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
 Errno check(const ib_uverbs_create_flow& request) {
     const ib_uverbs_flow_attr& flow = request.flow_attr;
     if (request.comp_mask || flow.num_of_specs > kMaxSpecs) return EINVAL;
-    if (flow.port != 1) return EINVAL;
-    if (flow.priority >= Limits::kBypassPriorities) return ENOMEM;
+    if (flow.port != 1 || flow.reserved[0] || flow.reserved[1]) return EINVAL;
     // Rules that copy and let pass, and rules for what is sent: not on this device.
     constexpr uint32_t kKnownFlags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS;
     if (flow.flags & ~kKnownFlags) return EINVAL;
@@ -127,8 +138,6 @@ uint16_t bypass_priority(uint16_t asked, bool multicast_only) {
 }
 
 Errno create_flow(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_create_flow_resp)) return ENOSPC;
-    if (command.in.size() < sizeof(ib_uverbs_create_flow)) return EINVAL;
     const auto request = command.in.as<ib_uverbs_create_flow>();
     if (const Errno error = check(request)) return error;
     const auto specs = command.in.bytes().subspan(sizeof request);
@@ -137,12 +146,11 @@ Errno create_flow(Context& context, const WriteCommand& command) {
     if (!qp || !qp->tirn) return EINVAL;
 
     Rule rule;
-    if (const Errno error =
-            read_specs(specs.first(request.flow_attr.size), request.flow_attr.num_of_specs, rule))
+    const bool ignored = request.flow_attr.type != IBV_FLOW_ATTR_NORMAL;
+    if (const Errno error = read_specs(specs.first(request.flow_attr.size),
+                                       request.flow_attr.num_of_specs, ignored, rule))
         return error;
-    const bool leftovers = request.flow_attr.type == IBV_FLOW_ATTR_ALL_DEFAULT ||
-                           request.flow_attr.type == IBV_FLOW_ATTR_MC_DEFAULT;
-    if (leftovers && rule.tag) return EINVAL;
+    if (request.flow_attr.priority >= Limits::kBypassPriorities) return ENOMEM;
     std::vector<core::FlowAttr> planned;
     if (const Errno error = plan(request.flow_attr, rule, qp->tirn, planned)) return error;
 

@@ -13,7 +13,6 @@ using core::Limits;
 
 constexpr size_t kMaxMatchBytes = sizeof(mlx5_ib_match_params);
 constexpr uint32_t kTagBits = 24;
-constexpr uint64_t kCriteriaOuter = 1u << 0, kCriteriaMisc = 1u << 1;
 
 /// As mlx5_ib decides it: by the destination MAC or IPv4 address, value and mask.
 bool is_multicast_only(const core::FlowKey& value, const core::FlowKey& mask) {
@@ -21,6 +20,13 @@ bool is_multicast_only(const core::FlowKey& value, const core::FlowKey& mask) {
     const auto is_class_d = [](uint8_t byte) { return (byte & 0xf0) == 0xe0; };
     return (value.dst_mac[0] & mask.dst_mac[0] & 1) ||
            (is_class_d(value.dst_ip[kIpv4]) && is_class_d(mask.dst_ip[kIpv4]));
+}
+
+/// mlx5_core refuses values with bits that the mask does not name.
+bool lies_within(std::span<const std::byte> value, std::span<const std::byte> mask) {
+    for (size_t i = 0; i < value.size(); i++)
+        if ((value[i] & ~(i < mask.size() ? mask[i] : std::byte{})) != std::byte{}) return false;
+    return true;
 }
 
 /// Where the flow's packets go: a QP, or nowhere. Other destinations need DevX.
@@ -49,9 +55,6 @@ Errno read_destination(Context& context, const IoctlAttributes& attributes, core
 Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes) {
     const InBuffer mask = attributes.in(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK);
     if (mask.size() == 0 || mask.size() > kMaxMatchBytes) return EINVAL;
-    const uint64_t criteria =
-        attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_CRITERIA).value_or(0);
-    if (criteria & ~(kCriteriaOuter | kCriteriaMisc)) return EOPNOTSUPP;
     const uint64_t table = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE)
                                .value_or(MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX);
     if (table != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX ||
@@ -61,9 +64,8 @@ Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes) {
     auto matcher = std::make_unique<FlowMatcher>();
     matcher->flow_type = attributes.enum_element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
     matcher->priority = attributes.in(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE).as<uint16_t>();
-    const auto match = prm::read_match_mask(mask.bytes());
-    if (!match) return EOPNOTSUPP;
-    matcher->match = *match;
+    // Whether the device can match this is found out when it gets the first flow.
+    matcher->mask.assign(mask.bytes().begin(), mask.bytes().end());
     attributes.set_handle(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE,
                           context.objects.add(std::move(matcher)));
     return 0;
@@ -89,8 +91,10 @@ Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
         if (tag >> kTagBits) return EINVAL;
         flow.tag = tag;
     }
-    flow.mask = matcher->match.mask;
-    flow.value = prm::read_match_value(value.bytes(), matcher->match);
+    const auto match = prm::read_match_mask(matcher->mask);
+    if (!match || !lies_within(value.bytes(), matcher->mask)) return EINVAL;
+    flow.mask = match->mask;
+    flow.value = prm::read_match_value(value.bytes(), *match);
     flow.priority = bypass_priority(matcher->priority, is_multicast_only(flow.value, flow.mask));
     const auto number = context.device->create_flow(flow);
     if (!number) return errno_of(number);

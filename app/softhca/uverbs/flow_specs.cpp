@@ -18,12 +18,20 @@ template <class Filter> struct Filters { Filter value{}, mask{}; };
 /// the rest must be zero.
 template <class Filter> Errno split(std::span<const std::byte> spec, Filters<Filter>& out) {
     const auto body = spec.subspan(sizeof(ib_uverbs_flow_spec_hdr));
-    if (body.size() % 2) return EINVAL;
     const InBuffer value(body.data(), body.size() / 2);
     const InBuffer mask(body.data() + value.size(), value.size());
-    if (mask.has_more_than(sizeof(Filter))) return EOPNOTSUPP;
+    constexpr size_t kAlignment = 4;
+    if (value.size() == 0 || value.size() % kAlignment) return EINVAL;
+    if (mask.has_more_than(sizeof(Filter))) return EINVAL;
     out = {value.as<Filter>(), mask.as<Filter>()};
     return 0;
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+    return !InBuffer(bytes.data(), bytes.size()).has_more_than(0);
+}
+template <class T> std::span<const std::byte> bytes_of(const T& filter) {
+    return std::as_bytes(std::span(&filter, 1));
 }
 
 template <class T> net::Be<T> big_endian(T raw) {
@@ -41,11 +49,17 @@ Errno set_protocol(uint8_t value, uint8_t mask, Match& match) {
     return 0;
 }
 
+/// Whether a rule may ask for this EtherType and for an IP header, too: MPLS may carry one.
+bool types_agree(uint16_t asked, uint16_t mask, uint16_t of_version) {
+    return mask == 0xffff &&
+           (asked == of_version || asked == ETH_P_MPLS_UC || asked == ETH_P_MPLS_MC);
+}
+
 /// A rule names one IP version at most, and an EtherType that goes with it.
 Errno set_version(uint8_t version, uint16_t ether_type, Match& match) {
     if (match.mask.ip_version && match.value.ip_version != version) return EINVAL;
     if (match.mask.ether_type &&
-        (match.mask.ether_type != 0xffff || match.value.ether_type != ether_type))
+        !types_agree(match.value.ether_type, match.mask.ether_type, ether_type))
         return EINVAL;
     match.mask.ip_version = 0xff;
     match.value.ip_version = version;
@@ -59,7 +73,7 @@ Errno add_ethernet(std::span<const std::byte> spec, Match& match) {
                type_mask = big_endian(f.mask.ether_type);
     if (type_mask && match.mask.ip_version) {
         const uint16_t wanted = match.value.ip_version == 4 ? ETH_P_IP : ETH_P_IPV6;
-        if (type_mask != 0xffff || ether_type != wanted) return EINVAL;
+        if (!types_agree(ether_type, type_mask, wanted)) return EINVAL;
     }
     std::copy_n(f.value.dst_mac, 6, match.value.dst_mac.begin());
     std::copy_n(f.mask.dst_mac, 6, match.mask.dst_mac.begin());
@@ -100,8 +114,10 @@ Errno add_ipv6(std::span<const std::byte> spec, Match& match) {
     std::copy_n(f.value.dst_ip, 16, match.value.dst_ip.begin());
     std::copy_n(f.mask.dst_ip, 16, match.mask.dst_ip.begin());
     constexpr uint32_t kLabelBits = 0xfffff;
-    match.value.flow_label = big_endian(f.value.flow_label) & kLabelBits;
-    match.mask.flow_label = big_endian(f.mask.flow_label) & kLabelBits;
+    if ((big_endian(f.value.flow_label) | big_endian(f.mask.flow_label)) & ~kLabelBits)
+        return EINVAL;
+    match.value.flow_label = big_endian(f.value.flow_label);
+    match.mask.flow_label = big_endian(f.mask.flow_label);
     match.value.tos = f.value.traffic_class;
     match.mask.tos = f.mask.traffic_class;
     return set_protocol(f.value.next_hdr, f.mask.next_hdr, match);
@@ -111,9 +127,10 @@ Errno add_l4(std::span<const std::byte> spec, uint8_t protocol, Match& match) {
     Filters<ib_uverbs_flow_tcp_udp_filter> f;
     if (const Errno error = split(spec, f)) return error;
     if (const Errno error = set_protocol(protocol, 0xff, match)) return error;
-    if (!f.mask.src_port && !f.mask.dst_port) return 0;
-    match.value.l4 = protocol; // later fragments have no ports
-    match.mask.l4 = 0xff;
+    if (f.mask.src_port || f.mask.dst_port) { // later fragments have no ports
+        match.value.l4 = protocol;
+        match.mask.l4 = 0xff;
+    }
     match.value.src_port = big_endian(f.value.src_port);
     match.mask.src_port = big_endian(f.mask.src_port);
     match.value.dst_port = big_endian(f.value.dst_port);
@@ -125,10 +142,38 @@ Errno add_vxlan(std::span<const std::byte> spec, Match& match) {
     Filters<ib_uverbs_flow_tunnel_filter> f;
     if (const Errno error = split(spec, f)) return error;
     constexpr uint32_t kVniBits = 0xffffff;
-    if (big_endian(f.mask.tunnel_id) & ~kVniBits) return EINVAL;
-    match.value.vxlan_vni = big_endian(f.value.tunnel_id) & kVniBits;
+    if ((big_endian(f.value.tunnel_id) | big_endian(f.mask.tunnel_id)) & ~kVniBits) return EINVAL;
+    match.value.vxlan_vni = big_endian(f.value.tunnel_id);
     match.mask.vxlan_vni = big_endian(f.mask.tunnel_id);
     return 0;
+}
+
+/// A spec of a header that this device does not look into: with an empty mask it says nothing, else
+/// the driver asks the device for it, which refuses.
+template <class Filter> Errno add_empty(std::span<const std::byte> spec) {
+    Filters<Filter> f;
+    if (const Errno error = split(spec, f)) return error;
+    return is_zero(bytes_of(f.value)) && is_zero(bytes_of(f.mask)) ? 0 : EINVAL;
+}
+
+Errno add_gre(std::span<const std::byte> spec, Match& match) {
+    Filters<ib_uverbs_flow_gre_filter> f;
+    if (const Errno error = split(spec, f)) return error;
+    if (f.mask.c_ks_res0_ver) return EOPNOTSUPP;
+    if (const Errno error = set_protocol(IPPROTO_GRE, 0xff, match)) return error;
+    return f.mask.protocol || f.mask.key || f.value.protocol || f.value.key ? EINVAL : 0;
+}
+
+Errno add_esp(std::span<const std::byte> spec) {
+    Filters<ib_uverbs_flow_spec_esp_filter> f;
+    if (const Errno error = split(spec, f)) return error;
+    return f.mask.seq ? EOPNOTSUPP : f.mask.spi || f.value.spi ? EINVAL : 0;
+}
+
+Errno add_mpls(std::span<const std::byte> spec) {
+    Filters<ib_uverbs_flow_mpls_filter> f;
+    if (const Errno error = split(spec, f)) return error;
+    return f.mask.label ? EOPNOTSUPP : f.value.label ? EINVAL : 0;
 }
 
 } // namespace
@@ -141,14 +186,15 @@ Errno add_flow_spec(std::span<const std::byte> spec, Match& match) {
     case IBV_FLOW_SPEC_TCP: return add_l4(spec, IPPROTO_TCP, match);
     case IBV_FLOW_SPEC_UDP: return add_l4(spec, IPPROTO_UDP, match);
     case IBV_FLOW_SPEC_VXLAN_TUNNEL: return add_vxlan(spec, match);
-    case IBV_FLOW_SPEC_GRE:
+    case IBV_FLOW_SPEC_GRE: return add_gre(spec, match);
     case IBV_FLOW_SPEC_MPLS:
+    case IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_MPLS: return add_mpls(spec);
     case IBV_FLOW_SPEC_ESP:
-    case IBV_FLOW_SPEC_ACTION_HANDLE:
-    case IBV_FLOW_SPEC_ACTION_COUNT: return EOPNOTSUPP; // known, but not to this device
-    default:
-        return InBuffer(spec.data(), spec.size()).as<uint32_t>() & IBV_FLOW_SPEC_INNER ? EOPNOTSUPP
-                                                                                       : EINVAL;
+    case IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_ESP: return add_esp(spec);
+    case IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_ETH: return add_empty<ib_uverbs_flow_eth_filter>(spec);
+    // Unknown ones, actions and counters that were never made, and inner headers whose mere
+    // presence is a match.
+    default: return EINVAL;
     }
 }
 

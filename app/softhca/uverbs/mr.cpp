@@ -27,13 +27,13 @@ Errno dealloc_pd(Context& context, const WriteCommand& command) {
 
 Errno reg_mr(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_reg_mr>();
-    constexpr uint32_t kKnownAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
-                                      IB_UVERBS_ACCESS_REMOTE_READ |
-                                      IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_HUGETLB |
-                                      IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+    // Memory windows and zero-based addresses mean nothing here, and are let through by mlx5_ib.
+    constexpr uint32_t kKnownAccess =
+        IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+        IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_MW_BIND |
+        IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_HUGETLB | IB_UVERBS_ACCESS_OPTIONAL_RANGE;
     const uint32_t access = request.access_flags;
-    // Memory windows, zero-based addresses and on-demand paging this device does not have.
-    if (access & ~kKnownAccess) return EOPNOTSUPP;
+    if (access & ~kKnownAccess) return EINVAL; // on-demand paging among them
     const bool remote_write =
         access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC);
     const bool local_write = access & IB_UVERBS_ACCESS_LOCAL_WRITE;

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <span>
@@ -85,7 +86,7 @@ struct Qp final : Object {
 struct FlowMatcher final : Object {
     uint8_t flow_type = 0; ///< enum mlx5_ib_flow_type
     uint16_t priority = 0;
-    prm::MatchMask match;
+    std::vector<std::byte> mask; ///< struct mlx5_ifc_fte_match_param_bits, as far as given
     unsigned users = 0; ///< flows that were made with it
     Errno destroy(core::Device& device) override;
 };
@@ -114,9 +115,13 @@ class ObjectTable {
         const auto found = objects_.find(handle);
         return found == objects_.end() ? nullptr : dynamic_cast<T*>(found->second.get());
     }
+    /// Why there is no object of that kind to destroy: none at all, or one of another kind.
+    [[nodiscard]] Errno absence(uint64_t handle) const {
+        return objects_.contains(handle) ? EINVAL : ENOENT;
+    }
     template <class T> [[nodiscard]] Errno destroy(uint64_t handle, core::Device& device) {
         T* object = find<T>(handle);
-        if (!object) return ENOENT;
+        if (!object) return absence(handle);
         if (const Errno error = object->destroy(device)) return error;
         objects_.erase(handle);
         return 0;

@@ -27,7 +27,7 @@ Errno check_flags(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp
         MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
         MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
         MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
-    if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EOPNOTSUPP; // as with RoCE disabled
+    if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EINVAL; // so says the device
     if (request.is_srq || request.source_qpn) return EINVAL;
     if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
     if (driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
@@ -131,7 +131,8 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
 
 /// Which state may follow which, for RAW_PACKET QPs (ib_modify_qp_is_ok and mlx5_ib).
 bool may_follow(uint8_t from, uint8_t to) {
-    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return true;
+    if (to == IBV_QPS_RESET) return true;
+    if (to == IBV_QPS_ERR) return from != IBV_QPS_RESET;
     switch (from) {
     case IBV_QPS_RESET: return to == IBV_QPS_INIT;
     case IBV_QPS_INIT: return to == IBV_QPS_INIT || to == IBV_QPS_RTR;
@@ -209,7 +210,6 @@ uint8_t state_of(const core::Device& device, const Qp& qp) {
 } // namespace
 
 Errno create_qp(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_create_qp_resp)) return ENOSPC;
     const auto in = command.in.as<ib_uverbs_create_qp>();
     ib_uverbs_ex_create_qp request{};
     request.user_handle = in.user_handle;
@@ -231,7 +231,6 @@ Errno create_qp(Context& context, const WriteCommand& command) {
 }
 
 Errno create_qp_ex(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_ex_create_qp_resp)) return ENOSPC;
     const auto request = command.in.as<ib_uverbs_ex_create_qp>();
     if (request.comp_mask & ~uint32_t{IB_UVERBS_CREATE_QP_MASK_IND_TABLE}) return EINVAL;
     if (request.comp_mask) return create_rss_qp(context, request, command);
@@ -243,7 +242,6 @@ Errno create_qp_ex(Context& context, const WriteCommand& command) {
 }
 
 Errno query_qp(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_query_qp_resp)) return ENOSPC;
     const Qp* qp = context.objects.find<Qp>(command.in.as<ib_uverbs_query_qp>().qp_handle);
     if (!qp) return EINVAL;
     if (qp->rss) return EOPNOTSUPP;
@@ -285,7 +283,7 @@ Errno modify_qp_ex(Context& context, const WriteCommand& command) {
 Errno destroy_qp(Context& context, const WriteCommand& command) {
     const uint32_t handle = command.in.as<ib_uverbs_destroy_qp>().qp_handle;
     Qp* qp = context.objects.find<Qp>(handle);
-    if (!qp) return ENOENT;
+    if (!qp) return context.objects.absence(handle);
     if (const Errno error = qp->destroy(*context.device)) return error;
     const ib_uverbs_destroy_qp_resp out{.events_reported = context.events.settle_async(qp->events)};
     context.objects.erase(handle);

@@ -16,6 +16,9 @@ namespace {
 using core::Limits;
 using core::QueueState;
 
+// What mlx5_ib asks for, and about the time that it takes to ask again after a timeout.
+constexpr uint64_t kDelayDropNs = 100'000'000, kDelayDropRearmNs = 1'000'000;
+
 Errno read_striding(const mlx5_ib_create_wq& driver, std::optional<core::StridingAttr>& out) {
     if (driver.comp_mask & ~uint32_t{MLX5_IB_CREATE_WQ_STRIDING_RQ}) return EOPNOTSUPP;
     if (!(driver.comp_mask & MLX5_IB_CREATE_WQ_STRIDING_RQ)) return 0;
@@ -74,7 +77,6 @@ std::optional<QueueState> queue_state(uint32_t ib_state) {
 } // namespace
 
 Errno create_wq(Context& context, const WriteCommand& command) {
-    if (command.out.size() < sizeof(ib_uverbs_ex_create_wq_resp)) return ENOSPC;
     const auto request = command.in.as<ib_uverbs_ex_create_wq>();
     const auto driver = command.driver_in.as<mlx5_ib_create_wq>();
     if (command.driver_in.size() < offsetof(mlx5_ib_create_wq, single_stride_log_num_of_bytes))
@@ -91,6 +93,8 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     const auto rqn = context.device->create_rq(std::move(attributes));
     if (!rqn) return errno_of(rqn);
     wq->rqn = *rqn;
+    if (request.create_flags & IB_UVERBS_WQ_FLAGS_DELAY_DROP)
+        context.device->set_delay_drop(kDelayDropNs, kDelayDropRearmNs);
 
     ib_uverbs_ex_create_wq_resp out{};
     out.response_length = command.out.length_of(out);
@@ -114,17 +118,17 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     // The device may have put the queue into error itself.
     const auto now = context.device->query_rq(wq->rqn);
     if (!now) return errno_of(now);
-    if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE && queue_state(request.curr_wq_state) != *now)
+    if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE && *now != QueueState::error &&
+        queue_state(request.curr_wq_state) != *now)
         return EINVAL;
     const bool change = request.attr_mask & IBV_WQ_ATTR_STATE;
     const auto wanted = change ? queue_state(request.wq_state) : *now;
     if (!wanted) return EINVAL;
-    if (*now == QueueState::reset && *wanted == QueueState::error) return EINVAL;
     if (*now == QueueState::error && *wanted == QueueState::ready) return EINVAL;
-    if (request.attr_mask & IBV_WQ_ATTR_FLAGS) {
-        if (request.flags_mask & ~uint32_t{IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING}) return EOPNOTSUPP;
+    if (request.attr_mask & IBV_WQ_ATTR_FLAGS) { // other flags than these two are not looked at
+        if (request.flags_mask & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) return EOPNOTSUPP;
         const bool strip = request.flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
-        if (request.flags_mask)
+        if (request.flags_mask & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING)
             if (const Errno error = errno_of(context.device->modify_rq_vlan_strip(wq->rqn, strip)))
                 return error;
     }
@@ -135,7 +139,7 @@ Errno destroy_wq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_destroy_wq>();
     if (request.comp_mask) return EOPNOTSUPP;
     Wq* wq = context.objects.find<Wq>(request.wq_handle);
-    if (!wq) return ENOENT;
+    if (!wq) return context.objects.absence(request.wq_handle);
     if (const Errno error = wq->destroy(*context.device)) return error;
     ib_uverbs_ex_destroy_wq_resp out{};
     out.response_length = command.out.length_of(out);
@@ -148,7 +152,6 @@ Errno destroy_wq(Context& context, const WriteCommand& command) {
 Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command) {
     using Request = ib_uverbs_ex_create_rwq_ind_table;
     using Response = ib_uverbs_ex_create_rwq_ind_table_resp;
-    if (command.out.size() < sizeof(Response)) return ENOSPC;
     const auto request = command.in.as<Request>();
     if (request.comp_mask) return EOPNOTSUPP;
     if (request.log_ind_tbl_size > IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE) return EINVAL;

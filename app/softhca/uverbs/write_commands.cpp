@@ -5,46 +5,83 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 
 namespace softhca::uverbs {
 namespace {
 
 constexpr uint32_t extended(uint32_t number) { return IB_USER_VERBS_CMD_FLAG_EXTENDED | number; }
 
+/// Shorter requests and answers than these are refused, as ib_core does.
 struct Command {
     uint32_t number;
     const char* name;
     Errno (*run)(Context&, const WriteCommand&);
+    size_t request, response; ///< bytes
 };
+/// Bytes of a struct up to the end of a member: later members are younger, and may be missing.
+#define SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
+
 constexpr std::array kCommands{
-    Command{IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE", query_device},
-    Command{extended(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), "EX_QUERY_DEVICE", query_device_ex},
-    Command{IB_USER_VERBS_CMD_QUERY_PORT, "QUERY_PORT", query_port},
-    Command{IB_USER_VERBS_CMD_ALLOC_PD, "ALLOC_PD", alloc_pd},
-    Command{IB_USER_VERBS_CMD_DEALLOC_PD, "DEALLOC_PD", dealloc_pd},
-    Command{IB_USER_VERBS_CMD_REG_MR, "REG_MR", reg_mr},
-    Command{IB_USER_VERBS_CMD_DEREG_MR, "DEREG_MR", dereg_mr},
-    Command{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "CREATE_COMP_CHANNEL", create_comp_channel},
-    Command{IB_USER_VERBS_CMD_CREATE_CQ, "CREATE_CQ", create_cq},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_CQ), "EX_CREATE_CQ", create_cq_ex},
-    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "EX_MODIFY_CQ", modify_cq},
-    Command{IB_USER_VERBS_CMD_DESTROY_CQ, "DESTROY_CQ", destroy_cq},
-    Command{IB_USER_VERBS_CMD_CREATE_QP, "CREATE_QP", create_qp},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_QP), "EX_CREATE_QP", create_qp_ex},
-    Command{IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", query_qp},
-    Command{IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", modify_qp},
-    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_QP), "EX_MODIFY_QP", modify_qp_ex},
-    Command{IB_USER_VERBS_CMD_DESTROY_QP, "DESTROY_QP", destroy_qp},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_WQ), "EX_CREATE_WQ", create_wq},
-    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_WQ), "EX_MODIFY_WQ", modify_wq},
-    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_WQ), "EX_DESTROY_WQ", destroy_wq},
+    Command{IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE", query_device,
+            sizeof(ib_uverbs_query_device), sizeof(ib_uverbs_query_device_resp)},
+    Command{extended(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), "EX_QUERY_DEVICE", query_device_ex,
+            SIZE_UP_TO(ib_uverbs_ex_query_device, reserved),
+            SIZE_UP_TO(ib_uverbs_ex_query_device_resp, response_length)},
+    Command{IB_USER_VERBS_CMD_QUERY_PORT, "QUERY_PORT", query_port, sizeof(ib_uverbs_query_port),
+            sizeof(ib_uverbs_query_port_resp)},
+    Command{IB_USER_VERBS_CMD_ALLOC_PD, "ALLOC_PD", alloc_pd, sizeof(ib_uverbs_alloc_pd),
+            sizeof(ib_uverbs_alloc_pd_resp)},
+    Command{IB_USER_VERBS_CMD_DEALLOC_PD, "DEALLOC_PD", dealloc_pd, sizeof(ib_uverbs_dealloc_pd),
+            0},
+    Command{IB_USER_VERBS_CMD_REG_MR, "REG_MR", reg_mr, sizeof(ib_uverbs_reg_mr),
+            sizeof(ib_uverbs_reg_mr_resp)},
+    Command{IB_USER_VERBS_CMD_DEREG_MR, "DEREG_MR", dereg_mr, sizeof(ib_uverbs_dereg_mr), 0},
+    Command{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "CREATE_COMP_CHANNEL", create_comp_channel,
+            sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp)},
+    Command{IB_USER_VERBS_CMD_CREATE_CQ, "CREATE_CQ", create_cq, sizeof(ib_uverbs_create_cq),
+            sizeof(ib_uverbs_create_cq_resp)},
+    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_CQ), "EX_CREATE_CQ", create_cq_ex,
+            SIZE_UP_TO(ib_uverbs_ex_create_cq, reserved),
+            SIZE_UP_TO(ib_uverbs_ex_create_cq_resp, response_length)},
+    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "EX_MODIFY_CQ", modify_cq,
+            sizeof(ib_uverbs_ex_modify_cq), 0},
+    Command{IB_USER_VERBS_CMD_DESTROY_CQ, "DESTROY_CQ", destroy_cq, sizeof(ib_uverbs_destroy_cq),
+            sizeof(ib_uverbs_destroy_cq_resp)},
+    Command{IB_USER_VERBS_CMD_CREATE_QP, "CREATE_QP", create_qp, sizeof(ib_uverbs_create_qp),
+            sizeof(ib_uverbs_create_qp_resp)},
+    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_QP), "EX_CREATE_QP", create_qp_ex,
+            SIZE_UP_TO(ib_uverbs_ex_create_qp, comp_mask),
+            SIZE_UP_TO(ib_uverbs_ex_create_qp_resp, response_length)},
+    Command{IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", query_qp, sizeof(ib_uverbs_query_qp),
+            sizeof(ib_uverbs_query_qp_resp)},
+    Command{IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", modify_qp, sizeof(ib_uverbs_modify_qp), 0},
+    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_QP), "EX_MODIFY_QP", modify_qp_ex,
+            SIZE_UP_TO(ib_uverbs_ex_modify_qp, base),
+            SIZE_UP_TO(ib_uverbs_ex_modify_qp_resp, response_length)},
+    Command{IB_USER_VERBS_CMD_DESTROY_QP, "DESTROY_QP", destroy_qp, sizeof(ib_uverbs_destroy_qp),
+            sizeof(ib_uverbs_destroy_qp_resp)},
+    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_WQ), "EX_CREATE_WQ", create_wq,
+            SIZE_UP_TO(ib_uverbs_ex_create_wq, max_sge),
+            SIZE_UP_TO(ib_uverbs_ex_create_wq_resp, wqn)},
+    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_WQ), "EX_MODIFY_WQ", modify_wq,
+            SIZE_UP_TO(ib_uverbs_ex_modify_wq, curr_wq_state), 0},
+    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_WQ), "EX_DESTROY_WQ", destroy_wq,
+            SIZE_UP_TO(ib_uverbs_ex_destroy_wq, wq_handle),
+            SIZE_UP_TO(ib_uverbs_ex_destroy_wq_resp, reserved)},
     Command{extended(IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL), "EX_CREATE_RWQ_IND_TBL",
-            create_rwq_ind_tbl},
+            create_rwq_ind_tbl, SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table, log_ind_tbl_size),
+            SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num)},
     Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL), "EX_DESTROY_RWQ_IND_TBL",
-            destroy_rwq_ind_tbl},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_FLOW), "EX_CREATE_FLOW", create_flow},
-    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW), "EX_DESTROY_FLOW", destroy_flow},
+            destroy_rwq_ind_tbl, sizeof(ib_uverbs_ex_destroy_rwq_ind_table), 0},
+    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_FLOW), "EX_CREATE_FLOW", create_flow,
+            SIZE_UP_TO(ib_uverbs_create_flow, flow_attr),
+            SIZE_UP_TO(ib_uverbs_create_flow_resp, flow_handle)},
+    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW), "EX_DESTROY_FLOW", destroy_flow,
+            sizeof(ib_uverbs_destroy_flow), 0},
 };
+
+#undef SIZE_UP_TO
 
 static_assert(std::all_of(kCommands.begin(), kCommands.end(),
                           [](const Command& command) { return can_fail(command.name); }));
@@ -54,11 +91,16 @@ static_assert(std::all_of(kCommands.begin(), kCommands.end(),
 Errno run_write_command(Context& context, uint64_t number, const WriteCommand& command) {
     for (const Command& known : kCommands) {
         if (known.number != number) continue;
+        const bool complete =
+            command.in.size() >= known.request && command.out.size() >= known.response;
         const Errno injected = context.injected_fault(known.name);
-        const Errno error = injected ? injected : known.run(context, command);
+        const Errno error = injected ? injected : !complete ? ENOSPC : known.run(context, command);
         context.trace(known.name, error);
         return error;
     }
+    constexpr uint64_t kNumberBits =
+        IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_CMD_COMMAND_MASK;
+    if (number & ~kNumberBits) return EINVAL;
     // SRQs, memory windows, address handles, XRC, resizing …
     context.trace(fmt::format("write command {:#x}", number), EOPNOTSUPP);
     return EOPNOTSUPP;

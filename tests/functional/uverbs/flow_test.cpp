@@ -37,6 +37,17 @@ class FlowTest : public VerbsTest {
         ADD_FAILURE() << "the frame went nowhere";
         return false;
     }
+    [[nodiscard]] static ibv_flow_spec_gre gre_spec() {
+        ibv_flow_spec_gre spec{};
+        spec.type = IBV_FLOW_SPEC_GRE;
+        spec.size = sizeof spec;
+        return spec;
+    }
+    [[nodiscard]] static ibv_flow_spec_eth inner_eth_spec() {
+        ibv_flow_spec_eth spec = eth_spec();
+        spec.type = static_cast<ibv_flow_spec_type>(IBV_FLOW_SPEC_ETH | IBV_FLOW_SPEC_INNER);
+        return spec;
+    }
     /// The error of a rule that must be refused.
     [[nodiscard]] int refusal(FlowBuilder& flow) {
         const FlowHandle created = flow.create(rule_side->qp.get());
@@ -109,7 +120,7 @@ TEST_F(FlowTest, MulticastDefaultTakesMulticastOnly) {
         FlowBuilder().add(dst_mac_spec(UdpFrame{}.dst_mac)).create(rest_side->qp.get());
     const FlowHandle groups = FlowBuilder(IBV_FLOW_ATTR_MC_DEFAULT).create(rule_side->qp.get());
     ASSERT_TRUE(unicast && groups);
-    EXPECT_TRUE(taken_by_rule({.dst_mac = {0x33, 0x33, 0, 0, 0, 1}}));
+    EXPECT_TRUE(taken_by_rule({.dst_mac = {0x33, 0x33, 0x12, 0x34, 0x56, 0x78}}));
     EXPECT_FALSE(taken_by_rule({}));
 }
 
@@ -202,8 +213,20 @@ TEST_F(FlowTest, ContradictionsAreRefused) {
     FlowBuilder tag;
     EXPECT_EQ(refusal(tag.add(eth_spec()).add(tag_spec(1u << 24))), EINVAL);
 
-    FlowBuilder tagged_leftovers(IBV_FLOW_ATTR_ALL_DEFAULT);
-    EXPECT_EQ(refusal(tagged_leftovers.add(tag_spec(1))), EINVAL);
+    ibv_flow_spec_eth outside = eth_spec(); // of the mask, which is empty
+    outside.val.dst_mac[5] = 1;
+    FlowBuilder value;
+    EXPECT_EQ(refusal(value.add(outside)), EINVAL);
+}
+
+TEST_F(FlowTest, SpecsOfDefaultRulesDoNotCount) {
+    rest.reset();
+    const FlowHandle all = FlowBuilder(IBV_FLOW_ATTR_ALL_DEFAULT)
+                               .add(udp_spec())
+                               .add(tag_spec(1))
+                               .create(rule_side->qp.get());
+    ASSERT_TRUE(all) << std::strerror(errno);
+    EXPECT_TRUE(taken_by_rule({.dst_mac = {0x33, 0x33, 0x12, 0x34, 0x56, 0x78}, .protocol = 6}));
 }
 
 TEST_F(FlowTest, WhatTheDeviceCannotMatchIsRefused) {
@@ -214,16 +237,19 @@ TEST_F(FlowTest, WhatTheDeviceCannotMatchIsRefused) {
     FlowBuilder by_ttl;
     EXPECT_EQ(refusal(by_ttl.add(ttl)), EOPNOTSUPP);
 
-    ibv_flow_spec_gre gre{};
-    gre.type = IBV_FLOW_SPEC_GRE;
-    gre.size = sizeof gre;
-    FlowBuilder by_gre;
-    EXPECT_EQ(refusal(by_gre.add(gre)), EOPNOTSUPP);
+    ibv_flow_spec_gre gre = gre_spec();
+    gre.mask.c_ks_res0_ver = 0xffff;
+    FlowBuilder by_gre_flags;
+    EXPECT_EQ(refusal(by_gre_flags.add(gre)), EOPNOTSUPP);
+    gre = gre_spec();
+    gre.mask.key = ~0u;
+    FlowBuilder by_gre_key;
+    EXPECT_EQ(refusal(by_gre_key.add(gre)), EINVAL);
 
-    ibv_flow_spec_eth inner = eth_spec();
-    inner.type = static_cast<ibv_flow_spec_type>(IBV_FLOW_SPEC_ETH | IBV_FLOW_SPEC_INNER);
+    ibv_flow_spec_eth inner = inner_eth_spec();
+    inner.mask.dst_mac[0] = 0xff;
     FlowBuilder by_inner;
-    EXPECT_EQ(refusal(by_inner.add(inner)), EOPNOTSUPP);
+    EXPECT_EQ(refusal(by_inner.add(inner)), EINVAL);
 
     FlowBuilder egress;
     egress.add(eth_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_EGRESS;
@@ -232,6 +258,14 @@ TEST_F(FlowTest, WhatTheDeviceCannotMatchIsRefused) {
     FlowBuilder port;
     port.add(eth_spec()).attributes().port = 2;
     EXPECT_EQ(refusal(port), EINVAL);
+}
+
+TEST_F(FlowTest, GreIsAProtocolAndNoMore) {
+    const FlowHandle flow =
+        FlowBuilder().add(gre_spec()).add(inner_eth_spec()).create(rule_side->qp.get());
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    EXPECT_TRUE(taken_by_rule({.protocol = 47}));
+    EXPECT_FALSE(taken_by_rule({}));
 }
 
 TEST_F(FlowTest, VlanRules) {

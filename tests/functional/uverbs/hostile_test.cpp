@@ -3,9 +3,11 @@
 // treated so must still work.
 #include "tests/functional/uverbs/verbs.hpp"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <random>
 #include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
@@ -20,6 +22,7 @@ class Request {
     Request(uint16_t object, uint16_t method) {
         header().object_id = object;
         header().method_id = method;
+        header().driver_id = RDMA_DRIVER_MLX5;
         header().length = sizeof(ib_uverbs_ioctl_hdr);
     }
     Request& in(uint16_t id, const void* data, uint16_t size) {
@@ -85,14 +88,20 @@ TEST_F(HostileTest, MalformedHeaders) {
     EXPECT_EQ(errno, EFAULT);
     Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
     const uint64_t port = 1;
-    request.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, 1);
+    ib_uverbs_query_port_resp_ex answer{};
+    request.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, sizeof port);
+    request.pointer(UVERBS_ATTR_QUERY_PORT_RESP, reinterpret_cast<uint64_t>(&answer),
+                    sizeof answer);
     EXPECT_EQ(request.send(fd()), 0);
     request.header().length--;
     EXPECT_EQ(request.send(fd()), EINVAL);
     request.header().length++;
     request.header().reserved1 = 1;
-    EXPECT_EQ(request.send(fd()), EINVAL);
+    EXPECT_EQ(request.send(fd()), EPROTONOSUPPORT);
     request.header().reserved1 = 0;
+    request.header().driver_id++;
+    EXPECT_EQ(request.send(fd()), EINVAL);
+    request.header().driver_id--;
     request.header().num_attrs = 0xffff;
     EXPECT_EQ(request.send(fd()), EINVAL);
 }
@@ -100,28 +109,32 @@ TEST_F(HostileTest, MalformedHeaders) {
 TEST_F(HostileTest, UnknownMethodsAndCommands) {
     EXPECT_EQ(Request(0x7777, 0).send(fd()), EPROTONOSUPPORT);
     EXPECT_EQ(Request(UVERBS_OBJECT_DEVICE, 0x77).send(fd()), EPROTONOSUPPORT);
-    EXPECT_EQ(write_command(0x7777, nullptr, 0, nullptr, 0).send(fd()), EOPNOTSUPP);
-    EXPECT_EQ(write_command(IB_USER_VERBS_CMD_CREATE_SRQ, nullptr, 0, nullptr, 0).send(fd()),
-              EOPNOTSUPP);
+    EXPECT_EQ(write_command(0x7777, nullptr, 0, nullptr, 0).send(fd()), EINVAL);
+    EXPECT_EQ(write_command(0x77, nullptr, 0, nullptr, 0).send(fd()), EOPNOTSUPP);
+    EXPECT_EQ(
+        write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | 0x77, nullptr, 0, nullptr, 0).send(fd()),
+        EOPNOTSUPP);
 }
 
 TEST_F(HostileTest, BadPointers) {
-    Request request = write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0,
-                                    reinterpret_cast<void*>(0x1000), 4096);
-    EXPECT_EQ(request.send(fd()), EFAULT);
+    const ib_uverbs_query_device in{};
+    const auto query = [&](uint16_t in_size, void* to, uint16_t out_size) {
+        return write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, &in, in_size, to, out_size).send(fd());
+    };
     ib_uverbs_query_device_resp out{};
-    EXPECT_EQ(write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0, &out, 8).send(fd()),
-              ENOSPC);
-    EXPECT_EQ(
-        write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0, &out, sizeof out).send(fd()), 0);
+    EXPECT_EQ(query(sizeof in, reinterpret_cast<void*>(0x1000), 4096), EFAULT);
+    EXPECT_EQ(query(sizeof in, &out, 8), ENOSPC);
+    EXPECT_EQ(query(0, &out, sizeof out), ENOSPC);
+    EXPECT_EQ(query(sizeof in, &out, sizeof out), 0);
     EXPECT_EQ(out.phys_port_cnt, 1);
 }
 
 TEST_F(HostileTest, CommandsBeforeGetContext) {
     const int fresh = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+    const ib_uverbs_query_device in{};
     ib_uverbs_query_device_resp out{};
     EXPECT_EQ(
-        write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, nullptr, 0, &out, sizeof out).send(fresh),
+        write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, &in, sizeof in, &out, sizeof out).send(fresh),
         EINVAL);
     EXPECT_EQ(close(fresh), 0);
 }
@@ -137,13 +150,15 @@ TEST_F(HostileTest, CqOfTooManyEntries) {
 }
 
 TEST_F(HostileTest, HandlesOfNothingOrOfAnotherKind) {
-    for (const uint32_t handle : {0u, 1u, 77u, ~0u}) {
+    const std::pair<uint32_t, int> cases[] = {
+        {pd->handle, EINVAL}, {0x7777, ENOENT}, {0x7fffffff, ENOENT}, {~0u, ENOENT}};
+    for (const auto& [handle, error] : cases) {
         const ib_uverbs_destroy_qp in{.response = 0, .qp_handle = handle, .reserved = 0};
         ib_uverbs_destroy_qp_resp out{};
         EXPECT_EQ(write_command(IB_USER_VERBS_CMD_DESTROY_QP, &in, sizeof in, &out, sizeof out)
                       .send(fd()),
-                  ENOENT)
-            << handle; // handle 1 is the fixture's PD or doorbell page
+                  error)
+            << handle;
     }
 }
 
@@ -184,9 +199,14 @@ TEST_F(HostileTest, RandomMethods) {
         const auto method = static_cast<uint16_t>(random() % 6 + (random() % 2 ? kDriver : 0));
         if (object == UVERBS_OBJECT_ASYNC_EVENT) continue; // makes descriptors
         Request request(object, method);
-        for (unsigned i = 0, count = random() % 8; i < count; i++)
-            request.in(static_cast<uint16_t>(random() % 10 + (random() % 2 ? kDriver : 0)),
-                       bytes.data(), static_cast<uint16_t>(random() % 200));
+        for (unsigned i = 0, count = random() % 8; i < count; i++) {
+            const auto id = static_cast<uint16_t>(random() % 10 + (random() % 2 ? kDriver : 0));
+            const auto size = static_cast<uint16_t>(random() % 200);
+            // In place of a pointer to write to, more than four bytes might point into this
+            // program.
+            const bool in_place = size <= sizeof(uint64_t);
+            request.in(id, bytes.data(), in_place ? std::min<uint16_t>(size, 4) : size);
+        }
         (void)request.send(fd());
     }
     pd.release();

@@ -79,10 +79,15 @@ TEST_F(VerbsTest, MrOfMemoryThatIsNotThere) {
 }
 
 TEST_F(VerbsTest, MrOfProtectedMemory) {
-    const Pages constant(1, PROT_READ), none(1, PROT_NONE);
+    const Pages constant(1, PROT_READ);
     EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), constant.at(0), 4096, 0)));
     EXPECT_EQ(ibv_reg_mr(pd.get(), constant.at(0), 4096, IBV_ACCESS_LOCAL_WRITE), nullptr);
     EXPECT_EQ(errno, EFAULT);
+}
+
+/// Kernels up to 6.1 force their way into memory that the program itself may not read.
+TEST_F(VerbsTest, MrOfUnreadableMemory) {
+    const Pages none(1, PROT_NONE);
     EXPECT_EQ(ibv_reg_mr(pd.get(), none.at(0), 4096, 0), nullptr);
     EXPECT_EQ(errno, EFAULT);
 }
@@ -92,7 +97,7 @@ TEST_F(VerbsTest, MrWithImpossibleAccess) {
     EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_REMOTE_WRITE), nullptr);
     EXPECT_EQ(errno, EINVAL);
     EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_ON_DEMAND), nullptr);
-    EXPECT_EQ(errno, EOPNOTSUPP);
+    EXPECT_EQ(errno, EINVAL);
     EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), pages.at(0), 4096,
                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)));
 }

@@ -4,22 +4,11 @@
 #include "common/net/endian.hpp"
 
 #include <algorithm>
+#include <dirent.h>
+#include <fstream>
 #include <thread>
 
 namespace test {
-namespace {
-
-template <class Poll> bool wait_until(Poll poll, std::chrono::milliseconds patience) {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (!poll()) {
-        if (std::chrono::steady_clock::now() > deadline) return false;
-        std::this_thread::yield(); // a CQ is memory: there is nothing to sleep on
-    }
-    return true;
-}
-
-} // namespace
-
 ContextHandle open_device(const char* name) {
     int count = 0;
     ibv_device** list = ibv_get_device_list(&count);
@@ -31,15 +20,32 @@ ContextHandle open_device(const char* name) {
     return context;
 }
 
-std::array<uint8_t, 6> port_mac(ibv_context* context) {
-    ibv_gid gid{};
-    EXPECT_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
-    return {static_cast<uint8_t>(gid.raw[8] ^ 2),
-            gid.raw[9],
-            gid.raw[10],
-            gid.raw[13],
-            gid.raw[14],
-            gid.raw[15]};
+std::string netdev_name(const char* device) {
+    std::string name;
+    const std::string folder = std::string("/sys/class/infiniband/") + device + "/device/net";
+    if (DIR* const list = opendir(folder.c_str())) {
+        while (const dirent* const entry = readdir(list))
+            if (entry->d_name[0] != '.') name = entry->d_name;
+        closedir(list);
+    }
+    EXPECT_NE(name, "") << folder;
+    return name;
+}
+
+std::string first_line(const std::string& path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+}
+
+bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds patience) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::yield(); // a CQ is memory: there is nothing to sleep on
+    }
+    return true;
 }
 
 Frame UdpFrame::bytes() const {

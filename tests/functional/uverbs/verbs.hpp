@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <gtest/gtest.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace test {
@@ -34,8 +36,15 @@ using FlowHandle = Handle<ibv_flow, destroy_flow>;
 
 [[nodiscard]] ContextHandle open_device(const char* name = "mlx5_0");
 
-/// A port's MAC address, as its GID tells it.
-[[nodiscard]] std::array<uint8_t, 6> port_mac(ibv_context* context);
+/// The interface beside the device's port.
+[[nodiscard]] std::string netdev_name(const char* device = "mlx5_0");
+
+/// First line of a file, empty if there is none.
+[[nodiscard]] std::string first_line(const std::string& path);
+
+/// Waits for what a program is not told of.
+[[nodiscard]] bool wait_until(const std::function<bool()>& condition,
+                              std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 using Frame = std::vector<uint8_t>;
 

@@ -152,6 +152,66 @@ TEST_F(CommandTest, ThereAreNoMoreObjectsThanTheCapabilitiesSay) {
     EXPECT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)), FwStatus::ok);
 }
 
+TEST_F(CommandTest, PacingKeepsToTheTableOfRates) {
+    const auto set_rate = [&](uint64_t index, uint64_t kbps) {
+        return status_of(REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
+                             .set(PRM(set_pp_rate_limit_in, rate_limit_index), index)
+                             .set(inside(PRM(set_pp_rate_limit_in, ctx),
+                                         PRM(set_pp_rate_limit_context, rate_limit)),
+                                  kbps));
+    };
+    EXPECT_EQ(set_rate(0, 5000), FwStatus::bad_resource) << "row 0 stands for no limit";
+    EXPECT_EQ(set_rate(kPacingRates, 5000), FwStatus::bad_resource);
+    EXPECT_EQ(set_rate(1, core::Limits::kMinRateKbps - 1), FwStatus::bad_parameter);
+    EXPECT_EQ(set_rate(1, core::Limits::kMaxRateKbps + 1), FwStatus::bad_parameter);
+    EXPECT_EQ(set_rate(1, 5000), FwStatus::ok);
+    const Answer row = execute(REQUEST(QUERY_RATE_LIMIT, set_pp_rate_limit)
+                                   .set(PRM(set_pp_rate_limit_in, rate_limit_index), 1));
+    EXPECT_EQ(
+        row.get(inside(PRM(set_pp_rate_limit_in, ctx), PRM(set_pp_rate_limit_context, rate_limit))),
+        5000u);
+
+    const Number tis =
+        made(REQUEST(CREATE_TIS, create_tis)
+                 .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), domain));
+    const Field index = inside(PRM(create_sq_in, ctx), PRM(sqc, packet_pacing_rate_limit_index));
+    EXPECT_EQ(status_of(sq_request(cq, tis).set(index, kPacingRates)), FwStatus::bad_resource);
+    const Number sq = made(sq_request(cq, tis).set(index, 1));
+    const auto modify = [&](uint64_t row_number) {
+        return status_of(
+            REQUEST(MODIFY_SQ, modify_sq)
+                .number(sq)
+                .set(PRM(modify_sq_in, modify_bitmask), 1)
+                .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, packet_pacing_rate_limit_index)),
+                     row_number));
+    };
+    EXPECT_EQ(modify(2), FwStatus::ok);
+    EXPECT_EQ(modify(kPacingRates), FwStatus::bad_resource);
+}
+
+TEST_F(CommandTest, QpsOfTransportsAreRefused) {
+    const Field transport = inside(PRM(create_qp_in, qpc), PRM(qpc, st));
+    const Field page = inside(PRM(create_qp_in, qpc), PRM(qpc, uar_page));
+    for (const uint64_t rc_uc_ud : {0, 1, 2})
+        EXPECT_EQ(status_of(REQUEST(CREATE_QP, create_qp).set(transport, rc_uc_ud).set(page, uar)),
+                  FwStatus::bad_parameter);
+    constexpr uint64_t kUmr = 0xc;
+    (void)made(REQUEST(CREATE_QP, create_qp).set(transport, kUmr).set(page, uar));
+}
+
+TEST_F(CommandTest, CqsCompressInKnownFormats) {
+    const auto create = [&](uint64_t format, uint64_t size) {
+        return status_of(
+            cq_request(6, alloc(kPage))
+                .set(inside(PRM(create_cq_in, cq_context), PRM(cqc, cqe_comp_en)), 1)
+                .set(inside(PRM(create_cq_in, cq_context), PRM(cqc, mini_cqe_res_format)), format)
+                .set(inside(PRM(create_cq_in, cq_context), PRM(cqc, cqe_sz)), size));
+    };
+    for (const uint64_t known : {0, 1, 3})
+        EXPECT_EQ(create(known, 0), FwStatus::ok) << known;
+    EXPECT_EQ(create(2, 0), FwStatus::bad_parameter);
+}
+
 TEST_F(CommandTest, QueuesChangeStateFromTheStateTheyAreIn) {
     const Number rq = made(rq_request(cq));
     EXPECT_EQ(status_of(modify_rq(rq, kReady, kError)), FwStatus::bad_resource_state);

@@ -303,7 +303,67 @@ TEST_F(Pause, QueueThatIsNotReadyHoldsNothing) {
     EXPECT_EQ(device->counters().drop_queue_not_ready, 1u);
 }
 
+constexpr uint64_t kLongNs = 3'600'000'000'000, kShortNs = 1;
+
+/// An RQ with delay drop and no WQEs, which gets every packet.
+class DelayDrop : public Testbed {
+  protected:
+    DelayDrop() : holding(*device, pd, rx_cq.number, {.delay_drop = true}) {
+        FlowAttr all;
+        all.tirs = {direct_tir(holding)};
+        EXPECT_TRUE(device->create_flow(all));
+        device->add_listener(&listener);
+    }
+    ~DelayDrop() override { device->remove_listener(&listener); }
+    void arrive() {
+        wire->incoming.push_back(frames::pattern(60));
+        run();
+    }
+    [[nodiscard]] uint64_t drops() const { return device->counters().drop_out_of_buffer; }
+
+    TestRq holding;
+    FakeListener listener;
+};
+
+TEST_F(DelayDrop, IsOffUntilTheDeviceMay) {
+    arrive();
+    EXPECT_EQ(drops(), 1u);
+    EXPECT_FALSE(listener.saw(AsyncEvent::delay_drop_timeout));
+}
+
+TEST_F(DelayDrop, TimeoutIsToldAndEndsIt) {
+    device->set_delay_drop(kShortNs);
+    arrive();
+    while (drops() == 0)
+        run();
+    EXPECT_TRUE(listener.saw(AsyncEvent::delay_drop_timeout));
+    arrive();
+    EXPECT_EQ(drops(), 2u) << "no holding any more";
+    device->set_delay_drop(kLongNs);
+    arrive();
+    EXPECT_EQ(drops(), 2u);
+    EXPECT_EQ(wire->incoming.size(), 1u);
+}
+
+TEST_F(DelayDrop, RearmsByItselfWhenToldSo) {
+    device->set_delay_drop(kShortNs, kLongNs);
+    arrive();
+    while (drops() == 0)
+        run();
+    arrive();
+    EXPECT_EQ(drops(), 2u) << "not rearmed yet";
+    device->set_delay_drop(kShortNs, kShortNs);
+    for (uint64_t wanted = 3; wanted <= 4; wanted++) {
+        listener.events.clear();
+        arrive();
+        while (drops() < wanted)
+            run();
+        EXPECT_TRUE(listener.saw(AsyncEvent::delay_drop_timeout)) << "it held each packet";
+    }
+}
+
 TEST_F(WithoutKernel, DelayDropHoldsForThatQueueOnly) {
+    device->set_delay_drop(kLongNs);
     TestRq holding(*device, pd, rx_cq.number, {.delay_drop = true});
     FlowAttr attr;
     attr.mask.ether_type = 0xffff;

@@ -29,7 +29,8 @@ TEST(FlowSpecs, Ipv6HasEveryFieldThatMlx5Matches) {
     auto spec = make_spec<ib_uverbs_flow_spec_ipv6>(IBV_FLOW_SPEC_IPV6);
     spec.val.src_ip[15] = 1, spec.mask.src_ip[15] = 0xff;
     spec.val.dst_ip[0] = 0xfd, spec.mask.dst_ip[0] = 0xfe;
-    spec.val.flow_label = __builtin_bswap32(0x12345), spec.mask.flow_label = ~0u;
+    spec.val.flow_label = __builtin_bswap32(0x12345),
+    spec.mask.flow_label = __builtin_bswap32(0xfffff);
     spec.val.next_hdr = 58, spec.mask.next_hdr = 0xff;
     spec.val.traffic_class = 4, spec.mask.traffic_class = 0xfc;
     Match match;
@@ -44,6 +45,9 @@ TEST(FlowSpecs, Ipv6HasEveryFieldThatMlx5Matches) {
     EXPECT_EQ(match.mask.tos, 0xfc);
     spec.mask.hop_limit = 1;
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EOPNOTSUPP);
+    spec.mask.hop_limit = 0;
+    spec.mask.flow_label = ~0u;
+    EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EINVAL) << "the label has 20 bits";
 }
 
 /// ib_uverbs_flow_spec_hdr without its array of length 0, which only may stand last.
@@ -82,7 +86,39 @@ TEST(FlowSpecs, LongerSpecsWithAnUnknownTail) {
     Match match;
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), 0);
     spec.mask[3] = 1;
-    EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EOPNOTSUPP);
+    EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EINVAL);
+}
+
+TEST(FlowSpecs, HeadersThatTheDeviceDoesNotLookInto) {
+    Match match;
+    auto gre = make_spec<ib_uverbs_flow_spec_gre>(IBV_FLOW_SPEC_GRE);
+    EXPECT_EQ(add_flow_spec(bytes_of(gre), match), 0);
+    EXPECT_EQ(match.value.ip_proto, 47);
+    gre.mask.protocol = 1;
+    EXPECT_EQ(add_flow_spec(bytes_of(gre), match), EINVAL);
+    gre.mask.c_ks_res0_ver = 1;
+    EXPECT_EQ(add_flow_spec(bytes_of(gre), match), EOPNOTSUPP);
+
+    const core::FlowKey before = match.mask;
+    auto inner = make_spec<ib_uverbs_flow_spec_eth>(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_ETH);
+    EXPECT_EQ(add_flow_spec(bytes_of(inner), match), 0);
+    EXPECT_EQ(std::memcmp(&before, &match.mask, sizeof before), 0) << "says nothing";
+    inner.mask.src_mac[5] = 1;
+    EXPECT_EQ(add_flow_spec(bytes_of(inner), match), EINVAL);
+    const auto inner_ip =
+        make_spec<ib_uverbs_flow_spec_ipv4>(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_IPV4);
+    EXPECT_EQ(add_flow_spec(bytes_of(inner_ip), match), EINVAL) << "its presence is a match";
+
+    auto esp = make_spec<ib_uverbs_flow_spec_esp>(IBV_FLOW_SPEC_ESP);
+    EXPECT_EQ(add_flow_spec(bytes_of(esp), match), 0);
+    esp.mask.spi = 1;
+    EXPECT_EQ(add_flow_spec(bytes_of(esp), match), EINVAL);
+    esp.mask.seq = 1;
+    EXPECT_EQ(add_flow_spec(bytes_of(esp), match), EOPNOTSUPP);
+    auto mpls = make_spec<ib_uverbs_flow_spec_mpls>(IBV_FLOW_SPEC_MPLS);
+    EXPECT_EQ(add_flow_spec(bytes_of(mpls), match), 0);
+    mpls.mask.label = 1;
+    EXPECT_EQ(add_flow_spec(bytes_of(mpls), match), EOPNOTSUPP);
 }
 
 TEST(FlowSpecs, ContradictionsBetweenSpecs) {

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`uverbs-test`, a libibverbs program (tests/functional/uverbs) that runs on both fronts."""
+
+from pathlib import Path
+
+SUITES = [
+    "ContextTest",
+    "DescriptorTest",
+    "EventsTest",
+    "FlowDvTest",
+    "FlowTest",
+    "HostileTest",
+    "NetdevTest",
+    "ProcessTest",
+    "QpTest",
+    "RingTest",
+    "RssTest",
+    "VerbsTest",
+]
+
+
+def verbs_program(build_folder: Path) -> Path:
+    return build_folder / "tests/functional/uverbs/uverbs-test"
+
+
+def names_of(listing: str) -> list[str]:
+    """SUITE.TEST of each test, from what --gtest_list_tests prints."""
+    names, suite = [], ""
+    for line in listing.splitlines():
+        if line.startswith("  "):
+            names.append(suite + line.split()[0])
+        elif line.split("#")[0].strip().endswith("."):
+            suite = line.split()[0]
+    return names
