@@ -61,11 +61,12 @@ void Port::configure(const PortSetup& setup) {
     tx_conf.offloads = conf.txmode.offloads;
     rte_eth_rxconf rx_conf = info.default_rxconf;
     rx_conf.offloads = conf.rxmode.offloads;
+    const auto socket = static_cast<unsigned>(ring_socket(queues_, setup.descriptors));
     for (uint16_t queue = 0; queue < queues_; ++queue) {
         if (const int status =
-                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_))
+                rte_eth_rx_queue_setup(id_, queue, rx, socket, &rx_conf, pool_))
             fail_call(fmt::format("{}: Rx queue {}", name, queue), status);
-        if (const int status = rte_eth_tx_queue_setup(id_, queue, tx, SOCKET_ID_ANY, &tx_conf))
+        if (const int status = rte_eth_tx_queue_setup(id_, queue, tx, socket, &tx_conf))
             fail_call(fmt::format("{}: Tx queue {}", name, queue), status);
     }
     if (const int status = rte_eth_dev_start(id_)) fail_call(name + ": start", status);
