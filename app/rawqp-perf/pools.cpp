@@ -37,9 +37,16 @@ int grow_heap(const std::string& heap, size_t bytes) {
 
 int ring_socket(unsigned queues, unsigned descriptors) {
     if (rte_eal_has_hugepages()) return SOCKET_ID_ANY;
+    constexpr const char* kRingHeap = "rawqp-perf rings";
     constexpr size_t kPerDescriptor = 512; // CQEs, WQEs and pointers in both directions
     constexpr size_t kPerQueue = 64u << 10;
-    const int socket = grow_heap("rawqp-perf rings", queues * (kPerQueue + descriptors * kPerDescriptor));
+    const size_t needed = queues * (kPerQueue + descriptors * kPerDescriptor);
+    int socket = rte_malloc_heap_get_socket(kRingHeap);
+    rte_malloc_socket_stats stats{};
+    if (socket >= 0 && rte_malloc_get_socket_stats(socket, &stats) == 0 &&
+        stats.heap_freesz_bytes >= needed)
+        return socket;
+    socket = grow_heap(kRingHeap, needed);
     return socket >= 0 ? socket : SOCKET_ID_ANY;
 }
 

@@ -71,28 +71,8 @@ template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte
     return true;
 }
 
-/// Fetches what a burst reads last and writes: the mbufs to free, the WQEs and the slots of its
-/// packets. The CPU foresees a single long ring, but not one of many queues that are served in
-/// turn, and the fences around a doorbell wait until all of these stores are done.
-inline void fetch_ahead(MlxTxRing& ring, uint16_t count) {
-    constexpr uint32_t kPerLine = RTE_CACHE_LINE_SIZE / sizeof(rte_mbuf*);
-    constexpr uint32_t kMost = 64; // packets: beyond, the CPU has seen where it goes
-    const uint32_t packets = RTE_MIN(count, kMost);
-    const rte_mbuf* const* const oldest = &ring.mbufs.slot(ring.mbufs.tail());
-    rte_mbuf** const newest = &ring.mbufs.slot(ring.mbufs.head());
-    const uint8_t* const wqe = ring.wqebb(ring.producer);
-    // As multi-packet WQEs: a segment each, behind the head's.
-    for (uint32_t i = 0; i < packets + kHeadSegments; i += 4)
-        __builtin_prefetch(wqe + i * size_t{mlx5::kSegment}, 1);
-    for (uint32_t i = 0; i < packets; i += kPerLine) {
-        __builtin_prefetch(oldest + i);
-        __builtin_prefetch(newest + i, 1);
-    }
-}
-
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
-    fetch_ahead(ring, count);
     if (!reap(ring, UINT32_MAX)) [[unlikely]]
         return 0;
     if (count == 0) return 0;
