@@ -173,7 +173,6 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "rawqp-perf: EAL did not start, see above\n");
         return 1;
     }
-    perf::use_huge_pages();
     int status = 0;
     argv[used] = argv[0];
     try {

@@ -35,14 +35,19 @@ int grow_heap(const std::string& heap, size_t bytes) {
 
 } // namespace
 
-void use_huge_pages() {
-    if (rte_eal_has_hugepages()) return;
-    rte_memseg_list_walk(
-        [](const rte_memseg_list* list, void*) {
-            if (list->external == 0) madvise(list->base_va, list->len, MADV_HUGEPAGE);
-            return 0;
-        },
-        nullptr);
+int ring_socket(unsigned queues, unsigned descriptors) {
+    if (rte_eal_has_hugepages()) return SOCKET_ID_ANY;
+    constexpr const char* kRingHeap = "rawqp-perf rings";
+    constexpr size_t kPerDescriptor = 512; // CQEs, WQEs and pointers in both directions
+    constexpr size_t kPerQueue = 64u << 10;
+    const size_t needed = queues * (kPerQueue + descriptors * kPerDescriptor);
+    int socket = rte_malloc_heap_get_socket(kRingHeap);
+    rte_malloc_socket_stats stats{};
+    if (socket >= 0 && rte_malloc_get_socket_stats(socket, &stats) == 0 &&
+        stats.heap_freesz_bytes >= needed)
+        return socket;
+    socket = grow_heap(kRingHeap, needed);
+    return socket >= 0 ? socket : SOCKET_ID_ANY;
 }
 
 Pool make_pool(const std::string& name, unsigned count, bool contiguous) {

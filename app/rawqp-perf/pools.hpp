@@ -14,9 +14,9 @@ struct FreePool {
 };
 using Pool = std::unique_ptr<rte_mempool, FreePool>;
 
-/// Has EAL's heap, where rings are, on transparent huge pages if it is on small ones (--no-huge).
-/// As far as it was not used yet: to be called right after rte_eal_init.
-void use_huge_pages();
+/// "Socket" for the rings of `queues` queues with `descriptors` in each direction: without hugepages
+/// of EAL's own a heap on transparent ones, as packet memory is.
+int ring_socket(unsigned queues, unsigned descriptors);
 
 inline constexpr unsigned kPoolCache = 512;
 

@@ -24,11 +24,13 @@ unsigned Port::mbufs(const PortSetup& setup) {
 
 Port::Port(uint16_t id, const PortSetup& setup, rte_mempool* pool)
     : id_(id), queues_(setup.queues), pool_(pool) {
+    int socket = SOCKET_ID_ANY;
     if (pool_ == nullptr) {
         own_pool_ = make_pool(fmt::format("perf{}", id), mbufs(setup));
         pool_ = own_pool_.get();
+        socket = ring_socket(queues_, setup.descriptors);
     }
-    configure(setup);
+    configure(setup, socket);
 }
 
 Port::~Port() {
@@ -41,7 +43,7 @@ Port::~Port() {
     }
 }
 
-void Port::configure(const PortSetup& setup) {
+void Port::configure(const PortSetup& setup, int socket) {
     rte_eth_dev_info info{};
     const std::string name = fmt::format("port {}", id_);
     if (const int status = rte_eth_dev_info_get(id_, &info)) fail_call(name + ": info", status);
@@ -62,10 +64,11 @@ void Port::configure(const PortSetup& setup) {
     rte_eth_rxconf rx_conf = info.default_rxconf;
     rx_conf.offloads = conf.rxmode.offloads;
     for (uint16_t queue = 0; queue < queues_; ++queue) {
-        if (const int status =
-                rte_eth_rx_queue_setup(id_, queue, rx, SOCKET_ID_ANY, &rx_conf, pool_))
+        if (const int status = rte_eth_rx_queue_setup(id_, queue, rx, static_cast<unsigned>(socket),
+                                                      &rx_conf, pool_))
             fail_call(fmt::format("{}: Rx queue {}", name, queue), status);
-        if (const int status = rte_eth_tx_queue_setup(id_, queue, tx, SOCKET_ID_ANY, &tx_conf))
+        if (const int status =
+                rte_eth_tx_queue_setup(id_, queue, tx, static_cast<unsigned>(socket), &tx_conf))
             fail_call(fmt::format("{}: Tx queue {}", name, queue), status);
     }
     if (const int status = rte_eth_dev_start(id_)) fail_call(name + ": start", status);

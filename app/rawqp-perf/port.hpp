@@ -26,7 +26,8 @@ class Port {
     /// How many its pool holds.
     static unsigned mbufs(const PortSetup& setup);
 
-    /// With a pool of its own, or with `pool`, which has mbufs(setup) and outlives it.
+    /// With memory of its own on huge pages; or with `pool`, which has mbufs(setup) and outlives it,
+    /// and rings where EAL puts them.
     Port(uint16_t id, const PortSetup& setup, rte_mempool* pool = nullptr);
     ~Port();
     Port(const Port&) = delete;
@@ -52,7 +53,7 @@ class Port {
     void ready() {}
 
   private:
-    void configure(const PortSetup& setup);
+    void configure(const PortSetup& setup, int socket);
 
     uint16_t id_;
     uint16_t queues_;

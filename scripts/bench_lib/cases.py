@@ -183,7 +183,7 @@ def first_packet(runner: Runner, effort: Effort) -> list[Ratio]:
     options = ["--first-packet", "rawqp=net_rawqp0,device=mlx5_0",
                "--first-packet", "mlx5=0000:ca:00.1",
                "--passes", str(effort.processes * effort.passes)]
-    figures = runner.on_softhca(["loop", "loop"], eal, options)
+    figures = runner.on_softhca(["loop", "loop"], eal, options, apart=True)
     return [ratio("first_packet", pick(figures, "rawqp"), pick(figures, "mlx5"),
                   (RAWQP, MLX5), "<= 0.5")]
 

@@ -187,6 +187,7 @@ Result<void> open_device(Port& port) {
 
     if (const Result<std::string> name = port.sysfs.netdev_of(port.device, port.ib_port))
         port.netdev = netdev::Netdev(*name);
+    port.if_index = port.netdev.index().value_or(0);
     return {};
 }
 

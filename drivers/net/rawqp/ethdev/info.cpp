@@ -76,7 +76,7 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     rte_eth_link link{}; // as last seen: asking the interface takes several system calls
     rte_eth_linkstatus_get(dev, &link);
     info->speed_capa = rte_eth_speed_bitflag(link.link_speed, RTE_ETH_LINK_FULL_DUPLEX);
-    info->if_index = port.netdev.index().value_or(0);
+    info->if_index = port.if_index;
     return 0;
 }
 

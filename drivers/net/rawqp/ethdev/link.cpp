@@ -24,31 +24,36 @@ uint32_t speed_of(const ibv_port_attr& port) {
     return 0;
 }
 
-} // namespace
-
-rte_eth_link read_link(const Port& port) {
-    rte_eth_link link{};
-    link.link_duplex = RTE_ETH_LINK_FULL_DUPLEX;
-    link.link_autoneg = RTE_ETH_LINK_AUTONEG;
-    link.link_speed = RTE_ETH_SPEED_NUM_UNKNOWN;
-
-    ibv_port_attr attributes{};
-    if (verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes) != 0)
-        return link; // the device is gone
-    bool up = attributes.state == IBV_PORT_ACTIVE;
-    uint32_t speed = speed_of(attributes);
-    if (const Result<netdev::Link> netdev = port.netdev.link()) {
-        up = up && netdev->up;
-        speed = netdev->speed_mbps;
-        link.link_duplex =
-            netdev->full_duplex ? RTE_ETH_LINK_FULL_DUPLEX : RTE_ETH_LINK_HALF_DUPLEX;
-        link.link_autoneg = netdev->autoneg ? RTE_ETH_LINK_AUTONEG : RTE_ETH_LINK_FIXED;
-    }
+/// `speed` in Mbit/s; 0: unknown.
+void set_state(rte_eth_link& link, bool up, uint32_t speed) {
     link.link_status = up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
     if (!up)
         link.link_speed = RTE_ETH_SPEED_NUM_NONE;
-    else if (speed != 0)
-        link.link_speed = speed;
+    else
+        link.link_speed = speed != 0 ? speed : uint32_t{RTE_ETH_SPEED_NUM_UNKNOWN};
+}
+
+} // namespace
+
+rte_eth_link read_rdma_link(const Port& port) {
+    rte_eth_link link{};
+    link.link_duplex = RTE_ETH_LINK_FULL_DUPLEX;
+    link.link_autoneg = RTE_ETH_LINK_AUTONEG;
+    ibv_port_attr attributes{}; // of a device that is gone: down
+    (void)verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes);
+    set_state(link, attributes.state == IBV_PORT_ACTIVE, speed_of(attributes));
+    return link;
+}
+
+rte_eth_link read_link(const Port& port) {
+    rte_eth_link link = read_rdma_link(port);
+    if (link.link_status == RTE_ETH_LINK_DOWN) return link; // whatever the interface says
+    if (const Result<netdev::Link> netdev = port.netdev.link()) {
+        link.link_duplex =
+            netdev->full_duplex ? RTE_ETH_LINK_FULL_DUPLEX : RTE_ETH_LINK_HALF_DUPLEX;
+        link.link_autoneg = netdev->autoneg ? RTE_ETH_LINK_AUTONEG : RTE_ETH_LINK_FIXED;
+        set_state(link, netdev->up, netdev->speed_mbps);
+    }
     return link;
 }
 

@@ -97,6 +97,7 @@ struct Port {
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};
     netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
+    unsigned if_index = 0; ///< of that interface; 0: none
     verbs::Pd pd;
     RingMemory ring_memory;
     std::unique_ptr<Memory> memory; ///< MrSource of all queues
