@@ -34,7 +34,7 @@ void VerbsDelete::operator()(ibv_flow* object) const { ibv_destroy_flow(object);
 Floor::Floor(const std::string& device, uint16_t descriptors, unsigned spare_mbufs)
     : name_(device), descriptors_(std::bit_ceil(descriptors)) {
     const unsigned count = 4u * descriptors_ + spare_mbufs;
-    pool_ = make_pool("floor_" + device, count, true);
+    pool_ = make_pool("floor_" + device, count);
     open(device);
     register_pool();
     create_rx();

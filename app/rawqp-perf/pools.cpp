@@ -11,60 +11,113 @@ namespace perf {
 namespace {
 
 constexpr size_t kHuge = 2u << 20;
-constexpr const char* kHeap = "rawqp-perf";
 
-/// Adds `bytes` of transparent huge pages to a heap, for good; its socket number.
-int grow_heap(const std::string& heap, size_t bytes) {
+struct Region {
+    char* start;
+    size_t bytes;
+};
+std::vector<Region> unused; ///< of pools that are gone: the next one need not fault it in
+
+/// Whole transparent huge pages, at least `bytes`. Throws std::bad_alloc.
+Region map_region(size_t bytes) {
     bytes = (bytes + kHuge - 1) / kHuge * kHuge;
     char* const raw = static_cast<char*>(
         mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (raw == MAP_FAILED) return -1;
+    if (raw == MAP_FAILED) throw std::bad_alloc();
     char* const start = raw + (kHuge - reinterpret_cast<uintptr_t>(raw) % kHuge) % kHuge;
     madvise(start, bytes, MADV_HUGEPAGE); // refused: then on small pages
     memset(start, 0, bytes);
+    return {start, bytes};
+}
+
+/// Addresses of the region's pages, as EAL wants them: without hugepages devices see virtual ones.
+std::vector<rte_iova_t> pages_of(const Region& region) {
     std::vector<rte_iova_t> addresses;
-    for (size_t at = 0; at < bytes; at += kHuge)
-        addresses.push_back(reinterpret_cast<rte_iova_t>(start + at));
-    if (rte_malloc_heap_get_socket(heap.c_str()) < 0 && rte_malloc_heap_create(heap.c_str()) != 0)
-        return -1;
-    if (rte_malloc_heap_memory_add(heap.c_str(), start, bytes, addresses.data(),
-                                   static_cast<unsigned>(addresses.size()), kHuge) != 0)
-        return -1;
-    return rte_malloc_heap_get_socket(heap.c_str());
+    for (size_t at = 0; at < region.bytes; at += kHuge)
+        addresses.push_back(reinterpret_cast<rte_iova_t>(region.start + at));
+    return addresses;
+}
+
+Region take_region(size_t bytes) {
+    for (Region& region : unused) {
+        if (region.bytes < bytes) continue;
+        std::swap(region, unused.back());
+        const Region found = unused.back();
+        unused.pop_back();
+        return found;
+    }
+    const Region region = map_region(bytes);
+    // Drivers look up in EAL's tables what they are to register.
+    auto pages = pages_of(region);
+    if (rte_extmem_register(region.start, region.bytes, pages.data(),
+                            static_cast<unsigned>(pages.size()), kHuge) != 0)
+        throw std::bad_alloc();
+    return region;
+}
+
+void give_back(rte_mempool_memhdr* chunk, void*) {
+    unused.push_back({static_cast<char*>(chunk->addr), chunk->len});
+}
+
+/// Socket of a heap on huge pages with a free piece of `needed` bytes. Throws std::bad_alloc.
+int heap_socket(const char* name, size_t needed) {
+    if (rte_malloc_heap_get_socket(name) < 0 && rte_malloc_heap_create(name) != 0)
+        throw std::bad_alloc();
+    const int socket = rte_malloc_heap_get_socket(name);
+    rte_malloc_socket_stats stats{};
+    if (rte_malloc_get_socket_stats(socket, &stats) == 0 && stats.greatest_free_size >= needed)
+        return socket;
+    const Region region = map_region(needed);
+    auto pages = pages_of(region);
+    if (rte_malloc_heap_memory_add(name, region.start, region.bytes, pages.data(),
+                                   static_cast<unsigned>(pages.size()), kHuge) != 0)
+        throw std::bad_alloc();
+    return socket;
+}
+
+/// For what describes a pool: on EAL's own heap each mbuf would be kept within a page of 4 KiB.
+int pool_socket() { return heap_socket("rawqp-perf", 4 * kHuge); }
+
+/// A pool in memory of its own that begins and ends with a huge page. libibverbs asks the kernel
+/// for other properties of what is registered; where that begins within a huge page, the kernel
+/// splits the page, and how many packets are on small pages would be a matter of luck.
+Pool make_pool_on_region(const std::string& name, unsigned count) {
+    Pool pool(rte_mempool_create_empty(name.c_str(), count,
+                                       sizeof(rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE, kPoolCache,
+                                       sizeof(rte_pktmbuf_pool_private), pool_socket(), 0));
+    if (!pool) return nullptr;
+    rte_pktmbuf_pool_private layout{};
+    layout.mbuf_data_room_size = RTE_MBUF_DEFAULT_BUF_SIZE;
+    if (rte_mempool_set_ops_byname(pool.get(), rte_mbuf_best_mempool_ops(), nullptr) != 0)
+        return nullptr;
+    rte_pktmbuf_pool_init(pool.get(), &layout);
+    const size_t each = pool->header_size + pool->elt_size + pool->trailer_size;
+    const Region region = take_region(count * each + kHuge);
+    const int populated = rte_mempool_populate_iova(pool.get(), region.start,
+                                                    reinterpret_cast<rte_iova_t>(region.start),
+                                                    region.bytes, give_back, nullptr);
+    if (populated < static_cast<int>(count)) {
+        rte_errno = populated < 0 ? -populated : ENOMEM;
+        return nullptr;
+    }
+    rte_mempool_obj_iter(pool.get(), rte_pktmbuf_init, nullptr);
+    return pool;
 }
 
 } // namespace
 
 int ring_socket(unsigned queues, unsigned descriptors) {
     if (rte_eal_has_hugepages()) return SOCKET_ID_ANY;
-    constexpr const char* kRingHeap = "rawqp-perf rings";
     constexpr size_t kPerDescriptor = 512; // CQEs, WQEs and pointers in both directions
     constexpr size_t kPerQueue = 64u << 10;
-    const size_t needed = queues * (kPerQueue + descriptors * kPerDescriptor);
-    int socket = rte_malloc_heap_get_socket(kRingHeap);
-    rte_malloc_socket_stats stats{};
-    if (socket >= 0 && rte_malloc_get_socket_stats(socket, &stats) == 0 &&
-        stats.heap_freesz_bytes >= needed)
-        return socket;
-    socket = grow_heap(kRingHeap, needed);
-    return socket >= 0 ? socket : SOCKET_ID_ANY;
+    return heap_socket("rawqp-perf rings", queues * (kPerQueue + descriptors * kPerDescriptor));
 }
 
-Pool make_pool(const std::string& name, unsigned count, bool contiguous) {
-    const auto create = [&](int socket) {
-        return Pool(rte_pktmbuf_pool_create(name.c_str(), count, kPoolCache, 0,
-                                            RTE_MBUF_DEFAULT_BUF_SIZE, socket));
-    };
-    Pool pool;
-    if (rte_eal_has_hugepages()) {
-        pool = create(SOCKET_ID_ANY);
-    } else {
-        const std::string heap = contiguous ? name : kHeap;
-        const int socket = rte_malloc_heap_get_socket(heap.c_str());
-        if (socket >= 0) pool = create(socket); // what earlier pools have given back
-        const size_t each = sizeof(rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE + 2 * RTE_CACHE_LINE_SIZE;
-        if (!pool) pool = create(grow_heap(heap, count * each + 4 * kHuge));
-    }
+Pool make_pool(const std::string& name, unsigned count) {
+    Pool pool = rte_eal_has_hugepages()
+                    ? Pool(rte_pktmbuf_pool_create(name.c_str(), count, kPoolCache, 0,
+                                                   RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY))
+                    : make_pool_on_region(name, count);
     if (!pool)
         throw std::runtime_error(
             fmt::format("pool {}: no memory for {} mbufs: {}", name, count, strerror(rte_errno)));

@@ -26,8 +26,8 @@ class Port {
     /// How many its pool holds.
     static unsigned mbufs(const PortSetup& setup);
 
-    /// With memory of its own on huge pages; or with `pool`, which has mbufs(setup) and outlives it,
-    /// and rings where EAL puts them.
+    /// With memory of its own on huge pages; or with `pool`, which has mbufs(setup) and outlives
+    /// it, and rings where EAL puts them.
     Port(uint16_t id, const PortSetup& setup, rte_mempool* pool = nullptr);
     ~Port();
     Port(const Port&) = delete;
