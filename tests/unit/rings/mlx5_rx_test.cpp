@@ -343,6 +343,9 @@ TEST_F(Mlx5Rx, SplitSegmentsComeBackWhenTheirPoolHasSome) {
     deliver(300);
     ASSERT_EQ(receive(&none, 1), 1u);
     take(none, 64, 300);
+    finish(); // before the pools go
+    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 0u);
+    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
 }
 
 // ---------------------------------------------------------------- compressed blocks
