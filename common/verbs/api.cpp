@@ -69,6 +69,7 @@ void fill_mlx5(void* library, Api& api) {
         find(library, "mlx5dv_init_obj", found.mlx5_init_obj) &&
         find(library, "mlx5dv_query_device", found.mlx5_query_device) &&
         find(library, "mlx5dv_create_cq", found.mlx5_create_cq) &&
+        find(library, "mlx5dv_get_clock_info", found.mlx5_get_clock_info) &&
         find(library, "mlx5dv_create_wq", found.mlx5_create_wq) &&
         find(library, "mlx5dv_create_qp", found.mlx5_create_qp))
         api = found;

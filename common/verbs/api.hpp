@@ -46,6 +46,7 @@ struct Api {
     decltype(&::mlx5dv_init_obj)         mlx5_init_obj = nullptr;
     decltype(&::mlx5dv_query_device)     mlx5_query_device = nullptr;
     decltype(&::mlx5dv_create_cq)        mlx5_create_cq = nullptr;
+    decltype(&::mlx5dv_get_clock_info)   mlx5_get_clock_info = nullptr;
     decltype(&::mlx5dv_create_wq)        mlx5_create_wq = nullptr;
     decltype(&::mlx5dv_create_qp)        mlx5_create_qp = nullptr;
     // clang-format on

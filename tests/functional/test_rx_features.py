@@ -9,7 +9,7 @@ from typing import Callable
 
 import pytest
 from rig.packets import marker, numbered, opaque, tcp4, udp4, udp6
-from rig.stack import DRIVER, Build, PortSpec, SoftHca
+from rig.stack import DRIVER, Build, PortSpec, SoftHca, Stack
 from scapy.packet import Packet
 
 from conftest import StartSoftHca, StartStack
@@ -140,6 +140,52 @@ def test_time_stamps_are_the_device_clock(start_stack: StartStack, datapath: str
     assert stamps == sorted(stamps)
 
 
+def stamps_of(stack: Stack, count: int) -> list[int]:
+    """What rxonly shows of that many frames."""
+    position = stack.testpmd.mark_output()
+    stack.wires[0].send_all([marker(n) for n in range(count)])
+    stack.testpmd.received(position, count)
+    found = re.findall(r"timestamp (\d+)", stack.testpmd.program.output[position:])
+    return [int(stamp) for stamp in found[:count]]
+
+
+@pytest.mark.parametrize("bits", READERS)
+@pytest.mark.parametrize("striding", [0, 1], ids=["cyclic", "striding"])
+def test_time_stamps_are_real_time(start_stack: StartStack, bits: int, striding: int) -> None:
+    if not FLAGS_NEEDED[bits] <= cpu_flags():
+        pytest.skip(f"this CPU has no {bits}-bit vectors")
+    stack = start_stack(lossless(f"rx_timestamp=real,mprq_en={striding}")[:1], datapath="mlx5",
+                        eal_args=[f"--force-max-simd-bitwidth={bits}"],
+                        testpmd_args=["--enable-rx-timestamp"])
+    mode = stack.testpmd.rx_burst_mode(0)
+    assert mode.startswith("mlx5 striding" if striding else READERS[bits])
+    assert "real-time stamps" in mode
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    before = time.time_ns()
+    stamps = stamps_of(stack, 40)
+    slack = 10_000_000  # the two clocks drift apart a little
+    assert before - slack < stamps[0] and stamps[-1] < time.time_ns() + slack
+    assert stamps == sorted(stamps)
+
+
+def test_real_time_needs_mapped_rings(start_stack: StartStack) -> None:
+    stack = start_stack([PortSpec(devargs="rx_timestamp=real")], datapath="verbs")
+    assert "rx_timestamp=real: not with datapath=verbs" in stack.testpmd.program.output
+
+
+@pytest.mark.parametrize("bits", READERS)
+def test_vectors_keep_the_checksum(start_stack: StartStack, bits: int) -> None:
+    if not FLAGS_NEEDED[bits] <= cpu_flags():
+        pytest.skip(f"this CPU has no {bits}-bit vectors")
+    stack = start_stack(lossless(), datapath="mlx5", testpmd_args=["--disable-crc-strip"],
+                        eal_args=[f"--force-max-simd-bitwidth={bits}"])
+    assert stack.testpmd.rx_burst_mode(0) == f"{READERS[bits]}, offloads, CRC"
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer([opaque(60 + n % 1400, seed=n) for n in range(2000)],
+                            to=stack.wires[1], timeout=30)
+
+
 # -- interrupts ------------------------------------------------------------------------------------
 
 
@@ -231,6 +277,35 @@ def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
 def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
     stack = start_stack([PortSpec(devargs="mprq_en=1")], datapath="verbs")
     assert "mprq_en=1: not with datapath=verbs" in stack.testpmd.program.output
+
+
+# -- buffer split ----------------------------------------------------------------------------------
+
+SPLIT = ["--rxpkts=64,500", "--rxoffs=16,0", "--mbuf-size=512,1024", "--rx-offloads=0x100000",
+         "--tx-offloads=0x8000"]  # BUFFER_SPLIT, MULTI_SEGS
+
+
+def test_packets_are_split(start_stack: StartStack) -> None:
+    stack = start_stack(lossless(), datapath="mlx5", testpmd_args=SPLIT)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer([opaque(size, seed=size) for size in range(60, 1515)],
+                            to=stack.wires[1], timeout=30)
+    stack.testpmd.stop()
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    for size, segments in ((60, 1), (64, 1), (65, 2), (564, 2), (565, 3), (1500, 4)):
+        position = stack.testpmd.mark_output()
+        stack.wires[0].send(opaque(size, seed=size))
+        assert stack.testpmd.received(position, 1)[0].segments == segments
+
+
+@pytest.mark.parametrize("datapath, devargs", [("verbs", ""), ("mlx5", "mprq_en=1")])
+def test_splits_need_cyclic_mapped_rings(
+    start_stack: StartStack, datapath: str, devargs: str
+) -> None:
+    """The offload is not offered there, so that ethdev refuses it."""
+    stack = start_stack([PortSpec(devargs=devargs)], datapath=datapath, testpmd_args=SPLIT)
+    assert "doesn't match Rx offloads capabilities" in stack.testpmd.program.output
 
 
 # -- set-up at run time ----------------------------------------------------------------------------

@@ -2,23 +2,49 @@
 #include "app/softhca/uverbs/clock_page.hpp"
 
 #include <cerrno>
+#include <ctime>
+#include <rdma/mlx5-abi.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace softhca::uverbs {
 
-ClockPage::ClockPage() : fd_(memfd_create("softhca-clock", MFD_CLOEXEC)) {
-    if (!fd_ || ftruncate(fd_.get(), kBytes) != 0) return;
-    void* const page = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-    if (page != MAP_FAILED) clock_ = static_cast<mlx5::be64*>(page);
+namespace {
+
+uint64_t nanoseconds(clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-void* ClockPage::map(void* address, size_t length, int flags) const {
+/// As mlx5_core fills it for a clock that nobody disciplines: it begins at the system's real time
+/// and runs on as the device's clock does, whose ticks are nanoseconds (Limits::kClockKhz).
+void write_info(mlx5_ib_clock_info& info) {
+    constexpr uint32_t kShift = 8; // two years until the product with `mult` would overflow
+    info.nsec = nanoseconds(CLOCK_REALTIME);
+    info.cycles = nanoseconds(CLOCK_MONOTONIC);
+    info.mult = 1u << kShift;
+    info.shift = kShift;
+    info.mask = ~uint64_t{0};
+    info.overflow_period = uint64_t{1} << 55; // ns
+}
+
+} // namespace
+
+ClockPage::ClockPage() : fd_(memfd_create("softhca-clock", MFD_CLOEXEC)) {
+    if (!fd_ || ftruncate(fd_.get(), 2 * kBytes) != 0) return;
+    void* const pages = mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+    if (pages == MAP_FAILED) return;
+    clock_ = static_cast<mlx5::be64*>(pages);
+    write_info(*reinterpret_cast<mlx5_ib_clock_info*>(static_cast<std::byte*>(pages) + kBytes));
+}
+
+void* ClockPage::map(Part part, void* address, size_t length, int flags) const {
     if (clock_ == nullptr || length != kBytes) {
         errno = EINVAL;
         return MAP_FAILED;
     }
-    return mmap(address, length, PROT_READ, flags, fd_.get(), 0);
+    return mmap(address, length, PROT_READ, flags, fd_.get(), part == Part::info ? kBytes : 0);
 }
 
 } // namespace softhca::uverbs

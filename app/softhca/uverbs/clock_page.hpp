@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page with the device clock's register, which the device thread writes and programs map.
+// The page with the device clock's register, which the device thread writes, and the one that tells
+// how its ticks translate to real time; programs map both.
 #pragma once
 
 #include "app/softhca/fd.hpp"
@@ -18,8 +19,9 @@ class ClockPage {
 
     /// Null when the system gives no memory for it: the device has no readable clock then.
     [[nodiscard]] mlx5::be64* clock() const { return clock_; }
+    enum class Part : uint8_t { clock, info };
     /// As mmap(2), read-only.
-    [[nodiscard]] void* map(void* address, size_t length, int flags) const;
+    [[nodiscard]] void* map(Part part, void* address, size_t length, int flags) const;
 
     static constexpr size_t kBytes = 4096;
 

@@ -31,7 +31,10 @@ Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
 
 void* Context::map(void* address, size_t length, int flags, off_t offset) {
     const auto place = static_cast<uint64_t>(offset);
-    if (place == kClockOffset) return port.clock.map(address, length, flags);
+    if (place == kClockOffset)
+        return port.clock.map(ClockPage::Part::clock, address, length, flags);
+    if (place == kClockInfoOffset)
+        return port.clock.map(ClockPage::Part::info, address, length, flags);
     bool allocated = false;
     if ((place & kUarOffsetMarkMask) == kUarOffsetMark && length == size_t{1} << kUarPageShift) {
         const std::lock_guard lock(mutex_);

@@ -57,6 +57,8 @@ inline constexpr unsigned kUarPageShift = 12;
 }
 /// Offset of the device clock's page: command MLX5_IB_MMAP_CORE_CLOCK in the page number.
 inline constexpr uint64_t kClockOffset = uint64_t{5} << 8 << 12;
+/// Likewise of what translates its ticks: MLX5_IB_MMAP_CLOCK_INFO, version 1 (index 0).
+inline constexpr uint64_t kClockInfoOffset = uint64_t{7} << 8 << 12;
 /// Fresh zeroed memory that stands for a doorbell page.
 [[nodiscard]] void* map_doorbell_page(void* address, size_t length, int flags);
 

@@ -143,6 +143,7 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     if (context.port.clock.clock()) {
         out.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
         out.hca_core_clock_offset = 0;
+        out.clock_info_versions = 1u << MLX5_IB_CLOCK_INFO_V1;
     }
     out.cqe_version = 1;
     out.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE;

@@ -51,6 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"device=", "\"device\" has no value"}, Refusal{"device", "\"device\" has no value"},
         Refusal{"iface=ens1,port=1", "port= goes with device="},
         Refusal{"device=a,device=b", "more than once"},
+        Refusal{"device=mlx5_0,rx_timestamp=ns", "rx_timestamp=ns: neither raw nor real"},
         Refusal{"device=mlx5_0,mprq_en=2", "mprq_en=2: neither 0 nor 1"},
         Refusal{"device=mlx5_0,mprq_log_stride_num=14", "mprq_log_stride_num=14: not a number"},
         Refusal{"device=mlx5_0,mprq_log_stride_size=0", "mprq_log_stride_size=0: not a number"},

@@ -116,6 +116,13 @@ struct FakeSq {
 inline constexpr uint32_t kFakePartId = 0x1019;                 ///< ConnectX-5 Ex
 inline uint64_t fake_flags = MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW; ///< of mlx5dv_context
 
+inline mlx5dv_clock_info fake_clock{.nsec = 1'000'000,
+                                    .last_cycles = 0x8000'0000,
+                                    .frac = 3,
+                                    .mult = 5,
+                                    .shift = 1,
+                                    .mask = (uint64_t{1} << 60) - 1};
+
 inline int fake_init_obj(mlx5dv_obj* object, uint64_t type) {
     if (type & MLX5DV_OBJ_CQ) {
         auto& cq = *static_cast<FakeCq*>(object->cq.in->cq_context);
@@ -152,6 +159,10 @@ inline const verbs::Api& fake_api() {
         table.mlx5_is_supported = [](ibv_device*) { return true; };
         table.mlx5_query_device = [](ibv_context*, mlx5dv_context* details) {
             details->flags = fake_flags;
+            return 0;
+        };
+        table.mlx5_get_clock_info = [](ibv_context*, mlx5dv_clock_info* info) {
+            *info = fake_clock;
             return 0;
         };
         return table;

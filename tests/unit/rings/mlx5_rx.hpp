@@ -22,6 +22,7 @@ struct RxSetup {
     uint32_t cq_entries = 64;
     uint64_t offloads = 0;
     bool mark = false;
+    bool real_time = false;
     bool compressed = false; ///< the CQ may hold blocks of mini CQEs
     unsigned cache = 0;      ///< of the pool, per lcore
 };
@@ -66,6 +67,7 @@ class Mlx5Rx : public test_eal::EalTest {
         spec.segments = setup.segments;
         spec.offloads = setup.offloads;
         spec.compressed = setup.compressed;
+        spec.real_time = setup.real_time;
         spec.active_simd_bits = simd_bits;
         spec.pool = pool.get();
         spec.mrs = &mrs;

@@ -13,6 +13,7 @@ struct Received {
     std::array<uint8_t, 32> fields;
     uint32_t mark;
     uint32_t segments;
+    uint64_t time; ///< with time stamps
 
     bool operator==(const Received&) const = default;
 };
@@ -87,6 +88,10 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
         memcpy(got.fields.data(), rawqp::compat::mbuf_rearm_word(mbuf), got.fields.size());
         got.mark = mbuf->ol_flags & RTE_MBUF_F_RX_FDIR ? mbuf->hash.fdir.hi : 0;
         got.segments = mbuf->nb_segs;
+        if (spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) {
+            const int at = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
+            got.time = *RTE_MBUF_DYNFIELD(mbuf, at, uint64_t*);
+        }
         take(mbuf, packet, mbuf->pkt_len);
         return got;
     }
@@ -117,6 +122,15 @@ const Scenario kScenarios[] = {
     {"marks", {.offloads = kAllOffloads, .mark = true}},
     {"marks_only", {.mark = true}},
     {"checksum_only", {.offloads = kNoHash}},
+    {"kept_crc", {.offloads = kAllOffloads | RTE_ETH_RX_OFFLOAD_KEEP_CRC}},
+    {"time_stamps", {.offloads = kAllOffloads | RTE_ETH_RX_OFFLOAD_TIMESTAMP, .mark = true}},
+    {"real_time_stamps",
+     {.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_KEEP_CRC, .real_time = true}},
+    {"blocks_kept_crc",
+     {.cq_entries = 128,
+      .offloads = kAllOffloads | RTE_ETH_RX_OFFLOAD_KEEP_CRC,
+      .compressed = true},
+     true},
     {"other_laps", {.descriptors = 128, .cq_entries = 512, .offloads = kAllOffloads}},
     {"cached_pool", {.descriptors = 256, .pool_size = 800, .cq_entries = 256, .cache = 128}},
     {"small_cache", {.descriptors = 256, .pool_size = 800, .cq_entries = 256, .cache = 40}},

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kUsage =
     "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, cqe_comp=0|1, "
-    "mprq_en=0|1, mprq_log_stride_num=N, mprq_log_stride_size=N, mprq_max_memcpy_len=BYTES, "
+    "rx_timestamp=raw|real, mprq_en=0|1, mprq_log_stride_num=N, mprq_log_stride_size=N, "
+    "mprq_max_memcpy_len=BYTES, "
     "txq_mpw=0|1, txq_inline=BYTES and txq_doorbell=plain|blueflame";
 
 struct FreeKvargs {
@@ -76,6 +77,12 @@ Result<void> parse_doorbell(std::string_view text, Devargs& devargs) {
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     if (key == "port") return parse_port(value, devargs);
     if (key == "cqe_comp") return parse_switch(key, value, devargs.cqe_comp);
+    if (key == "rx_timestamp") {
+        if (value != "raw" && value != "real")
+            return fail(EINVAL, "rx_timestamp={}: neither raw nor real", value);
+        devargs.real_time = value == "real";
+        return {};
+    }
     if (key == "mprq_en") return parse_switch(key, value, devargs.multi_packet_rx);
     if (key == "mprq_log_stride_num") // the device narrows the limits further
         return parse_number<uint8_t>(key, value, devargs.striding.log_strides, 1, 13);

@@ -17,7 +17,8 @@ struct Devargs {
     uint8_t port = 0;   ///< RDMA port, 1-based; 0: the only or first one
     std::string iface;
     std::string datapath = "auto";
-    bool cqe_comp = false; ///< Rx CQEs may come compressed, where the format and the device can
+    bool cqe_comp = false;  ///< Rx CQEs may come compressed, where the format and the device can
+    bool real_time = false; ///< rx_timestamp=real: nanoseconds rather than ticks
     bool multi_packet_rx = false;             ///< mprq_en: striding receive queues
     StridingSpec striding{.copy_bytes = 128}; ///< mprq_log_stride_num, _size, mprq_max_memcpy_len
     bool tx_multi_packet = true;              ///< txq_mpw

@@ -199,6 +199,18 @@ Result<const RingFormat*> with_striding(const Port& port, const RingFormat& form
     if (!reason.empty()) return fail(ENOTSUP, "mprq_en=1: {} {}", port.device, reason);
     return format.striding;
 }
+
+Result<void> check_real_time(const Port& port, const RingFormat& format) {
+    if (!port.devargs.real_time) return {};
+    if (format.real_time == nullptr)
+        return fail(ENOTSUP, "rx_timestamp=real: not with datapath={}", format.name);
+    uint64_t time;
+    if (format.real_time(*port.api, port.context.get(), 0, time) != 0)
+        return fail(ENOTSUP,
+                    "rx_timestamp=real: the kernel does not tell how the clock of {} translates",
+                    port.device);
+    return {};
+}
 } // namespace
 
 Result<const RingFormat*> choose_format(const Port& port) {
@@ -211,6 +223,8 @@ Result<const RingFormat*> choose_format(const Port& port) {
             RAWQP_LOG(NOTICE, "%s: datapath %s (%s%s)", port.name.c_str(), format->name,
                       automatic ? "auto: the best for this device" : "as asked for",
                       refusals.c_str());
+            if (auto done = check_real_time(port, *format); !done)
+                return tl::unexpected(done.error());
             return port.devargs.multi_packet_rx ? with_striding(port, *format) : format;
         }
         refusals += fmt::format("; not {}: {}", format->name, reason);

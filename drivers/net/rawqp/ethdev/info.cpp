@@ -62,7 +62,13 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     info->rx_offload_capa = port.format->rx_offloads(port.attributes);
     if ((port.attributes.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING) == 0)
         info->rx_offload_capa &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
-    if (max_rx_segments(port) == 1) info->rx_offload_capa &= ~RTE_ETH_RX_OFFLOAD_SCATTER;
+    if (max_rx_segments(port) == 1)
+        info->rx_offload_capa &= ~(RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT);
+    if ((info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0) {
+        info->rx_seg_capa.multi_pools = 1;
+        info->rx_seg_capa.offset_allowed = 1;
+        info->rx_seg_capa.max_nseg = max_rx_segments(port);
+    }
     info->tx_offload_capa =
         port.format->tx_offloads(*port.api, port.context.get(), port.attributes);
     if (max_tx_segments(port) == 1) info->tx_offload_capa &= ~RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
@@ -122,7 +128,8 @@ int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
     // The provider gives it as a timespec whose nanoseconds are clock ticks.
     *clock = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000 +
              static_cast<uint64_t>(values.raw_clock.tv_nsec);
-    return 0;
+    if (!port.devargs.real_time) return 0;
+    return -port.format->real_time(*port.api, port.context.get(), *clock, *clock);
 }
 
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept {

@@ -13,9 +13,9 @@ Result<void> check_rx_queues(const Port& port, uint32_t frame) {
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues) {
         if (!queue) continue;
         const RxSpec& spec = queue->spec;
-        const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
-        if (!segments) return tl::unexpected(segments.error());
-        if (port.started() && *segments > spec.segments)
+        RxSpec fitted = spec;
+        if (Result<void> done = fit_segments(port, fitted, frame); !done) return done;
+        if (port.started() && fitted.segments > spec.segments)
             return fail(
                 EBUSY,
                 "Rx queue {} takes frames of {} bytes while the port runs: stop it to set an "

@@ -25,6 +25,10 @@ namespace rawqp {
 [[nodiscard]] ibv_cq_ex* create_single_threaded_cq(ibv_context* context,
                                                    const ibv_cq_init_attr_ex& attributes);
 
+/// Gives the spec the segments that such a frame needs: those, or the split that the application
+/// asked for. Errors as rx_segments.
+[[nodiscard]] Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame);
+
 /// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
 int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;

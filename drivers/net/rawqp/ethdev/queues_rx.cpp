@@ -101,6 +101,39 @@ int recover_wq(RxRing& ring) {
     return -error;
 }
 
+/// Buffer split: what the application wants, its last segment as often as a frame needs it.
+Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
+    spec.split.clear();
+    uint32_t room = 0;
+    while (room < frame || !std::has_single_bit(spec.split.size())) {
+        const size_t number = spec.split.size();
+        if (number == max_rx_segments(port))
+            return fail(EINVAL, "buffer split: a frame of {} bytes needs more than {} segments",
+                        frame, number);
+        const auto& wanted = spec.split_wanted[std::min(number, spec.split_wanted.size() - 1)];
+        const uint32_t offset = wanted.offset + (number == 0 ? RTE_PKTMBUF_HEADROOM : 0u);
+        const uint32_t buffer = rte_pktmbuf_data_room_size(wanted.mp);
+        if (wanted.proto_hdr != 0)
+            return fail(ENOTSUP, "buffer split: by length only, not by protocol header");
+        if ((rte_pktmbuf_priv_flags(wanted.mp) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0)
+            return fail(ENOTSUP, "buffer split: mempool {} has pinned external buffers",
+                        wanted.mp->name);
+        if (offset >= buffer || wanted.length > buffer - offset)
+            return fail(
+                EINVAL,
+                "buffer split: segment {}: {} bytes at offset {} do not fit in the mbufs of "
+                "mempool {} ({} bytes)",
+                number, wanted.length, offset, wanted.mp->name, buffer);
+        const uint32_t length = wanted.length != 0 ? wanted.length : buffer - offset;
+        spec.split.push_back(
+            {wanted.mp, static_cast<uint16_t>(offset), static_cast<uint16_t>(length)});
+        room += length;
+    }
+    spec.segments = static_cast<uint8_t>(spec.split.size());
+    spec.pool = spec.split[0].pool;
+    return {};
+}
+
 /// A queue in state set-up. `wanted` holds what the application chose; the rest is filled in.
 Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted) {
     auto queue = std::make_unique<RxQueue>(port);
@@ -113,17 +146,18 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     spec.mrs = port.memory.get();
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     const uint32_t crc = spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC ? RTE_ETHER_CRC_LEN : 0;
-    const Result<uint8_t> segments =
-        rx_segments(port, spec.pool, spec.max_frame + crc, spec.offloads);
-    if (!segments) return tl::unexpected(segments.error());
-    spec.segments = *segments;
+    if (Result<void> done = fit_segments(port, spec, spec.max_frame + crc); !done)
+        return tl::unexpected(std::move(done.error()));
     spec.striding = port.devargs.striding;
+    spec.real_time = port.devargs.real_time;
     if (port.format->rx_adjust != nullptr)
         if (Result<void> done = port.format->rx_adjust(spec); !done)
             return tl::unexpected(std::move(done.error()));
 
     port.ring_memory.use_socket(spec.socket);
     Result<void> done = port.memory->add_pool(spec.pool);
+    for (const RxSegment& segment : spec.split)
+        if (done) done = port.memory->add_pool(segment.pool);
     if (done) done = create_rx_channel(*queue);
     if (done) done = create_rx_cq(*queue);
     if (done) done = create_wq(*queue);
@@ -184,6 +218,14 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
     return static_cast<uint8_t>(needed);
 }
 
+Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
+    if (!spec.split_wanted.empty()) return lay_out_split(port, spec, frame);
+    const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
+    if (!segments) return tl::unexpected(segments.error());
+    spec.segments = *segments;
+    return {};
+}
+
 RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
     for (const auto& queue : port.rx_queues) {
         spec.segments = std::max(spec.segments, queue->spec.segments);
@@ -237,6 +279,9 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     wanted.offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
     wanted.socket = static_cast<int>(socket);
     wanted.pool = pool;
+    if ((wanted.offloads & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0)
+        for (uint16_t i = 0; i < conf->rx_nseg; ++i)
+            wanted.split_wanted.push_back(conf->rx_seg[i].split);
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
     (*queue)->deferred = conf->rx_deferred_start != 0;

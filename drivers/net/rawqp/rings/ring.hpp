@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace rawqp {
 
@@ -82,6 +83,13 @@ struct StridingSpec {
     uint16_t copy_bytes = 0;      ///< packets of up to so many bytes are copied out
 };
 
+/// A segment of a packet: which mbufs it takes and how much of it lies where.
+struct RxSegment {
+    rte_mempool* pool = nullptr;
+    uint16_t offset = 0; ///< of the data in the mbuf's buffer
+    uint16_t room = 0;   ///< bytes, at most
+};
+
 struct RxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
@@ -93,9 +101,13 @@ struct RxSpec {
     uint32_t max_frame = 0;   ///< longest frame in bytes without FCS
     uint64_t offloads = 0;    ///< RTE_ETH_RX_OFFLOAD_*
     bool compressed = false;  ///< the CQ was created with CQE compression
+    bool real_time = false;   ///< time stamps in nanoseconds of real time rather than ticks
     StridingSpec striding;    ///< of the formats of striding queues
     int socket = 0;
     rte_mempool* pool = nullptr;
+    /// RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT: all `segments` of a packet; `pool` is that of the first.
+    std::vector<RxSegment> split;
+    std::vector<rte_eth_rxseg_split> split_wanted; ///< as the application gave it
     MrSource* mrs = nullptr;
     unsigned active_simd_bits = 128;
 };
@@ -159,6 +171,10 @@ struct RingFormat {
     /// Creates an Rx CQ whose CQEs the device may compress, with room for what compression takes;
     /// null: device or provider cannot. May be null itself.
     ibv_cq_ex* (*rx_compressed_cq)(const RxSpec& spec, ibv_cq_init_attr_ex& attributes);
+
+    /// Device clock ticks as nanoseconds of real time; 0 or an errno value. Null: cannot.
+    int (*real_time)(const verbs::Api& api, ibv_context* context, uint64_t ticks,
+                     uint64_t& nanoseconds);
 
     /// Creates a hash QP whose completions tell what the format can read of tunnels; null with
     /// errno on failure. May be null itself: ibv_create_qp_ex does.

@@ -23,8 +23,9 @@ Result<void> check_rx_spec(const RxSpec& spec) {
                     "headroom of {}",
                     what(), spec.pool->name, rte_pktmbuf_data_room_size(spec.pool),
                     RTE_PKTMBUF_HEADROOM);
-    const RxBuffers buffers = rx_buffers(spec);
-    const uint32_t room = buffers.first_room + (spec.segments - 1u) * buffers.next_room;
+    uint32_t room = 0;
+    for (const RxSegment& segment : rx_layout(spec))
+        room += segment.room;
     const uint32_t crc = spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC ? RTE_ETHER_CRC_LEN : 0;
     if (room < spec.max_frame + crc)
         return fail(EINVAL,
@@ -36,7 +37,7 @@ Result<void> check_rx_spec(const RxSpec& spec) {
 
 RxBuffers rx_buffers(const RxSpec& spec) {
     rte_mbuf fresh{};
-    fresh.data_off = RTE_PKTMBUF_HEADROOM;
+    fresh.data_off = spec.split.empty() ? RTE_PKTMBUF_HEADROOM : spec.split[0].offset;
     rte_mbuf_refcnt_set(&fresh, 1);
     fresh.nb_segs = 1;
     fresh.port = spec.port_id;
@@ -52,11 +53,20 @@ RxBuffers rx_buffers(const RxSpec& spec) {
     return {
         .rearm = rearm,
         .base_flags = pinned ? RTE_MBUF_F_EXTERNAL : 0,
-        .headroom = RTE_PKTMBUF_HEADROOM,
-        .first_room = static_cast<uint16_t>(data_room - RTE_PKTMBUF_HEADROOM),
+        .headroom = fresh.data_off,
+        .first_room = spec.split.empty() ? static_cast<uint16_t>(data_room - RTE_PKTMBUF_HEADROOM)
+                                         : spec.split[0].room,
         .next_room = data_room,
         .refill_batch = RTE_MIN(kBatch, static_cast<uint16_t>(spec.descriptors / 4)),
     };
+}
+
+std::vector<RxSegment> rx_layout(const RxSpec& spec) {
+    if (!spec.split.empty()) return spec.split;
+    const RxBuffers buffers = rx_buffers(spec);
+    std::vector<RxSegment> layout(spec.segments, RxSegment{spec.pool, 0, buffers.next_room});
+    layout[0] = {spec.pool, buffers.headroom, buffers.first_room};
+    return layout;
 }
 
 Result<RxExtras> rx_extras(const RxSpec& spec) {

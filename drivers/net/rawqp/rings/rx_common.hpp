@@ -19,6 +19,8 @@ struct RxBuffers {
     uint16_t refill_batch; ///< buffers are replaced this many at a time
 };
 [[nodiscard]] RxBuffers rx_buffers(const RxSpec& spec);
+/// The same for each of the spec's segments.
+[[nodiscard]] std::vector<RxSegment> rx_layout(const RxSpec& spec);
 
 /// Starts a received mbuf's fields with RxBuffers::rearm. By memcpy: the word overlays fields that
 /// are read with their own types.

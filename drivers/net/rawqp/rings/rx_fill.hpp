@@ -2,7 +2,8 @@
 // Buffers of a receive ring, in and out, for rings of any format.
 //
 // A ring type has: mbufs[slot << log_segments | segment], producer and mask, missing(), pool,
-// segments, first_room, next_room, rearm, base_flags; and write_segment(index), which makes the
+// segments, rearm, base_flags; segment(i), the RxSegment of a packet's i-th mbuf; and
+// write_segment(index), which makes the
 // descriptor `index` point at mbufs[index] (false: that memory has no lkey). In slots that the
 // device does not own a null pointer is a buffer to be replaced.
 #pragma once
@@ -36,6 +37,29 @@ template <class Ring> bool fill_slots(Ring& ring, uint16_t first, uint16_t count
             return false;
         }
         ++used;
+    }
+    return true;
+}
+
+/// As fill_slots, for segments from several pools.
+template <class Ring> bool fill_split_slots(Ring& ring, uint16_t first, uint16_t count) {
+    rte_mbuf* fresh[kFillBatch];
+    for (uint32_t column = 0; column < ring.segments; ++column) {
+        rte_mempool* const pool = ring.segment(column).pool;
+        uint32_t lacking[kFillBatch];
+        unsigned wanted = 0;
+        for (uint32_t slot = first; slot < uint32_t{first} + count; ++slot) {
+            const uint32_t index = (slot << ring.log_segments) + column;
+            if (ring.mbufs[index] == nullptr) lacking[wanted++] = index;
+        }
+        if (wanted > 0 && !take_mbufs(pool, fresh, wanted)) return false;
+        for (unsigned i = 0; i < wanted; ++i) {
+            ring.mbufs[lacking[i]] = fresh[i];
+            if (ring.write_segment(lacking[i])) continue;
+            ring.mbufs[lacking[i]] = nullptr;
+            return_mbufs(&fresh[i], wanted - i);
+            return false;
+        }
     }
     return true;
 }
@@ -78,16 +102,18 @@ template <class Ring> void rotate_buffers(Ring& ring) {
 template <class Ring> inline void take_chain(const Ring& ring, rte_mbuf** mbufs, uint32_t bytes) {
     rte_mbuf* head = mbufs[0];
     mbufs[0] = nullptr;
-    if (bytes <= ring.first_room) return;
-    head->data_len = ring.first_room;
-    bytes -= ring.first_room;
+    const uint16_t first_room = ring.segment(0).room;
+    if (bytes <= first_room) return;
+    head->data_len = first_room;
+    bytes -= first_room;
     rte_mbuf* last = head;
     for (unsigned i = 1; i < ring.segments && bytes > 0; ++i) {
         rte_mbuf* next = mbufs[i];
         mbufs[i] = nullptr;
-        const uint32_t part = RTE_MIN(bytes, uint32_t{ring.next_room});
+        const RxSegment& segment = ring.segment(i);
+        const uint32_t part = RTE_MIN(bytes, uint32_t{segment.room});
         rearm_mbuf(*next, ring.rearm);
-        next->data_off = 0;
+        next->data_off = segment.offset;
         next->data_len = static_cast<uint16_t>(part);
         next->ol_flags = ring.base_flags;
         last->next = next;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 
+#include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
+
 namespace rawqp::mlx5rings {
 
 std::string reject(const verbs::Api& api, ibv_context* context) {
@@ -30,6 +32,13 @@ ibv_qp* rx_hash_qp(const verbs::Api& api, ibv_context* context, ibv_qp_init_attr
     extra.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
     extra.create_flags = MLX5DV_QP_CREATE_TUNNEL_OFFLOADS;
     return api.mlx5_create_qp(context, &attributes, &extra);
+}
+
+int real_time(const verbs::Api& api, ibv_context* context, uint64_t ticks, uint64_t& nanoseconds) {
+    DeviceClock clock;
+    if (!clock.open(api, context)) return ENOTSUP;
+    nanoseconds = clock.nanoseconds(ticks);
+    return 0;
 }
 
 TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context, uint32_t vendor_part_id) {

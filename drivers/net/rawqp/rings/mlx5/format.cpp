@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
 
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
+#include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
@@ -13,7 +14,8 @@ namespace {
 uint64_t no_wc_flags(uint64_t) { return 0; }
 
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
-    uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_RSS_HASH;
+    uint64_t offloads =
+        RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_RSS_HASH;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM)
         offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
@@ -66,6 +68,7 @@ constexpr RingFormat make_format() {
     format.reject = mlx5rings::reject;
     format.rx_wc_flags = no_wc_flags;
     format.rx_compressed_cq = mlx5rings::rx_compressed_cq;
+    format.real_time = mlx5rings::real_time;
     format.rx_hash_qp = mlx5rings::rx_hash_qp;
     format.rx_offloads = rx_offloads;
     format.tx_offloads = tx_offloads;
@@ -92,6 +95,10 @@ constexpr RingFormat make_format() {
     return format;
 }
 
+uint64_t striding_rx_offloads(const ibv_device_attr_ex& device) {
+    return rx_offloads(device) & ~RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT;
+}
+
 /// Received packets are not in their mbufs, and fast free would not give back what they are in.
 uint64_t striding_tx_offloads(const verbs::Api& api, ibv_context* context,
                               const ibv_device_attr_ex& device) {
@@ -104,6 +111,7 @@ constexpr RingFormat make_striding_format() {
     format.reject = mlx5rings::striding_reject;
     format.rx_adjust = mlx5rings::striding_adjust;
     format.rx_wq = mlx5rings::striding_create_wq;
+    format.rx_offloads = striding_rx_offloads;
     format.tx_offloads = striding_tx_offloads;
     format.rx_create = mlx5rings::striding_create;
     format.rx_start = mlx5rings::striding_start;

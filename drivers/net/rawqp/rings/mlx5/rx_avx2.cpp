@@ -57,8 +57,10 @@ struct Avx2 {
             const __m256i type[4] = {types, _mm256_srli_si256(types, 4),
                                      _mm256_srli_si256(types, 8), _mm256_srli_si256(types, 12)};
             for (int i = 0; i < 4; ++i)
-                second[i] = _mm256_blend_epi32(_mm256_shuffle_epi8(rows[i], constants.fields),
-                                               type[i], 0x11);
+                second[i] = without_crc<O>(
+                    _mm256_blend_epi32(_mm256_shuffle_epi8(rows[i], constants.fields), type[i],
+                                       0x11),
+                    constants.crc);
         }
         void store(uint32_t i, rte_mbuf* mbuf) const {
             const auto lane = [i](const __m256i(&halves)[4]) {
@@ -89,13 +91,10 @@ struct Avx2 {
     };
 };
 
-constexpr Burst<eth_rx_burst_t> kBursts[] = {
-    make_burst<VectorReader<Avx2>, RxOptions{false, false, false, false}>(),
-    make_burst<VectorReader<Avx2>, RxOptions{false, true, false, false}>(),
-};
-
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_avx2(bool offloads) { return kBursts[size_t{offloads}]; }
+Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant) {
+    return kVariants<VectorReader<Avx2>, false>[static_cast<size_t>(variant)];
+}
 
 } // namespace rawqp::mlx5rings

@@ -52,8 +52,10 @@ struct Avx512 {
                                                       constants.high_flags, 1);
             for (int i = 0; i < 2; ++i) {
                 const __m512i first = _mm512_permutex2var_epi32(flags, first_order(4 * i), common);
-                const __m512i second = _mm512_mask_permutexvar_epi32(
-                    _mm512_shuffle_epi8(rows[i], fields), 0x1111, spread_order(4 * i), types);
+                __m512i second = _mm512_mask_permutexvar_epi32(_mm512_shuffle_epi8(rows[i], fields),
+                                                               0x1111, spread_order(4 * i), types);
+                if constexpr (O.crc)
+                    second = _mm512_sub_epi16(second, _mm512_broadcast_i64x4(constants.crc));
                 packets[2 * i] = _mm512_permutex2var_epi64(first, low_pair(), second);
                 packets[2 * i + 1] = _mm512_permutex2var_epi64(first, high_pair(), second);
             }
@@ -107,13 +109,10 @@ struct Avx512 {
     };
 };
 
-constexpr Burst<eth_rx_burst_t> kBursts[] = {
-    make_burst<VectorReader<Avx512>, RxOptions{false, false, false, false}>(),
-    make_burst<VectorReader<Avx512>, RxOptions{false, true, false, false}>(),
-};
-
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_avx512(bool offloads) { return kBursts[size_t{offloads}]; }
+Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant) {
+    return kVariants<VectorReader<Avx512>, false>[static_cast<size_t>(variant)];
+}
 
 } // namespace rawqp::mlx5rings

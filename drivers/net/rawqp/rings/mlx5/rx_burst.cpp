@@ -23,15 +23,6 @@ struct Scalar {
     static bool refill(MlxRxRing&) { return false; }
 };
 
-constexpr Burst<eth_rx_burst_t> kScalar[][2] = {
-    {make_burst<Scalar, RxOptions{false, false, false, false}>(),
-     make_burst<Scalar, RxOptions{true, false, false, false}>()},
-    {make_burst<Scalar, RxOptions{false, true, false, false}>(),
-     make_burst<Scalar, RxOptions{true, true, false, false}>()},
-    {make_burst<Scalar, RxOptions{false, true, true, false}>(),
-     make_burst<Scalar, RxOptions{true, true, true, false}>()},
-};
-
 constexpr uint64_t kDescribedOffloads =
     RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
@@ -54,15 +45,22 @@ bool has_avx512(unsigned bits) {
 
 } // namespace
 
+RxVariant rx_variant(const RxSpec& spec) {
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0)
+        return spec.real_time ? RxVariant::real_time : RxVariant::ticks;
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) return RxVariant::crc;
+    return (spec.offloads & kDescribedOffloads) != 0 ? RxVariant::offloads : RxVariant::few;
+}
+
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
-    const bool scattered = spec.segments > 1;
-    const bool offloads = (spec.offloads & kDescribedOffloads) != 0;
-    if ((spec.offloads & kRxExtras) != 0) return kScalar[2][scattered];
+    const RxVariant variant = rx_variant(spec);
+    const auto index = static_cast<size_t>(variant);
+    if (spec.segments > 1) return kVariants<Scalar, true>[index];
 #if defined(__x86_64__)
-    if (!scattered && has_avx512(spec.active_simd_bits)) return rx_burst_avx512(offloads);
-    if (!scattered && has_avx2(spec.active_simd_bits)) return rx_burst_avx2(offloads);
+    if (has_avx512(spec.active_simd_bits)) return rx_burst_avx512(variant);
+    if (has_avx2(spec.active_simd_bits)) return rx_burst_avx2(variant);
 #endif
-    return kScalar[offloads][scattered];
+    return kVariants<Scalar, false>[index];
 }
 
 } // namespace rawqp::mlx5rings

@@ -7,8 +7,18 @@
 
 namespace rawqp::mlx5rings {
 
-/// `offloads`: checksum, VLAN or hash wanted in the mbuf.
-Burst<eth_rx_burst_t> rx_burst_avx2(bool offloads);
-Burst<eth_rx_burst_t> rx_burst_avx512(bool offloads); ///< F, BW, DQ and VL
+/// What packets are described by, from little to much; each does what those before it do, but the
+/// two kinds of time stamp.
+enum class RxVariant : uint8_t {
+    few,      ///< length, packet type, and what an mbuf needs
+    offloads, ///< checksum, VLAN, hash
+    crc,      ///< RTE_ETH_RX_OFFLOAD_KEEP_CRC
+    ticks,    ///< time stamps …
+    real_time ///< … or those in nanoseconds
+};
+[[nodiscard]] RxVariant rx_variant(const RxSpec& spec);
+
+Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant);
+Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant); ///< F, BW, DQ and VL
 
 } // namespace rawqp::mlx5rings

@@ -10,6 +10,7 @@
 
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "drivers/net/rawqp/rings/burst_name.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_tables.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
@@ -20,11 +21,14 @@
 namespace rawqp::mlx5rings {
 namespace {
 
+enum class Stamps : uint8_t { none, ticks, real_time };
+
 struct RxOptions {
-    bool scattered; ///< packets over several mbufs
-    bool offloads;  ///< checksum, VLAN or hash wanted
-    bool extras;    ///< kRxExtras
-    bool mark;      ///< rte_flow marks in use
+    bool scattered = false; ///< packets over several mbufs
+    bool offloads = false;  ///< checksum, VLAN or hash wanted
+    bool crc = false;       ///< may be kept behind the packet
+    Stamps stamps = Stamps::none;
+    bool mark = false; ///< rte_flow marks in use
 };
 
 /// RTE_MBUF_F_RX_FDIR* and the id of a rule's mark; see flow_tag.hpp.
@@ -35,6 +39,13 @@ inline uint64_t read_mark(const Cqe& cqe, rte_mbuf& mbuf) {
     return tag == kFlowTagNone ? 0 : RTE_MBUF_F_RX_FDIR | id;
 }
 
+/// The time stamp in the mbuf; its flag is set elsewhere.
+template <RxOptions O, class Ring> inline void stamp(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
+    uint64_t time = cqe.timestamp;
+    if constexpr (O.stamps == Stamps::real_time) time = ring.clock.nanoseconds(time);
+    *RTE_MBUF_DYNFIELD(&mbuf, ring.extras.timestamp_offset, rte_mbuf_timestamp_t*) = time;
+}
+
 /// Corrects what was said of a tunnelled packet as if it were none.
 inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
     mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)];
@@ -43,7 +54,7 @@ inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
 
 /// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`.
 template <RxOptions O, class Ring>
-inline void describe(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
+inline void describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
     rearm_mbuf(mbuf, ring.rearm);
     mbuf.packet_type = kPacketTypes[cqe.l4_l3_type >> 2];
     mbuf.pkt_len = bytes;
@@ -56,16 +67,19 @@ inline void describe(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t 
         flags |= cqe.rx_hash_type != 0 ? ring.hash_flag : 0;
     }
     if constexpr (O.mark) flags |= read_mark(cqe, mbuf);
+    if constexpr (O.stamps != Stamps::none) {
+        stamp<O>(ring, cqe, mbuf);
+        flags |= ring.extras.timestamp_flag;
+    }
     mbuf.ol_flags = flags;
     if (cqe.packet_info & mlx5::kTunnelled) [[unlikely]]
         describe_tunnel(cqe, mbuf);
-    if constexpr (O.extras) stamp(mbuf, ring.extras, cqe.timestamp);
 }
 
 /// Bytes of the packet by what the CQE or mini CQE counts.
 template <RxOptions O, class Ring>
 inline uint32_t packet_bytes(const Ring& ring, uint32_t byte_count) {
-    return O.extras ? byte_count - ring.extras.crc_bytes : byte_count;
+    return O.crc ? byte_count - ring.extras.crc_bytes : byte_count;
 }
 
 /// The mbufs of WQE `index` (which counts without end).
@@ -155,6 +169,7 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
 
 template <class Reader, RxOptions O>
 uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
+    if constexpr (O.stamps == Stamps::real_time) ring.clock.refresh();
     const uint32_t count = std::min(wanted, ring.posted());
     uint64_t bytes = 0;
     uint32_t received = 0;
@@ -186,10 +201,15 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
     return static_cast<uint16_t>(received);
 }
 
+consteval RxOptions with_marks(RxOptions options) {
+    options.mark = true;
+    return options;
+}
+
 /// Marks may come into use while the port runs.
 template <class Reader, RxOptions O>
 uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
-    constexpr RxOptions kMarking{O.scattered, O.offloads, O.extras, true};
+    constexpr RxOptions kMarking = with_marks(O);
     auto& ring = *static_cast<MlxRxRing*>(queue);
     if (__atomic_load_n(&ring.mark, __ATOMIC_RELAXED)) [[unlikely]]
         return receive<Reader, kMarking>(ring, packets, wanted);
@@ -198,13 +218,37 @@ uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
 
 /// The reader's name and the options.
 template <class Reader, RxOptions O>
-constexpr BurstName kReaderName = burst_name(Reader::kName, {{O.scattered, "scattered"},
-                                                             {O.offloads, "offloads"},
-                                                             {O.extras, "extras"}});
+constexpr BurstName kReaderName = burst_name(Reader::kName,
+                                             {{O.scattered, "scattered"},
+                                              {O.offloads, "offloads"},
+                                              {O.crc, "CRC"},
+                                              {O.stamps == Stamps::ticks, "time stamps"},
+                                              {O.stamps == Stamps::real_time, "real-time stamps"}});
 
 template <class Reader, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst() {
     return {receive_burst<Reader, O>, kReaderName<Reader, O>.data()};
 }
+
+/// The options of a variant; scattered and marks are chosen beside it.
+consteval RxOptions rx_options(RxVariant variant, bool scattered) {
+    RxOptions options;
+    options.scattered = scattered;
+    options.offloads = variant >= RxVariant::offloads;
+    options.crc = variant >= RxVariant::crc;
+    if (variant == RxVariant::ticks) options.stamps = Stamps::ticks;
+    if (variant == RxVariant::real_time) options.stamps = Stamps::real_time;
+    return options;
+}
+
+/// A reader's bursts by RxVariant.
+template <class Reader, bool Scattered>
+constexpr Burst<eth_rx_burst_t> kVariants[] = {
+    make_burst<Reader, rx_options(RxVariant::few, Scattered)>(),
+    make_burst<Reader, rx_options(RxVariant::offloads, Scattered)>(),
+    make_burst<Reader, rx_options(RxVariant::crc, Scattered)>(),
+    make_burst<Reader, rx_options(RxVariant::ticks, Scattered)>(),
+    make_burst<Reader, rx_options(RxVariant::real_time, Scattered)>(),
+};
 
 } // namespace
 } // namespace rawqp::mlx5rings

@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rawqp::mlx5rings {
@@ -38,7 +39,8 @@ bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
 
 /// Posts buffers until no slot lacks any or the pool is empty; no doorbell. False: the latter.
 bool fill(MlxRxRing& ring) {
-    return fill_ring(ring, ring.segments == 1 ? fill_single : fill_slots<MlxRxRing>);
+    if (ring.segments == 1) return fill_ring(ring, fill_single);
+    return fill_ring(ring, ring.split ? fill_split_slots<MlxRxRing> : fill_slots<MlxRxRing>);
 }
 
 /// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. False: the
@@ -46,13 +48,12 @@ bool fill(MlxRxRing& ring) {
 bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
     ring.pool_size = ring.pool->populated_size;
-    const uint32_t lkey_be = common_lkey(ring.pool, ring.mrs);
+    const uint32_t lkey_be = ring.split ? 0 : common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
     ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom) : 0;
     const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
     for (uint32_t i = 0; i < count; ++i) {
-        const bool first = (i & (ring.segments - 1u)) == 0;
-        ring.wqes[i].byte_count = first ? ring.first_room : ring.next_room;
+        ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;
         ring.wqes[i].lkey.raw = lkey_be;
         if (ring.mbufs[i] != nullptr && !ring.write_segment(i)) return false;
     }
@@ -139,6 +140,9 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     const Result<RxExtras> extras = rx_extras(spec);
     if (!extras) return tl::unexpected(extras.error());
     ring->extras = *extras;
+    if (spec.real_time && !ring->clock.open(*spec.api, spec.context))
+        return fail(ENOTSUP, "port {} Rx queue {}: the device's clock has no real time",
+                    spec.port_id, spec.queue_id);
     const RxBuffers buffers = rx_buffers(spec);
     ring->port_id = spec.port_id;
     ring->queue_id = spec.queue_id;
@@ -149,8 +153,8 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
     ring->headroom = buffers.headroom;
-    ring->first_room = buffers.first_room;
-    ring->next_room = buffers.next_room;
+    std::ranges::copy(rx_layout(spec), ring->layout.begin());
+    ring->split = spec.split.size() > 1;
     ring->pool = spec.pool;
     ring->segments = spec.segments;
     ring->log_segments = static_cast<uint8_t>(rte_log2_u32(spec.segments));

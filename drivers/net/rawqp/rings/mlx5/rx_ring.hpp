@@ -12,6 +12,7 @@
 
 #include "common/result.hpp"
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
+#include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_common.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
@@ -43,8 +44,6 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     rte_mempool* pool = nullptr;
     uint64_t base_flags = 0; ///< RTE_MBUF_F_EXTERNAL for pools of pinned external buffers
     uint16_t headroom = 0;   ///< before the first segment's data
-    uint16_t first_room = 0; ///< bytes that the first segment takes
-    uint16_t next_room = 0;  ///< bytes that each further one takes
     uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
     uint8_t segments = 1;
     bool one_lkey = false; ///< all of the pool is in one MR: refills write addresses only
@@ -68,21 +67,24 @@ struct RxBlock {
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     RxBlock block;
     RxExtras extras;
+    DeviceClock clock; ///< with real-time stamps
     CqArm cq_arm;
+    std::array<RxSegment, kMaxRxSegments> layout; ///< of the mbufs of a packet
+    [[nodiscard]] const RxSegment& segment(uint32_t i) const { return layout[i]; }
 
     // Control and error path.
     MrCache mrs;
     RetryGate retry;
     bool faulty = false;       ///< an error CQE was counted, the reset is due
     bool may_compress = false; ///< the CQ was created with compression
+    bool split = false;        ///< segments come from several pools
     SocketArray<rte_mbuf*> mbuf_memory;
 
     /// Points SGE `index` of the ring at mbufs[index]; the byte count stands there since start.
     /// False: that memory cannot be registered.
     [[nodiscard]] bool write_segment(uint32_t index) {
-        const bool first = (index & (segments - 1u)) == 0;
         const auto buffer = reinterpret_cast<uintptr_t>(mbufs[index]->buf_addr);
-        const uintptr_t address = buffer + (first ? headroom : 0u);
+        const uintptr_t address = buffer + segment(index & (segments - 1u)).offset;
         const MrEntry* mr = mrs.find(address);
         if (mr == nullptr) return false;
         wqes[index].lkey.raw = mr->lkey_be;

@@ -50,15 +50,30 @@ inline __m128i fields_order() {
     return _mm_setr_epi8(-1, -1, -1, -1, 3, 2, 1, 0, 3, 2, 7, 6, 11, 10, 9, 8);
 }
 
+/// What a kept checksum adds to pkt_len and data_len, as 16-bit words of an mbuf's fields.
+inline __m128i crc_of_lengths(const MlxRxRing& ring) {
+    const auto crc = static_cast<int16_t>(ring.extras.crc_bytes);
+    return _mm_setr_epi16(0, 0, crc, 0, crc, 0, 0, 0);
+}
+/// The fields of mbufs, one in each lane.
+template <RxOptions O> inline __m256i without_crc(__m256i fields, __m256i crc) {
+    return O.crc ? _mm256_sub_epi16(fields, crc) : fields;
+}
+
 /// What a burst needs of the ring in registers.
 struct Constants {
     explicit Constants(const MlxRxRing& ring)
         : rearm(_mm256_set1_epi64x(static_cast<int64_t>(ring.rearm))),
-          high_flags(all(static_cast<uint32_t>(ring.base_flags >> 32))),
-          flags_mask(all(ring.flags_mask)), hash_flag(all(ring.hash_flag)) {}
+          high_flags(
+              all(static_cast<uint32_t>((ring.base_flags | ring.extras.timestamp_flag) >> 32))),
+          stamp_flag(all(static_cast<uint32_t>(ring.extras.timestamp_flag))),
+          crc(both_lanes(crc_of_lengths(ring))), flags_mask(all(ring.flags_mask)),
+          hash_flag(all(ring.hash_flag)) {}
 
     __m256i rearm;
-    __m256i high_flags; ///< high half of the flags that every packet has; the low half has none
+    __m256i high_flags; ///< high half of the flags that every packet has …
+    __m256i stamp_flag; ///< … and the low half
+    __m256i crc;        ///< see crc_of_lengths
     __m256i flags_mask;
     __m256i hash_flag;
     __m256i fields = both_lanes(fields_order());
@@ -139,6 +154,7 @@ inline __m256i all_flags(const Constants& constants, const Indices& index, const
     __m256i flags = _mm256_setzero_si256();
     if constexpr (O.offloads) flags = offload_flags(constants, index, words);
     if constexpr (O.mark) flags = _mm256_or_si256(flags, mark_flags(tags));
+    if constexpr (O.stamps != Stamps::none) flags = _mm256_or_si256(flags, constants.stamp_flag);
     return flags;
 }
 
@@ -190,6 +206,9 @@ template <class Isa> struct VectorReader {
             infos |= packet_infos(eight);
             taken += count;
         }
+        if constexpr (O.stamps != Stamps::none)
+            for (uint32_t i = 0; i < taken; ++i)
+                stamp<O>(ring, cqes[i], *mbufs[i]);
         if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
             describe_tunnels(cqes, mbufs, taken);
         bytes += sum_of_even_words(sums);
@@ -209,10 +228,12 @@ template <class Isa> struct VectorReader {
         const __m256i common = both_lanes(
             _mm_setr_epi32(static_cast<int>(model.packet_type), 0, model.vlan_tci << 16, 0));
         const __m256i order = mini_order(ring.block.hashes);
+        const __m256i crc = both_lanes(crc_of_lengths(ring));
         __m256i sums = _mm256_setzero_si256();
         for (uint32_t i = 0; i < mlx5::kMiniCqes; i += 2) {
             const __m256i pair = both_lanes(load16(&minis[i]));
-            const __m256i second = _mm256_or_si256(_mm256_shuffle_epi8(pair, order), common);
+            const __m256i second =
+                without_crc<O>(_mm256_or_si256(_mm256_shuffle_epi8(pair, order), common), crc);
             rte_mbuf* const a = packets[i] = mbufs[i];
             rte_mbuf* const b = packets[i + 1] = mbufs[i + 1];
             store16(first_half(a), first);

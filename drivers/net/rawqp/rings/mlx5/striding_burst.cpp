@@ -147,6 +147,7 @@ inline bool too_long(const StridingRing& ring, const Arrival& arrival) {
 
 template <RxOptions O> uint16_t receive(StridingRing& ring, rte_mbuf** packets, uint16_t wanted) {
     const uint16_t wqe = ring.consumer;
+    if constexpr (O.stamps == Stamps::real_time) ring.clock.refresh();
     uint64_t bytes = 0;
     uint16_t received = 0;
     bool moved = false;
@@ -180,32 +181,35 @@ template <RxOptions O> uint16_t receive(StridingRing& ring, rte_mbuf** packets, 
 }
 
 template <RxOptions O> uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
-    constexpr RxOptions kMarking{O.scattered, O.offloads, O.extras, true};
+    constexpr RxOptions kMarking = with_marks(O);
     auto& ring = *static_cast<StridingRing*>(queue);
     if (__atomic_load_n(&ring.mark, __ATOMIC_RELAXED)) [[unlikely]]
         return receive<kMarking>(ring, packets, wanted);
     return receive<O>(ring, packets, wanted);
 }
 
-template <RxOptions O>
-constexpr BurstName kName = burst_name("mlx5 striding", {{O.scattered, "scattered"},
-                                                         {O.offloads, "offloads"},
-                                                         {O.extras, "extras"}});
+/// For names, and the table of variants.
+struct Striding {
+    static constexpr std::string_view kName = "mlx5 striding";
+};
 
 template <RxOptions O> constexpr Burst<eth_rx_burst_t> make() {
-    return {receive_burst<O>, kName<O>.data()};
+    return {receive_burst<O>, kReaderName<Striding, O>.data()};
 }
 
-constexpr Burst<eth_rx_burst_t> kBursts[][2] = {
-    {make<RxOptions{false, false, false, false}>(), make<RxOptions{true, false, false, false}>()},
-    {make<RxOptions{false, true, false, false}>(), make<RxOptions{true, true, false, false}>()},
-    {make<RxOptions{false, true, true, false}>(), make<RxOptions{true, true, true, false}>()},
+template <bool Scattered>
+constexpr Burst<eth_rx_burst_t> kStriding[] = {
+    make<rx_options(RxVariant::few, Scattered)>(),
+    make<rx_options(RxVariant::offloads, Scattered)>(),
+    make<rx_options(RxVariant::crc, Scattered)>(),
+    make<rx_options(RxVariant::ticks, Scattered)>(),
+    make<rx_options(RxVariant::real_time, Scattered)>(),
 };
 
 } // namespace
 
 uint32_t striding_skip(StridingRing& ring) {
-    constexpr RxOptions kPlain{false, false, false, false};
+    constexpr RxOptions kPlain;
     uint32_t packets = 0;
     for (Arrival arrival{}; look<kPlain>(ring, arrival) == Head::arrival;) {
         packets += !arrival.filler();
@@ -215,11 +219,8 @@ uint32_t striding_skip(StridingRing& ring) {
 }
 
 Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec) {
-    constexpr uint64_t kDescribed =
-        RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
-    const bool scattered = spec.segments > 1;
-    if ((spec.offloads & kRxExtras) != 0) return kBursts[2][scattered];
-    return kBursts[(spec.offloads & kDescribed) != 0][scattered];
+    const auto variant = static_cast<size_t>(rx_variant(spec));
+    return spec.segments > 1 ? kStriding<true>[variant] : kStriding<false>[variant];
 }
 
 } // namespace rawqp::mlx5rings

@@ -151,6 +151,9 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     if (!extras) return tl::unexpected(extras.error());
     const RxBuffers mbufs = rx_buffers(spec);
     ring->extras = *extras;
+    if (spec.real_time && !ring->clock.open(*spec.api, spec.context))
+        return fail(ENOTSUP, "port {} Rx queue {}: the device's clock has no real time",
+                    spec.port_id, spec.queue_id);
     ring->port_id = spec.port_id;
     ring->queue_id = spec.queue_id;
     ring->buffer_memory = std::move(buffers);

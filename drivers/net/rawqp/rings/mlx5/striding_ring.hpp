@@ -45,6 +45,7 @@ struct StridingRing : RxRing {
     rte_mempool* pool = nullptr;
     RxBlock block;
     RxExtras extras;
+    DeviceClock clock; ///< with real-time stamps
 
     /// Mbufs for the next packets.
     static constexpr uint32_t kStash = 2 * kMaxRxSegments;

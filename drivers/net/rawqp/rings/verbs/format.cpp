@@ -47,6 +47,7 @@ constinit const RingFormat kVerbsFormat{
     .rx_adjust = nullptr,
     .rx_wq = nullptr,
     .rx_compressed_cq = nullptr,
+    .real_time = nullptr,
     .rx_hash_qp = nullptr,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,

@@ -276,7 +276,7 @@ void lay_out(VerbsRxRing& ring) {
     for (uint32_t slot = 0; slot <= ring.mask; ++slot) {
         ibv_sge* sges = &ring.sges[slot << ring.log_segments];
         for (unsigned i = 0; i < ring.segments; ++i)
-            sges[i].length = i == 0 ? ring.first_room : ring.next_room;
+            sges[i].length = ring.segment(i).room;
         ring.requests[slot] = {
             .wr_id = slot,
             .next = &ring.requests[(slot + 1) & ring.mask],
@@ -327,8 +327,8 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
     ring->headroom = buffers.headroom;
-    ring->first_room = buffers.first_room;
-    ring->next_room = buffers.next_room;
+    ring->first_segment = {spec.pool, buffers.headroom, buffers.first_room};
+    ring->next_segment = {spec.pool, 0, buffers.next_room};
     ring->flags_mask = rx_flags(spec.offloads);
     ring->has_tags = spec.cq->read_flow_tag != nullptr;
     ring->segments = spec.segments;

@@ -23,8 +23,10 @@ struct VerbsRxRing : RxRing {
     uint64_t base_flags = 0;
     uint64_t flags_mask = 0; ///< RTE_MBUF_F_RX_*_CKSUM_* that the offloads ask for
     uint16_t headroom = 0;
-    uint16_t first_room = 0;
-    uint16_t next_room = 0;
+    RxSegment first_segment, next_segment;
+    [[nodiscard]] const RxSegment& segment(uint32_t i) const {
+        return i == 0 ? first_segment : next_segment;
+    }
     uint16_t nombuf_due = 0;
     uint8_t segments = 1;
     uint8_t log_segments = 0;
