@@ -67,7 +67,7 @@ int heap_socket(const char* name, size_t needed) {
     rte_malloc_socket_stats stats{};
     if (rte_malloc_get_socket_stats(socket, &stats) == 0 && stats.greatest_free_size >= needed)
         return socket;
-    const Region region = map_region(needed);
+    const Region region = map_region(needed + kHuge); // the heap's own data take some
     auto pages = pages_of(region);
     if (rte_malloc_heap_memory_add(name, region.start, region.bytes, pages.data(),
                                    static_cast<unsigned>(pages.size()), kHuge) != 0)
@@ -76,7 +76,7 @@ int heap_socket(const char* name, size_t needed) {
 }
 
 /// For what describes a pool: on EAL's own heap each mbuf would be kept within a page of 4 KiB.
-int pool_socket() { return heap_socket("rawqp-perf", 4 * kHuge); }
+int pool_socket() { return heap_socket("rawqp-perf", 2 * kHuge); }
 
 /// A pool in memory of its own that begins and ends with a huge page. libibverbs asks the kernel
 /// for other properties of what is registered; where that begins within a huge page, the kernel
