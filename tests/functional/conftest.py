@@ -49,9 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--front") == "guest":
-        others = [item for item in items if not item.get_closest_marker("guest")]
-        items[:] = [item for item in items if item.get_closest_marker("guest")]
+        others = [item for item in items if not _runs_in_guest(item)]
+        items[:] = [item for item in items if _runs_in_guest(item)]
         config.hook.pytest_deselected(items=others)
+
+
+def _runs_in_guest(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("guest")
+    return marker is not None and marker.args != (False,)
 
 
 def _running(request: pytest.FixtureRequest) -> list[SoftHca | GuestStack]:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nothing is lost silently: rings that are full or empty, pools that are exhausted."""
 
+import pytest
 from rig.packets import marker, numbered, opaque
 from rig.stack import PortSpec
 
 from conftest import StartStack
+
+pytestmark = pytest.mark.guest
 
 RXD = 128
 

@@ -11,6 +11,8 @@ from scapy.layers.l2 import Ether
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 MTU = 9000
 LONGEST = MTU + 18
 

@@ -14,6 +14,8 @@ from scapy.packet import Packet
 
 from conftest import StartSoftHca, StartStack
 
+pytestmark = pytest.mark.guest
+
 READERS = {64: "mlx5 scalar", 256: "mlx5 AVX2", 512: "mlx5 AVX-512"}
 FLAGS_NEEDED: dict[int, set[str]] = {
     64: set(), 256: {"avx2"}, 512: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
@@ -46,7 +48,8 @@ def mixed_frames(count: int) -> list[bytes | Packet]:
 
 
 @pytest.mark.parametrize("compressed", [0, 1])
-@pytest.mark.parametrize("bits", READERS)
+@pytest.mark.parametrize("bits", [
+    pytest.param(bits, marks=pytest.mark.guest(bits == 256)) for bits in READERS])
 def test_every_reader_takes_every_frame(
     start_stack: StartStack, bits: int, compressed: int
 ) -> None:
@@ -200,6 +203,7 @@ def sleeper(build: Build, start_softhca: StartSoftHca, datapath: str) -> SoftHca
     return hca
 
 
+@pytest.mark.guest(False)  # starts softhca
 def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     """One by one, in bursts, and while the program is about to fall asleep."""
     rng = random.Random(3)
@@ -214,6 +218,7 @@ def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     assert int(sleeps) >= 1
 
 
+@pytest.mark.guest(False)
 def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
     """The same clock as that of the time stamps, some poll rounds old at most."""
     result, clock = re.findall(r"clock (-?\d+) (\d+)", sleeper.program.output)[0]

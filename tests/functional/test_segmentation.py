@@ -15,6 +15,8 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 MSS = 400
 
 

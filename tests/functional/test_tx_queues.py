@@ -9,6 +9,8 @@ from rig.stack import PortSpec
 
 from conftest import StartStack
 
+pytestmark = pytest.mark.guest
+
 
 def test_stop_and_start(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(2, datapath=datapath)
