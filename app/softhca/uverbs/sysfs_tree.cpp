@@ -23,9 +23,12 @@ class TreeWriter {
         out << line << '\n';
         if (!out.flush()) note(full, std::make_error_code(std::errc::io_error));
     }
-    /// `target` starts with '/' and is meant inside the tree; the link is made relative.
+    /// `target` starts with '/' and is meant inside the tree; the link is made relative, and ends
+    /// with the target's name, as sysfs makes it: some read the name there.
     void link(const std::string& path, const std::string& target) {
-        symlink(fs::path(target).lexically_relative(fs::path(path).parent_path()), prepare(path));
+        const fs::path whole = target;
+        const fs::path home = whole.parent_path().lexically_relative(fs::path(path).parent_path());
+        symlink(home / whole.filename(), prepare(path));
     }
     /// `target` is on the real file system.
     void link_outside(const std::string& path, const std::string& target) {
