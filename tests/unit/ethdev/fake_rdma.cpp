@@ -180,6 +180,10 @@ struct FakeVerbs {
     }
     static ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
         if (refused("create_qp_ex")) return nullptr;
+        if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) { // no ibv_wr_*
+            errno = EOPNOTSUPP;
+            return nullptr;
+        }
         return new_qp(context, attributes->pd, attributes->qp_type);
     }
     static int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
