@@ -211,6 +211,7 @@ struct FakeVerbs {
         api.create_cq = create_cq;
         api.destroy_cq = destroy_cq;
         api.create_qp = create_qp;
+        api.qp_to_qp_ex = [](ibv_qp*) { return static_cast<ibv_qp_ex*>(nullptr); };
         api.modify_qp = modify_qp;
         api.destroy_qp = [](ibv_qp* qp) { return gone("QP", qp); };
         api.get_async_event = get_async_event;

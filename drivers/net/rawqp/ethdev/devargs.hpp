@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
 
 #include <cstdint>
 #include <string>
@@ -17,9 +18,10 @@ struct Devargs {
     std::string iface;
     std::string datapath = "auto";
     bool cqe_comp = false; ///< Rx CQEs may come compressed, where the format and the device can
-    bool tx_multi_packet = true;  ///< txq_mpw
-    uint16_t tx_inline_bytes = 0; ///< txq_inline
-    bool tx_blue_flame = false;   ///< txq_doorbell
+    bool tx_multi_packet = true;                      ///< txq_mpw
+    uint16_t tx_inline_bytes = 0;                     ///< txq_inline
+    bool tx_blue_flame = false;                       ///< txq_doorbell
+    InlineMode tx_min_inline = InlineMode::automatic; ///< txq_inline_min
 };
 
 /// Errors name the key, the value and what is allowed.

@@ -150,6 +150,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.mrs = port.memory.get();
     spec.max_tso = max_tso(port.attributes);
     spec.multi_packet = port.devargs.tx_multi_packet;
+    spec.min_inline = port.devargs.tx_min_inline;
     spec.blue_flame = port.devargs.tx_blue_flame;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
