@@ -79,8 +79,8 @@ Result<void> create_qp(TxQueue& queue) {
         qp = create_qp_object(queue, needs, needs.send_ops);
         if (qp != nullptr) queue.spec.qp_ex = queue.port.api->qp_to_qp_ex(qp);
     }
-    // Providers do not agree on the error by which they say that they lack these calls.
-    if (qp == nullptr) qp = create_qp_object(queue, needs, 0);
+    if (qp == nullptr && (needs.send_ops == 0 || is_unsupported(errno)))
+        qp = create_qp_object(queue, needs, 0);
     if (qp == nullptr) {
         const int error = errno;
         const bool inlines = needs.cap.max_inline_data != 0;
@@ -149,6 +149,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.max_tso = max_tso(port.attributes);
     spec.vendor_part_id = port.attributes.orig_attr.vendor_part_id;
     spec.multi_packet = port.devargs.tx_multi_packet;
+    spec.min_inline = port.devargs.tx_min_inline;
     spec.blue_flame = port.devargs.tx_blue_flame;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
