@@ -44,6 +44,9 @@ def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     ("txq_inline=200", "mlx5 scalar, multi-packet"),
     ("txq_mpw=0,txq_inline=64", "mlx5 scalar"),
     ("txq_doorbell=blueflame", "mlx5"),
+    ("txq_inline_min=l2", "mlx5 scalar"),
+    ("txq_inline_min=ip", "mlx5 scalar"),
+    ("txq_inline_min=tcp,txq_doorbell=blueflame", "mlx5 scalar"),
     ("txq_mpw=0,txq_inline=200,txq_doorbell=blueflame", "mlx5 scalar"),
 ])
 def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:

@@ -22,6 +22,7 @@ struct TxSetup {
     bool multi_packet = false;
     unsigned simd_bits = 128;
     uint16_t inline_bytes = 0;
+    rawqp::InlineMode min_inline = rawqp::InlineMode::automatic;
     bool blue_flame = false;
     bool own_register = true;
 };
@@ -46,6 +47,7 @@ class Mlx5Tx : public test_eal::EalTest {
         spec.mrs = &mrs;
         spec.active_simd_bits = setup.simd_bits;
         spec.inline_bytes = setup.inline_bytes;
+        spec.min_inline = setup.min_inline;
         spec.blue_flame = setup.blue_flame;
         spec.own_register = setup.own_register;
         spec.max_tso = 1 << 18;

@@ -236,6 +236,47 @@ TEST_F(Mlx5TxHeader, ErrorsBehindInlinedPackets) {
     EXPECT_EQ(in_use(), 0u);
 }
 
+TEST_F(Mlx5TxHeader, HeadersAreInlinedAsTheDeviceDemands) {
+    struct Case {
+        rawqp::InlineMode mode;
+        uint32_t part_id;
+        uint16_t bytes;
+        uint32_t wqebbs; ///< for each descriptor
+    };
+    using rawqp::InlineMode;
+    constexpr uint32_t kConnectX4 = 0x1013, kConnectX5 = 0x1017;
+    for (const Case& c : {Case{InlineMode::automatic, kConnectX4, 18, 1},
+                          {InlineMode::automatic, kConnectX5, 0, 1},
+                          {InlineMode::none, kConnectX4, 0, 1},
+                          {InlineMode::l2, kConnectX5, 18, 1},
+                          {InlineMode::ip, kConnectX5, 58, 2},
+                          {InlineMode::tcp, kConnectX4, 78, 2}}) {
+        start({.sq_wqebbs = 128, .part_id = c.part_id, .multi_packet = true, .min_inline = c.mode});
+        EXPECT_EQ(rawqp::kMlx5Format.tx_needs(spec).cap.max_send_wr, c.wqebbs * 64);
+        uint32_t seed = 0;
+        for (const std::vector<uint16_t>& shape : {std::vector<uint16_t>{14},
+                                                   {40},
+                                                   {60},
+                                                   {77},
+                                                   {78},
+                                                   {79},
+                                                   {500},
+                                                   {20, 30, 100},
+                                                   {9, 9, 70}}) {
+            uint32_t length = 0;
+            for (const uint16_t part : shape)
+                length += part;
+            const uint16_t at = sq->doorbell.send;
+            ASSERT_EQ(send({packet(seed, shape)}), 1u);
+            const auto eth = sq->segment<mlx5::WqeEthSeg>(at, 1);
+            EXPECT_EQ(eth.inline_size, std::min<uint32_t>(c.bytes, length)) << length;
+            EXPECT_EQ(execute(), expected(seed++, length));
+        }
+        TearDown();
+        ring = nullptr;
+    }
+}
+
 // ---------------------------------------------------------------- rte_eth_tx_prepare
 
 TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
@@ -292,6 +333,7 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
 
 TEST_F(Mlx5TxHeader, CapacityOfTheQp) {
     rawqp::TxSpec plain;
+    plain.api = &fake_api();
     plain.descriptors = 1024;
     plain.max_segments = 16;
     const auto wqebbs = [](const rawqp::TxSpec& spec) {

@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <string_view>
@@ -15,7 +16,8 @@ constexpr const char* kUsage =
     "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, cqe_comp=0|1, "
     "rx_timestamp=raw|real, mprq_en=0|1, mprq_log_stride_num=N, mprq_log_stride_size=N, "
     "mprq_max_memcpy_len=BYTES, "
-    "txq_mpw=0|1, txq_inline=BYTES and txq_doorbell=plain|blueflame";
+    "txq_mpw=0|1, txq_inline=BYTES, txq_inline_min=auto|none|l2|ip|tcp and "
+    "txq_doorbell=plain|blueflame";
 
 struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
@@ -67,6 +69,15 @@ Result<void> parse_inline(std::string_view text, Devargs& devargs) {
     return {};
 }
 
+Result<void> parse_inline_mode(std::string_view text, Devargs& devargs) {
+    constexpr std::string_view kNames[] = {"auto", "none", "l2", "ip", "tcp"}; // as InlineMode
+    const auto* const found = std::find(std::begin(kNames), std::end(kNames), text);
+    if (found == std::end(kNames))
+        return fail(EINVAL, "txq_inline_min={}: none of auto, none, l2, ip and tcp", text);
+    devargs.tx_min_inline = static_cast<InlineMode>(found - kNames);
+    return {};
+}
+
 Result<void> parse_doorbell(std::string_view text, Devargs& devargs) {
     if (text != "plain" && text != "blueflame")
         return fail(EINVAL, "txq_doorbell={}: neither plain nor blueflame", text);
@@ -92,6 +103,7 @@ Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& d
         return parse_number<uint16_t>(key, value, devargs.striding.copy_bytes, 0, UINT16_MAX);
     if (key == "txq_mpw") return parse_switch(key, value, devargs.tx_multi_packet);
     if (key == "txq_inline") return parse_inline(value, devargs);
+    if (key == "txq_inline_min") return parse_inline_mode(value, devargs);
     if (key == "txq_doorbell") return parse_doorbell(value, devargs);
     if (key == "device")
         devargs.device = value;

@@ -24,6 +24,7 @@ struct Devargs {
     bool tx_multi_packet = true;              ///< txq_mpw
     uint16_t tx_inline_bytes = 0;             ///< txq_inline
     bool tx_blue_flame = false;               ///< txq_doorbell
+    InlineMode tx_min_inline = InlineMode::automatic; ///< txq_inline_min
 };
 
 /// Errors name the key, the value and what is allowed.

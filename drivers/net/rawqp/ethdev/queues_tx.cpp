@@ -149,6 +149,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.max_tso = max_tso(port.attributes);
     spec.vendor_part_id = port.attributes.orig_attr.vendor_part_id;
     spec.multi_packet = port.devargs.tx_multi_packet;
+    spec.min_inline = port.devargs.tx_min_inline;
     spec.blue_flame = port.devargs.tx_blue_flame;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();

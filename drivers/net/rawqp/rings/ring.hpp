@@ -111,6 +111,15 @@ struct RxSpec {
     MrSource* mrs = nullptr;
     unsigned active_simd_bits = 128;
 };
+/// Headers that the device wants inlined in WQEs, to steer and tag by them.
+enum class InlineMode : uint8_t {
+    automatic, ///< what devices of its kind want that nobody has set otherwise
+    none,
+    l2,  ///< Ethernet with a tag
+    ip,  ///< and IPv6
+    tcp, ///< and TCP
+};
+
 struct TxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
@@ -118,12 +127,13 @@ struct TxSpec {
     ibv_qp_ex* qp_ex = nullptr; ///< of `qp`, for ibv_wr_* with TxQpNeeds::send_ops; null: not there
     ibv_qp* qp = nullptr;       ///< RTS from tx_start on; sq_sig_all = 0, max_send_wr = descriptors
     uint16_t port_id = 0, queue_id = 0;
-    uint16_t descriptors = 0;        ///< power of two: mbuf segments that fit
-    uint16_t max_segments = 1;       ///< SGEs per send WQE, at most descriptors / 2
-    uint64_t offloads = 0;           ///< RTE_ETH_TX_OFFLOAD_*
-    uint32_t max_tso = 0;            ///< TxRing::max_tso; 0: the device has no TSO
-    uint32_t vendor_part_id = 0;     ///< ibv_device_attr's; 0: not known
-    bool multi_packet = true;        ///< several packets may share a WQE, on devices that can
+    uint16_t descriptors = 0;    ///< power of two: mbuf segments that fit
+    uint16_t max_segments = 1;   ///< SGEs per send WQE, at most descriptors / 2
+    uint64_t offloads = 0;       ///< RTE_ETH_TX_OFFLOAD_*
+    uint32_t max_tso = 0;        ///< TxRing::max_tso; 0: the device has no TSO
+    uint32_t vendor_part_id = 0; ///< ibv_device_attr's; 0: not known
+    bool multi_packet = true;    ///< several packets may share a WQE, on devices that can
+    InlineMode min_inline = InlineMode::automatic;
     bool blue_flame = false;         ///< single WQEs are written to the doorbell register
     bool own_register = false;       ///< TxQpNeeds::thread_domain was met
     uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs

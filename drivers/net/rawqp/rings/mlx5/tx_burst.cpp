@@ -176,9 +176,10 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     options.multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     options.offloads = (spec.offloads & kPacketOffloads) != 0;
     options.long_headers = (spec.offloads & kLongHeaders) != 0;
-    if (device.needs_inline_header) options.inlining = Inlining::header;
-    if (spec.inline_bytes != 0) options.inlining = Inlining::packet;
-    options.multi_packet = spec.multi_packet && device.multi_packet && !device.needs_inline_header;
+    const uint16_t min_inline = min_inline_bytes(spec);
+    if (min_inline != 0) options.inlining = Inlining::header;
+    if (spec.inline_bytes != 0 || min_inline > kInlineHeader) options.inlining = Inlining::packet;
+    options.multi_packet = spec.multi_packet && device.multi_packet && min_inline == 0;
     options.avx2 = avx2_allowed(spec);
     options.fast_free = whole_packets_of_one_pool(spec.offloads);
     return kBursts[index_of(options)];

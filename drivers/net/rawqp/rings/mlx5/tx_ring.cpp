@@ -76,12 +76,28 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
 
 } // namespace
 
+uint16_t min_inline_bytes(const TxSpec& spec) {
+    switch (spec.min_inline) {
+    case InlineMode::automatic:
+        return tx_abilities(*spec.api, spec.context, spec.vendor_part_id).needs_inline_header
+                   ? kInlineHeader
+                   : 0;
+    case InlineMode::none: return 0;
+    case InlineMode::l2: return kInlineHeader;
+    case InlineMode::ip: return kInlineIp;
+    case InlineMode::tcp: return kInlineTcp;
+    }
+    return 0;
+}
+
 TxQpNeeds tx_needs(const TxSpec& spec) {
     // WQEBBs for each descriptor, so that descriptors rather than these are what runs out.
     uint32_t wqebbs = (spec.offloads & kLongHeaders) != 0 ? 2 : 1;
-    if (spec.inline_bytes != 0) {
-        const uint32_t alone = kHeadSegments + inline_segments(spec.inline_bytes);
-        wqebbs = std::max(wqebbs, (alone + 3) / 4);
+    const uint32_t min_inline = min_inline_bytes(spec);
+    if (spec.inline_bytes != 0 || min_inline > kInlineHeader) {
+        const uint32_t whole = kHeadSegments + inline_segments(spec.inline_bytes);
+        const uint32_t header = Inlined{.bytes = min_inline}.head_segments() + 1;
+        wqebbs = std::max(wqebbs, (std::max(whole, header) + 3) / 4);
     }
     TxQpNeeds needs;
     // libmlx5 counts one WQEBB for each WQE of one segment.
@@ -102,8 +118,7 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     ring->mark_memory = std::move(marks);
     ring->marks = ring->mark_memory.get();
     ring->inline_bytes = spec.inline_bytes;
-    if (tx_abilities(*spec.api, spec.context, spec.vendor_part_id).needs_inline_header)
-        ring->min_inline = kInlineHeader;
+    ring->min_inline = min_inline_bytes(spec);
     return map_rings(spec, std::move(ring));
 }
 

@@ -18,8 +18,10 @@
 
 namespace rawqp::mlx5rings {
 
-/// Bytes of the packet that older devices want inlined in the WQE: the Ethernet header with a tag.
-inline constexpr uint32_t kInlineHeader = 18;
+/// Bytes of each packet to be inlined in the modes l2, ip and tcp.
+inline constexpr uint32_t kInlineHeader = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
+inline constexpr uint32_t kInlineIp = kInlineHeader + sizeof(rte_ipv6_hdr);
+inline constexpr uint32_t kInlineTcp = kInlineIp + sizeof(rte_tcp_hdr);
 
 /// Positions just behind a WQE that asked for a completion, and how the mbufs before them are
 /// freed.
@@ -73,6 +75,8 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     }
 };
 
+/// Bytes of each packet that the device wants inlined.
+[[nodiscard]] uint16_t min_inline_bytes(const TxSpec& spec);
 TxQpNeeds tx_needs(const TxSpec& spec);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
