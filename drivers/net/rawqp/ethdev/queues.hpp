@@ -20,6 +20,12 @@ namespace rawqp {
 [[nodiscard]] Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
                                           uint64_t offloads);
 
+/// Whether a creation failed for what was asked rather than for want of something: providers do not
+/// agree on the error by which they say that they do not know it.
+[[nodiscard]] inline bool is_unsupported(int error) {
+    return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
+}
+
 /// A CQ that the caller promises to use from one thread at a time, so that the provider takes no
 /// locks; an ordinary one where the provider has no such CQs. Null with errno on failure.
 [[nodiscard]] ibv_cq_ex* create_single_threaded_cq(ibv_context* context,

@@ -177,7 +177,8 @@ ibv_cq_ex* create_single_threaded_cq(ibv_context* context, const ibv_cq_init_att
     ibv_cq_init_attr_ex wanted = attributes;
     wanted.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
     wanted.flags |= IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-    if (ibv_cq_ex* const cq = ibv_create_cq_ex(context, &wanted)) return cq;
+    ibv_cq_ex* const cq = ibv_create_cq_ex(context, &wanted);
+    if (cq != nullptr || !is_unsupported(errno)) return cq;
     wanted = attributes;
     return ibv_create_cq_ex(context, &wanted);
 }

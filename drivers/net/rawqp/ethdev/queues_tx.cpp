@@ -79,8 +79,8 @@ Result<void> create_qp(TxQueue& queue) {
         qp = create_qp_object(queue, needs, needs.send_ops);
         if (qp != nullptr) queue.spec.qp_ex = queue.port.api->qp_to_qp_ex(qp);
     }
-    // Providers do not agree on the error by which they say that they lack these calls.
-    if (qp == nullptr) qp = create_qp_object(queue, needs, 0);
+    if (qp == nullptr && (needs.send_ops == 0 || is_unsupported(errno)))
+        qp = create_qp_object(queue, needs, 0);
     if (qp == nullptr) {
         const int error = errno;
         const bool inlines = needs.cap.max_inline_data != 0;
