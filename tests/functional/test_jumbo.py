@@ -11,8 +11,6 @@ from scapy.layers.l2 import Ether
 
 from conftest import OpenStack
 
-pytestmark = pytest.mark.guest
-
 MTU = 9000
 LONGEST = MTU + 18
 

@@ -14,8 +14,6 @@ from scapy.packet import Packet
 
 from conftest import StartSoftHca, StartStack
 
-pytestmark = pytest.mark.guest
-
 READERS = {64: "mlx5 scalar", 256: "mlx5 AVX2", 512: "mlx5 AVX-512"}
 FLAGS_NEEDED: dict[int, set[str]] = {
     64: set(), 256: {"avx2"}, 512: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
@@ -63,6 +61,7 @@ def test_every_reader_takes_every_frame(
     stack.wires[1].transfer(mixed_frames(2000), to=stack.wires[0], timeout=30)
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("compressed", [0, 1])
 def test_checksum_flags_and_hash(start_stack: StartStack, compressed: int) -> None:
     stack = start_stack([PortSpec(devargs=f"cqe_comp={compressed}")], datapath="mlx5",
@@ -83,6 +82,7 @@ def test_checksum_flags_and_hash(start_stack: StartStack, compressed: int) -> No
 # -- queues ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.guest
 def test_a_stopped_queue_receives_nothing(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(lossless(), datapath=datapath)
     for round in range(1, 4):
@@ -97,6 +97,7 @@ def test_a_stopped_queue_receives_nothing(start_stack: StartStack, datapath: str
     stack.wires[0].transfer(numbered(500), to=stack.wires[1])
 
 
+@pytest.mark.guest
 def test_deferred_start(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(2, datapath=datapath)
     stack.testpmd.stop_port(0)
@@ -114,6 +115,7 @@ def test_deferred_start(start_stack: StartStack, datapath: str) -> None:
 # -- the packet's end and its time -----------------------------------------------------------------
 
 
+@pytest.mark.guest
 def test_the_checksum_kept_is_no_part_of_the_length(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(lossless(), datapath=datapath, testpmd_args=["--disable-crc-strip"])
     offloads = stack.testpmd.command("show port 0 rx_offload configuration")
@@ -126,6 +128,7 @@ def test_the_checksum_kept_is_no_part_of_the_length(start_stack: StartStack, dat
     assert received == sum(len(frame) + 4 for frame in frames), "the device delivered each FCS"
 
 
+@pytest.mark.guest
 def test_time_stamps_are_the_device_clock(start_stack: StartStack, datapath: str) -> None:
     """softhca's clock is CLOCK_MONOTONIC in nanoseconds."""
     stack = start_stack(1, datapath=datapath, testpmd_args=["--enable-rx-timestamp"])
@@ -203,7 +206,6 @@ def sleeper(build: Build, start_softhca: StartSoftHca, datapath: str) -> SoftHca
     return hca
 
 
-@pytest.mark.guest(False)  # starts softhca
 def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     """One by one, in bursts, and while the program is about to fall asleep."""
     rng = random.Random(3)
@@ -218,7 +220,6 @@ def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     assert int(sleeps) >= 1
 
 
-@pytest.mark.guest(False)
 def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
     """The same clock as that of the time stamps, some poll rounds old at most."""
     result, clock = re.findall(r"clock (-?\d+) (\d+)", sleeper.program.output)[0]
@@ -229,6 +230,7 @@ def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
 # -- striding queues -------------------------------------------------------------------------------
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("devargs", [
     "mprq_en=1", "mprq_en=1,cqe_comp=1", "mprq_en=1,mprq_max_memcpy_len=0",
     "mprq_en=1,mprq_log_stride_num=9,mprq_log_stride_size=8",

@@ -9,9 +9,8 @@ from rig.stack import PortSpec
 
 from conftest import StartStack
 
-pytestmark = pytest.mark.guest
 
-
+@pytest.mark.guest
 def test_stop_and_start(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(2, datapath=datapath)
     for _ in range(3):
@@ -26,6 +25,7 @@ def test_stop_and_start(start_stack: StartStack, datapath: str) -> None:
     assert (stats.tx_packets, stats.tx_errors) == (800, 0)
 
 
+@pytest.mark.guest
 def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     """100 frames of 1250 bytes are a megabit: at 4 Mbit/s a quarter of a second."""
     stack = start_stack(2, datapath=datapath)
@@ -39,6 +39,7 @@ def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     assert stack.wires[1].receive_until(marker(1)) == []
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("devargs, mode", [
     ("txq_mpw=0", "mlx5 scalar"),
     ("txq_inline=200", "mlx5 scalar, multi-packet"),
@@ -72,6 +73,7 @@ def test_verbs_work_requests(start_stack: StartStack, devargs: str) -> None:
                             to=stack.wires[1], timeout=60)
 
 
+@pytest.mark.guest
 def test_what_a_stop_leaves_is_counted(start_stack: StartStack, datapath: str) -> None:
     """The wire takes nothing while the port stops."""
     stack = start_stack(2, datapath=datapath)
