@@ -94,7 +94,7 @@ struct Tir {
     Rq* rq = nullptr;
     Rqt* rqt = nullptr;
     HashFields fields;
-    bool tunnels = false;    ///< see TirAttr
+    bool tunnels = false; ///< see TirAttr
     bool hash_inner = false;
     std::shared_ptr<const net::Toeplitz> toeplitz; ///< null when nothing is hashed
     uint32_t users = 0;

@@ -18,8 +18,8 @@ struct Match {
 };
 
 /// Adds one ibv_flow_spec in the layout of the uverbs ABI (struct ib_uverbs_flow_spec_*): Ethernet,
-/// IPv4, IPv6, TCP, UDP, VXLAN, GRE. EINVAL: malformed, unknown, contradicts the specs before it, or
-/// the device refuses it. EOPNOTSUPP: asks for a field that mlx5_ib cannot match.
+/// IPv4, IPv6, TCP, UDP, VXLAN, GRE. EINVAL: malformed, unknown, contradicts the specs before it,
+/// or the device refuses it. EOPNOTSUPP: asks for a field that mlx5_ib cannot match.
 [[nodiscard]] Errno add_flow_spec(std::span<const std::byte> spec, Match& match);
 
 } // namespace softhca::uverbs

@@ -87,7 +87,7 @@ struct FlowMatcher final : Object {
     uint8_t flow_type = 0; ///< enum mlx5_ib_flow_type
     uint16_t priority = 0;
     std::vector<std::byte> mask; ///< struct mlx5_ifc_fte_match_param_bits, as far as given
-    unsigned users = 0; ///< flows that were made with it
+    unsigned users = 0;          ///< flows that were made with it
     Errno destroy(core::Device& device) override;
 };
 

@@ -3,8 +3,6 @@
 #include "drivers/net/rawqp/rings/mlx5/rx_receive.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 
-#include <rte_memcpy.h>
-
 namespace rawqp::mlx5rings {
 namespace {
 
