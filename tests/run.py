@@ -50,9 +50,17 @@ def shell(command: list[str], env: dict[str, str]) -> str:
     return " ".join(settings + [shlex.join(command)])
 
 
+def hear_signals() -> None:
+    """A job of a script's background ignores SIGINT and SIGQUIT, what nohup starts SIGHUP, and
+    children inherit it; but tests send these."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def run_bounded(command: list[str], env: dict[str, str], timeout_s: int) -> str:
     """Runs a command in a process group of its own. Returns '' for status 0, else how it ended."""
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}, start_new_session=True)
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}, start_new_session=True,
+                               preexec_fn=hear_signals)
     try:
         status = process.wait(timeout_s)
     except BaseException as stop:  # also Ctrl-C: the group must not outlive this program
@@ -198,9 +206,7 @@ def run(suite: str) -> Results:
 
 
 def main(suites: list[str]) -> int:
-    # A job of a script's background ignores these, and its children would: tests send them.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in a job of the background
     total = Results()
     for suite in suites:
         print(f"\033[1m== {suite}\033[0m", flush=True)

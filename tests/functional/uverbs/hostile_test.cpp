@@ -118,8 +118,10 @@ TEST_F(HostileTest, UnknownMethodsAndCommands) {
 
 TEST_F(HostileTest, BadPointers) {
     const ib_uverbs_query_device in{};
+    const void* const from = &in;
     const auto query = [&](uint16_t in_size, void* to, uint16_t out_size) {
-        return write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, &in, in_size, to, out_size).send(fd());
+        return write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, from, in_size, to, out_size)
+            .send(fd());
     };
     ib_uverbs_query_device_resp out{};
     EXPECT_EQ(query(sizeof in, reinterpret_cast<void*>(0x1000), 4096), EFAULT);

@@ -201,7 +201,7 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
     return static_cast<uint16_t>(received);
 }
 
-consteval RxOptions with_marks(RxOptions options) {
+constexpr RxOptions with_marks(RxOptions options) {
     options.mark = true;
     return options;
 }
@@ -230,7 +230,7 @@ template <class Reader, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst(
 }
 
 /// The options of a variant; scattered and marks are chosen beside it.
-consteval RxOptions rx_options(RxVariant variant, bool scattered) {
+constexpr RxOptions rx_options(RxVariant variant, bool scattered) {
     RxOptions options;
     options.scattered = scattered;
     options.offloads = variant >= RxVariant::offloads;
