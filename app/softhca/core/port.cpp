@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/port.hpp"
 
+#include "app/softhca/clock.hpp"
 #include "app/softhca/core/gather.hpp"
 
 #include <cstring>
-#include <ctime>
 
 namespace softhca::core {
 namespace {
@@ -109,9 +109,7 @@ void Port::to_kernel(std::span<const iovec> pieces, uint32_t bytes) {
 }
 
 void Port::read_clock() {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    now_ = static_cast<uint64_t>(time.tv_sec) * 1000000000 + static_cast<uint64_t>(time.tv_nsec);
+    now_ = clock_ns();
     if (clock_register_)
         __atomic_store_n(&clock_register_->raw, net::to_be(now_), __ATOMIC_RELAXED);
 }

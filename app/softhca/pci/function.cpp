@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/pci/function.hpp"
 
+#include "app/softhca/clock.hpp"
+
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 
 namespace softhca::pci {
 namespace {
@@ -26,12 +27,6 @@ constexpr uint32_t kMajor = 16, kMinor = 35, kSubminor = 4000;
 
 // Doorbells of a UAR page.
 constexpr uint32_t kEqArm = 0x40, kEqUpdate = 0x48;
-
-uint64_t clock_ns() {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<uint64_t>(time.tv_sec) * 1000000000 + static_cast<uint64_t>(time.tv_nsec);
-}
 
 } // namespace
 

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/clock_page.hpp"
 
+#include "app/softhca/clock.hpp"
+
 #include <cerrno>
-#include <ctime>
 #include <rdma/mlx5-abi.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace softhca::uverbs {
-
 namespace {
-
-uint64_t nanoseconds(clockid_t clock) {
-    timespec now{};
-    clock_gettime(clock, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 /// As mlx5_core fills it for a clock that nobody disciplines: it begins at the system's real time
 /// and runs on as the device's clock does, whose ticks are nanoseconds (Limits::kClockKhz).
 void write_info(mlx5_ib_clock_info& info) {
     constexpr uint32_t kShift = 8; // two years until the product with `mult` would overflow
-    info.nsec = nanoseconds(CLOCK_REALTIME);
-    info.cycles = nanoseconds(CLOCK_MONOTONIC);
+    info.nsec = clock_ns(CLOCK_REALTIME);
+    info.cycles = clock_ns();
     info.mult = 1u << kShift;
     info.shift = kShift;
     info.mask = ~uint64_t{0};

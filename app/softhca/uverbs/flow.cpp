@@ -3,9 +3,6 @@
 #include "app/softhca/uverbs/commands.hpp"
 #include "app/softhca/uverbs/flow_match.hpp"
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <infiniband/verbs.h>
 
@@ -54,14 +51,6 @@ Errno add_spec(std::span<const std::byte> spec, Rule& rule) {
     }
 }
 
-/// mlx5_core refuses values with bits that the mask does not name.
-bool lies_within_mask(const Match& match) {
-    using Words = std::array<uint64_t, sizeof(core::FlowKey) / sizeof(uint64_t)>;
-    const auto value = std::bit_cast<Words>(match.value), mask = std::bit_cast<Words>(match.mask);
-    return std::ranges::equal(value, mask,
-                              [](uint64_t bits, uint64_t named) { return !(bits & ~named); });
-}
-
 /// Walks the specs behind the request. Their sizes must add up to what the request says. With
 /// `ignored` they must be well-formed and say nothing.
 Errno read_specs(std::span<const std::byte> specs, unsigned count, bool ignored, Rule& rule) {
@@ -78,7 +67,10 @@ Errno read_specs(std::span<const std::byte> specs, unsigned count, bool ignored,
         specs = specs.subspan(header.size);
     }
     if (!specs.empty() || rule.tag.value_or(0) >> kTagBits) return EINVAL;
-    return lies_within_mask(rule.match) ? 0 : EINVAL;
+    return lies_within(std::as_bytes(std::span(&rule.match.value, 1)),
+                       std::as_bytes(std::span(&rule.match.mask, 1)))
+               ? 0
+               : EINVAL;
 }
 
 core::FlowAttr to_flow(const Rule& rule, core::Number tirn) {
@@ -102,8 +94,8 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
         return 0;
     case IBV_FLOW_ATTR_ALL_DEFAULT:
     case IBV_FLOW_ATTR_MC_DEFAULT:
-        // Multicast and unicast are rules apart: so two programs, one with
-        // all, one with multicast only, both get the multicast packets.
+        // Multicast and unicast are rules apart: so two programs, one with all, one with multicast
+        // only, both get the multicast packets.
         for (const uint8_t group : {1, 0}) {
             if (!group && request.type == IBV_FLOW_ATTR_MC_DEFAULT) break;
             Rule leftover;

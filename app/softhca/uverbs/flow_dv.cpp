@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flows in the device's own terms: mlx5dv_create_flow_matcher and mlx5dv_create_flow.
+#include "app/softhca/prm/match.hpp"
 #include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/flow_match.hpp"
 
 #include <cerrno>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -20,13 +22,6 @@ bool is_multicast_only(const core::FlowKey& value, const core::FlowKey& mask) {
     const auto is_class_d = [](uint8_t byte) { return (byte & 0xf0) == 0xe0; };
     return (value.dst_mac[0] & mask.dst_mac[0] & 1) ||
            (is_class_d(value.dst_ip[kIpv4]) && is_class_d(mask.dst_ip[kIpv4]));
-}
-
-/// mlx5_core refuses values with bits that the mask does not name.
-bool lies_within(std::span<const std::byte> value, std::span<const std::byte> mask) {
-    for (size_t i = 0; i < value.size(); i++)
-        if ((value[i] & ~(i < mask.size() ? mask[i] : std::byte{})) != std::byte{}) return false;
-    return true;
 }
 
 /// Where the flow's packets go: a QP, or nowhere. Other destinations need DevX.

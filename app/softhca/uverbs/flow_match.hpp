@@ -17,6 +17,14 @@ struct Match {
     core::FlowKey mask;
 };
 
+/// mlx5_core refuses values with bits that the mask does not name.
+[[nodiscard]] inline bool lies_within(std::span<const std::byte> value,
+                                      std::span<const std::byte> mask) {
+    for (size_t i = 0; i < value.size(); i++)
+        if ((value[i] & ~(i < mask.size() ? mask[i] : std::byte{})) != std::byte{}) return false;
+    return true;
+}
+
 /// Adds one ibv_flow_spec in the layout of the uverbs ABI (struct ib_uverbs_flow_spec_*): Ethernet,
 /// IPv4, IPv6, TCP, UDP, VXLAN, GRE. EINVAL: malformed, unknown, contradicts the specs before it,
 /// or the device refuses it. EOPNOTSUPP: asks for a field that mlx5_ib cannot match.

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
-#include "app/softhca/prm/match.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/event_pipe.hpp"
 

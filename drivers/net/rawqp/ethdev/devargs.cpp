@@ -35,10 +35,16 @@ bool is_datapath(std::string_view name) {
     return name == "auto";
 }
 
-Result<void> parse_port(std::string_view text, Devargs& devargs) {
+/// False: the text is not a number from `min` to `max`.
+template <class Number>
+bool read_number(std::string_view text, Number& number, Number min, Number max) {
     const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, devargs.port);
-    if (error != std::errc() || stop != end || devargs.port == 0)
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && stop == end && number >= min && number <= max;
+}
+
+Result<void> parse_port(std::string_view text, Devargs& devargs) {
+    if (!read_number<uint8_t>(text, devargs.port, 1, UINT8_MAX))
         return fail(EINVAL, "port={}: not an RDMA port number, 1 to 255", text);
     return {};
 }
@@ -52,17 +58,13 @@ Result<void> parse_switch(std::string_view key, std::string_view text, bool& on)
 template <class Number>
 Result<void> parse_number(std::string_view key, std::string_view text, Number& number, Number min,
                           Number max) {
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc() || stop != end || number < min || number > max)
+    if (!read_number(text, number, min, max))
         return fail(EINVAL, "{}={}: not a number from {} to {}", key, text, min, max);
     return {};
 }
 
 Result<void> parse_inline(std::string_view text, Devargs& devargs) {
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, devargs.tx_inline_bytes);
-    if (error != std::errc() || stop != end || devargs.tx_inline_bytes > kMaxInlineBytes)
+    if (!read_number<uint16_t>(text, devargs.tx_inline_bytes, 0, kMaxInlineBytes))
         return fail(EINVAL, "txq_inline={}: not a number of bytes from 0 to {}", text,
                     kMaxInlineBytes);
     return {};

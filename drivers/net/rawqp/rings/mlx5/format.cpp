@@ -3,6 +3,7 @@
 
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_cq.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
@@ -76,8 +77,8 @@ constexpr RingFormat make_format() {
     format.rx_start = mlx5rings::rx_start;
     format.rx_stop = mlx5rings::rx_stop;
     format.rx_destroy = mlx5rings::rx_destroy;
-    format.rx_arm = mlx5rings::rx_arm;
-    format.rx_event_taken = mlx5rings::rx_event_taken;
+    format.rx_arm = mlx5rings::rx_arm<mlx5rings::MlxRxRing>;
+    format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::MlxRxRing>;
     format.tx_needs = mlx5rings::tx_needs;
     format.tx_create = mlx5rings::tx_create;
     format.tx_start = mlx5rings::tx_start;
@@ -88,7 +89,7 @@ constexpr RingFormat make_format() {
     format.tx_prepare = tx_prepare;
     format.rx_queue_count = mlx5rings::rx_queue_count;
     format.rx_descriptor_status = mlx5rings::rx_descriptor_status;
-    format.rx_monitor_addr = mlx5rings::rx_monitor_addr;
+    format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::MlxRxRing>;
     format.tx_descriptor_status = tx_descriptor_status<mlx5rings::MlxTxRing>;
     format.tx_done_cleanup = tx_done_cleanup<mlx5rings::MlxTxRing>;
     format.ptypes = kPacketTypes;
@@ -117,12 +118,12 @@ constexpr RingFormat make_striding_format() {
     format.rx_start = mlx5rings::striding_start;
     format.rx_stop = mlx5rings::striding_stop;
     format.rx_destroy = mlx5rings::striding_destroy;
-    format.rx_arm = mlx5rings::striding_arm;
-    format.rx_event_taken = mlx5rings::striding_event_taken;
+    format.rx_arm = mlx5rings::rx_arm<mlx5rings::StridingRing>;
+    format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::StridingRing>;
     format.rx_burst = mlx5rings::striding_burst;
     format.rx_queue_count = mlx5rings::striding_queue_count;
     format.rx_descriptor_status = mlx5rings::striding_descriptor_status;
-    format.rx_monitor_addr = mlx5rings::striding_monitor_addr;
+    format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::StridingRing>;
     return format;
 }
 constinit const RingFormat kStridingFormat = make_striding_format();

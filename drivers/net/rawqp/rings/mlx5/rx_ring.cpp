@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 
-#include "drivers/net/rawqp/rings/mlx5/rx_wait.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_cq.hpp"
 #include "drivers/net/rawqp/rings/pool_layout.hpp"
-#include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
 
 #include <algorithm>
@@ -206,17 +205,6 @@ int rx_descriptor_status(void* queue, uint16_t offset) {
     return filled ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
-int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition) {
-    return monitor_completions(*static_cast<const MlxRxRing*>(queue), condition);
-}
-
-int rx_arm(RxRing& base) {
-    mlx(base).cq_arm.request(mlx(base).cq);
-    return 0;
-}
-
-void rx_event_taken(RxRing& base) { ++mlx(base).cq_arm.events; }
-
 void refill(MlxRxRing& ring) {
     ring.mrs.sync();
     const uint16_t before = ring.producer;
@@ -226,16 +214,7 @@ void refill(MlxRxRing& ring) {
 }
 
 void recover(MlxRxRing& ring) {
-    const auto& cqe = reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
-    if (!ring.faulty) {
-        // A flushed WQE held no packet: the queue went to error by other means.
-        const auto syndrome = static_cast<mlx5::CqeSyndrome>(cqe.syndrome);
-        ring.counters.errors += syndrome != mlx5::CqeSyndrome::flushed;
-        ring.faulty = true;
-    }
-    if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return;
-    log_recovery(ring, cqe.syndrome, cqe.vendor_syndrome);
-
+    if (!reset_after_error(ring)) return;
     ring.cq.drain();
     clear_free_slots(ring);
     const uint16_t held = ring.posted();

@@ -111,9 +111,6 @@ uint32_t rx_stop(RxRing& ring);
 void rx_destroy(RxRing* ring);
 uint32_t rx_queue_count(void* queue);
 int rx_descriptor_status(void* queue, uint16_t offset);
-int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition);
-int rx_arm(RxRing& ring);
-void rx_event_taken(RxRing& ring);
 
 /// Which kind of mini CQE serves these offloads: with hash, or else with checksum.
 [[nodiscard]] constexpr bool rx_hashes_in_blocks(uint64_t offloads) {

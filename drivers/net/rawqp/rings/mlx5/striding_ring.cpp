@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 
-#include "drivers/net/rawqp/rings/mlx5/rx_wait.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_cq.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -228,17 +228,6 @@ int striding_descriptor_status(void* queue, uint16_t offset) {
     return done ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
-int striding_monitor_addr(void* queue, rte_power_monitor_cond* condition) {
-    return monitor_completions(*static_cast<const StridingRing*>(queue), condition);
-}
-
-int striding_arm(RxRing& ring) {
-    striding(ring).cq_arm.request(striding(ring).cq);
-    return 0;
-}
-
-void striding_event_taken(RxRing& ring) { ++striding(ring).cq_arm.events; }
-
 void striding_next_wqe(StridingRing& ring) {
     const auto slot = static_cast<uint16_t>(ring.consumer & ring.mask);
     StridingBuffer*& buffer = ring.buffers[slot];
@@ -253,15 +242,7 @@ void striding_next_wqe(StridingRing& ring) {
 }
 
 void striding_recover(StridingRing& ring) {
-    const auto& cqe = reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
-    if (!ring.faulty) {
-        // A flushed WQE held no packet: the queue went to error by other means.
-        const auto syndrome = static_cast<mlx5::CqeSyndrome>(cqe.syndrome);
-        ring.counters.errors += syndrome != mlx5::CqeSyndrome::flushed;
-        ring.faulty = true;
-    }
-    if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return;
-    log_recovery(ring, cqe.syndrome, cqe.vendor_syndrome);
+    if (!reset_after_error(ring)) return;
     rewind(ring);
     write_wqes(ring);
     ring.ring_doorbell();

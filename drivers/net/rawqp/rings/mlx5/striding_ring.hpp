@@ -99,9 +99,6 @@ void striding_destroy(RxRing* ring);
 Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec);
 uint32_t striding_queue_count(void* queue);
 int striding_descriptor_status(void* queue, uint16_t offset);
-int striding_monitor_addr(void* queue, rte_power_monitor_cond* condition);
-int striding_arm(RxRing& ring);
-void striding_event_taken(RxRing& ring);
 
 /// The present WQE is used up: its buffer goes back to the device, or the spare does.
 void striding_next_wqe(StridingRing& ring);
