@@ -4,38 +4,19 @@
 The netdev is a real TAP in a network namespace of the test's own; in the guest it is the kernel's.
 """
 
-from typing import Any, Iterator
+from typing import Iterator
 
 import pytest
-from rig.packets import BROADCAST, PEER_MAC, ether, opaque, port_mac, udp4
-from rig.stack import OWN_NETWORK, PortSpec, Stack
-from rig.wire import SocketWire
-from scapy.layers.inet import ICMP, IP
-from scapy.layers.l2 import ARP, Ether
-from scapy.packet import Packet, Raw
+from rig.bifurcation import (
+    ARGUMENTS, FREE_PORT, NETDEV, TAKEN_PORT, answer, arp_request, datagram, echo_request,
+    reaches_kernel, set_up,
+)
+from rig.packets import opaque, port_mac
+from rig.stack import Stack
+from scapy.layers.inet import ICMP
+from scapy.layers.l2 import ARP
 
 from conftest import OpenStack
-
-KERNEL_IP, PEER_IP = "10.5.0.1", "10.5.0.2"
-TAKEN_PORT, FREE_PORT = 7777, 8888
-NETDEV = "kern0"
-
-
-ARGUMENTS: dict[str, Any] = {
-    "ports": [PortSpec(options={"netdev": f"tap:{NETDEV}"})],
-    "prefix": OWN_NETWORK,
-}
-
-
-def set_up(stack: Stack) -> Stack:
-    """Gives the netdev an address and makes testpmd show packets."""
-    for command in (f"ip address add {KERNEL_IP}/24 dev {NETDEV}",
-                    f"ip link set {NETDEV} up",
-                    f"ip neighbour add {PEER_IP} lladdr {PEER_MAC} dev {NETDEV}"):
-        stack.in_network(*command.split())
-    stack.testpmd.silent("set verbose 1")
-    stack.testpmd.start("rxonly")
-    return stack
 
 
 def arguments(*more: str) -> list[str]:
@@ -60,36 +41,6 @@ def no_rules_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "isolated" in request.fixturenames:
         request.getfixturevalue("isolated").testpmd.flush_flows(0)
-
-
-def arp_request() -> Packet:
-    return ether(BROADCAST) / ARP(op=1, hwsrc=PEER_MAC, psrc=PEER_IP, pdst=KERNEL_IP)
-
-
-def echo_request(number: int) -> Packet:
-    return (ether() / IP(src=PEER_IP, dst=KERNEL_IP) / ICMP(type=8, seq=number)
-            / Raw(bytes(range(200))))
-
-
-def datagram(port: int) -> Packet:
-    return udp4(b"x" * 32, dport=port, source_ip=PEER_IP, destination_ip=KERNEL_IP)
-
-
-def answer(wire: SocketWire, request: Packet) -> Packet:
-    wire.send(request)
-    return Ether(wire.receive())
-
-
-def reaches_kernel(wire: SocketWire, port: int) -> bool:
-    """The kernel refuses datagrams to a port without socket, so its answer shows who got it. The
-    echo sent behind tells that there will be none."""
-    wire.send(datagram(port))
-    wire.send(echo_request(port))
-    first = Ether(wire.receive())
-    if first[ICMP].type != 3:
-        return False
-    assert Ether(wire.receive())[ICMP].type == 0
-    return True
 
 
 @pytest.mark.guest

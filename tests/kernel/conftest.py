@@ -29,6 +29,22 @@ build, guest, new_folder, work = fixtures.build, fixtures.guest, fixtures.new_fo
 sigterm_cleans_up = fixtures.sigterm_cleans_up
 
 
+# What drives the ports, as arguments of a stack: ours on either ring format, and DPDK's own driver,
+# which tells a fault of the device from one of ours. Flow rules go by verbs there as well, so that
+# it asks for the same things.
+DRIVERS: dict[str, dict[str, Any]] = {
+    "mlx5": {"datapath": "mlx5"},
+    "verbs": {"datapath": "verbs"},
+    "net_mlx5": {"pmd": "mlx5", "pmd_devargs": "dv_flow_en=0", "memory_mb": 512},
+}
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def driver(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(autouse=True)
 def _quiet_kernel(guest: Guest) -> Iterator[None]:
     """After each test the kernel must have nothing to complain of."""

@@ -11,9 +11,7 @@ from rig.guest_stack import GuestStack
 from rig.packets import marker, numbered, port_mac
 from rig.ports import PortSpec
 
-from kernel.conftest import StartStack
-
-BOTH = pytest.mark.parametrize("datapath", ["mlx5", "verbs"])
+from kernel.conftest import DRIVERS, StartStack
 
 
 def lossless(count: int) -> list[PortSpec]:
@@ -28,10 +26,9 @@ def assert_port_1_lives(stack: GuestStack) -> None:
     assert stack.testpmd.program.running()
 
 
-@BOTH
-def test_hot_unplug_is_a_removal_event(start_stack: StartStack, datapath: str) -> None:
+def test_hot_unplug_is_a_removal_event(start_stack: StartStack, driver: str) -> None:
     """In mid-traffic. The process lives on, and can close the port and end."""
-    stack = start_stack(lossless(2), datapath=datapath)
+    stack = start_stack(lossless(2), **DRIVERS[driver])
     testpmd = stack.testpmd
     testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(200), to=stack.wires[1])
@@ -43,10 +40,9 @@ def test_hot_unplug_is_a_removal_event(start_stack: StartStack, datapath: str) -
     assert_port_1_lives(stack)
 
 
-@BOTH
-def test_a_fatal_error_is_a_removal_event(start_stack: StartStack, datapath: str) -> None:
+def test_a_fatal_error_is_a_removal_event(start_stack: StartStack, driver: str) -> None:
     """The firmware stops, mlx5_core tells everybody; the process lives on."""
-    stack = start_stack(lossless(2), datapath=datapath)
+    stack = start_stack(lossless(2), **DRIVERS[driver])
     testpmd = stack.testpmd
     testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(200), to=stack.wires[1])
@@ -56,11 +52,10 @@ def test_a_fatal_error_is_a_removal_event(start_stack: StartStack, datapath: str
     assert_port_1_lives(stack)
 
 
-@BOTH
 def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: Guest,
-                                                datapath: str) -> None:
+                                                driver: str) -> None:
     """The kernel takes everything back; a new process has the port at once."""
-    stack = start_stack(lossless(2), datapath=datapath)
+    stack = start_stack(lossless(2), **DRIVERS[driver])
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(100), to=stack.wires[1])
     for number in range(400):
@@ -83,10 +78,10 @@ def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: 
     stack.wires[1].transfer(numbered(500), to=stack.wires[0])
 
 
-def test_two_processes_on_two_devices(start_stack: StartStack) -> None:
+@pytest.mark.parametrize("drivers", [("mlx5", "verbs"), ("net_mlx5", "mlx5")], ids=" and ".join)
+def test_two_processes_on_two_devices(start_stack: StartStack, drivers: tuple[str, str]) -> None:
     """Each has its own; one ends by force, the other does not notice."""
-    one = start_stack(lossless(1), datapath="mlx5")
-    other = start_stack(lossless(1), datapath="verbs")
+    one, other = (start_stack(lossless(1), **DRIVERS[driver]) for driver in drivers)
     assert one.device_name(0) != other.device_name(0)
     for stack in (one, other):
         stack.testpmd.start("io", lossless=True)
@@ -111,12 +106,11 @@ def as_user(guest: Guest, *more: str) -> dict[str, Any]:
             "devices": "chgrp rdma /dev/infiniband/uverbs* && chmod 0660 /dev/infiniband/uverbs*"}
 
 
-@BOTH
-def test_a_user_with_cap_net_raw(start_stack: StartStack, guest: Guest, datapath: str) -> None:
+def test_a_user_with_cap_net_raw(start_stack: StartStack, guest: Guest, driver: str) -> None:
     """Group rdma for the device node, CAP_NET_RAW for raw queue pairs: nothing else is needed."""
     user = as_user(guest, "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw",
                    "--ambient-caps=-all,+net_raw")
-    stack = start_stack(lossless(2), datapath=datapath, **user)
+    stack = start_stack(lossless(2), **DRIVERS[driver], **user)
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(300), to=stack.wires[1])
     status = guest.run(f"cat /proc/{stack.program.pid}/status")

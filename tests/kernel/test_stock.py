@@ -4,13 +4,14 @@
 from typing import Iterator
 
 import pytest
+from rig import bifurcation
 from rig.guest_stack import GuestStack
-from rig.packets import marker, numbered, opaque, tcp4, udp4, udp6
+from rig.packets import marker, numbered, opaque, port_mac, tcp4, udp4, udp6
 from rig.ports import PortSpec
 from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Dot1Q
+from scapy.layers.l2 import ARP, Dot1Q
 
-from kernel.conftest import OpenStack
+from kernel.conftest import DRIVERS, OpenStack, StartStack
 
 QUEUES = 4
 
@@ -18,8 +19,7 @@ QUEUES = 4
 @pytest.fixture(scope="module")
 def stack(open_stack: OpenStack) -> Iterator[GuestStack]:
     ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    # Flow rules by verbs: net_mlx5 then asks for the same things as net_rawqp.
-    with open_stack(ports, pmd="mlx5", pmd_devargs="dv_flow_en=0", memory_mb=512, testpmd_args=[
+    with open_stack(ports, **DRIVERS["net_mlx5"], testpmd_args=[
             f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rxd=256",
             "--rss-udp", "--enable-rx-cksum"]) as stack:
         stack.testpmd.silent("set verbose 1")
@@ -96,6 +96,16 @@ def test_promiscuous_mode(shown: GuestStack) -> None:
     assert len(shown.show([foreign])) == 1
 
 
+def test_another_address(shown: GuestStack) -> None:
+    other = opaque(80, seed=1, destination="02:99:99:99:99:99")
+    shown.testpmd.command("set promisc 0 off")
+    shown.testpmd.silent("mac_addr add 0 02:99:99:99:99:99")
+    assert len(shown.show([other])) == 1
+    shown.testpmd.silent("mac_addr remove 0 02:99:99:99:99:99")
+    assert shown.show([other]) == []
+    shown.testpmd.command("set promisc 0 on")
+
+
 def test_tagged_frames(shown: GuestStack) -> None:
     frame = udp4()
     frame.payload = Dot1Q(vlan=100) / frame.payload
@@ -113,3 +123,17 @@ def test_link_events(stack: GuestStack) -> None:
     stack.wires[0].send(marker(3))
     stack.wires[1].receive_until(marker(3))
     testpmd.stop()
+
+
+def test_beside_the_kernel(start_stack: StartStack) -> None:
+    stack = bifurcation.set_up(start_stack(**bifurcation.ARGUMENTS, **DRIVERS["net_mlx5"],
+                                           testpmd_args=["--flow-isolate-all"]))
+    wire = stack.wires[0]
+    assert bifurcation.answer(wire, bifurcation.arp_request())[ARP].hwsrc == port_mac(0)
+    assert bifurcation.reaches_kernel(wire, bifurcation.TAKEN_PORT)
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is"
+                                 f" {bifurcation.TAKEN_PORT} / end actions queue index 0 / end")
+    position = stack.testpmd.mark_output()
+    assert not bifurcation.reaches_kernel(wire, bifurcation.TAKEN_PORT)
+    assert len(stack.testpmd.received(position, 1)) == 1
+    assert bifurcation.reaches_kernel(wire, bifurcation.FREE_PORT)

@@ -42,6 +42,7 @@ class GuestStack(StackBase):
         self.folder = folder
         self.ports = list(ports)
         self.datapath = datapath
+        self._pmd, self._pmd_devargs = pmd, pmd_devargs
         self.abandoned = False
         self._starts = 0
         self.wires: list[SocketWire] = []
@@ -88,6 +89,11 @@ class GuestStack(StackBase):
 
     def pci_address(self, index: int) -> str:
         return self.functions[index].pci
+
+    def device_text(self, index: int) -> str:
+        """What `port attach` takes for the stack's driver on this port."""
+        ours = self._pmd == "rawqp"
+        return self.vdev(index) if ours else self.pci_devargs(index, self._pmd_devargs)
 
     def stat(self) -> dict[str, dict[str, Any]]:
         """As `softhca stat --json`, by device name."""

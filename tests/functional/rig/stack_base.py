@@ -70,11 +70,14 @@ class StackBase:
             if pmd == "rawqp":
                 device_args += ["--vdev", self.vdev(index)]
             else:
-                address = self.pci_address(index)
-                device_args += ["-a", ",".join(filter(None, [address, pmd_devargs]))]
+                device_args += ["-a", self.pci_devargs(index, pmd_devargs)]
         eal = ["--lcores", lcores, "--no-huge", "-m", str(memory_mb)]
         eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
         return ["dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=8192", *testpmd_args]
+
+    def pci_devargs(self, index: int, devargs: str) -> str:
+        """The -a (or `port attach`) text of one port for DPDK's own driver."""
+        return ",".join(filter(None, [self.pci_address(index), devargs]))
 
     def vdev(self, index: int, port: PortSpec | None = None) -> str:
         """The --vdev (or `port attach`) text of one port."""
