@@ -145,8 +145,8 @@ struct FlowAttr {
     /// The packet goes on to the rules of later priorities, and to what comes after them; with a
     /// tag, unless those have one. Of the bypass domain only.
     bool pass_on = false;
-    std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
-    std::vector<Number> tirs;    ///< each gets a copy; empty only with drop
+    std::optional<uint32_t> tag;  ///< 24 bits, reported in the CQE
+    std::vector<Number> tirs;     ///< each gets a copy; empty only with drop
     std::vector<Number> counters; ///< count what the rule gets, once each
 };
 

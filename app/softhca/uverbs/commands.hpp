@@ -79,7 +79,8 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno create_counters(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno destroy_counters(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno read_counters(Context& context, const IoctlAttributes& attributes);
-/// Whether what libmlx5 says about counters with a flow (struct mlx5_ib_create_flow) is well-formed.
+/// Whether what libmlx5 says about counters with a flow (struct mlx5_ib_create_flow) is
+/// well-formed.
 [[nodiscard]] Errno check_counters_data(const InBuffer& driver_in);
 /// Makes the device's counter if there is none yet. The first flow describes it, others do not.
 [[nodiscard]] Errno bind_counters(Counters& counters, const InBuffer& driver_in,

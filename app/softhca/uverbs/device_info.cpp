@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the device says about itself: context, device and port attributes.
-#include "app/softhca/uverbs/commands.hpp"
 #include "app/softhca/identity.hpp"
+#include "app/softhca/uverbs/commands.hpp"
 
 #include "common/net/endian.hpp"
 
@@ -38,8 +38,8 @@ ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
     out.vendor_part_id = kPciDevice;
     out.max_qp = 1u << kLogMaxQps;
     out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;
-    // Some flags are of transports that no program can use here: mlx5_ib sets them always, and takes
-    // no device without XRC.
+    // Some flags are of transports that no program can use here: mlx5_ib sets them always, and
+    // takes no device without XRC.
     out.device_cap_flags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |
                            IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
@@ -180,8 +180,8 @@ Errno query_device_ex(Context& context, const WriteCommand& command) {
     out.response_length = command.out.length_of(out);
     out.timestamp_mask = ~uint64_t{0} >> 1;
     out.hca_core_clock = Limits::kClockKhz;
-    out.device_cap_flags_ex = out.base.device_cap_flags | IBV_DEVICE_RAW_SCATTER_FCS |
-                              IBV_DEVICE_PCI_WRITE_END_PADDING;
+    out.device_cap_flags_ex =
+        out.base.device_cap_flags | IBV_DEVICE_RAW_SCATTER_FCS | IBV_DEVICE_PCI_WRITE_END_PADDING;
     out.rss_caps = {.supported_qpts = kRawPacket,
                     .max_rwq_indirection_tables = 1u << Limits::kLogMaxRqts,
                     .max_rwq_indirection_table_size = Limits::kMaxRqtSize,

@@ -84,9 +84,8 @@ constexpr std::array kCommands{
 #undef SIZE_UP_TO
 
 /// Of these the device has no more than mlx5_ib takes for itself, see kLogMaxSrqs.
-constexpr std::array<uint32_t, 3> kUsedUp = {IB_USER_VERBS_CMD_OPEN_XRCD,
-                                             IB_USER_VERBS_CMD_CREATE_SRQ,
-                                             IB_USER_VERBS_CMD_CREATE_XSRQ};
+constexpr std::array<uint32_t, 3> kUsedUp = {
+    IB_USER_VERBS_CMD_OPEN_XRCD, IB_USER_VERBS_CMD_CREATE_SRQ, IB_USER_VERBS_CMD_CREATE_XSRQ};
 
 static_assert(std::all_of(kCommands.begin(), kCommands.end(),
                           [](const Command& command) { return can_fail(command.name); }));
