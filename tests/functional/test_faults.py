@@ -57,7 +57,7 @@ REFUSALS = {
 
 
 def objects(stack: Stack, port: int) -> dict[str, int]:
-    counted: dict[str, int] = stack.stat()[f"mlx5_{port}"]["objects"]
+    counted: dict[str, int] = stack.stat()[stack.device_name(port)]["objects"]
     return counted
 
 
@@ -114,7 +114,7 @@ def losses(stack: Stack, port: int, counter: str) -> Callable[[], int]:
 def queue_of(stack: Stack, port: int, kind: str) -> int:
     """The number of the queue that frames of one flow take: what is sent there now moves it."""
     def packets() -> dict[int, int]:
-        return {queue["number"]: queue["packets"] for queue in stack.stat()[f"mlx5_{port}"][kind]}
+        return {queue["number"]: queue["packets"] for queue in stack.stat()[stack.device_name(port)][kind]}
 
     before = packets()
     forward(stack)
@@ -130,7 +130,7 @@ def wait_ready(stack: Stack, port: int, kind: str, number: int) -> None:
         return
     deadline = time.monotonic() + 10
     while True:
-        (queue,) = [q for q in stack.stat()[f"mlx5_{port}"][kind] if q["number"] == number]
+        (queue,) = [q for q in stack.stat()[stack.device_name(port)][kind] if q["number"] == number]
         if queue["state"] == "ready":
             return
         assert time.monotonic() < deadline, queue
@@ -138,7 +138,7 @@ def wait_ready(stack: Stack, port: int, kind: str, number: int) -> None:
 
 def others(stack: Stack, port: int, number: int) -> list[dict[str, Any]]:
     """All queues of a port but one, with all that the device says about them."""
-    device = stack.stat()[f"mlx5_{port}"]
+    device = stack.stat()[stack.device_name(port)]
     return [queue for queue in device["sqs"] + device["rqs"] if queue["number"] != number]
 
 
@@ -175,12 +175,14 @@ def test_a_receive_that_fails(stack: Stack, syndrome: str) -> None:
 
 
 def error_cqes(stack: Stack, number: int) -> int:
-    queues = {queue["number"]: queue for queue in stack.stat()["mlx5_1"]["sqs"]}
+    queues = {queue["number"]: queue for queue in stack.stat()[stack.device_name(1)]["sqs"]}
     count: int = queues[number]["error_cqes"]
     return count
 
 
-@pytest.mark.guest
+# Of receive queues not in the guest: since their events are handled in a work queue (6.3, and stable
+# kernels), mlx5_ib keeps a reference to a WQ that reported one, and destroying the WQ waits for ever.
+@pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
 @pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
 def test_a_queue_that_breaks(stack: Stack, kind: str, port: int) -> None:
     """The NIC reports it by an event, and the queue's WQEs come back flushed: it recovers."""
@@ -230,7 +232,7 @@ def test_a_cq_that_breaks(start_stack: StartStack, datapath: str) -> None:
     testpmd.start("io", lossless=True)
     position = testpmd.mark_output()
     number = queue_of(stack, 1, "sqs")
-    (cq,) = [sq["cq"] for sq in stack.stat()["mlx5_1"]["sqs"] if sq["number"] == number]
+    (cq,) = [sq["cq"] for sq in stack.stat()[stack.device_name(1)]["sqs"] if sq["number"] == number]
     stack.break_queue(1, f"fatal:{cq}")
     stack.program.wait_for(r"net_rawqp1: a CQ of mlx5_1 .*set up its queues again", position)
     stack.wires[1].transfer(numbered(300), to=stack.wires[0])  # the other way
