@@ -14,7 +14,7 @@ from .wire import SocketWire
 class GuestPorts:
     """PCI functions with the far ends of their socket wires, and a program above them."""
 
-    patience = PATIENCE
+    patience: float = PATIENCE
     program: GuestProgram
 
     def __init__(self, guest: Guest, folder: Path, ports: Sequence[PortSpec]) -> None:
