@@ -2,6 +2,9 @@
 // The floor's set-up: plain verbs calls.
 #include "app/rawqp-perf/floor.hpp"
 
+#include "common/netdev/netdev.hpp"
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -66,11 +69,11 @@ void Floor::open(const std::string& device) {
     check(mlx5dv_query_device(context_.get(), &features), "mlx5 device");
     if ((features.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) == 0)
         throw std::runtime_error("floor: " + device + " has no eMPW");
-    ibv_gid gid{};
-    check(ibv_query_gid(context_.get(), 1, 0, &gid), "GID 0");
-    // The link-local address holds the MAC as a modified EUI-64 (RFC 4291).
-    mac_ = {{static_cast<uint8_t>(gid.raw[8] ^ 2), gid.raw[9], gid.raw[10], gid.raw[13],
-             gid.raw[14], gid.raw[15]}};
+    const auto interface = netdev::Sysfs().netdev_of(device, 1);
+    const auto mac =
+        interface ? netdev::Netdev(*interface).mac() : tl::unexpected(interface.error());
+    if (!mac) throw std::runtime_error("floor: " + mac.error().what);
+    std::copy(mac->begin(), mac->end(), mac_.addr_bytes);
     pd_.reset(check(ibv_alloc_pd(context_.get()), "PD"));
 }
 

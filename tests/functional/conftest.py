@@ -24,7 +24,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from rig import fixtures  # noqa: E402
+from rig.guest_hca import GuestHca  # noqa: E402
 from rig.guest_stack import GuestStack  # noqa: E402
+from rig.ports import guest_pci_address, pci_address  # noqa: E402
 from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
 
 RING_FORMATS = ("mlx5", "verbs")
@@ -56,15 +58,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _runs_in_guest(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("guest")
-    return marker is not None and marker.args != (False,)
+    if marker is None or marker.args == (False,):
+        return False
+    when = marker.kwargs.get("when")
+    return when is None or when(item.callspec.params if hasattr(item, "callspec") else {})
 
 
-def _running(request: pytest.FixtureRequest) -> list[SoftHca | GuestStack]:
+def _in_guest(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--front") == "guest")
+
+
+Running = SoftHca | GuestStack | GuestHca
+
+
+def _running(request: pytest.FixtureRequest) -> list[Running]:
     """Everything that is running now, for the report of a failure."""
     config: Any = request.config
     if not hasattr(config, "rig_running"):
         config.rig_running = []
-    running: list[SoftHca | GuestStack] = config.rig_running
+    running: list[Running] = config.rig_running
     return running
 
 
@@ -77,7 +89,7 @@ def open_stack(
     At its end testpmd has to quit in good order.
     """
     running = _running(request)
-    in_guest = request.config.getoption("--front") == "guest"
+    in_guest = _in_guest(request)
 
     @contextmanager
     def open_one(ports: int | Sequence[PortSpec] = 1, **options: Any) -> Iterator[Any]:
@@ -85,6 +97,7 @@ def open_stack(
         stack: Stack | GuestStack
         if in_guest:
             guest = request.getfixturevalue("guest")
+            guest.keeps_ports = True
             stack = GuestStack(guest, new_folder(), specs, **options)
         else:
             stack = Stack(build, new_folder(), specs, **options)
@@ -110,12 +123,17 @@ def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
 def start_softhca(
     request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path]
 ) -> Iterator[StartSoftHca]:
-    """start_softhca(ports, program, …): any program under softhca."""
+    """start_softhca(ports, program, …): any program under softhca, or in the guest."""
     running = _running(request)
-    mine: list[SoftHca] = []
+    mine: list[SoftHca | GuestHca] = []
 
-    def start(ports: Sequence[PortSpec], program: Sequence[str], **options: Any) -> SoftHca:
-        hca = SoftHca(build, new_folder(), ports, program, **options)
+    def start(ports: Sequence[PortSpec], program: Sequence[str], **options: Any) -> Any:
+        hca: SoftHca | GuestHca
+        if _in_guest(request):
+            guest = request.getfixturevalue("guest")
+            hca = GuestHca(guest, new_folder(), ports, program, **options)
+        else:
+            hca = SoftHca(build, new_folder(), ports, program, **options)
         mine.append(hca)
         running.append(hca)
         return hca
@@ -124,6 +142,12 @@ def start_softhca(
     for hca in reversed(mine):
         hca.close()
         running.remove(hca)
+
+
+@pytest.fixture
+def pci_of(request: pytest.FixtureRequest) -> Callable[[int], str]:
+    """Where EAL will find the PCI function of a port that start_softhca makes."""
+    return guest_pci_address if _in_guest(request) else pci_address
 
 
 @pytest.fixture(scope="module", params=RING_FORMATS)

@@ -40,6 +40,7 @@ def test_every_suite_is_listed(build: Build) -> None:
     assert sorted(line.rstrip(".") for line in listing.splitlines() if line.endswith(".")) == SUITES
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("suite", SUITES)
 def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:
     run(start_softhca, build, datapath, suite, NO_HUGE)
@@ -75,6 +76,7 @@ def hugepages() -> Iterator[None]:
     assert int(NR_HUGEPAGES.read_text()) == before
 
 
+# Not in the guest: hugepages are the host's to lend.
 def test_memory_in_hugepages(start_softhca: StartSoftHca, build: Build, datapath: str,
                              hugepages: None) -> None:
     """DPDK's heap starts empty here and takes hugepages as it needs them."""

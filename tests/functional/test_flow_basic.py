@@ -49,6 +49,7 @@ def test_queue(stack: Stack, receive: Receive) -> None:
     assert len(misses) == 16 and len({packet.queue for packet in misses}) > 1
 
 
+@pytest.mark.guest(when=lambda params: params["bit"] == 10)
 @pytest.mark.parametrize("bit", range(0, 32, 5))
 def test_an_address_misses_by_one_bit(stack: Stack, receive: Receive, bit: int) -> None:
     stack.testpmd.create_flow(
@@ -129,6 +130,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 @pytest.mark.parametrize("rule", REFUSED)
 def test_what_cannot_be_done_is_refused_with_the_reason(stack: Stack, rule: str) -> None:
     """validate and create give the same answer."""

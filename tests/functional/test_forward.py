@@ -67,6 +67,7 @@ PROTOCOLS = {
 }
 
 
+@pytest.mark.guest(when=lambda params: params["name"] in ("tcp6", "icmp", "qinq", "ip_options"))
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_protocols_unchanged(stack: Stack, name: str) -> None:
     stack.wires[0].transfer([PROTOCOLS[name]], to=stack.wires[1])
@@ -87,6 +88,7 @@ def test_both_ways_at_once(stack: Stack) -> None:
     stack.wires[0].expect(back)
 
 
+@pytest.mark.guest(when=lambda params: params["seed"] == 0)
 @pytest.mark.parametrize("seed", range(3))
 def test_garbage_passes_unchanged(stack: Stack, seed: int) -> None:
     """Random bytes of random length behind a plausible start, so that parsers go deep."""

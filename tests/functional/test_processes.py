@@ -24,12 +24,15 @@ def cable() -> str:
     return f"link:t{uuid.uuid4().hex[:12]}"
 
 
+@pytest.mark.guest
 def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cable: str) -> None:
     one, other = (start_end(start_stack, datapath, cable) for _ in range(2))
     one.wires[0].transfer(numbered(5000, 200), to=other.wires[0], timeout=30)
     other.wires[0].transfer(numbered(5000, 1400), to=one.wires[0], timeout=30)
 
 
+# Not in the guest: there a device outlives its program, and so does its carrier. What the kernel does
+# for a program that dies is in tests/kernel/test_faults.py.
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_one_dies_and_comes_back(
     datapath: str, start_stack: StartStack, cable: str, how: signal.Signals

@@ -155,6 +155,7 @@ def stamps_of(stack: Stack, count: int) -> list[int]:
     return [int(stamp) for stamp in found[:count]]
 
 
+@pytest.mark.guest(when=lambda params: params["bits"] == 256)
 @pytest.mark.parametrize("bits", READERS)
 @pytest.mark.parametrize("striding", [0, 1], ids=["cyclic", "striding"])
 def test_time_stamps_are_real_time(start_stack: StartStack, bits: int, striding: int) -> None:
@@ -179,13 +180,14 @@ def test_verbs_completions_tell_real_time(start_stack: StartStack) -> None:
 def check_real_time(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
-    before = time.time_ns()
+    before = stack.real_time_ns()
     stamps = stamps_of(stack, 40)
     slack = 10_000_000  # the two clocks drift apart a little
-    assert before - slack < stamps[0] and stamps[-1] < time.time_ns() + slack
+    assert before - slack < stamps[0] and stamps[-1] < stack.real_time_ns() + slack
     assert stamps == sorted(stamps)
 
 
+@pytest.mark.guest(when=lambda params: params["bits"] == 256)
 @pytest.mark.parametrize("bits", READERS)
 def test_vectors_keep_the_checksum(start_stack: StartStack, bits: int) -> None:
     if not FLAGS_NEEDED[bits] <= cpu_flags():
@@ -212,6 +214,7 @@ def sleeper(build: Build, start_softhca: StartSoftHca, datapath: str) -> SoftHca
     return hca
 
 
+@pytest.mark.guest
 def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     """One by one, in bursts, and while the program is about to fall asleep."""
     rng = random.Random(3)
@@ -226,6 +229,7 @@ def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     assert int(sleeps) >= 1
 
 
+@pytest.mark.guest
 def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
     """The same clock as that of the time stamps, some poll rounds old at most."""
     result, clock = re.findall(r"clock (-?\d+) (\d+)", sleeper.program.output)[0]
@@ -254,6 +258,7 @@ def test_striding_queues_take_every_frame(start_stack: StartStack, devargs: str)
     assert wqes < packets / 4
 
 
+@pytest.mark.guest(when=lambda params: "--enable-scatter" in params["room"])
 @pytest.mark.parametrize("room", [["--mbuf-size=2176", "--enable-scatter"], ["--mbuf-size=9728"]],
                          ids=["scattered", "big_mbufs"])
 def test_striding_queues_take_large_frames(start_stack: StartStack, room: list[str]) -> None:
@@ -267,6 +272,7 @@ def test_striding_queues_take_large_frames(start_stack: StartStack, room: list[s
     stack.wires[0].transfer(frames, to=stack.wires[1])
 
 
+@pytest.mark.guest
 def test_striding_queues_stop_and_start(start_stack: StartStack) -> None:
     stack = start_stack(lossless("mprq_en=1"), datapath="mlx5")
     for _ in range(3):
@@ -279,6 +285,7 @@ def test_striding_queues_stop_and_start(start_stack: StartStack) -> None:
         stack.testpmd.start_port(0)
 
 
+@pytest.mark.guest
 def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
     for devargs, why in (("mprq_en=1,mprq_log_stride_size=5", "the device takes 6 to 13"),
                          ("mprq_en=1,mprq_log_stride_num=3,mprq_log_stride_size=6",
@@ -287,6 +294,7 @@ def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
         assert why in stack.testpmd.program.output
 
 
+# No device is asked here, so not in the guest.
 def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
     stack = start_stack([PortSpec(devargs="mprq_en=1")], datapath="verbs")
     assert "mprq_en=1: not with datapath=verbs" in stack.testpmd.program.output
@@ -313,6 +321,7 @@ def test_packets_are_split(start_stack: StartStack, datapath: str) -> None:
         assert stack.testpmd.received(position, 1)[0].segments == segments
 
 
+# No device is asked here, so not in the guest.
 def test_splits_need_cyclic_rings(start_stack: StartStack) -> None:
     """The offload is not offered there, so that ethdev refuses it."""
     stack = start_stack([PortSpec(devargs="mprq_en=1")], datapath="mlx5", testpmd_args=SPLIT)
@@ -322,6 +331,7 @@ def test_splits_need_cyclic_rings(start_stack: StartStack) -> None:
 # -- set-up at run time ----------------------------------------------------------------------------
 
 
+@pytest.mark.guest
 def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath: str) -> None:
     """Another ring size; the other queue and the rules of the application stay."""
     stack = start_stack(lossless(), datapath=datapath,
@@ -348,6 +358,7 @@ def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath
     assert stats.rx_packets == 2 * 600
 
 
+# ethdev refuses it and asks nobody, so not in the guest.
 def test_no_running_queue_is_set_up(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(lossless(), datapath=datapath)
     assert stack.testpmd.command("port 0 rxq 0 setup").strip(), "ethdev refuses"

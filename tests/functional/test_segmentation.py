@@ -79,6 +79,7 @@ def check(got: list[Ether], want: list[bytes]) -> None:
     assert [bytes(frame)[12:] for frame in got] == [padded(frame)[12:] for frame in want]
 
 
+@pytest.mark.guest(when=lambda params: params["flags"] == "FPA")
 @pytest.mark.parametrize("flags", ["A", "PA", "FPA"])
 @pytest.mark.parametrize("size", [MSS + 1, 2 * MSS, 3 * MSS - 1, 1400])
 def test_ipv4(forward: Forward, size: int, flags: str) -> None:

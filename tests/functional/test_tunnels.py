@@ -15,6 +15,8 @@ from scapy.packet import Packet, Raw
 
 from conftest import OpenStack
 
+pytestmark = pytest.mark.guest
+
 FLAG = "RTE_MBUF_F_RX_"
 GOOD_IP, GOOD_L4 = f"{FLAG}IP_CKSUM_GOOD", f"{FLAG}L4_CKSUM_GOOD"
 VERDICTS = {GOOD_IP, GOOD_L4, f"{FLAG}IP_CKSUM_BAD", f"{FLAG}L4_CKSUM_BAD"}
@@ -49,6 +51,8 @@ def receive(stack: Stack, frame: bytes | Packet) -> ReceivedPacket:
     return stack.testpmd.received(position, 1)[0]
 
 
+@pytest.mark.guest(when=lambda params: params["l4"].name == "UDP" and
+                   (IP in params["outer"]) != (IP in params["inner"]))
 @pytest.mark.parametrize("kind", ["vxlan", "gre", "nvgre", "ipip"])
 @pytest.mark.parametrize("outer", [ipv4(), ipv6()], ids=["outer4", "outer6"])
 @pytest.mark.parametrize("inner", [INNER_IPV4, INNER_IPV6], ids=["inner4", "inner6"])

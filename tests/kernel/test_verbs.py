@@ -12,11 +12,14 @@ from rig.stack import Build
 from rig.verbs_program import SUITES, names_of, verbs_program
 
 
+LOOP_MAC = "02:00:00:00:00:aa"
+
+
 @pytest.fixture(scope="module")
 def loop(guest: Guest) -> Iterator[GuestPort]:
     """A port that is cabled to itself. The frames of uverbs-test are not for its own address: those
     that no rule takes would go to the kernel, as beside any NIC."""
-    port = guest.plug(0, PortSpec(options={"mac": "02:00:00:00:00:aa"}), "loop")
+    port = guest.plug(0, PortSpec(options={"mac": LOOP_MAC}), "loop")
     guest.load_drivers()
     port.wait_until_ready()
     yield port
@@ -65,6 +68,22 @@ def test_verbs(guest: Guest, loop: GuestPort, build: Build, all_tests: list[str]
     names = [name for name in all_tests if name.startswith(f"{suite}.") and name not in LEFT_OUT]
     assert names
     run_tests(guest, build, names)
+
+
+# Lines of ibv_devinfo in which the fronts differ, and why that is no fault.
+EXPLAINED = {"num_comp_vectors"}  # the kernel's driver has one for each CPU, of which the guest has one
+
+
+def test_both_fronts_say_the_same_of_the_device(guest: Guest, loop: GuestPort, build: Build) -> None:
+    def told(text: str) -> list[str]:
+        return [line for line in text.splitlines() if line.split(":")[0].strip() not in EXPLAINED]
+
+    port = f"wire=loop,mac={LOOP_MAC},device={loop.name}"
+    here = subprocess.run([build.softhca, "--port", port, "--", "ibv_devinfo", "-v"], check=True,
+                          capture_output=True, text=True, timeout=30).stdout
+    there = guest.run(["ibv_devinfo", "-v", "-d", loop.name])
+    assert len(told(there)) > 80
+    assert told(here) == told(there)
 
 
 def mlx5_interrupts(guest: Guest) -> int:

@@ -47,6 +47,11 @@ def test_a_wrong_port_says_which(build: Build) -> None:
     assert done.returncode == 125 and b"nowhere" in done.stderr
 
 
+def test_a_pair_cannot_be_and_what_can(build: Build) -> None:
+    done = vm(build, *["--port", "wire=pair:a"] * 2, "--", "true")
+    assert done.returncode == 125 and b"pair:a" in done.stderr and b"link:a" in done.stderr
+
+
 QEMU = """\
 #!/bin/sh
 echo "$@" >> {log}

@@ -98,6 +98,7 @@ Device::~Device() = default;
 
 Outcome<Number> Device::alloc_pd() {
     const ControlLock lock(*state_);
+    if (state_->pds.size() >> Limits::kLogMaxPds != 0) return refuse(Status::limit);
     const Number number = state_->new_number();
     state_->pds.insert(number, std::make_unique<Pd>());
     return number;
@@ -136,6 +137,7 @@ Outcome<void> Device::destroy_mkey(uint32_t lkey) {
 
 Outcome<Number> Device::create_cq(CqAttr attr) {
     const ControlLock lock(*state_);
+    if (state_->cqs.size() >> Limits::kLogMaxCqs != 0) return refuse(Status::limit);
     if (attr.log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
     if (attr.cqe_size != 64 && attr.cqe_size != 128) return refuse(Status::bad_parameter);
     const uint64_t bytes = uint64_t{attr.cqe_size} << attr.log_entries;
@@ -174,6 +176,7 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
 
 Outcome<Number> Device::create_sq(SqAttr attr) {
     const ControlLock lock(*state_);
+    if (state_->sqs.size() >> Limits::kLogMaxSqs != 0) return refuse(Status::limit);
     Pd* const pd = state_->pds.find(attr.pd);
     Cq* const cq = state_->cqs.find(attr.cqn);
     if (!pd || !cq) return refuse(Status::bad_resource);
@@ -234,6 +237,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
 Outcome<Number> Device::create_rq(RqAttr attr) {
     constexpr uint8_t kLogMinWqe = 4, kLogMaxWqe = 10; // one data segment; 64 of them
     const ControlLock lock(*state_);
+    if (state_->rqs.size() >> Limits::kLogMaxRqs != 0) return refuse(Status::limit);
     Pd* const pd = state_->pds.find(attr.pd);
     Cq* const cq = state_->cqs.find(attr.cqn);
     if (!pd || !cq) return refuse(Status::bad_resource);
@@ -326,6 +330,7 @@ void replace_entries(Rqt& rqt, std::vector<Rq*> entries) {
 
 Outcome<Number> Device::create_rqt(std::span<const Number> rqns) {
     const ControlLock lock(*state_);
+    if (state_->rqts.size() >> Limits::kLogMaxRqts != 0) return refuse(Status::limit);
     auto entries = find_rqs(state_->rqs, rqns);
     if (!entries) return refuse(entries.error());
     const Number number = state_->new_number();
@@ -391,6 +396,7 @@ void disconnect_tir(const Tir& tir) {
 
 Outcome<Number> Device::create_tir(const TirAttr& attr) {
     const ControlLock lock(*state_);
+    if (state_->tirs.size() >> Limits::kLogMaxTirs != 0) return refuse(Status::limit);
     auto tir = std::make_unique<Tir>();
     if (const auto connected = connect_tir(*state_, *tir, attr); !connected)
         return refuse(connected.error());
@@ -425,6 +431,7 @@ Outcome<void> Device::destroy_tir(Number tirn) {
 Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     const ControlLock lock(*state_);
     if (attr.priority > Limits::kMulticastPriority || attr.drop != attr.tirs.empty() ||
+        (attr.pass_on && (attr.drop || attr.domain != FlowDomain::bypass)) ||
         attr.tag.value_or(0) > mlx5::kFlowTagMask)
         return refuse(Status::bad_parameter);
     auto flow = std::make_unique<Flow>();
@@ -433,15 +440,22 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     flow->mask = attr.mask;
     flow->value = KeyMask(attr.mask).apply(attr.value);
     flow->drop = attr.drop;
+    flow->pass_on = attr.pass_on;
     flow->tag = attr.tag;
     for (const Number number : attr.tirs) {
         flow->tirs.push_back(state_->tirs.find(number));
         if (!flow->tirs.back()) return refuse(Status::bad_resource);
     }
+    for (const Number number : attr.counters) {
+        flow->counters.push_back(state_->flow_tables.find_counter(number));
+        if (!flow->counters.back()) return refuse(Status::bad_resource);
+    }
     if (const auto inserted = state_->steering.insert(*flow); !inserted)
         return refuse(inserted.error());
     for (Tir* const tir : flow->tirs)
         tir->users++;
+    for (FlowCounter* const counter : flow->counters)
+        counter->users++;
     const Number number = state_->new_number();
     state_->flows.insert(number, std::move(flow));
     state_->port.start();
@@ -455,6 +469,8 @@ Outcome<void> Device::destroy_flow(Number flow) {
     state_->steering.erase(*found);
     for (Tir* const tir : found->tirs)
         tir->users--;
+    for (FlowCounter* const counter : found->counters)
+        counter->users--;
     state_->flows.erase(flow);
     return {};
 }

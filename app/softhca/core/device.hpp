@@ -29,10 +29,13 @@ struct Limits {
     static constexpr uint8_t kLogMaxWqebbs = 15;
     static constexpr uint8_t kLogMaxRqWqes = 15;
     static constexpr uint32_t kMaxRqtSize = 2048;
-    static constexpr uint32_t kMaxMkeys = 1u << 16;
-    static constexpr uint16_t kBypassPriorities = 16;
-    static constexpr uint16_t kMulticastPriority =
-        kBypassPriorities; ///< one more, behind them, for fronts
+    static constexpr uint8_t kLogMaxMkeys = 16;
+    static constexpr uint32_t kMaxMkeys = 1u << kLogMaxMkeys;
+    static constexpr uint8_t kLogMaxPds = 16, kLogMaxCqs = 16, kLogMaxSqs = 16, kLogMaxRqs = 16,
+                             kLogMaxTirs = 16, kLogMaxRqts = 12;
+    static constexpr uint16_t kBypassPriorities = 16; ///< that programs have …
+    /// … each of which is two of FlowAttr, and one more behind them, for fronts.
+    static constexpr uint16_t kMulticastPriority = 2 * kBypassPriorities;
     static constexpr uint8_t kMaxFlowTableLevels = 64;
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;

@@ -23,24 +23,25 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
 
     const Packet packet(pieces, bytes);
     if (tables_.active(FlowRoot::receive)) return receive_by_tables(packet);
-    const Rule* rule = steering_.match(FlowDomain::bypass, packet.key());
+    copies_.clear();
+    const Rule* rule = steering_.match(packet.key(), copies_);
     const bool to_kernel = !rule && port_.kernel_accepts(packet.head());
     if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
     const bool may_hold = pause_ || delay_drop_rqs != 0;
-    if (rule && may_hold && must_hold(*rule, packet)) return false;
+    if (may_hold && must_hold(rule, packet)) return false;
 
     counters.wire_rx_packets++;
     counters.wire_rx_bytes += bytes;
     steering_.for_each_sniffer(packet.key(),
-                               [&](const Rule& sniffer) { deliver(sniffer, packet); });
+                               [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
+    uint32_t tag = 0;
+    for (const Rule* const copy : copies_)
+        tag = deliver(*copy, packet, tag);
+    if (rule) deliver(*rule, packet, tag);
     if (to_kernel)
         port_.to_kernel(pieces, bytes);
-    else if (!rule)
-        counters.drop_no_match++;
-    else if (rule->drop)
-        counters.drop_rule++;
-    else
-        deliver(*rule, packet);
+    else if (copies_.empty() && (!rule || rule->drop))
+        (rule ? counters.drop_rule : counters.drop_no_match)++;
     return true;
 }
 
@@ -61,11 +62,15 @@ bool Receiver::receive_by_tables(const Packet& packet) {
     return true;
 }
 
-void Receiver::deliver_path(const FlowPath& path, const Packet& packet) {
-    for (FlowCounter* const counter : path.counters) {
+void Receiver::count(const std::vector<FlowCounter*>& counters, const Packet& packet) {
+    for (FlowCounter* const counter : counters) {
         counter->counts.packets++;
         counter->counts.bytes += packet.bytes();
     }
+}
+
+void Receiver::deliver_path(const FlowPath& path, const Packet& packet) {
+    count(path.counters, packet);
     for (const FlowPath::Stop& stop : path.stops)
         placer_.place(select_target(*stop.tir, packet), packet, stop.tag);
 }
@@ -78,19 +83,27 @@ void Receiver::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes) return;
     const Packet packet(pieces, bytes);
     steering_.for_each_sniffer(packet.key(),
-                               [&](const Rule& sniffer) { deliver(sniffer, packet); });
+                               [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
     sniff(FlowRoot::sniff_sent, packet);
 }
 
-void Receiver::deliver(const Rule& rule, const Packet& packet) {
+uint32_t Receiver::deliver(const Rule& rule, const Packet& packet, uint32_t tag) {
+    if (rule.tag != 0) tag = rule.tag;
+    count(rule.counters, packet);
     for (const Tir* const tir : rule.destinations)
-        placer_.place(select_target(*tir, packet), packet, rule.tag);
+        placer_.place(select_target(*tir, packet), packet, tag);
+    return tag;
 }
 
-bool Receiver::must_hold(const Rule& rule, const Packet& packet) {
+bool Receiver::must_hold(const Rule* rule, const Packet& packet) {
     bool hold = false; // all destinations are asked before the first one gets its copy
-    for (const Tir* const tir : rule.destinations)
-        hold |= holds(*select_target(*tir, packet).rq, packet.bytes());
+    const auto ask = [&](const Rule& asked) {
+        for (const Tir* const tir : asked.destinations)
+            hold |= holds(*select_target(*tir, packet).rq, packet.bytes());
+    };
+    for (const Rule* const copy : copies_)
+        ask(*copy);
+    if (rule) ask(*rule);
     return hold;
 }
 

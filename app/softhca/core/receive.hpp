@@ -38,13 +38,16 @@ class Receiver {
         uint64_t off_until = 0;  ///< device clock
     };
     [[nodiscard]] bool receive_by_tables(const Packet& packet);
-    [[nodiscard]] bool must_hold(const Rule& rule, const Packet& packet);
+    /// `rule` and those that it got the packet from; may be null.
+    [[nodiscard]] bool must_hold(const Rule* rule, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
     /// Of an RQ that has held the wire for that long: whether it goes on.
     [[nodiscard]] bool goes_on_holding(Rq& rq, uint64_t held_ns);
     void sniff(FlowRoot root, const Packet& packet);
     void deliver_path(const FlowPath& path, const Packet& packet);
-    void deliver(const Rule& rule, const Packet& packet);
+    static void count(const std::vector<FlowCounter*>& counters, const Packet& packet);
+    /// `tag`: of rules before this one. Returns the tag of what comes next.
+    uint32_t deliver(const Rule& rule, const Packet& packet, uint32_t tag);
 
     const Steering& steering_;
     FlowTables& tables_;
@@ -52,6 +55,7 @@ class Receiver {
     Port& port_;
     bool pause_;
     DelayDrop delay_drop_;
+    std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
 };
 
 } // namespace softhca::core

@@ -15,6 +15,7 @@
 namespace softhca::core {
 
 struct Tir;
+struct FlowCounter;
 struct FlowEntry;
 
 /// One rule as a front asked for it.
@@ -24,16 +25,20 @@ struct Flow {
     FlowKey value; ///< bits outside mask are zero
     FlowKey mask;
     bool drop = false;
+    bool pass_on = false; ///< gets a copy, the packet goes on
     std::optional<uint32_t> tag;
     std::vector<Tir*> tirs;
+    std::vector<FlowCounter*> counters;
 };
 
 /// What the device does with packets of one match: all flows equal in match, taken together.
 struct Rule {
     FlowKey value;
     bool drop = false;
+    bool pass_on = false;
     uint32_t tag = 0;
-    std::vector<Tir*> destinations; ///< each once
+    std::vector<Tir*> destinations;     ///< each once
+    std::vector<FlowCounter*> counters; ///< likewise
     std::vector<const Flow*> flows;
     FlowEntry* entry = nullptr; ///< of a flow table: it says what to do, not the fields above
 };

@@ -6,17 +6,23 @@
 namespace softhca::core {
 namespace {
 
+template <class T> void add_new(std::vector<T*>& all, const std::vector<T*>& more) {
+    for (T* const one : more)
+        if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+}
+
 /// What all flows of a rule ask for together.
 void combine(Rule& rule) {
-    rule.drop = false;
+    rule.drop = rule.pass_on = false;
     rule.tag = 0;
     rule.destinations.clear();
+    rule.counters.clear();
     for (const Flow* const flow : rule.flows) {
         rule.drop |= flow->drop;
+        rule.pass_on |= flow->pass_on;
         if (flow->tag) rule.tag = *flow->tag;
-        for (Tir* const tir : flow->tirs)
-            if (std::ranges::find(rule.destinations, tir) == rule.destinations.end())
-                rule.destinations.push_back(tir);
+        add_new(rule.destinations, flow->tirs);
+        add_new(rule.counters, flow->counters);
     }
 }
 
@@ -40,8 +46,9 @@ Outcome<void> Steering::insert(const Flow& flow) {
     Rule* rule = (*table)->find(flow.value);
     if (!rule) {
         rule = &(*table)->insert(flow.value);
-    } else if (rule->drop != flow.drop || (flow.tag && *flow.tag != rule->tag)) {
-        return tl::unexpected(Status::bad_parameter);
+    } else if (rule->drop != flow.drop || rule->pass_on != flow.pass_on ||
+               (flow.tag && *flow.tag != rule->tag)) {
+        return tl::unexpected(Status::exists);
     }
     rule->flows.push_back(&flow);
     combine(*rule);

@@ -13,8 +13,8 @@ namespace softhca::core {
 /// Lookup cost grows with the number of different masks of a domain. Used with the device locked.
 class Steering {
   public:
-    /// `flow` stays where it is until erase(). Refuses (bad_parameter) one that contradicts an
-    /// equal one: another tag, or drop and forward at once.
+    /// `flow` stays where it is until erase(). Refuses (exists) one that contradicts an
+    /// equal one: another tag, or two of drop, forward and pass on at once.
     [[nodiscard]] Outcome<void> insert(const Flow& flow);
     void erase(const Flow& flow);
 
@@ -23,6 +23,20 @@ class Steering {
     [[nodiscard]] const Rule* match(FlowDomain domain, const FlowKey& key) const {
         for (const auto& table : tables(domain))
             if (const Rule* const rule = table->find(key)) return rule;
+        return nullptr;
+    }
+    /// The bypass rule that takes the packet, or null. In `copies` stand those before it that get a
+    /// copy and pass the packet on to the priorities behind theirs.
+    [[nodiscard]] const Rule* match(const FlowKey& key, std::vector<const Rule*>& copies) const {
+        uint32_t first_priority = 0;
+        for (const auto& table : tables(FlowDomain::bypass)) {
+            if (table->priority() < first_priority) continue;
+            const Rule* const rule = table->find(key);
+            if (!rule) continue;
+            if (!rule->pass_on) return rule;
+            copies.push_back(rule);
+            first_priority = table->priority() + 1u;
+        }
         return nullptr;
     }
     [[nodiscard]] bool has(FlowDomain domain) const { return !tables(domain).empty(); }

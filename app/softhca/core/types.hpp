@@ -23,6 +23,7 @@ enum class Status : uint8_t {
     bad_resource,  ///< no object of that number and kind              (EINVAL, ENOENT)
     busy,          ///< the object is still in use by another          (EBUSY)
     limit,         ///< a device limit would be exceeded               (ENOMEM)
+    exists,        ///< contradicts what is there already              (EEXIST)
     bad_state,     ///< not allowed in the object's state              (EINVAL)
     unsupported,   ///< a valid request that this device cannot serve  (EOPNOTSUPP)
 };
@@ -141,8 +142,12 @@ struct FlowAttr {
     FlowKey value{}; ///< bits outside mask are ignored
     FlowKey mask{};
     bool drop = false;
-    std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
-    std::vector<Number> tirs;    ///< each gets a copy; empty only with drop
+    /// The packet goes on to the rules of later priorities, and to what comes after them; with a
+    /// tag, unless those have one. Of the bypass domain only.
+    bool pass_on = false;
+    std::optional<uint32_t> tag;  ///< 24 bits, reported in the CQE
+    std::vector<Number> tirs;     ///< each gets a copy; empty only with drop
+    std::vector<Number> counters; ///< count what the rule gets, once each
 };
 
 /// A flow table: entries in groups of one mask each. What no entry takes goes to `miss`, or is

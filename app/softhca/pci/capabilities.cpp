@@ -12,7 +12,7 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, log_max_qp), log_limit(Kind::qp));
     set(PRM(cmd_hca_cap, log_max_qp_sz), 15);
     set(PRM(cmd_hca_cap, log_max_srq), log_limit(Kind::xrc_srq));
-    set(PRM(cmd_hca_cap, log_max_srq_sz), 15);
+    set(PRM(cmd_hca_cap, log_max_srq_sz), kLogMaxSrqEntries);
     set(PRM(cmd_hca_cap, log_max_cq), log_limit(Kind::cq));
     set(PRM(cmd_hca_cap, log_max_cq_sz), core::Limits::kLogMaxCqEntries);
     set(PRM(cmd_hca_cap, log_max_eq), log_limit(Kind::eq));
@@ -40,7 +40,7 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, log_min_stride_sz_sq), 6);
     set(PRM(cmd_hca_cap, max_wqe_sz_sq), core::Limits::kMaxSendWqeBytes);
     set(PRM(cmd_hca_cap, max_wqe_sz_sq_dc), core::Limits::kMaxSendWqeBytes);
-    set(PRM(cmd_hca_cap, max_wqe_sz_rq), 512);
+    set(PRM(cmd_hca_cap, max_wqe_sz_rq), kMaxReceiveWqeBytes);
     set(PRM(cmd_hca_cap, log_max_l2_table), 8);
     set(PRM(cmd_hca_cap, log_max_vlan_list), 9);
     set(PRM(cmd_hca_cap, log_max_current_uc_list), 7);
@@ -75,7 +75,7 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, driver_version), 1);
     set(PRM(cmd_hca_cap, vport_counters), 1);
     set(PRM(cmd_hca_cap, modify_rq_counter_set_id), 1);
-    set(PRM(cmd_hca_cap, local_ca_ack_delay), 16);
+    set(PRM(cmd_hca_cap, local_ca_ack_delay), kLocalAckDelay);
     // The driver takes a device without these transports for a broken one.
     set(PRM(cmd_hca_cap, xrc), 1);
     set(PRM(cmd_hca_cap, rc), 1);

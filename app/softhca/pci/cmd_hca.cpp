@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Commands about the HCA as a whole: enable, initialise, capabilities, identity.
+#include "app/softhca/identity.hpp"
 #include "app/softhca/pci/firmware.hpp"
 
 #include <algorithm>
@@ -7,10 +8,8 @@
 namespace softhca::pci {
 namespace {
 
-constexpr size_t kCapsAt = 16;                 // of both the input of SET and the output of QUERY
-constexpr char kBoardId[] = "SOFTHCA00000001"; // 16 bytes with its zero
-constexpr uint32_t kMellanox = 0x2c9;          // IEEE vendor id
-constexpr uint32_t kNullMkey = 0x200;          // its index is never given out
+constexpr size_t kCapsAt = 16;        // of both the input of SET and the output of QUERY
+constexpr uint32_t kNullMkey = 0x200; // its index is never given out
 
 FwStatus accept(Firmware&, Command&) { return FwStatus::ok; }
 
@@ -62,7 +61,7 @@ FwStatus set_hca_cap(Firmware& firmware, Command& command) {
 FwStatus query_adapter(Firmware&, Command& command) {
     const Fields psid =
         command.output().at(PRM(query_adapter_out, query_adapter_struct.vsd_contd_psid[0]));
-    command.output().set(PRM(query_adapter_out, query_adapter_struct.ieee_vendor_id), kMellanox);
+    command.output().set(PRM(query_adapter_out, query_adapter_struct.ieee_vendor_id), kVendorId);
     std::copy_n(kBoardId, std::min(sizeof kBoardId, psid.size()), psid.data());
     return FwStatus::ok;
 }

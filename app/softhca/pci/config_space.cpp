@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/pci/config_space.hpp"
 
+#include "app/softhca/identity.hpp"
+
 namespace softhca::pci {
 namespace {
 
-constexpr uint16_t kVendor = 0x15b3, kConnectX5 = 0x1017;
 constexpr uint32_t kBar0 = 0x10, kSubsystem = 0x2c;
 constexpr uint32_t kExpress = 0x60, kMsix = 0x9c;
 
@@ -15,16 +16,16 @@ ConfigSpace::ConfigSpace() { reset(); }
 void ConfigSpace::reset() {
     bytes_ = {};
     writable_ = {};
-    put16(0x00, kVendor);
-    put16(0x02, kConnectX5);
+    put16(0x00, kPciVendor);
+    put16(0x02, kPciDevice);
     put16(0x04, 0, 0x0546); // command: memory, bus master, parity, SERR, INTx off
     put16(0x06, 0x0010);    // status: has capabilities
     put16(0x0a, 0x0200);    // class: Ethernet controller
     bytes_[0x0c] = 0;
     writable_[0x0c] = 0xff;                      // cache line size
     put32(kBar0, 0x8, ~(BarLayout::kBytes - 1)); // memory, 32 bit, prefetchable
-    put16(kSubsystem, kVendor);
-    put16(kSubsystem + 2, 0x0008);
+    put16(kSubsystem, kPciVendor);
+    put16(kSubsystem + 2, kPciSubsystem);
     bytes_[0x34] = kExpress;
     writable_[0x3c] = 0xff; // interrupt line; no pin: MSI-X only
 

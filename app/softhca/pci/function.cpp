@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/pci/function.hpp"
 
+#include "app/softhca/identity.hpp"
+
 #include "app/softhca/clock.hpp"
 
 #include <algorithm>
@@ -21,9 +23,6 @@ constexpr uint32_t kResetSupported = 1u << 30; // in kInitializing; bit 31 would
 constexpr uint32_t kResetRequired = 1u << 31;  // in kHealthSeverity
 constexpr uint32_t kSyndromeShift = 16, kInterfaceShift = 8, kInterfaceMask = 7;
 constexpr uint32_t kQueueSizes = CommandQueue::kLogSlots << 4 | CommandQueue::kLogStride;
-
-// Firmware version that we pretend to have: 16.35.4000.
-constexpr uint32_t kMajor = 16, kMinor = 35, kSubminor = 4000;
 
 // Doorbells of a UAR page.
 constexpr uint32_t kEqArm = 0x40, kEqUpdate = 0x48;
@@ -49,14 +48,14 @@ void Function::config_write(uint32_t at, uint32_t value, uint32_t bytes) {
 uint32_t Function::read_init_segment(uint32_t at) const {
     constexpr uint64_t kHealthPeriodNs = 100'000'000; // the driver looks every two seconds
     switch (at) {
-    case kFirmwareRevision: return kMinor << 16 | kMajor;
-    case kInterfaceAndSubminor: return CommandQueue::kInterfaceRevision << 16 | kSubminor;
+    case kFirmwareRevision: return kFirmwareMinor << 16 | kFirmwareMajor;
+    case kInterfaceAndSubminor: return CommandQueue::kInterfaceRevision << 16 | kFirmwareSubminor;
     case kQueueAddressHigh: return static_cast<uint32_t>(commands_.base() >> 32);
     case kQueueAddressLow:
         return static_cast<uint32_t>(commands_.base()) |
                static_cast<uint32_t>(interface_) << kInterfaceShift | kQueueSizes;
     case kInitializing: return kResetSupported;
-    case kHealthFirmware: return kMajor << 24 | kMinor << 16 | kSubminor;
+    case kHealthFirmware: return kFirmwareMajor << 24 | kFirmwareMinor << 16 | kFirmwareSubminor;
     case kHealthSeverity: return syndrome_ ? kResetRequired : 0;
     case kHealthSyndrome: return uint32_t{syndrome_} << kSyndromeShift;
     case kTimerHigh: return static_cast<uint32_t>(clock_ns() >> 32);

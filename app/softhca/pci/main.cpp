@@ -7,6 +7,7 @@
 #include "app/softhca/pci/transport_mpqemu.hpp"
 #include "app/softhca/pci/transport_vfio_user.hpp"
 #include "app/softhca/wire/open.hpp"
+#include "app/softhca/wire/spec.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -32,6 +33,12 @@ Result<void> run(const Options& options) {
     const PortConfig& only = config.ports.front();
     if (only.netdev_tap)
         return fail(EINVAL, "netdev={}: the guest's kernel has its own netdev", only.netdev);
+    if (const auto wire = wire::parse_wire_spec(only.wire))
+        if (const auto* pair = std::get_if<wire::PairSpec>(&*wire))
+            return fail(EINVAL,
+                        "wire=pair:{0}: connects two ports of one process, and each NIC of a guest "
+                        "is a process of its own: use wire=link:{0} for both",
+                        pair->name);
     auto wires = wire::open_port(only, "");
     if (!wires) return tl::unexpected(wires.error());
 

@@ -23,6 +23,7 @@ FwStatus to_firmware(core::Status status) {
     case core::Status::bad_resource: return FwStatus::bad_resource;
     case core::Status::busy: return FwStatus::resource_busy;
     case core::Status::limit: return FwStatus::exceeded_limit;
+    case core::Status::exists: return FwStatus::bad_parameter;
     case core::Status::bad_state: return FwStatus::bad_resource_state;
     case core::Status::unsupported: return FwStatus::bad_parameter;
     }

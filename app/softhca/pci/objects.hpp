@@ -2,7 +2,8 @@
 // Which firmware objects exist, what each was made with, and which others it holds.
 #pragma once
 
-#include "app/softhca/core/types.hpp"
+#include "app/softhca/core/device.hpp"
+#include "app/softhca/identity.hpp"
 
 #include <array>
 #include <cstdint>
@@ -54,18 +55,19 @@ inline constexpr uint8_t kKinds = 16;
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
     switch (kind) {
-    case Kind::tir:
-    case Kind::rq:
-    case Kind::sq:
-    case Kind::cq:
-    case Kind::mkey:
-    case Kind::pd: return 16;
-    case Kind::rqt:
-    case Kind::qp:
+    case Kind::tir: return core::Limits::kLogMaxTirs;
+    case Kind::rq: return core::Limits::kLogMaxRqs;
+    case Kind::sq: return core::Limits::kLogMaxSqs;
+    case Kind::cq: return core::Limits::kLogMaxCqs;
+    case Kind::mkey: return core::Limits::kLogMaxMkeys;
+    case Kind::pd: return core::Limits::kLogMaxPds;
+    case Kind::rqt: return core::Limits::kLogMaxRqts;
+    case Kind::qp: return kLogMaxQps;
+    case Kind::tis: return 12;
+    // What the kernel's driver makes of these for itself, and no more: no packet would use others.
     case Kind::xrc_srq:
-    case Kind::rmp:
-    case Kind::tis:
-    case Kind::xrcd: return 12;
+    case Kind::rmp: return kLogMaxSrqs;
+    case Kind::xrcd: return 1;
     case Kind::transport_domain: return 10;
     case Kind::q_counter: return 8;
     case Kind::eq: return 6;

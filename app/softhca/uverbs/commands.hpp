@@ -38,6 +38,7 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 [[nodiscard]] Errno create_cq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno create_cq_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_cq(Context& context, const WriteCommand& command);
+inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno destroy_cq(Context& context, const WriteCommand& command);
 
 // qp.cpp
@@ -70,8 +71,19 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 [[nodiscard]] Errno create_flow_dv(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno destroy_flow_dv(Context& context, const IoctlAttributes& attributes);
 
-/// What a flow of the bypass domain stands on: the program's priority, except that rules for
-/// multicast only come after all others, as mlx5_ib sorts them.
-[[nodiscard]] uint16_t bypass_priority(uint16_t asked, bool multicast_only);
+/// What a flow of the bypass domain stands on, as mlx5_ib sorts them: by the program's priority,
+/// those that pass packets on first; rules for multicast only come after all others.
+[[nodiscard]] uint16_t bypass_priority(uint16_t asked, bool multicast_only, bool pass_on = false);
+
+// counters.cpp
+[[nodiscard]] Errno create_counters(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno destroy_counters(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno read_counters(Context& context, const IoctlAttributes& attributes);
+/// Whether what libmlx5 says about counters with a flow (struct mlx5_ib_create_flow) is
+/// well-formed.
+[[nodiscard]] Errno check_counters_data(const InBuffer& driver_in);
+/// Makes the device's counter if there is none yet. The first flow describes it, others do not.
+[[nodiscard]] Errno bind_counters(Counters& counters, const InBuffer& driver_in,
+                                  core::Device& device);
 
 } // namespace softhca::uverbs

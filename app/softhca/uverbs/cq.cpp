@@ -139,9 +139,10 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
 
 Errno modify_cq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_cq>();
+    if (request.attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
     if (!context.objects.find<Cq>(request.cq_handle)) return EINVAL;
-    // Moderation is all that can be modified, and query_device_ex says that there is none.
-    return EOPNOTSUPP;
+    // Moderation may delay events up to this; the device delays none.
+    return request.attr.cq_period > kMaxCqPeriod ? EINVAL : 0;
 }
 
 Errno destroy_cq(Context& context, const WriteCommand& command) {

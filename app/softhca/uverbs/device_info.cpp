@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the device says about itself: context, device and port attributes.
+#include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
-#include "app/softhca/uverbs/identity.hpp"
 
 #include "common/net/endian.hpp"
 
@@ -16,7 +16,7 @@ using core::Limits;
 
 constexpr uint32_t kRawPacket = 1u << IBV_QPT_RAW_PACKET; // in masks of supported QP types
 constexpr uint32_t kMaxSge = 30;
-constexpr uint32_t kMaxObjects = 1u << 20; // PDs, CQs, WQs: more than memory allows
+constexpr uint32_t kDataSegmentBytes = 16;
 
 uint64_t guid_of(const PortConfig& port) {
     const auto& mac = port.mac;
@@ -36,18 +36,28 @@ ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
     out.page_size_cap = ~uint64_t{0xfff};
     out.vendor_id = kVendorId;
     out.vendor_part_id = kPciDevice;
-    out.max_qp = 1u << 17;
+    out.max_qp = 1u << kLogMaxQps;
     out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;
-    out.device_cap_flags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+    // Some flags are of transports that no program can use here: mlx5_ib sets them always, and
+    // takes no device without XRC.
+    out.device_cap_flags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |
                            IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
     out.max_sge = kMaxSge;
     out.max_sge_rd = kMaxSge;
-    out.max_cq = kMaxObjects;
+    out.max_cq = 1u << Limits::kLogMaxCqs;
     out.max_cqe = (1u << Limits::kLogMaxCqEntries) - 1;
-    out.max_mr = Limits::kMaxMkeys - 1;
-    out.max_pd = kMaxObjects;
-    out.max_raw_ethy_qp = 1u << 17;
-    out.max_pkeys = 1;
+    out.max_mr = Limits::kMaxMkeys;
+    out.max_pd = 1u << Limits::kLogMaxPds;
+    out.max_qp_rd_atom = out.max_qp_init_rd_atom = 1;
+    out.max_res_rd_atom = out.max_qp_rd_atom * out.max_qp;
+    out.max_mcast_grp = 1;
+    out.max_ah = INT32_MAX;
+    out.max_srq = 1u << kLogMaxSrqs;
+    out.max_srq_wr = (1u << kLogMaxSrqEntries) - 1;
+    out.max_srq_sge = kMaxReceiveWqeBytes / kDataSegmentBytes - 1;
+    out.max_pkeys = 128;
+    out.local_ca_ack_delay = kLocalAckDelay;
     out.phys_port_cnt = 1;
     return out;
 }
@@ -170,12 +180,16 @@ Errno query_device_ex(Context& context, const WriteCommand& command) {
     out.response_length = command.out.length_of(out);
     out.timestamp_mask = ~uint64_t{0} >> 1;
     out.hca_core_clock = Limits::kClockKhz;
-    out.device_cap_flags_ex = out.base.device_cap_flags | IBV_DEVICE_RAW_SCATTER_FCS;
+    out.device_cap_flags_ex =
+        out.base.device_cap_flags | IBV_DEVICE_RAW_SCATTER_FCS | IBV_DEVICE_PCI_WRITE_END_PADDING;
     out.rss_caps = {.supported_qpts = kRawPacket,
-                    .max_rwq_indirection_tables = kMaxObjects,
+                    .max_rwq_indirection_tables = 1u << Limits::kLogMaxRqts,
                     .max_rwq_indirection_table_size = Limits::kMaxRqtSize,
                     .reserved = 0};
-    out.max_wq_type_rq = kMaxObjects;
+    out.max_wq_type_rq = 1u << Limits::kLogMaxRqs;
+    out.cq_moderation_caps = {.max_cq_moderation_count = UINT16_MAX,
+                              .max_cq_moderation_period = kMaxCqPeriod,
+                              .reserved = 0};
     out.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_SCATTER_FCS |
                           IBV_RAW_PACKET_CAP_IP_CSUM | IBV_RAW_PACKET_CAP_DELAY_DROP;
     command.out.put(out);
@@ -191,14 +205,11 @@ ib_uverbs_query_port_resp port_attributes(const Port& port) {
     const LinkRate rate = link_rate(port.config.speed_mbps);
     const core::Device* device = port.device.load();
     ib_uverbs_query_port_resp out{};
-    out.port_cap_flags = IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS;
-    out.max_msg_sz = 1u << 30;
-    out.gid_tbl_len = 1;
+    out.max_msg_sz = 1u << 30; // and no GIDs: this port has no RoCE
     out.pkey_tbl_len = 1;
     out.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     out.max_mtu = IBV_MTU_4096;
     out.active_mtu = ib_mtu(device ? device->mtu() : port.config.mtu);
-    out.max_vl_num = 1;
     out.active_width = rate.width;
     out.active_speed = rate.speed;
     constexpr uint8_t kLinkUp = 5, kDisabled = 3;

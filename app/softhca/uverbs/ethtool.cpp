@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/ethtool.hpp"
 
-#include "app/softhca/uverbs/identity.hpp"
+#include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/user_memory.hpp"
 

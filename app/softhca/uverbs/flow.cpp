@@ -21,6 +21,7 @@ struct Rule {
     std::optional<uint32_t> tag;
     bool drop = false;
     bool multicast_only = false;
+    std::vector<Counters*> counters; ///< that it names
 };
 
 /// As mlx5_ib sees it: decided by the first spec alone.
@@ -37,7 +38,7 @@ bool is_multicast_only(std::span<const std::byte> first) {
     return false;
 }
 
-Errno add_spec(std::span<const std::byte> spec, Rule& rule) {
+Errno add_spec(const ObjectTable& objects, std::span<const std::byte> spec, Rule& rule) {
     switch (InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_hdr>().type) {
     case IBV_FLOW_SPEC_ACTION_TAG: {
         if (spec.size() != sizeof(ib_uverbs_flow_spec_action_tag)) return EINVAL;
@@ -47,13 +48,21 @@ Errno add_spec(std::span<const std::byte> spec, Rule& rule) {
     case IBV_FLOW_SPEC_ACTION_DROP:
         rule.drop = true;
         return spec.size() == sizeof(ib_uverbs_flow_spec_action_drop) ? 0 : EINVAL;
+    case IBV_FLOW_SPEC_ACTION_COUNT: {
+        if (spec.size() != sizeof(ib_uverbs_flow_spec_action_count)) return EINVAL;
+        const auto count =
+            InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_action_count>();
+        rule.counters.push_back(objects.find<Counters>(count.handle));
+        return rule.counters.back() ? 0 : EINVAL;
+    }
     default: return add_flow_spec(spec, rule.match);
     }
 }
 
 /// Walks the specs behind the request. Their sizes must add up to what the request says. With
 /// `ignored` they must be well-formed and say nothing.
-Errno read_specs(std::span<const std::byte> specs, unsigned count, bool ignored, Rule& rule) {
+Errno read_specs(const ObjectTable& objects, std::span<const std::byte> specs, unsigned count,
+                 bool ignored, Rule& rule) {
     for (unsigned i = 0; i < count; i++) {
         if (specs.size() < sizeof(ib_uverbs_flow_spec_hdr)) return EINVAL;
         const auto header = InBuffer(specs.data(), specs.size()).as<ib_uverbs_flow_spec_hdr>();
@@ -62,8 +71,9 @@ Errno read_specs(std::span<const std::byte> specs, unsigned count, bool ignored,
         const auto spec = specs.first(header.size);
         if (i == 0) rule.multicast_only = is_multicast_only(spec);
         Rule alone;
-        const Errno error = add_spec(spec, ignored ? alone : rule);
+        const Errno error = add_spec(objects, spec, ignored ? alone : rule);
         if (error && !(ignored && error == EOPNOTSUPP)) return error;
+        rule.counters.insert(rule.counters.end(), alone.counters.begin(), alone.counters.end());
         specs = specs.subspan(header.size);
     }
     if (!specs.empty() || rule.tag.value_or(0) >> kTagBits) return EINVAL;
@@ -90,7 +100,11 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
     case IBV_FLOW_ATTR_NORMAL:
         out.push_back(to_flow(rule, tirn));
         out.back().domain = FlowDomain::bypass;
-        out.back().priority = bypass_priority(request.priority, rule.multicast_only);
+        out.back().pass_on = !rule.drop && request.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+        out.back().priority = bypass_priority(request.priority, rule.multicast_only,
+                                              request.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP);
+        for (const Counters* const counters : rule.counters)
+            out.back().counters.push_back(counters->number);
         return 0;
     case IBV_FLOW_ATTR_ALL_DEFAULT:
     case IBV_FLOW_ATTR_MC_DEFAULT:
@@ -117,16 +131,41 @@ Errno check(const ib_uverbs_create_flow& request) {
     const ib_uverbs_flow_attr& flow = request.flow_attr;
     if (request.comp_mask || flow.num_of_specs > kMaxSpecs) return EINVAL;
     if (flow.port != 1 || flow.reserved[0] || flow.reserved[1]) return EINVAL;
-    // Rules that copy and let pass, and rules for what is sent: not on this device.
     constexpr uint32_t kKnownFlags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS;
     if (flow.flags & ~kKnownFlags) return EINVAL;
-    return flow.flags ? EOPNOTSUPP : 0;
+    const bool takes_the_rest =
+        flow.type == IBV_FLOW_ATTR_ALL_DEFAULT || flow.type == IBV_FLOW_ATTR_MC_DEFAULT;
+    return flow.flags && takes_the_rest ? EINVAL : 0;
+}
+
+/// What the specs say becomes rules of the device, which `flow` owns from then on.
+Errno install(Context& context, const WriteCommand& command, const Rule& rule, const Qp& qp,
+              Flow& flow) {
+    const auto request = command.in.as<ib_uverbs_create_flow>().flow_attr;
+    if (const Errno error = check_counters_data(command.driver_in)) return error;
+    if (request.priority >= Limits::kBypassPriorities) return ENOMEM;
+    if (request.flags & IBV_FLOW_ATTR_FLAGS_EGRESS) return EOPNOTSUPP; // rules for what is sent
+    if (request.type == IBV_FLOW_ATTR_NORMAL && !rule.counters.empty()) {
+        if (rule.counters.size() > 1) return EINVAL;
+        if (const Errno error =
+                bind_counters(*rule.counters.front(), command.driver_in, *context.device))
+            return error;
+    }
+    std::vector<core::FlowAttr> planned;
+    if (const Errno error = plan(request, rule, qp.tirn, planned)) return error;
+    for (const core::FlowAttr& attributes : planned) {
+        const auto number = context.device->create_flow(attributes);
+        if (!number) return errno_of(number);
+        flow.rules.push_back(*number);
+    }
+    return 0;
 }
 
 } // namespace
 
-uint16_t bypass_priority(uint16_t asked, bool multicast_only) {
-    return multicast_only ? Limits::kMulticastPriority : asked;
+uint16_t bypass_priority(uint16_t asked, bool multicast_only, bool pass_on) {
+    if (multicast_only && !pass_on) return Limits::kMulticastPriority;
+    return static_cast<uint16_t>(2 * asked + (pass_on ? 0 : 1));
 }
 
 Errno create_flow(Context& context, const WriteCommand& command) {
@@ -139,21 +178,17 @@ Errno create_flow(Context& context, const WriteCommand& command) {
 
     Rule rule;
     const bool ignored = request.flow_attr.type != IBV_FLOW_ATTR_NORMAL;
-    if (const Errno error = read_specs(specs.first(request.flow_attr.size),
+    if (const Errno error = read_specs(context.objects, specs.first(request.flow_attr.size),
                                        request.flow_attr.num_of_specs, ignored, rule))
         return error;
-    if (request.flow_attr.priority >= Limits::kBypassPriorities) return ENOMEM;
-    std::vector<core::FlowAttr> planned;
-    if (const Errno error = plan(request.flow_attr, rule, qp->tirn, planned)) return error;
 
     auto flow = std::make_unique<Flow>();
-    for (const core::FlowAttr& attributes : planned) {
-        const auto number = context.device->create_flow(attributes);
-        if (!number) {
-            (void)flow->destroy(*context.device);
-            return errno_of(number);
-        }
-        flow->rules.push_back(*number);
+    flow->counters = rule.counters;
+    for (Counters* const counters : flow->counters)
+        counters->users++;
+    if (const Errno error = install(context, command, rule, *qp, *flow)) {
+        (void)flow->destroy(*context.device);
+        return error;
     }
     ib_uverbs_create_flow_resp out{};
     out.flow_handle = context.objects.add(std::move(flow));

@@ -97,6 +97,11 @@ constexpr std::array kMethods{
            destroy_flow_matcher},
     Method{UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_CREATE_FLOW, "CREATE_FLOW", create_flow_dv},
     Method{UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_DESTROY_FLOW, "DESTROY_FLOW", destroy_flow_dv},
+    Method{UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_CREATE, "COUNTERS_CREATE",
+           create_counters},
+    Method{UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY, "COUNTERS_DESTROY",
+           destroy_counters},
+    Method{UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_READ, "COUNTERS_READ", read_counters},
 };
 
 static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& method) {

@@ -11,6 +11,7 @@ Errno errno_of(core::Status status) {
     case core::Status::bad_resource: return EINVAL;
     case core::Status::busy: return EBUSY;
     case core::Status::limit: return ENOMEM;
+    case core::Status::exists: return EEXIST;
     case core::Status::bad_state: return EINVAL;
     case core::Status::unsupported: return EOPNOTSUPP;
     }
@@ -36,12 +37,20 @@ Errno Qp::destroy(core::Device& device) {
 
 Errno FlowMatcher::destroy(core::Device&) { return users ? EBUSY : 0; }
 
+Errno Counters::destroy(core::Device& device) {
+    if (users) return EBUSY;
+    return number ? errno_of(device.destroy_flow_counter(number)) : 0;
+}
+
 Errno Flow::destroy(core::Device& device) {
     while (!rules.empty()) {
         if (const Errno error = errno_of(device.destroy_flow(rules.back()))) return error;
         rules.pop_back();
     }
     if (matcher) matcher->users--;
+    for (Counters* const named : counters)
+        if (--named->users == 0) named->room = 0; // the next flow describes it anew
+    counters.clear();
     return 0;
 }
 

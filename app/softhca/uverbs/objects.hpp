@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <rdma/mlx5-abi.h>
 #include <span>
 #include <vector>
 
@@ -90,8 +91,18 @@ struct FlowMatcher final : Object {
     Errno destroy(core::Device& device) override;
 };
 
+/// ibv_counters: a counter of the device, and which of its values a reader finds where.
+struct Counters final : Object {
+    core::Number number = 0; ///< 0: no flow has counted into it yet
+    std::vector<mlx5_ib_flow_counters_desc> points;
+    uint64_t room = 0;  ///< values that a reader must have room for; 0: not described
+    unsigned users = 0; ///< flows that name it
+    Errno destroy(core::Device& device) override;
+};
+
 struct Flow final : Object {
     std::vector<core::Number> rules; ///< ALL_DEFAULT has two
+    std::vector<Counters*> counters; ///< each knows this flow as a user
     FlowMatcher* matcher = nullptr;  ///< of a DV flow
     Errno destroy(core::Device& device) override;
 };

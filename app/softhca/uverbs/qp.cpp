@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RAW_PACKET queue pairs: an SQ, an RQ, and a TIR through which flows reach the RQ.
+#include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
-#include "app/softhca/uverbs/identity.hpp"
 
 #include <bit>
 #include <cerrno>

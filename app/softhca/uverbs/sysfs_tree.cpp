@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/sysfs_tree.hpp"
 
-#include "app/softhca/uverbs/identity.hpp"
+#include "app/softhca/identity.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -61,9 +61,9 @@ class TreeWriter {
 
 void write_pci(TreeWriter& tree, const PortConfig& port) {
     const std::string pci = pci_folder(port);
-    tree.file(pci + "/vendor", "0x15b3");
+    tree.file(pci + "/vendor", fmt::format("{:#06x}", kPciVendor));
     tree.file(pci + "/device", fmt::format("{:#06x}", kPciDevice));
-    tree.file(pci + "/subsystem_vendor", "0x15b3");
+    tree.file(pci + "/subsystem_vendor", fmt::format("{:#06x}", kPciVendor));
     tree.file(pci + "/subsystem_device", fmt::format("{:#06x}", kPciSubsystem));
     tree.file(pci + "/class", "0x020000");
     tree.file(pci + "/revision", "0x00");
@@ -99,18 +99,15 @@ void write_rdma(TreeWriter& tree, const PortConfig& port) {
               fmt::format("{}.{}.{:04}", kFirmwareMajor, kFirmwareMinor, kFirmwareSubminor));
     tree.file(device + "/hca_type", fmt::format("MT{}", kPciDevice));
     tree.file(device + "/hw_rev", "0");
-    tree.file(device + "/board_id", "SOFT0000000001");
+    tree.file(device + "/board_id", kBoardId);
     tree.file(device + "/ports/1/state", "4: ACTIVE");
     tree.file(device + "/ports/1/phys_state", "5: LinkUp");
     tree.file(device + "/ports/1/link_layer", "Ethernet");
     tree.file(device + "/ports/1/rate", fmt::format("{} Gb/sec", port.speed_mbps / 1000));
     tree.file(device + "/ports/1/lid", "0x0");
     tree.file(device + "/ports/1/sm_lid", "0x0");
-    tree.file(device + "/ports/1/cap_mask", "0x04010000");
+    tree.file(device + "/ports/1/cap_mask", "0x00000000");
     tree.file(device + "/ports/1/pkeys/0", "0xffff");
-    tree.file(device + "/ports/1/gids/0", "fe80:0000:0000:0000:" + guid_text(port.mac));
-    tree.file(device + "/ports/1/gid_attrs/types/0", "RoCE v2");
-    tree.file(device + "/ports/1/gid_attrs/ndevs/0", port.netdev);
     for (const char* counter : {"out_of_buffer", "rx_write_requests"})
         tree.file(fmt::format("{}/ports/1/hw_counters/{}", device, counter), "0");
     tree.link(device + "/device", pci);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive work queues and the indirection tables that RSS spreads over.
+#include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
-#include "app/softhca/uverbs/identity.hpp"
 
 #include <bit>
 #include <cerrno>

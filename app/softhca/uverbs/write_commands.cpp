@@ -83,6 +83,10 @@ constexpr std::array kCommands{
 
 #undef SIZE_UP_TO
 
+/// Of these the device has no more than mlx5_ib takes for itself, see kLogMaxSrqs.
+constexpr std::array<uint32_t, 3> kUsedUp = {
+    IB_USER_VERBS_CMD_OPEN_XRCD, IB_USER_VERBS_CMD_CREATE_SRQ, IB_USER_VERBS_CMD_CREATE_XSRQ};
+
 static_assert(std::all_of(kCommands.begin(), kCommands.end(),
                           [](const Command& command) { return can_fail(command.name); }));
 
@@ -101,9 +105,11 @@ Errno run_write_command(Context& context, uint64_t number, const WriteCommand& c
     constexpr uint64_t kNumberBits =
         IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_CMD_COMMAND_MASK;
     if (number & ~kNumberBits) return EINVAL;
-    // SRQs, memory windows, address handles, XRC, resizing …
-    context.trace(fmt::format("write command {:#x}", number), EOPNOTSUPP);
-    return EOPNOTSUPP;
+    // Memory windows, address handles, resizing …
+    const bool used_up = std::ranges::find(kUsedUp, number) != kUsedUp.end();
+    const Errno error = used_up ? ENOMEM : EOPNOTSUPP;
+    context.trace(fmt::format("write command {:#x}", number), error);
+    return error;
 }
 
 } // namespace softhca::uverbs

@@ -57,6 +57,8 @@ class Guest:
         self.machine = self._vm.Machine(settings, kernel.provide(cache), cache)
         self.channel = self.machine.channel
         self._alarms_seen = 0
+        self.keeps_ports = False  # see take_back
+        self.spares: list[GuestPort] = []  # by index
         self.run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1")
         self._thin_out_plugins()
 
@@ -139,6 +141,56 @@ class Guest:
 
     # -- ports ------------------------------------------------------------------------------------
 
+    def provide(self, ports: Sequence[PortSpec], folder: Path) -> list["GuestPort"]:
+        """Ports with their drivers: first of those that a stack before has left, as far as they are
+        alike. Plugging one in, and out again, takes the guest seconds."""
+        spares, self.spares = self.spares, []
+        alike = 0
+        while alike < min(len(ports), len(spares)) and spares[alike].is_like(alike, ports[alike]):
+            alike += 1
+        if alike < len(ports):
+            for spare in spares[alike:]:
+                spare.unplug()
+        else:
+            self.spares = spares[alike:]
+        provided = spares[:alike]
+        try:
+            for function in provided:
+                function.start_over(folder)
+            for index in range(alike, len(ports)):
+                provided.append(self._plug_with_wire(index, ports[index], folder))
+            self.load_drivers()
+            for function in provided[alike:]:
+                function.wait_until_ready()
+        except BaseException:
+            for function in provided:
+                function.unplug()
+            raise
+        return provided
+
+    def _plug_with_wire(self, index: int, port: PortSpec, folder: Path) -> "GuestPort":
+        if port.wire != "socket":
+            return self.plug(index, port, port.wire)
+        wire = SocketWire(folder / f"wire{index}", PATIENCE)
+        wire.record(folder / f"wire{index}.pcap")
+        function = self.plug(index, port, wire.spec)
+        function.wire = wire
+        return function
+
+    def take_back(self, functions: list["GuestPort"]) -> None:
+        """Ports in good order that the next stack may have."""
+        all_spares = [*functions, *self.spares]
+        in_order = all(function.index == at for at, function in enumerate(all_spares))
+        if self.keeps_ports and in_order and all(f.may_stay() for f in functions):
+            self.spares = all_spares
+            return
+        for function in functions:
+            function.unplug()
+
+    def drop_spares(self) -> None:
+        while self.spares:
+            self.spares.pop().unplug()
+
     def load_drivers(self) -> None:
         self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs", PATIENCE * 60)
 
@@ -151,7 +203,9 @@ class Guest:
         options = {"device": device_name(index), "mac": port_mac(index), **port.options}
         tap = options.pop("netdev", "")  # here each port has a netdev, whatever its name
         text = ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
-        return GuestPort(self, index, self.machine.plug(text), tap.removeprefix("tap:"))
+        function = GuestPort(self, index, self.machine.plug(text), tap.removeprefix("tap:"))
+        function.spec = port
+        return function
 
     def close(self) -> None:
         self.machine.close()
@@ -165,11 +219,15 @@ class GuestPort:
         self.guest = guest
         self.index = index
         self.device = device
-        self.name = device_name(index)
+        self.device_name = device_name(index)  # as the device itself has it
+        self.name = self.device_name  # the kernel's, when it is ready
         self.netdev = netdev
         self.pci = device.pci_address
         self.plugged = True
         self.wire: SocketWire | None = None  # the far end of its cable, if a test has it
+        self.spec = PortSpec()
+        self._counted: dict[str, int] = {}  # when the present user got it
+        self._mtu = ""
 
     def wait_until_ready(self) -> None:
         """The drivers have bound to it. Its netdev is up, as a network manager would have it."""
@@ -188,9 +246,28 @@ class GuestPort:
             [ -n "$netdev" ] || netdev=soft${{name#mlx5_}}  # as the uverbs front names it
             ip link set "$(ls {home}/net)" name $netdev
             ip link set $netdev up
-            echo $name $netdev
+            echo $name $netdev $(cat /sys/class/net/$netdev/mtu)
             """
-        self.name, self.netdev = self.guest.run(script, PATIENCE * 60).split()
+        self.name, self.netdev, self._mtu = self.guest.run(script, PATIENCE * 60).split()
+
+    def is_like(self, index: int, port: PortSpec) -> bool:
+        """Whether a stack that asks for this one could have it instead."""
+        return (self.index, self.spec.wire, self.spec.options) == (index, port.wire, port.options)
+
+    def may_stay(self) -> bool:
+        """It has the names of the first stack's, and a cable that another stack can have."""
+        return self.plugged and self.name == self.device_name and self.wire is not None
+
+    def start_over(self, folder: Path) -> None:
+        """As if it were new, for another user."""
+        assert self.wire
+        self.wire.hold(False)
+        self.wire.drain()
+        self.wire.record(folder / f"wire{self.index}.pcap")
+        self.set_link(up=True)
+        link = f"ip link set dev {self.netdev}"
+        self.guest.run(f"{link} promisc off allmulticast off mtu {self._mtu} && {link} up")
+        self._counted = self._stat()["counters"]
 
     def control(self, **request: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self.device.control(**request)
@@ -198,6 +275,12 @@ class GuestPort:
 
     def stat(self) -> dict[str, Any]:
         """What the device counts, as `softhca stat --json` has it for one device."""
+        device = self._stat()
+        counters = device["counters"]
+        device["counters"] = {name: counters[name] - self._counted.get(name, 0) for name in counters}
+        return device
+
+    def _stat(self) -> dict[str, Any]:
         device: dict[str, Any] = self.control(cmd="stat")["devices"][0]
         return device
 
@@ -206,5 +289,9 @@ class GuestPort:
 
     def unplug(self) -> None:
         """Returns when the guest has let go."""
+        if not self.plugged:
+            return
         self.plugged = False
         self.guest.machine.unplug(self.device)
+        if self.wire:
+            self.wire.close()

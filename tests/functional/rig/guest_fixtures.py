@@ -19,6 +19,7 @@ def running_guest(build_folder: Path, folder: Path, limit_s: int) -> Iterator[Gu
         yield guest
         if guest.channel.ended:
             raise AssertionError(f"the guest ended by itself\n{guest.machine.explain()}")
+        guest.drop_spares()
         guest.unload_drivers()
         guest.check_alarms()
         keep_dmesg(guest)

@@ -20,3 +20,8 @@ def device_name(index: int) -> str:
 
 def pci_address(index: int) -> str:
     return f"0000:ca:00.{index}"
+
+
+def guest_pci_address(index: int) -> str:
+    """When no other stack has ports."""
+    return f"0000:00:{0x10 + index:02x}.0"

@@ -167,6 +167,22 @@ class SoftHca:
         if result.returncode:
             raise AssertionError(f"softhca fault failed: {result.stderr or result.stdout}")
 
+    def break_queue(self, port: int, fault: str) -> None:
+        self.inject(port, fault)
+
+    def end_faults(self) -> None:
+        """Commands succeed again."""
+        for port in range(len(self.ports)):
+            self.inject(port, "none")
+
+    @staticmethod
+    def read_text(path: Path) -> str:
+        """A file that the program has written."""
+        return path.read_text()
+
+    def pci_address(self, index: int) -> str:
+        return pci_address(index)
+
     def queues(self, port: int, kind: str) -> list[int]:
         """Numbers of a device's "rqs" or "sqs" in use, in the order of their creation."""
         listed = self.stat()[device_name(port)][kind]
@@ -239,9 +255,6 @@ class Stack(SoftHca, StackBase):
         except BaseException:
             self.close()
             raise
-
-    def pci_address(self, index: int) -> str:
-        return pci_address(index)
 
     def abandon(self, how: signal.Signals) -> None:
         """Kills testpmd (not softhca, which has to clean up after it)."""

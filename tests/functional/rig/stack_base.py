@@ -36,6 +36,17 @@ class StackBase:
     def set_link(self, port: int, up: bool) -> None:
         raise NotImplementedError
 
+    def break_queue(self, port: int, fault: str) -> None:
+        """error_cqe:… or fatal:… of `softhca fault`: what fails in the device, not in the kernel."""
+        raise NotImplementedError
+
+    def end_faults(self) -> None:
+        """Commands of the kernel's ABI succeed again."""
+
+    def real_time_ns(self) -> int:
+        """What the program takes for the time of day."""
+        return time.time_ns()
+
     def in_network(self, *command: str) -> str:
         """Runs a command where the netdevs of the ports are; returns its output."""
         raise NotImplementedError

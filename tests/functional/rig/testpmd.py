@@ -219,6 +219,12 @@ class Testpmd:
     def destroy_flow(self, port: int, number: int) -> None:
         self.expect(f"flow destroy {port} rule {number}", rf"Flow rule #{number} destroyed")
 
+    def query_count(self, port: int, number: int) -> tuple[int, int]:
+        """Packets and bytes of a rule with a count action."""
+        answer = self.expect(f"flow query {port} {number} count",
+                             r"hits_set: 1\n *bytes_set: 1\n *hits: (\d+)\n *bytes: (\d+)")
+        return int(answer[1]), int(answer[2])
+
     def flush_flows(self, port: int) -> None:
         answer = self.command(f"flow flush {port}").strip()
         if answer:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 SUITES = [
     "ContextTest",
+    "CountersTest",
     "DescriptorTest",
     "EventsTest",
     "FlowDvTest",

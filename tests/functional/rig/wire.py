@@ -55,6 +55,8 @@ class SocketWire:
 
     def record(self, path: Path) -> None:
         """Keeps every frame from now on, of both directions, in a capture file."""
+        if self._capture:
+            self._capture.close()
         self._capture = open(path, "wb", buffering=0)
         # pcap: magic number, version 2.4, no offset, frames up to 64 KiB, Ethernet
         self._capture.write(struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -222,6 +224,9 @@ class SocketWire:
         to.expect([change(padded(frame)) for frame in sent], timeout)
 
     def close(self) -> None:
+        """May be called again."""
+        if self._closing:
+            return
         self._closing = True
         self._wake()
         self._thread.join(5)

@@ -48,6 +48,12 @@ class FlowTest : public VerbsTest {
         spec.type = static_cast<ibv_flow_spec_type>(IBV_FLOW_SPEC_ETH | IBV_FLOW_SPEC_INNER);
         return spec;
     }
+    void expect_both_get(const UdpFrame& udp) {
+        const Frame frame = udp.bytes();
+        ASSERT_EQ(rest_side->send(frame), IBV_WC_SUCCESS);
+        EXPECT_EQ(rule_side->receive(), frame);
+        EXPECT_EQ(rest_side->receive(), frame);
+    }
     /// The error of a rule that must be refused.
     [[nodiscard]] int refusal(FlowBuilder& flow) {
         const FlowHandle created = flow.create(rule_side->qp.get());
@@ -141,6 +147,63 @@ TEST_F(FlowTest, SnifferGetsCopies) {
     ASSERT_EQ(rest_side->send(frame), IBV_WC_SUCCESS);
     EXPECT_EQ(rule_side->receive(), frame);
     EXPECT_EQ(rest_side->receive(), frame);
+}
+
+/// IBV_FLOW_ATTR_FLAGS_DONT_TRAP: the rule gets a copy and lets the packet pass.
+TEST_F(FlowTest, DontTrapGetsACopy) {
+    FlowBuilder copies;
+    copies.add(eth_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+    const FlowHandle copy = copies.create(rule_side->qp.get());
+    ASSERT_TRUE(copy) << std::strerror(errno);
+    expect_both_get(UdpFrame{}); // of what only the default rule takes
+    const FlowHandle taker = FlowBuilder().add(eth_spec()).create(rest_side->qp.get());
+    ASSERT_TRUE(taker) << std::strerror(errno);
+    expect_both_get(UdpFrame{.seed = 1}); // before other rules of its priority
+}
+
+TEST_F(FlowTest, DontTrapComesAfterBetterPriorities) {
+    FlowBuilder copies(IBV_FLOW_ATTR_NORMAL, 3);
+    copies.add(eth_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+    const FlowHandle copy = copies.create(rest_side->qp.get());
+    const FlowHandle behind =
+        FlowBuilder(IBV_FLOW_ATTR_NORMAL, 3).add(udp_spec()).create(rule_side->qp.get());
+    ASSERT_TRUE(copy && behind);
+    expect_both_get(UdpFrame{});
+    const FlowHandle ahead =
+        FlowBuilder(IBV_FLOW_ATTR_NORMAL, 2).add(udp_spec()).create(rule_side->qp.get());
+    ASSERT_TRUE(ahead);
+    EXPECT_TRUE(taken_by_rule({.seed = 2}));
+    EXPECT_TRUE(rest_side->is_empty());
+}
+
+/// Unlike other rules for multicast, those that copy are not sorted behind all others.
+TEST_F(FlowTest, DontTrapOfMulticastKeepsItsPriority) {
+    const UdpFrame multicast{.dst_mac = {1, 0, 0x5e, 0, 0, 1}};
+    FlowBuilder copies;
+    copies.add(dst_mac_spec(multicast.dst_mac)).attributes().flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+    const FlowHandle copy = copies.create(rule_side->qp.get());
+    const FlowHandle all =
+        FlowBuilder(IBV_FLOW_ATTR_NORMAL, 15).add(eth_spec()).create(rest_side->qp.get());
+    ASSERT_TRUE(copy && all);
+    expect_both_get(multicast);
+}
+
+TEST_F(FlowTest, DontTrapAndDropDrops) {
+    FlowBuilder drops;
+    drops.add(udp_spec()).add(drop_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+    const FlowHandle drop = drops.create(rule_side->qp.get());
+    ASSERT_TRUE(drop) << std::strerror(errno);
+    ASSERT_EQ(rest_side->send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
+    EXPECT_FALSE(taken_by_rule({.protocol = 6})) << "the first frame must be gone";
+}
+
+TEST_F(FlowTest, EqualRulesMustAgree) {
+    const FlowHandle takes = FlowBuilder().add(eth_spec()).create(rest_side->qp.get());
+    ASSERT_TRUE(takes);
+    FlowBuilder drops, tags;
+    EXPECT_EQ(refusal(drops.add(eth_spec()).add(drop_spec())), EEXIST);
+    EXPECT_EQ(refusal(tags.add(eth_spec()).add(tag_spec(7))), EEXIST);
+    EXPECT_FALSE(taken_by_rule({}));
 }
 
 TEST_F(FlowTest, DropRule) {
@@ -254,6 +317,12 @@ TEST_F(FlowTest, WhatTheDeviceCannotMatchIsRefused) {
     FlowBuilder egress;
     egress.add(eth_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_EGRESS;
     EXPECT_EQ(refusal(egress), EOPNOTSUPP);
+    for (const auto type : {IBV_FLOW_ATTR_ALL_DEFAULT, IBV_FLOW_ATTR_MC_DEFAULT})
+        for (const auto flag : {IBV_FLOW_ATTR_FLAGS_EGRESS, IBV_FLOW_ATTR_FLAGS_DONT_TRAP}) {
+            FlowBuilder default_rule(type);
+            default_rule.attributes().flags = flag;
+            EXPECT_EQ(refusal(default_rule), EINVAL) << type << " " << flag;
+        }
 
     FlowBuilder port;
     port.add(eth_spec()).attributes().port = 2;

@@ -2,6 +2,7 @@
 // Device attributes, protection domains, memory regions, CQs: what is accepted and what is refused.
 #include "tests/functional/uverbs/verbs.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 namespace test {
@@ -170,6 +171,37 @@ TEST(ContextTest, TwoContextsOfOneDevice) {
     ASSERT_EQ(sender.send(frame.bytes()), IBV_WC_SUCCESS);
     EXPECT_EQ(receiver.receive(), frame.bytes());
     EXPECT_TRUE(sender.is_empty());
+}
+
+/// mlx5_ib has one of each type for itself, no packet of an Ethernet port would use others, and so
+/// the device has no more.
+TEST_F(VerbsTest, SrqsAreTheKernels) {
+    ibv_device_attr device{};
+    ASSERT_EQ(ibv_query_device(context.get(), &device), 0);
+    EXPECT_EQ(device.max_srq, 1);
+    ibv_srq_init_attr srq{};
+    srq.attr = {.max_wr = 16, .max_sge = 1, .srq_limit = 0};
+    errno = 0;
+    EXPECT_EQ(ibv_create_srq(pd.get(), &srq), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    ibv_xrcd_init_attr xrc{};
+    xrc.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    xrc.fd = -1;
+    xrc.oflags = O_CREAT;
+    errno = 0;
+    EXPECT_EQ(ibv_open_xrcd(context.get(), &xrc), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+}
+
+/// Events may be held back up to what was set; this device never does.
+TEST_F(VerbsTest, CqModerationIsTaken) {
+    const CqHandle cq = make_cq();
+    ibv_modify_cq_attr attributes{};
+    attributes.attr_mask = IBV_CQ_ATTR_MODERATE;
+    attributes.moderate = {.cq_count = 16, .cq_period = 4095};
+    EXPECT_EQ(ibv_modify_cq(cq.get(), &attributes), 0);
+    attributes.moderate.cq_period = 4096;
+    EXPECT_EQ(ibv_modify_cq(cq.get(), &attributes), EINVAL);
 }
 
 } // namespace

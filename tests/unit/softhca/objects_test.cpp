@@ -191,7 +191,7 @@ TEST_F(Objects, FlowAttributes) {
     // Bits outside the mask are no part of a rule: this one equals the first but for its tag.
     flow.value.dst_port = 99;
     flow.tag = 1;
-    EXPECT_EQ(device->create_flow(flow).error(), Status::bad_parameter);
+    EXPECT_EQ(device->create_flow(flow).error(), Status::exists);
 }
 
 TEST_F(Objects, NumbersAreUniqueAndFit24Bits) {

@@ -129,6 +129,78 @@ TEST_F(Pipeline, EqualRulesShareEachPacket) {
     EXPECT_EQ(arrive(frames::kOurMac), 0u);
 }
 
+TEST_F(Pipeline, RulesThatPassOnGetCopies) {
+    FlowAttr attr;
+    attr.pass_on = true;
+    attr.tag = 7;
+    attr.tirs = {direct_tir(rq)};
+    attr.priority = 2;
+    ASSERT_TRUE(device->create_flow(attr));
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    EXPECT_EQ(kernel->sent.size(), 1u) << "what comes after the rules gets the packet, too";
+    EXPECT_EQ(device->counters().drop_no_match, 0u);
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn & mlx5::kFlowTagMask, 7u);
+
+    FlowAttr behind;
+    behind.tirs = attr.tirs;
+    behind.priority = 2;
+    behind.mask.dst_mac = kBroadcast; // a younger mask of the same priority is passed over
+    behind.value.dst_mac = frames::kOurMac;
+    const auto passed_over = device->create_flow(behind);
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    EXPECT_EQ(kernel->sent.size(), 2u);
+    ASSERT_TRUE(passed_over && device->destroy_flow(*passed_over));
+    (void)expect_packet(rx_cq);
+    behind.priority = 3;
+    const auto taker = device->create_flow(behind);
+    EXPECT_EQ(arrive(frames::kOurMac), 2u);
+    EXPECT_EQ(kernel->sent.size(), 2u);
+    for (int copy = 0; copy < 2; copy++)
+        EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn & mlx5::kFlowTagMask, 7u) << "goes along";
+    behind.priority = 1;
+    ASSERT_TRUE(taker && device->create_flow(behind));
+    EXPECT_EQ(arrive(frames::kOurMac), 1u) << "a better priority takes it first";
+}
+
+TEST_F(Pipeline, PassingOnGoesWithNothingElse) {
+    FlowAttr attr;
+    attr.pass_on = attr.drop = true;
+    EXPECT_EQ(device->create_flow(attr).error(), Status::bad_parameter);
+    attr.drop = false;
+    attr.tirs = {direct_tir(rq)};
+    attr.domain = FlowDomain::leftovers;
+    EXPECT_EQ(device->create_flow(attr).error(), Status::bad_parameter);
+    attr.domain = FlowDomain::bypass;
+    ASSERT_TRUE(device->create_flow(attr));
+    attr.pass_on = false;
+    EXPECT_EQ(device->create_flow(attr).error(), Status::exists) << "equal, but takes it";
+}
+
+TEST_F(Pipeline, RulesCountWhatTheyGet) {
+    const Number counter = *device->create_flow_counter();
+    FlowAttr attr;
+    attr.counters = {counter};
+    attr.tirs = {direct_tir(rq)};
+    attr.mask.dst_mac = kBroadcast;
+    attr.value.dst_mac = frames::kOurMac;
+    const auto taker = device->create_flow(attr);
+    const auto equal = device->create_flow(attr);
+    EXPECT_EQ(arrive(frames::kOurMac), 1u);
+    EXPECT_EQ(arrive(frames::kPeerMac), 0u);
+    EXPECT_EQ(device->query_flow_counter(counter, true)->packets, 1u) << "once, though two name it";
+    EXPECT_EQ(device->destroy_flow_counter(counter).error(), Status::busy);
+    ASSERT_TRUE(device->destroy_flow(*taker) && device->destroy_flow(*equal));
+    attr.tirs.clear();
+    attr.drop = true;
+    const auto drops = device->create_flow(attr);
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 1u);
+    EXPECT_GE(device->query_flow_counter(counter, false)->bytes, 60u);
+    ASSERT_TRUE(device->destroy_flow(*drops));
+    ASSERT_TRUE(device->destroy_flow_counter(counter));
+    EXPECT_EQ(device->create_flow(attr).error(), Status::bad_resource) << "it is gone";
+}
+
 TEST_F(Pipeline, FrameSizeLimits) {
     steer_all(rq);
     for (const size_t bytes : {1u, 2u, 13u})

@@ -181,8 +181,8 @@ TEST(Steering, ContradictionsAreRefused) {
     other_tag.tag = 8;
     drop.drop = true;
     ASSERT_TRUE(steering.insert(tagged));
-    EXPECT_EQ(steering.insert(other_tag).error(), Status::bad_parameter);
-    EXPECT_EQ(steering.insert(drop).error(), Status::bad_parameter);
+    EXPECT_EQ(steering.insert(other_tag).error(), Status::exists);
+    EXPECT_EQ(steering.insert(drop).error(), Status::exists);
     ASSERT_TRUE(steering.insert(untagged));
     EXPECT_EQ(steering.match(FlowDomain::bypass, {})->destinations.size(), 2u);
     Flow again = tagged; // the same destination twice is one copy

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the devices of both fronts say they are: a ConnectX-5 with one Ethernet port.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca {
+
+inline constexpr uint32_t kVendorId = 0x02c9; ///< IEEE OUI, as ibv_query_device reports it
+inline constexpr uint16_t kPciVendor = 0x15b3;
+inline constexpr uint16_t kPciDevice = 0x1017;
+inline constexpr uint16_t kPciSubsystem = 0x0008;
+inline constexpr unsigned kFirmwareMajor = 16, kFirmwareMinor = 35, kFirmwareSubminor = 4000;
+inline constexpr char kBoardId[] = "SOFTHCA00000001"; ///< 16 bytes with its zero
+
+/// Limits that are none of the device core.
+inline constexpr uint8_t kLogMaxQps = 12; ///< of other types than RAW_PACKET
+inline constexpr uint8_t kLogMaxSrqs = 0; ///< of each type: the kernel's driver has that one
+inline constexpr uint8_t kLogMaxSrqEntries = 15;
+inline constexpr uint8_t kLocalAckDelay = 16;
+inline constexpr unsigned kMinLogStrides = 3; ///< strides per striding receive WQE
+inline constexpr uint16_t kMaxReceiveWqeBytes = 512;
+
+} // namespace softhca
