@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
+#include "tests/unit/rings/vector_widths.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,10 +50,12 @@ class Input {
     std::span<const uint8_t> bytes_;
 };
 
+/// The reader that the input asks for, or the next smaller one that there is.
 unsigned vector_bits(uint8_t choice) {
-    if (choice % 3 == 2 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) > 0) return 512;
-    if (choice % 3 != 0 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0) return 256;
-    return 128;
+    size_t reader = choice % kWidths.size();
+    while (!has_vectors(kWidths[reader]))
+        --reader;
+    return kWidths[reader];
 }
 
 uint64_t offloads(uint8_t choice) {

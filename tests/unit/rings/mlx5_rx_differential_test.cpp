@@ -103,8 +103,8 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
 TEST_P(Mlx5RxDifferential, ReadersAgree) {
     const std::vector<Received> scalar = transcript(kScalar, GetParam());
     ASSERT_GT(scalar.size(), kPackets / 2);
-    for (const unsigned bits : {kAvx2, kAvx512}) {
-        if (!has_reader(bits)) continue;
+    for (const unsigned bits : kWidths) {
+        if (bits == kScalar || !has_vectors(bits)) continue;
         const std::vector<Received> other = transcript(bits, GetParam());
         ASSERT_EQ(other.size(), scalar.size());
         for (size_t i = 0; i < scalar.size(); ++i)

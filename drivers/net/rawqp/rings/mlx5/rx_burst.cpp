@@ -59,6 +59,8 @@ Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
 #if defined(__x86_64__)
     if (has_avx512(spec.active_simd_bits)) return rx_burst_avx512(variant);
     if (has_avx2(spec.active_simd_bits)) return rx_burst_avx2(variant);
+#elif defined(__aarch64__) // every such CPU has it
+    if (spec.active_simd_bits >= 128) return rx_burst_neon(variant);
 #endif
     return kVariants<Scalar, false>[index];
 }

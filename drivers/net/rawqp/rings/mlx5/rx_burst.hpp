@@ -20,5 +20,6 @@ enum class RxVariant : uint8_t {
 
 Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant);
 Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant); ///< F, BW, DQ and VL
+Burst<eth_rx_burst_t> rx_burst_neon(RxVariant variant);
 
 } // namespace rawqp::mlx5rings
