@@ -192,6 +192,9 @@ int main() {
     receive_strides("rx striding", kScalar, 0, kFrame);
     receive_strides("rx striding checksum", kScalar, kChecksums, kFrame);
     receive_strides("rx striding attached", kScalar, 0, 1000);
+    receive_strides("rx striding AVX2", kAvx2, 0, kFrame);
+    receive_strides("rx striding AVX2 checksum", kAvx2, kChecksums, kFrame);
+    receive_strides("rx striding AVX2 attached", kAvx2, 0, 1000);
     send("tx scalar fast-free", kScalar, kFastFree);
     send("tx AVX2 fast-free", kAvx2, kFastFree);
     send("tx scalar", kScalar, 0);

@@ -2,7 +2,7 @@
 // The receive burst with AVX2. Packets i and i + 4 of a step share a register, one in each 128-bit
 // lane, so that shuffles within lanes do for both.
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_vector.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -24,6 +24,7 @@ template <int Word> inline __m256i column(const __m256i (&rows)[4]) {
 
 struct Avx2 {
     static constexpr std::string_view kName = "mlx5 AVX2";
+    static constexpr std::string_view kStridingName = "mlx5 striding AVX2";
 
     template <RxOptions O> struct Step {
         Step(const Constants& constants, const Cqe* cqes) {
@@ -92,8 +93,8 @@ struct Avx2 {
 
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant) {
-    return kVariants<VectorReader<Avx2>, false>[static_cast<size_t>(variant)];
+Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant, RxFormat format) {
+    return burst_of<Avx2>(variant, format);
 }
 
 } // namespace rawqp::mlx5rings

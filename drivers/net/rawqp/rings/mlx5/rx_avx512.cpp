@@ -2,7 +2,7 @@
 // The receive burst with AVX-512: a CQE is one load, and the fields of two come together in one
 // permutation.
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_vector.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -25,6 +25,7 @@ inline __m512i high_pair() { return _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15
 
 struct Avx512 {
     static constexpr std::string_view kName = "mlx5 AVX-512";
+    static constexpr std::string_view kStridingName = "mlx5 striding AVX-512";
 
     template <RxOptions O> struct Step {
         Step(const Constants& constants, const Cqe* cqes) {
@@ -46,7 +47,8 @@ struct Avx512 {
             const __m512i flags =
                 _mm512_castsi256_si512(raw(all_flags<O>(constants, index, described, tags)));
             const __m512i types = _mm512_castsi256_si512(raw(packet_types(index)));
-            const __m512i fields = _mm512_broadcast_i32x4(load16(kFieldsOrder.data()));
+            const __m512i fields =
+                _mm512_broadcast_i32x4(_mm256_castsi256_si128(raw(constants.fields)));
             // rearm (two words) and high flags, where no packet differs
             const __m512i common = _mm512_inserti64x4(_mm512_castsi256_si512(raw(constants.rearm)),
                                                       raw(constants.high_flags), 1);
@@ -110,8 +112,8 @@ struct Avx512 {
 
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant) {
-    return kVariants<VectorReader<Avx512>, false>[static_cast<size_t>(variant)];
+Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant, RxFormat format) {
+    return burst_of<Avx512>(variant, format);
 }
 
 } // namespace rawqp::mlx5rings

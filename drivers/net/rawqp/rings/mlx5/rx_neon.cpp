@@ -2,14 +2,19 @@
 // The receive burst with NEON: two table lookups over all of a CQE give the fields of an mbuf and
 // the words that flags and packet type come from.
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_vector.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
 
-/// CQE -> an mbuf's fields, the packet type left out.
-constexpr Lane kCqeToFields = {kNone, kNone, kNone, kNone, 47, 46, 45, 44,
-                               47,    46,    31,    30,    15, 14, 13, 12};
+/// Where the words that Constants::fields takes bytes from lie in a CQE: byte count, info, hash.
+constexpr Lane kRowInCqe = {44, 45, 46, 47, 28, 29, 30, 31, 12, 13, 14, 15};
+/// CQE -> an mbuf's fields, the packet type left out. What is none stays out of range.
+inline uint8x16_t fields_from_cqe(const Constants& constants) {
+    const uint8x16_t fields = vreinterpretq_u8_u32(constants.fields);
+    return vorrq_u8(vqtbl1q_u8(vld1q_u8(kRowInCqe.data()), fields),
+                    vandq_u8(fields, vdupq_n_u8(0x80)));
+}
 /// CQE -> info, hash type, tag, op_own; see Words.
 constexpr Lane kCqeToWords = {28, 29, 30, 31, 16, 17, 18, 19, 56, 57, 58, 59, 60, 61, 62, 63};
 
@@ -28,10 +33,11 @@ struct Columns {
 
 struct Neon {
     static constexpr std::string_view kName = "mlx5 NEON";
+    static constexpr std::string_view kStridingName = "mlx5 striding NEON";
 
     template <RxOptions O> struct Step {
         Step(const Constants& constants, const Cqe* cqes) {
-            const uint8x16_t to_fields = vld1q_u8(kCqeToFields.data());
+            const uint8x16_t to_fields = fields_from_cqe(constants);
             const uint8x16_t to_words = vld1q_u8(kCqeToWords.data());
             Vector rows[4];
             for (int i = 0; i < 4; ++i) {
@@ -82,8 +88,8 @@ struct Neon {
 
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_neon(RxVariant variant) {
-    return kVariants<VectorReader<Neon>, false>[static_cast<size_t>(variant)];
+Burst<eth_rx_burst_t> rx_burst_neon(RxVariant variant, RxFormat format) {
+    return burst_of<Neon>(variant, format);
 }
 
 } // namespace rawqp::mlx5rings

@@ -28,6 +28,13 @@ inline void* second_half(rte_mbuf* mbuf) { return compat::mbuf_rx_fields(mbuf); 
 inline constexpr uint8_t kNone = 0xff;
 inline constexpr Lane kFieldsOrder = {kNone, kNone, kNone, kNone, 3,  2,  1, 0,
                                       3,     2,     7,     6,     11, 10, 9, 8};
+/// Of striding queues: their byte count has other things above its low half.
+inline constexpr Lane kStridingFieldsOrder = [] {
+    static_assert(mlx5::kByteCountMask == 0xffff);
+    Lane order = kFieldsOrder;
+    order[6] = order[7] = kNone;
+    return order;
+}();
 
 /// Mini CQEs (hash, byte count) -> fields of as many mbufs, one in each lane.
 using MiniOrder = std::array<Lane, kLanes>;
@@ -54,9 +61,9 @@ inline Vector all_but_hash() {
 }
 
 /// What a kept checksum adds to pkt_len and data_len, as 16-bit words of an mbuf's fields.
-inline Vector crc_of_lengths(const MlxRxRing& ring) {
+inline Vector crc_of_lengths(const RxExtras& extras) {
     Lane lane{};
-    lane[4] = lane[8] = ring.extras.crc_bytes;
+    lane[4] = lane[8] = extras.crc_bytes;
     return in_all_lanes(lane.data());
 }
 /// The fields of mbufs, one in each lane.
@@ -65,13 +72,14 @@ template <RxOptions O> inline Vector without_crc(Vector fields, Vector crc) {
 }
 /// What a burst needs of the ring in registers.
 struct Constants {
-    explicit Constants(const MlxRxRing& ring)
+    template <class Ring>
+    Constants(const Ring& ring, const Lane& order)
         : rearm(all_pairs(ring.rearm)),
           high_flags(
               all(static_cast<uint32_t>((ring.base_flags | ring.extras.timestamp_flag) >> 32))),
           stamp_flag(all(static_cast<uint32_t>(ring.extras.timestamp_flag))),
-          crc(crc_of_lengths(ring)), flags_mask(all(ring.flags_mask)),
-          hash_flag(all(ring.hash_flag)) {}
+          crc(crc_of_lengths(ring.extras)), flags_mask(all(ring.flags_mask)),
+          hash_flag(all(ring.hash_flag)), fields(in_all_lanes(order.data())) {}
 
     Vector rearm;
     Vector high_flags; ///< high half of the flags that every packet has …
@@ -79,7 +87,7 @@ struct Constants {
     Vector crc;        ///< see crc_of_lengths
     Vector flags_mask;
     Vector hash_flag;
-    Vector fields = in_all_lanes(kFieldsOrder.data());
+    Vector fields; ///< see kFieldsOrder
 };
 
 /// Fields of a step's CQEs.
@@ -154,6 +162,32 @@ inline Vector all_flags(const Constants& constants, const Indices& index, const 
     return flags;
 }
 
+inline bool is_plain(const Cqe& cqe, uint8_t expected) {
+    return (load_op_own(cqe) & Cq::kAllButSolicited) == expected;
+}
+inline uint32_t count_plain(const Cqe* cqes, uint32_t limit, uint8_t expected) {
+    uint32_t count = 0;
+    while (count < limit && is_plain(cqes[count], expected))
+        ++count;
+    return count;
+}
+/// Whether the device has written a step's entries. What they say is looked at again.
+inline bool step_is_there(const Cqe* cqes, uint8_t expected) {
+    if constexpr (kSeenInOrder) return is_plain(cqes[kStep - 1], expected);
+    return count_plain(cqes, kStep, expected) == kStep;
+}
+/// How many of a step's CQEs, from the first on, are plain.
+inline uint32_t plain_ones(const Words& words, uint8_t expected) {
+    const Vector op_own = words.op_own & all(uint32_t{Cq::kAllButSolicited} << 24);
+    return leading_ones(mask(op_own == all(uint32_t{expected} << 24)));
+}
+inline void store_marks(Vector tags, rte_mbuf** mbufs, uint32_t count) {
+    alignas(Vector) uint32_t ids[kStep];
+    store_words(ids, tags - all(tag_of_mark(0)));
+    for (uint32_t i = 0; i < count; ++i)
+        mbufs[i]->hash.fdir.hi = ids[i];
+}
+
 /// The reader of an instruction set.
 template <class Isa> struct VectorReader {
     static constexpr std::string_view kName = Isa::kName;
@@ -164,7 +198,7 @@ template <class Isa> struct VectorReader {
         const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
         const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
         rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
-        const Constants constants(ring);
+        const Constants constants(ring, kFieldsOrder);
         Sums lengths{};
         uint32_t taken = 0;
         uint8_t infos = 0; // of all that was looked at
@@ -222,7 +256,7 @@ template <class Isa> struct VectorReader {
         // Its lengths are zero, and the hash is not its own.
         const Vector common = in_all_lanes(second_half(&model)) & all_but_hash();
         const Vector order = load_order(kMiniOrders[ring.block.hashes]);
-        const Vector crc = crc_of_lengths(ring);
+        const Vector crc = crc_of_lengths(ring.extras);
         Sums lengths{};
         for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
             const Vector second =
@@ -238,25 +272,6 @@ template <class Isa> struct VectorReader {
     static bool refill(MlxRxRing& ring) { return refill_from_cache(ring); }
 
   private:
-    static bool is_plain(const Cqe& cqe, uint8_t expected) {
-        return (load_op_own(cqe) & Cq::kAllButSolicited) == expected;
-    }
-    static uint32_t count_plain(const Cqe* cqes, uint32_t limit, uint8_t expected) {
-        uint32_t count = 0;
-        while (count < limit && is_plain(cqes[count], expected))
-            ++count;
-        return count;
-    }
-    /// Whether the device has written a step's entries. What they say is looked at again.
-    static bool step_is_there(const Cqe* cqes, uint8_t expected) {
-        if constexpr (kSeenInOrder) return is_plain(cqes[kStep - 1], expected);
-        return count_plain(cqes, kStep, expected) == kStep;
-    }
-    /// How many of a step's CQEs, from the first on, are plain.
-    static uint32_t plain_ones(const Words& words, uint8_t expected) {
-        const Vector op_own = words.op_own & all(uint32_t{Cq::kAllButSolicited} << 24);
-        return leading_ones(mask(op_own == all(uint32_t{expected} << 24)));
-    }
     /// The bits of all of a step's CQEs.
     static uint8_t packet_infos(const Cqe* cqes) {
         uint8_t infos = 0;
@@ -268,12 +283,6 @@ template <class Isa> struct VectorReader {
                                                               uint32_t count) {
         for (uint32_t i = 0; i < count; ++i)
             if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(cqes[i], *mbufs[i]);
-    }
-    static void store_marks(Vector tags, rte_mbuf** mbufs, uint32_t count) {
-        alignas(Vector) uint32_t ids[kStep];
-        store_words(ids, tags - all(tag_of_mark(0)));
-        for (uint32_t i = 0; i < count; ++i)
-            mbufs[i]->hash.fdir.hi = ids[i];
     }
     template <RxOptions O, uint32_t InLane>
     static void put_mini(Vector first, Vector second, const rte_mbuf& model, rte_mbuf* mbuf) {
