@@ -31,7 +31,10 @@ template <class Isa> struct StridingReader {
     template <RxOptions O>
     static uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
                                  uint64_t& bytes) {
-        if (ring.block_left > 0 || !have_mbufs(ring, kStep)) return 0;
+        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+        if (ring.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
+            !have_mbufs(ring, kStep))
+            return 0;
         const OneStride one(ring);
         const Constants constants(ring, kStridingFieldsOrder);
         uint32_t taken = 0;
@@ -76,8 +79,9 @@ template <class Isa> struct StridingReader {
         StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
         Attacher attacher(ring, buffer);
         const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
-        // Packets that are attached: see StridingRing.
+        // Lengths of packets that are attached: see StridingRing.
         const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
+        const uint32_t most = stride_bytes > lent ? stride_bytes - lent : 0;
         const uint32_t least = ring.spare != nullptr ? ring.copy_bytes + 1u : UINT32_MAX;
         const uint8_t* data = attacher.data + (ring.used << ring.log_stride_bytes);
         uint32_t references = 0;
@@ -90,7 +94,7 @@ template <class Isa> struct StridingReader {
             if constexpr (O.stamps != Stamps::none) stamp<O>(ring, cqes[i], mbuf);
             if (cqes[i].packet_info & mlx5::kTunnelled) [[unlikely]]
                 describe_tunnel(cqes[i], mbuf);
-            if (length >= least && length + lent <= stride_bytes) {
+            if (length >= least && length <= most) {
                 attacher.attach(ring.used + i, stride_bytes, mbuf);
                 mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
                 ++references;
