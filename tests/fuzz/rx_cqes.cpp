@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
+#include "tests/unit/rings/vector_widths.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@ namespace {
 using namespace rings_test;
 
 constexpr uint16_t kDescriptors = 64;
+constexpr uint32_t kLogStrides = 3, kLogStrideBytes = 11, kWqes = kDescriptors >> kLogStrides;
 constexpr unsigned kPoolSize = 255;
 constexpr uint16_t kMaxPoll = 64;
 constexpr size_t kMaxSteps = 4096;
@@ -49,10 +51,12 @@ class Input {
     std::span<const uint8_t> bytes_;
 };
 
+/// The reader that the input asks for, or the next smaller one that there is.
 unsigned vector_bits(uint8_t choice) {
-    if (choice % 3 == 2 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) > 0) return 512;
-    if (choice % 3 != 0 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0) return 256;
-    return 128;
+    size_t reader = choice % kWidths.size();
+    while (!has_vectors(kWidths[reader]))
+        --reader;
+    return kWidths[reader];
 }
 
 uint64_t offloads(uint8_t choice) {
@@ -67,8 +71,10 @@ class Player {
   public:
     explicit Player(Input input)
         : input_(input), reader_(input_.byte()), offloads_(input_.byte()), layout_(input_.byte()),
-          segments_(layout_ & 1 ? 2 : 1), cq_(layout_ & 2 ? 2 * kDescriptors : kDescriptors),
-          rq_(kDescriptors, segments_) {}
+          segments_(layout_ & 1 ? 2 : 1), striding_((layout_ & 8) != 0),
+          format_(striding_ ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format),
+          cq_(layout_ & 2 ? 2 * kDescriptors : kDescriptors),
+          rq_(striding_ ? kWqes : kDescriptors, striding_ ? 2 : segments_) {}
 
     std::string run() {
         start();
@@ -88,9 +94,10 @@ class Player {
         spec_.offloads = offloads(offloads_);
         spec_.compressed = (layout_ & 2) != 0;
         spec_.active_simd_bits = vector_bits(reader_);
+        if (striding_) spec_.striding = {kLogStrides, kLogStrideBytes, 128};
         spec_.pool = pool();
         spec_.mrs = &mrs_;
-        const auto created = rawqp::kMlx5Format.rx_create(spec_);
+        const auto created = format_.rx_create(spec_);
         if (!created) return fail(created.error().what);
         ring_ = *created;
         ring_->mark = (layout_ & 4) != 0;
@@ -98,8 +105,8 @@ class Player {
         ring_->reset_wq = [](rawqp::RxRing& ring) {
             return static_cast<Player*>(ring.control)->reset();
         };
-        if (!rawqp::kMlx5Format.rx_start(*ring_)) fail("cannot start");
-        burst_ = rawqp::kMlx5Format.rx_burst(spec_).function;
+        if (!format_.rx_start(*ring_)) fail("cannot start");
+        burst_ = format_.rx_burst(spec_).function;
     }
 
     int reset() {
@@ -123,7 +130,8 @@ class Player {
     }
     void write(bool own) {
         mlx5::Cqe cqe = input_.cqe();
-        if (static_cast<uint16_t>(rq_.doorbell.receive - completed_) == 0) return;
+        const uint32_t packets = striding_ ? 1u << kLogStrides : 1; // of a WQE, at most
+        if (uint32_t{rq_.doorbell.receive} * packets == completed_) return;
         const auto entries = static_cast<uint32_t>(cq_.ring.size());
         const uint32_t lap = cq_.producer / entries & mlx5::kOwnerMask;
         if (own)
@@ -156,25 +164,33 @@ class Player {
 
     void finish() {
         for (const mlx5::WqeDataSeg& wqe : rq_.ring)
-            if (problem_.empty() && wqe.addr != 0 && !in_pool(wqe.addr))
-                fail("an address outside of the pool is posted");
+            if (problem_.empty() && wqe.addr != 0 && !in_packet_memory(wqe.addr))
+                fail("an address outside of the packet memory is posted");
         if (!problem_.empty()) return; // the ring cannot be trusted any more
-        rawqp::kMlx5Format.rx_stop(*ring_);
-        rawqp::kMlx5Format.rx_destroy(ring_);
+        format_.rx_stop(*ring_);
+        format_.rx_destroy(ring_);
         if (const unsigned lost = rte_mempool_in_use_count(pool()))
             fail(fmt::format("{} mbufs lost", lost));
     }
-    static bool in_pool(uint64_t address) {
-        std::pair<uint64_t, bool> search{address, false};
-        rte_mempool_mem_iter(
-            pool(),
-            [](rte_mempool*, void* out, rte_mempool_memhdr* chunk, unsigned) {
-                auto& [wanted, found] = *static_cast<std::pair<uint64_t, bool>*>(out);
-                const auto start = reinterpret_cast<uint64_t>(chunk->addr);
-                found |= wanted >= start && wanted < start + chunk->len;
+    /// Of mbufs, or for a striding queue in one of its own.
+    [[nodiscard]] bool in_packet_memory(uint64_t address) const {
+        struct Search {
+            uint64_t address;
+            bool striding, found;
+        } search{address, striding_, false};
+        rte_mempool_walk(
+            [](rte_mempool* any, void* out) {
+                if ((any == pool()) == static_cast<Search*>(out)->striding) return;
+                rte_mempool_mem_iter(any, look_in_chunk<Search>, out);
             },
             &search);
-        return search.second;
+        return search.found;
+    }
+    template <class Search>
+    static void look_in_chunk(rte_mempool*, void* out, rte_mempool_memhdr* chunk, unsigned) {
+        auto& search = *static_cast<Search*>(out);
+        const auto start = reinterpret_cast<uint64_t>(chunk->addr);
+        search.found |= search.address >= start && search.address < start + chunk->len;
     }
     void fail(std::string what) {
         if (problem_.empty()) problem_ = std::move(what);
@@ -183,13 +199,15 @@ class Player {
     Input input_;
     uint8_t reader_, offloads_, layout_;
     uint8_t segments_;
+    bool striding_;
+    const rawqp::RingFormat& format_;
     FakeMrs mrs_;
     FakeCq cq_;
     FakeRq rq_;
     rawqp::RxSpec spec_;
     rawqp::RxRing* ring_ = nullptr;
     eth_rx_burst_t burst_ = nullptr;
-    uint16_t completed_ = 0;
+    uint32_t completed_ = 0;
     bool refuse_reset_ = false;
     std::string problem_;
 };

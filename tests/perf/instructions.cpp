@@ -91,6 +91,48 @@ void receive(const std::string& name, unsigned bits, uint64_t offloads) {
     rawqp::kMlx5Format.rx_destroy(*ring);
 }
 
+/// Packets of `bytes` each, which striding queues copy out or attach.
+void receive_strides(const std::string& name, unsigned bits, uint64_t offloads, uint16_t bytes) {
+    constexpr uint32_t kLogStrides = 6, kLogStrideBytes = 11, kCopyBytes = 128;
+    constexpr uint32_t kWqes = kDescriptors >> kLogStrides;
+    const rawqp::RingFormat& format = *rawqp::kMlx5Format.striding;
+    FakeMrs mrs;
+    FakeCq cq(kDescriptors);
+    FakeRq rq(kWqes, 2);
+    rawqp::RxSpec spec;
+    spec.api = &fake_api();
+    spec.cq = &cq.handle;
+    spec.wq = &rq.handle;
+    spec.descriptors = kDescriptors;
+    spec.offloads = offloads;
+    spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
+    spec.pool = pool();
+    spec.mrs = &mrs;
+    set_width(spec, bits);
+    const auto ring = format.rx_create(spec);
+    if (!ring || !format.rx_start(**ring)) fail("no striding receive ring");
+    const auto burst = format.rx_burst(spec);
+    std::array<rte_mbuf*, kBurst> mbufs{};
+    uint16_t produced = 0;
+    count(
+        name,
+        [&] {
+            if (mbufs[0] != nullptr) rte_pktmbuf_free_bulk(mbufs.data(), kBurst);
+            for (uint16_t i = 0; i < kBurst; ++i) {
+                mlx5::Cqe cqe{};
+                cqe.byte_count = 1u << 16 | bytes;
+                cqe.wqe_counter = produced++ % (1u << kLogStrides);
+                cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
+                cqe.l4_l3_type = static_cast<uint8_t>(2u << 4 | 2u << 2); // UDP over IPv4
+                cq.write(cqe, mlx5::CqeOpcode::resp_send);
+            }
+        },
+        [&] { return burst.function(*ring, mbufs.data(), kBurst); });
+    rte_pktmbuf_free_bulk(mbufs.data(), kBurst);
+    format.rx_stop(**ring);
+    format.rx_destroy(*ring);
+}
+
 /// The device executes all that the doorbell offers, and completes what asked for it.
 void execute(const FakeSq& sq, FakeCq& cq, uint16_t& executed) {
     while (executed != static_cast<uint16_t>(sq.doorbell.send)) {
@@ -147,6 +189,12 @@ int main() {
     receive("rx AVX2", kAvx2, 0);
     receive("rx scalar checksum", kScalar, kChecksums);
     receive("rx AVX2 checksum", kAvx2, kChecksums);
+    receive_strides("rx striding", kScalar, 0, kFrame);
+    receive_strides("rx striding checksum", kScalar, kChecksums, kFrame);
+    receive_strides("rx striding attached", kScalar, 0, 1000);
+    receive_strides("rx striding AVX2", kAvx2, 0, kFrame);
+    receive_strides("rx striding AVX2 checksum", kAvx2, kChecksums, kFrame);
+    receive_strides("rx striding AVX2 attached", kAvx2, 0, 1000);
     send("tx scalar fast-free", kScalar, kFastFree);
     send("tx AVX2 fast-free", kAvx2, kFastFree);
     send("tx scalar", kScalar, 0);

@@ -4,6 +4,7 @@
 
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
+#include "tests/unit/rings/vector_widths.hpp"
 
 #include <gmock/gmock.h>
 
@@ -26,17 +27,6 @@ struct RxSetup {
     bool compressed = false; ///< the CQ may hold blocks of mini CQEs
     unsigned cache = 0;      ///< of the pool, per lcore
 };
-
-/// The readers, by the vector width that EAL allows.
-inline constexpr unsigned kScalar = 128, kAvx2 = 256, kAvx512 = 512;
-
-inline bool has_reader(unsigned bits) {
-    if (bits == kAvx512) return rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) > 0;
-    return bits != kAvx2 || rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
-}
-inline std::string reader_name(unsigned bits) {
-    return bits == kAvx512 ? "mlx5 AVX-512" : bits == kAvx2 ? "mlx5 AVX2" : "mlx5 scalar";
-}
 
 class Mlx5Rx : public test_eal::EalTest {
   protected:
@@ -176,7 +166,7 @@ class Mlx5RxReaders : public Mlx5Rx, public testing::WithParamInterface<unsigned
   protected:
     void SetUp() override {
         simd_bits = GetParam();
-        if (!has_reader(simd_bits))
+        if (!has_vectors(simd_bits))
             GTEST_SKIP() << "this CPU has no " << simd_bits << "-bit vectors";
     }
 };

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every reader of mapped mlx5 rings says the same of the same CQEs, bit for bit.
-#include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/rings/mlx5_rx.hpp"
-
-#include <random>
+#include "tests/unit/rings/received.hpp"
 
 namespace rings_test {
 namespace {
-
-/// What receive writes into an mbuf: from the rearm word to the hash, and the mark.
-struct Received {
-    std::array<uint8_t, 32> fields;
-    uint32_t mark;
-    uint32_t segments;
-    uint64_t time; ///< with time stamps
-
-    bool operator==(const Received&) const = default;
-};
 
 struct Scenario {
     const char* name;
@@ -28,16 +16,6 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
   protected:
     static constexpr uint32_t kPackets = 20000;
 
-    /// A CQE whose description is random: also what no device would write.
-    mlx5::Cqe random_cqe() {
-        mlx5::Cqe cqe;
-        std::array<uint32_t, sizeof cqe / 4> words;
-        std::generate(words.begin(), words.end(), std::ref(random_));
-        memcpy(&cqe, words.data(), sizeof cqe);
-        if (random_() % 4 == 0) cqe.rx_hash_type = 0;
-        if (random_() % 4 == 0) cqe.sop_drop_qpn = random_() % 2 ? 0 : rawqp::kFlowTagFlag;
-        return cqe;
-    }
     uint32_t random_length() { return 60 + random_() % 400; }
 
     void deliver_some(bool blocks) {
@@ -46,7 +24,7 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
             const uint32_t free = spec.descriptors / 2u - (sequence - taken_);
             if (free < 2 || posted() < 2) return;
             if (!blocks || random_() % 3 != 0) {
-                deliver(random_length(), random_cqe());
+                deliver(random_length(), random_cqe(random_));
                 continue;
             }
             const uint32_t most = std::min<uint32_t>({posted(), free, mlx5::kMaxCompressed});
@@ -55,7 +33,7 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
                 mini.result = random_();
                 mini.byte_count = random_length();
             }
-            deliver_block(random_cqe(), minis);
+            deliver_block(random_cqe(random_), minis);
         }
     }
 
@@ -84,14 +62,7 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
         return all;
     }
     Received look(rte_mbuf* mbuf, uint32_t packet) {
-        Received got{};
-        memcpy(got.fields.data(), rawqp::compat::mbuf_rearm_word(mbuf), got.fields.size());
-        got.mark = mbuf->ol_flags & RTE_MBUF_F_RX_FDIR ? mbuf->hash.fdir.hi : 0;
-        got.segments = mbuf->nb_segs;
-        if (spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) {
-            const int at = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
-            got.time = *RTE_MBUF_DYNFIELD(mbuf, at, uint64_t*);
-        }
+        const Received got = received_of(*mbuf, spec.offloads);
         take(mbuf, packet, mbuf->pkt_len);
         return got;
     }
@@ -103,8 +74,8 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
 TEST_P(Mlx5RxDifferential, ReadersAgree) {
     const std::vector<Received> scalar = transcript(kScalar, GetParam());
     ASSERT_GT(scalar.size(), kPackets / 2);
-    for (const unsigned bits : {kAvx2, kAvx512}) {
-        if (!has_reader(bits)) continue;
+    for (const unsigned bits : kWidths) {
+        if (bits == kScalar || !has_vectors(bits)) continue;
         const std::vector<Received> other = transcript(bits, GetParam());
         ASSERT_EQ(other.size(), scalar.size());
         for (size_t i = 0; i < scalar.size(); ++i)

@@ -157,7 +157,7 @@ TEST_P(Mlx5RxError, StopWhileDead) {
     expect_traffic(100, 64);
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxError, testing::Values(kScalar, kAvx2, kAvx512));
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxError, testing::ValuesIn(kWidths));
 
 } // namespace
 } // namespace rings_test

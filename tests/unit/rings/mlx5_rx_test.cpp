@@ -458,7 +458,7 @@ TEST_P(Mlx5RxReaders, ScatteredPoolRunsDry) {
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 128u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::Values(kScalar, kAvx2, kAvx512));
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::ValuesIn(kWidths));
 
 // ---------------------------------------------------------------- refusals
 

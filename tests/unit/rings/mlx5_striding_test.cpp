@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Striding receive queues: copied and attached packets, and who holds what for how long.
-#include "tests/unit/rings/mlx5_rx.hpp"
+#include "tests/unit/rings/mlx5_striding.hpp"
 
 #include <random>
 
 namespace rings_test {
 namespace {
-
-constexpr uint32_t kLogStrides = 3, kStrides = 1u << kLogStrides;
-constexpr uint32_t kLogStrideBytes = 11, kStrideBytes = 1u << kLogStrideBytes;
-constexpr uint32_t kFiller = 1u << 31;
-constexpr uint16_t kCopyBytes = 128;
-constexpr uint32_t kWqes = 8, kBuffers = 4 * kWqes;
 
 unsigned count_mempools() {
     unsigned count = 0;
@@ -19,113 +13,18 @@ unsigned count_mempools() {
     return count;
 }
 
-class Mlx5Striding : public Mlx5Rx {
+class Mlx5Striding : public Mlx5StridingRing, public testing::WithParamInterface<unsigned> {
   protected:
-    const rawqp::RingFormat& format = *rawqp::kMlx5Format.striding;
-
-    void start(const RxSetup& setup = {}) {
-        pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
-        ASSERT_NE(pool, nullptr);
-        cq.emplace(setup.cq_entries);
-        rq.emplace(kWqes, 2);
-        spec.api = &fake_api();
-        spec.cq = &cq->handle;
-        spec.wq = &rq->handle;
-        spec.port_id = kPort;
-        spec.queue_id = kQueue;
-        spec.descriptors = kWqes * kStrides;
-        spec.segments = setup.segments;
-        spec.offloads = setup.offloads;
-        spec.compressed = setup.compressed;
-        spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
-        spec.pool = pool.get();
-        spec.mrs = &mrs;
-        const auto created = format.rx_create(spec);
-        ASSERT_TRUE(created) << created.error().what;
-        ring = *created;
-        ring->control = this;
-        ring->mark = setup.mark;
-        ring->reset_wq = [](rawqp::RxRing& reset) {
-            auto& self = *static_cast<Mlx5Striding*>(reset.control);
-            self.used_ = 0;
-            return self.on_reset();
-        };
-        burst = format.rx_burst(spec);
-        const auto started = format.rx_start(*ring);
-        ASSERT_TRUE(started) << started.error().what;
+    void SetUp() override {
+        simd_bits = GetParam();
+        if (!has_vectors(simd_bits))
+            GTEST_SKIP() << "this CPU has no " << simd_bits << "-bit vectors";
     }
-    void TearDown() override { stop(); }
-    void stop() {
-        if (ring == nullptr) return;
-        format.rx_stop(*ring);
-        format.rx_destroy(ring);
-        ring = nullptr;
-    }
-
-    [[nodiscard]] static uint32_t strides_for(uint32_t bytes) {
-        return std::max((bytes + kStrideBytes - 1) / kStrideBytes, 1u);
-    }
-    /// Where the next packet of the device goes; a filler is told of if it must.
-    void place(uint32_t bytes, bool filler_in_block, std::vector<mlx5::MiniCqe>* minis) {
-        const uint32_t strides = strides_for(bytes);
-        if (used_ + strides > kStrides) {
-            const uint32_t count = kFiller | (kStrides - used_) << 16;
-            if (filler_in_block)
-                minis->push_back({0, count});
-            else
-                complete(count, {});
-            next_wqe();
-        }
-        ASSERT_GT(posted(), 0u);
-        const mlx5::WqeDataSeg& data = rq->ring[consumed % kWqes * 2 + 1];
-        ASSERT_EQ(data.byte_count, kStrides * kStrideBytes);
-        ASSERT_EQ(data.lkey & ~1u, FakeMrs::kLkey);
-        auto* to = reinterpret_cast<uint8_t*>(uint64_t{data.addr}) + used_ * kStrideBytes;
-        for (uint32_t at = 0; at < bytes; ++at)
-            to[at] = pattern(sequence, at);
-        ++sequence;
-    }
-    void complete(uint32_t byte_count, mlx5::Cqe cqe) {
-        cqe.byte_count = byte_count;
-        cqe.wqe_id = consumed;
-        cqe.wqe_counter = static_cast<uint16_t>(used_);
-        cq->write(cqe, mlx5::CqeOpcode::resp_send);
-    }
-    void move_on(uint32_t strides) {
-        used_ += strides;
-        if (used_ == kStrides) next_wqe();
-    }
-    void next_wqe() {
-        ++consumed;
-        used_ = 0;
-    }
-    void deliver(uint32_t bytes, const mlx5::Cqe& cqe = {}) {
-        place(bytes, false, nullptr);
-        complete(strides_for(bytes) << 16 | bytes, cqe);
-        move_on(strides_for(bytes));
-    }
-    /// In one block; wrong in that real ones end with a WQE, which makes no difference here.
-    void deliver_block(const mlx5::Cqe& title, const std::vector<uint32_t>& sizes) {
-        std::vector<mlx5::MiniCqe> minis;
-        for (const uint32_t bytes : sizes) {
-            place(bytes, true, &minis);
-            minis.push_back({sequence, strides_for(bytes) << 16 | bytes});
-            move_on(strides_for(bytes));
-        }
-        cq->write_block(title, minis);
-    }
-    rte_mbuf* receive_one() {
-        rte_mbuf* mbuf = nullptr;
-        EXPECT_EQ(receive(&mbuf, 1), 1u);
-        return mbuf;
-    }
-
-    uint32_t used_ = 0; ///< strides of the WQE that the device fills
 };
 
-TEST_F(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
+TEST_P(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
     start();
-    EXPECT_STREQ(burst.description, "mlx5 striding");
+    EXPECT_EQ(burst.description, name());
     for (const auto& [bytes, attached] : {std::pair{60u, false},
                                           {128u, false},
                                           {129u, true},
@@ -143,7 +42,7 @@ TEST_F(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
     EXPECT_EQ(ring->counters.packets, 6u);
 }
 
-TEST_F(Mlx5Striding, PacketsKeepTheirBytesWhileOthersAreWritten) {
+TEST_P(Mlx5Striding, PacketsKeepTheirBytesWhileOthersAreWritten) {
     start();
     std::mt19937 random(3);
     std::vector<std::pair<rte_mbuf*, uint32_t>> held; // with its number
@@ -169,7 +68,7 @@ TEST_F(Mlx5Striding, PacketsKeepTheirBytesWhileOthersAreWritten) {
     EXPECT_GT(taken, 4000u);
 }
 
-TEST_F(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
+TEST_P(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
     start({.pool_size = 600});
     std::vector<rte_mbuf*> held;
     const auto hold = [&] {
@@ -196,7 +95,7 @@ TEST_F(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
     }
 }
 
-TEST_F(Mlx5Striding, WithoutMbufsPacketsWait) {
+TEST_P(Mlx5Striding, WithoutMbufsPacketsWait) {
     start({.pool_size = 20});
     std::vector<rte_mbuf*> held;
     for (uint32_t i = 0; i < 30; ++i)
@@ -213,7 +112,7 @@ TEST_F(Mlx5Striding, WithoutMbufsPacketsWait) {
         take(mbufs[i], 20 + i, 200);
 }
 
-TEST_F(Mlx5Striding, FillersAreSteppedOver) {
+TEST_P(Mlx5Striding, FillersAreSteppedOver) {
     start({.segments = 4});
     rte_mbuf* mbufs[8];
     for (uint32_t i = 0; i < 200; ++i) { // three strides each: a filler of two in every WQE
@@ -224,7 +123,7 @@ TEST_F(Mlx5Striding, FillersAreSteppedOver) {
     EXPECT_EQ(ring->counters.packets, 200u);
 }
 
-TEST_F(Mlx5Striding, LongCopiesAreChains) {
+TEST_P(Mlx5Striding, LongCopiesAreChains) {
     start({.segments = 8, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
     EXPECT_STREQ(burst.description, "mlx5 striding, scattered");
     for (uint32_t bytes = 1; bytes < 512 + 7 * (512 + RTE_PKTMBUF_HEADROOM); bytes += 89) {
@@ -234,7 +133,7 @@ TEST_F(Mlx5Striding, LongCopiesAreChains) {
     }
 }
 
-TEST_F(Mlx5Striding, Blocks) {
+TEST_P(Mlx5Striding, Blocks) {
     start({.cq_entries = 128, .offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .compressed = true});
     std::mt19937 random(4);
     mlx5::Cqe title{};
@@ -263,7 +162,7 @@ TEST_F(Mlx5Striding, Blocks) {
     EXPECT_EQ(ring->counters.packets, packet);
 }
 
-TEST_F(Mlx5Striding, ErrorsAreSurvivedWithPacketsOut) {
+TEST_P(Mlx5Striding, ErrorsAreSurvivedWithPacketsOut) {
     start();
     for (uint32_t round = 0; round < 20; ++round) {
         const uint32_t first = sequence;
@@ -288,7 +187,7 @@ TEST_F(Mlx5Striding, ErrorsAreSurvivedWithPacketsOut) {
     EXPECT_EQ(ring->counters.errors, 20u);
 }
 
-TEST_F(Mlx5Striding, WhatNoDeviceWritesResetsTheQueue) {
+TEST_P(Mlx5Striding, WhatNoDeviceWritesResetsTheQueue) {
     start();
     for (const uint32_t byte_count :
          {0u, 100u, (kStrides + 1) << 16 | 100, 1u << 16 | (kStrideBytes + 1), kFiller, ~0u}) {
@@ -301,7 +200,7 @@ TEST_F(Mlx5Striding, WhatNoDeviceWritesResetsTheQueue) {
     }
 }
 
-TEST_F(Mlx5Striding, PacketsOutliveTheirQueue) {
+TEST_P(Mlx5Striding, PacketsOutliveTheirQueue) {
     const unsigned mempools = count_mempools();
     start();
     std::vector<rte_mbuf*> held;
@@ -323,7 +222,7 @@ TEST_F(Mlx5Striding, PacketsOutliveTheirQueue) {
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
 }
 
-TEST_F(Mlx5Striding, CountsWhatWaits) {
+TEST_P(Mlx5Striding, CountsWhatWaits) {
     start();
     EXPECT_EQ(format.rx_queue_count(ring), 0u);
     EXPECT_EQ(format.rx_descriptor_status(ring, 0), RTE_ETH_RX_DESC_AVAIL);
@@ -338,6 +237,8 @@ TEST_F(Mlx5Striding, CountsWhatWaits) {
     EXPECT_EQ(format.rx_queue_count(ring), 0u);
     EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 1), RTE_ETH_RX_DESC_UNAVAIL);
 }
+
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5Striding, testing::ValuesIn(kWidths));
 
 } // namespace
 } // namespace rings_test

@@ -2,6 +2,7 @@
 // Multi-packet WQEs (eMPW): exact bytes, where one ends and the next begins, errors; scalar and
 // AVX2.
 #include "tests/unit/rings/mlx5_tx.hpp"
+#include "tests/unit/rings/vector_widths.hpp"
 
 #include <random>
 
@@ -15,8 +16,7 @@ using mlx5::WqeOpcode;
 class Mlx5TxMpw : public Mlx5Tx, public testing::WithParamInterface<unsigned> {
   protected:
     void start(TxSetup setup = {}) {
-        if (GetParam() >= 256 && rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) <= 0)
-            GTEST_SKIP() << "this CPU has no AVX2";
+        if (!has_vectors(GetParam())) GTEST_SKIP() << "this CPU has no AVX2";
         setup.multi_packet = true;
         setup.simd_bits = GetParam();
         Mlx5Tx::start(setup);
@@ -319,8 +319,10 @@ TEST_P(Mlx5TxMpw, StopCountsWhatIsLeft) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Scalar, Mlx5TxMpw, testing::Values(128u));
-INSTANTIATE_TEST_SUITE_P(Avx2, Mlx5TxMpw, testing::Values(256u));
+INSTANTIATE_TEST_SUITE_P(Scalar, Mlx5TxMpw, testing::Values(kScalar));
+#if defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(Avx2, Mlx5TxMpw, testing::Values(kAvx2));
+#endif
 
 } // namespace
 } // namespace rings_test

@@ -2,7 +2,7 @@
 // The receive burst with AVX2. Packets i and i + 4 of a step share a register, one in each 128-bit
 // lane, so that shuffles within lanes do for both.
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_vector_x86.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_vector.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -24,6 +24,7 @@ template <int Word> inline __m256i column(const __m256i (&rows)[4]) {
 
 struct Avx2 {
     static constexpr std::string_view kName = "mlx5 AVX2";
+    static constexpr std::string_view kStridingName = "mlx5 striding AVX2";
 
     template <RxOptions O> struct Step {
         Step(const Constants& constants, const Cqe* cqes) {
@@ -39,28 +40,29 @@ struct Avx2 {
                 rows[i] = _mm256_blend_epi32(_mm256_blend_epi32(bytes, info, 0x22), hash, 0xcc);
                 ends[i] = lanes(low + 48, high + 48);
             }
-            words = {.info = column<1>(rows),
-                     .hash_type = column<3>(rows),
-                     .tag = column<2>(ends),
-                     .op_own = column<3>(ends)};
-            const Indices index(words.info);
-            tags = host_tags(words.tag);
-            const __m256i flags = all_flags<O>(constants, index, words, tags);
-            const __m256i flags01 = _mm256_unpacklo_epi32(flags, constants.high_flags);
-            const __m256i flags23 = _mm256_unpackhi_epi32(flags, constants.high_flags);
-            first[0] = _mm256_unpacklo_epi64(constants.rearm, flags01);
-            first[1] = _mm256_blend_epi32(constants.rearm, flags01, 0xcc);
-            first[2] = _mm256_unpacklo_epi64(constants.rearm, flags23);
-            first[3] = _mm256_blend_epi32(constants.rearm, flags23, 0xcc);
+            described = {.info = words(column<1>(rows)),
+                         .hash_type = words(column<3>(rows)),
+                         .tag = words(column<2>(ends)),
+                         .op_own = words(column<3>(ends))};
+            const Indices index(described.info);
+            tags = host_tags(described.tag);
+            const __m256i flags = raw(all_flags<O>(constants, index, described, tags));
+            const __m256i rearm = raw(constants.rearm), high_flags = raw(constants.high_flags);
+            const __m256i flags01 = _mm256_unpacklo_epi32(flags, high_flags);
+            const __m256i flags23 = _mm256_unpackhi_epi32(flags, high_flags);
+            first[0] = _mm256_unpacklo_epi64(rearm, flags01);
+            first[1] = _mm256_blend_epi32(rearm, flags01, 0xcc);
+            first[2] = _mm256_unpacklo_epi64(rearm, flags23);
+            first[3] = _mm256_blend_epi32(rearm, flags23, 0xcc);
 
-            const __m256i types = packet_types(index);
+            const __m256i types = raw(packet_types(index));
+            const __m256i order = raw(constants.fields);
             const __m256i type[4] = {types, _mm256_srli_si256(types, 4),
                                      _mm256_srli_si256(types, 8), _mm256_srli_si256(types, 12)};
             for (int i = 0; i < 4; ++i)
-                second[i] = without_crc<O>(
-                    _mm256_blend_epi32(_mm256_shuffle_epi8(rows[i], constants.fields), type[i],
-                                       0x11),
-                    constants.crc);
+                second[i] = raw(without_crc<O>(
+                    words(_mm256_blend_epi32(_mm256_shuffle_epi8(rows[i], order), type[i], 0x11)),
+                    constants.crc));
         }
         void store(uint32_t i, rte_mbuf* mbuf) const {
             const auto lane = [i](const __m256i(&halves)[4]) {
@@ -77,15 +79,13 @@ struct Avx2 {
                 store16(second_half(mbufs[i + 4]), _mm256_extracti128_si256(second[i], 1));
             }
         }
-        /// In the even 64-bit words.
-        [[nodiscard]] __m256i lengths() const {
-            const auto length = [this](int i) { return _mm256_srli_epi64(second[i], 32); };
-            return _mm256_add_epi64(_mm256_add_epi64(length(0), length(1)),
-                                    _mm256_add_epi64(length(2), length(3)));
+        [[nodiscard]] Sums lengths() const {
+            const auto length = [this](int i) { return sums(second[i]) >> 32; };
+            return (length(0) + length(1)) + (length(2) + length(3));
         }
 
-        Words words;
-        __m256i tags;
+        Words described;
+        Vector tags;
         __m256i first[4];
         __m256i second[4];
     };
@@ -93,8 +93,8 @@ struct Avx2 {
 
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant) {
-    return kVariants<VectorReader<Avx2>, false>[static_cast<size_t>(variant)];
+Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant, RxFormat format) {
+    return burst_of<Avx2>(variant, format);
 }
 
 } // namespace rawqp::mlx5rings

@@ -2,7 +2,7 @@
 // The receive burst with AVX-512: a CQE is one load, and the fields of two come together in one
 // permutation.
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_vector_x86.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_vector.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -25,6 +25,7 @@ inline __m512i high_pair() { return _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15
 
 struct Avx512 {
     static constexpr std::string_view kName = "mlx5 AVX-512";
+    static constexpr std::string_view kStridingName = "mlx5 striding AVX-512";
 
     template <RxOptions O> struct Step {
         Step(const Constants& constants, const Cqe* cqes) {
@@ -41,21 +42,22 @@ struct Avx512 {
             const __m512i rows[2] = {join(p01, p23), join(p45, p67)};
             collect(rows, p01, p23, p45, p67);
 
-            const Indices index(words.info);
-            tags = host_tags(words.tag);
+            const Indices index(described.info);
+            tags = host_tags(described.tag);
             const __m512i flags =
-                _mm512_castsi256_si512(all_flags<O>(constants, index, words, tags));
-            const __m512i types = _mm512_castsi256_si512(packet_types(index));
-            const __m512i fields = _mm512_broadcast_i32x4(fields_order());
+                _mm512_castsi256_si512(raw(all_flags<O>(constants, index, described, tags)));
+            const __m512i types = _mm512_castsi256_si512(raw(packet_types(index)));
+            const __m512i fields =
+                _mm512_broadcast_i32x4(_mm256_castsi256_si128(raw(constants.fields)));
             // rearm (two words) and high flags, where no packet differs
-            const __m512i common = _mm512_inserti64x4(_mm512_castsi256_si512(constants.rearm),
-                                                      constants.high_flags, 1);
+            const __m512i common = _mm512_inserti64x4(_mm512_castsi256_si512(raw(constants.rearm)),
+                                                      raw(constants.high_flags), 1);
             for (int i = 0; i < 2; ++i) {
                 const __m512i first = _mm512_permutex2var_epi32(flags, first_order(4 * i), common);
                 __m512i second = _mm512_mask_permutexvar_epi32(_mm512_shuffle_epi8(rows[i], fields),
                                                                0x1111, spread_order(4 * i), types);
                 if constexpr (O.crc)
-                    second = _mm512_sub_epi16(second, _mm512_broadcast_i64x4(constants.crc));
+                    second = _mm512_sub_epi16(second, _mm512_broadcast_i64x4(raw(constants.crc)));
                 packets[2 * i] = _mm512_permutex2var_epi64(first, low_pair(), second);
                 packets[2 * i + 1] = _mm512_permutex2var_epi64(first, high_pair(), second);
             }
@@ -69,19 +71,18 @@ struct Avx512 {
                 store32(first_half(mbufs[2 * i + 1]), _mm512_extracti64x4_epi64(packets[i], 1));
             }
         }
-        /// In the even 64-bit words.
-        [[nodiscard]] __m256i lengths() const {
+        [[nodiscard]] Sums lengths() const {
             const auto length = [this](int i) { return _mm512_srli_epi64(packets[i], 32); };
             const __m512i sum = _mm512_add_epi64(_mm512_add_epi64(length(0), length(1)),
                                                  _mm512_add_epi64(length(2), length(3)));
             // Word 2 of each packet's four is (packet type, length).
-            return _mm256_maskz_mov_epi64(
+            return sums(_mm256_maskz_mov_epi64(
                 1 << 2,
-                _mm256_add_epi64(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1)));
+                _mm256_add_epi64(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1))));
         }
 
-        Words words;
-        __m256i tags;
+        Words described;
+        Vector tags;
         __m512i packets[4]; ///< two packets each, 32 bytes a packet
 
       private:
@@ -94,8 +95,8 @@ struct Avx512 {
                 _mm512_setr_epi32(1, 5, 9, 13, kOther + 1, kOther + 5, kOther + 9, kOther + 13, 3,
                                   7, 11, 15, kOther + 3, kOther + 7, kOther + 11, kOther + 15),
                 rows[1]);
-            words.info = _mm512_castsi512_si256(both);
-            words.hash_type = _mm512_extracti64x4_epi64(both, 1);
+            described.info = words(_mm512_castsi512_si256(both));
+            described.hash_type = words(_mm512_extracti64x4_epi64(both, 1));
             // tag 0, op_own 0, tag 1, op_own 1 at words 8 to 11
             const __m512i ends = _mm512_setr_epi32(8, 10, kOther + 8, kOther + 10, 0, 0, 0, 0, 9,
                                                    11, kOther + 9, kOther + 11, 0, 0, 0, 0);
@@ -103,16 +104,16 @@ struct Avx512 {
             const __m512i high = _mm512_permutex2var_epi32(p45, ends, p67);
             const __m512i joined =
                 _mm512_permutex2var_epi64(low, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), high);
-            words.tag = _mm512_castsi512_si256(joined);
-            words.op_own = _mm512_extracti64x4_epi64(joined, 1);
+            described.tag = words(_mm512_castsi512_si256(joined));
+            described.op_own = words(_mm512_extracti64x4_epi64(joined, 1));
         }
     };
 };
 
 } // namespace
 
-Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant) {
-    return kVariants<VectorReader<Avx512>, false>[static_cast<size_t>(variant)];
+Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant, RxFormat format) {
+    return burst_of<Avx512>(variant, format);
 }
 
 } // namespace rawqp::mlx5rings

@@ -52,15 +52,22 @@ RxVariant rx_variant(const RxSpec& spec) {
     return (spec.offloads & kDescribedOffloads) != 0 ? RxVariant::offloads : RxVariant::few;
 }
 
-Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
+Burst<eth_rx_burst_t> rx_vector_burst(const RxSpec& spec, RxFormat format) {
     const RxVariant variant = rx_variant(spec);
-    const auto index = static_cast<size_t>(variant);
-    if (spec.segments > 1) return kVariants<Scalar, true>[index];
 #if defined(__x86_64__)
-    if (has_avx512(spec.active_simd_bits)) return rx_burst_avx512(variant);
-    if (has_avx2(spec.active_simd_bits)) return rx_burst_avx2(variant);
+    if (has_avx512(spec.active_simd_bits)) return rx_burst_avx512(variant, format);
+    if (has_avx2(spec.active_simd_bits)) return rx_burst_avx2(variant, format);
+#elif defined(__aarch64__) // every such CPU has it
+    if (spec.active_simd_bits >= 128) return rx_burst_neon(variant, format);
 #endif
-    return kVariants<Scalar, false>[index];
+    return {};
+}
+
+Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
+    const auto variant = static_cast<size_t>(rx_variant(spec));
+    if (spec.segments > 1) return kVariants<Scalar, true>[variant];
+    const Burst<eth_rx_burst_t> vector = rx_vector_burst(spec, RxFormat::cyclic);
+    return vector.function != nullptr ? vector : kVariants<Scalar, false>[variant];
 }
 
 } // namespace rawqp::mlx5rings

@@ -18,7 +18,14 @@ enum class RxVariant : uint8_t {
 };
 [[nodiscard]] RxVariant rx_variant(const RxSpec& spec);
 
-Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant);
-Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant); ///< F, BW, DQ and VL
+enum class RxFormat : uint8_t { cyclic, striding };
+
+/// The burst of the widest vectors that the CPU has and EAL allows; no function when there are
+/// none.
+[[nodiscard]] Burst<eth_rx_burst_t> rx_vector_burst(const RxSpec& spec, RxFormat format);
+
+Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant, RxFormat format);
+Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant, RxFormat format); ///< F, BW, DQ and VL
+Burst<eth_rx_burst_t> rx_burst_neon(RxVariant variant, RxFormat format);
 
 } // namespace rawqp::mlx5rings

@@ -23,7 +23,9 @@ struct StridingBuffer {
     }
     /// Packets of it are still out. What the application wrote into them has happened before.
     [[nodiscard]] bool in_use() const { return __atomic_load_n(&references, __ATOMIC_ACQUIRE) > 1; }
-    void add_reference() { __atomic_add_fetch(&references, 1, __ATOMIC_RELAXED); }
+    void add_references(uint32_t count) {
+        __atomic_add_fetch(&references, count, __ATOMIC_RELAXED);
+    }
     /// Any thread.
     void drop_reference();
 };

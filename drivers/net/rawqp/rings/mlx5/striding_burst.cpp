@@ -1,207 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receive burst of striding queues.
-#include "drivers/net/rawqp/rings/mlx5/rx_receive.hpp"
-#include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
+// The receive burst of striding queues for any CPU, and the choice of one.
+#include "drivers/net/rawqp/rings/mlx5/striding_receive.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
 
-enum class Head : uint8_t { none, arrival, error };
-
-/// The next completion, which stays. An error is also what no device would write.
-template <RxOptions O> inline Head look(StridingRing& ring, Arrival& arrival) {
-    if (ring.block_left == 0) {
-        switch (ring.cq.state(ring.cq.consumer)) {
-        case CqeState::empty: return Head::none;
-        case CqeState::error: return Head::error;
-        case CqeState::complete:
-            owner_before_content();
-            arrival.cqe = &ring.cq.at(ring.cq.consumer);
-            arrival.byte_count = arrival.cqe->byte_count;
-            break;
-        case CqeState::compressed:
-            if (!open_block<O>(ring)) return Head::error;
-            break;
-        }
-    }
-    if (ring.block_left > 0) {
-        const uint32_t next = ring.block.count - ring.block_left;
-        const mlx5::MiniCqe& mini =
-            ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
-        arrival = {nullptr, mini.byte_count, mini.result};
-    }
-    const uint32_t strides = arrival.strides();
-    const bool fits = strides != 0 && ring.used + strides <= ring.strides_per_wqe() &&
-                      arrival.bytes() <= strides << ring.log_stride_bytes &&
-                      (arrival.filler() || arrival.bytes() >= ring.extras.crc_bytes);
-    return fits ? Head::arrival : Head::error;
-}
-
-inline void step_over(StridingRing& ring, const Arrival& arrival) {
-    if (arrival.cqe != nullptr)
-        ++ring.cq.consumer;
-    else if (--ring.block_left == 0)
-        ring.cq.leave_block(ring.block.count);
-    ring.used += arrival.strides();
-    if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
-}
-
-/// Whether `count` mbufs are at hand.
-inline bool have_mbufs(StridingRing& ring, uint32_t count) {
-    if (ring.stashed >= count) [[likely]]
-        return true;
-    // All that fit, or else as few as do.
-    for (uint32_t wanted = StridingRing::kStash - ring.stashed; wanted > 0; wanted /= 2) {
-        if (!take_mbufs(ring.pool, &ring.stash[ring.stashed], wanted)) continue;
-        ring.stashed += wanted;
-        break;
-    }
-    return ring.stashed >= count;
-}
-
-/// As describe(), of a packet in a block.
-template <RxOptions O>
-inline void describe_from_block(StridingRing& ring, const Arrival& arrival, rte_mbuf& mbuf,
-                                uint32_t bytes) {
-    const rte_mbuf& model = ring.block.model();
-    rearm_mbuf(mbuf, ring.rearm);
-    mbuf.ol_flags = model.ol_flags;
-    mbuf.packet_type = model.packet_type;
-    mbuf.pkt_len = bytes;
-    mbuf.data_len = static_cast<uint16_t>(bytes);
-    mbuf.vlan_tci = model.vlan_tci;
-    mbuf.hash.rss = ring.block.hashes ? arrival.hash : 0;
-    if constexpr (O.mark) mbuf.hash.fdir.hi = model.hash.fdir.hi;
-}
-
-/// Has the mbuf point at the packet, which stays where it is.
-inline void attach(StridingRing& ring, StridingBuffer& buffer, uint32_t bytes_of_strides,
-                   rte_mbuf& mbuf) {
-    uint8_t* const start =
-        ring.data_of(buffer) + (ring.used << ring.log_stride_bytes) - RTE_PKTMBUF_HEADROOM;
-    rte_mbuf_ext_shared_info& info = buffer.info(ring.used);
-    rte_mbuf_ext_refcnt_set(&info, 1);
-    buffer.add_reference();
-    const auto offset = static_cast<rte_iova_t>(start - reinterpret_cast<uint8_t*>(&buffer));
-    const auto length = static_cast<uint16_t>(RTE_MIN(bytes_of_strides, uint32_t{UINT16_MAX}));
-    rte_pktmbuf_attach_extbuf(&mbuf, start, rte_mempool_virt2iova(&buffer) + offset, length, &info);
-}
-
-/// Copies the packet into `mbuf`, described as if it held all of it, and as many more as it takes.
-template <RxOptions O>
-inline void copy(StridingRing& ring, const uint8_t* from, uint32_t bytes, rte_mbuf& mbuf) {
-    const uint32_t first = O.scattered ? RTE_MIN(bytes, uint32_t{ring.first_room}) : bytes;
-    rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), from, first);
-    mbuf.data_len = static_cast<uint16_t>(first);
-    if constexpr (O.scattered) {
-        rte_mbuf* last = &mbuf;
-        for (uint32_t at = first; at < bytes;) {
-            rte_mbuf* const next = ring.stash[--ring.stashed];
-            const uint32_t part = RTE_MIN(bytes - at, uint32_t{ring.next_room});
-            rearm_mbuf(*next, ring.rearm);
-            next->data_off = 0;
-            next->data_len = static_cast<uint16_t>(part);
-            next->ol_flags = ring.base_flags;
-            rte_memcpy(next->buf_addr, from + at, part);
-            last->next = next;
-            last = next;
-            ++mbuf.nb_segs;
-            at += part;
-        }
-    }
-}
-
-/// The packet as an mbuf; null when mbufs are lacking.
-template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Arrival& arrival) {
-    StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
-    const uint32_t bytes = packet_bytes<O>(ring, arrival.bytes());
-    const uint32_t room = arrival.strides() << ring.log_stride_bytes;
-    const bool attached = bytes > ring.copy_bytes && ring.spare != nullptr &&
-                          arrival.bytes() + RTE_PKTMBUF_HEADROOM <= room;
-    uint32_t mbufs = 1;
-    if (O.scattered && !attached && bytes > ring.first_room)
-        mbufs += (bytes - ring.first_room + ring.next_room - 1) / ring.next_room;
-    if (!have_mbufs(ring, mbufs)) return nullptr;
-
-    rte_mbuf* const mbuf = ring.stash[--ring.stashed];
-    if (attached) attach(ring, buffer, room, *mbuf);
-    if (arrival.cqe != nullptr)
-        describe<O>(ring, *arrival.cqe, *mbuf, bytes);
-    else
-        describe_from_block<O>(ring, arrival, *mbuf, bytes);
-    const uint8_t* const data = ring.data_of(buffer) + (ring.used << ring.log_stride_bytes);
-    if (attached)
-        mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
-    else
-        copy<O>(ring, data, bytes, *mbuf);
-    return mbuf;
-}
-
-/// Longer than what the queue was made for: attached packets may be, copies may not.
-inline bool too_long(const StridingRing& ring, const Arrival& arrival) {
-    return arrival.bytes() > ring.first_room + (ring.segments - 1u) * ring.next_room +
-                                 uint32_t{ring.extras.crc_bytes};
-}
-
-template <RxOptions O> uint16_t receive(StridingRing& ring, rte_mbuf** packets, uint16_t wanted) {
-    const uint16_t wqe = ring.consumer;
-    if constexpr (O.stamps == Stamps::real_time) ring.clock.refresh();
-    uint64_t bytes = 0;
-    uint16_t received = 0;
-    bool moved = false;
-    Arrival arrival{};
-    Head head = Head::none;
-    while (received < wanted && (head = look<O>(ring, arrival)) == Head::arrival) {
-        if (!arrival.filler() && too_long(ring, arrival)) [[unlikely]] {
-            ++ring.counters.errors;
-        } else if (!arrival.filler()) {
-            rte_mbuf* const mbuf = take_packet<O>(ring, arrival);
-            if (mbuf == nullptr) {
-                ring.counters.nombuf += !std::exchange(ring.nombuf_counted, true);
-                break;
-            }
-            ring.nombuf_counted = false;
-            packets[received++] = mbuf;
-            bytes += mbuf->pkt_len;
-        }
-        step_over(ring, arrival);
-        moved = true;
-    }
-    if (moved) {
-        ring.cq.publish_consumer();
-        ring.counters.packets += received;
-        ring.counters.bytes += bytes;
-    }
-    if (ring.consumer != wqe) ring.ring_doorbell();
-    if (head == Head::error) [[unlikely]]
-        striding_recover(ring);
-    return received;
-}
-
-template <RxOptions O> uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
-    constexpr RxOptions kMarking = with_marks(O);
-    auto& ring = *static_cast<StridingRing*>(queue);
-    if (__atomic_load_n(&ring.mark, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive<kMarking>(ring, packets, wanted);
-    return receive<O>(ring, packets, wanted);
-}
-
-/// For names, and the table of variants.
-struct Striding {
+struct Scalar {
     static constexpr std::string_view kName = "mlx5 striding";
-};
 
-template <RxOptions O> constexpr Burst<eth_rx_burst_t> make() {
-    return {receive_burst<O>, kReaderName<Striding, O>.data()};
-}
-
-template <bool Scattered>
-constexpr Burst<eth_rx_burst_t> kStriding[] = {
-    make<rx_options(RxVariant::few, Scattered)>(),
-    make<rx_options(RxVariant::offloads, Scattered)>(),
-    make<rx_options(RxVariant::crc, Scattered)>(),
-    make<rx_options(RxVariant::ticks, Scattered)>(),
-    make<rx_options(RxVariant::real_time, Scattered)>(),
+    template <RxOptions O>
+    static uint32_t take_strides(StridingRing&, rte_mbuf**, uint32_t, uint64_t&) {
+        return 0;
+    }
 };
 
 } // namespace
@@ -218,7 +28,9 @@ uint32_t striding_skip(StridingRing& ring) {
 
 Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec) {
     const auto variant = static_cast<size_t>(rx_variant(spec));
-    return spec.segments > 1 ? kStriding<true>[variant] : kStriding<false>[variant];
+    if (spec.segments > 1) return kStridingVariants<Scalar, true>[variant];
+    const Burst<eth_rx_burst_t> vector = rx_vector_burst(spec, RxFormat::striding);
+    return vector.function != nullptr ? vector : kStridingVariants<Scalar, false>[variant];
 }
 
 } // namespace rawqp::mlx5rings

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The operations that vector readers are made of, in the instruction set that the object is
+// compiled for. A Vector is kStep 32-bit words, a lane 16 bytes of it; bitwise operators, shifts
+// and comparisons (all bits or none of a word) are the compilers' own for such types.
+//   in_all_lanes(bytes)      16 of them
+//   store_words(to, vector)
+//   shuffle(bytes, order)    within lanes; an index of 0x80 or more gives zero
+//   minus16(a, b)            as 16-bit words
+//   store_lane<Lane>(to, vector)
+//   leading_ones(mask)       of a comparison: its first words that are true
+//   copy_pointers(to, from)  kStep of them
+//   load_minis(minis)        as many as there are lanes, all in each lane
+//   post_four(wqes, slots, fresh, offset, head)  mbufs into slots and, at `offset`, into WQEs whose
+//                            other half is `head`
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+#include <array>
+#include <bit>
+
+namespace rawqp::mlx5rings {
+
+using Lane = std::array<uint8_t, 16>;
+
+} // namespace rawqp::mlx5rings
+
+#if defined(__x86_64__)
+#include "drivers/net/rawqp/rings/mlx5/rx_simd_x86.hpp"
+#else
+#include "drivers/net/rawqp/rings/mlx5/rx_simd_neon.hpp"
+#endif
+
+namespace rawqp::mlx5rings {
+namespace {
+
+constexpr uint32_t kLanes = sizeof(Vector) / sizeof(Lane);
+
+/// The same 32 or 64 bits in all of them.
+inline Vector all(uint32_t value) { return Vector{} + value; }
+inline Vector all_pairs(uint64_t value) { return reinterpret_cast<Vector>(Sums{} + value); }
+
+/// The result of a comparison.
+template <class Mask> inline Vector mask(Mask compared) {
+    static_assert(sizeof compared == sizeof(Vector));
+    return reinterpret_cast<Vector>(compared);
+}
+/// As 64-bit words.
+template <class Any> inline Sums sums(Any vector) {
+    static_assert(sizeof vector == sizeof(Sums));
+    return reinterpret_cast<Sums>(vector);
+}
+inline uint64_t sum_of_even_words(Sums sums) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < kLanes; ++i)
+        sum += sums[2 * i];
+    return sum;
+}
+/// Bit `Bit` of each word in all of its bits.
+template <int Bit> inline Vector bit_everywhere(Vector vector) {
+    using Signed [[gnu::vector_size(sizeof(Vector))]] = int32_t;
+    return mask(reinterpret_cast<Signed>(vector << (31 - Bit)) >> 31);
+}
+
+} // namespace
+} // namespace rawqp::mlx5rings

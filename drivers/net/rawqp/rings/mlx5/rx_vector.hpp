@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The vector readers' common part: a step's CQEs described in vectors that hold one 32-bit field
+// of each. An instruction set has its own way to gather and to store them:
+//   Step<O>            kStep packets as mbufs want them: members described, tags
+//   Step<O>(constants, cqes)        from as many CQEs; what is not the host's gives garbage
+//   store(i, mbuf), store_all(mbufs)
+//   lengths()          the sum of pkt_len, in the even words of Sums
+#pragma once
+
+#include "drivers/net/rawqp/rings/mlx5/rx_lookup.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_receive.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_refill.hpp"
+
+namespace rawqp::mlx5rings {
+namespace {
+
+// The 32 bytes of an mbuf that receive writes: rearm word and flags, then these fields.
+static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8);
+static_assert(offsetof(rte_mbuf, packet_type) == offsetof(rte_mbuf, rearm_data) + 16);
+static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4);
+static_assert(offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8);
+static_assert(offsetof(rte_mbuf, vlan_tci) == offsetof(rte_mbuf, packet_type) + 10);
+static_assert(offsetof(rte_mbuf, hash.rss) == offsetof(rte_mbuf, packet_type) + 12);
+inline void* first_half(rte_mbuf* mbuf) { return compat::mbuf_rearm_word(mbuf); }
+inline void* second_half(rte_mbuf* mbuf) { return compat::mbuf_rx_fields(mbuf); }
+
+/// CQE words (byte count, info, hash, any) -> an mbuf's fields, the packet type left out.
+inline constexpr uint8_t kNone = 0xff;
+inline constexpr Lane kFieldsOrder = {kNone, kNone, kNone, kNone, 3,  2,  1, 0,
+                                      3,     2,     7,     6,     11, 10, 9, 8};
+/// Of striding queues: their byte count has other things above its low half.
+inline constexpr Lane kStridingFieldsOrder = [] {
+    static_assert(mlx5::kByteCountMask == 0xffff);
+    Lane order = kFieldsOrder;
+    order[6] = order[7] = kNone;
+    return order;
+}();
+
+/// Mini CQEs (hash, byte count) -> fields of as many mbufs, one in each lane.
+using MiniOrder = std::array<Lane, kLanes>;
+constexpr MiniOrder mini_order(bool hashes) {
+    MiniOrder lanes{};
+    for (uint8_t i = 0; i < kLanes; ++i) {
+        const auto from = [&](int byte) { return static_cast<uint8_t>(8 * i + byte); };
+        lanes[i] = {kNone,   kNone,   kNone, kNone, from(7), from(6), from(5), from(4),
+                    from(7), from(6), kNone, kNone, from(3), from(2), from(1), from(0)};
+        if (!hashes) std::fill_n(&lanes[i][12], 4, kNone);
+    }
+    return lanes;
+}
+static_assert(sizeof(mlx5::MiniCqe) == 8);
+inline constexpr MiniOrder kMiniOrders[] = {mini_order(false), mini_order(true)};
+inline Vector load_order(const MiniOrder& order) {
+    Vector vector;
+    memcpy(&vector, &order, sizeof vector);
+    return vector;
+}
+inline Vector all_but_hash() {
+    constexpr uint32_t kMask[4] = {~0u, ~0u, ~0u, 0};
+    return in_all_lanes(kMask);
+}
+
+/// What a kept checksum adds to pkt_len and data_len, as 16-bit words of an mbuf's fields.
+inline Vector crc_of_lengths(const RxExtras& extras) {
+    Lane lane{};
+    lane[4] = lane[8] = extras.crc_bytes;
+    return in_all_lanes(lane.data());
+}
+/// The fields of mbufs, one in each lane.
+template <RxOptions O> inline Vector without_crc(Vector fields, Vector crc) {
+    return O.crc ? minus16(fields, crc) : fields;
+}
+/// What a burst needs of the ring in registers.
+struct Constants {
+    template <class Ring>
+    Constants(const Ring& ring, const Lane& order)
+        : rearm(all_pairs(ring.rearm)),
+          high_flags(
+              all(static_cast<uint32_t>((ring.base_flags | ring.extras.timestamp_flag) >> 32))),
+          stamp_flag(all(static_cast<uint32_t>(ring.extras.timestamp_flag))),
+          crc(crc_of_lengths(ring.extras)), flags_mask(all(ring.flags_mask)),
+          hash_flag(all(ring.hash_flag)), fields(in_all_lanes(order.data())) {}
+
+    Vector rearm;
+    Vector high_flags; ///< high half of the flags that every packet has …
+    Vector stamp_flag; ///< … and the low half
+    Vector crc;        ///< see crc_of_lengths
+    Vector flags_mask;
+    Vector hash_flag;
+    Vector fields; ///< see kFieldsOrder
+};
+
+/// Fields of a step's CQEs.
+struct Words {
+    Vector info;      ///< bytes 28 to 31: hds_ip_ext, l4_l3_type, vlan_info
+    Vector hash_type; ///< in the low byte
+    Vector tag;       ///< big-endian
+    Vector op_own;    ///< in the high byte
+};
+
+inline Vector look_up(const Lookup& table, Vector index) {
+    return shuffle(in_all_lanes(table.data()), index);
+}
+/// Indices into the tables of rx_lookup.hpp, in the low byte of each word; look_up gives zero for
+/// the other bytes.
+struct Indices {
+    explicit Indices(Vector info) {
+        const Vector low_byte_only = all(0x80808000);
+        static_assert(mlx5::kL3Ok << 1 == kLookupL3Ok && mlx5::kL4Ok << 1 == kLookupL4Ok);
+        const Vector l3 = (info >> 10) & all(3);
+        const Vector ok = info & all(mlx5::kL3Ok | mlx5::kL4Ok);
+        const Vector l4 = (info >> 12) & all(0xf);
+        first = (l3 | (ok << 1)) | low_byte_only;
+        second = l4 | low_byte_only;
+    }
+    Vector first;
+    Vector second;
+};
+
+inline Vector packet_types(const Indices& index) {
+    const Vector l3 = look_up(kTypesL3, index.first);
+    const Vector l4 = look_up(kTypesL4, index.second) & look_up(kTypeMasks, index.first);
+    return l3 | (l4 << 8);
+}
+
+inline Vector offload_flags(const Constants& constants, const Indices& index, const Words& words) {
+    const Vector verdict = look_up(kVerdicts, index.first) & look_up(kVerdictMasks, index.second);
+    const Vector good = (verdict << 8) & all(RTE_MBUF_F_RX_L4_CKSUM_GOOD);
+    const Vector others = verdict & all(kVerdictIp | RTE_MBUF_F_RX_L4_CKSUM_BAD);
+
+    const Vector stripped = bit_everywhere<8>(words.info);
+    static_assert(mlx5::kVlanStripped == 1); // bit 8 of the info word
+    const Vector vlan = stripped & all(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
+    const Vector flags = ((good | others) | vlan) & constants.flags_mask;
+
+    const Vector not_hashed = mask((words.hash_type & all(0xff)) == Vector{});
+    return flags | (constants.hash_flag & ~not_hashed);
+}
+
+/// Flow tags in host order.
+inline Vector host_tags(Vector tag) {
+    constexpr Lane kSwap = {3, 2, 1, kNone, 7, 6, 5, kNone, 11, 10, 9, kNone, 15, 14, 13, kNone};
+    return shuffle(tag, in_all_lanes(kSwap.data()));
+}
+
+inline Vector mark_flags(Vector tags) {
+    static_assert(kFlowTagNone == 0);
+    const Vector none = mask(tags == Vector{});
+    const Vector flag_only = mask(tags == all(kFlowTagFlag));
+    const Vector id = all(RTE_MBUF_F_RX_FDIR_ID) & ~flag_only;
+    return (id | all(RTE_MBUF_F_RX_FDIR)) & ~none;
+}
+
+/// Low halves of ol_flags.
+template <RxOptions O>
+inline Vector all_flags(const Constants& constants, const Indices& index, const Words& words,
+                        Vector tags) {
+    Vector flags{};
+    if constexpr (O.offloads) flags = offload_flags(constants, index, words);
+    if constexpr (O.mark) flags |= mark_flags(tags);
+    if constexpr (O.stamps != Stamps::none) flags |= constants.stamp_flag;
+    return flags;
+}
+
+inline bool is_plain(const Cqe& cqe, uint8_t expected) {
+    return (load_op_own(cqe) & Cq::kAllButSolicited) == expected;
+}
+inline uint32_t count_plain(const Cqe* cqes, uint32_t limit, uint8_t expected) {
+    uint32_t count = 0;
+    while (count < limit && is_plain(cqes[count], expected))
+        ++count;
+    return count;
+}
+/// Whether the device has written a step's entries. What they say is looked at again.
+inline bool step_is_there(const Cqe* cqes, uint8_t expected) {
+    if constexpr (kSeenInOrder) return is_plain(cqes[kStep - 1], expected);
+    return count_plain(cqes, kStep, expected) == kStep;
+}
+/// How many of a step's CQEs, from the first on, are plain.
+inline uint32_t plain_ones(const Words& words, uint8_t expected) {
+    const Vector op_own = words.op_own & all(uint32_t{Cq::kAllButSolicited} << 24);
+    return leading_ones(mask(op_own == all(uint32_t{expected} << 24)));
+}
+inline void store_marks(Vector tags, rte_mbuf** mbufs, uint32_t count) {
+    alignas(Vector) uint32_t ids[kStep];
+    store_words(ids, tags - all(tag_of_mark(0)));
+    for (uint32_t i = 0; i < count; ++i)
+        mbufs[i]->hash.fdir.hi = ids[i];
+}
+
+/// The reader of an instruction set.
+template <class Isa> struct VectorReader {
+    static constexpr std::string_view kName = Isa::kName;
+
+    template <RxOptions O>
+    static uint32_t take(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint32_t room,
+                         uint64_t& bytes) {
+        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+        const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+        rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
+        const Constants constants(ring, kFieldsOrder);
+        Sums lengths{};
+        uint32_t taken = 0;
+        uint8_t infos = 0; // of all that was looked at
+        bool more = true;
+        while (more && taken < run && room - taken >= kStep) {
+            uint32_t count = std::min(kStep, run - taken);
+            if (count < kStep || !step_is_there(cqes + taken, expected)) {
+                count = count_plain(cqes + taken, count, expected);
+                more = false;
+                if (count == 0) break;
+            }
+            owner_before_content();
+            if (room - taken >= 2 * kStep)
+                for (uint32_t i = kStep; i < 2 * kStep; ++i)
+                    __builtin_prefetch(first_half(mbufs[taken + i]), 1);
+            const Cqe* const entries = cqes + taken;
+            const typename Isa::template Step<O> step(constants, entries);
+            count = std::min(count, plain_ones(step.described, expected));
+            if (count == kStep) [[likely]] {
+                copy_pointers(packets + taken, mbufs + taken);
+                step.store_all(mbufs + taken);
+                if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
+                lengths += step.lengths();
+            } else {
+                more = false;
+                for (uint32_t i = taken; i < taken + count; ++i) {
+                    packets[i] = mbufs[i];
+                    step.store(i - taken, mbufs[i]);
+                    bytes += mbufs[i]->pkt_len;
+                }
+                if constexpr (O.mark) store_marks(step.tags, mbufs + taken, count);
+            }
+            infos |= packet_infos(entries);
+            taken += count;
+        }
+        if constexpr (O.stamps != Stamps::none)
+            for (uint32_t i = 0; i < taken; ++i)
+                stamp<O>(ring, cqes[i], *mbufs[i]);
+        if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
+            describe_tunnels(cqes, mbufs, taken);
+        bytes += sum_of_even_words(lengths);
+        ring.cq.consumer += taken;
+        ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
+        if (!more || taken == run) return taken;
+        return taken + take_single<O>(ring, packets + taken, run - taken, bytes); // near the end
+    }
+
+    template <RxOptions O>
+    static void expand(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
+                       rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
+        if (count < mlx5::kMiniCqes)
+            return expand_single<O>(ring, minis, mbufs, packets, count, bytes);
+        rte_mbuf& model = ring.block.model();
+        const Vector first = in_all_lanes(first_half(&model));
+        // Its lengths are zero, and the hash is not its own.
+        const Vector common = in_all_lanes(second_half(&model)) & all_but_hash();
+        const Vector order = load_order(kMiniOrders[ring.block.hashes]);
+        const Vector crc = crc_of_lengths(ring.extras);
+        Sums lengths{};
+        for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
+            const Vector second =
+                without_crc<O>(shuffle(load_minis(&minis[i]), order) | common, crc);
+            put_mini<O, 0>(first, second, model, packets[i] = mbufs[i]);
+            if constexpr (kLanes == 2)
+                put_mini<O, 1>(first, second, model, packets[i + 1] = mbufs[i + 1]);
+            lengths += sums(second) >> 32;
+        }
+        bytes += sum_of_even_words(lengths);
+    }
+
+    static bool refill(MlxRxRing& ring) { return refill_from_cache(ring); }
+
+  private:
+    /// The bits of all of a step's CQEs.
+    static uint8_t packet_infos(const Cqe* cqes) {
+        uint8_t infos = 0;
+        for (uint32_t i = 0; i < kStep; ++i)
+            infos |= cqes[i].packet_info;
+        return infos;
+    }
+    [[gnu::noinline, gnu::cold]] static void describe_tunnels(const Cqe* cqes, rte_mbuf** mbufs,
+                                                              uint32_t count) {
+        for (uint32_t i = 0; i < count; ++i)
+            if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(cqes[i], *mbufs[i]);
+    }
+    template <RxOptions O, uint32_t InLane>
+    static void put_mini(Vector first, Vector second, const rte_mbuf& model, rte_mbuf* mbuf) {
+        store_lane<InLane>(first_half(mbuf), first);
+        store_lane<InLane>(second_half(mbuf), second);
+        if constexpr (O.mark) mbuf->hash.fdir.hi = model.hash.fdir.hi;
+    }
+};
+
+} // namespace
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// For tests that compare what receive readers make of the same CQEs.
+#pragma once
+
+#include "common/mlx5/formats.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/flow_tag.hpp"
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+namespace rings_test {
+
+/// What receive writes into an mbuf: from the rearm word to the hash, and the mark.
+struct Received {
+    std::array<uint8_t, 32> fields;
+    uint32_t mark;
+    uint32_t segments;
+    uint64_t time; ///< with time stamps
+
+    bool operator==(const Received&) const = default;
+};
+
+inline Received received_of(rte_mbuf& mbuf, uint64_t offloads) {
+    Received got{};
+    memcpy(got.fields.data(), rawqp::compat::mbuf_rearm_word(&mbuf), got.fields.size());
+    got.mark = mbuf.ol_flags & RTE_MBUF_F_RX_FDIR ? mbuf.hash.fdir.hi : 0;
+    got.segments = mbuf.nb_segs;
+    if (offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) {
+        const int at = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
+        got.time = *RTE_MBUF_DYNFIELD(&mbuf, at, uint64_t*);
+    }
+    return got;
+}
+
+/// A CQE whose description is random: also what no device would write.
+inline mlx5::Cqe random_cqe(std::mt19937& random) {
+    mlx5::Cqe cqe;
+    std::array<uint32_t, sizeof cqe / 4> words;
+    std::generate(words.begin(), words.end(), std::ref(random));
+    memcpy(&cqe, words.data(), sizeof cqe);
+    if (random() % 4 == 0) cqe.rx_hash_type = 0;
+    if (random() % 4 == 0) cqe.sop_drop_qpn = random() % 2 ? 0 : rawqp::kFlowTagFlag;
+    return cqe;
+}
+
+} // namespace rings_test
