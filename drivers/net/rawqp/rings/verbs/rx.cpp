@@ -352,7 +352,8 @@ Result<void> rx_start(RxRing& base) {
     ring.mrs.clear();
     ring.pools.clear();
     ring.pool_size = ring.pool->populated_size; // before the look: it may be growing
-    ring.data_offset = ring.segments == 1 ? common_data_offset(ring.pool, ring.headroom) : 0;
+    ring.data_offset =
+        ring.segments == 1 ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
     ring.retry.open();
     if (!fill_ring(ring, fill_slots<VerbsRxRing>)) {
         free_buffers(ring);
