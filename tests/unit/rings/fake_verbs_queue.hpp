@@ -16,6 +16,7 @@ struct Completion {
     uint32_t tag = 0;
     unsigned wc_flags = 0;
     uint16_t cvlan = 0;
+    uint64_t ticks = 0, wallclock_ns = 0;
 };
 
 /// An extended CQ. Completions wait in `queue`; `open` tells that a poll was started and not ended.
@@ -29,6 +30,10 @@ struct FakeVerbsCq {
         handle.read_flow_tag = [](ibv_cq_ex* cq) { return of(cq).current.tag; };
         handle.read_wc_flags = [](ibv_cq_ex* cq) { return of(cq).current.wc_flags; };
         handle.read_cvlan = [](ibv_cq_ex* cq) { return of(cq).current.cvlan; };
+        handle.read_completion_ts = [](ibv_cq_ex* cq) { return of(cq).current.ticks; };
+        handle.read_completion_wallclock_ns = [](ibv_cq_ex* cq) {
+            return of(cq).current.wallclock_ns;
+        };
         handle.read_vendor_err = [](ibv_cq_ex*) { return 0x77u; };
     }
     FakeVerbsCq(const FakeVerbsCq&) = delete;

@@ -8,6 +8,7 @@
 #include "tests/unit/rings/fake_verbs_queue.hpp"
 
 #include <optional>
+#include <utility>
 
 namespace rings_test {
 namespace {
@@ -53,10 +54,16 @@ class VerbsRx : public test_eal::EalTest {
         const auto started = rawqp::kVerbsFormat.rx_start(*ring);
         ASSERT_TRUE(started) << started.error().what;
     }
+    /// Stops the ring and forgets it.
+    void end() {
+        rawqp::kVerbsFormat.rx_stop(*ring);
+        rawqp::kVerbsFormat.rx_destroy(std::exchange(ring, nullptr));
+        wq.posted.clear();
+        filled = 0;
+    }
     void TearDown() override {
         if (ring == nullptr) return;
-        rawqp::kVerbsFormat.rx_stop(*ring);
-        rawqp::kVerbsFormat.rx_destroy(ring);
+        end();
         EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
         EXPECT_EQ(cq.misuse, 0);
         EXPECT_FALSE(cq.open);
@@ -147,7 +154,7 @@ TEST_F(VerbsRx, StartPostsOneChain) {
         EXPECT_EQ(wq.posted[i].sges[0].lkey, FakeMrs::kLkey);
     }
     EXPECT_STREQ(burst.description, "verbs");
-    EXPECT_EQ(rawqp::kVerbsFormat.rx_wc_flags(0),
+    EXPECT_EQ(rawqp::kVerbsFormat.rx_wc_flags({}),
               uint64_t{IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG});
 }
 
@@ -336,10 +343,77 @@ TEST_F(VerbsRx, PacketTypesAreThoseOfTheParser) {
     }
 }
 
+TEST_F(VerbsRx, StampsAreTicksOrRealTime) {
+    for (const bool real : {false, true}) {
+        spec.real_time = real;
+        start({.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP});
+        EXPECT_NE(rawqp::kVerbsFormat.rx_wc_flags(spec) &
+                      (real ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
+                            : IBV_WC_EX_WITH_COMPLETION_TIMESTAMP),
+                  0u);
+        const int offset = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
+        ASSERT_GE(offset, 0);
+        deliver(pattern(1, 64), {.ticks = 0x1122334455667788, .wallclock_ns = 1'800'000'000'000});
+        rte_mbuf* mbuf = nullptr;
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*),
+                  real ? 1'800'000'000'000u : 0x1122334455667788u);
+        rte_pktmbuf_free(mbuf);
+        if (!real) end();
+    }
+}
+
+TEST_F(VerbsRx, RefusesStampsThatTheProviderLacks) {
+    cq.handle.read_completion_wallclock_ns = nullptr;
+    pool = test_eal::make_pool(256);
+    spec.cq = &cq.handle;
+    spec.wq = &wq.handle;
+    spec.descriptors = kDescriptors;
+    spec.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+    spec.real_time = true;
+    spec.pool = pool.get();
+    spec.mrs = &mrs;
+    const auto created = rawqp::kVerbsFormat.rx_create(spec);
+    ASSERT_FALSE(created);
+    EXPECT_NE(created.error().what.find("no real-time stamps"), std::string::npos);
+}
+
+TEST_F(VerbsRx, SplitPacketsHaveEachSegmentFromItsPool) {
+    const test_eal::Pool heads = test_eal::make_pool(100, 256);
+    const test_eal::Pool bodies = test_eal::make_pool(400, 600);
+    spec.split = {{heads.get(), 138, 20},
+                  {bodies.get(), 16, 500},
+                  {bodies.get(), 16, 500},
+                  {bodies.get(), 16, 500}};
+    start({.segments = 4, .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 64u);
+    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 3 * 64u);
+    for (uint32_t round = 0; round < 300; ++round) {
+        const uint32_t bytes = 14 + round * 5 % 1506;
+        const Bytes frame = pattern(round, bytes);
+        deliver(frame);
+        rte_mbuf* mbuf = nullptr;
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        EXPECT_EQ(contents(mbuf), frame);
+        uint32_t left = bytes;
+        for (const rte_mbuf* segment = mbuf; segment != nullptr; segment = segment->next) {
+            const bool head = segment == mbuf;
+            ASSERT_EQ(segment->pool, head ? heads.get() : bodies.get());
+            ASSERT_EQ(segment->data_off, head ? 138 : 16);
+            ASSERT_EQ(segment->data_len, std::min(left, head ? 20u : 500u));
+            left -= segment->data_len;
+        }
+        rte_pktmbuf_free(mbuf);
+    }
+    end();
+    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 0u);
+    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
+}
+
 TEST_F(VerbsRx, StrippedTags) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
-    EXPECT_NE(rawqp::kVerbsFormat.rx_wc_flags(spec.offloads) & IBV_WC_EX_WITH_CVLAN, 0u);
-    EXPECT_EQ(rawqp::kVerbsFormat.rx_wc_flags(0) & IBV_WC_EX_WITH_CVLAN, 0u);
+    EXPECT_NE(rawqp::kVerbsFormat.rx_wc_flags(spec) & IBV_WC_EX_WITH_CVLAN, 0u);
+    EXPECT_EQ(rawqp::kVerbsFormat.rx_wc_flags({}) & IBV_WC_EX_WITH_CVLAN, 0u);
     const Bytes frame = pattern(1, 64);
     for (const uint16_t tag : {0x1001, 0xe000, 0x0fff}) {
         deliver(frame, {.cvlan = tag});

@@ -219,15 +219,11 @@ Result<const RingFormat*> with_striding(const Port& port, const RingFormat& form
 }
 
 Result<void> check_real_time(const Port& port, const RingFormat& format) {
-    if (!port.devargs.real_time) return {};
-    if (format.real_time == nullptr)
-        return fail(ENOTSUP, "rx_timestamp=real: not with datapath={}", format.name);
-    uint64_t time;
-    if (format.real_time(*port.api, port.context.get(), 0, time) != 0)
-        return fail(ENOTSUP,
-                    "rx_timestamp=real: the kernel does not tell how the clock of {} translates",
-                    port.device);
-    return {};
+    if (!port.devargs.real_time || format.stamps_real_time(*port.api, port.context.get()))
+        return {};
+    return fail(ENOTSUP,
+                "rx_timestamp=real: the kernel does not tell how the clock of {} translates",
+                port.device);
 }
 } // namespace
 

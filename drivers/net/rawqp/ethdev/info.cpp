@@ -129,6 +129,7 @@ int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
     *clock = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000 +
              static_cast<uint64_t>(values.raw_clock.tv_nsec);
     if (!port.devargs.real_time) return 0;
+    if (port.format->real_time == nullptr) return -ENOTSUP;
     return -port.format->real_time(*port.api, port.context.get(), *clock, *clock);
 }
 

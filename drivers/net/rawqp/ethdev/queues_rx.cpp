@@ -20,7 +20,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
-    attributes.wc_flags = format.rx_wc_flags(queue.spec.offloads);
+    attributes.wc_flags = format.rx_wc_flags(queue.spec);
     queue.port.ring_memory.adopt(attributes);
     ibv_cq_ex* cq = nullptr;
     // A block has one time stamp for all of its packets.

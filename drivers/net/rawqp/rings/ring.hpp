@@ -166,9 +166,9 @@ struct RingFormat {
     /// Why this format cannot drive the device, in a clause ("not an mlx5 device"); empty: it can.
     std::string (*reject)(const verbs::Api& api, ibv_context* context);
 
-    /// Extended CQ fields (ibv_create_cq_wc_flags) that the format's Rx wants for these offloads;
-    /// 0: none (mapped rings read the CQEs themselves).
-    uint64_t (*rx_wc_flags)(uint64_t offloads);
+    /// Extended CQ fields (ibv_create_cq_wc_flags) that the format's Rx wants; 0: none (mapped
+    /// rings read the CQEs themselves).
+    uint64_t (*rx_wc_flags)(const RxSpec& spec);
 
     /// The same with striding (multi-packet) receive queues, or null.
     const RingFormat* striding = nullptr;
@@ -181,6 +181,9 @@ struct RingFormat {
     /// Creates an Rx CQ whose CQEs the device may compress, with room for what compression takes;
     /// null: device or provider cannot. May be null itself.
     ibv_cq_ex* (*rx_compressed_cq)(const RxSpec& spec, ibv_cq_init_attr_ex& attributes);
+
+    /// Packets of this device can be stamped with real time (RxSpec::real_time).
+    bool (*stamps_real_time)(const verbs::Api& api, ibv_context* context);
 
     /// Device clock ticks as nanoseconds of real time; 0 or an errno value. Null: cannot.
     int (*real_time)(const verbs::Api& api, ibv_context* context, uint64_t ticks,

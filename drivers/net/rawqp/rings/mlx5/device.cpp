@@ -34,6 +34,10 @@ ibv_qp* rx_hash_qp(const verbs::Api& api, ibv_context* context, ibv_qp_init_attr
     return api.mlx5_create_qp(context, &attributes, &extra);
 }
 
+bool stamps_real_time(const verbs::Api& api, ibv_context* context) {
+    return DeviceClock().open(api, context);
+}
+
 int real_time(const verbs::Api& api, ibv_context* context, uint64_t ticks, uint64_t& nanoseconds) {
     DeviceClock clock;
     if (!clock.open(api, context)) return ENOTSUP;

@@ -37,7 +37,8 @@ class DeviceClock {
     uint64_t period_ = 0, next_ = 0; ///< TSC ticks
 };
 
-/// RingFormat::real_time.
+/// RingFormat's functions for real time.
+[[nodiscard]] bool stamps_real_time(const verbs::Api& api, ibv_context* context);
 [[nodiscard]] int real_time(const verbs::Api& api, ibv_context* context, uint64_t ticks,
                             uint64_t& nanoseconds);
 

@@ -12,7 +12,7 @@
 namespace rawqp {
 namespace {
 
-uint64_t no_wc_flags(uint64_t) { return 0; }
+uint64_t no_wc_flags(const RxSpec&) { return 0; }
 
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
     uint64_t offloads =
@@ -69,6 +69,7 @@ constexpr RingFormat make_format() {
     format.reject = mlx5rings::reject;
     format.rx_wc_flags = no_wc_flags;
     format.rx_compressed_cq = mlx5rings::rx_compressed_cq;
+    format.stamps_real_time = mlx5rings::stamps_real_time;
     format.real_time = mlx5rings::real_time;
     format.rx_hash_qp = mlx5rings::rx_hash_qp;
     format.rx_offloads = rx_offloads;

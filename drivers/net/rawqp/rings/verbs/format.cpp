@@ -12,7 +12,8 @@ std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
 /// No hash: completions do not carry it. Checksums are verified by the provider or else by the
 /// driver.
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
-    uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM;
+    uint64_t offloads =
+        RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_CHECKSUM;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
         offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS)
@@ -47,7 +48,8 @@ constinit const RingFormat kVerbsFormat{
     .rx_adjust = nullptr,
     .rx_wq = nullptr,
     .rx_compressed_cq = nullptr,
-    .real_time = nullptr,
+    .stamps_real_time = verbsrings::stamps_real_time,
+    .real_time = nullptr, // verbs give the time of a completion only
     .rx_hash_qp = nullptr,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,

@@ -8,6 +8,7 @@
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
 #include "drivers/net/rawqp/rings/verbs/checksum.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rawqp::verbsrings {
@@ -60,10 +61,15 @@ bool fill_alike(VerbsRxRing& ring) {
     return true;
 }
 
+/// Fills every slot that can get its buffers; posts none. False: buffers are still missing.
+bool fill(VerbsRxRing& ring) {
+    return fill_ring(ring, ring.split ? fill_split_slots<VerbsRxRing> : fill_slots<VerbsRxRing>);
+}
+
 void refill(VerbsRxRing& ring) {
     if (ring.mrs.sync()) ring.pools.clear();
     const uint16_t first = ring.producer;
-    if (!fill_alike(ring)) ring.tidy = fill_ring(ring, fill_slots<VerbsRxRing>);
+    if (!fill_alike(ring)) ring.tidy = fill(ring);
     post(ring, first);
     count_nombuf(ring.counters, ring.nombuf_due, ring.missing());
 }
@@ -211,8 +217,7 @@ template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, u
         if (ring.strips_vlan) flags |= read_tag(ring.cq, *packet);
     packet->ol_flags = flags;
     if constexpr (O.extras)
-        if (ring.extras.timestamp_flag != 0)
-            stamp(*packet, ring.extras, ibv_wc_read_completion_ts(ring.cq));
+        if (ring.extras.timestamp_flag != 0) stamp(*packet, ring.extras, ring.read_stamp(ring.cq));
     return packet;
 }
 
@@ -288,12 +293,23 @@ void lay_out(VerbsRxRing& ring) {
 
 } // namespace
 
-uint64_t rx_wc_flags(uint64_t offloads) {
-    const bool stamped = (offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
-    const bool stripped = (offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
-    return IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG |
-           (stamped ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0) |
-           (stripped ? IBV_WC_EX_WITH_CVLAN : 0);
+uint64_t rx_wc_flags(const RxSpec& spec) {
+    uint64_t flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG;
+    if (spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP)
+        flags |= spec.real_time ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
+                                : IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+    if (spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) flags |= IBV_WC_EX_WITH_CVLAN;
+    return flags;
+}
+
+bool stamps_real_time(const verbs::Api& api, ibv_context* context) {
+    ibv_cq_init_attr_ex attributes{};
+    attributes.cqe = 1;
+    attributes.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    ibv_cq_ex* const cq = ibv_create_cq_ex(context, &attributes);
+    if (cq == nullptr) return false;
+    api.destroy_cq(ibv_cq_ex_to_cq(cq));
+    return true;
 }
 
 Result<RxRing*> rx_create(const RxSpec& spec) {
@@ -309,9 +325,11 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
 
     const Result<RxExtras> extras = rx_extras(spec);
     if (!extras) return tl::unexpected(extras.error());
-    if (extras->timestamp_flag != 0 && spec.cq->read_completion_ts == nullptr)
-        return fail(ENOTSUP, "port {} Rx queue {}: the provider reports no time stamps",
-                    spec.port_id, spec.queue_id);
+    ring->read_stamp =
+        spec.real_time ? spec.cq->read_completion_wallclock_ns : spec.cq->read_completion_ts;
+    if (extras->timestamp_flag != 0 && ring->read_stamp == nullptr)
+        return fail(ENOTSUP, "port {} Rx queue {}: the provider reports no {}time stamps",
+                    spec.port_id, spec.queue_id, spec.real_time ? "real-" : "");
     ring->strips_vlan = (spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
     if (ring->strips_vlan && spec.cq->read_cvlan == nullptr)
         return fail(ENOTSUP, "port {} Rx queue {}: the provider does not report VLAN tags",
@@ -326,9 +344,8 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->refill_batch = buffers.refill_batch;
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
-    ring->headroom = buffers.headroom;
-    ring->first_segment = {spec.pool, buffers.headroom, buffers.first_room};
-    ring->next_segment = {spec.pool, 0, buffers.next_room};
+    std::ranges::copy(rx_layout(spec), ring->layout.begin());
+    ring->split = spec.split.size() > 1;
     ring->flags_mask = rx_flags(spec.offloads);
     ring->has_tags = spec.cq->read_flow_tag != nullptr;
     ring->segments = spec.segments;
@@ -353,9 +370,9 @@ Result<void> rx_start(RxRing& base) {
     ring.pools.clear();
     ring.pool_size = ring.pool->populated_size; // before the look: it may be growing
     ring.data_offset =
-        ring.segments == 1 ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
+        ring.segments == 1 ? common_data_offset(ring.pool, ring.segment(0).offset, ring.mrs) : 0;
     ring.retry.open();
-    if (!fill_ring(ring, fill_slots<VerbsRxRing>)) {
+    if (!fill(ring)) {
         free_buffers(ring);
         rewind(ring);
         return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);

@@ -7,6 +7,8 @@
 #include "drivers/net/rawqp/rings/rx_common.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
 
+#include <array>
+
 namespace rawqp::verbsrings {
 
 /// Slot i is work request i: `segments` SGEs and as many mbufs. Requests complete in order, so
@@ -22,19 +24,18 @@ struct VerbsRxRing : RxRing {
     uint64_t rearm = 0;
     uint64_t base_flags = 0;
     uint64_t flags_mask = 0; ///< RTE_MBUF_F_RX_*_CKSUM_* that the offloads ask for
-    uint16_t headroom = 0;
-    RxSegment first_segment, next_segment;
-    [[nodiscard]] const RxSegment& segment(uint32_t i) const {
-        return i == 0 ? first_segment : next_segment;
-    }
     uint16_t nombuf_due = 0;
     uint8_t segments = 1;
     uint8_t log_segments = 0;
     bool faulty = false; ///< an error completion was taken, the reset is due
     bool tidy = false;   ///< every slot that is not posted lacks its buffers
     bool strips_vlan = false;
+    bool split = false;    ///< segments come from several pools
     bool has_tags = false; ///< the provider reads flow tags
     RxExtras extras;
+    uint64_t (*read_stamp)(ibv_cq_ex* cq) = nullptr; ///< in ticks, or real time
+    std::array<RxSegment, kMaxRxSegments> layout;    ///< of the mbufs of a packet
+    [[nodiscard]] const RxSegment& segment(uint32_t i) const { return layout[i]; }
     rte_mempool* pool = nullptr;
     ibv_recv_wr* requests = nullptr; ///< by slot, each linked to the next one
     ibv_sge* sges = nullptr;         ///< as mbufs
@@ -55,9 +56,8 @@ struct VerbsRxRing : RxRing {
     /// Points SGE `index` at mbufs[index]; its length stands there since creation. False: that
     /// memory cannot be registered.
     [[nodiscard]] bool write_segment(uint32_t index) {
-        const bool first = (index & (segments - 1u)) == 0;
         const auto buffer = reinterpret_cast<uintptr_t>(mbufs[index]->buf_addr);
-        const uintptr_t address = buffer + (first ? headroom : 0u);
+        const uintptr_t address = buffer + segment(index & (segments - 1u)).offset;
         const MrEntry* mr = mrs.find(address);
         if (mr == nullptr) return false;
         sges[index].addr = address;
@@ -69,7 +69,9 @@ struct VerbsRxRing : RxRing {
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
 };
 
-uint64_t rx_wc_flags(uint64_t offloads);
+uint64_t rx_wc_flags(const RxSpec& spec);
+/// RingFormat::stamps_real_time: extended CQs of the device tell the real time of completions.
+bool stamps_real_time(const verbs::Api& api, ibv_context* context);
 Result<RxRing*> rx_create(const RxSpec& spec);
 Result<void> rx_start(RxRing& ring);
 uint32_t rx_stop(RxRing& ring);
