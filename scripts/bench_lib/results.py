@@ -22,6 +22,8 @@ class Results:
 
     def __init__(self, file: Path | None = None, only: Sequence[str] = ()) -> None:
         self._file = file
+        if file:
+            file.parent.mkdir(parents=True, exist_ok=True)
         self._only = only
         self.rows: list[Ratio] = []
         self.failures: list[str] = []
