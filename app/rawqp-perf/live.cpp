@@ -83,33 +83,45 @@ Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t 
     return figure;
 }
 
-Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, unsigned packets) {
-    std::vector<double> times;
-    unsigned lost = 0;
+namespace {
+
+/// Sends one burst and adds what each of its packets took. How many were lost.
+size_t time_burst(Port& port, Peer& peer, std::span<rte_mbuf*> mbufs, std::vector<double>& times) {
     std::array<rte_mbuf*, kMaxBurst> got;
-    for (unsigned i = 0; i < packets; ++i) {
-        rte_mbuf* mbuf = nullptr;
-        if (!writer.make(peer.port().pool(), {&mbuf, 1})) fail_call("latency: mbufs", ENOMEM);
-        const uint64_t start = rte_rdtsc();
-        if (peer.port().tx(0, &mbuf, 1) == 0) {
-            rte_pktmbuf_free(mbuf);
-            settle(20);
-            continue;
+    const uint64_t start = rte_rdtsc();
+    const uint16_t sent = peer.port().tx(0, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
+    rte_pktmbuf_free_bulk(mbufs.data() + sent, static_cast<unsigned>(mbufs.size() - sent));
+    size_t missing = sent;
+    while (missing > 0 && seconds_since(start) < kTail)
+        for (uint16_t queue = 0; queue < port.queues() && missing > 0; ++queue) {
+            const uint16_t count = port.rx(queue, got.data(), kMaxBurst);
+            const double now = count != 0 ? microseconds_since(start) : 0;
+            for (uint16_t k = 0; k < count; ++k)
+                if (FrameWriter::is_ours(got[k]) && missing > 0) {
+                    times.push_back(now);
+                    --missing;
+                }
+            rte_pktmbuf_free_bulk(got.data(), count);
         }
-        bool came = false;
-        while (!came && seconds_since(start) < kTail) {
-            for (uint16_t queue = 0; queue < port.queues() && !came; ++queue) {
-                const uint16_t count = port.rx(queue, got.data(), 32);
-                for (uint16_t k = 0; k < count; ++k)
-                    came |= FrameWriter::is_ours(got[k]);
-                if (came) times.push_back(microseconds_since(start));
-                rte_pktmbuf_free_bulk(got.data(), count);
-            }
-        }
-        lost += !came;
+    if (sent == 0) settle(20);
+    return missing;
+}
+
+} // namespace
+
+Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
+                       unsigned packets) {
+    std::vector<double> times;
+    size_t lost = 0;
+    std::array<rte_mbuf*, kMaxBurst> mbufs;
+    const std::span<rte_mbuf*> all(mbufs.data(), burst);
+    for (unsigned i = 0; i < packets; i += burst) {
+        if (!writer.make(peer.port().pool(), all)) fail_call("latency: mbufs", ENOMEM);
+        lost += time_burst(port, peer, all, times);
     }
     if (times.empty()) throw std::runtime_error("latency: no packet came back");
-    Figure figure{.measure = "latency", .burst = 1, .unit = "us", .value = percentile(times, 0.5)};
+    Figure figure{
+        .measure = "latency", .burst = burst, .unit = "us", .value = percentile(times, 0.5)};
     figure.more = {{"p90", percentile(times, 0.9)},
                    {"p99", percentile(times, 0.99)},
                    {"p999", percentile(times, 0.999)},

@@ -15,9 +15,11 @@ rte_ether_addr destination(const Port& port, const std::string& text);
 Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
                     double seconds);
 
-/// Time from before tx_burst at the peer to after rx_burst at `port`, one packet at a time.
-/// The value is the median in microseconds; `more` has p90, p99, p999, max.
-Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, unsigned packets);
+/// Time from before tx_burst of a burst at the peer to after the rx_burst at `port` that gave the
+/// packet, one burst at a time. The value is the median over the packets in microseconds; `more`
+/// has p90, p99, p999, max.
+Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
+                       unsigned packets);
 
 /// Rules per second: `rules` different 5-tuple rules to queue 0 are created and destroyed.
 /// The value is the insertion rate; `more` has the deletion rate.

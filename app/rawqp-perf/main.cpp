@@ -58,6 +58,7 @@ struct Subject {
     }
 
     std::string name;
+    bool failed = false; ///< measured no more
     std::unique_ptr<Port> port;
     std::unique_ptr<Floor> floor;
     std::unique_ptr<Port> other_port;
@@ -92,7 +93,7 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
         const FrameWriter writer(sizes, destination(port, options.to), subject.peer->port().mac(),
                                  {1024});
         if (measure == "latency")
-            return measure_latency(port, *subject.peer, writer, options.packets);
+            return measure_latency(port, *subject.peer, writer, burst, options.packets);
         return measure_rate(port, *subject.peer, writer, burst, options.seconds);
     }
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
@@ -105,12 +106,25 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
                : measure_rounds(*subject.floor, subject, kind, plan, sizes, options.rounds);
 }
 
+/// Does something with one subject. A failure is told, and is no reason to leave the others.
+template <class Work> bool attempt(const std::string& subject, Report& report, Work work) {
+    try {
+        work();
+        return true;
+    } catch (const std::exception& error) {
+        report.failures.push_back(fmt::format("{}: {}", subject, error.what()));
+        fmt::print(stderr, "rawqp-perf: {}\n", report.failures.back());
+        return false;
+    }
+}
+
 /// All passes of all measures with one set-up of the ports.
 void measure_setup(const Options& options, const PortSetup& setup, Report& report) {
     std::vector<std::unique_ptr<Subject>> subjects;
     for (const SubjectSpec& spec : options.subjects)
         if (setup.queues == 1 || !spec.port.starts_with(kFloor)) // the floor has one queue
-            subjects.push_back(std::make_unique<Subject>(spec, setup));
+            attempt(spec.name, report,
+                    [&] { subjects.push_back(std::make_unique<Subject>(spec, setup)); });
     report.subjects.clear();
     for (const auto& subject : subjects)
         report.subjects.push_back(subject->info());
@@ -119,16 +133,19 @@ void measure_setup(const Options& options, const PortSetup& setup, Report& repor
             for (const std::string& size : options.sizes)
                 for (const uint16_t burst : options.bursts)
                     for (const auto& subject : subjects) {
-                        const FrameSizes sizes = FrameSizes::parse(size);
-                        Figure figure = measure_one(*subject, measure, sizes, burst, options);
-                        figure.subject = subject->name;
-                        figure.measure = measure;
-                        figure.size = size;
-                        figure.queues = subject->port ? subject->port->queues() : uint16_t{1};
-                        figure.fast_free = setup.fast_free;
-                        figure.pass = pass;
-                        print_figure(figure);
-                        report.figures.push_back(std::move(figure));
+                        if (subject->failed) continue;
+                        subject->failed = !attempt(subject->name, report, [&] {
+                            const FrameSizes sizes = FrameSizes::parse(size);
+                            Figure figure = measure_one(*subject, measure, sizes, burst, options);
+                            figure.subject = subject->name;
+                            figure.measure = measure;
+                            figure.size = size;
+                            figure.queues = subject->port ? subject->port->queues() : uint16_t{1};
+                            figure.fast_free = setup.fast_free;
+                            figure.pass = pass;
+                            print_figure(figure);
+                            report.figures.push_back(std::move(figure));
+                        });
                     }
 }
 
@@ -161,7 +178,7 @@ int run(const Options& options) {
                                .spare_mbufs = 2 * (options.round + options.warm_up) + 1024},
                               report);
     if (!options.json.empty()) write_json(report, options.json);
-    return 0;
+    return report.failures.empty() ? 0 : 1;
 }
 
 } // namespace

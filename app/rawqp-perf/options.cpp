@@ -21,7 +21,8 @@ pass.
 Measures:
   rx, tx, forward  cycles per packet while the device idles, in drained rounds
   rate             packets per second from the peer to the port
-  latency          microseconds from the peer's tx_burst to the port's rx_burst, percentiles
+  latency          microseconds from the peer's tx_burst to the port's rx_burst, percentiles; one
+                   burst at a time
   flows            flow rules inserted and deleted per second
 With --first-packet NAME=DEVARGS instead of subjects: microseconds from probe to first packet, on a
 device whose wire loops.

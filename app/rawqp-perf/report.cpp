@@ -33,7 +33,8 @@ void print_figure(const Figure& figure) {
 void write_json(const Report& report, const std::string& file) {
     nlohmann::json all{{"tsc_hz", rte_get_tsc_hz()},
                        {"subjects", nlohmann::json::array()},
-                       {"figures", nlohmann::json::array()}};
+                       {"figures", nlohmann::json::array()},
+                       {"failures", report.failures}};
     for (const SubjectInfo& subject : report.subjects)
         all["subjects"].push_back(
             {{"name", subject.name}, {"driver", subject.driver}, {"modes", subject.modes}});

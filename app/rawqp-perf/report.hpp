@@ -29,13 +29,15 @@ struct SubjectInfo {
 struct Report {
     std::vector<SubjectInfo> subjects;
     std::vector<Figure> figures;
+    std::vector<std::string> failures; ///< "SUBJECT: why it was not measured to the end"
 };
 
 /// Value at `fraction` (0 … 1) of the values, which it sorts.
 double percentile(std::vector<double>& values, double fraction);
 
 void print_figure(const Figure& figure);
-/// Writes {"tsc_hz", "subjects": [...], "figures": [...]}; "-" is stdout. Throws on failure.
+/// Writes {"tsc_hz", "subjects": […], "figures": […], "failures": […]}; "-" is stdout. Throws on
+/// failure.
 void write_json(const Report& report, const std::string& file);
 
 } // namespace perf

@@ -12,6 +12,28 @@
 #include <unistd.h>
 
 namespace netdev {
+
+/// An open socket is all that interface ioctls need; its family does not matter to them.
+class ControlSocket {
+  public:
+    ControlSocket()
+        : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)), error_(fd_ < 0 ? errno : 0) {}
+    ~ControlSocket() {
+        if (fd_ >= 0) close(fd_);
+    }
+    ControlSocket(const ControlSocket&) = delete;
+    ControlSocket& operator=(const ControlSocket&) = delete;
+    /// Errno: 0 when the kernel did what was asked.
+    [[nodiscard]] int request(unsigned long code, ifreq& request) const {
+        if (error_ != 0) return error_;
+        return ioctl(fd_, code, &request) == 0 ? 0 : errno;
+    }
+
+  private:
+    int fd_;
+    int error_; ///< why there is no socket
+};
+
 namespace {
 
 /// A kernel structure that ends in an array of unknown length, with room for `bytes` of it.
@@ -27,21 +49,6 @@ template <class Header> class Variable {
     std::vector<uint64_t> storage_;
 };
 
-/// An open socket is all that interface ioctls need; its family does not matter to them.
-class ControlSocket {
-  public:
-    ControlSocket() : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-    ~ControlSocket() {
-        if (fd_ >= 0) close(fd_);
-    }
-    ControlSocket(const ControlSocket&) = delete;
-    ControlSocket& operator=(const ControlSocket&) = delete;
-    [[nodiscard]] int fd() const { return fd_; }
-
-  private:
-    int fd_;
-};
-
 const char* hint(int error) {
     switch (error) {
     case EPERM: return ": CAP_NET_ADMIN is needed";
@@ -53,15 +60,16 @@ const char* hint(int error) {
 
 } // namespace
 
+Netdev::Netdev(std::string name)
+    : name_(std::move(name)),
+      socket_(name_.empty() ? nullptr : std::make_shared<const ControlSocket>()) {}
+
 Result<void> Netdev::request(unsigned long code, ifreq& request, const char* what) const {
     if (!present())
         return fail(ENODEV, "cannot {}: the RDMA port has no network interface here", what);
-    const ControlSocket socket;
     request.ifr_name[name_.copy(request.ifr_name, IFNAMSIZ - 1)] = '\0';
-    if (socket.fd() < 0 || ioctl(socket.fd(), code, &request) != 0) {
-        const int error = errno;
+    if (const int error = socket_->request(code, request))
         return fail(error, "{}: cannot {}: {}{}", name_, what, strerror(error), hint(error));
-    }
     return {};
 }
 

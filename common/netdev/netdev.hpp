@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,15 @@ struct Counter {
     uint64_t value = 0;
 };
 
-/// An interface by name. Holds no resource: cheap to copy, every call is one or two system calls in
-/// the caller's network namespace. Errors carry the errno of the kernel. Thread-safe.
+class ControlSocket;
+
+/// An interface by name, in the network namespace where this object was made: it holds a socket
+/// there, which copies share, so that a call is one or two system calls. Errors carry the errno of
+/// the kernel. Thread-safe.
 class Netdev {
   public:
     Netdev() = default; ///< no interface; every call fails with ENODEV
-    explicit Netdev(std::string name) : name_(std::move(name)) {}
+    explicit Netdev(std::string name);
 
     [[nodiscard]] bool present() const { return !name_.empty(); }
     [[nodiscard]] const std::string& name() const { return name_; }
@@ -56,6 +60,7 @@ class Netdev {
     Result<void> ethtool(void* command, const char* what) const;
 
     std::string name_;
+    std::shared_ptr<const ControlSocket> socket_; ///< null: no interface
 };
 
 struct RdmaPort {

@@ -20,6 +20,7 @@ class Figure:
     turn: int  # figures of one turn were measured right after each other
     unit: str = ""
     size: str = ""
+    burst: int = 0
     queues: int = 1
     fast_free: bool = False
 

@@ -27,6 +27,12 @@ TIMEOUT_S = 300
 class BenchError(Exception):
     """A measuring program failed; the text says how to repeat it."""
 
+    figures: Sequence[Figure] = ()  # what it had measured
+
+
+# What a figure of rawqp-perf holds beside its value, as measures of their own.
+FURTHER = {"deletions_per_s": "flow_deletions", "p99": "latency_p99", "p999": "latency_p999"}
+
 
 @dataclass
 class Machine:
@@ -74,13 +80,15 @@ class Runner:
         *,
         apart: bool = False,
         memory_mb: int = 512,
+        threads: int = 1,
     ) -> list[Figure]:
         """One rawqp-perf on softhca ports with these wires.
 
         The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
         while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
+        `threads`: so many of them, each on a CPU of its own.
         """
-        return self._run(self._softhca(wires, apart), eal, options, memory_mb)
+        return self._run(self._softhca(wires, apart, threads), eal, options, memory_mb)
 
     def text_on_softhca(self, wires: Sequence[str], program: Sequence[str]) -> str:
         """What another program prints on such ports. The device thread has its own CPU."""
@@ -88,9 +96,10 @@ class Runner:
             command = [*self.prefix, *self._softhca(wires, True), *program]
             return self._execute(command, Path(folder))
 
-    def _softhca(self, wires: Sequence[str], apart: bool) -> list[str]:
-        cpu = self.machine.other if apart else self.machine.measured
-        command = [str(self.machine.build / "app/softhca/softhca"), "--cpus", str(cpu)]
+    def _softhca(self, wires: Sequence[str], apart: bool, threads: int = 1) -> list[str]:
+        cpus = self.machine.cpus[:threads] if apart else [self.machine.measured]
+        command = [str(self.machine.build / "app/softhca/softhca"),
+                   "--cpus", ",".join(map(str, cpus))]
         for index, wire in enumerate(wires):
             device, pci = softhca_port(index)
             command += ["--port", f"device={device},pci={pci},pause=on,mtu=9000,wire={wire}"]
@@ -116,11 +125,16 @@ class Runner:
             program = [str(build / "app/rawqp-perf/rawqp-perf"), "-l", str(self.machine.measured)]
             program += ["--no-huge", "-m", str(memory_mb), "--no-shconf", "--no-telemetry"]
             program += ["--log-level=warning", *eal, "--", *options, "--json", str(out)]
-            text = self._execute([*self.prefix, *start, *program], Path(folder))
+            try:
+                text = self._execute([*self.prefix, *start, *program], Path(folder))
+            except BenchError as error:
+                report = json.loads(out.read_text()) if out.exists() else {"failures": []}
+                failed = BenchError("\n".join([*report["failures"], str(error)]))
+                failed.figures = self._figures(out)
+                raise failed from error
             if not out.exists():
                 raise BenchError(text)
-            found: dict[str, Any] = json.loads(out.read_text())
-        return self._figures(found)
+            return self._figures(out)
 
     def _execute(self, command: list[str], folder: Path) -> str:
         path = f"{self.machine.build / 'drivers/net/rawqp'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
@@ -144,17 +158,17 @@ class Runner:
             raise BenchError(f"status {process.returncode}: {' '.join(command)}\n{tail}")
         return text
 
-    def _figures(self, found: dict[str, Any]) -> list[Figure]:
+    def _figures(self, file: Path) -> list[Figure]:
         """Turns are numbered through all runs, so that figures of several runs can be put together."""
-        first = self._turns
+        if not file.exists():
+            return []
+        found: dict[str, Any] = json.loads(file.read_text())
         figures = []
         for one in found["figures"]:
-            figure = Figure(one["subject"], one["measure"], one["value"], first + one["pass"],
-                            one["unit"], one["size"], one["queues"], one["fast_free"])
+            figure = Figure(one["subject"], one["measure"], one["value"], self._turns + one["pass"],
+                            one["unit"], one["size"], one["burst"], one["queues"], one["fast_free"])
             figures.append(figure)
-            if "deletions_per_s" in one:
-                figures.append(replace(figure, measure="flow_deletions",
-                                       value=one["deletions_per_s"]))
-        self._turns = 1 + max(figure.turn for figure in figures)
-        self.modes = {one["name"]: one["modes"] for one in found["subjects"]}
+            figures += [replace(figure, measure=measure, value=one[key])
+                        for key, measure in FURTHER.items() if key in one]
+        self._turns = 1 + max((figure.turn for figure in figures), default=self._turns)
         return figures

@@ -17,6 +17,8 @@ sys.path.insert(0, str(ROOT / "scripts/bench_lib"))
 
 from charts import chart  # noqa: E402
 from ratios import Figure, TooFewFigures, ratio  # noqa: E402
+from results import Results  # noqa: E402
+from runner import BenchError  # noqa: E402
 
 EAL = ["-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "-d", DRIVER]
 FEW = ["--passes", "2", "--rounds", "3"]
@@ -47,7 +49,7 @@ LINK = [f"link:perf{os.getpid()}"] * 2  # also between the processes of a guest'
 def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path: Path) -> None:
     measures = ["rx", "tx", "forward", "rate", "latency", "flows"]
     options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--size", "64,imix",
-               "--measure", ",".join(measures), "--seconds", "0.05", "--packets", "20",
+               "--measure", ",".join(measures), "--seconds", "0.05", "--packets", "64",
                "--rules", "10"]
     figures = measure(start_softhca, build, tmp_path / "out", vdevs(2), options, LINK)
     assert {(figure["measure"], figure["size"]) for figure in figures} == {
@@ -113,4 +115,51 @@ def test_bench_lists_its_benchmarks() -> None:
                             timeout=60)
     assert answer.returncode == 0
     assert [line.split()[0] for line in answer.stdout.splitlines()] == [
-        "cycles", "queues", "live", "flow_perf", "first_packet", "rates"]
+        "cycles", "bursts", "mprq", "queues", "latency", "flows", "flow_perf", "first_packet",
+        "rates"]
+
+
+def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
+    """A row that cannot be had, or a program that fails, leaves the others."""
+    out = tmp_path / "new" / "rows.json"
+    results = Results(out)
+    one, two = figures_of("a", [1, 2]), figures_of("b", [2, 4])
+    results.add("cycles.rx", one, two, ("a", "b"), "<= 0.4")
+    results.add("cycles.tx", one, [], ("a", "b"))
+    assert [row["name"] for row in json.loads(out.read_text())] == ["cycles.rx"]
+
+    def fails() -> list[Figure]:
+        error = BenchError("status 1: some program")
+        error.figures = one
+        raise error
+
+    assert results.collect("what", 2, fails) == [*one, *one]
+    results.add("queues.rx", one, two, ("a", "b"))
+    assert [row["ok"] for row in json.loads(out.read_text())] == [False, None]
+    assert len(results.failures) == 3
+    assert {file.name for file in out.parent.iterdir()} == {
+        "rows.json", "rows-cycles.svg", "rows-queues.svg"}
+
+
+def test_only_some_rows() -> None:
+    results = Results(only=["cycles.rx.*", "latency"])
+    assert results.wants("cycles.rx.64.vs_mlx5") and results.wants("latency.64.1.p99")
+    assert not results.wants("cycles.tx.64.vs_mlx5") and not results.wants("rates.vs_net_tap")
+    assert results.may_want("cycles") and results.may_want("cycles.rx.")
+    assert not results.may_want("cycles.tx.") and not results.may_want("rates")
+
+
+def test_one_failing_subject_leaves_the_others(
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path
+) -> None:
+    """Nothing comes back on the wire of the third port."""
+    options = ["--subject", "nobody=net_rawqp2", "--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW]
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, *vdevs(3), "--", *options]
+    ports = [PortSpec(wire=wire, options={"pause": "on"}) for wire in [*PAIR, "sink"]]
+    out = tmp_path / "out"
+    hca = start_softhca(ports, [*program, "--json", str(out)])
+    assert hca.program.wait(60) != 0
+    found = json.loads(out.read_text())
+    assert {figure["subject"] for figure in found["figures"]} == {"me"}
+    assert len(found["figures"]) == 2 * 3
+    assert len(found["failures"]) == 1 and found["failures"][0].startswith("nobody:")

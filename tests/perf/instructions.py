@@ -7,6 +7,7 @@ They belong to a compiler: the record names its own.
 
     tests/perf/instructions.py [BUILD]            show
     tests/perf/instructions.py --record [BUILD]   write the record, after a change that is meant
+    tests/perf/instructions.py --lines [BUILD]    cache misses by number of queues, simulated
 """
 
 from __future__ import annotations
@@ -25,30 +26,58 @@ RECORD = ROOT / "tests/perf/instructions.json"
 TIMEOUT_S = 120
 
 
+# A first and a second level of today's servers; the second is what callgrind calls the last.
+CACHES = ["--cache-sim=yes", "--D1=49152,12,64", "--LL=2097152,16,64"]
+
+
 @dataclass
 class Counts:
     compiler: str  # of the build, "gcc 12"
     per_packet: dict[str, float]  # instructions, by case
 
 
-def count(build: Path) -> Counts:
-    program = build / "tests/perf/rawqp-instructions"
+def run(program: Path, options: list[str]) -> tuple[str, dict[str, dict[str, int]]]:
+    """What the program says, and the events of each case."""
     with tempfile.TemporaryDirectory(prefix="rawqp-instructions-") as folder:
-        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--quiet",
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--quiet", *options,
                    f"--callgrind-out-file={folder}/out", str(program)]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
-        packets = re.search(r"packets (\d+)", answer.stdout)
-        compiler = re.search(r"compiler (.+)", answer.stdout)
-        if answer.returncode != 0 or packets is None or compiler is None:
+        if answer.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {answer.stdout}{answer.stderr}")
         dumps = [file.read_text() for file in Path(folder).glob("out.*")]
-    counts = {}
+    cases = {}
     for dump in dumps:
         case = re.search(r"desc: Trigger: Client Request: (.+)", dump)
-        total = re.search(r"^(?:summary|totals): (\d+)", dump, re.MULTILINE)
-        if case and total:
-            counts[case[1].strip()] = round(int(total[1]) / int(packets[1]), 2)
+        events = re.search(r"^events: (.+)", dump, re.MULTILINE)
+        totals = re.search(r"^(?:summary|totals): (.+)", dump, re.MULTILINE)
+        if case and events and totals:
+            cases[case[1].strip()] = dict(zip(events[1].split(), map(int, totals[1].split())))
+    return answer.stdout, cases
+
+
+def number(text: str, what: str) -> int:
+    found = re.search(rf"{what} (\d+)", text)
+    if found is None:
+        raise RuntimeError(f"no number of {what}: {text}")
+    return int(found[1])
+
+
+def count(build: Path) -> Counts:
+    text, cases = run(build / "tests/perf/rawqp-instructions", [])
+    compiler = re.search(r"compiler (.+)", text)
+    assert compiler, text
+    packets = number(text, "packets")
+    counts = {case: round(events["Ir"] / packets, 2) for case, events in cases.items()}
     return Counts(compiler[1], dict(sorted(counts.items())))
+
+
+def show_lines(build: Path) -> None:
+    text, cases = run(build / "tests/perf/rawqp-lines", CACHES)
+    bursts = number(text, "bursts")
+    print(f"{'a burst of 32':<16} {'instructions':>12} {'past level 1':>12} {'past level 2':>12}")
+    for case, events in sorted(cases.items(), key=lambda each: [*map(int, re.findall(r"\d+", each[0]))]):
+        first, second = (events[f"{level}mr"] + events[f"{level}mw"] for level in ("D1", "DL"))
+        print(f"{case:<16} {events['Ir'] / bursts:12.1f} {first / bursts:12.1f} {second / bursts:12.1f}")
 
 
 def read_record() -> Counts:
@@ -57,11 +86,14 @@ def read_record() -> Counts:
 
 
 def main() -> int:
-    arguments = [text for text in sys.argv[1:] if text != "--record"]
+    arguments = [text for text in sys.argv[1:] if not text.startswith("--")]
     build = Path(arguments[0] if arguments else ROOT / "build").resolve()
     if shutil.which("valgrind") is None:
         print("valgrind is missing (scripts/setup installs it)", file=sys.stderr)
         return 1
+    if "--lines" in sys.argv:
+        show_lines(build)
+        return 0
     counts = count(build)
     record = read_record() if RECORD.exists() else Counts(counts.compiler, {})
     for case, value in counts.per_packet.items():

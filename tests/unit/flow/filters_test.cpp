@@ -266,6 +266,16 @@ TEST_F(FiltersTest, FallsBackToDefaultRules) {
     EXPECT_TRUE(received({kStranger}));
 }
 
+TEST_F(FiltersTest, RulesShowThePrioritiesWithoutTrial) {
+    apply();
+    const size_t alive = device.rules().size() + 2 * qps.size(); // a hash QP has a table
+    EXPECT_EQ(static_cast<size_t>(device.creations), alive);
+    state.rss_types = 0;
+    apply();
+    EXPECT_EQ(static_cast<size_t>(device.creations),
+              alive + device.rules().size() + 2 * qps.size());
+}
+
 TEST_F(FiltersTest, WorksOnDevicesWithFewPriorities) {
     for (const uint16_t priorities : {1, 2, 4, 8}) {
         FakeDevice small{2};

@@ -118,6 +118,22 @@ TEST_F(SteeringTest, FindsTheDevicesPrioritiesOnce) {
     EXPECT_EQ(qps.size(), 0u);
 }
 
+TEST_F(SteeringTest, LearnsFromARuleAtTheLastLevel) {
+    SteeringRequest request;
+    request.destination.queues = {0};
+    request.level = SteeringLevels{}.filter_level(other, 0);
+    ASSERT_EQ(request.level, SteeringLevels::kMaxPriorities - 1);
+    request.match.eth.val.dst_mac[0] = request.match.eth.mask.dst_mac[0] = 1;
+    const auto multicast = steering.install(request);
+    ASSERT_TRUE(multicast);
+    EXPECT_FALSE(steering.knows_levels()); // devices may set such a rule apart
+    request.match = {};
+    const auto rule = steering.install(request);
+    ASSERT_TRUE(rule);
+    EXPECT_TRUE(steering.knows_levels());
+    EXPECT_EQ(steering.levels()->priorities, SteeringLevels::kMaxPriorities);
+}
+
 TEST_F(SteeringTest, SaysWhyTheDeviceHasNone) {
     device.refuse_flow = [](const FakeDevice::Flow&) { return EPERM; };
     const auto levels = steering.levels();

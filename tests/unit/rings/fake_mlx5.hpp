@@ -16,6 +16,16 @@ namespace rings_test {
 /// Initial content: opcode invalid, owned by the device.
 inline constexpr uint8_t kFreshOpOwn = static_cast<uint8_t>(mlx5::CqeOpcode::invalid) << 4;
 
+/// Rings begin with a cache line, as those of providers do.
+template <class T> struct LineAllocator {
+    using value_type = T;
+    static constexpr std::align_val_t kLine{RTE_CACHE_LINE_SIZE};
+    T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+    void deallocate(T* memory, size_t) { ::operator delete(memory, kLine); }
+    bool operator==(const LineAllocator&) const = default;
+};
+template <class T> using RingVector = std::vector<T, LineAllocator<T>>;
+
 struct FakeCq {
     explicit FakeCq(uint32_t entries) : ring(entries) {
         for (mlx5::Cqe& cqe : ring)
@@ -56,7 +66,7 @@ struct FakeCq {
         write(cqe, opcode);
     }
 
-    std::vector<mlx5::Cqe> ring;
+    RingVector<mlx5::Cqe> ring;
     mlx5::CqDoorbell doorbell{};
     uint32_t producer = 0;
     uint32_t cqe_size = sizeof(mlx5::Cqe);
@@ -74,7 +84,7 @@ struct FakeRq {
     }
 
     uint32_t segments_per_wqe;
-    std::vector<mlx5::WqeDataSeg> ring;
+    RingVector<mlx5::WqeDataSeg> ring;
     mlx5::QueueDoorbell doorbell{};
     ibv_wq handle{};
 };
@@ -106,7 +116,7 @@ struct FakeSq {
         return value;
     }
 
-    std::vector<uint8_t> ring;
+    RingVector<uint8_t> ring;
     std::vector<uint64_t> uar;
     uint32_t blue_flame = kBlueFlame;
     mlx5::QueueDoorbell doorbell{};

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/device.hpp"
 
+#include "drivers/net/rawqp/ethdev/link.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 
 namespace rawqp {
 namespace {
@@ -119,25 +122,29 @@ Result<void> check_port(Port& port) {
             "{} port {} is an InfiniBand port: raw packets need Ethernet (a ConnectX VPI port "
             "is switched by mlxconfig, LINK_TYPE_P{}=2)",
             port.device, port.ib_port, port.ib_port);
+    const rte_eth_link link = link_of(attributes);
+    rte_eth_linkstatus_set(port.dev, &link);
     return {};
 }
 
-const char* raw_packet_hint(int error) {
-    switch (error) {
-    case EPERM: return ": CAP_NET_RAW is needed (run as root, or setcap cap_net_raw+ep)";
-    case ENOMEM: return ": RLIMIT_MEMLOCK may be too low (ulimit -l)";
-    case EINVAL:
-    case ENOSYS:
-    case EOPNOTSUPP: return ": the device or its kernel driver has no such QPs";
-    default: return "";
-    }
+/// Whether this process has CAP_NET_RAW. In a user namespace of its own that is not yet what the
+/// kernel asks for: then the first QP of a queue is refused, and says why.
+bool may_send_raw() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+    return syscall(SYS_capget, &header, sets) == 0 &&
+           (sets[CAP_TO_INDEX(CAP_NET_RAW)].effective & CAP_TO_MASK(CAP_NET_RAW)) != 0;
 }
 
-/// No capability bit says "RAW_PACKET", and the permission is checked at creation only: try it.
+/// Devices say for what QPs they hash, but need not; the permission is checked at creation only.
+/// Where one of the two is in doubt: by trial, so that the probe fails rather than the first queue.
 Result<void> check_raw_packet(const Port& port) {
     if ((port.attributes.max_wq_type_rq) == 0)
         return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
                     port.device);
+    if (ibv_is_qpt_supported(port.attributes.rss_caps.supported_qpts, IBV_QPT_RAW_PACKET) &&
+        may_send_raw())
+        return {};
     ibv_cq_init_attr_ex completions{};
     completions.cqe = 1;
     port.ring_memory.adopt(completions);
@@ -163,6 +170,17 @@ Result<void> check_raw_packet(const Port& port) {
 }
 
 } // namespace
+
+const char* raw_packet_hint(int error) {
+    switch (error) {
+    case EPERM: return ": CAP_NET_RAW is needed (run as root, or setcap cap_net_raw+ep)";
+    case ENOMEM: return ": RLIMIT_MEMLOCK may be too low (ulimit -l)";
+    case EINVAL:
+    case ENOSYS:
+    case EOPNOTSUPP: return ": the device or its kernel driver has no such QPs";
+    default: return "";
+    }
+}
 
 Result<void> open_device(Port& port) {
     port.device = port.devargs.device;

@@ -3,7 +3,6 @@
 #include "drivers/net/rawqp/ethdev/driver.hpp"
 
 #include "drivers/net/rawqp/ethdev/device.hpp"
-#include "drivers/net/rawqp/ethdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/log.hpp"
@@ -135,8 +134,6 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     if (Result<void> done = build(*port); !done) return done;
 
     dev->dev_ops = &kPortOps;
-    const rte_eth_link link = read_rdma_link(*port);
-    rte_eth_linkstatus_set(dev, &link);
     dev->data->numa_node = port->sysfs.numa_node(port->device);
     dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
     dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;

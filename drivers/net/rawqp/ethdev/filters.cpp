@@ -95,6 +95,7 @@ struct Filters::Impl {
     /// The rule, or nothing when the provider refuses it and its fallback stands in for it.
     Result<std::optional<SteeringRule>> install(TrafficClass traffic, const WantedRule& wanted,
                                                 uint16_t level);
+    Result<void> apply(const WantedRules& wanted, const SteeringLevels& levels);
 };
 
 Result<std::optional<SteeringRule>>
@@ -104,7 +105,9 @@ Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t 
     request.match = wanted.match;
     request.destination = wanted.destination;
     auto rule = steering.install(request);
-    if (!rule && wanted.fallback != IBV_FLOW_ATTR_NORMAL && is_refusal(rule.error().code)) {
+    // Before the levels are known, it may be the level that is refused.
+    if (!rule && wanted.fallback != IBV_FLOW_ATTR_NORMAL && is_refusal(rule.error().code) &&
+        steering.knows_levels()) {
         if (traffic != TrafficClass::other)
             return std::optional<SteeringRule>{}; // the rule of class other will take its packets
         RAWQP_LOG(NOTICE, "%s; using the device's default rule, which RSS does not reach",
@@ -126,26 +129,36 @@ void Filters::clear() { impl_->installed.clear(); }
 Result<void> Filters::apply(const FilterState& state) {
     if (state.reta.empty())
         return fail(EINVAL, "no Rx queue to receive into: the redirection table is empty");
+    const WantedRules wanted = wanted_rules(state);
+    if (impl_->steering.knows_levels()) return impl_->apply(wanted, *impl_->steering.levels());
+    // Most devices have all the priorities that the driver can use: then the rules themselves show
+    // it, and only a refusal calls for a trial.
+    constexpr SteeringLevels kAll{};
+    const auto done = impl_->apply(wanted, kAll);
+    if (done) return done;
     const auto levels = impl_->steering.levels();
     if (!levels) return tl::unexpected(levels.error());
+    if (levels->priorities == kAll.priorities && !is_refusal(done.error().code)) return done;
+    return impl_->apply(wanted, *levels);
+}
 
-    const WantedRules wanted = wanted_rules(state);
+Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevels& levels) {
     InstalledRules added;
     for (const auto& [key, rule] : wanted) {
-        const auto old = impl_->installed.find(key);
-        if (old != impl_->installed.end() && old->second.destination == rule.destination) continue;
+        const auto old = installed.find(key);
+        if (old != installed.end() && old->second.destination == rule.destination) continue;
         // A new destination stands beside the old one, in the other generation, until that goes.
-        const unsigned generation = old == impl_->installed.end() ? 0 : 1 - old->second.generation;
-        auto fresh = impl_->install(key.first, rule, levels->filter_level(key.first, generation));
+        const unsigned generation = old == installed.end() ? 0 : 1 - old->second.generation;
+        auto fresh = install(key.first, rule, levels.filter_level(key.first, generation));
         if (!fresh) return tl::unexpected(fresh.error()); // `added` takes itself out again
         if (*fresh)
             added.emplace(key, InstalledRule{rule.destination, generation, std::move(**fresh)});
     }
 
-    std::erase_if(impl_->installed, [&](const auto& entry) {
+    std::erase_if(installed, [&](const auto& entry) {
         return !wanted.contains(entry.first) || added.contains(entry.first);
     });
-    impl_->installed.merge(added);
+    installed.merge(added);
     return {};
 }
 

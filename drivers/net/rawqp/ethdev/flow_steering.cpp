@@ -21,8 +21,9 @@ uint16_t SteeringLevels::flow_level(uint32_t rte_priority, TrafficClass traffic)
 
 uint16_t SteeringLevels::filter_level(TrafficClass traffic, unsigned generation) const {
     const unsigned first = priorities > filter_levels() ? priorities - filter_levels() : 0u;
+    const unsigned last = generations() - 1u;
     return static_cast<uint16_t>(first + depth(traffic) * generations() +
-                                 generation % generations());
+                                 (last - generation % generations()));
 }
 
 namespace {
@@ -103,6 +104,10 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_);
     rule.flow = verbs::Flow(ibv_create_flow(*qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
                             {ibv_destroy_flow, "steering rule"});
+    // Rules for multicast may stand apart from the levels.
+    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && !multicast_only(request.match);
+    if (rule.flow && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
+        levels_ = SteeringLevels{};
     if (!rule.flow) {
         const int error = errno;
         return fail(error, "cannot create steering rule {}: {}", describe(request),

@@ -13,8 +13,9 @@ namespace rawqp {
 /// with `generations()` levels for each class.
 ///
 /// Within one rte_flow priority and within the filters, rules with ports stand above rules with IP
-/// above the rest, so that each packet meets the hash of its class. A filter's second generation
-/// lets a new destination take over from the old one with no packet lost or delivered twice.
+/// above the rest, so that each packet meets the hash of its class. A filter's second generation,
+/// above the first, lets a new destination take over from the old one with no packet lost or
+/// delivered twice.
 struct SteeringLevels {
     uint16_t priorities = kMaxPriorities;
 
@@ -71,9 +72,10 @@ class Steering {
   public:
     Steering(RssQps& qps, uint8_t ib_port) : qps_(qps), ib_port_(ib_port) {}
 
-    /// The device's priorities, found at first use by trial (a rule that no frame can match). Needs
-    /// Rx queue 0 to be set up.
+    /// The device's priorities, found at first use by trial (a rule that no frame can match) unless
+    /// some rule has told. Needs Rx queue 0 to be set up.
     [[nodiscard]] Result<SteeringLevels> levels();
+    [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
 
     /// Errors name the layers, level and destination of the rule and carry verbs' errno.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);

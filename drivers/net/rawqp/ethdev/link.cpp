@@ -35,18 +35,18 @@ void set_state(rte_eth_link& link, bool up, uint32_t speed) {
 
 } // namespace
 
-rte_eth_link read_rdma_link(const Port& port) {
+rte_eth_link link_of(const ibv_port_attr& attributes) {
     rte_eth_link link{};
     link.link_duplex = RTE_ETH_LINK_FULL_DUPLEX;
     link.link_autoneg = RTE_ETH_LINK_AUTONEG;
-    ibv_port_attr attributes{}; // of a device that is gone: down
-    (void)verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes);
     set_state(link, attributes.state == IBV_PORT_ACTIVE, speed_of(attributes));
     return link;
 }
 
 rte_eth_link read_link(const Port& port) {
-    rte_eth_link link = read_rdma_link(port);
+    ibv_port_attr attributes{}; // of a device that is gone: down
+    (void)verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes);
+    rte_eth_link link = link_of(attributes);
     if (link.link_status == RTE_ETH_LINK_DOWN) return link; // whatever the interface says
     if (const Result<netdev::Link> netdev = port.netdev.link()) {
         link.link_duplex =

@@ -8,7 +8,7 @@ namespace rawqp {
 /// Link state now: up when the RDMA port and the netdev both are; the speed is the netdev's. Any
 /// control thread.
 [[nodiscard]] rte_eth_link read_link(const Port& port);
-/// By the RDMA port alone, which takes one verbs call.
-[[nodiscard]] rte_eth_link read_rdma_link(const Port& port);
+/// By what the RDMA port says of itself.
+[[nodiscard]] rte_eth_link link_of(const ibv_port_attr& attributes);
 
 } // namespace rawqp

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/counters.hpp"
+#include "drivers/net/rawqp/ethdev/device.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 #include "drivers/net/rawqp/rings/tx_common.hpp"
@@ -87,7 +88,8 @@ Result<void> create_qp(TxQueue& queue) {
         return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}{}",
                     queue.spec.queue_id, queue.spec.descriptors, queue.spec.max_segments,
                     rte_strerror(error),
-                    inlines           ? ": a smaller txq_inline or fewer descriptors may help"
+                    error == EPERM    ? raw_packet_hint(error)
+                    : inlines         ? ": a smaller txq_inline or fewer descriptors may help"
                     : error == ENOMEM ? ": fewer descriptors may help"
                                       : "");
     }

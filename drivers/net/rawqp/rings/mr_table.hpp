@@ -4,11 +4,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
+
+struct rte_mempool;
 
 namespace rawqp {
 
@@ -48,10 +52,26 @@ class MrSource {
         return generation_.load(std::memory_order_acquire);
     }
 
+    /// Bytes from each mbuf of the pool to its buffer, when they are the same for all and none has
+    /// an external buffer; else 0. Walks such a pool once, however many queues it has, and again
+    /// when it has grown. Thread-safe.
+    [[nodiscard]] uint32_t buffer_offset(rte_mempool* pool);
+
   protected:
     ~MrSource() = default;
     std::atomic<const MrTable*> table_{nullptr};
     std::atomic<uint32_t> generation_{0};
+
+  private:
+    struct Layout {
+        const rte_mempool* pool = nullptr;
+        uint32_t size = 0; ///< mbufs that it had
+        uint32_t generation = 0;
+        uint32_t buffer_offset = 0;
+    };
+    std::mutex layouts_mutex_;
+    std::array<Layout, 8> layouts_; ///< of the pools walked last
+    uint8_t next_layout_ = 0;       ///< of layouts_, to overwrite
 };
 
 /// Per-queue cache: nearly every packet hits the entry used last.
@@ -69,6 +89,7 @@ class MrCache {
     [[nodiscard]] const MrEntry& last() const { return last_; }
     /// Forgets what it holds (memory was unregistered).
     void clear() { last_ = {}; }
+    [[nodiscard]] MrSource& source() { return *source_; }
 
     /// Once per burst, before find: forgets what it holds if memory was unregistered meanwhile. An
     /// address freed and used again would otherwise keep its old lkey. True: it forgot.

@@ -9,19 +9,16 @@ namespace {
 /// Mbufs from the one looked at to the one fetched: one by one, a walk waits for memory each time.
 constexpr size_t kAhead = 12;
 
-} // namespace
-
-uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom) {
+/// MrSource::buffer_offset, found by looking at each mbuf.
+uint32_t walk_buffers(rte_mempool* pool) {
     struct Walk {
         uintptr_t offset;
         bool common;
         size_t ahead; ///< bytes to an mbuf some steps on, in pools laid out as they mostly are
     };
     // The layout of rte_pktmbuf_pool_create; applications may have initialised mbufs otherwise.
-    const uintptr_t buffer = sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool);
-    Walk walk{buffer,
-              (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0 &&
-                  buffer + headroom <= UINT16_MAX,
+    Walk walk{sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool),
+              (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0,
               kAhead * (pool->header_size + pool->elt_size + pool->trailer_size)};
     rte_mempool_obj_iter(
         pool,
@@ -36,7 +33,28 @@ uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom) {
                 state.common = false;
         },
         &walk);
-    return walk.common ? static_cast<uint16_t>(buffer + headroom) : 0;
+    return walk.common ? static_cast<uint32_t>(walk.offset) : 0;
+}
+
+} // namespace
+
+uint32_t MrSource::buffer_offset(rte_mempool* pool) {
+    const std::lock_guard lock(layouts_mutex_);
+    const uint32_t size = pool->populated_size; // before the walk: it may be growing
+    const uint32_t now = generation();          // a pool that is gone may leave its address behind
+    for (const Layout& known : layouts_)
+        if (known.pool == pool && known.size == size && known.generation == now)
+            return known.buffer_offset;
+    const uint32_t found = walk_buffers(pool);
+    // "No" may be said of mbufs that are attached to others just now.
+    if (found != 0) layouts_[next_layout_++ % layouts_.size()] = {pool, size, now, found};
+    return found;
+}
+
+uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom, MrCache& mrs) {
+    const uint32_t buffer = mrs.source().buffer_offset(pool);
+    const bool fits = buffer != 0 && buffer + headroom <= UINT16_MAX;
+    return static_cast<uint16_t>(fits ? buffer + headroom : 0);
 }
 
 uint32_t common_lkey(rte_mempool* pool, MrCache& mrs) {

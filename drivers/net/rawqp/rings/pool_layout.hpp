@@ -12,7 +12,7 @@ namespace rawqp {
 
 /// Bytes from each mbuf of the pool to `headroom` bytes into its buffer, when that is the same for
 /// all of them and none has an external buffer; else 0.
-[[nodiscard]] uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom);
+[[nodiscard]] uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom, MrCache& mrs);
 
 /// The lkey (as WQEs hold it) of all buffers of the pool when they lie in one memory region; 0 when
 /// they do not or that cannot be told (pinned external buffers).

@@ -49,7 +49,7 @@ bool write_wqes(MlxRxRing& ring) {
     ring.pool_size = ring.pool->populated_size;
     const uint32_t lkey_be = ring.split ? 0 : common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
-    ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom) : 0;
+    ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
     const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
     for (uint32_t i = 0; i < count; ++i) {
         ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;

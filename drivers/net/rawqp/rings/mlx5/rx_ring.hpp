@@ -50,6 +50,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     /// From an mbuf to where the device puts data, when it is the same for all of the pool; else 0.
     uint16_t data_offset = 0;
     uint32_t pool_size = 0; ///< mbufs of the pool when these two were found out
+    RxExtras extras;        ///< bursts read it even when there are none
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
 
@@ -66,7 +67,6 @@ struct RxBlock {
 
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     RxBlock block;
-    RxExtras extras;
     DeviceClock clock; ///< with real-time stamps
     CqArm cq_arm;
     std::array<RxSegment, kMaxRxSegments> layout; ///< of the mbufs of a packet

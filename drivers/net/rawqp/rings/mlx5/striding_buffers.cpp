@@ -62,8 +62,12 @@ Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t coun
     const std::string name = fmt::format("rawqp_strides_{}", number++);
     Layout layout{strides, pool->data_offset, pool.get()};
     // No cache: other lcores give the buffers back, and their caches would keep them.
-    pool->mempool = rte_mempool_create(name.c_str(), count, static_cast<unsigned>(bytes), 0, 0,
-                                       nullptr, nullptr, format_buffer, &layout, socket, 0);
+    const auto create = [&](int node) {
+        return rte_mempool_create(name.c_str(), count, static_cast<unsigned>(bytes), 0, 0, nullptr,
+                                  nullptr, format_buffer, &layout, node, 0);
+    };
+    pool->mempool = create(socket);
+    if (pool->mempool == nullptr && rte_errno == ENOMEM) pool->mempool = create(SOCKET_ID_ANY);
     if (pool->mempool == nullptr)
         return fail(rte_errno,
                     "{}: no DPDK memory for {} buffers of {} bytes: {}; use fewer descriptors, "

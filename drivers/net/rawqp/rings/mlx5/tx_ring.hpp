@@ -52,14 +52,14 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxCompletionLine {
 static_assert(sizeof(TxCompletionLine) == RTE_CACHE_LINE_SIZE);
 
 struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
-    // Once a burst.
+    // Once a burst: one cache line, with the pool seen last.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
     Uar uar;
-    uint16_t completed = 0; ///< WQEBBs completed
-    PoolKeys pools;
-    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
+    uint16_t completed = 0;      ///< WQEBBs completed
     uint16_t inline_bytes = 0;   ///< packets of up to so many bytes are inlined
     uint16_t min_inline = 0;     ///< bytes of each packet that the device wants inlined
+    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
+    PoolKeys pools;
 
     // Control and error path.
     RetryGate retry;
@@ -100,7 +100,10 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
     const uint32_t first = cq.consumer;
     const uint16_t tail = ring.mbufs.tail();
     CqeState next = CqeState::empty;
-    do {
+    // Each burst asks for a completion. When all have come there is no need to look at the entry
+    // that the next will be written to, which is in no cache.
+    while (ring.marks_tail != ring.marks_head &&
+           static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit) {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer));
         if ((op_own & Cq::kOpcodeAndOwner) != cq.expected(CqeOpcode::req, cq.consumer)) {
             next = cq.classify(op_own, cq.consumer);
@@ -110,7 +113,7 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
         ring.completed = mark.wqebb;
         ring.mbufs.free_until(mark.segment, mark.pool);
         ++cq.consumer;
-    } while (static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit);
+    }
     if (cq.consumer != first) cq.publish_consumer();
     return next == CqeState::empty || recover(ring);
 }

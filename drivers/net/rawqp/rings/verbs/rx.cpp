@@ -370,7 +370,7 @@ Result<void> rx_start(RxRing& base) {
     ring.pools.clear();
     ring.pool_size = ring.pool->populated_size; // before the look: it may be growing
     ring.data_offset =
-        ring.segments == 1 ? common_data_offset(ring.pool, ring.segment(0).offset) : 0;
+        ring.segments == 1 ? common_data_offset(ring.pool, ring.segment(0).offset, ring.mrs) : 0;
     ring.retry.open();
     if (!fill(ring)) {
         free_buffers(ring);

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rows of a run: shown, and written to the file, as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Callable, Sequence
+
+from charts import chart
+from ratios import Figure, Ratio, TooFewFigures, ratio
+from runner import BenchError
+
+
+class Results:
+    """`only`: names of benchmarks or rows, with * and ?; a name stands for all that begin with it.
+
+    What fails is told and remembered, and the rest goes on.
+    """
+
+    def __init__(self, file: Path | None = None, only: Sequence[str] = ()) -> None:
+        self._file = file
+        if file:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        self._only = only
+        self.rows: list[Ratio] = []
+        self.failures: list[str] = []
+
+    def wants(self, name: str) -> bool:
+        """Whether the row is asked for."""
+        return not self._only or any(
+            fnmatchcase(name, each) or fnmatchcase(name, f"{each}.*") for each in self._only)
+
+    def may_want(self, start: str) -> bool:
+        """Whether some row whose name begins so may be asked for."""
+        def meets(pattern: str) -> bool:
+            literal = pattern.split("*")[0].split("?")[0]
+            return literal.startswith(start) or start.startswith(literal)
+
+        return not self._only or any(meets(each) for each in self._only)
+
+    def add(self, name: str, a: Sequence[Figure], b: Sequence[Figure], labels: tuple[str, str],
+            bar: str | None = None) -> None:
+        if not self.wants(name):
+            return
+        try:
+            row = ratio(name, a, b, labels, bar)
+        except TooFewFigures as error:
+            self.fail(str(error))
+            return
+        self.rows.append(row)
+        print(line(row), flush=True)
+        if self._file:
+            self._write(self._file, name.split(".")[0])
+
+    def collect(self, what: str, times: int, run: Callable[[], list[Figure]]) -> list[Figure]:
+        """The figures of several runs; those of the others when one fails."""
+        figures: list[Figure] = []
+        for _ in range(times):
+            try:
+                figures += run()
+            except BenchError as error:
+                figures += error.figures
+                self.fail(f"{what}: {error}")
+        return figures
+
+    def fail(self, text: str) -> None:
+        self.failures.append(text.splitlines()[0])
+        print(f"FAILED: {text}", file=sys.stderr, flush=True)
+
+    def _write(self, file: Path, case: str) -> None:
+        part = file.with_name(f"{file.name}.part")  # whoever reads it meanwhile sees whole rows
+        part.write_text(json.dumps([row.as_json() for row in self.rows], indent=1) + "\n")
+        part.replace(file)
+        some = [row for row in self.rows if row.name.split(".")[0] == case]
+        file.with_name(f"{file.stem}-{case}.svg").write_text(
+            chart(f"{case}: ratio, median and spread of {some[0].pairs} pairs", some))
+
+
+def line(row: Ratio) -> str:
+    verdict = {None: "", True: "ok", False: "MISSED"}[row.ok]
+    values = f"{row.a_value:.4g} ÷ {row.b_value:.4g} {row.unit}"
+    return (f"{row.name:<42} {row.ratio_median:>7.2f}  [{row.ratio_min:.2f} … {row.ratio_max:.2f}]"
+            f"  {row.bar or '':<8} {verdict:<7} {values:<38} {row.a} ÷ {row.b}")
