@@ -100,10 +100,7 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
     const uint32_t first = cq.consumer;
     const uint16_t tail = ring.mbufs.tail();
     CqeState next = CqeState::empty;
-    // Each burst asks for a completion. When all have come there is no need to look at the entry
-    // that the next will be written to, which is in no cache.
-    while (ring.marks_tail != ring.marks_head &&
-           static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit) {
+    do {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer));
         if ((op_own & Cq::kOpcodeAndOwner) != cq.expected(CqeOpcode::req, cq.consumer)) {
             next = cq.classify(op_own, cq.consumer);
@@ -113,7 +110,7 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
         ring.completed = mark.wqebb;
         ring.mbufs.free_until(mark.segment, mark.pool);
         ++cq.consumer;
-    }
+    } while (static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit);
     if (cq.consumer != first) cq.publish_consumer();
     return next == CqeState::empty || recover(ring);
 }
