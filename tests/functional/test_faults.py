@@ -230,7 +230,8 @@ def test_a_cq_that_breaks(start_stack: StartStack, datapath: str) -> None:
     number = queue_of(stack, 1, "sqs")
     (cq,) = [sq["cq"] for sq in stack.stat()[stack.device_name(1)]["sqs"] if sq["number"] == number]
     stack.break_queue(1, f"fatal:{cq}")
-    stack.program.wait_for(r"net_rawqp1: a CQ of mlx5_1 .*set up its queues again", position)
+    lost = rf"net_rawqp1: a CQ of {stack.device_name(1)} .*set up its queues again"
+    stack.program.wait_for(lost, position)
     stack.wires[1].transfer(numbered(300), to=stack.wires[0])  # the other way
     testpmd.stop()
     testpmd.stop_port(1)

@@ -24,11 +24,12 @@ def cable() -> str:
     return f"link:t{uuid.uuid4().hex[:12]}"
 
 
-@pytest.mark.guest
+@pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cable: str) -> None:
     one, other = (start_end(start_stack, datapath, cable) for _ in range(2))
-    one.wires[0].transfer(numbered(5000, 200), to=other.wires[0], timeout=30)
-    other.wires[0].transfer(numbered(5000, 1400), to=one.wires[0], timeout=30)
+    count = 5000 if one.patience == 1 else 300  # in the guest two that poll share one CPU
+    one.wires[0].transfer(numbered(count, 200), to=other.wires[0], timeout=30)
+    other.wires[0].transfer(numbered(count, 1400), to=one.wires[0], timeout=30)
 
 
 # Not in the guest: there a device outlives its program, and so does its carrier. What the kernel does
