@@ -54,63 +54,27 @@ void count(const std::string& name, Before before, Burst burst) {
     CALLGRIND_DUMP_STATS_AT(name.c_str());
 }
 
-void receive(const std::string& name, unsigned bits, uint64_t offloads) {
-    FakeMrs mrs;
-    FakeCq cq(kDescriptors);
-    FakeRq rq(kDescriptors, 1);
-    rawqp::RxSpec spec;
-    spec.api = &fake_api();
-    spec.cq = &cq.handle;
-    spec.wq = &rq.handle;
-    spec.descriptors = kDescriptors;
-    spec.offloads = offloads;
-    spec.pool = pool();
-    spec.mrs = &mrs;
-    set_width(spec, bits);
-    const auto ring = rawqp::kMlx5Format.rx_create(spec);
-    if (!ring || !rawqp::kMlx5Format.rx_start(**ring)) fail("no receive ring");
-    const auto burst = rawqp::kMlx5Format.rx_burst(spec);
-    std::array<rte_mbuf*, kBurst> mbufs{};
-    uint16_t produced = 0;
-    count(
-        name,
-        [&] {
-            if (mbufs[0] != nullptr) rte_pktmbuf_free_bulk(mbufs.data(), kBurst);
-            for (uint16_t i = 0; i < kBurst; ++i) {
-                mlx5::Cqe cqe{};
-                cqe.byte_count = uint32_t{kFrame};
-                cqe.wqe_counter = produced++;
-                cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
-                cqe.l4_l3_type = static_cast<uint8_t>(2u << 4 | 2u << 2); // UDP over IPv4
-                cq.write(cqe, mlx5::CqeOpcode::resp_send);
-            }
-        },
-        [&] { return burst.function(*ring, mbufs.data(), kBurst); });
-    rte_pktmbuf_free_bulk(mbufs.data(), kBurst);
-    rawqp::kMlx5Format.rx_stop(**ring);
-    rawqp::kMlx5Format.rx_destroy(*ring);
-}
-
-/// Packets of `bytes` each, which striding queues copy out or attach.
-void receive_strides(const std::string& name, unsigned bits, uint64_t offloads, uint16_t bytes) {
+/// Frames of `bytes` each; on a striding queue, which copies them out or attaches them, if
+/// `strides`.
+void receive(const std::string& name, unsigned bits, uint64_t offloads, bool strides = false,
+             uint16_t bytes = kFrame) {
     constexpr uint32_t kLogStrides = 6, kLogStrideBytes = 11, kCopyBytes = 128;
-    constexpr uint32_t kWqes = kDescriptors >> kLogStrides;
-    const rawqp::RingFormat& format = *rawqp::kMlx5Format.striding;
+    const rawqp::RingFormat& format = strides ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format;
     FakeMrs mrs;
     FakeCq cq(kDescriptors);
-    FakeRq rq(kWqes, 2);
+    FakeRq rq(strides ? kDescriptors >> kLogStrides : kDescriptors, strides ? 2 : 1);
     rawqp::RxSpec spec;
     spec.api = &fake_api();
     spec.cq = &cq.handle;
     spec.wq = &rq.handle;
     spec.descriptors = kDescriptors;
     spec.offloads = offloads;
-    spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
+    if (strides) spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
     spec.pool = pool();
     spec.mrs = &mrs;
     set_width(spec, bits);
     const auto ring = format.rx_create(spec);
-    if (!ring || !format.rx_start(**ring)) fail("no striding receive ring");
+    if (!ring || !format.rx_start(**ring)) fail("no receive ring");
     const auto burst = format.rx_burst(spec);
     std::array<rte_mbuf*, kBurst> mbufs{};
     uint16_t produced = 0;
@@ -120,8 +84,8 @@ void receive_strides(const std::string& name, unsigned bits, uint64_t offloads, 
             if (mbufs[0] != nullptr) rte_pktmbuf_free_bulk(mbufs.data(), kBurst);
             for (uint16_t i = 0; i < kBurst; ++i) {
                 mlx5::Cqe cqe{};
-                cqe.byte_count = 1u << 16 | bytes;
-                cqe.wqe_counter = produced++ % (1u << kLogStrides);
+                cqe.byte_count = (strides ? 1u << 16 : 0) | bytes;
+                cqe.wqe_counter = produced++;
                 cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
                 cqe.l4_l3_type = static_cast<uint8_t>(2u << 4 | 2u << 2); // UDP over IPv4
                 cq.write(cqe, mlx5::CqeOpcode::resp_send);
@@ -189,12 +153,13 @@ int main() {
     receive("rx AVX2", kAvx2, 0);
     receive("rx scalar checksum", kScalar, kChecksums);
     receive("rx AVX2 checksum", kAvx2, kChecksums);
-    receive_strides("rx striding", kScalar, 0, kFrame);
-    receive_strides("rx striding checksum", kScalar, kChecksums, kFrame);
-    receive_strides("rx striding attached", kScalar, 0, 1000);
-    receive_strides("rx striding AVX2", kAvx2, 0, kFrame);
-    receive_strides("rx striding AVX2 checksum", kAvx2, kChecksums, kFrame);
-    receive_strides("rx striding AVX2 attached", kAvx2, 0, 1000);
+    constexpr uint16_t kAttached = 1000;
+    receive("rx striding", kScalar, 0, true);
+    receive("rx striding AVX2", kAvx2, 0, true);
+    receive("rx striding checksum", kScalar, kChecksums, true);
+    receive("rx striding AVX2 checksum", kAvx2, kChecksums, true);
+    receive("rx striding attached", kScalar, 0, true, kAttached);
+    receive("rx striding AVX2 attached", kAvx2, 0, true, kAttached);
     send("tx scalar fast-free", kScalar, kFastFree);
     send("tx AVX2 fast-free", kAvx2, kFastFree);
     send("tx scalar", kScalar, 0);
