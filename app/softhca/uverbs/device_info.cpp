@@ -148,6 +148,7 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     out.max_rq_desc_sz = kMaxReceiveWqeBytes;
     out.max_send_wqebb = 1u << Limits::kLogMaxWqebbs;
     out.max_recv_wr = 1u << Limits::kLogMaxRqWqes;
+    out.max_srq_recv_wr = 1u << kLogMaxSrqEntries;
     out.num_ports = 1;
     out.response_length = driver.driver_out.length_of(out);
     if (context.port.clock.clock()) {

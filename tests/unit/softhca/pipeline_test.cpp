@@ -296,10 +296,13 @@ TEST_F(WithoutKernel, OwnFramesGoToLeftovers) {
 
 TEST_F(WithoutKernel, RulesWithoutAPauseDelayTheStartForASecondOnly) {
     using namespace std::chrono_literals;
+    FlowAttr everything;
+    everything.tirs = {direct_tir(rq)};
     const auto begin = std::chrono::steady_clock::now();
     while (!wire->started && std::chrono::steady_clock::now() < begin + 5s) {
-        const Number flow = steer_all(rq);
-        ASSERT_TRUE(device->destroy_flow(flow));
+        const auto flow = device->create_flow(everything);
+        ASSERT_TRUE(flow);
+        ASSERT_TRUE(device->destroy_flow(*flow));
         device->poll();
     }
     EXPECT_TRUE(wire->started);
