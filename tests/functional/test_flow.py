@@ -378,6 +378,7 @@ def test_the_same_match_twice(stack: Stack) -> None:
 # -- the life of rules -------------------------------------------------------------------------------
 
 
+@pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_hundreds_of_rules(stack: Stack) -> None:
     ports = range(1, 401)
     numbers = [

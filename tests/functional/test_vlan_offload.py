@@ -80,6 +80,7 @@ def test_a_tag_is_inserted(inserting: Stack) -> None:
     assert bytes(frame[Dot1Q].payload) == payload
 
 
+@pytest.mark.guest(False)  # ethdev refuses it without asking a device
 def test_verbs_rings_do_not_offer_insertion(start_stack: StartStack) -> None:
     """What standard verbs cannot ask for is not claimed."""
     stack = start_stack(1, datapath="verbs")

@@ -29,7 +29,7 @@ class Failure:
 
 
 FAILURES = {
-    "cq": Failure("CREATE_CQ", EXCEEDED_LIMIT, rf"mlx5_1: .*\bCQ\b.*{OUT_OF_MEMORY}"),
+    "cq": Failure("CREATE_CQ", EXCEEDED_LIMIT, rf"queue 0: .*\bCQ\b.*{OUT_OF_MEMORY}"),
     "sq": Failure("CREATE_SQ", EXCEEDED_LIMIT, rf"Tx queue 0: .*\bQP\b.*{OUT_OF_MEMORY}"),
     "rq": Failure("CREATE_RQ", EXCEEDED_LIMIT, rf"Rx queue 0: .*\bWQ\b.*{OUT_OF_MEMORY}"),
     "tir": Failure("CREATE_TIR", EXCEEDED_LIMIT, rf"\bhash QP\b.*{OUT_OF_MEMORY}"),

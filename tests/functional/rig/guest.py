@@ -266,7 +266,9 @@ class GuestPort:
         self.wire.record(folder / f"wire{self.index}.pcap")
         self.set_link(up=True)
         link = f"ip link set dev {self.netdev}"
-        self.guest.run(f"{link} promisc off allmulticast off mtu {self._mtu} && {link} up")
+        self.guest.run(f"{link} promisc off allmulticast off mtu {self._mtu} && {link} up &&"
+                       f" ip address flush dev {self.netdev} && ip neighbour flush dev"
+                       f" {self.netdev} nud all")
         self._counted = self._stat()["counters"]
 
     def control(self, **request: Any) -> dict[str, Any]:
