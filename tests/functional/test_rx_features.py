@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from rig import sleeper as sleeping
 from rig.packets import marker, numbered, opaque, tcp4, udp4, udp6
 from rig.stack import DRIVER, Build, PortSpec, SoftHca, Stack
 from scapy.packet import Packet
@@ -206,27 +207,20 @@ def test_vectors_keep_the_checksum(start_stack: StartStack, bits: int) -> None:
 @pytest.fixture
 def sleeper(build: Build, start_softhca: StartSoftHca, datapath: str) -> SoftHca:
     """A program that sleeps on the Rx interrupt and ends after 2000 packets."""
-    program = [str(build.folder / "tests/functional/dpdk/rx-interrupt")]
-    eal = ["-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "--no-pci", "-d",
-           DRIVER, "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath}"]
-    hca = start_softhca([PortSpec(options={"pause": "on"})], [*program, *eal, "--", "2000"])
+    device = ["--no-pci", "-d", DRIVER, "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath}"]
+    hca = start_softhca([PortSpec(options={"pause": "on"})],
+                        sleeping.command(build.folder, device, 2000))
     hca.program.wait_for("ready")
     return hca
 
 
 @pytest.mark.guest
 def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
-    """One by one, in bursts, and while the program is about to fall asleep."""
-    rng = random.Random(3)
-    frames = list(numbered(2000))
-    while frames:
-        count = rng.choice([1, 1, 2, 7, 40])
-        sleeper.wires[0].send_all(frames[:count])
-        del frames[:count]
+    sleeping.wake(sleeper.wires[0], 2000)
     assert sleeper.program.wait(60) == 0, sleeper.program.output
-    received, sleeps = re.findall(r"received (\d+) sleeps (\d+)", sleeper.program.output)[0]
-    assert received == "2000"
-    assert int(sleeps) >= 1
+    received, sleeps = sleeping.result(sleeper.program.output)
+    assert received == 2000
+    assert sleeps >= 1
 
 
 @pytest.mark.guest

@@ -19,7 +19,6 @@ from rig.guest import Guest, GuestPort  # noqa: E402
 from rig.guest_stack import GuestStack  # noqa: E402
 from rig.peer import Peer  # noqa: E402
 from rig.ports import PortSpec  # noqa: E402
-from rig.wire import SocketWire  # noqa: E402
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
@@ -81,17 +80,12 @@ def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
 @pytest.fixture(scope="module")
 def port(guest: Guest, new_folder: Callable[[], Path]) -> Iterator[GuestPort]:
     """A port with its drivers, and nothing else."""
-    folder = new_folder()
-    wire = SocketWire(folder / "wire0", patience=4)
-    wire.record(folder / "wire0.pcap")
-    function = guest.plug(0, PortSpec(options={"pause": "on"}), wire.spec)
-    function.wire = wire
-    guest.load_drivers()
-    function.wait_until_ready()
+    function, = guest.provide([PortSpec(options={"pause": "on"})], new_folder())
     yield function
     if not guest.channel.ended:
         function.unplug()
-    wire.close()
+    elif function.wire:
+        function.wire.close()
 
 
 @pytest.fixture

@@ -58,9 +58,9 @@ class GuestPorts:
     def set_link(self, port: int, up: bool) -> None:
         self.functions[port].set_link(up)
 
-    def inject(self, port: int, command: str, status: int, skip: int = 0) -> None:
-        """From now on this firmware command fails (status 0: works again), the first `skip` aside."""
-        self.functions[port].control(cmd="inject", opcode=command, status=status, skip=skip)
+    def inject(self, port: int, command: str, status: int) -> None:
+        """From now on this firmware command fails (status 0: works again)."""
+        self.functions[port].control(cmd="inject", opcode=command, status=status)
 
     def break_queue(self, port: int, fault: str) -> None:
         """error_cqe:… or fatal:… of `softhca fault`."""
