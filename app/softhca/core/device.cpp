@@ -98,7 +98,7 @@ Device::~Device() = default;
 
 Outcome<Number> Device::alloc_pd() {
     const ControlLock lock(*state_);
-    if (state_->pds.size() >> Limits::kLogMaxPds != 0) return refuse(Status::limit);
+    if (state_->pds.is_full(Limits::kLogMaxPds)) return refuse(Status::limit);
     const Number number = state_->new_number();
     state_->pds.insert(number, std::make_unique<Pd>());
     return number;
@@ -137,7 +137,7 @@ Outcome<void> Device::destroy_mkey(uint32_t lkey) {
 
 Outcome<Number> Device::create_cq(CqAttr attr) {
     const ControlLock lock(*state_);
-    if (state_->cqs.size() >> Limits::kLogMaxCqs != 0) return refuse(Status::limit);
+    if (state_->cqs.is_full(Limits::kLogMaxCqs)) return refuse(Status::limit);
     if (attr.log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
     if (attr.cqe_size != 64 && attr.cqe_size != 128) return refuse(Status::bad_parameter);
     const uint64_t bytes = uint64_t{attr.cqe_size} << attr.log_entries;
@@ -176,7 +176,7 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
 
 Outcome<Number> Device::create_sq(SqAttr attr) {
     const ControlLock lock(*state_);
-    if (state_->sqs.size() >> Limits::kLogMaxSqs != 0) return refuse(Status::limit);
+    if (state_->sqs.is_full(Limits::kLogMaxSqs)) return refuse(Status::limit);
     Pd* const pd = state_->pds.find(attr.pd);
     Cq* const cq = state_->cqs.find(attr.cqn);
     if (!pd || !cq) return refuse(Status::bad_resource);
@@ -237,7 +237,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
 Outcome<Number> Device::create_rq(RqAttr attr) {
     constexpr uint8_t kLogMinWqe = 4, kLogMaxWqe = 10; // one data segment; 64 of them
     const ControlLock lock(*state_);
-    if (state_->rqs.size() >> Limits::kLogMaxRqs != 0) return refuse(Status::limit);
+    if (state_->rqs.is_full(Limits::kLogMaxRqs)) return refuse(Status::limit);
     Pd* const pd = state_->pds.find(attr.pd);
     Cq* const cq = state_->cqs.find(attr.cqn);
     if (!pd || !cq) return refuse(Status::bad_resource);
@@ -330,7 +330,7 @@ void replace_entries(Rqt& rqt, std::vector<Rq*> entries) {
 
 Outcome<Number> Device::create_rqt(std::span<const Number> rqns) {
     const ControlLock lock(*state_);
-    if (state_->rqts.size() >> Limits::kLogMaxRqts != 0) return refuse(Status::limit);
+    if (state_->rqts.is_full(Limits::kLogMaxRqts)) return refuse(Status::limit);
     auto entries = find_rqs(state_->rqs, rqns);
     if (!entries) return refuse(entries.error());
     const Number number = state_->new_number();
@@ -396,7 +396,7 @@ void disconnect_tir(const Tir& tir) {
 
 Outcome<Number> Device::create_tir(const TirAttr& attr) {
     const ControlLock lock(*state_);
-    if (state_->tirs.size() >> Limits::kLogMaxTirs != 0) return refuse(Status::limit);
+    if (state_->tirs.is_full(Limits::kLogMaxTirs)) return refuse(Status::limit);
     auto tir = std::make_unique<Tir>();
     if (const auto connected = connect_tir(*state_, *tir, attr); !connected)
         return refuse(connected.error());

@@ -32,6 +32,7 @@ template <class T> class ObjectTable {
     }
     void erase(Number number) { objects_.erase(number); }
     [[nodiscard]] size_t size() const { return objects_.size(); }
+    [[nodiscard]] bool is_full(uint8_t log_most) const { return size() >> log_most != 0; }
     [[nodiscard]] auto begin() const { return objects_.begin(); }
     [[nodiscard]] auto end() const { return objects_.end(); }
 
