@@ -143,18 +143,6 @@ class ClangTidy:
                        shlex.join([*command, *(file for file, _ in wrong)]))
 
 
-@dataclass
-class ClangBuild:
-    """The second compiler has its own warnings, and all of them are errors."""
-    name: str = "build with clang"
-
-    def run(self) -> Outcome:
-        command = ["scripts/setup", "--clang", "--no-packages"]
-        answer = subprocess.run(command, cwd=ROOT, text=True, check=False,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return Outcome(answer.returncode != 0, answer.stdout, shlex.join(command))
-
-
 def checks() -> list[Check]:
     files = sources()
     cpp = [path for path in files if path.suffix in (".cpp", ".hpp")]

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs test suites and sums their results. Called by scripts/test after scripts/setup.
 
-A suite is `lint`, `tidy`, `clang`, `unit:BUILD`, `functional:BUILD` or `kernel:BUILD`; BUILD is a
-build folder.
+A suite is `lint`, `tidy`, `unit:BUILD`, `functional:BUILD` or `kernel:BUILD`, where BUILD is a build
+folder, or `clang` or `sanitize`, a build with what that option of scripts/setup says.
+A+B+C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
 What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
 runs no test at all, is a failure.
 """
@@ -14,10 +15,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable
+from typing import IO, Callable
 from xml.etree import ElementTree
 
 import lint
@@ -26,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 300
 FUNCTIONAL_TIMEOUT_S = 1200
 KERNEL_TIMEOUT_S = 1500
-
+BUILD_TIMEOUT_S = 2400
 
 # Gives the command that runs one JUnit test case again.
 Repeat = Callable[[ElementTree.Element], str]
@@ -57,17 +60,23 @@ def hear_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def run_bounded(command: list[str], env: dict[str, str], timeout_s: int) -> str:
+running: set[subprocess.Popen[bytes]] = set()  # each leads a process group
+
+
+def run_bounded(command: list[str], env: dict[str, str], timeout_s: int,
+                output: IO[str] | None = None) -> str:
     """Runs a command in a process group of its own. Returns '' for status 0, else how it ended."""
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}, start_new_session=True,
-                               preexec_fn=hear_signals)
+                               preexec_fn=hear_signals, stdout=output,
+                               stderr=subprocess.STDOUT if output else None)
+    running.add(process)  # Ctrl-C ends it by this: it must not outlive this program
     try:
         status = process.wait(timeout_s)
-    except BaseException as stop:  # also Ctrl-C: the group must not outlive this program
+    except subprocess.TimeoutExpired:
         end_group(process)
-        if isinstance(stop, subprocess.TimeoutExpired):
-            return f"not finished after {timeout_s} s"
-        raise
+        running.discard(process)
+        return f"not finished after {timeout_s} s"
+    running.discard(process)
     if status < 0:
         return f"died by {signal.Signals(-status).name}"
     return f"exit status {status}" if status else ""
@@ -194,27 +203,58 @@ def check_sources(checks: list[lint.Check]) -> Results:
     return results
 
 
+def build(option: str) -> Results:
+    """One test: scripts/setup builds without a warning. At low priority, for what runs beside it."""
+    command = ["scripts/setup", f"--{option}", "--no-packages"]
+    with tempfile.TemporaryFile("w+") as log:
+        end = run_bounded(["nice", "-n", "19", *command], {}, BUILD_TIMEOUT_S, log)
+        if not end:
+            return Results(passed=1)
+        log.seek(0)
+        print(log.read())
+    return Results(failed=[(f"build with {option}: {end}", shlex.join(command))])
+
+
 def run(suite: str) -> Results:
     kind, _, folder = suite.partition(":")
+    print(f"\033[1m== {suite}\033[0m", flush=True)
+    start = time.monotonic()
     if kind == "lint":
-        return check_sources(lint.checks())
-    if kind == "tidy":
-        return check_sources([lint.ClangTidy(ROOT / "build")])
-    if kind == "clang":
-        return check_sources([lint.ClangBuild()])
-    return {"unit": unit, "functional": functional, "kernel": kernel}[kind](ROOT / folder)
+        results = check_sources(lint.checks())
+    elif kind == "tidy":
+        results = check_sources([lint.ClangTidy(ROOT / "build")])
+    elif kind in ("clang", "sanitize"):
+        results = build(kind)
+    else:
+        suites = {"unit": unit, "functional": functional, "kernel": kernel}
+        results = suites[kind](ROOT / folder)
+    print(f"{suite}: {results.passed} passed, {len(results.failed)} failed, "
+          f"{len(results.skipped)} skipped in {time.monotonic() - start:.0f} s", flush=True)
+    return results
+
+
+def run_together(suites: list[str]) -> Results:
+    """Runs the first here, and beside it the others, one after the other."""
+    with ThreadPoolExecutor(1) as beside:
+        others = [beside.submit(run, suite) for suite in suites[1:]]
+        try:
+            results = run(suites[0])
+            for other in others:
+                results.add(other.result())
+        except BaseException:
+            beside.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
+                end_group(process)
+            raise
+    return results
 
 
 def main(suites: list[str]) -> int:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in a job of the background
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT also in a job of the background
+        signal.signal(number, signal.default_int_handler)
     total = Results()
     for suite in suites:
-        print(f"\033[1m== {suite}\033[0m", flush=True)
-        start = time.monotonic()
-        results = run(suite)
-        total.add(results)
-        print(f"{suite}: {results.passed} passed, {len(results.failed)} failed, "
-              f"{len(results.skipped)} skipped in {time.monotonic() - start:.0f} s", flush=True)
+        total.add(run_together(suite.split("+")))
     for name, reason in total.skipped:
         print(f"SKIPPED {name}: {reason}")
     for name, command in total.failed:

@@ -176,8 +176,8 @@ def error_cqes(stack: Stack, number: int) -> int:
     return count
 
 
-# Of receive queues not in the guest: since their events are handled in a work queue (6.3, and stable
-# kernels), mlx5_ib keeps a reference to a WQ that reported one, and destroying the WQ waits for ever.
+# Of receive queues not in the guest, whose kernel never destroys one that reported it: "A kernel of
+# its own" in doc/softhca.md.
 @pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
 @pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
 def test_a_queue_that_breaks(stack: Stack, kind: str, port: int) -> None:

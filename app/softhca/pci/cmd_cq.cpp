@@ -40,7 +40,6 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
         {Kind::eq, eqn}, {Kind::uar, static_cast<core::Number>(context.get(PRM(cqc, uar_page)))}};
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
 
-    if (firmware.objects.full(Kind::cq)) return FwStatus::exceeded_limit;
     core::CqAttr attr = read_sizes(context);
     if (attr.log_entries > core::Limits::kLogMaxCqEntries) return FwStatus::exceeded_limit;
     auto ring = cq_ring(firmware, command, context, PRM(create_cq_in, pas[0]), attr);

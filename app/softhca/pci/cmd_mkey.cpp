@@ -27,7 +27,6 @@ std::optional<core::DmaArea> key_memory(Firmware& firmware, Command& command, co
 
 FwStatus create_mkey(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_mkey_in, memory_key_mkey_entry));
-    if (firmware.objects.full(Kind::mkey)) return FwStatus::exceeded_limit;
     core::MkeyAttr attr;
     attr.pd = static_cast<core::Number>(context.get(PRM(mkc, pd)));
     attr.local_write = context.get(PRM(mkc, lw)) != 0;

@@ -48,7 +48,6 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     const Fields wq = context.at(PRM(sqc, wq));
     const size_t wq_at = (PRM(create_sq_in, ctx).offset + PRM(sqc, wq).offset) / 8;
     constexpr uint8_t kLogWqebb = 6;
-    if (firmware.objects.full(Kind::sq)) return FwStatus::exceeded_limit;
     core::SqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(sqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(sqc, user_index)));
@@ -139,7 +138,6 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     const bool striding = type == WqType::cyclic_striding;
     if (context.get(PRM(rqc, mem_rq_type)) != 0 || (type != WqType::cyclic && !striding))
         return FwStatus::bad_parameter;
-    if (firmware.objects.full(Kind::rq)) return FwStatus::exceeded_limit;
     core::RqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(rqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(rqc, user_index)));

@@ -30,7 +30,6 @@ std::vector<Ref> rqt_uses(const std::vector<core::Number>& rqns) {
 }
 
 FwStatus create_rqt(Firmware& firmware, Command& command) {
-    if (firmware.objects.full(Kind::rqt)) return FwStatus::exceeded_limit;
     const Field at = PRM(create_rqt_in, rqt_context);
     const Fields context = command.input().at(at);
     const auto rqns = read_rqt(command, context, at.offset / 8);
@@ -118,7 +117,6 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
 }
 
 FwStatus create_tir(Firmware& firmware, Command& command) {
-    if (firmware.objects.full(Kind::tir)) return FwStatus::exceeded_limit;
     const Fields context = command.input().at(PRM(create_tir_in, ctx));
     core::TirAttr attr;
     std::vector<Ref> uses;

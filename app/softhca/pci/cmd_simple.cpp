@@ -28,7 +28,6 @@ FwStatus alloc_uar(Firmware& firmware, Command& command) {
 }
 
 FwStatus alloc_pd(Firmware& firmware, Command& command) {
-    if (firmware.objects.full(Kind::pd)) return FwStatus::exceeded_limit;
     const auto pd = firmware.device.alloc_pd();
     if (!pd) return to_firmware(pd.error());
     return add_object(firmware, command, Kind::pd, *pd, {});

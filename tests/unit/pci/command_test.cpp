@@ -152,6 +152,16 @@ TEST_F(CommandTest, ThereAreNoMoreObjectsThanTheCapabilitiesSay) {
     EXPECT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)), FwStatus::ok);
 }
 
+TEST_F(CommandTest, TheCoresLimitsReachTheDriver) {
+    constexpr uint32_t kLimit = 1u << log_limit(Kind::pd);
+    uint32_t made = 0;
+    FwStatus status = FwStatus::ok;
+    for (; status == FwStatus::ok && made <= kLimit; made++)
+        status = status_of(REQUEST(ALLOC_PD, alloc_pd));
+    EXPECT_EQ(status, FwStatus::exceeded_limit);
+    EXPECT_GE(made, kLimit / 2); // start_driver() and the firmware itself have some
+}
+
 TEST_F(CommandTest, PacingKeepsToTheTableOfRates) {
     const auto set_rate = [&](uint64_t index, uint64_t kbps) {
         return status_of(REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)

@@ -106,7 +106,8 @@ Result<void> open_context(Port& port) {
     return {};
 }
 
-Result<void> check_port(Port& port) {
+/// Refuses what is no Ethernet port. Its link is the port's first, before any event.
+Result<void> open_port(Port& port) {
     const unsigned ports = port.attributes.orig_attr.phys_port_cnt;
     if (port.ib_port > ports)
         return fail(EINVAL, "RDMA device {} has no port {}: it has {}", port.device, port.ib_port,
@@ -139,7 +140,7 @@ bool may_send_raw() {
 /// Devices say for what QPs they hash, but need not; the permission is checked at creation only.
 /// Where one of the two is in doubt: by trial, so that the probe fails rather than the first queue.
 Result<void> check_raw_packet(const Port& port) {
-    if ((port.attributes.max_wq_type_rq) == 0)
+    if (port.attributes.max_wq_type_rq == 0)
         return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
                     port.device);
     if (ibv_is_qpt_supported(port.attributes.rss_caps.supported_qpts, IBV_QPT_RAW_PACKET) &&
@@ -192,7 +193,7 @@ Result<void> open_device(Port& port) {
         port.ib_port = found->port;
     }
     if (Result<void> done = open_context(port); !done) return done;
-    if (Result<void> done = check_port(port); !done) return done;
+    if (Result<void> done = open_port(port); !done) return done;
     ibv_pd* pd = port.api->alloc_pd(port.context.get());
     if (pd == nullptr) {
         const int error = errno;
@@ -222,8 +223,9 @@ Result<void> check_real_time(const Port& port, const RingFormat& format) {
     if (!port.devargs.real_time || format.stamps_real_time(*port.api, port.context.get()))
         return {};
     return fail(ENOTSUP,
-                "rx_timestamp=real: the kernel does not tell how the clock of {} translates",
-                port.device);
+                "rx_timestamp=real: kernel or provider does not translate the clock of {} for "
+                "datapath={}; without it time stamps are the device's ticks",
+                port.device, format.name);
 }
 } // namespace
 

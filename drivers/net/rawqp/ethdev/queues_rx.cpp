@@ -237,11 +237,10 @@ RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
 
 namespace {
 
-Result<void> install(Port& port, std::unique_ptr<RxQueue> queue) {
+void install(Port& port, std::unique_ptr<RxQueue> queue) {
     const uint16_t id = queue->spec.queue_id;
     port.dev->data->rx_queues[id] = queue->ring;
     port.rx_queues[id] = std::move(queue);
-    return {};
 }
 
 /// Puts the queue in the place of one that was released, whose WQ steering refers to: all rules are
@@ -286,9 +285,12 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
     (*queue)->deferred = conf->rx_deferred_start != 0;
-    const Result<void> done = port.started() ? replace_running(port, std::move(*queue))
-                                             : install(port, std::move(*queue));
-    return done ? 0 : report(port, done.error());
+    if (port.started()) {
+        const Result<void> done = replace_running(port, std::move(*queue));
+        return done ? 0 : report(port, done.error());
+    }
+    install(port, std::move(*queue));
+    return 0;
 }
 
 void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
