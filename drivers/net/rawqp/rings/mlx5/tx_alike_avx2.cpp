@@ -104,15 +104,17 @@ fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be, uint32_
 } // namespace
 
 template <bool Check>
-[[RAWQP_AVX2]] bool fill_alike_avx2(Session& session, rte_mbuf** packets, uint32_t lkey_be,
-                                    uint64_t mask) {
-    const uint32_t fours = session.limit & ~3u;
+[[RAWQP_AVX2]] uint64_t fill_alike_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots, uint32_t count,
+                                        rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
+    Session session{.data = data, .slots = slots, .limit = count};
+    const uint32_t fours = count & ~3u;
+    if (fours == 0) return fill_alike<Check>(session, packets, lkey_be, mask);
     const PairSums sums = fill_fours<Check>(session, packets, lkey_be, fours);
     session.bytes = static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 1)) +
                     static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 5));
     if (static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 4)) < kMinTxBytes ||
         static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 12)) < kMinTxBytes)
-        return false;
+        return 0;
 
     Likeness likeness;
     if constexpr (Check) {
@@ -121,17 +123,19 @@ template <bool Check>
         likeness.any_pool = any_of(sums.any_pool);
         likeness.all_pool = all_of(sums.all_pool);
     }
-    for (uint32_t i = fours; i < session.limit; ++i) {
+    for (uint32_t i = fours; i < count; ++i) {
         rte_mbuf* const packet = packets[i];
-        if (packet->data_len < kMinTxBytes) return false;
+        if (packet->data_len < kMinTxBytes) return 0;
         if constexpr (Check) likeness.add(*packet);
         session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
     }
-    return !Check || likeness.holds(*packets[0], mask);
+    return !Check || likeness.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
-template bool fill_alike_avx2<false>(Session&, rte_mbuf**, uint32_t, uint64_t);
-template bool fill_alike_avx2<true>(Session&, rte_mbuf**, uint32_t, uint64_t);
+template uint64_t fill_alike_avx2<false>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
+                                         uint32_t, uint64_t);
+template uint64_t fill_alike_avx2<true>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
+                                        uint32_t, uint64_t);
 
 } // namespace rawqp::mlx5rings
 

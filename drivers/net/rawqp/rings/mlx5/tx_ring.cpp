@@ -130,7 +130,7 @@ void tx_start(TxRing& base) {
 void rewind(MlxTxRing& ring) {
     ring.mbufs.rewind();
     ring.producer = ring.marks_head = ring.marks_tail = 0;
-    ring.completed = 0;
+    ring.completed = ring.next_reap = 0;
     ring.faulty = false;
 }
 

@@ -58,6 +58,7 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     uint16_t completed = 0;      ///< WQEBBs completed
     uint16_t inline_bytes = 0;   ///< packets of up to so many bytes are inlined
     uint16_t min_inline = 0;     ///< bytes of each packet that the device wants inlined
+    uint16_t next_reap = 0;      ///< TxMbufs position from which on bursts look for completions
     uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
     PoolKeys pools;
 
@@ -99,6 +100,8 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
     Cq& cq = ring.cq;
     const uint32_t first = cq.consumer;
     const uint16_t tail = ring.mbufs.tail();
+    uint16_t end = tail;                                   // what is before it is completed, and
+    rte_mempool* pool = ring.mark(ring.marks_tail).pool; // what is not freed yet goes there
     CqeState next = CqeState::empty;
     do {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer));
@@ -108,10 +111,15 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
         }
         const TxMark& mark = ring.mark(ring.marks_tail++);
         ring.completed = mark.wqebb;
-        ring.mbufs.free_until(mark.segment, mark.pool);
+        if (mark.pool != pool) ring.mbufs.free_until(end, pool);
+        end = mark.segment;
+        pool = mark.pool;
         ++cq.consumer;
-    } while (static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit);
-    if (cq.consumer != first) cq.publish_consumer();
+    } while (static_cast<uint16_t>(end - tail) < limit);
+    if (cq.consumer != first) {
+        ring.mbufs.free_until(end, pool);
+        cq.publish_consumer();
+    }
     return next == CqeState::empty || recover(ring);
 }
 
