@@ -40,16 +40,30 @@ struct Shuffles {
     __m256i lkey;
 };
 
+/// A shuffle's order, the same in both lanes: byte `i` of the result is byte order[i], kNone zero.
+struct alignas(__m256i) Order {
+    uint8_t bytes[2 * 16];
+};
+constexpr uint8_t kNone = 0xff;
+constexpr Order order(const std::array<uint8_t, 16>& lane) {
+    Order both{};
+    for (size_t i = 0; i < std::size(both.bytes); ++i)
+        both.bytes[i] = lane[i % lane.size()];
+    return both;
+}
+constexpr Order kOffset = order({0, 1, kNone, kNone, kNone, kNone, kNone, kNone, //
+                                 kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone});
+constexpr Order kAddress = order({kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, //
+                                  7, 6, 5, 4, 3, 2, 1, 0});
+constexpr Order kLength = order({kNone, kNone, 9, 8, kNone, kNone, kNone, kNone, //
+                                 kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone});
+
+[[RAWQP_AVX2, gnu::always_inline]] inline __m256i load(const Order& order) {
+    return *reinterpret_cast<const __m256i*>(order.bytes);
+}
 [[RAWQP_AVX2, gnu::always_inline]] inline Shuffles make_shuffles(uint32_t lkey_be) {
-    constexpr char kNone = -1;
-    const __m128i offset = _mm_setr_epi8(0, 1, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
-                                         kNone, kNone, kNone, kNone, kNone, kNone, kNone);
-    const __m128i address = _mm_setr_epi8(kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, 7,
-                                          6, 5, 4, 3, 2, 1, 0);
-    const __m128i length = _mm_setr_epi8(kNone, kNone, 9, 8, kNone, kNone, kNone, kNone, kNone,
-                                         kNone, kNone, kNone, kNone, kNone, kNone, kNone);
-    const __m128i lkey = _mm_setr_epi32(0, static_cast<int>(lkey_be), 0, 0);
-    return {both(offset), both(address), both(length), both(lkey)};
+    return {load(kOffset), load(kAddress), load(kLength),
+            both(_mm_setr_epi32(0, static_cast<int>(lkey_be), 0, 0))};
 }
 
 /// Two data segments.
@@ -108,7 +122,6 @@ template <bool Check>
                                         rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
     Session session{.data = data, .slots = slots, .limit = count};
     const uint32_t fours = count & ~3u;
-    if (fours == 0) return fill_alike<Check>(session, packets, lkey_be, mask);
     const PairSums sums = fill_fours<Check>(session, packets, lkey_be, fours);
     session.bytes = static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 1)) +
                     static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 5));

@@ -43,7 +43,7 @@ inline uint64_t fill_all(const Session& session, rte_mbuf** packets, uint32_t lk
     // The tags to insert may differ.
     if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
 #if defined(__x86_64__)
-    if constexpr (O.avx2)
+    if (O.avx2 && session.limit >= 4)
         return fill_alike_avx2<kCheck>(session.data, session.slots, session.limit, packets, lkey_be,
                                        kMask);
 #endif
