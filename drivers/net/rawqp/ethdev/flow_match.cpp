@@ -106,8 +106,7 @@ RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& 
     return {.queues = table, .key = key, .hash_fields = hash_fields};
 }
 
-std::vector<uint8_t> FlowMatch::bytes() const {
-    std::vector<uint8_t> out;
+void FlowMatch::append_to(std::vector<uint8_t>& out) const {
     append_spec(out, eth, eth.val, eth.mask);
     if (ipv4) append_spec(out, *ipv4, ipv4->val, ipv4->mask);
     if (ipv6) {
@@ -118,6 +117,11 @@ std::vector<uint8_t> FlowMatch::bytes() const {
                     m.hop_limit);
     }
     if (l4) append_spec(out, *l4, l4->val, l4->mask);
+}
+
+std::vector<uint8_t> FlowMatch::bytes() const {
+    std::vector<uint8_t> out;
+    append_to(out);
     return out;
 }
 

@@ -191,7 +191,6 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
         break;
     }
     if (received > 0) {
-        ring.cq.publish_consumer();
         ring.counters.packets += received;
         ring.counters.bytes += bytes;
     }

@@ -3,7 +3,7 @@
 // of each. An instruction set has its own way to gather and to store them:
 //   Step<O>            kStep packets as mbufs want them: members described, tags
 //   Step<O>(constants, cqes)        from as many CQEs; what is not the host's gives garbage
-//   store(i, mbuf), store_all(mbufs)
+//   store_all(mbufs)
 //   lengths()          the sum of pkt_len, in the even words of Sums
 #pragma once
 

@@ -94,8 +94,8 @@ inline uint64_t fill_alike(Session session, rte_mbuf** packets, uint32_t lkey_be
 }
 
 #if defined(__x86_64__)
-/// The same with four packets or more, four at a time. A function of its own, for only such may have AVX2 inside;
-/// its arguments fit into registers.
+/// The same with four packets or more, four at a time. A function of its own, for only such may
+/// have AVX2 inside; its arguments fit into registers.
 template <bool Check>
 [[gnu::target("avx2")]] uint64_t fill_alike_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots,
                                                  uint32_t count, rte_mbuf** packets,

@@ -37,8 +37,8 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 /// After the last WQE of a burst, whose first is at WQEBB `start`: asks for its completion and
 /// rings the doorbell.
 ///
-/// Inlined, as what is in a TxBatch would have to be stored otherwise: doorbell fences wait for each
-/// store, and a small burst's cost is mostly that.
+/// Inlined, as what is in a TxBatch would have to be stored otherwise: doorbell fences wait for
+/// each store, and a small burst's cost is mostly that.
 [[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
                                                 uint16_t start) {
     const uint16_t producer = ring.producer;

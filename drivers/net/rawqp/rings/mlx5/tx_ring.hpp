@@ -100,7 +100,7 @@ inline bool reap(MlxTxRing& ring, uint32_t limit) {
     Cq& cq = ring.cq;
     const uint32_t first = cq.consumer;
     const uint16_t tail = ring.mbufs.tail();
-    uint16_t end = tail;                                   // what is before it is completed, and
+    uint16_t end = tail;                                 // what is before it is completed, and
     rte_mempool* pool = ring.mark(ring.marks_tail).pool; // what is not freed yet goes there
     CqeState next = CqeState::empty;
     do {
