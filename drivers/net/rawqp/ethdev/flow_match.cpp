@@ -129,6 +129,11 @@ uint8_t FlowMatch::spec_count() const {
     return static_cast<uint8_t>(1 + ipv4.has_value() + ipv6.has_value() + l4.has_value());
 }
 
+size_t FlowMatch::byte_count() const {
+    return sizeof eth + (ipv4 ? sizeof *ipv4 : 0) + (ipv6 ? sizeof *ipv6 : 0) +
+           (l4 ? sizeof *l4 : 0);
+}
+
 std::string FlowMatch::layers() const {
     std::string text = "eth";
     if (eth.mask.vlan_tag) text += "/vlan";

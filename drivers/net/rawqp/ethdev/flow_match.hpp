@@ -51,6 +51,7 @@ struct FlowMatch {
     void append_to(std::vector<uint8_t>& bytes) const;
     [[nodiscard]] std::vector<uint8_t> bytes() const;
     [[nodiscard]] uint8_t spec_count() const;
+    [[nodiscard]] size_t byte_count() const; ///< of all specs
     /// "eth/ipv4/tcp", for messages.
     [[nodiscard]] std::string layers() const;
 };

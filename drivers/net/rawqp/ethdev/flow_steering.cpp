@@ -40,7 +40,7 @@ std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_
     attr.port = ib_port;
 
     std::vector<uint8_t> bytes;
-    bytes.reserve(sizeof attr + sizeof request.match + sizeof(ibv_flow_spec_action_tag) +
+    bytes.reserve(sizeof attr + request.match.byte_count() + sizeof(ibv_flow_spec_action_tag) +
                   sizeof(ibv_flow_spec_action_drop) + sizeof(ibv_flow_spec_counter_action));
     bytes.resize(sizeof attr);
     // The tag stands first: mlx5_ib takes a rule for a multicast one by its first spec alone.

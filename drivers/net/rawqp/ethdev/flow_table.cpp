@@ -80,7 +80,7 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr, const SteeringLevel
 
 std::vector<uint8_t> key_of(uint32_t priority, const FlowMatch& match) {
     std::vector<uint8_t> key;
-    key.reserve(sizeof priority + sizeof match);
+    key.reserve(sizeof priority + match.byte_count());
     key.resize(sizeof priority);
     std::memcpy(key.data(), &priority, sizeof priority);
     match.append_to(key);
@@ -152,6 +152,7 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
 
     rte_flow rule;
     rule.priority = attr->priority;
+    rule.plan.reserve(matches->size());
     bool hashed = false;
     for (const FlowMatch& match : *matches)
         for (ClassRule& split : expand(match, wanted->rss_types)) {
@@ -213,6 +214,7 @@ FlowResult<void> FlowTable::Impl::try_out(rte_flow& rule) {
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
     if (auto known = complete(rule); !known) return known;
     std::vector<SteeringRule> installed;
+    installed.reserve(rule.plan.size());
     for (const PlannedRule& planned : rule.plan) {
         auto part = steering.install(planned.request);
         if (!part) return tl::unexpected(part.error());
