@@ -76,23 +76,20 @@ template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte
     return true;
 }
 
-/// Small bursts need not look for completions each: every kReapEvery packets is soon enough, and
-/// when there is no room for all of the burst. Where a packet may take several descriptors or
-/// WQEBBs only the look tells whether there is.
-template <TxOptions O> inline bool reap_is_due(const MlxTxRing& ring, uint16_t count) {
-    if (O.multi_segment || O.long_wqes() || count == 0) return true;
-    const auto ahead = static_cast<int16_t>(ring.next_reap - ring.mbufs.head());
-    return ahead <= 0 || count > ring.mbufs.room();
+/// What small bursts find completed is freed together, kFreeBatch packets at a time or when there
+/// is no room for all of the burst. Where a packet may take several descriptors or WQEBBs its
+/// number does not tell.
+template <TxOptions O> inline bool free_is_due(const MlxTxRing& ring, uint16_t count) {
+    constexpr uint16_t kFreeBatch = 32;
+    return O.multi_segment || O.long_wqes() || count > ring.mbufs.room() ||
+           static_cast<uint16_t>(ring.done - ring.mbufs.tail()) >= kFreeBatch;
 }
 
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
-    constexpr uint16_t kReapEvery = 32;
     auto& ring = *static_cast<MlxTxRing*>(queue);
-    if (reap_is_due<O>(ring, count)) {
-        if (!reap(ring, UINT32_MAX)) [[unlikely]]
-            return 0;
-        ring.next_reap = static_cast<uint16_t>(ring.mbufs.head() + kReapEvery);
-    }
+    if (!take_completions(ring, UINT32_MAX)) [[unlikely]]
+        return 0;
+    if (count == 0 || free_is_due<O>(ring, count)) free_done(ring);
     if (count == 0) return 0;
     if (ring.mrs.sync()) [[unlikely]]
         ring.pools.clear();
