@@ -5,48 +5,65 @@
 // One dump for each case, named in its "desc: Trigger" line: "rx scalar", "tx AVX2 fast-free" …
 #include "tests/perf/queues.hpp"
 
+#include <fmt/format.h>
+
 namespace {
 
 using namespace perf_test;
 
 constexpr uint16_t kDescriptors = 256;
-constexpr int kWarmUp = 32, kBursts = 64; // several times round the rings
+constexpr int kWarmUp = 32 * kBurst, kCounted = 64 * kBurst; // packets: several times round
 
 rte_mempool* pool() {
     static rte_mempool* const pool = make_pool(2047, RTE_MBUF_DEFAULT_BUF_SIZE);
     return pool;
 }
 
-/// Counts what `burst` does, kBursts times. `before` is not counted.
+/// Counts what `burst` does with kCounted packets, so many at a time. `before` is not counted.
 template <class Before, class Burst>
-void count(const std::string& name, Before before, Burst burst) {
-    for (int i = 0; i < kWarmUp + kBursts; ++i) {
+void count(const std::string& name, uint16_t packets, Before before, Burst burst) {
+    for (int i = 0; i < kWarmUp + kCounted; i += packets) {
         before();
         if (i == kWarmUp) CALLGRIND_ZERO_STATS;
         if (i >= kWarmUp) CALLGRIND_TOGGLE_COLLECT;
         const uint16_t done = burst();
         if (i >= kWarmUp) CALLGRIND_TOGGLE_COLLECT;
-        if (done != kBurst) fail(name + ": a burst was not full");
+        if (done != packets) fail(name + ": a burst was not full");
     }
     CALLGRIND_DUMP_STATS_AT(name.c_str());
+}
+
+/// Takes bursts of kBurst, of which `packets` are there.
+void count_receive(const std::string& name, Receiver& queue, uint16_t packets = kBurst) {
+    Packets mbufs{};
+    count(
+        name, packets, [&] { queue.prepare(mbufs, packets); },
+        [&] { return queue.burst()(queue.ring(), mbufs.data(), kBurst); });
+    Receiver::clean_up(mbufs, packets);
 }
 
 void receive(const std::string& name, unsigned bits, uint64_t offloads, bool striding = false,
              uint16_t bytes = kFrame) {
     Receiver queue(pool(), kDescriptors, bits, offloads, striding, bytes);
-    Packets mbufs{};
-    count(
-        name, [&] { queue.prepare(mbufs); },
-        [&] { return queue.burst()(queue.ring(), mbufs.data(), kBurst); });
-    Receiver::clean_up(mbufs);
+    count_receive(name, queue);
 }
 
-void send(const std::string& name, unsigned bits, uint64_t offloads) {
+void send(const std::string& name, unsigned bits, uint64_t offloads, uint16_t packets = kBurst) {
     Sender queue(pool(), kDescriptors, bits, offloads);
     Packets mbufs{};
     count(
-        name, [&] { queue.prepare(mbufs); },
-        [&] { return queue.burst()(queue.ring(), mbufs.data(), kBurst); });
+        name, packets, [&] { queue.prepare(mbufs, packets); },
+        [&] { return queue.burst()(queue.ring(), mbufs.data(), packets); });
+}
+
+void small_bursts() {
+    for (const uint16_t packets : {1, 4, 8, 16}) {
+        Receiver receiver(pool(), kDescriptors, kAvx2, 0);
+        count_receive(fmt::format("rx AVX2 burst {}", packets), receiver, packets);
+        send(fmt::format("tx AVX2 fast-free burst {}", packets), kAvx2,
+             RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE, packets);
+        send(fmt::format("tx AVX2 burst {}", packets), kAvx2, 0, packets);
+    }
 }
 
 } // namespace
@@ -70,11 +87,12 @@ int main() {
     send("tx AVX2 fast-free", kAvx2, kFastFree);
     send("tx scalar", kScalar, 0);
     send("tx AVX2", kAvx2, 0);
+    small_bursts();
 #if defined(__clang__)
     printf("compiler clang %d\n", __clang_major__);
 #else
     printf("compiler gcc %d\n", __GNUC__);
 #endif
-    printf("packets %d\n", kBursts * kBurst);
+    printf("packets %d\n", kCounted);
     return 0;
 }

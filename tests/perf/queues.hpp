@@ -78,11 +78,11 @@ class Receiver {
     Receiver(const Receiver&) = delete;
     Receiver& operator=(const Receiver&) = delete;
 
-    /// As the device does when a burst of packets arrives.
-    void prepare(Packets& taken) {
-        if (taken[0] != nullptr) rte_pktmbuf_free_bulk(taken.data(), kBurst);
+    /// As the device does when `packets` of them arrive. Those that were taken are freed.
+    void prepare(Packets& taken, uint16_t packets = kBurst) {
+        if (taken[0] != nullptr) clean_up(taken, packets);
         taken[0] = nullptr;
-        for (uint16_t i = 0; i < kBurst; ++i) {
+        for (uint16_t i = 0; i < packets; ++i) {
             mlx5::Cqe cqe{};
             cqe.byte_count = (strides_ != 0 ? 1u << 16 : 0u) | bytes_; // a packet takes one stride
             cqe.wqe_counter = strides_ != 0 ? produced_ % strides_ : produced_;
@@ -94,7 +94,9 @@ class Receiver {
     }
     [[nodiscard]] auto burst() const { return burst_; }
     [[nodiscard]] void* ring() const { return ring_; }
-    static void clean_up(Packets& mbufs) { rte_pktmbuf_free_bulk(mbufs.data(), kBurst); }
+    static void clean_up(Packets& mbufs, uint16_t packets = kBurst) {
+        rte_pktmbuf_free_bulk(mbufs.data(), packets);
+    }
 
   private:
     const rawqp::RingFormat& format_;
@@ -134,12 +136,12 @@ class Sender {
     Sender(const Sender&) = delete;
     Sender& operator=(const Sender&) = delete;
 
-    /// The device executes all that the doorbell offers, and the application has a burst to send.
-    void prepare(Packets& mbufs) {
+    /// The device executes all that the doorbell offers, and the application has so many to send.
+    void prepare(Packets& mbufs, uint16_t packets = kBurst) {
         execute();
-        if (rte_pktmbuf_alloc_bulk(pool_, mbufs.data(), kBurst) != 0) fail("no mbufs");
-        for (rte_mbuf* const mbuf : mbufs)
-            mbuf->data_len = static_cast<uint16_t>(mbuf->pkt_len = kFrame);
+        if (rte_pktmbuf_alloc_bulk(pool_, mbufs.data(), packets) != 0) fail("no mbufs");
+        for (uint16_t i = 0; i < packets; ++i)
+            mbufs[i]->data_len = static_cast<uint16_t>(mbufs[i]->pkt_len = kFrame);
     }
     [[nodiscard]] auto burst() const { return burst_; }
     [[nodiscard]] void* ring() const { return ring_; }

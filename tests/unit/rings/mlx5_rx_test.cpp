@@ -61,7 +61,8 @@ TEST_P(Mlx5RxReaders, EveryBatchSize) {
             take(mbufs[i], first + i, 60u + i);
         packets += count;
         bytes += count * 60u + count * (count - 1u) / 2;
-        ASSERT_EQ(cq->doorbell.consumer, packets);
+        ASSERT_LE(packets - cq->doorbell.consumer, uint32_t{64} - posted())
+            << "a CQ entry for each posted WQE";
         ASSERT_GT(posted(), 64 - 16) << "refills come in batches of 16 for a ring of 64";
     }
     EXPECT_EQ(ring->counters.packets, packets);
@@ -91,7 +92,7 @@ TEST_P(Mlx5RxReaders, CountersAndOwnerBitWrapAround) {
         for (uint32_t i = 0; i < 23; ++i)
             take(mbufs[i], first + i, 64);
     }
-    EXPECT_EQ(cq->doorbell.consumer, sequence & 0xffffff);
+    EXPECT_LT(sequence - cq->doorbell.consumer, 16u) << "given back with a refill";
     EXPECT_EQ(ring->counters.packets, sequence);
 }
 
@@ -375,6 +376,7 @@ TEST_P(Mlx5RxReaders, WhatIsLeftOfABlockIsCounted) {
         take(mbufs[0], 22 - left, 64);
         ASSERT_EQ(count(), left - 1);
     }
+    EXPECT_EQ(rawqp::kMlx5Format.rx_arm(*ring), 0); // entries are given back at the latest now
     EXPECT_EQ(cq->doorbell.consumer, 22u);
 }
 

@@ -106,8 +106,7 @@ RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& 
     return {.queues = table, .key = key, .hash_fields = hash_fields};
 }
 
-std::vector<uint8_t> FlowMatch::bytes() const {
-    std::vector<uint8_t> out;
+void FlowMatch::append_to(std::vector<uint8_t>& out) const {
     append_spec(out, eth, eth.val, eth.mask);
     if (ipv4) append_spec(out, *ipv4, ipv4->val, ipv4->mask);
     if (ipv6) {
@@ -118,11 +117,21 @@ std::vector<uint8_t> FlowMatch::bytes() const {
                     m.hop_limit);
     }
     if (l4) append_spec(out, *l4, l4->val, l4->mask);
+}
+
+std::vector<uint8_t> FlowMatch::bytes() const {
+    std::vector<uint8_t> out;
+    append_to(out);
     return out;
 }
 
 uint8_t FlowMatch::spec_count() const {
     return static_cast<uint8_t>(1 + ipv4.has_value() + ipv6.has_value() + l4.has_value());
+}
+
+size_t FlowMatch::byte_count() const {
+    return sizeof eth + (ipv4 ? sizeof *ipv4 : 0) + (ipv6 ? sizeof *ipv6 : 0) +
+           (l4 ? sizeof *l4 : 0);
 }
 
 std::string FlowMatch::layers() const {

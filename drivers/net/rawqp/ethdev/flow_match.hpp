@@ -47,9 +47,11 @@ struct FlowMatch {
     std::optional<ibv_flow_spec_ipv6> ipv6;
     std::optional<ibv_flow_spec_tcp_udp> l4; ///< its type says TCP or UDP
 
-    /// The specs one behind the other, as they follow an ibv_flow_attr.
+    /// Appends the specs one behind the other, as they follow an ibv_flow_attr.
+    void append_to(std::vector<uint8_t>& bytes) const;
     [[nodiscard]] std::vector<uint8_t> bytes() const;
     [[nodiscard]] uint8_t spec_count() const;
+    [[nodiscard]] size_t byte_count() const; ///< of all specs
     /// "eth/ipv4/tcp", for messages.
     [[nodiscard]] std::string layers() const;
 };

@@ -39,35 +39,35 @@ std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_
     attr.type = request.type;
     attr.port = ib_port;
 
-    std::vector<uint8_t> specs;
+    std::vector<uint8_t> bytes;
+    bytes.reserve(sizeof attr + request.match.byte_count() + sizeof(ibv_flow_spec_action_tag) +
+                  sizeof(ibv_flow_spec_action_drop) + sizeof(ibv_flow_spec_counter_action));
+    bytes.resize(sizeof attr);
     // The tag stands first: mlx5_ib takes a rule for a multicast one by its first spec alone.
     if (request.tag != 0 || (request.strict_level && multicast_only(request.match))) {
         auto tag = make_spec<ibv_flow_spec_action_tag>(IBV_FLOW_SPEC_ACTION_TAG);
         tag.tag_id = request.tag; // 0 is what packets report without a tag
-        append_spec(specs, tag, tag.tag_id);
+        append_spec(bytes, tag, tag.tag_id);
         ++attr.num_of_specs;
     }
     if (request.type == IBV_FLOW_ATTR_NORMAL) {
         attr.priority = request.level;
-        const std::vector<uint8_t> match = request.match.bytes();
-        specs.insert(specs.end(), match.begin(), match.end());
+        request.match.append_to(bytes);
         attr.num_of_specs += request.match.spec_count();
     }
     if (request.drop) {
-        append_spec(specs, make_spec<ibv_flow_spec_action_drop>(IBV_FLOW_SPEC_ACTION_DROP));
+        append_spec(bytes, make_spec<ibv_flow_spec_action_drop>(IBV_FLOW_SPEC_ACTION_DROP));
         ++attr.num_of_specs;
     }
     if (request.counters != nullptr) {
         auto count = make_spec<ibv_flow_spec_counter_action>(IBV_FLOW_SPEC_ACTION_COUNT);
         count.counters = request.counters;
-        append_spec(specs, count, count.counters);
+        append_spec(bytes, count, count.counters);
         ++attr.num_of_specs;
     }
 
-    attr.size = static_cast<uint16_t>(sizeof attr + specs.size());
-    std::vector<uint8_t> bytes(attr.size);
+    attr.size = static_cast<uint16_t>(bytes.size());
     std::memcpy(bytes.data(), &attr, sizeof attr);
-    std::copy(specs.begin(), specs.end(), bytes.begin() + sizeof attr);
     return bytes;
 }
 

@@ -8,9 +8,12 @@
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <list>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace rawqp {
 
@@ -19,7 +22,9 @@ using Counters = verbs::Handle<ibv_counters>;
 /// One steering rule of an rte_flow rule, as it is to be installed.
 struct PlannedRule {
     TrafficClass traffic = TrafficClass::other;
-    SteeringRequest request; ///< its level is set when it is installed
+    SteeringRequest request; ///< level and counters are set when it is installed
+    /// Equal keys: the device could not tell which of the two rules to follow.
+    std::vector<uint8_t> key;
 };
 
 } // namespace rawqp
@@ -73,10 +78,17 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr, const SteeringLevel
     return {};
 }
 
-/// Equal keys: the device could not tell which of the two rules to follow.
-std::string key_of(uint32_t priority, const PlannedRule& planned) {
-    const std::vector<uint8_t> bytes = planned.request.match.bytes();
-    return fmt::format("{}/", priority) + std::string(bytes.begin(), bytes.end());
+std::vector<uint8_t> key_of(uint32_t priority, const FlowMatch& match) {
+    std::vector<uint8_t> key;
+    key.reserve(sizeof priority + match.byte_count());
+    key.resize(sizeof priority);
+    std::memcpy(key.data(), &priority, sizeof priority);
+    match.append_to(key);
+    return key;
+}
+
+std::string_view text_of(const std::vector<uint8_t>& bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 bool marks(const rte_flow& rule) {
@@ -110,15 +122,15 @@ struct FlowTable::Impl {
     bool running = false; ///< between start and stop: rules are in the device
     std::list<rte_flow> rules{};
     std::unordered_map<const rte_flow*, std::list<rte_flow>::iterator> index{};
-    std::unordered_map<std::string, const rte_flow*> keys{};
+    std::unordered_set<std::string_view> keys{}; ///< of what is planned in `rules`
 
     FlowResult<rte_flow> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                    const rte_flow_action* actions);
-    FlowResult<void> try_out(const rte_flow& rule);
+    FlowResult<void> try_out(rte_flow& rule);
     Result<void> install(rte_flow& rule);
     void erase(std::list<rte_flow>::iterator rule);
     FlowResult<std::list<rte_flow>::iterator> find(const rte_flow* flow);
-    Result<SteeringRequest> request_of(const rte_flow& rule, const PlannedRule& planned);
+    Result<void> complete(rte_flow& rule);
 };
 
 FlowTable::FlowTable([[maybe_unused]] const verbs::Api& api, RssQps& qps, uint8_t ib_port,
@@ -140,18 +152,21 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
 
     rte_flow rule;
     rule.priority = attr->priority;
+    rule.plan.reserve(matches->size());
     bool hashed = false;
     for (const FlowMatch& match : *matches)
         for (ClassRule& split : expand(match, wanted->rss_types)) {
             hashed |= split.hash_fields != 0;
-            PlannedRule planned{.traffic = split.traffic, .request = {}};
+            PlannedRule planned;
+            planned.traffic = split.traffic;
             planned.request.strict_level = true;
             planned.request.match = std::move(split.match);
             planned.request.destination =
                 destination_of(wanted->table, wanted->key, split.hash_fields);
             planned.request.drop = wanted->drop;
             planned.request.tag = wanted->tag;
-            if (keys.contains(key_of(rule.priority, planned)))
+            planned.key = key_of(rule.priority, planned.request.match);
+            if (keys.contains(text_of(planned.key)))
                 return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, pattern,
                               "a rule of the same priority matches {} with the same values "
                               "already: destroy it first or use another priority",
@@ -171,38 +186,37 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
     return rule;
 }
 
-Result<SteeringRequest> FlowTable::Impl::request_of(const rte_flow& rule,
-                                                    const PlannedRule& planned) {
+/// Fills in what translation could not know.
+Result<void> FlowTable::Impl::complete(rte_flow& rule) {
     const auto levels = steering.levels();
     if (!levels) return tl::unexpected(levels.error());
     if (rule.priority >= levels->flow_priorities())
         return fail(ENOTSUP, "priority {}: the device has priorities up to {} only", rule.priority,
                     levels->flow_priorities() - 1);
-    SteeringRequest request = planned.request;
-    request.level = levels->flow_level(rule.priority, planned.traffic);
-    request.counters = rule.counters.get();
-    return request;
+    for (PlannedRule& planned : rule.plan) {
+        planned.request.level = levels->flow_level(rule.priority, planned.traffic);
+        planned.request.counters = rule.counters.get();
+    }
+    return {};
 }
 
 /// Asks the device, where that is possible, whether it takes every part of the rule.
-FlowResult<void> FlowTable::Impl::try_out(const rte_flow& rule) {
+FlowResult<void> FlowTable::Impl::try_out(rte_flow& rule) {
     if (!running && !steering.levels()) return {}; // no Rx queue yet: start() will tell
-    for (const PlannedRule& planned : rule.plan) {
-        auto request = request_of(rule, planned);
-        if (!request) return from_device(request.error());
-        if (auto accepted = steering.try_out(*request); !accepted)
+    if (auto known = complete(rule); !known) return from_device(known.error());
+    for (const PlannedRule& planned : rule.plan)
+        if (auto accepted = steering.try_out(planned.request); !accepted)
             return from_device(accepted.error());
-    }
     return {};
 }
 
 /// All of the rule or nothing. Most specific class first, as planned.
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
+    if (auto known = complete(rule); !known) return known;
     std::vector<SteeringRule> installed;
+    installed.reserve(rule.plan.size());
     for (const PlannedRule& planned : rule.plan) {
-        auto request = request_of(rule, planned);
-        if (!request) return tl::unexpected(request.error());
-        auto part = steering.install(*request);
+        auto part = steering.install(planned.request);
         if (!part) return tl::unexpected(part.error());
         installed.push_back(std::move(*part));
     }
@@ -212,7 +226,7 @@ Result<void> FlowTable::Impl::install(rte_flow& rule) {
 
 void FlowTable::Impl::erase(std::list<rte_flow>::iterator rule) {
     for (const PlannedRule& planned : rule->plan)
-        keys.erase(key_of(rule->priority, planned));
+        keys.erase(text_of(planned.key));
     index.erase(&*rule);
     rules.erase(rule);
 }
@@ -227,7 +241,7 @@ FlowResult<std::list<rte_flow>::iterator> FlowTable::Impl::find(const rte_flow* 
 
 int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                         const rte_flow_action* actions, rte_flow_error* error) {
-    const auto rule = impl_->translate(attr, pattern, actions);
+    auto rule = impl_->translate(attr, pattern, actions);
     if (!rule) return report(rule.error(), error);
     if (auto accepted = impl_->try_out(*rule); !accepted) return report(accepted.error(), error);
     return 0;
@@ -252,7 +266,7 @@ rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* patt
     const auto kept = impl_->rules.insert(impl_->rules.end(), std::move(*rule));
     impl_->index.emplace(&*kept, kept);
     for (const PlannedRule& planned : kept->plan)
-        impl_->keys.emplace(key_of(kept->priority, planned), &*kept);
+        impl_->keys.insert(text_of(planned.key));
     return &*kept;
 }
 

@@ -79,7 +79,7 @@ struct Cq {
         consumer += count;
     }
 
-    void publish_consumer() { store_record(doorbell->consumer, consumer & 0xffffff); }
+    void publish_consumer() const { store_record(doorbell->consumer, consumer & 0xffffff); }
 
     /// Steps over every entry that the device has written. Its queue is in reset or has nothing
     /// posted, so no more come. Returns how many were good completions.
@@ -138,6 +138,7 @@ struct CqArm {
     void request(const Cq& cq) const {
         constexpr uint32_t kCqDoorbell = 0x20; // MLX5_CQ_DOORBELL
         const uint32_t word = events << 28 | (cq.consumer & 0xffffff);
+        cq.publish_consumer();
         store_record(cq.doorbell->arm, word);
         const mlx5::be64 doorbell = uint64_t{word} << 32 | number;
         record_before_uar();

@@ -64,13 +64,6 @@ struct Avx2 {
                     words(_mm256_blend_epi32(_mm256_shuffle_epi8(rows[i], order), type[i], 0x11)),
                     constants.crc));
         }
-        void store(uint32_t i, rte_mbuf* mbuf) const {
-            const auto lane = [i](const __m256i(&halves)[4]) {
-                return load16(reinterpret_cast<const __m128i*>(&halves[i % 4]) + i / 4);
-            };
-            store16(first_half(mbuf), lane(first));
-            store16(second_half(mbuf), lane(second));
-        }
         void store_all(rte_mbuf** mbufs) const {
             for (int i = 0; i < 4; ++i) {
                 store16(first_half(mbufs[i]), _mm256_castsi256_si128(first[i]));

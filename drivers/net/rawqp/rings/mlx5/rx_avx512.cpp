@@ -62,9 +62,6 @@ struct Avx512 {
                 packets[2 * i + 1] = _mm512_permutex2var_epi64(first, high_pair(), second);
             }
         }
-        void store(uint32_t i, rte_mbuf* mbuf) const {
-            store32(first_half(mbuf), load32(reinterpret_cast<const __m256i*>(packets) + i));
-        }
         void store_all(rte_mbuf** mbufs) const {
             for (int i = 0; i < 4; ++i) {
                 store32(first_half(mbufs[2 * i]), _mm512_castsi512_si256(packets[i]));

@@ -11,8 +11,7 @@ struct Scalar {
     static constexpr std::string_view kName = "mlx5 scalar";
 
     template <RxOptions O>
-    static uint32_t take(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint32_t,
-                         uint64_t& bytes) {
+    static uint32_t take(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
         return take_single<O>(ring, packets, run, bytes);
     }
     template <RxOptions O>

@@ -59,13 +59,11 @@ struct Neon {
             describe<2>(constants, flags, types);
             describe<3>(constants, flags, types);
         }
-        void store(uint32_t i, rte_mbuf* mbuf) const {
-            store_lane<0>(first_half(mbuf), first[i]);
-            store_lane<0>(second_half(mbuf), second[i]);
-        }
         void store_all(rte_mbuf** mbufs) const {
-            for (uint32_t i = 0; i < kStep; ++i)
-                store(i, mbufs[i]);
+            for (uint32_t i = 0; i < kStep; ++i) {
+                store_lane<0>(first_half(mbufs[i]), first[i]);
+                store_lane<0>(second_half(mbufs[i]), second[i]);
+            }
         }
         [[nodiscard]] Sums lengths() const {
             const auto length = [this](int i) { return sums(second[i]) >> 32; };

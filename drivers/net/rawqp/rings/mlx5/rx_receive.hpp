@@ -2,7 +2,7 @@
 // The receive burst on mapped rings, and its steps for one packet at a time.
 //
 // A reader has the steps that instruction sets do differently:
-//   take<O>(ring, packets, run, room, bytes)  plain CQEs, until one is something else
+//   take<O>(ring, packets, run, bytes)  plain CQEs, until one is something else
 //   expand<O>(ring, minis, mbufs, packets, count, bytes)  mini CQEs of one array
 //   refill(ring)  a batch of buffers on the short path; false: the long one is needed
 // Each instruction set compiles this header for itself: nothing here may be shared by the linker.
@@ -88,23 +88,23 @@ template <RxOptions O> inline rte_mbuf** slot_mbufs(const MlxRxRing& ring, uint3
     return &ring.mbufs[O.scattered ? slot << ring.log_segments : slot];
 }
 
-/// Up to `run` packets, one by one. Returns how many; the ring has moved on by them.
+/// Up to `run` packets, one by one, none behind the ring's or the CQ's end. Returns how many; the
+/// ring has moved on by them.
 template <RxOptions O>
 inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
     constexpr uint32_t kPrefetchAhead = 3; // packets
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+    const uint32_t first = ring.consumer;
     uint64_t sum = 0;
     uint32_t taken = 0;
     for (; taken < run; ++taken) {
         const Cqe& cqe = cqes[taken];
         if ((load_op_own(cqe) & Cq::kAllButSolicited) != expected) break;
         owner_before_content();
-        const uint32_t slot = ring.consumer + taken;
-        rte_mbuf** mbufs = slot_mbufs<O>(ring, slot);
+        rte_mbuf** mbufs = slot_mbufs<O>(ring, first + taken);
         packets[taken] = mbufs[0];
-        rte_prefetch0(*slot_mbufs<O>(ring, slot + kPrefetchAhead));
-        rte_prefetch0(&cqe + kPrefetchAhead);
+        rte_prefetch0(*slot_mbufs<O>(ring, first + taken + kPrefetchAhead));
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         describe<O>(ring, cqe, *mbufs[0], length);
         if constexpr (O.scattered) take_chain(ring, mbufs, length);
@@ -112,7 +112,7 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
     }
     bytes += sum;
     ring.cq.consumer += taken;
-    ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
+    ring.consumer = static_cast<uint16_t>(first + taken);
     return taken;
 }
 
@@ -182,7 +182,7 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
         }
         const uint32_t room = std::min(ring.cq.entries_to_end(), ring.slots_to_end());
         const uint32_t run = std::min(count - received, room);
-        const uint32_t taken = Reader::template take<O>(ring, next, run, room, bytes);
+        const uint32_t taken = Reader::template take<O>(ring, next, run, bytes);
         received += taken;
         if (taken == run) continue;
         const CqeState state = ring.cq.state(ring.cq.consumer);
@@ -191,7 +191,6 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
         break;
     }
     if (received > 0) {
-        ring.cq.publish_consumer();
         ring.counters.packets += received;
         ring.counters.bytes += bytes;
     }

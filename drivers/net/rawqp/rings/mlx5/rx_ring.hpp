@@ -96,8 +96,10 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
     [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (consumer & mask); }
 
-    /// Tells the device of the WQEs up to `producer`.
+    /// Tells the device of the WQEs up to `producer`. CQ entries are given back with them, before:
+    /// the CQ has one for each WQE that may be posted, and more where blocks hold some up.
     void ring_doorbell() {
+        cq.publish_consumer();
         wqes_before_record();
         store_record(*doorbell, producer);
     }

@@ -3,7 +3,7 @@
 // of each. An instruction set has its own way to gather and to store them:
 //   Step<O>            kStep packets as mbufs want them: members described, tags
 //   Step<O>(constants, cqes)        from as many CQEs; what is not the host's gives garbage
-//   store(i, mbuf), store_all(mbufs)
+//   store_all(mbufs)
 //   lengths()          the sum of pkt_len, in the even words of Sums
 #pragma once
 
@@ -193,57 +193,14 @@ template <class Isa> struct VectorReader {
     static constexpr std::string_view kName = Isa::kName;
 
     template <RxOptions O>
-    static uint32_t take(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint32_t room,
-                         uint64_t& bytes) {
+    static uint32_t take(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
         const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
         const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-        rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
-        const Constants constants(ring, kFieldsOrder);
-        Sums lengths{};
         uint32_t taken = 0;
-        uint8_t infos = 0; // of all that was looked at
-        bool more = true;
-        while (more && taken < run && room - taken >= kStep) {
-            uint32_t count = std::min(kStep, run - taken);
-            if (count < kStep || !step_is_there(cqes + taken, expected)) {
-                count = count_plain(cqes + taken, count, expected);
-                more = false;
-                if (count == 0) break;
-            }
-            owner_before_content();
-            if (room - taken >= 2 * kStep)
-                for (uint32_t i = kStep; i < 2 * kStep; ++i)
-                    __builtin_prefetch(first_half(mbufs[taken + i]), 1);
-            const Cqe* const entries = cqes + taken;
-            const typename Isa::template Step<O> step(constants, entries);
-            count = std::min(count, plain_ones(step.described, expected));
-            if (count == kStep) [[likely]] {
-                copy_pointers(packets + taken, mbufs + taken);
-                step.store_all(mbufs + taken);
-                if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
-                lengths += step.lengths();
-            } else {
-                more = false;
-                for (uint32_t i = taken; i < taken + count; ++i) {
-                    packets[i] = mbufs[i];
-                    step.store(i - taken, mbufs[i]);
-                    bytes += mbufs[i]->pkt_len;
-                }
-                if constexpr (O.mark) store_marks(step.tags, mbufs + taken, count);
-            }
-            infos |= packet_infos(entries);
-            taken += count;
-        }
-        if constexpr (O.stamps != Stamps::none)
-            for (uint32_t i = 0; i < taken; ++i)
-                stamp<O>(ring, cqes[i], *mbufs[i]);
-        if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
-            describe_tunnels(cqes, mbufs, taken);
-        bytes += sum_of_even_words(lengths);
-        ring.cq.consumer += taken;
-        ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
-        if (!more || taken == run) return taken;
-        return taken + take_single<O>(ring, packets + taken, run - taken, bytes); // near the end
+        if (run >= kStep && is_plain(cqes[0], expected) && step_is_there(cqes, expected))
+            taken = take_steps<O>(ring, packets, run, bytes);
+        if (taken == run) return taken;
+        return taken + take_single<O>(ring, packets + taken, run - taken, bytes);
     }
 
     template <RxOptions O>
@@ -272,6 +229,44 @@ template <class Isa> struct VectorReader {
     static bool refill(MlxRxRing& ring) { return refill_from_cache(ring); }
 
   private:
+    /// Whole steps, the first of which is there.
+    template <RxOptions O>
+    [[gnu::noinline]] static uint32_t take_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run,
+                                                 uint64_t& bytes) {
+        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+        const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+        rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
+        const Constants constants(ring, kFieldsOrder);
+        Sums lengths{};
+        uint32_t taken = 0;
+        uint8_t infos = 0; // of all that was looked at
+        do {
+            owner_before_content();
+            if (run - taken >= 2 * kStep)
+                for (uint32_t i = kStep; i < 2 * kStep; ++i)
+                    __builtin_prefetch(first_half(mbufs[taken + i]), 1);
+            const Cqe* const entries = cqes + taken;
+            const typename Isa::template Step<O> step(constants, entries);
+            if (plain_ones(step.described, expected) < kStep) [[unlikely]]
+                break;
+            copy_pointers(packets + taken, mbufs + taken);
+            step.store_all(mbufs + taken);
+            if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
+            lengths += step.lengths();
+            infos |= packet_infos(entries);
+            taken += kStep;
+        } while (run - taken >= kStep && step_is_there(cqes + taken, expected));
+        if constexpr (O.stamps != Stamps::none)
+            for (uint32_t i = 0; i < taken; ++i)
+                stamp<O>(ring, cqes[i], *mbufs[i]);
+        if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
+            describe_tunnels(cqes, mbufs, taken);
+        bytes += sum_of_even_words(lengths);
+        ring.cq.consumer += taken;
+        ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
+        return taken;
+    }
+
     /// The bits of all of a step's CQEs.
     static uint8_t packet_infos(const Cqe* cqes) {
         uint8_t infos = 0;

@@ -79,27 +79,27 @@ struct Likeness {
 };
 
 /// Writes data segments for all of the session's packets, whose buffers have the key `lkey_be`.
-/// False: one is a runt, or with Check one does not pass Likeness::holds.
+/// Returns their bytes; 0: one is a runt, or with Check one does not pass Likeness::holds.
 template <bool Check>
-inline bool fill_alike(Session& result, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
-    Session session = result; // nothing of a copy needs to be in memory from packet to packet
+inline uint64_t fill_alike(Session session, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
     Likeness likeness;
     for (uint32_t i = 0; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
         if (packet->data_len < kMinTxBytes) [[unlikely]]
-            return false;
+            return 0;
         session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
         if constexpr (Check) likeness.add(*packet);
     }
-    result.bytes = session.bytes;
-    return !Check || likeness.holds(*packets[0], mask);
+    return !Check || likeness.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
 #if defined(__x86_64__)
-/// The same, four packets at a time. A function of its own, for only such may have AVX2 inside.
+/// The same with four packets or more, four at a time. A function of its own, for only such may
+/// have AVX2 inside; its arguments fit into registers.
 template <bool Check>
-[[gnu::target("avx2")]] bool fill_alike_avx2(Session& session, rte_mbuf** packets, uint32_t lkey_be,
-                                             uint64_t mask);
+[[gnu::target("avx2")]] uint64_t fill_alike_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots,
+                                                 uint32_t count, rte_mbuf** packets,
+                                                 uint32_t lkey_be, uint64_t mask);
 #endif
 
 } // namespace rawqp::mlx5rings

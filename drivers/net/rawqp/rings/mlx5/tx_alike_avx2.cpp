@@ -40,16 +40,30 @@ struct Shuffles {
     __m256i lkey;
 };
 
+/// A shuffle's order, the same in both lanes: byte `i` of the result is byte order[i], kNone zero.
+struct alignas(__m256i) Order {
+    uint8_t bytes[2 * 16];
+};
+constexpr uint8_t kNone = 0xff;
+constexpr Order order(const std::array<uint8_t, 16>& lane) {
+    Order both{};
+    for (size_t i = 0; i < std::size(both.bytes); ++i)
+        both.bytes[i] = lane[i % lane.size()];
+    return both;
+}
+constexpr Order kOffset = order({0, 1, kNone, kNone, kNone, kNone, kNone, kNone, //
+                                 kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone});
+constexpr Order kAddress = order({kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, //
+                                  7, 6, 5, 4, 3, 2, 1, 0});
+constexpr Order kLength = order({kNone, kNone, 9, 8, kNone, kNone, kNone, kNone, //
+                                 kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone});
+
+[[RAWQP_AVX2, gnu::always_inline]] inline __m256i load(const Order& order) {
+    return *reinterpret_cast<const __m256i*>(order.bytes);
+}
 [[RAWQP_AVX2, gnu::always_inline]] inline Shuffles make_shuffles(uint32_t lkey_be) {
-    constexpr char kNone = -1;
-    const __m128i offset = _mm_setr_epi8(0, 1, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
-                                         kNone, kNone, kNone, kNone, kNone, kNone, kNone);
-    const __m128i address = _mm_setr_epi8(kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, 7,
-                                          6, 5, 4, 3, 2, 1, 0);
-    const __m128i length = _mm_setr_epi8(kNone, kNone, 9, 8, kNone, kNone, kNone, kNone, kNone,
-                                         kNone, kNone, kNone, kNone, kNone, kNone, kNone);
-    const __m128i lkey = _mm_setr_epi32(0, static_cast<int>(lkey_be), 0, 0);
-    return {both(offset), both(address), both(length), both(lkey)};
+    return {load(kOffset), load(kAddress), load(kLength),
+            both(_mm_setr_epi32(0, static_cast<int>(lkey_be), 0, 0))};
 }
 
 /// Two data segments.
@@ -104,15 +118,16 @@ fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be, uint32_
 } // namespace
 
 template <bool Check>
-[[RAWQP_AVX2]] bool fill_alike_avx2(Session& session, rte_mbuf** packets, uint32_t lkey_be,
-                                    uint64_t mask) {
-    const uint32_t fours = session.limit & ~3u;
+[[RAWQP_AVX2]] uint64_t fill_alike_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots, uint32_t count,
+                                        rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
+    Session session{.data = data, .slots = slots, .limit = count};
+    const uint32_t fours = count & ~3u;
     const PairSums sums = fill_fours<Check>(session, packets, lkey_be, fours);
     session.bytes = static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 1)) +
                     static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 5));
     if (static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 4)) < kMinTxBytes ||
         static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 12)) < kMinTxBytes)
-        return false;
+        return 0;
 
     Likeness likeness;
     if constexpr (Check) {
@@ -121,17 +136,19 @@ template <bool Check>
         likeness.any_pool = any_of(sums.any_pool);
         likeness.all_pool = all_of(sums.all_pool);
     }
-    for (uint32_t i = fours; i < session.limit; ++i) {
+    for (uint32_t i = fours; i < count; ++i) {
         rte_mbuf* const packet = packets[i];
-        if (packet->data_len < kMinTxBytes) return false;
+        if (packet->data_len < kMinTxBytes) return 0;
         if constexpr (Check) likeness.add(*packet);
         session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
     }
-    return !Check || likeness.holds(*packets[0], mask);
+    return !Check || likeness.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
-template bool fill_alike_avx2<false>(Session&, rte_mbuf**, uint32_t, uint64_t);
-template bool fill_alike_avx2<true>(Session&, rte_mbuf**, uint32_t, uint64_t);
+template uint64_t fill_alike_avx2<false>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
+                                         uint32_t, uint64_t);
+template uint64_t fill_alike_avx2<true>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
+                                        uint32_t, uint64_t);
 
 } // namespace rawqp::mlx5rings
 

@@ -36,16 +36,21 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 
 /// After the last WQE of a burst, whose first is at WQEBB `start`: asks for its completion and
 /// rings the doorbell.
-inline void finish_burst(MlxTxRing& ring, const TxBatch& batch, uint16_t start) {
+///
+/// Inlined, as what is in a TxBatch would have to be stored otherwise: doorbell fences wait for
+/// each store, and a small burst's cost is mostly that.
+[[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
+                                                uint16_t start) {
+    const uint16_t producer = ring.producer;
     ring.counters.packets += batch.packets;
     ring.counters.bytes += batch.bytes;
     batch.last->fm_ce_se = mlx5::kCqUpdate;
     ring.mark(ring.marks_head++) = {.pool = batch.odd == 0 ? batch.pool : nullptr,
                                     .segment = ring.mbufs.head(),
-                                    .wqebb = ring.producer};
+                                    .wqebb = producer};
     wqes_before_record();
-    store_record(*ring.doorbell, ring.producer);
-    const uint32_t posted = static_cast<uint16_t>(ring.producer - start) * mlx5::kWqebb;
+    store_record(*ring.doorbell, producer);
+    const uint32_t posted = static_cast<uint16_t>(producer - start) * mlx5::kWqebb;
     if (posted <= ring.uar.blue_flame && stands_alone(ring, batch, start)) [[unlikely]]
         ring.uar.write(batch.last, posted);
     else
@@ -71,10 +76,20 @@ template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte
     return true;
 }
 
+/// What small bursts find completed is freed together, kFreeBatch packets at a time or when there
+/// is no room for all of the burst. Where a packet may take several descriptors or WQEBBs its
+/// number does not tell.
+template <TxOptions O> inline bool free_is_due(const MlxTxRing& ring, uint16_t count) {
+    constexpr uint16_t kFreeBatch = 32;
+    return O.multi_segment || O.long_wqes() || count > ring.mbufs.room() ||
+           static_cast<uint16_t>(ring.done - ring.mbufs.tail()) >= kFreeBatch;
+}
+
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
-    if (!reap(ring, UINT32_MAX)) [[unlikely]]
+    if (!take_completions(ring, UINT32_MAX)) [[unlikely]]
         return 0;
+    if (count == 0 || free_is_due<O>(ring, count)) free_done(ring);
     if (count == 0) return 0;
     if (ring.mrs.sync()) [[unlikely]]
         ring.pools.clear();

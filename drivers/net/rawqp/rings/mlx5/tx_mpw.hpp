@@ -35,15 +35,17 @@ template <TxOptions O> inline bool joins(const rte_mbuf& packet, const rte_mbuf&
     return true;
 }
 
-/// fill_alike on the CPU's best, when all packets may be taken for alike. False: they are not.
+/// fill_alike on the CPU's best, when all packets may be taken for alike. 0: they are not.
 template <TxOptions O>
-inline bool fill_all(Session& session, rte_mbuf** packets, uint32_t lkey_be) {
+inline uint64_t fill_all(const Session& session, rte_mbuf** packets, uint32_t lkey_be) {
     constexpr bool kCheck = !O.fast_free || O.offloads;
     constexpr uint64_t kMask = O.offloads ? kSessionFlags : 0;
     // The tags to insert may differ.
-    if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return false;
+    if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
 #if defined(__x86_64__)
-    if constexpr (O.avx2) return fill_alike_avx2<kCheck>(session, packets, lkey_be, kMask);
+    if (O.avx2 && session.limit >= 4)
+        return fill_alike_avx2<kCheck>(session.data, session.slots, session.limit, packets, lkey_be,
+                                       kMask);
 #endif
     return fill_alike<kCheck>(session, packets, lkey_be, kMask);
 }
@@ -111,8 +113,8 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
     } else {
         session.limit = RTE_MIN(session.limit, max_size - kHeadSegments);
         taken = session.limit;
-        if (batch.lkey_be == 0 || !fill_all<O>(session, packets, batch.lkey_be)) {
-            session.bytes = 0;
+        if (batch.lkey_be != 0) session.bytes = fill_all<O>(session, packets, batch.lkey_be);
+        if (session.bytes == 0) {
             batch.lkey_be = 0; // once is enough for a burst
             taken = fill_mixed<O>(ring, batch, session, packets);
         }

@@ -130,7 +130,7 @@ void tx_start(TxRing& base) {
 void rewind(MlxTxRing& ring) {
     ring.mbufs.rewind();
     ring.producer = ring.marks_head = ring.marks_tail = 0;
-    ring.completed = 0;
+    ring.completed = ring.done = 0;
     ring.faulty = false;
 }
 
@@ -145,6 +145,7 @@ bool recover(MlxTxRing& ring) {
     if (!ring.faulty) {
         count_lost(ring, ring.mbufs, find_packet(ring, cqe.wqe_counter));
         ring.mbufs.free_all();
+        ring.done = ring.mbufs.tail();
         ring.faulty = true;
     }
     if (!ring.retry.try_pass() || ring.reset_qp(ring) != 0) return false;

@@ -58,6 +58,7 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     uint16_t completed = 0;      ///< WQEBBs completed
     uint16_t inline_bytes = 0;   ///< packets of up to so many bytes are inlined
     uint16_t min_inline = 0;     ///< bytes of each packet that the device wants inlined
+    uint16_t done = 0;           ///< TxMbufs position: completed, perhaps not freed yet
     uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
     PoolKeys pools;
 
@@ -67,6 +68,8 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     SocketArray<TxMark> mark_memory;
 
     [[nodiscard]] TxMark& mark(uint16_t request) { return marks[request & (mbufs.size() - 1u)]; }
+    /// Of the completions answered, the last one.
+    [[nodiscard]] TxMark& last_completed() { return mark(static_cast<uint16_t>(marks_tail - 1)); }
     [[nodiscard]] uint8_t* wqebb(uint16_t index) const {
         return sq + (index & wqebb_mask) * size_t{mlx5::kWqebb};
     }
@@ -95,24 +98,40 @@ void forget_keys(MlxTxRing& ring);
 /// the next burst comes back here.
 bool recover(MlxTxRing& ring);
 
-inline bool reap(MlxTxRing& ring, uint32_t limit) {
+/// Frees what is completed, all at once, and gives its CQ entries back.
+inline void free_done(MlxTxRing& ring) {
+    if (ring.done == ring.mbufs.tail()) return;
+    // Its slot is not used again before what it completes is freed.
+    ring.mbufs.free_until(ring.done, ring.last_completed().pool);
+    ring.cq.publish_consumer();
+}
+
+/// Takes completions until `limit` segments are completed and not freed. Those of different pools
+/// do not wait together. False while the queue is in error.
+inline bool take_completions(MlxTxRing& ring, uint32_t limit) {
     Cq& cq = ring.cq;
-    const uint32_t first = cq.consumer;
     const uint16_t tail = ring.mbufs.tail();
-    CqeState next = CqeState::empty;
     do {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer));
         if ((op_own & Cq::kOpcodeAndOwner) != cq.expected(CqeOpcode::req, cq.consumer)) {
-            next = cq.classify(op_own, cq.consumer);
-            break;
+            if (cq.classify(op_own, cq.consumer) == CqeState::empty) return true;
+            free_done(ring);
+            return recover(ring);
         }
-        const TxMark& mark = ring.mark(ring.marks_tail++);
+        const TxMark& mark = ring.mark(ring.marks_tail);
+        if (ring.done != tail && mark.pool != ring.last_completed().pool) free_done(ring);
         ring.completed = mark.wqebb;
-        ring.mbufs.free_until(mark.segment, mark.pool);
+        ring.done = mark.segment;
+        ++ring.marks_tail;
         ++cq.consumer;
-    } while (static_cast<uint16_t>(ring.mbufs.tail() - tail) < limit);
-    if (cq.consumer != first) cq.publish_consumer();
-    return next == CqeState::empty || recover(ring);
+    } while (static_cast<uint16_t>(ring.done - tail) < limit);
+    return true;
+}
+
+inline bool reap(MlxTxRing& ring, uint32_t limit) {
+    if (!take_completions(ring, limit)) return false;
+    free_done(ring);
+    return true;
 }
 
 } // namespace rawqp::mlx5rings

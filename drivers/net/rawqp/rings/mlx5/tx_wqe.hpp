@@ -53,8 +53,11 @@ inline mlx5::WqeCtrlSeg* write_control(const MlxTxRing& ring, uint8_t* wqe, mlx5
                                        uint32_t size) {
     auto* control = reinterpret_cast<mlx5::WqeCtrlSeg*>(wqe);
     *control = {};
-    control->opmod_idx_opcode = uint32_t{ring.producer} << 8 | static_cast<uint32_t>(opcode);
-    control->qpn_ds = ring.sqn_shifted | size;
+    // Both words in one store: the doorbell will load them as one, which the CPU would hold up
+    // until two stores have left its buffer.
+    static_assert(offsetof(mlx5::WqeCtrlSeg, qpn_ds) == 4);
+    const uint32_t first = uint32_t{ring.producer} << 8 | static_cast<uint32_t>(opcode);
+    net::store_be(control, uint64_t{first} << 32 | ring.sqn_shifted | size);
     return control;
 }
 

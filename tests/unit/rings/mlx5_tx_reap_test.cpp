@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send on mapped mlx5 rings: when bursts free what they find completed.
+#include "tests/unit/rings/mlx5_tx.hpp"
+
+namespace rings_test {
+namespace {
+
+constexpr uint16_t kFreeBatch = 32; // packets
+
+class Mlx5TxReap : public Mlx5Tx, public testing::WithParamInterface<bool> {
+  protected:
+    void SetUp() override {
+        start({.offloads = 0, .multi_packet = GetParam()}); // a descriptor for each packet
+    }
+    void send_one() { ASSERT_EQ(send({packet(0, {64})}), 1u); }
+};
+
+TEST_P(Mlx5TxReap, SmallBurstsFreeNowAndThen) {
+    for (uint16_t i = 1; i <= kFreeBatch; ++i) {
+        send_one();
+        execute_all();
+        EXPECT_EQ(in_use(), i) << "completed, but too few";
+    }
+    EXPECT_EQ(cq->doorbell.consumer, 0u);
+    send_one();
+    EXPECT_EQ(in_use(), 1u) << "all of them at once";
+    EXPECT_EQ(cq->doorbell.consumer, uint32_t{kFreeBatch});
+}
+
+TEST_P(Mlx5TxReap, AnEmptyBurstAndACleanUpFreeAtOnce) {
+    send_one();
+    execute_all();
+    EXPECT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(in_use(), 0u);
+    send_one();
+    execute_all();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 1);
+    EXPECT_EQ(in_use(), 0u);
+}
+
+TEST_P(Mlx5TxReap, ABurstWithoutRoomFrees) {
+    for (int i = 0; i < 3; ++i) {
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t k = 0; k < 30; ++k)
+            packets.push_back(packet(k, {64}));
+        ASSERT_EQ(send(packets), 30u) << "burst " << i;
+        execute_all();
+    }
+}
+
+TEST_P(Mlx5TxReap, CompletionsOfSeveralPoolsGoHomeTogether) {
+    const test_eal::Pool other = test_eal::make_pool(64);
+    for (uint32_t i = 0; i < 12; ++i)
+        ASSERT_EQ(send({make_packet(i / 3 % 2 == 0 ? pool.get() : other.get(), i, {64})}), 1u);
+    rte_mbuf* const shared = packet(0, {64});
+    rte_mbuf_refcnt_update(shared, 1);
+    ASSERT_EQ(send({shared}), 1u);
+    send_one();
+    execute_all();
+    EXPECT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
+    EXPECT_EQ(in_use(), 1u) << "somebody else's";
+    rte_pktmbuf_free(shared);
+}
+
+TEST_P(Mlx5TxReap, ABrokenQueueIsMetByTheNextBurst) {
+    for (int i = 0; i < 3; ++i) {
+        send_one();
+        execute_all();
+    }
+    send_one();
+    cq->write_error(mlx5::CqeOpcode::req_error, mlx5::CqeSyndrome::local_protection, executed);
+    reset_result = -EIO;
+    for (int i = 0; i < 2; ++i) {
+        rte_mbuf* refused = packet(0, {64});
+        EXPECT_EQ(send(&refused, 1), 0u);
+        rte_pktmbuf_free(refused);
+        EXPECT_EQ(in_use(), 0u) << "completed or lost";
+    }
+    EXPECT_EQ(ring->counters.errors, 1u);
+    EXPECT_EQ(ring->counters.packets, 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(WqesOf, Mlx5TxReap, testing::Bool(), [](const auto& test) {
+    return test.param ? "SeveralPackets" : "OnePacket";
+});
+
+} // namespace
+} // namespace rings_test
