@@ -147,7 +147,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rss_hash_update = rss_hash_update;
     ops.rss_hash_conf_get = rss_hash_conf_get;
     ops.flow_ops_get = flow_ops_get;
-    ops.stats_get = stats_get;
+    ops.stats_get = compat::stats<stats_get>;
     ops.stats_reset = stats_reset;
     ops.xstats_get = xstats_get;
     ops.xstats_get_names = xstats_get_names;
