@@ -199,7 +199,7 @@ def run(suite: str) -> Results:
     if kind == "lint":
         return check_sources(lint.checks())
     if kind == "tidy":
-        return check_sources([lint.ClangTidy(ROOT / "build")])
+        return check_sources([lint.ClangTidy(ROOT / "build-clang")])
     if kind == "clang":
         return check_sources([lint.ClangBuild()])
     return {"unit": unit, "functional": functional, "kernel": kernel}[kind](ROOT / folder)
