@@ -192,10 +192,10 @@ int dev_close(rte_eth_dev* dev) noexcept {
     const std::unique_ptr<Port> port(*slot);
     port->events.reset(); // first: its handler reads the port
     halt(*port);
-    for (uint16_t i = 0; i < port->rx_queues.size(); ++i)
-        rx_queue_release(dev, i);
-    for (uint16_t i = 0; i < port->tx_queues.size(); ++i)
-        tx_queue_release(dev, i);
+    for (size_t i = 0; i < port->rx_queues.size(); ++i)
+        rx_queue_release(dev, static_cast<uint16_t>(i));
+    for (size_t i = 0; i < port->tx_queues.size(); ++i)
+        tx_queue_release(dev, static_cast<uint16_t>(i));
     *slot = nullptr;
     return 0;
 }
