@@ -124,7 +124,8 @@ class Borders:
 
 @dataclass
 class ClangTidy:
-    """clang-tidy on each source of our own in the compile database, two at a time."""
+    """clang-tidy on each source of our own in the compile database, two at a time. It cannot read
+    another compiler's precompiled headers, so `build` is one by clang."""
     build: Path
     name: str = "clang-tidy"
 

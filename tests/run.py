@@ -222,7 +222,7 @@ def run(suite: str) -> Results:
     if kind == "lint":
         results = check_sources(lint.checks())
     elif kind == "tidy":
-        results = check_sources([lint.ClangTidy(ROOT / "build")])
+        results = check_sources([lint.ClangTidy(ROOT / "build-clang")])
     elif kind in ("clang", "sanitize"):
         results = build(kind)
     else:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Entry points of libFuzzer.
+// Entry points of libFuzzer. RAWQP_FUZZ_PLAY: what plays the inputs.
 #include "tests/fuzz/rx_cqes.hpp"
+#include "tests/fuzz/rx_frames.hpp"
 #include "tests/unit/eal.hpp"
 
 #include <cstdio>
@@ -13,7 +14,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    const std::string problem = fuzz::play_rx({data, size});
+    const std::string problem = RAWQP_FUZZ_PLAY({data, size});
     if (problem.empty()) return 0;
     fprintf(stderr, "%s\n", problem.c_str());
     abort();

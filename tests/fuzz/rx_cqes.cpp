@@ -2,6 +2,8 @@
 #include "tests/fuzz/rx_cqes.hpp"
 
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/received.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
 #include "tests/unit/rings/vector_widths.hpp"
@@ -9,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
-#include <set>
 
 namespace fuzz {
 namespace {
@@ -27,29 +28,13 @@ rte_mempool* pool() {
     return owner.get();
 }
 
-class Input {
-  public:
-    explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-    [[nodiscard]] bool empty() const { return bytes_.empty(); }
-    uint8_t byte() {
-        if (bytes_.empty()) return 0;
-        const uint8_t value = bytes_.front();
-        bytes_ = bytes_.subspan(1);
-        return value;
-    }
-    mlx5::Cqe cqe() {
-        std::array<uint8_t, sizeof(mlx5::Cqe)> raw{};
-        const size_t count = std::min(raw.size(), bytes_.size());
-        std::copy_n(bytes_.begin(), count, raw.begin());
-        bytes_ = bytes_.subspan(count);
-        mlx5::Cqe cqe;
-        memcpy(&cqe, raw.data(), sizeof cqe);
-        return cqe;
-    }
-
-  private:
-    std::span<const uint8_t> bytes_;
-};
+mlx5::Cqe take_cqe(Input& input) {
+    std::array<uint8_t, sizeof(mlx5::Cqe)> raw;
+    input.fill(raw);
+    mlx5::Cqe cqe;
+    memcpy(&cqe, raw.data(), sizeof cqe);
+    return cqe;
+}
 
 /// The reader that the input asks for, or the next smaller one that there is.
 unsigned vector_bits(uint8_t choice) {
@@ -64,6 +49,8 @@ uint64_t offloads(uint8_t choice) {
     if (choice & 1) chosen |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
     if (choice & 2) chosen |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (choice & 4) chosen |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
+    if (choice & 8) chosen |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    if (choice & 16) chosen |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
     return chosen;
 }
 
@@ -74,7 +61,8 @@ class Player {
           segments_(layout_ & 1 ? 2 : 1), striding_((layout_ & 8) != 0),
           format_(striding_ ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format),
           cq_(layout_ & 2 ? 2 * kDescriptors : kDescriptors),
-          rq_(striding_ ? kWqes : kDescriptors, striding_ ? 2 : segments_) {}
+          rq_(striding_ ? kWqes : kDescriptors, striding_ ? 2 : segments_),
+          received_(pool(), segments_) {}
 
     std::string run() {
         start();
@@ -92,6 +80,7 @@ class Player {
         spec_.descriptors = kDescriptors;
         spec_.segments = segments_;
         spec_.offloads = offloads(offloads_);
+        spec_.real_time = (offloads_ & 48) == 48;
         spec_.compressed = (layout_ & 2) != 0;
         spec_.active_simd_bits = vector_bits(reader_);
         if (striding_) spec_.striding = {kLogStrides, kLogStrideBytes, 128};
@@ -122,14 +111,21 @@ class Player {
         case 0: write(true); return;
         case 1: write(false); return;
         case 2: // any entry at any time
-            cq_.ring[input_.byte() % cq_.ring.size()] = input_.cqe();
+            cq_.ring[input_.byte() % cq_.ring.size()] = take_cqe(input_);
             return;
-        case 3: refuse_reset_ = (step & 0x80) != 0; return;
-        case 4: poll(static_cast<uint16_t>(1 + input_.byte() % kMaxPoll)); return;
+        case 3:
+            refuse_reset_ = (step & 0x80) != 0;
+            if (step & 0x40) ring_->mark = !ring_->mark;
+            if (step & 0x20) received_.release();
+            look();
+            return;
+        case 4:
+            poll(static_cast<uint16_t>(1 + input_.byte() % kMaxPoll), (step & 0x80) != 0);
+            return;
         }
     }
     void write(bool own) {
-        mlx5::Cqe cqe = input_.cqe();
+        mlx5::Cqe cqe = take_cqe(input_);
         const uint32_t packets = striding_ ? 1u << kLogStrides : 1; // of a WQE, at most
         if (uint32_t{rq_.doorbell.receive} * packets == completed_) return;
         const auto entries = static_cast<uint32_t>(cq_.ring.size());
@@ -140,35 +136,35 @@ class Player {
         ++completed_;
     }
 
-    void poll(uint16_t count) {
+    void look() {
+        if (format_.rx_queue_count(ring_) > kDescriptors) fail("more packets than descriptors");
+        for (const uint16_t offset : {0, 1, kDescriptors - 1})
+            if (format_.rx_descriptor_status(ring_, offset) < 0) fail("a descriptor is not there");
+        if (format_.rx_descriptor_status(ring_, kDescriptors) != -EINVAL)
+            fail("there is a descriptor too many");
+        rte_power_monitor_cond condition{};
+        if (format_.rx_monitor_addr(ring_, &condition) != 0) return fail("cannot be monitored");
+        condition.fn(*static_cast<volatile uint8_t*>(condition.addr), condition.opaque);
+    }
+
+    void poll(uint16_t count, bool keep) {
         std::array<rte_mbuf*, kMaxPoll> mbufs{};
         const uint16_t got = burst_(ring_, mbufs.data(), count);
         if (got > count) return fail(fmt::format("{} packets where {} were asked", got, count));
-        std::set<const rte_mbuf*> seen;
-        for (uint16_t i = 0; i < got; ++i)
-            check(mbufs[i], seen);
-        if (!problem_.empty()) return; // freeing these could crash
-        rte_pktmbuf_free_bulk(mbufs.data(), got);
-    }
-    void check(const rte_mbuf* mbuf, std::set<const rte_mbuf*>& seen) {
-        if (mbuf == nullptr) return fail("a null mbuf");
-        unsigned segments = 0;
-        for (const rte_mbuf* at = mbuf; at != nullptr; at = at->next) {
-            if (at->pool != pool()) return fail("an mbuf of no pool");
-            if (!seen.insert(at).second) return fail("an mbuf twice in a burst");
-            if (rte_mbuf_refcnt_read(at) != 1) return fail("an mbuf that is free or shared");
-            if (++segments > segments_) return fail("a chain longer than a WQE");
-        }
-        if (segments != mbuf->nb_segs) return fail("nb_segs is wrong");
+        if (std::string wrong = received_.take({mbufs.data(), got}, keep); !wrong.empty())
+            fail(std::move(wrong));
     }
 
     void finish() {
         for (const mlx5::WqeDataSeg& wqe : rq_.ring)
             if (problem_.empty() && wqe.addr != 0 && !in_packet_memory(wqe.addr))
                 fail("an address outside of the packet memory is posted");
-        if (!problem_.empty()) return; // the ring cannot be trusted any more
+        if (!problem_.empty()) return;            // the ring cannot be trusted any more
+        const bool outlive = (layout_ & 16) != 0; // packets may
+        if (!outlive) received_.release();
         format_.rx_stop(*ring_);
         format_.rx_destroy(ring_);
+        received_.release();
         if (const unsigned lost = rte_mempool_in_use_count(pool()))
             fail(fmt::format("{} mbufs lost", lost));
     }
@@ -204,6 +200,7 @@ class Player {
     FakeMrs mrs_;
     FakeCq cq_;
     FakeRq rq_;
+    Received received_;
     rawqp::RxSpec spec_;
     rawqp::RxRing* ring_ = nullptr;
     eth_rx_burst_t burst_ = nullptr;
@@ -214,6 +211,6 @@ class Player {
 
 } // namespace
 
-std::string play_rx(std::span<const uint8_t> input) { return Player(Input(input)).run(); }
+std::string play_cqes(std::span<const uint8_t> input) { return Player(Input(input)).run(); }
 
 } // namespace fuzz

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arbitrary CQEs for the Rx readers of the mlx5 rings.
+// Arbitrary CQEs for the Rx readers of the mlx5 rings, cyclic and striding.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace fuzz {
 /// find. Returns what went wrong; empty: nothing. EAL must run; one thread.
 ///
 /// Input: a byte each for reader, offloads and layout, then steps: an opcode byte, and for those
-/// that write a CQE its 64 bytes. What is missing at the end reads as zeros.
-[[nodiscard]] std::string play_rx(std::span<const uint8_t> input);
+/// that write a CQE its 64 bytes.
+[[nodiscard]] std::string play_cqes(std::span<const uint8_t> input);
 
 } // namespace fuzz

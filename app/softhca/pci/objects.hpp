@@ -79,6 +79,7 @@ inline constexpr uint8_t kKinds = 16;
 struct Ref {
     Kind kind;
     core::Number number;
+    // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 in what <=> becomes for a pointer
     auto operator<=>(const Ref&) const = default;
 };
 

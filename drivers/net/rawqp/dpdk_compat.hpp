@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the driver API of DPDK differs between 22.11, 23.11 and 24.11: one named helper per
+// Where the driver API of DPDK differs between 22.11, 23.11, 24.11 and 25.11: one named helper per
 // difference, so that no other file asks for a version. Included by dpdk.hpp, never alone.
 //
 // Differences that need no helper when written so that both forms compile:
@@ -32,6 +32,30 @@ const uint32_t* supported_ptypes(rte_eth_dev* dev) noexcept {
     return Get(dev);
 }
 #endif
+
+// Where the counters of queues go: up to 25.07 into the port's own, since then into a struct beside
+// them, which not everybody asks for (null).
+// Use: ops.stats_get = compat::stats<my_get>;
+#if RTE_VERSION >= RTE_VERSION_NUM(25, 11, 0, 0)
+using QueueStats = eth_queue_stats;
+template <int (*Get)(rte_eth_dev*, rte_eth_stats&, QueueStats*)>
+int stats(rte_eth_dev* dev, rte_eth_stats* port, QueueStats* queues) noexcept {
+    return Get(dev, *port, queues);
+}
+#else
+using QueueStats = rte_eth_stats;
+template <int (*Get)(rte_eth_dev*, rte_eth_stats&, QueueStats*)>
+int stats(rte_eth_dev* dev, rte_eth_stats* port) noexcept {
+    return Get(dev, *port, port);
+}
+#endif
+
+// What waits in a receive queue, uint32_t up to 25.07, int since.
+// Use: format.rx_queue_count = compat::queue_count<my_count>;
+using QueueCount = std::invoke_result_t<eth_rx_queue_count_t, void*>;
+template <uint32_t (*Count)(void*)> QueueCount queue_count(void* queue) {
+    return static_cast<QueueCount>(Count(queue));
+}
 
 // Parses the ethdev devargs (representor=...) of one port into `out`. Returns < 0 on error.
 // Since 24.03 the parser takes an array and returns how many of its entries it filled.

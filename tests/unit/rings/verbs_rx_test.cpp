@@ -524,6 +524,26 @@ TEST_F(VerbsRx, ChecksumOverSeveralSegments) {
     }
 }
 
+/// The headers lie in two segments, so whoever wants them in one piece copies them.
+TEST_F(VerbsRx, LongExtensionHeadersOverSeveralSegments) {
+    start({.segments = 4,
+           .pool_size = 400,
+           .data_room = 128 + RTE_PKTMBUF_HEADROOM,
+           .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    for (const size_t options : {8u, 64u, 256u}) {
+        Bytes frame = Frame{.ipv6 = true, .protocol = IPPROTO_DSTOPTS}.build();
+        Bytes header(options);
+        header[0] = IPPROTO_UDP;
+        header[1] = static_cast<uint8_t>(options / 8 - 1);
+        frame.insert(frame.begin() + 14 + 40, header.begin(), header.end());
+        deliver(frame);
+        const auto [flags, type] = receive_one(frame);
+        EXPECT_EQ(type & (RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK),
+                  RTE_PTYPE_L3_IPV6_EXT | RTE_PTYPE_L4_UDP);
+        EXPECT_EQ(flags, 0u) << options;
+    }
+}
+
 TEST_F(VerbsRx, OnlyEnabledChecksumsAreTold) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM});
     const Bytes frame = Frame{}.build();

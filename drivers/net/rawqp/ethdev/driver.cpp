@@ -102,6 +102,7 @@ int probe(rte_vdev_device* vdev) noexcept {
     if (!api) return refuse(name, api.error());
     verbs::set_destroy_failure_handler(log_destroy_failure);
 
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): ethdev keeps a pointer to the port, no port
     rte_eth_dev* dev = rte_eth_vdev_allocate(vdev, sizeof(Port*));
     if (dev == nullptr) return refuse(name, {ENOMEM, "ethdev has no room for another port"});
     if (const Result<void> done = attach(dev, **api, std::move(*devargs)); !done) {

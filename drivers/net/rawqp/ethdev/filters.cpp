@@ -71,7 +71,7 @@ WantedRules wanted_rules(const FilterState& state) {
         for (ClassRule& rule : expand(admission.match, state.rss_types)) {
             RuleKey key{rule.traffic, rule.match.bytes()};
             wanted.try_emplace(std::move(key),
-                               WantedRule{std::move(rule.match), admission.fallback,
+                               WantedRule{rule.match, admission.fallback,
                                           destination_of(state.reta, state.key, rule.hash_fields)});
         }
     return wanted;
@@ -134,7 +134,7 @@ Result<void> Filters::apply(const FilterState& state) {
     // Most devices have all the priorities that the driver can use: then the rules themselves show
     // it, and only a refusal calls for a trial.
     constexpr SteeringLevels kAll{};
-    const auto done = impl_->apply(wanted, kAll);
+    auto done = impl_->apply(wanted, kAll);
     if (done) return done;
     const auto levels = impl_->steering.levels();
     if (!levels) return tl::unexpected(levels.error());

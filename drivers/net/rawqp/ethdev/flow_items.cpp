@@ -191,8 +191,8 @@ std::string fill_l4(FlowMatch& match, const Item& value, const Item& mask) {
     match.l4->mask.dst_port = mask.hdr.dst_port;
     return {};
 }
-constexpr auto fill_tcp = fill_l4<rte_flow_item_tcp, IBV_FLOW_SPEC_TCP>;
-constexpr auto fill_udp = fill_l4<rte_flow_item_udp, IBV_FLOW_SPEC_UDP>;
+constexpr auto kFillTcp = fill_l4<rte_flow_item_tcp, IBV_FLOW_SPEC_TCP>;
+constexpr auto kFillUdp = fill_l4<rte_flow_item_udp, IBV_FLOW_SPEC_UDP>;
 
 const ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_ETH, "eth", Layer::eth, sizeof(rte_flow_item_eth), kEthFields,
@@ -204,9 +204,9 @@ const ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_IPV6, "ipv6", Layer::ip, sizeof(rte_flow_item_ipv6), kIpv6Fields,
      fill_as<rte_flow_item_ipv6, fill_ipv6>},
     {RTE_FLOW_ITEM_TYPE_TCP, "tcp", Layer::l4, sizeof(rte_flow_item_tcp), kTcpFields,
-     fill_as<rte_flow_item_tcp, fill_tcp>},
+     fill_as<rte_flow_item_tcp, kFillTcp>},
     {RTE_FLOW_ITEM_TYPE_UDP, "udp", Layer::l4, sizeof(rte_flow_item_udp), kUdpFields,
-     fill_as<rte_flow_item_udp, fill_udp>},
+     fill_as<rte_flow_item_udp, kFillUdp>},
 };
 
 const ItemKind* kind_of(rte_flow_item_type type) {

@@ -52,7 +52,7 @@ std::optional<FlowMatch> narrow(FlowMatch match, TrafficClass from, TrafficClass
     if (to == from) return match;
     if (to == other) return std::nullopt; // not a descendant
     const ClassTraits& traits = traits_of(to);
-    auto narrowed = narrow(std::move(match), from, traits.parent);
+    auto narrowed = narrow(match, from, traits.parent);
     if (!narrowed || !traits.narrow(*narrowed)) return std::nullopt;
     return narrowed;
 }
@@ -95,7 +95,7 @@ std::vector<ClassRule> expand(const FlowMatch& match, uint64_t rte_rss_types) {
         if (traffic != base && fields == hash_fields_of(traits_of(traffic).parent, rte_rss_types))
             continue; // hashes as the packets around it
         if (auto narrowed = narrow(match, base, traffic))
-            rules.push_back({traffic, std::move(*narrowed), fields});
+            rules.push_back({traffic, *narrowed, fields});
     }
     return rules;
 }

@@ -31,6 +31,7 @@ void append_spec(std::vector<uint8_t>& bytes, const Spec& spec, const Members&..
     const auto copy = [&](const auto& member) {
         const auto offset =
             reinterpret_cast<const uint8_t*>(&member) - reinterpret_cast<const uint8_t*>(&spec);
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): one member is a pointer, to counters
         std::memcpy(&bytes[at + static_cast<size_t>(offset)], &member, sizeof member);
     };
     copy(spec.type);

@@ -160,7 +160,7 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
             PlannedRule planned;
             planned.traffic = split.traffic;
             planned.request.strict_level = true;
-            planned.request.match = std::move(split.match);
+            planned.request.match = split.match;
             planned.request.destination =
                 destination_of(wanted->table, wanted->key, split.hash_fields);
             planned.request.drop = wanted->drop;

@@ -66,7 +66,8 @@ int flow_ops_get(rte_eth_dev* dev, const rte_flow_ops** ops) noexcept;
 [[nodiscard]] Result<void> apply_filters(Port& port, const FilterState& state);
 
 // stats.cpp
-int stats_get(rte_eth_dev* dev, rte_eth_stats* stats) noexcept;
+/// `queues` may be null.
+int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept;
 int stats_reset(rte_eth_dev* dev) noexcept;
 int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size) noexcept;
 int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept;

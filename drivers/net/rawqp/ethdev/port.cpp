@@ -147,7 +147,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rss_hash_update = rss_hash_update;
     ops.rss_hash_conf_get = rss_hash_conf_get;
     ops.flow_ops_get = flow_ops_get;
-    ops.stats_get = stats_get;
+    ops.stats_get = compat::stats<stats_get>;
     ops.stats_reset = stats_reset;
     ops.xstats_get = xstats_get;
     ops.xstats_get_names = xstats_get_names;
@@ -192,10 +192,10 @@ int dev_close(rte_eth_dev* dev) noexcept {
     const std::unique_ptr<Port> port(*slot);
     port->events.reset(); // first: its handler reads the port
     halt(*port);
-    for (uint16_t i = 0; i < port->rx_queues.size(); ++i)
-        rx_queue_release(dev, i);
-    for (uint16_t i = 0; i < port->tx_queues.size(); ++i)
-        tx_queue_release(dev, i);
+    for (size_t i = 0; i < port->rx_queues.size(); ++i)
+        rx_queue_release(dev, static_cast<uint16_t>(i));
+    for (size_t i = 0; i < port->tx_queues.size(); ++i)
+        tx_queue_release(dev, static_cast<uint16_t>(i));
     *slot = nullptr;
     return 0;
 }

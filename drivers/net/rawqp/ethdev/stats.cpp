@@ -61,37 +61,40 @@ std::vector<netdev::Counter> all_xstats(const Port& port) {
     return all;
 }
 
-} // namespace
-
-int stats_get(rte_eth_dev* dev, rte_eth_stats* stats) noexcept {
-    const Port& port = Port::of(dev);
-    const PortTotals sum = totals(port);
-    stats->ipackets = sum.rx.packets;
-    stats->ibytes = sum.rx.bytes;
-    stats->ierrors = sum.rx.errors;
-    stats->rx_nombuf = sum.rx.nombuf;
-    stats->opackets = sum.tx.packets;
-    stats->obytes = sum.tx.bytes;
-    stats->oerrors = sum.tx.errors;
-    const uint64_t out_of_buffer = missed(port);
-    stats->imissed = out_of_buffer - std::min(out_of_buffer, port.totals.missed_base);
-
+void write_queue_stats(const Port& port, compat::QueueStats& stats) {
     const auto shown = [](const auto& queues) {
         return std::min<size_t>(queues.size(), RTE_ETHDEV_QUEUE_STAT_CNTRS);
     };
     for (size_t i = 0; i < shown(port.rx_queues); ++i) {
         if (!port.rx_queues[i]) continue;
         const RxCounters count = since_reset(*port.rx_queues[i]);
-        stats->q_ipackets[i] = count.packets;
-        stats->q_ibytes[i] = count.bytes;
-        stats->q_errors[i] = count.errors;
+        stats.q_ipackets[i] = count.packets;
+        stats.q_ibytes[i] = count.bytes;
+        stats.q_errors[i] = count.errors;
     }
     for (size_t i = 0; i < shown(port.tx_queues); ++i) {
         if (!port.tx_queues[i]) continue;
         const TxCounters count = since_reset(*port.tx_queues[i]);
-        stats->q_opackets[i] = count.packets;
-        stats->q_obytes[i] = count.bytes;
+        stats.q_opackets[i] = count.packets;
+        stats.q_obytes[i] = count.bytes;
     }
+}
+
+} // namespace
+
+int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept {
+    const Port& port = Port::of(dev);
+    const PortTotals sum = totals(port);
+    stats.ipackets = sum.rx.packets;
+    stats.ibytes = sum.rx.bytes;
+    stats.ierrors = sum.rx.errors;
+    stats.rx_nombuf = sum.rx.nombuf;
+    stats.opackets = sum.tx.packets;
+    stats.obytes = sum.tx.bytes;
+    stats.oerrors = sum.tx.errors;
+    const uint64_t out_of_buffer = missed(port);
+    stats.imissed = out_of_buffer - std::min(out_of_buffer, port.totals.missed_base);
+    if (queues != nullptr) write_queue_stats(port, *queues);
     return 0;
 }
 

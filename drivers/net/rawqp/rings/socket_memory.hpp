@@ -20,8 +20,10 @@ template <class T> using SocketArray = std::unique_ptr<T[], RteFree>;
 /// cache line; empty when memory is short. Control path only.
 template <class T> [[nodiscard]] SocketArray<T> socket_array(size_t count, int socket) {
     static_assert(std::is_trivially_destructible_v<T>);
-    void* memory = rte_zmalloc_socket("rawqp", count * sizeof(T), RTE_CACHE_LINE_SIZE, socket);
-    if (memory == nullptr) memory = rte_zmalloc("rawqp", count * sizeof(T), RTE_CACHE_LINE_SIZE);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer
+    const size_t bytes = count * sizeof(T);
+    void* memory = rte_zmalloc_socket("rawqp", bytes, RTE_CACHE_LINE_SIZE, socket);
+    if (memory == nullptr) memory = rte_zmalloc("rawqp", bytes, RTE_CACHE_LINE_SIZE);
     return SocketArray<T>(static_cast<T*>(memory));
 }
 

@@ -88,7 +88,7 @@ constexpr RingFormat make_format() {
     format.rx_burst = mlx5rings::rx_burst;
     format.tx_burst = mlx5rings::tx_burst;
     format.tx_prepare = tx_prepare;
-    format.rx_queue_count = mlx5rings::rx_queue_count;
+    format.rx_queue_count = compat::queue_count<mlx5rings::rx_queue_count>;
     format.rx_descriptor_status = mlx5rings::rx_descriptor_status;
     format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::MlxRxRing>;
     format.tx_descriptor_status = tx_descriptor_status<mlx5rings::MlxTxRing>;
@@ -122,7 +122,7 @@ constexpr RingFormat make_striding_format() {
     format.rx_arm = mlx5rings::rx_arm<mlx5rings::StridingRing>;
     format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::StridingRing>;
     format.rx_burst = mlx5rings::striding_burst;
-    format.rx_queue_count = mlx5rings::striding_queue_count;
+    format.rx_queue_count = compat::queue_count<mlx5rings::striding_queue_count>;
     format.rx_descriptor_status = mlx5rings::striding_descriptor_status;
     format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::StridingRing>;
     return format;

@@ -29,18 +29,21 @@ Verdict verify_ipv4(const rte_mbuf& packet, const rte_net_hdr_lens& lens) {
 Verdict verify_l4(const rte_mbuf& packet, uint32_t type, const rte_net_hdr_lens& lens) {
     const uint32_t l4 = type & RTE_PTYPE_L4_MASK;
     if (l4 != RTE_PTYPE_L4_TCP && l4 != RTE_PTYPE_L4_UDP) return Verdict::unknown;
+    const bool ipv4 = RTE_ETH_IS_IPV4_HDR(type) != 0;
+    // What the sender puts into extension headers has no bound, and the copy has one.
+    if (!ipv4 && lens.l3_len != sizeof(rte_ipv6_hdr)) return Verdict::unknown;
     uint8_t copy[kMaxIpv4Header];
     const void* l3 = rte_pktmbuf_read(&packet, lens.l2_len, lens.l3_len, copy);
     if (l3 == nullptr) return Verdict::unknown;
     const auto l4_offset = static_cast<uint16_t>(lens.l2_len + lens.l3_len);
     const bool none = l4 == RTE_PTYPE_L4_UDP && udp_without_checksum(packet, l4_offset);
     int wrong;
-    if (RTE_ETH_IS_IPV4_HDR(type)) {
+    if (ipv4) {
         if (none) return Verdict::good;
         const auto* ip = static_cast<const rte_ipv4_hdr*>(l3);
         wrong = rte_ipv4_udptcp_cksum_mbuf_verify(&packet, ip, l4_offset);
     } else {
-        if (none || lens.l3_len != sizeof(rte_ipv6_hdr)) return Verdict::unknown;
+        if (none) return Verdict::unknown;
         const auto* ip = static_cast<const rte_ipv6_hdr*>(l3);
         wrong = rte_ipv6_udptcp_cksum_mbuf_verify(&packet, ip, l4_offset);
     }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The bounded part of fuzzing the Rx readers: the same inputs at each run, and those that fuzzing
+// once found (tests/fuzz/corpus). The unbounded part is tests/fuzz/run.
+#include "tests/fuzz/rx_cqes.hpp"
+#include "tests/fuzz/rx_frames.hpp"
+#include "tests/unit/eal.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <vector>
+
+namespace {
+
+/// Completions that mostly look real, so that readers go deep before something odd comes.
+std::vector<uint8_t> random_cqes(uint32_t seed) {
+    std::mt19937 random(seed);
+    std::vector<uint8_t> input;
+    const auto put = [&](unsigned value) { input.push_back(static_cast<uint8_t>(value)); };
+    for (int i = 0; i < 3; ++i)
+        put(random());
+    for (unsigned step = 0; step < 300; ++step) {
+        const unsigned kind = random() % 20;
+        if (kind >= 14) { // poll, or keep what comes
+            put(random() % 4 == 0 ? 129 : 4);
+            put(random());
+            continue;
+        }
+        put(kind == 0 ? 1 : kind == 1 ? 3u + random() % 51 * 5 : 0);
+        if (kind == 1) continue; // resets fail, marks, a look
+        for (unsigned i = 0; i < 64; ++i)
+            put(random());
+        const bool wild = random() % 8 == 0;
+        if (wild) continue;
+        input[input.size() - 20] = input[input.size() - 19] = 0; // byte_count below 64 KiB
+        input[input.size() - 18] %= 16;
+        input.back() = random() % 12 == 0 ? 0xe0 : random() % 6 == 0 ? 0x2c : 0x20;
+    }
+    return input;
+}
+
+/// Frames whose headers mostly look real, of any length.
+std::vector<uint8_t> random_frames(uint32_t seed) {
+    std::mt19937 random(seed);
+    std::vector<uint8_t> input;
+    const auto put = [&](unsigned value) { input.push_back(static_cast<uint8_t>(value)); };
+    const auto one_of = [&](std::initializer_list<uint8_t> values) {
+        return random() % 8 == 0 ? random() : values.begin()[random() % values.size()];
+    };
+    put(random());
+    put(random());
+    for (unsigned step = 0; step < 200; ++step) {
+        if (random() % 3 == 0) { // poll, or keep what comes
+            put(one_of({4, 129}));
+            put(random());
+            continue;
+        }
+        if (random() % 8 == 0) { // errors, refused requests and resets
+            put(one_of({1, 3, 7, 38, 68, 132}));
+            put(random());
+            continue;
+        }
+        put(0);
+        const unsigned length = 14 + random() % 600;
+        put(length & 0xff);
+        put(length >> 8);
+        const size_t frame = input.size();
+        for (unsigned i = 0; i < length; ++i)
+            put(random());
+        const bool ipv6 = random() % 2 == 0;
+        const bool tagged = random() % 4 == 0;
+        const uint8_t protocol = static_cast<uint8_t>(
+            one_of({IPPROTO_TCP, IPPROTO_UDP, IPPROTO_HOPOPTS, IPPROTO_FRAGMENT, IPPROTO_DSTOPTS}));
+        const size_t l3 = tagged ? 18 : 14;
+        const auto set = [&](size_t at, unsigned value) {
+            if (at < length) input[frame + at] = static_cast<uint8_t>(value);
+        };
+        set(12, tagged ? 0x81 : 0x08);
+        set(13, 0);
+        set(l3 - 2, ipv6 ? 0x86 : 0x08);
+        set(l3 - 1, ipv6 ? 0xdd : 0x00);
+        set(l3, ipv6 ? 0x60 : one_of({0x45, 0x46, 0x4f}));
+        if (!ipv6) set(l3 + 6, 0); // no fragment, mostly
+        if (!ipv6) set(l3 + 7, random() % 8 == 0);
+        set(l3 + (ipv6 ? 6 : 9), protocol);
+        set(l3 + 40, one_of({IPPROTO_TCP, IPPROTO_UDP})); // behind an extension header
+        set(l3 + 41, random() % 64);
+    }
+    return input;
+}
+
+struct Target {
+    const char* name;
+    std::string (*play)(std::span<const uint8_t>);
+    std::vector<uint8_t> (*random_input)(uint32_t seed);
+};
+
+class RxFuzz : public test_eal::EalTest, public testing::WithParamInterface<Target> {};
+
+TEST_P(RxFuzz, SameRandomInputs) {
+    for (uint32_t seed = 0; seed < 200; ++seed)
+        ASSERT_EQ(GetParam().play(GetParam().random_input(seed)), "") << "seed " << seed;
+}
+
+TEST_P(RxFuzz, Corpus) {
+    const std::filesystem::path corpus = RAWQP_FUZZ_CORPUS;
+    size_t inputs = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(corpus / GetParam().name)) {
+        std::ifstream file(entry.path(), std::ios::binary);
+        const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+        ASSERT_EQ(GetParam().play({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}),
+                  "")
+            << entry.path();
+        ++inputs;
+    }
+    EXPECT_GT(inputs, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, RxFuzz,
+                         testing::Values(Target{"cqes", fuzz::play_cqes, random_cqes},
+                                         Target{"frames", fuzz::play_frames, random_frames}),
+                         [](const auto& target) { return target.param.name; });
+
+} // namespace
