@@ -8,7 +8,7 @@ from typing import Iterator
 import pytest
 from rig.packets import (BROADCAST, PEER_MAC, ether, ipv4, ipv6, marker, numbered, opaque, port_mac,
                          tcp4, tcp6, udp4, udp6)
-from rig.stack import PortSpec, Stack
+from rig.stack import Stack
 from rig.wire import padded
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest
@@ -26,8 +26,7 @@ LONGEST = MTU + 18  # a VLAN tag fits on top of the MTU
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
     """`pause`: a ring that is empty for a moment holds the wire, so nothing may be lost."""
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    with open_stack(ports, datapath=datapath) as stack:
+    with open_stack(2, datapath=datapath) as stack:
         stack.testpmd.start("io", lossless=True)
         yield stack
 

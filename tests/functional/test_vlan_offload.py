@@ -5,7 +5,7 @@ from typing import Iterator
 
 import pytest
 from rig.packets import ether, opaque, udp4
-from rig.stack import PortSpec, Stack
+from rig.stack import Stack
 from rig.wire import padded
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
@@ -27,9 +27,8 @@ def untagged(payload: bytes) -> Packet:
 
 @pytest.fixture(scope="module")
 def stripping(open_stack: OpenStack, datapath: str) -> Iterator[Stack]:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
     arguments = ["--enable-hw-vlan-strip"]
-    with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
+    with open_stack(2, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.start("io", lossless=True)
         yield stack
 
@@ -63,8 +62,7 @@ def test_the_stripped_tag_is_in_the_mbuf(start_stack: StartStack, datapath: str)
 
 @pytest.fixture
 def inserting(start_stack: StartStack) -> Stack:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, datapath="mlx5")
+    stack = start_stack(2, datapath="mlx5")
     stack.testpmd.silent("port stop 1")
     stack.testpmd.command("tx_vlan set 1 291")
     stack.testpmd.start_port(1)
