@@ -203,9 +203,9 @@ def test_busy_wire_loses_nothing(stack: Stack) -> None:
     markers = 0
     while padded(marker(4)) not in arrived[-1:]:
         try:
-            arrived.append(stack.wires[1].receive(timeout=1))
+            arrived.append(stack.wires[1].receive(timeout=0.25))
         except AssertionError:  # all is out; testpmd may have dropped markers, too
-            assert markers < 30, "nothing passes any more"
+            assert markers < 100, "nothing passes any more"
             stack.wires[0].send(marker(4))
             markers += 1
     stack.wires[0].send(marker(5))

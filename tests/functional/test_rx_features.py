@@ -4,6 +4,7 @@
 import random
 import re
 import time
+from functools import cache
 from pathlib import Path
 from typing import Callable
 
@@ -29,13 +30,14 @@ def cpu_flags() -> set[str]:
     return set(found.group(1).split())
 
 
-def mixed_frames(count: int) -> list[bytes | Packet]:
+@cache
+def mixed_frames(count: int) -> list[bytes]:
     """Runs of alike frames with others in between."""
     rng = random.Random(5)
-    frames: list[bytes | Packet] = []
+    frames: list[bytes] = []
     while len(frames) < count:
         make = rng.choice(MAKERS)
-        frames += [make(bytes(rng.randrange(1, 900))) for _ in range(rng.randrange(1, 40))]
+        frames += [bytes(make(bytes(rng.randrange(1, 900)))) for _ in range(rng.randrange(1, 40))]
         frames.append(opaque(rng.randrange(60, 1500), seed=len(frames)))
     return frames
 
