@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from rig import fixtures  # noqa: E402
 from rig.guest_hca import GuestHca  # noqa: E402
 from rig.guest_stack import GuestStack  # noqa: E402
-from rig.ports import guest_pci_address, pci_address  # noqa: E402
+from rig.ports import guest_pci_address, lossless, pci_address  # noqa: E402
 from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
 
 RING_FORMATS = ("mlx5", "verbs")
@@ -93,11 +93,10 @@ def open_stack(
 
     @contextmanager
     def open_one(ports: int | Sequence[PortSpec] = 1, **options: Any) -> Iterator[Any]:
-        specs = [PortSpec() for _ in range(ports)] if isinstance(ports, int) else list(ports)
+        specs = lossless(ports) if isinstance(ports, int) else list(ports)
         stack: Stack | GuestStack
         if in_guest:
             guest = request.getfixturevalue("guest")
-            guest.keeps_ports = True
             stack = GuestStack(guest, new_folder(), specs, **options)
         else:
             stack = Stack(build, new_folder(), specs, **options)

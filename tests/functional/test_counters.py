@@ -14,7 +14,7 @@ RXD = 128
 
 def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack) -> None:
     """Nobody polls: the ring takes what it has room for, the device counts the rest."""
-    stack = start_stack(1, datapath=datapath, testpmd_args=[f"--rxd={RXD}"])
+    stack = start_stack([PortSpec()], datapath=datapath, testpmd_args=[f"--rxd={RXD}"])
     sent = stack.wires[0].send_all(numbered(1000))
     stack.wait_counter(0, "wire_rx_packets", sent)
     device = stack.counters(0)
@@ -36,8 +36,7 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack) -> Non
 
 def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack) -> None:
     """Packets pile up in a Tx ring that cannot drain, until the pool has none for refilling."""
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, datapath=datapath, testpmd_args=[
+    stack = start_stack(2, datapath=datapath, testpmd_args=[
         "--rxd=512", "--txd=512", "--total-num-mbufs=1100", "--mbcache=0"])
     stack.testpmd.start("io")
     stack.wires[0].transfer(numbered(100), to=stack.wires[1])

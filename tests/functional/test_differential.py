@@ -9,7 +9,8 @@ from typing import Any, Callable, Sequence
 
 import pytest
 from rig.packets import BROADCAST, PEER_MAC
-from rig.stack import DRIVER, Build, PortSpec, device_name
+from rig.ports import lossless
+from rig.stack import DRIVER, Build, device_name
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.layers.l2 import ARP, GRE, Dot1Q, Ether
@@ -144,7 +145,6 @@ def receive(
     ) -> Dump:
         sent = sent or frames
         names = ("net_rawqp0", mlx5_port)
-        ports = [PortSpec(options={"pause": "on"}) for _ in names]
         out = tmp_path / "mbufs"
         program = [
             str(build.folder / "tests/functional/differential/mbuf-dump"),
@@ -154,7 +154,7 @@ def receive(
             *("--offloads", str(offloads), "--packets", str(len(sent)), "--out", str(out)),
             *(*options, *names),
         ]
-        hca = start_softhca(ports, program)
+        hca = start_softhca(lossless(len(names)), program)
         for name, wire in zip(names, hca.wires):
             hca.program.wait_for(f"ready {name}", timeout=30)
             wire.send_all(list(sent))

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 from rig.packets import numbered, opaque
-from rig.stack import PortSpec, Stack
+from rig.stack import Stack
 
 from conftest import OpenStack, StartStack
 
@@ -20,8 +20,7 @@ from conftest import OpenStack, StartStack
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
     """Two ports with two queues each that forward to each other; a third device for hot plug."""
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(3)]
-    with open_stack(ports, datapath=datapath, attach=2,
+    with open_stack(3, datapath=datapath, attach=2,
                     testpmd_args=["--rxq=2", "--txq=2"]) as stack:
         stack.testpmd.start("io", lossless=True)
         yield stack
@@ -221,11 +220,9 @@ def test_many_errors_leak_nothing(stack: Stack) -> None:
 
 
 @pytest.mark.guest
-def test_a_cq_that_breaks(start_stack: StartStack, datapath: str) -> None:
+def test_a_cq_that_breaks(stack: Stack) -> None:
     """Its queue is lost: the driver says so and what helps. The others go on."""
-    stack = start_stack([PortSpec(options={"pause": "on"}) for _ in range(2)], datapath=datapath)
     testpmd = stack.testpmd
-    testpmd.start("io", lossless=True)
     position = testpmd.mark_output()
     number = queue_of(stack, 1, "sqs")
     (cq,) = [sq["cq"] for sq in stack.stat()[stack.device_name(1)]["sqs"] if sq["number"] == number]
@@ -245,7 +242,7 @@ def test_a_cq_that_breaks(start_stack: StartStack, datapath: str) -> None:
 # In the guest the kernel's part of it counts, too: tests/kernel/test_faults.py.
 def test_a_device_that_dies(start_stack: StartStack, datapath: str) -> None:
     """testpmd is told of the removal, and takes the port away; the other port lives."""
-    stack = start_stack([PortSpec(options={"pause": "on"}) for _ in range(2)], datapath=datapath)
+    stack = start_stack(2, datapath=datapath)
     testpmd = stack.testpmd
     position = testpmd.mark_output()
     stack.inject(1, "device_fatal")

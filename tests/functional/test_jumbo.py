@@ -5,7 +5,8 @@ from typing import Iterator
 
 import pytest
 from rig.packets import marker, opaque, udp4
-from rig.stack import PortSpec, Stack
+from rig.ports import lossless
+from rig.stack import Stack
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -26,7 +27,7 @@ ROOM = {
 
 @pytest.fixture(scope="module", params=ROOM)
 def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    ports = [PortSpec(options={"pause": "on", "mtu": str(MTU)}) for _ in range(2)]
+    ports = lossless(2, mtu=str(MTU))
     arguments = [*ROOM[request.param], f"--max-pkt-len={LONGEST}", "--rxd=256", "--txd=256",
                  "--tx-offloads=0x8000"]  # MULTI_SEGS
     with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:

@@ -6,7 +6,7 @@ from typing import Iterator
 
 import pytest
 from rig.packets import numbered, opaque
-from rig.stack import PortSpec, Stack, device_name
+from rig.stack import Stack, device_name
 
 from conftest import OpenStack
 
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.guest
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
     """Three devices; testpmd starts with the first two, the third is for hot plug."""
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(3)]
-    with open_stack(ports, datapath=datapath, attach=2) as stack:
+    with open_stack(3, datapath=datapath, attach=2) as stack:
         yield stack
 
 

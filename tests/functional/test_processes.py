@@ -27,7 +27,7 @@ def cable() -> str:
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cable: str) -> None:
     one, other = (start_end(start_stack, datapath, cable) for _ in range(2))
-    count = 5000 if one.patience == 1 else 300  # in the guest two that poll share one CPU
+    count = 5000 if one.patience == 1 else 100  # in the guest two that poll share one CPU
     one.wires[0].transfer(numbered(count, 200), to=other.wires[0], timeout=30)
     other.wires[0].transfer(numbered(count, 1400), to=one.wires[0], timeout=30)
 

@@ -148,7 +148,7 @@ def test_a_table_update_moves_flows_at_once(stack: Stack) -> None:
     size = reta_size(stack)
     frames = [udp4(sport=n) for n in range(1, 65)]
     before = stack.testpmd.reta(0, size)
-    for queue in (2, 0):
+    for queue in (2, 0) if stack.patience == 1 else (2,):  # the table takes 43 commands
         set_table(stack, [queue] * size)
         assert {packet.queue for packet in receive_burst(stack, frames)} == {queue}
     set_table(stack, before)

@@ -135,23 +135,23 @@ def test_announced(stack: Stack) -> None:
 # -- tags ------------------------------------------------------------------------------------------
 
 
-def test_tags_are_put_in(open_stack: OpenStack, datapath: str) -> None:
+def test_tags_are_put_in(stack: Stack, datapath: str) -> None:
     """One by the device, two by the driver; not with datapath=verbs."""
-    with open_stack(2, datapath=datapath) as stack:
-        testpmd = stack.testpmd
-        capabilities = testpmd.command("show port 1 tx_offload capabilities")
-        if datapath != "mlx5":
-            assert "VLAN_INSERT" not in capabilities and "QINQ_INSERT" not in capabilities
-            return
-        frame = bytes(ether() / ipv4() / UDP(sport=1, dport=2) / Raw(payload(100)))
-        one, two = bytes.fromhex("8100 0123"), bytes.fromhex("88a8 0456 8100 0123")
-        for command, tags in [("tx_vlan set 1 291", one), ("tx_vlan set 1 291 1110", two)]:
-            testpmd.stop_port(1)
-            testpmd.silent("tx_vlan reset 1")
-            testpmd.silent(command)
-            testpmd.start_port(1)
-            testpmd.start("mac")
-            stack.wires[0].send(frame)
-            got = stack.wires[1].receive()
-            testpmd.stop()
-            assert got[12:] == tags + frame[12:]
+    testpmd = stack.testpmd
+    capabilities = testpmd.command("show port 1 tx_offload capabilities")
+    if datapath != "mlx5":
+        assert "VLAN_INSERT" not in capabilities and "QINQ_INSERT" not in capabilities
+        return
+    frame = bytes(ether() / ipv4() / UDP(sport=1, dport=2) / Raw(payload(100)))
+    one, two = bytes.fromhex("8100 0123"), bytes.fromhex("88a8 0456 8100 0123")
+    for command, tags in [("tx_vlan set 1 291", one), ("tx_vlan set 1 291 1110", two),
+                          ("tx_vlan reset 1", b"")]:
+        testpmd.stop_port(1)
+        testpmd.silent("tx_vlan reset 1")
+        testpmd.silent(command)
+        testpmd.start_port(1)
+        testpmd.start("mac")
+        stack.wires[0].send(frame)
+        got = stack.wires[1].receive()
+        testpmd.stop()
+        assert got[12:] == tags + frame[12:]

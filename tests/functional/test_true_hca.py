@@ -79,8 +79,7 @@ def test_raw_ethernet_lat(two_ends: TwoEnds) -> None:
 
 @pytest.mark.parametrize("devargs", ["dv_flow_en=0", ""], ids=["verbs_flows", "default"])
 def test_stock_net_mlx5_forwards(start_stack: StartStack, devargs: str) -> None:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
+    stack = start_stack(2, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
     assert stack.testpmd.info(0)["Driver name"] == "mlx5_pci"
     stack.testpmd.start("io", lossless=True)
     sizes = range(60, 1519, 7)

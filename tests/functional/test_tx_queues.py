@@ -5,7 +5,7 @@ import time
 
 import pytest
 from rig.packets import marker, numbered, opaque
-from rig.stack import PortSpec
+from rig.ports import lossless
 
 from conftest import StartStack
 
@@ -55,8 +55,7 @@ VARIANTS_IN_GUEST = {"txq_mpw=0", "txq_inline=200", "txq_inline_min=tcp,txq_door
     ("txq_mpw=0,txq_inline=200,txq_doorbell=blueflame", "mlx5 scalar"),
 ])
 def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:
-    ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, datapath="mlx5")
+    stack = start_stack(lossless(2, devargs), datapath="mlx5")
     assert stack.testpmd.tx_burst_mode(1).startswith(mode)
     assert ("inline" in stack.testpmd.tx_burst_mode(1)) == ("inline" in devargs)
     stack.testpmd.start("io", lossless=True)
@@ -68,8 +67,7 @@ def test_variants(start_stack: StartStack, devargs: str, mode: str) -> None:
 @pytest.mark.parametrize("devargs", ["", "txq_inline=200"], ids=["plain", "inline"])
 def test_verbs_work_requests(start_stack: StartStack, devargs: str) -> None:
     """libmlx5 offers ibv_wr_*, so it is used."""
-    ports = [PortSpec(devargs=devargs, options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, datapath="verbs")
+    stack = start_stack(lossless(2, devargs), datapath="verbs")
     mode = stack.testpmd.tx_burst_mode(1)
     assert mode.startswith("verbs, work requests")
     assert ("inline" in mode) == ("inline" in devargs)

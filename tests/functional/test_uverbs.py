@@ -236,8 +236,7 @@ def test_without_privileges(build: Build, work: Path) -> None:
 
 @pytest.mark.parametrize("devargs", ["mprq_en=1,rxqs_min_mprq=1", "dv_flow_en=0,mprq_en=1,rxqs_min_mprq=1"])
 def test_stock_net_mlx5_with_striding_queues(start_stack: StartStack, devargs: str) -> None:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
+    stack = start_stack(2, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(3000), to=stack.wires[1], timeout=30)
     stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)

@@ -5,7 +5,7 @@ from typing import Iterator
 
 import pytest
 from rig.packets import ether, opaque, udp4
-from rig.stack import PortSpec, Stack
+from rig.stack import Stack
 from rig.wire import padded
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
@@ -25,11 +25,28 @@ def untagged(payload: bytes) -> Packet:
     return Ether(src=ether().src, dst=ether().dst, type=0x88B5) / Raw(payload)
 
 
+@pytest.fixture
+def inserting(start_stack: StartStack) -> Stack:
+    stack = start_stack(2, datapath="mlx5")
+    stack.testpmd.silent("port stop 1")
+    stack.testpmd.command("tx_vlan set 1 291")
+    stack.testpmd.start_port(1)
+    stack.testpmd.start("mac", lossless=True)
+    return stack
+
+
+def test_a_tag_is_inserted(inserting: Stack) -> None:
+    payload = bytes(range(200))
+    inserting.wires[0].send(untagged(payload))
+    frame = Ether(inserting.wires[1].receive())
+    assert frame[Dot1Q].vlan == 291
+    assert bytes(frame[Dot1Q].payload) == payload
+
+
 @pytest.fixture(scope="module")
 def stripping(open_stack: OpenStack, datapath: str) -> Iterator[Stack]:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
     arguments = ["--enable-hw-vlan-strip"]
-    with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
+    with open_stack(2, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.start("io", lossless=True)
         yield stack
 
@@ -52,32 +69,23 @@ def test_untagged_frames_stay_as_they_are(stripping: Stack) -> None:
     stripping.wires[0].transfer(frames, to=stripping.wires[1])
 
 
-def test_the_stripped_tag_is_in_the_mbuf(start_stack: StartStack, datapath: str) -> None:
-    stack = start_stack(1, datapath=datapath, testpmd_args=["--enable-hw-vlan-strip"])
-    stack.testpmd.silent("set verbose 1")
-    stack.testpmd.start("rxonly")
-    first, second = stack.show([tagged(bytes(64)), untagged(bytes(64))])
+@pytest.fixture
+def showing(stripping: Stack) -> Iterator[Stack]:
+    """It shows packets instead of forwarding them."""
+    testpmd = stripping.testpmd
+    testpmd.stop()
+    testpmd.silent("set verbose 1")
+    testpmd.start("rxonly")
+    yield stripping
+    testpmd.stop()
+    testpmd.silent("set verbose 0")
+    testpmd.start("io", lossless=True)
+
+
+def test_the_stripped_tag_is_in_the_mbuf(showing: Stack) -> None:
+    first, second = showing.show([tagged(bytes(64)), untagged(bytes(64))])
     assert "RTE_MBUF_F_RX_VLAN_STRIPPED" in first.flags
     assert "RTE_MBUF_F_RX_VLAN" not in second.flags
-
-
-@pytest.fixture
-def inserting(start_stack: StartStack) -> Stack:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    stack = start_stack(ports, datapath="mlx5")
-    stack.testpmd.silent("port stop 1")
-    stack.testpmd.command("tx_vlan set 1 291")
-    stack.testpmd.start_port(1)
-    stack.testpmd.start("mac", lossless=True)
-    return stack
-
-
-def test_a_tag_is_inserted(inserting: Stack) -> None:
-    payload = bytes(range(200))
-    inserting.wires[0].send(untagged(payload))
-    frame = Ether(inserting.wires[1].receive())
-    assert frame[Dot1Q].vlan == 291
-    assert bytes(frame[Dot1Q].payload) == payload
 
 
 @pytest.mark.guest(False)  # ethdev refuses it without asking a device

@@ -18,7 +18,7 @@ from rig import fixtures  # noqa: E402
 from rig.guest import Guest, GuestPort  # noqa: E402
 from rig.guest_stack import GuestStack  # noqa: E402
 from rig.peer import Peer  # noqa: E402
-from rig.ports import PortSpec  # noqa: E402
+from rig.ports import PortSpec, lossless  # noqa: E402
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
@@ -59,7 +59,7 @@ def open_stack(guest: Guest, new_folder: Callable[[], Path]) -> OpenStack:
 
     @contextmanager
     def open_one(ports: int | list[PortSpec] = 1, **options: Any) -> Iterator[GuestStack]:
-        specs = [PortSpec() for _ in range(ports)] if isinstance(ports, int) else ports
+        specs = lossless(ports) if isinstance(ports, int) else ports
         stack = GuestStack(guest, new_folder(), specs, **options)
         try:
             yield stack
@@ -80,7 +80,7 @@ def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
 @pytest.fixture(scope="module")
 def port(guest: Guest, new_folder: Callable[[], Path]) -> Iterator[GuestPort]:
     """A port with its drivers, and nothing else."""
-    function, = guest.provide([PortSpec(options={"pause": "on"})], new_folder())
+    function, = guest.provide(lossless(1), new_folder())
     yield function
     if not guest.channel.ended:
         function.unplug()

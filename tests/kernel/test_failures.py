@@ -12,7 +12,6 @@ from typing import Iterator
 import pytest
 from rig.guest_stack import GuestStack
 from rig.packets import numbered
-from rig.ports import PortSpec
 
 from kernel.conftest import DRIVERS, OpenStack
 
@@ -41,8 +40,7 @@ FAILURES = {
 @pytest.fixture(scope="module")
 def stack(driver: str, open_stack: OpenStack) -> Iterator[GuestStack]:
     """testpmd with one port; the other comes and goes."""
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    with open_stack(ports, **DRIVERS[driver], attach=1) as stack:
+    with open_stack(2, **DRIVERS[driver], attach=1) as stack:
         yield stack
 
 

@@ -9,13 +9,9 @@ import pytest
 from rig.guest import Guest
 from rig.guest_stack import GuestStack
 from rig.packets import marker, numbered, port_mac
-from rig.ports import PortSpec
+from rig.ports import lossless
 
 from kernel.conftest import DRIVERS, StartStack
-
-
-def lossless(count: int) -> list[PortSpec]:
-    return [PortSpec(options={"pause": "on"}) for _ in range(count)]
 
 
 def assert_port_1_lives(stack: GuestStack) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rig import sleeper as sleeping
 from rig.guest import Guest
 from rig.guest_hca import GuestHca
-from rig.ports import PortSpec, guest_pci_address
+from rig.ports import guest_pci_address, lossless
 from rig.stack import Build
 from rig.stack_base import DRIVER
 
@@ -23,7 +23,7 @@ def sleeper(guest: Guest, build: Build, new_folder: Callable[[], Path],
         device = ["-a", f"{guest_pci_address(0)},dv_flow_en=0"]
     else:
         device = ["--no-pci", "-d", DRIVER, "--vdev", f"net_rawqp0,device=mlx5_0,datapath={driver}"]
-    hca = GuestHca(guest, new_folder(), [PortSpec(options={"pause": "on"})],
+    hca = GuestHca(guest, new_folder(), lossless(1),
                    sleeping.command(build.folder, device, PACKETS))
     try:
         hca.program.wait_for("ready")

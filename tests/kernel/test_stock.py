@@ -7,7 +7,6 @@ import pytest
 from rig import bifurcation
 from rig.guest_stack import GuestStack
 from rig.packets import marker, numbered, opaque, port_mac, tcp4, udp4, udp6
-from rig.ports import PortSpec
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Dot1Q
 
@@ -18,8 +17,7 @@ QUEUES = 4
 
 @pytest.fixture(scope="module")
 def stack(open_stack: OpenStack) -> Iterator[GuestStack]:
-    ports = [PortSpec(options={"pause": "on"}) for _ in range(2)]
-    with open_stack(ports, **DRIVERS["net_mlx5"], testpmd_args=[
+    with open_stack(2, **DRIVERS["net_mlx5"], testpmd_args=[
             f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rxd=256",
             "--rss-udp", "--enable-rx-cksum"]) as stack:
         stack.testpmd.silent("set verbose 1")

@@ -19,6 +19,7 @@ LOOP_MAC = "02:00:00:00:00:aa"
 def loop(guest: Guest) -> Iterator[GuestPort]:
     """A port that is cabled to itself. The frames of uverbs-test are not for its own address: those
     that no rule takes would go to the kernel, as beside any NIC."""
+    guest.drop_spares()
     port = guest.plug(0, PortSpec(options={"mac": LOOP_MAC}), "loop")
     guest.load_drivers()
     port.wait_until_ready()

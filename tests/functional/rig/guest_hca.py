@@ -79,6 +79,11 @@ class GuestPorts:
     def repeat_line(self) -> str:
         return self.program.shell_line()
 
+    def give_ports_back(self) -> None:
+        """When the program has ended well."""
+        functions, self.functions = self.functions, []
+        self.guest.take_back(functions)
+
     def close(self) -> None:
         """At once; may be called again."""
         if program := getattr(self, "program", None):
@@ -105,3 +110,9 @@ class GuestHca(GuestPorts):
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        program = getattr(self, "program", None)
+        if self.functions and program and program.ended_well():
+            self.give_ports_back()
+        super().close()

@@ -45,6 +45,9 @@ class GuestProgram(Screen):
     def running(self) -> bool:
         return self._command.status is None
 
+    def ended_well(self) -> bool:
+        return self._command.status == 0
+
     def signal(self, number: int) -> None:
         self._command.signal(number)
 

@@ -73,8 +73,7 @@ class GuestStack(GuestPorts, StackBase):
             if not self.abandoned:
                 status = self.testpmd.quit(30)
                 assert status == 0, f"testpmd ended with status {status}, log: {self.program.log}"
-                functions, self.functions = self.functions, []
-                self.guest.take_back(functions)
+                self.give_ports_back()
             self.guest.check_alarms()
         finally:
             self.close()

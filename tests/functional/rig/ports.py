@@ -14,6 +14,12 @@ class PortSpec:
     devargs: str = ""  # more of the driver's device arguments
 
 
+def lossless(count: int, devargs: str = "", **options: str) -> list[PortSpec]:
+    """Ports whose empty rings hold the wire: what is sent to them arrives. Tests have these unless
+    they are about loss, so that one stack after another can have the same ports of a guest."""
+    return [PortSpec(options={"pause": "on", **options}, devargs=devargs) for _ in range(count)]
+
+
 def device_name(index: int) -> str:
     return f"mlx5_{index}"
 

@@ -84,7 +84,9 @@ class StackBase:
                 device_args += ["-a", self.pci_devargs(index, pmd_devargs)]
         eal = ["--lcores", lcores, "--no-huge", "-m", str(memory_mb)]
         eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
-        return ["dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=8192", *testpmd_args]
+        # Locked, all of the memory above would be filled at once: seconds in the guest.
+        own = ["-i", "--no-mlockall", "--total-num-mbufs=8192"]
+        return ["dpdk-testpmd", *eal, "--", *own, *testpmd_args]
 
     def pci_devargs(self, index: int, devargs: str) -> str:
         """The -a (or `port attach`) text of one port for DPDK's own driver."""

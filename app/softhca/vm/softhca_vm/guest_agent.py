@@ -32,6 +32,8 @@ from typing import Any
 
 PORT = "/dev/virtio-ports/softhca.agent"
 GRACE_S = 3  # between SIGTERM and SIGKILL
+# Output waits so long for more: for a program that writes byte by byte we would run at each.
+GATHER_S = 0.001
 
 
 def port_path() -> str:
@@ -203,6 +205,8 @@ class Agent:
                     owners[job.input] = job
                     poll.register(job.input, select.POLLOUT)
             events = poll.poll(self.next_limit())
+            if any(descriptor in owners for descriptor, _ in events):
+                time.sleep(GATHER_S)
             for descriptor, event in events:
                 if descriptor == self.port:
                     self.receive(event)
