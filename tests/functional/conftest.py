@@ -84,7 +84,8 @@ def _running(request: pytest.FixtureRequest) -> list[Running]:
 def open_stack(
     request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path]
 ) -> OpenStack:
-    """open_stack(ports, datapath=…, testpmd_args=[…], …): a context with a stack. See Stack.
+    """open_stack(ports, datapath=…, testpmd_args=[…], …): a context with a stack. See Stack. Ports
+    that are given by their number are lossless.
 
     At its end testpmd has to quit in good order.
     """

@@ -11,10 +11,15 @@ from rig.stack import PortSpec, Stack
 from conftest import StartStack
 
 
-def start_end(start_stack: StartStack, datapath: str, cable: str) -> Stack:
+def open_end(start_stack: StartStack, datapath: str, cable: str) -> Stack:
     """One testpmd between a socket and the cable."""
     ports = [PortSpec(options={"pause": "on"}), PortSpec(wire=cable, options={"pause": "on"})]
-    stack = start_stack(ports, datapath=datapath)
+    return start_stack(ports, datapath=datapath)
+
+
+def start_end(start_stack: StartStack, datapath: str, cable: str) -> Stack:
+    """The same, forwarding."""
+    stack = open_end(start_stack, datapath, cable)
     stack.testpmd.start("io", lossless=True)
     return stack
 
@@ -26,7 +31,9 @@ def cable() -> str:
 
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cable: str) -> None:
-    one, other = (start_end(start_stack, datapath, cable) for _ in range(2))
+    one, other = (open_end(start_stack, datapath, cable) for _ in range(2))
+    for stack in (one, other):
+        stack.testpmd.start("io", lossless=True)
     count = 5000 if one.patience == 1 else 100  # in the guest two that poll share one CPU
     one.wires[0].transfer(numbered(count, 200), to=other.wires[0], timeout=30)
     other.wires[0].transfer(numbered(count, 1400), to=one.wires[0], timeout=30)

@@ -137,10 +137,10 @@ def test_without_ip_the_first_entry_takes_all(stack: Stack) -> None:
 
 
 def set_table(stack: Stack, queues: Sequence[int]) -> None:
-    for start in range(0, len(queues), 12):  # testpmd takes lists of up to 128 characters
-        chunk = list(enumerate(queues))[start:start + 12]
-        pairs = ",".join(f"({index},{queue})" for index, queue in chunk)
-        stack.testpmd.silent(f"port config 0 rss reta {pairs}")
+    pairs = [f"({index},{queue})" for index, queue in enumerate(queues)]
+    stack.testpmd.silent(*(  # testpmd takes lists of up to 128 characters
+        f"port config 0 rss reta {','.join(pairs[start:start + 12])}"
+        for start in range(0, len(pairs), 12)))
     assert stack.testpmd.reta(0, len(queues)) == list(queues)
 
 

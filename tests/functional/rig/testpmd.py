@@ -83,11 +83,17 @@ class Testpmd:
             raise CommandRefused(f"{text!r} should have said {pattern!r}, but said:\n{answer}")
         return match
 
-    def silent(self, text: str) -> None:
-        """Runs a command that answers only when it fails."""
-        answer = self.command(text)
-        if re.search(r"(?i)fail|error|bad|invalid|cannot|not found|not supported", answer):
-            raise CommandRefused(f"{text!r} was refused:\n{answer}")
+    def silent(self, *texts: str) -> None:
+        """Runs commands that answer only when they fail. They are typed all at once: waiting for
+        each answer takes longer than most commands."""
+        position = self.program.send_line("\n".join(texts))
+        for text in texts:
+            echo = self.program.wait_for(re.escape(text) + r"\n", position, 15)
+            prompt = self.program.wait_for(re.escape(PROMPT), echo.end(), 15)
+            answer = self.program.output[echo.end() : prompt.start()]
+            if re.search(r"(?i)fail|error|bad|invalid|cannot|not found|not supported", answer):
+                raise CommandRefused(f"{text!r} was refused:\n{answer}")
+            position = prompt.start()
 
     def start(self, mode: str = "", lossless: bool = False) -> None:
         """Starts forwarding. `lossless`: when a Tx ring is full, testpmd tries again (up to one
