@@ -40,6 +40,11 @@ def best_mlx5(figures: Sequence[Figure], **wanted: object) -> str:
     return min(MLX5_VARIANTS, key=cost)
 
 
+# What is sent is timed from a round's first burst on: there drivers free what the round before has
+# sent, some of them all of it at once.
+WITH_FREEING = ("--warm-up", "0")
+
+
 def in_rounds(runner: Runner, effort: Effort, results: Results, what: str, bench: Bench,
               options: Sequence[str], memory_mb: int = 1024) -> list[Figure]:
     """Drained rounds in several processes."""
@@ -62,16 +67,24 @@ def cycles(runner: Runner, effort: Effort, results: Results) -> None:
     """Cycles per packet in drained rounds by frame size: our rings, net_mlx5, and the floor."""
     measures = [each for each in MEASURES if results.may_want(f"cycles.{each}.")]
     bench = contenders()
-    sizes = ["--size", ",".join(SIZES)]
-    figures = in_rounds(runner, effort, results, "cycles", bench,
-                        ["--measure", ",".join(measures), *sizes])
-    if "tx" in measures:
-        figures += in_rounds(runner, effort, results, "cycles without fast free", bench,
-                             ["--measure", "tx", "--fast-free", "off", *sizes])
+
+    def of(what: str, measured: Sequence[str], *options: str) -> list[Figure]:
+        chosen = [each for each in measured if each in measures]
+        return in_rounds(runner, effort, results, what, bench,
+                         ["--measure", ",".join(chosen), "--size", ",".join(SIZES), *options]
+                         ) if chosen else []
+
+    figures = of("cycles of Rx", ["rx"])
+    figures += of("cycles", ["tx", "forward"], *WITH_FREEING)
+    figures += of("cycles without fast free", ["tx"], *WITH_FREEING, "--fast-free", "off")
     for measure in measures:
         for fast_free in (True, False) if measure == "tx" else (True,):
             for size in SIZES:
                 cycles_rows(results, figures, measure, size, fast_free)
+    # The floor frees nothing: its bar is for bursts that do not, either.
+    sends = of("cycles of Tx without freeing", ["tx"])
+    for size in SIZES if sends else ():
+        floor_row(results, sends, "tx", size, freeing=False)
 
 
 def cycles_bar(measure: str, size: str) -> str | None:
@@ -94,8 +107,15 @@ def cycles_rows(results: Results, figures: list[Figure], measure: str, size: str
     results.add(f"{name}.verbs", pick(figures, VERBS, **wanted), ours, (VERBS, RAWQP),
                 "<= 4" if small else None)
     if fast_free:
-        results.add(f"{name}.vs_floor", ours, pick(figures, FLOOR, **wanted), (RAWQP, FLOOR),
-                    "<= 1.3" if small and measure != "forward" else None)
+        floor_row(results, figures, measure, size, freeing=measure != "rx")
+
+
+def floor_row(results: Results, figures: list[Figure], measure: str, size: str, *,
+              freeing: bool) -> None:
+    wanted = {"measure": measure, "size": size, "fast_free": True}
+    name = f"cycles.{measure}.{size}." + ("no_freeing." if measure == "tx" and not freeing else "")
+    results.add(f"{name}vs_floor", pick(figures, RAWQP, **wanted), pick(figures, FLOOR, **wanted),
+                (RAWQP, FLOOR), "<= 1.3" if size == "64" and not freeing else None)
 
 
 BURSTS = (4, 8, 16, 64)  # and 32, which `cycles` has
@@ -103,8 +123,11 @@ BURSTS = (4, 8, 16, 64)  # and 32, which `cycles` has
 
 def bursts(runner: Runner, effort: Effort, results: Results) -> None:
     """Cycles per packet of 64 bytes by burst, as cycles."""
-    figures = in_rounds(runner, effort, results, "bursts", contenders(),
-                        ["--burst", ",".join(map(str, BURSTS))])
+    sizes = ["--burst", ",".join(map(str, BURSTS))]
+    figures = in_rounds(runner, effort, results, "bursts of Rx", contenders(),
+                        ["--measure", "rx", *sizes])
+    figures += in_rounds(runner, effort, results, "bursts", contenders(),
+                         ["--measure", "tx,forward", *sizes, *WITH_FREEING])
     for measure in MEASURES:
         for burst in BURSTS:
             wanted = {"measure": measure, "burst": burst}
@@ -122,8 +145,11 @@ def mprq(runner: Runner, effort: Effort, results: Results) -> None:
     bench = Bench()
     bench.add(RAWQP, RAWQP, "mprq_en=1")
     bench.add(MLX5, MLX5, "mprq_en=1,rxqs_min_mprq=1")
-    figures = in_rounds(runner, effort, results, "mprq", bench.finish(),
-                        ["--measure", "rx,forward", "--size", ",".join(SIZES)])
+    bench.finish()
+    sizes = ["--size", ",".join(SIZES)]
+    figures = in_rounds(runner, effort, results, "mprq, Rx", bench, ["--measure", "rx", *sizes])
+    figures += in_rounds(runner, effort, results, "mprq", bench,
+                         ["--measure", "forward", *sizes, *WITH_FREEING])
     for measure in ("rx", "forward"):
         for size in SIZES:
             wanted = {"measure": measure, "size": size}
