@@ -97,6 +97,7 @@ Outcome<Number> FlowTables::create_group(Number number, const FlowGroupAttr& att
                                                  [](const auto& other) { return other->first; });
     const Number created = ++last_number_;
     table->groups.insert(
+        // NOLINTNEXTLINE(modernize-make-unique): clang 14 makes no aggregates that way
         behind, std::unique_ptr<FlowGroup>(new FlowGroup{
                     created, attr.first, attr.last, attr.mask, RuleTable(0, attr.mask), {}}));
     return created;

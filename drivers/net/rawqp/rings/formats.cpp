@@ -7,8 +7,8 @@
 namespace rawqp {
 
 std::span<const RingFormat* const> ring_formats() {
-    static constexpr std::array formats{&kMlx5Format, &kVerbsFormat};
-    return formats;
+    static constexpr std::array kFormats{&kMlx5Format, &kVerbsFormat};
+    return kFormats;
 }
 
 } // namespace rawqp

@@ -12,17 +12,18 @@ namespace {
 /// What packets of one stride each have in common.
 struct OneStride {
     explicit OneStride(const StridingRing& ring)
-        : least(kOne + ring.extras.crc_bytes),
-          span(std::min(kOne + (1u << ring.log_stride_bytes), least + ring.first_room) - least) {}
+        : least_(kOne + ring.extras.crc_bytes),
+          span_(std::min(kOne + (1u << ring.log_stride_bytes), least_ + ring.first_room) - least_) {
+    }
 
     /// Fillers, longer packets and what no device writes are for the scalar steps.
-    [[nodiscard]] bool fits(uint32_t byte_count) const { return byte_count - least <= span; }
+    [[nodiscard]] bool fits(uint32_t byte_count) const { return byte_count - least_ <= span_; }
     /// Bytes of the packet.
-    [[nodiscard]] uint32_t length(uint32_t byte_count) const { return byte_count - least; }
+    [[nodiscard]] uint32_t length(uint32_t byte_count) const { return byte_count - least_; }
 
   private:
     static constexpr uint32_t kOne = 1u << 16;
-    uint32_t least, span; // of byte_count as the CQE has it
+    uint32_t least_, span_; // of byte_count as the CQE has it
 };
 
 template <class Isa> struct StridingReader {
