@@ -135,7 +135,7 @@ Outcome<void> Device::destroy_mkey(uint32_t lkey) {
 
 // ---------------------------------------------------------------- CQ
 
-Outcome<Number> Device::create_cq(CqAttr attr) {
+Outcome<Number> Device::create_cq(const CqAttr& attr) {
     const ControlLock lock(*state_);
     if (state_->cqs.is_full(Limits::kLogMaxCqs)) return refuse(Status::limit);
     if (attr.log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
@@ -174,7 +174,7 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
 
 // ---------------------------------------------------------------- SQ
 
-Outcome<Number> Device::create_sq(SqAttr attr) {
+Outcome<Number> Device::create_sq(const SqAttr& attr) {
     const ControlLock lock(*state_);
     if (state_->sqs.is_full(Limits::kLogMaxSqs)) return refuse(Status::limit);
     Pd* const pd = state_->pds.find(attr.pd);
@@ -234,7 +234,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
 
 // ---------------------------------------------------------------- RQ
 
-Outcome<Number> Device::create_rq(RqAttr attr) {
+Outcome<Number> Device::create_rq(const RqAttr& attr) {
     constexpr uint8_t kLogMinWqe = 4, kLogMaxWqe = 10; // one data segment; 64 of them
     const ControlLock lock(*state_);
     if (state_->rqs.is_full(Limits::kLogMaxRqs)) return refuse(Status::limit);

@@ -68,7 +68,7 @@ class Device {
     [[nodiscard]] Outcome<uint32_t> create_mkey(MkeyAttr attr);
     [[nodiscard]] Outcome<void> destroy_mkey(uint32_t lkey);
 
-    [[nodiscard]] Outcome<Number> create_cq(CqAttr attr);
+    [[nodiscard]] Outcome<Number> create_cq(const CqAttr& attr);
     [[nodiscard]] Outcome<void> destroy_cq(Number cqn);
     /// Goes on in a new ring: the old one ends with a CQE of opcode resize, which takes an index as
     /// every CQE does. Busy: the old ring is full; bad_parameter: the new one is too small for
@@ -79,7 +79,7 @@ class Device {
     /// Queues are created in state reset; reset -> ready -> error -> reset. Entering reset zeroes
     /// the device's indices and the doorbell record. An RQ that is given the doorbell record of an
     /// SQ forms a QP with it: when it fails, both are in error.
-    [[nodiscard]] Outcome<Number> create_sq(SqAttr attr);
+    [[nodiscard]] Outcome<Number> create_sq(const SqAttr& attr);
     [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state);
     /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
     /// resets.
@@ -87,7 +87,7 @@ class Device {
     [[nodiscard]] Outcome<QueueState> query_sq(Number sqn) const;
     [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
 
-    [[nodiscard]] Outcome<Number> create_rq(RqAttr attr);
+    [[nodiscard]] Outcome<Number> create_rq(const RqAttr& attr);
     [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state);
     [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
     [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;

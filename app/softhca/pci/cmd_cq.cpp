@@ -56,7 +56,7 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
         attr.compress = mini_format(context.get(PRM(cqc, mini_cqe_res_format)));
         if (!attr.compress || attr.cqe_size != sizeof(mlx5::Cqe)) return FwStatus::bad_parameter;
     }
-    const auto cqn = firmware.device.create_cq(std::move(attr));
+    const auto cqn = firmware.device.create_cq(attr);
     if (!cqn) return to_firmware(cqn.error());
     return add_object(firmware, command, Kind::cq, *cqn,
                       {.context = context.copy(PRM_BYTES(cqc)), .uses = uses});

@@ -63,7 +63,7 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     if (context.get(PRM(sqc, tis_lst_sz)) != 0)
         uses.push_back({Kind::tis, static_cast<core::Number>(context.get(PRM(sqc, tis_num_0)))});
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    const auto sqn = firmware.device.create_sq(std::move(attr));
+    const auto sqn = firmware.device.create_sq(attr);
     if (!sqn) return to_firmware(sqn.error());
     const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));
     if (const FwStatus paced = pace_sq(firmware, *sqn, rate); paced != FwStatus::ok) {
@@ -154,7 +154,7 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     std::vector<Ref> uses = {{Kind::cq, attr.cqn}};
     if (attr.pd != firmware.reserved_pd) uses.push_back({Kind::pd, attr.pd});
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    const auto rqn = firmware.device.create_rq(std::move(attr));
+    const auto rqn = firmware.device.create_rq(attr);
     if (!rqn) return to_firmware(rqn.error());
     return add_object(firmware, command, Kind::rq, *rqn,
                       {.context = context.copy(PRM_BYTES(rqc)),

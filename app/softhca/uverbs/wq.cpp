@@ -90,7 +90,7 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     if (const Errno error = read_attributes(context, request, driver, attributes)) return error;
     attributes.listener = &context.events;
     attributes.cookie = reinterpret_cast<uint64_t>(&wq->events);
-    const auto rqn = context.device->create_rq(std::move(attributes));
+    const auto rqn = context.device->create_rq(attributes);
     if (!rqn) return errno_of(rqn);
     wq->rqn = *rqn;
     if (request.create_flags & IB_UVERBS_WQ_FLAGS_DELAY_DROP)
