@@ -217,7 +217,7 @@ def build(option: str) -> Results:
 
 def run(suite: str) -> Results:
     kind, _, folder = suite.partition(":")
-    print(f"\033[1m== {suite}\033[0m", flush=True)
+    print(f"\033[1m== {suite}\033[0m\n", end="", flush=True)  # two threads may print
     start = time.monotonic()
     if kind == "lint":
         results = check_sources(lint.checks())
