@@ -2,8 +2,7 @@
 #include "tests/fuzz/rx_cqes.hpp"
 
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
-#include "tests/fuzz/input.hpp"
-#include "tests/fuzz/received.hpp"
+#include "tests/fuzz/ring_player.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
 #include "tests/unit/rings/vector_widths.hpp"
@@ -20,7 +19,6 @@ using namespace rings_test;
 constexpr uint16_t kDescriptors = 64;
 constexpr uint32_t kLogStrides = 3, kLogStrideBytes = 11, kWqes = kDescriptors >> kLogStrides;
 constexpr unsigned kPoolSize = 255;
-constexpr uint16_t kMaxPoll = 64;
 constexpr size_t kMaxSteps = 4096;
 
 rte_mempool* pool() {
@@ -54,59 +52,41 @@ uint64_t offloads(uint8_t choice) {
     return chosen;
 }
 
-class Player {
+struct Choices {
+    uint8_t reader, offloads, layout;
+    [[nodiscard]] bool striding() const { return (layout & 8) != 0; }
+    [[nodiscard]] uint8_t segments() const { return layout & 1 ? 2 : 1; }
+};
+
+class Player final : public RingPlayer {
   public:
-    explicit Player(Input input)
-        : input_(input), reader_(input_.byte()), offloads_(input_.byte()), layout_(input_.byte()),
-          segments_(layout_ & 1 ? 2 : 1), striding_((layout_ & 8) != 0),
-          format_(striding_ ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format),
-          cq_(layout_ & 2 ? 2 * kDescriptors : kDescriptors),
-          rq_(striding_ ? kWqes : kDescriptors, striding_ ? 2 : segments_),
-          received_(pool(), segments_) {}
-
-    std::string run() {
-        start();
-        for (size_t step = 0; problem_.empty() && !input_.empty() && step < kMaxSteps; ++step)
-            play(input_.byte());
-        if (ring_ != nullptr) finish();
-        return problem_;
-    }
-
-  private:
-    void start() {
+    Player(Input input, Choices choices)
+        : RingPlayer(input, choices.striding() ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format,
+                     pool(), choices.segments(), (choices.layout & 4) != 0),
+          striding_(choices.striding()), outlive_((choices.layout & 16) != 0),
+          cq_(choices.layout & 2 ? 2 * kDescriptors : kDescriptors),
+          rq_(striding_ ? kWqes : kDescriptors, striding_ ? 2 : choices.segments()) {
         spec_.api = &fake_api();
         spec_.cq = &cq_.handle;
         spec_.wq = &rq_.handle;
         spec_.descriptors = kDescriptors;
-        spec_.segments = segments_;
-        spec_.offloads = offloads(offloads_);
-        spec_.real_time = (offloads_ & 48) == 48;
-        spec_.compressed = (layout_ & 2) != 0;
-        spec_.active_simd_bits = vector_bits(reader_);
+        spec_.offloads = offloads(choices.offloads);
+        spec_.real_time = (choices.offloads & 48) == 48;
+        spec_.compressed = (choices.layout & 2) != 0;
+        spec_.active_simd_bits = vector_bits(choices.reader);
         if (striding_) spec_.striding = {kLogStrides, kLogStrideBytes, 128};
-        spec_.pool = pool();
         spec_.mrs = &mrs_;
-        const auto created = format_.rx_create(spec_);
-        if (!created) return fail(created.error().what);
-        ring_ = *created;
-        ring_->mark = (layout_ & 4) != 0;
-        ring_->control = this;
-        ring_->reset_wq = [](rawqp::RxRing& ring) {
-            return static_cast<Player*>(ring.control)->reset();
-        };
-        if (!format_.rx_start(*ring_)) fail("cannot start");
-        burst_ = format_.rx_burst(spec_).function;
     }
 
-    int reset() {
-        if (refuse_reset_) return -EIO;
+  private:
+    void forget_posted() override {
         rq_.doorbell.receive = 0;
         completed_ = 0;
-        return 0;
     }
+    void check(const rte_mbuf&) override {} // what the input says of packets is anything
 
     /// A device completes only what was posted. All else about the CQE is the input's.
-    void play(uint8_t step) {
+    void play(uint8_t step) override {
         switch (step % 5) {
         case 0: write(true); return;
         case 1: write(false); return;
@@ -114,9 +94,7 @@ class Player {
             cq_.ring[input_.byte() % cq_.ring.size()] = take_cqe(input_);
             return;
         case 3:
-            refuse_reset_ = (step & 0x80) != 0;
-            if (step & 0x40) ring_->mark = !ring_->mark;
-            if (step & 0x20) received_.release();
+            change(step);
             look();
             return;
         case 4:
@@ -147,21 +125,11 @@ class Player {
         condition.fn(*static_cast<volatile uint8_t*>(condition.addr), condition.opaque);
     }
 
-    void poll(uint16_t count, bool keep) {
-        std::array<rte_mbuf*, kMaxPoll> mbufs{};
-        const uint16_t got = burst_(ring_, mbufs.data(), count);
-        if (got > count) return fail(fmt::format("{} packets where {} were asked", got, count));
-        if (std::string wrong = received_.take({mbufs.data(), got}, keep); !wrong.empty())
-            fail(std::move(wrong));
-    }
-
-    void finish() {
+    void finish() override {
         for (const mlx5::WqeDataSeg& wqe : rq_.ring)
-            if (problem_.empty() && wqe.addr != 0 && !in_packet_memory(wqe.addr))
-                fail("an address outside of the packet memory is posted");
-        if (!problem_.empty()) return;            // the ring cannot be trusted any more
-        const bool outlive = (layout_ & 16) != 0; // packets may
-        if (!outlive) received_.release();
+            if (wqe.addr != 0 && !in_packet_memory(wqe.addr))
+                return fail("an address outside of the packet memory is posted");
+        if (!outlive_) received_.release();
         format_.rx_stop(*ring_);
         format_.rx_destroy(ring_);
         received_.release();
@@ -188,29 +156,20 @@ class Player {
         const auto start = reinterpret_cast<uint64_t>(chunk->addr);
         search.found |= search.address >= start && search.address < start + chunk->len;
     }
-    void fail(std::string what) {
-        if (problem_.empty()) problem_ = std::move(what);
-    }
 
-    Input input_;
-    uint8_t reader_, offloads_, layout_;
-    uint8_t segments_;
-    bool striding_;
-    const rawqp::RingFormat& format_;
+    bool striding_, outlive_; ///< packets outlive the ring
     FakeMrs mrs_;
     FakeCq cq_;
     FakeRq rq_;
-    Received received_;
-    rawqp::RxSpec spec_;
-    rawqp::RxRing* ring_ = nullptr;
-    eth_rx_burst_t burst_ = nullptr;
     uint32_t completed_ = 0;
-    bool refuse_reset_ = false;
-    std::string problem_;
 };
 
 } // namespace
 
-std::string play_cqes(std::span<const uint8_t> input) { return Player(Input(input)).run(); }
+std::string play_cqes(std::span<const uint8_t> bytes) {
+    Input input(bytes);
+    const Choices choices{input.byte(), input.byte(), input.byte()};
+    return Player(input, choices).run(kMaxSteps);
+}
 
 } // namespace fuzz

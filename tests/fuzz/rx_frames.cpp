@@ -2,8 +2,7 @@
 #include "tests/fuzz/rx_frames.hpp"
 
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
-#include "tests/fuzz/input.hpp"
-#include "tests/fuzz/received.hpp"
+#include "tests/fuzz/ring_player.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mrs.hpp"
 #include "tests/unit/rings/fake_verbs_queue.hpp"
@@ -24,7 +23,6 @@ constexpr uint16_t kDescriptors = 64;
 constexpr uint8_t kMostSegments = 4;
 constexpr uint16_t kRoom = 128; ///< of the first segment
 constexpr unsigned kPoolSize = kDescriptors * kMostSegments + 63;
-constexpr uint16_t kMaxPoll = 64;
 constexpr size_t kMaxSteps = 1024;
 
 rte_mempool* pool() {
@@ -42,74 +40,52 @@ uint64_t offloads(uint8_t choice) {
     return chosen;
 }
 
-class Player {
+struct Choices {
+    uint8_t offloads, layout;
+};
+
+class Player final : public RingPlayer {
   public:
-    explicit Player(Input input)
-        : input_(input), offloads_(input_.byte()), layout_(input_.byte()),
-          segments_(static_cast<uint8_t>(1u << layout_ % 3)), received_(pool(), segments_) {
-        if (offloads_ & 8) crc_bytes_ = RTE_ETHER_CRC_LEN;
-    }
-
-    std::string run() {
-        start();
-        for (size_t step = 0; problem_.empty() && !input_.empty() && step < kMaxSteps; ++step)
-            play(input_.byte());
-        if (ring_ != nullptr && problem_.empty()) finish();
-        return problem_;
-    }
-
-  private:
-    void start() {
+    Player(Input input, Choices choices)
+        : RingPlayer(input, rawqp::kVerbsFormat, pool(),
+                     static_cast<uint8_t>(1u << choices.layout % 3), (choices.layout & 4) != 0),
+          outlive_((choices.layout & 8) == 0),
+          crc_bytes_(choices.offloads & 8 ? RTE_ETHER_CRC_LEN : 0) {
         spec_.cq = &cq_.handle;
         spec_.wq = &wq_.handle;
         spec_.descriptors = kDescriptors;
-        spec_.segments = segments_;
-        spec_.offloads = offloads(offloads_);
-        spec_.real_time = (offloads_ & 16) != 0;
-        spec_.pool = pool();
+        spec_.offloads = offloads(choices.offloads);
+        spec_.real_time = (choices.offloads & 16) != 0;
         spec_.mrs = &mrs_;
-        const auto created = format_.rx_create(spec_);
-        if (!created) return fail(created.error().what);
-        ring_ = *created;
-        ring_->mark = (layout_ & 4) != 0;
-        ring_->control = this;
-        ring_->reset_wq = [](rawqp::RxRing& ring) {
-            return static_cast<Player*>(ring.control)->reset();
-        };
-        if (!format_.rx_start(*ring_)) fail("cannot start");
-        burst_ = format_.rx_burst(spec_).function;
     }
 
-    int reset() {
-        if (refuse_reset_) return -EIO;
+  private:
+    void forget_posted() override {
         was_reset_ = true;
         wq_.posted.clear();
         filled_ = 0;
         broken_ = false;
-        return 0;
     }
 
-    void play(uint8_t step) {
+    void play(uint8_t step) override {
         switch (step % 5) {
         case 0: deliver(step); return;
         case 1: break_queue(); return;
         case 2: // the provider takes so many requests and no more
             wq_.accept = step & 0x80 ? input_.byte() : SIZE_MAX;
             return;
-        case 3:
-            refuse_reset_ = (step & 0x80) != 0;
-            if (step & 0x40) ring_->mark = !ring_->mark;
-            if (step & 0x20) received_.release();
-            return;
+        case 3: change(step); return;
         case 4:
+            was_reset_ = false;
             poll(static_cast<uint16_t>(1 + input_.byte() % kMaxPoll), (step & 0x80) != 0);
+            if (was_reset_ && !sent_.empty()) fail("packets before an error are lost");
             return;
         }
     }
 
     void deliver(uint8_t step) {
         const unsigned low = input_.byte();
-        const size_t room = (segments_ - 1u) * (kRoom + RTE_PKTMBUF_HEADROOM) + kRoom;
+        const size_t room = (spec_.segments - 1u) * (kRoom + RTE_PKTMBUF_HEADROOM) + kRoom;
         const size_t least = sizeof(rte_ether_hdr) + crc_bytes_;
         Bytes frame(least + (low | unsigned{input_.byte()} << 8) % (room - least + 1));
         input_.fill(frame);
@@ -141,18 +117,7 @@ class Player {
         cq_.queue.push_back({.wr_id = wq_.posted[filled_++].request.wr_id, .status = status});
     }
 
-    void poll(uint16_t count, bool keep) {
-        std::array<rte_mbuf*, kMaxPoll> mbufs{};
-        was_reset_ = false;
-        const uint16_t got = burst_(ring_, mbufs.data(), count);
-        if (got > count) return fail(fmt::format("{} packets where {} were asked", got, count));
-        for (uint16_t i = 0; i < got; ++i)
-            compare(*mbufs[i]);
-        if (was_reset_ && !sent_.empty()) fail("packets before an error are lost");
-        if (std::string wrong = received_.take({mbufs.data(), got}, keep); !wrong.empty())
-            fail(std::move(wrong));
-    }
-    void compare(const rte_mbuf& packet) {
+    void check(const rte_mbuf& packet) override {
         if (sent_.empty()) return fail("a packet that nobody sent");
         Bytes bytes;
         for (const rte_mbuf* at = &packet; at != nullptr; at = at->next) {
@@ -164,8 +129,8 @@ class Player {
         sent_.pop_front();
     }
 
-    void finish() {
-        if (layout_ & 8) received_.release(); // else packets outlive the ring
+    void finish() override {
+        if (!outlive_) received_.release();
         if (format_.rx_stop(*ring_) != sent_.size()) fail("unread packets are miscounted");
         format_.rx_destroy(ring_);
         received_.release();
@@ -175,32 +140,25 @@ class Player {
         if (const unsigned lost = rte_mempool_in_use_count(pool()))
             fail(fmt::format("{} mbufs lost", lost));
     }
-    void fail(std::string what) {
-        if (problem_.empty()) problem_ = std::move(what);
-    }
 
-    Input input_;
-    uint8_t offloads_, layout_, segments_;
-    Received received_;
-    const rawqp::RingFormat& format_ = rawqp::kVerbsFormat;
-    uint8_t crc_bytes_ = 0;
+    bool outlive_; ///< packets outlive the ring
+    uint8_t crc_bytes_;
     FakeMrs mrs_;
     FakeVerbsCq cq_;
     FakeVerbsWq wq_;
-    rawqp::RxSpec spec_;
-    rawqp::RxRing* ring_ = nullptr;
-    eth_rx_burst_t burst_ = nullptr;
     size_t filled_ = 0;      ///< of wq_.posted
     std::deque<Bytes> sent_; ///< and not received yet
     std::vector<std::pair<uint8_t*, size_t>> poisoned_;
     bool broken_ = false; ///< until the WQ is reset
     bool was_reset_ = false;
-    bool refuse_reset_ = false;
-    std::string problem_;
 };
 
 } // namespace
 
-std::string play_frames(std::span<const uint8_t> input) { return Player(Input(input)).run(); }
+std::string play_frames(std::span<const uint8_t> bytes) {
+    Input input(bytes);
+    const Choices choices{input.byte(), input.byte()};
+    return Player(input, choices).run(kMaxSteps);
+}
 
 } // namespace fuzz
