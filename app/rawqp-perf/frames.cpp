@@ -25,8 +25,8 @@ constexpr uint32_t kShortest = 64, kLongest = 9600;
 FrameSizes FrameSizes::parse(const std::string& text) {
     if (text == "imix") {
         // The order spreads the long ones, so that each burst sees the mixture.
-        constexpr uint16_t s = 64 - kFcs, m = 570 - kFcs, l = 1518 - kFcs;
-        return {text, {s, m, s, s, m, s, l, s, m, s, s, m}};
+        constexpr uint16_t kS = 64 - kFcs, kM = 570 - kFcs, kL = 1518 - kFcs;
+        return {text, {kS, kM, kS, kS, kM, kS, kL, kS, kM, kS, kS, kM}};
     }
     char* end = nullptr;
     const unsigned long bytes = strtoul(text.c_str(), &end, 10);

@@ -4,6 +4,7 @@
 #include "app/rawqp-perf/dpdk.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/core.h>
 #include <fstream>
 #include <iostream>
@@ -15,7 +16,7 @@ namespace perf {
 double percentile(std::vector<double>& values, double fraction) {
     std::sort(values.begin(), values.end());
     const auto last = static_cast<double>(values.size() - 1);
-    return values[static_cast<size_t>(last * fraction + 0.5)];
+    return values[static_cast<size_t>(std::lround(last * fraction))];
 }
 
 void print_figure(const Figure& figure) {

@@ -24,6 +24,7 @@ std::vector<uint8_t> rqt_context(const Fields& context, const std::vector<core::
 
 std::vector<Ref> rqt_uses(const std::vector<core::Number>& rqns) {
     std::vector<Ref> uses;
+    uses.reserve(rqns.size());
     for (const core::Number rqn : rqns)
         uses.push_back({Kind::rq, rqn});
     return uses;

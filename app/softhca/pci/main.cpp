@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 
 namespace {
 
@@ -67,14 +68,14 @@ Result<void> run(const Options& options) {
     pci::QtestInterrupts qtest(options.qtest);
     function.interrupts().deliver_by(
         [&](uint64_t address, uint32_t data) { qtest.deliver(address, data); });
-    const auto served = pci::serve_mpqemu(function, Fd(options.fd));
+    auto served = pci::serve_mpqemu(function, Fd(options.fd));
     function.interrupts().deliver_by({});
     return served;
 }
 
 } // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
     Options options;
     CLI::App app{"A ConnectX-5 look-alike for a QEMU guest (x-pci-proxy-dev, vfio-user-pci)."};
     app.add_option("--port", options.port,
@@ -100,4 +101,7 @@ int main(int argc, char** argv) {
         return 1;
     }
     return 0;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "softhca-pci: %s\n", error.what());
+    return 1;
 }

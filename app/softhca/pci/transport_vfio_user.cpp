@@ -127,8 +127,7 @@ class Server {
 
 Result<bool> Server::receive(Message& message) {
     message.fds.clear();
-    const auto got =
-        receive_exactly(socket_.get(), &message.header, sizeof message.header, message.fds);
+    auto got = receive_exactly(socket_.get(), &message.header, sizeof message.header, message.fds);
     if (!got || !*got) return got;
     const uint32_t size = message.header.size;
     if (size < sizeof(Header) || size > kMaxMessage || (message.header.flags & kTypeMask) != 0)

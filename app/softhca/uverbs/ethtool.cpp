@@ -73,8 +73,8 @@ int get_settings(const Port& port, ethtool_cmd& out) {
 }
 
 int get_link_settings(const Port& port, ethtool_link_settings& out) {
-    constexpr int kWords = (__ETHTOOL_LINK_MODE_MASK_NBITS + 31) / 32;
-    const int asked = out.link_mode_masks_nwords;
+    constexpr int8_t kWords = (__ETHTOOL_LINK_MODE_MASK_NBITS + 31) / 32;
+    const int8_t asked = out.link_mode_masks_nwords;
     out = {};
     out.cmd = ETHTOOL_GLINKSETTINGS;
     if (asked != kWords) { // the handshake of this command: say how many words there are

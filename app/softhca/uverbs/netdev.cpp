@@ -29,7 +29,7 @@ std::string_view name_of(const ifreq& ifr) {
 
 void copy_name(const std::string& name, char* to) {
     std::memset(to, 0, IF_NAMESIZE);
-    std::memcpy(to, name.data(), std::min<size_t>(name.size(), IF_NAMESIZE - 1));
+    name.copy(to, IF_NAMESIZE - 1);
 }
 
 Port* port_of_ifindex(Runtime& runtime, unsigned ifindex) {

@@ -7,12 +7,12 @@ namespace softhca::uverbs {
 
 Errno errno_of(core::Status status) {
     switch (status) {
-    case core::Status::bad_parameter: return EINVAL;
-    case core::Status::bad_resource: return EINVAL;
+    case core::Status::bad_parameter:
+    case core::Status::bad_resource:
+    case core::Status::bad_state: return EINVAL;
     case core::Status::busy: return EBUSY;
     case core::Status::limit: return ENOMEM;
     case core::Status::exists: return EEXIST;
-    case core::Status::bad_state: return EINVAL;
     case core::Status::unsupported: return EOPNOTSUPP;
     }
     return EIO;

@@ -136,7 +136,7 @@ bool may_follow(uint8_t from, uint8_t to) {
     switch (from) {
     case IBV_QPS_RESET: return to == IBV_QPS_INIT;
     case IBV_QPS_INIT: return to == IBV_QPS_INIT || to == IBV_QPS_RTR;
-    case IBV_QPS_RTR: return to == IBV_QPS_RTS;
+    case IBV_QPS_RTR:
     case IBV_QPS_RTS: return to == IBV_QPS_RTS;
     default: return false;
     }

@@ -201,7 +201,7 @@ void run(const Options& options) {
 
 } // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
     const int used = rte_eal_init(argc, argv);
     if (used < 0) return 1;
     Options options;
@@ -214,13 +214,10 @@ int main(int argc, char** argv) {
     app.add_option("--tunnel-rules", options.tunnel_rules);
     app.add_option("ports", options.ports)->required();
     CLI11_PARSE(app, argc - used, argv + used);
-    int status = 0;
-    try {
-        run(options);
-    } catch (const std::exception& error) {
-        std::cerr << "mbuf-dump: " << error.what() << '\n';
-        status = 1;
-    }
+    run(options);
     rte_eal_cleanup();
-    return status;
+    return 0;
+} catch (const std::exception& error) {
+    std::cerr << "mbuf-dump: " << error.what() << '\n';
+    return 1;
 }
