@@ -13,6 +13,15 @@
 
 namespace fuzz {
 
+/// Those of `all` that an input asks for: its bit 0 the first.
+template <size_t kCount>
+constexpr uint64_t chosen(uint8_t bits, const std::array<uint64_t, kCount>& all) {
+    uint64_t some = 0;
+    for (size_t i = 0; i < kCount; ++i)
+        if (bits >> i & 1) some |= all[i];
+    return some;
+}
+
 class RingPlayer {
   public:
     virtual ~RingPlayer() = default;

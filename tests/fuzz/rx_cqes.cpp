@@ -42,15 +42,9 @@ unsigned vector_bits(uint8_t choice) {
     return kWidths[reader];
 }
 
-uint64_t offloads(uint8_t choice) {
-    uint64_t chosen = 0;
-    if (choice & 1) chosen |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
-    if (choice & 2) chosen |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
-    if (choice & 4) chosen |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
-    if (choice & 8) chosen |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
-    if (choice & 16) chosen |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
-    return chosen;
-}
+constexpr std::array<uint64_t, 5> kOffloads = {
+    RTE_ETH_RX_OFFLOAD_CHECKSUM, RTE_ETH_RX_OFFLOAD_VLAN_STRIP, RTE_ETH_RX_OFFLOAD_RSS_HASH,
+    RTE_ETH_RX_OFFLOAD_KEEP_CRC, RTE_ETH_RX_OFFLOAD_TIMESTAMP};
 
 struct Choices {
     uint8_t reader, offloads, layout;
@@ -70,7 +64,7 @@ class Player final : public RingPlayer {
         spec_.cq = &cq_.handle;
         spec_.wq = &rq_.handle;
         spec_.descriptors = kDescriptors;
-        spec_.offloads = offloads(choices.offloads);
+        spec_.offloads = chosen(choices.offloads, kOffloads);
         spec_.real_time = (choices.offloads & 48) == 48;
         spec_.compressed = (choices.layout & 2) != 0;
         spec_.active_simd_bits = vector_bits(choices.reader);

@@ -31,14 +31,9 @@ rte_mempool* pool() {
     return owner.get();
 }
 
-uint64_t offloads(uint8_t choice) {
-    uint64_t chosen = 0;
-    if (choice & 1) chosen |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
-    if (choice & 2) chosen |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
-    if (choice & 4) chosen |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
-    if (choice & 8) chosen |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
-    return chosen;
-}
+constexpr std::array<uint64_t, 4> kOffloads = {
+    RTE_ETH_RX_OFFLOAD_CHECKSUM, RTE_ETH_RX_OFFLOAD_VLAN_STRIP, RTE_ETH_RX_OFFLOAD_TIMESTAMP,
+    RTE_ETH_RX_OFFLOAD_KEEP_CRC};
 
 struct Choices {
     uint8_t offloads, layout;
@@ -54,7 +49,7 @@ class Player final : public RingPlayer {
         spec_.cq = &cq_.handle;
         spec_.wq = &wq_.handle;
         spec_.descriptors = kDescriptors;
-        spec_.offloads = offloads(choices.offloads);
+        spec_.offloads = chosen(choices.offloads, kOffloads);
         spec_.real_time = (choices.offloads & 16) != 0;
         spec_.mrs = &mrs_;
     }

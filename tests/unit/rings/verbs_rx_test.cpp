@@ -509,11 +509,13 @@ TEST_F(VerbsRx, ChecksumsThatCannotBeKnown) {
     }
 }
 
+constexpr VerbsRxSetup kChecksumOfSegments = {.segments = 4,
+                                              .pool_size = 400,
+                                              .data_room = 128 + RTE_PKTMBUF_HEADROOM,
+                                              .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM};
+
 TEST_F(VerbsRx, ChecksumOverSeveralSegments) {
-    start({.segments = 4,
-           .pool_size = 400,
-           .data_room = 128 + RTE_PKTMBUF_HEADROOM,
-           .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    start(kChecksumOfSegments);
     for (const size_t payload : {301u, 400u, 600u}) {
         Bytes frame = Frame{.tcp = true}.build(payload);
         deliver(frame);
@@ -526,10 +528,7 @@ TEST_F(VerbsRx, ChecksumOverSeveralSegments) {
 
 /// The headers lie in two segments, so whoever wants them in one piece copies them.
 TEST_F(VerbsRx, LongExtensionHeadersOverSeveralSegments) {
-    start({.segments = 4,
-           .pool_size = 400,
-           .data_room = 128 + RTE_PKTMBUF_HEADROOM,
-           .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    start(kChecksumOfSegments);
     for (const size_t options : {8u, 64u, 256u}) {
         Bytes frame = Frame{.ipv6 = true, .protocol = IPPROTO_DSTOPTS}.build();
         Bytes header(options);
