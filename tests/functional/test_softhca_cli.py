@@ -10,6 +10,7 @@ import signal
 import socket
 import stat as file_mode
 import subprocess
+import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,15 +22,22 @@ from rig.stack import OWN_NETWORK, Build
 
 pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
 
-# Prints its number of SIGINTs when SIGUSR1 comes; ends with status 5 on SIGTERM.
-TRAPS = """
-ints=0
-trap 'ints=$((ints + 1))' INT
-trap 'echo "ints: $ints"' USR1
-trap 'echo terminated; exit 5' TERM
-echo ready
-while :; do read -r -t 60 line < /dev/fd/3; done 3<> "$1"
+# Prints its number of SIGINTs when SIGUSR1 comes; ends with status 5 on SIGTERM. Python, as a trap
+# of a shell can come too late for the read() that it should interrupt.
+COUNT_SIGNALS = """
+import signal, sys
+awaited = {signal.SIGINT, signal.SIGUSR1, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+print("ready", flush=True)
+ints = 0
+while (number := signal.sigwait(awaited)) != signal.SIGTERM:
+    ints += number == signal.SIGINT
+    if number == signal.SIGUSR1:
+        print("ints:", ints, flush=True)
+print("terminated", flush=True)
+sys.exit(5)
 """
+SIGNAL_COUNTER = ("--", sys.executable, "-c", COUNT_SIGNALS)
 
 # As root: without any capability. The checkout and the folders stay readable.
 UNPRIVILEGED = (
@@ -69,11 +77,8 @@ class Launcher:
         self._started.callback(program.close)
         return program
 
-    def start_traps(self) -> Program:
-        fifo = self.folder / "fifo"
-        if not fifo.exists():
-            os.mkfifo(fifo)
-        program = self.start("--", "bash", "-c", TRAPS, "traps", str(fifo))
+    def start_counter(self) -> Program:
+        program = self.start(*SIGNAL_COUNTER)
         program.wait_for("^ready")
         return program
 
@@ -200,7 +205,7 @@ def test_program_gets_arguments_input_and_environment(launcher: Launcher) -> Non
 
 
 def test_signals_reach_the_program(launcher: Launcher) -> None:
-    program = launcher.start_traps()
+    program = launcher.start_counter()
     for count in (1, 2):
         program.signal(signal.SIGINT)
         program.signal(signal.SIGUSR1)
@@ -222,12 +227,9 @@ def test_signals_that_end_the_program(launcher: Launcher, number: signal.Signals
 
 def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
     """The terminal signals the program itself: the launcher must not do so again."""
-    fifo = launcher.folder / "fifo"
-    os.mkfifo(fifo)
     pid, terminal = pty.fork()
     if pid == 0:
-        command = [launcher.softhca, "--", "bash", "-c", TRAPS, "traps", str(fifo)]
-        os.execve(launcher.softhca, command, launcher.env)
+        os.execve(launcher.softhca, [launcher.softhca, *SIGNAL_COUNTER], launcher.env)
     output = b""
 
     def wait_for(text: bytes) -> None:
@@ -238,6 +240,7 @@ def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
     try:
         wait_for(b"ready")
         os.write(terminal, b"\x03")
+        wait_for(b"^C")  # the terminal signals first, and echoes then
         # The launcher takes signals lowest number first: a second SIGINT would be counted by now.
         os.kill(pid, signal.SIGUSR1)
         wait_for(b"ints: 1\r\n")
@@ -253,7 +256,7 @@ def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
 
 
 def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
-    program = launcher.start_traps()
+    program = launcher.start_counter()
     children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
     assert len(children) == 1
     child = os.pidfd_open(int(children[0]))
@@ -268,7 +271,7 @@ def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
 
 
 def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
-    program = launcher.start_traps()
+    program = launcher.start_counter()
     before = launcher.runtime_folders()
     assert launcher.run("--", "true").returncode == 0
     assert launcher.runtime_folders() == before
