@@ -29,11 +29,11 @@ def tunnel(kind: str, outer: Packet, inside: Packet) -> Packet:
     """A frame with `inside` (from L3 on) in such a tunnel."""
     start = ether() / outer.copy()
     if kind == "vxlan":
-        return start / UDP(sport=5555, dport=4789) / VXLAN(vni=42) / Ether() / inside
+        return start / UDP(sport=5555, dport=4789) / VXLAN(vni=42) / ether() / inside
     if kind == "gre":
         return start / GRE(proto=0x86DD if IPv6 in inside else 0x0800) / inside
     if kind == "nvgre":
-        return start / GRE(proto=0x6558, key_present=1, key=7) / Ether() / inside
+        return start / GRE(proto=0x6558, key_present=1, key=7) / ether() / inside
     return start / inside  # IP in IP: Scapy fills in the protocol
 
 
@@ -101,7 +101,7 @@ def test_bad_outer_checksums_are_never_good(stack: Stack) -> None:
 
 
 def test_an_outer_udp_checksum_is_optional(stack: Stack) -> None:
-    frame = ether() / ipv4() / UDP(sport=5, dport=4789, chksum=0) / VXLAN() / Ether()
+    frame = ether() / ipv4() / UDP(sport=5, dport=4789, chksum=0) / VXLAN() / ether()
     packet = receive(stack, frame / INNER_IPV4 / UDP(sport=1, dport=2) / Raw(b"inside"))
     assert {GOOD_IP, GOOD_L4} <= set(packet.flags)
 
@@ -109,7 +109,7 @@ def test_an_outer_udp_checksum_is_optional(stack: Stack) -> None:
 def test_what_only_looks_like_a_tunnel(stack: Stack) -> None:
     """Another port, a fragment, an unknown version of GRE: the outer headers are told."""
     inside = INNER_IPV4 / UDP(sport=1, dport=2)
-    not_vxlan = ether() / ipv4() / UDP(sport=5, dport=4790) / VXLAN() / Ether() / inside
+    not_vxlan = ether() / ipv4() / UDP(sport=5, dport=4790) / VXLAN() / ether() / inside
     fragment = ether() / ipv4(proto=4, flags="MF") / inside
     version = ether() / ipv4() / GRE(proto=0x0800, version=1) / inside
     for frame in (not_vxlan, fragment, version):

@@ -12,7 +12,10 @@ import pytest
 
 from .guest import Guest
 from .guest_fixtures import running_guest
+from .packets import forbid_address_resolution
 from .stack import Build
+
+forbid_address_resolution()
 
 WORK_PREFIX = "rawqp-test-"
 GUEST_LIMIT_S = 1400

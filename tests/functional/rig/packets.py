@@ -4,6 +4,7 @@
 import random
 from typing import Iterator
 
+from scapy.config import conf
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
@@ -12,6 +13,12 @@ from scapy.packet import Packet, Raw
 PEER_MAC = "02:aa:00:00:00:01"  # who sends on the wires
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 TEST_TYPE, MARKER_TYPE = 0x88B5, 0x88B6  # EtherTypes for local experiments
+
+
+def forbid_address_resolution() -> None:
+    """For a frame without a destination Scapy would ask by ARP, on the machine's own network."""
+    conf.neighbor.resolvers.clear()
+    conf.raise_no_dst_mac = True
 
 
 def port_mac(index: int) -> str:
