@@ -64,17 +64,15 @@ class Build:
 
 
 def sanitizer_env(reports: Path) -> dict[str, str]:
-    """The sanitizers' run-time libraries must be the first in a program built without them."""
-    runtimes = [
-        subprocess.run(
-            ["g++", f"-print-file-name={name}"], check=True, capture_output=True, text=True
-        ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
-    ]
+    """The sanitizers' run-time library must be the first in a program built without it."""
+    library = f"libclang_rt.asan-{os.uname().machine}.so"
+    runtime = subprocess.run(
+        ["clang", f"-print-file-name={library}"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     asan = os.environ.get("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1")
     ubsan = os.environ.get("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     return {
-        "LD_PRELOAD": ":".join(runtimes),
+        "LD_PRELOAD": runtime,
         "ASAN_OPTIONS": f"{asan}:log_path={reports}",
         "UBSAN_OPTIONS": f"{ubsan}:log_path={reports}",
     }
