@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive through verbs calls: packet types and checksums, for which the driver reads the headers.
+#include "common/net/endian.hpp"
+#include "tests/unit/rings/verbs_rx.hpp"
+
+namespace rings_test {
+namespace {
+
+/// Ethernet, optional VLAN tag, IPv4 or IPv6, UDP or TCP with right checksums.
+struct Frame {
+    bool ipv6 = false;
+    bool tcp = false;
+    bool vlan = false;
+    bool fragment = false;
+    uint8_t protocol = 0; ///< other than TCP and UDP
+
+    [[nodiscard]] size_t l3() const { return vlan ? 18 : 14; }
+    [[nodiscard]] size_t l4() const { return l3() + (ipv6 ? 40 : 20); }
+    [[nodiscard]] size_t l4_checksum() const { return l4() + (tcp ? 16 : 6); }
+
+    [[nodiscard]] Bytes build(size_t payload = 37) const {
+        const size_t l4_bytes = (tcp ? 20 : 8) + payload;
+        Bytes frame(l4() + l4_bytes);
+        for (size_t i = 0; i < frame.size(); ++i)
+            frame[i] = static_cast<uint8_t>(i * 11 + 3);
+        const uint16_t type = ipv6 ? 0x86dd : 0x0800;
+        if (vlan) net::store_be<uint32_t>(&frame[12], 0x81000007);
+        net::store_be<uint16_t>(&frame[l3() - 2], type);
+        const auto l4_protocol = static_cast<uint8_t>(tcp ? IPPROTO_TCP : IPPROTO_UDP);
+        const uint8_t next = protocol != 0 ? protocol : l4_protocol;
+        auto* l4_header = &frame[l4()];
+        if (tcp)
+            l4_header[12] = 0x50;
+        else
+            net::store_be<uint16_t>(l4_header + 4, static_cast<uint16_t>(l4_bytes));
+        net::store_be<uint16_t>(&frame[l4_checksum()], 0);
+        uint16_t checksum;
+        if (ipv6) {
+            auto* ip = reinterpret_cast<rte_ipv6_hdr*>(&frame[l3()]);
+            ip->vtc_flow = rte_cpu_to_be_32(0x60000000);
+            ip->payload_len = rte_cpu_to_be_16(static_cast<uint16_t>(l4_bytes));
+            ip->proto = next;
+            checksum = rte_ipv6_udptcp_cksum(ip, l4_header);
+        } else {
+            auto* ip = reinterpret_cast<rte_ipv4_hdr*>(&frame[l3()]);
+            ip->version_ihl = 0x45;
+            ip->total_length = rte_cpu_to_be_16(static_cast<uint16_t>(20 + l4_bytes));
+            ip->fragment_offset = rte_cpu_to_be_16(fragment ? RTE_IPV4_HDR_MF_FLAG : 0);
+            ip->next_proto_id = next;
+            ip->hdr_checksum = 0;
+            ip->hdr_checksum = rte_ipv4_cksum(ip);
+            checksum = rte_ipv4_udptcp_cksum(ip, l4_header);
+        }
+        memcpy(&frame[l4_checksum()], &checksum, sizeof checksum);
+        return frame;
+    }
+};
+
+constexpr uint64_t kIpGood = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+constexpr uint64_t kIpBad = RTE_MBUF_F_RX_IP_CKSUM_BAD;
+constexpr uint64_t kL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+constexpr uint64_t kL4Bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
+
+/// The short cut for common headers says what the parser says, whatever the bytes.
+TEST_F(VerbsRx, PacketTypesAreThoseOfTheParser) {
+    start();
+    for (uint32_t seed = 0; seed < 4000; ++seed) {
+        Bytes frame = Frame{.ipv6 = (seed & 1) != 0, .tcp = (seed & 2) != 0}.build(seed % 30);
+        const size_t spoilt[] = {12, 13, 14, 20, 21, 23};
+        if (seed % 5 != 0) frame[spoilt[seed % 6]] = static_cast<uint8_t>(seed / 7);
+        if (seed % 11 == 0) frame.resize(14 + seed % 50);
+        deliver(frame);
+        rte_mbuf* mbuf = nullptr;
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        rte_net_hdr_lens lens;
+        EXPECT_EQ(mbuf->packet_type,
+                  rte_net_get_ptype(mbuf, &lens,
+                                    RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK))
+            << seed;
+        rte_pktmbuf_free(mbuf);
+    }
+}
+
+TEST_F(VerbsRx, PacketTypes) {
+    start();
+    const auto type_of = [&](const Frame& frame) {
+        deliver(frame.build());
+        return receive_one(frame.build()).second;
+    };
+    EXPECT_EQ(type_of({}), uint32_t{RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_UDP});
+    EXPECT_EQ(type_of({.tcp = true, .vlan = true}),
+              uint32_t{RTE_PTYPE_L2_ETHER_VLAN | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_TCP});
+    EXPECT_EQ(type_of({.ipv6 = true}),
+              uint32_t{RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6 | RTE_PTYPE_L4_UDP});
+    EXPECT_EQ(type_of({.fragment = true}),
+              uint32_t{RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_FRAG});
+}
+
+TEST_F(VerbsRx, ProvidersWordOnChecksumsIsTaken) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    EXPECT_STREQ(burst.description, "verbs, checksum");
+    Bytes frame = Frame{}.build();
+    frame[Frame{}.l4_checksum()] ^= 1; // would be found bad if the driver looked
+    deliver(frame, {.wc_flags = IBV_WC_IP_CSUM_OK});
+    EXPECT_EQ(receive_one(frame).first, kIpGood | kL4Good);
+}
+
+TEST_F(VerbsRx, ChecksumsAreVerifiedWhereTheProviderIsSilent) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    for (const bool ipv6 : {false, true}) {
+        for (const bool tcp : {false, true}) {
+            for (const bool vlan : {false, true}) {
+                const Frame frame{.ipv6 = ipv6, .tcp = tcp, .vlan = vlan};
+                SCOPED_TRACE(testing::Message() << ipv6 << tcp << vlan);
+                const uint64_t ip = ipv6 ? 0 : kIpGood;
+                Bytes good = frame.build();
+                deliver(good);
+                EXPECT_EQ(receive_one(good).first, ip | kL4Good);
+                Bytes bad = frame.build();
+                bad.back() ^= 0x10;
+                deliver(bad);
+                EXPECT_EQ(receive_one(bad).first, ip | kL4Bad);
+                if (ipv6) continue;
+                Bytes header = frame.build();
+                header[frame.l3() + 8] ^= 1; // TTL: in the header's sum only
+                deliver(header);
+                EXPECT_EQ(receive_one(header).first, kIpBad | kL4Good);
+            }
+        }
+    }
+}
+
+TEST_F(VerbsRx, ChecksumsThatCannotBeKnown) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    const auto flags_of = [&](const Bytes& frame) {
+        deliver(frame);
+        return receive_one(frame).first;
+    };
+    EXPECT_EQ(flags_of(Frame{.fragment = true}.build()), kIpGood);
+    EXPECT_EQ(flags_of(Frame{.protocol = 47}.build()), kIpGood);
+    EXPECT_EQ(flags_of(pattern(1, 64)), 0u);
+    Bytes none = Frame{}.build();
+    none[Frame{}.l4_checksum()] = none[Frame{}.l4_checksum() + 1] = 0;
+    EXPECT_EQ(flags_of(none), kIpGood | kL4Good) << "UDP without a checksum";
+    Bytes runt = Frame{}.build();
+    for (const size_t bytes : {14u, 20u, 33u, 34u, 38u}) { // headers cut anywhere
+        const Bytes cut(runt.begin(), runt.begin() + static_cast<long>(bytes));
+        EXPECT_EQ(flags_of(cut) & kL4Good, 0u) << bytes;
+    }
+}
+
+constexpr VerbsRxSetup kChecksumOfSegments = {.segments = 4,
+                                              .pool_size = 400,
+                                              .data_room = 128 + RTE_PKTMBUF_HEADROOM,
+                                              .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM};
+
+TEST_F(VerbsRx, ChecksumOverSeveralSegments) {
+    start(kChecksumOfSegments);
+    for (const size_t payload : {301u, 400u, 600u}) {
+        Bytes frame = Frame{.tcp = true}.build(payload);
+        deliver(frame);
+        EXPECT_EQ(receive_one(frame).first, kIpGood | kL4Good);
+        frame.back() ^= 1;
+        deliver(frame);
+        EXPECT_EQ(receive_one(frame).first, kIpGood | kL4Bad);
+    }
+}
+
+/// The headers lie in two segments, so whoever wants them in one piece copies them.
+TEST_F(VerbsRx, LongExtensionHeadersOverSeveralSegments) {
+    start(kChecksumOfSegments);
+    for (const size_t options : {8u, 64u, 256u}) {
+        Bytes frame = Frame{.ipv6 = true, .protocol = IPPROTO_DSTOPTS}.build();
+        Bytes header(options);
+        header[0] = IPPROTO_UDP;
+        header[1] = static_cast<uint8_t>(options / 8 - 1);
+        frame.insert(frame.begin() + 14 + 40, header.begin(), header.end());
+        deliver(frame);
+        const auto [flags, type] = receive_one(frame);
+        EXPECT_EQ(type & (RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK),
+                  RTE_PTYPE_L3_IPV6_EXT | RTE_PTYPE_L4_UDP);
+        EXPECT_EQ(flags, 0u) << options;
+    }
+}
+
+TEST_F(VerbsRx, OnlyEnabledChecksumsAreTold) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM});
+    const Bytes frame = Frame{}.build();
+    deliver(frame);
+    EXPECT_EQ(receive_one(frame).first, kIpGood);
+}
+
+} // namespace
+} // namespace rings_test
