@@ -11,6 +11,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace test {
@@ -182,7 +183,7 @@ TEST_F(HostileTest, RandomCommands) {
                           out.data(), static_cast<uint16_t>(random() % out.size()));
         request.in(UVERBS_ATTR_UHW_IN, driver.data(),
                    static_cast<uint16_t>(random() % driver.size()));
-        (void)request.send(fd());
+        std::ignore = request.send(fd());
     }
     // Some of them will have hit the fixture's own objects.
     pd.release();
@@ -209,7 +210,7 @@ TEST_F(HostileTest, RandomMethods) {
             const bool in_place = size <= sizeof(uint64_t);
             request.in(id, bytes.data(), in_place ? std::min<uint16_t>(size, 4) : size);
         }
-        (void)request.send(fd());
+        std::ignore = request.send(fd());
     }
     pd.release();
     pd.reset(ibv_alloc_pd(context.get()));

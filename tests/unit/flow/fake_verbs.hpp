@@ -83,7 +83,7 @@ struct FakeDevice {
     };
 
     explicit FakeDevice(uint16_t rx_queues = 8) : wqs(rx_queues) {
-        auto& ops = provider.ops;
+        auto& ops = provider_.ops;
         ops.sz = sizeof ops;
         ops.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
         ops.create_rwq_ind_table = create_table;
@@ -95,14 +95,14 @@ struct FakeDevice {
         ops.attach_counters_point_flow = attach_counters;
         ops.read_counters = read_counters;
         ops.destroy_counters = destroy_counters;
-        provider.device = this;
+        provider_.device = this;
         pd.context = context();
         api.destroy_qp = destroy_qp;
         for (ibv_wq& wq : wqs)
             wq.context = context();
     }
 
-    ibv_context* context() { return &provider.ops.context; }
+    ibv_context* context() { return &provider_.ops.context; }
 
     RssQps::WqOfQueue wq_of_queue() {
         return [this](uint16_t queue) { return queue < wqs.size() ? &wqs[queue] : nullptr; };
@@ -118,8 +118,8 @@ struct FakeDevice {
 
     /// The `nth` creation call from now on (1: the next) fails with `error`, once.
     void fail_call(int nth, int error) {
-        calls_until_failure = nth;
-        failure = error;
+        calls_until_failure_ = nth;
+        failure_ = error;
     }
 
     // What is alive.
@@ -146,9 +146,9 @@ struct FakeDevice {
         verbs_context ops{};
         FakeDevice* device = nullptr;
     };
-    Provider provider;
-    int calls_until_failure = 0;
-    int failure = 0;
+    Provider provider_;
+    int calls_until_failure_ = 0;
+    int failure_ = 0;
 
     static FakeDevice& of(ibv_context* context) {
         auto* ops = verbs_get_ctx(context);
@@ -156,8 +156,8 @@ struct FakeDevice {
     }
     bool fails() {
         ++creations;
-        if (calls_until_failure == 0 || --calls_until_failure != 0) return false;
-        errno = failure;
+        if (calls_until_failure_ == 0 || --calls_until_failure_ != 0) return false;
+        errno = failure_;
         return true;
     }
     template <class Object, class Base>
@@ -185,7 +185,7 @@ struct FakeDevice {
         FakeDevice& device = of(base->context);
         for (const auto& qp : device.qps)
             if (qp->table == base)
-                device.violations.push_back("indirection table destroyed while a QP uses it");
+                device.violations.emplace_back("indirection table destroyed while a QP uses it");
         return take(device.tables, base) ? 0 : EINVAL;
     }
 
@@ -222,7 +222,7 @@ struct FakeDevice {
         FakeDevice& device = of(base->context);
         for (const auto& flow : device.flows)
             if (&flow->qp->base == base)
-                device.violations.push_back("QP destroyed while a flow uses it");
+                device.violations.emplace_back("QP destroyed while a flow uses it");
         return take(device.qps, base) ? 0 : EINVAL;
     }
 

@@ -59,7 +59,7 @@ class FlowTableTest : public testing::Test {
     std::string refused(const Rule& rule) {
         const size_t before = device.flows.size();
         EXPECT_LT(validate(rule), 0);
-        const std::string text = error.message;
+        std::string text = error.message;
         error = {};
         EXPECT_EQ(create(rule), nullptr);
         EXPECT_EQ(rte_errno, -validate(rule));

@@ -26,7 +26,7 @@ RunCommand run_command(const std::vector<const char*>& arguments) {
 std::string error_of(const std::vector<const char*>& arguments) {
     testing::internal::CaptureStderr();
     const Options options = parse(arguments);
-    const std::string said = testing::internal::GetCapturedStderr();
+    std::string said = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(std::holds_alternative<int>(options) && std::get<int>(options) == kExitUsage)
         << "accepted: " << testing::PrintToString(arguments);
     return said;
