@@ -84,7 +84,7 @@ TEST_F(BuildTree, RebuiltFromScratch) {
 
 TEST_F(BuildTree, AFolderThatCannotBeIsAClearError) {
     config.runtime_dir = folder + "/file";
-    std::ofstream{config.runtime_dir};
+    std::ofstream(config.runtime_dir).put('x');
     const auto built = build_tree(config);
     ASSERT_FALSE(built);
     EXPECT_NE(built.error().what.find(config.runtime_dir), std::string::npos) << built.error().what;
