@@ -11,7 +11,6 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
-#include <tuple>
 #include <unistd.h>
 
 namespace test {
@@ -183,10 +182,10 @@ TEST_F(HostileTest, RandomCommands) {
                           out.data(), static_cast<uint16_t>(random() % out.size()));
         request.in(UVERBS_ATTR_UHW_IN, driver.data(),
                    static_cast<uint16_t>(random() % driver.size()));
-        std::ignore = request.send(fd());
+        (void)request.send(fd());
     }
     // Some of them will have hit the fixture's own objects.
-    pd.release();
+    (void)pd.release();
     pd.reset(ibv_alloc_pd(context.get()));
     ASSERT_TRUE(pd);
 }
@@ -210,9 +209,9 @@ TEST_F(HostileTest, RandomMethods) {
             const bool in_place = size <= sizeof(uint64_t);
             request.in(id, bytes.data(), in_place ? std::min<uint16_t>(size, 4) : size);
         }
-        std::ignore = request.send(fd());
+        (void)request.send(fd());
     }
-    pd.release();
+    (void)pd.release();
     pd.reset(ibv_alloc_pd(context.get()));
     ASSERT_TRUE(pd);
 }

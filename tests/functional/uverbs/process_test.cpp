@@ -82,9 +82,9 @@ TEST_F(ProcessTest, ForkedChildMayHaveDevicesOfItsOwn) {
 TEST_F(ProcessTest, VforkedChildThatClosesDescriptors) {
     const int device = context->cmd_fd;
     const pid_t child = vfork();
-    if (child == 0) { // shares our memory, but not our descriptors
-        close(device);
-        dup2(0, device); // NOLINT(clang-analyzer-unix.Vfork): as subprocess of Python does
+    if (child == 0) {    // shares our memory, but not our descriptors
+        close(device);   // NOLINT(clang-analyzer-unix.Vfork): as subprocess of Python does
+        dup2(0, device); // NOLINT(clang-analyzer-unix.Vfork)
         execl("/bin/true", "true", nullptr);
         _exit(127);
     }

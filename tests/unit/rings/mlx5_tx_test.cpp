@@ -53,7 +53,7 @@ TEST_F(Mlx5Tx, DoorbellsAlternateBetweenBlueFlameBuffers) {
 class Mlx5TxBlueFlame : public Mlx5Tx {
   protected:
     /// How many bytes of the first WQE are written to the next buffer, the other staying as it is.
-    size_t written(std::vector<rte_mbuf*> packets) {
+    size_t written(const std::vector<rte_mbuf*>& packets) {
         const uint16_t at = sq->doorbell.send;
         std::fill(sq->uar.begin(), sq->uar.end(), kUntouched);
         EXPECT_EQ(send(packets), packets.size());
@@ -407,9 +407,9 @@ TEST_F(Mlx5Tx, DescriptorStatusAndCleanup) {
     };
     EXPECT_EQ(status(63), RTE_ETH_TX_DESC_DONE);
     EXPECT_EQ(status(64), -EINVAL);
-    std::vector<rte_mbuf*> packets;
-    for (int i = 0; i < 48; ++i)
-        packets.push_back(packet(0, {64}));
+    std::vector<rte_mbuf*> packets(48);
+    for (rte_mbuf*& one : packets)
+        one = packet(0, {64});
     for (int i = 0; i < 3; ++i)
         ASSERT_EQ(send(packets.data() + 16 * i, 16), 16u);
     EXPECT_EQ(status(15), RTE_ETH_TX_DESC_DONE);

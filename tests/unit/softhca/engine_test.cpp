@@ -32,6 +32,7 @@ TEST_P(EngineTest, ExecutesLetsControlCallsInAndStops) {
     constexpr uint64_t kPackets = 2000;
     std::array<std::atomic<uint64_t>, kDevices> sent{};
     std::vector<std::unique_ptr<Device>> devices;
+    devices.reserve(kDevices);
     for (auto& counter : sent)
         devices.push_back(std::make_unique<Device>(
             DeviceConfig{}, std::make_unique<CountingWire>(counter), nullptr));
