@@ -39,6 +39,7 @@ struct Limits {
     static constexpr uint8_t kMaxFlowTableLevels = 64;
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
+    static constexpr uint32_t kMaxFlowCounters = 1u << 12;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
     static constexpr uint32_t kMaxSendWqeBytes = 1024;
     static constexpr uint8_t kLogMaxStrides = 15; ///< per striding receive WQE
