@@ -158,7 +158,7 @@ void Netdev::follow(unsigned long request, const ifreq& ifr) {
 std::optional<int> netdev_ioctl(unsigned long request, void* argument,
                                 int (*handed_on)(int, unsigned long, void*), int fd) {
     Runtime* runtime = Runtime::get();
-    if (!runtime || !is_mapped(argument, sizeof(ifreq))) return std::nullopt;
+    if (!runtime || !is_mapped(argument, sizeof(ifreq), true)) return std::nullopt;
     auto& ifr = *static_cast<ifreq*>(argument);
     if (request == SIOCGIFNAME) {
         const Port* port = port_of_ifindex(*runtime, static_cast<unsigned>(ifr.ifr_ifindex));
