@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import socket
@@ -442,3 +443,23 @@ def test_control_socket_survives_garbage(launcher: Launcher) -> None:
     assert launcher.run("stat").returncode == 0
     for client in idle:
         client.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_control_socket_waits_for_a_program_without_free_descriptors(launcher: Launcher) -> None:
+    launcher.start_watch()
+    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    with control_socket(launcher) as client:
+        client.sendall(b'{"cmd":"stat"}\n')
+        used = cpu_seconds(pid)
+        time.sleep(1)
+        used = cpu_seconds(pid) - used
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert "devices" in json.loads(client.makefile("rb").readline())
+    assert used < 0.5, "seconds of CPU in a second of waiting"
