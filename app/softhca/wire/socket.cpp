@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // socket:PATH: a SEQPACKET connection, one frame a message. Lossless: a full socket is busy.
-#include "app/softhca/fd.hpp"
 #include "app/softhca/wire/frame.hpp"
+#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <cerrno>
@@ -214,11 +214,11 @@ class SocketWire final : public Wire {
         epoll_ctl(epoll_.get(), on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
     }
 
-    Fd peer_;
+    OwnFd peer_;
     FrameBatch batch_;
     std::array<mmsghdr, FrameBatch::kFrames> messages_{}; // receive into the slots of batch_
     std::array<iovec, FrameBatch::kFrames> slots_{};
-    Fd listener_;
+    OwnFd listener_;
     FileId listener_file_;
     std::string path_;
     Fd epoll_; // one descriptor to wait on, whichever socket is in use

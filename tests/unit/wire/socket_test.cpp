@@ -155,6 +155,16 @@ TEST_F(SocketWireTest, KilledPeerMayComeBack) {
     }
 }
 
+TEST_F(SocketWireTest, AForkedChildHoldsNoEndOfItsDeadParent) {
+    const auto wire = open(spec_);
+    ASSERT_TRUE(leaves_an_orphan([&] {
+        auto end = open(spec_);
+        return end && connected(*end) ? std::move(end) : nullptr;
+    }));
+    (void)await([] { return false; }, {wire.get()}, std::chrono::milliseconds(200));
+    EXPECT_FALSE(wire->carrier());
+}
+
 TEST_F(SocketWireTest, DeadListenersFileIsReplaced) {
     Child dead([&] {
         const auto wire = softhca::wire::open_wire(spec_, {});
