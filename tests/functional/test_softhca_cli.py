@@ -368,6 +368,30 @@ def test_stat_counts_what_passes(launcher: Launcher) -> None:
     assert re.search(r"kernel_rx_packets +500$", launcher.run("stat").stdout, re.MULTILINE)
 
 
+# Opens mlx5_0 and gives its netdev another address.
+CHANGE_MAC = """
+import ctypes, fcntl, os, signal, socket, struct
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+assert verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0]))
+(netdev,) = os.listdir("/sys/class/infiniband/mlx5_0/device/net")
+SIOCSIFHWADDR, ETHER = 0x8924, 1
+address = bytes.fromhex("02aabbccddee")
+request = struct.pack("16sH14s", netdev.encode(), ETHER, address)
+with socket.socket() as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFHWADDR, request)
+print("changed", flush=True)
+signal.pause()
+"""
+
+
+def test_stat_shows_the_address_that_the_netdev_has(launcher: Launcher) -> None:
+    launcher.start("--", sys.executable, "-c", CHANGE_MAC).wait_for("^changed")
+    (instance,) = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert instance["devices"][0]["mac"] == "02:aa:bb:cc:dd:ee"
+
+
 def test_link_goes_down_and_up(launcher: Launcher) -> None:
     watch = launcher.start_watch()
     assert launcher.run("link", "mlx5_0", "down").returncode == 0

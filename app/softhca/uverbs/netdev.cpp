@@ -113,6 +113,7 @@ int Netdev::set_mac(const sockaddr& address) {
     std::memcpy(mac.data(), address.sa_data, mac.size());
     if (mac[0] & 1 || mac == std::array<uint8_t, 6>{}) return EADDRNOTAVAIL;
     state().mac = mac;
+    if (core::Device* device = port_.device.load()) device->set_mac(mac);
     write_line(folder_ + "/address", mac_text(mac));
     return 0;
 }
