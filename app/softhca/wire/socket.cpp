@@ -9,6 +9,7 @@
 #include <cstring>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -119,12 +120,15 @@ class SocketWire final : public Wire {
                 std::memcpy(batch_.slot(batch_.count()), batch_.slot(i), length);
             batch_.push(length);
         }
-        if (used < size_t(got) && hung_up()) drop_peer();
+        if (used < size_t(got) && at_end()) drop_peer();
     }
 
-    [[nodiscard]] bool hung_up() const {
+    /// The peer has gone, and nothing but empty messages may be left of it.
+    [[nodiscard]] bool at_end() const {
         pollfd state{peer_.get(), POLLRDHUP, 0};
-        return poll(&state, 1, 0) > 0;
+        int waiting = 0;
+        return poll(&state, 1, 0) > 0 && ioctl(peer_.get(), FIONREAD, &waiting) == 0 &&
+               waiting == 0;
     }
 
     bool find_peer() {
