@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import socket
@@ -367,6 +368,30 @@ def test_stat_counts_what_passes(launcher: Launcher) -> None:
     assert re.search(r"kernel_rx_packets +500$", launcher.run("stat").stdout, re.MULTILINE)
 
 
+# Opens mlx5_0 and gives its netdev another address.
+CHANGE_MAC = """
+import ctypes, fcntl, os, signal, socket, struct
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+assert verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0]))
+(netdev,) = os.listdir("/sys/class/infiniband/mlx5_0/device/net")
+SIOCSIFHWADDR, ETHER = 0x8924, 1
+address = bytes.fromhex("02aabbccddee")
+request = struct.pack("16sH14s", netdev.encode(), ETHER, address)
+with socket.socket() as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFHWADDR, request)
+print("changed", flush=True)
+signal.pause()
+"""
+
+
+def test_stat_shows_the_address_that_the_netdev_has(launcher: Launcher) -> None:
+    launcher.start("--", sys.executable, "-c", CHANGE_MAC).wait_for("^changed")
+    (instance,) = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert instance["devices"][0]["mac"] == "02:aa:bb:cc:dd:ee"
+
+
 def test_link_goes_down_and_up(launcher: Launcher) -> None:
     watch = launcher.start_watch()
     assert launcher.run("link", "mlx5_0", "down").returncode == 0
@@ -442,3 +467,23 @@ def test_control_socket_survives_garbage(launcher: Launcher) -> None:
     assert launcher.run("stat").returncode == 0
     for client in idle:
         client.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_control_socket_waits_for_a_program_without_free_descriptors(launcher: Launcher) -> None:
+    launcher.start_watch()
+    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    with control_socket(launcher) as client:
+        client.sendall(b'{"cmd":"stat"}\n')
+        used = cpu_seconds(pid)
+        time.sleep(1)
+        used = cpu_seconds(pid) - used
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert "devices" in json.loads(client.makefile("rb").readline())
+    assert used < 0.5, "seconds of CPU in a second of waiting"

@@ -24,6 +24,7 @@ using nlohmann::json;
 constexpr size_t kMaxRequest = 4096;
 constexpr size_t kMaxClients = 16;
 constexpr timeval kClientPatience{1, 0}; // for a client that does not read its answer
+constexpr int kAcceptAgainMs = 100;
 
 json error_answer(const std::string& what) { return {{"error", what}}; }
 
@@ -214,7 +215,10 @@ void ControlServer::serve() {
                 clients.erase(clients.begin() + std::ptrdiff_t(i));
         if (!waiting[1].revents) continue;
         Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (!accepted) continue;
+        if (!accepted) { // the program may have no descriptor left: the client has to wait
+            poll(waiting.data(), 1, kAcceptAgainMs);
+            continue;
+        }
         setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
                    sizeof kClientPatience);
         clients.push_back({std::move(accepted), {}});

@@ -373,6 +373,8 @@ Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     tir.hash_inner = attr.hash_inner;
     tir.toeplitz = nullptr;
     if (attr.fields.any()) {
+        // A TIR that was modified may have left its former key behind.
+        std::erase_if(state.hash_keys, [](const auto& key) { return key.second.expired(); });
         auto& shared = state.hash_keys[attr.toeplitz_key];
         tir.toeplitz = shared.lock();
         if (!tir.toeplitz)

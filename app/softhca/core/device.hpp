@@ -39,6 +39,7 @@ struct Limits {
     static constexpr uint8_t kMaxFlowTableLevels = 64;
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
+    static constexpr uint32_t kMaxFlowCounters = 1u << 12;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
     static constexpr uint32_t kMaxSendWqeBytes = 1024;
     static constexpr uint8_t kLogMaxStrides = 15; ///< per striding receive WQE
@@ -138,6 +139,7 @@ class Device {
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;
     [[nodiscard]] PortCounters counters() const;
+    [[nodiscard]] GroupCounters group_counters() const;
 
     void set_mtu(uint16_t mtu);
     [[nodiscard]] uint16_t mtu() const;

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -24,7 +25,10 @@ class Idler {
     Idler(bool few_cpus, std::vector<pollfd> wait)
         : spins_(few_cpus ? 50 : 20000), yields_(few_cpus ? 200 : 100), wait_(std::move(wait)) {}
 
-    void busy() { idle_ = 0; }
+    void busy() {
+        idle_ = 0;
+        was_ready_ = false;
+    }
     void idle() {
         if (idle_ < spins_) {
             __builtin_ia32_pause();
@@ -44,16 +48,19 @@ class Idler {
 
     void sleep(uint64_t ns) {
         const timespec time{0, static_cast<long>(ns)};
-        if (wait_.empty())
+        // What was ready the last time and led to no work (a TAP that is gone, a device that is
+        // dead) would be ready again at once.
+        if (wait_.empty() || std::exchange(was_ready_, false))
             nanosleep(&time, nullptr);
         else
-            ppoll(wait_.data(), wait_.size(), &time, nullptr); // a frame ends the sleep
+            was_ready_ = ppoll(wait_.data(), wait_.size(), &time, nullptr) > 0;
     }
 
     uint64_t idle_ = 0;
     uint64_t spins_;
     uint64_t yields_;
-    std::vector<pollfd> wait_;
+    std::vector<pollfd> wait_; ///< a frame ends the sleep
+    bool was_ready_ = false;
 };
 
 cpu_set_t allowed_cpus(const std::vector<int>& cpus, unsigned index) {

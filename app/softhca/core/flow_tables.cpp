@@ -184,7 +184,8 @@ void FlowTables::clear() {
     counters_.clear();
 }
 
-Number FlowTables::create_counter() {
+Outcome<Number> FlowTables::create_counter() {
+    if (counters_.size() >= Limits::kMaxFlowCounters) return refuse(Status::limit);
     const Number number = ++last_number_;
     counters_[number] = std::make_unique<FlowCounter>();
     return number;

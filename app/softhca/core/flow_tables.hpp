@@ -78,7 +78,7 @@ class FlowTables {
 
     void clear();
 
-    [[nodiscard]] Number create_counter();
+    [[nodiscard]] Outcome<Number> create_counter();
     [[nodiscard]] Outcome<void> destroy_counter(Number counter);
     [[nodiscard]] FlowCounter* find_counter(Number counter) const;
 

@@ -164,8 +164,8 @@ Placer::Cut Placer::cut(const Rq& rq, const Packet& packet) {
     }
     fits = fits && cursor.take(rest, cut_);
     if (rq.scatter_fcs) {
-        uint32_t crc = 0;
-        for (const iovec& piece : cut_.pieces())
+        uint32_t crc = 0; // the wire's: it covers the tag
+        for (const iovec& piece : packet.pieces())
             crc = net::crc32(crc, piece.iov_base, piece.iov_len);
         for (size_t i = 0; i < fcs_.size(); i++)
             fcs_[i] = static_cast<std::byte>(crc >> (8 * i));

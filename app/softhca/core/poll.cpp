@@ -72,6 +72,11 @@ PortCounters Device::counters() const {
     return state_->port.counters;
 }
 
+GroupCounters Device::group_counters() const {
+    const ControlLock lock(*state_);
+    return state_->port.group_counters;
+}
+
 void Device::set_mtu(uint16_t mtu) {
     const ControlLock lock(*state_);
     state_->port.set_mtu(mtu);

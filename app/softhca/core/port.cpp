@@ -4,6 +4,7 @@
 #include "app/softhca/clock.hpp"
 #include "app/softhca/core/gather.hpp"
 
+#include <array>
 #include <cstring>
 
 namespace softhca::core {
@@ -46,11 +47,24 @@ bool Port::transmit(std::span<const iovec> pieces, uint32_t bytes) {
     sent_ = true;
     if (result == wire::SendResult::lost) {
         counters.drop_tx_wire++;
-    } else {
-        counters.wire_tx_packets++;
-        counters.wire_tx_bytes += bytes;
+        return true;
     }
+    counters.wire_tx_packets++;
+    counters.wire_tx_bytes += bytes;
+    if (is_group(pieces))
+        count_group(pieces, bytes, group_counters.tx_multicast, group_counters.tx_broadcast);
     return true;
+}
+
+void Port::count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,
+                       FlowCounts& broadcast) {
+    std::array<std::byte, 6> to{};
+    copy_front(pieces, to.data(), to.size());
+    const bool all =
+        std::ranges::all_of(to, [](std::byte byte) { return byte == std::byte{0xff}; });
+    FlowCounts& counts = all ? broadcast : multicast;
+    counts.packets++;
+    counts.bytes += bytes;
 }
 
 void Port::flush() {

@@ -68,9 +68,24 @@ class Port {
     /// Also writes the clock there, for programs to read; it must outlive the port.
     void show_clock(mlx5::be64* where) { clock_register_ = where; }
 
+    /// Counts a frame that the wire brought.
+    void count_received(std::span<const iovec> pieces, uint32_t bytes) {
+        counters.wire_rx_packets++;
+        counters.wire_rx_bytes += bytes;
+        if (is_group(pieces))
+            count_group(pieces, bytes, group_counters.rx_multicast, group_counters.rx_broadcast);
+    }
+
     PortCounters counters;
+    GroupCounters group_counters;
 
   private:
+    [[nodiscard]] static bool is_group(std::span<const iovec> pieces) {
+        return (*static_cast<const uint8_t*>(pieces.front().iov_base) & 1) != 0;
+    }
+    static void count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,
+                            FlowCounts& broadcast);
+
     mlx5::be64* clock_register_ = nullptr;
     std::unique_ptr<wire::Wire> wire_;
     std::unique_ptr<wire::Wire> kernel_;

@@ -12,8 +12,7 @@ constexpr uint64_t kMaxHoldNs = 1'000'000'000;
 bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     PortCounters& counters = port_.counters;
     const auto count = [&](uint64_t& cause) {
-        counters.wire_rx_packets++;
-        counters.wire_rx_bytes += bytes;
+        port_.count_received(pieces, bytes);
         cause++;
         return true;
     };
@@ -30,8 +29,7 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     const bool may_hold = pause_ || delay_drop_rqs != 0;
     if (may_hold && must_hold(rule, packet)) return false;
 
-    counters.wire_rx_packets++;
-    counters.wire_rx_bytes += bytes;
+    port_.count_received(pieces, bytes);
     steering_.for_each_sniffer(packet.key(),
                                [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
     uint32_t tag = 0;
@@ -54,8 +52,7 @@ bool Receiver::receive_by_tables(const Packet& packet) {
         if (hold) return false;
     }
     PortCounters& counters = port_.counters;
-    counters.wire_rx_packets++;
-    counters.wire_rx_bytes += packet.bytes();
+    port_.count_received(packet.pieces(), packet.bytes());
     if (path.stops.empty()) (path.dropped ? counters.drop_rule : counters.drop_no_match)++;
     deliver_path(path, packet);
     sniff(FlowRoot::sniff_received, packet);

@@ -206,4 +206,9 @@ struct PortCounters {
     uint64_t tx_error_wqes = 0;        ///< send WQEs that ended in an error CQE
 };
 
+/// Those among the wire's packets that went to group addresses; broadcast is not multicast here.
+struct GroupCounters {
+    FlowCounts rx_multicast, rx_broadcast, tx_multicast, tx_broadcast;
+};
+
 } // namespace softhca::core

@@ -45,7 +45,7 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, log_max_vlan_list), 9);
     set(PRM(cmd_hca_cap, log_max_current_uc_list), 7);
     set(PRM(cmd_hca_cap, log_max_current_mc_list), 7);
-    set(PRM(cmd_hca_cap, max_flow_counter_15_0), 0x1000);
+    set(PRM(cmd_hca_cap, max_flow_counter_15_0), core::Limits::kMaxFlowCounters);
     set(PRM(cmd_hca_cap, max_qp_cnt), 16);
     set(PRM(cmd_hca_cap, max_tc), 1);
 }
@@ -155,7 +155,7 @@ void flow_table_type(Fields table) {
     set(PRM(flow_table_prop_layout, log_max_ft_size), core::Limits::kLogMaxFlowTableSize);
     set(PRM(flow_table_prop_layout, max_ft_level), core::Limits::kMaxFlowTableLevels);
     set(PRM(flow_table_prop_layout, log_max_ft_num), 16);
-    set(PRM(flow_table_prop_layout, log_max_flow_counter), 12);
+    set(PRM(flow_table_prop_layout, log_max_flow_counter), kLogMaxDestinations);
     set(PRM(flow_table_prop_layout, log_max_destination), kLogMaxDestinations);
     set(PRM(flow_table_prop_layout, log_max_flow), 20);
     match_fields(table.at(PRM(flow_table_prop_layout, ft_field_support)));

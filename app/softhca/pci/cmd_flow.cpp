@@ -161,7 +161,7 @@ constexpr uint64_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST;
 constexpr uint64_t kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT;
 constexpr uint8_t kToTable = 1, kToTir = 2; // MLX5_FLOW_DESTINATION_TYPE_*
 constexpr size_t kListEntry = 8;
-constexpr size_t kMaxContext = PRM_BYTES(flow_context) + (kListEntry << (kLogMaxDestinations + 2));
+constexpr size_t kMaxContext = PRM_BYTES(flow_context) + (kListEntry << (kLogMaxDestinations + 1));
 
 /// Destinations come first in the list, then counters.
 FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
@@ -170,7 +170,8 @@ FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
         (PRM(set_fte_in, flow_context).offset + PRM(flow_context, destination[0]).offset) / 8;
     const auto destinations = context.get(PRM(flow_context, destination_list_size));
     const auto counters = context.get(PRM(flow_context, flow_counter_list_size));
-    if ((destinations | counters) >> kLogMaxDestinations > 1) return FwStatus::exceeded_limit;
+    if (std::max(destinations, counters) > 1u << kLogMaxDestinations)
+        return FwStatus::exceeded_limit;
     if (first + (destinations + counters) * kListEntry > command.in.size())
         return FwStatus::bad_input_length;
     for (uint64_t i = 0; i < destinations + counters; i++) {

@@ -58,6 +58,7 @@ FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
 FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
     constexpr uint64_t k8023 = 0;
     if (reg.get(PRM(ppcnt_reg, grp)) != k8023) return FwStatus::ok; // other groups: all zero
+    const core::GroupCounters groups = firmware.device.group_counters();
     const core::PortCounters counters = firmware.device.counters();
     Fields set = reg.at(PRM(ppcnt_reg, counter_set));
     const auto put = [&](Field high, uint64_t value) { set.set({high.offset, 64}, value); };
@@ -66,6 +67,14 @@ FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_high), counters.wire_rx_packets);
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_octets_transmitted_ok_high), counters.wire_tx_bytes);
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_octets_received_ok_high), counters.wire_rx_bytes);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_xmitted_ok_high),
+        groups.tx_multicast.packets);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_xmitted_ok_high),
+        groups.tx_broadcast.packets);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_received_ok_high),
+        groups.rx_multicast.packets);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_received_ok_high),
+        groups.rx_broadcast.packets);
     return FwStatus::ok;
 }
 

@@ -85,13 +85,30 @@ FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
 }
 
 FwStatus query_vport_counter(Firmware& firmware, Command& command) {
+    // In this order: what comes in between is unicast for now, and nothing is negative.
+    const core::GroupCounters groups = firmware.device.group_counters();
     const core::PortCounters counters = firmware.device.counters();
-    Fields received = command.output().at(PRM(query_vport_counter_out, received_eth_unicast));
-    received.set(PRM(traffic_counter, packets), counters.wire_rx_packets);
-    received.set(PRM(traffic_counter, octets), counters.wire_rx_bytes);
-    Fields sent = command.output().at(PRM(query_vport_counter_out, transmitted_eth_unicast));
-    sent.set(PRM(traffic_counter, packets), counters.wire_tx_packets);
-    sent.set(PRM(traffic_counter, octets), counters.wire_tx_bytes);
+    const auto put = [&](Field at, uint64_t packets, uint64_t bytes) {
+        Fields counter = command.output().at(at);
+        counter.set(PRM(traffic_counter, packets), packets);
+        counter.set(PRM(traffic_counter, octets), bytes);
+    };
+    const auto put_all = [&](Field unicast, Field multicast, Field broadcast, uint64_t packets,
+                             uint64_t bytes, const core::FlowCounts& to_some,
+                             const core::FlowCounts& to_all) {
+        put(unicast, packets - to_some.packets - to_all.packets,
+            bytes - to_some.bytes - to_all.bytes);
+        put(multicast, to_some.packets, to_some.bytes);
+        put(broadcast, to_all.packets, to_all.bytes);
+    };
+    put_all(PRM(query_vport_counter_out, received_eth_unicast),
+            PRM(query_vport_counter_out, received_eth_multicast),
+            PRM(query_vport_counter_out, received_eth_broadcast), counters.wire_rx_packets,
+            counters.wire_rx_bytes, groups.rx_multicast, groups.rx_broadcast);
+    put_all(PRM(query_vport_counter_out, transmitted_eth_unicast),
+            PRM(query_vport_counter_out, transmitted_eth_multicast),
+            PRM(query_vport_counter_out, transmitted_eth_broadcast), counters.wire_tx_packets,
+            counters.wire_tx_bytes, groups.tx_multicast, groups.tx_broadcast);
     return FwStatus::ok;
 }
 

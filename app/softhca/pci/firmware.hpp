@@ -67,7 +67,7 @@ struct CommandCounts {
 /// Rows of the packet pacing table, of which the first means no limit.
 inline constexpr size_t kPacingRates = 128;
 
-/// Of one flow table entry.
+/// Of one flow table entry; and as many counters.
 inline constexpr uint8_t kLogMaxDestinations = 6;
 
 /// What the core does not keep of flow tables: how commands described them.

@@ -24,7 +24,7 @@ Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
     if (header->length != size || size > kMaxBytes) return EINVAL;
     if (header->reserved1 || header->reserved2) return EPROTONOSUPPORT;
     if (header->driver_id != RDMA_DRIVER_MLX5) return EINVAL;
-    if (!is_mapped(header, size)) return EFAULT;
+    if (!is_mapped(header, size, true)) return EFAULT; // handles are answered there
     const std::lock_guard lock(mutex_);
     return run_method(*this, IoctlAttributes(*header));
 }

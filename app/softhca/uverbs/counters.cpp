@@ -75,7 +75,7 @@ Errno read_counters(Context& context, const IoctlAttributes& attributes) {
     if (!counters) return context.objects.absence(*handle);
     const uint64_t flags = attributes.number(UVERBS_ATTR_READ_COUNTERS_FLAGS).value_or(0);
     if (!counters->users || flags & ~uint64_t{IB_UVERBS_READ_COUNTERS_PREFER_CACHED}) return EINVAL;
-    if (!attributes.pointers_are_good(kPointers)) return EFAULT;
+    if (!attributes.pointers_are_good(kPointers, true)) return EFAULT;
     const OutBuffer out = attributes.out(UVERBS_ATTR_READ_COUNTERS_BUFF);
     std::vector<uint64_t> values(out.size() / sizeof(uint64_t));
     if (!counters->number || counters->room > values.size()) return EINVAL;

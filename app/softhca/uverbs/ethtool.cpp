@@ -32,8 +32,8 @@ constexpr std::array kCounters{
     NamedCounter{"tx_errors_phy", &core::PortCounters::tx_error_wqes},
 };
 
-template <class T> T* checked(void* command) {
-    return is_mapped(command, sizeof(T)) ? static_cast<T*>(command) : nullptr;
+template <class T> T* checked(void* command, bool write) {
+    return is_mapped(command, sizeof(T), write) ? static_cast<T*>(command) : nullptr;
 }
 
 /// The link mode bit of a speed, as far as the 32 bits of the old interface have one.
@@ -83,7 +83,7 @@ int get_link_settings(const Port& port, ethtool_link_settings& out) {
     }
     constexpr size_t kMaskBytes = 3 * kWords * sizeof(uint32_t);
     uint32_t* masks = out.link_mode_masks; // supported, advertising, of the partner
-    if (!is_mapped(masks, kMaskBytes)) return EFAULT;
+    if (!is_mapped(masks, kMaskBytes, true)) return EFAULT;
     std::memset(masks, 0, kMaskBytes);
     const int bit = link_mode_bit(port.config.speed_mbps);
     for (int mask = 0; mask < 2; mask++)
@@ -111,7 +111,7 @@ int get_driver(const Port& port, ethtool_drvinfo& out) {
 
 int get_counter_names(ethtool_gstrings& out) {
     if (out.string_set != ETH_SS_STATS) return EOPNOTSUPP;
-    if (!is_mapped(out.data, kCounters.size() * ETH_GSTRING_LEN)) return EFAULT;
+    if (!is_mapped(out.data, kCounters.size() * ETH_GSTRING_LEN, true)) return EFAULT;
     out.len = kCounters.size();
     std::memset(out.data, 0, kCounters.size() * ETH_GSTRING_LEN);
     for (size_t i = 0; i < kCounters.size(); i++)
@@ -121,7 +121,7 @@ int get_counter_names(ethtool_gstrings& out) {
 }
 
 int get_counters(const Port& port, ethtool_stats& out) {
-    if (!is_mapped(out.data, kCounters.size() * sizeof(uint64_t))) return EFAULT;
+    if (!is_mapped(out.data, kCounters.size() * sizeof(uint64_t), true)) return EFAULT;
     const core::Device* device = port.device.load();
     const core::PortCounters now = device ? device->counters() : core::PortCounters{};
     out.n_stats = kCounters.size();
@@ -135,7 +135,7 @@ int get_set_sizes(ethtool_sset_info& out) {
     out.reserved = 0;
     out.sset_mask = asked & (1u << ETH_SS_STATS);
     if (!out.sset_mask) return 0;
-    if (!is_mapped(out.data, sizeof(uint32_t))) return EFAULT;
+    if (!is_mapped(out.data, sizeof(uint32_t), true)) return EFAULT;
     out.data[0] = kCounters.size();
     return 0;
 }
@@ -163,14 +163,14 @@ int get_pause(const Port& port, ethtool_pauseparam& out) {
 }
 
 template <class T, class Answer> int answer_with(void* command, Answer&& answer) {
-    T* out = checked<T>(command);
+    T* out = checked<T>(command, true);
     return out ? answer(*out) : EFAULT;
 }
 
 } // namespace
 
 std::optional<int> ethtool(Port& port, void* command) {
-    const auto* number = checked<uint32_t>(command);
+    const auto* number = checked<uint32_t>(command, false);
     if (!number) return EFAULT;
     switch (*number) {
     case ETHTOOL_GSET:
@@ -202,7 +202,7 @@ std::optional<int> ethtool(Port& port, void* command) {
     case ETHTOOL_GET_TS_INFO: return answer_with<ethtool_ts_info>(command, get_timestamping);
     case ETHTOOL_GCHANNELS: return answer_with<ethtool_channels>(command, get_channels);
     case ETHTOOL_SPAUSEPARAM: {
-        const auto* in = checked<ethtool_pauseparam>(command);
+        const auto* in = checked<ethtool_pauseparam>(command, false);
         if (!in) return EFAULT;
         const bool same =
             !in->rx_pause == !port.config.pause && !in->tx_pause == !port.config.pause;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/fd_table.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -78,6 +79,16 @@ void release(int fd) {
     last = std::move(found->second);
     all.files.erase(found);
     mark(fd, false);
+}
+
+void release_range(unsigned first, unsigned last) {
+    last = std::min<unsigned>(last, kMaxFd - 1);
+    for (unsigned fd = first; fd <= last; fd++) {
+        if (held[fd / 64].load(std::memory_order_relaxed) != 0)
+            release(static_cast<int>(fd));
+        else
+            fd |= 63; // the last of its word
+    }
 }
 
 void forget_all() {

@@ -27,6 +27,8 @@ namespace fd_table {
 [[nodiscard]] std::shared_ptr<OpenFile> find(int fd);
 /// Forgets the descriptor, because the program closes it or puts another file there.
 void release(int fd);
+/// The same for all of first..last.
+void release_range(unsigned first, unsigned last);
 /// In a forked child: forgets everything and destroys nothing.
 void forget_all();
 

@@ -15,6 +15,7 @@
 #include "app/softhca/uverbs/netdev.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -78,6 +79,8 @@ constinit Original<char*(unsigned, char*)> if_indextoname{"if_indextoname"};
 constinit Original<int(int, unsigned long, ...)> ioctl{"ioctl"};
 constinit Original<void*(void*, size_t, int, int, int, off_t)> mmap{"mmap"};
 constinit Original<int(int)> close{"close"};
+constinit Original<int(unsigned, unsigned, int)> close_range{"close_range"};
+constinit Original<void(int)> closefrom{"closefrom"};
 constinit Original<int(int, int)> dup2{"dup2"};
 constinit Original<int(int, int, int)> dup3{"dup3"};
 constinit Original<int(int, int, int)> socket{"socket"};
@@ -91,7 +94,8 @@ __attribute__((constructor)) void prepare() {
             original::faccessat, original::stat, original::lstat, original::fstatat,
             original::statx, original::readlink, original::readlinkat, original::realpath,
             original::if_nametoindex, original::if_indextoname, original::ioctl, original::mmap,
-            original::close, original::dup2, original::dup3, original::socket);
+            original::close, original::close_range, original::closefrom, original::dup2,
+            original::dup3, original::socket);
 }
 
 int fail_with(int error) {
@@ -309,6 +313,15 @@ SOFTHCA_EXPORT void* mmap64(void* address, size_t length, int protection, int fl
 SOFTHCA_EXPORT int close(int fd) {
     fd_table::release(fd);
     return original::close(fd);
+}
+
+SOFTHCA_EXPORT int close_range(unsigned first, unsigned last, int flags) noexcept {
+    if (flags == 0 || flags == CLOSE_RANGE_UNSHARE) fd_table::release_range(first, last);
+    return original::close_range(first, last, flags);
+}
+SOFTHCA_EXPORT void closefrom(int first) noexcept {
+    fd_table::release_range(static_cast<unsigned>(std::max(first, 0)), ~0u);
+    original::closefrom(first);
 }
 
 // These close what was at the new number.

@@ -13,14 +13,17 @@
 namespace softhca::uverbs {
 namespace {
 
-constexpr std::array<uint16_t, 4> kWriteCommandPointers = {
-    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT};
+bool write_command_pointers_are_good(const IoctlAttributes& attributes) {
+    constexpr std::array<uint16_t, 2> kIn = {UVERBS_ATTR_CORE_IN, UVERBS_ATTR_UHW_IN};
+    constexpr std::array<uint16_t, 2> kOut = {UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_OUT};
+    return attributes.pointers_are_good(kIn, false) && attributes.pointers_are_good(kOut, true);
+}
 
 Errno invoke_write(Context& context, const IoctlAttributes& attributes) {
     const auto number = attributes.number(UVERBS_ATTR_WRITE_CMD);
     if (!number) return EINVAL;
     if (!context.device) return EINVAL; // no GET_CONTEXT yet
-    if (!attributes.pointers_are_good(kWriteCommandPointers)) return EFAULT;
+    if (!write_command_pointers_are_good(attributes)) return EFAULT;
     return run_write_command(context, *number,
                              {.in = attributes.in(UVERBS_ATTR_CORE_IN),
                               .out = attributes.out(UVERBS_ATTR_CORE_OUT),
@@ -29,7 +32,7 @@ Errno invoke_write(Context& context, const IoctlAttributes& attributes) {
 }
 
 Errno open_context(Context& context, const IoctlAttributes& attributes) {
-    if (!attributes.pointers_are_good(kWriteCommandPointers)) return EFAULT;
+    if (!write_command_pointers_are_good(attributes)) return EFAULT;
     const Errno error = get_context(context, {.in = {},
                                               .out = {},
                                               .driver_in = attributes.in(UVERBS_ATTR_UHW_IN),

@@ -18,11 +18,11 @@ ib_uverbs_attr* IoctlAttributes::find(uint16_t id) const {
     return nullptr;
 }
 
-bool IoctlAttributes::pointers_are_good(std::span<const uint16_t> ids) const {
+bool IoctlAttributes::pointers_are_good(std::span<const uint16_t> ids, bool write) const {
     for (const uint16_t id : ids) {
         const ib_uverbs_attr* attribute = find(id);
-        if (attribute && attribute->len > kInPlace &&
-            !is_mapped(pointer_of(*attribute), attribute->len))
+        if (attribute && (write || attribute->len > kInPlace) &&
+            !is_mapped(pointer_of(*attribute), attribute->len, write))
             return false;
     }
     return true;
@@ -38,7 +38,7 @@ InBuffer IoctlAttributes::in(uint16_t id) const {
 
 OutBuffer IoctlAttributes::out(uint16_t id) const {
     ib_uverbs_attr* attribute = find(id);
-    if (!attribute || !is_mapped(pointer_of(*attribute), attribute->len)) return {};
+    if (!attribute || !is_mapped(pointer_of(*attribute), attribute->len, true)) return {};
     attribute->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
     return {pointer_of(*attribute), attribute->len};
 }

@@ -21,8 +21,9 @@ class IoctlAttributes {
     [[nodiscard]] uint16_t method() const { return header_.method_id; }
 
     [[nodiscard]] bool has(uint16_t id) const { return find(id) != nullptr; }
-    /// False when an attribute points to memory that is not there: EFAULT.
-    [[nodiscard]] bool pointers_are_good(std::span<const uint16_t> ids) const;
+    /// False when an attribute points to memory that is not there, or of an output (`write`) may
+    /// not be written: EFAULT.
+    [[nodiscard]] bool pointers_are_good(std::span<const uint16_t> ids, bool write) const;
 
     /// Input by pointer, or in place when it is of at most eight bytes.
     [[nodiscard]] InBuffer in(uint16_t id) const;

@@ -113,6 +113,7 @@ int Netdev::set_mac(const sockaddr& address) {
     std::memcpy(mac.data(), address.sa_data, mac.size());
     if (mac[0] & 1 || mac == std::array<uint8_t, 6>{}) return EADDRNOTAVAIL;
     state().mac = mac;
+    if (core::Device* device = port_.device.load()) device->set_mac(mac);
     write_line(folder_ + "/address", mac_text(mac));
     return 0;
 }
@@ -158,7 +159,7 @@ void Netdev::follow(unsigned long request, const ifreq& ifr) {
 std::optional<int> netdev_ioctl(unsigned long request, void* argument,
                                 int (*handed_on)(int, unsigned long, void*), int fd) {
     Runtime* runtime = Runtime::get();
-    if (!runtime || !is_mapped(argument, sizeof(ifreq))) return std::nullopt;
+    if (!runtime || !is_mapped(argument, sizeof(ifreq), true)) return std::nullopt;
     auto& ifr = *static_cast<ifreq*>(argument);
     if (request == SIOCGIFNAME) {
         const Port* port = port_of_ifindex(*runtime, static_cast<unsigned>(ifr.ifr_ifindex));

@@ -39,12 +39,16 @@ std::optional<Mapping> next_mapping(std::FILE* maps) {
 
 } // namespace
 
-bool is_mapped(const void* address, size_t length) {
+bool is_mapped(const void* address, size_t length, bool write) {
     const auto first = reinterpret_cast<uint64_t>(address);
     if (length == 0) return true;
     if (first == 0 || first + length < first) return false;
     uint64_t page = first & ~(kPage - 1);
     const uint64_t end = (first + length + kPage - 1) & ~(kPage - 1);
+    static const bool knows = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0; // Linux 5.14
+    if (knows)
+        return madvise(reinterpret_cast<void*>(page), end - page,
+                       write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
     std::array<unsigned char, 1024> resident;
     while (page < end) {
         const uint64_t part = std::min<uint64_t>(end - page, resident.size() * kPage);

@@ -10,8 +10,9 @@
 
 namespace softhca::uverbs {
 
-/// True when every page of the range is mapped: what copy_from_user would take. Fast.
-[[nodiscard]] bool is_mapped(const void* address, size_t length);
+/// True when the program may read the range, and write it if `write`: what copy_from_user and
+/// copy_to_user would take. Fast.
+[[nodiscard]] bool is_mapped(const void* address, size_t length, bool write = false);
 
 /// True when the program itself may read the whole range, and write it if `write`: what pinning the
 /// pages for a device demands. Reads /proc/self/maps, so not for every call.

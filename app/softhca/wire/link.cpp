@@ -4,8 +4,8 @@
 // Which end is in use is told by locks on bytes of the shared memory file: the kernel gives them
 // back when a process dies, however it dies. They are locks of the open file (OFD), so they also
 // tell two ends within one process apart.
-#include "app/softhca/fd.hpp"
 #include "app/softhca/wire/cable.hpp"
+#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <cerrno>
@@ -81,7 +81,7 @@ class LinkSeat {
 
   private:
     std::string file_;
-    Fd fd_;
+    OwnFd fd_;
     Cable* cable_;
     unsigned end_;
 };
@@ -136,6 +136,7 @@ Result<Cable*> map_cable(const std::string& name, const std::string& file, int f
     void* memory = mmap(nullptr, sizeof(Cable), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return fail(errno, "wire link:{}: cannot map {} ({})", name, file, std::strerror(errno));
+    madvise(memory, sizeof(Cable), MADV_DONTFORK); // a mapping keeps the file's locks, too
     auto* cable = static_cast<Cable*>(memory);
     if (first) cable->magic = kCableMagic;
     if (cable->magic != kCableMagic) {

@@ -7,6 +7,8 @@
 #include "app/softhca/wire/wires.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <dlfcn.h>
 #include <pcap/pcap.h>
 #include <sys/time.h>
@@ -23,6 +25,7 @@ struct LibPcap {
     decltype(&::pcap_geterr) geterr;
     decltype(&::pcap_dump_open) dump_open;
     decltype(&::pcap_dump) dump;
+    decltype(&::pcap_dump_file) dump_file;
     decltype(&::pcap_dump_flush) dump_flush;
     decltype(&::pcap_dump_close) dump_close;
 };
@@ -46,6 +49,7 @@ Result<LibPcap> load_libpcap() {
     find(lib.geterr, "pcap_geterr");
     find(lib.dump_open, "pcap_dump_open");
     find(lib.dump, "pcap_dump");
+    find(lib.dump_file, "pcap_dump_file");
     find(lib.dump_flush, "pcap_dump_flush");
     find(lib.dump_close, "pcap_dump_close");
     if (!complete)
@@ -80,7 +84,8 @@ class PcapWire final : public Wire {
         if (!out_)
             return fail(EACCES, "wire pcap: cannot record to {} ({})", path,
                         format_ ? lib_.geterr(format_) : "no memory");
-        lib_.dump_flush(out_); // a readable file from the start
+        if (lib_.dump_flush(out_) < 0) // a readable file from the start
+            return fail(errno, "wire pcap: cannot record to {} ({})", path, std::strerror(errno));
         return {};
     }
 
@@ -101,7 +106,8 @@ class PcapWire final : public Wire {
         gather(frame, sent_.data());
         lib_.dump(reinterpret_cast<u_char*>(out_), &header,
                   reinterpret_cast<const u_char*>(sent_.data()));
-        return SendResult::sent;
+        // The disk is full: behind half a record, no other can be read any more.
+        return std::ferror(lib_.dump_file(out_)) ? SendResult::lost : SendResult::sent;
     }
     void flush() override {
         if (out_) lib_.dump_flush(out_);

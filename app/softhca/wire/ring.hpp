@@ -40,9 +40,10 @@ inline constexpr uint32_t kPublishFrames = 32;
 
 class RingWriter {
   public:
-    /// Goes on where the last writer of this ring stopped.
+    /// Goes on where the last writer of this ring stopped; a record's start, whatever stands there.
     explicit RingWriter(RingView ring)
-        : ring_(ring), written_(ring.indices->written.load(std::memory_order_relaxed)),
+        : ring_(ring),
+          written_(ring.indices->written.load(std::memory_order_relaxed) & ~(kRecordAlign - 1)),
           published_(written_), read_(ring.indices->read.load(std::memory_order_acquire)) {}
 
     SendResult put(const OutFrame& frame) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // socket:PATH: a SEQPACKET connection, one frame a message. Lossless: a full socket is busy.
-#include "app/softhca/fd.hpp"
 #include "app/softhca/wire/frame.hpp"
+#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <cerrno>
@@ -9,6 +9,7 @@
 #include <cstring>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -119,12 +120,15 @@ class SocketWire final : public Wire {
                 std::memcpy(batch_.slot(batch_.count()), batch_.slot(i), length);
             batch_.push(length);
         }
-        if (used < size_t(got) && hung_up()) drop_peer();
+        if (used < size_t(got) && at_end()) drop_peer();
     }
 
-    [[nodiscard]] bool hung_up() const {
+    /// The peer has gone, and nothing but empty messages may be left of it.
+    [[nodiscard]] bool at_end() const {
         pollfd state{peer_.get(), POLLRDHUP, 0};
-        return poll(&state, 1, 0) > 0;
+        int waiting = 0;
+        return poll(&state, 1, 0) > 0 && ioctl(peer_.get(), FIONREAD, &waiting) == 0 &&
+               waiting == 0;
     }
 
     bool find_peer() {
@@ -214,11 +218,11 @@ class SocketWire final : public Wire {
         epoll_ctl(epoll_.get(), on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
     }
 
-    Fd peer_;
+    OwnFd peer_;
     FrameBatch batch_;
     std::array<mmsghdr, FrameBatch::kFrames> messages_{}; // receive into the slots of batch_
     std::array<iovec, FrameBatch::kFrames> slots_{};
-    Fd listener_;
+    OwnFd listener_;
     FileId listener_file_;
     std::string path_;
     Fd epoll_; // one descriptor to wait on, whichever socket is in use

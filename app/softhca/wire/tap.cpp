@@ -103,6 +103,7 @@ class TapWire final : public Wire {
         return SendResult::lost;
     }
 
+    [[nodiscard]] bool carrier() const override { return !gone_; }
     void set_carrier(bool up) override {
         const int carrier = up;
         ioctl(tap_.get(), TUNSETCARRIER, &carrier);
@@ -114,6 +115,7 @@ class TapWire final : public Wire {
         batch_.clear();
         while (!batch_.full()) {
             const ssize_t got = read(tap_.get(), batch_.slot(batch_.count()), kMaxFrame);
+            if (got < 0 && errno == EBADFD) gone_ = true; // somebody deleted the interface
             if (got <= 0) break;
             batch_.push(uint32_t(got));
         }
@@ -122,6 +124,7 @@ class TapWire final : public Wire {
 
     Fd tap_;
     Fd lock_; // held as long as we use the TAP
+    bool gone_ = false;
     FrameBatch batch_;
 };
 

@@ -11,6 +11,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace test {
@@ -129,6 +130,31 @@ TEST_F(HostileTest, BadPointers) {
     EXPECT_EQ(query(0, &out, sizeof out), ENOSPC);
     EXPECT_EQ(query(sizeof in, &out, sizeof out), 0);
     EXPECT_EQ(out.phys_port_cnt, 1);
+}
+
+TEST_F(HostileTest, MemoryThatMustNotBeTouched) {
+    constexpr size_t kPage = 4096;
+    void* const memory =
+        mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    auto* const in = static_cast<ib_uverbs_query_device*>(memory);
+    *in = {};
+    ib_uverbs_query_device_resp out{};
+    const auto query = [&](void* to) {
+        return write_command(IB_USER_VERBS_CMD_QUERY_DEVICE, in, sizeof out, to, sizeof out)
+            .send(fd());
+    };
+    EXPECT_EQ(query(&out), 0);
+    ASSERT_EQ(mprotect(memory, kPage, PROT_READ), 0);
+    EXPECT_EQ(query(&out), 0);
+    EXPECT_EQ(query(memory), EFAULT) << "written where the program may only read";
+    EXPECT_EQ(ioctl(fd(), RDMA_VERBS_IOCTL, memory), -1);
+    ASSERT_EQ(mprotect(memory, kPage, PROT_NONE), 0);
+    EXPECT_EQ(query(&out), EFAULT);
+    EXPECT_EQ(query(memory), EFAULT);
+    EXPECT_EQ(ioctl(fd(), RDMA_VERBS_IOCTL, memory), -1);
+    EXPECT_EQ(errno, EFAULT);
+    munmap(memory, kPage);
 }
 
 TEST_F(HostileTest, CommandsBeforeGetContext) {

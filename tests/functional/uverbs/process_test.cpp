@@ -111,6 +111,28 @@ TEST(DescriptorTest, Dup2OverTheDescriptorClosesTheDevice) {
     close(fd);
 }
 
+/// Programs that become daemons close everything so.
+TEST(DescriptorTest, CloseRangeAndClosefromCloseTheDevice) {
+    for (const bool from : {false, true}) {
+        const int low = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+        ASSERT_GE(low, 0) << std::strerror(errno);
+        ASSERT_EQ(close_range(static_cast<unsigned>(low), static_cast<unsigned>(low),
+                              CLOSE_RANGE_CLOEXEC),
+                  0);
+        EXPECT_EQ(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, low, 0), MAP_FAILED)
+            << "close-on-exec closes nothing now";
+        if (from)
+            closefrom(low);
+        else
+            ASSERT_EQ(close_range(static_cast<unsigned>(low), ~0u, 0), 0);
+        ASSERT_EQ(open("/dev/zero", O_RDWR), low);
+        void* const memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, low, 0);
+        EXPECT_NE(memory, MAP_FAILED);
+        munmap(memory, 4096);
+        close(low);
+    }
+}
+
 TEST(DescriptorTest, EveryWayToOpen) {
     const char* node = "/dev/infiniband/uverbs0";
     const int plain = open(node, O_RDWR), at = openat(AT_FDCWD, node, O_RDWR | O_CLOEXEC);

@@ -272,6 +272,39 @@ TEST_F(CommandTest, FlowObjectsAnswerAsTheyWereMade) {
     EXPECT_EQ(status_of(root_request(table, 5)), FwStatus::bad_parameter) << "no sniffer table";
 }
 
+TEST_F(CommandTest, AsManyFlowCountersAsTheCapabilitiesSay) {
+    const Answer caps = execute(REQUEST(QUERY_HCA_CAP, query_hca_cap, 1), 4096 + 16);
+    const uint32_t most = caps.get(inside({128, 0}, PRM(cmd_hca_cap, max_flow_counter_15_0)));
+    const Request alloc = REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter);
+    const Answer first = execute(alloc);
+    for (uint32_t made = 1; made < most; made++)
+        ASSERT_EQ(status_of(alloc), FwStatus::ok) << made;
+    EXPECT_EQ(status_of(alloc), FwStatus::exceeded_limit);
+    ASSERT_EQ(status_of(REQUEST(DEALLOC_FLOW_COUNTER, dealloc_flow_counter)
+                            .set(PRM(dealloc_flow_counter_in, flow_counter_id),
+                                 first.get(PRM(alloc_flow_counter_out, flow_counter_id)))),
+              FwStatus::ok);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+}
+
+TEST_F(CommandTest, AsManyDestinationsAsTheCapabilitiesSay) {
+    const Number tir = made(tir_request(made(rq_request(cq))));
+    const Number table = made(table_request());
+    const Number group = made(group_request(table, 0, 3));
+    const auto entry = [&](uint32_t destinations) {
+        constexpr Field kContext = PRM(set_fte_in, flow_context);
+        Request request = entry_request(table, group, 0, tir);
+        for (uint32_t more = 1; more < destinations; more++)
+            request.page(uint64_t{2u << 24 | tir} << 32);
+        return request.set(inside(kContext, PRM(flow_context, destination_list_size)),
+                           destinations);
+    };
+    constexpr uint32_t kMost = 1u << kLogMaxDestinations;
+    EXPECT_EQ(status_of(entry(kMost)), FwStatus::ok);
+    EXPECT_EQ(status_of(entry(kMost + 1)), FwStatus::exceeded_limit);
+    EXPECT_EQ(status_of(entry(2 * kMost - 1)), FwStatus::exceeded_limit);
+}
+
 TEST_F(CommandTest, PagesComeBackAsTheyWereGiven) {
     Request give = REQUEST(MANAGE_PAGES, manage_pages, 1);
     give.set(PRM(manage_pages_in, input_num_entries), 3);

@@ -122,6 +122,40 @@ TEST_F(TrafficTest, QCountersCountTheirQueuesOnly) {
     EXPECT_EQ(drops(second), 2u);
 }
 
+TEST_F(TrafficTest, PortCountersTellUnicastMulticastAndBroadcastApart) {
+    steer(0);
+    frames::Spec spec;
+    const auto receive_to = [&](frames::Mac to, uint32_t count) {
+        spec.dst = to;
+        while (count--)
+            wire->incoming.push_back(frames::build(spec));
+    };
+    receive_to({0x33, 0x33, 0, 0, 0, 1}, 3);
+    receive_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 2);
+    receive_to({0xff, 0xff, 0xff, 0xff, 0xff, 0xfe}, 1);
+    receive_to({2, 0, 0, 0, 0, 1}, 5);
+    const uint64_t bytes = frames::build(spec).size();
+    poll();
+    const Answer vport = execute(REQUEST(QUERY_VPORT_COUNTER, query_vport_counter));
+    const auto expect = [&](Field at, uint32_t packets) {
+        EXPECT_EQ(vport.get(inside(at, PRM(traffic_counter, packets))), packets);
+        EXPECT_EQ(vport.get(inside(at, PRM(traffic_counter, octets))), packets * bytes);
+    };
+    expect(PRM(query_vport_counter_out, received_eth_unicast), 5);
+    expect(PRM(query_vport_counter_out, received_eth_multicast), 4);
+    expect(PRM(query_vport_counter_out, received_eth_broadcast), 2);
+    expect(PRM(query_vport_counter_out, transmitted_eth_multicast), 0);
+
+    constexpr uint16_t kPpcnt = 0x5008, kQuery = 1;
+    const Answer port = execute(Request(MLX5_CMD_OP_ACCESS_REG, 16 + PRM_BYTES(ppcnt_reg), kQuery)
+                                    .set(PRM(access_register_in, register_id), kPpcnt));
+    const Field set = inside({128, 0}, PRM(ppcnt_reg, counter_set));
+    const auto low = [&](Field field) { return port.get(inside(set, field)); };
+    EXPECT_EQ(low(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_low)), 11u);
+    EXPECT_EQ(low(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_received_ok_low)), 4u);
+    EXPECT_EQ(low(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_received_ok_low)), 2u);
+}
+
 TEST_F(TrafficTest, AResizedCqGoesOnInItsNewRing) {
     steer(0);
     post(8);

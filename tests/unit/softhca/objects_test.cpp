@@ -3,6 +3,7 @@
 #include "app/softhca/core/mkey.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -203,6 +204,20 @@ TEST_F(Objects, NumbersAreUniqueAndFit24Bits) {
         EXPECT_NE(number, 0u);
         EXPECT_LE(number, 0xffffffu);
     }
+}
+
+/// A prepared key takes tens of kilobytes.
+TEST_F(Objects, KeysThatNoTirHashesByAnyMoreTakeNoMemory) {
+    TirAttr attr;
+    attr.rqn = rq.number;
+    attr.fields.src_ip = true;
+    const Number tir = device->create_tir(attr).value();
+    const size_t before = mallinfo2().uordblks;
+    for (uint8_t key = 1; key <= 100; key++) {
+        attr.toeplitz_key.fill(key);
+        ASSERT_TRUE(device->modify_tir(tir, attr));
+    }
+    EXPECT_LT(mallinfo2().uordblks, before + 200'000);
 }
 
 TEST_F(Objects, Mkeys) {

@@ -171,6 +171,22 @@ TEST_F(Receive, ScatterWithFcs) {
     EXPECT_EQ(net::crc32(0, all.data(), all.size()), 0x2144df1cu);
 }
 
+TEST_F(Receive, TheFcsIsThatOfTheWireAlsoWhenTheVlanTagIsStripped) {
+    TestRq both(*device, pd, rx_cq.number, {.vlan_strip = true, .scatter_fcs = true});
+    ASSERT_TRUE(device->destroy_flow(catch_all_flow()));
+    steer_all(both);
+    post_buffer(both);
+    const Bytes frame = frames::build({.tags = {{0x8100, 5}}, .payload = Bytes(100)});
+    wire->incoming.push_back(frame);
+    run();
+    const mlx5::Cqe& cqe = expect_packet(rx_cq);
+    ASSERT_EQ(cqe.byte_count, frame.size()); // four bytes less, four more
+    const Bytes got = packet_of(cqe);
+    const uint32_t fcs = net::crc32(0, frame.data(), frame.size());
+    for (size_t i = 0; i < 4; i++)
+        EXPECT_EQ(got[got.size() - 4 + i], uint8_t(fcs >> (8 * i))) << i;
+}
+
 TEST_F(Receive, ScatterListOfSeveralSegments) {
     TestRq scattered(*device, pd, rx_cq.number, {.log_wqe_bytes = 6});
     ASSERT_TRUE(device->destroy_flow(catch_all_flow()));

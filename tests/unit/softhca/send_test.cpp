@@ -60,6 +60,26 @@ TEST_F(Send, InlineHeaderAndSegments) {
     EXPECT_EQ(wire->sent[0], frame);
 }
 
+TEST_F(Send, MulticastAndBroadcastCountApart) {
+    for (const uint8_t last : {0xff, 0xfe, 0xff}) {
+        Bytes frame(100, 0xff);
+        frame[5] = last;
+        const std::byte* const at = put(0, frame); // the address is cut in two
+        sq.post(Wqe(WqeOpcode::send).eth().data(lkey, at, 3).data(lkey, at + 3, 97));
+        sq.ring_doorbell();
+        run();
+    }
+    post_frame(Bytes(20, 0x01), 0); // goes out padded
+    sq.ring_doorbell();
+    run();
+    const GroupCounters groups = device->group_counters();
+    EXPECT_EQ(groups.tx_broadcast.packets, 2u);
+    EXPECT_EQ(groups.tx_broadcast.bytes, 200u);
+    EXPECT_EQ(groups.tx_multicast.packets, 2u);
+    EXPECT_EQ(groups.tx_multicast.bytes, 160u);
+    EXPECT_EQ(groups.rx_broadcast.packets + groups.rx_multicast.packets, 0u);
+}
+
 TEST_F(Send, EveryInlineHeaderSize) {
     const Bytes frame = frames::pattern(300);
     std::byte* const at = put(0, frame);

@@ -30,8 +30,10 @@ class UserMemory : public testing::Test {
 };
 
 TEST_F(UserMemory, MappedUpToTheLastByte) {
-    EXPECT_TRUE(is_mapped(base, 3 * kPage));
-    EXPECT_FALSE(is_mapped(base, 3 * kPage + 1));
+    EXPECT_TRUE(is_mapped(base, 2 * kPage));
+    EXPECT_FALSE(is_mapped(base, 2 * kPage + 1)) << "there, but not to be touched";
+    EXPECT_TRUE(is_mapped(base, kPage, true));
+    EXPECT_FALSE(is_mapped(base, kPage + 1, true)) << "to be read only";
     EXPECT_FALSE(is_mapped(at(3 * kPage), 1));
     EXPECT_TRUE(is_mapped(nullptr, 0));
     EXPECT_FALSE(is_mapped(nullptr, 1));

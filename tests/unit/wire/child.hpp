@@ -39,4 +39,20 @@ class Child {
     pid_t pid_;
 };
 
+/// Runs a process that opens a wire, forks and is killed; its child lives on until this one ends.
+template <class Open> bool leaves_an_orphan(Open open) {
+    static int until_we_end[2];
+    if (pipe(until_we_end) < 0) return false;
+    Child parent([&] {
+        const auto wire = open();
+        if (fork() == 0) {
+            close(until_we_end[1]);
+            char nothing;
+            _exit(read(until_we_end[0], &nothing, 1) == 0 ? 0 : 1);
+        }
+        return wire && raise(SIGKILL) == 0 ? 1 : 2;
+    });
+    return parent.wait() == 128 + SIGKILL;
+}
+
 } // namespace wire_test

@@ -69,6 +69,14 @@ TEST(LinkWire, HasTwoEnds) {
     EXPECT_NE(error_of(link("two")).find("both ends are in use"), std::string::npos);
 }
 
+TEST(LinkWire, AForkedChildHoldsNoEndOfItsDeadParent) {
+    const std::string spec = link("orphan");
+    const auto wire = open(spec);
+    ASSERT_TRUE(leaves_an_orphan([&] { return open_in_child(spec); }));
+    EXPECT_TRUE(await([&] { return !wire->carrier(); }, {wire.get()}, std::chrono::seconds(5)));
+    EXPECT_EQ(error_of(spec), "");
+}
+
 TEST(LinkWire, LastOneOutRemovesTheFile) {
     const std::string spec = link("file");
     auto a = open(spec), b = open(spec);

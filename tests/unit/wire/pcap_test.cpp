@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/wire/traffic.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 namespace {
 
@@ -109,6 +111,24 @@ TEST_F(PcapWireTest, UnusableFilesAreErrors) {
     EXPECT_NE(error_of("pcap:" + in_).find("cannot play"), std::string::npos);
     write_capture({60}, {.link_type = 113}); // Linux "any"
     EXPECT_NE(error_of("pcap:" + in_).find("no Ethernet frames"), std::string::npos);
+}
+
+TEST_F(PcapWireTest, WhatCannotBeRecordedIsLost) {
+    EXPECT_NE(error_of("pcap:,/dev/full").find("/dev/full"), std::string::npos);
+    const auto wire = open("pcap:," + out_);
+    const rlimit none{0, RLIM_INFINITY};
+    rlimit before{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    auto* const action = std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &none); // from now on, the disk is full
+    size_t lost = 0;
+    for (uint64_t number = 0; number < 100; ++number) {
+        lost += send(*wire, numbered(number)) == SendResult::lost;
+        wire->flush();
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, action);
+    EXPECT_GE(lost, 99u);
 }
 
 } // namespace

@@ -132,4 +132,20 @@ TEST_F(RingTest, GarbageNeverLeadsOutOfTheRing) {
     EXPECT_EQ(reader.peek().size(), numbered(5).size());
 }
 
+TEST_F(RingTest, AWriterThatTakesOverGarbageStaysInTheRing) {
+    struct {
+        alignas(64) std::array<std::byte, kBytes> data{};
+        std::array<std::byte, 64> behind{};
+    } memory;
+    for (uint64_t written = kBytes - 16; written <= kBytes; ++written) {
+        indices_.written.store(written);
+        indices_.read.store(written);
+        RingWriter writer({&indices_, memory.data.data(), kBytes});
+        (void)put(writer, numbered(1));
+        writer.publish();
+        for (const std::byte byte : memory.behind)
+            ASSERT_EQ(byte, std::byte{0}) << written;
+    }
+}
+
 } // namespace

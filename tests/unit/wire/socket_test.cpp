@@ -103,6 +103,27 @@ TEST_F(SocketWireTest, ShortFramesArePaddedRuntsAndLongOnesShow) {
     close(peer);
 }
 
+// An empty message and the end look alike.
+TEST_F(SocketWireTest, WhatFollowsAnEmptyMessageArrivesThoughThePeerHasGone) {
+    for (const uint64_t before : {0, 1, 31}) {
+        const auto wire = open(spec_);
+        const int peer = connect_plain();
+        ASSERT_TRUE(connected(*wire));
+        for (uint64_t number = 0; number < 60; ++number) {
+            const auto frame = numbered(number);
+            if (number >= before && number < before + 32) ::send(peer, "", 0, 0);
+            ASSERT_EQ(::send(peer, frame.data(), frame.size(), 0), ssize_t(frame.size()));
+        }
+        for (int i = 0; i < 40; ++i)
+            ::send(peer, "", 0, 0);
+        ASSERT_EQ(::send(peer, numbered(60).data(), numbered(60).size(), 0),
+                  ssize_t(numbered(60).size()));
+        close(peer);
+        EXPECT_EQ(receive_numbered(*wire, 0, 61), 61u);
+        EXPECT_TRUE(await([&] { return !wire->carrier(); }, {wire.get()}));
+    }
+}
+
 TEST_F(SocketWireTest, PaddingIsZeroAlsoInAUsedBuffer) {
     const auto wire = open(spec_);
     const int peer = connect_plain();
@@ -153,6 +174,16 @@ TEST_F(SocketWireTest, KilledPeerMayComeBack) {
         EXPECT_EQ(peer.end(SIGKILL), 128 + SIGKILL);
         EXPECT_TRUE(await([&] { return !wire->carrier(); }, {wire.get()}));
     }
+}
+
+TEST_F(SocketWireTest, AForkedChildHoldsNoEndOfItsDeadParent) {
+    const auto wire = open(spec_);
+    ASSERT_TRUE(leaves_an_orphan([&] {
+        auto end = open(spec_);
+        return end && connected(*end) ? std::move(end) : nullptr;
+    }));
+    (void)await([] { return false; }, {wire.get()}, std::chrono::milliseconds(200));
+    EXPECT_FALSE(wire->carrier());
 }
 
 TEST_F(SocketWireTest, DeadListenersFileIsReplaced) {

@@ -144,6 +144,18 @@ TEST(TapWire, CarrierFollowsThePortAndADownInterfaceLosesFrames) {
     });
 }
 
+TEST(TapWire, ADeletedInterfaceIsAnUnpluggedCable) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire && wire->carrier());
+        CHECK(std::system("ip link delete t0") == 0);
+        CHECK(await([&] { return !wire->carrier(); }, {wire.get()}, std::chrono::seconds(5)));
+        CHECK(wire->peek().empty());
+        CHECK(send(*wire, marked(0)) == SendResult::lost);
+        return 0;
+    });
+}
+
 TEST(TapWire, InheritedTapIsUsedByOneAtATime) {
     in_namespace([] {
         char folder[] = "/tmp/rawqp-unit-XXXXXX";

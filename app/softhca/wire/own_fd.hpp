@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Descriptors that stay with the process that opened them.
+#pragma once
+
+#include "app/softhca/fd.hpp"
+
+namespace softhca::wire {
+
+/// An Fd that forked children lose at once. A child has no device threads, and as long as it kept
+/// the descriptor, the other end of the cable would take the end of a dead parent for plugged in.
+class OwnFd {
+  public:
+    OwnFd() = default;
+    explicit OwnFd(Fd fd) { *this = std::move(fd); }
+    OwnFd(OwnFd&& other) noexcept { *this = other.take(); }
+    OwnFd& operator=(OwnFd&&) = delete;
+    OwnFd& operator=(Fd fd) noexcept;
+    ~OwnFd() { reset(); }
+
+    [[nodiscard]] int get() const { return fd_.get(); }
+    [[nodiscard]] explicit operator bool() const { return bool(fd_); }
+    void reset() { *this = Fd(); }
+
+  private:
+    friend struct OwnFds;
+    [[nodiscard]] Fd take() noexcept;
+
+    Fd fd_;
+};
+
+} // namespace softhca::wire
