@@ -158,6 +158,20 @@ TEST_F(PortTest, MtuAndScatter) {
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
 }
 
+TEST_F(PortTest, MtuWithKeptChecksum) {
+    rdma.attributes.raw_packet_caps |= IBV_RAW_PACKET_CAP_SCATTER_FCS;
+    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC | RTE_ETH_RX_OFFLOAD_SCATTER;
+    bring_up();
+    constexpr uint16_t kFits = 2048 - RTE_ETHER_HDR_LEN - RTE_VLAN_HLEN - RTE_ETHER_CRC_LEN;
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits), 0);
+    // The device writes the checksum as well, into mbufs of 2048 bytes.
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EBUSY);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    ASSERT_EQ(configure(1, 1), 0);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EINVAL);
+}
+
 TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     bring_up();
     Port& port = Port::of(dev);

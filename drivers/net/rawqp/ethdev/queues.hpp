@@ -31,8 +31,8 @@ namespace rawqp {
 [[nodiscard]] ibv_cq_ex* create_single_threaded_cq(ibv_context* context,
                                                    const ibv_cq_init_attr_ex& attributes);
 
-/// Gives the spec the segments that such a frame needs: those, or the split that the application
-/// asked for. Errors as rx_segments.
+/// Gives the spec the segments that a frame of so many bytes without FCS needs: as rx_segments, or
+/// the split that the application asked for. Errors as rx_segments.
 [[nodiscard]] Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame);
 
 /// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
