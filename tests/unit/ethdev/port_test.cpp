@@ -201,6 +201,27 @@ TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     EXPECT_EQ(stats.opackets, 0u);
 }
 
+/// What an error or a stop takes back may have been counted before the statistics were reset.
+TEST_F(PortTest, StatisticsNeverGoBelowZero) {
+    bring_up();
+    TxRing& ring = *Port::of(dev).tx_queues[0]->ring;
+    ring.counters = {.packets = 10, .bytes = 1000, .errors = 0, .recoveries = 0};
+    ASSERT_EQ(rte_eth_stats_reset(id()), 0);
+    ring.counters = {.packets = 7, .bytes = 700, .errors = 3, .recoveries = 0};
+    const auto expect_sent = [&](uint64_t packets, uint64_t bytes) {
+        rte_eth_stats stats{};
+        ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
+        EXPECT_EQ(stats.opackets, packets);
+        EXPECT_EQ(stats.obytes, bytes);
+        EXPECT_EQ(stats.q_opackets[0], packets);
+        EXPECT_EQ(stats.oerrors, 3u);
+    };
+    expect_sent(0, 0);
+    ring.counters.packets += 5; // what is sent from then on counts from zero
+    ring.counters.bytes += 500;
+    expect_sent(5, 500);
+}
+
 TEST_F(PortTest, QueuesRecover) {
     bring_up();
     Port& port = Port::of(dev);

@@ -49,6 +49,9 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
 /// Of a started port.
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
 int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
+/// What the queue counted since the statistics were reset. Packets that an error or a stop took
+/// back may have been counted before that: then the count goes on from there.
+[[nodiscard]] TxCounters since_reset(TxQueue& queue);
 /// Packet pacing in Mbit/s, 0: none. See rte_eth_set_queue_rate_limit.
 int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 

@@ -223,9 +223,16 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.tx_queues.size() || !port.tx_queues[id]) return;
     TxQueue& queue = *port.tx_queues[id];
     stop_tx_queue(queue);
-    port.totals.tx += snapshot(*queue.ring) - queue.base;
+    port.totals.tx += since_reset(queue);
     dev->data->tx_queues[id] = nullptr;
     port.tx_queues[id].reset();
+}
+
+TxCounters since_reset(TxQueue& queue) {
+    const TxCounters now = snapshot(*queue.ring);
+    queue.base.packets = std::min(queue.base.packets, now.packets);
+    queue.base.bytes = std::min(queue.base.bytes, now.bytes);
+    return now - queue.base;
 }
 
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
