@@ -44,6 +44,13 @@ TEST_F(PortTest, QueueNotSetUp) {
     rte_eth_conf conf{};
     ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
     EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+    // ethdev passes these on whether or not there is such a queue.
+    rte_eth_burst_mode mode{};
+    EXPECT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), -EINVAL);
+    EXPECT_EQ(rte_eth_tx_burst_mode_get(id(), 0, &mode), -EINVAL);
+    rte_power_monitor_cond condition{};
+    EXPECT_EQ(rte_eth_get_monitor_addr(id(), 0, &condition), -EINVAL);
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);
 }
 
 TEST_F(PortTest, InfoTellsTheDevicesLimits) {
@@ -333,6 +340,8 @@ TEST_F(PortTest, RateLimits) {
     bring_up();
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 1), -EINVAL);
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 31), -EINVAL);
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), kQueues, 10), -EINVAL); // ethdev knows the device
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 100, 10), -EINVAL);     // limit only
     ASSERT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), 0);
     ASSERT_EQ(rdma.rates.size(), 1u);
     EXPECT_EQ(rdma.rates.begin()->second, 10'000u);

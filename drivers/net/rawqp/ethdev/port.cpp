@@ -93,6 +93,7 @@ Result<void> start(Port& port) {
 }
 
 int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
+    if (ring == nullptr) return -EINVAL; // of a queue that is not set up
     const auto& queue = *static_cast<RxQueue*>(static_cast<RxRing*>(ring)->control);
     const auto get = queue.port.format->rx_monitor_addr;
     return get != nullptr ? get(ring, condition) : -ENOTSUP;

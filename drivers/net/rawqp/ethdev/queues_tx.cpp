@@ -255,6 +255,9 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
     if ((device.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) == 0)
         return report(
             port, {ENOTSUP, fmt::format("Tx queue {}: {} does not pace packets", id, port.device)});
+    // ethdev has looked at the device's limit only.
+    if (id >= port.tx_queues.size() || !port.tx_queues[id])
+        return report(port, {EINVAL, fmt::format("there is no Tx queue {} to pace", id)});
     const uint64_t kbps = uint64_t{rate} * 1000;
     if (kbps != 0 && (kbps < device.qp_rate_limit_min || kbps > device.qp_rate_limit_max))
         return report(port, {EINVAL, fmt::format("Tx queue {}: {} Mbit/s asked for, {} paces from "
