@@ -294,6 +294,24 @@ TEST_P(Mlx5RxReaders, TimeStampAndChecksumKept) {
     take(mbuf, 0, 64); // the four bytes behind the packet are the checksum
 }
 
+/// All queues of a port have one burst function: that of the queue that wants most.
+TEST_P(Mlx5RxReaders, BurstForAnotherQueuesTimeStamps) {
+    start();
+    spec.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+    burst = rawqp::kMlx5Format.rx_burst(spec);
+    mlx5::Cqe cqe{};
+    cqe.timestamp = 0x1122334455667788;
+    for (uint32_t i = 0; i < 20; ++i)
+        deliver(64, cqe);
+    rte_mbuf* mbufs[20];
+    ASSERT_EQ(receive(mbufs, 20), 20u);
+    for (uint32_t i = 0; i < 20; ++i) {
+        ASSERT_EQ(mbufs[i]->buf_addr, rte_mbuf_buf_addr(mbufs[i], mbufs[i]->pool));
+        EXPECT_EQ(mbufs[i]->ol_flags, 0u);
+        take(mbufs[i], i, 64);
+    }
+}
+
 TEST_F(Mlx5Rx, SplitPacketsHaveEachSegmentFromItsPool) {
     const test_eal::Pool heads = test_eal::make_pool(100, 256);
     const test_eal::Pool bodies = test_eal::make_pool(400, 600);

@@ -33,8 +33,10 @@ inline constexpr uint64_t kRxExtras = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_
 
 struct RxExtras {
     uint64_t timestamp_flag = 0; ///< of ol_flags; 0: no time stamps
-    int timestamp_offset = 0;    ///< of the mbuf's dynamic field
-    uint8_t crc_bytes = 0;       ///< at the end of the packet, no part of its length
+    /// Of the mbuf's dynamic field. Without time stamps, where a burst may put them all the same
+    /// that also serves a queue with them: what receive leaves undefined.
+    int timestamp_offset = offsetof(rte_mbuf, tx_offload);
+    uint8_t crc_bytes = 0; ///< at the end of the packet, no part of its length
 };
 /// ENOTSUP when the mbuf has no place for a time stamp.
 [[nodiscard]] Result<RxExtras> rx_extras(const RxSpec& spec);
