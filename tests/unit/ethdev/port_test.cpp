@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ports on a fake device, driven through ethdev's public functions.
 #include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/flow/rule.hpp"
 
 #include <atomic>
 #include <thread>
@@ -123,6 +124,26 @@ TEST_F(PortTest, RetaUpdateIsAllOrNothing) {
     EXPECT_EQ(now[0].reta[0], 1);
     EXPECT_EQ(now[0].reta[1], 1);
     EXPECT_EQ(now[0].reta[2], 0);
+}
+
+TEST_F(PortTest, RssRulesFitTheDevicesTables) {
+    rdma.attributes.rss_caps.max_rwq_indirection_table_size = 32;
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    ASSERT_EQ(configure(3, 1), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    const auto create = [&](std::vector<uint16_t> queues) {
+        const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).rss(std::move(queues));
+        rte_flow_error error{};
+        rte_flow* const flow =
+            rte_flow_create(id(), &rule.attr, rule.pattern(), rule.actions(), &error);
+        if (flow == nullptr) return std::string(error.message);
+        EXPECT_EQ(rte_flow_destroy(id(), flow, nullptr), 0);
+        return std::string();
+    };
+    EXPECT_EQ(create({0, 1, 2}), ""); // 64 entries would be fairer
+    EXPECT_EQ(create(std::vector<uint16_t>(32, 1)), "");
+    EXPECT_THAT(create(std::vector<uint16_t>(33, 1)), testing::HasSubstr("at most 32"));
 }
 
 TEST_F(PortTest, HashConfiguration) {
