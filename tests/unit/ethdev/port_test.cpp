@@ -54,6 +54,25 @@ TEST_F(PortTest, QueueNotSetUp) {
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);
 }
 
+/// All queues of a port have one burst function, that of the most demanding one.
+TEST_F(PortTest, BurstModeIsThePorts) {
+    rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+    const test_eal::Pool small = test_eal::make_pool(255, 1024 + RTE_PKTMBUF_HEADROOM);
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    ASSERT_EQ(configure(2, 1), 0);
+    rte_eth_burst_mode mode{};
+    ASSERT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), 0);
+    EXPECT_STREQ(mode.info, "verbs");
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, small.get()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    for (const uint16_t queue : {uint16_t{0}, uint16_t{1}}) {
+        ASSERT_EQ(rte_eth_rx_burst_mode_get(id(), queue, &mode), 0);
+        EXPECT_STREQ(mode.info, "verbs, scattered") << queue;
+    }
+    close();
+}
+
 TEST_F(PortTest, InfoTellsTheDevicesLimits) {
     bring_up();
     rte_eth_dev_info info{};

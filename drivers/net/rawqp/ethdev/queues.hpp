@@ -60,6 +60,7 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 
 /// `spec` with the demands of all queues of the port: what its one burst function must serve.
 [[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
+[[nodiscard]] TxSpec combined_tx_spec(const Port& port, TxSpec spec);
 
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);

@@ -229,6 +229,7 @@ Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
 
 RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
     for (const auto& queue : port.rx_queues) {
+        if (!queue) continue;
         spec.segments = std::max(spec.segments, queue->spec.segments);
         spec.offloads |= queue->spec.offloads;
     }

@@ -201,6 +201,19 @@ uint16_t max_tx_segments(const Port& port) {
     return static_cast<uint16_t>(std::min<unsigned>({device, kMaxTxSegments, kTxSegments}));
 }
 
+TxSpec combined_tx_spec(const Port& port, TxSpec spec) {
+    // Fast free is a promise about every packet of a queue: all must have made it.
+    for (const auto& queue : port.tx_queues) {
+        if (!queue) continue;
+        const uint64_t both = spec.offloads & queue->spec.offloads;
+        spec.offloads |= queue->spec.offloads;
+        if ((both & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) == 0)
+            spec.offloads &= ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+        spec.max_segments = std::max(spec.max_segments, queue->spec.max_segments);
+    }
+    return spec;
+}
+
 int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_txconf* conf) noexcept {
     Port& port = Port::of(dev);
