@@ -370,6 +370,21 @@ TEST_F(PortTest, TxQueuesAreSetUpAtRunTime) {
     ASSERT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
 }
 
+/// The port runs with the burst function of queues set up before it was configured otherwise.
+TEST_F(PortTest, TxQueueAtRunTimeThatNeedsAnotherBurst) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rte_eth_conf conf{};
+    conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+    ASSERT_EQ(rte_eth_dev_configure(id(), kQueues, kQueues, &conf), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 1), 0);
+    EXPECT_EQ(rte_eth_tx_queue_setup(id(), 1, kDescriptors, 0, nullptr), -EBUSY);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_tx_queue_setup(id(), 1, kDescriptors, 0, nullptr), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+}
+
 TEST_F(PortTest, RateLimits) {
     bring_up();
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);

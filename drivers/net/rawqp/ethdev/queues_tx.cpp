@@ -225,6 +225,12 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     wanted.socket = static_cast<int>(socket);
     Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
+    const TxSpec combined = combined_tx_spec(port, (*queue)->spec);
+    if (port.started() && port.format->tx_burst(combined).function != dev->tx_pkt_burst)
+        return report(port, {EBUSY, fmt::format("Tx queue {}: its offloads need another burst "
+                                                "function than the port runs with: stop the port "
+                                                "first",
+                                                id)});
     (*queue)->deferred = conf->tx_deferred_start != 0;
     dev->data->tx_queues[id] = (*queue)->ring;
     port.tx_queues[id] = std::move(*queue);
