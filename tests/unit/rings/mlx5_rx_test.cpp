@@ -294,6 +294,21 @@ TEST_P(Mlx5RxReaders, TimeStampAndChecksumKept) {
     take(mbuf, 0, 64); // the four bytes behind the packet are the checksum
 }
 
+/// An lcore that has not heard of the stop yet posts no buffers: the start would forget them.
+TEST_P(Mlx5RxReaders, PolledWhileStopped) {
+    start();
+    rawqp::kMlx5Format.rx_stop(*ring);
+    rte_mbuf* mbuf = nullptr;
+    EXPECT_EQ(receive(&mbuf, 1), 0u);
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+    on_reset();
+    ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
+    deliver(64);
+    ASSERT_EQ(receive(&mbuf, 1), 1u);
+    take(mbuf, 0, 64);
+}
+
 /// All queues of a port have one burst function: that of the queue that wants most.
 TEST_P(Mlx5RxReaders, BurstForAnotherQueuesTimeStamps) {
     start();

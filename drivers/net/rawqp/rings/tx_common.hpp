@@ -101,6 +101,8 @@ template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
 template <class Ring> void tx_start(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
     drain(ring);
+    count_lost(ring, ring.mbufs, ring.mbufs.tail()); // what was handed to the stopped queue
+    ring.mbufs.free_all();
     forget_keys(ring);
     ring.retry.open();
     rewind(ring);
