@@ -221,8 +221,13 @@ struct FakeVerbs {
         return 0;
     }
     static ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* context,
-                                                   ibv_rwq_ind_table_init_attr*) {
+                                                   ibv_rwq_ind_table_init_attr* attributes) {
         if (refused("create_rwq_ind_table")) return nullptr;
+        const uint32_t most = device->attributes.rss_caps.max_rwq_indirection_table_size;
+        if (1u << attributes->log_ind_tbl_size > most) { // as the kernel
+            errno = EINVAL;
+            return nullptr;
+        }
         auto* table = new ibv_rwq_ind_table{};
         table->context = context;
         return made("table", table);

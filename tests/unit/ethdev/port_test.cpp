@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ports on a fake device, driven through ethdev's public functions.
 #include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/flow/rule.hpp"
 
 #include <atomic>
 #include <thread>
@@ -44,6 +45,32 @@ TEST_F(PortTest, QueueNotSetUp) {
     rte_eth_conf conf{};
     ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
     EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+    // ethdev passes these on whether or not there is such a queue.
+    rte_eth_burst_mode mode{};
+    EXPECT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), -EINVAL);
+    EXPECT_EQ(rte_eth_tx_burst_mode_get(id(), 0, &mode), -EINVAL);
+    rte_power_monitor_cond condition{};
+    EXPECT_EQ(rte_eth_get_monitor_addr(id(), 0, &condition), -EINVAL);
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);
+}
+
+/// All queues of a port have one burst function, that of the most demanding one.
+TEST_F(PortTest, BurstModeIsThePorts) {
+    rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+    const test_eal::Pool small = test_eal::make_pool(255, 1024 + RTE_PKTMBUF_HEADROOM);
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    ASSERT_EQ(configure(2, 1), 0);
+    rte_eth_burst_mode mode{};
+    ASSERT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), 0);
+    EXPECT_STREQ(mode.info, "verbs");
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, small.get()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    for (const uint16_t queue : {uint16_t{0}, uint16_t{1}}) {
+        ASSERT_EQ(rte_eth_rx_burst_mode_get(id(), queue, &mode), 0);
+        EXPECT_STREQ(mode.info, "verbs, scattered") << queue;
+    }
+    close();
 }
 
 TEST_F(PortTest, InfoTellsTheDevicesLimits) {
@@ -118,6 +145,26 @@ TEST_F(PortTest, RetaUpdateIsAllOrNothing) {
     EXPECT_EQ(now[0].reta[2], 0);
 }
 
+TEST_F(PortTest, RssRulesFitTheDevicesTables) {
+    rdma.attributes.rss_caps.max_rwq_indirection_table_size = 32;
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    ASSERT_EQ(configure(3, 1), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    const auto create = [&](std::vector<uint16_t> queues) {
+        const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).rss(std::move(queues));
+        rte_flow_error error{};
+        rte_flow* const flow =
+            rte_flow_create(id(), &rule.attr, rule.pattern(), rule.actions(), &error);
+        if (flow == nullptr) return std::string(error.message);
+        EXPECT_EQ(rte_flow_destroy(id(), flow, nullptr), 0);
+        return std::string();
+    };
+    EXPECT_EQ(create({0, 1, 2}), ""); // 64 entries would be fairer
+    EXPECT_EQ(create(std::vector<uint16_t>(32, 1)), "");
+    EXPECT_THAT(create(std::vector<uint16_t>(33, 1)), testing::HasSubstr("at most 32"));
+}
+
 TEST_F(PortTest, HashConfiguration) {
     bring_up();
     uint8_t key[40];
@@ -158,6 +205,20 @@ TEST_F(PortTest, MtuAndScatter) {
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
 }
 
+TEST_F(PortTest, MtuWithKeptChecksum) {
+    rdma.attributes.raw_packet_caps |= IBV_RAW_PACKET_CAP_SCATTER_FCS;
+    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC | RTE_ETH_RX_OFFLOAD_SCATTER;
+    bring_up();
+    constexpr uint16_t kFits = 2048 - RTE_ETHER_HDR_LEN - RTE_VLAN_HLEN - RTE_ETHER_CRC_LEN;
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits), 0);
+    // The device writes the checksum as well, into mbufs of 2048 bytes.
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EBUSY);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    ASSERT_EQ(configure(1, 1), 0);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EINVAL);
+}
+
 TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     bring_up();
     Port& port = Port::of(dev);
@@ -185,6 +246,27 @@ TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
     EXPECT_EQ(stats.ipackets, 4u);
     EXPECT_EQ(stats.opackets, 0u);
+}
+
+/// What an error or a stop takes back may have been counted before the statistics were reset.
+TEST_F(PortTest, StatisticsNeverGoBelowZero) {
+    bring_up();
+    TxRing& ring = *Port::of(dev).tx_queues[0]->ring;
+    ring.counters = {.packets = 10, .bytes = 1000, .errors = 0, .recoveries = 0};
+    ASSERT_EQ(rte_eth_stats_reset(id()), 0);
+    ring.counters = {.packets = 7, .bytes = 700, .errors = 3, .recoveries = 0};
+    const auto expect_sent = [&](uint64_t packets, uint64_t bytes) {
+        rte_eth_stats stats{};
+        ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
+        EXPECT_EQ(stats.opackets, packets);
+        EXPECT_EQ(stats.obytes, bytes);
+        EXPECT_EQ(stats.q_opackets[0], packets);
+        EXPECT_EQ(stats.oerrors, 3u);
+    };
+    expect_sent(0, 0);
+    ring.counters.packets += 5; // what is sent from then on counts from zero
+    ring.counters.bytes += 500;
+    expect_sent(5, 500);
 }
 
 TEST_F(PortTest, QueuesRecover) {
@@ -288,6 +370,21 @@ TEST_F(PortTest, TxQueuesAreSetUpAtRunTime) {
     ASSERT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
 }
 
+/// The port runs with the burst function of queues set up before it was configured otherwise.
+TEST_F(PortTest, TxQueueAtRunTimeThatNeedsAnotherBurst) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rte_eth_conf conf{};
+    conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+    ASSERT_EQ(rte_eth_dev_configure(id(), kQueues, kQueues, &conf), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 1), 0);
+    EXPECT_EQ(rte_eth_tx_queue_setup(id(), 1, kDescriptors, 0, nullptr), -EBUSY);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_tx_queue_setup(id(), 1, kDescriptors, 0, nullptr), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+}
+
 TEST_F(PortTest, RateLimits) {
     bring_up();
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);
@@ -298,6 +395,8 @@ TEST_F(PortTest, RateLimits) {
     bring_up();
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 1), -EINVAL);
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 31), -EINVAL);
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), kQueues, 10), -EINVAL); // ethdev knows the device
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 100, 10), -EINVAL);     // limit only
     ASSERT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), 0);
     ASSERT_EQ(rdma.rates.size(), 1u);
     EXPECT_EQ(rdma.rates.begin()->second, 10'000u);

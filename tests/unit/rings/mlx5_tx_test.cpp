@@ -295,6 +295,35 @@ TEST_F(Mlx5Tx, UnsendablePacketsAreDroppedAndCounted) {
     EXPECT_EQ(pending_wqebbs(), 0u);
 }
 
+/// By an lcore that has not heard of the stop yet.
+TEST_F(Mlx5Tx, PacketsOfAStoppedQueueAreLostAndCounted) {
+    start();
+    rawqp::kMlx5Format.tx_stop(*ring);
+    ASSERT_EQ(send({packet(0, {64}), packet(1, {64})}), 2u);
+    on_reset();
+    rawqp::kMlx5Format.tx_start(*ring);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(ring->counters.packets, 0u);
+    EXPECT_EQ(ring->counters.errors, 2u);
+    ASSERT_EQ(send({packet(2, {64})}), 1u);
+    EXPECT_EQ(execute(), expected(2, 64));
+}
+
+/// No such packet can be, and whoever steps over it by its segments would never get on.
+class Mlx5TxNoSegments : public Mlx5Tx, public testing::WithParamInterface<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Offloads, Mlx5TxNoSegments,
+                         testing::Values(0, RTE_ETH_TX_OFFLOAD_MULTI_SEGS));
+
+TEST_P(Mlx5TxNoSegments, IsRefusedOrSteppedOver) {
+    start({.offloads = GetParam()});
+    rte_mbuf* packets[] = {packet(0, {64}), packet(1, {64}), packet(2, {64})};
+    packets[1]->nb_segs = 0;
+    EXPECT_EQ(rawqp::kMlx5Format.tx_prepare(ring, packets, 3), 1u);
+    EXPECT_EQ(rte_errno, EINVAL);
+    ASSERT_EQ(send(packets, 3), 3u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_stop(*ring), 3u);
+}
+
 TEST_F(Mlx5Tx, ChainOnAQueueWithoutMultiSegmentIsDropped) {
     start({.offloads = 0});
     ASSERT_EQ(send({packet(0, {64, 64}), packet(1, {64})}), 2u);

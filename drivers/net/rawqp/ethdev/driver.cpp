@@ -54,6 +54,7 @@ void make_steering(Port& port) {
     port.filters = std::make_unique<Filters>(api, *port.rss_qps, port.ib_port);
     FlowTable::PortView view;
     view.rx_queue_count = [&port] { return port.dev->data->nb_rx_queues; };
+    view.table_entries = [&port] { return std::max<size_t>(reta_size(port), 1); };
     view.started = [&port] { return port.started(); };
     view.use_marks = [&port] { use_marks(port); };
     port.flows = std::make_unique<FlowTable>(api, *port.rss_qps, port.ib_port, std::move(view));

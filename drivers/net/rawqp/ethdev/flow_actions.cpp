@@ -14,6 +14,7 @@ namespace {
 struct ActionContext {
     FlowActions collected;
     uint16_t rx_queues;
+    size_t table_entries;
     const char* fate = nullptr; ///< the action that says where packets go
     const char* tag = nullptr;  ///< the action that set the tag
 };
@@ -57,7 +58,8 @@ FlowResult<void> handle_drop(ActionContext& context, const rte_flow_action& acti
     return set_fate(context, action, "drop");
 }
 
-FlowResult<void> check_rss(const rte_flow_action& action, const rte_flow_action_rss& conf) {
+FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& action,
+                           const rte_flow_action_rss& conf) {
     constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
     if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
         return refuse(ENOTSUP, kConf, &action,
@@ -78,17 +80,18 @@ FlowResult<void> check_rss(const rte_flow_action& action, const rte_flow_action_
                       kRssKeyBytes, conf.key_len);
     if (conf.queue_num == 0 || conf.queue == nullptr)
         return refuse(EINVAL, kConf, &action, "action rss: no queues given");
-    if (conf.queue_num > kRetaMax)
+    if (conf.queue_num > context.table_entries)
         return refuse(ENOTSUP, kConf, &action, "action rss: {} queues, at most {} can be given",
-                      conf.queue_num, kRetaMax);
+                      conf.queue_num, context.table_entries);
     return {};
 }
 
-/// The queues as an indirection table. Numbers that are no power of two go into a table of at least
-/// 16 entries a queue, so that no queue gets over a sixteenth more than another.
-std::vector<uint16_t> spread(const uint16_t* queues, size_t count) {
+/// The queues as an indirection table of `most` entries or less. Numbers that are no power of two
+/// go into a table of at least 16 entries a queue, where the device has such, so that no queue gets
+/// over a sixteenth more than another.
+std::vector<uint16_t> spread(const uint16_t* queues, size_t count, size_t most) {
     const size_t entries =
-        std::has_single_bit(count) ? count : std::min<size_t>(kRetaMax, std::bit_ceil(16 * count));
+        std::has_single_bit(count) ? count : std::min(most, std::bit_ceil(16 * count));
     std::vector<uint16_t> table(entries);
     for (size_t i = 0; i < entries; ++i)
         table[i] = queues[i % count];
@@ -97,11 +100,11 @@ std::vector<uint16_t> spread(const uint16_t* queues, size_t count) {
 
 FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& action) {
     const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
-    if (auto ok = check_rss(action, conf); !ok) return ok;
+    if (auto ok = check_rss(context, action, conf); !ok) return ok;
     for (uint32_t i = 0; i < conf.queue_num; ++i)
         if (auto ok = check_queue(context, action, "rss", conf.queue[i]); !ok) return ok;
     auto& collected = context.collected;
-    collected.table = spread(conf.queue, conf.queue_num);
+    collected.table = spread(conf.queue, conf.queue_num, context.table_entries);
     if (conf.key != nullptr && conf.key_len != 0)
         std::copy_n(conf.key, kRssKeyBytes, collected.key.begin());
     collected.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
@@ -165,10 +168,11 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
 
 } // namespace
 
-FlowResult<FlowActions> translate_actions(const rte_flow_action* actions, uint16_t rx_queues) {
+FlowResult<FlowActions> translate_actions(const rte_flow_action* actions, uint16_t rx_queues,
+                                          size_t table_entries) {
     if (actions == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_NUM, nullptr, "no actions given");
-    ActionContext context{.collected = {}, .rx_queues = rx_queues};
+    ActionContext context{.collected = {}, .rx_queues = rx_queues, .table_entries = table_entries};
     const rte_flow_action* action = actions;
     for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action)
         if (auto ok = handle(context, *action); !ok) return tl::unexpected(ok.error());

@@ -23,8 +23,9 @@ struct FlowActions {
     const rte_flow_action* chosen_rss = nullptr;
 };
 
-/// `rx_queues`: Rx queues that the port has now. Errors name the action.
+/// `rx_queues`: Rx queues that the port has now; `table_entries`: most of an indirection table, a
+/// power of two. Errors name the action.
 [[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
-                                                        uint16_t rx_queues);
+                                                        uint16_t rx_queues, size_t table_entries);
 
 } // namespace rawqp

@@ -147,7 +147,7 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
         return tl::unexpected(ok.error());
     auto matches = translate_pattern(pattern);
     if (!matches) return tl::unexpected(matches.error());
-    auto wanted = translate_actions(actions, port.rx_queue_count());
+    auto wanted = translate_actions(actions, port.rx_queue_count(), port.table_entries());
     if (!wanted) return tl::unexpected(wanted.error());
 
     rte_flow rule;

@@ -23,6 +23,8 @@ class FlowTable {
     struct PortView {
         std::function<uint16_t()> rx_queue_count;
         std::function<bool()> started;
+        /// Most entries of an indirection table, a power of two.
+        std::function<size_t()> table_entries = [] { return size_t{kRetaMax}; };
         /// Called before the first rule that marks or flags: Rx must report flow tags.
         std::function<void()> use_marks = [] {};
     };

@@ -90,14 +90,21 @@ const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept {
     return Port::of(dev).format->ptypes;
 }
 
+// ethdev has looked at the queue's number, and not whether it is set up.
 int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
-    return write_mode(port.format->rx_burst(port.rx_queues[queue]->spec).description, mode);
+    if (!port.rx_queues[queue]) return -EINVAL;
+    return write_mode(
+        port.format->rx_burst(combined_rx_spec(port, port.rx_queues[queue]->spec)).description,
+        mode);
 }
 
 int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
-    return write_mode(port.format->tx_burst(port.tx_queues[queue]->spec).description, mode);
+    if (!port.tx_queues[queue]) return -EINVAL;
+    return write_mode(
+        port.format->tx_burst(combined_tx_spec(port, port.tx_queues[queue]->spec)).description,
+        mode);
 }
 
 void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noexcept {

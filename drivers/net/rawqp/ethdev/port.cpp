@@ -30,15 +30,7 @@ void select_bursts(Port& port) {
         dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
     }
     if (!port.tx_queues.empty()) {
-        TxSpec spec = port.tx_queues[0]->spec;
-        // Fast free is a promise about every packet of a queue: all must have made it.
-        for (const auto& queue : port.tx_queues) {
-            const uint64_t both = spec.offloads & queue->spec.offloads;
-            spec.offloads |= queue->spec.offloads;
-            if ((both & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) == 0)
-                spec.offloads &= ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
-            spec.max_segments = std::max(spec.max_segments, queue->spec.max_segments);
-        }
+        const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);
         dev.tx_pkt_burst = format.tx_burst(spec).function;
     }
     dev.tx_pkt_prepare = format.tx_prepare;
@@ -93,6 +85,7 @@ Result<void> start(Port& port) {
 }
 
 int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
+    if (ring == nullptr) return -EINVAL; // of a queue that is not set up
     const auto& queue = *static_cast<RxQueue*>(static_cast<RxRing*>(ring)->control);
     const auto get = queue.port.format->rx_monitor_addr;
     return get != nullptr ? get(ring, condition) : -ENOTSUP;

@@ -31,8 +31,8 @@ namespace rawqp {
 [[nodiscard]] ibv_cq_ex* create_single_threaded_cq(ibv_context* context,
                                                    const ibv_cq_init_attr_ex& attributes);
 
-/// Gives the spec the segments that such a frame needs: those, or the split that the application
-/// asked for. Errors as rx_segments.
+/// Gives the spec the segments that a frame of so many bytes without FCS needs: as rx_segments, or
+/// the split that the application asked for. Errors as rx_segments.
 [[nodiscard]] Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame);
 
 /// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
@@ -49,6 +49,9 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
 /// Of a started port.
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
 int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
+/// What the queue counted since the statistics were reset. Packets that an error or a stop took
+/// back may have been counted before that: then the count goes on from there.
+[[nodiscard]] TxCounters since_reset(TxQueue& queue);
 /// Packet pacing in Mbit/s, 0: none. See rte_eth_set_queue_rate_limit.
 int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 
@@ -57,6 +60,7 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 
 /// `spec` with the demands of all queues of the port: what its one burst function must serve.
 [[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
+[[nodiscard]] TxSpec combined_tx_spec(const Port& port, TxSpec spec);
 
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);

@@ -145,8 +145,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     spec.max_frame = frame_bytes(port.dev->data->mtu);
     spec.mrs = port.memory.get();
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
-    const uint32_t crc = spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC ? RTE_ETHER_CRC_LEN : 0;
-    if (Result<void> done = fit_segments(port, spec, spec.max_frame + crc); !done)
+    if (Result<void> done = fit_segments(port, spec, spec.max_frame); !done)
         return tl::unexpected(std::move(done.error()));
     spec.striding = port.devargs.striding;
     spec.real_time = port.devargs.real_time;
@@ -220,6 +219,7 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
 }
 
 Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) frame += RTE_ETHER_CRC_LEN;
     if (!spec.split_wanted.empty()) return lay_out_split(port, spec, frame);
     const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
     if (!segments) return tl::unexpected(segments.error());
@@ -229,6 +229,7 @@ Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
 
 RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
     for (const auto& queue : port.rx_queues) {
+        if (!queue) continue;
         spec.segments = std::max(spec.segments, queue->spec.segments);
         spec.offloads |= queue->spec.offloads;
     }

@@ -201,6 +201,19 @@ uint16_t max_tx_segments(const Port& port) {
     return static_cast<uint16_t>(std::min<unsigned>({device, kMaxTxSegments, kTxSegments}));
 }
 
+TxSpec combined_tx_spec(const Port& port, TxSpec spec) {
+    // Fast free is a promise about every packet of a queue: all must have made it.
+    for (const auto& queue : port.tx_queues) {
+        if (!queue) continue;
+        const uint64_t both = spec.offloads & queue->spec.offloads;
+        spec.offloads |= queue->spec.offloads;
+        if ((both & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) == 0)
+            spec.offloads &= ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+        spec.max_segments = std::max(spec.max_segments, queue->spec.max_segments);
+    }
+    return spec;
+}
+
 int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
                    const rte_eth_txconf* conf) noexcept {
     Port& port = Port::of(dev);
@@ -212,6 +225,12 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     wanted.socket = static_cast<int>(socket);
     Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
     if (!queue) return report(port, queue.error());
+    const TxSpec combined = combined_tx_spec(port, (*queue)->spec);
+    if (port.started() && port.format->tx_burst(combined).function != dev->tx_pkt_burst)
+        return report(port, {EBUSY, fmt::format("Tx queue {}: its offloads need another burst "
+                                                "function than the port runs with: stop the port "
+                                                "first",
+                                                id)});
     (*queue)->deferred = conf->tx_deferred_start != 0;
     dev->data->tx_queues[id] = (*queue)->ring;
     port.tx_queues[id] = std::move(*queue);
@@ -223,9 +242,16 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.tx_queues.size() || !port.tx_queues[id]) return;
     TxQueue& queue = *port.tx_queues[id];
     stop_tx_queue(queue);
-    port.totals.tx += snapshot(*queue.ring) - queue.base;
+    port.totals.tx += since_reset(queue);
     dev->data->tx_queues[id] = nullptr;
     port.tx_queues[id].reset();
+}
+
+TxCounters since_reset(TxQueue& queue) {
+    const TxCounters now = snapshot(*queue.ring);
+    queue.base.packets = std::min(queue.base.packets, now.packets);
+    queue.base.bytes = std::min(queue.base.bytes, now.bytes);
+    return now - queue.base;
 }
 
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
@@ -248,6 +274,9 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
     if ((device.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) == 0)
         return report(
             port, {ENOTSUP, fmt::format("Tx queue {}: {} does not pace packets", id, port.device)});
+    // ethdev has looked at the device's limit only.
+    if (id >= port.tx_queues.size() || !port.tx_queues[id])
+        return report(port, {EINVAL, fmt::format("there is no Tx queue {} to pace", id)});
     const uint64_t kbps = uint64_t{rate} * 1000;
     if (kbps != 0 && (kbps < device.qp_rate_limit_min || kbps > device.qp_rate_limit_max))
         return report(port, {EINVAL, fmt::format("Tx queue {}: {} Mbit/s asked for, {} paces from "

@@ -3,6 +3,7 @@
 // reset remembers where they stood.
 #include "drivers/net/rawqp/ethdev/counters.hpp"
 #include "drivers/net/rawqp/ethdev/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues.hpp"
 
 #include <algorithm>
 
@@ -10,8 +11,6 @@ namespace rawqp {
 namespace {
 
 RxCounters since_reset(const RxQueue& queue) { return snapshot(*queue.ring) - queue.base; }
-
-TxCounters since_reset(const TxQueue& queue) { return snapshot(*queue.ring) - queue.base; }
 
 /// A port's receive and transmit side, summed over released and live queues.
 PortTotals totals(const Port& port) {

@@ -48,8 +48,6 @@ RxBuffers rx_buffers(const RxSpec& spec) {
     const uint16_t data_room = rte_pktmbuf_data_room_size(spec.pool);
     const bool pinned =
         (rte_pktmbuf_priv_flags(spec.pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0;
-    constexpr uint16_t kBatch =
-        32; // a multiple of a cache line of pointers; amortises the doorbell
     return {
         .rearm = rearm,
         .base_flags = pinned ? RTE_MBUF_F_EXTERNAL : 0,
@@ -57,7 +55,6 @@ RxBuffers rx_buffers(const RxSpec& spec) {
         .first_room = spec.split.empty() ? static_cast<uint16_t>(data_room - RTE_PKTMBUF_HEADROOM)
                                          : spec.split[0].room,
         .next_room = data_room,
-        .refill_batch = RTE_MIN(kBatch, static_cast<uint16_t>(spec.descriptors / 4)),
     };
 }
 

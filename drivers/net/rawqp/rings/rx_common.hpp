@@ -11,16 +11,24 @@ namespace rawqp {
 
 /// How packets lie in the mbufs of a queue.
 struct RxBuffers {
-    uint64_t rearm;        ///< the mbuf's rearm word: data_off, refcnt 1, nb_segs 1, port
-    uint64_t base_flags;   ///< ol_flags that the pool's mbufs must keep
-    uint16_t headroom;     ///< before the data of a packet's first segment
-    uint16_t first_room;   ///< bytes that the first segment takes
-    uint16_t next_room;    ///< bytes that a further one takes: it has no headroom
-    uint16_t refill_batch; ///< buffers are replaced this many at a time
+    uint64_t rearm;      ///< the mbuf's rearm word: data_off, refcnt 1, nb_segs 1, port
+    uint64_t base_flags; ///< ol_flags that the pool's mbufs must keep
+    uint16_t headroom;   ///< before the data of a packet's first segment
+    uint16_t first_room; ///< bytes that the first segment takes
+    uint16_t next_room;  ///< bytes that a further one takes: it has no headroom
 };
 [[nodiscard]] RxBuffers rx_buffers(const RxSpec& spec);
 /// The same for each of the spec's segments.
 [[nodiscard]] std::vector<RxSegment> rx_layout(const RxSpec& spec);
+
+/// Buffers of a queue are replaced this many at a time.
+[[nodiscard]] constexpr uint16_t refill_batch(uint32_t descriptors) {
+    constexpr uint32_t kBatch =
+        32; // a multiple of a cache line of pointers; amortises the doorbell
+    return static_cast<uint16_t>(descriptors / 4 < kBatch ? descriptors / 4 : kBatch);
+}
+/// Of a queue that is not started: whoever polls it all the same posts no buffers.
+inline constexpr uint16_t kNoRefill = UINT16_MAX;
 
 /// Starts a received mbuf's fields with RxBuffers::rearm. By memcpy: the word overlays fields that
 /// are read with their own types.
@@ -33,8 +41,10 @@ inline constexpr uint64_t kRxExtras = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_
 
 struct RxExtras {
     uint64_t timestamp_flag = 0; ///< of ol_flags; 0: no time stamps
-    int timestamp_offset = 0;    ///< of the mbuf's dynamic field
-    uint8_t crc_bytes = 0;       ///< at the end of the packet, no part of its length
+    /// Of the mbuf's dynamic field. Without time stamps, where a burst may put them all the same
+    /// that also serves a queue with them: what receive leaves undefined.
+    int timestamp_offset = offsetof(rte_mbuf, tx_offload);
+    uint8_t crc_bytes = 0; ///< at the end of the packet, no part of its length
 };
 /// ENOTSUP when the mbuf has no place for a time stamp.
 [[nodiscard]] Result<RxExtras> rx_extras(const RxSpec& spec);

@@ -30,7 +30,7 @@ uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
         ring.counters.bytes -= packet.pkt_len;
         ++ring.counters.errors;
         ++lost;
-        position = static_cast<uint16_t>(position + packet.nb_segs);
+        position = static_cast<uint16_t>(position + segments_of(packet));
     }
     return lost;
 }

@@ -18,6 +18,12 @@ inline constexpr uint32_t kMinTxBytes = RTE_ETHER_HDR_LEN;
     return packet.nb_segs <= max_segments && packet.pkt_len >= kMinTxBytes;
 }
 
+/// Descriptors that the packet took. tx_prepare refuses one that says it has no segments, but
+/// bursts do not look; whoever steps from packet to packet must get past it.
+[[nodiscard]] inline uint16_t segments_of(const rte_mbuf& packet) {
+    return RTE_MAX(packet.nb_segs, uint16_t{1});
+}
+
 /// Longest header, with both of a tunnel's, that is repeated before each segment of a packet (TSO).
 inline constexpr uint32_t kMaxTsoHeader = 192;
 /// Largest payload of such a segment: the device's field has 14 bits.
@@ -95,6 +101,8 @@ template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
 template <class Ring> void tx_start(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
     drain(ring);
+    count_lost(ring, ring.mbufs, ring.mbufs.tail()); // what was handed to the stopped queue
+    ring.mbufs.free_all();
     forget_keys(ring);
     ring.retry.open();
     rewind(ring);

@@ -61,7 +61,7 @@ bool can_be_segmented(const TxRing& ring, const rte_mbuf& packet) {
 /// 0 or an errno value.
 int refusal(const TxRing& ring, const rte_mbuf& packet, uint64_t refused) {
     const uint64_t flags = packet.ol_flags;
-    if (!sendable(packet, ring.max_segments)) return EINVAL;
+    if (packet.nb_segs == 0 || !sendable(packet, ring.max_segments)) return EINVAL;
     if ((flags & refused) != 0 || !l4_enabled(flags, ring.offloads) ||
         !tunnel_enabled(flags, ring.offloads))
         return ENOTSUP;

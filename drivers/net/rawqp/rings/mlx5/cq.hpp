@@ -137,7 +137,7 @@ struct CqArm {
     /// The device raises the event at once if its producer counter is past our consumer index.
     void request(const Cq& cq) const {
         constexpr uint32_t kCqDoorbell = 0x20; // MLX5_CQ_DOORBELL
-        const uint32_t word = events << 28 | (cq.consumer & 0xffffff);
+        const uint32_t word = (events & 3) << 28 | (cq.consumer & 0xffffff);
         cq.publish_consumer();
         store_record(cq.doorbell->arm, word);
         const mlx5::be64 doorbell = uint64_t{word} << 32 | number;

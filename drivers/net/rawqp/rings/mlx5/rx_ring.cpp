@@ -148,7 +148,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->mbuf_memory = std::move(mbufs);
     ring->mbufs = ring->mbuf_memory.get();
     ring->mask = static_cast<uint16_t>(spec.descriptors - 1);
-    ring->refill_batch = buffers.refill_batch;
+    ring->refill_batch = kNoRefill;
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
     ring->headroom = buffers.headroom;
@@ -169,6 +169,7 @@ Result<void> rx_start(RxRing& base) {
     MlxRxRing& ring = mlx(base);
     ring.cq.drain();
     rewind(ring);
+    ring.refill_batch = refill_batch(ring.mask + 1u);
     ring.retry.open();
     if (!write_wqes(ring) || !fill(ring)) {
         rx_stop(ring);
@@ -180,6 +181,7 @@ Result<void> rx_start(RxRing& base) {
 
 uint32_t rx_stop(RxRing& base) {
     MlxRxRing& ring = mlx(base);
+    ring.refill_batch = kNoRefill;
     const uint32_t unread = close_block(ring) + ring.cq.drain();
     clear_free_slots(ring);
     free_buffers(ring);

@@ -41,8 +41,9 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     while (segment != ring.mbufs.head()) {
         if (index == failed) return segment;
         const uint32_t size = wqe_segments(ring, index);
-        const uint32_t mbufs = is_multi_packet(ring, index) ? packets_of(ring, index, size)
-                                                            : ring.mbufs.slot(segment)->nb_segs;
+        const uint32_t mbufs = is_multi_packet(ring, index)
+                                   ? packets_of(ring, index, size)
+                                   : segments_of(*ring.mbufs.slot(segment));
         segment = static_cast<uint16_t>(segment + mbufs);
         index = static_cast<uint16_t>(index + (size + 3) / 4);
     }

@@ -341,7 +341,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->cq = spec.cq;
     ring->wq = spec.wq;
     ring->mask = static_cast<uint16_t>(spec.descriptors - 1);
-    ring->refill_batch = buffers.refill_batch;
+    ring->refill_batch = kNoRefill;
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
     std::ranges::copy(rx_layout(spec), ring->layout.begin());
@@ -371,10 +371,10 @@ Result<void> rx_start(RxRing& base) {
     ring.pool_size = ring.pool->populated_size; // before the look: it may be growing
     ring.data_offset =
         ring.segments == 1 ? common_data_offset(ring.pool, ring.segment(0).offset, ring.mrs) : 0;
+    ring.refill_batch = refill_batch(ring.mask + 1u);
     ring.retry.open();
     if (!fill(ring)) {
-        free_buffers(ring);
-        rewind(ring);
+        rx_stop(ring);
         return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
     }
     ring.tidy = true;
@@ -387,6 +387,7 @@ Result<void> rx_start(RxRing& base) {
 
 uint32_t rx_stop(RxRing& base) {
     VerbsRxRing& ring = verbs_ring(base);
+    ring.refill_batch = kNoRefill;
     const uint32_t unread = drain(ring);
     free_buffers(ring);
     rewind(ring);
