@@ -48,6 +48,7 @@ template <class Ring> void rx_event_taken(RxRing& base) {
 /// not now, or it failed; the CQE stays, so that the next burst meets it again.
 template <class Ring> bool reset_after_error(Ring& ring) {
     const auto& cqe = reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
+    owner_before_content();
     if (!ring.faulty) {
         // A flushed WQE held no packet: the queue went to error by other means.
         const auto syndrome = static_cast<mlx5::CqeSyndrome>(cqe.syndrome);

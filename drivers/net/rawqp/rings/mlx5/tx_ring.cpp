@@ -143,6 +143,7 @@ void forget_keys(MlxTxRing& ring) {
 
 bool recover(MlxTxRing& ring) {
     const auto& cqe = reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
+    owner_before_content();
     if (!ring.faulty) {
         count_lost(ring, ring.mbufs, find_packet(ring, cqe.wqe_counter));
         ring.mbufs.free_all();
