@@ -23,8 +23,8 @@ struct RxBuffers {
 
 /// Buffers of a queue are replaced this many at a time.
 [[nodiscard]] constexpr uint16_t refill_batch(uint32_t descriptors) {
-    constexpr uint32_t kBatch =
-        32; // a multiple of a cache line of pointers; amortises the doorbell
+    // A multiple of a cache line of pointers; amortises the doorbell.
+    constexpr uint32_t kBatch = 32;
     return static_cast<uint16_t>(descriptors / 4 < kBatch ? descriptors / 4 : kBatch);
 }
 /// Of a queue that is not started: whoever polls it all the same posts no buffers.
