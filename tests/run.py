@@ -26,7 +26,7 @@ from xml.etree import ElementTree
 import lint
 
 ROOT = Path(__file__).resolve().parent.parent
-UNIT_TIMEOUT_S = 300
+UNIT_TIMEOUT_S = 600
 FUNCTIONAL_TIMEOUT_S = 1200
 KERNEL_TIMEOUT_S = 1500
 BUILD_TIMEOUT_S = 2400
