@@ -1,216 +1,226 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The floor's set-up: plain verbs calls.
 #include "app/rawqp-perf/floor.hpp"
 
-#include "common/netdev/netdev.hpp"
-
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <bit>
-#include <cstring>
-#include <fmt/format.h>
+#include <emmintrin.h>
 #include <stdexcept>
+#include <tmmintrin.h>
 
 namespace perf {
 namespace {
 
-template <class T> T* check(T* object, const char* what) {
-    if (object == nullptr)
-        throw std::runtime_error(fmt::format("floor: {}: {}", what, strerror(errno)));
-    return object;
-}
-void check(int status, const char* what) {
-    if (status != 0) throw std::runtime_error(fmt::format("floor: {}: {}", what, strerror(status)));
+constexpr uint32_t kAhead = 8; // packets between the prefetch of a line and its use
+constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
+
+/// Fetches the line for writing: the device has read it, so a store would wait until the device's
+/// copy is gone. __builtin_prefetch would ask for reading only on the CPUs that this is built for.
+inline void claim(const void* line) {
+    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 }
 
 } // namespace
 
-void VerbsDelete::operator()(ibv_context* object) const { ibv_close_device(object); }
-void VerbsDelete::operator()(ibv_pd* object) const { ibv_dealloc_pd(object); }
-void VerbsDelete::operator()(ibv_mr* object) const { ibv_dereg_mr(object); }
-void VerbsDelete::operator()(ibv_cq* object) const { ibv_destroy_cq(object); }
-void VerbsDelete::operator()(ibv_wq* object) const { ibv_destroy_wq(object); }
-void VerbsDelete::operator()(ibv_rwq_ind_table* object) const { ibv_destroy_rwq_ind_table(object); }
-void VerbsDelete::operator()(ibv_qp* object) const { ibv_destroy_qp(object); }
-void VerbsDelete::operator()(ibv_flow* object) const { ibv_destroy_flow(object); }
-
-Floor::Floor(const std::string& device, uint16_t descriptors, unsigned spare_mbufs)
-    : name_(device), descriptors_(std::bit_ceil(descriptors)) {
-    const unsigned count = 4u * descriptors_ + spare_mbufs;
-    pool_ = make_pool("floor_" + device, count);
-    open(device);
-    register_pool();
-    create_rx();
-    create_tx();
-    steer();
-    stack_.reserve(count);
-    sent_.reserve(count);
+Floor::Floor(const std::string& device, const PortSetup& setup)
+    : VerbsEnd(device, setup), rx_(setup.queues), tx_(setup.queues),
+      stack_size_(size_t{setup.queues} * descriptors_ + setup.spare_mbufs) {
+    mlx5dv_context features{};
+    check(mlx5dv_query_device(verbs_.front().wq->context, &features), "mlx5 device");
+    if ((features.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) == 0)
+        throw std::runtime_error(device + ": no eMPW, which the floor sends by");
+    for (size_t i = 0; i < verbs_.size(); ++i) {
+        map_rx(verbs_[i], rx_[i]);
+        map_tx(verbs_[i], tx_[i]);
+    }
     ready();
 }
 
 Floor::~Floor() {
-    flow_.reset();
-    rx_qp_.reset();
-    tx_qp_.reset();
-    table_.reset();
-    wq_.reset(); // the device touches no mbuf from here on
-    for (auto* list : {&elements_, &stack_, &sent_})
-        rte_pktmbuf_free_bulk(list->data(), static_cast<unsigned>(list->size()));
+    close_queues();
+    for (const RxQueue& queue : rx_)
+        stack_.insert(stack_.end(), queue.mbufs.data(), queue.mbufs.data() + queue.mask + 1);
+    for (TxQueue& queue : tx_)
+        while (queue.freed != queue.sent)
+            stack_.push_back(queue.mbufs[queue.freed++ & (descriptors_ - 1u)]);
+    level_stack(0);
 }
 
-void Floor::open(const std::string& device) {
-    int count = 0;
-    ibv_device** const list = check(ibv_get_device_list(&count), "device list");
-    for (int i = 0; i < count && !context_; ++i)
-        if (device == ibv_get_device_name(list[i])) context_.reset(ibv_open_device(list[i]));
-    ibv_free_device_list(list);
-    check(context_.get(), ("open " + device).c_str());
-    mlx5dv_context features{};
-    check(mlx5dv_query_device(context_.get(), &features), "mlx5 device");
-    if ((features.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) == 0)
-        throw std::runtime_error("floor: " + device + " has no eMPW");
-    const auto interface = netdev::Sysfs().netdev_of(device, 1);
-    const auto mac =
-        interface ? netdev::Netdev(*interface).mac() : tl::unexpected(interface.error());
-    if (!mac) throw std::runtime_error("floor: " + mac.error().what);
-    std::copy(mac->begin(), mac->end(), mac_.addr_bytes);
-    pd_.reset(check(ibv_alloc_pd(context_.get()), "PD"));
-}
-
-void Floor::register_pool() {
-    uintptr_t range[2] = {UINTPTR_MAX, 0};
-    rte_mempool_mem_iter(
-        pool_.get(),
-        [](rte_mempool*, void* out, rte_mempool_memhdr* chunk, unsigned) {
-            auto* const span = static_cast<uintptr_t*>(out);
-            const auto start = reinterpret_cast<uintptr_t>(chunk->addr);
-            span[0] = std::min(span[0], start);
-            span[1] = std::max(span[1], start + chunk->len);
-        },
-        range);
-    mr_.reset(check(ibv_reg_mr(pd_.get(), reinterpret_cast<void*>(range[0]), range[1] - range[0],
-                               int{IBV_ACCESS_LOCAL_WRITE}),
-                    "memory region of the pool (RLIMIT_MEMLOCK?)"));
-    lkey_be_ = __builtin_bswap32(mr_->lkey);
-}
-
-void Floor::Ring::map_cq(const mlx5dv_cq& cq) {
+void Floor::Completions::map(const mlx5dv_cq& cq) {
     cqes = static_cast<mlx5::Cqe*>(cq.buf);
-    cq_mask = cq.cqe_cnt - 1;
-    log_cqes = static_cast<uint32_t>(std::countr_zero(cq.cqe_cnt));
-    cq_doorbell = reinterpret_cast<mlx5::CqDoorbell*>(cq.dbrec);
+    mask = cq.cqe_cnt - 1;
+    log_size = static_cast<uint32_t>(std::countr_zero(cq.cqe_cnt));
+    doorbell = reinterpret_cast<mlx5::CqDoorbell*>(cq.dbrec);
 }
 
-void Floor::create_rx() {
-    rx_cq_.reset(
-        check(ibv_create_cq(context_.get(), descriptors_ - 1, nullptr, nullptr, 0), "Rx CQ"));
-    ibv_wq_init_attr attributes{};
-    attributes.wq_type = IBV_WQT_RQ;
-    attributes.max_wr = descriptors_;
-    attributes.max_sge = 1;
-    attributes.pd = pd_.get();
-    attributes.cq = rx_cq_.get();
-    wq_.reset(check(ibv_create_wq(context_.get(), &attributes), "WQ"));
-    ibv_wq_attr ready{};
-    ready.attr_mask = IBV_WQ_ATTR_STATE;
-    ready.wq_state = IBV_WQS_RDY;
-    check(ibv_modify_wq(wq_.get(), &ready), "WQ to ready");
+inline const mlx5::Cqe* Floor::Completions::peek() const {
+    const mlx5::Cqe& cqe = cqes[consumer & mask];
+    const uint8_t owner = __atomic_load_n(&cqe.op_own, __ATOMIC_ACQUIRE);
+    const bool there =
+        ((owner ^ consumer >> log_size) & mlx5::kOwnerMask) == 0 && owner >> 4 != 0xf;
+    return there ? &cqe : nullptr;
+}
+
+void Floor::map_rx(const VerbsQueue& verbs, RxQueue& queue) {
     mlx5dv_cq cq{};
     mlx5dv_rwq rwq{};
     mlx5dv_obj object{};
-    object.cq = {rx_cq_.get(), &cq};
-    object.rwq = {wq_.get(), &rwq};
+    object.cq = {verbs.rx_cq.get(), &cq};
+    object.rwq = {verbs.wq.get(), &rwq};
     check(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ | MLX5DV_OBJ_RWQ), "map Rx rings");
-    rx_.map_cq(cq);
-    rx_.mask = rwq.wqe_cnt - 1;
-    rx_.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(rwq.dbrec);
-    rx_wqes_ = static_cast<mlx5::WqeDataSeg*>(rwq.buf);
-    elements_.resize(rwq.wqe_cnt);
-    check(-rte_pktmbuf_alloc_bulk(pool_.get(), elements_.data(), rwq.wqe_cnt), "Rx mbufs");
+    queue.cq.map(cq);
+    queue.mask = rwq.wqe_cnt - 1;
+    queue.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(rwq.dbrec);
+    queue.wqes = static_cast<mlx5::WqeDataSeg*>(rwq.buf);
+    queue.mbufs = RingArray<rte_mbuf*>(rwq.wqe_cnt, socket_);
+    check(-rte_pktmbuf_alloc_bulk(pool(), queue.mbufs.data(), rwq.wqe_cnt), "Rx mbufs");
     for (uint32_t i = 0; i < rwq.wqe_cnt; ++i)
-        rx_wqes_[i] = {.byte_count = uint32_t{RTE_MBUF_DEFAULT_DATAROOM},
-                       .lkey = mr_->lkey,
-                       .addr = reinterpret_cast<uint64_t>(elements_[i]->buf_addr) +
-                               RTE_PKTMBUF_HEADROOM};
-    rx_.producer = static_cast<uint16_t>(rwq.wqe_cnt);
-    __atomic_store_n(&rx_.doorbell->receive.raw, __builtin_bswap32(rx_.producer), __ATOMIC_RELEASE);
+        queue.wqes[i] = {.byte_count = uint32_t{RTE_MBUF_DEFAULT_DATAROOM},
+                         .lkey = lkey_,
+                         .addr = uint64_t{fresh_data(queue.mbufs[i])}};
+    queue.producer = static_cast<uint16_t>(rwq.wqe_cnt);
+    __atomic_store_n(&queue.doorbell->receive.raw, __builtin_bswap32(queue.producer),
+                     __ATOMIC_RELEASE);
 }
 
-void Floor::create_tx() {
-    tx_cq_.reset(
-        check(ibv_create_cq(context_.get(), descriptors_ - 1, nullptr, nullptr, 0), "Tx CQ"));
-    ibv_qp_init_attr attributes{};
-    attributes.send_cq = attributes.recv_cq = tx_cq_.get();
-    attributes.qp_type = IBV_QPT_RAW_PACKET;
-    attributes.cap.max_send_wr = descriptors_;
-    attributes.cap.max_send_sge = 1;
-    tx_qp_.reset(check(ibv_create_qp(pd_.get(), &attributes), "Tx QP (CAP_NET_RAW?)"));
-    ibv_qp_attr change{};
-    change.port_num = 1;
-    change.qp_state = IBV_QPS_INIT;
-    check(ibv_modify_qp(tx_qp_.get(), &change, IBV_QP_STATE | IBV_QP_PORT), "QP to INIT");
-    for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
-        change.qp_state = state;
-        check(ibv_modify_qp(tx_qp_.get(), &change, IBV_QP_STATE), "QP to RTS");
-    }
+void Floor::map_tx(const VerbsQueue& verbs, TxQueue& queue) {
     mlx5dv_cq cq{};
     mlx5dv_qp qp{};
     mlx5dv_obj object{};
-    object.cq = {tx_cq_.get(), &cq};
-    object.qp = {tx_qp_.get(), &qp};
+    object.cq = {verbs.tx_cq.get(), &cq};
+    object.qp = {verbs.tx_qp.get(), &qp};
     check(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ | MLX5DV_OBJ_QP), "map Tx rings");
-    tx_.map_cq(cq);
-    tx_.mask = qp.sq.wqe_cnt - 1;
-    tx_.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(qp.dbrec);
-    tx_wqes_ = static_cast<uint8_t*>(qp.sq.buf);
-    uar_ = static_cast<volatile uint64_t*>(qp.bf.reg);
+    queue.cq.map(cq);
+    queue.mask = qp.sq.wqe_cnt - 1;
+    queue.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(qp.dbrec);
+    queue.wqes = static_cast<uint8_t*>(qp.sq.buf);
+    queue.uar = static_cast<volatile uint64_t*>(qp.bf.reg);
+    queue.qp_number = verbs.tx_qp->qp_num;
+    queue.mbufs = RingArray<rte_mbuf*>(descriptors_, socket_);
+    queue.ends = RingArray<uint16_t>(qp.sq.wqe_cnt, socket_);
 }
 
-void Floor::steer() {
-    ibv_wq* const queue = wq_.get();
-    ibv_rwq_ind_table_init_attr table{};
-    table.ind_tbl = const_cast<ibv_wq**>(&queue);
-    table_.reset(check(ibv_create_rwq_ind_table(context_.get(), &table), "indirection table"));
-    std::array<uint8_t, 40> key{};
-    ibv_qp_init_attr_ex attributes{};
-    attributes.qp_type = IBV_QPT_RAW_PACKET;
-    attributes.comp_mask =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
-    attributes.pd = pd_.get();
-    attributes.rwq_ind_tbl = table_.get();
-    attributes.rx_hash_conf = {IBV_RX_HASH_FUNC_TOEPLITZ, key.size(), key.data(), 0};
-    rx_qp_.reset(check(ibv_create_qp_ex(context_.get(), &attributes), "Rx QP (CAP_NET_RAW?)"));
-    struct {
-        ibv_flow_attr attributes;
-        ibv_flow_spec_eth ethernet;
-    } rule{};
-    rule.attributes.type = IBV_FLOW_ATTR_NORMAL;
-    rule.attributes.size = sizeof rule;
-    rule.attributes.num_of_specs = 1;
-    rule.attributes.port = 1;
-    rule.ethernet.type = IBV_FLOW_SPEC_ETH;
-    rule.ethernet.size = sizeof rule.ethernet;
-    memcpy(rule.ethernet.val.dst_mac, mac_.addr_bytes, sizeof rule.ethernet.val.dst_mac);
-    memset(rule.ethernet.mask.dst_mac, 0xff, sizeof rule.ethernet.mask.dst_mac);
-    flow_.reset(check(ibv_create_flow(rx_qp_.get(), &rule.attributes), "flow rule"));
-}
-
-void Floor::ready() {
-    rte_pktmbuf_free_bulk(sent_.data(), static_cast<unsigned>(sent_.size()));
-    sent_.clear();
-    for (;; ++tx_.consumer) {
-        const uint8_t owner =
-            __atomic_load_n(&tx_.cqes[tx_.consumer & tx_.cq_mask].op_own, __ATOMIC_ACQUIRE);
-        if (((owner ^ tx_.consumer >> tx_.log_cqes) & mlx5::kOwnerMask) != 0 || owner >> 4 == 0xf)
-            break;
-        if (owner >> 4 != 0) throw std::runtime_error("floor: send failed: error completion");
+uint16_t Floor::rx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
+    // Fields of the mbuf's first line: the rearm word pair, then type, lengths, VLAN and hash.
+    const __m128i rearm =
+        _mm_set_epi64x(0, RTE_PKTMBUF_HEADROOM | 1ll << 16 | 1ll << 32 | int64_t{0xffff} << 48);
+    // From CQE bytes 32..47 the big-endian byte count to pkt_len and data_len.
+    const __m128i lengths =
+        _mm_setr_epi8(-1, -1, -1, -1, 15, 14, -1, -1, 15, 14, -1, -1, -1, -1, -1, -1);
+    RxQueue& queue = rx_[index];
+    Completions cq = queue.cq; // in registers
+    const uint32_t mask = queue.mask;
+    rte_mbuf** const slots = queue.mbufs.data();
+    mlx5::WqeDataSeg* const wqes = queue.wqes;
+    count = static_cast<uint16_t>(std::min<size_t>(count, stack_.size()));
+    const uint32_t first = cq.consumer;
+    for (uint32_t i = 0; i < count; i += kWqesPerLine)
+        claim(&wqes[(first + i) & mask]);
+    uint16_t got = 0;
+    for (; got < count; ++got, ++cq.consumer) {
+        const mlx5::Cqe* const cqe = cq.peek();
+        if (cqe == nullptr) break;
+        const uint32_t slot = cq.consumer & mask;
+        rte_mbuf* const mbuf = slots[slot];
+        __builtin_prefetch(slots[(slot + kAhead) & mask], 1);
+        __builtin_prefetch(&cq.cqes[(cq.consumer + kAhead) & cq.mask]);
+        mbufs[got] = mbuf;
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rearm_data), rearm);
+        const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&cqe->srqn_uidx));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rx_descriptor_fields1),
+                         _mm_shuffle_epi8(words, lengths));
     }
-    tx_.cq_doorbell->consumer = tx_.consumer & 0xffffff;
-    const size_t missing = 2u * descriptors_ - stack_.size();
-    const size_t had = stack_.size();
-    stack_.resize(had + missing);
-    check(-rte_pktmbuf_alloc_bulk(pool_.get(), stack_.data() + had, static_cast<unsigned>(missing)),
-          "mbufs");
+    rte_mbuf* const* fresh = stack_.data() + stack_.size();
+    for (uint32_t i = 0; i < got; ++i)
+        slots[(first + i) & mask] = *--fresh;
+    for (uint32_t i = 0; i < got; ++i)
+        wqes[(first + i) & mask].addr.raw =
+            __builtin_bswap64(fresh_data(slots[(first + i) & mask]));
+    stack_.resize(stack_.size() - got);
+    queue.cq.consumer = cq.consumer;
+    queue.producer = static_cast<uint16_t>(queue.producer + got);
+    __atomic_store_n(&cq.doorbell->consumer.raw, __builtin_bswap32(cq.consumer & 0xffffff),
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&queue.doorbell->receive.raw, __builtin_bswap32(queue.producer),
+                     __ATOMIC_RELEASE);
+    return got;
+}
+
+/// Puts what completed WQEs have sent on the stack.
+inline void Floor::recycle(TxQueue& queue) {
+    const uint32_t before = queue.cq.consumer;
+    uint16_t end = queue.freed;
+    while (const mlx5::Cqe* const cqe = queue.cq.peek()) {
+        if (cqe->op_own >> 4 != 0) fail("a send failed: error completion", EIO);
+        end = queue.ends[__builtin_bswap16(cqe->wqe_counter.raw) & queue.mask];
+        ++queue.cq.consumer;
+    }
+    if (queue.cq.consumer == before) return;
+    __atomic_store_n(&queue.cq.doorbell->consumer.raw,
+                     __builtin_bswap32(queue.cq.consumer & 0xffffff), __ATOMIC_RELEASE);
+    while (queue.freed != end) {
+        const uint32_t slot = queue.freed & (descriptors_ - 1u);
+        const auto run = static_cast<uint16_t>(
+            std::min<uint32_t>(static_cast<uint16_t>(end - queue.freed), descriptors_ - slot));
+        rte_mbuf** const first = &queue.mbufs[slot];
+        stack_.insert(stack_.end(), first, first + run);
+        queue.freed = static_cast<uint16_t>(queue.freed + run);
+    }
+}
+
+uint16_t Floor::tx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
+    TxQueue& queue = tx_[index];
+    recycle(queue);
+    const uint32_t slot_mask = descriptors_ - 1u;
+    const auto used = static_cast<uint16_t>(queue.sent - queue.freed);
+    count = std::min(count, static_cast<uint16_t>(descriptors_ - used));
+    const uint64_t lkey = uint64_t{__builtin_bswap32(lkey_)} << 32;
+    rte_mbuf** const slots = queue.mbufs.data();
+    uint32_t sent = queue.sent; // in a register: what is stored below might alias the queue
+    for (uint32_t i = 0; i < count + 2u; i += kWqesPerLine)
+        claim(queue.wqes + ((queue.producer + i / kWqesPerLine) & queue.mask) * mlx5::kWqebb);
+    for (uint32_t i = 0; i < count; ++i)
+        slots[sent++ & slot_mask] = mbufs[i];
+    sent = queue.sent;
+    uint16_t done = 0;
+    volatile uint64_t* control_word = nullptr;
+    while (done < count) {
+        const auto packets = static_cast<uint16_t>(
+            std::min<uint32_t>(count - done, mlx5::kMaxWqeSegments - 3)); // ds is 6 bits
+        const uint32_t segments = 2u + packets;
+        uint8_t* const wqe = queue.wqes + (queue.producer & queue.mask) * mlx5::kWqebb;
+        uint8_t* const end = queue.wqes + (queue.mask + 1) * mlx5::kWqebb;
+        // The last word of the control segment asks for a completion.
+        const auto qp_segments =
+            static_cast<int>(__builtin_bswap32(queue.qp_number << 8 | segments));
+        const auto opcode = static_cast<int>(__builtin_bswap32(
+            uint32_t{queue.producer} << 8 | static_cast<uint32_t>(mlx5::WqeOpcode::enhanced_mpw)));
+        auto* to = reinterpret_cast<__m128i*>(wqe);
+        _mm_store_si128(to++, _mm_setr_epi32(opcode, qp_segments, mlx5::kCqUpdate << 24, 0));
+        _mm_store_si128(to++, _mm_setzero_si128());
+        for (uint16_t i = 0; i < packets; ++i) {
+            if (to == reinterpret_cast<__m128i*>(end)) to = reinterpret_cast<__m128i*>(queue.wqes);
+            const rte_mbuf* const mbuf = mbufs[done + i];
+            ++sent;
+            const uint64_t address = reinterpret_cast<uint64_t>(mbuf->buf_addr) + mbuf->data_off;
+            const uint64_t head = lkey | __builtin_bswap32(mbuf->data_len);
+            _mm_store_si128(to++, _mm_set_epi64x(static_cast<int64_t>(__builtin_bswap64(address)),
+                                                 static_cast<int64_t>(head)));
+        }
+        control_word = reinterpret_cast<volatile uint64_t*>(wqe);
+        queue.ends[queue.producer & queue.mask] = static_cast<uint16_t>(sent);
+        queue.producer = static_cast<uint16_t>(queue.producer + (segments + 3) / 4);
+        done = static_cast<uint16_t>(done + packets);
+    }
+    if (control_word == nullptr) return 0;
+    queue.sent = static_cast<uint16_t>(sent);
+    std::atomic_thread_fence(std::memory_order_release);
+    __atomic_store_n(&queue.doorbell->send.raw, __builtin_bswap32(queue.producer),
+                     __ATOMIC_RELEASE);
+    _mm_sfence();
+    *queue.uar = *control_word;
+    _mm_sfence();
+    return count;
 }
 
 } // namespace perf

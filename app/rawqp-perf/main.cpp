@@ -5,15 +5,16 @@
 #include "app/rawqp-perf/options.hpp"
 #include "app/rawqp-perf/report.hpp"
 #include "app/rawqp-perf/rounds.hpp"
+#include "app/rawqp-perf/verbs_loop.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 #include <stdexcept>
+#include <variant>
 
 namespace perf {
 namespace {
-
-constexpr std::string_view kFloor = "floor:";
 
 uint16_t port_number(const std::string& text) {
     uint16_t id;
@@ -25,51 +26,83 @@ uint16_t port_number(const std::string& text) {
     return static_cast<uint16_t>(number);
 }
 
-/// One subject, set up. Either a port or the floor.
+using End = std::variant<std::unique_ptr<Port>, std::unique_ptr<Floor>, std::unique_ptr<VerbsLoop>>;
+
+/// What a subject's port names: "floor:DEVICE", "verbs:DEVICE" or an ethdev port.
+End open_end(const std::string& port, const PortSetup& setup) {
+    const size_t colon = port.find(':') + 1;
+    if (port.starts_with("floor:")) return std::make_unique<Floor>(port.substr(colon), setup);
+    if (port.starts_with("verbs:")) return std::make_unique<VerbsLoop>(port.substr(colon), setup);
+    return std::make_unique<Port>(port_number(port), setup);
+}
+
+PortSetup setup_of(const SubjectSpec& spec, PortSetup setup) {
+    if (spec.queues != 0) setup.queues = spec.queues;
+    if (spec.descriptors != 0) setup.descriptors = spec.descriptors;
+    return setup;
+}
+
+/// One subject, set up.
 struct Subject {
-    Subject(const SubjectSpec& spec, PortSetup setup) : name(spec.name) {
-        if (spec.queues != 0) setup.queues = spec.queues;
-        if (spec.descriptors != 0) setup.descriptors = spec.descriptors;
-        if (spec.port.starts_with(kFloor))
-            floor = std::make_unique<Floor>(spec.port.substr(kFloor.size()), setup.descriptors,
-                                            setup.spare_mbufs);
-        else
-            port = std::make_unique<Port>(port_number(spec.port), setup);
+    /// Calls `work` with what the subject is.
+    template <class Work> auto visit(Work work) {
+        return std::visit([&work](auto& opened) { return work(*opened); }, end);
+    }
+
+    Subject(const SubjectSpec& spec, const PortSetup& setup)
+        : name(spec.name), heap(setup.heap), end(open_end(spec.port, setup_of(spec, setup))) {
         if (!spec.peer.empty()) {
             PortSetup other = setup;
             other.queues = 1;
             other.descriptors = 1024;
+            other.heap.clear();
             other_port = std::make_unique<Port>(port_number(spec.peer), other);
-        } else if (floor) {
-            throw std::runtime_error(name + ": the floor needs a peer");
+        } else if (port() == nullptr) {
+            throw std::runtime_error(name + ": a loop without a driver needs a peer");
         }
-        if (port) port->wait_for_link();
+        if (port() != nullptr) port()->wait_for_link();
         if (other_port) other_port->wait_for_link();
-        peer = std::make_unique<Peer>(other_port ? *other_port : *port);
-        queue_ports = port ? find_queue_ports(*port, *peer) : std::vector<uint16_t>{1024};
+        peer = std::make_unique<Peer>(other_port ? *other_port : *port());
+        queue_ports = visit([this](auto& opened) { return find_queue_ports(opened, *peer); });
     }
-    [[nodiscard]] SubjectInfo info() const {
-        return port ? SubjectInfo{name, port->driver(), port->modes()}
-                    : SubjectInfo{name, Floor::driver(), Floor::modes()};
+    /// The ethdev port, if that is what it is.
+    [[nodiscard]] Port* port() {
+        auto* const found = std::get_if<std::unique_ptr<Port>>(&end);
+        return found != nullptr ? found->get() : nullptr;
     }
     Port& needs_port(const std::string& measure) {
-        if (!port) throw std::runtime_error(measure + ": not for the floor");
-        return *port;
+        if (port() == nullptr) throw std::runtime_error(measure + ": only for a port");
+        return *port();
+    }
+    /// What is taken out of the caches before bursts are timed: rings and mbufs, if they are cold.
+    [[nodiscard]] std::vector<MemorySpan> to_evict(const FrameSizes& sizes) {
+        if (heap.empty()) return {};
+        const uint16_t longest = *std::max_element(sizes.bytes.begin(), sizes.bytes.end());
+        auto spans = memory_of_mbufs(visit([](auto& opened) { return opened.pool(); }), longest);
+        const auto rings = memory_of_heap(heap);
+        spans.insert(spans.end(), rings.begin(), rings.end());
+        return spans;
+    }
+    [[nodiscard]] SubjectInfo info() {
+        return visit([this](auto& opened) {
+            return SubjectInfo{name, opened.driver(), opened.modes()};
+        });
     }
 
     std::string name;
+    std::string heap;    ///< where the rings are; empty: with the others'
     bool failed = false; ///< measured no more
-    std::unique_ptr<Port> port;
-    std::unique_ptr<Floor> floor;
+    End end;
     std::unique_ptr<Port> other_port;
     std::unique_ptr<Peer> peer;
     std::vector<uint16_t> queue_ports;
 };
 
-template <class End>
-Figure measure_rounds(End& end, Subject& subject, Measure measure, const RoundPlan& plan,
-                      const FrameSizes& sizes, unsigned count) {
-    Rounds<End> rounds(end, *subject.peer, plan, sizes, subject.queue_ports);
+template <class Opened>
+Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const RoundPlan& plan,
+                      const FrameSizes& sizes, unsigned count, CpuHold* hold) {
+    TimedSection section(hold, subject.to_evict(sizes));
+    Rounds<Opened> rounds(end, *subject.peer, plan, sizes, subject.queue_ports, section);
     std::vector<double> cycles;
     unsigned unclean = 0;
     while (cycles.size() < count) {
@@ -87,7 +120,7 @@ Figure measure_rounds(End& end, Subject& subject, Measure measure, const RoundPl
 }
 
 Figure measure_one(Subject& subject, const std::string& measure, const FrameSizes& sizes,
-                   uint16_t burst, const Options& options) {
+                   uint16_t burst, const Options& options, CpuHold* hold) {
     if (measure == "rate" || measure == "latency") {
         Port& port = subject.needs_port(measure);
         const FrameWriter writer(sizes, destination(port, options.to), subject.peer->port().mac(),
@@ -101,9 +134,9 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
                          : measure == "tx" ? Measure::tx
                                            : Measure::forward;
     const RoundPlan plan{.burst = burst, .packets = options.round, .warm_up = options.warm_up};
-    return subject.port
-               ? measure_rounds(*subject.port, subject, kind, plan, sizes, options.rounds)
-               : measure_rounds(*subject.floor, subject, kind, plan, sizes, options.rounds);
+    return subject.visit([&](auto& end) {
+        return measure_rounds(end, subject, kind, plan, sizes, options.rounds, hold);
+    });
 }
 
 /// Does something with one subject. A failure is told, and is no reason to leave the others.
@@ -119,12 +152,15 @@ template <class Work> bool attempt(const std::string& subject, Report& report, W
 }
 
 /// All passes of all measures with one set-up of the ports.
-void measure_setup(const Options& options, const PortSetup& setup, Report& report) {
+void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold, Report& report) {
     std::vector<std::unique_ptr<Subject>> subjects;
     for (const SubjectSpec& spec : options.subjects)
-        if (setup.queues == 1 || !spec.port.starts_with(kFloor)) // the floor has one queue
-            attempt(spec.name, report,
-                    [&] { subjects.push_back(std::make_unique<Subject>(spec, setup)); });
+        attempt(spec.name, report, [&] {
+            PortSetup own = setup;
+            if (options.distance == Distance::cold)
+                own.heap = fmt::format("rings of {}", subjects.size());
+            subjects.push_back(std::make_unique<Subject>(spec, own));
+        });
     report.subjects.clear();
     for (const auto& subject : subjects)
         report.subjects.push_back(subject->info());
@@ -136,12 +172,14 @@ void measure_setup(const Options& options, const PortSetup& setup, Report& repor
                         if (subject->failed) continue;
                         subject->failed = !attempt(subject->name, report, [&] {
                             const FrameSizes sizes = FrameSizes::parse(size);
-                            Figure figure = measure_one(*subject, measure, sizes, burst, options);
+                            Figure figure =
+                                measure_one(*subject, measure, sizes, burst, options, hold);
                             figure.subject = subject->name;
                             figure.measure = measure;
                             figure.size = size;
-                            figure.queues = subject->port ? subject->port->queues() : uint16_t{1};
+                            figure.queues = subject->visit([](auto& end) { return end.queues(); });
                             figure.fast_free = setup.fast_free;
+                            figure.distance = name_of(options.distance);
                             figure.pass = pass;
                             print_figure(figure);
                             report.figures.push_back(std::move(figure));
@@ -166,6 +204,14 @@ void measure_probes(const Options& options, Report& report) {
 
 int run(const Options& options) {
     Report report;
+    std::unique_ptr<CpuHold> hold;
+    if (options.distance == Distance::far) {
+        hold = std::make_unique<CpuHold>(*options.device_cpu);
+        report.distance = hold->proof();
+        fmt::print("{}\n", report.distance);
+    }
+    if (options.distance == Distance::cold && !evict({}))
+        throw std::runtime_error("distance cold: this CPU has no clflushopt");
     if (!options.probes.empty())
         measure_probes(options, report);
     else
@@ -176,7 +222,7 @@ int run(const Options& options) {
                                .descriptors = options.descriptors,
                                .fast_free = fast_free == "on",
                                .spare_mbufs = 2 * (options.round + options.warm_up) + 1024},
-                              report);
+                              hold.get(), report);
     if (!options.json.empty()) write_json(report, options.json);
     return report.failures.empty() ? 0 : 1;
 }

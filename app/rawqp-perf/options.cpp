@@ -13,8 +13,9 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter = R"(
 A subject is NAME=PORT[,peer=PORT][,queues=N][,descriptors=N], where PORT is an ethdev name or
-number, and peer the port at the other end of its cable (without peer: the port's wire loops). PORT floor:DEVICE is not
-a driver but the cheapest loop over the mlx5 rings of that RDMA device. With several subjects their
+number, and peer the port at the other end of its cable (without peer: the port's wire loops). Two
+are no drivers but hand-written loops on an RDMA device: floor:DEVICE, the cheapest over its mapped
+mlx5 rings, and verbs:DEVICE, the cheapest over its verbs provider. With several subjects their
 rounds alternate, so that the drift of the machine hits all alike: compare their figures of one
 pass.
 
@@ -24,6 +25,14 @@ Measures:
   latency          microseconds from the peer's tx_burst to the port's rx_burst, percentiles; one
                    burst at a time
   flows            flow rules inserted and deleted per second
+
+How far from the lcore the lines are that the device has written and read when rx, tx and forward
+are timed, by --distance; start a software device accordingly:
+  near  in the lcore's cache: the device's thread shares its CPU
+  far   in another core's cache: the device's thread has --device-cpu, which is held meanwhile, so
+        that the device does not run. Needs CAP_SYS_NICE
+  cold  in memory: rings and mbufs are evicted from all caches
+
 With --first-packet NAME=DEVARGS instead of subjects: microseconds from probe to first packet, on a
 device whose wire loops.
 
@@ -79,6 +88,8 @@ void check_round(const Options& options, uint16_t queues, uint16_t descriptors, 
 }
 
 void check(const Options& options) {
+    if (options.distance == Distance::far && !options.device_cpu)
+        throw CLI::ValidationError("--distance", "far needs --device-cpu");
     if (options.subjects.empty() == options.probes.empty())
         throw CLI::ValidationError("give --subject or --first-packet, one of them at least once");
     for (const std::string& size : options.sizes)
@@ -123,6 +134,10 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--seconds", options.seconds, "of a rate measure (1)");
     app.add_option("--packets", options.packets, "of a latency measure (2000)");
     app.add_option("--rules", options.rules, "of a flows measure (1000)");
+    std::string distance = "near";
+    app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
+        ->check(CLI::IsMember({"near", "far", "cold"}));
+    app.add_option("--device-cpu", options.device_cpu, "where a software device's thread runs");
     app.add_option("--to", options.to,
                    "destination MAC of rate and latency frames (the port's; it is promiscuous)");
     app.add_option("--json", options.json, "write all figures there; - is standard output");
@@ -130,6 +145,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         app.parse(argc, argv);
         std::transform(subjects.begin(), subjects.end(), std::back_inserter(options.subjects),
                        parse_subject);
+        options.distance = *parse_distance(distance);
         check(options);
     } catch (const CLI::Error& error) {
         status = app.exit(error);

@@ -2,6 +2,7 @@
 // The command line of rawqp-perf, behind EAL's `--`.
 #pragma once
 
+#include "app/rawqp-perf/distance.hpp"
 #include "app/rawqp-perf/frames.hpp"
 
 #include <optional>
@@ -10,10 +11,10 @@
 
 namespace perf {
 
-/// What is measured: an ethdev port, or the floor on an RDMA device. Several subjects alternate.
+/// What is measured: an ethdev port, or a loop on an RDMA device. Several subjects alternate.
 struct SubjectSpec {
     std::string name = {};
-    std::string port = {};    ///< ethdev name or number; "floor:DEVICE" for the floor
+    std::string port = {};    ///< ethdev name or number; "floor:DEVICE", "verbs:DEVICE"
     std::string peer = {};    ///< ethdev name or number; empty: the port itself (its wire loops)
     uint16_t queues = 0;      ///< 0: as --queues says
     uint16_t descriptors = 0; ///< 0: as --descriptors says
@@ -35,6 +36,8 @@ struct Options {
     double seconds = 1;
     unsigned packets = 2000;
     unsigned rules = 1000;
+    Distance distance = Distance::near;
+    std::optional<unsigned> device_cpu; ///< of a software device; needed for Distance::far
     std::string to; ///< MAC address that rate and latency send to; empty: the port's
     std::string json;
 };

@@ -3,9 +3,9 @@
 
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
 #include <stdexcept>
 #include <sys/mman.h>
-#include <vector>
 
 namespace perf {
 namespace {
@@ -16,6 +16,7 @@ struct Region {
     char* start;
     size_t bytes;
 };
+std::map<std::string, std::vector<Region>> heaps; ///< what each is made of
 std::vector<Region> unused; ///< of pools that are gone: the next one need not fault it in
 
 /// Whole transparent huge pages, at least `bytes`. Throws std::bad_alloc.
@@ -60,7 +61,8 @@ void give_back(rte_mempool_memhdr* chunk, void*) {
 }
 
 /// Socket of a heap on huge pages with a free piece of `needed` bytes. Throws std::bad_alloc.
-int heap_socket(const char* name, size_t needed) {
+int heap_socket(const std::string& heap, size_t needed) {
+    const char* const name = heap.c_str();
     if (rte_malloc_heap_get_socket(name) < 0 && rte_malloc_heap_create(name) != 0)
         throw std::bad_alloc();
     const int socket = rte_malloc_heap_get_socket(name);
@@ -72,6 +74,7 @@ int heap_socket(const char* name, size_t needed) {
     if (rte_malloc_heap_memory_add(name, region.start, region.bytes, pages.data(),
                                    static_cast<unsigned>(pages.size()), kHuge) != 0)
         throw std::bad_alloc();
+    heaps[heap].push_back(region);
     return socket;
 }
 
@@ -106,11 +109,38 @@ Pool make_pool_on_region(const std::string& name, unsigned count) {
 
 } // namespace
 
-int ring_socket(unsigned queues, unsigned descriptors) {
-    if (rte_eal_has_hugepages()) return SOCKET_ID_ANY;
-    constexpr size_t kPerDescriptor = 512; // CQEs, WQEs and pointers in both directions
+int ring_socket(unsigned queues, unsigned descriptors, const std::string& heap) {
+    if (heap.empty() && rte_eal_has_hugepages()) return SOCKET_ID_ANY;
+    // CQEs, WQEs and pointers in both directions; strides of 2 KiB, and half as many again.
+    constexpr size_t kPerDescriptor = 8192;
     constexpr size_t kPerQueue = 64u << 10;
-    return heap_socket("rawqp-perf rings", queues * (kPerQueue + descriptors * kPerDescriptor));
+    return heap_socket(heap.empty() ? "rawqp-perf rings" : heap,
+                       queues * (kPerQueue + descriptors * kPerDescriptor));
+}
+
+std::vector<MemorySpan> memory_of_heap(const std::string& heap) {
+    std::vector<MemorySpan> spans;
+    for (const Region& region : heaps[heap])
+        spans.push_back({region.start, region.bytes});
+    return spans;
+}
+
+std::vector<MemorySpan> memory_of_mbufs(rte_mempool* pool, size_t bytes) {
+    struct Wanted {
+        std::vector<MemorySpan> spans;
+        size_t bytes;
+    } wanted{{}, bytes};
+    rte_mempool_obj_iter(
+        pool,
+        [](rte_mempool*, void* out, void* object, unsigned) {
+            auto& all = *static_cast<Wanted*>(out);
+            const auto* const mbuf = static_cast<const rte_mbuf*>(object);
+            all.spans.push_back({mbuf, sizeof *mbuf});
+            all.spans.push_back(
+                {static_cast<const char*>(mbuf->buf_addr) + RTE_PKTMBUF_HEADROOM, all.bytes});
+        },
+        &wanted);
+    return std::move(wanted.spans);
 }
 
 Pool make_pool(const std::string& name, unsigned count) {

@@ -2,10 +2,11 @@
 // Packet memory on huge pages, also where no hugetlbfs pages are reserved.
 #pragma once
 
-#include "app/rawqp-perf/dpdk.hpp"
+#include "app/rawqp-perf/distance.hpp"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace perf {
 
@@ -14,9 +15,15 @@ struct FreePool {
 };
 using Pool = std::unique_ptr<rte_mempool, FreePool>;
 
-/// "Socket" for the rings of `queues` queues with `descriptors` in each direction: without
-/// hugepages of EAL's own a heap on transparent ones, as packet memory is. Throws std::bad_alloc.
-int ring_socket(unsigned queues, unsigned descriptors);
+/// "Socket" for the rings of `queues` queues with `descriptors` in each direction, and for striding
+/// queues' packets: without hugepages of EAL's own a heap on transparent ones, as packet memory is.
+/// With `heap`, one of that name that nobody else uses. Throws std::bad_alloc.
+int ring_socket(unsigned queues, unsigned descriptors, const std::string& heap = {});
+
+/// The memory of a heap that ring_socket has made.
+std::vector<MemorySpan> memory_of_heap(const std::string& heap);
+/// Of each of the pool's mbufs: the mbuf itself, and its first `bytes` of packet.
+std::vector<MemorySpan> memory_of_mbufs(rte_mempool* pool, size_t bytes);
 
 inline constexpr unsigned kPoolCache = 512;
 

@@ -28,7 +28,7 @@ Port::Port(uint16_t id, const PortSetup& setup, rte_mempool* pool)
     if (pool_ == nullptr) {
         own_pool_ = make_pool(fmt::format("perf{}", id), mbufs(setup));
         pool_ = own_pool_.get();
-        socket = ring_socket(queues_, setup.descriptors);
+        socket = ring_socket(queues_, setup.descriptors, setup.heap);
     }
     configure(setup, socket);
 }

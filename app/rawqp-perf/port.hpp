@@ -15,6 +15,7 @@ struct PortSetup {
     uint16_t descriptors = 1024;
     bool fast_free = true;
     unsigned spare_mbufs = 4096; ///< beyond what the rings hold
+    std::string heap = {};       ///< of its own for the rings; empty: the one of all
 };
 
 /// An error from a call that returned `status`, with errno text.

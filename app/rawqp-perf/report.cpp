@@ -33,6 +33,7 @@ void print_figure(const Figure& figure) {
 
 void write_json(const Report& report, const std::string& file) {
     nlohmann::json all{{"tsc_hz", rte_get_tsc_hz()},
+                       {"cpus", report.distance},
                        {"subjects", nlohmann::json::array()},
                        {"figures", nlohmann::json::array()},
                        {"failures", report.failures}};
@@ -40,11 +41,11 @@ void write_json(const Report& report, const std::string& file) {
         all["subjects"].push_back(
             {{"name", subject.name}, {"driver", subject.driver}, {"modes", subject.modes}});
     for (const Figure& figure : report.figures) {
-        nlohmann::json one{{"subject", figure.subject}, {"measure", figure.measure},
-                           {"size", figure.size},       {"burst", figure.burst},
-                           {"queues", figure.queues},   {"fast_free", figure.fast_free},
-                           {"pass", figure.pass},       {"unit", figure.unit},
-                           {"value", figure.value}};
+        nlohmann::json one{{"subject", figure.subject},   {"measure", figure.measure},
+                           {"size", figure.size},         {"burst", figure.burst},
+                           {"queues", figure.queues},     {"fast_free", figure.fast_free},
+                           {"distance", figure.distance}, {"pass", figure.pass},
+                           {"unit", figure.unit},         {"value", figure.value}};
         for (const auto& [name, value] : figure.more)
             one[name] = value;
         all["figures"].push_back(std::move(one));

@@ -16,6 +16,7 @@ struct Figure {
     uint16_t burst = 0;
     uint16_t queues = 0;
     bool fast_free = false;
+    std::string distance = {}; ///< "near", "far", "cold"; empty where it does not matter
     unsigned pass = 0;
     std::string unit = {}; ///< of `value`: "cycles/packet", "packets/s", "us", "rules/s"
     double value = 0;      ///< the median where there are many
@@ -27,6 +28,7 @@ struct SubjectInfo {
 };
 
 struct Report {
+    std::string distance; ///< far: on which CPUs lcore and device were
     std::vector<SubjectInfo> subjects;
     std::vector<Figure> figures;
     std::vector<std::string> failures; ///< "SUBJECT: why it was not measured to the end"
@@ -36,8 +38,8 @@ struct Report {
 double percentile(std::vector<double>& values, double fraction);
 
 void print_figure(const Figure& figure);
-/// Writes {"tsc_hz", "subjects": […], "figures": […], "failures": […]}; "-" is stdout. Throws on
-/// failure.
+/// Writes {"tsc_hz", "cpus", "subjects": […], "figures": […], "failures": […]}; "-" is stdout.
+/// Throws on failure.
 void write_json(const Report& report, const std::string& file);
 
 } // namespace perf

@@ -7,12 +7,14 @@
 //            of the round before are freed inside the timed bursts, as in any steady flow.
 //   forward  rx rounds whose bursts are sent out of the same port at once; both are timed.
 //
-// The bursts before the timed ones warm the caches, as a poll loop keeps them. A round that is
-// not all there in time is discarded and counted.
+// The bursts before the timed ones warm the caches, as a poll loop keeps them; distance.hpp says
+// where the others' lines are. A round that is not all there in time, or during which the device
+// may have run, is discarded and counted.
 #pragma once
 
 #include "app/rawqp-perf/frames.hpp"
 #include "app/rawqp-perf/port.hpp"
+#include "app/rawqp-perf/verbs_end.hpp"
 
 #include <optional>
 
@@ -48,8 +50,9 @@ template <class End> class Rounds {
   public:
     /// `queue_ports[q]`: a UDP source port whose frames arrive at queue q.
     Rounds(End& end, Peer& peer, const RoundPlan& plan, const FrameSizes& sizes,
-           const std::vector<uint16_t>& queue_ports)
-        : end_(end), peer_(peer), plan_(plan), buffers_(plan.packets + plan.warm_up),
+           const std::vector<uint16_t>& queue_ports, TimedSection& section)
+        : end_(end), peer_(peer), plan_(plan), section_(section),
+          buffers_(plan.packets + plan.warm_up),
           to_end_(sizes, end.mac(), peer.port().mac(), queue_ports),
           to_peer_(sizes, peer.port().mac(), end.mac(), {1024}) {}
 
@@ -68,9 +71,9 @@ template <class End> class Rounds {
     std::optional<double> rx() {
         fill_ring();
         const size_t cold = receive(0, plan_.warm_up);
-        const uint64_t start = rte_rdtsc_precise();
+        section_.begin();
         const size_t got = receive(cold, buffers_.size());
-        const uint64_t cycles = rte_rdtsc_precise() - start;
+        const auto cycles = section_.end();
         for (size_t i = 0; i < got; ++i)
             rte_pktmbuf_free(buffers_[i]);
         if (got == buffers_.size()) return per_packet(cycles);
@@ -82,9 +85,9 @@ template <class End> class Rounds {
     std::optional<double> tx() {
         if (!to_peer_.make(end_.pool(), buffers_)) fail_call("Tx round: mbufs", ENOMEM);
         size_t sent = send(0, plan_.warm_up);
-        const uint64_t start = rte_rdtsc_precise();
+        section_.begin();
         sent = send(sent, buffers_.size());
-        const uint64_t cycles = rte_rdtsc_precise() - start;
+        const auto cycles = section_.end();
         rte_pktmbuf_free_bulk(buffers_.data() + sent,
                               static_cast<unsigned>(buffers_.size() - sent));
         const size_t arrived = peer_.take(sent);
@@ -96,9 +99,9 @@ template <class End> class Rounds {
     std::optional<double> forward() {
         fill_ring();
         Forwarded all = pass_on({}, plan_.warm_up);
-        const uint64_t start = rte_rdtsc_precise();
+        section_.begin();
         all = pass_on(all, buffers_.size());
-        const uint64_t cycles = rte_rdtsc_precise() - start;
+        const auto cycles = section_.end();
         const size_t arrived = peer_.take(all.sent);
         settle(kShortSettle);
         if (all.sent == buffers_.size() && arrived == all.sent) return per_packet(cycles);
@@ -176,8 +179,9 @@ template <class End> class Rounds {
             if (got == 0) settle(kShortSettle);
         }
     }
-    [[nodiscard]] double per_packet(uint64_t cycles) const {
-        return static_cast<double>(cycles) / plan_.packets;
+    [[nodiscard]] std::optional<double> per_packet(std::optional<uint64_t> cycles) const {
+        if (!cycles) return {};
+        return static_cast<double>(*cycles) / plan_.packets;
     }
 
     static constexpr uint16_t kMaxBurst = 512;
@@ -186,6 +190,7 @@ template <class End> class Rounds {
     End& end_;
     Peer& peer_;
     RoundPlan plan_;
+    TimedSection& section_;
     std::vector<rte_mbuf*> buffers_;
     FrameWriter to_end_, to_peer_;
     uint16_t rx_queue_ = 0, tx_queue_ = 0;
@@ -195,5 +200,9 @@ template <class End> class Rounds {
 /// A UDP source port for each queue of `port`, found by sending to it. Throws when some queue
 /// cannot be reached.
 std::vector<uint16_t> find_queue_ports(Port& port, Peer& peer);
+/// The same for queues that have rules of their own.
+inline std::vector<uint16_t> find_queue_ports(const VerbsEnd& end, Peer&) {
+    return end.queue_ports();
+}
 
 } // namespace perf

@@ -30,6 +30,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--json", "--out", type=Path, metavar="FILE", dest="json",
                         help="write the rows there as they come, and charts (SVG) beside it")
     parser.add_argument("--quick", action="store_true", help="3 pairs in place of 12")
+    parser.add_argument("--distance", action="append", choices=("far", "near", "cold"),
+                        help="of the lines that the device has touched from the lcore, for rounds"
+                        " with an idle device; may be given several times (all that can be had)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
                         help="this benchmark or row only, as cycles or 'cycles.rx.*'; may be given"
                         " several times")
@@ -56,9 +59,16 @@ def main() -> int:
     runner = Runner(machine, arguments.verbose)
     if not runner.prefix:
         print("note: no real-time priority here (CAP_SYS_NICE): other programs can disturb")
+    possible = machine.distances()
     if len(machine.cpus) < 2:
-        print("note: one CPU: device and program share it also in live measures")
-    effort = Effort.of(arguments.quick)
+        print("note: one CPU: device and program share it also in live measures, and nothing can be"
+              " measured far from the device")
+    distances = tuple(each for each in possible if each in (arguments.distance or possible))
+    if not distances:
+        print(f"such distances cannot be measured here: {', '.join(arguments.distance)}",
+              file=sys.stderr)
+        return 2
+    effort = Effort.of(arguments.quick, distances)
     begin = time.monotonic()
     for name in chosen:
         start = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmarks. Each gives rows; their bars are those that the project has set itself."""
+"""The benchmarks. Each gives rows."""
 
 from __future__ import annotations
 
@@ -7,19 +7,35 @@ import re
 import shutil
 import statistics
 from dataclasses import replace
-from typing import Callable, Sequence
+from typing import Callable, Iterable, Sequence
 
+import bars
 from effort import Effort
-from ratios import Figure
+from ratios import Figure, growth
 from results import Results
 from rivals import rates
 from runner import BenchError, Runner, softhca_port
-from subjects import DRIVER, FLOOR, MLX5, MLX5_VARIANTS, RAWQP, VERBS, Bench, mlx5_name
+from subjects import (CYCLIC_VARIANTS, DRIVER, FLOOR, MLX5, MLX5_VARIANTS, MPRQ_VARIANTS, RAWQP,
+                      VERBS, VERBS_LOOP, Bench, mlx5_name)
 
 SIZES = ("64", "imix", "1500")
 MEASURES = ("rx", "tx", "forward")
 
 Case = Callable[[Runner, Effort, Results], None]
+# The same at one distance, which follows, and then the name that its rows begin with.
+DistanceCase = Callable[[Runner, Effort, Results, str, str], None]
+
+
+def at_each_distance(name: str, case: DistanceCase) -> Case:
+    """A benchmark of drained rounds. `cycles` has its rows at far, `cycles@near` those at near."""
+    def all_of_them(runner: Runner, effort: Effort, results: Results) -> None:
+        for distance in effort.distances:
+            full = name if distance == "far" else f"{name}@{distance}"
+            if results.may_want(f"{full}."):
+                case(runner, effort, results, distance, full)
+
+    all_of_them.__doc__ = case.__doc__
+    return all_of_them
 
 
 def pick(figures: Sequence[Figure], subject: str, **wanted: object) -> list[Figure]:
@@ -31,13 +47,22 @@ def pick(figures: Sequence[Figure], subject: str, **wanted: object) -> list[Figu
     ]
 
 
-def best_mlx5(figures: Sequence[Figure], **wanted: object) -> str:
+def best_mlx5(figures: Sequence[Figure], variants: Iterable[str], **wanted: object) -> str:
     """The variant of net_mlx5 that is cheapest at this."""
     def cost(name: str) -> float:
         values = [figure.value for figure in pick(figures, mlx5_name(name), **wanted)]
         return statistics.median(values) if values else float("inf")
 
-    return min(MLX5_VARIANTS, key=cost)
+    return min(variants, key=cost)
+
+
+def against_mlx5(results: Results, name: str, figures: Sequence[Figure], wanted: dict[str, object],
+                 bar: str | None = None, *, ours: str = RAWQP,
+                 variants: Iterable[str] = MLX5_VARIANTS) -> None:
+    """A row that divides our subject by the best variant of net_mlx5."""
+    best = best_mlx5(figures, variants, **wanted)
+    results.add(name, pick(figures, ours, **wanted), pick(figures, mlx5_name(best), **wanted),
+                (ours, f"{MLX5}, best: {best}"), bar)
 
 
 # What is sent is timed from a round's first burst on: there drivers free what the round before has
@@ -45,32 +70,32 @@ def best_mlx5(figures: Sequence[Figure], **wanted: object) -> str:
 WITH_FREEING = ("--warm-up", "0")
 
 
-def in_rounds(runner: Runner, effort: Effort, results: Results, what: str, bench: Bench,
-              options: Sequence[str], memory_mb: int = 1024) -> list[Figure]:
+def in_rounds(runner: Runner, effort: Effort, results: Results, distance: str, what: str,
+              bench: Bench, options: Sequence[str], memory_mb: int = 1024) -> list[Figure]:
     """Drained rounds in several processes."""
     arguments = [*bench.subjects, *effort.options(), *options]
-    return results.collect(what, effort.processes, lambda: runner.on_softhca(
-        bench.wires, bench.eal, arguments, memory_mb=memory_mb))
+    return results.collect(f"{what}, {distance}", effort.processes, lambda: runner.on_softhca(
+        bench.wires, bench.eal, arguments, distance=distance, memory_mb=memory_mb))
 
 
 def contenders() -> Bench:
     bench = Bench()
     bench.add(RAWQP, RAWQP)
-    for name, devargs in MLX5_VARIANTS.items():
-        bench.add(mlx5_name(name), MLX5, devargs)
+    bench.add_mlx5(MLX5_VARIANTS)
     bench.add(VERBS, RAWQP, "datapath=verbs")
     bench.add(FLOOR, FLOOR)
+    bench.add(VERBS_LOOP, VERBS_LOOP)
     return bench.finish()
 
 
-def cycles(runner: Runner, effort: Effort, results: Results) -> None:
+def cycles(runner: Runner, effort: Effort, results: Results, distance: str, case: str) -> None:
     """Cycles per packet in drained rounds by frame size: our rings, net_mlx5, and the floor."""
-    measures = [each for each in MEASURES if results.may_want(f"cycles.{each}.")]
+    measures = [each for each in MEASURES if results.may_want(f"{case}.{each}.")]
     bench = contenders()
 
     def of(what: str, measured: Sequence[str], *options: str) -> list[Figure]:
         chosen = [each for each in measured if each in measures]
-        return in_rounds(runner, effort, results, what, bench,
+        return in_rounds(runner, effort, results, distance, what, bench,
                          ["--measure", ",".join(chosen), "--size", ",".join(SIZES), *options]
                          ) if chosen else []
 
@@ -80,110 +105,104 @@ def cycles(runner: Runner, effort: Effort, results: Results) -> None:
     for measure in measures:
         for fast_free in (True, False) if measure == "tx" else (True,):
             for size in SIZES:
-                cycles_rows(results, figures, measure, size, fast_free)
-    # The floor frees nothing: its bar is for bursts that do not, either.
-    sends = of("cycles of Tx without freeing", ["tx"])
-    for size in SIZES if sends else ():
-        floor_row(results, sends, "tx", size, freeing=False)
+                cycles_rows(results, figures, distance, case, measure, size, fast_free)
 
 
-def cycles_bar(measure: str, size: str) -> str | None:
-    if size == "64":
-        return "<= 0.80"
-    return "<= 0.90" if measure != "forward" else None
-
-
-def cycles_rows(results: Results, figures: list[Figure], measure: str, size: str,
-                fast_free: bool) -> None:
-    wanted = {"measure": measure, "size": size, "fast_free": fast_free}
-    name = f"cycles.{measure}.{size}" + ("" if fast_free else ".no_fast_free")
+def cycles_rows(results: Results, figures: list[Figure], distance: str, case: str, measure: str,
+                size: str, fast_free: bool) -> None:
+    wanted: dict[str, object] = {"measure": measure, "size": size, "fast_free": fast_free}
+    name = f"{case}.{measure}.{size}" + ("" if fast_free else ".no_fast_free")
     small = size == "64" and fast_free
     ours = pick(figures, RAWQP, **wanted)
-    best = best_mlx5(figures, **wanted)
-    results.add(f"{name}.vs_mlx5", ours, pick(figures, mlx5_name(best), **wanted),
-                (RAWQP, f"{MLX5}, best: {best}"), cycles_bar(measure, size))
+    against_mlx5(results, f"{name}.vs_mlx5", figures, wanted, bars.cycles(distance, measure, size))
     results.add(f"{name}.vs_mlx5_default", ours, pick(figures, mlx5_name("default"), **wanted),
                 (RAWQP, f"{MLX5}, default"))
-    results.add(f"{name}.verbs", pick(figures, VERBS, **wanted), ours, (VERBS, RAWQP),
-                "<= 4" if small else None)
+    verbs = pick(figures, VERBS, **wanted)
+    results.add(f"{name}.verbs", verbs, ours, (VERBS, RAWQP))
     if fast_free:
-        floor_row(results, figures, measure, size, freeing=measure != "rx")
-
-
-def floor_row(results: Results, figures: list[Figure], measure: str, size: str, *,
-              freeing: bool) -> None:
-    wanted = {"measure": measure, "size": size, "fast_free": True}
-    name = f"cycles.{measure}.{size}." + ("no_freeing." if measure == "tx" and not freeing else "")
-    results.add(f"{name}vs_floor", pick(figures, RAWQP, **wanted), pick(figures, FLOOR, **wanted),
-                (RAWQP, FLOOR), "<= 1.3" if size == "64" and not freeing else None)
+        results.add(f"{name}.verbs.vs_loop", verbs, pick(figures, VERBS_LOOP, **wanted),
+                    (VERBS, VERBS_LOOP), bars.verbs(distance) if small else None)
+        results.add(f"{name}.vs_floor", ours, pick(figures, FLOOR, **wanted), (RAWQP, FLOOR),
+                    bars.floor(distance, measure) if small else None)
 
 
 BURSTS = (4, 8, 16, 64)  # and 32, which `cycles` has
 
 
-def bursts(runner: Runner, effort: Effort, results: Results) -> None:
+def bursts(runner: Runner, effort: Effort, results: Results, distance: str, case: str) -> None:
     """Cycles per packet of 64 bytes by burst, as cycles."""
     sizes = ["--burst", ",".join(map(str, BURSTS))]
-    figures = in_rounds(runner, effort, results, "bursts of Rx", contenders(),
+    figures = in_rounds(runner, effort, results, distance, "bursts of Rx", contenders(),
                         ["--measure", "rx", *sizes])
-    figures += in_rounds(runner, effort, results, "bursts", contenders(),
+    figures += in_rounds(runner, effort, results, distance, "bursts", contenders(),
                          ["--measure", "tx,forward", *sizes, *WITH_FREEING])
     for measure in MEASURES:
         for burst in BURSTS:
-            wanted = {"measure": measure, "burst": burst}
-            name = f"bursts.{measure}.{burst}"
+            wanted: dict[str, object] = {"measure": measure, "burst": burst}
+            name = f"{case}.{measure}.{burst}"
             ours = pick(figures, RAWQP, **wanted)
-            best = best_mlx5(figures, **wanted)
-            results.add(f"{name}.vs_mlx5", ours, pick(figures, mlx5_name(best), **wanted),
-                        (RAWQP, f"{MLX5}, best: {best}"))
+            against_mlx5(results, f"{name}.vs_mlx5", figures, wanted,
+                         bars.bursts(distance, burst))
             results.add(f"{name}.vs_floor", ours, pick(figures, FLOOR, **wanted), (RAWQP, FLOOR))
             results.add(f"{name}.verbs", pick(figures, VERBS, **wanted), ours, (VERBS, RAWQP))
 
 
-def mprq(runner: Runner, effort: Effort, results: Results) -> None:
+def mprq(runner: Runner, effort: Effort, results: Results, distance: str, case: str) -> None:
     """Cycles per packet with striding receive queues at both drivers."""
     bench = Bench()
     bench.add(RAWQP, RAWQP, "mprq_en=1")
-    bench.add(MLX5, MLX5, "mprq_en=1,rxqs_min_mprq=1")
+    bench.add_mlx5(MPRQ_VARIANTS)
     bench.finish()
     sizes = ["--size", ",".join(SIZES)]
-    figures = in_rounds(runner, effort, results, "mprq, Rx", bench, ["--measure", "rx", *sizes])
-    figures += in_rounds(runner, effort, results, "mprq", bench,
+    figures = in_rounds(runner, effort, results, distance, "mprq, Rx", bench,
+                        ["--measure", "rx", *sizes])
+    figures += in_rounds(runner, effort, results, distance, "mprq", bench,
                          ["--measure", "forward", *sizes, *WITH_FREEING])
     for measure in ("rx", "forward"):
         for size in SIZES:
-            wanted = {"measure": measure, "size": size}
-            results.add(f"mprq.{measure}.{size}.vs_mlx5", pick(figures, RAWQP, **wanted),
-                        pick(figures, MLX5, **wanted),
-                        (f"{RAWQP}, mprq_en=1", f"{MLX5}, mprq_en=1"))
+            against_mlx5(results, f"{case}.{measure}.{size}.vs_mlx5", figures,
+                         {"measure": measure, "size": size}, bars.mprq(distance, size),
+                         variants=MPRQ_VARIANTS)
 
 
-QUEUE_COUNTS = (1, 4, 16, 64)
+QUEUE_COUNTS = (4, 16, 64)
 QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same amount of memory
 
 
-def queues(runner: Runner, effort: Effort, results: Results) -> None:
+def queues(runner: Runner, effort: Effort, results: Results, distance: str, case: str) -> None:
     """Cycles per packet by number of queues; the descriptors of all queues together stay as many."""
-    bench = Bench()
     for count in QUEUE_COUNTS:
-        extra = f",queues={count},descriptors={QUEUE_DESCRIPTORS // count}"
-        for driver in (RAWQP, MLX5):
-            bench.add(f"{driver} {count}", driver, extra=extra)
-    figures = in_rounds(runner, effort, results, "queues", bench.finish(),
+        if any(results.may_want(f"{case}.{measure}.{count}") for measure in MEASURES):
+            many_queues(runner, effort, results, distance, case, count)
+
+
+def many_queues(runner: Runner, effort: Effort, results: Results, distance: str, case: str,
+                count: int) -> None:
+    bench = Bench()
+
+    def extra(queues: int) -> str:
+        return f",queues={queues},descriptors={QUEUE_DESCRIPTORS // queues}"
+
+    for driver in (RAWQP, MLX5, FLOOR):
+        bench.add(f"{driver} 1", driver, extra=extra(1))
+    for driver in (RAWQP, FLOOR):
+        bench.add(driver, driver, extra=extra(count))
+    bench.add_mlx5(CYCLIC_VARIANTS, extra(count))
+    figures = in_rounds(runner, effort, results, distance, f"{count} queues", bench.finish(),
                         ["--round", "2048", "--warm-up", "2048"], 2048)
     for measure in MEASURES:
-        def of(driver: str, count: int) -> list[Figure]:
-            return pick(figures, f"{driver} {count}", measure=measure)
+        def grown(many: str, driver: str) -> list[Figure]:
+            return growth(pick(figures, many, measure=measure),
+                          pick(figures, f"{driver} 1", measure=measure))
 
-        for count in QUEUE_COUNTS:
-            name = f"queues.{measure}.{count}"
-            if count > 1:
-                results.add(name, of(RAWQP, count), of(RAWQP, 1), (f"{count} queues", "1 queue"),
-                            "<= 1.10" if count == 64 else None)
-                results.add(f"{name}.mlx5", of(MLX5, count), of(MLX5, 1),
-                            (f"{MLX5}, {count} queues", "1 queue"))
-            results.add(f"{name}.vs_mlx5", of(RAWQP, count), of(MLX5, count),
-                        (f"{RAWQP}, {count} queues", f"{MLX5}, {count} queues"))
+        name = f"{case}.{measure}.{count}"
+        labels = (f"{RAWQP}, {count} ÷ 1 queue", f"{FLOOR}, {count} ÷ 1 queue")
+        results.add(f"{name}.growth_vs_floor", grown(RAWQP, RAWQP), grown(FLOOR, FLOOR), labels,
+                    bars.growth(distance, count))
+        results.add(f"{name}.growth_vs_mlx5", grown(RAWQP, RAWQP), grown(mlx5_name("default"), MLX5),
+                    (labels[0], f"{MLX5}, default, {count} ÷ 1 queue"))
+        against_mlx5(results, f"{name}.vs_mlx5", figures, {"measure": measure},
+                     bars.queues(distance, count), variants=CYCLIC_VARIANTS)
 
 
 LATENCY_BURSTS = (1, 32)
@@ -194,7 +213,7 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
     """Time of a packet from port to port, percentiles by frame size and burst."""
     bench = Bench()
     bench.add(RAWQP, RAWQP)
-    bench.add(MLX5, MLX5)
+    bench.add_mlx5(MLX5_VARIANTS)
     bench.finish()
     options = [*bench.subjects, "--measure", "latency", "--packets", "2000", "--size",
                ",".join(SIZES), "--burst", ",".join(map(str, LATENCY_BURSTS)),
@@ -204,9 +223,9 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
     for size in SIZES:
         for burst in LATENCY_BURSTS:
             for percentile, measure in PERCENTILES.items():
-                wanted = {"measure": measure, "size": size, "burst": burst}
-                results.add(f"latency.{size}.{burst}.{percentile}", pick(figures, RAWQP, **wanted),
-                            pick(figures, MLX5, **wanted), (RAWQP, MLX5))
+                against_mlx5(results, f"latency.{size}.{burst}.{percentile}", figures,
+                             {"measure": measure, "size": size, "burst": burst},
+                             bars.latency(size, burst, percentile))
 
 
 # net_mlx5 can make its rules in two ways, but not both in one process.
@@ -289,10 +308,8 @@ def first_packet(runner: Runner, effort: Effort, results: Results) -> None:
 
 
 CASES: dict[str, Case] = {
-    "cycles": cycles,
-    "bursts": bursts,
-    "mprq": mprq,
-    "queues": queues,
+    **{name: at_each_distance(name, case) for name, case in (
+        ("cycles", cycles), ("bursts", bursts), ("mprq", mprq), ("queues", queues))},
     "latency": latency,
     "flows": flows,
     "flow_perf": flow_perf,

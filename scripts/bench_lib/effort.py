@@ -11,10 +11,11 @@ class Effort:
     processes: int  # independent starts: memory lies elsewhere each time
     passes: int  # turns of each
     rounds: int
+    distances: tuple[str, ...]  # at which drained rounds are measured; the first is the headline
 
     @staticmethod
-    def of(quick: bool) -> "Effort":
-        return Effort(1, 3, 24) if quick else Effort(3, 4, 48)
+    def of(quick: bool, distances: tuple[str, ...]) -> "Effort":
+        return Effort(1, 3, 24, distances) if quick else Effort(3, 4, 48, distances)
 
     @property
     def turns(self) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Sequence
 
 Key = Callable[["Figure"], bool]
@@ -55,6 +55,13 @@ def meets(value: float, bar: str | None) -> bool | None:
         return None
     relation, limit = bar.split()
     return value <= float(limit) if relation == "<=" else value >= float(limit)
+
+
+def growth(of: Sequence[Figure], base: Sequence[Figure]) -> list[Figure]:
+    """The figures `of` in units of those of `base`, turn by turn."""
+    bases = {figure.turn: figure.value for figure in base}
+    return [replace(figure, value=figure.value / bases[figure.turn], unit="times")
+            for figure in of if bases.get(figure.turn)]
 
 
 def ratio(

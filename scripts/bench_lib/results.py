@@ -37,7 +37,8 @@ class Results:
         """Whether some row whose name begins so may be asked for."""
         def meets(pattern: str) -> bool:
             literal = pattern.split("*")[0].split("?")[0]
-            return literal.startswith(start) or start.startswith(literal)
+            below = f"{literal}." if literal == pattern else literal
+            return literal.startswith(start) or start.startswith(below)
 
         return not self._only or any(meets(each) for each in self._only)
 

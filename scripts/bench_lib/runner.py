@@ -51,6 +51,10 @@ class Machine:
         """The CPU of the device thread where both work at the same time."""
         return self.cpus[0]
 
+    def distances(self) -> tuple[str, ...]:
+        """At which drained rounds can be measured here."""
+        return ("far", "near", "cold") if len(self.cpus) > 1 else ("near", "cold")
+
     def real_time(self) -> list[str]:
         """A prefix that keeps other programs from getting between a device and its driver."""
         command = ["chrt", "--fifo", "1"]
@@ -79,6 +83,7 @@ class Runner:
         options: Sequence[str],
         *,
         apart: bool = False,
+        distance: str = "",
         memory_mb: int = 512,
         threads: int = 1,
     ) -> list[Figure]:
@@ -86,8 +91,14 @@ class Runner:
 
         The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
         while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
+        `distance`: of drained rounds, see doc/bench.md; it settles where the device thread is.
         `threads`: so many of them, each on a CPU of its own.
         """
+        if distance:
+            apart = distance == "far"
+            options = [*options, "--distance", distance]
+            if apart:
+                options = [*options, "--device-cpu", str(self.machine.other)]
         return self._run(self._softhca(wires, apart, threads), eal, options, memory_mb)
 
     def text_on_softhca(self, wires: Sequence[str], program: Sequence[str]) -> str:

@@ -15,10 +15,12 @@ from conftest import StartSoftHca
 
 sys.path.insert(0, str(ROOT / "scripts/bench_lib"))
 
+from cases import at_each_distance  # noqa: E402
 from charts import chart  # noqa: E402
-from ratios import Figure, TooFewFigures, ratio  # noqa: E402
+from effort import Effort  # noqa: E402
+from ratios import Figure, TooFewFigures, growth, ratio  # noqa: E402
 from results import Results  # noqa: E402
-from runner import BenchError  # noqa: E402
+from runner import BenchError, Machine, Runner  # noqa: E402
 
 EAL = ["-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "-d", DRIVER]
 FEW = ["--passes", "2", "--rounds", "3"]
@@ -59,15 +61,51 @@ def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path
     assert all(figure.get("lost", 0) == 0 for figure in figures)
 
 
-def test_many_queues_and_the_floor(
-    start_softhca: StartSoftHca, build: Build, tmp_path: Path
+@pytest.mark.parametrize("queues", [1, 4])
+def test_many_queues_and_the_loops(
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path, queues: int
 ) -> None:
-    eal = [*vdevs(2), "--vdev", "net_rawqp3,device=mlx5_3"]
-    options = ["--subject", "many=net_rawqp0,peer=net_rawqp1,queues=4,descriptors=256",
-               "--subject", "floor=floor:mlx5_2,peer=net_rawqp3", *FEW, "--warm-up", "128"]
-    figures = measure(start_softhca, build, tmp_path / "out", eal, options, [*PAIR, "pair:b", "pair:b"])
-    assert {(figure["subject"], figure["queues"]) for figure in figures} == {("many", 4), ("floor", 1)}
-    assert {figure["measure"] for figure in figures} == {"rx", "tx", "forward"}
+    """Of the driver and of the loops without one: each packet of a round comes, or it is not one."""
+    each = f",queues={queues},descriptors=256"
+    eal = [*vdevs(2), "--vdev", "net_rawqp3,device=mlx5_3", "--vdev", "net_rawqp5,device=mlx5_5"]
+    options = ["--subject", f"port=net_rawqp0,peer=net_rawqp1{each}",
+               "--subject", f"floor=floor:mlx5_2,peer=net_rawqp3{each}",
+               "--subject", f"loop=verbs:mlx5_4,peer=net_rawqp5{each}",
+               *FEW, "--round", "128", "--warm-up", "128"]
+    figures = measure(start_softhca, build, tmp_path / "out", eal, options,
+                      [*PAIR, "pair:b", "pair:b", "pair:c", "pair:c"])
+    assert {(figure["subject"], figure["queues"], figure["measure"]) for figure in figures} == {
+        (subject, queues, measure) for subject in ("port", "floor", "loop")
+        for measure in ("rx", "tx", "forward")}
+
+
+@pytest.mark.parametrize("distance", ["near", "far", "cold"])
+def test_distances(
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path, distance: str
+) -> None:
+    """The report says at which distance, and for far on which cores; rounds are still whole."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if distance == "far" and len(cpus) == 1:
+        pytest.skip("one CPU: nothing is far from it")
+    out = tmp_path / "out"
+    options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--distance", distance,
+               "--device-cpu", str(cpus[-1]), "--json", str(out)]
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", str(cpus[0]), *EAL[2:],
+               *vdevs(2), "--", *options]
+    hca = start_softhca([PortSpec(wire=wire, options={"pause": "on"}) for wire in PAIR], program)
+    assert hca.program.wait(60) == 0, hca.program.output
+    found = json.loads(out.read_text())
+    assert {(figure["measure"], figure["distance"]) for figure in found["figures"]} == {
+        (measure, distance) for measure in ("rx", "tx", "forward")}
+    assert (f"device on CPU {cpus[-1]}" in found["cpus"]) == (distance == "far")
+
+
+def test_a_loop_needs_its_device(start_softhca: StartSoftHca, build: Build, tmp_path: Path) -> None:
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, *vdevs(1), "--", "--subject",
+               "x=floor:mlx5_9,peer=net_rawqp0"]
+    hca = start_softhca([PortSpec(wire="loop")], program)
+    assert hca.program.wait(60) != 0
+    assert "mlx5_9: open" in hca.program.output
 
 
 @pytest.mark.guest
@@ -84,6 +122,8 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
     (["--subject", "x=0", "--size", "12"], "64 to 9600"),
     (["--subject", "x=0", "--burst", "100"], "multiples"),
     ([], "--subject"),
+    (["--subject", "x=0", "--distance", "far"], "--device-cpu"),
+    (["--subject", "x=0", "--distance", "far", "--device-cpu", "0"], "on the physical core"),
 ])
 def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> None:
     program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", "0", "--no-huge", "-m", "64",
@@ -108,6 +148,12 @@ def test_ratios_are_taken_turn_by_turn() -> None:
     with pytest.raises(TooFewFigures):
         ratio("r", figures_of("a", [4]), [], ("a", "b"), None)
     assert chart("title & more", [row]).count("<rect") == 2
+
+
+def test_growth_is_taken_turn_by_turn() -> None:
+    """Twice the cost in each turn, on a machine that is twice as slow in the second."""
+    many, one = figures_of("a", [20, 40, 7]), figures_of("a 1", [10, 20])
+    assert [(each.turn, each.value) for each in growth(many, one)] == [(0, 2), (1, 2)]
 
 
 def test_bench_lists_its_benchmarks() -> None:
@@ -139,6 +185,19 @@ def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
     assert len(results.failures) == 3
     assert {file.name for file in out.parent.iterdir()} == {
         "rows.json", "rows-cycles.svg", "rows-queues.svg"}
+
+
+def test_rows_of_each_distance() -> None:
+    """`cycles` are those at far; the others say where they were measured."""
+    asked: list[tuple[str, str]] = []
+    case = at_each_distance("cycles", lambda _runner, _effort, _results, distance, name:
+                            asked.append((distance, name)))
+    machine = Machine(Path("build"), cpus=[0, 1])
+    assert Machine(Path("build"), cpus=[0]).distances() == ("near", "cold")
+    for only in (), ("cycles@cold.rx",), ("cycles",):
+        case(Runner(machine, False), Effort.of(True, machine.distances()), Results(only=only))
+    assert asked == [("far", "cycles"), ("near", "cycles@near"), ("cold", "cycles@cold"),
+                     ("cold", "cycles@cold"), ("far", "cycles")]
 
 
 def test_only_some_rows() -> None:

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/rawqp-perf/distance.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <pthread.h>
+#include <sched.h>
+#include <stdexcept>
+#include <thread>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+namespace perf {
+namespace {
+
+constexpr std::array kNames{"near", "far", "cold"};
+
+/// The first CPU of the physical core that `cpu` is on.
+std::string core_of(unsigned cpu) {
+    std::ifstream file(
+        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+    std::string siblings;
+    if (!std::getline(file, siblings))
+        throw std::runtime_error(fmt::format("CPU {}: is there one? sysfs does not show it", cpu));
+    return siblings.substr(0, siblings.find_first_of(",-"));
+}
+
+/// A thread that is not preempted sees the time stamp move in small steps. Interrupts are longer,
+/// but what a device does for even one packet is longer still.
+constexpr uint64_t kGap = 3000; // cycles
+
+} // namespace
+
+std::optional<Distance> parse_distance(const std::string& text) {
+    const auto* const found = std::find(kNames.begin(), kNames.end(), text);
+    if (found == kNames.end()) return {};
+    return static_cast<Distance>(found - kNames.begin());
+}
+
+const char* name_of(Distance distance) { return kNames.at(static_cast<size_t>(distance)); }
+
+struct CpuHold::Shared {
+    enum Wish : uint32_t { rest, hold, leave };
+    alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint32_t> wish{rest};
+    alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint32_t> state{rest};
+    uint64_t longest_gap = 0; ///< read when state is rest
+    std::thread thread;
+
+    void work() {
+        for (;;) {
+            wish.wait(rest, std::memory_order_acquire);
+            if (wish.load(std::memory_order_acquire) == leave) return;
+            state.store(hold, std::memory_order_release);
+            uint64_t longest = 0;
+            for (uint64_t before = rte_rdtsc(); wish.load(std::memory_order_acquire) == hold;) {
+                const uint64_t now = rte_rdtsc();
+                longest = std::max(longest, now - before);
+                before = now;
+            }
+            longest_gap = longest;
+            state.store(rest, std::memory_order_release);
+            state.notify_one();
+        }
+    }
+};
+
+CpuHold::CpuHold(unsigned cpu) : shared_(std::make_unique<Shared>()) {
+    const auto own = static_cast<unsigned>(sched_getcpu());
+    if (core_of(own) == core_of(cpu))
+        throw std::runtime_error(fmt::format("distance far: CPU {} is on the physical core of the "
+                                             "lcore, CPU {}: choose another --device-cpu",
+                                             cpu, own));
+    proof_ = fmt::format("lcore on CPU {} (core {}), device on CPU {} (core {}), held while timed",
+                         own, core_of(own), cpu, core_of(cpu));
+    Shared& shared = *shared_;
+    shared.thread = std::thread([&shared] { shared.work(); });
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(cpu, &cpus);
+    int policy = SCHED_OTHER;
+    sched_param priority{};
+    pthread_getschedparam(pthread_self(), &policy, &priority);
+    priority.sched_priority = policy == SCHED_OTHER ? 2 : priority.sched_priority + 1;
+    const pthread_t thread = shared.thread.native_handle();
+    int status = pthread_setaffinity_np(thread, sizeof cpus, &cpus);
+    if (status == 0) status = pthread_setschedparam(thread, SCHED_FIFO, &priority);
+    if (status == 0) return;
+    shared.wish.store(Shared::leave);
+    shared.wish.notify_one();
+    shared.thread.join();
+    throw std::runtime_error(fmt::format("distance far: cannot hold CPU {}: {} (CAP_SYS_NICE, "
+                                         "and the CPU must be one of this process's)",
+                                         cpu, strerror(status)));
+}
+
+CpuHold::~CpuHold() {
+    shared_->wish.store(Shared::leave);
+    shared_->wish.notify_one();
+    shared_->thread.join();
+}
+
+void CpuHold::begin() {
+    shared_->wish.store(Shared::hold, std::memory_order_release);
+    shared_->wish.notify_one();
+    while (shared_->state.load(std::memory_order_acquire) != Shared::hold)
+        rte_pause();
+}
+
+bool CpuHold::end() {
+    shared_->wish.store(Shared::rest, std::memory_order_release);
+    while (shared_->state.load(std::memory_order_acquire) != Shared::rest)
+        rte_pause();
+    return shared_->longest_gap < kGap;
+}
+
+#if defined(__x86_64__)
+namespace {
+
+[[gnu::target("clflushopt")]] void flush(const MemorySpan& span) {
+    const auto* const start = static_cast<const char*>(span.start);
+    for (size_t at = 0; at < span.bytes; at += RTE_CACHE_LINE_SIZE)
+        _mm_clflushopt(const_cast<char*>(start + at));
+}
+
+} // namespace
+
+bool evict(const std::vector<MemorySpan>& spans) {
+    static const bool can = [] {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_CLFLUSHOPT) != 0;
+    }();
+    if (!can) return false;
+    for (const MemorySpan& span : spans)
+        flush(span);
+    _mm_mfence();
+    return true;
+}
+#else
+bool evict(const std::vector<MemorySpan>&) { return false; }
+#endif
+
+} // namespace perf
