@@ -17,10 +17,20 @@ pytestmark = pytest.mark.guest(when=lambda params: params["stack"] == "scattered
 
 MTU = 9000
 LONGEST = MTU + 18
+DESCRIPTORS = 256
+
+# Bytes of a packet's first mbuf, which has headroom, and of each further one.
+FIRST, NEXT = 2048, 2176
+# The longest frames that take one mbuf, two, …
+FULL = [min(FIRST + n * NEXT, LONGEST) for n in range(5)]
+
+# What is in the rings of both ports, Rx and Tx, and a burst of the longest frames that testpmd holds.
+MBUFS = 4 * DESCRIPTORS + 32 * len(FULL)
 
 # How frames of 9018 bytes fit: over several mbufs, or in one that is large enough.
 ROOM = {
-    "scattered": ["--mbuf-size=2176", "--enable-scatter", "--total-num-mbufs=16384"],
+    "scattered": [f"--mbuf-size={NEXT}", "--enable-scatter", f"--total-num-mbufs={MBUFS}",
+                  "--mbcache=0"],
     "big_mbufs": ["--mbuf-size=9728", "--total-num-mbufs=4096"],
 }
 
@@ -28,16 +38,16 @@ ROOM = {
 @pytest.fixture(scope="module", params=ROOM)
 def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
     ports = lossless(2, mtu=str(MTU))
-    arguments = [*ROOM[request.param], f"--max-pkt-len={LONGEST}", "--rxd=256", "--txd=256",
-                 "--tx-offloads=0x8000"]  # MULTI_SEGS
+    arguments = [*ROOM[request.param], f"--max-pkt-len={LONGEST}", f"--rxd={DESCRIPTORS}",
+                 f"--txd={DESCRIPTORS}", "--tx-offloads=0x8000"]  # MULTI_SEGS
     with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.start("io", lossless=True)
         yield stack
 
 
 def test_sizes_unchanged(stack: Stack) -> None:
-    """Around each border: mbuf room (2048), its multiples, the longest frame."""
-    borders = [60, 1514, *(2048 * n for n in range(1, 5)), LONGEST]
+    """Around each border: what fills so many mbufs, the longest frame."""
+    borders = [60, 1514, *FULL]
     sizes = sorted({size for border in borders for size in range(border - 4, border + 5)
                     if 60 <= size <= LONGEST} | set(range(60, LONGEST, 97)))
     stack.wires[0].transfer([opaque(size, seed=size) for size in sizes], to=stack.wires[1])
@@ -46,6 +56,8 @@ def test_sizes_unchanged(stack: Stack) -> None:
 def test_full_rings_of_large_frames(stack: Stack) -> None:
     frames = [opaque(LONGEST, seed=n) for n in range(64)] * 16
     stack.wires[0].transfer(frames, to=stack.wires[1])
+    for port in range(2):
+        assert stack.testpmd.stats(port).rx_nombuf == 0
 
 
 def test_longer_than_the_mtu_is_dropped_and_counted(stack: Stack) -> None:
@@ -75,17 +87,24 @@ def test_packets_split_into_many_segments(stack: Stack) -> None:
 
 
 def test_scattered_packets_have_several_segments(stack: Stack) -> None:
+    """They take the mbufs that they fill and no more, and a ring holds as many as descriptors."""
     testpmd = stack.testpmd
+    big = "--mbuf-size=9728" in stack.program.command_line
     testpmd.stop()
     testpmd.silent("set verbose 1")
     testpmd.start("rxonly")
-    position = testpmd.mark_output()
-    stack.wires[0].send(opaque(9000, seed=1))
-    packet = testpmd.received(position, 1)[0]
-    big = "--mbuf-size=9728" in stack.program.command_line
-    assert (packet.length, packet.segments) == (9000, 1 if big else 5)
+    for mbufs, size in enumerate(FULL, 1):
+        position = testpmd.mark_output()
+        stack.wires[0].send(opaque(size, seed=size))
+        packet = testpmd.received(position, 1)[0]
+        assert (packet.length, packet.segments) == (size, 1 if big else mbufs)
     testpmd.stop()
     testpmd.silent("set verbose 0")
+    testpmd.stop_port("all")
+    assert testpmd.mbufs_in_use() == 0
+    testpmd.start_port("all")
+    assert testpmd.mbufs_in_use() == 2 * DESCRIPTORS
+    assert f"Number of RXDs: {DESCRIPTORS}" in testpmd.command("show rxq info 0 0")
     testpmd.start("io", lossless=True)
 
 

@@ -59,7 +59,8 @@ class Player final : public RingPlayer {
                      pool(), choices.segments(), (choices.layout & 4) != 0),
           striding_(choices.striding()), outlive_((choices.layout & 16) != 0),
           cq_(choices.layout & 2 ? 2 * kDescriptors : kDescriptors),
-          rq_(striding_ ? kWqes : kDescriptors, striding_ ? 2 : choices.segments()) {
+          rq_(striding_ ? kWqes : kDescriptors / choices.segments(),
+              striding_ ? 2 : choices.segments()) {
         spec_.api = &fake_api();
         spec_.cq = &cq_.handle;
         spec_.wq = &rq_.handle;
@@ -109,7 +110,8 @@ class Player final : public RingPlayer {
     }
 
     void look() {
-        if (format_.rx_queue_count(ring_) > kDescriptors) fail("more packets than descriptors");
+        if (format_.rx_queue_count(ring_) > kDescriptors)
+            fail("more descriptors used than there are");
         for (const uint16_t offset : {0, 1, kDescriptors - 1})
             if (format_.rx_descriptor_status(ring_, offset) < 0) fail("a descriptor is not there");
         if (format_.rx_descriptor_status(ring_, kDescriptors) != -EINVAL)

@@ -20,9 +20,8 @@ using namespace rings_test;
 using Bytes = std::vector<uint8_t>;
 
 constexpr uint16_t kDescriptors = 64;
-constexpr uint8_t kMostSegments = 4;
 constexpr uint16_t kRoom = 128; ///< of the first segment
-constexpr unsigned kPoolSize = kDescriptors * kMostSegments + 63;
+constexpr unsigned kPoolSize = kDescriptors + 63;
 constexpr size_t kMaxSteps = 1024;
 
 rte_mempool* pool() {

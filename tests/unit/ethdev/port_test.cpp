@@ -198,10 +198,11 @@ TEST_F(PortTest, MtuAndScatter) {
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
-    EXPECT_EQ(mbufs_in_use(), kDescriptors * 8); // 5 mbufs, as a power of two
+    EXPECT_EQ(mbufs_in_use(), kDescriptors) << "a descriptor is an mbuf";
     rte_eth_rxq_info info{};
     ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
     EXPECT_EQ(info.scattered_rx, 1);
+    EXPECT_EQ(info.nb_desc, kDescriptors);
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
 }
 

@@ -47,7 +47,7 @@ class Mlx5Rx : public test_eal::EalTest {
         pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
         ASSERT_NE(pool, nullptr);
         cq.emplace(setup.cq_entries);
-        rq.emplace(setup.descriptors, setup.segments);
+        rq.emplace(setup.descriptors / setup.segments, setup.segments);
         spec.api = &fake_api();
         spec.cq = &cq->handle;
         spec.wq = &rq->handle;

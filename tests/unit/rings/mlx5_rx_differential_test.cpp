@@ -21,7 +21,7 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
     void deliver_some(bool blocks) {
         for (uint32_t n = random_() % 80; n > 0; --n) {
             // How many are posted depends on when a reader refills; half a ring always is.
-            const uint32_t free = spec.descriptors / 2u - (sequence - taken_);
+            const uint32_t free = rq->wqes() / 2u - (sequence - taken_);
             if (free < 2 || posted() < 2) return;
             if (!blocks || random_() % 3 != 0) {
                 deliver(random_length(), random_cqe(random_));
@@ -50,7 +50,7 @@ class Mlx5RxDifferential : public Mlx5Rx, public testing::WithParamInterface<Sce
             deliver_some(scenario.blocks);
             rte_mbuf* mbufs[100];
             const auto wanted = static_cast<uint16_t>(random_() % std::size(mbufs));
-            const uint32_t waiting = rawqp::kMlx5Format.rx_queue_count(ring);
+            const uint32_t waiting = rawqp::kMlx5Format.rx_queue_count(ring) / spec.segments;
             const uint16_t count = receive(mbufs, wanted);
             taken_ += count;
             EXPECT_EQ(count, std::min<uint32_t>(wanted, waiting));
@@ -118,7 +118,8 @@ const Scenario kScenarios[] = {
       .cache = 64},
      true},
     {"blocks_scattered",
-     {.segments = 2,
+     {.descriptors = 128,
+      .segments = 2,
       .data_room = 256 + RTE_PKTMBUF_HEADROOM,
       .cq_entries = 128,
       .offloads = kAllOffloads,

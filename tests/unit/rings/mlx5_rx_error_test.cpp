@@ -130,7 +130,10 @@ TEST_P(Mlx5RxError, FailingResetIsTriedOncePerMillisecond) {
 }
 
 TEST_P(Mlx5RxError, Scattered) {
-    start({.segments = 4, .pool_size = 300, .data_room = 256 + RTE_PKTMBUF_HEADROOM});
+    start({.descriptors = 256,
+           .segments = 4,
+           .pool_size = 300,
+           .data_room = 256 + RTE_PKTMBUF_HEADROOM});
     expect_traffic(45, 700);
     expect_traffic(5, 60); // leaves slots with some of their buffers
     const unsigned held = rte_mempool_in_use_count(pool.get());

@@ -327,61 +327,6 @@ TEST_P(Mlx5RxReaders, BurstForAnotherQueuesTimeStamps) {
     }
 }
 
-TEST_F(Mlx5Rx, SplitPacketsHaveEachSegmentFromItsPool) {
-    const test_eal::Pool heads = test_eal::make_pool(100, 256);
-    const test_eal::Pool bodies = test_eal::make_pool(400, 600);
-    spec.split = {{heads.get(), 138, 64},
-                  {bodies.get(), 20, 500},
-                  {bodies.get(), 20, 500},
-                  {bodies.get(), 20, 500}};
-    start({.segments = 4});
-    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 64u);
-    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 3 * 64u);
-    for (uint32_t round = 0; round < 300; ++round) {
-        const uint32_t bytes = 1 + round * 5 % 1564;
-        deliver(bytes);
-        rte_mbuf* mbuf = nullptr;
-        ASSERT_EQ(receive(&mbuf, 1), 1u);
-        uint32_t left = bytes;
-        for (const rte_mbuf* segment = mbuf; segment != nullptr; segment = segment->next) {
-            const bool head = segment == mbuf;
-            ASSERT_EQ(segment->pool, head ? heads.get() : bodies.get());
-            ASSERT_EQ(segment->data_off, head ? 138 : 20);
-            ASSERT_EQ(segment->data_len, std::min(left, head ? 64u : 500u));
-            left -= segment->data_len;
-        }
-        take(mbuf, round, bytes);
-    }
-    finish();
-    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 0u);
-    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
-}
-
-TEST_F(Mlx5Rx, SplitSegmentsComeBackWhenTheirPoolHasSome) {
-    const test_eal::Pool heads = test_eal::make_pool(70, 256);
-    const test_eal::Pool bodies = test_eal::make_pool(400, 600);
-    spec.split = {{heads.get(), 128, 100}, {bodies.get(), 0, 600}};
-    start({.segments = 2});
-    std::vector<rte_mbuf*> held;
-    for (uint32_t i = 0; i < 64; ++i) {
-        deliver(300);
-        rte_mbuf* mbuf = nullptr;
-        ASSERT_EQ(receive(&mbuf, 1), 1u);
-        held.push_back(mbuf);
-    }
-    EXPECT_GT(ring->counters.nombuf, 0u);
-    for (uint32_t i = 0; i < held.size(); ++i)
-        take(held[i], i, 300);
-    rte_mbuf* none;
-    EXPECT_EQ(receive(&none, 1), 0u); // refills
-    deliver(300);
-    ASSERT_EQ(receive(&none, 1), 1u);
-    take(none, 64, 300);
-    finish(); // before the pools go
-    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 0u);
-    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
-}
-
 // ---------------------------------------------------------------- compressed blocks
 
 std::vector<mlx5::MiniCqe> minis_of(uint32_t count, uint32_t bytes) {
@@ -446,51 +391,6 @@ TEST_P(Mlx5RxReaders, ABlockThatNoDeviceWritesIsAnError) {
         EXPECT_EQ(ring->counters.errors, 1u);
         finish();
     }
-}
-
-// ---------------------------------------------------------------- several segments
-
-TEST_P(Mlx5RxReaders, ScatteredStartPostsEverySegment) {
-    start({.segments = 4, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
-    ASSERT_EQ(rq->ring.size(), 256u);
-    for (size_t i = 0; i < rq->ring.size(); ++i) {
-        const uint32_t room = i % 4 == 0 ? 512 : 512 + RTE_PKTMBUF_HEADROOM;
-        ASSERT_EQ(rq->ring[i].byte_count, room);
-    }
-    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 256u);
-    EXPECT_STREQ(burst.description, "mlx5 scalar, scattered");
-}
-
-TEST_P(Mlx5RxReaders, ScatteredEverySize) {
-    constexpr uint32_t kFirst = 256;
-    constexpr uint32_t kNext = 256 + RTE_PKTMBUF_HEADROOM;
-    start({.segments = 4, .pool_size = 400, .data_room = kNext});
-    rte_mbuf* mbufs[8];
-    for (uint32_t bytes = 60; bytes <= kFirst + 3 * kNext; ++bytes) {
-        const uint32_t packet = sequence;
-        deliver(bytes);
-        ASSERT_EQ(receive(mbufs, 8), 1u);
-        const uint32_t segments = bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kNext - 1) / kNext;
-        ASSERT_EQ(mbufs[0]->nb_segs, segments);
-        take(mbufs[0], packet, bytes);
-        ASSERT_LE(rte_mempool_in_use_count(pool.get()), 256u);
-    }
-}
-
-TEST_P(Mlx5RxReaders, ScatteredPoolRunsDry) {
-    start({.segments = 2, .pool_size = 130, .data_room = 256 + RTE_PKTMBUF_HEADROOM});
-    rte_mbuf* mbufs[64];
-    for (int i = 0; i < 30; ++i) // 20 long, 10 short: 50 buffers, of which 2 can be replaced
-        deliver(i % 3 == 0 ? 100 : 400);
-    ASSERT_EQ(receive(mbufs, 64), 30u);
-    EXPECT_GT(ring->counters.nombuf, 0u);
-    EXPECT_GE(posted(), 34u);
-    for (uint32_t i = 0; i < 30; ++i)
-        take(mbufs[i], i, i % 3 == 0 ? 100 : 400);
-    rte_mbuf* none[1];
-    ASSERT_EQ(receive(none, 1), 0u);
-    EXPECT_EQ(posted(), 64u);
-    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 128u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::ValuesIn(kWidths));

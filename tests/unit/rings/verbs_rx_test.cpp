@@ -101,13 +101,75 @@ TEST_F(VerbsRx, RefusedPostsAreRepeated) {
     expect_traffic(200);
 }
 
-TEST_F(VerbsRx, ScatteredEverySize) {
-    constexpr size_t kFirst = 256;
-    constexpr size_t kNext = 256 + RTE_PKTMBUF_HEADROOM;
-    start({.segments = 4, .pool_size = 400, .data_room = kNext});
+constexpr uint16_t kFirst = 256; // bytes of a scattered packet's first mbuf
+constexpr uint16_t kNext = kFirst + RTE_PKTMBUF_HEADROOM;
+constexpr size_t bytes_for(unsigned mbufs) { return kFirst + (mbufs - 1) * size_t{kNext}; }
+
+TEST_F(VerbsRx, DescriptorsAreTheSegmentsOfTheRequests) {
+    start({.segments = 4, .data_room = kNext});
     EXPECT_STREQ(burst.description, "verbs, scattered");
-    for (size_t bytes = 60; bytes <= kFirst + 3 * kNext; ++bytes)
+    ASSERT_EQ(wq.posted.size(), 16u);
+    for (const auto& request : wq.posted) {
+        ASSERT_EQ(request.sges.size(), 4u);
+        for (size_t i = 0; i < 4; ++i) {
+            EXPECT_EQ(request.sges[i].length, i == 0 ? kFirst : kNext);
+            EXPECT_EQ(request.sges[i].lkey, FakeMrs::kLkey);
+        }
+    }
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
+}
+
+TEST_F(VerbsRx, ScatteredEverySize) {
+    start({.segments = 4, .data_room = kNext});
+    for (size_t bytes = 60; bytes <= bytes_for(4); ++bytes) {
         expect_traffic(1, bytes);
+        ASSERT_LE(rte_mempool_in_use_count(pool.get()), 64u);
+    }
+}
+
+TEST_F(VerbsRx, OnlyWhatAPacketFillsIsReplaced) {
+    start({.segments = 8, .data_room = kNext});
+    for (const unsigned mbufs : {1u, 2u, 3u, 4u, 5u, 8u}) {
+        rte_mbuf* packets[2]; // a quarter of the ring: refilled
+        for (uint32_t i = 0; i < 2; ++i)
+            deliver(pattern(i, bytes_for(mbufs)));
+        ASSERT_EQ(receive(packets, 2), 2u);
+        EXPECT_EQ(posted(), 8u);
+        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u + 2 * mbufs);
+        for (uint32_t i = 0; i < 2; ++i) {
+            EXPECT_EQ(packets[i]->nb_segs, mbufs);
+            EXPECT_EQ(contents(packets[i]), pattern(i, bytes_for(mbufs)));
+        }
+        rte_pktmbuf_free_bulk(packets, 2);
+        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
+    }
+}
+
+TEST_F(VerbsRx, PoolRunsDryWithinAPacket) {
+    start({.segments = 4, .pool_size = 70, .data_room = kNext}); // 6 spare
+    for (uint32_t i = 0; i < 10; ++i)
+        deliver(pattern(i, bytes_for(3)));
+    rte_mbuf* held[16];
+    ASSERT_EQ(receive(held, 16), 10u);
+    EXPECT_EQ(posted(), 6u + 2) << "the pool's last mbufs make two requests whole";
+    EXPECT_EQ(ring->counters.nombuf, 8u * 3);
+    for (uint32_t i = 0; i < 10; ++i)
+        EXPECT_EQ(contents(held[i]), pattern(i, bytes_for(3)));
+    rte_pktmbuf_free_bulk(held, 10);
+    rte_mbuf* none[1];
+    ASSERT_EQ(receive(none, 1), 0u);
+    EXPECT_EQ(posted(), 16u);
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
+    EXPECT_EQ(ring->counters.nombuf, 8u * 3);
+    expect_traffic(100, bytes_for(4));
+}
+
+TEST_F(VerbsRx, SmallestRingOfLongestPackets) {
+    start({.segments = 32, .pool_size = 96, .data_room = kNext});
+    EXPECT_EQ(posted(), 2u);
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
+    for (unsigned mbufs = 1; mbufs <= 32; ++mbufs)
+        expect_traffic(3, bytes_for(mbufs));
 }
 
 TEST_F(VerbsRx, Marks) {
@@ -173,8 +235,8 @@ TEST_F(VerbsRx, SplitPacketsHaveEachSegmentFromItsPool) {
                   {bodies.get(), 16, 500},
                   {bodies.get(), 16, 500}};
     start({.segments = 4, .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
-    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 64u);
-    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 3 * 64u);
+    EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 16u);
+    EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 3 * 16u);
     for (uint32_t round = 0; round < 300; ++round) {
         const uint32_t bytes = 14 + round * 5 % 1506;
         const Bytes frame = pattern(round, bytes);

@@ -16,7 +16,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     ibv_cq_init_attr_ex attributes{};
     attributes.channel = queue.channel.get();
-    attributes.cqe = rx_cq_depth(queue.spec.descriptors);
+    attributes.cqe = format.rx_cq_depth(queue.spec);
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
@@ -49,7 +49,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
 Result<void> create_wq(RxQueue& queue) {
     ibv_wq_init_attr attributes{};
     attributes.wq_type = IBV_WQT_RQ;
-    attributes.max_wr = queue.spec.descriptors;
+    attributes.max_wr = rx_wqes(queue.spec);
     attributes.max_sge = queue.spec.segments;
     attributes.pd = queue.port.ring_memory.domain();
     attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());

@@ -63,7 +63,6 @@ struct TxRing {
 
 /// CQ entries that a queue needs so that its CQ never overruns: each WQE ends in one CQE at most,
 /// also when an error flushes all of them.
-[[nodiscard]] constexpr uint32_t rx_cq_depth(uint16_t descriptors) { return descriptors; }
 [[nodiscard]] constexpr uint32_t tx_cq_depth(uint16_t descriptors) { return descriptors; }
 
 /// Fewest descriptors of a queue, either direction.
@@ -72,6 +71,7 @@ inline constexpr uint16_t kMinDescriptors = 64;
 inline constexpr uint16_t kMaxDescriptors = 32768;
 /// SGEs of one WQE, at most.
 inline constexpr uint8_t kMaxRxSegments = 32;
+static_assert(kMinDescriptors >= 2 * kMaxRxSegments, "the smallest ring takes some packets");
 inline constexpr uint16_t kMaxTxSegments = 32;
 /// Bytes that TxSpec::inline_bytes may be, at most.
 inline constexpr uint16_t kMaxInlineBytes = 512;
@@ -93,11 +93,11 @@ struct RxSegment {
 struct RxSpec {
     const verbs::Api* api = nullptr;
     ibv_context* context = nullptr;
-    ibv_cq_ex* cq = nullptr; ///< created with RingFormat::rx_wc_flags and rx_cq_depth() entries
+    ibv_cq_ex* cq = nullptr; ///< created with RingFormat::rx_wc_flags and rx_cq_depth
     ibv_wq* wq = nullptr;    ///< state RESET until rx_start
     uint16_t port_id = 0, queue_id = 0;
-    uint16_t descriptors = 0; ///< power of two: receive WQEs = packets in the ring
-    uint8_t segments = 1;     ///< SGEs per WQE, power of two (scattered Rx of frames > mbuf room)
+    uint16_t descriptors = 0; ///< power of two: mbufs in the ring (of striding queues: strides)
+    uint8_t segments = 1;     ///< mbufs per packet, power of two: more than 1 is scattered Rx
     uint32_t max_frame = 0;   ///< longest frame in bytes without FCS
     uint64_t offloads = 0;    ///< RTE_ETH_RX_OFFLOAD_*
     bool compressed = false;  ///< the CQ was created with CQE compression
@@ -111,6 +111,11 @@ struct RxSpec {
     MrSource* mrs = nullptr;
     unsigned active_simd_bits = 128;
 };
+/// Receive WQEs where each takes one packet: the descriptors are their SGEs.
+[[nodiscard]] inline uint32_t rx_wqes(const RxSpec& spec) {
+    return uint32_t{spec.descriptors} / spec.segments;
+}
+
 /// Headers that the device wants inlined in WQEs, to steer and tag by them.
 enum class InlineMode : uint8_t {
     automatic, ///< what devices of its kind want that nobody has set otherwise
@@ -169,6 +174,8 @@ struct RingFormat {
     /// Extended CQ fields (ibv_create_cq_wc_flags) that the format's Rx wants; 0: none (mapped
     /// rings read the CQEs themselves).
     uint64_t (*rx_wc_flags)(const RxSpec& spec);
+    /// CQ entries, as tx_cq_depth: packets that the ring has room for.
+    uint32_t (*rx_cq_depth)(const RxSpec& spec);
 
     /// The same with striding (multi-packet) receive queues, or null.
     const RingFormat* striding = nullptr;

@@ -4,6 +4,8 @@
 
 #include "drivers/net/rawqp/rings/ring.hpp"
 
+#include <algorithm>
+
 namespace rawqp {
 
 /// EINVAL with the offending figure when a format cannot take the spec.
@@ -21,11 +23,11 @@ struct RxBuffers {
 /// The same for each of the spec's segments.
 [[nodiscard]] std::vector<RxSegment> rx_layout(const RxSpec& spec);
 
-/// Buffers of a queue are replaced this many at a time.
-[[nodiscard]] constexpr uint16_t refill_batch(uint32_t descriptors) {
+/// A queue of so many WQEs gets its buffers back when this many lack some.
+[[nodiscard]] constexpr uint16_t refill_batch(uint32_t wqes) {
     // A multiple of a cache line of pointers; amortises the doorbell.
     constexpr uint32_t kBatch = 32;
-    return static_cast<uint16_t>(descriptors / 4 < kBatch ? descriptors / 4 : kBatch);
+    return static_cast<uint16_t>(std::clamp(wqes / 4, 1u, kBatch));
 }
 /// Of a queue that is not started: whoever polls it all the same posts no buffers.
 inline constexpr uint16_t kNoRefill = UINT16_MAX;

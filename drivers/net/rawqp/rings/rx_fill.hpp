@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Buffers of a receive ring, in and out, for rings of any format.
 //
-// A ring type has: mbufs[slot << log_segments | segment], producer and mask, missing(), pool,
-// segments, rearm, base_flags; segment(i), the RxSegment of a packet's i-th mbuf; and
-// write_segment(index), which makes the
-// descriptor `index` point at mbufs[index] (false: that memory has no lkey). In slots that the
-// device does not own a null pointer is a buffer to be replaced.
+// A ring type has: mbufs[slot << log_segments | segment], descriptors() of them, producer and mask,
+// missing(), pool, segments, rearm, base_flags; segment(i), the RxSegment of a packet's i-th mbuf;
+// and write_segment(index), which makes the descriptor `index` point at mbufs[index] (false: that
+// memory has no lkey). In slots that the device does not own a null pointer is a buffer to be
+// replaced; the other buffers of such a slot stay where they are.
 #pragma once
 
 #include "drivers/net/rawqp/rings/rx_common.hpp"
@@ -81,10 +81,32 @@ template <class Ring, class Fill> bool fill_ring(Ring& ring, Fill fill) {
     return true;
 }
 
+/// Buffers that the missing slots lack: not all that a slot has were used.
+template <class Ring> uint16_t lacking_buffers(const Ring& ring) {
+    if (ring.segments == 1) return ring.missing();
+    uint16_t lacking = 0;
+    for (uint32_t i = 0; i < uint32_t{ring.missing()} << ring.log_segments; ++i) {
+        const uint32_t index = (uint32_t{ring.producer} << ring.log_segments) + i;
+        lacking += ring.mbufs[index & (ring.descriptors() - 1)] == nullptr;
+    }
+    return lacking;
+}
+
+/// The failure of a start, of a ring that has given all back: names the pool that is too small.
+template <class Ring> tl::unexpected<Error> not_filled(const Ring& ring) {
+    for (uint32_t i = 0; i < ring.segments; ++i) {
+        rte_mempool* const pool = ring.segment(i).pool;
+        uint32_t wanted = 0;
+        for (uint32_t other = 0; other < ring.segments; ++other)
+            if (ring.segment(other).pool == pool) wanted += ring.mask + 1u;
+        if (rte_mempool_avail_count(pool) < wanted) return not_enough_mbufs(ring, pool, wanted);
+    }
+    return not_enough_mbufs(ring, ring.pool, ring.descriptors());
+}
+
 /// Frees every buffer of the ring.
 template <class Ring> void free_buffers(Ring& ring) {
-    const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         if (ring.mbufs[i] != nullptr) rte_mbuf_raw_free(ring.mbufs[i]);
         ring.mbufs[i] = nullptr;
     }
@@ -93,8 +115,7 @@ template <class Ring> void free_buffers(Ring& ring) {
 /// After the queue was reset: makes slot 0 the first that the device owned.
 template <class Ring> void rotate_buffers(Ring& ring) {
     const size_t first = size_t{ring.consumer & uint32_t{ring.mask}} << ring.log_segments;
-    const size_t count = (size_t{ring.mask} + 1) << ring.log_segments;
-    std::rotate(ring.mbufs, ring.mbufs + first, ring.mbufs + count);
+    std::rotate(ring.mbufs, ring.mbufs + first, ring.mbufs + ring.descriptors());
 }
 
 /// Takes a packet of `bytes` out of the slot whose buffers start at `mbufs`: as many as it fills,

@@ -68,6 +68,7 @@ constexpr RingFormat make_format() {
     format.name = "mlx5";
     format.reject = mlx5rings::reject;
     format.rx_wc_flags = no_wc_flags;
+    format.rx_cq_depth = rx_wqes;
     format.rx_compressed_cq = mlx5rings::rx_compressed_cq;
     format.stamps_real_time = mlx5rings::stamps_real_time;
     format.real_time = mlx5rings::real_time;
@@ -111,6 +112,7 @@ uint64_t striding_tx_offloads(const verbs::Api& api, ibv_context* context,
 constexpr RingFormat make_striding_format() {
     RingFormat format = make_format();
     format.reject = mlx5rings::striding_reject;
+    format.rx_cq_depth = mlx5rings::striding_cq_depth;
     format.rx_adjust = mlx5rings::striding_adjust;
     format.rx_wq = mlx5rings::striding_create_wq;
     format.rx_offloads = striding_rx_offloads;

@@ -50,8 +50,7 @@ bool write_wqes(MlxRxRing& ring) {
     const uint32_t lkey_be = ring.split ? 0 : common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
     ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
-    const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;
         ring.wqes[i].lkey.raw = lkey_be;
         if (ring.mbufs[i] != nullptr && !ring.write_segment(i)) return false;
@@ -83,8 +82,7 @@ void rewind(MlxRxRing& ring) {
 Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     const std::string what = fmt::format("port {} Rx queue {}", spec.port_id, spec.queue_id);
     // A block gives its entries back when all of it was taken.
-    const uint32_t entries =
-        rx_cq_depth(spec.descriptors) + (spec.compressed ? mlx5::kMaxCompressed : 0);
+    const uint32_t entries = rx_wqes(spec) + (spec.compressed ? mlx5::kMaxCompressed : 0);
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
@@ -95,11 +93,11 @@ Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     object.rwq.out = &rwq;
     if (const int error = spec.api->mlx5_init_obj(&object, MLX5DV_OBJ_RWQ))
         return fail(error, "{}: libmlx5 does not map its RQ ({})", what, strerror(error));
-    if (rwq.wqe_cnt != spec.descriptors || rwq.stride != spec.segments * sizeof(mlx5::WqeDataSeg))
+    if (rwq.wqe_cnt != rx_wqes(spec) || rwq.stride != spec.segments * sizeof(mlx5::WqeDataSeg))
         return fail(EINVAL,
                     "{}: its RQ has {} WQEs of {} bytes instead of {} of {}; is "
                     "MLX5_RWQE_SIGNATURE set?",
-                    what, rwq.wqe_cnt, rwq.stride, spec.descriptors,
+                    what, rwq.wqe_cnt, rwq.stride, rx_wqes(spec),
                     spec.segments * sizeof(mlx5::WqeDataSeg));
     ring->wqes = static_cast<mlx5::WqeDataSeg*>(rwq.buf);
     ring->doorbell = reinterpret_cast<mlx5::be32*>(rwq.dbrec);
@@ -131,7 +129,7 @@ ibv_cq_ex* rx_compressed_cq(const RxSpec& spec, ibv_cq_init_attr_ex& attributes)
 Result<RxRing*> rx_create(const RxSpec& spec) {
     if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<MlxRxRing> ring(create_on_socket<MlxRxRing>(spec.socket));
-    auto mbufs = socket_array<rte_mbuf*>(size_t{spec.descriptors} * spec.segments, spec.socket);
+    auto mbufs = socket_array<rte_mbuf*>(spec.descriptors, spec.socket);
     if (!ring || !mbufs)
         return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
@@ -147,7 +145,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->queue_id = spec.queue_id;
     ring->mbuf_memory = std::move(mbufs);
     ring->mbufs = ring->mbuf_memory.get();
-    ring->mask = static_cast<uint16_t>(spec.descriptors - 1);
+    ring->mask = static_cast<uint16_t>(rx_wqes(spec) - 1);
     ring->refill_batch = kNoRefill;
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
@@ -173,7 +171,7 @@ Result<void> rx_start(RxRing& base) {
     ring.retry.open();
     if (!write_wqes(ring) || !fill(ring)) {
         rx_stop(ring);
-        return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
+        return not_filled(ring);
     }
     ring.ring_doorbell();
     return {};
@@ -193,17 +191,17 @@ void rx_destroy(RxRing* ring) { destroy_on_socket(&mlx(*ring)); }
 
 uint32_t rx_queue_count(void* queue) {
     const auto& ring = *static_cast<const MlxRxRing*>(queue);
-    const uint16_t limit = ring.posted();
-    return completions_waiting(ring, limit);
+    return completions_waiting(ring, ring.posted()) << ring.log_segments;
 }
 
 int rx_descriptor_status(void* queue, uint16_t offset) {
     const auto& ring = *static_cast<const MlxRxRing*>(queue);
-    if (offset > ring.mask) return -EINVAL;
-    if (offset >= ring.posted()) return RTE_ETH_RX_DESC_UNAVAIL;
+    if (offset >= ring.descriptors()) return -EINVAL;
+    const uint32_t slot = uint32_t{offset} >> ring.log_segments; // from the consumer on
+    if (slot >= ring.posted()) return RTE_ETH_RX_DESC_UNAVAIL;
     const bool filled = ring.may_compress
                             ? rx_queue_count(queue) > offset
-                            : ring.cq.state(ring.cq.consumer + offset) != CqeState::empty;
+                            : ring.cq.state(ring.cq.consumer + slot) != CqeState::empty;
     return filled ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
@@ -211,7 +209,7 @@ void refill(MlxRxRing& ring) {
     ring.mrs.sync();
     const uint16_t before = ring.producer;
     const bool complete = fill(ring);
-    count_nombuf(ring.counters, ring.nombuf_due, complete ? 0 : ring.missing());
+    count_nombuf(ring.counters, ring.nombuf_due, complete ? 0 : lacking_buffers(ring));
     if (ring.producer != before) ring.ring_doorbell();
 }
 

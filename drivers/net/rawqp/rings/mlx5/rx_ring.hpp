@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A receive queue on mapped mlx5 rings: a cyclic RQ and its CQ.
 //
-// Slot i of the ring is receive WQE i: `segments` SGEs and as many mbufs. WQEs complete in order,
-// so the slots [consumer, producer) belong to the device; the others wait for buffers. When the
-// mempool is empty the ring gets shorter until buffers are back: packets already received are never
-// dropped for it, and the device counts what finds no buffer (or holds the wire).
+// Slot i of the ring is receive WQE i: `segments` SGEs and as many mbufs, each of which ethdev
+// calls a descriptor. A packet takes the mbufs that it fills and leaves the others in the slot.
+// WQEs complete in order, so the slots [consumer, producer) belong to the device; the others wait
+// for buffers. When the mempool is empty the ring gets shorter until buffers are back: packets
+// already received are never dropped for it, and the device counts what finds no buffer (or holds
+// the wire).
 //
 // The device may compress completions into blocks (see mlx5::MiniCqe). The CQ's consumer index
 // stands at a block's title until all of its packets were taken.
@@ -94,6 +96,7 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
 
     [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - consumer); }
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
+    [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
     [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (consumer & mask); }
 
     /// Tells the device of the WQEs up to `producer`. CQ entries are given back with them, before:

@@ -76,8 +76,7 @@ void rewind(StridingRing& ring) {
 
 Result<StridingRing*> map_rings(const RxSpec& spec, SocketPtr<StridingRing> ring) {
     const std::string what = name_of(*ring);
-    const uint32_t entries =
-        rx_cq_depth(spec.descriptors) + (spec.compressed ? mlx5::kMaxCompressed : 0);
+    const uint32_t entries = striding_cq_depth(spec) + (spec.compressed ? mlx5::kMaxCompressed : 0);
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;

@@ -91,6 +91,7 @@ struct Arrival {
 /// RingFormat's functions for such queues.
 std::string striding_reject(const verbs::Api& api, ibv_context* context);
 Result<void> striding_adjust(RxSpec& spec);
+inline uint32_t striding_cq_depth(const RxSpec& spec) { return spec.descriptors; }
 ibv_wq* striding_create_wq(const RxSpec& spec, ibv_wq_init_attr& attributes);
 Result<RxRing*> striding_create(const RxSpec& spec);
 Result<void> striding_start(RxRing& ring);

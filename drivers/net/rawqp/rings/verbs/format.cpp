@@ -44,6 +44,7 @@ constinit const RingFormat kVerbsFormat{
     .name = "verbs",
     .reject = reject_nothing,
     .rx_wc_flags = verbsrings::rx_wc_flags,
+    .rx_cq_depth = rx_wqes,
     .striding = nullptr,
     .rx_adjust = nullptr,
     .rx_wq = nullptr,

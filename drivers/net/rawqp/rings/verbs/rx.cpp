@@ -71,7 +71,7 @@ void refill(VerbsRxRing& ring) {
     const uint16_t first = ring.producer;
     if (!fill_alike(ring)) ring.tidy = fill(ring);
     post(ring, first);
-    count_nombuf(ring.counters, ring.nombuf_due, ring.missing());
+    count_nombuf(ring.counters, ring.nombuf_due, lacking_buffers(ring));
 }
 
 void rewind(VerbsRxRing& ring) {
@@ -103,8 +103,7 @@ uint32_t drain(VerbsRxRing& ring) {
     rewind(ring);
     ring.mrs.clear();
     ring.pools.clear();
-    const uint32_t count = (uint32_t{ring.mask} + 1) << ring.log_segments;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         if (ring.mbufs[i] == nullptr || ring.write_segment(i)) continue;
         rte_mbuf_raw_free(ring.mbufs[i]);
         ring.mbufs[i] = nullptr;
@@ -315,10 +314,9 @@ bool stamps_real_time(const verbs::Api& api, ibv_context* context) {
 Result<RxRing*> rx_create(const RxSpec& spec) {
     if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<VerbsRxRing> ring(create_on_socket<VerbsRxRing>(spec.socket));
-    const size_t segments = size_t{spec.descriptors} * spec.segments;
-    auto mbufs = socket_array<rte_mbuf*>(segments, spec.socket);
-    auto requests = socket_array<ibv_recv_wr>(spec.descriptors, spec.socket);
-    auto sges = socket_array<ibv_sge>(segments, spec.socket);
+    auto mbufs = socket_array<rte_mbuf*>(spec.descriptors, spec.socket);
+    auto requests = socket_array<ibv_recv_wr>(rx_wqes(spec), spec.socket);
+    auto sges = socket_array<ibv_sge>(spec.descriptors, spec.socket);
     if (!ring || !mbufs || !requests || !sges)
         return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);
@@ -340,7 +338,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->queue_id = spec.queue_id;
     ring->cq = spec.cq;
     ring->wq = spec.wq;
-    ring->mask = static_cast<uint16_t>(spec.descriptors - 1);
+    ring->mask = static_cast<uint16_t>(rx_wqes(spec) - 1);
     ring->refill_batch = kNoRefill;
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
@@ -375,7 +373,7 @@ Result<void> rx_start(RxRing& base) {
     ring.retry.open();
     if (!fill(ring)) {
         rx_stop(ring);
-        return not_enough_mbufs(ring, ring.pool, (ring.mask + 1u) << ring.log_segments);
+        return not_filled(ring);
     }
     ring.tidy = true;
     post(ring, 0);

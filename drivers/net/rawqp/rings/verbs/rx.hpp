@@ -11,8 +11,9 @@
 
 namespace rawqp::verbsrings {
 
-/// Slot i is work request i: `segments` SGEs and as many mbufs. Requests complete in order, so
-/// slots [consumer, producer) are posted; the others wait for buffers.
+/// Slot i is work request i: `segments` SGEs and as many mbufs, each of which ethdev calls a
+/// descriptor. A packet takes the mbufs that it fills and leaves the others in the slot. Requests
+/// complete in order, so slots [consumer, producer) are posted; the others wait for buffers.
 struct VerbsRxRing : RxRing {
     ibv_cq_ex* cq = nullptr;
     ibv_wq* wq = nullptr;
@@ -67,6 +68,7 @@ struct VerbsRxRing : RxRing {
 
     [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - consumer); }
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
+    [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
 };
 
 uint64_t rx_wc_flags(const RxSpec& spec);
