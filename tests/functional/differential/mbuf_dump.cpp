@@ -123,7 +123,9 @@ void start(uint16_t port, const std::string& name, const Options& options) {
         fmt::format("pool{}", port).c_str(), 8191, 256, 0,
         static_cast<uint16_t>(options.segment + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
     if (pool == nullptr) throw std::runtime_error("no pool");
-    check(rte_eth_rx_queue_setup(port, 0, kDescriptors, SOCKET_ID_ANY, nullptr, pool), "Rx queue");
+    // Room for as many packets however they are cut: a descriptor is an mbuf.
+    const auto mbufs = static_cast<uint16_t>(kDescriptors * 2048u / options.segment);
+    check(rte_eth_rx_queue_setup(port, 0, mbufs, SOCKET_ID_ANY, nullptr, pool), "Rx queue");
     check(rte_eth_tx_queue_setup(port, 0, kDescriptors, SOCKET_ID_ANY, nullptr), "Tx queue");
     check(rte_eth_dev_start(port), "start");
     if (!told) check(rte_eth_promiscuous_enable(port), "promiscuous mode");
