@@ -2,8 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs test suites and sums their results. Called by scripts/test after scripts/setup.
 
-A suite is `lint`, `tidy`, `unit:BUILD`, `functional:BUILD` or `kernel:BUILD`, where BUILD is a build
-folder, or `clang` or `sanitize`, a build with what that option of scripts/setup says.
+A suite is one of
+  lint, tidy         checks of the sources
+  unit:BUILD         the GoogleTest program of a build folder
+  functional:BUILD   pytest on it; with sanitizers without the tests marked `unsanitized`
+  unsanitized:BUILD  these alone
+  kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
+                     each of the latter with the first of its parameters only
+  clang, sanitize    a build with what that option of scripts/setup says
+  fuzz, arm          tests/fuzz/run and scripts/check-arm, a test each
 A+B+C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
 What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
 runs no test at all, is a failure.
@@ -19,8 +26,9 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, Callable
+from typing import IO, Callable, Sequence
 from xml.etree import ElementTree
 
 import lint
@@ -29,7 +37,9 @@ ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
 FUNCTIONAL_TIMEOUT_S = 1200
 KERNEL_TIMEOUT_S = 1500
-BUILD_TIMEOUT_S = 2400
+COMMAND_TIMEOUT_S = 2400
+FUZZ_SECONDS = 60  # for each target
+CANNOT_RUN = 77  # the exit status that says so
 
 # Gives the command that runs one JUnit test case again.
 Repeat = Callable[[ElementTree.Element], str]
@@ -146,15 +156,24 @@ def sanitizer_settings(build: Path) -> dict[str, str]:
 
 
 def unit(build: Path) -> Results:
-    report = build / "test-results" / "unit.xml"
+    """In as many shares as there are CPUs, at the same time."""
     program = str((build / "tests/unit/rawqp-unit").relative_to(ROOT))
-    env = sanitizer_settings(build)
+    settings = sanitizer_settings(build)
 
     def repeat(case: ElementTree.Element) -> str:
-        return shell([program, f"--gtest_filter={case.get('classname')}.{case.get('name')}"], env)
+        return shell([program, f"--gtest_filter={case.get('classname')}.{case.get('name')}"],
+                     settings)
 
-    command = [program, "--gtest_brief=1", f"--gtest_output=xml:{report}"]
-    return run_suite(f"unit in {build.name}", command, env, report, UNIT_TIMEOUT_S, repeat)
+    shares = len(os.sched_getaffinity(0))
+
+    def share(index: int) -> Results:
+        report = build / "test-results" / f"unit-{index}.xml"
+        env = {**settings, "GTEST_TOTAL_SHARDS": str(shares), "GTEST_SHARD_INDEX": str(index)}
+        return run_suite(f"unit in {build.name}, share {index}",
+                         [program, "--gtest_brief=1", f"--gtest_output=xml:{report}"], env, report,
+                         UNIT_TIMEOUT_S, repeat)
+
+    return all_at_once([partial(share, index) for index in range(shares)])
 
 
 def pytest_suite(name: str, folder: str, build: Path, options: list[str],
@@ -181,12 +200,21 @@ def functional(build: Path) -> Results:
     return pytest_suite("functional", "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S)
 
 
-def kernel(build: Path) -> Results:
+def unsanitized(build: Path) -> Results:
+    return pytest_suite("unsanitized", "tests/functional", build, ["-m", "unsanitized"],
+                        FUNCTIONAL_TIMEOUT_S)
+
+
+def kernel(build: Path, *options: str) -> Results:
     """What needs a kernel, then the functional tests that run on either front."""
     results = pytest_suite("kernel", "tests/kernel", build, [], KERNEL_TIMEOUT_S)
-    results.add(pytest_suite("functional-in-guest", "tests/functional", build, ["--front=guest"],
-                             KERNEL_TIMEOUT_S))
+    results.add(pytest_suite("functional-in-guest", "tests/functional", build,
+                             ["--front=guest", *options], KERNEL_TIMEOUT_S))
     return results
+
+
+def kernel_once(build: Path) -> Results:
+    return kernel(build, "--once")
 
 
 def check_sources(checks: list[lint.Check]) -> Results:
@@ -203,42 +231,60 @@ def check_sources(checks: list[lint.Check]) -> Results:
     return results
 
 
-def build(option: str) -> Results:
-    """One test: scripts/setup builds without a warning. At low priority, for what runs beside it."""
-    command = ["scripts/setup", f"--{option}", "--no-packages"]
+def command(name: str, *words: str) -> Results:
+    """One test, whose output is shown if it fails; with status 77 its last line says why it cannot
+    run here. At low priority, for what runs beside it."""
     with tempfile.TemporaryFile("w+") as log:
-        end = run_bounded(["nice", "-n", "19", *command], {}, BUILD_TIMEOUT_S, log)
+        end = run_bounded(["nice", "-n", "19", *words], {}, COMMAND_TIMEOUT_S, log)
         if not end:
             return Results(passed=1)
         log.seek(0)
-        print(log.read())
-    return Results(failed=[(f"build with {option}: {end}", shlex.join(command))])
+        output = log.read()
+    if end == f"exit status {CANNOT_RUN}":
+        return Results(skipped=[(name, output.strip().rpartition("\n")[2])])
+    print(output)
+    return Results(failed=[(f"{name}: {end}", shlex.join(words))])
+
+
+def build(option: str) -> Results:
+    """scripts/setup builds without a warning."""
+    return command(f"build with {option}", "scripts/setup", f"--{option}", "--no-packages")
+
+
+SUITES: dict[str, Callable[[], Results]] = {
+    "lint": lambda: check_sources(lint.checks()),
+    "tidy": lambda: check_sources([lint.ClangTidy(ROOT / "build-clang")]),
+    "clang": lambda: build("clang"),
+    "sanitize": lambda: build("sanitize"),
+    "fuzz": lambda: command("fuzz", "tests/fuzz/run", str(FUZZ_SECONDS)),
+    "arm": lambda: command("arm", "scripts/check-arm"),
+}
+SUITES_OF_A_BUILD: dict[str, Callable[[Path], Results]] = {
+    "unit": unit,
+    "functional": functional,
+    "unsanitized": unsanitized,
+    "kernel": kernel,
+    "kernel-once": kernel_once,
+}
 
 
 def run(suite: str) -> Results:
     kind, _, folder = suite.partition(":")
     print(f"\033[1m== {suite}\033[0m\n", end="", flush=True)  # two threads may print
     start = time.monotonic()
-    if kind == "lint":
-        results = check_sources(lint.checks())
-    elif kind == "tidy":
-        results = check_sources([lint.ClangTidy(ROOT / "build-clang")])
-    elif kind in ("clang", "sanitize"):
-        results = build(kind)
-    else:
-        suites = {"unit": unit, "functional": functional, "kernel": kernel}
-        results = suites[kind](ROOT / folder)
+    results = SUITES_OF_A_BUILD[kind](ROOT / folder) if folder else SUITES[kind]()
     print(f"{suite}: {results.passed} passed, {len(results.failed)} failed, "
           f"{len(results.skipped)} skipped in {time.monotonic() - start:.0f} s", flush=True)
     return results
 
 
-def run_together(suites: list[str]) -> Results:
-    """Runs the first here, and beside it the others, one after the other."""
-    with ThreadPoolExecutor(1) as beside:
-        others = [beside.submit(run, suite) for suite in suites[1:]]
+def all_at_once(jobs: Sequence[Callable[[], Results]]) -> Results:
+    """Runs the first here, the others beside it. What interrupts one ends all programs."""
+    results = Results()
+    with ThreadPoolExecutor(len(jobs)) as beside:
+        others = [beside.submit(job) for job in jobs[1:]]
         try:
-            results = run(suites[0])
+            results.add(jobs[0]())
             for other in others:
                 results.add(other.result())
         except BaseException:
@@ -249,12 +295,25 @@ def run_together(suites: list[str]) -> Results:
     return results
 
 
+def run_all(suites: Sequence[str]) -> Results:
+    """One after the other."""
+    results = Results()
+    for suite in suites:
+        results.add(run(suite))
+    return results
+
+
+def run_together(first: str, *others: str) -> Results:
+    """A+B+C."""
+    return all_at_once([partial(run, first), partial(run_all, others)])
+
+
 def main(suites: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT also in a job of the background
         signal.signal(number, signal.default_int_handler)
     total = Results()
     for suite in suites:
-        total.add(run_together(suite.split("+")))
+        total.add(run_together(*suite.split("+")))
     for name, reason in total.skipped:
         print(f"SKIPPED {name}: {reason}")
     for name, command in total.failed:

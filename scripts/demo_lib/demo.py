@@ -30,9 +30,9 @@ import cables  # noqa: E402
 import namespaces  # noqa: E402
 import traffic  # noqa: E402
 from ledger import InterfaceStats, Ledger, Snapshot, balance, hops  # noqa: E402
-from rig.packets import port_mac  # noqa: E402
+from rig.launched import DRIVER, devices_of, program_under  # noqa: E402
+from rig.ports import port_mac  # noqa: E402
 from rig.program import Program  # noqa: E402
-from rig.stack import DRIVER, devices_of, program_under  # noqa: E402
 from rig.testpmd import Testpmd  # noqa: E402
 from screen import Screen  # noqa: E402
 

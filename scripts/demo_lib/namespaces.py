@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Callable, Sequence
 
@@ -63,7 +64,9 @@ def run_inside(main: Callable[[], int], private_network: bool = True) -> int:
     inner = os.fork()
     if inner == 0:
         os.close(keep)
-        os._exit(_inner(main, parent_alive))
+        status = _inner(main, parent_alive)
+        sys.stdout.flush()  # _exit does not
+        os._exit(status)
     os.close(parent_alive)
     return _wait_for_inner(inner)
 

@@ -47,13 +47,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="uverbs",
         help="what the stacks stand on: softhca's uverbs front, or a kernel in a guest",
     )
+    parser.addoption(
+        "--once", action="store_true", help="run each test with the first of its parameters only"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = list(items)
     if config.getoption("--front") == "guest":
-        others = [item for item in items if not _runs_in_guest(item)]
-        items[:] = [item for item in items if _runs_in_guest(item)]
-        config.hook.pytest_deselected(items=others)
+        chosen = [item for item in chosen if _runs_in_guest(item)]
+    if config.getoption("--once"):
+        first: dict[str, pytest.Item] = {}
+        for item in chosen:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+        chosen = list(first.values())
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
 
 
 def _runs_in_guest(item: pytest.Item) -> bool:

@@ -72,3 +72,20 @@ def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
 
     assert load(str(folder / DRIVER.name)) != 0
     assert load(advice[4], LD_LIBRARY_PATH=advice[2]) == 0
+
+
+@pytest.mark.unsanitized
+def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
+    """scripts/setup --for demo: neither their packages, nor their targets."""
+    group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
+    assert group
+    assert "g++\n" in group[0]
+    assert not re.search("gtest|gmock|scapy|pytest|qemu|linux-headers|clang|valgrind", group[0])
+
+    sdk = BUILD / "drivers/net/rawqp/dpdk-sdk"
+    headers = f"-Ddpdk_sdk={sdk if sdk.is_dir() else ''}"
+    output("meson", "setup", "-Dtests=false", "-Dpci_front=disabled", headers, tmp_path, ROOT)
+    steps = output("ninja", "-C", tmp_path, "-n", "-v", "demo")
+    assert "libsofthca.so" in steps and DRIVER.name in steps
+    assert not re.search("^tests/", output("ninja", "-C", tmp_path, "-t", "targets", "all"), re.M)
+    assert "gtest" not in steps

@@ -17,6 +17,12 @@ pytestmark = pytest.mark.unsanitized
 MARK = "RAWQP_DEMO_MARK"
 
 
+@pytest.fixture(autouse=True)
+def buffered_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user's pipe or file: the verdict has to reach it all the same."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
 def demo_command(build: Build, *options: str) -> list[str]:
     """What scripts/demo runs after scripts/setup."""
     return ["/usr/bin/python3", str(ROOT / "scripts/demo_lib/demo.py"),
@@ -30,6 +36,7 @@ def test_every_packet_is_accounted_for(build: Build, tmp_path: Path, ring_format
         demo_command(build, "--seconds=4", f"--json={out}", f"--datapath={ring_format}"),
         capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert "demo passed" in result.stdout.splitlines()[-1]
     verdict = json.loads(out.read_text())
     assert verdict["unaccounted"] == 0
     assert verdict["offered"] == verdict["delivered"] + sum(verdict["dropped"].values())
@@ -37,6 +44,15 @@ def test_every_packet_is_accounted_for(build: Build, tmp_path: Path, ring_format
     assert verdict["tcp_gbps"] > 0 and verdict["udp_pps"] > 0
     assert verdict["ping_received"] == verdict["ping_sent"]
     assert verdict["rx_burst_mode"].startswith(ring_format)
+
+
+def test_it_runs_without_what_only_tests_need(build: Build) -> None:
+    """scripts/setup --for demo installs no Scapy."""
+    hidden = "import runpy, sys; sys.modules['scapy'] = None; sys.argv = sys.argv[1:];" \
+        " runpy.run_path(sys.argv[0], run_name='__main__')"
+    result = subprocess.run(["/usr/bin/python3", "-c", hidden, *demo_command(build, "--help")[1:]],
+                            capture_output=True, text=True, timeout=20)
+    assert result.returncode == 0, result.stderr
 
 
 def marked_processes(mark: str) -> list[int]:

@@ -15,6 +15,22 @@ from rig.stack import Build
 from rig.testpmd import parse_received
 from rig.toeplitz import flow_hash
 
+def collected(*options: str) -> list[str]:
+    """The cases of one module that pytest would run."""
+    listing = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *options,
+         str(Path(__file__).with_name("test_segmentation.py"))],
+        check=True, capture_output=True, text=True, timeout=60).stdout
+    return [line for line in listing.splitlines() if "::" in line]
+
+
+def test_once_leaves_the_first_case_of_each_test() -> None:
+    all_cases, once = collected("--front=guest"), collected("--front=guest", "--once")
+    names = [case.partition("[")[0] for case in all_cases]
+    assert len(once) < len(all_cases)
+    assert once == [all_cases[names.index(name)] for name in dict.fromkeys(names)]
+
+
 HOLDER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])

@@ -10,6 +10,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
+from .ports import port_mac
+
 PEER_MAC = "02:aa:00:00:00:01"  # who sends on the wires
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 TEST_TYPE, MARKER_TYPE = 0x88B5, 0x88B6  # EtherTypes for local experiments
@@ -19,11 +21,6 @@ def forbid_address_resolution() -> None:
     """For a frame without a destination Scapy would ask by ARP, on the machine's own network."""
     conf.neighbor.resolvers.clear()
     conf.raise_no_dst_mac = True
-
-
-def port_mac(index: int) -> str:
-    """The address that the rig gives to port `index`."""
-    return f"02:00:00:00:00:{index + 1:02x}"
 
 
 def ether(destination: str = port_mac(0), source: str = PEER_MAC, **fields: int) -> Packet:

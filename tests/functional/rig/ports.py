@@ -24,6 +24,11 @@ def device_name(index: int) -> str:
     return f"mlx5_{index}"
 
 
+def port_mac(index: int) -> str:
+    """The address that the rig gives to port `index`."""
+    return f"02:00:00:00:00:{index + 1:02x}"
+
+
 def pci_address(index: int) -> str:
     return f"0000:ca:00.{index}"
 

@@ -9,11 +9,10 @@ import subprocess
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from .packets import port_mac
-from .ports import PortSpec, device_name, pci_address
+from .launched import DRIVER, devices_of, program_under
+from .ports import PortSpec, device_name, pci_address, port_mac
 from .program import Program
-from .screen import Screen
-from .stack_base import DRIVER, StackBase
+from .stack_base import StackBase
 from .testpmd import Testpmd
 from .wire import SocketWire
 
@@ -201,21 +200,6 @@ class SoftHca:
         self.program.close()
         while self.wires:
             self.wires.pop().close()
-
-
-def program_under(launcher: Screen) -> int:
-    """The process that a running softhca has started."""
-    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
-    if len(children) != 1:
-        raise AssertionError(f"softhca (process {launcher.pid}) runs {len(children)} programs")
-    return int(children[0])
-
-
-def devices_of(stat: Any) -> dict[str, dict[str, Any]]:
-    """The devices in `softhca stat --json`, by name."""
-    return {
-        device["device"]: device for instance in stat["instances"] for device in instance["devices"]
-    }
 
 
 class Stack(SoftHca, StackBase):

@@ -8,12 +8,11 @@ from typing import Iterator, Sequence
 
 from scapy.packet import Packet
 
+from .launched import DRIVER
 from .packets import MARKER_TYPE, marker
 from .ports import PortSpec, device_name
 from .testpmd import ReceivedPacket, Testpmd
 from .wire import SocketWire
-
-DRIVER = "librte_net_rawqp.so"
 
 
 class StackBase:
