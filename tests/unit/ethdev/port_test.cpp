@@ -184,42 +184,6 @@ TEST_F(PortTest, HashConfiguration) {
     EXPECT_EQ(types_only.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_TCP);
 }
 
-TEST_F(PortTest, MtuAndScatter) {
-    bring_up();
-    // 2 KB mbufs hold no jumbo frame without scattering.
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EINVAL);
-    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EINVAL);
-
-    rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
-    ASSERT_EQ(configure(1, 1), 0);
-    ASSERT_EQ(rte_eth_dev_start(id()), 0);
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EBUSY); // one mbuf per frame now
-    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
-    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
-    ASSERT_EQ(rte_eth_dev_start(id()), 0);
-    EXPECT_EQ(mbufs_in_use(), kDescriptors) << "a descriptor is an mbuf";
-    rte_eth_rxq_info info{};
-    ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
-    EXPECT_EQ(info.scattered_rx, 1);
-    EXPECT_EQ(info.nb_desc, kDescriptors);
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
-}
-
-TEST_F(PortTest, MtuWithKeptChecksum) {
-    rdma.attributes.raw_packet_caps |= IBV_RAW_PACKET_CAP_SCATTER_FCS;
-    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC | RTE_ETH_RX_OFFLOAD_SCATTER;
-    bring_up();
-    constexpr uint16_t kFits = 2048 - RTE_ETHER_HDR_LEN - RTE_VLAN_HLEN - RTE_ETHER_CRC_LEN;
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits), 0);
-    // The device writes the checksum as well, into mbufs of 2048 bytes.
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EBUSY);
-    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
-    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC;
-    ASSERT_EQ(configure(1, 1), 0);
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EINVAL);
-}
-
 TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     bring_up();
     Port& port = Port::of(dev);

@@ -142,6 +142,10 @@ FlowTable::~FlowTable() = default;
 FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
                                                 const rte_flow_item* pattern,
                                                 const rte_flow_action* actions) {
+    if (port.rx_queue_count() == 0)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "the port is configured with no Rx queue, which every rule needs, also one "
+                      "that drops: verbs ties rules to queues");
     // Before the Rx queues are set up the device cannot be asked; start() will look again.
     if (auto ok = check_attributes(attr, steering.levels().value_or(SteeringLevels{})); !ok)
         return tl::unexpected(ok.error());

@@ -7,15 +7,16 @@
 namespace rawqp {
 namespace {
 
-/// Rx queues were set up for the MTU of that moment. A running one must hold the new frames as it
-/// is; a stopped one is refitted at start, which must be possible.
+/// The queues of a running port must hold the new frames as they are. Those of a stopped one may be
+/// about to be set up again, and start, which refits them, looks at them in any case.
 Result<void> check_rx_queues(const Port& port, uint32_t frame) {
+    if (!port.started()) return {};
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues) {
         if (!queue) continue;
         const RxSpec& spec = queue->spec;
         RxSpec fitted = spec;
         if (Result<void> done = fit_segments(port, fitted, frame); !done) return done;
-        if (port.started() && fitted.segments > spec.segments)
+        if (fitted.segments > spec.segments)
             return fail(
                 EBUSY,
                 "Rx queue {} takes frames of {} bytes while the port runs: stop it to set an "

@@ -61,8 +61,8 @@ int rss_hash_conf_get(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept;
 int flow_ops_get(rte_eth_dev* dev, const rte_flow_ops** ops) noexcept;
 /// The port's own filters as ethdev's data describe them now.
 [[nodiscard]] FilterState wanted_filters(const Port& port);
-/// Installs them; nothing to do while the port is stopped or isolated. Changes are atomic: on
-/// failure the old filters stay.
+/// Installs them; nothing to do while the port is stopped or isolated, or has no Rx queues. Changes
+/// are atomic: on failure the old filters stay.
 [[nodiscard]] Result<void> apply_filters(Port& port, const FilterState& state);
 
 // stats.cpp

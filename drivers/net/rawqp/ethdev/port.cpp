@@ -68,10 +68,9 @@ Result<void> start(Port& port) {
     for (const auto& queue : port.rx_queues)
         if (done && !queue->deferred) done = start_rx_queue(*queue);
     if (done) done = publish_rx_channels(port);
-    if (done && !port.rx_queues.empty()) {
-        if (!port.isolated) done = port.filters->apply(wanted_filters(port));
-        if (done) done = port.flows->start();
-    }
+    if (done && !port.isolated && !port.rx_queues.empty())
+        done = port.filters->apply(wanted_filters(port));
+    if (done) done = port.flows->start();
     if (!done) return done;
     select_bursts(port);
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STARTED);

@@ -330,7 +330,9 @@ Result<void> refit_rx_queues(Port& port) {
     for (std::unique_ptr<RxQueue>& queue : port.rx_queues) {
         if (!queue || queue->spec.max_frame == frame_bytes(port.dev->data->mtu)) continue;
         Result<std::unique_ptr<RxQueue>> fitted = create_rx_queue(port, queue->spec);
-        if (!fitted) return tl::unexpected(std::move(fitted.error()));
+        if (!fitted)
+            return fail(fitted.error().code, "Rx queue {} cannot take the port's MTU of {}: {}",
+                        queue->spec.queue_id, port.dev->data->mtu, fitted.error().what);
         (*fitted)->ring->counters = queue->ring->counters;
         (*fitted)->base = queue->base;
         (*fitted)->deferred = queue->deferred;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an application changes on a port that is set up already: MTU, numbers of queues.
+#include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/flow/rule.hpp"
+
+namespace rawqp::test {
+namespace {
+
+TEST_F(PortTest, MtuAndScatter) {
+    bring_up();
+    // 2 KB mbufs hold no jumbo frame without scattering.
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EINVAL);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+
+    rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
+    ASSERT_EQ(configure(1, 1), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EBUSY); // one mbuf per frame now
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(mbufs_in_use(), kDescriptors) << "a descriptor is an mbuf";
+    rte_eth_rxq_info info{};
+    ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
+    EXPECT_EQ(info.scattered_rx, 1);
+    EXPECT_EQ(info.nb_desc, kDescriptors);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
+}
+
+/// As OVS changes an MTU: the old queues are still there, and will not be.
+TEST_F(PortTest, MtuBeforeNewQueues) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    const test_eal::Pool large = test_eal::make_pool(255, 9216 + RTE_PKTMBUF_HEADROOM);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
+    for (uint16_t i = 0; i < kQueues; ++i)
+        ASSERT_EQ(rte_eth_rx_queue_setup(id(), i, kDescriptors, 0, nullptr, large.get()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(dev->data->mtu, 9000);
+    EXPECT_EQ(rte_mempool_in_use_count(large.get()), kQueues * kDescriptors);
+    close();
+}
+
+/// Queues that cannot take the MTU: start says so, and all is as before.
+TEST_F(PortTest, StartRefusesAnMtuThatDoesNotFit) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::AllOf(testing::HasSubstr("Rx queue 0"), testing::HasSubstr("9018 bytes"),
+                               testing::HasSubstr("RTE_ETH_RX_OFFLOAD_SCATTER")));
+    EXPECT_EQ(mbufs_in_use(), 0u);
+    EXPECT_EQ(rdma.alive("flow"), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(mbufs_in_use(), kQueues * kDescriptors);
+}
+
+/// A port that only sends, or only receives, and one after the other.
+TEST_F(PortTest, NoQueuesOfOneKind) {
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    for (const auto& [rx, tx] : {std::pair<uint16_t, uint16_t>{0, 1}, {2, 0}, {0, 2}, {1, 1}}) {
+        ASSERT_EQ(configure(rx, tx), 0);
+        ASSERT_EQ(rte_eth_dev_start(id()), 0);
+        EXPECT_EQ(rdma.alive("WQ"), rx);
+        EXPECT_EQ(rdma.alive("flow") > 0, rx > 0);
+        EXPECT_EQ(rte_eth_promiscuous_enable(id()), 0);
+        EXPECT_EQ(rte_eth_promiscuous_disable(id()), 0);
+        EXPECT_EQ(rte_eth_allmulticast_enable(id()), 0);
+        EXPECT_EQ(rte_eth_allmulticast_disable(id()), 0);
+        rte_ether_addr mac{{2, 0, 0, 0, 0, 7}};
+        EXPECT_EQ(rte_eth_dev_mac_addr_add(id(), &mac, 0), 0);
+        EXPECT_EQ(rte_eth_dev_mac_addr_remove(id(), &mac), 0);
+        rte_eth_rss_conf conf{};
+        conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+        EXPECT_EQ(rte_eth_dev_rss_hash_update(id(), &conf), 0);
+        EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
+
+        const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).action(RTE_FLOW_ACTION_TYPE_DROP);
+        rte_flow_error error{};
+        EXPECT_EQ(rte_flow_validate(id(), &rule.attr, rule.pattern(), rule.actions(), &error) == 0,
+                  rx > 0);
+        if (rx == 0) {
+            EXPECT_THAT(error.message, testing::HasSubstr("no Rx queue"));
+        }
+        ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    }
+    close();
+}
+
+/// Rules that were made while there were queues do not vanish in silence.
+TEST_F(PortTest, RulesNeedTheirQueuesAtStart) {
+    bring_up();
+    const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).action(RTE_FLOW_ACTION_TYPE_DROP);
+    ASSERT_NE(rte_flow_create(id(), &rule.attr, rule.pattern(), rule.actions(), nullptr), nullptr);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(configure(0, 1), 0);
+    EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+    ASSERT_EQ(rte_flow_flush(id(), nullptr), 0);
+    EXPECT_EQ(rte_eth_dev_start(id()), 0);
+}
+
+TEST_F(PortTest, MtuWithKeptChecksum) {
+    rdma.attributes.raw_packet_caps |= IBV_RAW_PACKET_CAP_SCATTER_FCS;
+    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC | RTE_ETH_RX_OFFLOAD_SCATTER;
+    bring_up();
+    constexpr uint16_t kFits = 2048 - RTE_ETHER_HDR_LEN - RTE_VLAN_HLEN - RTE_ETHER_CRC_LEN;
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits), 0);
+    // The device writes the checksum as well, into mbufs of 2048 bytes.
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EBUSY);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+    ASSERT_EQ(configure(1, 1), 0);
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), 0);
+    EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+}
+
+} // namespace
+} // namespace rawqp::test
