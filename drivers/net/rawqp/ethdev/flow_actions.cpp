@@ -2,6 +2,7 @@
 // One entry in kActions for each action type; a handler checks its configuration and collects it.
 #include "drivers/net/rawqp/ethdev/flow_actions.hpp"
 
+#include "drivers/net/rawqp/ethdev/flow_names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& 
     if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: hash function {} is not supported: use default or toeplitz",
-                      static_cast<int>(conf.func));
+                      hash_function_name(conf.func));
     if (conf.level > 1)
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: level {} is inside a tunnel: only outer headers (0 or 1) are "
@@ -72,9 +73,9 @@ FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& 
                       conf.level);
     if (const uint64_t unknown = conf.types & ~supported_rss_types())
         return refuse(ENOTSUP, kConf, &action,
-                      "action rss: types {:#x} are not supported: ipv4, ipv6, tcp and udp types "
-                      "are, with l3/l4 src/dst only",
-                      unknown);
+                      "action rss: types {} are not supported: ipv4, ipv6, tcp and udp types are, "
+                      "with l3/l4 src/dst only",
+                      rss_type_names(unknown));
     if (conf.key != nullptr && conf.key_len != 0 && conf.key_len != kRssKeyBytes)
         return refuse(ENOTSUP, kConf, &action, "action rss: a hash key has {} bytes, not {}",
                       kRssKeyBytes, conf.key_len);
@@ -162,8 +163,8 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
         return kind.handle(context, action);
     }
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
-                  "action type {} is not supported: use queue, rss, drop, mark, flag or count",
-                  static_cast<int>(action.type));
+                  "action {} is not supported: use queue, rss, drop, mark, flag or count",
+                  action_name(action.type));
 }
 
 } // namespace

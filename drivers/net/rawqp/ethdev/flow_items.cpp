@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/ethdev/flow_items.hpp"
 
 #include "common/net/endian.hpp"
+#include "drivers/net/rawqp/ethdev/flow_names.hpp"
 
 #include <array>
 #include <cstring>
@@ -301,8 +302,8 @@ FlowResult<std::vector<FlowMatch>> translate_pattern(const rte_flow_item* patter
         const ItemKind* kind = kind_of(item->type);
         if (kind == nullptr)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
-                          "item type {} is not supported: use eth, vlan, ipv4, ipv6, tcp or udp",
-                          static_cast<int>(item->type));
+                          "item {} is not supported: use eth, vlan, ipv4, ipv6, tcp or udp",
+                          item_name(item->type));
         if (kind->layer <= reached)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
                           "item {} cannot stand here: a layer comes once, in the order eth, vlan, "

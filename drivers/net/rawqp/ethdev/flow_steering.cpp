@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/flow_steering.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow_cause.hpp"
+#include "drivers/net/rawqp/ethdev/flow_names.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -87,11 +88,11 @@ std::string describe(const SteeringRequest& request) {
                                                                          : "multicast-default";
     if (request.drop) return fmt::format("{} at steering priority {} to drop", kind, request.level);
     return fmt::format(
-        "{} at steering priority {} to {} (hash fields {:#x})", kind, request.level,
+        "{} at steering priority {} to {} (hash fields: {})", kind, request.level,
         request.destination.queues.size() == 1
             ? fmt::format("Rx queue {}", request.destination.queues[0])
             : fmt::format("a table of {} Rx queue entries", request.destination.queues.size()),
-        request.destination.hash_fields);
+        hash_field_names(request.destination.hash_fields));
 }
 
 } // namespace

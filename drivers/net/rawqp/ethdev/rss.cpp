@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/rss.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow_cause.hpp"
+#include "drivers/net/rawqp/ethdev/flow_names.hpp"
 
 #include <bit>
 #include <cerrno>
@@ -141,8 +142,8 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
     entry->qp = verbs::Qp(create_qp_(api_, context_, qp), {api_.destroy_qp, "hash QP"});
     if (!entry->qp) {
         const int error = errno;
-        return fail(error, "cannot create a hash QP over {} entries (hash fields {:#x}): {}",
-                    wqs.size(), destination.hash_fields, flow_cause(error));
+        return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}",
+                    wqs.size(), hash_field_names(destination.hash_fields), flow_cause(error));
     }
 
     entry->users = 1;

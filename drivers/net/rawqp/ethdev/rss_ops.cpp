@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Redirection table and hash configuration. A change is applied to the running port first and kept
 // only if that worked.
+#include "drivers/net/rawqp/ethdev/flow_names.hpp"
 #include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
@@ -34,7 +35,7 @@ Result<void> check_function(const rte_eth_rss_conf& conf) {
     const rte_eth_hash_function function = compat::rss_function(conf);
     if (function != RTE_ETH_HASH_FUNCTION_DEFAULT && function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
         return fail(ENOTSUP, "RSS hash function {} is not offered: Toeplitz is the only one",
-                    static_cast<int>(function));
+                    hash_function_name(function));
     return {};
 }
 
@@ -60,8 +61,8 @@ Result<void> configure_rss(Port& port) {
     const rte_eth_rss_conf& wanted = conf.rx_adv_conf.rss_conf;
     RssState rss = port.rss;
     if ((conf.rxmode.mq_mode & ~static_cast<unsigned>(RTE_ETH_MQ_RX_RSS_FLAG)) != 0)
-        return fail(ENOTSUP, "Rx multi-queue mode {:#x} is not offered: only none and RSS",
-                    static_cast<unsigned>(conf.rxmode.mq_mode));
+        return fail(ENOTSUP, "Rx multi-queue mode {} is not offered: only none and rss are",
+                    mq_mode_names(conf.rxmode.mq_mode));
     if (Result<void> done = check_function(wanted); !done) return done;
     if (Result<void> done = take_key(wanted, rss.key); !done) return done;
     const bool spread = (conf.rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG) != 0;
@@ -110,8 +111,9 @@ int reta_query(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) 
 int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
     Port& port = Port::of(dev);
     if ((conf->rss_hf & ~supported_rss_types()) != 0)
-        return report(port, {ENOTSUP, fmt::format("RSS types {:#x} are not offered",
-                                                  conf->rss_hf & ~supported_rss_types())});
+        return report(
+            port, {ENOTSUP, fmt::format("RSS types {} are not offered",
+                                        rss_type_names(conf->rss_hf & ~supported_rss_types()))});
     RssState wanted = port.rss;
     wanted.types = conf->rss_hf;
     if (const Result<void> done = check_function(*conf); !done) return report(port, done.error());

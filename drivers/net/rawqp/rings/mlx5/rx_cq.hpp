@@ -4,6 +4,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
+#include "drivers/net/rawqp/rings/mlx5/syndrome.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
 
 namespace rawqp::mlx5rings {
@@ -56,7 +57,7 @@ template <class Ring> bool reset_after_error(Ring& ring) {
         ring.faulty = true;
     }
     if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return false;
-    log_recovery(ring, cqe.syndrome, cqe.vendor_syndrome);
+    log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
+#include "drivers/net/rawqp/rings/mlx5/syndrome.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
 #include <algorithm>
@@ -151,7 +152,7 @@ bool recover(MlxTxRing& ring) {
         ring.faulty = true;
     }
     if (!ring.retry.try_pass() || ring.reset_qp(ring) != 0) return false;
-    log_recovery(ring, cqe.syndrome, cqe.vendor_syndrome);
+    log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
     ring.cq.drain();
     forget_keys(ring); // a stale lkey may be what broke the queue
     rewind(ring);
