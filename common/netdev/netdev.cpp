@@ -34,8 +34,6 @@ class ControlSocket {
     int error_; ///< why there is no socket
 };
 
-namespace {
-
 /// A kernel structure that ends in an array of unknown length, with room for `bytes` of it.
 template <class Header> class Variable {
   public:
@@ -48,6 +46,13 @@ template <class Header> class Variable {
   private:
     std::vector<uint64_t> storage_;
 };
+
+/// With its three masks of link modes.
+class LinkSettings : public Variable<ethtool_link_settings> {
+    using Variable::Variable;
+};
+
+namespace {
 
 const char* hint(int error) {
     switch (error) {
@@ -125,27 +130,44 @@ Result<void> Netdev::set_up(bool up) const {
     return request(SIOCSIFFLAGS, ifr, up ? "set the link up" : "set the link down");
 }
 
+Result<LinkSettings> Netdev::link_settings() const {
+    constexpr const char* kWhat = "get the link settings";
+    // The first call asks how many words the link mode masks have: the kernel answers with the
+    // negative count. Only the second call, which names that count, returns the settings.
+    ethtool_link_settings probe{};
+    probe.cmd = ETHTOOL_GLINKSETTINGS;
+    if (Result<void> done = ethtool(&probe, kWhat); !done)
+        return tl::unexpected(std::move(done.error()));
+    const auto words = static_cast<size_t>(std::max(-probe.link_mode_masks_nwords, 0));
+    LinkSettings settings(3 * words * sizeof(uint32_t)); // supported, advertised, of the partner
+    settings->cmd = ETHTOOL_GLINKSETTINGS;
+    settings->link_mode_masks_nwords = static_cast<__s8>(words);
+    if (Result<void> done = ethtool(settings.get(), kWhat); !done)
+        return tl::unexpected(std::move(done.error()));
+    return settings;
+}
+
 Result<Link> Netdev::link() const {
     const Result<unsigned> now = flags();
     if (!now) return tl::unexpected(now.error());
     Link link;
     link.up = (*now & IFF_UP) != 0 && (*now & IFF_RUNNING) != 0;
-
-    // The first call asks how many words the link mode masks have: the kernel answers with the
-    // negative count. Only the second call, which names that count, returns the settings.
-    ethtool_link_settings probe{};
-    probe.cmd = ETHTOOL_GLINKSETTINGS;
-    if (!ethtool(&probe, "get the link settings") || probe.link_mode_masks_nwords >= 0)
-        return link; // no ethtool: the speed stays unknown
-    const auto words = static_cast<size_t>(-probe.link_mode_masks_nwords);
-    Variable<ethtool_link_settings> settings(3 * words * sizeof(uint32_t));
-    settings->cmd = ETHTOOL_GLINKSETTINGS;
-    settings->link_mode_masks_nwords = static_cast<__s8>(words);
-    if (!ethtool(settings.get(), "get the link settings")) return link;
-    if (settings->speed != static_cast<uint32_t>(SPEED_UNKNOWN)) link.speed_mbps = settings->speed;
-    link.full_duplex = settings->duplex != DUPLEX_HALF;
-    link.autoneg = settings->autoneg == AUTONEG_ENABLE;
+    Result<LinkSettings> settings = link_settings();
+    if (!settings) return link; // no ethtool: the speed stays unknown
+    const ethtool_link_settings& told = *settings->get();
+    if (told.speed != static_cast<uint32_t>(SPEED_UNKNOWN)) link.speed_mbps = told.speed;
+    link.full_duplex = told.duplex != DUPLEX_HALF;
+    link.autoneg = told.autoneg == AUTONEG_ENABLE;
     return link;
+}
+
+Result<std::vector<uint32_t>> Netdev::supported_speeds() const {
+    Result<LinkSettings> settings = link_settings();
+    if (!settings) return tl::unexpected(std::move(settings.error()));
+    const auto words = static_cast<size_t>(std::max<int>((*settings)->link_mode_masks_nwords, 0));
+    std::vector<uint32_t> supported(words);
+    std::memcpy(supported.data(), settings->tail(), words * sizeof(uint32_t));
+    return speeds_of_modes(supported);
 }
 
 Result<std::vector<Counter>> Netdev::counters() const {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Link {
     bool autoneg = false;
 };
 
+/// Mbit/s of the full-duplex modes in a link mode mask of ethtool (ETHTOOL_LINK_MODE_*_BIT), each
+/// once, ascending.
+[[nodiscard]] std::vector<uint32_t> speeds_of_modes(std::span<const uint32_t> mask);
+
 /// One counter of `ethtool -S`.
 struct Counter {
     std::string name;
@@ -31,6 +36,7 @@ struct Counter {
 };
 
 class ControlSocket;
+class LinkSettings;
 
 /// An interface by name, in the network namespace where this object was made: it holds a socket
 /// there, which copies share, so that a call is one or two system calls. Errors carry the errno of
@@ -52,12 +58,15 @@ class Netdev {
     [[nodiscard]] Result<unsigned> flags() const;
     [[nodiscard]] Result<void> set_up(bool up) const; ///< needs CAP_NET_ADMIN
     [[nodiscard]] Result<Link> link() const;
+    /// Mbit/s that the device can do, whatever the link does; empty: unknown.
+    [[nodiscard]] Result<std::vector<uint32_t>> supported_speeds() const;
     /// Counters of the interface's driver, in its own order; empty when it has none.
     [[nodiscard]] Result<std::vector<Counter>> counters() const;
 
   private:
     Result<void> request(unsigned long code, ifreq& request, const char* what) const;
     Result<void> ethtool(void* command, const char* what) const;
+    [[nodiscard]] Result<LinkSettings> link_settings() const;
 
     std::string name_;
     std::shared_ptr<const ControlSocket> socket_; ///< null: no interface

@@ -2,20 +2,19 @@
 """Two ports, stock testpmd between them: every byte of every frame, and every counter."""
 
 import random
-
 from typing import Iterator
 
 import pytest
 from rig.packets import (BROADCAST, PEER_MAC, ether, ipv4, ipv6, marker, numbered, opaque, port_mac,
                          tcp4, tcp6, udp4, udp6)
-from rig.stack import Stack
+from rig.stack import PortSpec, Stack
 from rig.wire import padded
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, LLC, SNAP, Ether
 from scapy.packet import Raw
 
-from conftest import OpenStack
+from conftest import OpenStack, StartStack
 
 pytestmark = pytest.mark.guest
 
@@ -165,6 +164,17 @@ def test_link_is_reported(stack: Stack) -> None:
     assert info["Link speed"] == "100 Gbps"
     assert info["MAC address"].lower() == port_mac(0)
     assert info["Driver name"] == "net_rawqp"
+    stack.testpmd.expect("show device info all", r"Device speed capability:.*100 Gbps")
+
+
+@pytest.mark.guest(False)  # the speed of a guest's ports is fixed
+def test_supported_speeds(start_stack: StartStack) -> None:
+    """What the device can do, also while the link is down and before the port was started."""
+    nobody = PortSpec(wire="link:nobody", options={"speed": "25000"})
+    stack = start_stack([nobody], testpmd_args=["--disable-device-start"])
+    assert stack.testpmd.info(0)["Link status"] == "down"
+    stack.testpmd.expect("show device info all",
+                         r"Device speed capability:\s+1 Gbps\s+10 Gbps\s+25 Gbps\s")
 
 
 def test_link_down_and_up(stack: Stack) -> None:

@@ -46,18 +46,20 @@ uint32_t legacy_mode(uint32_t mbps) {
     }
 }
 
-int link_mode_bit(uint32_t mbps) {
-    switch (mbps) {
-    case 1000: return ETHTOOL_LINK_MODE_1000baseKX_Full_BIT;
-    case 10000: return ETHTOOL_LINK_MODE_10000baseKR_Full_BIT;
-    case 25000: return ETHTOOL_LINK_MODE_25000baseCR_Full_BIT;
-    case 40000: return ETHTOOL_LINK_MODE_40000baseCR4_Full_BIT;
-    case 50000: return ETHTOOL_LINK_MODE_50000baseCR2_Full_BIT;
-    case 200000: return ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT;
-    case 400000: return ETHTOOL_LINK_MODE_400000baseCR8_Full_BIT;
-    default: return ETHTOOL_LINK_MODE_100000baseCR4_Full_BIT;
-    }
-}
+struct LinkMode {
+    uint32_t mbps;
+    int bit;
+};
+constexpr std::array kLinkModes{
+    LinkMode{1000, ETHTOOL_LINK_MODE_1000baseKX_Full_BIT},
+    LinkMode{10000, ETHTOOL_LINK_MODE_10000baseKR_Full_BIT},
+    LinkMode{25000, ETHTOOL_LINK_MODE_25000baseCR_Full_BIT},
+    LinkMode{40000, ETHTOOL_LINK_MODE_40000baseCR4_Full_BIT},
+    LinkMode{50000, ETHTOOL_LINK_MODE_50000baseCR2_Full_BIT},
+    LinkMode{100000, ETHTOOL_LINK_MODE_100000baseCR4_Full_BIT},
+    LinkMode{200000, ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT},
+    LinkMode{400000, ETHTOOL_LINK_MODE_400000baseCR8_Full_BIT},
+};
 
 int get_settings(const Port& port, ethtool_cmd& out) {
     const uint32_t mode = legacy_mode(port.config.speed_mbps);
@@ -85,9 +87,10 @@ int get_link_settings(const Port& port, ethtool_link_settings& out) {
     uint32_t* masks = out.link_mode_masks; // supported, advertising, of the partner
     if (!is_mapped(masks, kMaskBytes, true)) return EFAULT;
     std::memset(masks, 0, kMaskBytes);
-    const int bit = link_mode_bit(port.config.speed_mbps);
-    for (int mask = 0; mask < 2; mask++)
-        masks[mask * kWords + bit / 32] |= 1u << (bit % 32);
+    // A port does what is slower than itself, too.
+    for (const LinkMode& mode : kLinkModes)
+        for (int mask = 0; mask < 2 && mode.mbps <= port.config.speed_mbps; mask++)
+            masks[mask * kWords + mode.bit / 32] |= 1u << (mode.bit % 32);
     out.link_mode_masks_nwords = kWords;
     out.speed = port.link_up() ? port.config.speed_mbps : static_cast<uint32_t>(SPEED_UNKNOWN);
     out.duplex = port.link_up() ? DUPLEX_FULL : DUPLEX_UNKNOWN;

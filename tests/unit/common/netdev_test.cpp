@@ -3,10 +3,12 @@
 // interface.
 #include "common/netdev/netdev.hpp"
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <linux/ethtool.h>
 
 namespace fs = std::filesystem;
 
@@ -158,6 +160,26 @@ TEST(Netdev, Loopback) {
     EXPECT_GT(lo.mtu().value(), 0u);
     EXPECT_TRUE(lo.counters().value().empty());
     EXPECT_EQ(lo.link().value().speed_mbps, 0u);
+}
+
+TEST(Netdev, SpeedsOfLinkModes) {
+    std::array<uint32_t, 3> mask{};
+    const auto set = [&](unsigned bit) { mask[bit / 32] |= 1u << bit % 32; };
+    EXPECT_EQ(speeds_of_modes({}), std::vector<uint32_t>{});
+    for (const unsigned bit : {ETHTOOL_LINK_MODE_Autoneg_BIT, ETHTOOL_LINK_MODE_FIBRE_BIT,
+                               ETHTOOL_LINK_MODE_FEC_RS_BIT, ETHTOOL_LINK_MODE_10baseT_Half_BIT})
+        set(bit); // no speeds, or half duplex
+    EXPECT_EQ(speeds_of_modes(mask), std::vector<uint32_t>{});
+    for (const unsigned bit :
+         {ETHTOOL_LINK_MODE_200000baseDR2_Full_BIT, ETHTOOL_LINK_MODE_25000baseKR_Full_BIT,
+          ETHTOOL_LINK_MODE_1000baseKX_Full_BIT, ETHTOOL_LINK_MODE_100000baseSR_Full_BIT,
+          ETHTOOL_LINK_MODE_100000baseLR4_ER4_Full_BIT,
+          ETHTOOL_LINK_MODE_50000baseLR_ER_FR_Full_BIT, ETHTOOL_LINK_MODE_10000baseLRM_Full_BIT,
+          ETHTOOL_LINK_MODE_40000baseSR4_Full_BIT})
+        set(bit);
+    EXPECT_EQ(speeds_of_modes(mask),
+              (std::vector<uint32_t>{1000, 10000, 25000, 40000, 50000, 100000, 200000}));
+    EXPECT_EQ(speeds_of_modes(std::span(mask).first(1)), (std::vector<uint32_t>{1000, 40000}));
 }
 
 TEST(Netdev, AbsentAndUnknown) {

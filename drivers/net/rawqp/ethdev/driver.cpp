@@ -3,6 +3,7 @@
 #include "drivers/net/rawqp/ethdev/driver.hpp"
 
 #include "drivers/net/rawqp/ethdev/device.hpp"
+#include "drivers/net/rawqp/ethdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 #include "drivers/net/rawqp/log.hpp"
@@ -62,6 +63,7 @@ void make_steering(Port& port) {
 
 Result<void> build(Port& port) {
     if (Result<void> done = open_device(port); !done) return done;
+    port.speeds = read_speeds(port);
     Result<const RingFormat*> format = choose_format(port);
     if (!format) return tl::unexpected(std::move(format.error()));
     port.format = *format;

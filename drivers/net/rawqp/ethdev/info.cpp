@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the port can do and how it is set up.
 #include "drivers/net/rawqp/ethdev/device.hpp"
-#include "drivers/net/rawqp/ethdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues.hpp"
 
@@ -79,9 +78,7 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     info->dev_capa = RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP | RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP |
                      RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
 
-    rte_eth_link link{}; // as last seen: asking the interface takes several system calls
-    rte_eth_linkstatus_get(dev, &link);
-    info->speed_capa = rte_eth_speed_bitflag(link.link_speed, RTE_ETH_LINK_FULL_DUPLEX);
+    info->speed_capa = port.speeds;
     info->if_index = port.if_index;
     return 0;
 }

@@ -43,6 +43,19 @@ rte_eth_link link_of(const ibv_port_attr& attributes) {
     return link;
 }
 
+uint32_t read_speeds(const Port& port) {
+    std::vector<uint32_t> speeds = port.netdev.supported_speeds().value_or(std::vector<uint32_t>{});
+    if (speeds.empty()) {
+        ibv_port_attr attributes{};
+        (void)verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes);
+        speeds = {speed_of(attributes)};
+    }
+    uint32_t flags = 0;
+    for (const uint32_t mbps : speeds)
+        flags |= rte_eth_speed_bitflag(mbps, RTE_ETH_LINK_FULL_DUPLEX);
+    return flags;
+}
+
 rte_eth_link read_link(const Port& port) {
     ibv_port_attr attributes{}; // of a device that is gone: down
     (void)verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes);

@@ -171,6 +171,7 @@ int dev_start(rte_eth_dev* dev) noexcept {
         rte_eth_linkstatus_set(dev, &link);
     }
     return 0;
+    port.speeds = read_speeds(port);              // the module in the cage may be another one
 }
 
 int dev_stop(rte_eth_dev* dev) noexcept {

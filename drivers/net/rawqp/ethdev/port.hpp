@@ -99,6 +99,7 @@ struct Port {
     netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     unsigned if_index = 0; ///< of that interface; 0: none
     verbs::Pd pd;
+    uint32_t speeds = 0;   ///< RTE_ETH_LINK_SPEED_* that the device can do
     RingMemory ring_memory;
     std::unique_ptr<Memory> memory; ///< MrSource of all queues
     const RingFormat* format = nullptr;
