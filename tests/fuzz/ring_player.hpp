@@ -68,7 +68,7 @@ class RingPlayer {
     /// The bits say whether the WQ can be reset from now on, and what else the application does.
     void change(uint8_t step) {
         refuse_reset_ = (step & 0x80) != 0;
-        if (step & 0x40) ring_->mark = !ring_->mark;
+        if (step & 0x40) ring_->tell_all = !ring_->tell_all;
         if (step & 0x20) received_.release();
     }
     void fail(std::string what) {
@@ -86,7 +86,7 @@ class RingPlayer {
         const auto created = format_.rx_create(spec_);
         if (!created) return fail(created.error().what);
         ring_ = *created;
-        ring_->mark = mark_;
+        ring_->tell_all = mark_;
         ring_->control = this;
         ring_->reset_wq = [](rawqp::RxRing& ring) {
             return static_cast<RingPlayer*>(ring.control)->reset();

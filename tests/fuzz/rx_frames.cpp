@@ -98,8 +98,7 @@ class Player final : public RingPlayer {
         cq_.queue.push_back({.wr_id = request.request.wr_id,
                              .bytes = static_cast<uint32_t>(frame.size()),
                              .tag = step,
-                             .wc_flags = step & 0x80 ? unsigned{IBV_WC_IP_CSUM_OK} : 0,
-                             .cvlan = step});
+                             .wc_flags = step & 0x80 ? unsigned{IBV_WC_IP_CSUM_OK} : 0});
         frame.resize(frame.size() - crc_bytes_);
         sent_.push_back(std::move(frame));
     }
@@ -119,6 +118,11 @@ class Player final : public RingPlayer {
             bytes.insert(bytes.end(), data, data + at->data_len);
         }
         if (packet.pkt_len != bytes.size()) fail("pkt_len is not the sum of its segments'");
+        if ((packet.ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0) {
+            const Bytes tag{0x81, 0x00, static_cast<uint8_t>(packet.vlan_tci >> 8),
+                            static_cast<uint8_t>(packet.vlan_tci)};
+            bytes.insert(bytes.begin() + 2 * sizeof(rte_ether_addr), tag.begin(), tag.end());
+        }
         if (bytes != sent_.front()) fail("a packet is not as it was sent");
         sent_.pop_front();
     }

@@ -103,6 +103,31 @@ TEST_F(PortTest, RulesNeedTheirQueuesAtStart) {
     EXPECT_EQ(rte_eth_dev_start(id()), 0);
 }
 
+TEST_F(PortTest, VlanFilter) {
+    rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+    bring_up();
+    const int all = rdma.alive("flow");
+    ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 5, 1), 0);
+    EXPECT_EQ(rdma.alive("flow"), all); // in place of those for any tag
+    ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 4095, 1), 0);
+    EXPECT_EQ(rdma.alive("flow"), 2 * all);
+    rdma.fail_always("create_flow", ENOMEM);
+    EXPECT_EQ(rte_eth_dev_vlan_filter(id(), 7, 1), -ENOMEM);
+    EXPECT_NE(rte_eth_dev_set_vlan_offload(id(), 0), 0); // off: rules for any tag
+    EXPECT_EQ(rdma.alive("flow"), 2 * all);
+    rdma.fail_always("create_flow", 0);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), 2 * all);
+    ASSERT_EQ(rte_eth_dev_set_vlan_offload(id(), 0), 0);
+    EXPECT_EQ(rdma.alive("flow"), all);
+    ASSERT_EQ(rte_eth_dev_set_vlan_offload(id(), RTE_ETH_VLAN_FILTER_OFFLOAD), 0);
+    EXPECT_EQ(rdma.alive("flow"), 2 * all);
+    ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 5, 0), 0);
+    ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 4095, 0), 0);
+    EXPECT_EQ(rdma.alive("flow"), all);
+}
+
 TEST_F(PortTest, MtuWithKeptChecksum) {
     rdma.attributes.raw_packet_caps |= IBV_RAW_PACKET_CAP_SCATTER_FCS;
     rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC | RTE_ETH_RX_OFFLOAD_SCATTER;

@@ -171,6 +171,10 @@ TEST_F(FiltersTest, VlanFilterLetsListedTagsIn) {
     EXPECT_TRUE(received({kBroadcast, RTE_ETHER_TYPE_ARP, 0, 70}));
     EXPECT_FALSE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 6}));
     EXPECT_FALSE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 0}));
+    state.promiscuous = true; // lets everything in, as net_mlx5 does
+    apply();
+    EXPECT_TRUE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 6}));
+    EXPECT_TRUE(received({kStranger, RTE_ETHER_TYPE_IPV4, kTcp, 0}));
 }
 
 TEST_F(FiltersTest, KeepsRulesThatStayAndIsIdempotent) {

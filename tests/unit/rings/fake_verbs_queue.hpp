@@ -15,7 +15,6 @@ struct Completion {
     uint32_t bytes = 0;
     uint32_t tag = 0;
     unsigned wc_flags = 0;
-    uint16_t cvlan = 0;
     uint64_t ticks = 0, wallclock_ns = 0;
 };
 
@@ -29,7 +28,6 @@ struct FakeVerbsCq {
         handle.read_byte_len = [](ibv_cq_ex* cq) { return of(cq).current.bytes; };
         handle.read_flow_tag = [](ibv_cq_ex* cq) { return of(cq).current.tag; };
         handle.read_wc_flags = [](ibv_cq_ex* cq) { return of(cq).current.wc_flags; };
-        handle.read_cvlan = [](ibv_cq_ex* cq) { return of(cq).current.cvlan; };
         handle.read_completion_ts = [](ibv_cq_ex* cq) { return of(cq).current.ticks; };
         handle.read_completion_wallclock_ns = [](ibv_cq_ex* cq) {
             return of(cq).current.wallclock_ns;

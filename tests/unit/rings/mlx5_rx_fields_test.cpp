@@ -143,6 +143,31 @@ TEST_P(Mlx5RxReaders, HashAndVlan) {
     rte_pktmbuf_free(mbuf);
 }
 
+/// Stripping that begins while the port runs, with the burst function chosen without it.
+TEST_P(Mlx5RxReaders, TagsFromSomeMomentOn) {
+    start();
+    EXPECT_EQ(burst.description, reader_name(simd_bits));
+    for (const bool told : {false, true}) {
+        ring->tell_all = told;
+        for (uint32_t i = 0; i < 9; ++i) { // vectors and single packets
+            mlx5::Cqe cqe{};
+            cqe.l4_l3_type = mlx5::kVlanStripped;
+            cqe.rx_hash_type = mlx5::kHashIp;
+            cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
+            deliver(64, cqe);
+        }
+        rte_mbuf* mbufs[9];
+        ASSERT_EQ(receive(mbufs, 9), 9u);
+        for (rte_mbuf* mbuf : mbufs) {
+            EXPECT_EQ(mbuf->ol_flags, told ? RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED : 0u);
+            if (told) {
+                EXPECT_EQ(mbuf->vlan_tci, 0);
+            }
+            rte_pktmbuf_free(mbuf);
+        }
+    }
+}
+
 TEST_P(Mlx5RxReaders, Marks) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .mark = true});
     EXPECT_EQ(burst.description, reader_name(simd_bits) + ", offloads");

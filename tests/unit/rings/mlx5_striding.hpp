@@ -39,7 +39,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
         ring->control = this;
-        ring->mark = setup.mark;
+        ring->tell_all = setup.mark;
         ring->reset_wq = [](rawqp::RxRing& reset) {
             auto& self = *static_cast<Mlx5StridingRing*>(reset.control);
             self.used_ = 0;

@@ -42,7 +42,7 @@ class VerbsRx : public test_eal::EalTest {
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
         ring->control = this;
-        ring->mark = setup.mark;
+        ring->tell_all = setup.mark;
         ring->reset_wq = [](rawqp::RxRing& reset) {
             return static_cast<VerbsRx*>(reset.control)->on_reset();
         };

@@ -4,6 +4,7 @@
 #include "tests/unit/rings/logged.hpp"
 #include "tests/unit/rings/verbs_rx.hpp"
 
+#include <gmock/gmock.h>
 #include <optional>
 
 namespace rings_test {
@@ -260,35 +261,84 @@ TEST_F(VerbsRx, SplitPacketsHaveEachSegmentFromItsPool) {
     EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
 }
 
+/// `frame` with an 802.1Q tag behind the addresses.
+Bytes tagged(Bytes frame, uint16_t tci) {
+    const Bytes tag{0x81, 0x00, static_cast<uint8_t>(tci >> 8), static_cast<uint8_t>(tci)};
+    frame.insert(frame.begin() + 12, tag.begin(), tag.end());
+    return frame;
+}
+
+constexpr uint64_t kStripped = RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+
 TEST_F(VerbsRx, StrippedTags) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
-    EXPECT_NE(rawqp::kVerbsFormat.rx_wc_flags(spec) & IBV_WC_EX_WITH_CVLAN, 0u);
-    EXPECT_EQ(rawqp::kVerbsFormat.rx_wc_flags({}) & IBV_WC_EX_WITH_CVLAN, 0u);
     const Bytes frame = pattern(1, 64);
-    for (const uint16_t tag : {0x1001, 0xe000, 0x0fff}) {
-        deliver(frame, {.cvlan = tag});
+    for (const uint16_t tci : {0x0000, 0x1001, 0xe000, 0x0fff}) { // zero is a tag as any other
+        deliver(tagged(frame, tci));
         rte_mbuf* mbuf = nullptr;
         ASSERT_EQ(receive(&mbuf, 1), 1u);
-        EXPECT_EQ(mbuf->ol_flags, RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
-        EXPECT_EQ(mbuf->vlan_tci, tag);
+        EXPECT_EQ(mbuf->ol_flags, kStripped) << tci;
+        EXPECT_EQ(mbuf->vlan_tci, tci);
+        EXPECT_EQ(contents(mbuf), frame);
+        EXPECT_EQ(mbuf->data_len, frame.size());
         rte_pktmbuf_free(mbuf);
     }
+    EXPECT_EQ(ring->counters.bytes, 4 * frame.size());
     deliver(frame);
     EXPECT_EQ(receive_one(frame).first, 0u);
 }
 
-TEST_F(VerbsRx, StrippingNeedsAProviderThatReportsTags) {
-    spec.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+TEST_F(VerbsRx, OnlyTheOuterTagIsStripped) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
+    const Bytes inner = tagged(pattern(1, 64), 7);
+    deliver(tagged(inner, 9));
+    EXPECT_EQ(receive_one(inner).first, kStripped);
+}
+
+TEST_F(VerbsRx, StrippingOfScatteredPackets) {
+    start({.segments = 4,
+           .data_room = 256 + RTE_PKTMBUF_HEADROOM,
+           .offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
+    const Bytes frame = pattern(1, 1000);
+    deliver(tagged(frame, 0));
+    EXPECT_EQ(receive_one(frame).first, kStripped);
+    expect_traffic(100, 1000); // the mbufs were left in order
+}
+
+/// The burst function stays the one that was chosen without stripping.
+TEST_F(VerbsRx, StrippingBeginsAndEndsAtRunTime) {
+    start();
+    const Bytes frame = pattern(1, 64);
+    const auto flags_of = [&](const Bytes& sent, const Bytes& received) {
+        deliver(sent);
+        return receive_one(received).first;
+    };
+    EXPECT_EQ(flags_of(tagged(frame, 5), tagged(frame, 5)), 0u);
+    ring->tell_all = true;
+    ASSERT_TRUE(rawqp::kVerbsFormat.rx_strip_vlan(*ring, true));
+    EXPECT_EQ(flags_of(tagged(frame, 5), frame), kStripped);
+    ASSERT_TRUE(rawqp::kVerbsFormat.rx_strip_vlan(*ring, false));
+    EXPECT_EQ(flags_of(tagged(frame, 5), tagged(frame, 5)), 0u);
+}
+
+TEST_F(VerbsRx, NoTagCanBeStrippedFromASplitHeader) {
     pool = test_eal::make_pool(256);
-    cq.handle.read_cvlan = nullptr;
+    spec.split = {{pool.get(), 128, 17}, {pool.get(), 0, 1000}};
+    spec.segments = 2;
     spec.cq = &cq.handle;
     spec.wq = &wq.handle;
     spec.descriptors = kDescriptors;
     spec.pool = pool.get();
     spec.mrs = &mrs;
+    spec.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    const auto refused = rawqp::kVerbsFormat.rx_create(spec);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ENOTSUP);
+    EXPECT_THAT(refused.error().what, testing::HasSubstr("has 17 bytes"));
+    spec.split[0].room = 18;
     const auto created = rawqp::kVerbsFormat.rx_create(spec);
-    ASSERT_FALSE(created);
-    EXPECT_EQ(created.error().code, ENOTSUP);
+    ASSERT_TRUE(created) << created.error().what;
+    rawqp::kVerbsFormat.rx_destroy(*created);
 }
 
 // ---------------------------------------------------------------- errors

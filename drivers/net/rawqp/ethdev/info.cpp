@@ -58,9 +58,8 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     fill_limits(port, *info);
     fill_defaults(*info);
 
-    info->rx_offload_capa = port.format->rx_offloads(port.attributes);
-    if ((port.attributes.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING) == 0)
-        info->rx_offload_capa &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    info->rx_offload_capa =
+        port.format->rx_offloads(port.attributes) | RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
     if (max_rx_segments(port) == 1)
         info->rx_offload_capa &= ~(RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT);
     if ((info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0) {

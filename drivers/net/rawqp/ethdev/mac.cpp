@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive modes and addresses. Each operation describes the wanted state in full and applies it;
-// ethdev itself records the new state after success, which is why the old one is in its data here.
+// Receive modes, addresses and VLANs. Each operation describes the wanted state in full and applies
+// it; ethdev itself records the new state after success, which is why the old one is in its data
+// here.
 #include "drivers/net/rawqp/ethdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
@@ -77,6 +78,13 @@ int set_mc_addr_list(rte_eth_dev* dev, rte_ether_addr* groups, uint32_t count) n
     const int error = change_filters(dev, [&](FilterState& state) { state.multicast = wanted; });
     if (error == 0) port.multicast = std::move(wanted);
     return error;
+}
+
+int vlan_filter_set(rte_eth_dev* dev, uint16_t vlan, int on) noexcept {
+    return change_filters(dev, [&](FilterState& state) {
+        std::erase(state.vlans, vlan);
+        if (on != 0) state.vlans.push_back(vlan);
+    });
 }
 
 } // namespace rawqp

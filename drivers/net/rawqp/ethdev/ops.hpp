@@ -41,6 +41,11 @@ int mac_addr_add(rte_eth_dev* dev, rte_ether_addr* mac, uint32_t index, uint32_t
 void mac_addr_remove(rte_eth_dev* dev, uint32_t index) noexcept;
 int mac_addr_set(rte_eth_dev* dev, rte_ether_addr* mac) noexcept;
 int set_mc_addr_list(rte_eth_dev* dev, rte_ether_addr* groups, uint32_t count) noexcept;
+int vlan_filter_set(rte_eth_dev* dev, uint16_t vlan, int on) noexcept;
+
+// vlan.cpp
+int vlan_offload_set(rte_eth_dev* dev, int mask) noexcept;
+void vlan_strip_queue_set(rte_eth_dev* dev, uint16_t queue, int on) noexcept;
 
 // mtu.cpp
 int mtu_set(rte_eth_dev* dev, uint16_t mtu) noexcept;

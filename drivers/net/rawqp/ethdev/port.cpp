@@ -28,6 +28,8 @@ void select_bursts(Port& port) {
         const RxSpec spec = combined_rx_spec(port, port.rx_queues[0]->spec);
         dev.rx_pkt_burst = format.rx_burst(spec).function;
         dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
+        for (const auto& queue : port.rx_queues)
+            queue->ring->tell_all = port.marks;
     }
     if (!port.tx_queues.empty()) {
         const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);
@@ -133,6 +135,9 @@ constexpr eth_dev_ops make_ops() {
     ops.mac_addr_remove = mac_addr_remove;
     ops.mac_addr_set = mac_addr_set;
     ops.set_mc_addr_list = set_mc_addr_list;
+    ops.vlan_filter_set = vlan_filter_set;
+    ops.vlan_offload_set = vlan_offload_set;
+    ops.vlan_strip_queue_set = vlan_strip_queue_set;
     ops.mtu_set = mtu_set;
     ops.reta_update = reta_update;
     ops.reta_query = reta_query;

@@ -45,6 +45,7 @@ struct RxQueue {
     bool running = false;   ///< the WQ is in RDY and the ring holds mbufs
     bool deferred = false;  ///< port start leaves it stopped
     bool released = false;  ///< while the port runs: stays, as steering refers to its WQ
+    bool wq_strips = false; ///< the WQ takes VLAN tags out
 };
 
 struct TxQueue {
@@ -98,8 +99,8 @@ struct Port {
     ibv_device_attr_ex attributes{};
     netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     unsigned if_index = 0; ///< of that interface; 0: none
-    verbs::Pd pd;
     uint32_t speeds = 0;   ///< RTE_ETH_LINK_SPEED_* that the device can do
+    verbs::Pd pd;
     RingMemory ring_memory;
     std::unique_ptr<Memory> memory; ///< MrSource of all queues
     const RingFormat* format = nullptr;

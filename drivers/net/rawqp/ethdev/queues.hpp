@@ -62,6 +62,12 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 [[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
 [[nodiscard]] TxSpec combined_tx_spec(const Port& port, TxSpec spec);
 
+/// Whether the WQ is to take VLAN tags out: they are to be, and the ring format leaves it to the
+/// WQ.
+[[nodiscard]] bool wants_wq_strip(const RxQueue& queue);
+/// Makes it so, of a WQ in RDY.
+[[nodiscard]] Result<void> settle_wq_strip(RxQueue& queue);
+
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);
 

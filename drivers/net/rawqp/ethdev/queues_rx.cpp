@@ -53,8 +53,8 @@ Result<void> create_wq(RxQueue& queue) {
     attributes.max_sge = queue.spec.segments;
     attributes.pd = queue.port.ring_memory.domain();
     attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());
-    if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0)
-        attributes.create_flags |= IBV_WQ_FLAGS_CVLAN_STRIPPING;
+    queue.wq_strips = wants_wq_strip(queue);
+    if (queue.wq_strips) attributes.create_flags |= IBV_WQ_FLAGS_CVLAN_STRIPPING;
     if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0)
         attributes.create_flags |= IBV_WQ_FLAGS_SCATTER_FCS;
     if (attributes.create_flags != 0) attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
@@ -166,7 +166,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     queue->ring = *ring;
     queue->ring->control = queue.get();
     queue->ring->reset_wq = recover_wq;
-    queue->ring->mark = port.marks;
+    queue->ring->tell_all = port.marks;
     return queue;
 }
 
@@ -253,12 +253,19 @@ Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
                     "Rx queue {}: with Rx interrupts (intr_conf.rxq) it can be set up on a "
                     "stopped port only",
                     id);
-    const RxSpec combined = combined_rx_spec(port, queue->spec);
-    if (port.format->rx_burst(combined).function != port.dev->rx_pkt_burst)
-        return fail(EBUSY,
-                    "Rx queue {}: its offloads or segments need another burst function than "
-                    "the port runs with: stop the port first",
-                    id);
+    const auto runs = [&](const RxSpec& spec) {
+        return port.format->rx_burst(spec).function == port.dev->rx_pkt_burst;
+    };
+    RxSpec combined = combined_rx_spec(port, queue->spec);
+    if (!runs(combined)) {
+        combined.offloads &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP; // may begin at run time
+        queue->ring->tell_all = true;
+        if (!runs(combined))
+            return fail(EBUSY,
+                        "Rx queue {}: its offloads or segments need another burst function than "
+                        "the port runs with: stop the port first",
+                        id);
+    }
     port.flows->stop();
     port.filters->clear();
     std::swap(port.rx_queues[id], queue);
@@ -323,7 +330,7 @@ int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
 void use_marks(Port& port) {
     port.marks = true;
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues)
-        if (queue) __atomic_store_n(&queue->ring->mark, true, __ATOMIC_RELEASE);
+        if (queue) __atomic_store_n(&queue->ring->tell_all, true, __ATOMIC_RELEASE);
 }
 
 Result<void> refit_rx_queues(Port& port) {
@@ -347,7 +354,9 @@ Result<void> start_rx_queue(RxQueue& queue) {
     if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
         return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
                     rte_strerror(error));
-    if (Result<void> done = queue.port.format->rx_start(*queue.ring); !done) {
+    Result<void> done = settle_wq_strip(queue);
+    if (done) done = queue.port.format->rx_start(*queue.ring);
+    if (!done) {
         (void)reset_wq_from_any_state(queue.wq.get());
         return done;
     }

@@ -49,6 +49,16 @@ constexpr rte_flow_ops make_flow_ops() {
 }
 constinit const rte_flow_ops kFlowOps = make_flow_ops();
 
+/// What rte_eth_dev_vlan_filter has listed, while the filter is on.
+std::vector<uint16_t> wanted_vlans(const rte_eth_dev_data& data) {
+    std::vector<uint16_t> vlans;
+    if ((data.dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) == 0) return vlans;
+    for (unsigned vlan = 0; vlan <= RTE_ETHER_MAX_VLAN_ID; ++vlan)
+        if ((data.vlan_filter_conf.ids[vlan / 64] >> vlan % 64 & 1) != 0)
+            vlans.push_back(static_cast<uint16_t>(vlan));
+    return vlans;
+}
+
 } // namespace
 
 int flow_ops_get(rte_eth_dev*, const rte_flow_ops** ops) noexcept {
@@ -62,6 +72,7 @@ FilterState wanted_filters(const Port& port) {
     for (const rte_ether_addr& mac : std::span(data.mac_addrs, kMaxMacAddresses))
         if (!rte_is_zero_ether_addr(&mac)) state.macs.push_back(mac);
     state.multicast = port.multicast;
+    state.vlans = wanted_vlans(data);
     state.promiscuous = data.promiscuous != 0;
     state.all_multicast = data.all_multicast != 0;
     state.reta = port.rss.reta;

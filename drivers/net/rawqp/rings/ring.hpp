@@ -41,9 +41,10 @@ struct RxRing {
     RxCounters counters;
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
-    /// rte_flow marks are in use: bursts fill fdir.hi. The control path turns it on at any time,
-    /// before the first rule that marks.
-    bool mark = false;
+    /// Something is in use that the burst function was not chosen for: rte_flow marks, stripped
+    /// VLAN tags. Bursts then tell all that they can. The control path turns it on at any time,
+    /// before the first such packet.
+    bool tell_all = false;
     /// Cold: an error CQE stopped the queue. Resets the WQ to ready, after which the ring calls its
     /// own restart. Called on the queue's lcore; returns 0 or a negative errno (queue stays dead
     /// and the call is made again on a later burst, at most once per millisecond).
@@ -220,6 +221,9 @@ struct RingFormat {
     int (*rx_arm)(RxRing& ring);
     /// An event was taken out of the channel.
     void (*rx_event_taken)(RxRing& ring);
+    /// Begins or ends to take VLAN tags out of packets, at any time. Null: completions tell what
+    /// the WQ took out (IBV_WQ_FLAGS_CVLAN_STRIPPING).
+    Result<void> (*rx_strip_vlan)(RxRing& ring, bool strip);
 
     TxQpNeeds (*tx_needs)(const TxSpec& spec);
     Result<TxRing*> (*tx_create)(const TxSpec& spec);

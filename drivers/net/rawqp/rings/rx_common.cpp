@@ -77,12 +77,10 @@ Result<RxExtras> rx_extras(const RxSpec& spec) {
 }
 
 uint64_t rx_flags(uint64_t offloads) {
-    uint64_t flags = 0;
+    uint64_t flags = RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
     if (offloads & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) flags |= RTE_MBUF_F_RX_IP_CKSUM_MASK;
     if (offloads & (RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM))
         flags |= RTE_MBUF_F_RX_L4_CKSUM_MASK;
-    if (offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP)
-        flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
     return flags;
 }
 

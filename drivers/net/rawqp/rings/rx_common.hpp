@@ -57,7 +57,8 @@ inline void stamp(rte_mbuf& mbuf, const RxExtras& extras, uint64_t time) {
     mbuf.ol_flags |= extras.timestamp_flag;
 }
 
-/// Mbuf flags (checksums, VLAN) that RTE_ETH_RX_OFFLOAD_* ask for.
+/// Mbuf flags that packets may have: of checksums, what RTE_ETH_RX_OFFLOAD_* ask for; of a VLAN tag
+/// in any case, as it may be stripped from some moment on.
 [[nodiscard]] uint64_t rx_flags(uint64_t offloads);
 
 /// The failure of a start: the pool of `ring` does not hold `wanted` usable mbufs.

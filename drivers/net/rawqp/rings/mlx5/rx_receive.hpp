@@ -200,18 +200,19 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
     return static_cast<uint16_t>(received);
 }
 
-constexpr RxOptions with_marks(RxOptions options) {
+/// See RxRing::tell_all.
+constexpr RxOptions telling_all(RxOptions options) {
+    options.offloads = true;
     options.mark = true;
     return options;
 }
 
-/// Marks may come into use while the port runs.
 template <class Reader, RxOptions O>
 uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
-    constexpr RxOptions kMarking = with_marks(O);
+    constexpr RxOptions kAll = telling_all(O);
     auto& ring = *static_cast<MlxRxRing*>(queue);
-    if (__atomic_load_n(&ring.mark, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive<Reader, kMarking>(ring, packets, wanted);
+    if (__atomic_load_n(&ring.tell_all, __ATOMIC_RELAXED)) [[unlikely]]
+        return receive<Reader, kAll>(ring, packets, wanted);
     return receive<Reader, O>(ring, packets, wanted);
 }
 
@@ -228,7 +229,7 @@ template <class Reader, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst(
     return {receive_burst<Reader, O>, kReaderName<Reader, O>.data()};
 }
 
-/// The options of a variant; scattered and marks are chosen beside it.
+/// The options of a variant; scattered is chosen beside it.
 constexpr RxOptions rx_options(RxVariant variant, bool scattered) {
     RxOptions options;
     options.scattered = scattered;

@@ -32,7 +32,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxPollLine {
     uint16_t mask = 0;
     uint16_t refill_batch = 0; ///< buffers are replaced this many at a time
     uint64_t rearm = 0;        ///< data_off, refcnt, nb_segs, port of a received mbuf
-    uint16_t flags_mask = 0;   ///< of kReceiveFlags: what the offloads ask for
+    uint16_t flags_mask = 0;   ///< of kReceiveFlags: see rx_flags
     uint16_t hash_flag = 0;    ///< RTE_MBUF_F_RX_RSS_HASH or 0
     uint8_t log_segments = 0;
     uint8_t block_left = 0; ///< packets of the present block that were not taken yet

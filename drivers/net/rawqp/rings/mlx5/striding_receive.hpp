@@ -210,10 +210,10 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
 
 template <class Reader, RxOptions O>
 uint16_t striding_receive(void* queue, rte_mbuf** packets, uint16_t wanted) {
-    constexpr RxOptions kMarking = with_marks(O);
+    constexpr RxOptions kAll = telling_all(O);
     auto& ring = *static_cast<StridingRing*>(queue);
-    if (__atomic_load_n(&ring.mark, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive_strides<Reader, kMarking>(ring, packets, wanted);
+    if (__atomic_load_n(&ring.tell_all, __ATOMIC_RELAXED)) [[unlikely]]
+        return receive_strides<Reader, kAll>(ring, packets, wanted);
     return receive_strides<Reader, O>(ring, packets, wanted);
 }
 

@@ -10,12 +10,10 @@ namespace {
 std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
 
 /// No hash: completions do not carry it. Checksums are verified by the provider or else by the
-/// driver.
+/// driver, which also strips VLAN tags.
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
-    uint64_t offloads =
-        RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_CHECKSUM;
-    if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
-        offloads |= RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+    uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT |
+                        RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     if (device.raw_packet_caps & IBV_RAW_PACKET_CAP_SCATTER_FCS)
         offloads |= RTE_ETH_RX_OFFLOAD_KEEP_CRC;
     if (device.completion_timestamp_mask != 0) offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
@@ -60,6 +58,7 @@ constinit const RingFormat kVerbsFormat{
     .rx_destroy = verbsrings::rx_destroy,
     .rx_arm = verbsrings::rx_arm,
     .rx_event_taken = [](RxRing&) {},
+    .rx_strip_vlan = verbsrings::rx_strip_vlan,
     .tx_needs = verbsrings::tx_needs,
     .tx_create = verbsrings::tx_create,
     .tx_start = verbsrings::tx_start,

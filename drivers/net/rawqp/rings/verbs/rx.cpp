@@ -130,19 +130,29 @@ struct RxOptions {
     bool mark;      ///< rte_flow marks in use
 };
 
-inline uint64_t read_mark(ibv_cq_ex* cq, rte_mbuf& mbuf) {
-    const uint32_t tag = ibv_wc_read_flow_tag(cq);
+inline uint64_t read_mark(const VerbsRxRing& ring, rte_mbuf& mbuf) {
+    const uint32_t tag = ring.has_tags ? ibv_wc_read_flow_tag(ring.cq) : kFlowTagNone;
     if (tag == kFlowTagNone) return 0;
     if (tag == kFlowTagFlag) return RTE_MBUF_F_RX_FDIR;
     mbuf.hash.fdir.hi = mark_of_tag(tag);
     return RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
 }
 
-/// Completions tell the tag that was taken out, but not that there was none: 0, which is as much as
-/// no tag (no VLAN, lowest priority), stands for both.
-inline uint64_t read_tag(ibv_cq_ex* cq, rte_mbuf& mbuf) {
-    mbuf.vlan_tci = ibv_wc_read_cvlan(cq);
-    return mbuf.vlan_tci != 0 ? RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED : 0;
+constexpr uint32_t kTaggedHeader = sizeof(rte_ether_hdr) + sizeof(rte_vlan_hdr);
+
+/// Takes an 802.1Q tag out of the packet, as devices do. These could do it, but completions tell
+/// the tag only and not whether there was one: a tag of zero would get lost.
+inline uint64_t strip_tag(rte_mbuf& packet) {
+    auto* const ether = rte_pktmbuf_mtod(&packet, rte_ether_hdr*);
+    if (packet.data_len < kTaggedHeader || ether->ether_type != RTE_BE16(RTE_ETHER_TYPE_VLAN))
+        return 0;
+    const auto* const tag = reinterpret_cast<const rte_vlan_hdr*>(ether + 1);
+    packet.vlan_tci = net::to_be(tag->vlan_tci);
+    memmove(reinterpret_cast<char*>(ether) + sizeof *tag, ether, 2 * sizeof(rte_ether_addr));
+    packet.data_off += sizeof *tag;
+    packet.data_len -= sizeof *tag;
+    packet.pkt_len -= sizeof *tag;
+    return RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
 }
 
 /// The provider's word where it gives one (good, for both layers); else the driver looks itself:
@@ -202,18 +212,18 @@ template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, u
     packet->pkt_len = bytes;
     packet->data_len = static_cast<uint16_t>(bytes);
     uint64_t flags = ring.base_flags;
-    if constexpr (O.mark) flags |= read_mark(ring.cq, *packet);
+    if constexpr (O.mark) flags |= read_mark(ring, *packet);
     if constexpr (O.scattered)
         take_chain(ring, mbufs, bytes);
     else
         mbufs[0] = nullptr;
+    if constexpr (O.extras)
+        if (__atomic_load_n(&ring.strips_vlan, __ATOMIC_RELAXED)) flags |= strip_tag(*packet);
 
     // Verbs completions say nothing of the packet's headers: the driver parses them.
     rte_net_hdr_lens lens;
     packet->packet_type = parse(*packet, lens);
     if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet, lens) & ring.flags_mask;
-    if constexpr (O.extras)
-        if (ring.strips_vlan) flags |= read_tag(ring.cq, *packet);
     packet->ol_flags = flags;
     if constexpr (O.extras)
         if (ring.extras.timestamp_flag != 0) stamp(*packet, ring.extras, ring.read_stamp(ring.cq));
@@ -235,9 +245,10 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
         if constexpr (O.extras) bytes -= ring.extras.crc_bytes;
         const uint16_t slot = ring.consumer & ring.mask;
         prefetch<O>(ring, slot);
-        packets[received++] = take<O>(ring, slot, bytes);
+        packets[received] = take<O>(ring, slot, bytes);
         ++ring.consumer;
-        bytes_received += bytes;
+        bytes_received += O.extras ? packets[received]->pkt_len : bytes;
+        ++received;
     } while (received < count && ibv_next_poll(ring.cq) == 0);
     ibv_end_poll(ring.cq);
     ring.counters.packets += received;
@@ -247,12 +258,11 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
 
 template <RxOptions O> uint16_t receive(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<VerbsRxRing*>(queue);
-    // Marks may come into use while the port runs.
-    constexpr RxOptions kMarking{O.scattered, O.checksum, O.extras, true};
-    const bool mark = __atomic_load_n(&ring.mark, __ATOMIC_RELAXED) && ring.has_tags;
+    constexpr RxOptions kAll{O.scattered, O.checksum, true, true}; // see RxRing::tell_all
+    const bool all = __atomic_load_n(&ring.tell_all, __ATOMIC_RELAXED);
     uint16_t received = 0;
     if (!ring.faulty) [[likely]]
-        received = mark ? poll<kMarking>(ring, packets, count) : poll<O>(ring, packets, count);
+        received = all ? poll<kAll>(ring, packets, count) : poll<O>(ring, packets, count);
     if (ring.faulty) [[unlikely]]
         recover(ring);
     else if (ring.missing() >= ring.refill_batch)
@@ -297,7 +307,6 @@ uint64_t rx_wc_flags(const RxSpec& spec) {
     if (spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP)
         flags |= spec.real_time ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
                                 : IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
-    if (spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) flags |= IBV_WC_EX_WITH_CVLAN;
     return flags;
 }
 
@@ -328,10 +337,6 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     if (extras->timestamp_flag != 0 && ring->read_stamp == nullptr)
         return fail(ENOTSUP, "port {} Rx queue {}: the provider reports no {}time stamps",
                     spec.port_id, spec.queue_id, spec.real_time ? "real-" : "");
-    ring->strips_vlan = (spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
-    if (ring->strips_vlan && spec.cq->read_cvlan == nullptr)
-        return fail(ENOTSUP, "port {} Rx queue {}: the provider does not report VLAN tags",
-                    spec.port_id, spec.queue_id);
     ring->extras = *extras;
     const RxBuffers buffers = rx_buffers(spec);
     ring->port_id = spec.port_id;
@@ -357,6 +362,9 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->requests = ring->request_memory.get();
     ring->sges = ring->sge_memory.get();
     lay_out(*ring);
+    const bool strip = (spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
+    if (Result<void> done = rx_strip_vlan(*ring, strip); !done)
+        return tl::unexpected(std::move(done.error()));
     return ring.release();
 }
 
@@ -393,6 +401,17 @@ uint32_t rx_stop(RxRing& base) {
 }
 
 int rx_arm(RxRing& ring) { return ibv_req_notify_cq(ibv_cq_ex_to_cq(verbs_ring(ring).cq), 0); }
+
+Result<void> rx_strip_vlan(RxRing& base, bool strip) {
+    VerbsRxRing& ring = verbs_ring(base);
+    if (strip && ring.segment(0).room < kTaggedHeader)
+        return fail(ENOTSUP,
+                    "port {} Rx queue {}: no VLAN tag can be stripped where the first segment of a "
+                    "packet has {} bytes: buffer split must leave it {} or more",
+                    ring.port_id, ring.queue_id, ring.segment(0).room, kTaggedHeader);
+    __atomic_store_n(&ring.strips_vlan, strip, __ATOMIC_RELAXED);
+    return {};
+}
 
 void rx_destroy(RxRing* ring) { destroy_on_socket(&verbs_ring(*ring)); }
 
