@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an application changes on a port that is set up already: MTU, numbers of queues.
+// What an application changes on a port that is set up already: MTU, numbers of queues, VLANs.
 #include "tests/unit/ethdev/port_fixture.hpp"
 #include "tests/unit/flow/rule.hpp"
 

@@ -171,12 +171,12 @@ int dev_start(rte_eth_dev* dev) noexcept {
         halt(port);
         return report(port, done.error());
     }
+    port.speeds = read_speeds(port);              // the module in the cage may be another one
     if (dev->data->dev_conf.intr_conf.lsc != 0) { // else ethdev asks for it itself
         const rte_eth_link link = read_link(port);
         rte_eth_linkstatus_set(dev, &link);
     }
     return 0;
-    port.speeds = read_speeds(port);              // the module in the cage may be another one
 }
 
 int dev_stop(rte_eth_dev* dev) noexcept {

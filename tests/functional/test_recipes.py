@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recipes of the driver's guide do what they say, as written."""
+
+import os
+import shlex
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+from rig.guide import commands, recipe
+from rig.packets import opaque, port_mac, udp4
+from rig.ports import lossless
+from rig.program import Program
+from rig.stack import OWN_NETWORK, Build, SoftHca
+from scapy.layers.inet import IP
+from scapy.layers.l2 import Ether
+
+from conftest import StartSoftHca, StartStack
+
+MTU = 9000
+NOT_OURS = {"ASAN_OPTIONS": "detect_leaks=0"}  # what Debian's programs leak
+OVS_PACKAGES = ["openvswitch-common", "openvswitch-switch", "openvswitch-switch-dpdk"]
+
+
+@pytest.mark.guest
+def test_attach_and_detach(start_stack: StartStack) -> None:
+    """Twice: nothing is left that would be in the way."""
+    stack = start_stack(3, attach=2)
+    for _ in range(2):
+        for line in commands(recipe("Device arguments", "testpmd> port attach")):
+            command = line.removeprefix("testpmd> ")
+            if command.startswith("port start"):
+                stack.testpmd.start_port(command.split()[-1])
+            else:
+                stack.testpmd.expect(command, r"is attached|is detached|Done")
+        stack.testpmd.expect("show port summary all", "Number of available ports: 2")
+
+
+def run(folder: Path, *lines: str) -> None:
+    """Shell commands that must succeed."""
+    result = subprocess.run(["sh", "-ec", "\n".join(lines)], cwd=folder, capture_output=True,
+                            text=True, timeout=300)
+    assert result.returncode == 0, f"{lines}:\n{result.stdout}{result.stderr}"
+
+
+def test_l3fwd(start_softhca: StartSoftHca, build: Build) -> None:
+    folder = build.folder / "recipes/l3fwd"  # kept, for the next run
+    folder.mkdir(parents=True, exist_ok=True)
+    *preparations, program = commands(recipe("l3fwd"))
+    run(folder, *preparations)
+    words = shlex.split(program)
+    hca = start_softhca(lossless(2), [str(folder / words[0]), *words[1:]], env=NOT_OURS)
+    hca.program.wait_for("entering main loop on lcore 1", timeout=60)
+    for source, way_out in ((0, 1), (1, 0), (0, 0)):
+        frame = udp4(bytes(100), destination=port_mac(source), destination_ip=f"198.18.{way_out}.7")
+        hca.wires[source].send(frame)
+        routed = Ether(hca.wires[way_out].receive())
+        assert routed[IP].dst == f"198.18.{way_out}.7"
+        assert routed[IP].ttl == Ether(bytes(frame))[IP].ttl - 1
+    hca.program.signal(2)
+    assert hca.program.wait(30) == 0
+
+
+@pytest.fixture(scope="module")
+def ovs_files(build: Build) -> Path:
+    """Open vSwitch's packages unpacked: installed, they would start its daemons on this machine."""
+    folder = build.folder / "recipes/openvswitch"
+    if not (folder / "usr").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        run(folder, f"apt-get download {' '.join(OVS_PACKAGES)}",
+            'for package in *.deb; do dpkg-deb -x "$package" unpacked; done',
+            "mv unpacked/usr usr")
+    return folder / "usr"
+
+
+class OpenVSwitch:
+    """ovsdb-server and ovs-vswitchd, with softhca below the latter, in a network of their own."""
+
+    def __init__(self, hca: SoftHca, files: Path, env: dict[str, str]) -> None:
+        self.wires = hca.wires
+        self.program = hca.program
+        self._path = f"{files / 'bin'}:{os.environ['PATH']}"
+        self._env = env
+
+    def run(self, command: str) -> str:
+        result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=90,
+                                env={**os.environ, **self._env, "PATH": self._path})
+        assert result.returncode == 0, f"{command}: {result.stderr}"
+        return result.stdout.strip()
+
+
+@contextmanager
+def open_vswitch(start_softhca: StartSoftHca, files: Path, folder: Path) -> Iterator[OpenVSwitch]:
+    env = {name: str(folder) for name in ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR")}
+    schema = files / "share/openvswitch/vswitch.ovsschema"
+    database = folder / "conf.db"
+    run(folder, f"{files}/bin/ovsdb-tool create {database} {schema}")
+    server = Program([f"{files}/sbin/ovsdb-server", str(database),
+                      f"--remote=punix:{folder}/db.sock"], folder / "ovsdb.log", env)
+    try:
+        hca = start_softhca(
+            lossless(2),
+            [f"{files}/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", f"unix:{folder}/db.sock"],
+            env=env | NOT_OURS, prefix=OWN_NETWORK)
+        yield OpenVSwitch(hca, files, env)
+    finally:
+        server.close()
+
+
+def test_open_vswitch(start_softhca: StartSoftHca, ovs_files: Path,
+                      new_folder: Callable[[], Path]) -> None:
+    """Its ports forward, also jumbo frames once it has raised their MTU."""
+    with open_vswitch(start_softhca, ovs_files, new_folder()) as ovs:
+        for command in commands(recipe("Open vSwitch")):
+            ovs.run(command)
+        for port in ("p0", "p1"):
+            assert ovs.run(f"ovs-vsctl --bare get Interface {port} error") in ("", "[]")
+            assert ovs.run(f"ovs-vsctl get Interface {port} mtu") == str(MTU)
+        for size in (60, 1514, MTU + 14):
+            frame = opaque(size, seed=size)
+            ovs.wires[0].send(frame)
+            assert ovs.wires[1].receive() == frame
