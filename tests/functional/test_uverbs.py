@@ -55,6 +55,11 @@ def test_ibv_devinfo_lists_every_device(start_softhca: StartSoftHca) -> None:
     assert output.count("link_layer:\t\tEthernet") == 3
 
 
+def test_devices_are_told_apart_by_their_descriptors(start_softhca: StartSoftHca, build: Build) -> None:
+    program = [str(verbs_program(build.folder)), "--gtest_filter=ImportTest.*Itself"]
+    assert "[  PASSED  ] 1 test" in finished(start_softhca([LOOP] * 3, program))
+
+
 def test_options_of_the_port_show(start_softhca: StartSoftHca) -> None:
     port = PortSpec(
         wire="loop",

@@ -13,7 +13,6 @@ namespace softhca::uverbs {
 
 Context::~Context() {
     if (!device) return;
-    device->remove_listener(&events);
     objects.destroy_all(*device);
 }
 

@@ -16,7 +16,7 @@ namespace softhca::uverbs {
 
 /// Made when the device node is opened; the devices start when the program asks for the context
 /// (GET_CONTEXT), so that a wire that cannot be opened is an error at once and by its own errno.
-/// Closing the descriptor destroys all objects.
+/// Closing the last descriptor destroys all objects.
 ///
 /// Commands run one at a time. `device`, `objects` and `events` are for the command functions,
 /// which run with the context locked.
@@ -42,6 +42,8 @@ class Context final : public OpenFile {
     core::Device* device = nullptr; ///< null before GET_CONTEXT
     ObjectTable objects;
     EventReporter events;
+    std::shared_ptr<EventPipe>
+        default_async; ///< of the first async file, for objects that name none
     uint32_t next_uar = 1;
 
   private:

@@ -74,6 +74,7 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     cq->events.user_handle = request.user_handle;
     cq->events.fatal_event = IBV_EVENT_CQ_ERR;
     cq->events.channel = std::move(channel);
+    cq->events.async = command.async;
     const auto number =
         context.device->create_cq({.ring = std::move(*ring),
                                    .doorbell = doorbell,
@@ -152,7 +153,7 @@ Errno destroy_cq(Context& context, const WriteCommand& command) {
     if (const Errno error = cq->destroy(*context.device)) return error;
     const ib_uverbs_destroy_cq_resp out{
         .comp_events_reported = EventReporter::settle_completions(cq->events),
-        .async_events_reported = context.events.settle_async(cq->events)};
+        .async_events_reported = EventReporter::settle_async(cq->events)};
     context.objects.erase(handle);
     command.out.put(out);
     return 0;

@@ -38,6 +38,7 @@ struct EventSource {
     std::atomic<uint32_t> async_posted{0};
     std::atomic<uint32_t> completions_posted{0};
     std::shared_ptr<EventPipe> channel; ///< of a CQ, may be null
+    std::shared_ptr<EventPipe> async;   ///< may be null: events are lost, as with no reader
 };
 
 struct Pd final : Object {
@@ -47,6 +48,7 @@ struct Pd final : Object {
 
 struct Mr final : Object {
     uint32_t lkey = 0;
+    uint64_t length = 0, iova = 0;
     Errno destroy(core::Device& device) override;
 };
 

@@ -104,6 +104,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     auto qp = std::make_unique<Qp>();
     qp->events.user_handle = request.user_handle;
     qp->events.fatal_event = IBV_EVENT_QP_FATAL;
+    qp->events.async = command.async;
     qp->max_send_wr = request.max_send_wr;
     qp->max_recv_wr = request.max_recv_wr;
     qp->max_send_sge = request.max_send_sge;
@@ -285,7 +286,7 @@ Errno destroy_qp(Context& context, const WriteCommand& command) {
     Qp* qp = context.objects.find<Qp>(handle);
     if (!qp) return context.objects.absence(handle);
     if (const Errno error = qp->destroy(*context.device)) return error;
-    const ib_uverbs_destroy_qp_resp out{.events_reported = context.events.settle_async(qp->events)};
+    const ib_uverbs_destroy_qp_resp out{.events_reported = EventReporter::settle_async(qp->events)};
     context.objects.erase(handle);
     command.out.put(out);
     return 0;

@@ -86,6 +86,7 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     auto wq = std::make_unique<Wq>();
     wq->events.user_handle = request.user_handle;
     wq->events.fatal_event = IBV_EVENT_WQ_FATAL;
+    wq->events.async = command.async;
     core::RqAttr attributes;
     if (const Errno error = read_attributes(context, request, driver, attributes)) return error;
     attributes.listener = &context.events;
@@ -143,7 +144,7 @@ Errno destroy_wq(Context& context, const WriteCommand& command) {
     if (const Errno error = wq->destroy(*context.device)) return error;
     ib_uverbs_ex_destroy_wq_resp out{};
     out.response_length = command.out.length_of(out);
-    out.events_reported = context.events.settle_async(wq->events);
+    out.events_reported = EventReporter::settle_async(wq->events);
     context.objects.erase(request.wq_handle);
     command.out.put(out);
     return 0;

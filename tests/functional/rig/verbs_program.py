@@ -11,6 +11,7 @@ SUITES = [
     "FlowDvTest",
     "FlowTest",
     "HostileTest",
+    "ImportTest",
     "NetdevTest",
     "ProcessTest",
     "QpTest",
