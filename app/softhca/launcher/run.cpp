@@ -123,7 +123,7 @@ int run(RunCommand command) {
         say(child.error().what);
         return child.error().code == ENOENT ? kExitNotFound : kExitNotExecutable;
     }
-    const int status = signals.wait_for(*child);
+    const int status = signals.wait_for_all(*child);
     wire::remove_dead_links(); // if it was killed
     return status;
 }

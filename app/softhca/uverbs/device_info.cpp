@@ -132,9 +132,9 @@ Errno get_context(Context& context, const WriteCommand& driver) {
 
     Runtime* runtime = Runtime::get();
     if (!runtime) return ENODEV;
-    if (const auto started = runtime->start(); !started)
-        return started.error().code ? started.error().code : EIO;
-    context.device = context.port.device.load();
+    const auto started = runtime->start(context.port);
+    if (!started) return started.error().code ? started.error().code : EIO;
+    context.device = *started;
     if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());
 
     mlx5_ib_alloc_ucontext_resp out = context_attributes(context);

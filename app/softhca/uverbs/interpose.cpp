@@ -92,6 +92,7 @@ constinit Original<int(int, int, int)> socket{"socket"};
 
 __attribute__((constructor)) void prepare() {
     init_paths();
+    Runtime::note_cpus();
     const auto look_up = [](auto&... functions) { (functions.get(), ...); };
     using namespace original;
     look_up(original::open, original::openat, original::fopen, original::opendir, original::access,
@@ -298,6 +299,11 @@ SOFTHCA_EXPORT int lstat64(const char* path, struct stat64* out) noexcept {
 }
 SOFTHCA_EXPORT int fstat(int fd, struct stat* out) noexcept { return stat_fd(fd, out); }
 SOFTHCA_EXPORT int fstat64(int fd, struct stat64* out) noexcept {
+    return stat_fd(fd, reinterpret_cast<struct stat*>(out));
+}
+// What fstat(2) was before glibc 2.33, and is to clang's ThreadSanitizer.
+SOFTHCA_EXPORT int __fxstat(int, int fd, struct stat* out) noexcept { return stat_fd(fd, out); }
+SOFTHCA_EXPORT int __fxstat64(int, int fd, struct stat64* out) noexcept {
     return stat_fd(fd, reinterpret_cast<struct stat*>(out));
 }
 SOFTHCA_EXPORT int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept {
