@@ -31,6 +31,10 @@ class Context final : public OpenFile {
     /// as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);
 
+    /// Pins what a queue of the program consists of: its ring, and the page with its doorbell
+    /// record, which queues of a context share. Positive errno, or 0.
+    [[nodiscard]] Errno pin_queue(Object& queue, uint64_t ring, uint64_t length, uint64_t doorbell);
+
     /// The errno with which the command of that name is to fail without being carried out, or 0.
     [[nodiscard]] Errno injected_fault(const char* command) const {
         return port.faults.take(command);
@@ -48,6 +52,7 @@ class Context final : public OpenFile {
 
   private:
     std::mutex mutex_;
+    std::map<uint64_t, std::weak_ptr<PinnedPages>> doorbell_pages_; ///< by address
 };
 
 /// Offset for mmap(2) of a doorbell page; the high bits tell it from anything a program would map.

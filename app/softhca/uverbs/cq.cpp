@@ -66,11 +66,14 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
         channel = fd_table::find_as<EventPipe>(request.comp_channel);
         if (!channel || channel->kind() != EventPipe::Kind::completions) return EBADF;
     }
-    auto ring = user_area(driver.buf_addr, uint64_t{entries} * driver.cqe_size, true);
+    auto cq = std::make_unique<Cq>();
+    const uint64_t bytes = uint64_t{entries} * driver.cqe_size;
+    if (const Errno error = context.pin_queue(*cq, driver.buf_addr, bytes, driver.db_addr))
+        return error;
+    auto ring = user_area(driver.buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::CqDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
 
-    auto cq = std::make_unique<Cq>();
     cq->events.user_handle = request.user_handle;
     cq->events.fatal_event = IBV_EVENT_CQ_ERR;
     cq->events.channel = std::move(channel);

@@ -45,6 +45,8 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
         return EINVAL;
     const Pd* pd = context.objects.find<Pd>(request.pd_handle);
     if (!pd) return EINVAL;
+    auto mr = std::make_unique<Mr>();
+    if (const Errno error = mr->pages.pin(request.start, request.length)) return error;
     auto memory = user_area(request.start, request.length, local_write);
     if (!memory) return EFAULT;
 
@@ -54,7 +56,6 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
                                                    .memory = std::move(*memory),
                                                    .local_write = local_write});
     if (!lkey) return errno_of(lkey);
-    auto mr = std::make_unique<Mr>();
     mr->lkey = *lkey;
     mr->length = request.length;
     mr->iova = request.hca_va;

@@ -15,6 +15,7 @@ SUITES = [
     "NetdevTest",
     "ProcessTest",
     "QpTest",
+    "RightsTest",
     "RingTest",
     "RssTest",
     "VerbsTest",
