@@ -296,7 +296,7 @@ def test_daemons_keep_their_devices(launcher: Launcher) -> None:
     daemon = int(program.wait_for(r"daemon (\d+)")[1])
     instances = json.loads(launcher.run("stat", "--json").stdout)["instances"]
     assert [instance["pid"] for instance in instances] == [daemon]
-    assert program.running
+    assert program.running()
     program.signal(signal.SIGINT)
     program.wait_for(rf"got {int(signal.SIGINT)}")
     program.signal(signal.SIGTERM)
