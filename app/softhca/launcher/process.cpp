@@ -32,9 +32,10 @@ int exit_status(int wait_status) {
     return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
-/// The program, and those of its processes that it did not wait for.
-std::vector<pid_t> children() {
+/// The program's first process, and those that it did not wait for. Without /proc: the first.
+std::vector<pid_t> children(pid_t first) {
     std::ifstream list(fmt::format("/proc/self/task/{}/children", getpid()));
+    if (!list) return {first};
     return {std::istream_iterator<pid_t>(list), {}};
 }
 
@@ -65,7 +66,7 @@ int SignalForwarding::wait_for_all(pid_t first) const {
         siginfo_t info{};
         const int signal = sigwaitinfo(&held_, &info);
         if (signal <= 0 || signal == SIGCHLD) continue;
-        for (const pid_t child : children()) {
+        for (const pid_t child : children(first)) {
             // What the terminal sent (Ctrl-C), all in our process group have got as well.
             const bool has_it = info.si_code == SI_KERNEL && getpgid(child) == getpgrp();
             if (!has_it) kill(child, signal);
