@@ -190,15 +190,22 @@ Result<void> set_general(Config& config, const std::string& key, const json& val
     };
     if (key == "threads") return into(config.threads, whole_number(key, value, 1, kMaxThreads));
     if (key == "verbose") return into(config.verbose, whole_number(key, value, 0, 9));
+    if (key == "enforce" && value.is_boolean()) {
+        config.enforce = value.get<bool>();
+        return {};
+    }
     if (key == "runtime_dir" && value.is_string()) {
         config.runtime_dir = value.get<std::string>();
         return {};
     }
     if ((key != "cpus" && key != "ports") || !value.is_array())
         return fail(EINVAL,
-                    "\"{}\": {}; the keys are ports (a list of objects), threads (a number) and "
-                    "cpus (a list of numbers)",
-                    key, key == "cpus" || key == "ports" ? "not a list" : "not a known key");
+                    "\"{}\": {}; the keys are ports (a list of objects), threads (a number), cpus "
+                    "(a list of numbers) and enforce (true or false)",
+                    key,
+                    key == "cpus" || key == "ports" ? "not a list"
+                    : key == "enforce"              ? "not true or false"
+                                                    : "not a known key");
     for (const json& element : value) {
         if (key == "cpus") {
             auto cpu = into(config.cpus.emplace_back(), whole_number(key, element, 0, kMaxCpu));
@@ -315,7 +322,8 @@ std::string to_json(const Config& config) {
                        {"threads", config.threads},
                        {"cpus", config.cpus},
                        {"runtime_dir", config.runtime_dir},
-                       {"verbose", config.verbose}};
+                       {"verbose", config.verbose},
+                       {"enforce", config.enforce}};
     // Paths need not be UTF-8.
     return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

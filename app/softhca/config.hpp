@@ -37,10 +37,14 @@ struct Config {
     std::vector<int> cpus;
     std::string runtime_dir; ///< sysfs tree and control sockets; the launcher removes it
     int verbose = 0;
+    bool enforce = false; ///< demand CAP_NET_RAW and RLIMIT_MEMLOCK as a kernel does
 };
 
 /// Name of the environment variable with the path of the configuration file.
 inline constexpr const char* kConfigVariable = "SOFTHCA_CONFIG";
+
+/// A FIFO in the runtime folder that has a writer as long as the launcher lives.
+inline constexpr const char* kAliveFile = "alive";
 
 /// Sets one option of a port by its name on the command line and in files: wire, netdev, mac, mtu,
 /// speed, pause, carrier, device, pci or fault. Errors name the option, the value and what is

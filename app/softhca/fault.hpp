@@ -40,8 +40,11 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFaul
 
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 31> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 34> kFaultCommands = {"open",
                                                                     "get_context",
+                                                                    "query_context",
+                                                                    "query_pd",
+                                                                    "query_mr",
                                                                     "query_device",
                                                                     "query_port",
                                                                     "alloc_pd",

@@ -271,6 +271,52 @@ def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
     assert launcher.runtime_folders() == [], "the next run removes what the killed one left"
 
 
+# As daemon(3) and most daemons do it: the program that was started ends at once. The daemon opens a
+# device; it ends with status 9 on SIGTERM.
+DAEMON = """
+import os, signal, sys, time
+launcher = os.getppid()
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+while os.getppid() != launcher: time.sleep(0.01)
+from pyverbs.device import Context
+with Context(name="mlx5_0"):
+    print("daemon", os.getpid(), flush=True)
+    print("got", signal.sigwait({signal.SIGINT}), flush=True)
+    signal.sigwait({signal.SIGTERM})
+os._exit(9)
+"""
+START_DAEMON = ("--", "/usr/bin/python3", "-c", DAEMON)
+
+
+def test_daemons_keep_their_devices(launcher: Launcher) -> None:
+    program = launcher.start(*START_DAEMON)
+    daemon = int(program.wait_for(r"daemon (\d+)")[1])
+    instances = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert [instance["pid"] for instance in instances] == [daemon]
+    assert program.running()
+    program.signal(signal.SIGINT)
+    program.wait_for(rf"got {int(signal.SIGINT)}")
+    program.signal(signal.SIGTERM)
+    assert program.wait() == 9, "the status of the last process"
+    assert launcher.runtime_folders() == []
+
+
+def test_failure_of_the_first_process_is_not_hidden_by_later_ones(launcher: Launcher) -> None:
+    done = launcher.run("--", "sh", "-c", "(sleep 0.3; echo last) & exit 3")
+    assert done.returncode == 3 and "last" in done.stdout
+
+
+def test_killed_launcher_takes_daemons_along(launcher: Launcher) -> None:
+    program = launcher.start(*START_DAEMON)
+    daemon = os.pidfd_open(int(program.wait_for(r"daemon (\d+)")[1]))
+    program.signal(signal.SIGKILL)
+    with open(daemon) as ended:  # readable at its end
+        assert select.select([ended], [], [], 20)[0]
+
+
 def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
     program = launcher.start_counter()
     before = launcher.runtime_folders()
@@ -333,7 +379,7 @@ def test_stat_with_nothing_running(launcher: Launcher) -> None:
 
 
 def test_stat_of_running_programs(launcher: Launcher) -> None:
-    launcher.start_watch("--port", "mtu=2000", "--port", "wire=sink")
+    launcher.start_watch("--port", "wire=pair:a,mtu=2000", "--port", "wire=pair:a")
     launcher.start_watch()
     text = launcher.run("stat").stdout
     assert text.count("ibv_asyncwatch (process ") == 2

@@ -28,6 +28,10 @@ constexpr int kAcceptAgainMs = 100;
 
 json error_answer(const std::string& what) { return {{"error", what}}; }
 
+json no_device(const std::string& name) {
+    return error_answer("no device " + name + " that this program has opened");
+}
+
 /// What requests are about.
 struct Target {
     core::Engine& engine;
@@ -53,33 +57,25 @@ json answer_link(core::Engine& engine, const json& request) {
     if (device == request.end() || !device->is_string() || up == request.end() || !up->is_boolean())
         return error_answer("link needs \"device\": a name, and \"up\": true or false");
     const auto found = find_device(engine, device->get<std::string>());
-    if (!found) return error_answer("no device " + device->get<std::string>());
+    if (!found) return no_device(device->get<std::string>());
     engine.device(*found).set_link(up->get<bool>());
     return {{"ok", true}};
 }
 
 /// Carries out a fault at one device; false: there is no such object, or it cannot break now.
 struct Inject {
-    const Target& target;
-    size_t index;
-    [[nodiscard]] core::Device& device() const { return target.engine.device(index); }
+    core::Device& device;
 
-    bool operator()(const CommandFault& fault) const {
-        target.set_command_fault(index, &fault);
-        return true;
-    }
-    bool operator()(const NoCommandFaults&) const {
-        target.set_command_fault(index, nullptr);
-        return true;
-    }
+    bool operator()(const CommandFault&) const { return false; } // not the device's
+    bool operator()(const NoCommandFaults&) const { return false; }
     bool operator()(const CompletionFault& fault) const {
-        return device().inject_error(fault.queue, fault.syndrome).has_value();
+        return device.inject_error(fault.queue, fault.syndrome).has_value();
     }
     bool operator()(const FatalFault& fault) const {
-        return device().inject_fatal(fault.number).has_value();
+        return device.inject_fatal(fault.number).has_value();
     }
     bool operator()(const DeviceFault&) const {
-        device().inject_device_fatal();
+        device.inject_device_fatal();
         return true;
     }
 };
@@ -90,15 +86,18 @@ json answer_fault(const Target& target, const json& request) {
     if (device == request.end() || !device->is_string() || text == request.end() ||
         !text->is_string())
         return error_answer("fault needs \"device\": a name, and \"fault\": what shall happen");
-    const auto found = find_device(target.engine, device->get<std::string>());
-    if (!found) return error_answer("no device " + device->get<std::string>());
+    const auto name = device->get<std::string>();
     const auto fault = parse_fault(text->get<std::string>());
     if (!fault) return error_answer(fault.error().what);
-    const bool of_command = std::holds_alternative<CommandFault>(*fault) ||
-                            std::holds_alternative<NoCommandFaults>(*fault);
-    if (of_command && !target.set_command_fault)
-        return error_answer("verbs commands pass through the kernel here: see \"inject\"");
-    if (!std::visit(Inject{target, *found}, *fault))
+    const auto* const command = std::get_if<CommandFault>(&*fault);
+    if (command || std::holds_alternative<NoCommandFaults>(*fault)) {
+        if (!target.set_command_fault)
+            return error_answer("verbs commands pass through the kernel here: see \"inject\"");
+        return target.set_command_fault(name, command) ? json{{"ok", true}} : no_device(name);
+    }
+    const auto found = find_device(target.engine, name);
+    if (!found) return no_device(name);
+    if (!std::visit(Inject{target.engine.device(*found)}, *fault))
         return error_answer(text->get<std::string>() +
                             ": there is no such queue or CQ, or it is in reset");
     return {{"ok", true}};
@@ -167,7 +166,8 @@ bool serve_client(Client& client, const Commands& commands) {
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& path,
                                                             core::Engine& engine, Commands commands,
-                                                            SetCommandFault set_command_fault) {
+                                                            SetCommandFault set_command_fault,
+                                                            Fd keeper) {
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -179,12 +179,12 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(new ControlServer(
         path, with_own(std::move(commands), {engine, std::move(set_command_fault)}),
-        std::move(listener), std::move(stop)));
+        std::move(listener), std::move(stop), std::move(keeper)));
 }
 
-ControlServer::ControlServer(std::string path, Commands commands, Fd listener, Fd stop)
+ControlServer::ControlServer(std::string path, Commands commands, Fd listener, Fd stop, Fd keeper)
     : path_(std::move(path)), commands_(std::move(commands)), listener_(std::move(listener)),
-      stop_(std::move(stop)) {
+      stop_(std::move(stop)), keeper_(std::move(keeper)) {
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -203,17 +203,18 @@ ControlServer::~ControlServer() {
 void ControlServer::serve() {
     std::vector<Client> clients;
     for (;;) {
-        std::vector<pollfd> waiting = {{stop_.get(), POLLIN, 0}};
+        std::vector<pollfd> waiting = {{stop_.get(), POLLIN, 0}, {keeper_.get(), 0, 0}};
         // A full house leaves the next client in the listen queue.
         waiting.push_back({clients.size() < kMaxClients ? listener_.get() : -1, POLLIN, 0});
         for (const Client& client : clients)
             waiting.push_back({client.socket.get(), POLLIN, 0});
         if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
         if (waiting[0].revents) return;
+        if (waiting[1].revents & POLLHUP) kill(getpid(), SIGKILL);
         for (size_t i = clients.size(); i-- > 0;)
-            if (waiting[i + 2].revents && !serve_client(clients[i], commands_))
+            if (waiting[i + 3].revents && !serve_client(clients[i], commands_))
                 clients.erase(clients.begin() + std::ptrdiff_t(i));
-        if (!waiting[1].revents) continue;
+        if (!waiting[2].revents) continue;
         Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         if (!accepted) { // the program may have no descriptor left: the client has to wait
             poll(waiting.data(), 1, kAcceptAgainMs);

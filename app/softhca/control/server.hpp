@@ -25,26 +25,29 @@ using Commands = std::map<std::string, std::function<nlohmann::json(const nlohma
 /// harms nobody. Destroy it before the engine.
 class ControlServer {
   public:
-    /// Makes a command of the engine's device `index` fail; null: none fails any more. Called on
-    /// the server's thread.
-    using SetCommandFault = std::function<void(size_t index, const CommandFault* fault)>;
+    /// Makes a command of a device fail, which need not be in the engine yet; null: none fails any
+    /// more. False: there is no such device. Called on the server's thread.
+    using SetCommandFault =
+        std::function<bool(const std::string& device, const CommandFault* fault)>;
 
-    /// Without `set_command_fault`, faults of commands are refused.
+    /// Without `set_command_fault`, faults of commands are refused. `keeper` (may be none) is a
+    /// pipe of whoever keeps the devices: the process is killed when its last writer has gone.
     [[nodiscard]] static Result<std::unique_ptr<ControlServer>>
     start(const std::string& path, core::Engine& engine, Commands commands = {},
-          SetCommandFault set_command_fault = {});
+          SetCommandFault set_command_fault = {}, Fd keeper = {});
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
 
   private:
-    ControlServer(std::string path, Commands commands, Fd listener, Fd stop);
+    ControlServer(std::string path, Commands commands, Fd listener, Fd stop, Fd keeper);
     void serve();
 
     std::string path_;
     Commands commands_;
     Fd listener_;
     Fd stop_; ///< eventfd that ends the thread
+    Fd keeper_;
     std::thread thread_;
 };
 

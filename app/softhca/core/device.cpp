@@ -208,7 +208,8 @@ Outcome<void> Device::pace_sq(Number sqn, uint32_t kbps) {
     if (kbps != 0 && (kbps < Limits::kMinRateKbps || kbps > Limits::kMaxRateKbps))
         return refuse(Status::bad_parameter);
     sq->rate_kbps = kbps;
-    sq->paced_until = 0;
+    state_->port.read_clock();
+    sq->paced_until = state_->port.now();
     return {};
 }
 

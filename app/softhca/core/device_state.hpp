@@ -80,6 +80,8 @@ struct Device::State {
 
     /// A number that no object has. One space for all kinds.
     [[nodiscard]] Number new_number();
+    /// Lets the wire begin if its frames have somewhere to go.
+    void start_wire();
     /// Receives from the wire. Returns how many frames.
     size_t receive(size_t budget);
 

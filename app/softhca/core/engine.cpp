@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <mutex>
+#include <numeric>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,13 +20,15 @@
 namespace softhca::core {
 namespace {
 
-/// How an idle device thread spends its time: it spins, then gives its CPU away between polls, then
-/// sleeps for longer and longer. With few CPUs the program needs the CPU that spinning would take.
+/// How an idle device thread spends its time: it spins, if it may, then sleeps for longer and
+/// longer. It never yields: that would give the CPU away for the whole time slice of whoever waits
+/// for it, be it the program that waits for us, whereas a short sleep ends when it shall.
 class Idler {
   public:
-    Idler(bool few_cpus, std::vector<pollfd> wait)
-        : spins_(few_cpus ? 50 : 20000), yields_(few_cpus ? 200 : 100), wait_(std::move(wait)) {}
+    explicit Idler(bool may_spin) : spins_(may_spin ? 20000 : 50) {}
 
+    /// A frame on one of these ends a sleep.
+    void wait_for(std::vector<pollfd> wakers) { wait_ = std::move(wakers); }
     void busy() {
         idle_ = 0;
         was_ready_ = false;
@@ -32,11 +36,9 @@ class Idler {
     void idle() {
         if (idle_ < spins_) {
             __builtin_ia32_pause();
-        } else if (idle_ < spins_ + yields_) {
-            sched_yield();
         } else {
             // Doorbells live in memory, which cannot wake anybody: sleeps must stay short.
-            const uint64_t doubled = (idle_ - spins_ - yields_) / kSleepsPerStep;
+            const uint64_t doubled = (idle_ - spins_) / kSleepsPerStep;
             sleep(std::min(kMinSleepNs << std::min<uint64_t>(doubled, 8), kMaxSleepNs));
         }
         idle_++;
@@ -58,52 +60,94 @@ class Idler {
 
     uint64_t idle_ = 0;
     uint64_t spins_;
-    uint64_t yields_;
-    std::vector<pollfd> wait_; ///< a frame ends the sleep
+    std::vector<pollfd> wait_;
     bool was_ready_ = false;
 };
 
-cpu_set_t allowed_cpus(const std::vector<int>& cpus, unsigned index) {
+cpu_set_t allowed_cpus(const EngineConfig& config, unsigned index) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (!cpus.empty()) {
-        CPU_SET(static_cast<size_t>(cpus[index % cpus.size()]), &set);
-        return set;
-    }
-    // Any CPU: the creating thread may be an lcore pinned to its own.
-    const long count = sysconf(_SC_NPROCESSORS_CONF);
-    for (long cpu = 0; cpu < std::min<long>(count, CPU_SETSIZE); cpu++)
-        CPU_SET(static_cast<size_t>(cpu), &set);
+    if (!config.cpus.empty())
+        CPU_SET(static_cast<size_t>(config.cpus[index % config.cpus.size()]), &set);
+    else
+        for (const int cpu : config.available)
+            CPU_SET(static_cast<size_t>(cpu), &set);
     return set;
 }
 
-} // namespace
+std::vector<int> all_cpus() {
+    std::vector<int> cpus(static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF)));
+    std::iota(cpus.begin(), cpus.end(), 0);
+    return cpus;
+}
 
-struct Engine::State {
-    EngineConfig config;
-    std::vector<std::unique_ptr<Device>> devices;
-    std::vector<std::thread> threads;
-    std::atomic<bool> stop{false};
+/// Spinning is for threads with a CPU of their own. The program has at least one that polls, and
+/// the machine has something to do besides: with fewer CPUs than that, device threads give way.
+bool may_spin(const EngineConfig& config) { return config.available.size() > config.threads + 1; }
 
-    void run(unsigned index);
+/// A device thread. It takes over new devices between two rounds.
+class Worker {
+  public:
+    Worker(unsigned index, const EngineConfig& config) : index_(index), config_(config) {
+        // Signals are the program's: device threads are born with all of them blocked.
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        thread_ = std::thread([this] { run(); });
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+    ~Worker() {
+        stop_ = true;
+        thread_.join();
+    }
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    void serve(Device& device) {
+        const std::lock_guard lock(mutex_);
+        devices_.push_back(&device);
+        changed_.store(true, std::memory_order_release);
+    }
+
+  private:
+    void run();
+    [[nodiscard]] std::vector<Device*> devices() {
+        const std::lock_guard lock(mutex_);
+        changed_.store(false, std::memory_order_relaxed);
+        return devices_;
+    }
+
+    const unsigned index_;
+    const EngineConfig& config_;
+    std::mutex mutex_;
+    std::vector<Device*> devices_;
+    std::atomic<bool> changed_{false};
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
 };
 
-void Engine::State::run(unsigned index) {
-    const cpu_set_t cpus = allowed_cpus(config.cpus, index);
+std::vector<pollfd> wakers(const std::vector<Device*>& devices) {
+    std::vector<pollfd> wait;
+    for (const Device* const device : devices)
+        for (const int fd : device->wait_fds())
+            if (fd >= 0) wait.push_back({fd, POLLIN, 0});
+    return wait;
+}
+
+void Worker::run() {
+    const cpu_set_t cpus = allowed_cpus(config_, index_);
     // Fails for CPUs that the process may not use: then the thread stays where it may run.
     pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
-    pthread_setname_np(pthread_self(), ("softhca-" + std::to_string(index)).c_str());
+    pthread_setname_np(pthread_self(), ("softhca-" + std::to_string(index_)).c_str());
     prctl(PR_SET_TIMERSLACK, 1000ul); // default: 50 us, more than our sleeps
 
     std::vector<Device*> mine;
-    std::vector<pollfd> wait;
-    for (size_t i = index; i < devices.size(); i += config.threads) {
-        mine.push_back(devices[i].get());
-        for (const int fd : devices[i]->wait_fds())
-            if (fd >= 0) wait.push_back({fd, POLLIN, 0});
-    }
-    Idler idler(std::thread::hardware_concurrency() <= 2, std::move(wait));
-    while (!stop.load(std::memory_order_relaxed)) {
+    Idler idler(may_spin(config_));
+    while (!stop_.load(std::memory_order_relaxed)) {
+        if (changed_.load(std::memory_order_acquire)) {
+            mine = devices();
+            idler.wait_for(wakers(mine));
+        }
         size_t work = 0;
         for (Device* const device : mine)
             work += device->poll();
@@ -114,28 +158,45 @@ void Engine::State::run(unsigned index) {
     }
 }
 
+} // namespace
+
+struct Engine::State {
+    EngineConfig config;
+    mutable std::mutex mutex;
+    std::vector<std::unique_ptr<Device>> devices;
+    std::vector<std::unique_ptr<Worker>> workers; // end before the devices
+};
+
 Engine::Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices)
     : state_(std::make_unique<State>()) {
-    config.threads = std::clamp<unsigned>(
-        config.threads, 1, static_cast<unsigned>(std::max<size_t>(devices.size(), 1)));
+    config.threads = std::max(config.threads, 1u);
+    if (config.available.empty()) config.available = all_cpus();
     state_->config = std::move(config);
-    state_->devices = std::move(devices);
-    // Signals are the program's: device threads are born with all of them blocked.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (unsigned i = 0; i < state_->config.threads; i++)
-        state_->threads.emplace_back([state = state_.get(), i] { state->run(i); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    for (auto& device : devices)
+        add(std::move(device));
 }
 
-Engine::~Engine() {
-    state_->stop = true;
-    for (std::thread& thread : state_->threads)
-        thread.join();
+Engine::~Engine() = default;
+
+Device& Engine::add(std::unique_ptr<Device> device) {
+    const std::lock_guard lock(state_->mutex);
+    auto& workers = state_->workers;
+    const size_t worker = state_->devices.size() % state_->config.threads;
+    if (worker == workers.size())
+        workers.push_back(std::make_unique<Worker>(static_cast<unsigned>(worker), state_->config));
+    Device& added = *state_->devices.emplace_back(std::move(device));
+    workers[worker]->serve(added);
+    return added;
 }
 
-size_t Engine::size() const { return state_->devices.size(); }
-Device& Engine::device(size_t index) { return *state_->devices[index]; }
+size_t Engine::size() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->devices.size();
+}
+
+Device& Engine::device(size_t index) {
+    const std::lock_guard lock(state_->mutex);
+    return *state_->devices[index];
+}
 
 } // namespace softhca::core

@@ -11,19 +11,23 @@ namespace softhca::core {
 
 struct EngineConfig {
     unsigned threads = 1;    ///< device i is served by thread i % threads
-    std::vector<int> cpus{}; ///< CPU of each thread; empty: any CPU that the process may use
+    std::vector<int> cpus{}; ///< CPU of each thread; empty: any of those that are available
+    /// CPUs that the program may use; empty: all. The creating thread's own mask would not tell: an
+    /// lcore is pinned to its CPU.
+    std::vector<int> available{};
 };
 
-/// Owns the devices and their threads. Threads start with the engine, block all signals, are named
-/// "softhca-N" and set their own affinity (they must not inherit the caller's). The destructor
-/// stops and joins them.
+/// Owns the devices and their threads. A thread starts with its first device, blocks all signals,
+/// is named "softhca-N" and sets its own affinity (it must not inherit the caller's). The
+/// destructor stops and joins them. Thread-safe.
 class Engine {
   public:
-    Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices);
+    explicit Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices = {});
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
+    Device& add(std::unique_ptr<Device> device);
     [[nodiscard]] size_t size() const;
     [[nodiscard]] Device& device(size_t index);
 

@@ -27,6 +27,13 @@ size_t Device::State::receive(size_t budget) {
     return done;
 }
 
+void Device::State::start_wire() {
+    const std::span<const std::byte> first = port.wire().preview();
+    const iovec piece{const_cast<std::byte*>(first.data()), first.size()};
+    if (first.empty() || receiver.is_expected({&piece, 1}, static_cast<uint32_t>(first.size())))
+        port.start_wire();
+}
+
 size_t Device::poll() {
     State& state = *state_;
     if (state.control_waiting.load(std::memory_order_relaxed) != 0) {
@@ -37,7 +44,7 @@ size_t Device::poll() {
     if (state.dead) return 0;
     state.port.read_clock();
     state.port.poll_link();
-    state.port.poll_start();
+    if (state.port.start_is_due()) state.start_wire();
     size_t work = 0;
     for (Sq* const sq : state.active_sqs)
         work += state.sender.run(*sq, kSendBudget);

@@ -30,9 +30,8 @@ class Port {
         if (start_by_ == 0) start_by_ = now_ + kMaxStartDelayNs;
         start_at_ = std::min(now_ + kStartDelayNs, start_by_);
     }
-    /// The port's share of one poll round: a start that is due.
-    void poll_start() {
-        if (start_at_ == 0 || now_ < start_at_) return;
+    [[nodiscard]] bool start_is_due() const { return start_at_ != 0 && now_ >= start_at_; }
+    void start_wire() {
         start_at_ = 0;
         wire_->start();
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/receive.hpp"
 
+#include <algorithm>
+
 namespace softhca::core {
 namespace {
 
@@ -41,6 +43,31 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     else if (copies_.empty() && (!rule || rule->drop))
         (rule ? counters.drop_rule : counters.drop_no_match)++;
     return true;
+}
+
+bool Receiver::listens(const Tir& tir, const Packet& packet) {
+    Rq& rq = *select_target(tir, packet).rq;
+    return rq.state == QueueState::ready && placer_.has_room(rq, packet.bytes());
+}
+
+bool Receiver::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
+    const Packet packet(pieces, bytes);
+    if (tables_.active(FlowRoot::receive)) {
+        const FlowPath& path = tables_.walk(FlowRoot::receive, packet.key());
+        return (path.dropped || !path.stops.empty()) &&
+               std::ranges::all_of(path.stops, [&](const FlowPath::Stop& stop) {
+                   return listens(*stop.tir, packet);
+               });
+    }
+    copies_.clear();
+    const Rule* rule = steering_.match(packet.key(), copies_);
+    if (!rule && port_.kernel_accepts(packet.head())) return true;
+    if (!rule) rule = steering_.match(FlowDomain::leftovers, packet.key());
+    if (rule) copies_.push_back(rule);
+    return !copies_.empty() && std::ranges::all_of(copies_, [&](const Rule* taker) {
+        return std::ranges::all_of(taker->destinations,
+                                   [&](const Tir* tir) { return listens(*tir, packet); });
+    });
 }
 
 bool Receiver::receive_by_tables(const Packet& packet) {

@@ -17,6 +17,9 @@ class Receiver {
     /// Takes a frame from the wire. False: an RQ without WQEs holds the wire, offer it again.
     [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes);
 
+    /// Whether such a frame would find somebody: a rule, and a posted WQE wherever that leads.
+    [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes);
+
     /// Whether anybody wants copies of what is sent.
     [[nodiscard]] bool sniffs_sent() const {
         return steering_.has(FlowDomain::sniffer) || tables_.active(FlowRoot::sniff_sent);
@@ -38,6 +41,7 @@ class Receiver {
         uint64_t off_until = 0;  ///< device clock
     };
     [[nodiscard]] bool receive_by_tables(const Packet& packet);
+    [[nodiscard]] bool listens(const Tir& tir, const Packet& packet);
     /// `rule` and those that it got the packet from; may be null.
     [[nodiscard]] bool must_hold(const Rule* rule, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);

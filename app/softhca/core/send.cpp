@@ -15,6 +15,13 @@ constexpr uint32_t kEthAt = sizeof(mlx5::WqeCtrlSeg);
 constexpr uint32_t kInlineAt = kEthAt + offsetof(mlx5::WqeEthSeg, inline_header);
 constexpr uint8_t kCeOnlyFirstError = 0x04; // ce field: report the first error, not the flush
 
+// Packet pacing: the device looks at its queues now and then only, and on a machine with other work
+// its thread sleeps longer than it wants to. What a queue with packets could not send meanwhile is
+// sent afterwards, so that the rate is kept; what this sends at once is bounded. A queue that has
+// nothing to send saves up next to nothing.
+constexpr uint64_t kBusyCredit = 20 * Limits::kClockKhz; // ms
+constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
+
 constexpr uint32_t align_segment(uint32_t bytes) {
     return (bytes + kSegment - 1) & ~(kSegment - 1);
 }
@@ -37,7 +44,11 @@ mlx5::CqeSyndrome syndrome_of(SendFault fault) {
 } // namespace
 
 size_t Sender::run(Sq& sq, size_t budget) {
-    if (sq.state == QueueState::reset || !read_doorbell(sq)) return 0;
+    if (sq.state == QueueState::reset) return 0;
+    if (!read_doorbell(sq)) {
+        save_time(sq, kIdleCredit);
+        return 0;
+    }
     if (sq.state == QueueState::error) return flush(sq);
     size_t work = 0;
     while (sq.consumer != sq.producer && work < budget) {
@@ -183,14 +194,16 @@ bool Sender::must_wait(const Sq& sq) const {
     return sq.rate_kbps != 0 && sq.paced_until > port_.now();
 }
 
-/// The device looks at its queues now and then only: time that a queue did not use is made good
-/// for, up to half a millisecond of it.
+/// No more than `most` of the time that the queue did not use is made good for.
+void Sender::save_time(Sq& sq, uint64_t most) const {
+    if (sq.rate_kbps == 0) return;
+    sq.paced_until = std::max(sq.paced_until, port_.now() - std::min(port_.now(), most));
+}
+
 void Sender::spend_time(Sq& sq, uint32_t bytes) const {
     if (sq.rate_kbps == 0) return;
-    constexpr uint64_t kCredit = Limits::kClockKhz / 2;
-    const uint64_t earliest = port_.now() - std::min(port_.now(), kCredit);
-    const uint64_t ticks = uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
-    sq.paced_until = std::max(sq.paced_until, earliest) + ticks;
+    save_time(sq, kBusyCredit);
+    sq.paced_until += uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
 }
 
 /// False when the wire is busy or the queue has to wait.

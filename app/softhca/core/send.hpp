@@ -58,6 +58,7 @@ class Sender {
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
     [[nodiscard]] bool must_wait(const Sq& sq) const;
+    void save_time(Sq& sq, uint64_t most) const;
     void spend_time(Sq& sq, uint32_t bytes) const;
 
     void complete(Sq& sq);

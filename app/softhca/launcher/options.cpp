@@ -88,6 +88,7 @@ struct Arguments {
     std::vector<int> cpus;
     std::string config_file;
     int verbose = 0;
+    bool enforce = false;
     StatCommand stat;
     LinkCommand link;
     std::string direction;
@@ -117,6 +118,7 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
         config.cpus = arguments.cpus;
         if (!app.count("--threads")) config.threads = unsigned(config.cpus.size());
     }
+    config.enforce |= arguments.enforce;
     config.verbose = std::max(config.verbose, arguments.verbose);
     for (PortConfig& port : config.ports) {
         port.wire_fd = port.netdev_fd = -1; // ours to open
@@ -143,8 +145,10 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->allow_extra_args(false)
         ->check(CLI::Range(0, 4095));
     app.add_option("--config", arguments.config_file,
-                   "JSON file with the keys ports, threads, cpus; options given here win")
+                   "JSON file: ports, threads, cpus, enforce; options given here win")
         ->type_name("FILE");
+    app.add_flag("--enforce", arguments.enforce,
+                 "demand a kernel's rights: CAP_NET_RAW, RLIMIT_MEMLOCK");
     app.add_flag("-v,--verbose", arguments.verbose,
                  "say what is done; twice: every device command");
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -26,6 +28,17 @@ void execute(const std::vector<std::string>& program, pid_t launcher) {
     execvp(arguments[0], arguments.data());
 }
 
+int exit_status(int wait_status) {
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+}
+
+/// The program's first process, and those that it did not wait for. Without /proc: the first.
+std::vector<pid_t> children(pid_t first) {
+    std::ifstream list(fmt::format("/proc/self/task/{}/children", getpid()));
+    if (!list) return {first};
+    return {std::istream_iterator<pid_t>(list), {}};
+}
+
 } // namespace
 
 SignalForwarding::SignalForwarding() {
@@ -41,17 +54,23 @@ SignalForwarding::~SignalForwarding() { sigprocmask(SIG_SETMASK, &before_, nullp
 
 void SignalForwarding::restore_in_child() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-int SignalForwarding::wait_for(pid_t child) const {
+int SignalForwarding::wait_for_all(pid_t first) const {
+    int first_status = 0, last_status = 0;
     for (;;) {
+        int status = 0;
+        while (const pid_t ended = waitpid(-1, &status, WNOHANG)) {
+            if (ended < 0) return first_status ? first_status : last_status; // nobody is left
+            last_status = exit_status(status);
+            if (ended == first) first_status = last_status;
+        }
         siginfo_t info{};
         const int signal = sigwaitinfo(&held_, &info);
-        if (signal == SIGCHLD) {
-            int status = 0;
-            if (waitpid(child, &status, WNOHANG) != child) continue;
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (signal <= 0 || signal == SIGCHLD) continue;
+        for (const pid_t child : children(first)) {
+            // What the terminal sent (Ctrl-C), all in our process group have got as well.
+            const bool has_it = info.si_code == SI_KERNEL && getpgid(child) == getpgrp();
+            if (!has_it) kill(child, signal);
         }
-        // What the terminal sent (Ctrl-C), the program has got as well: it is in our group.
-        if (signal > 0 && info.si_code != SI_KERNEL) kill(child, signal);
     }
 }
 
@@ -61,6 +80,7 @@ Result<pid_t> spawn(const std::vector<std::string>& program, const SignalForward
     if (pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "pipe: {}", std::strerror(errno));
     Fd from_child(ends[0]), to_parent(ends[1]);
 
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t launcher = getpid();
     const pid_t child = fork();
     if (child < 0) return fail(errno, "cannot start a process ({})", std::strerror(errno));

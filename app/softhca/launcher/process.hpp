@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Starting the program, passing signals on to it, waiting for its end.
+// Starting the program, passing signals on to it, waiting for the end of all its processes.
 #pragma once
 
 #include "common/result.hpp"
@@ -20,8 +20,10 @@ class SignalForwarding {
     SignalForwarding(const SignalForwarding&) = delete;
     SignalForwarding& operator=(const SignalForwarding&) = delete;
 
-    /// Waits until the child ends. Returns its exit status, or 128 + the signal that ended it.
-    [[nodiscard]] int wait_for(pid_t child) const;
+    /// Waits until `first` and all processes that it left behind (daemons) have ended. Returns the
+    /// exit status of the first, or 128 + the signal that ended it; if that is 0, what the last one
+    /// to end has instead.
+    [[nodiscard]] int wait_for_all(pid_t first) const;
     /// For the child: signals as they were before.
     void restore_in_child() const;
 
@@ -30,8 +32,8 @@ class SignalForwarding {
     sigset_t before_;
 };
 
-/// Starts the program (found by PATH). It is killed when this process dies. An error has the errno
-/// of exec.
+/// Starts the program (found by PATH). It is killed when this process dies. Whoever loses its
+/// parent among its processes becomes a child of this one. An error has the errno of exec.
 [[nodiscard]] Result<pid_t> spawn(const std::vector<std::string>& program,
                                   const SignalForwarding& signals);
 

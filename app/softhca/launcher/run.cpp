@@ -74,12 +74,27 @@ Result<std::string> find_library() {
                 here.string(), candidates.back().string());
 }
 
-/// What is preloaded already stays in front: sanitizers insist on being first.
+/// What is preloaded already stays in front.
 void preload(const std::string& library) {
     const char* others = std::getenv("LD_PRELOAD");
     const std::string before = others ? others : "";
     if (before.find(library) != before.npos) return;
     setenv("LD_PRELOAD", (before.empty() ? library : before + ":" + library).c_str(), 1);
+}
+
+/// Puts options in front of the user's own, which win.
+void add_options(const char* variable, const std::string& options) {
+    const char* own = std::getenv(variable);
+    setenv(variable, (own && *own ? options + ":" + own : options).c_str(), 1);
+}
+
+/// Programs that are built with sanitizers: ASan's runtime, a library of the program, insists on
+/// standing in front of ours, and does not need to. TSan must not take the device's reads and
+/// writes of rings and packets, which are a NIC's, for a thread's: it hears only of the program's
+/// own.
+void make_sanitizers_agree() {
+    add_options("ASAN_OPTIONS", "verify_asan_link_order=0");
+    add_options("TSAN_OPTIONS", "ignore_noninstrumented_modules=1");
 }
 
 /// Writes what the front reads and sets the environment that the program inherits.
@@ -93,6 +108,7 @@ Result<void> hand_over(const Config& config) {
         return fail(EIO, "cannot write {} ({}); is there room left?", path, std::strerror(errno));
     setenv(kConfigVariable, path.c_str(), 1);
     preload(*library);
+    make_sanitizers_agree();
     return {};
 }
 
@@ -123,7 +139,7 @@ int run(RunCommand command) {
         say(child.error().what);
         return child.error().code == ENOENT ? kExitNotFound : kExitNotExecutable;
     }
-    const int status = signals.wait_for(*child);
+    const int status = signals.wait_for_all(*child);
     wire::remove_dead_links(); // if it was killed
     return status;
 }

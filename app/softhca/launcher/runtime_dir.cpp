@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/launcher/runtime_dir.hpp"
 
+#include "app/softhca/config.hpp"
+
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -41,6 +43,12 @@ Fd lock_folder(const std::string& path) {
     Fd lock(open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) < 0) lock.reset();
     return lock;
+}
+
+Fd open_alive(const std::string& folder) {
+    const std::string path = folder + "/" + kAliveFile;
+    if (mkfifo(path.c_str(), 0600) < 0) return {};
+    return Fd(open(path.c_str(), O_RDWR | O_CLOEXEC)); // a writer that waits for no reader
 }
 
 /// The lock tells the dead from the living; process numbers would not across PID namespaces.
@@ -84,20 +92,22 @@ Result<RuntimeDir> RuntimeDir::create() {
                         path, std::strerror(errno));
         }
         Fd lock = lock_folder(path);
-        if (!lock) {
+        Fd alive = lock ? open_alive(path) : Fd();
+        if (!alive) {
             const int error = errno;
             remove_tree(path);
             return fail(error, "cannot lock the runtime folder {} ({})", path,
                         std::strerror(error));
         }
-        return RuntimeDir(path, std::move(lock));
+        return RuntimeDir(path, std::move(lock), std::move(alive));
     }
     return fail(EEXIST, "cannot make the runtime folder {}: it and its like exist; remove them",
                 wanted);
 }
 
 RuntimeDir::RuntimeDir(RuntimeDir&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)),
+      alive_(std::move(other.alive_)) {}
 
 RuntimeDir::~RuntimeDir() {
     if (!path_.empty()) remove_tree(path_);

@@ -10,7 +10,8 @@
 
 namespace softhca::launcher {
 
-/// Made with mode 0700, locked while we live, removed with everything in it by the destructor.
+/// Made with mode 0700, locked while we live, removed with everything in it by the destructor. The
+/// FIFO kAliveFile in it loses its writer when we die, however that happens.
 class RuntimeDir {
   public:
     /// Also removes the folders that killed launchers of this user left behind.
@@ -22,10 +23,12 @@ class RuntimeDir {
     [[nodiscard]] const std::string& path() const { return path_; }
 
   private:
-    RuntimeDir(std::string path, Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+    RuntimeDir(std::string path, Fd lock, Fd alive)
+        : path_(std::move(path)), lock_(std::move(lock)), alive_(std::move(alive)) {}
 
     std::string path_;
     Fd lock_;
+    Fd alive_;
 };
 
 /// The runtime folders of this user's runs: in XDG_RUNTIME_DIR if that is set, else in /tmp.

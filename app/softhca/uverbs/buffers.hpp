@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <type_traits>
 
@@ -71,12 +72,15 @@ class OutBuffer {
     std::span<std::byte> bytes_;
 };
 
+class EventPipe;
+
 /// One command of the classic ABI, in whatever way it came: the core's structs and the driver's.
 struct WriteCommand {
     InBuffer in;
     OutBuffer out;
     InBuffer driver_in;
     OutBuffer driver_out;
+    std::shared_ptr<EventPipe> async; ///< asynchronous events of what it creates go there
 };
 
 } // namespace softhca::uverbs

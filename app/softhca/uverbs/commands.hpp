@@ -8,6 +8,7 @@
 #include "app/softhca/uverbs/ioctl_attributes.hpp"
 
 #include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
 
 namespace softhca::uverbs {
 
@@ -27,11 +28,16 @@ namespace softhca::uverbs {
 [[nodiscard]] ib_uverbs_query_port_resp port_attributes(const Port& port);
 inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no EQs behind them
 
+/// What libmlx5 is told about a context, when it is opened and when it is imported.
+[[nodiscard]] mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context);
+
 // mr.cpp
 [[nodiscard]] Errno alloc_pd(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno dealloc_pd(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno reg_mr(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno dereg_mr(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno query_pd(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno query_mr(Context& context, const IoctlAttributes& attributes);
 
 // cq.cpp
 [[nodiscard]] Errno create_comp_channel(Context& context, const WriteCommand& command);
@@ -60,6 +66,11 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno destroy_wq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_rwq_ind_tbl(Context& context, const WriteCommand& command);
+
+// create_methods.cpp
+[[nodiscard]] Errno create_cq_method(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno create_qp_method(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno create_wq_method(Context& context, const IoctlAttributes& attributes);
 
 // flow.cpp
 [[nodiscard]] Errno create_flow(Context& context, const WriteCommand& command);

@@ -13,7 +13,6 @@ namespace softhca::uverbs {
 
 Context::~Context() {
     if (!device) return;
-    device->remove_listener(&events);
     objects.destroy_all(*device);
 }
 
@@ -45,6 +44,17 @@ void* Context::map(void* address, size_t length, int flags, off_t offset) {
         return MAP_FAILED;
     }
     return map_doorbell_page(address, length, flags);
+}
+
+Errno Context::pin_queue(Object& queue, uint64_t ring, uint64_t length, uint64_t doorbell) {
+    if (const Errno error = queue.pages.pin(ring, length)) return error;
+    std::erase_if(doorbell_pages_, [](const auto& known) { return known.second.expired(); });
+    constexpr uint64_t kPage = 4096;
+    auto& known = doorbell_pages_[doorbell / kPage];
+    queue.doorbell_page = known.lock();
+    if (queue.doorbell_page) return 0;
+    known = queue.doorbell_page = std::make_shared<PinnedPages>();
+    return queue.doorbell_page->pin(doorbell, 1);
 }
 
 void Context::trace(std::string_view what, Errno error) const {

@@ -16,7 +16,7 @@ namespace softhca::uverbs {
 
 /// Made when the device node is opened; the devices start when the program asks for the context
 /// (GET_CONTEXT), so that a wire that cannot be opened is an error at once and by its own errno.
-/// Closing the descriptor destroys all objects.
+/// Closing the last descriptor destroys all objects.
 ///
 /// Commands run one at a time. `device`, `objects` and `events` are for the command functions,
 /// which run with the context locked.
@@ -31,6 +31,10 @@ class Context final : public OpenFile {
     /// as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);
 
+    /// Pins what a queue of the program consists of: its ring, and the page with its doorbell
+    /// record, which queues of a context share. Positive errno, or 0.
+    [[nodiscard]] Errno pin_queue(Object& queue, uint64_t ring, uint64_t length, uint64_t doorbell);
+
     /// The errno with which the command of that name is to fail without being carried out, or 0.
     [[nodiscard]] Errno injected_fault(const char* command) const {
         return port.faults.take(command);
@@ -42,10 +46,13 @@ class Context final : public OpenFile {
     core::Device* device = nullptr; ///< null before GET_CONTEXT
     ObjectTable objects;
     EventReporter events;
+    std::shared_ptr<EventPipe>
+        default_async; ///< of the first async file, for objects that name none
     uint32_t next_uar = 1;
 
   private:
     std::mutex mutex_;
+    std::map<uint64_t, std::weak_ptr<PinnedPages>> doorbell_pages_; ///< by address
 };
 
 /// Offset for mmap(2) of a doorbell page; the high bits tell it from anything a program would map.

@@ -66,14 +66,18 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
         channel = fd_table::find_as<EventPipe>(request.comp_channel);
         if (!channel || channel->kind() != EventPipe::Kind::completions) return EBADF;
     }
-    auto ring = user_area(driver.buf_addr, uint64_t{entries} * driver.cqe_size, true);
+    auto cq = std::make_unique<Cq>();
+    const uint64_t bytes = uint64_t{entries} * driver.cqe_size;
+    if (const Errno error = context.pin_queue(*cq, driver.buf_addr, bytes, driver.db_addr))
+        return error;
+    auto ring = user_area(driver.buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::CqDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
 
-    auto cq = std::make_unique<Cq>();
     cq->events.user_handle = request.user_handle;
     cq->events.fatal_event = IBV_EVENT_CQ_ERR;
     cq->events.channel = std::move(channel);
+    cq->events.async = command.async;
     const auto number =
         context.device->create_cq({.ring = std::move(*ring),
                                    .doorbell = doorbell,
@@ -152,7 +156,7 @@ Errno destroy_cq(Context& context, const WriteCommand& command) {
     if (const Errno error = cq->destroy(*context.device)) return error;
     const ib_uverbs_destroy_cq_resp out{
         .comp_events_reported = EventReporter::settle_completions(cq->events),
-        .async_events_reported = context.events.settle_async(cq->events)};
+        .async_events_reported = EventReporter::settle_async(cq->events)};
     context.objects.erase(handle);
     command.out.put(out);
     return 0;

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <infiniband/verbs.h>
-#include <rdma/mlx5-abi.h>
 
 namespace softhca::uverbs {
 namespace {
@@ -133,12 +132,18 @@ Errno get_context(Context& context, const WriteCommand& driver) {
 
     Runtime* runtime = Runtime::get();
     if (!runtime) return ENODEV;
-    if (const auto started = runtime->start(); !started)
-        return started.error().code ? started.error().code : EIO;
-    context.device = context.port.device.load();
-    context.device->add_listener(&context.events);
+    const auto started = runtime->start(context.port);
+    if (!started) return started.error().code ? started.error().code : EIO;
+    context.device = *started;
     if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());
 
+    mlx5_ib_alloc_ucontext_resp out = context_attributes(context);
+    out.response_length = driver.driver_out.length_of(out);
+    driver.driver_out.put(out);
+    return 0;
+}
+
+mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context) {
     mlx5_ib_alloc_ucontext_resp out{};
     out.qp_tab_size = 1u << 18;
     out.bf_reg_size = 512;
@@ -150,7 +155,6 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     out.max_recv_wr = 1u << Limits::kLogMaxRqWqes;
     out.max_srq_recv_wr = 1u << kLogMaxSrqEntries;
     out.num_ports = 1;
-    out.response_length = driver.driver_out.length_of(out);
     if (context.port.clock.clock()) {
         out.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
         out.hca_core_clock_offset = 0;
@@ -162,8 +166,7 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     out.log_uar_size = kUarPageShift;
     out.num_uars_per_page = 1;
     out.num_dyn_bfregs = 1024;
-    driver.driver_out.put(out);
-    return 0;
+    return out;
 }
 
 Errno query_device(Context& context, const WriteCommand& command) {

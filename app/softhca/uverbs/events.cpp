@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <infiniband/verbs.h>
+#include <optional>
 #include <rdma/ib_user_verbs.h>
 
 namespace softhca::uverbs {
@@ -20,6 +21,16 @@ template <class Record> Record as_record(std::span<const std::byte> bytes) {
     return record;
 }
 
+/// Nothing for events that are not of the port or the device, or that mlx5_ib keeps to itself.
+std::optional<uint32_t> event_of_port(core::AsyncEvent event) {
+    switch (event) {
+    case core::AsyncEvent::port_active: return IBV_EVENT_PORT_ACTIVE;
+    case core::AsyncEvent::port_error: return IBV_EVENT_PORT_ERR;
+    case core::AsyncEvent::device_fatal: return IBV_EVENT_DEVICE_FATAL;
+    default: return std::nullopt;
+    }
+}
+
 } // namespace
 
 void EventReporter::on_completion(core::Number, uint64_t cookie) {
@@ -29,45 +40,18 @@ void EventReporter::on_completion(core::Number, uint64_t cookie) {
         source.completions_posted++;
 }
 
-void EventReporter::on_async(core::AsyncEvent event, core::Number, uint64_t cookie) {
-    EventPipe* pipe = async_target_.load(std::memory_order_acquire);
-    if (!pipe) return;
-    constexpr uint64_t kPort = 1;
-    switch (event) {
-    case core::AsyncEvent::port_active:
-    case core::AsyncEvent::port_error: {
-        const uint32_t type =
-            event == core::AsyncEvent::port_active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
-        post(*pipe,
-             ib_uverbs_async_event_desc{.element = kPort, .event_type = type, .reserved = 0});
-        return;
-    }
-    case core::AsyncEvent::device_fatal:
-        post(*pipe, ib_uverbs_async_event_desc{
-                        .element = kPort, .event_type = IBV_EVENT_DEVICE_FATAL, .reserved = 0});
-        return;
-    case core::AsyncEvent::delay_drop_timeout: return; // mlx5_ib keeps it to itself
-    case core::AsyncEvent::cq_error:
-    case core::AsyncEvent::sq_fatal:
-    case core::AsyncEvent::rq_fatal: {
-        EventSource& source = source_of(cookie);
-        if (post(*pipe, ib_uverbs_async_event_desc{.element = source.user_handle,
-                                                   .event_type = source.fatal_event,
-                                                   .reserved = 0}))
-            source.async_posted++;
-        return;
-    }
-    }
-}
-
-void EventReporter::set_async_pipe(std::shared_ptr<EventPipe> pipe) {
-    async_pipe_ = std::move(pipe);
-    async_target_.store(async_pipe_.get(), std::memory_order_release);
+void EventReporter::on_async(core::AsyncEvent, core::Number, uint64_t cookie) {
+    EventSource& source = source_of(cookie);
+    if (!source.async) return;
+    if (post(*source.async, ib_uverbs_async_event_desc{.element = source.user_handle,
+                                                       .event_type = source.fatal_event,
+                                                       .reserved = 0}))
+        source.async_posted++;
 }
 
 uint32_t EventReporter::settle_async(EventSource& source) {
-    if (!async_pipe_ || source.async_posted == 0) return 0;
-    const size_t unread = async_pipe_->withdraw([&](std::span<const std::byte> bytes) {
+    if (!source.async || source.async_posted == 0) return 0;
+    const size_t unread = source.async->withdraw([&](std::span<const std::byte> bytes) {
         const auto record = as_record<ib_uverbs_async_event_desc>(bytes);
         return record.element == source.user_handle && record.event_type == source.fatal_event;
     });
@@ -80,6 +64,21 @@ uint32_t EventReporter::settle_completions(EventSource& source) {
         return as_record<ib_uverbs_comp_event_desc>(bytes).cq_handle == source.user_handle;
     });
     return source.completions_posted - static_cast<uint32_t>(unread);
+}
+
+AsyncFile::AsyncFile(core::Device& device, std::shared_ptr<EventPipe> pipe)
+    : device_(device), pipe_(std::move(pipe)) {
+    device_.add_listener(this);
+}
+
+AsyncFile::~AsyncFile() { device_.remove_listener(this); }
+
+void AsyncFile::on_async(core::AsyncEvent event, core::Number, uint64_t) {
+    const auto type = event_of_port(event);
+    constexpr uint64_t kPort = 1;
+    if (type)
+        post(*pipe_,
+             ib_uverbs_async_event_desc{.element = kPort, .event_type = *type, .reserved = 0});
 }
 
 } // namespace softhca::uverbs

@@ -4,30 +4,42 @@
 
 #include "app/softhca/uverbs/objects.hpp"
 
-#include <atomic>
 #include <memory>
 
 namespace softhca::uverbs {
 
-/// Hears the device for one context. The device calls it from its threads, with the device locked;
-/// it takes no lock. The cookie of the device objects is the address of their EventSource.
+/// Hears of a context's objects, each of which has its own EventSource, whose address is the cookie
+/// of the device's object. The device calls it from its threads, with the device locked; it takes
+/// no lock.
 class EventReporter final : public core::Listener {
   public:
     void on_completion(core::Number cqn, uint64_t cookie) override;
     void on_async(core::AsyncEvent event, core::Number number, uint64_t cookie) override;
 
-    /// Where asynchronous events go, once: before that they are lost, as with no reader.
-    void set_async_pipe(std::shared_ptr<EventPipe> pipe);
-    [[nodiscard]] bool has_async_pipe() const { return async_pipe_ != nullptr; }
-
     /// For the destroy commands, after the object is off the device: drops what the program has not
     /// read and returns how many events it has.
-    [[nodiscard]] uint32_t settle_async(EventSource& source);
+    [[nodiscard]] static uint32_t settle_async(EventSource& source);
     [[nodiscard]] static uint32_t settle_completions(EventSource& source);
+};
+
+/// An asynchronous event file of a context, which may have several. Events of the port and the
+/// device go to each of them while it is open; those of an object to the file that it was created
+/// with.
+class AsyncFile final : public OpenFile, public core::Listener {
+  public:
+    AsyncFile(core::Device& device, std::shared_ptr<EventPipe> pipe);
+    ~AsyncFile() override;
+    AsyncFile(const AsyncFile&) = delete;
+    AsyncFile& operator=(const AsyncFile&) = delete;
+
+    [[nodiscard]] const std::shared_ptr<EventPipe>& pipe() const { return pipe_; }
+
+    void on_completion(core::Number, uint64_t) override {}
+    void on_async(core::AsyncEvent event, core::Number number, uint64_t cookie) override;
 
   private:
-    std::shared_ptr<EventPipe> async_pipe_;
-    std::atomic<EventPipe*> async_target_{nullptr}; ///< for the device threads
+    core::Device& device_;
+    std::shared_ptr<EventPipe> pipe_;
 };
 
 } // namespace softhca::uverbs

@@ -53,8 +53,9 @@ bool may_hold(int fd) {
 bool insert(int fd, std::shared_ptr<OpenFile> file) {
     if (fd < 0 || fd >= kMaxFd) return false;
     Table& all = table();
+    if (all.owner != getpid()) return true; // a child of vfork(2): a table of its own, not ours
     const std::lock_guard lock(all.mutex);
-    all.files.insert_or_assign(fd, std::move(file));
+    all.files[fd].swap(file); // what was there is destroyed after the lock is given up
     mark(fd, true);
     return true;
 }
@@ -79,6 +80,13 @@ void release(int fd) {
     last = std::move(found->second);
     all.files.erase(found);
     mark(fd, false);
+}
+
+bool duplicated(int from, int to) {
+    auto file = find(from);
+    if (file) return insert(to, std::move(file));
+    release(to);
+    return true;
 }
 
 void release_range(unsigned first, unsigned last) {

@@ -7,7 +7,7 @@
 namespace softhca::uverbs {
 
 /// What an open file description of a uverbs device or of an event queue is to the kernel. Lives
-/// until its descriptor is closed and the last call on it has returned.
+/// until its last descriptor is closed and the last call on it has returned.
 class OpenFile {
   public:
     virtual ~OpenFile() = default;
@@ -22,12 +22,16 @@ namespace fd_table {
 /// handlers and before main.
 [[nodiscard]] bool may_hold(int fd);
 
-/// Returns false when descriptors of this number cannot be held (too large).
+/// Takes the place of what was there. Returns false when descriptors of this number cannot be held
+/// (too large).
 [[nodiscard]] bool insert(int fd, std::shared_ptr<OpenFile> file);
 [[nodiscard]] std::shared_ptr<OpenFile> find(int fd);
 /// Forgets the descriptor, because the program closes it or puts another file there.
 void release(int fd);
-/// The same for all of first..last.
+/// `to` is a duplicate of `from` now, after dup(2) and its kind, and what it was before is closed.
+/// False as from insert().
+[[nodiscard]] bool duplicated(int from, int to);
+/// Forgets all of first..last.
 void release_range(unsigned first, unsigned last);
 /// In a forked child: forgets everything and destroys nothing.
 void forget_all();

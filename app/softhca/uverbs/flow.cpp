@@ -170,6 +170,7 @@ uint16_t bypass_priority(uint16_t asked, bool multicast_only, bool pass_on) {
 
 Errno create_flow(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_create_flow>();
+    if (const Errno error = may_use_raw_packets()) return error;
     if (const Errno error = check(request)) return error;
     const auto specs = command.in.bytes().subspan(sizeof request);
     if (request.flow_attr.size > specs.size()) return EINVAL;

@@ -72,6 +72,7 @@ Errno destroy_flow_matcher(Context& context, const IoctlAttributes& attributes) 
 }
 
 Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
+    if (const Errno error = may_use_raw_packets()) return error;
     auto* matcher = context.objects.find<FlowMatcher>(
         attributes.number(MLX5_IB_ATTR_CREATE_FLOW_MATCHER).value_or(0));
     const InBuffer value = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE);

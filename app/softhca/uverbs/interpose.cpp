@@ -14,6 +14,7 @@
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/netdev.hpp"
 #include "app/softhca/uverbs/paths.hpp"
+#include "app/softhca/uverbs/sysfs_tree.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -69,6 +70,7 @@ constinit Original<int(const char*, int)> access{"access"};
 constinit Original<int(int, const char*, int, int)> faccessat{"faccessat"};
 constinit Original<int(const char*, struct stat*)> stat{"stat"};
 constinit Original<int(const char*, struct stat*)> lstat{"lstat"};
+constinit Original<int(int, struct stat*)> fstat{"fstat"};
 constinit Original<int(int, const char*, struct stat*, int)> fstatat{"fstatat"};
 constinit Original<int(int, const char*, int, unsigned, struct statx*)> statx{"statx"};
 constinit Original<ssize_t(const char*, char*, size_t)> readlink{"readlink"};
@@ -81,21 +83,24 @@ constinit Original<void*(void*, size_t, int, int, int, off_t)> mmap{"mmap"};
 constinit Original<int(int)> close{"close"};
 constinit Original<int(unsigned, unsigned, int)> close_range{"close_range"};
 constinit Original<void(int)> closefrom{"closefrom"};
+constinit Original<int(int)> dup{"dup"};
 constinit Original<int(int, int)> dup2{"dup2"};
 constinit Original<int(int, int, int)> dup3{"dup3"};
+constinit Original<int(int, int, ...)> fcntl{"fcntl"};
 constinit Original<int(int, int, int)> socket{"socket"};
 } // namespace original
 
 __attribute__((constructor)) void prepare() {
     init_paths();
+    Runtime::note_cpus();
     const auto look_up = [](auto&... functions) { (functions.get(), ...); };
     using namespace original;
     look_up(original::open, original::openat, original::fopen, original::opendir, original::access,
-            original::faccessat, original::stat, original::lstat, original::fstatat,
-            original::statx, original::readlink, original::readlinkat, original::realpath,
-            original::if_nametoindex, original::if_indextoname, original::ioctl, original::mmap,
-            original::close, original::close_range, original::closefrom, original::dup2,
-            original::dup3, original::socket);
+            original::faccessat, original::stat, original::lstat, original::fstat,
+            original::fstatat, original::statx, original::readlink, original::readlinkat,
+            original::realpath, original::if_nametoindex, original::if_indextoname, original::ioctl,
+            original::mmap, original::close, original::close_range, original::closefrom,
+            original::dup, original::dup2, original::dup3, original::fcntl, original::socket);
 }
 
 int fail_with(int error) {
@@ -132,6 +137,55 @@ int access_of(const RedirectedPath& path, int result) {
     return injected ? fail_with(injected) : result;
 }
 
+/// Puts the number of the device `uverbs` (negative: none) into what stat(2) found.
+int numbered(int uverbs, int result, struct stat* out) {
+    if (uverbs >= 0 && result == 0) out->st_rdev = uverbs_device(static_cast<size_t>(uverbs));
+    return result;
+}
+
+/// Number of the device that is open there, else -1.
+int uverbs_of(int fd) {
+    const auto context = fd_table::find_as<Context>(fd);
+    return context ? static_cast<int>(context->port.index) : -1;
+}
+
+int stat_path(const char* name, struct stat* out) {
+    const RedirectedPath path(name);
+    return numbered(path.uverbs(), original::stat(path.get(), out), out);
+}
+
+int lstat_path(const char* name, struct stat* out) {
+    const RedirectedPath path(name);
+    // The nodes are links here, which a kernel does not have.
+    if (path.uverbs() < 0) return original::lstat(path.get(), out);
+    return numbered(path.uverbs(), original::stat(path.get(), out), out);
+}
+
+int stat_fd(int fd, struct stat* out) {
+    return numbered(uverbs_of(fd), original::fstat(fd, out), out);
+}
+
+int stat_path_at(int folder, const char* name, struct stat* out, int flags) {
+    const RedirectedPath path(name);
+    const bool of_fd = flags & AT_EMPTY_PATH && path.is_empty();
+    if (path.uverbs() >= 0) flags &= ~AT_SYMLINK_NOFOLLOW;
+    return numbered(of_fd ? uverbs_of(folder) : path.uverbs(),
+                    original::fstatat(folder, path.get(), out, flags), out);
+}
+
+/// After dup(2) and its kind.
+int duplicated(int from, int to) {
+    if (to < 0 || from == to || fd_table::duplicated(from, to)) return to;
+    original::close(to);
+    return fail_with(EMFILE);
+}
+
+int control_fd(int fd, int command, void* argument) {
+    const int result = original::fcntl(fd, command, argument);
+    const bool duplicate = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+    return duplicate ? duplicated(fd, result) : result;
+}
+
 int open_path(const char* name, int flags, mode_t mode) {
     const RedirectedPath path(name);
     return opened(path, original::open(path.get(), flags, mode));
@@ -151,7 +205,8 @@ int ioctl_on(int fd, unsigned long request, void* argument) {
 bool is_foreign_doorbell(int fd, off_t offset) {
     if ((static_cast<uint64_t>(offset) & kUarOffsetMarkMask) != kUarOffsetMark) return false;
     struct stat status;
-    return fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3);
+    return original::fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) &&
+           status.st_rdev == makedev(1, 3);
 }
 
 void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
@@ -231,28 +286,45 @@ SOFTHCA_EXPORT int faccessat(int folder, const char* path, int mode, int flags) 
 }
 
 SOFTHCA_EXPORT int stat(const char* path, struct stat* out) noexcept {
-    return original::stat(RedirectedPath(path).get(), out);
+    return stat_path(path, out);
 }
 SOFTHCA_EXPORT int stat64(const char* path, struct stat64* out) noexcept {
-    return original::stat(RedirectedPath(path).get(), reinterpret_cast<struct stat*>(out));
+    return stat_path(path, reinterpret_cast<struct stat*>(out));
 }
 SOFTHCA_EXPORT int lstat(const char* path, struct stat* out) noexcept {
-    return original::lstat(RedirectedPath(path).get(), out);
+    return lstat_path(path, out);
 }
 SOFTHCA_EXPORT int lstat64(const char* path, struct stat64* out) noexcept {
-    return original::lstat(RedirectedPath(path).get(), reinterpret_cast<struct stat*>(out));
+    return lstat_path(path, reinterpret_cast<struct stat*>(out));
+}
+SOFTHCA_EXPORT int fstat(int fd, struct stat* out) noexcept { return stat_fd(fd, out); }
+SOFTHCA_EXPORT int fstat64(int fd, struct stat64* out) noexcept {
+    return stat_fd(fd, reinterpret_cast<struct stat*>(out));
+}
+// What fstat(2) was before glibc 2.33, and is to clang's ThreadSanitizer.
+SOFTHCA_EXPORT int __fxstat(int, int fd, struct stat* out) noexcept { return stat_fd(fd, out); }
+SOFTHCA_EXPORT int __fxstat64(int, int fd, struct stat64* out) noexcept {
+    return stat_fd(fd, reinterpret_cast<struct stat*>(out));
 }
 SOFTHCA_EXPORT int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept {
-    return original::fstatat(folder, RedirectedPath(path).get(), out, flags);
+    return stat_path_at(folder, path, out, flags);
 }
 SOFTHCA_EXPORT int fstatat64(int folder, const char* path, struct stat64* out, int flags) noexcept {
-    return original::fstatat(folder, RedirectedPath(path).get(),
-                             reinterpret_cast<struct stat*>(out), flags);
+    return stat_path_at(folder, path, reinterpret_cast<struct stat*>(out), flags);
 }
 static_assert(sizeof(struct stat) == sizeof(struct stat64));
 SOFTHCA_EXPORT int statx(int folder, const char* path, int flags, unsigned mask,
                          struct statx* out) noexcept {
-    return original::statx(folder, RedirectedPath(path).get(), flags, mask, out);
+    const RedirectedPath redirected(path);
+    const bool of_fd = flags & AT_EMPTY_PATH && redirected.is_empty();
+    const int uverbs = of_fd ? uverbs_of(folder) : redirected.uverbs();
+    if (redirected.uverbs() >= 0) flags &= ~AT_SYMLINK_NOFOLLOW;
+    const int result = original::statx(folder, redirected.get(), flags, mask, out);
+    if (uverbs < 0 || result != 0) return result;
+    const dev_t number = uverbs_device(static_cast<size_t>(uverbs));
+    out->stx_rdev_major = major(number);
+    out->stx_rdev_minor = minor(number);
+    return 0;
 }
 
 SOFTHCA_EXPORT ssize_t readlink(const char* path, char* out, size_t size) noexcept {
@@ -324,14 +396,26 @@ SOFTHCA_EXPORT void closefrom(int first) noexcept {
     original::closefrom(first);
 }
 
-// These close what was at the new number.
+SOFTHCA_EXPORT int dup(int fd) noexcept { return duplicated(fd, original::dup(fd)); }
 SOFTHCA_EXPORT int dup2(int from, int to) noexcept {
-    if (from != to) fd_table::release(to);
-    return original::dup2(from, to);
+    return duplicated(from, original::dup2(from, to));
 }
 SOFTHCA_EXPORT int dup3(int from, int to, int flags) noexcept {
-    if (from != to) fd_table::release(to);
-    return original::dup3(from, to, flags);
+    return duplicated(from, original::dup3(from, to, flags));
+}
+SOFTHCA_EXPORT int fcntl(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* argument = va_arg(arguments, void*);
+    va_end(arguments);
+    return control_fd(fd, command, argument);
+}
+SOFTHCA_EXPORT int fcntl64(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* argument = va_arg(arguments, void*);
+    va_end(arguments);
+    return control_fd(fd, command, argument);
 }
 
 SOFTHCA_EXPORT int socket(int family, int type, int protocol) noexcept {

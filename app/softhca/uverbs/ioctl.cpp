@@ -13,6 +13,8 @@
 namespace softhca::uverbs {
 namespace {
 
+constexpr uint64_t kCoreSupport = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+
 bool write_command_pointers_are_good(const IoctlAttributes& attributes) {
     constexpr std::array<uint16_t, 2> kIn = {UVERBS_ATTR_CORE_IN, UVERBS_ATTR_UHW_IN};
     constexpr std::array<uint16_t, 2> kOut = {UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_OUT};
@@ -28,7 +30,8 @@ Errno invoke_write(Context& context, const IoctlAttributes& attributes) {
                              {.in = attributes.in(UVERBS_ATTR_CORE_IN),
                               .out = attributes.out(UVERBS_ATTR_CORE_OUT),
                               .driver_in = attributes.in(UVERBS_ATTR_UHW_IN),
-                              .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT)});
+                              .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT),
+                              .async = context.default_async});
 }
 
 Errno open_context(Context& context, const IoctlAttributes& attributes) {
@@ -36,11 +39,22 @@ Errno open_context(Context& context, const IoctlAttributes& attributes) {
     const Errno error = get_context(context, {.in = {},
                                               .out = {},
                                               .driver_in = attributes.in(UVERBS_ATTR_UHW_IN),
-                                              .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT)});
+                                              .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT),
+                                              .async = nullptr});
     if (error) return error;
     attributes.out(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS).put(kCompletionVectors);
-    attributes.out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT)
-        .put(uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
+    attributes.out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT).put(kCoreSupport);
+    return 0;
+}
+
+/// For who imports the context from its descriptor.
+Errno query_context(Context& context, const IoctlAttributes& attributes) {
+    attributes.out(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS).put(kCompletionVectors);
+    attributes.out(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT).put(kCoreSupport);
+    const OutBuffer driver_out = attributes.out(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
+    mlx5_ib_alloc_ucontext_resp out = context_attributes(context);
+    out.response_length = driver_out.length_of(out);
+    driver_out.put(out);
     return 0;
 }
 
@@ -54,12 +68,12 @@ Errno query_port_method(Context& context, const IoctlAttributes& attributes) {
 
 Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
     if (!attributes.has(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)) return EINVAL;
-    if (context.events.has_async_pipe()) return EOPNOTSUPP;
     Fd user_fd;
     auto pipe = EventPipe::create(EventPipe::Kind::async, user_fd);
     if (!pipe) return pipe.error().code;
-    if (!fd_table::insert(user_fd.get(), *pipe)) return EMFILE;
-    context.events.set_async_pipe(std::move(*pipe));
+    if (!fd_table::insert(user_fd.get(), std::make_shared<AsyncFile>(*context.device, *pipe)))
+        return EMFILE;
+    if (!context.default_async) context.default_async = std::move(*pipe);
     attributes.set_handle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
                           static_cast<uint64_t>(user_fd.release()));
     return 0;
@@ -89,7 +103,13 @@ struct Method {
 constexpr std::array kMethods{
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, nullptr, invoke_write},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "GET_CONTEXT", open_context, true},
+    Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "QUERY_CONTEXT", query_context},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "QUERY_PORT", query_port_method},
+    Method{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "QUERY_PD", query_pd},
+    Method{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "QUERY_MR", query_mr},
+    Method{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "CREATE_CQ", create_cq_method},
+    Method{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, "CREATE_QP", create_qp_method},
+    Method{UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_CREATE, "CREATE_WQ", create_wq_method},
     Method{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, "ASYNC_EVENT_ALLOC",
            open_async_events},
     Method{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "UAR_OBJ_ALLOC", alloc_uar},

@@ -12,7 +12,8 @@ namespace softhca::uverbs {
 namespace {
 
 template <uint64_t core::PortCounters::*kCounter> std::string counter(const Port& port) {
-    return std::to_string(port.device.load()->counters().*kCounter);
+    const core::Device* const device = port.device.load();
+    return std::to_string(device ? device->counters().*kCounter : 0);
 }
 
 std::string rdma_state(const Port& port) { return port.link_up() ? "4: ACTIVE" : "1: DOWN"; }

@@ -3,8 +3,10 @@
 #include "app/softhca/uverbs/commands.hpp"
 
 #include <cerrno>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 
 namespace softhca::uverbs {
 
@@ -43,6 +45,8 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
         return EINVAL;
     const Pd* pd = context.objects.find<Pd>(request.pd_handle);
     if (!pd) return EINVAL;
+    auto mr = std::make_unique<Mr>();
+    if (const Errno error = mr->pages.pin(request.start, request.length)) return error;
     auto memory = user_area(request.start, request.length, local_write);
     if (!memory) return EFAULT;
 
@@ -52,12 +56,32 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
                                                    .memory = std::move(*memory),
                                                    .local_write = local_write});
     if (!lkey) return errno_of(lkey);
-    auto mr = std::make_unique<Mr>();
     mr->lkey = *lkey;
+    mr->length = request.length;
+    mr->iova = request.hca_va;
     ib_uverbs_reg_mr_resp out{};
     out.mr_handle = context.objects.add(std::move(mr));
     out.lkey = out.rkey = *lkey;
     command.out.put(out);
+    return 0;
+}
+
+Errno query_pd(Context& context, const IoctlAttributes& attributes) {
+    const uint64_t handle = attributes.number(MLX5_IB_ATTR_QUERY_PD_HANDLE).value_or(0);
+    const Pd* pd = context.objects.find<Pd>(handle);
+    if (!pd) return context.objects.absence(handle);
+    attributes.out(MLX5_IB_ATTR_QUERY_PD_RESP_PDN).put(pd->number);
+    return 0;
+}
+
+Errno query_mr(Context& context, const IoctlAttributes& attributes) {
+    const uint64_t handle = attributes.number(UVERBS_ATTR_QUERY_MR_HANDLE).value_or(0);
+    const Mr* mr = context.objects.find<Mr>(handle);
+    if (!mr) return context.objects.absence(handle);
+    attributes.out(UVERBS_ATTR_QUERY_MR_RESP_LKEY).put(mr->lkey);
+    attributes.out(UVERBS_ATTR_QUERY_MR_RESP_RKEY).put(mr->lkey);
+    attributes.out(UVERBS_ATTR_QUERY_MR_RESP_LENGTH).put(mr->length);
+    attributes.out(UVERBS_ATTR_QUERY_MR_RESP_IOVA).put(mr->iova);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/event_pipe.hpp"
+#include "app/softhca/uverbs/rights.hpp"
 
 #include <array>
 #include <atomic>
@@ -25,7 +26,12 @@ template <class T> [[nodiscard]] Errno errno_of(const core::Outcome<T>& outcome)
 }
 
 struct Object {
+    Object() = default;
+    Object(const Object&) = delete;
+    Object& operator=(const Object&) = delete;
     virtual ~Object() = default;
+    PinnedPages pages; ///< its rings, or the region's memory
+    std::shared_ptr<PinnedPages> doorbell_page;
     /// Takes it off the device. EBUSY and unchanged while another object uses it.
     [[nodiscard]] virtual Errno destroy(core::Device& device) = 0;
 };
@@ -38,6 +44,7 @@ struct EventSource {
     std::atomic<uint32_t> async_posted{0};
     std::atomic<uint32_t> completions_posted{0};
     std::shared_ptr<EventPipe> channel; ///< of a CQ, may be null
+    std::shared_ptr<EventPipe> async;   ///< may be null: events are lost, as with no reader
 };
 
 struct Pd final : Object {
@@ -47,6 +54,7 @@ struct Pd final : Object {
 
 struct Mr final : Object {
     uint32_t lkey = 0;
+    uint64_t length = 0, iova = 0;
     Errno destroy(core::Device& device) override;
 };
 

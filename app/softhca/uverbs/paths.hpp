@@ -22,6 +22,7 @@ class RedirectedPath {
     /// What to hand to the real function.
     [[nodiscard]] const char* get() const { return path_; }
     [[nodiscard]] bool redirected() const { return path_ == buffer_; }
+    [[nodiscard]] bool is_empty() const { return path_ && !*path_; }
     /// Number of the device when this names a /dev/infiniband/uverbsN, else -1.
     [[nodiscard]] int uverbs() const { return uverbs_; }
 

@@ -41,7 +41,10 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
     if (!std::has_single_bit(wqebbs) || wqebbs > 1u << Limits::kLogMaxWqebbs) return EINVAL;
     const Cq* cq = context.objects.find<Cq>(request.send_cq_handle);
     if (!cq) return EINVAL;
-    auto ring = user_area(driver.sq_buf_addr, uint64_t{wqebbs} * mlx5::kWqebb, true);
+    const uint64_t bytes = uint64_t{wqebbs} * mlx5::kWqebb;
+    if (const Errno error = context.pin_queue(qp, driver.sq_buf_addr, bytes, driver.db_addr))
+        return error;
+    auto ring = user_area(driver.sq_buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
     const auto sqn =
@@ -66,7 +69,10 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
         return EINVAL;
     const Cq* cq = context.objects.find<Cq>(request.recv_cq_handle);
     if (!cq) return EINVAL;
-    auto ring = user_area(driver.buf_addr, uint64_t{wqes} << driver.rq_wqe_shift, true);
+    const uint64_t bytes = uint64_t{wqes} << driver.rq_wqe_shift;
+    if (const Errno error = context.pin_queue(qp, driver.buf_addr, bytes, driver.db_addr))
+        return error;
+    auto ring = user_area(driver.buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
     const auto rqn = context.device->create_rq(
@@ -94,6 +100,7 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
 /// Creates the QP and fills what both forms of the command answer.
 Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const WriteCommand& command,
               ib_uverbs_create_qp_resp& out) {
+    if (const Errno error = may_use_raw_packets()) return error;
     if (command.driver_in.size() < offsetof(mlx5_ib_create_qp, ece_options)) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_qp>();
     if (const Errno error = check_flags(request, driver)) return error;
@@ -104,6 +111,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     auto qp = std::make_unique<Qp>();
     qp->events.user_handle = request.user_handle;
     qp->events.fatal_event = IBV_EVENT_QP_FATAL;
+    qp->events.async = command.async;
     qp->max_send_wr = request.max_send_wr;
     qp->max_recv_wr = request.max_recv_wr;
     qp->max_send_sge = request.max_send_sge;
@@ -285,7 +293,7 @@ Errno destroy_qp(Context& context, const WriteCommand& command) {
     Qp* qp = context.objects.find<Qp>(handle);
     if (!qp) return context.objects.absence(handle);
     if (const Errno error = qp->destroy(*context.device)) return error;
-    const ib_uverbs_destroy_qp_resp out{.events_reported = context.events.settle_async(qp->events)};
+    const ib_uverbs_destroy_qp_resp out{.events_reported = EventReporter::settle_async(qp->events)};
     context.objects.erase(handle);
     command.out.put(out);
     return 0;

@@ -50,6 +50,7 @@ Errno check(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp_rss& 
 
 Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
                     const WriteCommand& command) {
+    if (const Errno error = may_use_raw_packets()) return error;
     if (command.driver_in.size() < offsetof(mlx5_ib_create_qp_rss, flags)) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_qp_rss>();
     if (const Errno error = check(request, driver)) return error;

@@ -9,8 +9,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <new>
 #include <pthread.h>
+#include <sched.h>
 
 namespace softhca::uverbs {
 namespace {
@@ -19,6 +21,14 @@ constinit std::atomic<Runtime*> instance{nullptr};
 constinit std::atomic<Runtime*> started{nullptr};
 constinit std::mutex create_mutex;
 constinit std::atomic<bool> unreadable{false};
+constinit cpu_set_t cpus_at_start{};
+
+std::vector<int> available_cpus() {
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(static_cast<size_t>(cpu), &cpus_at_start)) cpus.push_back(cpu);
+    return cpus;
+}
 
 void say(const std::string& what) { std::fprintf(stderr, "softhca: %s\n", what.c_str()); }
 
@@ -56,6 +66,8 @@ Runtime* Runtime::get() {
     return fresh;
 }
 
+void Runtime::note_cpus() { (void)sched_getaffinity(0, sizeof cpus_at_start, &cpus_at_start); }
+
 Runtime* Runtime::running() { return started.load(std::memory_order_acquire); }
 
 Port* Runtime::port(size_t index) { return index < ports_.size() ? ports_[index].get() : nullptr; }
@@ -66,58 +78,78 @@ Port* Runtime::port_of_netdev(std::string_view name) {
     return nullptr;
 }
 
-Result<void> Runtime::start() {
+Result<core::Device*> Runtime::start(Port& port) {
     const std::lock_guard lock(start_mutex_);
-    if (engine_) return {};
-    if (auto opened = open_devices(); !opened) {
+    if (core::Device* const device = port.device.load()) return device;
+    if (auto opened = open_devices(opened_together(port)); !opened) {
         say(opened.error().what);
-        return opened;
+        return tl::unexpected(opened.error());
     }
-    auto control =
-        control::ControlServer::start(control::socket_path(config_.runtime_dir, getpid()), *engine_,
-                                      {}, [this](size_t device, const CommandFault* fault) {
-                                          CommandFaults& faults = ports_[device]->faults;
-                                          fault ? faults.add(*fault) : faults.clear();
-                                      });
-    if (control)
-        control_ = std::move(*control);
-    else
-        say(control.error().what + " (softhca stat will not see this program)");
+    if (!control_) start_control();
     started.store(this, std::memory_order_release);
-    if (config_.verbose)
-        for (const auto& port : ports_)
-            say(fmt::format("{} runs, wire {}, link {}", port->config.device, port->config.wire,
-                            port->link_up() ? "up" : "down"));
+    return port.device.load();
+}
+
+/// The two ends of a pair are in one process, and there is a link only when both are plugged in.
+std::vector<Port*> Runtime::opened_together(Port& port) {
+    std::vector<Port*> together;
+    const bool pair = port.config.wire.starts_with("pair:");
+    for (const auto& other : ports_)
+        if (other.get() == &port || (pair && other->config.wire == port.config.wire))
+            together.push_back(other.get());
+    return together;
+}
+
+Result<void> Runtime::open_devices(const std::vector<Port*>& ports) {
+    std::vector<wire::PortWires> wires;
+    for (const Port* port : ports) {
+        auto opened = wire::open_port(port->config, config_.runtime_dir);
+        if (!opened) return tl::unexpected(opened.error());
+        wires.push_back(std::move(*opened));
+    }
+    if (!engine_)
+        engine_ = std::make_unique<core::Engine>(core::EngineConfig{
+            .threads = config_.threads, .cpus = config_.cpus, .available = available_cpus()});
+    for (size_t i = 0; i < ports.size(); i++) {
+        Port& port = *ports[i];
+        auto device = std::make_unique<core::Device>(
+            core::DeviceConfig{.name = port.config.device,
+                               .mac = port.netdev.mac(),
+                               .mtu = port.netdev.mtu(),
+                               .pause = port.config.pause,
+                               .carrier_always = port.config.carrier_always,
+                               .kernel_promiscuous = port.config.netdev_tap},
+            std::move(wires[i].wire), std::move(wires[i].kernel));
+        device->set_link(port.netdev.is_up());
+        port.device.store(&engine_->add(std::move(device)), std::memory_order_release);
+        if (config_.verbose)
+            say(fmt::format("{} runs, wire {}, link {}", port.config.device, port.config.wire,
+                            port.link_up() ? "up" : "down"));
+    }
+    return {};
+}
+
+void Runtime::start_control() {
+    const auto set_fault = [this](const std::string& device, const CommandFault* fault) {
+        for (const auto& port : ports_) {
+            if (port->config.device != device) continue;
+            fault ? port->faults.add(*fault) : port->faults.clear();
+            return true;
+        }
+        return false;
+    };
+    // A daemon is not the launcher's child, so the kernel would not kill it with the launcher.
+    const std::string alive = config_.runtime_dir + "/" + kAliveFile;
+    auto control = control::ControlServer::start(
+        control::socket_path(config_.runtime_dir, getpid()), *engine_, {}, set_fault,
+        Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
+    if (!control) return say(control.error().what + " (softhca stat will not see this program)");
+    control_ = std::move(*control);
     std::atexit([] {
         // Takes the socket away. The devices go on: programs may still wait for them in what runs
         // after this, and they end with the process.
         if (Runtime* mine = running()) mine->control_.reset();
     });
-    return {};
-}
-
-Result<void> Runtime::open_devices() {
-    std::vector<std::unique_ptr<core::Device>> devices;
-    for (const auto& port : ports_) {
-        auto wires = wire::open_port(port->config, config_.runtime_dir);
-        if (!wires) return tl::unexpected(wires.error());
-        devices.push_back(std::make_unique<core::Device>(
-            core::DeviceConfig{.name = port->config.device,
-                               .mac = port->netdev.mac(),
-                               .mtu = port->netdev.mtu(),
-                               .pause = port->config.pause,
-                               .carrier_always = port->config.carrier_always,
-                               .kernel_promiscuous = port->config.netdev_tap},
-            std::move(wires->wire), std::move(wires->kernel)));
-    }
-    engine_ = std::make_unique<core::Engine>(
-        core::EngineConfig{.threads = config_.threads, .cpus = config_.cpus}, std::move(devices));
-    for (const auto& port : ports_) {
-        core::Device& device = engine_->device(port->index);
-        device.set_link(port->netdev.is_up());
-        port->device.store(&device, std::memory_order_release);
-    }
-    return {};
 }
 
 } // namespace softhca::uverbs

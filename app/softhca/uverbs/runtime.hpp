@@ -23,7 +23,7 @@ struct Port {
 
     const PortConfig& config;
     size_t index;
-    /// Null until the process first opens a device; never changes afterwards.
+    /// Null until the process opens this device; never changes afterwards.
     std::atomic<core::Device*> device{nullptr};
     Netdev netdev;
     CommandFaults faults; ///< commands that are to fail
@@ -43,8 +43,11 @@ class Runtime {
     /// Null when the process does not run under softhca, or its configuration cannot be read (said
     /// once on stderr).
     [[nodiscard]] static Runtime* get();
-    /// Null unless the devices of this process run already.
+    /// Null unless a device of this process runs already.
     [[nodiscard]] static Runtime* running();
+    /// Learns which CPUs the program may use. Called from the library's constructor, before the
+    /// program binds its threads.
+    static void note_cpus();
 
     [[nodiscard]] const Config& config() const { return config_; }
     [[nodiscard]] std::vector<std::unique_ptr<Port>>& ports() { return ports_; }
@@ -52,13 +55,16 @@ class Runtime {
     [[nodiscard]] Port* port(size_t index);
     [[nodiscard]] Port* port_of_netdev(std::string_view name);
 
-    /// Opens the wires and starts the device threads, once. The reason of a failure goes to stderr
-    /// too, for libibverbs shows no more than the errno.
-    [[nodiscard]] Result<void> start();
+    /// Opens the wire of a port, unless it is open, and has a device thread serve it. From now on
+    /// no other process can have that wire. The reason of a failure goes to stderr too, for
+    /// libibverbs shows no more than the errno.
+    [[nodiscard]] Result<core::Device*> start(Port& port);
 
   private:
     explicit Runtime(Config config);
-    [[nodiscard]] Result<void> open_devices();
+    [[nodiscard]] std::vector<Port*> opened_together(Port& port);
+    [[nodiscard]] Result<void> open_devices(const std::vector<Port*>& ports);
+    void start_control();
 
     Config config_;
     std::vector<std::unique_ptr<Port>> ports_;

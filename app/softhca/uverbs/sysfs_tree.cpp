@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sys/sysmacros.h>
 #include <system_error>
 
 namespace softhca::uverbs {
@@ -118,13 +119,13 @@ void write_uverbs(TreeWriter& tree, const PortConfig& port, size_t index) {
     const std::string pci = pci_folder(port);
     const std::string name = fmt::format("uverbs{}", index);
     const std::string uverbs = pci + "/infiniband_verbs/" + name;
-    // libibverbs compares `dev` with what it opened. The node stands for /dev/null, so 1:3.
-    tree.file(uverbs + "/dev", "1:3");
+    const dev_t number = uverbs_device(index);
+    tree.file(uverbs + "/dev", fmt::format("{}:{}", major(number), minor(number)));
     tree.file(uverbs + "/ibdev", port.device);
     tree.file(uverbs + "/abi_version", "1"); // MLX5_IB_UVERBS_ABI_VERSION
     tree.link(uverbs + "/device", pci);
     tree.link("/sys/class/infiniband_verbs/" + name, uverbs);
-    tree.link_outside("/dev/infiniband/" + name, "/dev/null");
+    tree.link_outside("/dev/infiniband/" + name, "/dev/null"); // stat(2) says uverbs_device()
 }
 
 void write_emulated_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
@@ -176,6 +177,11 @@ void write_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
 } // namespace
 
 std::string tree_root(const std::string& runtime_dir) { return runtime_dir + "/root"; }
+
+dev_t uverbs_device(size_t index) {
+    constexpr unsigned kMajor = 231, kFirstMinor = 192; // as ib_uverbs has them
+    return makedev(kMajor, kFirstMinor + static_cast<unsigned>(index));
+}
 
 std::string pci_folder(const PortConfig& port) {
     return fmt::format("/sys/devices/pci{}/{}", port.pci.substr(0, port.pci.rfind(':')), port.pci);

@@ -6,6 +6,7 @@
 #include "common/result.hpp"
 
 #include <string>
+#include <sys/types.h>
 
 namespace softhca::uverbs {
 
@@ -20,6 +21,9 @@ namespace softhca::uverbs {
 
 /// Folder of a port's PCI device, for example /sys/devices/pci0000:ca/0000:ca:00.0.
 [[nodiscard]] std::string pci_folder(const PortConfig& port);
+
+/// Number of the character device /dev/infiniband/uverbsN, by which libibverbs tells devices apart.
+[[nodiscard]] dev_t uverbs_device(size_t index);
 
 /// Interface index of the emulated netdev of port number `port`: far above what a kernel hands out,
 /// so that no request of a program hits a real interface by accident.

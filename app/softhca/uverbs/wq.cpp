@@ -34,7 +34,7 @@ Errno read_striding(const mlx5_ib_create_wq& driver, std::optional<core::Stridin
 
 /// The device's attributes of a receive queue, checked.
 Errno read_attributes(Context& context, const ib_uverbs_ex_create_wq& request,
-                      const mlx5_ib_create_wq& driver, core::RqAttr& out) {
+                      const mlx5_ib_create_wq& driver, Wq& wq, core::RqAttr& out) {
     constexpr uint32_t kKnownFlags =
         IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS |
         IB_UVERBS_WQ_FLAGS_DELAY_DROP | IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
@@ -50,7 +50,10 @@ Errno read_attributes(Context& context, const ib_uverbs_ex_create_wq& request,
     if (driver.rq_wqe_shift < 4 || 1u << std::min(driver.rq_wqe_shift, 31u) > kMaxReceiveWqeBytes)
         return EINVAL;
     if (const Errno error = read_striding(driver, out.striding)) return error;
-    auto ring = user_area(driver.buf_addr, uint64_t{wqes} << driver.rq_wqe_shift, true);
+    const uint64_t bytes = uint64_t{wqes} << driver.rq_wqe_shift;
+    if (const Errno error = context.pin_queue(wq, driver.buf_addr, bytes, driver.db_addr))
+        return error;
+    auto ring = user_area(driver.buf_addr, bytes, true);
     out.doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
     if (!ring || !out.doorbell) return EFAULT;
     out.pd = pd->number;
@@ -86,8 +89,10 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     auto wq = std::make_unique<Wq>();
     wq->events.user_handle = request.user_handle;
     wq->events.fatal_event = IBV_EVENT_WQ_FATAL;
+    wq->events.async = command.async;
     core::RqAttr attributes;
-    if (const Errno error = read_attributes(context, request, driver, attributes)) return error;
+    if (const Errno error = read_attributes(context, request, driver, *wq, attributes))
+        return error;
     attributes.listener = &context.events;
     attributes.cookie = reinterpret_cast<uint64_t>(&wq->events);
     const auto rqn = context.device->create_rq(attributes);
@@ -143,7 +148,7 @@ Errno destroy_wq(Context& context, const WriteCommand& command) {
     if (const Errno error = wq->destroy(*context.device)) return error;
     ib_uverbs_ex_destroy_wq_resp out{};
     out.response_length = command.out.length_of(out);
-    out.events_reported = context.events.settle_async(wq->events);
+    out.events_reported = EventReporter::settle_async(wq->events);
     context.objects.erase(request.wq_handle);
     command.out.put(out);
     return 0;

@@ -97,6 +97,9 @@ class GenWire final : public Wire {
         if (++flow_ == spec_.flows) flow_ = 0;
         fill();
     }
+    std::span<const std::byte> preview() const override {
+        return {bytes_.data() + kFrameStart, spec_.size};
+    }
     void start() override {
         if (end_) return;
         end_ = spec_.count ? spec_.count : UINT64_MAX;

@@ -38,6 +38,10 @@ class Wire {
     /// is spent on a port that nobody uses yet. Later calls do nothing.
     virtual void start() {}
 
+    /// Of such a wire whose frames are all alike: the first one. It need not begin before the port
+    /// has somewhere to put that. Empty: nobody can tell, or no frame is left to begin with.
+    [[nodiscard]] virtual std::span<const std::byte> preview() const { return {}; }
+
     virtual SendResult send(const OutFrame& frame) = 0;
     /// Called after a batch of send(): wakes the peer if it sleeps.
     virtual void flush() {}

@@ -34,15 +34,27 @@ class EventsTest : public VerbsTest {
             to_state(qp.get(), state);
     }
     /// One send on the QP whose completions go to `cq`.
-    void send_one() {
-        ibv_sge sge{reinterpret_cast<uint64_t>(endpoint->memory.data()), 64, endpoint->mr->lkey};
+    void send_one() { send_on(qp.get(), *endpoint); }
+    /// Six completions for a CQ of four; waits for what that leads to.
+    void overrun(ibv_cq* small) {
+        const PdHandle own(ibv_alloc_pd(small->context));
+        const Endpoint other(small->context, own.get());
+        const QpHandle sender = make_qp(own.get(), small, other.receive_cq.get(), 16);
+        for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+            to_state(sender.get(), state);
+        for (int i = 0; i < 6; i++)
+            send_on(sender.get(), other);
+        EXPECT_TRUE(readable(small->context->async_fd, 10000));
+    }
+    static void send_on(ibv_qp* sender, const Endpoint& from) {
+        ibv_sge sge{reinterpret_cast<uint64_t>(from.memory.data()), 64, from.mr->lkey};
         ibv_send_wr wr{};
         wr.sg_list = &sge;
         wr.num_sge = 1;
         wr.opcode = IBV_WR_SEND;
         wr.send_flags = IBV_SEND_SIGNALED;
         ibv_send_wr* bad = nullptr;
-        ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+        ASSERT_EQ(ibv_post_send(sender, &wr, &bad), 0);
     }
     void expect_event() {
         ASSERT_TRUE(readable(channel->fd, 10000)) << "no event";
@@ -153,50 +165,67 @@ TEST_F(EventsTest, ChannelOfNobodyIsRefused) {
     EXPECT_EQ(errno, EBADF);
 }
 
-TEST_F(EventsTest, LinkChangesArriveAsPortEvents) {
+/// Takes the netdev beside the port up or down.
+void set_netdev(bool up) {
     const int socket_fd = socket(AF_INET, SOCK_DGRAM, 0);
     ifreq request{};
     std::strcpy(request.ifr_name, netdev_name().c_str());
     ASSERT_EQ(ioctl(socket_fd, SIOCGIFFLAGS, &request), 0);
+    request.ifr_flags =
+        static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    ASSERT_EQ(ioctl(socket_fd, SIOCSIFFLAGS, &request), 0);
+    close(socket_fd);
+}
+
+/// Reads the event that has to come and acknowledges it.
+ibv_async_event next_event(ibv_context* context) {
+    ibv_async_event event{};
+    if (!readable(context->async_fd, 10000)) {
+        ADD_FAILURE() << "no event";
+        return event;
+    }
+    EXPECT_EQ(ibv_get_async_event(context, &event), 0);
+    ibv_ack_async_event(&event);
+    return event;
+}
+
+TEST_F(EventsTest, LinkChangesArriveAsPortEvents) {
     for (const auto& [up, type] :
          {std::pair{false, IBV_EVENT_PORT_ERR}, {true, IBV_EVENT_PORT_ACTIVE}}) {
-        request.ifr_flags =
-            static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-        ASSERT_EQ(ioctl(socket_fd, SIOCSIFFLAGS, &request), 0);
-        ASSERT_TRUE(readable(context->async_fd, 10000));
-        ibv_async_event event{};
-        ASSERT_EQ(ibv_get_async_event(context.get(), &event), 0);
+        set_netdev(up);
+        const ibv_async_event event = next_event(context.get());
         EXPECT_EQ(event.event_type, type);
         EXPECT_EQ(event.element.port_num, 1);
-        ibv_ack_async_event(&event);
         ibv_port_attr port{};
         ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
         EXPECT_EQ(port.state, up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN);
     }
-    close(socket_fd);
+}
+
+/// The port is everybody's, an object its creator's.
+TEST_F(EventsTest, AnImportedContextHasEventsOfItsOwn) {
+    const ContextHandle imported(ibv_import_device(dup(context->cmd_fd)));
+    ASSERT_TRUE(imported) << std::strerror(errno);
+    for (const bool up : {false, true}) {
+        set_netdev(up);
+        for (ibv_context* each : {context.get(), imported.get()})
+            EXPECT_EQ(next_event(each).event_type, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+    }
+    const CqHandle small(ibv_create_cq(imported.get(), 3, nullptr, nullptr, 0));
+    ASSERT_TRUE(small) << std::strerror(errno);
+    overrun(small.get());
+    const ibv_async_event event = next_event(imported.get());
+    EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+    EXPECT_EQ(event.element.cq, small.get());
+    EXPECT_FALSE(readable(context->async_fd, 0));
 }
 
 TEST_F(EventsTest, CqOverrunIsReportedOnTheCq) {
-    CqHandle small = make_cq(3); // four entries
-    const QpHandle sender = make_qp(pd.get(), small.get(), endpoint->receive_cq.get(), 16);
-    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
-        to_state(sender.get(), state);
-    ibv_sge sge{reinterpret_cast<uint64_t>(endpoint->memory.data()), 64, endpoint->mr->lkey};
-    for (int i = 0; i < 6; i++) {
-        ibv_send_wr wr{};
-        wr.sg_list = &sge;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        ibv_send_wr* bad = nullptr;
-        ASSERT_EQ(ibv_post_send(sender.get(), &wr, &bad), 0);
-    }
-    ASSERT_TRUE(readable(context->async_fd, 10000));
-    ibv_async_event event{};
-    ASSERT_EQ(ibv_get_async_event(context.get(), &event), 0);
+    const CqHandle small = make_cq(3); // four entries
+    overrun(small.get());
+    const ibv_async_event event = next_event(context.get());
     EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
     EXPECT_EQ(event.element.cq, small.get());
-    ibv_ack_async_event(&event);
 }
 
 } // namespace

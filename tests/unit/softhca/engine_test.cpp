@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <thread>
 
@@ -38,6 +39,37 @@ double cpu_of_idling() {
 
 class EngineTest : public testing::TestWithParam<unsigned> {};
 
+/// Sends packets one by one, each when the one before has completed; meanwhile calls `wait`.
+template <class Wait> void send_packets(Device& device, uint64_t count, Wait&& wait) {
+    Pages memory(4096);
+    const Number pd = device.alloc_pd().value();
+    const uint32_t lkey = device
+                              .create_mkey({.pd = pd,
+                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
+                                            .length = 4096,
+                                            .memory = memory.area()})
+                              .value();
+    TestCq cq(device, 4);
+    TestSq sq(device, pd, cq.number, 4);
+    const auto deadline = Clock::now() + std::chrono::seconds(20);
+    for (uint64_t packet = 0; packet < count; packet++) {
+        sq.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory.data(), 64));
+        __atomic_store_n(&sq.doorbell.send.raw, net::to_be(uint32_t{sq.producer}),
+                         __ATOMIC_RELEASE);
+        while (__atomic_load_n(&cq.doorbell.consumer.raw, __ATOMIC_RELAXED), !cq.poll()) {
+            ASSERT_LT(Clock::now(), deadline);
+            wait();
+        }
+        __atomic_store_n(&cq.doorbell.consumer.raw, net::to_be(cq.consumer), __ATOMIC_RELEASE);
+        if (packet % 100 == 0) {
+            EXPECT_LE(device.counters().wire_tx_packets, packet + 1);
+        }
+    }
+    EXPECT_EQ(device.sq_counters(sq.number)->packets, count);
+    ASSERT_TRUE(device.destroy_sq(sq.number)); // its ring goes away now
+    ASSERT_TRUE(device.destroy_cq(cq.number));
+}
+
 TEST_P(EngineTest, ExecutesLetsControlCallsInAndStops) {
     constexpr size_t kDevices = 2;
     constexpr uint64_t kPackets = 2000;
@@ -50,41 +82,65 @@ TEST_P(EngineTest, ExecutesLetsControlCallsInAndStops) {
     {
         Engine engine({.threads = GetParam()}, std::move(devices));
         ASSERT_EQ(engine.size(), kDevices);
-        Pages memory(4096);
-        for (size_t i = 0; i < kDevices; i++) {
-            Device& device = engine.device(i);
-            const Number pd = device.alloc_pd().value();
-            const uint32_t lkey =
-                device
-                    .create_mkey({.pd = pd,
-                                  .iova = reinterpret_cast<uint64_t>(memory.data()),
-                                  .length = 4096,
-                                  .memory = memory.area()})
-                    .value();
-            TestCq cq(device, 4);
-            TestSq sq(device, pd, cq.number, 4);
-            const auto deadline = Clock::now() + std::chrono::seconds(20);
-            for (uint64_t packet = 0; packet < kPackets; packet++) {
-                sq.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory.data(), 64));
-                __atomic_store_n(&sq.doorbell.send.raw, net::to_be(uint32_t{sq.producer}),
-                                 __ATOMIC_RELEASE);
-                while (__atomic_load_n(&cq.doorbell.consumer.raw, __ATOMIC_RELAXED), !cq.poll()) {
-                    ASSERT_LT(Clock::now(), deadline);
-                    std::this_thread::yield();
-                }
-                __atomic_store_n(&cq.doorbell.consumer.raw, net::to_be(cq.consumer),
-                                 __ATOMIC_RELEASE);
-                if (packet % 100 == 0) {
-                    EXPECT_LE(device.counters().wire_tx_packets, packet + 1);
-                }
-            }
-            EXPECT_EQ(device.sq_counters(sq.number)->packets, kPackets);
-            ASSERT_TRUE(device.destroy_sq(sq.number)); // its ring goes away now
-            ASSERT_TRUE(device.destroy_cq(cq.number));
-        }
+        for (size_t i = 0; i < kDevices; i++)
+            send_packets(engine.device(i), kPackets, [] { std::this_thread::yield(); });
     }
     for (const auto& counter : sent)
         EXPECT_EQ(counter, kPackets);
+}
+
+/// A program that polls without a pause, on the only CPU there is: the device gets to work at once
+/// and gives the CPU back at once. Only the program's own CPU time counts, whatever else runs.
+TEST(Engine, SharesACpuWithAProgramThatPolls) {
+    cpu_set_t mine;
+    ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+    int cpu = 0;
+    while (!CPU_ISSET(static_cast<size_t>(cpu), &mine))
+        cpu++;
+    std::atomic<uint64_t> sent{0};
+    std::vector<std::unique_ptr<Device>> devices;
+    devices.push_back(
+        std::make_unique<Device>(DeviceConfig{}, std::make_unique<CountingWire>(sent), nullptr));
+    Engine engine({.available = {cpu}}, std::move(devices));
+    std::thread program([&] {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(static_cast<size_t>(cpu), &one);
+        ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+        const uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        constexpr uint64_t kPackets = 500;
+        send_packets(engine.device(0), kPackets, [] {});
+        const uint64_t each = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) / kPackets;
+        EXPECT_LT(each, 500'000u) << "ns of waiting for the device; a time slice is some 3 ms";
+    });
+    program.join();
+}
+
+/// Says when a device thread has looked at it.
+struct WatchedWire final : wire::Wire {
+    explicit WatchedWire(std::atomic<bool>& flag) : seen(flag) {}
+    std::span<const std::byte> peek() override {
+        seen = true;
+        return {};
+    }
+    void pop() override {}
+    wire::SendResult send(const wire::OutFrame&) override { return wire::SendResult::lost; }
+    std::atomic<bool>& seen;
+};
+
+TEST_P(EngineTest, ServesDevicesThatAreAddedLater) {
+    std::array<std::atomic<bool>, 3> seen{};
+    Engine engine({.threads = GetParam()});
+    for (size_t i = 0; i < seen.size(); i++) {
+        EXPECT_EQ(engine.size(), i);
+        Device& added = engine.add(std::make_unique<Device>(
+            DeviceConfig{}, std::make_unique<WatchedWire>(seen[i]), nullptr));
+        EXPECT_EQ(&engine.device(i), &added);
+        const auto deadline = Clock::now() + std::chrono::seconds(20);
+        while (!seen[i] && Clock::now() < deadline)
+            std::this_thread::yield();
+        EXPECT_TRUE(seen[i]) << i;
+    }
 }
 
 TEST_P(EngineTest, IsIdleCheap) {

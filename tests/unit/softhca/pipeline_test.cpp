@@ -294,6 +294,29 @@ TEST_F(WithoutKernel, OwnFramesGoToLeftovers) {
     expect_packet(rx_cq);
 }
 
+TEST_F(WithoutKernel, AWireThatShowsItsFrameWaitsForWhoTakesIt) {
+    using namespace std::chrono_literals;
+    wire->first = frame_to(frames::kOurMac);
+    const auto poll_for = [&](std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (!wire->started && std::chrono::steady_clock::now() < end)
+            device->poll();
+    };
+    FlowAttr others;
+    others.mask.dst_mac = kBroadcast;
+    others.value.dst_mac = kBroadcast;
+    others.tirs = {direct_tir(rq)};
+    ASSERT_TRUE(device->create_flow(others));
+    poll_for(300ms);
+    EXPECT_FALSE(wire->started) << "the rule takes other frames";
+    steer_all(rq, FlowDomain::leftovers);
+    poll_for(300ms);
+    EXPECT_FALSE(wire->started) << "no receive WQE is there";
+    post_buffers(rq, 1);
+    poll_for(2000ms);
+    EXPECT_TRUE(wire->started);
+}
+
 TEST_F(WithoutKernel, RulesWithoutAPauseDelayTheStartForASecondOnly) {
     using namespace std::chrono_literals;
     FlowAttr everything;

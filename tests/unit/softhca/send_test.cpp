@@ -3,6 +3,7 @@
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <chrono>
+#include <thread>
 
 namespace testbed {
 namespace {
@@ -308,6 +309,36 @@ TEST_F(Send, ManyQueuesShareTheWire) {
     }
     run();
     EXPECT_EQ(wire->sent.size(), 20u);
+}
+
+/// The device's thread may come late, on a machine with other work. What it could not send
+/// meanwhile it sends then, up to 20 ms of it.
+TEST_F(Send, PacingKeepsTheRateOfALateDevice) {
+    using Clock = std::chrono::steady_clock;
+    using Time = std::chrono::duration<double, std::milli>;
+    constexpr Time kMost(20);
+    run();
+    ASSERT_TRUE(device->pace_sq(sq.number, 10'000)); // a frame a millisecond
+    for (size_t i = 0; i < 31; i++)
+        post_frame(frames::pattern(1250), 0, 0);
+    sq.ring_doorbell();
+    auto last = Clock::now();
+    const auto begin = last;
+    Time due(0);
+    for (const int late : {7, 5, 3}) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(late));
+        run();
+        const auto now = Clock::now();
+        due += std::min<Time>(now - last, kMost);
+        last = now;
+        const auto sent = static_cast<double>(wire->sent.size());
+        EXPECT_GE(sent, std::min(due.count() - 1, 31.0));
+        EXPECT_LE(sent, Time(now - begin).count() + 2);
+    }
+    const size_t before = wire->sent.size();
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    run();
+    EXPECT_LE(wire->sent.size() - before, 22u) << "no larger burst";
 }
 
 TEST_F(Send, PacingKeepsTheRate) {

@@ -24,6 +24,7 @@ struct FakeWire final : wire::Wire {
     bool lossy = false;     ///< send() answers lost
     bool plugged = true;
     bool started = false;
+    Bytes first; ///< preview()
     size_t flushes = 0;
 
     std::span<const std::byte> peek() override;
@@ -31,6 +32,9 @@ struct FakeWire final : wire::Wire {
     wire::SendResult send(const wire::OutFrame& frame) override;
     void flush() override { flushes++; }
     void start() override { started = true; }
+    [[nodiscard]] std::span<const std::byte> preview() const override {
+        return std::as_bytes(std::span(first));
+    }
     [[nodiscard]] bool carrier() const override { return plugged; }
 };
 

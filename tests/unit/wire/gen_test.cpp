@@ -51,6 +51,7 @@ TEST(GenWire, FramesAreValidAndCounted) {
 TEST(GenWire, WaitsForStart) {
     const auto wire = open("gen", kPort);
     EXPECT_TRUE(wire->peek().empty());
+    expect_valid_udp(wire->preview(), 0);
     wire->start();
     EXPECT_FALSE(wire->peek().empty());
     wire->start();

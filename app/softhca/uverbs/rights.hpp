@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a kernel allows the calling thread, for programs that run with --enforce. Without it,
+// everything is allowed.
+#pragma once
+
+#include "app/softhca/uverbs/buffers.hpp"
+
+#include <cstdint>
+
+namespace softhca::uverbs {
+
+/// EPERM unless the thread may make RAW_PACKET QPs and flows: CAP_NET_RAW.
+[[nodiscard]] Errno may_use_raw_packets();
+
+/// Pages that are pinned for a device, as long as this lives. They count against RLIMIT_MEMLOCK as
+/// often as they are pinned.
+class PinnedPages {
+  public:
+    PinnedPages() = default;
+    PinnedPages(PinnedPages&& other) noexcept;
+    PinnedPages& operator=(PinnedPages&& other) noexcept;
+    ~PinnedPages();
+
+    /// Pins those of a range, as ib_umem_get does: EPERM when the limit is 0, ENOMEM when it is not
+    /// high enough, neither with CAP_IPC_LOCK.
+    [[nodiscard]] Errno pin(uint64_t address, uint64_t length);
+
+  private:
+    uint64_t count_ = 0;
+};
+
+} // namespace softhca::uverbs

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that are built with AddressSanitizer or ThreadSanitizer run under softhca as they are, and
+hear of their own mistakes only."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from conftest import StartSoftHca
+from rig.stack import PortSpec
+
+pytestmark = pytest.mark.unsanitized  # softhca itself is not
+
+SOURCE = Path(__file__).parent / "sanitized/traffic.cpp"
+MISTAKES = {
+    "address": ("overflow", "AddressSanitizer: heap-buffer-overflow"),
+    "thread": ("race", "ThreadSanitizer: data race"),
+}
+
+
+@pytest.fixture(scope="module")
+def compile_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    folder = tmp_path_factory.mktemp("sanitized")
+
+    def compile_program(compiler: str, sanitizer: str) -> Path:
+        program = folder / f"{compiler}-{sanitizer}"
+        options = ["-std=c++20", "-g", "-Wno-deprecated-enum-enum-conversion", f"-fsanitize={sanitizer}"]
+        subprocess.run([compiler, *options, str(SOURCE), "-o", str(program), "-libverbs", "-pthread"], check=True)
+        return program
+
+    return compile_program
+
+
+@pytest.mark.parametrize("sanitizer", MISTAKES)
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_sanitized_program(
+    start_softhca: StartSoftHca, compile_with: Callable[[str, str], Path], compiler: str, sanitizer: str
+) -> None:
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    program = str(compile_with(compiler, sanitizer))
+    mistake, complaint = MISTAKES[sanitizer]
+    # Also as the child of a program without sanitizer.
+    hca = start_softhca([PortSpec(wire="loop")], ["sh", "-c", '"$0"', program])
+    assert hca.program.wait(60) == 0, hca.program.output
+    assert "received 100" in hca.program.output and "Sanitizer" not in hca.program.output
+    hca = start_softhca([PortSpec(wire="loop")], [program, mistake])
+    assert hca.program.wait(60) != 0
+    assert complaint in hca.program.output

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a kernel demands of who uses raw packets and pins memory. On softhca, with --enforce.
+#include "tests/functional/uverbs/verbs.hpp"
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace test {
+namespace {
+
+using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
+
+Sets capabilities() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    Sets sets{};
+    EXPECT_EQ(syscall(SYS_capget, &header, sets.data()), 0);
+    return sets;
+}
+
+bool has(unsigned capability) {
+    return capabilities()[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
+}
+
+/// This thread does without a capability for a while.
+class Without {
+  public:
+    explicit Without(unsigned capability) : before_(capabilities()) {
+        Sets sets = before_;
+        sets[CAP_TO_INDEX(capability)].effective &= ~CAP_TO_MASK(capability);
+        set(sets);
+    }
+    ~Without() { set(before_); }
+    Without(const Without&) = delete;
+    Without& operator=(const Without&) = delete;
+
+  private:
+    static void set(const Sets& sets) {
+        __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+        EXPECT_EQ(syscall(SYS_capset, &header, sets.data()), 0);
+    }
+    Sets before_;
+};
+
+/// The soft limit on pinned memory, in pages, for a while.
+class MemoryLimit {
+  public:
+    explicit MemoryLimit(rlim_t pages) {
+        getrlimit(RLIMIT_MEMLOCK, &before_);
+        const rlimit lower{.rlim_cur = pages * 4096, .rlim_max = before_.rlim_max};
+        EXPECT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0) << "the hard limit is too low";
+    }
+    ~MemoryLimit() { setrlimit(RLIMIT_MEMLOCK, &before_); }
+    MemoryLimit(const MemoryLimit&) = delete;
+    MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
+class RightsTest : public VerbsTest {
+  protected:
+    [[nodiscard]] MrHandle reg(size_t pages) {
+        errno = 0;
+        return MrHandle(ibv_reg_mr(pd.get(), memory.data(), pages * 4096, IBV_ACCESS_LOCAL_WRITE));
+    }
+    [[nodiscard]] ibv_qp* try_qp(ibv_cq* cq) {
+        ibv_qp_init_attr attributes{};
+        attributes.send_cq = attributes.recv_cq = cq;
+        attributes.cap = {.max_send_wr = 8,
+                          .max_recv_wr = 8,
+                          .max_send_sge = 1,
+                          .max_recv_sge = 1,
+                          .max_inline_data = 0};
+        attributes.qp_type = IBV_QPT_RAW_PACKET;
+        errno = 0;
+        return ibv_create_qp(pd.get(), &attributes);
+    }
+
+    std::vector<uint8_t> memory = std::vector<uint8_t>(100 * 4096);
+};
+
+TEST_F(RightsTest, RawQpsNeedCapNetRaw) {
+    const CqHandle cq = make_cq();
+    EXPECT_EQ(QpHandle(try_qp(cq.get())) != nullptr, has(CAP_NET_RAW));
+    const Without raw(CAP_NET_RAW);
+    EXPECT_EQ(try_qp(cq.get()), nullptr);
+    EXPECT_EQ(errno, EPERM);
+}
+
+TEST_F(RightsTest, FlowsNeedCapNetRaw) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp(try_qp(cq.get()));
+    if (!has(CAP_NET_RAW)) return; // no QP, no flow
+    ASSERT_TRUE(qp);
+    to_state(qp.get(), IBV_QPS_INIT);
+    EXPECT_TRUE(FlowBuilder().add(eth_spec()).create(qp.get()));
+    const Without raw(CAP_NET_RAW);
+    EXPECT_FALSE(FlowBuilder().add(eth_spec()).create(qp.get()));
+    EXPECT_EQ(errno, EPERM);
+}
+
+TEST_F(RightsTest, PinnedMemoryIsLimited) {
+    const MemoryLimit limit(64);
+    EXPECT_EQ(reg(100) != nullptr, has(CAP_IPC_LOCK));
+    const Without lock(CAP_IPC_LOCK);
+    EXPECT_FALSE(reg(100));
+    EXPECT_EQ(errno, ENOMEM);
+    {
+        const MrHandle first = reg(40);
+        EXPECT_TRUE(first) << std::strerror(errno);
+        EXPECT_FALSE(reg(40)) << "the same pages count again";
+        EXPECT_EQ(errno, ENOMEM);
+    }
+    EXPECT_TRUE(reg(40)) << "given back";
+}
+
+TEST_F(RightsTest, RingsArePinnedMemory) {
+    const MemoryLimit limit(64);
+    const Without lock(CAP_IPC_LOCK);
+    const CqHandle small = make_cq(512); // 16 pages
+    EXPECT_TRUE(small) << std::strerror(errno);
+    EXPECT_FALSE(make_cq(8192));
+    EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST_F(RightsTest, WithoutALimitNothingIsPinned) {
+    const MemoryLimit limit(0);
+    const Without lock(CAP_IPC_LOCK);
+    EXPECT_FALSE(reg(1));
+    EXPECT_EQ(errno, EPERM);
+}
+
+} // namespace
+} // namespace test
