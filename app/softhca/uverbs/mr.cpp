@@ -54,6 +54,8 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
     if (!lkey) return errno_of(lkey);
     auto mr = std::make_unique<Mr>();
     mr->lkey = *lkey;
+    mr->pd = pd->number;
+    mr->length = request.length;
     ib_uverbs_reg_mr_resp out{};
     out.mr_handle = context.objects.add(std::move(mr));
     out.lkey = out.rkey = *lkey;

@@ -2,6 +2,7 @@
 #include "app/softhca/uverbs/runtime.hpp"
 
 #include "app/softhca/control/protocol.hpp"
+#include "app/softhca/uverbs/census.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <pthread.h>
 
 namespace softhca::uverbs {
@@ -31,6 +33,16 @@ void after_fork_in_child() {
 }
 
 } // namespace
+
+void ContextList::add(Context& context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.emplace(next_++, &context);
+}
+
+void ContextList::remove(const Context& context) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(contexts_, [&](const auto& entry) { return entry.second == &context; });
+}
 
 Runtime::Runtime(Config config) : config_(std::move(config)) {
     for (size_t i = 0; i < config_.ports.size(); i++)
@@ -73,12 +85,13 @@ Result<void> Runtime::start() {
         say(opened.error().what);
         return opened;
     }
-    auto control =
-        control::ControlServer::start(control::socket_path(config_.runtime_dir, getpid()), *engine_,
-                                      {}, [this](size_t device, const CommandFault* fault) {
-                                          CommandFaults& faults = ports_[device]->faults;
-                                          fault ? faults.add(*fault) : faults.clear();
-                                      });
+    auto control = control::ControlServer::start(
+        control::socket_path(config_.runtime_dir, getpid()), *engine_,
+        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }}},
+        [this](size_t device, const CommandFault* fault) {
+            CommandFaults& faults = ports_[device]->faults;
+            fault ? faults.add(*fault) : faults.clear();
+        });
     if (control)
         control_ = std::move(*control);
     else
