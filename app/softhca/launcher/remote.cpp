@@ -1,82 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/launcher/remote.hpp"
 
-#include "app/softhca/control/protocol.hpp"
-#include "app/softhca/fd.hpp"
+#include "app/softhca/control/client.hpp"
 #include "app/softhca/launcher/runtime_dir.hpp"
 #include "app/softhca/launcher/stat_table.hpp"
 
 #include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <filesystem>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 namespace softhca::launcher {
 namespace {
 
-namespace fs = std::filesystem;
+using control::ask;
+using control::Instance;
 using nlohmann::json;
-
-constexpr timeval kPatience{2, 0}; // a program that is stopped does not answer
-
-/// A running program's control socket.
-struct Instance {
-    pid_t pid = 0;
-    std::string socket;
-};
-
-std::optional<pid_t> pid_of(const fs::path& socket) {
-    const std::string number = socket.stem().string();
-    pid_t pid = 0;
-    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
-    if (socket.extension() != ".sock" || error != std::errc{} || *stop) return std::nullopt;
-    return pid;
-}
 
 /// `only` = 0: all.
 std::vector<Instance> find_instances(pid_t only) {
     std::vector<Instance> found;
-    for (const std::string& folder : find_runtime_dirs()) {
-        std::error_code ignored;
-        for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-            const auto pid = pid_of(entry.path());
-            if (pid && (!only || *pid == only)) found.push_back({*pid, entry.path()});
-        }
-    }
+    for (const std::string& folder : find_runtime_dirs())
+        for (const Instance& instance : control::find_instances(folder))
+            if (!only || instance.pid == only) found.push_back(instance);
     return found;
-}
-
-/// One request, one answer. ECONNREFUSED: the program has gone.
-Result<json> ask(const Instance& instance, const json& request) {
-    const auto failed = [&](const char* what) {
-        return fail(errno, "process {}: {} ({})", instance.pid, what, std::strerror(errno));
-    };
-    const auto address = control::socket_address(instance.socket);
-    if (!address) return tl::unexpected(address.error());
-    const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0)
-        return failed("cannot connect");
-    const std::string line = request.dump() + "\n";
-    if (send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) != ssize_t(line.size()))
-        return failed("cannot ask");
-    std::string answer;
-    while (!answer.ends_with('\n')) {
-        char buffer[4096];
-        const ssize_t got = recv(socket.get(), buffer, sizeof buffer, 0);
-        if (got <= 0) return failed(got ? "does not answer; is it stopped?" : "ended");
-        answer.append(buffer, size_t(got));
-    }
-    json reply = json::parse(answer, nullptr, /*allow_exceptions=*/false);
-    if (!reply.is_object()) return fail(EPROTO, "process {}: answers nonsense", instance.pid);
-    if (reply.contains("error"))
-        return fail(EINVAL, "process {}: {}", instance.pid, reply["error"].dump());
-    return reply;
 }
 
 struct Answer {

@@ -26,6 +26,8 @@ namespace softhca::uverbs {
 [[nodiscard]] Errno query_device_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_port(Context& context, const WriteCommand& command);
 [[nodiscard]] ib_uverbs_query_port_resp port_attributes(const Port& port);
+/// Basic and extended ones, as the kernel keeps them.
+[[nodiscard]] uint64_t device_cap_flags();
 inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no EQs behind them
 
 /// What libmlx5 is told about a context, when it is opened and when it is imported.
@@ -54,6 +56,8 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno modify_qp(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_qp_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_qp(Context& context, const WriteCommand& command);
+/// The QP state that the states of its queues add up to (sqrq_state_to_qp_state of mlx5_ib).
+[[nodiscard]] uint8_t state_of(const core::Device& device, const Qp& qp);
 
 // rss_qp.cpp
 /// The RSS flavour of create_qp_ex: an RX hash over an indirection table.

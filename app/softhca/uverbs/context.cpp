@@ -12,6 +12,7 @@
 namespace softhca::uverbs {
 
 Context::~Context() {
+    port.contexts.remove(*this);
     if (!device) return;
     objects.destroy_all(*device);
 }

@@ -22,7 +22,7 @@ namespace softhca::uverbs {
 /// which run with the context locked.
 class Context final : public OpenFile {
   public:
-    explicit Context(Port& context_port) : port(context_port) {}
+    explicit Context(Port& context_port) : port(context_port) { port.contexts.add(*this); }
     ~Context() override;
 
     /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
@@ -39,6 +39,8 @@ class Context final : public OpenFile {
     [[nodiscard]] Errno injected_fault(const char* command) const {
         return port.faults.take(command);
     }
+    /// Keeps commands out, for those who look at the objects from outside.
+    [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     /// Says on stderr what was asked and how it ended, if the user wants to see that (-vv).
     void trace(std::string_view what, Errno error) const;
 

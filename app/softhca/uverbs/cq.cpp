@@ -89,6 +89,7 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
                                    .compress = compress});
     if (!number) return errno_of(number);
     cq->number = *number;
+    cq->entries = entries - 1;
     out.cq_handle = context.objects.add(std::move(cq));
     out.cqe = entries - 1;
     command.driver_out.put(mlx5_ib_create_cq_resp{.cqn = *number, .reserved = 0});

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the device says about itself: context, device and port attributes.
 #include "app/softhca/identity.hpp"
+#include "app/softhca/link_rate.hpp"
 #include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/sysfs_tree.hpp"
 
 #include "common/net/endian.hpp"
 
@@ -14,15 +16,18 @@ namespace {
 using core::Limits;
 
 constexpr uint32_t kRawPacket = 1u << IBV_QPT_RAW_PACKET; // in masks of supported QP types
+// Some flags are of transports that no program can use here: mlx5_ib sets them always, and takes no
+// device without XRC.
+constexpr uint32_t kCapFlags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                               IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                               IBV_DEVICE_XRC | IBV_DEVICE_RAW_IP_CSUM |
+                               IBV_DEVICE_MANAGED_FLOW_STEERING;
 constexpr uint32_t kMaxSge = 30;
 constexpr uint32_t kDataSegmentBytes = 16;
 
 uint64_t guid_of(const PortConfig& port) {
-    const auto& mac = port.mac;
-    const uint8_t bytes[8] = {
-        static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
     uint64_t raw;
-    std::memcpy(&raw, bytes, sizeof raw);
+    std::memcpy(&raw, guid_bytes(port.mac).data(), sizeof raw);
     return raw; // already in the big-endian order of the ABI
 }
 
@@ -37,11 +42,7 @@ ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
     out.vendor_part_id = kPciDevice;
     out.max_qp = 1u << kLogMaxQps;
     out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;
-    // Some flags are of transports that no program can use here: mlx5_ib sets them always, and
-    // takes no device without XRC.
-    out.device_cap_flags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |
-                           IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
+    out.device_cap_flags = kCapFlags;
     out.max_sge = kMaxSge;
     out.max_sge_rd = kMaxSge;
     out.max_cq = 1u << Limits::kLogMaxCqs;
@@ -88,25 +89,6 @@ mlx5_ib_query_device_resp driver_attributes() {
                             .supported_qpts = kRawPacket,
                             .reserved = 0};
     return out;
-}
-
-/// IB speed and width codes whose product is the port's rate, as mlx5_ib translates Ethernet
-/// speeds.
-struct LinkRate {
-    uint8_t speed, width;
-};
-LinkRate link_rate(uint32_t mbps) {
-    constexpr uint8_t kSdr = 1, kQdr = 4, kEdr = 32, kHdr = 64, kNdr = 128, k1x = 1, k4x = 2;
-    switch (mbps) {
-    case 1000: return {kSdr, k1x};
-    case 10000: return {kQdr, k1x};
-    case 25000: return {kEdr, k1x};
-    case 40000: return {kQdr, k4x};
-    case 50000: return {kHdr, k1x};
-    case 200000: return {kHdr, k4x};
-    case 400000: return {kNdr, k4x};
-    default: return {kEdr, k4x};
-    }
 }
 
 /// The largest IB MTU that RoCE could use within an Ethernet MTU.
@@ -169,6 +151,10 @@ mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context) {
     return out;
 }
 
+uint64_t device_cap_flags() {
+    return kCapFlags | IBV_DEVICE_RAW_SCATTER_FCS | IBV_DEVICE_PCI_WRITE_END_PADDING;
+}
+
 Errno query_device(Context& context, const WriteCommand& command) {
     command.out.put(device_attributes(context.port.config));
     return 0;
@@ -184,8 +170,7 @@ Errno query_device_ex(Context& context, const WriteCommand& command) {
     out.response_length = command.out.length_of(out);
     out.timestamp_mask = ~uint64_t{0} >> 1;
     out.hca_core_clock = Limits::kClockKhz;
-    out.device_cap_flags_ex =
-        out.base.device_cap_flags | IBV_DEVICE_RAW_SCATTER_FCS | IBV_DEVICE_PCI_WRITE_END_PADDING;
+    out.device_cap_flags_ex = device_cap_flags();
     out.rss_caps = {.supported_qpts = kRawPacket,
                     .max_rwq_indirection_tables = 1u << Limits::kLogMaxRqts,
                     .max_rwq_indirection_table_size = Limits::kMaxRqtSize,

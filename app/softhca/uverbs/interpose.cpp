@@ -12,54 +12,29 @@
 
 #include "app/softhca/uverbs/context.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
+#include "app/softhca/uverbs/live_files.hpp"
 #include "app/softhca/uverbs/netdev.hpp"
+#include "app/softhca/uverbs/original.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define SOFTHCA_EXPORT __attribute__((visibility("default")))
-
 namespace {
 
 using namespace softhca::uverbs;
-
-/// The function of that name in the libraries behind this one.
-template <class Function> class Original {
-  public:
-    constexpr explicit Original(const char* name) : name_(name) {}
-
-    /// The library's constructor looks all of them up, for dlsym(3) may not be called in signal
-    /// handlers; this covers calls before that.
-    Function* get() {
-        Function* known = function_.load(std::memory_order_relaxed);
-        if (known) return known;
-        known = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
-        function_.store(known, std::memory_order_relaxed);
-        return known;
-    }
-    template <class... Args> auto operator()(Args... args) { return get()(args...); }
-
-  private:
-    const char* name_;
-    std::atomic<Function*> function_{nullptr};
-};
 
 namespace original {
 constinit Original<int(const char*, int, ...)> open{"open"};
@@ -87,7 +62,6 @@ constinit Original<int(int)> dup{"dup"};
 constinit Original<int(int, int)> dup2{"dup2"};
 constinit Original<int(int, int, int)> dup3{"dup3"};
 constinit Original<int(int, int, ...)> fcntl{"fcntl"};
-constinit Original<int(int, int, int)> socket{"socket"};
 } // namespace original
 
 __attribute__((constructor)) void prepare() {
@@ -100,12 +74,7 @@ __attribute__((constructor)) void prepare() {
             original::fstatat, original::statx, original::readlink, original::readlinkat,
             original::realpath, original::if_nametoindex, original::if_indextoname, original::ioctl,
             original::mmap, original::close, original::close_range, original::closefrom,
-            original::dup, original::dup2, original::dup3, original::fcntl, original::socket);
-}
-
-int fail_with(int error) {
-    errno = error;
-    return -1;
+            original::dup, original::dup2, original::dup3, original::fcntl);
 }
 
 /// The third argument of open(2), which is there only when a file may be made.
@@ -114,8 +83,16 @@ mode_t mode_argument(int flags, va_list arguments) {
     return given ? va_arg(arguments, mode_t) : 0;
 }
 
+/// Brings a device file up to date if it is one that changes. By its descriptor, for relative names
+/// may lead there, too.
+void freshen(const RedirectedPath& path, int fd) {
+    const bool relative = path.get() && path.get()[0] != '/';
+    if (fd >= 0 && (path.redirected() || (relative && tree_is_in_use()))) refresh_live_file(fd);
+}
+
 /// Makes `fd`, just opened, a uverbs device if `path` names one.
 int opened(const RedirectedPath& path, int fd) {
+    if (path.uverbs() < 0) freshen(path, fd);
     if (path.uverbs() < 0 || fd < 0) return fd;
     Runtime* runtime = Runtime::get();
     Port* port = runtime ? runtime->port(static_cast<size_t>(path.uverbs())) : nullptr;
@@ -267,11 +244,12 @@ SOFTHCA_EXPORT int __openat64_2(int folder, const char* path, int flags) {
 }
 
 SOFTHCA_EXPORT FILE* fopen(const char* path, const char* mode) {
-    return original::fopen(RedirectedPath(path).get(), mode);
+    const RedirectedPath redirected(path);
+    FILE* file = original::fopen(redirected.get(), mode);
+    if (file) freshen(redirected, fileno(file));
+    return file;
 }
-SOFTHCA_EXPORT FILE* fopen64(const char* path, const char* mode) {
-    return original::fopen(RedirectedPath(path).get(), mode);
-}
+SOFTHCA_EXPORT FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
 SOFTHCA_EXPORT DIR* opendir(const char* path) {
     return original::opendir(RedirectedPath(path).get());
 }
@@ -339,7 +317,7 @@ SOFTHCA_EXPORT ssize_t readlinkat(int folder, const char* path, char* out, size_
 
 SOFTHCA_EXPORT char* realpath(const char* path, char* out) noexcept {
     char* resolved = original::realpath(RedirectedPath(path).get(), out);
-    if (resolved) strip_root(resolved);
+    if (resolved) (void)strip_root(resolved);
     return resolved;
 }
 SOFTHCA_EXPORT char* __realpath_chk(const char* path, char* out, size_t) {
@@ -416,13 +394,6 @@ SOFTHCA_EXPORT int fcntl64(int fd, int command, ...) {
     void* argument = va_arg(arguments, void*);
     va_end(arguments);
     return control_fd(fd, command, argument);
-}
-
-SOFTHCA_EXPORT int socket(int family, int type, int protocol) noexcept {
-    // Where the kernel knows RDMA itself, libibverbs would ask it for the machine's own devices.
-    if (family == AF_NETLINK && protocol == NETLINK_RDMA && *runtime_folder())
-        return fail_with(EPROTONOSUPPORT);
-    return original::socket(family, type, protocol);
 }
 
 } // extern "C"

@@ -1,68 +1,85 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/live_files.hpp"
 
+#include "app/softhca/uverbs/census.hpp"
+#include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/small_file.hpp"
+#include "app/softhca/uverbs/sysfs_tree.hpp"
 
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 namespace softhca::uverbs {
 namespace {
 
-template <uint64_t core::PortCounters::*kCounter> std::string counter(const Port& port) {
-    const core::Device* const device = port.device.load();
-    return std::to_string(device ? device->counters().*kCounter : 0);
-}
-
-std::string rdma_state(const Port& port) { return port.link_up() ? "4: ACTIVE" : "1: DOWN"; }
-std::string rdma_phys_state(const Port& port) {
-    return port.link_up() ? "5: LinkUp" : "3: Disabled";
-}
-std::string operstate(const Port& port) { return port.link_up() ? "up" : "down"; }
-std::string carrier(const Port& port) { return port.link_up() ? "1" : "0"; }
-
+/// A file of a port that changes: its name below the port's folder, or the netdev's.
 struct LiveFile {
-    std::string_view ending;
-    std::string (*content)(const Port&);
-    bool of_netdev; ///< of the emulated netdev; else of the RDMA device
-};
-constexpr LiveFile kLiveFiles[] = {
-    {"/ports/1/state", rdma_state, false},
-    {"/ports/1/phys_state", rdma_phys_state, false},
-    {"/hw_counters/out_of_buffer", counter<&core::PortCounters::drop_out_of_buffer>, false},
-    {"/operstate", operstate, true},
-    {"/carrier", carrier, true},
-    {"/statistics/rx_packets", counter<&core::PortCounters::wire_rx_packets>, true},
-    {"/statistics/rx_bytes", counter<&core::PortCounters::wire_rx_bytes>, true},
-    {"/statistics/rx_dropped", counter<&core::PortCounters::drop_out_of_buffer>, true},
-    {"/statistics/tx_packets", counter<&core::PortCounters::wire_tx_packets>, true},
-    {"/statistics/tx_bytes", counter<&core::PortCounters::wire_tx_bytes>, true},
+    Port* port;
+    std::string name;
 };
 
-/// True when one part of the path is `part`.
-bool has_part(std::string_view path, const std::string& part) {
-    return !part.empty() && path.find("/" + part + "/") != std::string_view::npos;
+/// Takes `folder` and a slash off; false if `path` is not below it.
+bool enter(std::string_view& path, const std::string& folder) {
+    if (!path.starts_with(folder) || path.substr(folder.size(), 1) != "/") return false;
+    path.remove_prefix(folder.size() + 1);
+    return true;
 }
 
-void refresh(Runtime& runtime, const LiveFile& live, std::string_view name, const char* file) {
+std::optional<LiveFile> find(Runtime& runtime, std::string_view path) {
     for (const auto& port : runtime.ports()) {
-        if (live.of_netdev && port->netdev.is_tap()) continue; // the kernel's own file
-        if (!has_part(name, live.of_netdev ? port->config.netdev : port->config.device)) continue;
-        write_line(file, live.content(*port));
-        return;
+        std::string_view name = path;
+        if (!enter(name, pci_folder(port->config))) continue;
+        // A TAP's other files are links to the kernel's own.
+        if (enter(name, "infiniband/" + port->config.device + "/ports/1") ||
+            (!port->netdev.is_tap() && enter(name, "net/" + port->config.netdev)))
+            return LiveFile{port.get(), std::string(name)};
+        return std::nullopt;
     }
+    return std::nullopt;
+}
+
+bool tells_state(const std::string& name) {
+    return name == "state" || name == "phys_state" || name == "operstate" || name == "carrier";
+}
+bool tells_count(std::string_view name) {
+    return name.starts_with("counters/") || name.starts_with("hw_counters/") ||
+           name.starts_with("statistics/");
+}
+
+const char* state_line(const std::string& name, bool up) {
+    if (name == "state") return up ? "4: ACTIVE" : "1: DOWN";
+    if (name == "phys_state") return up ? "5: LinkUp" : "3: Disabled";
+    if (name == "operstate") return up ? "up" : "down";
+    return up ? "1" : "0";
+}
+
+void refresh(const LiveFile& live, const char* file) {
+    Runtime& runtime = *Runtime::get();
+    const PortView view = view_port(take_census(runtime), *live.port);
+    if (tells_state(live.name)) return write_line(file, state_line(live.name, view.link_up));
+    const auto counter = view.counters.find(live.name);
+    if (counter != view.counters.end()) write_line(file, std::to_string(counter->second));
 }
 
 } // namespace
 
-void refresh_live_file(const char* name, const char* file) {
-    Runtime* runtime = Runtime::running();
-    if (!runtime) return;
+void refresh_live_file(int fd) {
     const int saved = errno;
-    for (const LiveFile& live : kLiveFiles)
-        if (std::string_view(name).ends_with(live.ending)) refresh(*runtime, live, name, file);
+    std::array<char, PATH_MAX> file{};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    const ssize_t length = readlink(link.c_str(), file.data(), file.size() - 1);
+    std::array<char, PATH_MAX> name = file;
+    Runtime* runtime = length > 0 && strip_root(name.data()) ? Runtime::get() : nullptr;
+    if (runtime)
+        if (const auto live = find(*runtime, name.data());
+            live && (tells_state(live->name) || tells_count(live->name)))
+            refresh(*live, file.data());
     errno = saved;
 }
 

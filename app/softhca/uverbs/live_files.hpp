@@ -4,9 +4,8 @@
 
 namespace softhca::uverbs {
 
-/// To be called before a program looks at the device file `name` (as the program knows it), which
-/// really is `file`: writes the present value into it if this process runs the device and the file
-/// is one of those that change. Cheap for all other names and in processes without a device.
-void refresh_live_file(const char* name, const char* file);
+/// To be called when a program has opened a file and before it reads it: if that is one of the
+/// device files that change, writes the present value into it. Other files stay as they are.
+void refresh_live_file(int fd);
 
 } // namespace softhca::uverbs

@@ -57,6 +57,7 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
                                                    .local_write = local_write});
     if (!lkey) return errno_of(lkey);
     mr->lkey = *lkey;
+    mr->pd = pd->number;
     mr->length = request.length;
     mr->iova = request.hca_va;
     ib_uverbs_reg_mr_resp out{};

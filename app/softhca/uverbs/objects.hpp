@@ -54,12 +54,14 @@ struct Pd final : Object {
 
 struct Mr final : Object {
     uint32_t lkey = 0;
+    core::Number pd = 0;
     uint64_t length = 0, iova = 0;
     Errno destroy(core::Device& device) override;
 };
 
 struct Cq final : Object {
     core::Number number = 0;
+    uint32_t entries = 0; ///< as the program was told
     EventSource events;
     Errno destroy(core::Device& device) override;
 };
@@ -67,6 +69,7 @@ struct Cq final : Object {
 /// Receive queue of its own (ibv_wq).
 struct Wq final : Object {
     core::Number rqn = 0;
+    core::Number pd = 0, cq = 0;
     EventSource events;
     Errno destroy(core::Device& device) override;
 };
@@ -82,7 +85,9 @@ struct IndirectionTable final : Object {
 struct Qp final : Object {
     bool rss = false;
     core::Number sqn = 0, rqn = 0, tirn = 0; ///< 0: has none
-    uint8_t state = 0;                       ///< enum ib_qp_state as last set
+    core::Number pd = 0, send_cq = 0, recv_cq = 0;
+    uint8_t port = 0;  ///< 0 until the program names it
+    uint8_t state = 0; ///< enum ib_qp_state as last set
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0;
     uint32_t max_inline_data = 0;
     bool signal_all = false;

@@ -2,8 +2,8 @@
 #include "app/softhca/uverbs/paths.hpp"
 
 #include "app/softhca/config.hpp"
-#include "app/softhca/uverbs/live_files.hpp"
 
+#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +19,7 @@ namespace {
 constinit char runtime_dir[PATH_MAX] = "";
 constinit char root[PATH_MAX] = "";
 constinit size_t root_length = 0;
+constinit std::atomic<bool> tree_in_use{false};
 
 /// Copies `from` without doubled slashes. Returns false when it does not fit.
 bool copy_clean(const char* from, char* to, size_t room) {
@@ -46,8 +47,8 @@ enum class Claim {
 };
 
 Claim claim(std::string_view path) {
-    for (std::string_view folder :
-         {"/sys/class/infiniband", "/sys/class/infiniband_verbs", "/dev/infiniband"})
+    for (std::string_view folder : {"/sys/class/infiniband", "/sys/class/infiniband_mad",
+                                    "/sys/class/infiniband_verbs", "/dev/infiniband"})
         if (within(path, folder)) return Claim::whole;
     // A list of all PCI devices shows these only: programs that probe what they find there should
     // not take the machine's own network card.
@@ -96,14 +97,19 @@ void RedirectedPath::redirect(const char* path) {
     if (owner != Claim::whole && !exists(buffer_)) return;
     path_ = buffer_;
     uverbs_ = uverbs_number(clean);
-    refresh_live_file(clean, buffer_);
+    tree_in_use.store(true, std::memory_order_relaxed);
 }
 
-void strip_root(char* path) {
-    if (root_length == 0 || std::strncmp(path, root, root_length) != 0) return;
-    if (path[root_length] != '/') return;
-    std::memmove(path, path + root_length, std::strlen(path + root_length) + 1);
+bool strip_root(char* path) {
+    if (root_length == 0 || std::strncmp(path, root, root_length) != 0) return false;
+    const char* rest = path + root_length;
+    if (*rest && *rest != '/') return false;
+    if (!*rest) rest = "/";
+    std::memmove(path, rest, std::strlen(rest) + 1);
+    return true;
 }
+
+bool tree_is_in_use() { return tree_in_use.load(std::memory_order_relaxed); }
 
 void init_paths() {
     const char* config = std::getenv(kConfigVariable);
@@ -116,6 +122,8 @@ void init_paths() {
     std::memcpy(root, config, length);
     std::memcpy(root + length, kRoot.data(), kRoot.size());
     root_length = length + kRoot.size();
+    char folder[PATH_MAX];
+    tree_in_use = syscall(SYS_getcwd, folder, sizeof folder) > 0 && strip_root(folder);
 }
 
 const char* runtime_folder() { return runtime_dir; }

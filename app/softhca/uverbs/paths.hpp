@@ -35,8 +35,12 @@ class RedirectedPath {
 };
 
 /// Takes the tree's own place in the file system off a resolved name, in place: what realpath(3)
-/// must return. Other names stay as they are.
-void strip_root(char* path);
+/// must return. False: the name is another and stays as it is.
+bool strip_root(char* path);
+
+/// True once this process may hold folders of the tree open, or stand in one: a relative name may
+/// be that of a device file.
+[[nodiscard]] bool tree_is_in_use();
 
 /// Learns from the environment where the tree is. Called from the library's constructor; before
 /// that, no path is redirected.

@@ -56,8 +56,10 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
                                    .user_index = driver.uidx,
                                    .listener = &context.events,
                                    .cookie = reinterpret_cast<uint64_t>(&qp.events)});
-    if (sqn) qp.sqn = *sqn;
-    return errno_of(sqn);
+    if (!sqn) return errno_of(sqn);
+    qp.sqn = *sqn;
+    qp.send_cq = cq->number;
+    return 0;
 }
 
 Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
@@ -90,6 +92,7 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
          .cookie = reinterpret_cast<uint64_t>(&qp.events)});
     if (!rqn) return errno_of(rqn);
     qp.rqn = *rqn;
+    qp.recv_cq = cq->number;
     core::TirAttr direct;
     direct.rqn = *rqn;
     const auto tirn = context.device->create_tir(direct);
@@ -109,6 +112,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     if (driver.sq_wqe_count == 0 && request.max_recv_wr == 0) return EINVAL;
 
     auto qp = std::make_unique<Qp>();
+    qp->pd = pd->number;
     qp->events.user_handle = request.user_handle;
     qp->events.fatal_event = IBV_EVENT_QP_FATAL;
     qp->events.async = command.async;
@@ -201,10 +205,13 @@ Errno modify(Context& context, const ib_uverbs_modify_qp& request) {
     if (mask & IBV_QP_CUR_STATE && request.cur_qp_state != qp->state) return EINVAL;
     const uint8_t to = mask & IBV_QP_STATE ? request.qp_state : qp->state;
     if (!may_follow(qp->state, to) || !attributes_fit(qp->state, to, mask)) return EINVAL;
-    return mask & IBV_QP_STATE ? change_state(*context.device, *qp, to) : 0;
+    const Errno error = mask & IBV_QP_STATE ? change_state(*context.device, *qp, to) : 0;
+    if (!error && mask & IBV_QP_PORT) qp->port = request.port_num;
+    return error;
 }
 
-/// The QP state that the states of its queues add up to (sqrq_state_to_qp_state of mlx5_ib).
+} // namespace
+
 uint8_t state_of(const core::Device& device, const Qp& qp) {
     if (!qp.rqn) return qp.state;
     const auto rq = device.query_rq(qp.rqn);
@@ -214,8 +221,6 @@ uint8_t state_of(const core::Device& device, const Qp& qp) {
     const bool sq_error = qp.sqn && device.query_sq(qp.sqn) == QueueState::error;
     return sq_error ? static_cast<uint8_t>(IBV_QPS_SQE) : qp.state;
 }
-
-} // namespace
 
 Errno create_qp(Context& context, const WriteCommand& command) {
     const auto in = command.in.as<ib_uverbs_create_qp>();

@@ -55,7 +55,8 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     const auto driver = command.driver_in.as<mlx5_ib_create_qp_rss>();
     if (const Errno error = check(request, driver)) return error;
     const auto* table = context.objects.find<IndirectionTable>(request.rwq_ind_tbl_handle);
-    if (!table || !context.objects.find<Pd>(request.pd_handle)) return EINVAL;
+    const Pd* pd = context.objects.find<Pd>(request.pd_handle);
+    if (!table || !pd) return EINVAL;
     core::TirAttr tir;
     tir.rqt = table->rqt;
     tir.tunnels = (driver.flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;
@@ -70,6 +71,7 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
 
     auto qp = std::make_unique<Qp>();
     qp->rss = true;
+    qp->pd = pd->number;
     qp->tirn = *tirn;
     qp->events.user_handle = request.user_handle;
     ib_uverbs_ex_create_qp_resp out{};

@@ -2,6 +2,7 @@
 #include "app/softhca/uverbs/runtime.hpp"
 
 #include "app/softhca/control/protocol.hpp"
+#include "app/softhca/uverbs/census.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <pthread.h>
 #include <sched.h>
 
@@ -41,6 +43,16 @@ void after_fork_in_child() {
 }
 
 } // namespace
+
+void ContextList::add(Context& context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.emplace(next_++, &context);
+}
+
+void ContextList::remove(const Context& context) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(contexts_, [&](const auto& entry) { return entry.second == &context; });
+}
 
 Runtime::Runtime(Config config) : config_(std::move(config)) {
     for (size_t i = 0; i < config_.ports.size(); i++)
@@ -141,7 +153,8 @@ void Runtime::start_control() {
     // A daemon is not the launcher's child, so the kernel would not kill it with the launcher.
     const std::string alive = config_.runtime_dir + "/" + kAliveFile;
     auto control = control::ControlServer::start(
-        control::socket_path(config_.runtime_dir, getpid()), *engine_, {}, set_fault,
+        control::socket_path(config_.runtime_dir, getpid()), *engine_,
+        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }}}, set_fault,
         Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
     if (!control) return say(control.error().what + " (softhca stat will not see this program)");
     control_ = std::move(*control);

@@ -9,12 +9,33 @@
 #include "app/softhca/uverbs/netdev.hpp"
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
 
 namespace softhca::uverbs {
+
+class Context;
+
+/// The open contexts of a port by number. Thread-safe.
+class ContextList {
+  public:
+    void add(Context& context);
+    void remove(const Context& context);
+    /// None of them goes away meanwhile.
+    template <class Visit> void for_each(Visit visit) {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [number, context] : contexts_)
+            visit(number, *context);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::map<uint32_t, Context*> contexts_;
+    uint32_t next_ = 0;
+};
 
 /// One configured port as this process sees it.
 struct Port {
@@ -28,6 +49,7 @@ struct Port {
     Netdev netdev;
     CommandFaults faults; ///< commands that are to fail
     ClockPage clock;
+    ContextList contexts;
 
     /// The link as programs see it; a port whose device does not run yet counts as up.
     [[nodiscard]] bool link_up() const {

@@ -2,6 +2,7 @@
 #include "app/softhca/uverbs/sysfs_tree.hpp"
 
 #include "app/softhca/identity.hpp"
+#include "app/softhca/link_rate.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -85,8 +86,57 @@ void write_pci(TreeWriter& tree, const PortConfig& port) {
     tree.file(pci + "/resource", bars);
     tree.folder("/sys/bus/pci/drivers/mlx5_core");
     tree.link(pci + "/driver", "/sys/bus/pci/drivers/mlx5_core");
+    tree.link(pci + "/subsystem", "/sys/bus/pci");
     tree.link("/sys/bus/pci/drivers/mlx5_core/" + port.pci, pci);
     tree.link("/sys/bus/pci/devices/" + port.pci, pci);
+}
+
+void write_counters(TreeWriter& tree, const std::string& port_folder) {
+    for (const char* name : {"VL15_dropped",
+                             "excessive_buffer_overrun_errors",
+                             "link_downed",
+                             "link_error_recovery",
+                             "local_link_integrity_errors",
+                             "multicast_rcv_packets",
+                             "multicast_xmit_packets",
+                             "port_rcv_constraint_errors",
+                             "port_rcv_data",
+                             "port_rcv_errors",
+                             "port_rcv_packets",
+                             "port_rcv_remote_physical_errors",
+                             "port_rcv_switch_relay_errors",
+                             "port_xmit_constraint_errors",
+                             "port_xmit_data",
+                             "port_xmit_discards",
+                             "port_xmit_packets",
+                             "port_xmit_wait",
+                             "symbol_error",
+                             "unicast_rcv_packets",
+                             "unicast_xmit_packets"})
+        tree.file(fmt::format("{}/counters/{}", port_folder, name), "0");
+    for (const char* name :
+         {"out_of_buffer", "rx_atomic_requests", "rx_read_requests", "rx_write_requests"})
+        tree.file(fmt::format("{}/hw_counters/{}", port_folder, name), "0");
+    tree.file(port_folder + "/hw_counters/lifespan", "12"); // ms that a kernel keeps them
+}
+
+void write_rdma_port(TreeWriter& tree, const PortConfig& port, const std::string& folder) {
+    tree.file(folder + "/state", "4: ACTIVE");
+    tree.file(folder + "/phys_state", "5: LinkUp");
+    tree.file(folder + "/link_layer", "Ethernet");
+    tree.file(folder + "/rate", rate_text(port.speed_mbps));
+    tree.file(folder + "/lid", "0x0");
+    tree.file(folder + "/lid_mask_count", "0");
+    tree.file(folder + "/sm_lid", "0x0");
+    tree.file(folder + "/sm_sl", "0");
+    tree.file(folder + "/cap_mask", "0x00000000");
+    tree.file(folder + "/pkeys/0", "0xffff");
+    // A port without RoCE has no GIDs, and a kernel's folder is empty then. But ibstat gives up on
+    // a device where it cannot read the first one: it gets what a kernel shows of an unused entry.
+    tree.file(folder + "/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000");
+    tree.folder(folder + "/gid_attrs/ndevs");
+    tree.folder(folder + "/gid_attrs/types");
+    write_counters(tree, folder);
 }
 
 void write_rdma(TreeWriter& tree, const PortConfig& port) {
@@ -96,22 +146,16 @@ void write_rdma(TreeWriter& tree, const PortConfig& port) {
     tree.file(device + "/node_guid", guid_text(port.mac));
     tree.file(device + "/sys_image_guid", guid_text(port.mac));
     tree.file(device + "/node_desc", "softhca");
-    tree.file(device + "/fw_ver",
-              fmt::format("{}.{}.{:04}", kFirmwareMajor, kFirmwareMinor, kFirmwareSubminor));
+    tree.file(device + "/fw_ver", firmware_version());
+    tree.file(device + "/fw_pages", "0");
+    tree.file(device + "/reg_pages", "0");
     tree.file(device + "/hca_type", fmt::format("MT{}", kPciDevice));
     tree.file(device + "/hw_rev", "0");
     tree.file(device + "/board_id", kBoardId);
-    tree.file(device + "/ports/1/state", "4: ACTIVE");
-    tree.file(device + "/ports/1/phys_state", "5: LinkUp");
-    tree.file(device + "/ports/1/link_layer", "Ethernet");
-    tree.file(device + "/ports/1/rate", fmt::format("{} Gb/sec", port.speed_mbps / 1000));
-    tree.file(device + "/ports/1/lid", "0x0");
-    tree.file(device + "/ports/1/sm_lid", "0x0");
-    tree.file(device + "/ports/1/cap_mask", "0x00000000");
-    tree.file(device + "/ports/1/pkeys/0", "0xffff");
-    for (const char* counter : {"out_of_buffer", "rx_write_requests"})
-        tree.file(fmt::format("{}/ports/1/hw_counters/{}", device, counter), "0");
+    tree.file(device + "/uevent", "NAME=" + port.device);
+    write_rdma_port(tree, port, device + "/ports/1");
     tree.link(device + "/device", pci);
+    tree.link(device + "/subsystem", "/sys/class/infiniband");
     tree.link("/sys/class/infiniband/" + port.device, device);
 }
 
@@ -124,6 +168,7 @@ void write_uverbs(TreeWriter& tree, const PortConfig& port, size_t index) {
     tree.file(uverbs + "/ibdev", port.device);
     tree.file(uverbs + "/abi_version", "1"); // MLX5_IB_UVERBS_ABI_VERSION
     tree.link(uverbs + "/device", pci);
+    tree.link(uverbs + "/subsystem", "/sys/class/infiniband_verbs");
     tree.link("/sys/class/infiniband_verbs/" + name, uverbs);
     tree.link_outside("/dev/infiniband/" + name, "/dev/null"); // stat(2) says uverbs_device()
 }
@@ -171,6 +216,7 @@ void write_netdev(TreeWriter& tree, const PortConfig& port, size_t index) {
     tree.file(net + "/dev_port", "0");
     tree.file(net + "/dev_id", "0x0");
     tree.link(net + "/device", pci_folder(port));
+    tree.link(net + "/subsystem", "/sys/class/net");
     tree.link("/sys/class/net/" + port.netdev, net);
 }
 
@@ -187,9 +233,18 @@ std::string pci_folder(const PortConfig& port) {
     return fmt::format("/sys/devices/pci{}/{}", port.pci.substr(0, port.pci.rfind(':')), port.pci);
 }
 
+std::array<uint8_t, 8> guid_bytes(const std::array<uint8_t, 6>& mac) {
+    return {static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+}
+
 std::string guid_text(const std::array<uint8_t, 6>& mac) {
-    return fmt::format("{:02x}{:02x}:{:02x}ff:fe{:02x}:{:02x}{:02x}", mac[0] ^ 2, mac[1], mac[2],
-                       mac[3], mac[4], mac[5]);
+    const auto guid = guid_bytes(mac);
+    return fmt::format("{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}", guid[0], guid[1],
+                       guid[2], guid[3], guid[4], guid[5], guid[6], guid[7]);
+}
+
+std::string firmware_version() {
+    return fmt::format("{}.{}.{:04}", kFirmwareMajor, kFirmwareMinor, kFirmwareSubminor);
 }
 
 std::string mac_text(const std::array<uint8_t, 6>& mac) {
@@ -205,6 +260,8 @@ Result<void> build_tree(const Config& config) {
 
     TreeWriter tree(draft);
     tree.file("/sys/class/infiniband_verbs/abi_version", "6"); // IB_USER_VERBS_ABI_VERSION
+    // As where ib_umad is loaded and finds no InfiniBand port: libibumad looks for it.
+    tree.file("/sys/class/infiniband_mad/abi_version", "5"); // IB_USER_MAD_ABI_VERSION
     for (size_t i = 0; i < config.ports.size(); i++) {
         write_pci(tree, config.ports[i]);
         write_rdma(tree, config.ports[i]);

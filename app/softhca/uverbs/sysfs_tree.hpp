@@ -32,7 +32,9 @@ namespace softhca::uverbs {
 }
 
 /// EUI-64 of a MAC address, as mlx5 makes node GUIDs: aabb:ccff:fedd:eeff.
+[[nodiscard]] std::array<uint8_t, 8> guid_bytes(const std::array<uint8_t, 6>& mac);
 [[nodiscard]] std::string guid_text(const std::array<uint8_t, 6>& mac);
+[[nodiscard]] std::string firmware_version();
 [[nodiscard]] std::string mac_text(const std::array<uint8_t, 6>& mac);
 
 } // namespace softhca::uverbs

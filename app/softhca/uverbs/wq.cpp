@@ -98,6 +98,8 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     const auto rqn = context.device->create_rq(attributes);
     if (!rqn) return errno_of(rqn);
     wq->rqn = *rqn;
+    wq->pd = attributes.pd;
+    wq->cq = attributes.cqn;
     if (request.create_flags & IB_UVERBS_WQ_FLAGS_DELAY_DROP)
         context.device->set_delay_drop(kDelayDropNs, kDelayDropRearmNs);
 

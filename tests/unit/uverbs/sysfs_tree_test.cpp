@@ -56,6 +56,14 @@ TEST_F(BuildTree, EveryWayToADeviceLeadsToTheSameFiles) {
     EXPECT_EQ(fs::read_symlink(root() / "dev/infiniband/uverbs0"), "/dev/null");
 }
 
+TEST_F(BuildTree, TheRateIsToldAsTheKernelSpellsIt) {
+    config.ports[0].speed_mbps = 1000; // no IB rate is as slow
+    config.ports[1].speed_mbps = 50000;
+    ASSERT_TRUE(build_tree(config));
+    EXPECT_EQ(line("/sys/class/infiniband/mlx5_0/ports/1/rate"), "2.5 Gb/sec (1X SDR)");
+    EXPECT_EQ(line("/sys/class/infiniband/mlx5_1/ports/1/rate"), "50 Gb/sec (1X HDR)");
+}
+
 TEST_F(BuildTree, LinksStayInsideTheTree) {
     ASSERT_TRUE(build_tree(config));
     for (const auto& entry : fs::recursive_directory_iterator(root())) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/control/client.hpp"
+
+#include "app/softhca/control/protocol.hpp"
+#include "app/softhca/fd.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sys/time.h>
+
+namespace softhca::control {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr timeval kPatience{2, 0}; // a program that is stopped does not answer
+
+std::optional<pid_t> pid_of(const fs::path& socket) {
+    const std::string number = socket.stem().string();
+    pid_t pid = 0;
+    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
+    if (socket.extension() != ".sock" || error != std::errc{} || *stop) return std::nullopt;
+    return pid;
+}
+
+} // namespace
+
+std::vector<Instance> find_instances(const std::string& runtime_dir) {
+    std::vector<Instance> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(runtime_dir, ignored))
+        if (const auto pid = pid_of(entry.path())) found.push_back({*pid, entry.path()});
+    return found;
+}
+
+Result<json> ask(const Instance& instance, const json& request) {
+    const auto failed = [&](const char* what) {
+        return fail(errno, "process {}: {} ({})", instance.pid, what, std::strerror(errno));
+    };
+    const auto address = socket_address(instance.socket);
+    if (!address) return tl::unexpected(address.error());
+    const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0)
+        return failed("cannot connect");
+    const std::string line = request.dump() + "\n";
+    if (send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) != ssize_t(line.size()))
+        return failed("cannot ask");
+    std::string answer;
+    while (!answer.ends_with('\n')) {
+        char buffer[4096];
+        const ssize_t got = recv(socket.get(), buffer, sizeof buffer, 0);
+        if (got <= 0) return failed(got ? "does not answer; is it stopped?" : "ended");
+        answer.append(buffer, size_t(got));
+    }
+    json reply = json::parse(answer, nullptr, /*allow_exceptions=*/false);
+    if (!reply.is_object()) return fail(EPROTO, "process {}: answers nonsense", instance.pid);
+    if (reply.contains("error"))
+        return fail(EINVAL, "process {}: {}", instance.pid, reply["error"].dump());
+    return reply;
+}
+
+} // namespace softhca::control
