@@ -51,7 +51,8 @@ REFUSALS = {
 
 
 def objects(stack: Stack, port: int) -> dict[str, int]:
-    counted: dict[str, int] = stack.stat()[stack.device_name(port)]["objects"]
+    """A device that its program has not opened has none."""
+    counted: dict[str, int] = stack.stat().get(stack.device_name(port), {}).get("objects", {})
     return counted
 
 
@@ -63,7 +64,7 @@ def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
     for _ in range(tries):
         error = stack.refused_plug(stack.vdev(2), timeout=30)
         assert re.search(REFUSALS[fault], error), error
-        assert set(objects(stack, 2).values()) == {0}
+        assert set(objects(stack, 2).values()) <= {0}
     stack.inject(2, "none")
     with stack.plugged(2):
         pass

@@ -274,11 +274,12 @@ def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
 # As daemon(3) and most daemons do it: the program that was started ends at once. The daemon opens a
 # device; it ends with status 9 on SIGTERM.
 DAEMON = """
-import os, signal, sys, time
+import os, signal, time
 launcher = os.getppid()
 if os.fork(): os._exit(0)
 os.setsid()
 if os.fork(): os._exit(0)
+signal.alarm(60)  # whatever becomes of the test
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
 while os.getppid() != launcher: time.sleep(0.01)
 from pyverbs.device import Context

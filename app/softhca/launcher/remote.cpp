@@ -57,8 +57,9 @@ bool has_device(const json& stat, const std::string& name) {
     return false;
 }
 
-/// Sends a request to the one program that has such a device.
-int ask_owner(const std::string& device, pid_t only, const json& request) {
+/// Sends a request to the one program that has such a device open. `or_will`: the only program that
+/// runs may as well be asked about one that it has not opened yet.
+int ask_owner(const std::string& device, pid_t only, const json& request, bool or_will = false) {
     const auto answers = ask_all(only);
     if (answers.empty()) return none_running(only);
     std::vector<Instance> owners;
@@ -68,6 +69,7 @@ int ask_owner(const std::string& device, pid_t only, const json& request) {
         owners.push_back(answer.instance);
         pids.push_back(answer.instance.pid);
     }
+    if (owners.empty() && or_will && answers.size() == 1) owners.push_back(answers[0].instance);
     if (owners.size() != 1) {
         if (owners.empty())
             fmt::print(stderr, "softhca: no running program has a device {}\n", device);
@@ -106,7 +108,8 @@ int set_link(const LinkCommand& command) {
 
 int inject_fault(const FaultCommand& command) {
     return ask_owner(command.device, command.pid,
-                     {{"cmd", "fault"}, {"device", command.device}, {"fault", command.fault}});
+                     {{"cmd", "fault"}, {"device", command.device}, {"fault", command.fault}},
+                     /*or_will=*/true);
 }
 
 } // namespace softhca::launcher
