@@ -18,12 +18,14 @@ runs no test at all, is a failure.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -316,6 +318,10 @@ def main(suites: list[str]) -> int:
         total.add(run_together(*suite.split("+")))
     for name, reason in total.skipped:
         print(f"SKIPPED {name}: {reason}")
+    for lacking, count in Counter(
+            found[0] for _, reason in total.skipped
+            if (found := re.search(r"this CPU has no \S+", reason))).items():
+        print(f"NOT TESTED: {count} tests, as {lacking}")
     for name, command in total.failed:
         print(f"FAILED {name}\n  repeat with: {command}")
     print(f"{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")

@@ -5,11 +5,10 @@ import random
 import re
 import time
 from functools import cache
-from pathlib import Path
 from typing import Callable
 
 import pytest
-from rig import sleeper as sleeping
+from rig import cpu, sleeper as sleeping
 from rig.packets import marker, numbered, opaque, tcp4, udp4, udp6
 from rig.ports import lossless
 from rig.stack import DRIVER, Build, SoftHca, Stack
@@ -17,17 +16,7 @@ from scapy.packet import Packet
 
 from conftest import StartSoftHca, StartStack
 
-READERS = {64: "mlx5 scalar", 256: "mlx5 AVX2", 512: "mlx5 AVX-512"}
-FLAGS_NEEDED: dict[int, set[str]] = {
-    64: set(), 256: {"avx2"}, 512: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
-}
 MAKERS: list[Callable[[bytes], Packet]] = [udp4, udp6, tcp4]
-
-
-def cpu_flags() -> set[str]:
-    found = re.search(r"flags\s*:(.*)", Path("/proc/cpuinfo").read_text())
-    assert found is not None
-    return set(found.group(1).split())
 
 
 @cache
@@ -47,15 +36,14 @@ def mixed_frames(count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("compressed", [0, 1])
 @pytest.mark.parametrize("bits", [
-    pytest.param(bits, marks=pytest.mark.guest(bits == 256)) for bits in READERS])
+    pytest.param(bits, marks=pytest.mark.guest(bits == 256)) for bits in cpu.READERS])
 def test_every_reader_takes_every_frame(
     start_stack: StartStack, bits: int, compressed: int
 ) -> None:
-    if not FLAGS_NEEDED[bits] <= cpu_flags():
-        pytest.skip(f"this CPU has no {bits}-bit vectors")
+    cpu.need_vectors(bits)
     stack = start_stack(lossless(2, f"cqe_comp={compressed}"), datapath="mlx5",
                         eal_args=[f"--force-max-simd-bitwidth={bits}"])
-    assert stack.testpmd.rx_burst_mode(0).startswith(READERS[bits])
+    assert stack.testpmd.rx_burst_mode(0).startswith(cpu.READERS[bits])
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(6000), to=stack.wires[1], timeout=30)
     stack.wires[1].transfer(mixed_frames(2000), to=stack.wires[0], timeout=30)
@@ -156,16 +144,15 @@ def stamps_of(stack: Stack, count: int) -> list[int]:
 
 
 @pytest.mark.guest(when=lambda params: params["bits"] == 256)
-@pytest.mark.parametrize("bits", READERS)
+@pytest.mark.parametrize("bits", cpu.READERS)
 @pytest.mark.parametrize("striding", [0, 1], ids=["cyclic", "striding"])
 def test_time_stamps_are_real_time(start_stack: StartStack, bits: int, striding: int) -> None:
-    if not FLAGS_NEEDED[bits] <= cpu_flags():
-        pytest.skip(f"this CPU has no {bits}-bit vectors")
+    cpu.need_vectors(bits)
     stack = start_stack(lossless(1, f"rx_timestamp=real,mprq_en={striding}"), datapath="mlx5",
                         eal_args=[f"--force-max-simd-bitwidth={bits}"],
                         testpmd_args=["--enable-rx-timestamp"])
     mode = stack.testpmd.rx_burst_mode(0)
-    assert mode.startswith("mlx5 striding" if striding else READERS[bits])
+    assert mode.startswith("mlx5 striding" if striding else cpu.READERS[bits])
     assert "real-time stamps" in mode
     check_real_time(stack)
 
@@ -188,13 +175,12 @@ def check_real_time(stack: Stack) -> None:
 
 
 @pytest.mark.guest(when=lambda params: params["bits"] == 256)
-@pytest.mark.parametrize("bits", READERS)
+@pytest.mark.parametrize("bits", cpu.READERS)
 def test_vectors_keep_the_checksum(start_stack: StartStack, bits: int) -> None:
-    if not FLAGS_NEEDED[bits] <= cpu_flags():
-        pytest.skip(f"this CPU has no {bits}-bit vectors")
+    cpu.need_vectors(bits)
     stack = start_stack(2, datapath="mlx5", testpmd_args=["--disable-crc-strip"],
                         eal_args=[f"--force-max-simd-bitwidth={bits}"])
-    assert stack.testpmd.rx_burst_mode(0) == f"{READERS[bits]}, offloads, CRC"
+    assert stack.testpmd.rx_burst_mode(0) == f"{cpu.READERS[bits]}, offloads, CRC"
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer([opaque(60 + n % 1400, seed=n) for n in range(2000)],
                             to=stack.wires[1], timeout=30)

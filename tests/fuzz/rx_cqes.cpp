@@ -36,7 +36,7 @@ mlx5::Cqe take_cqe(Input& input) {
 
 /// The reader that the input asks for, or the next smaller one that there is.
 unsigned vector_bits(uint8_t choice) {
-    size_t reader = choice % kWidths.size();
+    size_t reader = choice % kWidths.size(); // as reader_bits() says
     while (!has_vectors(kWidths[reader]))
         --reader;
     return kWidths[reader];
@@ -161,6 +161,10 @@ class Player final : public RingPlayer {
 };
 
 } // namespace
+
+unsigned reader_bits(std::span<const uint8_t> input) {
+    return kWidths[Input(input).byte() % kWidths.size()];
+}
 
 std::string play_cqes(std::span<const uint8_t> bytes) {
     Input input(bytes);

@@ -17,5 +17,7 @@ namespace fuzz {
 /// Input: a byte each for reader, offloads and layout, then steps: an opcode byte, and for those
 /// that write a CQE its 64 bytes.
 [[nodiscard]] std::string play_cqes(std::span<const uint8_t> input);
+/// Vector width of the reader that the input asks for. Where the CPU lacks it, a smaller one plays.
+[[nodiscard]] unsigned reader_bits(std::span<const uint8_t> input);
 
 } // namespace fuzz

@@ -69,6 +69,11 @@ const std::byte* Packet::copy_head() {
 
 net::Headers Packet::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }
 
+// Lengths as devices take them (NVIDIA, MLNX_DPDK 22.11 LTS, "Steering by Integrity Check Flags"):
+// L3 is sound when its length does not exceed the packet's, so is UDP's; what lies behind (RFC
+// 9868) does no harm. Nothing says that they look for other addresses than the IP header's. A bit
+// that is not set means that "the checksum validation cannot be done or fails" (NVIDIA,
+// MLNX_OFED 5.4, "Checksum Offload").
 ChecksumVerdict Packet::verify(const net::Headers& headers) const {
     ChecksumVerdict verdict;
     if (headers.ip_version == 0 || !headers.length_ok) {
@@ -84,14 +89,16 @@ ChecksumVerdict Packet::verify(const net::Headers& headers) const {
     const uint32_t end = headers.l3 + headers.ip_bytes; // padding behind it is no part of L3
     const uint32_t covered =
         headers.l4 != 0 && !headers.fragment ? net::l4_bytes(headers, head_) : 0;
-    if (covered != 0 && headers.l4 + covered == end) {
+    if (covered != 0) {
         const uint16_t l4 = sum_range(pieces_, headers.l4, covered).fold();
         net::ChecksumSum all = net::pseudo_header(headers, head_, covered);
         all.add_word(l4);
         verdict.l4_ok = all.fold() == 0xffff || udp_without_checksum(headers, head_);
-        l3.add(head_ + at, headers.l4 - at); // IPv6 extension headers
-        l3.add_word(l4);
-        at = end;
+        if (headers.l4 + covered == end) {
+            l3.add(head_ + at, headers.l4 - at); // IPv6 extension headers
+            l3.add_word(l4);
+            at = end;
+        }
     }
     if (at < end) l3.add_word(sum_range(pieces_, at, end - at).fold());
     verdict.l3_sum = l3.fold();

@@ -33,7 +33,7 @@ class PortTest : public test_eal::EalTest {
         driver.name = "net_rawqp";
         device.driver = &driver;
         dev->device = &device;
-        Result<void> done = rawqp::attach(dev, rdma.api(), std::move(devargs), "/nonexistent");
+        Result<void> done = rawqp::attach(dev, rdma.api(), std::move(devargs), sysfs);
         if (!done) {
             rte_eth_dev_release_port(dev);
             dev = nullptr;
@@ -90,6 +90,7 @@ class PortTest : public test_eal::EalTest {
     rte_driver driver{};
     rte_device device{};
     uint64_t rx_offloads = 0;
+    std::string sysfs = "/nonexistent";
 };
 
 } // namespace rawqp::test

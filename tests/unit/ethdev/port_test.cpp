@@ -4,6 +4,8 @@
 #include "tests/unit/flow/rule.hpp"
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 namespace rawqp::test {
@@ -188,17 +190,20 @@ TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     Port& port = Port::of(dev);
     port.rx_queues[0]->ring->counters = {
         .packets = 5, .bytes = 500, .errors = 1, .nombuf = 2, .recoveries = 1};
+    port.rx_queues[1]->ring->counters.errors = 3;
     port.tx_queues[1]->ring->counters = {.packets = 7, .bytes = 700, .errors = 3, .recoveries = 0};
     rte_eth_stats stats{};
     ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
     EXPECT_EQ(stats.ipackets, 5u);
     EXPECT_EQ(stats.ibytes, 500u);
-    EXPECT_EQ(stats.ierrors, 1u);
+    EXPECT_EQ(stats.ierrors, 4u);
     EXPECT_EQ(stats.rx_nombuf, 2u);
     EXPECT_EQ(stats.opackets, 7u);
     EXPECT_EQ(stats.oerrors, 3u);
     EXPECT_EQ(stats.q_ipackets[0], 5u);
     EXPECT_EQ(stats.q_opackets[1], 7u);
+    EXPECT_EQ(stats.q_errors[0], 1u);
+    EXPECT_EQ(stats.q_errors[1], 3u);
 
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ASSERT_EQ(configure(1, 1), 0); // both queues go
@@ -210,6 +215,64 @@ TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
     EXPECT_EQ(stats.ipackets, 4u);
     EXPECT_EQ(stats.opackets, 0u);
+}
+
+/// A queue that is refitted at start goes on counting from the same base.
+TEST_F(PortTest, StatisticsOutliveAnotherMtu) {
+    bring_up();
+    Port& port = Port::of(dev);
+    port.rx_queues[1]->ring->counters = {
+        .packets = 5, .bytes = 500, .errors = 1, .nombuf = 2, .recoveries = 1};
+    ASSERT_EQ(rte_eth_stats_reset(id()), 0);
+    port.rx_queues[1]->ring->counters = {
+        .packets = 9, .bytes = 900, .errors = 3, .nombuf = 5, .recoveries = 2};
+    const RxRing* const before = port.rx_queues[1]->ring;
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 1000), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    ASSERT_NE(port.rx_queues[1]->ring, before) << "nothing was refitted";
+    rte_eth_stats stats{};
+    ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
+    EXPECT_EQ(stats.ipackets, 4u);
+    EXPECT_EQ(stats.ibytes, 400u);
+    EXPECT_EQ(stats.ierrors, 2u);
+    EXPECT_EQ(stats.rx_nombuf, 3u);
+    EXPECT_EQ(stats.q_ipackets[1], 4u);
+}
+
+TEST_F(PortTest, ResetIsForEveryCounter) {
+    const std::filesystem::path root = testing::TempDir() + "rawqp-sysfs";
+    const std::filesystem::path counters = root / "class/infiniband/fake_0/ports/1/hw_counters";
+    std::filesystem::create_directories(counters);
+    const auto drop = [&](unsigned packets) {
+        std::ofstream(counters / "out_of_buffer") << packets;
+    };
+    sysfs = root;
+    drop(100);
+    bring_up();
+    const auto missed = [&] {
+        rte_eth_stats stats{};
+        EXPECT_EQ(rte_eth_stats_get(id(), &stats), 0);
+        return stats.imissed;
+    };
+    const auto extended = [&](const char* name) {
+        uint64_t at = 0, value = 0;
+        EXPECT_EQ(rte_eth_xstats_get_id_by_name(id(), name, &at), 0) << name;
+        EXPECT_EQ(rte_eth_xstats_get_by_id(id(), &at, &value, 1), 1);
+        return value;
+    };
+    Port::of(dev).totals.unsent = 3;
+    Port::of(dev).totals.unread = 4;
+    EXPECT_EQ(missed(), 100u);
+    EXPECT_EQ(extended("tx_unsent_packets"), 3u);
+    EXPECT_EQ(extended("rx_unread_packets"), 4u);
+    ASSERT_EQ(rte_eth_stats_reset(id()), 0);
+    EXPECT_EQ(missed(), 0u);
+    EXPECT_EQ(extended("tx_unsent_packets"), 0u);
+    EXPECT_EQ(extended("rx_unread_packets"), 0u);
+    drop(107);
+    EXPECT_EQ(missed(), 7u);
+    std::filesystem::remove_all(root);
 }
 
 /// What an error or a stop takes back may have been counted before the statistics were reset.

@@ -40,6 +40,10 @@ Guest::Guest() {
         mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_SHARED, memory_file.get(), 0));
     function->with_memory(
         [&](GuestMemory& memory) { EXPECT_TRUE(memory.add(memory_file.get(), 0, 0, kMemory)); });
+    set_command_queue();
+}
+
+void Guest::set_command_queue() {
     write_register(kQueueHigh, 0);
     write_register(kQueueLow, kQueue);
 }
@@ -90,6 +94,11 @@ Number Guest::made(const Request& request) {
     EXPECT_EQ(answer.status(), FwStatus::ok)
         << "opcode " << std::hex << net::load_be<uint16_t>(request.in.data());
     return answer.number();
+}
+
+void Guest::load_driver() {
+    set_command_queue();
+    start_driver();
 }
 
 void Guest::start_driver() {

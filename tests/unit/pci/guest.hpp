@@ -92,6 +92,8 @@ class Guest : public testing::Test {
         function->bar_write(at, net::to_be(value), 4);
     }
 
+    void load_driver(); ///< after a reset: the command queue, then start_driver()
+
     // Objects as a driver makes them.
     void start_driver(); ///< HCA up; UAR, EQ, PD and transport domain made
     [[nodiscard]] Request cq_request(uint8_t log_entries, uint64_t doorbell);
@@ -116,6 +118,8 @@ class Guest : public testing::Test {
     uint64_t eq_ring = 0;
 
   private:
+    void set_command_queue();
+
     std::byte* memory_ = nullptr;
     uint64_t next_ = 1u << 20;
 };

@@ -106,6 +106,44 @@ TEST_F(TrafficTest, MaskedVectorsWaitForTheirMessage) {
     EXPECT_EQ(function->bar_read(BarLayout::kMsixPending, 4), 0u);
 }
 
+TEST_F(TrafficTest, AnEqArmedWhileEventsWaitInterruptsAtOnce) {
+    const auto cable = [&](bool in) {
+        function->with_firmware([&](Firmware& firmware) { firmware.set_cable(in); });
+    };
+    cable(false);
+    cable(true);
+    EXPECT_TRUE(messages.empty()) << "nobody armed";
+    write_register(uar * 4096 + 0x48, eq << 24 | 1); // one was read: an update that arms nothing
+    EXPECT_TRUE(messages.empty());
+    write_register(uar * 4096 + 0x40, eq << 24 | 1); // armed, but the other still waits
+    EXPECT_EQ(messages.size(), 1u);
+    cable(false);
+    EXPECT_EQ(messages.size(), 1u) << "that was the interrupt it was armed for";
+    write_register(uar * 4096 + 0x40, eq << 24 | 3); // all read
+    EXPECT_EQ(messages.size(), 1u);
+    cable(true);
+    EXPECT_EQ(messages.size(), 2u);
+}
+
+TEST_F(TrafficTest, AResetForgetsEventsAndInterruptsThatAreDue) {
+    function->bar_write(BarLayout::kMsixTable + 3 * 16 + 12, 1, 4); // masked
+    write_register(uar * 4096 + 0x40, eq << 24);
+    function->with_firmware([](Firmware& firmware) { firmware.set_cable(false); });
+    ASSERT_EQ(function->bar_read(BarLayout::kMsixPending, 4), 1u << 3);
+    const Number old_eq = eq;
+    function->reset();
+    EXPECT_EQ(function->bar_read(BarLayout::kMsixPending, 4), 0u);
+    load_driver();
+    enable_msix();
+    EXPECT_TRUE(messages.empty());
+    ASSERT_EQ(eq, old_eq) << "the number is given again";
+    function->with_firmware([](Firmware& firmware) { firmware.set_cable(true); });
+    EXPECT_EQ(at(eq_ring)[1], std::byte{9}) << "the first entry of the new ring";
+    EXPECT_TRUE(messages.empty()) << "nobody armed the new one";
+    write_register(uar * 4096 + 0x40, eq << 24);
+    EXPECT_EQ(messages.size(), 1u);
+}
+
 TEST_F(TrafficTest, QCountersCountTheirQueuesOnly) {
     steer(0);
     receive(3); // no buffer

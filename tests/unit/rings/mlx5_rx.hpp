@@ -5,6 +5,7 @@
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
 #include "tests/unit/rings/vector_widths.hpp"
+#include "tests/unit/rings/verdict_frames.hpp"
 
 #include <gmock/gmock.h>
 
@@ -111,6 +112,19 @@ class Mlx5Rx : public test_eal::EalTest {
         }
         cq->write_block(title, minis);
     }
+    /// The same with a frame of the test's own.
+    void deliver(const Bytes& frame, mlx5::Cqe cqe) {
+        own_frame = &frame;
+        deliver(static_cast<uint32_t>(frame.size()), cqe);
+        own_frame = nullptr;
+    }
+    /// As many such frames as a block is to have.
+    void deliver_block(const mlx5::Cqe& title, const Bytes& frame, size_t count) {
+        own_frame = &frame;
+        deliver_block(title,
+                      std::vector(count, mlx5::MiniCqe{0, static_cast<uint32_t>(frame.size())}));
+        own_frame = nullptr;
+    }
     void fill(uint32_t bytes) {
         ASSERT_GT(posted(), 0u);
         const uint32_t slot = consumed % rq->wqes();
@@ -120,10 +134,14 @@ class Mlx5Rx : public test_eal::EalTest {
             ASSERT_EQ(segment.lkey & ~1u, FakeMrs::kLkey);
             auto* to = reinterpret_cast<uint8_t*>(uint64_t{segment.addr});
             for (uint32_t n = std::min<uint32_t>(segment.byte_count, bytes - at); n > 0; --n, ++at)
-                *to++ = pattern(sequence, at);
+                *to++ = content(at);
         }
         ASSERT_EQ(at, bytes) << "does not fit in the WQE";
         ++sequence;
+    }
+    /// Byte `at` of the packet that the device has received.
+    [[nodiscard]] uint8_t content(uint32_t at) const {
+        return own_frame != nullptr ? (*own_frame)[at] : pattern(sequence, at);
     }
     static uint8_t pattern(uint32_t packet, uint32_t offset) {
         return static_cast<uint8_t>(packet * 31 + offset * 7 + (offset >> 8));
@@ -157,6 +175,7 @@ class Mlx5Rx : public test_eal::EalTest {
     rawqp::Burst<eth_rx_burst_t> burst;
     uint16_t consumed = 0; ///< WQEs that the device has used
     uint32_t sequence = 0; ///< packets delivered
+    const Bytes* own_frame = nullptr;
     int resets = 0;
     int reset_result = 0;
 };
@@ -166,8 +185,7 @@ class Mlx5RxReaders : public Mlx5Rx, public testing::WithParamInterface<unsigned
   protected:
     void SetUp() override {
         simd_bits = GetParam();
-        if (!has_vectors(simd_bits))
-            GTEST_SKIP() << "this CPU has no " << simd_bits << "-bit vectors";
+        SKIP_WITHOUT_VECTORS(simd_bits);
     }
 };
 

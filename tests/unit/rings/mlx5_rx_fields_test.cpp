@@ -2,6 +2,7 @@
 // Receive on mapped mlx5 rings: what each CQE field means in the mbuf.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/rings/mlx5_rx.hpp"
+#include "tests/unit/rings/verdict_frames.hpp"
 
 namespace rings_test {
 namespace {
@@ -11,10 +12,6 @@ using mlx5::CqeL4;
 
 constexpr uint64_t kAllOffloads =
     RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
-constexpr uint64_t kIpGood = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
-constexpr uint64_t kIpBad = RTE_MBUF_F_RX_IP_CKSUM_BAD;
-constexpr uint64_t kL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-constexpr uint64_t kL4Bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
 constexpr uint32_t kIpv4 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
 constexpr uint32_t kIpv6 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6_EXT_UNKNOWN;
 constexpr uint32_t kInnerIpv4 = RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;
@@ -34,6 +31,7 @@ struct Case {
     uint8_t packet_info = 0;
 };
 
+/// Of packets that are no frames at all, so that software can show nothing of them.
 const Case kCases[] = {
     {"not IP", mlx5::kL2Ok, type(CqeL3::none, CqeL4::none), 0, RTE_PTYPE_L2_ETHER},
     {"IPv4 TCP", kBothOk, type(CqeL3::ipv4, CqeL4::tcp_no_ack), kIpGood | kL4Good,
@@ -44,11 +42,11 @@ const Case kCases[] = {
      kIpv4 | RTE_PTYPE_L4_TCP},
     {"IPv4 UDP", kBothOk, type(CqeL3::ipv4, CqeL4::udp), kIpGood | kL4Good,
      kIpv4 | RTE_PTYPE_L4_UDP},
-    {"IPv4 UDP, bad L4", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::udp), kIpGood | kL4Bad,
+    {"IPv4 UDP, L4 not verified", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::udp), kIpGood,
      kIpv4 | RTE_PTYPE_L4_UDP},
-    {"IPv4 TCP, bad header", mlx5::kL4Ok, type(CqeL3::ipv4, CqeL4::tcp_ack), kIpBad | kL4Good,
+    {"IPv4 TCP, header not verified", mlx5::kL4Ok, type(CqeL3::ipv4, CqeL4::tcp_ack), kL4Good,
      kIpv4 | RTE_PTYPE_L4_TCP},
-    {"IPv4 TCP, bad header, L4 not looked at", 0, type(CqeL3::ipv4, CqeL4::tcp_ack), kIpBad,
+    {"IPv4 TCP, nothing verified", 0, type(CqeL3::ipv4, CqeL4::tcp_ack), 0,
      kIpv4 | RTE_PTYPE_L4_TCP},
     {"IPv4 other protocol", mlx5::kL3Ok, type(CqeL3::ipv4, CqeL4::none), kIpGood,
      kIpv4 | RTE_PTYPE_L4_NONFRAG},
@@ -57,7 +55,7 @@ const Case kCases[] = {
     {"IPv4 first fragment with its UDP header", mlx5::kL3Ok,
      type(CqeL3::ipv4, CqeL4::udp) | mlx5::kIpFragment, kIpGood, kIpv4 | RTE_PTYPE_L4_FRAG},
     {"IPv6 UDP", kBothOk, type(CqeL3::ipv6, CqeL4::udp), kL4Good, kIpv6 | RTE_PTYPE_L4_UDP},
-    {"IPv6 TCP, bad L4", mlx5::kL2Ok, type(CqeL3::ipv6, CqeL4::tcp_ack), kL4Bad,
+    {"IPv6 TCP, L4 not verified", mlx5::kL2Ok, type(CqeL3::ipv6, CqeL4::tcp_ack), 0,
      kIpv6 | RTE_PTYPE_L4_TCP},
     {"IPv6 other protocol", mlx5::kL3Ok, type(CqeL3::ipv6, CqeL4::none), 0,
      kIpv6 | RTE_PTYPE_L4_NONFRAG},
@@ -95,6 +93,72 @@ TEST_P(Mlx5RxReaders, ChecksumsAndPacketTypes) {
         EXPECT_EQ(mbuf->ol_flags, c.flags);
         EXPECT_EQ(mbuf->packet_type, c.packet_type);
         rte_pktmbuf_free(mbuf);
+    }
+}
+
+/// What the device does not vouch for is as the packet shows it, in bursts of any size.
+TEST_P(Mlx5RxReaders, VerdictsAreWhatThePacketShows) {
+    start({.offloads = kAllOffloads});
+    const std::vector<VerdictCase> cases = verdict_cases();
+    for (const size_t burst_size : {1u, 8u, 23u}) {
+        for (size_t at = 0; at < cases.size();) {
+            const size_t count = std::min(burst_size, cases.size() - at);
+            for (size_t i = 0; i < count; ++i)
+                deliver(cases[at + i].frame, cqe_of(cases[at + i]));
+            std::vector<rte_mbuf*> mbufs(count);
+            ASSERT_EQ(receive(mbufs.data(), static_cast<uint16_t>(count)), count);
+            for (rte_mbuf* mbuf : mbufs) {
+                EXPECT_EQ(mbuf->ol_flags, cases[at].flags) << cases[at].name;
+                rte_pktmbuf_free(mbuf);
+                ++at;
+            }
+        }
+    }
+}
+
+TEST_P(Mlx5RxReaders, TheDevicesWordIsTakenForWhatItVouchesFor) {
+    start({.offloads = kAllOffloads});
+    const VerdictCase wrong = verdict_cases()[1];
+    ASSERT_EQ(wrong.flags, kIpGood | kL4Bad);
+    rte_mbuf* mbuf;
+    for (const uint8_t ok : {mlx5::kL3Ok, mlx5::kL4Ok}) {
+        deliver(wrong.frame, cqe_of(wrong, ok));
+        ASSERT_EQ(receive(&mbuf, 1), 1u);
+        EXPECT_EQ(mbuf->ol_flags, kIpGood | (ok == mlx5::kL4Ok ? kL4Good : kL4Bad));
+        rte_pktmbuf_free(mbuf);
+    }
+}
+
+TEST_P(Mlx5RxReaders, OnlyChecksumsThatWereAskedForAreSettled) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM});
+    const VerdictCase wrong = verdict_cases()[1];
+    deliver(wrong.frame, cqe_of(wrong));
+    rte_mbuf* mbuf;
+    ASSERT_EQ(receive(&mbuf, 1), 1u);
+    EXPECT_EQ(mbuf->ol_flags, kIpGood);
+    rte_pktmbuf_free(mbuf);
+}
+
+TEST_P(Mlx5RxReaders, VerdictsOfBlocksAndOfSeveralSegments) {
+    for (const uint8_t segments : {1, 2}) {
+        start({.segments = segments,
+               .data_room = static_cast<uint16_t>(segments == 1 ? 2048 : 64 + RTE_PKTMBUF_HEADROOM),
+               .cq_entries = 128,
+               .offloads = kAllOffloads,
+               .compressed = true});
+        for (const VerdictCase& c : verdict_cases()) { // all of a block are described alike
+            constexpr size_t kAlike = mlx5::kMiniCqes + 1;
+            deliver_block(cqe_of(c), c.frame, kAlike);
+            std::array<rte_mbuf*, kAlike> mbufs;
+            ASSERT_EQ(receive(mbufs.data(), kAlike), kAlike);
+            for (rte_mbuf* mbuf : mbufs) {
+                EXPECT_EQ(mbuf->ol_flags & ~RTE_MBUF_F_RX_RSS_HASH, c.flags) << c.name;
+                rte_pktmbuf_free(mbuf);
+            }
+        }
+        finish();
+        spec = {};
+        consumed = 0;
     }
 }
 

@@ -393,7 +393,7 @@ TEST_P(Mlx5RxReaders, ABlockThatNoDeviceWritesIsAnError) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::ValuesIn(kWidths));
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::ValuesIn(kWidths), by_width);
 
 } // namespace
 } // namespace rings_test

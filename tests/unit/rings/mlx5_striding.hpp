@@ -83,7 +83,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         ASSERT_EQ(data.lkey & ~1u, FakeMrs::kLkey);
         auto* to = reinterpret_cast<uint8_t*>(uint64_t{data.addr}) + used_ * kStrideBytes;
         for (uint32_t at = 0; at < bytes; ++at)
-            to[at] = pattern(sequence, at);
+            to[at] = content(at);
         ++sequence;
     }
     void complete(uint32_t byte_count, mlx5::Cqe cqe) {
@@ -104,6 +104,11 @@ class Mlx5StridingRing : public Mlx5Rx {
         place(bytes, false, nullptr);
         complete(strides_for(bytes) << 16 | bytes, cqe);
         move_on(strides_for(bytes));
+    }
+    void deliver(const Bytes& frame, const mlx5::Cqe& cqe) {
+        own_frame = &frame;
+        deliver(static_cast<uint32_t>(frame.size()), cqe);
+        own_frame = nullptr;
     }
     /// In one block; wrong in that real ones end with a WQE, which makes no difference here.
     void deliver_block(const mlx5::Cqe& title, const std::vector<uint32_t>& sizes) {

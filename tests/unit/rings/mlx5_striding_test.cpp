@@ -17,8 +17,7 @@ class Mlx5Striding : public Mlx5StridingRing, public testing::WithParamInterface
   protected:
     void SetUp() override {
         simd_bits = GetParam();
-        if (!has_vectors(simd_bits))
-            GTEST_SKIP() << "this CPU has no " << simd_bits << "-bit vectors";
+        SKIP_WITHOUT_VECTORS(simd_bits);
     }
 };
 
@@ -133,6 +132,41 @@ TEST_P(Mlx5Striding, LongCopiesAreChains) {
     }
 }
 
+TEST_P(Mlx5Striding, VerdictsAreWhatThePacketShows) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    for (const size_t payload : {37u, 300u}) { // copied, attached
+        const std::vector<VerdictCase> cases = verdict_cases(payload);
+        for (const size_t burst_size : {1u, 23u}) {
+            for (size_t at = 0; at < cases.size();) {
+                const size_t count = std::min(burst_size, cases.size() - at);
+                for (size_t i = 0; i < count; ++i)
+                    deliver(cases[at + i].frame, cqe_of(cases[at + i]));
+                std::vector<rte_mbuf*> mbufs(count);
+                ASSERT_EQ(receive(mbufs.data(), static_cast<uint16_t>(count)), count);
+                for (rte_mbuf* mbuf : mbufs) {
+                    EXPECT_EQ(mbuf->ol_flags & ~RTE_MBUF_F_EXTERNAL, cases[at].flags)
+                        << cases[at].name;
+                    rte_pktmbuf_free(mbuf);
+                    ++at;
+                }
+            }
+        }
+    }
+}
+
+TEST_P(Mlx5Striding, VerdictsOfBlocks) {
+    start({.cq_entries = 128, .offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM, .compressed = true});
+    for (const VerdictCase& c : verdict_cases()) {
+        own_frame = &c.frame;
+        deliver_block(cqe_of(c), std::vector(2, static_cast<uint32_t>(c.frame.size())));
+        for (int i = 0; i < 2; ++i) {
+            rte_mbuf* const mbuf = receive_one();
+            EXPECT_EQ(mbuf->ol_flags, c.flags) << c.name;
+            rte_pktmbuf_free(mbuf);
+        }
+    }
+}
+
 TEST_P(Mlx5Striding, Blocks) {
     start({.cq_entries = 128, .offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .compressed = true});
     std::mt19937 random(4);
@@ -238,7 +272,7 @@ TEST_P(Mlx5Striding, CountsWhatWaits) {
     EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 1), RTE_ETH_RX_DESC_UNAVAIL);
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5Striding, testing::ValuesIn(kWidths));
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5Striding, testing::ValuesIn(kWidths), by_width);
 
 } // namespace
 } // namespace rings_test

@@ -71,12 +71,12 @@ TEST_F(Mlx5TxHeader, TsoHeadersOfAnyShapeAroundTheRingsEnd) {
             const bool tag = round % 2 != 0;
             if (tag) {
                 tagged->ol_flags |= RTE_MBUF_F_TX_VLAN;
-                tagged->vlan_tci = 0x123;
+                tagged->vlan_tci = 0x1123; // with the DEI bit
             }
             ASSERT_EQ(send({tagged, packet(seed, {60})}), 2u);
             auto want = expected(seed, bytes);
             if (tag) {
-                const uint8_t bytes_of_tag[] = {0x81, 0x00, 0x01, 0x23};
+                const uint8_t bytes_of_tag[] = {0x81, 0x00, 0x11, 0x23};
                 want.insert(want.begin() + 12, std::begin(bytes_of_tag), std::end(bytes_of_tag));
             }
             ASSERT_EQ(execute(), want);
@@ -156,11 +156,11 @@ TEST_F(Mlx5TxHeader, TwoTags) {
         for (const uint16_t bytes : {14, 15, 64}) {
             rte_mbuf* mbuf = packet(9, {bytes});
             mbuf->ol_flags = RTE_MBUF_F_TX_QINQ | RTE_MBUF_F_TX_VLAN;
-            mbuf->vlan_tci = 0x0abc;
+            mbuf->vlan_tci = 0x1abc; // with the DEI bit
             mbuf->vlan_tci_outer = 0x7def;
             ASSERT_EQ(send({mbuf, packet(1, {60})}), 2u);
             auto tagged = expected(9, bytes);
-            const uint8_t tags[] = {0x88, 0xa8, 0x7d, 0xef, 0x81, 0x00, 0x0a, 0xbc};
+            const uint8_t tags[] = {0x88, 0xa8, 0x7d, 0xef, 0x81, 0x00, 0x1a, 0xbc};
             tagged.insert(tagged.begin() + 12, std::begin(tags), std::end(tags));
             ASSERT_EQ(execute(), tagged);
             ASSERT_EQ(execute(), expected(1, 60));

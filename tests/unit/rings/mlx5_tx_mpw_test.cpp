@@ -15,8 +15,8 @@ using mlx5::WqeOpcode;
 
 class Mlx5TxMpw : public Mlx5Tx, public testing::WithParamInterface<unsigned> {
   protected:
+    void SetUp() override { SKIP_WITHOUT_VECTORS(GetParam()); }
     void start(TxSetup setup = {}) {
-        if (!has_vectors(GetParam())) GTEST_SKIP() << "this CPU has no AVX2";
         setup.multi_packet = true;
         setup.simd_bits = GetParam();
         Mlx5Tx::start(setup);
@@ -140,7 +140,7 @@ TEST_P(Mlx5TxMpw, FlagsAreSharedOrANewWqeBegins) {
 
 TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
-    const uint16_t tags[] = {5, 5, 5, 6, 6, 5};
+    const uint16_t tags[] = {5, 5, 5, 0x1005, 0x1005, 5}; // the DEI bit, too
     std::vector<rte_mbuf*> mbufs;
     for (const uint16_t tag : tags) {
         mbufs.push_back(packet(0, {64}));
@@ -150,7 +150,8 @@ TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
     ASSERT_EQ(send(mbufs), 6u);
     EXPECT_THAT(posted(), testing::ElementsAre(mpw(3), mpw(2), mpw(1)));
     EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_size, mlx5::kInsertVlan);
-    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_header[1], 6);
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_header[0], 0x10);
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_header[1], 5);
     execute_all();
 }
 
@@ -233,6 +234,23 @@ TEST_P(Mlx5TxMpw, SharedMbufsAndSeveralPools) {
             rte_pktmbuf_free(mbufs[i]);
         EXPECT_EQ(in_use(), 0u);
         EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
+    }
+}
+
+/// All else is alike: each pool gets back its own.
+TEST_P(Mlx5TxMpw, OnePacketOfAnotherPool) {
+    start({.offloads = 0});
+    const test_eal::Pool other = test_eal::make_pool(63);
+    for (uint32_t odd = 0; odd < 11; ++odd) { // three at the end are no four
+        auto mbufs = packets(11);
+        rte_pktmbuf_free(mbufs[odd]);
+        mbufs[odd] = make_packet(other.get(), odd, {64});
+        ASSERT_EQ(send(mbufs), 11u);
+        for (uint32_t i = 0; i < 11; ++i)
+            ASSERT_EQ(execute(), expected(i, 64));
+        ASSERT_EQ(send(nullptr, 0), 0u);
+        ASSERT_EQ(in_use(), 0u) << odd;
+        ASSERT_EQ(rte_mempool_in_use_count(other.get()), 0u) << odd;
     }
 }
 
@@ -319,10 +337,7 @@ TEST_P(Mlx5TxMpw, StopCountsWhatIsLeft) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Scalar, Mlx5TxMpw, testing::Values(kScalar));
-#if defined(__x86_64__)
-INSTANTIATE_TEST_SUITE_P(Avx2, Mlx5TxMpw, testing::Values(kAvx2));
-#endif
+INSTANTIATE_TEST_SUITE_P(Senders, Mlx5TxMpw, testing::ValuesIn(kTxWidths), by_width);
 
 } // namespace
 } // namespace rings_test

@@ -418,10 +418,10 @@ TEST_F(Mlx5TxInline, VlanTagIsPutInBySoftware) {
     for (const uint16_t bytes : {14, 15, 64}) {
         rte_mbuf* mbuf = packet(9, {bytes});
         mbuf->ol_flags = RTE_MBUF_F_TX_VLAN;
-        mbuf->vlan_tci = 0x0abc;
+        mbuf->vlan_tci = 0x1abc; // with the DEI bit
         ASSERT_EQ(send({mbuf}), 1u);
         auto tagged = expected(9, bytes);
-        const uint8_t tag[] = {0x81, 0x00, 0x0a, 0xbc};
+        const uint8_t tag[] = {0x81, 0x00, 0x1a, 0xbc};
         tagged.insert(tagged.begin() + 12, std::begin(tag), std::end(tag));
         EXPECT_EQ(execute(), tagged);
     }

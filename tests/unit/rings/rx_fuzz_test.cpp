@@ -4,6 +4,7 @@
 #include "tests/fuzz/rx_cqes.hpp"
 #include "tests/fuzz/rx_frames.hpp"
 #include "tests/unit/eal.hpp"
+#include "tests/unit/rings/vector_widths.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -90,36 +91,74 @@ std::vector<uint8_t> random_frames(uint32_t seed) {
     return input;
 }
 
+using Bytes = std::vector<uint8_t>;
+
+unsigned no_reader(std::span<const uint8_t>) { return rings_test::kScalar; }
+
 struct Target {
     const char* name;
     std::string (*play)(std::span<const uint8_t>);
-    std::vector<uint8_t> (*random_input)(uint32_t seed);
+    Bytes (*random_input)(uint32_t seed);
+    unsigned (*reader)(std::span<const uint8_t>); ///< vector width of what the input plays with
 };
+constexpr Target kCqes{"cqes", fuzz::play_cqes, random_cqes, fuzz::reader_bits};
+constexpr Target kFrames{"frames", fuzz::play_frames, random_frames, no_reader};
 
-class RxFuzz : public test_eal::EalTest, public testing::WithParamInterface<Target> {};
+// -- random inputs, those for one reader in each test
+
+class RxFuzz : public test_eal::EalTest,
+               public testing::WithParamInterface<std::tuple<Target, unsigned>> {};
 
 TEST_P(RxFuzz, SameRandomInputs) {
-    for (uint32_t seed = 0; seed < 200; ++seed)
-        ASSERT_EQ(GetParam().play(GetParam().random_input(seed)), "") << "seed " << seed;
-}
-
-TEST_P(RxFuzz, Corpus) {
-    const std::filesystem::path corpus = RAWQP_FUZZ_CORPUS;
-    size_t inputs = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(corpus / GetParam().name)) {
-        std::ifstream file(entry.path(), std::ios::binary);
-        const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-        ASSERT_EQ(GetParam().play({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}),
-                  "")
-            << entry.path();
-        ++inputs;
+    const auto& [target, bits] = GetParam();
+    SKIP_WITHOUT_VECTORS(bits);
+    unsigned played = 0;
+    for (uint32_t seed = 0; seed < 200; ++seed) {
+        const Bytes input = target.random_input(seed);
+        if (target.reader(input) != bits) continue;
+        ASSERT_EQ(target.play(input), "") << "seed " << seed;
+        ++played;
     }
-    EXPECT_GT(inputs, 0u);
+    EXPECT_GT(played, 30u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, RxFuzz,
-                         testing::Values(Target{"cqes", fuzz::play_cqes, random_cqes},
-                                         Target{"frames", fuzz::play_frames, random_frames}),
-                         [](const auto& target) { return target.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cqes, RxFuzz,
+                         testing::Combine(testing::Values(kCqes),
+                                          testing::ValuesIn(rings_test::kWidths)),
+                         rings_test::by_name_and_width);
+INSTANTIATE_TEST_SUITE_P(Frames, RxFuzz,
+                         testing::Combine(testing::Values(kFrames),
+                                          testing::Values(rings_test::kScalar)),
+                         [](const auto&) { return "frames"; });
+
+// -- what fuzzing once found
+
+struct Found {
+    Target target;
+    std::filesystem::path file;
+};
+
+std::vector<Found> corpus(const Target& target) {
+    std::vector<Found> all;
+    const std::filesystem::path folder = RAWQP_FUZZ_CORPUS;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / target.name))
+        all.push_back({target, entry.path()});
+    return all;
+}
+
+class RxFuzzCorpus : public test_eal::EalTest, public testing::WithParamInterface<Found> {};
+
+TEST_P(RxFuzzCorpus, IsPlayed) {
+    const auto& [target, path] = GetParam();
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    const Bytes input(bytes.begin(), bytes.end());
+    SKIP_WITHOUT_VECTORS(target.reader(input));
+    EXPECT_EQ(target.play(input), "");
+}
+
+const auto file_name = [](const auto& info) { return info.param.file.stem().string(); };
+INSTANTIATE_TEST_SUITE_P(Cqes, RxFuzzCorpus, testing::ValuesIn(corpus(kCqes)), file_name);
+INSTANTIATE_TEST_SUITE_P(Frames, RxFuzzCorpus, testing::ValuesIn(corpus(kFrames)), file_name);
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "drivers/net/rawqp/dpdk.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -12,7 +13,10 @@ namespace rings_test {
 #if defined(__aarch64__)
 inline constexpr unsigned kScalar = RTE_VECT_SIMD_DISABLED, kNeon = RTE_VECT_SIMD_128;
 inline constexpr std::array kWidths{kScalar, kNeon};
-inline bool has_vectors(unsigned) { return true; }
+inline constexpr std::array kVectorWidths{kNeon};
+inline constexpr std::array kTxWidths{kScalar};
+inline std::string missing_vectors(unsigned) { return {}; }
+inline std::string width_name(unsigned bits) { return bits >= kNeon ? "neon" : "scalar"; }
 inline std::string reader_name(unsigned bits) {
     return bits >= kNeon ? "mlx5 NEON" : "mlx5 scalar";
 }
@@ -20,13 +24,40 @@ inline std::string reader_name(unsigned bits) {
 inline constexpr unsigned kScalar = RTE_VECT_SIMD_128, kAvx2 = RTE_VECT_SIMD_256,
                           kAvx512 = RTE_VECT_SIMD_512;
 inline constexpr std::array kWidths{kScalar, kAvx2, kAvx512};
-inline bool has_vectors(unsigned bits) {
-    if (bits == kAvx512) return rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) > 0;
-    return bits != kAvx2 || rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
+inline constexpr std::array kVectorWidths{kAvx2, kAvx512};
+inline constexpr std::array kTxWidths{kScalar, kAvx2};
+/// What the CPU lacks for readers of this width, in words; empty: nothing.
+inline std::string missing_vectors(unsigned bits) {
+    const auto lacks = [](std::initializer_list<rte_cpu_flag_t> flags) {
+        return std::any_of(flags.begin(), flags.end(),
+                           [](rte_cpu_flag_t flag) { return rte_cpu_get_flag_enabled(flag) <= 0; });
+    };
+    if (bits == kAvx512 && lacks({RTE_CPUFLAG_AVX512F, RTE_CPUFLAG_AVX512BW, RTE_CPUFLAG_AVX512VL,
+                                  RTE_CPUFLAG_AVX512DQ}))
+        return "this CPU has no AVX-512";
+    if (bits == kAvx2 && lacks({RTE_CPUFLAG_AVX2})) return "this CPU has no AVX2";
+    return {};
+}
+inline std::string width_name(unsigned bits) {
+    return bits == kAvx512 ? "avx512" : bits == kAvx2 ? "avx2" : "scalar";
 }
 inline std::string reader_name(unsigned bits) {
     return bits == kAvx512 ? "mlx5 AVX-512" : bits == kAvx2 ? "mlx5 AVX2" : "mlx5 scalar";
 }
 #endif
 
+inline bool has_vectors(unsigned bits) { return missing_vectors(bits).empty(); }
+
+/// For instantiations by width, or by others and then the width.
+inline constexpr auto by_width = [](const auto& info) { return width_name(info.param); };
+inline constexpr auto by_name_and_width = [](const auto& info) {
+    const auto& [what, bits] = info.param;
+    return std::string(what.name) + "_" + width_name(bits);
+};
+
 } // namespace rings_test
+
+/// Skips the test (from its own body, or SetUp) where its reader cannot run; see not_tested.cpp.
+#define SKIP_WITHOUT_VECTORS(bits)                                                                 \
+    if (const std::string missing = rings_test::missing_vectors(bits); !missing.empty())           \
+    GTEST_SKIP() << missing

@@ -6,13 +6,12 @@
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mrs.hpp"
 #include "tests/unit/rings/fake_verbs_queue.hpp"
+#include "tests/unit/rings/verdict_frames.hpp"
 
 #include <utility>
 #include <vector>
 
 namespace rings_test {
-
-using Bytes = std::vector<uint8_t>;
 
 struct VerbsRxSetup {
     uint8_t segments = 1;

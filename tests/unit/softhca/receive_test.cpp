@@ -113,6 +113,24 @@ TEST_F(Receive, LyingIpLengthIsNotOk) {
     EXPECT_EQ(ok_bits(receive(frame)), 0);
 }
 
+TEST_F(Receive, BytesBehindUdpDoNoHarm) {
+    for (const size_t payload : {20u, 21u}) {
+        Bytes frame = frames::build({.payload = frames::pattern(payload)});
+        const std::array<uint8_t, 3> surplus = {0xaa, 0x55, 0xaa}; // RFC 9868
+        frame.insert(frame.end(), surplus.begin(), surplus.end());
+        frames::put16(frame, 16, static_cast<uint16_t>(frame.size() - 14));
+        frames::put16(frame, 24, 0);
+        frames::put16(frame, 24, frames::slow_checksum({frame.begin() + 14, frame.begin() + 34}));
+        const mlx5::Cqe& cqe = receive(frame);
+        EXPECT_EQ(ok_bits(cqe), mlx5::kL3Ok | mlx5::kL4Ok);
+        const auto sum =
+            static_cast<uint16_t>(~frames::slow_checksum({frame.begin() + 14, frame.end()}));
+        EXPECT_EQ(cqe.check_sum % 0xffff, sum % 0xffff);
+        frame[40] ^= 1; // UDP's checksum
+        EXPECT_EQ(ok_bits(receive(frame)), mlx5::kL3Ok);
+    }
+}
+
 TEST_F(Receive, CheckSumFieldCoversL3WithoutPadding) {
     for (const Spec& spec : {Spec{}, Spec{.tags = {{0x8100, 3}}, .payload = frames::pattern(5)},
                              frames::ipv6_spec(), Spec{.proto = 1, .payload = frames::pattern(31)},
@@ -127,7 +145,7 @@ TEST_F(Receive, CheckSumFieldCoversL3WithoutPadding) {
 
 TEST_F(Receive, VlanStripping) {
     Spec spec;
-    spec.tags = {{0x8100, 0xe064}};
+    spec.tags = {{0x8100, 0xf064}}; // with the DEI bit
     const Bytes tagged = frames::build(spec);
     const mlx5::Cqe kept = receive(tagged);
     EXPECT_EQ(packet_of(kept), tagged);
@@ -136,7 +154,7 @@ TEST_F(Receive, VlanStripping) {
     ASSERT_TRUE(device->modify_rq_vlan_strip(rq.number, true));
     const mlx5::Cqe stripped = receive(tagged);
     EXPECT_TRUE(stripped.l4_l3_type & mlx5::kVlanStripped);
-    EXPECT_EQ(stripped.vlan_info, 0xe064);
+    EXPECT_EQ(stripped.vlan_info, 0xf064);
     spec.tags.clear();
     EXPECT_EQ(packet_of(stripped), frames::build(spec));
     EXPECT_EQ(ok_bits(stripped), mlx5::kL3Ok | mlx5::kL4Ok);

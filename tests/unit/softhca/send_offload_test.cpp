@@ -130,9 +130,9 @@ TEST_F(SendOffload, VlanInsertion) {
     Spec spec;
     const Bytes plain = frames::build(spec);
     std::byte* const at = put(0, plain);
-    spec.tags = {{0x8100, 0xa123}};
+    spec.tags = {{0x8100, 0xb123}}; // with the DEI bit
     const auto size = static_cast<uint32_t>(plain.size());
-    EXPECT_EQ(send(Wqe(WqeOpcode::send).eth_vlan(0xa123).data(lkey, at, size)),
+    EXPECT_EQ(send(Wqe(WqeOpcode::send).eth_vlan(0xb123).data(lkey, at, size)),
               frames::build(spec));
     spec.tags = {{0x88a8, 0x0064}};
     EXPECT_EQ(send(Wqe(WqeOpcode::send).eth_vlan(0x0064, true).data(lkey, at, size)),

@@ -46,10 +46,10 @@ struct Avx2 {
                          .op_own = words(column<3>(ends))};
             const Indices index(described.info);
             tags = host_tags(described.tag);
-            const __m256i flags = raw(all_flags<O>(constants, index, described, tags));
+            flags = all_flags<O>(constants, index, described, tags);
             const __m256i rearm = raw(constants.rearm), high_flags = raw(constants.high_flags);
-            const __m256i flags01 = _mm256_unpacklo_epi32(flags, high_flags);
-            const __m256i flags23 = _mm256_unpackhi_epi32(flags, high_flags);
+            const __m256i flags01 = _mm256_unpacklo_epi32(raw(flags), high_flags);
+            const __m256i flags23 = _mm256_unpackhi_epi32(raw(flags), high_flags);
             first[0] = _mm256_unpacklo_epi64(rearm, flags01);
             first[1] = _mm256_blend_epi32(rearm, flags01, 0xcc);
             first[2] = _mm256_unpacklo_epi64(rearm, flags23);
@@ -79,6 +79,7 @@ struct Avx2 {
 
         Words described;
         Vector tags;
+        Vector flags;
         __m256i first[4];
         __m256i second[4];
     };

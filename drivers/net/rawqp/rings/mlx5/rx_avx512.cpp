@@ -44,8 +44,8 @@ struct Avx512 {
 
             const Indices index(described.info);
             tags = host_tags(described.tag);
-            const __m512i flags =
-                _mm512_castsi256_si512(raw(all_flags<O>(constants, index, described, tags)));
+            flags = all_flags<O>(constants, index, described, tags);
+            const __m512i low_flags = _mm512_castsi256_si512(raw(flags));
             const __m512i types = _mm512_castsi256_si512(raw(packet_types(index)));
             const __m512i fields =
                 _mm512_broadcast_i32x4(_mm256_castsi256_si128(raw(constants.fields)));
@@ -53,7 +53,8 @@ struct Avx512 {
             const __m512i common = _mm512_inserti64x4(_mm512_castsi256_si512(raw(constants.rearm)),
                                                       raw(constants.high_flags), 1);
             for (int i = 0; i < 2; ++i) {
-                const __m512i first = _mm512_permutex2var_epi32(flags, first_order(4 * i), common);
+                const __m512i first =
+                    _mm512_permutex2var_epi32(low_flags, first_order(4 * i), common);
                 __m512i second = _mm512_mask_permutexvar_epi32(_mm512_shuffle_epi8(rows[i], fields),
                                                                0x1111, spread_order(4 * i), types);
                 if constexpr (O.crc)
@@ -80,6 +81,7 @@ struct Avx512 {
 
         Words described;
         Vector tags;
+        Vector flags;
         __m512i packets[4]; ///< two packets each, 32 bytes a packet
 
       private:

@@ -52,12 +52,12 @@ struct Neon {
                          .op_own = columns.word[3]};
             const Indices index(described.info);
             tags = host_tags(described.tag);
-            const Vector flags = all_flags<O>(constants, index, described, tags);
+            flags = all_flags<O>(constants, index, described, tags);
             const Vector types = packet_types(index);
-            describe<0>(constants, flags, types);
-            describe<1>(constants, flags, types);
-            describe<2>(constants, flags, types);
-            describe<3>(constants, flags, types);
+            describe<0>(constants, types);
+            describe<1>(constants, types);
+            describe<2>(constants, types);
+            describe<3>(constants, types);
         }
         void store_all(rte_mbuf** mbufs) const {
             for (uint32_t i = 0; i < kStep; ++i) {
@@ -72,11 +72,12 @@ struct Neon {
 
         Words described;
         Vector tags;
+        Vector flags;
         Vector first[4];
         Vector second[4];
 
       private:
-        template <int I> void describe(const Constants& constants, Vector flags, Vector types) {
+        template <int I> void describe(const Constants& constants, Vector types) {
             const Vector low_flags = vcopyq_laneq_u32(constants.rearm, 2, flags, I);
             first[I] = vcopyq_laneq_u32(low_flags, 3, constants.high_flags, 0);
             second[I] = without_crc<O>(vcopyq_laneq_u32(second[I], 0, types, I), constants.crc);

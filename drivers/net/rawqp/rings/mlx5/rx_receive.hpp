@@ -46,15 +46,18 @@ template <RxOptions O, class Ring> inline void stamp(Ring& ring, const Cqe& cqe,
     *RTE_MBUF_DYNFIELD(&mbuf, ring.extras.timestamp_offset, rte_mbuf_timestamp_t*) = time;
 }
 
-/// Corrects what was said of a tunnelled packet as if it were none.
+/// Corrects what was said of a tunnelled packet as if it were none. What is wrong there may be the
+/// outer header as well as the inner one, which the flags are about: nothing is known.
 inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
     mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)];
-    mbuf.ol_flags &= ~kNotOfTunnels;
+    mbuf.ol_flags &= ~kUnproven;
 }
 
 /// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`.
+/// With offloads, returns flags: kUnproven among them is the caller's to settle when the packet is
+/// whole.
 template <RxOptions O, class Ring>
-inline void describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
+inline auto describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
     rearm_mbuf(mbuf, ring.rearm);
     mbuf.packet_type = kPacketTypes[cqe.l4_l3_type >> 2];
     mbuf.pkt_len = bytes;
@@ -74,6 +77,7 @@ inline void describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes)
     mbuf.ol_flags = flags;
     if (cqe.packet_info & mlx5::kTunnelled) [[unlikely]]
         describe_tunnel(cqe, mbuf);
+    if constexpr (O.offloads) return flags;
 }
 
 /// Bytes of the packet by what the CQE or mini CQE counts.
@@ -97,6 +101,7 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
     const uint32_t first = ring.consumer;
     uint64_t sum = 0;
+    uint64_t seen = 0; // all flags together
     uint32_t taken = 0;
     for (; taken < run; ++taken) {
         const Cqe& cqe = cqes[taken];
@@ -106,10 +111,16 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
         packets[taken] = mbufs[0];
         rte_prefetch0(*slot_mbufs<O>(ring, first + taken + kPrefetchAhead));
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
-        describe<O>(ring, cqe, *mbufs[0], length);
+        if constexpr (O.offloads)
+            seen |= describe<O>(ring, cqe, *mbufs[0], length);
+        else
+            describe<O>(ring, cqe, *mbufs[0], length);
         if constexpr (O.scattered) take_chain(ring, mbufs, length);
         sum += length;
     }
+    if constexpr (O.offloads)
+        if (seen & kUnproven) [[unlikely]]
+            settle_checksums(packets, taken);
     bytes += sum;
     ring.cq.consumer += taken;
     ring.consumer = static_cast<uint16_t>(first + taken);
@@ -161,6 +172,9 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next) + in_array;
     Reader::template expand<O>(ring, minis, slot_mbufs<O>(ring, ring.consumer), packets, count,
                                bytes);
+    if constexpr (O.offloads)
+        if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
+            settle_checksums(packets, count);
     ring.consumer = static_cast<uint16_t>(ring.consumer + count);
     ring.block_left = static_cast<uint8_t>(ring.block_left - count);
     if (ring.block_left == 0) ring.cq.leave_block(ring.block.count);

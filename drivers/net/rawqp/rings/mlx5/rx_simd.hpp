@@ -45,6 +45,8 @@ template <class Mask> inline Vector mask(Mask compared) {
     static_assert(sizeof compared == sizeof(Vector));
     return reinterpret_cast<Vector>(compared);
 }
+/// Whether any bit is set.
+inline bool any(Vector vector) { return leading_ones(mask(vector == Vector{})) < kStep; }
 /// As 64-bit words.
 template <class Any> inline Sums sums(Any vector) {
     static_assert(sizeof vector == sizeof(Sums));

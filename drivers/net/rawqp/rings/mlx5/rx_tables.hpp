@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/mlx5/formats.hpp"
-#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/rx_checksum.hpp"
 
 #include <array>
 
@@ -53,13 +53,8 @@ constexpr uint32_t tunnel_type(uint8_t packet_info, uint8_t l4_l3_type) {
     return type | RTE_PTYPE_INNER_L4_NONFRAG;
 }
 
-/// Verdicts that the CQE of a tunnelled packet cannot support: what is wrong may be the outer
-/// header as well as the inner one, which the flags are about.
-inline constexpr uint64_t kNotOfTunnels = RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_BAD;
-
-/// Checksum and VLAN flags. The device tells whether each checksum is right; "bad" is claimed only
-/// where it has looked: IPv4 headers, and TCP or UDP behind a sound IP header. A fragment's L4
-/// checksum cannot be known.
+/// Checksum and VLAN flags. The device tells which checksums are right; those of IPv4 headers, TCP
+/// and UDP that it does not vouch for are unproven. A fragment's L4 checksum cannot be known.
 constexpr uint64_t receive_flags(uint8_t hds_ip_ext, uint8_t l4_l3_type) {
     uint64_t flags = 0;
     if (l4_l3_type & mlx5::kVlanStripped) flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
@@ -73,13 +68,8 @@ constexpr uint64_t receive_flags(uint8_t hds_ip_ext, uint8_t l4_l3_type) {
 
     const bool ip = l3 == mlx5::CqeL3::ipv4 || l3 == mlx5::CqeL3::ipv6;
     const bool has_l4 = ip && (is_tcp(l4) || l4 == mlx5::CqeL4::udp);
-    if (has_l4 && !(l4_l3_type & mlx5::kIpFragment)) {
-        const bool looked = l3 == mlx5::CqeL3::ipv6 || l3_ok;
-        if (l4_ok)
-            flags |= RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-        else if (looked)
-            flags |= RTE_MBUF_F_RX_L4_CKSUM_BAD;
-    }
+    if (has_l4 && !(l4_l3_type & mlx5::kIpFragment))
+        flags |= l4_ok ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : RTE_MBUF_F_RX_L4_CKSUM_BAD;
     return flags;
 }
 

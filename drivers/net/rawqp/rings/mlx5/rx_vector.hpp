@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The vector readers' common part: a step's CQEs described in vectors that hold one 32-bit field
 // of each. An instruction set has its own way to gather and to store them:
-//   Step<O>            kStep packets as mbufs want them: members described, tags
+//   Step<O>            kStep packets as mbufs want them: members described, tags, flags (low half)
 //   Step<O>(constants, cqes)        from as many CQEs; what is not the host's gives garbage
 //   store_all(mbufs)
 //   lengths()          the sum of pkt_len, in the even words of Sums
@@ -238,6 +238,7 @@ template <class Isa> struct VectorReader {
         rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
         const Constants constants(ring, kFieldsOrder);
         Sums lengths{};
+        Vector flags{};
         uint32_t taken = 0;
         uint8_t infos = 0; // of all that was looked at
         do {
@@ -254,6 +255,7 @@ template <class Isa> struct VectorReader {
             if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
             lengths += step.lengths();
             infos |= packet_infos(entries);
+            if constexpr (O.offloads) flags |= step.flags;
             taken += kStep;
         } while (run - taken >= kStep && step_is_there(cqes + taken, expected));
         if constexpr (O.stamps != Stamps::none)
@@ -261,6 +263,9 @@ template <class Isa> struct VectorReader {
                 stamp<O>(ring, cqes[i], *mbufs[i]);
         if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
             describe_tunnels(cqes, mbufs, taken);
+        if constexpr (O.offloads)
+            if (any(flags & all(kUnproven))) [[unlikely]]
+                settle_checksums(mbufs, taken);
         bytes += sum_of_even_words(lengths);
         ring.cq.consumer += taken;
         ring.consumer = static_cast<uint16_t>(ring.consumer + taken);

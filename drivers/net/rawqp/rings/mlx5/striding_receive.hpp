@@ -155,6 +155,9 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Ar
         mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
     else
         copy<O>(ring, data, bytes, *mbuf);
+    if constexpr (O.offloads)
+        if (mbuf->ol_flags & kUnproven) [[unlikely]]
+            settle_checksums(&mbuf, 1);
     return mbuf;
 }
 

@@ -62,7 +62,10 @@ template <class Isa> struct StridingReader {
         count = std::min(count, plain_ones(step.described, expected));
         rte_mbuf** const mbufs = &ring.stash[ring.stashed - kStep];
         step.store_all(mbufs); // those that are not taken are described again
+        const bool unproven = O.offloads && any(step.flags & all(kUnproven));
         count = place<O>(ring, one, cqes, mbufs, count, bytes);
+        if (unproven) [[unlikely]]
+            settle_checksums(mbufs, count);
         if constexpr (O.mark) store_marks(step.tags, mbufs, count);
         std::copy_n(mbufs, count, packets);
         ring.stashed -= count;

@@ -5,8 +5,8 @@
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "drivers/net/rawqp/log.hpp"
 #include "drivers/net/rawqp/rings/burst_name.hpp"
+#include "drivers/net/rawqp/rings/rx_checksum.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
-#include "drivers/net/rawqp/rings/verbs/checksum.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -157,18 +157,17 @@ inline uint64_t strip_tag(rte_mbuf& packet) {
 
 /// The provider's word where it gives one (good, for both layers); else the driver looks itself:
 /// libmlx5, for one, reports checksums of QPs but not of WQs.
-inline uint64_t checksum_flags(ibv_cq_ex* cq, const rte_mbuf& packet,
-                               const rte_net_hdr_lens& lens) {
+inline uint64_t checksum_flags(ibv_cq_ex* cq, const rte_mbuf& packet) {
     const uint32_t l4 = packet.packet_type & RTE_PTYPE_L4_MASK;
     const bool both = l4 == RTE_PTYPE_L4_TCP || l4 == RTE_PTYPE_L4_UDP;
     if (both && (ibv_wc_read_wc_flags(cq) & IBV_WC_IP_CSUM_OK))
         return RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-    return verify_checksums(packet, packet.packet_type, lens);
+    return verify_checksums(packet);
 }
 
 /// rte_net_get_ptype, with a short cut for what most traffic is: TCP or UDP over IPv4 or IPv6
 /// without options, tags and fragments.
-inline uint32_t parse(const rte_mbuf& packet, rte_net_hdr_lens& lens) {
+inline uint32_t parse(const rte_mbuf& packet) {
     constexpr uint32_t kTcp = 20; // the parser wants to see it all
     constexpr uint32_t kIpv4 = sizeof(rte_ether_hdr) + sizeof(rte_ipv4_hdr);
     constexpr uint32_t kIpv6 = sizeof(rte_ether_hdr) + sizeof(rte_ipv6_hdr);
@@ -180,19 +179,16 @@ inline uint32_t parse(const rte_mbuf& packet, rte_net_hdr_lens& lens) {
         constexpr uint16_t kFragment = RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG);
         if (ip->version_ihl == RTE_IPV4_VHL_DEF && (ip->fragment_offset & kFragment) == 0)
             protocol = ip->next_proto_id;
-        lens.l3_len = sizeof(rte_ipv4_hdr);
         type = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4;
     } else if (packet.data_len >= kIpv6 + kTcp &&
                ether->ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV6)) {
         protocol = reinterpret_cast<const rte_ipv6_hdr*>(ether + 1)->proto;
-        lens.l3_len = sizeof(rte_ipv6_hdr);
         type = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6;
     }
-    lens.l2_len = sizeof(rte_ether_hdr);
     if (protocol == IPPROTO_UDP) return type | RTE_PTYPE_L4_UDP;
     if (protocol == IPPROTO_TCP) return type | RTE_PTYPE_L4_TCP;
     constexpr uint32_t kLayers = RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK;
-    return rte_net_get_ptype(&packet, &lens, kLayers);
+    return rte_net_get_ptype(&packet, nullptr, kLayers);
 }
 
 /// Has the mbuf and the headers of the packet some slots behind `slot` come to the cache.
@@ -221,9 +217,8 @@ template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, u
         if (__atomic_load_n(&ring.strips_vlan, __ATOMIC_RELAXED)) flags |= strip_tag(*packet);
 
     // Verbs completions say nothing of the packet's headers: the driver parses them.
-    rte_net_hdr_lens lens;
-    packet->packet_type = parse(*packet, lens);
-    if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet, lens) & ring.flags_mask;
+    packet->packet_type = parse(*packet);
+    if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet) & ring.flags_mask;
     packet->ol_flags = flags;
     if constexpr (O.extras)
         if (ring.extras.timestamp_flag != 0) stamp(*packet, ring.extras, ring.read_stamp(ring.cq));
