@@ -55,6 +55,9 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno modify_qp_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_qp(Context& context, const WriteCommand& command);
 
+/// Makes the TIR that leads to the QP; `driver_flags` (MLX5_QP_FLAG_*) say whom it hears.
+[[nodiscard]] Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& qp);
+
 // rss_qp.cpp
 /// The RSS flavour of create_qp_ex: an RX hash over an indirection table.
 [[nodiscard]] Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,

@@ -13,17 +13,16 @@
 #include "app/softhca/uverbs/context.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/netdev.hpp"
+#include "app/softhca/uverbs/original.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <net/if.h>
@@ -34,32 +33,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define SOFTHCA_EXPORT __attribute__((visibility("default")))
-
 namespace {
 
 using namespace softhca::uverbs;
-
-/// The function of that name in the libraries behind this one.
-template <class Function> class Original {
-  public:
-    constexpr explicit Original(const char* name) : name_(name) {}
-
-    /// The library's constructor looks all of them up, for dlsym(3) may not be called in signal
-    /// handlers; this covers calls before that.
-    Function* get() {
-        Function* known = function_.load(std::memory_order_relaxed);
-        if (known) return known;
-        known = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
-        function_.store(known, std::memory_order_relaxed);
-        return known;
-    }
-    template <class... Args> auto operator()(Args... args) { return get()(args...); }
-
-  private:
-    const char* name_;
-    std::atomic<Function*> function_{nullptr};
-};
 
 namespace original {
 constinit Original<int(const char*, int, ...)> open{"open"};
