@@ -40,7 +40,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFaul
 
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 34> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 35> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -73,7 +73,8 @@ inline constexpr std::array<std::string_view, 34> kFaultCommands = {"open",
                                                                     "flow_matcher_destroy",
                                                                     "counters_create",
                                                                     "counters_destroy",
-                                                                    "counters_read"};
+                                                                    "counters_read",
+                                                                    "query_gid_table"};
 
 /// Whether `name`, as a front's table of commands has it (CREATE_QP, EX_CREATE_QP), is `command`.
 [[nodiscard]] constexpr bool is_command(std::string_view name, std::string_view command) {

@@ -14,7 +14,7 @@ inline constexpr unsigned kFirmwareMajor = 16, kFirmwareMinor = 35, kFirmwareSub
 inline constexpr char kBoardId[] = "SOFTHCA00000001"; ///< 16 bytes with its zero
 
 /// Limits that are none of the device core.
-inline constexpr uint8_t kLogMaxQps = 12; ///< of other types than RAW_PACKET
+inline constexpr uint8_t kLogMaxQps = 12; ///< those of type RAW_PACKET are SQs and RQs
 inline constexpr uint8_t kLogMaxSrqs = 0; ///< of each type: the kernel's driver has that one
 inline constexpr uint8_t kLogMaxSrqEntries = 15;
 inline constexpr uint8_t kLocalAckDelay = 16;

@@ -111,6 +111,14 @@ def test_pyverbs(start_softhca: StartSoftHca) -> None:
     assert "received" in finished(start_softhca([LOOP], ["/usr/bin/python3", "-c", script]))
 
 
+@pytest.mark.parametrize("tool, kind", [("ibv_rc_pingpong", "RC"), ("ibv_ud_pingpong", "UD")])
+def test_other_transports_are_refused_with_a_word(start_softhca: StartSoftHca, tool: str, kind: str) -> None:
+    hca = start_softhca([LOOP], [tool, "-d", "mlx5_0"])
+    assert hca.program.wait() != 0
+    said = [line for line in hca.program.output.splitlines() if line.startswith("softhca:")]
+    assert len(said) == 1 and f"no {kind} queue pairs" in said[0] and "RAW_PACKET" in said[0], said
+
+
 def test_port_events_reach_a_waiting_program(start_softhca: StartSoftHca) -> None:
     hca = start_softhca([LOOP], ["ibv_asyncwatch", "-d", "mlx5_0"])
     hca.program.wait_for(r"async event FD")

@@ -68,6 +68,9 @@ class Cq {
     /// Breaks for good, as by an overrun: nothing is written any more, and its owner is told.
     void fail();
 
+    [[nodiscard]] bool works_on(const void* address) const {
+        return ring_.contains(address) || lies_in(*doorbell_, address);
+    }
     [[nodiscard]] Number number() const { return number_; }
     [[nodiscard]] bool has_events() const { return events_; }
     [[nodiscard]] uint32_t entries() const { return 1u << log_entries_; }

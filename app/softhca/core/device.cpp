@@ -5,6 +5,7 @@
 #include "app/softhca/core/device_state.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace softhca::core {
 namespace {
@@ -37,6 +38,7 @@ template <class Q> void rewind(Q& queue) {
     queue.consumer = queue.producer = 0;
     if constexpr (std::is_same_v<Q, Sq>) {
         queue.sent = 0;
+        queue.looped = false;
         __atomic_store_n(&queue.doorbell->send.raw, 0u, __ATOMIC_RELEASE);
     } else {
         queue.next_stride = 0;
@@ -47,9 +49,12 @@ template <class Q> void rewind(Q& queue) {
 }
 
 /// `active` holds the queues that poll() has to look at.
-template <class Q> void change_state(Q& queue, QueueState state, std::vector<Q*>& active) {
+template <class Q>
+void change_state(const Device::State& device, Q& queue, QueueState state,
+                  std::vector<Q*>& active) {
     if (state == QueueState::reset) {
-        rewind(queue);
+        // A doorbell record that is not there any more needs no zero.
+        std::ignore = run_guarded(device, [&] { rewind(queue); });
         std::erase(active, &queue);
     } else if (queue.state == QueueState::reset) {
         active.push_back(&queue);
@@ -187,6 +192,7 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     const Number number = state_->new_number();
     auto sq = make_queue<Sq>(attr, number, *cq);
     sq->mask = static_cast<uint16_t>((1u << attr.log_wqebbs) - 1);
+    sq->transport_domain = attr.transport_domain;
     pd->users++;
     state_->sqs.insert(number, std::move(sq));
     return number;
@@ -197,7 +203,7 @@ Outcome<void> Device::modify_sq(Number sqn, QueueState state) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
-    change_state(*sq, state, state_->active_sqs);
+    change_state(*state_, *sq, state, state_->active_sqs);
     return {};
 }
 
@@ -225,6 +231,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     std::erase(state_->active_sqs, sq);
+    state_->sender.forget(*sq);
     for (const auto& [rqn, rq] : state_->rqs)
         if (rq->partner == sq) rq->partner = nullptr;
     sq->cq->users--;
@@ -271,7 +278,7 @@ Outcome<void> Device::modify_rq(Number rqn, QueueState state) {
     Rq* const rq = state_->rqs.find(rqn);
     if (!rq) return refuse(Status::bad_resource);
     if (!valid_transition(rq->state, state)) return refuse(Status::bad_state);
-    change_state(*rq, state, state_->active_rqs);
+    change_state(*state_, *rq, state, state_->active_rqs);
     return {};
 }
 
@@ -372,6 +379,8 @@ Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     tir.fields = attr.fields;
     tir.tunnels = attr.tunnels;
     tir.hash_inner = attr.hash_inner;
+    tir.transport_domain = attr.transport_domain;
+    tir.self_loopback = attr.self_loopback;
     tir.toeplitz = nullptr;
     if (attr.fields.any()) {
         // A TIR that was modified may have left its former key behind.

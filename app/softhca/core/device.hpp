@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace softhca::core {
 
@@ -31,7 +32,7 @@ struct Limits {
     static constexpr uint32_t kMaxRqtSize = 2048;
     static constexpr uint8_t kLogMaxMkeys = 16;
     static constexpr uint32_t kMaxMkeys = 1u << kLogMaxMkeys;
-    static constexpr uint8_t kLogMaxPds = 16, kLogMaxCqs = 16, kLogMaxSqs = 16, kLogMaxRqs = 16,
+    static constexpr uint8_t kLogMaxPds = 16, kLogMaxCqs = 16, kLogMaxSqs = 12, kLogMaxRqs = 16,
                              kLogMaxTirs = 16, kLogMaxRqts = 12;
     static constexpr uint16_t kBypassPriorities = 16; ///< that programs have …
     /// … each of which is two of FlowAttr, and one more behind them, for fronts.
@@ -146,6 +147,12 @@ class Device {
     /// The netdev's address and promiscuity: what the kernel side accepts.
     void set_mac(const std::array<uint8_t, 6>& mac);
     void set_kernel_promiscuous(bool on);
+    /// Local loopback, off at first: frames that are sent to the port's own addresses are received
+    /// in place of leaving, those to group addresses besides. TIRs do not hear SQs of their own
+    /// transport domain, unless they want to (TirAttr::self_loopback).
+    void set_loopback(Loopback loopback);
+    /// The port's unicast addresses besides its MAC, for the loopback.
+    void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses);
     /// Has the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
     void show_clock(mlx5::be64* where);
     /// Administrative link state; the port is up when this and the wire are.

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/memory_guard.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/place.hpp"
@@ -40,7 +41,7 @@ template <class T> class ObjectTable {
     std::map<Number, std::unique_ptr<T>> objects_;
 };
 
-struct Device::State {
+struct Device::State final : GuardedMemory {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), port(config, std::move(wire), std::move(kernel)),
@@ -53,7 +54,8 @@ struct Device::State {
     // once, lets it in.
     std::mutex mutex;
     std::atomic<uint32_t> control_waiting{0};
-    bool dead = false; ///< it broke (inject_device_fatal)
+    bool dead = false;      ///< it broke (inject_device_fatal)
+    bool receiving = false; ///< the present round takes frames from the wire
 
     MkeyTable mkeys;
     Steering steering;
@@ -84,8 +86,19 @@ struct Device::State {
     void start_wire();
     /// Receives from the wire. Returns how many frames.
     size_t receive(size_t budget);
+    /// See Device::poll().
+    size_t poll_round();
+
+    /// Whether the device was given the memory at this address. With the device locked.
+    [[nodiscard]] bool covers(const void* address) const override;
+    /// There is no memory at this address any more, where the device was working just now. A queue
+    /// or CQ whose ring or doorbell record that was breaks; else it ends the WQE in error.
+    void lose_memory(const void* address);
 
   private:
+    template <class Q> bool break_queues(std::vector<Q*>& active, const void* address);
+    bool break_cqs(const void* address);
+
     Number last_number_ = 0x3f; // the first ones are the firmware's own on real devices
 };
 

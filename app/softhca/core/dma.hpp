@@ -9,6 +9,12 @@
 
 namespace softhca::core {
 
+/// Whether the address is one of this object's bytes.
+template <class T> [[nodiscard]] bool lies_in(const T& object, const void* address) {
+    const auto first = reinterpret_cast<uintptr_t>(&object);
+    return reinterpret_cast<uintptr_t>(address) - first < sizeof object;
+}
+
 /// A byte range made of equal, power-of-two host pages; one huge page when contiguous. Does not own
 /// the pages. Cheap to read from device threads; immutable after construction.
 class DmaArea {
@@ -35,6 +41,17 @@ class DmaArea {
     [[nodiscard]] uint64_t run(uint64_t at) const {
         const uint64_t to_page_end = mask_ + 1 - ((at + offset_) & mask_);
         return to_page_end < length_ - at ? to_page_end : length_ - at;
+    }
+
+    /// Whether this byte of the host's memory is part of it.
+    [[nodiscard]] bool contains(const void* address) const {
+        const auto* const byte = static_cast<const std::byte*>(address);
+        for (size_t i = 0; i < pages_.size(); i++) {
+            if (byte < pages_[i] || static_cast<uint64_t>(byte - pages_[i]) > mask_) continue;
+            const uint64_t at = (uint64_t{i} << shift_) + static_cast<uint64_t>(byte - pages_[i]);
+            if (at >= offset_ && at - offset_ < length_) return true;
+        }
+        return false;
     }
 
   private:

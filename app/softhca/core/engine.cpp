@@ -89,9 +89,12 @@ bool may_spin(const EngineConfig& config) { return config.available.size() > con
 class Worker {
   public:
     Worker(unsigned index, const EngineConfig& config) : index_(index), config_(config) {
-        // Signals are the program's: device threads are born with all of them blocked.
+        // Signals are the program's: device threads are born with all of them blocked, but for
+        // those by which they learn that memory is gone (see memory_guard.hpp).
         sigset_t all, before;
         sigfillset(&all);
+        sigdelset(&all, SIGSEGV);
+        sigdelset(&all, SIGBUS);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         thread_ = std::thread([this] { run(); });
         pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -35,6 +35,11 @@ class MkeyTable {
     /// Returns the PD of the key, or 0 when there is no such key.
     Number erase(uint32_t lkey);
     [[nodiscard]] size_t size() const { return used_; }
+    /// Whether some key leads to this byte of the host's memory.
+    [[nodiscard]] bool covers(const void* address) const {
+        return std::ranges::any_of(
+            entries_, [&](const auto& key) { return key && key->memory.contains(address); });
+    }
 
     /// Calls `piece(std::byte*, uint32_t bytes)` for each contiguous part of the range. False, with
     /// no piece reported, when the key does not exist, belongs to another PD, does not allow the

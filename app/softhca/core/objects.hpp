@@ -40,6 +40,9 @@ struct Queue {
     /// Entries posted and not executed. After a wild doorbell more than the ring holds.
     [[nodiscard]] uint16_t pending() const { return static_cast<uint16_t>(producer - consumer); }
     [[nodiscard]] uint64_t entries() const { return uint64_t{mask} + 1; }
+    [[nodiscard]] bool works_on(const void* address) const {
+        return ring.contains(address) || lies_in(*doorbell, address);
+    }
     /// Where in the ring the next entry to execute is.
     [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
 };
@@ -48,7 +51,9 @@ struct Queue {
 /// can say so.
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
+    bool looped = false;    ///< the packet after those has had its loopback, only the wire was busy
     uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
+    Number transport_domain = kKernelDomain;
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
 
     void fail() {
@@ -96,6 +101,8 @@ struct Tir {
     HashFields fields;
     bool tunnels = false; ///< see TirAttr
     bool hash_inner = false;
+    Number transport_domain = kKernelDomain;
+    Loopback self_loopback;
     std::shared_ptr<const net::Toeplitz> toeplitz; ///< null when nothing is hashed
     uint32_t users = 0;
 };

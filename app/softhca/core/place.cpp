@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -100,7 +101,17 @@ bool Placer::write_filler(Rq& rq) {
     return written;
 }
 
-void Placer::place(const Target& target, const Packet& packet, uint32_t tag) {
+void Placer::fail_for_memory() {
+    Rq& rq = *placing_;
+    abandon();
+    if (rq.state == QueueState::ready) fail(rq, ReceiveFault::protection);
+}
+
+void Placer::abandon() {
+    if (std::exchange(placing_, nullptr)) port_.counters.drop_rx_error++;
+}
+
+void Placer::put(const Target& target, const Packet& packet, uint32_t tag) {
     Rq& rq = *target.rq;
     if (rq.state != QueueState::ready) {
         port_.counters.drop_queue_not_ready++;

@@ -28,7 +28,18 @@ class Placer {
     [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
 
     /// Delivers the packet, or counts why not.
-    void place(const Target& target, const Packet& packet, uint32_t tag);
+    void place(const Target& target, const Packet& packet, uint32_t tag) {
+        placing_ = target.rq;
+        put(target, packet, tag);
+        placing_ = nullptr;
+    }
+
+    /// A packet is being put into an RQ: after place() was left by a fault (see MemoryGuard).
+    [[nodiscard]] bool is_placing() const { return placing_ != nullptr; }
+    /// The WQE of that packet ends in a protection error.
+    void fail_for_memory();
+    /// That packet is lost, and the queue has been told.
+    void abandon();
 
     /// Completes the WQEs of a queue in error as flushed. Returns how many.
     size_t flush(Rq& rq);
@@ -40,6 +51,7 @@ class Placer {
         uint32_t bytes = 0;
         bool vlan_stripped = false;
     };
+    void put(const Target& target, const Packet& packet, uint32_t tag);
     [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
     void read_doorbell(Rq& rq);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
@@ -52,6 +64,7 @@ class Placer {
 
     const MkeyTable& mkeys_;
     Port& port_;
+    Rq* placing_ = nullptr;
     Gather cut_;
     std::array<std::byte, 12> macs_;
     std::array<std::byte, 4> fcs_;

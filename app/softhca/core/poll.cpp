@@ -34,6 +34,27 @@ void Device::State::start_wire() {
         port.start_wire();
 }
 
+size_t Device::State::poll_round() {
+    receiving = false;
+    port.read_clock();
+    port.poll_link();
+    if (port.start_is_due()) start_wire();
+    size_t work = 0;
+    for (Sq* const sq : active_sqs)
+        work += sender.run(*sq, kSendBudget);
+    work += sender.run_kernel(kKernelBudget);
+    receiving = true;
+    work += receive(kReceiveBudget);
+    for (Rq* const rq : active_rqs)
+        if (rq->state == QueueState::error) work += placer.flush(*rq);
+    for (Cq* const cq : block_cqs)
+        cq->write_block();
+    for (Cq* const cq : event_cqs)
+        cq->poll_arm();
+    port.flush();
+    return work;
+}
+
 size_t Device::poll() {
     State& state = *state_;
     if (state.control_waiting.load(std::memory_order_relaxed) != 0) {
@@ -42,21 +63,10 @@ size_t Device::poll() {
     }
     const std::lock_guard lock(state.mutex);
     if (state.dead) return 0;
-    state.port.read_clock();
-    state.port.poll_link();
-    if (state.port.start_is_due()) state.start_wire();
-    size_t work = 0;
-    for (Sq* const sq : state.active_sqs)
-        work += state.sender.run(*sq, kSendBudget);
-    work += state.port.transmit_from_kernel(kKernelBudget);
-    work += state.receive(kReceiveBudget);
-    for (Rq* const rq : state.active_rqs)
-        if (rq->state == QueueState::error) work += state.placer.flush(*rq);
-    for (Cq* const cq : state.block_cqs)
-        cq->write_block();
-    for (Cq* const cq : state.event_cqs)
-        cq->poll_arm();
-    state.port.flush();
+    size_t work = 1; // of a round that is not finished
+    const void* missing = run_guarded(state, [&] { work = state.poll_round(); });
+    while (missing) // to say so needs memory, too, which may be gone as well
+        missing = run_guarded(state, [&state, at = missing] { state.lose_memory(at); });
     return work;
 }
 
@@ -107,6 +117,16 @@ void Device::set_mac(const std::array<uint8_t, 6>& mac) {
 void Device::set_kernel_promiscuous(bool on) {
     const ControlLock lock(*state_);
     state_->port.set_kernel_promiscuous(on);
+}
+
+void Device::set_loopback(Loopback loopback) {
+    const ControlLock lock(*state_);
+    state_->port.set_loopback(loopback);
+}
+
+void Device::set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) {
+    const ControlLock lock(*state_);
+    state_->port.set_other_addresses(std::move(addresses));
 }
 
 void Device::show_clock(mlx5::be64* where) {

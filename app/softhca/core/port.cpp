@@ -92,18 +92,15 @@ void Port::set_link(bool up) {
     poll_link();
 }
 
-size_t Port::transmit_from_kernel(size_t budget) {
-    if (!kernel_) return 0;
-    size_t done = 0;
-    for (; done < budget; done++) {
-        const std::span<const std::byte> frame = kernel_->peek();
-        if (frame.empty()) break;
-        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-        if (!transmit({&piece, 1}, static_cast<uint32_t>(frame.size()))) break;
-        counters.kernel_tx_packets++;
-        kernel_->pop();
-    }
-    return done;
+Port::Route Port::route(std::span<const iovec> pieces, uint32_t bytes) const {
+    std::array<uint8_t, 6> to{};
+    if (bytes < to.size()) return Route::wire;
+    if (is_group(pieces)) return loopback_.multicast ? Route::both : Route::wire;
+    if (!loopback_.unicast) return Route::wire;
+    copy_front(pieces, reinterpret_cast<std::byte*>(to.data()), to.size());
+    const bool own =
+        to == mac_ || std::ranges::find(other_addresses_, to) != other_addresses_.end();
+    return own ? Route::loopback : Route::wire;
 }
 
 bool Port::kernel_accepts(const std::byte* dst_mac) const {

@@ -37,8 +37,8 @@ class Port {
     }
     /// The port's share of one poll round: link state.
     void poll_link();
-    /// The kernel netdev's frames leave on the wire. Returns how many did.
-    size_t transmit_from_kernel(size_t budget);
+    /// The kernel netdev, or null.
+    [[nodiscard]] wire::Wire* kernel() const { return kernel_.get(); }
     /// True when the kernel netdev would accept a frame to this MAC.
     [[nodiscard]] bool kernel_accepts(const std::byte* dst_mac) const;
     /// Hands a frame to the kernel netdev; a refusal is counted.
@@ -52,6 +52,18 @@ class Port {
     [[nodiscard]] uint32_t max_frame() const { return mtu_ + 18u; }
     void set_mac(const std::array<uint8_t, 6>& mac) { mac_ = mac; }
     [[nodiscard]] const std::array<uint8_t, 6>& mac() const { return mac_; }
+    /// See Device.
+    void set_loopback(Loopback loopback) {
+        loopback_ = loopback;
+        loops_ = loopback.any();
+    }
+    void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) {
+        other_addresses_ = std::move(addresses);
+    }
+    /// Where a frame that is sent goes to.
+    enum class Route : uint8_t { wire, loopback, both };
+    [[nodiscard]] bool loops() const { return loops_; }
+    [[nodiscard]] Route route(std::span<const iovec> pieces, uint32_t bytes) const;
     void set_kernel_promiscuous(bool on) { kernel_promiscuous_ = on; }
 
     void add_listener(Listener* listener) { listeners_.push_back(listener); }
@@ -73,6 +85,14 @@ class Port {
         counters.wire_rx_bytes += bytes;
         if (is_group(pieces))
             count_group(pieces, bytes, group_counters.rx_multicast, group_counters.rx_broadcast);
+    }
+    /// Likewise one that the port sent to itself.
+    void count_looped(std::span<const iovec> pieces, uint32_t bytes) {
+        counters.loopback_packets++;
+        counters.loopback_bytes += bytes;
+        if (is_group(pieces))
+            count_group(pieces, bytes, group_counters.loopback_multicast,
+                        group_counters.loopback_broadcast);
     }
 
     PortCounters counters;
@@ -101,6 +121,9 @@ class Port {
     uint64_t start_by_ = 0;
     uint64_t now_ = 0;
     std::array<uint8_t, 6> mac_;
+    Loopback loopback_;
+    bool loops_ = false;
+    std::vector<std::array<uint8_t, 6>> other_addresses_;
     std::vector<Listener*> listeners_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/receive.hpp"
 
+#include "app/softhca/core/gather.hpp"
+
 #include <algorithm>
 
 namespace softhca::core {
@@ -11,10 +13,37 @@ constexpr uint64_t kMaxHoldNs = 1'000'000'000;
 
 } // namespace
 
+bool Receiver::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain) {
+    // What is received is the device's own, whatever becomes of the memory that it was sent from.
+    const uint32_t copied = std::min(bytes, static_cast<uint32_t>(copy_.size()));
+    copy_front(pieces, copy_.data(), copied);
+    const iovec piece{copy_.data(), copied};
+    origin_ = {domain, (copy_.front() & std::byte{1}) != std::byte{0}};
+    const bool done = receive({&piece, 1}, bytes);
+    origin_.reset();
+    return done;
+}
+
+bool Receiver::is_deaf(const Tir& tir) const {
+    if (origin_->domain != tir.transport_domain) return false;
+    return origin_->group ? !tir.self_loopback.multicast : !tir.self_loopback.unicast;
+}
+
+void Receiver::count_arrival(std::span<const iovec> pieces, uint32_t bytes) {
+    origin_ ? port_.count_looped(pieces, bytes) : port_.count_received(pieces, bytes);
+}
+
+void Receiver::place(const Tir& tir, const Packet& packet, uint32_t tag) {
+    if (origin_ && is_deaf(tir))
+        port_.counters.drop_self_loopback++;
+    else
+        placer_.place(select_target(tir, packet), packet, tag);
+}
+
 bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     PortCounters& counters = port_.counters;
     const auto count = [&](uint64_t& cause) {
-        port_.count_received(pieces, bytes);
+        count_arrival(pieces, bytes);
         cause++;
         return true;
     };
@@ -26,12 +55,13 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     if (tables_.active(FlowRoot::receive)) return receive_by_tables(packet);
     copies_.clear();
     const Rule* rule = steering_.match(packet.key(), copies_);
-    const bool to_kernel = !rule && port_.kernel_accepts(packet.head());
+    const bool by_kernel = origin_ && origin_->domain == kKernelDomain;
+    const bool to_kernel = !rule && !by_kernel && port_.kernel_accepts(packet.head());
     if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
     const bool may_hold = pause_ || delay_drop_rqs != 0;
     if (may_hold && must_hold(rule, packet)) return false;
 
-    port_.count_received(pieces, bytes);
+    count_arrival(pieces, bytes);
     steering_.for_each_sniffer(packet.key(),
                                [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
     uint32_t tag = 0;
@@ -41,7 +71,9 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     if (to_kernel)
         port_.to_kernel(pieces, bytes);
     else if (copies_.empty() && (!rule || rule->drop))
-        (rule ? counters.drop_rule : counters.drop_no_match)++;
+        (rule        ? counters.drop_rule
+         : by_kernel ? counters.drop_self_loopback
+                     : counters.drop_no_match)++;
     return true;
 }
 
@@ -75,11 +107,11 @@ bool Receiver::receive_by_tables(const Packet& packet) {
     if (pause_ || delay_drop_rqs != 0) {
         bool hold = false;
         for (const FlowPath::Stop& stop : path.stops)
-            hold |= holds(*select_target(*stop.tir, packet).rq, packet.bytes());
+            hold |= holds(*stop.tir, packet);
         if (hold) return false;
     }
     PortCounters& counters = port_.counters;
-    port_.count_received(packet.pieces(), packet.bytes());
+    count_arrival(packet.pieces(), packet.bytes());
     if (path.stops.empty()) (path.dropped ? counters.drop_rule : counters.drop_no_match)++;
     deliver_path(path, packet);
     sniff(FlowRoot::sniff_received, packet);
@@ -96,7 +128,7 @@ void Receiver::count(const std::vector<FlowCounter*>& counters, const Packet& pa
 void Receiver::deliver_path(const FlowPath& path, const Packet& packet) {
     count(path.counters, packet);
     for (const FlowPath::Stop& stop : path.stops)
-        placer_.place(select_target(*stop.tir, packet), packet, stop.tag);
+        place(*stop.tir, packet, stop.tag);
 }
 
 void Receiver::sniff(FlowRoot root, const Packet& packet) {
@@ -104,8 +136,10 @@ void Receiver::sniff(FlowRoot root, const Packet& packet) {
 }
 
 void Receiver::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
-    if (bytes < net::kEthernetBytes) return;
-    const Packet packet(pieces, bytes);
+    if (bytes < net::kEthernetBytes || bytes > port_.max_frame()) return;
+    copy_front(pieces, copy_.data(), bytes);
+    const iovec piece{copy_.data(), bytes};
+    const Packet packet({&piece, 1}, bytes);
     steering_.for_each_sniffer(packet.key(),
                                [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
     sniff(FlowRoot::sniff_sent, packet);
@@ -115,7 +149,7 @@ uint32_t Receiver::deliver(const Rule& rule, const Packet& packet, uint32_t tag)
     if (rule.tag != 0) tag = rule.tag;
     count(rule.counters, packet);
     for (const Tir* const tir : rule.destinations)
-        placer_.place(select_target(*tir, packet), packet, tag);
+        place(*tir, packet, tag);
     return tag;
 }
 
@@ -123,12 +157,16 @@ bool Receiver::must_hold(const Rule* rule, const Packet& packet) {
     bool hold = false; // all destinations are asked before the first one gets its copy
     const auto ask = [&](const Rule& asked) {
         for (const Tir* const tir : asked.destinations)
-            hold |= holds(*select_target(*tir, packet).rq, packet.bytes());
+            hold |= holds(*tir, packet);
     };
     for (const Rule* const copy : copies_)
         ask(*copy);
     if (rule) ask(*rule);
     return hold;
+}
+
+bool Receiver::holds(const Tir& tir, const Packet& packet) {
+    return !(origin_ && is_deaf(tir)) && holds(*select_target(tir, packet).rq, packet.bytes());
 }
 
 bool Receiver::holds(Rq& rq, uint32_t bytes) {

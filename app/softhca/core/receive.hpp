@@ -6,6 +6,9 @@
 #include "app/softhca/core/place.hpp"
 #include "app/softhca/core/steering.hpp"
 
+#include <array>
+#include <optional>
+
 namespace softhca::core {
 
 /// One device's receive side. Used by the device thread with the device locked.
@@ -19,6 +22,13 @@ class Receiver {
 
     /// Whether such a frame would find somebody: a rule, and a posted WQE wherever that leads.
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes);
+
+    /// Receives a frame that an SQ of transport domain `domain`, or the kernel netdev, sent to this
+    /// port itself. Returns as receive() does.
+    [[nodiscard]] bool loop(std::span<const iovec> pieces, uint32_t bytes, Number domain);
+
+    /// After receive() or loop() was left by a fault.
+    void abandon() { origin_.reset(); }
 
     /// Whether anybody wants copies of what is sent.
     [[nodiscard]] bool sniffs_sent() const {
@@ -35,15 +45,27 @@ class Receiver {
     uint32_t delay_drop_rqs = 0; ///< RQs that may hold the wire without the port's pause option
 
   private:
+    static constexpr size_t kMaxCopy = 10240; ///< beyond the longest frame that a port passes
     struct DelayDrop {
         uint64_t timeout_ns = 0; ///< 0: off
         uint64_t rearm_ns = 0;   ///< 0: a timeout switches it off for good
         uint64_t off_until = 0;  ///< device clock
     };
+    /// Where the present frame comes from when no wire brought it.
+    struct Origin {
+        Number domain;
+        bool group; ///< it goes to a group address
+    };
+    /// It is a TIR's own domain that the present frame comes from (there is an origin), and the TIR
+    /// does not want to hear it.
+    [[nodiscard]] bool is_deaf(const Tir& tir) const;
+    void count_arrival(std::span<const iovec> pieces, uint32_t bytes);
+    void place(const Tir& tir, const Packet& packet, uint32_t tag);
     [[nodiscard]] bool receive_by_tables(const Packet& packet);
     [[nodiscard]] bool listens(const Tir& tir, const Packet& packet);
     /// `rule` and those that it got the packet from; may be null.
     [[nodiscard]] bool must_hold(const Rule* rule, const Packet& packet);
+    [[nodiscard]] bool holds(const Tir& tir, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
     /// Of an RQ that has held the wire for that long: whether it goes on.
     [[nodiscard]] bool goes_on_holding(Rq& rq, uint64_t held_ns);
@@ -60,6 +82,8 @@ class Receiver {
     bool pause_;
     DelayDrop delay_drop_;
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
+    std::optional<Origin> origin_;
+    std::array<std::byte, kMaxCopy> copy_; ///< of a frame that was sent
 };
 
 } // namespace softhca::core

@@ -49,6 +49,7 @@ size_t Sender::run(Sq& sq, size_t budget) {
         save_time(sq, kIdleCredit);
         return 0;
     }
+    current_ = &sq;
     if (sq.state == QueueState::error) return flush(sq);
     size_t work = 0;
     while (sq.consumer != sq.producer && work < budget) {
@@ -206,17 +207,52 @@ void Sender::spend_time(Sq& sq, uint32_t bytes) const {
     sq.paced_until += uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
 }
 
+/// False when the wire is busy, or a receiver holds. `looped` keeps that the frame has had its
+/// loopback while it waits for the wire.
+bool Sender::transmit_looping(std::span<const iovec> pieces, uint32_t bytes, Number domain,
+                              bool& looped) {
+    const Port::Route route = port_.route(pieces, bytes);
+    if (route != Port::Route::wire && !looped) {
+        looped = true; // also when a receiver's memory is found missing on the way
+        if (!receiver_.loop(pieces, bytes, domain)) return looped = false;
+    }
+    if (route != Port::Route::loopback && !port_.transmit(pieces, bytes)) return false;
+    looped = false;
+    return true;
+}
+
+size_t Sender::run_kernel(size_t budget) {
+    wire::Wire* const kernel = port_.kernel();
+    if (!kernel) return 0;
+    size_t done = 0;
+    for (; done < budget; done++) {
+        const std::span<const std::byte> frame = kernel->peek();
+        if (frame.empty()) break;
+        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+        if (!transmit_looping({&piece, 1}, static_cast<uint32_t>(frame.size()), kKernelDomain,
+                              kernel_looped_))
+            break;
+        port_.counters.kernel_tx_packets++;
+        kernel->pop();
+    }
+    return done;
+}
+
 /// False when the wire is busy or the queue has to wait.
 bool Sender::send_frame(Sq& sq, Gather& frame) {
     if (must_wait(sq)) return false;
     const uint32_t bytes = frame.length();
     if (wqe_.offloads.any()) apply_offloads(frame, header_, wqe_.offloads);
-    if (!port_.transmit(frame.pieces(), frame.length())) return false;
-    if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
+    const bool done = port_.loops() ? transmit_looping(frame.pieces(), frame.length(),
+                                                       sq.transport_domain, sq.looped)
+                                    : port_.transmit(frame.pieces(), frame.length());
+    if (!done) return false;
     spend_time(sq, frame.length());
     sq.counters.packets++;
     sq.counters.bytes += bytes;
     sq.sent++;
+    // Last: it is sent, whatever happens to the copies.
+    if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
     return true;
 }
 
@@ -226,7 +262,7 @@ Sender::Step Sender::execute_send(Sq& sq) {
         std::ignore = frame_.add(wqe_.bytes.data() + kInlineAt, wqe_.header_bytes);
     if (const auto fault = gather_segments(sq, frame_); fault != SendFault::none) return {fault};
     if (frame_.length() == 0) return {SendFault::no_data};
-    if (!send_frame(sq, frame_)) return {};
+    if (sq.sent == 0 && !send_frame(sq, frame_)) return {};
     return {.complete = true, .packets = 1};
 }
 
@@ -305,6 +341,10 @@ void Sender::fail(Sq& sq, SendFault fault) {
     sq.injected.reset();
     sq.consumer = static_cast<uint16_t>(sq.consumer + std::min(wqe_.wqebbs, sq.pending()));
     sq.sent = 0;
+}
+
+void Sender::fail_for_memory() {
+    if (current_ && current_->state == QueueState::ready) fail(*current_, SendFault::protection);
 }
 
 void Sender::write_error(Sq& sq, mlx5::CqeSyndrome syndrome, SendFault fault) {

@@ -38,6 +38,14 @@ class Sender {
     /// Executes WQEs of a ready queue until it is empty, `budget` packets are out or the wire is
     /// busy; flushes a queue in error. Returns units of work done.
     size_t run(Sq& sq, size_t budget);
+    /// Sends what the kernel netdev has. Returns how many frames.
+    size_t run_kernel(size_t budget);
+    /// An SQ goes.
+    void forget(const Sq& sq) {
+        if (current_ == &sq) current_ = nullptr;
+    }
+    /// The WQE whose execution was left by a fault ends in a protection error.
+    void fail_for_memory();
 
   private:
     /// What executing (a part of) a WQE led to.
@@ -57,6 +65,8 @@ class Sender {
     [[nodiscard]] SendFault gather_segment(const Sq& sq, uint32_t& at, Gather& into);
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
+    [[nodiscard]] bool transmit_looping(std::span<const iovec> pieces, uint32_t bytes,
+                                        Number domain, bool& looped);
     [[nodiscard]] bool must_wait(const Sq& sq) const;
     void save_time(Sq& sq, uint64_t most) const;
     void spend_time(Sq& sq, uint32_t bytes) const;
@@ -82,12 +92,14 @@ class Sender {
 
     const MkeyTable& mkeys_;
     Port& port_;
-    Receiver& receiver_; ///< of those who sniff
+    Receiver& receiver_; ///< of the loopback, and of those who sniff
     Fetched wqe_;
+    Sq* current_ = nullptr; ///< whose WQE is in wqe_
     Gather frame_;
     Gather payload_;
     HeaderBuffer header_;
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;
+    bool kernel_looped_ = false; ///< as Sq::looped, of the kernel's next frame
 };
 
 } // namespace softhca::core

@@ -79,9 +79,18 @@ struct CqAttr {
 
 enum class QueueState : uint8_t { reset, ready, error };
 
+/// Which frames to its own port a device turns round inside, or who hears those of its own domain.
+struct Loopback {
+    bool unicast = false, multicast = false; ///< to the port's addresses; to group addresses
+    [[nodiscard]] bool any() const { return unicast || multicast; }
+};
+/// Transport domain of the kernel netdev beside a port.
+inline constexpr Number kKernelDomain = 0;
+
 struct SqAttr {
     Number pd = 0;
     Number cqn = 0;
+    Number transport_domain = kKernelDomain; ///< see TirAttr::self_loopback
     DmaArea ring;
     mlx5::QueueDoorbell* doorbell = nullptr;
     uint8_t log_wqebbs = 0;
@@ -128,6 +137,8 @@ struct TirAttr {
     std::array<uint8_t, 40> toeplitz_key{};
     bool tunnels = false;    ///< looks into tunnels: completions describe what they carry …
     bool hash_inner = false; ///< … and that is what is hashed; needs `tunnels`
+    Number transport_domain = kKernelDomain;
+    Loopback self_loopback; ///< also hears SQs of its own domain (see Device::set_loopback)
 };
 
 /// Where in the port's receive pipeline a rule stands; earlier domains see packets first.
@@ -189,26 +200,29 @@ struct QueueCounters {
 /// Every packet is delivered or counted here by cause; receive side unless named tx.
 struct PortCounters {
     uint64_t wire_rx_packets = 0, wire_rx_bytes = 0, wire_tx_packets = 0, wire_tx_bytes = 0;
-    uint64_t delivered = 0;            ///< copies placed in an RQ
-    uint64_t kernel_rx_packets = 0;    ///< to the kernel netdev
-    uint64_t kernel_tx_packets = 0;    ///< from the kernel netdev
-    uint64_t drop_out_of_buffer = 0;   ///< RQ empty (or its CQ full)
-    uint64_t drop_no_match = 0;        ///< no rule and no kernel netdev took it
-    uint64_t drop_rule = 0;            ///< a rule said drop
-    uint64_t drop_oversize = 0;        ///< longer than the port MTU allows
-    uint64_t drop_undersize = 0;       ///< shorter than an Ethernet header
-    uint64_t drop_queue_not_ready = 0; ///< RQ in reset or error
-    uint64_t drop_rx_error = 0;        ///< receive WQE faulty: error CQE written
-    uint64_t drop_link_down = 0;       ///< either direction
-    uint64_t drop_kernel = 0;          ///< the kernel netdev refused it
-    uint64_t drop_tx_wire = 0;         ///< the wire refused it (never on link and socket)
-    uint64_t drop_tx_oversize = 0;     ///< longer than the port MTU allows
-    uint64_t tx_error_wqes = 0;        ///< send WQEs that ended in an error CQE
+    uint64_t loopback_packets = 0, loopback_bytes = 0; ///< from the port to itself, by no wire
+    uint64_t delivered = 0;                            ///< copies placed in an RQ
+    uint64_t kernel_rx_packets = 0;                    ///< to the kernel netdev
+    uint64_t kernel_tx_packets = 0;                    ///< from the kernel netdev
+    uint64_t drop_out_of_buffer = 0;                   ///< RQ empty (or its CQ full)
+    uint64_t drop_no_match = 0;                        ///< no rule and no kernel netdev took it
+    uint64_t drop_rule = 0;                            ///< a rule said drop
+    uint64_t drop_oversize = 0;                        ///< longer than the port MTU allows
+    uint64_t drop_undersize = 0;                       ///< shorter than an Ethernet header
+    uint64_t drop_queue_not_ready = 0;                 ///< RQ in reset or error
+    uint64_t drop_rx_error = 0;                        ///< receive WQE faulty: error CQE written
+    uint64_t drop_self_loopback = 0;                   ///< of a TIR's own transport domain
+    uint64_t drop_link_down = 0;                       ///< either direction
+    uint64_t drop_kernel = 0;                          ///< the kernel netdev refused it
+    uint64_t drop_tx_wire = 0;     ///< the wire refused it (never on link and socket)
+    uint64_t drop_tx_oversize = 0; ///< longer than the port MTU allows
+    uint64_t tx_error_wqes = 0;    ///< send WQEs that ended in an error CQE
 };
 
-/// Those among the wire's packets that went to group addresses; broadcast is not multicast here.
+/// Packets to group addresses, of the wire and of the loopback; broadcast is not multicast here.
 struct GroupCounters {
     FlowCounts rx_multicast, rx_broadcast, tx_multicast, tx_broadcast;
+    FlowCounts loopback_multicast, loopback_broadcast;
 };
 
 } // namespace softhca::core

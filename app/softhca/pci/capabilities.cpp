@@ -71,6 +71,8 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, cq_moderation), 1);
     set(PRM(cmd_hca_cap, scqe_break_moderation), 1);
     set(PRM(cmd_hca_cap, block_lb_mc), 1);
+    set(PRM(cmd_hca_cap, disable_local_lb_uc), 1);
+    set(PRM(cmd_hca_cap, disable_local_lb_mc), 1);
     set(PRM(cmd_hca_cap, sctr_data_cqe), 1);
     set(PRM(cmd_hca_cap, driver_version), 1);
     set(PRM(cmd_hca_cap, vport_counters), 1);
@@ -81,7 +83,6 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, rc), 1);
     set(PRM(cmd_hca_cap, uc), 1);
     set(PRM(cmd_hca_cap, ud), 1);
-    set(PRM(cmd_hca_cap, cd), 1);
     // Memory regions by CREATE_MKEY: UMR cannot build them here.
     set(PRM(cmd_hca_cap, umr_modify_entity_size_disabled), 1);
     set(PRM(cmd_hca_cap, umr_modify_atomic_disabled), 1);

@@ -43,6 +43,12 @@ bool read_wq(Firmware& firmware, const Command& command, const Fields& wq, size_
 
 // ---------------------------------------------------------------- SQ
 
+/// The transport domain of a TIS.
+core::Number domain_of(Object& tis) {
+    const Fields context(tis.context.data(), tis.context.size());
+    return static_cast<core::Number>(context.get(PRM(tisc, transport_domain)));
+}
+
 FwStatus create_sq(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_sq_in, ctx));
     const Fields wq = context.at(PRM(sqc, wq));
@@ -60,9 +66,11 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     std::vector<Ref> uses = {{Kind::pd, attr.pd},
                              {Kind::cq, attr.cqn},
                              {Kind::uar, static_cast<core::Number>(wq.get(PRM(wq, uar_page)))}};
-    if (context.get(PRM(sqc, tis_lst_sz)) != 0)
-        uses.push_back({Kind::tis, static_cast<core::Number>(context.get(PRM(sqc, tis_num_0)))});
+    const auto tisn = static_cast<core::Number>(context.get(PRM(sqc, tis_num_0)));
+    const bool has_tis = context.get(PRM(sqc, tis_lst_sz)) != 0;
+    if (has_tis) uses.push_back({Kind::tis, tisn});
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    if (has_tis) attr.transport_domain = domain_of(*firmware.objects.find(Kind::tis, tisn));
     const auto sqn = firmware.device.create_sq(attr);
     if (!sqn) return to_firmware(sqn.error());
     const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));

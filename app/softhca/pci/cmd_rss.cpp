@@ -101,8 +101,13 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     } else {
         return false;
     }
-    uses.push_back({Kind::transport_domain,
-                    static_cast<core::Number>(context.get(PRM(tirc, transport_domain)))});
+    attr.transport_domain = static_cast<core::Number>(context.get(PRM(tirc, transport_domain)));
+    uses.push_back({Kind::transport_domain, attr.transport_domain});
+    // Linux calls the bits BLOCK_*, and sets them for who is to hear itself (mlx5_ib's
+    // TIR_ALLOW_SELF_LB, mlx5e's loopback test); MODIFY_TIR calls the field self_lb_en.
+    const uint64_t self = context.get(PRM(tirc, self_lb_block));
+    attr.self_loopback = {.unicast = (self & MLX5_TIRC_SELF_LB_BLOCK_BLOCK_UNICAST) != 0,
+                          .multicast = (self & MLX5_TIRC_SELF_LB_BLOCK_BLOCK_MULTICAST) != 0};
     attr.fields = read_hash_fields(context.at(PRM(tirc, rx_hash_field_selector_outer)));
     if (const auto inner = read_hash_fields(context.at(PRM(tirc, rx_hash_field_selector_inner)));
         inner.any()) {
@@ -147,6 +152,7 @@ FwStatus modify_tir(Firmware& firmware, Command& command) {
         take(PRM(tirc, rx_hash_field_selector_outer));
         take(PRM(tirc, rx_hash_field_selector_inner));
     }
+    if (mask.get(PRM(modify_tir_bitmask, self_lb_en))) take(PRM(tirc, self_lb_block));
     core::TirAttr attr;
     std::vector<Ref> uses;
     if (!read_tir(context, attr, uses)) return FwStatus::bad_parameter;

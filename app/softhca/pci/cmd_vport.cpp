@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint8_t kUp = 1;
 constexpr size_t kListEntry = 8;
+constexpr uint8_t kUnicastList = 0; // MLX5_NVPRT_LIST_TYPE_UC
 
 FwStatus query_vport_state(Firmware& firmware, Command& command) {
     Fields out = command.output();
@@ -49,6 +50,13 @@ FwStatus query_nic_vport_context(Firmware& firmware, Command& command) {
     return FwStatus::ok;
 }
 
+std::vector<std::array<uint8_t, 6>> addresses_of(const std::vector<uint8_t>& list) {
+    std::vector<std::array<uint8_t, 6>> addresses(list.size() / kListEntry);
+    for (size_t i = 0; i < addresses.size(); i++)
+        std::copy_n(&list[i * kListEntry + 2], addresses[i].size(), addresses[i].begin());
+    return addresses;
+}
+
 FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields select = in.at(PRM(modify_nic_vport_context_in, field_select));
@@ -64,6 +72,8 @@ FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
         const auto type =
             static_cast<uint8_t>(given.get(PRM(nic_vport_context, allowed_list_type)));
         firmware.vport_lists[type] = list.copy(size * kListEntry);
+        if (type == kUnicastList)
+            firmware.device.set_other_addresses(addresses_of(firmware.vport_lists[type]));
     }
     if (chosen(PRM(modify_nic_vport_field_select, promisc)))
         for (const Field field :
@@ -76,6 +86,9 @@ FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
         keep(PRM(nic_vport_context, disable_uc_local_lb));
     if (chosen(PRM(modify_nic_vport_field_select, disable_mc_local_lb)))
         keep(PRM(nic_vport_context, disable_mc_local_lb));
+    firmware.device.set_loopback(
+        {.unicast = kept.get(PRM(nic_vport_context, disable_uc_local_lb)) == 0,
+         .multicast = kept.get(PRM(nic_vport_context, disable_mc_local_lb)) == 0});
     if (chosen(PRM(modify_nic_vport_field_select, permanent_address))) {
         const Fields address = given.at(PRM(nic_vport_context, permanent_address));
         const auto bytes = address.copy(8);
@@ -88,6 +101,14 @@ FwStatus query_vport_counter(Firmware& firmware, Command& command) {
     // In this order: what comes in between is unicast for now, and nothing is negative.
     const core::GroupCounters groups = firmware.device.group_counters();
     const core::PortCounters counters = firmware.device.counters();
+    // A vport received what it sent to itself, too, and sent what of that took no wire.
+    const auto sum = [](const core::FlowCounts& one, const core::FlowCounts& other) {
+        return core::FlowCounts{one.packets + other.packets, one.bytes + other.bytes};
+    };
+    const core::FlowCounts turned = {counters.loopback_packets - groups.loopback_multicast.packets -
+                                         groups.loopback_broadcast.packets,
+                                     counters.loopback_bytes - groups.loopback_multicast.bytes -
+                                         groups.loopback_broadcast.bytes};
     const auto put = [&](Field at, uint64_t packets, uint64_t bytes) {
         Fields counter = command.output().at(at);
         counter.set(PRM(traffic_counter, packets), packets);
@@ -103,12 +124,16 @@ FwStatus query_vport_counter(Firmware& firmware, Command& command) {
     };
     put_all(PRM(query_vport_counter_out, received_eth_unicast),
             PRM(query_vport_counter_out, received_eth_multicast),
-            PRM(query_vport_counter_out, received_eth_broadcast), counters.wire_rx_packets,
-            counters.wire_rx_bytes, groups.rx_multicast, groups.rx_broadcast);
+            PRM(query_vport_counter_out, received_eth_broadcast),
+            counters.wire_rx_packets + counters.loopback_packets,
+            counters.wire_rx_bytes + counters.loopback_bytes,
+            sum(groups.rx_multicast, groups.loopback_multicast),
+            sum(groups.rx_broadcast, groups.loopback_broadcast));
     put_all(PRM(query_vport_counter_out, transmitted_eth_unicast),
             PRM(query_vport_counter_out, transmitted_eth_multicast),
-            PRM(query_vport_counter_out, transmitted_eth_broadcast), counters.wire_tx_packets,
-            counters.wire_tx_bytes, groups.tx_multicast, groups.tx_broadcast);
+            PRM(query_vport_counter_out, transmitted_eth_broadcast),
+            counters.wire_tx_packets + turned.packets, counters.wire_tx_bytes + turned.bytes,
+            groups.tx_multicast, groups.tx_broadcast);
     return FwStatus::ok;
 }
 

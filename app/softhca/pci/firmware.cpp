@@ -14,6 +14,8 @@ constexpr uint32_t kSyndromeRefused = 0x50f7ca, kSyndromeInjected = 0xbadc0d;
 constexpr uint8_t kPortDown = 1, kPortActive = 4; // subtypes of a port change
 constexpr uint8_t kDelayDropTimeout = 1;          // of a general event
 constexpr uint8_t kPort1 = 0x10;
+/// Of a vport that no driver has told anything else.
+constexpr core::Loopback kLoopback{.unicast = true, .multicast = true};
 
 } // namespace
 
@@ -42,6 +44,7 @@ Firmware::Firmware(core::Device& core_device, GuestMemory& guest_memory, Interru
     add_vport_commands(commands_);
     add_register_commands(commands_);
     device.add_listener(this);
+    device.set_loopback(kLoopback);
 }
 
 Firmware::~Firmware() {
@@ -185,6 +188,8 @@ void Firmware::reset() {
     given_pages.clear();
     vport_context.clear();
     vport_lists.clear();
+    device.set_other_addresses({});
+    device.set_loopback(kLoopback);
     caps = make_capabilities();
 }
 

@@ -59,6 +59,9 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 /// The QP state that the states of its queues add up to (sqrq_state_to_qp_state of mlx5_ib).
 [[nodiscard]] uint8_t state_of(const core::Device& device, const Qp& qp);
 
+/// Makes the TIR that leads to the QP; `driver_flags` (MLX5_QP_FLAG_*) say whom it hears.
+[[nodiscard]] Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& qp);
+
 // rss_qp.cpp
 /// The RSS flavour of create_qp_ex: an RX hash over an indirection table.
 [[nodiscard]] Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,

@@ -8,6 +8,7 @@
 #include "app/softhca/uverbs/runtime.hpp"
 
 #include <mutex>
+#include <optional>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <set>
 #include <sys/types.h>
@@ -51,6 +52,8 @@ class Context final : public OpenFile {
     std::shared_ptr<EventPipe>
         default_async; ///< of the first async file, for objects that name none
     uint32_t next_uar = 1;
+    core::Number transport_domain = 0; ///< of its queues and TIRs
+    std::optional<LoopbackUse> loopback_use;
 
   private:
     std::mutex mutex_;

@@ -16,12 +16,10 @@ namespace {
 using core::Limits;
 
 constexpr uint32_t kRawPacket = 1u << IBV_QPT_RAW_PACKET; // in masks of supported QP types
-// Some flags are of transports that no program can use here: mlx5_ib sets them always, and takes no
-// device without XRC.
-constexpr uint32_t kCapFlags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                               IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                               IBV_DEVICE_XRC | IBV_DEVICE_RAW_IP_CSUM |
-                               IBV_DEVICE_MANAGED_FLOW_STEERING;
+// mlx5_ib adds those of transports that no program can use here (XRC, RC_RNR_NAK_GEN,
+// CHANGE_PHY_PORT), whatever the device says.
+constexpr uint32_t kCapFlags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                               IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
 constexpr uint32_t kMaxSge = 30;
 constexpr uint32_t kDataSegmentBytes = 16;
 
@@ -41,6 +39,7 @@ ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
     out.vendor_id = kVendorId;
     out.vendor_part_id = kPciDevice;
     out.max_qp = 1u << kLogMaxQps;
+    static_assert(kLogMaxQps == Limits::kLogMaxSqs, "a QP that sends is an SQ");
     out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;
     out.device_cap_flags = kCapFlags;
     out.max_sge = kMaxSge;
@@ -117,6 +116,9 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     const auto started = runtime->start(context.port);
     if (!started) return started.error().code ? started.error().code : EIO;
     context.device = *started;
+    context.transport_domain = context.port.loopback.new_domain();
+    context.loopback_use.emplace(context.port.loopback, LocalLoopback::Use::context,
+                                 *context.device);
     if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());
 
     mlx5_ib_alloc_ucontext_resp out = context_attributes(context);

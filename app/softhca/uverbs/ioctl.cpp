@@ -66,6 +66,16 @@ Errno query_port_method(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
+/// The port has no GIDs (no RoCE); what is checked is how the program asks.
+Errno query_gid_table(Context&, const IoctlAttributes& attributes) {
+    const uint64_t entry = attributes.number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE).value_or(0);
+    const size_t room = attributes.out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES).size();
+    if (attributes.number(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS).value_or(0) != 0) return EINVAL;
+    if (entry == 0 || room < entry || room % entry != 0) return EINVAL;
+    attributes.out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES).put(uint64_t{0});
+    return 0;
+}
+
 Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
     if (!attributes.has(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)) return EINVAL;
     Fd user_fd;
@@ -105,6 +115,7 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "GET_CONTEXT", open_context, true},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "QUERY_CONTEXT", query_context},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "QUERY_PORT", query_port_method},
+    Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, "QUERY_GID_TABLE", query_gid_table},
     Method{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "QUERY_PD", query_pd},
     Method{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "QUERY_MR", query_mr},
     Method{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "CREATE_CQ", create_cq_method},

@@ -29,6 +29,7 @@ Errno Qp::destroy(core::Device& device) {
     if (tirn)
         if (const Errno error = errno_of(device.destroy_tir(tirn))) return error;
     tirn = 0;
+    self_loopback.reset();
     if (rqn)
         if (const Errno error = errno_of(device.destroy_rq(rqn))) return error;
     rqn = 0;

@@ -6,6 +6,7 @@
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/event_pipe.hpp"
+#include "app/softhca/uverbs/loopback.hpp"
 #include "app/softhca/uverbs/rights.hpp"
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <optional>
 #include <rdma/mlx5-abi.h>
 #include <span>
 #include <vector>
@@ -91,6 +93,7 @@ struct Qp final : Object {
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0;
     uint32_t max_inline_data = 0;
     bool signal_all = false;
+    std::optional<LoopbackUse> self_loopback; ///< it hears what its own context sends
     EventSource events;
     Errno destroy(core::Device& device) override;
 };

@@ -3,8 +3,11 @@
 #include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
+#include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cstdio>
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5-abi.h>
@@ -18,16 +21,36 @@ using core::QueueState;
 constexpr uint32_t kNoBfreg =
     1u << 31; // MLX5_IB_INVALID_BFREG: doorbell pages are the program's own
 
-Errno check_flags(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp& driver) {
-    constexpr uint32_t kKnownFlags = IB_UVERBS_QP_CREATE_SCATTER_FCS |
-                                     IB_UVERBS_QP_CREATE_CVLAN_STRIPPING |
-                                     IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING;
+/// For who wonders why: libibverbs shows no more than the errno.
+void tell_of_other_types(const Context& context, uint32_t type) {
+    static std::atomic_flag told;
+    if (told.test_and_set()) return;
+    const char* const name = type == IBV_QPT_RC   ? "RC"
+                             : type == IBV_QPT_UC ? "UC"
+                             : type == IBV_QPT_UD ? "UD"
+                                                  : "such";
+    std::fputs(fmt::format("softhca: {}: no {} queue pairs (QP type {}): this device carries "
+                           "Ethernet frames, by QPs of type RAW_PACKET only\n",
+                           context.port.config.device, name, type)
+                   .c_str(),
+               stderr);
+}
+
+Errno check_flags(const Context& context, const ib_uverbs_ex_create_qp& request,
+                  const mlx5_ib_create_qp& driver) {
+    // As in mlx5_ib, its own multicast is kept from a QP whether it asks for that or not.
+    constexpr uint32_t kKnownFlags =
+        IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK | IB_UVERBS_QP_CREATE_SCATTER_FCS |
+        IB_UVERBS_QP_CREATE_CVLAN_STRIPPING | IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING;
     // Scatter to CQE is a wish that libmlx5 always has; it means nothing to Ethernet queues.
     constexpr uint32_t kKnownDriverFlags =
         MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
         MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
         MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
-    if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EINVAL; // so says the device
+    if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) {
+        tell_of_other_types(context, request.qp_type);
+        return EINVAL; // so says the device
+    }
     if (request.is_srq || request.source_qpn) return EINVAL;
     if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
     if (driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
@@ -50,6 +73,7 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
     const auto sqn =
         context.device->create_sq({.pd = pd,
                                    .cqn = cq->number,
+                                   .transport_domain = context.transport_domain,
                                    .ring = std::move(*ring),
                                    .doorbell = doorbell,
                                    .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
@@ -95,9 +119,7 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
     qp.recv_cq = cq->number;
     core::TirAttr direct;
     direct.rqn = *rqn;
-    const auto tirn = context.device->create_tir(direct);
-    if (tirn) qp.tirn = *tirn;
-    return errno_of(tirn);
+    return add_tir(context, direct, driver.flags, qp);
 }
 
 /// Creates the QP and fills what both forms of the command answer.
@@ -106,7 +128,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     if (const Errno error = may_use_raw_packets()) return error;
     if (command.driver_in.size() < offsetof(mlx5_ib_create_qp, ece_options)) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_qp>();
-    if (const Errno error = check_flags(request, driver)) return error;
+    if (const Errno error = check_flags(context, request, driver)) return error;
     const Pd* pd = context.objects.find<Pd>(request.pd_handle);
     if (!pd) return EINVAL;
     if (driver.sq_wqe_count == 0 && request.max_recv_wr == 0) return EINVAL;
@@ -220,6 +242,19 @@ uint8_t state_of(const core::Device& device, const Qp& qp) {
     if (*rq == QueueState::error) return IBV_QPS_ERR;
     const bool sq_error = qp.sqn && device.query_sq(qp.sqn) == QueueState::error;
     return sq_error ? static_cast<uint8_t>(IBV_QPS_SQE) : qp.state;
+}
+
+Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& qp) {
+    attr.transport_domain = context.transport_domain;
+    attr.self_loopback = {.unicast = (driver_flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC) != 0,
+                          .multicast = (driver_flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC) != 0};
+    const auto tirn = context.device->create_tir(attr);
+    if (!tirn) return errno_of(tirn);
+    qp.tirn = *tirn;
+    if (attr.self_loopback.any())
+        qp.self_loopback.emplace(context.port.loopback, LocalLoopback::Use::self_hearing_qp,
+                                 *context.device);
+    return 0;
 }
 
 Errno create_qp(Context& context, const WriteCommand& command) {

@@ -66,13 +66,10 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     if (const Errno error =
             read_fields(driver.rx_hash_fields_mask & ~kInner, table->entries, tir.fields))
         return error;
-    const auto tirn = context.device->create_tir(tir);
-    if (!tirn) return errno_of(tirn);
-
     auto qp = std::make_unique<Qp>();
+    if (const Errno error = add_tir(context, tir, driver.flags, *qp)) return error;
     qp->rss = true;
     qp->pd = pd->number;
-    qp->tirn = *tirn;
     qp->events.user_handle = request.user_handle;
     ib_uverbs_ex_create_qp_resp out{};
     out.response_length = command.out.length_of(out);

@@ -3,6 +3,7 @@
 
 #include "app/softhca/control/protocol.hpp"
 #include "app/softhca/uverbs/census.hpp"
+#include "app/softhca/uverbs/fault_signals.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
@@ -40,6 +41,7 @@ void after_fork_in_child() {
     started.store(nullptr);
     new (&create_mutex) std::mutex; // another thread of the parent may have held it
     fd_table::forget_all();
+    fault_signals::after_fork_in_child();
 }
 
 } // namespace
@@ -93,6 +95,7 @@ Port* Runtime::port_of_netdev(std::string_view name) {
 Result<core::Device*> Runtime::start(Port& port) {
     const std::lock_guard lock(start_mutex_);
     if (core::Device* const device = port.device.load()) return device;
+    fault_signals::take_over();
     if (auto opened = open_devices(opened_together(port)); !opened) {
         say(opened.error().what);
         return tl::unexpected(opened.error());

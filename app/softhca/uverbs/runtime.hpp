@@ -6,6 +6,7 @@
 #include "app/softhca/control/server.hpp"
 #include "app/softhca/core/engine.hpp"
 #include "app/softhca/uverbs/clock_page.hpp"
+#include "app/softhca/uverbs/loopback.hpp"
 #include "app/softhca/uverbs/netdev.hpp"
 
 #include <atomic>
@@ -50,6 +51,7 @@ struct Port {
     CommandFaults faults; ///< commands that are to fail
     ClockPage clock;
     ContextList contexts;
+    LocalLoopback loopback;
 
     /// The link as programs see it; a port whose device does not run yet counts as up.
     [[nodiscard]] bool link_up() const {

@@ -31,6 +31,18 @@ inline void gather(const OutFrame& frame, std::byte* to) {
     }
 }
 
+/// After a system call that said EFAULT: the fault that reading the frame raises is the sender's to
+/// handle, as it is on wires that copy frames themselves.
+inline void raise_fault(const OutFrame& frame) {
+    constexpr size_t kPage = 4096;
+    for (const iovec& piece : frame.pieces) {
+        const auto* const bytes = static_cast<const volatile std::byte*>(piece.iov_base);
+        for (size_t at = 0; at < piece.iov_len; at += kPage)
+            (void)bytes[at];
+        if (piece.iov_len != 0) (void)bytes[piece.iov_len - 1];
+    }
+}
+
 /// A frame as system calls take it: unchanged, or copied and padded when it is too short.
 class PaddedFrame {
   public:

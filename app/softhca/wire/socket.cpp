@@ -81,6 +81,7 @@ class SocketWire final : public Wire {
         message.msg_iovlen = padded.size();
         while (sendmsg(peer_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
             if (errno == EINTR) continue;
+            if (errno == EFAULT) raise_fault(frame);
             if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return SendResult::busy;
             // The peer has gone. What it sent before is still to be read: peek() will see the end.
             return SendResult::lost;

@@ -99,6 +99,7 @@ class TapWire final : public Wire {
             sent = writev(tap_.get(), padded.data(), int(padded.size()));
         while (sent < 0 && errno == EINTR);
         if (sent >= 0) return SendResult::sent;
+        if (errno == EFAULT) raise_fault(frame);
         // EIO: the interface is down. A TAP has no way to hold frames back.
         return SendResult::lost;
     }

@@ -12,12 +12,15 @@ SUITES = [
     "FlowTest",
     "HostileTest",
     "ImportTest",
+    "LimitsTest",
+    "LoopbackTest",
     "NetdevTest",
     "ProcessTest",
     "QpTest",
     "RightsTest",
     "RingTest",
     "RssTest",
+    "UnmappedTest",
     "VerbsTest",
 ]
 

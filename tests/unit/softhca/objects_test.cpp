@@ -195,6 +195,25 @@ TEST_F(Objects, FlowAttributes) {
     EXPECT_EQ(device->create_flow(flow).error(), Status::exists);
 }
 
+/// Fronts announce these limits, and pass on what the device says to one object more.
+TEST_F(Objects, ThereAreAsManyAsTheLimitsSay) {
+    const auto fill = [](const auto& create) {
+        for (size_t made = 0;; made++)
+            if (const auto one = create(); !one) return std::pair(made, one.error());
+    };
+    const auto left = [](uint8_t log_most, size_t used) {
+        return std::pair((size_t{1} << log_most) - used, Status::limit);
+    };
+    const std::array one{rq.number};
+    TirAttr tir;
+    tir.rqn = rq.number;
+    EXPECT_EQ(fill([&] { return device->create_sq(sq_attr()); }), left(Limits::kLogMaxSqs, 1));
+    EXPECT_EQ(fill([&] { return device->create_rqt(one); }), left(Limits::kLogMaxRqts, 0));
+    EXPECT_EQ(fill([&] { return device->create_tir(tir); }), left(Limits::kLogMaxTirs, 0));
+    EXPECT_EQ(fill([&] { return device->alloc_pd(); }), left(Limits::kLogMaxPds, 1));
+    EXPECT_EQ(fill([&] { return device->create_cq(cq_attr()); }), left(Limits::kLogMaxCqs, 2));
+}
+
 TEST_F(Objects, NumbersAreUniqueAndFit24Bits) {
     std::set<Number> seen{pd, tx_cq.number, rx_cq.number, sq.number, rq.number};
     EXPECT_EQ(seen.size(), 5u);

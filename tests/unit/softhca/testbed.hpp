@@ -20,6 +20,7 @@ using namespace softhca::core;
 struct FakeWire final : wire::Wire {
     std::deque<Bytes> incoming;
     std::vector<Bytes> sent;
+    Bytes sending;          ///< the last one of them
     size_t room = SIZE_MAX; ///< frames until send() answers busy
     bool lossy = false;     ///< send() answers lost
     bool plugged = true;
@@ -106,7 +107,7 @@ class Wqe {
 class TestSq {
   public:
     TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs,
-           FakeListener* listener = nullptr, bool paged = false);
+           FakeListener* listener = nullptr, bool paged = false, Number domain = kKernelDomain);
 
     /// Writes the WQE at the producer position and returns its index.
     uint16_t post(const Wqe& wqe);

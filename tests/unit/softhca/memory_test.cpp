@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that the program takes away while the device works on it.
+#include "app/softhca/core/memory_guard.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <csetjmp>
+#include <csignal>
+#include <sys/mman.h>
+
+namespace testbed {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::CqeSyndrome;
+using mlx5::WqeOpcode;
+
+constexpr size_t kPage = 4096;
+
+sigjmp_buf nobody;
+bool was_nobodys = false;
+
+void on_fault(int, siginfo_t* info, void*) {
+    leave_guarded(info->si_addr);
+    was_nobodys = true;
+    siglongjmp(nobody, 1);
+}
+
+/// Handles faults as a front does, while it lives.
+class Handler {
+  public:
+    Handler() {
+        struct sigaction action {};
+        action.sa_sigaction = on_fault;
+        action.sa_flags = SA_SIGINFO | SA_NODEFER;
+        sigaction(SIGSEGV, &action, &before_);
+    }
+    ~Handler() { sigaction(SIGSEGV, &before_, nullptr); }
+    Handler(const Handler&) = delete;
+    Handler& operator=(const Handler&) = delete;
+
+  private:
+    struct sigaction before_ {};
+};
+
+/// Whole pages that are not accessible, while it lives.
+class Hole {
+  public:
+    Hole(std::byte* start, size_t bytes) : start_(start), bytes_((bytes + kPage - 1) & -kPage) {
+        EXPECT_EQ(mprotect(start_, bytes_, PROT_NONE), 0);
+    }
+    ~Hole() { EXPECT_EQ(mprotect(start_, bytes_, PROT_READ | PROT_WRITE), 0); }
+    Hole(const Hole&) = delete;
+    Hole& operator=(const Hole&) = delete;
+
+  private:
+    std::byte* start_;
+    size_t bytes_;
+};
+
+struct PageOfMine final : GuardedMemory {
+    Pages pages{kPage};
+    [[nodiscard]] bool covers(const void* address) const override {
+        return pages.area().contains(address);
+    }
+};
+
+TEST(MemoryGuard, LeavesWorkOnMissingMemoryOnly) {
+    const Handler handler;
+    PageOfMine mine, other;
+    auto* const byte = reinterpret_cast<volatile uint8_t*>(mine.pages.data() + 100);
+    EXPECT_EQ(run_guarded(mine, [&] { *byte = 1; }), nullptr);
+    const Hole hole(mine.pages.data(), kPage);
+    int after = 0;
+    const void* inside = nullptr;
+    EXPECT_EQ(run_guarded(other,
+                          [&] {
+                              inside = run_guarded(mine, [&] {
+                                  *byte = 1;
+                                  after++;
+                              });
+                              after += 10;
+                          }),
+              nullptr);
+    EXPECT_EQ(inside, mine.pages.data() + 100);
+    EXPECT_EQ(after, 10);
+    was_nobodys = false;
+    if (sigsetjmp(nobody, 1) == 0) (void)run_guarded(other, [&] { *byte = 1; });
+    EXPECT_TRUE(was_nobodys);
+}
+
+class MissingMemory : public Testbed {
+  protected:
+    static constexpr size_t kFar = 16 * kPage; ///< where `memory` has a page of its own
+    void post(std::initializer_list<size_t> packets, WqeOpcode opcode = WqeOpcode::send) {
+        Wqe wqe(opcode);
+        wqe.eth();
+        for (const size_t at : packets)
+            wqe.data(lkey, put(at, frames::build({})), 60);
+        sq.post(wqe);
+        sq.ring_doorbell();
+    }
+    void expect_protection_error(TestCq& cq, CqeOpcode opcode) {
+        const mlx5::ErrorCqe* const cqe = cq.poll_error(opcode);
+        ASSERT_NE(cqe, nullptr);
+        EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(CqeSyndrome::local_protection));
+    }
+    void expect_healed_by_reset() {
+        ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));
+        ASSERT_TRUE(device->modify_sq(sq.number, QueueState::ready));
+        sq.producer = 0;
+        post({0});
+        run();
+        EXPECT_EQ(wire->sent.size(), 1u);
+    }
+    Hole far_hole() { return {memory_at(kFar), kPage}; }
+
+    Handler handler;
+};
+
+TEST_F(MissingMemory, SendingWhatIsGoneEndsInAnErrorCqe) {
+    post({kFar});
+    {
+        const Hole hole = far_hole();
+        run();
+    }
+    EXPECT_TRUE(wire->sent.empty());
+    EXPECT_EQ(device->counters().tx_error_wqes, 1u);
+    expect_protection_error(tx_cq, CqeOpcode::req_error);
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::error);
+    expect_healed_by_reset();
+}
+
+TEST_F(MissingMemory, PacketsBeforeTheMissingOneHaveLeft) {
+    post({0, 64, kFar, 128}, WqeOpcode::enhanced_mpw);
+    {
+        const Hole hole = far_hole();
+        run();
+    }
+    EXPECT_EQ(wire->sent.size(), 2u);
+    expect_protection_error(tx_cq, CqeOpcode::req_error);
+}
+
+TEST_F(MissingMemory, TheSenderPaysForItsMemoryAlsoOnTheLoopback) {
+    device->set_loopback({.unicast = true, .multicast = true});
+    post_buffer(rq);
+    TirAttr tir;
+    tir.rqn = rq.number;
+    tir.transport_domain = 9;
+    FlowAttr flow;
+    flow.tirs = {device->create_tir(tir).value()};
+    ASSERT_TRUE(device->create_flow(flow));
+    post({kFar});
+    {
+        const Hole hole = far_hole();
+        run();
+    }
+    expect_protection_error(tx_cq, CqeOpcode::req_error);
+    EXPECT_EQ(*device->query_rq(rq.number), QueueState::ready);
+    wire->incoming.push_back(frames::build({}));
+    run();
+    (void)expect_packet(rx_cq);
+}
+
+TEST_F(MissingMemory, ReceivingIntoWhatIsGoneEndsInAnErrorCqe) {
+    steer_all(rq);
+    rq.post({{lkey, memory_at(kFar), kRoom}});
+    wire->incoming.push_back(frames::build({}));
+    {
+        const Hole hole = far_hole();
+        run();
+    }
+    expect_protection_error(rx_cq, CqeOpcode::resp_error);
+    EXPECT_EQ(*device->query_rq(rq.number), QueueState::error);
+    EXPECT_EQ(device->counters().drop_rx_error, 1u);
+    EXPECT_EQ(device->counters().wire_rx_packets, 1u);
+    EXPECT_TRUE(wire->incoming.empty());
+}
+
+TEST_F(MissingMemory, AnSqWithoutItsRingBreaksAndIsLeftAlone) {
+    post({0});
+    {
+        const Hole hole(sq.ring.data(), sq.ring.size());
+        run();
+        sq.producer++;
+        sq.ring_doorbell();
+        run();
+    }
+    EXPECT_TRUE(listener.saw(AsyncEvent::sq_fatal));
+    EXPECT_EQ(tx_cq.poll(), nullptr);
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::error);
+    expect_healed_by_reset();
+}
+
+TEST_F(MissingMemory, AnRqWithoutItsRingBreaks) {
+    steer_all(rq);
+    post_buffer(rq);
+    wire->incoming = {frames::build({}), frames::build({})};
+    {
+        const Hole hole(rq.ring.data(), rq.ring.size());
+        run();
+    }
+    EXPECT_TRUE(listener.saw(AsyncEvent::rq_fatal));
+    EXPECT_EQ(*device->query_rq(rq.number), QueueState::error);
+    EXPECT_EQ(device->counters().drop_rx_error, 1u);
+    EXPECT_EQ(device->counters().drop_queue_not_ready, 1u);
+    EXPECT_EQ(device->counters().wire_rx_packets, 2u);
+}
+
+TEST_F(MissingMemory, ACqWithoutItsRingBreaksAndItsQueueWithIt) {
+    post({0});
+    {
+        const Hole hole(tx_cq.ring.data(), tx_cq.ring.size());
+        run();
+        post({64});
+        run();
+    }
+    EXPECT_TRUE(listener.saw(AsyncEvent::cq_error));
+    EXPECT_TRUE(listener.saw(AsyncEvent::sq_fatal));
+    EXPECT_EQ(wire->sent.size(), 2u) << "what was sent was sent";
+}
+
+/// To say what went wrong, the device needs the CQ.
+TEST_F(MissingMemory, WhatIsWrongCannotBeSaidWhenTheCqIsGoneToo) {
+    post({kFar});
+    {
+        const Hole hole = far_hole();
+        const Hole ring(tx_cq.ring.data(), tx_cq.ring.size());
+        run();
+    }
+    EXPECT_TRUE(listener.saw(AsyncEvent::cq_error));
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::error);
+}
+
+TEST_F(MissingMemory, DoorbellRecordsMayGoToo) {
+    const Pages records(kPage), ring(mlx5::kWqebb << 4);
+    SqAttr attr;
+    attr.pd = pd;
+    attr.cqn = tx_cq.number;
+    attr.ring = ring.area();
+    attr.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(records.data() + 64);
+    attr.log_wqebbs = 4;
+    attr.listener = &listener;
+    const Number number = device->create_sq(attr).value();
+    ASSERT_TRUE(device->modify_sq(number, QueueState::ready));
+    {
+        const Hole hole(records.data(), kPage);
+        run();
+        EXPECT_EQ(*device->query_sq(number), QueueState::error);
+        ASSERT_TRUE(device->modify_sq(number, QueueState::reset));
+        ASSERT_TRUE(device->modify_sq(number, QueueState::ready));
+        run();
+        EXPECT_EQ(*device->query_sq(number), QueueState::error);
+    }
+    EXPECT_EQ(listener.events.size(), 2u);
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::ready) << "others are as before";
+    ASSERT_TRUE(device->destroy_sq(number));
+}
+
+} // namespace
+} // namespace testbed
