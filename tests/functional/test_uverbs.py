@@ -31,6 +31,13 @@ def finished(hca: SoftHca, timeout: float = 60) -> str:
     return hca.program.output
 
 
+def test_devices_are_listed_in_order(start_softhca: StartSoftHca) -> None:
+    """Twelve of them: names in the order of their letters would put mlx5_10 before mlx5_2."""
+    output = finished(start_softhca([LOOP] * 12, ["ibv_devices"]))
+    names = [line.split()[0] for line in output.splitlines() if line.strip().startswith("mlx5_")]
+    assert names == [f"mlx5_{index}" for index in range(12)]
+
+
 def test_every_suite_is_listed(build: Build) -> None:
     listing = subprocess.run(
         [verbs_program(build.folder), "--gtest_list_tests"], check=True, capture_output=True, text=True

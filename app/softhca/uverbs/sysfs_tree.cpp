@@ -165,6 +165,8 @@ void write_uverbs(TreeWriter& tree, const PortConfig& port, size_t index) {
     const std::string uverbs = pci + "/infiniband_verbs/" + name;
     const dev_t number = uverbs_device(index);
     tree.file(uverbs + "/dev", fmt::format("{}:{}", major(number), minor(number)));
+    tree.file(uverbs + "/uevent", fmt::format("MAJOR={}\nMINOR={}\nDEVNAME=infiniband/{}",
+                                              major(number), minor(number), name));
     tree.file(uverbs + "/ibdev", port.device);
     tree.file(uverbs + "/abi_version", "1"); // MLX5_IB_UVERBS_ABI_VERSION
     tree.link(uverbs + "/device", pci);

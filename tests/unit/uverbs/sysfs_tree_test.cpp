@@ -45,6 +45,7 @@ TEST_F(BuildTree, EveryWayToADeviceLeadsToTheSameFiles) {
     ASSERT_TRUE(build_tree(config));
     EXPECT_EQ(line("/sys/class/infiniband_verbs/abi_version"), "6");
     EXPECT_EQ(line("/sys/class/infiniband_verbs/uverbs1/ibdev"), "mlx5_1");
+    EXPECT_EQ(line("/sys/class/infiniband_verbs/uverbs1/uevent"), "MAJOR=231");
     EXPECT_EQ(line("/sys/class/infiniband/mlx5_1/node_guid"), "0015:b3ff:fe00:0001");
     for (const char* way :
          {"/sys/bus/pci/devices/0000:ca:00.1", "/sys/class/infiniband/mlx5_1/device",
