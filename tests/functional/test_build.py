@@ -75,6 +75,20 @@ def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize(("release", "says"), [
+    ('VERSION_ID="12"\nID=debian\n', ""),
+    ('PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n', ""),
+    ('ID=ubuntu\nVERSION_ID="24.04"\nID_LIKE=debian\n', "this is ubuntu 24.04 and may have other"),
+    ("ID=arch\n", "this is arch and"),
+], ids=["12", "13", "ubuntu", "no version"])
+def test_an_unknown_distribution_is_told(tmp_path: Path, release: str, says: str) -> None:
+    (tmp_path / "os-release").write_text(release)
+    check = f"source {ROOT}/scripts/lib.sh; check_distribution {tmp_path}/os-release"
+    said = subprocess.run(["bash", "-c", check], check=True, capture_output=True, text=True).stderr
+    assert says in said and said.count("\n") == bool(says)
+
+
+@pytest.mark.unsanitized
 def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
     """scripts/setup --for demo: neither their packages, nor their targets."""
     group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
