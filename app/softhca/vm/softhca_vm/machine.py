@@ -30,8 +30,8 @@ KERNEL_ARGUMENTS = (
     "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
 )
 # Seen with 10.0; 7.2 does not.
-NO_TRANSPORT = ("this QEMU crashes with x-pci-proxy-dev where there is no KVM, and has no vfio-user-pci: "
-                "install QEMU 10.1 or later (on Debian 13, with trixie-backports among the package "
+NO_TRANSPORT = ("this QEMU crashes with x-pci-proxy-dev where there is no KVM, and has no "
+                "vfio-user-pci: install QEMU 10.1 or later (on Debian 13, with trixie-backports among the package "
                 "sources: apt install -t trixie-backports qemu-system-x86)")
 
 
