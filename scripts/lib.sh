@@ -57,3 +57,13 @@ note: every user may write to $folder, so DPDK refuses to load a driver by its p
         or move the checkout, for example to your home folder.
 TEXT
 }
+
+# Says so where nobody has run us. $1: the file that names the distribution.
+check_distribution() {
+    local name
+    name=$(sed -n 's/^\(ID\|VERSION_ID\)=//p' "$1" 2>/dev/null | tr -d '"' | sort -r |
+        tr '\n' ' ') || true
+    [[ $name == "debian 12 " || $name == "debian 13 " ]] ||
+        note "rawqp has been run on Debian 12 and 13 only; this is ${name:-unknown }and may have other" \
+            "packages, or other versions of them"
+}

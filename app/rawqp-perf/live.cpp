@@ -187,18 +187,18 @@ Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) 
         fail_call("first packet: probe of " + devargs, status);
     const double probed = microseconds_since(start);
     uint16_t id = RTE_MAX_ETHPORTS;
+    rte_device* handle = nullptr;
     const std::string device = devargs.substr(0, devargs.find(','));
     uint16_t candidate;
     RTE_ETH_FOREACH_DEV(candidate) {
         rte_eth_dev_info info{};
         if (rte_eth_dev_info_get(candidate, &info) == 0 && info.device != nullptr &&
-            device == rte_dev_name(info.device))
+            device == rte_dev_name(info.device)) {
             id = candidate;
+            handle = const_cast<rte_device*>(info.device);
+        }
     }
-    if (id == RTE_MAX_ETHPORTS) throw std::runtime_error("first packet: no port of " + device);
-    rte_eth_dev_info info{};
-    rte_eth_dev_info_get(id, &info);
-    rte_device* const handle = const_cast<rte_device*>(info.device);
+    if (handle == nullptr) throw std::runtime_error("first packet: no port of " + device);
     Figure figure{.measure = "first_packet", .burst = 1, .queues = setup.queues, .unit = "us"};
     {
         Port port(id, setup, pool.get());

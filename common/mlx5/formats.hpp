@@ -211,9 +211,10 @@ static_assert(sizeof(QueueDoorbell) == 8);
 /// Doorbell record of a CQ. Linux: MLX5_CQ_SET_CI = 0, MLX5_CQ_ARM_DB = 1.
 struct CqDoorbell {
     be32 consumer; ///< consumer counter, 24 bits used
-    be32 arm;      ///< sequence << 28 | command << 24 | consumer counter
+    be32 arm;      ///< events so far, modulo 4, << 28 | command << 24 | consumer counter
 };
 static_assert(sizeof(CqDoorbell) == 8);
 inline constexpr uint32_t kCqArmSolicited = 1u << 24; ///< in `arm`: only for solicited completions
+inline constexpr uint32_t kCqArmSequenceShift = 28;
 
 } // namespace mlx5

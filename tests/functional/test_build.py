@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -75,6 +76,20 @@ def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize(("release", "says"), [
+    ('VERSION_ID="12"\nID=debian\n', ""),
+    ('PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n', ""),
+    ('ID=ubuntu\nVERSION_ID="24.04"\nID_LIKE=debian\n', "this is ubuntu 24.04 and may have other"),
+    ("ID=arch\n", "this is arch and"),
+], ids=["12", "13", "ubuntu", "no version"])
+def test_an_unknown_distribution_is_told(tmp_path: Path, release: str, says: str) -> None:
+    (tmp_path / "os-release").write_text(release)
+    check = f"source {ROOT}/scripts/lib.sh; check_distribution {tmp_path}/os-release"
+    said = subprocess.run(["bash", "-c", check], check=True, capture_output=True, text=True).stderr
+    assert says in said and said.count("\n") == bool(says)
+
+
+@pytest.mark.unsanitized
 def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
     """scripts/setup --for demo: neither their packages, nor their targets."""
     group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
@@ -89,3 +104,48 @@ def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
     assert "libsofthca.so" in steps and DRIVER.name in steps
     assert not re.search("^tests/", output("ninja", "-C", tmp_path, "-t", "targets", "all"), re.M)
     assert "gtest" not in steps
+
+
+@pytest.fixture
+def busybox_root(tmp_path: Path) -> Path:
+    """As scripts/check-debian leaves one, but of busybox alone."""
+    root = tmp_path / "debian"
+    for folder in ("bin", "dev", "etc", "proc", "run", "sys"):
+        (root / folder).mkdir(parents=True)
+    shutil.copy("/bin/busybox", root / "bin")
+    for name in ("cat", "env", "sh", "sleep"):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / ".check-debian").write_text("complete\n")
+    return root
+
+
+@pytest.mark.unsanitized
+@pytest.mark.skipif(os.geteuid() != 0, reason="scripts/check-debian asks sudo: run the tests as root")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signals) -> None:
+    """Its mounts, which nobody else sees, and all that runs in it."""
+    script = "cat README.md /proc/mounts; echo ready; exec sleep 1000"
+    with subprocess.Popen([ROOT / "scripts/check-debian", "13", "--root", busybox_root, "--", "sh",
+                           "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            lines = list(iter(process.stdout.readline, "ready\n"))
+            assert lines[0] == "# rawqp\n" and {"/", "/proc"} <= {line.split()[1] for line in lines if line.count(" ") == 5}
+            assert str(busybox_root) not in Path("/proc/mounts").read_text()
+        finally:
+            process.send_signal(number)
+        # The pipe ends when nobody has it any more: the sleeper, too, is gone.
+        assert process.stdout.read() == ""
+    shutil.rmtree(busybox_root)
+
+
+@pytest.mark.unsanitized
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["11"], "Debian 11 is not known here: 12 and 13 are"),
+    (["13", "--root", str(ROOT / "doc")], "of no earlier run of this script"),
+    (["--wrong"], "unknown option: --wrong"),
+], ids=["release", "somebody's folder", "option"])
+def test_check_debian_refuses(arguments: list[str], says: str) -> None:
+    answer = subprocess.run([ROOT / "scripts/check-debian", *arguments], capture_output=True,
+                            text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert answer.returncode == 1 and says in answer.stderr

@@ -27,13 +27,13 @@ def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
         stack.testpmd.stop_port(1)
         for layer in ("ip", "udp", "tcp"):
             stack.testpmd.command(f"csum set {layer} hw 1")
-        stack.testpmd.expect(f"tso set {MSS} 1", rf"TSO segment size for non-tunneled .* {MSS}")
+        stack.testpmd.expect(f"tso set {MSS} 1", rf"segment size for non-tunneled .* {MSS}")
         if datapath == "mlx5":
             stack.testpmd.command("csum set outer-ip hw 1")
             stack.testpmd.command("csum parse-tunnel on 0")
             stack.testpmd.command("csum parse-tunnel on 1")
             stack.testpmd.expect(
-                f"tunnel_tso set {MSS} 1", rf"TSO segment size for tunneled .* {MSS}"
+                f"tunnel_tso set {MSS} 1", rf"segment size for tunneled .* {MSS}"
             )
         stack.testpmd.start_port(1)
         yield stack

@@ -3,7 +3,7 @@
 """Instructions per packet of the mlx5 rings' burst functions, counted by callgrind.
 
 Counts repeat exactly, whatever else the machine does, so a test can hold them against a record.
-They belong to a compiler: the record names its own.
+They belong to a compiler: each has a record of its own.
 
     tests/perf/instructions.py [BUILD]            show
     tests/perf/instructions.py --record [BUILD]   write the record, after a change that is meant
@@ -80,9 +80,10 @@ def show_lines(build: Path) -> None:
         print(f"{case:<16} {events['Ir'] / bursts:12.1f} {first / bursts:12.1f} {second / bursts:12.1f}")
 
 
-def read_record() -> Counts:
-    record = json.loads(RECORD.read_text())
-    return Counts(record["compiler"], record["instructions_per_packet"])
+def read_records() -> dict[str, dict[str, float]]:
+    """Instructions per packet by compiler and case."""
+    records: dict[str, dict[str, float]] = json.loads(RECORD.read_text())
+    return records
 
 
 def main() -> int:
@@ -95,15 +96,16 @@ def main() -> int:
         show_lines(build)
         return 0
     counts = count(build)
-    record = read_record() if RECORD.exists() else Counts(counts.compiler, {})
+    records = read_records()
+    record = records.get(counts.compiler, {})
     for case, value in counts.per_packet.items():
-        before = record.per_packet.get(case)
+        before = record.get(case)
         print(f"{case:<24} {value:8.2f} {'new' if before is None else f'{before:8.2f} recorded'}")
     if "--record" in sys.argv:
-        content = {"compiler": counts.compiler, "instructions_per_packet": counts.per_packet}
-        RECORD.write_text(json.dumps(content, indent=1) + "\n")
-    elif record.compiler != counts.compiler:
-        print(f"note: the record is of {record.compiler}, this build of {counts.compiler}")
+        records[counts.compiler] = counts.per_packet
+        RECORD.write_text(json.dumps(dict(sorted(records.items())), indent=1) + "\n")
+    elif not record:
+        print(f"note: there are records of {', '.join(records)}, this build is of {counts.compiler}")
     return 0
 
 

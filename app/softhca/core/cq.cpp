@@ -82,7 +82,12 @@ void Cq::raise(mlx5::CqeOpcode opcode) {
     const bool error =
         opcode == mlx5::CqeOpcode::req_error || opcode == mlx5::CqeOpcode::resp_error;
     if (armed_ == Arm::solicited && !error) return;
+    tell();
+}
+
+void Cq::tell() {
     armed_ = Arm::none;
+    told_++;
     listener_->on_completion(number_, cookie_);
 }
 
@@ -90,14 +95,14 @@ void Cq::poll_arm() {
     if (__atomic_load_n(&doorbell_->arm.raw, __ATOMIC_RELAXED) == kArmTaken) return;
     const uint32_t arm =
         net::to_be(__atomic_exchange_n(&doorbell_->arm.raw, kArmTaken, __ATOMIC_ACQ_REL));
-    constexpr uint32_t kCounterMask = 0xffffff;
+    constexpr uint32_t kCounterMask = 0xffffff, kSequenceMask = 3;
+    // A request bears the number of events so far. Any other value is none: Linux writes one, once
+    // a CQ is created, that keeps a CQ which is only polled from being armed by its record.
+    if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return;
     armed_ = arm & mlx5::kCqArmSolicited ? Arm::solicited : Arm::any;
     // Completions that arrived before the request was seen: the consumer must hear of them. A
     // solicited-only consumer may get one event too many this way, never one too few.
-    if ((producer_ & kCounterMask) != (arm & kCounterMask)) {
-        armed_ = Arm::none;
-        listener_->on_completion(number_, cookie_);
-    }
+    if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell();
 }
 
 } // namespace softhca::core

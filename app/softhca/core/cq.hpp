@@ -115,10 +115,12 @@ class Cq {
 
     uint32_t refresh_room();
     void raise(mlx5::CqeOpcode opcode);
+    void tell();
 
     DmaArea ring_;
     std::unique_ptr<CqeBlock> block_; ///< null: every completion is a CQE of its own
     uint32_t producer_ = 0;
+    uint32_t told_ = 0; ///< completion events so far
     uint32_t room_ = 0; ///< entries known to be free; the truth may be more
     uint16_t cqe_size_;
     uint8_t log_entries_;

@@ -37,7 +37,7 @@ struct Limits {
     static constexpr uint16_t kBypassPriorities = 16; ///< that programs have …
     /// … each of which is two of FlowAttr, and one more behind them, for fronts.
     static constexpr uint16_t kMulticastPriority = 2 * kBypassPriorities;
-    static constexpr uint8_t kMaxFlowTableLevels = 64;
+    static constexpr uint8_t kMaxFlowTableLevels = 128; ///< Linux 6.12 wants more than 64
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
     static constexpr uint32_t kMaxFlowCounters = 1u << 12;

@@ -113,11 +113,12 @@ void start(uint16_t port, const std::string& name, const Options& options) {
         throw std::runtime_error(fmt::format("port {} lacks offloads {:#x}", port,
                                              options.offloads & ~info.rx_offload_capa));
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-    conf.rx_adv_conf.rss_conf = {key.data(), key.size(),
-                                 RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP |
-                                     RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_IPV6 |
-                                     RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_NONFRAG_IPV6_TCP};
-    conf.rx_adv_conf.rss_conf.rss_hf &= info.flow_type_rss_offloads;
+    rte_eth_rss_conf& rss = conf.rx_adv_conf.rss_conf; // has more members since DPDK 23.11
+    rss.rss_key = key.data();
+    rss.rss_key_len = key.size();
+    rss.rss_hf = info.flow_type_rss_offloads &
+                 (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV4_TCP |
+                  RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_NONFRAG_IPV6_TCP);
     check(rte_eth_dev_configure(port, 1, 1, &conf), "configure");
     rte_mempool* const pool = rte_pktmbuf_pool_create(
         fmt::format("pool{}", port).c_str(), 8191, 256, 0,

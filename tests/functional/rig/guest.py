@@ -47,19 +47,29 @@ class Guest:
         self, build_folder: Path, folder: Path, *, limit_s: int = 600, shares: Sequence[Path] = ()
     ) -> None:
         self._vm = load_vm(build_folder)
-        kernel = sys.modules["softhca_vm.kernel"]
         self.folder = folder
         self.build_folder = build_folder
-        cache = build_folder / "guest"
-        settings = self._vm.Settings(
+        self._settings = self._vm.Settings(
             folder=folder, memory=MEMORY, limit_s=limit_s, shares=list(shares)
         )
-        self.machine = self._vm.Machine(settings, kernel.provide(cache), cache)
+        self.spares: list[GuestPort] = []  # by index
+        self._boot()
+
+    def _boot(self) -> None:
+        kernel = sys.modules["softhca_vm.kernel"]
+        cache = self.build_folder / "guest"
+        self.machine = self._vm.Machine(self._settings, kernel.provide(cache), cache)
         self.channel = self.machine.channel
         self._alarms_seen = 0
-        self.spares: list[GuestPort] = []  # by index
         self.run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1")
         self._thin_out_plugins()
+
+    def _boot_again(self) -> None:
+        """Where unplugged ports keep their slots, they are used up some time."""
+        self.check_alarms()
+        self.machine.power_off()
+        self.machine.close()
+        self._boot()
 
     def _thin_out_plugins(self) -> None:
         """EAL loads every driver of the distribution, which takes seconds here. What remains is
@@ -153,6 +163,8 @@ class Guest:
         else:
             self.spares = spares[alike:]
         provided = spares[:alike]
+        if not provided and self.machine.free_slots() < len(ports):
+            self._boot_again()
         try:
             self._start_over(provided, folder)
             for index in range(alike, len(ports)):

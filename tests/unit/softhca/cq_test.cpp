@@ -107,6 +107,30 @@ TEST_F(CqTest, CompletionsThatCameBeforeTheArmAreToldAtOnce) {
     EXPECT_EQ(listener.completions.size(), 1u);
 }
 
+TEST_F(CqTest, AnArmWithAnotherSequenceIsNoRequest) {
+    Cq cq = make(true);
+    doorbell.arm = 2u << 28; // Linux, once a CQ is created: nobody may hear of it until it is armed
+    cq.poll_arm();
+    write(cq);
+    cq.poll_arm();
+    EXPECT_TRUE(listener.completions.empty());
+    doorbell.arm = 0;
+    cq.poll_arm();
+    EXPECT_EQ(listener.completions.size(), 1u);
+    doorbell.arm = 1; // the event has not been taken yet
+    cq.poll_arm();
+    write(cq);
+    EXPECT_EQ(listener.completions.size(), 1u);
+    for (uint32_t events = 1; events < 9; events++) {
+        doorbell.consumer = events + 1;
+        doorbell.arm = (events & 3) << 28 | (events + 1);
+        cq.poll_arm();
+        EXPECT_EQ(listener.completions.size(), events);
+        write(cq);
+        EXPECT_EQ(listener.completions.size(), events + 1);
+    }
+}
+
 TEST_F(CqTest, SolicitedOnlyHearsOfErrors) {
     Cq cq = make(true);
     doorbell.arm = mlx5::kCqArmSolicited;
@@ -259,6 +283,7 @@ TEST_F(CqOnDevice, ReceiveRaisesTheEvent) {
     EXPECT_EQ(listener.completions, std::vector<uint64_t>{77});
     EXPECT_NE(armed.poll(), nullptr);
     armed.release();
+    armed.events++;
     armed.arm();
     run();
     wire->incoming.push_back(frames::build({}));

@@ -100,7 +100,8 @@ const mlx5::ErrorCqe* TestCq::poll_error(mlx5::CqeOpcode expected) {
 }
 
 void TestCq::arm(bool solicited) {
-    doorbell.arm = (consumer & 0xffffff) | (solicited ? mlx5::kCqArmSolicited : 0);
+    doorbell.arm = (events & 3) << mlx5::kCqArmSequenceShift | (consumer & 0xffffff) |
+                   (solicited ? mlx5::kCqArmSolicited : 0);
 }
 
 Wqe::Wqe(mlx5::WqeOpcode opcode, uint8_t ce) {

@@ -84,6 +84,7 @@ class TestCq {
 
     Number number = 0;
     uint32_t consumer = 0;
+    uint32_t events = 0; ///< that the consumer has taken
     mlx5::CqDoorbell doorbell{};
     Pages ring;
 

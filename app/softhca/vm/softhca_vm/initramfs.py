@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 import os
 import stat
 from pathlib import Path
@@ -45,9 +46,9 @@ def _load_order(kernel: Kernel) -> list[Path]:
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
         module, _, others = line.partition(":")
         needs[module] = others.split()
-    by_name = {Path(module).name.removesuffix(".ko").replace("-", "_"): module for module in needs}
-    builtin = {Path(line).name.removesuffix(".ko").replace("-", "_")
-               for line in (kernel.modules / "modules.builtin").read_text().split()}
+    by_name = {_module_name(path): path for path in needs}
+    builtin = {_module_name(path)
+               for path in (kernel.modules / "modules.builtin").read_text().split()}
     order: list[str] = []
     for name in MODULES:
         if name in builtin:
@@ -61,6 +62,10 @@ def _load_order(kernel: Kernel) -> list[Path]:
     return [kernel.modules / module for module in order]
 
 
+def _module_name(path: str) -> str:
+    return Path(path).name.removesuffix(".xz").removesuffix(".ko").replace("-", "_")
+
+
 def _content(modules: list[Path]) -> bytes:
     if not BUSYBOX.exists():
         raise VmError(f"{BUSYBOX} is missing (apt install busybox-static)")
@@ -71,9 +76,11 @@ def _content(modules: list[Path]) -> bytes:
     for name, source in OURS.items():
         archive.add(name, stat.S_IFREG | 0o755, source.read_bytes())
     for module in modules:
-        archive.add(f"modules/{module.name}", stat.S_IFREG | 0o644, module.read_bytes())
+        content = module.read_bytes()  # compressed since Debian 13
+        archive.add(f"modules/{_module_name(module.name)}", stat.S_IFREG | 0o644,
+                    lzma.decompress(content) if module.suffix == ".xz" else content)
     archive.add("modules/order", stat.S_IFREG | 0o644,
-                "".join(f"{module.name}\n" for module in modules).encode())
+                "".join(f"{_module_name(module.name)}\n" for module in modules).encode())
     return archive.finish()
 
 

@@ -119,6 +119,7 @@ def _unpack(package: Path, scratch: Path, kernels: Path) -> Kernel:
                           stdout=subprocess.PIPE) as process:
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
             for member in archive:
+                member.name = member.name.replace("./usr/lib/", "./lib/", 1)  # since Debian 13
                 if re.match(r"\./(boot/vmlinuz-|lib/modules/)", member.name) \
                         and not LEFT_OUT.search(member.name):
                     archive.extract(member, fresh)

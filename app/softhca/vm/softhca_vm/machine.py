@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ KERNEL_ARGUMENTS = (
     # lock-up still shows, after two minutes.
     "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
 )
+# Seen with 10.0; 7.2 does not.
+NO_TRANSPORT = ("this QEMU crashes with x-pci-proxy-dev where there is no KVM, and has no "
+                "vfio-user-pci: install QEMU 10.1 or later (on Debian 13, with trixie-backports among the package "
+                "sources: apt install -t trixie-backports qemu-system-x86)")
 
 
 def offers_vfio_user() -> bool:
@@ -148,14 +153,30 @@ class Machine:
     def plug(self, port: str) -> Device:
         """Puts one more PCI function into the running guest."""
         device = self._start_device(port)
-        if device.qemu_end:
-            self.qmp.execute("getfd", descriptor=device.qemu_end.fileno(), fdname=device.name)
-        self.qmp.execute("device_add", **device.qemu_device(device.name))
+        try:
+            if device.qemu_end:
+                self.qmp.execute("getfd", descriptor=device.qemu_end.fileno(), fdname=device.name)
+            self.qmp.execute("device_add", **device.qemu_device(device.name))
+        except VmError as error:
+            raise self.explained(error) from None
         device.taken()
         return device
 
+    def free_slots(self) -> int:
+        return len(SLOTS) - len(self.devices)
+
     def unplug(self, device: Device) -> None:
-        """Takes a function out of the running guest; returns when the guest has let go."""
+        """Takes a function out of the running guest; returns when the guest has let go. By
+        vfio-user its slot is lost: QEMU (11.1) ends by an assertion of its own when it has to
+        remove such a device, so that it stays, and no driver may have it any more."""
+        if self.vfio_user:
+            function = f"/sys/bus/pci/devices/{device.pci_address}"
+            script = (f"cd {function} && echo none >driver_override && {{ [ ! -e driver ] ||"
+                      f" echo {device.pci_address} >driver/unbind; }}")
+            command = self.channel.start(["sh", "-c", script], lambda *_: None, limit=60)
+            if status := command.wait(90):
+                raise VmError(f"the guest does not let go of {device.name} (status {status})")
+            return
         self.qmp.execute("device_del", id=device.name)
         self.qmp.wait_event("DEVICE_DELETED", device=device.name)
         self.devices.remove(device)
@@ -216,6 +237,8 @@ class Machine:
     def explain(self) -> str:
         """The last of what QEMU, the guest's console and the devices wrote."""
         parts = [f"QEMU: status {self._status()}"]
+        if self._status() in (-signal.SIGSEGV, 128 + signal.SIGSEGV) and not self.vfio_user:
+            parts.append(NO_TRANSPORT)
         parts += [failure for device in self.devices if (failure := device.failure())]
         for log in (self.qemu_log, self.console_log):
             if log.exists() and (text := log.read_text(errors="replace").strip()):

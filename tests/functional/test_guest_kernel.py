@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `softhca vm` makes of a distribution's kernel package, without booting it."""
+from __future__ import annotations
+
+import gzip
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rig.stack import ROOT
+
+sys.path.insert(0, str(ROOT / "app/softhca/vm"))
+
+from softhca_vm import initramfs, kernel  # noqa: E402
+
+pytestmark = pytest.mark.unsanitized
+RELEASE = "6.1.0-test"
+CONTENT = b"what is in a module"
+
+
+def package(folder: Path, modules: str, suffix: str) -> Path:
+    """A kernel package whose modules are in `modules`, compressed as `suffix` says."""
+    tree = folder / "package"
+    files = {"DEBIAN/control": b"Package: linux-image-test\nVersion: 1\nArchitecture: all\n"
+                               b"Maintainer: nobody <nobody@localhost>\nDescription: test\n",
+             f"boot/vmlinuz-{RELEASE}": b"kernel"}
+    home = f"{modules}/{RELEASE}"
+    names = [f"kernel/fs/{name}.ko{suffix}" for name in initramfs.MODULES]
+    files |= {f"{home}/{name}": lzma.compress(CONTENT) if suffix else CONTENT for name in names}
+    files |= {f"{home}/kernel/sound/left-out.ko{suffix}": b"", f"{home}/modules.builtin": b"",
+              f"{home}/modules.order": "".join(f"{name}\n" for name in names).encode()}
+    for name, content in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(content)
+    (tree / "DEBIAN").chmod(0o755)
+    subprocess.run(["dpkg-deb", "--build", tree, folder / "linux-image.deb"], check=True,
+                   capture_output=True)
+    return folder / "linux-image.deb"
+
+
+@pytest.mark.parametrize(("modules", "suffix"), [("lib/modules", ""), ("usr/lib/modules", ".xz")],
+                         ids=["Debian 12", "Debian 13"])
+def test_modules_of_a_package_reach_the_guest(
+        tmp_path: Path, modules: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the package has them, and uncompressed: the guest loads them with busybox."""
+    monkeypatch.setattr(kernel, "_run", lambda command: subprocess.CompletedProcess(command, 0))
+    (tmp_path / "scratch").mkdir()
+    unpacked = kernel._unpack(package(tmp_path, modules, suffix), tmp_path / "scratch",
+                              tmp_path / "kernels")
+    assert unpacked.release == RELEASE and unpacked.image.read_bytes() == b"kernel"
+    assert not list(unpacked.root.glob("**/left-out*"))
+    # As depmod, which wants real modules, would have written it.
+    (unpacked.modules / "modules.dep").write_text(
+        "".join(f"kernel/fs/{name}.ko{suffix}:\n" for name in initramfs.MODULES))
+    archive = gzip.decompress(initramfs.provide(tmp_path, unpacked).read_bytes())
+    for name in initramfs.MODULES:
+        assert f"modules/{name}\0".encode() in archive
+    assert archive.count(CONTENT) == len(initramfs.MODULES)
+    assert "".join(f"{name}\n" for name in initramfs.MODULES).encode() in archive
