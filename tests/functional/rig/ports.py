@@ -30,7 +30,7 @@ def port_mac(index: int) -> str:
 
 
 def pci_address(index: int) -> str:
-    return f"0000:ca:00.{index}"
+    return f"0000:ca:{index // 8:02x}.{index % 8}"
 
 
 def guest_pci_address(index: int) -> str:
