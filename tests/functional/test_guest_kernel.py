@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import lzma
 import subprocess
-import sys
 from pathlib import Path
+from typing import Sequence
 
 import pytest
-from rig.stack import ROOT
-
-sys.path.insert(0, str(ROOT / "app/softhca/vm"))
-
-from softhca_vm import initramfs, kernel  # noqa: E402
+from rig.guest import load_vm
+from rig.stack import Build
 
 pytestmark = pytest.mark.unsanitized
 RELEASE = "6.1.0-test"
 CONTENT = b"what is in a module"
 
 
-def package(folder: Path, modules: str, suffix: str) -> Path:
+def package(folder: Path, wanted: Sequence[str], modules: str, suffix: str) -> Path:
     """A kernel package whose modules are in `modules`, compressed as `suffix` says."""
     tree = folder / "package"
     files = {"DEBIAN/control": b"Package: linux-image-test\nVersion: 1\nArchitecture: all\n"
                                b"Maintainer: nobody <nobody@localhost>\nDescription: test\n",
              f"boot/vmlinuz-{RELEASE}": b"kernel"}
     home = f"{modules}/{RELEASE}"
-    names = [f"kernel/fs/{name}.ko{suffix}" for name in initramfs.MODULES]
+    names = [f"kernel/fs/{name}.ko{suffix}" for name in wanted]
     files |= {f"{home}/{name}": lzma.compress(CONTENT) if suffix else CONTENT for name in names}
     files |= {f"{home}/kernel/sound/left-out.ko{suffix}": b"", f"{home}/modules.builtin": b"",
               f"{home}/modules.order": "".join(f"{name}\n" for name in names).encode()}
@@ -43,12 +41,15 @@ def package(folder: Path, modules: str, suffix: str) -> Path:
 @pytest.mark.parametrize(("modules", "suffix"), [("lib/modules", ""), ("usr/lib/modules", ".xz")],
                          ids=["Debian 12", "Debian 13"])
 def test_modules_of_a_package_reach_the_guest(
-        tmp_path: Path, modules: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        tmp_path: Path, build: Build, modules: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever the package has them, and uncompressed: the guest loads them with busybox."""
+    load_vm(build.folder)
+    kernel, initramfs = map(importlib.import_module, ("softhca_vm.kernel", "softhca_vm.initramfs"))
     monkeypatch.setattr(kernel, "_run", lambda command: subprocess.CompletedProcess(command, 0))
     (tmp_path / "scratch").mkdir()
-    unpacked = kernel._unpack(package(tmp_path, modules, suffix), tmp_path / "scratch",
-                              tmp_path / "kernels")
+    deb = package(tmp_path, initramfs.MODULES, modules, suffix)
+    unpacked = kernel._unpack(deb, tmp_path / "scratch", tmp_path / "kernels")
     assert unpacked.release == RELEASE and unpacked.image.read_bytes() == b"kernel"
     assert not list(unpacked.root.glob("**/left-out*"))
     # As depmod, which wants real modules, would have written it.

@@ -36,8 +36,10 @@ bool Device::State::break_cqs(const void* address) {
 }
 
 void Device::State::lose_memory(const void* address) {
-    const bool broken =
-        break_cqs(address) | break_queues(active_sqs, address) | break_queues(active_rqs, address);
+    // All of them: the same page may hold several.
+    bool broken = break_cqs(address);
+    broken |= break_queues(active_sqs, address);
+    broken |= break_queues(active_rqs, address);
     const bool placing = placer.is_placing();
     receiver.abandon();
     // The packet that was under way from the wire is counted, and would only be counted again.
