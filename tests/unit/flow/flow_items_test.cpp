@@ -353,11 +353,22 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     const FlowError unknown = refused(Rule().item(RTE_FLOW_ITEM_TYPE_VXLAN));
     EXPECT_EQ(unknown.code, ENOTSUP);
     EXPECT_THAT(unknown.what, testing::StartsWith("item vxlan is not supported"));
+    EXPECT_FALSE(translate_pattern(nullptr));
+}
+
+// An enumeration of C may hold any int; UBSan goes by the rules of C++.
+#if defined(__has_feature)
+#define WITH_UBSAN __has_feature(undefined_behavior_sanitizer)
+#else
+#define WITH_UBSAN 0
+#endif
+#if !WITH_UBSAN
+TEST(ItemsRefused, TypesThatThisReleaseDoesNotKnow) {
     for (const int type : {INT_MIN, -1, 100000}) // a driver's own, or of another release
         EXPECT_THAT(refused(Rule().item(static_cast<rte_flow_item_type>(type))).what,
                     HasSubstr("no name for"));
-    EXPECT_FALSE(translate_pattern(nullptr));
 }
+#endif
 
 } // namespace
 } // namespace rawqp::test
