@@ -61,7 +61,7 @@ bool evict(const std::vector<MemorySpan>& spans);
 /// What surrounds each timed section.
 class TimedSection {
   public:
-    /// `hold`: null unless the distance is far; `spans`: what is evicted, unless it is not cold.
+    /// `hold`: null unless the distance is far; `spans`: what is evicted, none unless it is cold.
     TimedSection(CpuHold* hold, std::vector<MemorySpan> spans)
         : hold_(hold), spans_(std::move(spans)) {}
 

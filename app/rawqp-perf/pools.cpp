@@ -111,7 +111,7 @@ Pool make_pool_on_region(const std::string& name, unsigned count) {
 
 int ring_socket(unsigned queues, unsigned descriptors, const std::string& heap) {
     if (heap.empty() && rte_eal_has_hugepages()) return SOCKET_ID_ANY;
-    // CQEs, WQEs and pointers in both directions; strides of 2 KiB, and half as many again.
+    // CQEs, WQEs and pointers in both directions; several strides of 2 KiB for striding queues.
     constexpr size_t kPerDescriptor = 8192;
     constexpr size_t kPerQueue = 64u << 10;
     return heap_socket(heap.empty() ? "rawqp-perf rings" : heap,

@@ -16,7 +16,7 @@ struct Figure {
     uint16_t burst = 0;
     uint16_t queues = 0;
     bool fast_free = false;
-    std::string distance = {}; ///< "near", "far", "cold"; empty where it does not matter
+    std::string distance = {}; ///< as given by --distance; of rx, tx and forward
     unsigned pass = 0;
     std::string unit = {}; ///< of `value`: "cycles/packet", "packets/s", "us", "rules/s"
     double value = 0;      ///< the median where there are many

@@ -13,7 +13,7 @@
 namespace perf {
 namespace {
 
-constexpr uint16_t kFirstSourcePort = 1024;
+uint16_t source_port_of(uint16_t queue) { return static_cast<uint16_t>(1024 + queue); }
 
 } // namespace
 
@@ -42,14 +42,14 @@ VerbsEnd::VerbsEnd(const std::string& device, const PortSetup& setup)
     open();
     register_pool();
     create_domain();
-    for (uint16_t queue = 0; queue < setup.queues; ++queue)
-        verbs_.push_back(create_queue(static_cast<uint16_t>(kFirstSourcePort + queue)));
+    while (queues() < setup.queues)
+        verbs_.push_back(create_queue(source_port_of(queues())));
 }
 
 std::vector<uint16_t> VerbsEnd::queue_ports() const {
     std::vector<uint16_t> ports;
     for (uint16_t queue = 0; queue < queues(); ++queue)
-        ports.push_back(static_cast<uint16_t>(kFirstSourcePort + queue));
+        ports.push_back(source_port_of(queue));
     return ports;
 }
 
