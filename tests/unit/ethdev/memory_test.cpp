@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory table: merging, lookup, what comes and goes with mempools.
-#include "drivers/net/rawqp/ethdev/memory.hpp"
+#include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/ethdev/fake_rdma.hpp"
 

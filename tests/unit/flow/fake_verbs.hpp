@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/verbs/api.hpp"
-#include "drivers/net/rawqp/ethdev/rss.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The port's own receive rules, looked at as a device would follow them.
-#include "drivers/net/rawqp/ethdev/filters.hpp"
+#include "drivers/net/rawqp/ethdev/steering/filters.hpp"
 #include "tests/unit/flow/fake_verbs.hpp"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Each rte_flow item: the exact bytes of its verbs spec, and what is refused and why.
-#include "drivers/net/rawqp/ethdev/flow_items.hpp"
+#include "drivers/net/rawqp/ethdev/flow/items.hpp"
 #include "tests/unit/flow/fake_verbs.hpp"
 #include "tests/unit/flow/rule.hpp"
 

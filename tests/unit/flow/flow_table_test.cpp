@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of rte_flow rules: actions, RSS expansion, stop and start, failures half way.
-#include "drivers/net/rawqp/ethdev/flow_table.hpp"
+#include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/fake_verbs.hpp"
 #include "tests/unit/flow/rule.hpp"

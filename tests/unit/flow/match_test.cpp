@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Splitting a match by traffic class, and how steering priorities are dealt out.
-#include "drivers/net/rawqp/ethdev/flow_steering.hpp"
+#include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "tests/unit/flow/fake_verbs.hpp"
 
 #include <gmock/gmock.h>

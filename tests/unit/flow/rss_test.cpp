@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hash fields of each traffic class, and the cache of hash QPs.
-#include "drivers/net/rawqp/ethdev/rss.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "tests/unit/flow/fake_verbs.hpp"
 
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ struct MrTable {
     }
 };
 
-/// Implemented by ethdev/memory.cpp, one per port.
+/// Implemented by ethdev/memory/memory.cpp, one per port.
 class MrSource {
   public:
     /// The current table; the pointer stays valid until the port is closed.

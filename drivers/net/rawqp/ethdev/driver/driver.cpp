@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The vdev driver: from --vdev or hot plug to a port, and back.
+#include "drivers/net/rawqp/ethdev/driver/driver.hpp"
+
+#include "drivers/net/rawqp/ethdev/driver/device.hpp"
+#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/netdev/link.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+namespace {
+
+void log_destroy_failure(const char* kind, int error) {
+    RAWQP_LOG(ERR, "cannot destroy a %s: %s", kind, rte_strerror(error));
+}
+
+/// The MAC of the netdev; a random one where there is no netdev to see.
+Result<void> set_addresses(Port& port) {
+    rte_eth_dev_data& data = *port.dev->data;
+    // ethdev frees it with the port.
+    data.mac_addrs = static_cast<rte_ether_addr*>(
+        rte_calloc(port.name.c_str(), kMaxMacAddresses, sizeof(rte_ether_addr), 0));
+    if (data.mac_addrs == nullptr)
+        return fail(ENOMEM, "no memory for {} MAC addresses", kMaxMacAddresses);
+    if (!port.netdev.present()) {
+        rte_eth_random_addr(data.mac_addrs[0].addr_bytes);
+        RAWQP_LOG(
+            NOTICE,
+            "%s: the network interface of %s port %u is not in this network namespace: the MAC "
+            "address is random, and MTU and link are as they are",
+            port.name.c_str(), port.device.c_str(), port.ib_port);
+        return {};
+    }
+    const Result<netdev::MacAddress> mac = port.netdev.mac();
+    if (!mac) return tl::unexpected(mac.error());
+    std::copy(mac->begin(), mac->end(), data.mac_addrs[0].addr_bytes);
+    const Result<uint32_t> mtu = port.netdev.mtu();
+    if (!mtu) return tl::unexpected(mtu.error());
+    data.mtu = static_cast<uint16_t>(std::min<uint32_t>(*mtu, kMaxMtu));
+    return {};
+}
+
+void make_steering(Port& port) {
+    const verbs::Api& api = *port.api;
+    port.rss_qps = std::make_unique<RssQps>(
+        api, port.context.get(), port.pd.get(),
+        [&port](uint16_t queue) -> ibv_wq* {
+            const bool there = queue < port.rx_queues.size() && port.rx_queues[queue];
+            return there ? port.rx_queues[queue]->wq.get() : nullptr;
+        },
+        port.format->rx_hash_qp);
+    port.filters = std::make_unique<Filters>(api, *port.rss_qps, port.ib_port);
+    FlowTable::PortView view;
+    view.rx_queue_count = [&port] { return port.dev->data->nb_rx_queues; };
+    view.table_entries = [&port] { return std::max<size_t>(reta_size(port), 1); };
+    view.started = [&port] { return port.started(); };
+    view.use_marks = [&port] { use_marks(port); };
+    port.flows = std::make_unique<FlowTable>(api, *port.rss_qps, port.ib_port, std::move(view));
+}
+
+Result<void> build(Port& port) {
+    if (Result<void> done = open_device(port); !done) return done;
+    port.speeds = read_speeds(port);
+    Result<const RingFormat*> format = choose_format(port);
+    if (!format) return tl::unexpected(std::move(format.error()));
+    port.format = *format;
+    port.memory = std::make_unique<Memory>(*port.api, port.pd.get(), port.name);
+    if (Result<void> done = port.memory->follow(); !done) return done;
+    make_steering(port);
+    if (Result<void> done = set_addresses(port); !done) return done;
+    port.other_drivers = std::make_unique<OtherDrivers>(port);
+    if (Result<void> done = port.other_drivers->watch(); !done) return done;
+    port.events = std::make_unique<AsyncEvents>(port);
+    return port.events->start();
+}
+
+int remove(rte_vdev_device* vdev) noexcept {
+    rte_eth_dev* dev = rte_eth_dev_allocated(rte_vdev_device_name(vdev));
+    if (dev == nullptr) return 0; // closed by the application already
+    if (dev->data->dev_started != 0) {
+        const int error = rte_eth_dev_stop(dev->data->port_id);
+        if (error != 0) return error;
+    }
+    return rte_eth_dev_close(dev->data->port_id);
+}
+
+/// One line per refusal, and the errno for EAL.
+int refuse(const char* name, const Error& error) {
+    RAWQP_LOG(ERR, "%s: %s", name, error.what.c_str());
+    return -error.code;
+}
+
+int probe(rte_vdev_device* vdev) noexcept {
+    const char* name = rte_vdev_device_name(vdev);
+    if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+        return refuse(name,
+                      {ENOTSUP, "secondary processes are not supported: run the application as "
+                                "primary process (several may each own a device)"});
+    Result<Devargs> devargs = parse_devargs(rte_vdev_device_args(vdev));
+    if (!devargs) return refuse(name, devargs.error());
+    const Result<const verbs::Api*> api = verbs::load();
+    if (!api) return refuse(name, api.error());
+    verbs::set_destroy_failure_handler(log_destroy_failure);
+
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): ethdev keeps a pointer to the port, no port
+    rte_eth_dev* dev = rte_eth_vdev_allocate(vdev, sizeof(Port*));
+    if (dev == nullptr) return refuse(name, {ENOMEM, "ethdev has no room for another port"});
+    if (const Result<void> done = attach(dev, **api, std::move(*devargs)); !done) {
+        rte_eth_dev_release_port(dev);
+        return refuse(name, done.error());
+    }
+    rte_eth_dev_probing_finish(dev);
+    return 0;
+}
+
+constexpr rte_vdev_driver make_driver() {
+    rte_vdev_driver driver{};
+    driver.probe = probe;
+    driver.remove = remove;
+    return driver;
+}
+constinit rte_vdev_driver rawqp_driver = make_driver();
+
+} // namespace
+
+Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
+                    const std::string& sysfs) {
+    auto port = std::make_unique<Port>();
+    port->dev = dev;
+    port->name = dev->data->name;
+    port->api = &api;
+    port->devargs = std::move(devargs);
+    port->sysfs = netdev::Sysfs(sysfs);
+    dev->data->mtu = RTE_ETHER_MTU;
+    if (Result<void> done = build(*port); !done) return done;
+
+    dev->dev_ops = &kPortOps;
+    dev->data->numa_node = port->sysfs.numa_node(port->device);
+    dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
+    dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
+    dev->data->dev_flags |=
+        RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+    *static_cast<Port**>(dev->data->dev_private) = port.release();
+    return {};
+}
+
+} // namespace rawqp
+
+using rawqp::rawqp_driver;
+RTE_PMD_REGISTER_VDEV(net_rawqp, rawqp_driver);
+#define RAWQP_PARAMS                                                                               \
+    "device=<string> port=<1..255> iface=<string> datapath=<string> cqe_comp=<0|1> "               \
+    "rx_timestamp=<raw|real> mprq_en=<0|1> mprq_log_stride_num=<1..13> "                           \
+    "mprq_log_stride_size=<1..15> mprq_max_memcpy_len=<0..65535> txq_mpw=<0|1> "                   \
+    "txq_inline=<0..512> txq_inline_min=<auto|none|l2|ip|tcp> txq_doorbell=<plain|blueflame>"
+RTE_PMD_REGISTER_PARAM_STRING(net_rawqp, RAWQP_PARAMS);
+RAWQP_PMD_INFO("net_rawqp", RAWQP_PARAMS);

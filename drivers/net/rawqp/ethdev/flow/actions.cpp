@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One entry in kActions for each action type; a handler checks its configuration and collects it.
+#include "drivers/net/rawqp/ethdev/flow/actions.hpp"
+
+#include "drivers/net/rawqp/ethdev/names.hpp"
+#include "drivers/net/rawqp/flow_tag.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace rawqp {
+
+namespace {
+
+struct ActionContext {
+    FlowActions collected;
+    uint16_t rx_queues;
+    size_t table_entries;
+    const char* fate = nullptr; ///< the action that says where packets go
+    const char* tag = nullptr;  ///< the action that set the tag
+};
+
+using ActionHandler = FlowResult<void> (*)(ActionContext& context, const rte_flow_action& action);
+
+struct ActionKind {
+    rte_flow_action_type type;
+    const char* name;
+    bool needs_conf;
+    ActionHandler handle;
+};
+
+FlowResult<void> set_fate(ActionContext& context, const rte_flow_action& action, const char* name) {
+    if (context.fate != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action {}: the rule has {} already; packets have one destination", name,
+                      context.fate);
+    context.fate = name;
+    return {};
+}
+
+FlowResult<void> check_queue(const ActionContext& context, const rte_flow_action& action,
+                             const char* name, uint16_t queue) {
+    if (queue < context.rx_queues) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action {}: no Rx queue {}: the port is configured with {}", name, queue,
+                  context.rx_queues);
+}
+
+FlowResult<void> handle_queue(ActionContext& context, const rte_flow_action& action) {
+    const auto& conf = *static_cast<const rte_flow_action_queue*>(action.conf);
+    if (auto ok = check_queue(context, action, "queue", conf.index); !ok) return ok;
+    context.collected.table = {conf.index};
+    return set_fate(context, action, "queue");
+}
+
+FlowResult<void> handle_drop(ActionContext& context, const rte_flow_action& action) {
+    context.collected.drop = true;
+    context.collected.table = {0};
+    return set_fate(context, action, "drop");
+}
+
+FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& action,
+                           const rte_flow_action_rss& conf) {
+    constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
+    if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action rss: hash function {} is not supported: use default or toeplitz",
+                      hash_function_name(conf.func));
+    if (conf.level > 1)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action rss: level {} is inside a tunnel: only outer headers (0 or 1) are "
+                      "hashed",
+                      conf.level);
+    if (const uint64_t unknown = conf.types & ~supported_rss_types())
+        return refuse(ENOTSUP, kConf, &action,
+                      "action rss: types {} are not supported: ipv4, ipv6, tcp and udp types are, "
+                      "with l3/l4 src/dst only",
+                      rss_type_names(unknown));
+    if (conf.key != nullptr && conf.key_len != 0 && conf.key_len != kRssKeyBytes)
+        return refuse(ENOTSUP, kConf, &action, "action rss: a hash key has {} bytes, not {}",
+                      kRssKeyBytes, conf.key_len);
+    if (conf.queue_num == 0 || conf.queue == nullptr)
+        return refuse(EINVAL, kConf, &action, "action rss: no queues given");
+    if (conf.queue_num > context.table_entries)
+        return refuse(ENOTSUP, kConf, &action, "action rss: {} queues, at most {} can be given",
+                      conf.queue_num, context.table_entries);
+    return {};
+}
+
+/// The queues as an indirection table of `most` entries or less. Numbers that are no power of two
+/// go into a table of at least 16 entries a queue, where the device has such, so that no queue gets
+/// over a sixteenth more than another.
+std::vector<uint16_t> spread(const uint16_t* queues, size_t count, size_t most) {
+    const size_t entries =
+        std::has_single_bit(count) ? count : std::min(most, std::bit_ceil(16 * count));
+    std::vector<uint16_t> table(entries);
+    for (size_t i = 0; i < entries; ++i)
+        table[i] = queues[i % count];
+    return table;
+}
+
+FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& action) {
+    const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
+    if (auto ok = check_rss(context, action, conf); !ok) return ok;
+    for (uint32_t i = 0; i < conf.queue_num; ++i)
+        if (auto ok = check_queue(context, action, "rss", conf.queue[i]); !ok) return ok;
+    auto& collected = context.collected;
+    collected.table = spread(conf.queue, conf.queue_num, context.table_entries);
+    if (conf.key != nullptr && conf.key_len != 0)
+        std::copy_n(conf.key, kRssKeyBytes, collected.key.begin());
+    collected.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
+    if (conf.types != 0) collected.chosen_rss = &action;
+    return set_fate(context, action, "rss");
+}
+
+FlowResult<void> set_tag(ActionContext& context, const rte_flow_action& action, const char* name,
+                         uint32_t tag) {
+    if (context.tag != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action {}: the rule has {} already; a packet carries one mark", name,
+                      context.tag);
+    context.tag = name;
+    context.collected.tag = tag;
+    return {};
+}
+
+FlowResult<void> handle_mark(ActionContext& context, const rte_flow_action& action) {
+    const auto& conf = *static_cast<const rte_flow_action_mark*>(action.conf);
+    if (conf.id > kMarkMax)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action mark: id {:#x} does not fit: the largest is {:#x}", conf.id,
+                      kMarkMax);
+    return set_tag(context, action, "mark", tag_of_mark(conf.id));
+}
+
+FlowResult<void> handle_flag(ActionContext& context, const rte_flow_action& action) {
+    return set_tag(context, action, "flag", kFlowTagFlag);
+}
+
+FlowResult<void> handle_count(ActionContext& context, const rte_flow_action& action) {
+    context.collected.count = &action;
+    return {};
+}
+
+FlowResult<void> handle_void(ActionContext&, const rte_flow_action&) { return {}; }
+
+constexpr ActionKind kActions[] = {
+    {RTE_FLOW_ACTION_TYPE_VOID, "void", false, handle_void},
+    {RTE_FLOW_ACTION_TYPE_QUEUE, "queue", true, handle_queue},
+    {RTE_FLOW_ACTION_TYPE_RSS, "rss", true, handle_rss},
+    {RTE_FLOW_ACTION_TYPE_DROP, "drop", false, handle_drop},
+    {RTE_FLOW_ACTION_TYPE_MARK, "mark", true, handle_mark},
+    {RTE_FLOW_ACTION_TYPE_FLAG, "flag", false, handle_flag},
+    {RTE_FLOW_ACTION_TYPE_COUNT, "count", false, handle_count},
+};
+
+FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
+    for (const ActionKind& kind : kActions) {
+        if (kind.type != action.type) continue;
+        if (kind.needs_conf && action.conf == nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                          "action {}: its configuration is missing", kind.name);
+        return kind.handle(context, action);
+    }
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                  "action {} is not supported: use queue, rss, drop, mark, flag or count",
+                  action_name(action.type));
+}
+
+} // namespace
+
+FlowResult<FlowActions> translate_actions(const rte_flow_action* actions, uint16_t rx_queues,
+                                          size_t table_entries) {
+    if (actions == nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_NUM, nullptr, "no actions given");
+    ActionContext context{.collected = {}, .rx_queues = rx_queues, .table_entries = table_entries};
+    const rte_flow_action* action = actions;
+    for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action)
+        if (auto ok = handle(context, *action); !ok) return tl::unexpected(ok.error());
+    if (context.fate == nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+                      "the rule says not where packets go: add action queue, rss or drop");
+    if (context.collected.drop && context.tag != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+                      "action {} has no effect on dropped packets", context.tag);
+    return context.collected;
+}
+
+} // namespace rawqp

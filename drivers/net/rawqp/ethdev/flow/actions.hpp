@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The actions of an rte_flow rule, checked and collected.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace rawqp {
+
+struct FlowActions {
+    /// Indirection entries of the destination (power of two); {0} when dropping.
+    std::vector<uint16_t> table;
+    RssKey key = kDefaultRssKey;
+    uint64_t rss_types = 0; ///< 0: no hashing
+    bool drop = false;
+    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
+
+    const rte_flow_action* count = nullptr; ///< the count action, if there is one
+    /// The rss action if it names its types itself: they must then fit the pattern.
+    const rte_flow_action* chosen_rss = nullptr;
+};
+
+/// `rx_queues`: Rx queues that the port has now; `table_entries`: most of an indirection table, a
+/// power of two. Errors name the action.
+[[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
+                                                        uint16_t rx_queues, size_t table_entries);
+
+} // namespace rawqp

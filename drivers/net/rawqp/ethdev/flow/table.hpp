@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// rte_flow rules of one port: translation, installation, life cycle over port stop and start.
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace rawqp {
+
+/// validate and create accept the same set: what the translator understands and the device takes
+/// (asked by a trial rule that no traffic meets), and no match twice at one priority (EEXIST).
+/// rte_flow_error names the offending item or action; its message stays valid until the next
+/// refusal on the same thread.
+///
+/// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
+class FlowTable {
+  public:
+    /// The port's current configuration, asked when a rule is made.
+    struct PortView {
+        std::function<uint16_t()> rx_queue_count;
+        std::function<bool()> started;
+        /// Most entries of an indirection table, a power of two.
+        std::function<size_t()> table_entries = [] { return size_t{kRetaMax}; };
+        /// Called before the first rule that marks or flags: Rx must report flow tags.
+        std::function<void()> use_marks = [] {};
+    };
+    FlowTable(const verbs::Api& api, RssQps& qps, uint8_t ib_port, PortView port);
+    ~FlowTable();
+
+    int validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                 const rte_flow_action* actions, rte_flow_error* error);
+    rte_flow* create(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                     const rte_flow_action* actions, rte_flow_error* error);
+    int destroy(rte_flow* flow, rte_flow_error* error);
+    int flush(rte_flow_error* error);
+    /// Action count only: packets and bytes since creation or the last reset, also across stops.
+    int query(rte_flow* flow, const rte_flow_action* action, void* data, rte_flow_error* error);
+
+    /// Port start: installs every rule in hardware, or none and says which one failed.
+    [[nodiscard]] Result<void> start();
+    /// Port stop: takes the rules out of hardware and keeps them; no hash QP stays in use.
+    void stop();
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace rawqp

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/memory/memory.hpp"
+
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+namespace {
+
+/// Relaxed ordering lets packet data overtake other packet data on PCIe; the CQE, written without
+/// it, still comes after all data. Providers and kernels that do not know the flag ignore it.
+constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
+
+AddressRange range_of(const void* address, size_t length) {
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    return {start, start + length};
+}
+
+std::vector<AddressRange> pool_ranges(rte_mempool* pool) {
+    std::vector<AddressRange> ranges;
+    rte_mempool_mem_iter(
+        pool,
+        [](rte_mempool*, void* opaque, rte_mempool_memhdr* chunk, unsigned) {
+            static_cast<std::vector<AddressRange>*>(opaque)->push_back(
+                range_of(chunk->addr, chunk->len));
+        },
+        &ranges);
+    return merge_ranges(std::move(ranges));
+}
+
+/// A lookup of the range that holds `address`, passed through DPDK's walk functions.
+struct Search {
+    uintptr_t address;
+    AddressRange found;
+    void offer(const AddressRange& range) {
+        if (range.start <= address && address < range.end) found = range;
+    }
+};
+
+AddressRange find_in_mempools(uintptr_t address) {
+    Search search{address, {}};
+    rte_mempool_walk(
+        [](rte_mempool* pool, void* opaque) {
+            for (const AddressRange& range : pool_ranges(pool))
+                static_cast<Search*>(opaque)->offer(range);
+        },
+        &search);
+    return search.found;
+}
+
+/// DPDK heap: the run of pages in use around the address. External memory: the whole area. The
+/// caller holds DPDK's memory lock.
+AddressRange find_in_dpdk_memory(uintptr_t address) {
+    const rte_memseg_list* list = rte_mem_virt2memseg_list(reinterpret_cast<void*>(address));
+    if (list == nullptr) return {};
+    if (list->external != 0) return range_of(list->base_va, list->len);
+    Search search{address, {}};
+    rte_memseg_contig_walk_thread_unsafe(
+        [](const rte_memseg_list*, const rte_memseg* first, size_t length, void* opaque) {
+            auto* search = static_cast<Search*>(opaque);
+            search->offer(range_of(first->addr, length));
+            return search->found.empty() ? 0 : 1; // 1 ends the walk
+        },
+        &search);
+    return search.found;
+}
+
+/// Memory cannot vanish while one of these lives.
+class MemoryReadLock {
+  public:
+    MemoryReadLock() { rte_mcfg_mem_read_lock(); }
+    ~MemoryReadLock() { rte_mcfg_mem_read_unlock(); }
+    MemoryReadLock(const MemoryReadLock&) = delete;
+    MemoryReadLock& operator=(const MemoryReadLock&) = delete;
+};
+
+const char* registration_hint(int error) {
+    switch (error) {
+    case ENOMEM: return ": too little memory, or RLIMIT_MEMLOCK is too low (ulimit -l)";
+    case EFAULT: return ": the memory is not mapped, or not readable and writable";
+    case EPERM: return ": not permitted for this process";
+    default: return "";
+    }
+}
+
+} // namespace
+
+std::vector<AddressRange> merge_ranges(std::vector<AddressRange> ranges) {
+    std::erase_if(ranges, [](const AddressRange& range) { return range.empty(); });
+    std::sort(ranges.begin(), ranges.end(),
+              [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
+    std::vector<AddressRange> merged;
+    for (const AddressRange& range : ranges) {
+        if (!merged.empty() && range.start <= merged.back().end)
+            merged.back().end = std::max(merged.back().end, range.end);
+        else
+            merged.push_back(range);
+    }
+    return merged;
+}
+
+Memory::Memory(const verbs::Api& api, ibv_pd* pd, std::string port_name)
+    : api_(api), pd_(pd), port_name_(std::move(port_name)) {
+    publish();
+}
+
+Memory::~Memory() {
+    if (follows_pools_) rte_mempool_event_callback_unregister(on_mempool_event, this);
+    if (follows_heap_) rte_mem_event_callback_unregister(event_name().c_str(), this);
+}
+
+std::string Memory::event_name() const { return fmt::format("net_rawqp {}", fmt::ptr(this)); }
+
+Result<void> Memory::follow() {
+    if (rte_mempool_event_callback_register(on_mempool_event, this) != 0)
+        return fail(rte_errno, "{}: cannot follow mempools: {}", port_name_,
+                    rte_strerror(rte_errno));
+    follows_pools_ = true;
+
+    if (rte_mem_event_callback_register(event_name().c_str(), on_memory_event, this) == 0)
+        follows_heap_ = true;
+    else if (rte_errno != ENOTSUP) // ENOTSUP: memory that never shrinks (--no-huge, --legacy-mem)
+        return fail(rte_errno, "{}: cannot follow DPDK's memory: {}", port_name_,
+                    rte_strerror(rte_errno));
+
+    // Collected first: registering within the walk would hold DPDK's mempool lock.
+    std::vector<rte_mempool*> pools;
+    rte_mempool_walk(
+        [](rte_mempool* pool, void* opaque) {
+            static_cast<std::vector<rte_mempool*>*>(opaque)->push_back(pool);
+        },
+        &pools);
+    for (rte_mempool* pool : pools)
+        on_mempool_event(RTE_MEMPOOL_EVENT_READY, pool, this);
+    return {};
+}
+
+Result<void> Memory::add_pool(rte_mempool* pool) {
+    for (const AddressRange& range : pool_ranges(pool))
+        if (Result<MrEntry> entry = add_range(range); !entry) {
+            entry.error().what =
+                fmt::format("{}: mempool {}: {}", port_name_, pool->name, entry.error().what);
+            return tl::unexpected(std::move(entry.error()));
+        }
+    return {};
+}
+
+bool Memory::register_address(uintptr_t address, MrEntry& entry) {
+    Result<MrEntry> added =
+        fail(EFAULT,
+             "no mempool, DPDK heap or rte_extmem area holds the packet memory at {:#x}: "
+             "register external buffers with rte_extmem_register",
+             address);
+    if (const AddressRange chunk = find_in_mempools(address); !chunk.empty()) {
+        added = add_range(chunk);
+    } else {
+        const MemoryReadLock lock;
+        if (const AddressRange area = find_in_dpdk_memory(address); !area.empty())
+            added = add_range(area);
+    }
+    if (!added) {
+        log_failure(added.error());
+        return false;
+    }
+    entry = *added;
+    return true;
+}
+
+Result<MrEntry> Memory::add_range(AddressRange range) {
+    const std::lock_guard lock(mutex_);
+    if (const MrEntry* known = table().find(range.start);
+        known != nullptr && range.end <= known->end)
+        return *known;
+
+    // Entries are disjoint: the new registration takes in those that it overlaps. Both ends of each
+    // are in use, so all between is mapped.
+    for (const Registration& other : live_)
+        if (other.range.overlaps(range))
+            range = {std::min(range.start, other.range.start),
+                     std::max(range.end, other.range.end)};
+
+    auto* const start = reinterpret_cast<void*>(range.start); // NOLINT(performance-no-int-to-ptr)
+    ibv_mr* mr = api_.reg_mr_iova2(pd_, start, range.end - range.start, range.start, kAccess);
+    if (mr == nullptr) {
+        const int error = errno;
+        return fail(error, "cannot register {} bytes at {}: {}{}", range.end - range.start, start,
+                    rte_strerror(error), registration_hint(error));
+    }
+    RAWQP_LOG(DEBUG, "%s: registered %zu bytes at %p, lkey %#x", port_name_.c_str(),
+              range.end - range.start, start, mr->lkey);
+
+    auto first = std::find_if(live_.begin(), live_.end(), [&](const Registration& other) {
+        return other.range.end > range.start;
+    });
+    while (first != live_.end() && first->range.start < range.end) {
+        retired_.push_back(std::move(*first));
+        first = live_.erase(first);
+    }
+    live_.insert(first, {range, verbs::Mr(mr, {api_.dereg_mr, "MR"})});
+    publish();
+    return *table().find(range.start);
+}
+
+void Memory::remove(const AddressRange& range, Extent extent) {
+    const std::lock_guard lock(mutex_);
+    const size_t live_before = live_.size();
+    for (auto it = live_.begin(); it != live_.end();) {
+        const bool gone =
+            extent == Extent::inside ? range.contains(it->range) : range.overlaps(it->range);
+        if (!gone) {
+            ++it;
+            continue;
+        }
+        retired_.push_back(std::move(*it));
+        it = live_.erase(it);
+    }
+    if (live_.size() != live_before) publish();
+
+    std::vector<Registration> released; // before the lock goes, after the tables are renewed
+    for (Registration& old : retired_)
+        if (range.contains(old.range)) released.push_back(std::move(old));
+    std::erase_if(retired_, [](const Registration& old) { return old.mr == nullptr; });
+    if (live_.size() != live_before || !released.empty())
+        generation_.fetch_add(1, std::memory_order_release);
+}
+
+size_t Memory::registrations() const {
+    const std::lock_guard lock(mutex_);
+    return live_.size() + retired_.size();
+}
+
+void Memory::publish() {
+    MrTable table;
+    table.entries.reserve(live_.size());
+    for (const Registration& each : live_)
+        table.entries.push_back(
+            {each.range.start, each.range.end, each.mr->lkey, rte_cpu_to_be_32(each.mr->lkey)});
+    // A deque never moves its elements: the pointers that readers hold stay good.
+    table_.store(&tables_.emplace_back(std::move(table)), std::memory_order_release);
+}
+
+void Memory::log_failure(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (logged_.insert(error.code).second)
+        RAWQP_LOG(ERR, "%s: packets are dropped: %s (said once per cause)", port_name_.c_str(),
+                  error.what.c_str());
+}
+
+void Memory::on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* self) {
+    auto& memory = *static_cast<Memory*>(self);
+    if (event == RTE_MEMPOOL_EVENT_DESTROY) {
+        for (const AddressRange& range : pool_ranges(pool))
+            memory.remove(range, Extent::inside);
+        // Rings remember pools by address, and the next pool may get this one.
+        memory.generation_.fetch_add(1, std::memory_order_release);
+        return;
+    }
+    if ((pool->flags & RTE_MEMPOOL_F_NON_IO) != 0) return;
+    if (const Result<void> added = memory.add_pool(pool); !added)
+        RAWQP_LOG(WARNING, "%s", added.error().what.c_str());
+}
+
+void Memory::on_memory_event(rte_mem_event event, const void* address, size_t length, void* self) {
+    if (event == RTE_MEM_EVENT_FREE)
+        static_cast<Memory*>(self)->remove(range_of(address, length), Extent::touching);
+}
+
+} // namespace rawqp

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+namespace rawqp {
+
+void RingMemory::serve(const verbs::Api& api, ibv_pd* pd) {
+    api_ = &api;
+    pd_ = pd;
+    parent_ = make_domain(nullptr);
+}
+
+verbs::Pd RingMemory::make_domain(ibv_td* thread) {
+    ibv_parent_domain_init_attr attributes{};
+    attributes.pd = pd_;
+    attributes.td = thread;
+    attributes.comp_mask =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    attributes.alloc = allocate;
+    attributes.free = release;
+    attributes.pd_context = this;
+    return {ibv_alloc_parent_domain(pd_->context, &attributes),
+            {api_->dealloc_pd, "parent domain"}};
+}
+
+void RingMemory::adopt(ibv_cq_init_attr_ex& attributes) const {
+    if (!parent_) return;
+    attributes.comp_mask |= IBV_CQ_INIT_ATTR_MASK_PD;
+    attributes.parent_domain = parent_.get();
+}
+
+void* RingMemory::allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t) {
+    const int socket = static_cast<const RingMemory*>(self)->socket_;
+    const auto align = static_cast<unsigned>(alignment);
+    void* memory = rte_malloc_socket("rawqp ring", bytes, align, socket);
+    return memory != nullptr ? memory : rte_malloc("rawqp ring", bytes, align);
+}
+
+void RingMemory::release(ibv_pd*, void*, void* memory, uint64_t) { rte_free(memory); }
+
+} // namespace rawqp

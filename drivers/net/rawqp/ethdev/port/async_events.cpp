@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/port/async_events.hpp"
+
+#include "drivers/net/rawqp/ethdev/netdev/link.hpp"
+#include "drivers/net/rawqp/ethdev/port.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+namespace rawqp {
+namespace {
+
+constexpr uint64_t kRecheckMicroseconds = 100'000;
+
+} // namespace
+
+AsyncEvents::~AsyncEvents() {
+    if (registered_) {
+        rte_intr_callback_unregister_sync(handle_, on_readable, this);
+        rte_eal_alarm_cancel(on_recheck, this);
+    }
+    rte_intr_instance_free(handle_);
+}
+
+Result<void> AsyncEvents::start() {
+    const int fd = port_.context->async_fd;
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return fail(errno, "{}: cannot read events of {}: {}", port_.name, port_.device,
+                    rte_strerror(errno));
+    handle_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+    if (handle_ == nullptr || rte_intr_fd_set(handle_, fd) != 0 ||
+        rte_intr_type_set(handle_, RTE_INTR_HANDLE_EXT) != 0)
+        return fail(ENOMEM, "{}: cannot allocate an interrupt handle", port_.name);
+    if (const int error = -rte_intr_callback_register(handle_, on_readable, this); error > 0)
+        return fail(error, "{}: cannot wait for events of {}: {}", port_.name, port_.device,
+                    rte_strerror(error));
+    registered_ = true;
+    return {};
+}
+
+void AsyncEvents::on_readable(void* self) {
+    for (bool more = true; more;)
+        static_cast<AsyncEvents*>(self)->read_one_event(more);
+}
+
+void AsyncEvents::on_recheck(void* self) { static_cast<AsyncEvents*>(self)->report_link(); }
+
+void AsyncEvents::read_one_event(bool& more) {
+    ibv_async_event event{};
+    more = port_.api->get_async_event(port_.context.get(), &event) == 0;
+    if (!more) return;
+    // Acknowledged at once: destroying an object waits for its events. After this, `element` may
+    // point to nothing.
+    const int port_number = event.element.port_num;
+    port_.api->ack_async_event(&event);
+
+    switch (event.event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+        if (port_number == port_.ib_port) on_link_change(event.event_type == IBV_EVENT_PORT_ACTIVE);
+        break;
+    case IBV_EVENT_DEVICE_FATAL:
+        RAWQP_LOG(ERR, "%s: RDMA device %s failed or was removed: close the port",
+                  port_.name.c_str(), port_.device.c_str());
+        if (port_.dev->data->dev_conf.intr_conf.rmv != 0)
+            rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_RMV, nullptr);
+        break;
+    case IBV_EVENT_CQ_ERR:
+        // No CQE comes any more, neither of packets nor of errors.
+        RAWQP_LOG(ERR,
+                  "%s: a CQ of %s failed, and its queue with it: stop the port, set up its queues "
+                  "again and start it",
+                  port_.name.c_str(), port_.device.c_str());
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_WQ_FATAL:
+        // The error CQE of the same failure makes the ring recover on its own lcore.
+        RAWQP_LOG(WARNING, "%s: event of %s: %s", port_.name.c_str(), port_.device.c_str(),
+                  port_.api->event_type_str(event.event_type));
+        break;
+    default:
+        RAWQP_LOG(DEBUG, "%s: event of %s ignored: %s", port_.name.c_str(), port_.device.c_str(),
+                  port_.api->event_type_str(event.event_type));
+    }
+}
+
+void AsyncEvents::on_link_change(bool expected_up) {
+    report_link();
+    // The netdev may learn of a carrier a little later than the RDMA port: look once more.
+    const bool up = port_.dev->data->dev_link.link_status == RTE_ETH_LINK_UP;
+    if (up != expected_up) rte_eal_alarm_set(kRecheckMicroseconds, on_recheck, this);
+}
+
+void AsyncEvents::report_link() {
+    const rte_eth_link link = read_link(port_);
+    const bool changed = rte_eth_linkstatus_set(port_.dev, &link) == 0;
+    if (changed && port_.started() && port_.dev->data->dev_conf.intr_conf.lsc != 0)
+        rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
+}
+
+} // namespace rawqp

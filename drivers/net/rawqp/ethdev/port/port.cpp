@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Life of a port: configure, start, stop, close; and the table of its operations.
+#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/netdev/link.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+namespace {
+
+Result<void> check_queues(const Port& port) {
+    for (size_t i = 0; i < port.rx_queues.size(); ++i)
+        if (!port.rx_queues[i] || port.rx_queues[i]->released)
+            return fail(EINVAL, "Rx queue {} is not set up", i);
+    for (size_t i = 0; i < port.tx_queues.size(); ++i)
+        if (!port.tx_queues[i]) return fail(EINVAL, "Tx queue {} is not set up", i);
+    return {};
+}
+
+/// A port has one burst function for all of its queues: it must serve the most demanding one.
+void select_bursts(Port& port) {
+    rte_eth_dev& dev = *port.dev;
+    const RingFormat& format = *port.format;
+    if (!port.rx_queues.empty()) {
+        const RxSpec spec = combined_rx_spec(port, port.rx_queues[0]->spec);
+        dev.rx_pkt_burst = format.rx_burst(spec).function;
+        dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
+        for (const auto& queue : port.rx_queues)
+            queue->ring->tell_all = port.marks;
+    }
+    if (!port.tx_queues.empty()) {
+        const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);
+        dev.tx_pkt_burst = format.tx_burst(spec).function;
+    }
+    dev.tx_pkt_prepare = format.tx_prepare;
+    dev.rx_queue_count = format.rx_queue_count;
+    dev.rx_descriptor_status = format.rx_descriptor_status;
+    dev.tx_descriptor_status = format.tx_descriptor_status;
+}
+
+void mark_queues(rte_eth_dev_data& data, uint8_t state) {
+    std::fill_n(data.rx_queue_state, data.nb_rx_queues, state);
+    std::fill_n(data.tx_queue_state, data.nb_tx_queues, state);
+}
+
+/// The reverse of start, from wherever it got to.
+void halt(Port& port) {
+    port.dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
+    port.dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
+    port.flows->stop();
+    port.filters->clear();
+    withdraw_rx_channels(port);
+    for (const auto& queue : port.rx_queues)
+        if (queue) stop_rx_queue(*queue);
+    for (const auto& queue : port.tx_queues)
+        if (queue) stop_tx_queue(*queue);
+    mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STOPPED);
+}
+
+/// Packets come when all else is ready: steering is last.
+Result<void> start(Port& port) {
+    Result<void> done = check_queues(port);
+    if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
+    if (done) done = refit_rx_queues(port);
+    for (const auto& queue : port.tx_queues)
+        if (done && !queue->deferred) done = start_tx_queue(*queue);
+    for (const auto& queue : port.rx_queues)
+        if (done && !queue->deferred) done = start_rx_queue(*queue);
+    if (done) done = publish_rx_channels(port);
+    if (done && !port.isolated && !port.rx_queues.empty())
+        done = port.filters->apply(wanted_filters(port));
+    if (done) done = port.flows->start();
+    if (!done) return done;
+    select_bursts(port);
+    mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STARTED);
+    for (const auto& queue : port.rx_queues)
+        if (!queue->running)
+            port.dev->data->rx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
+    for (const auto& queue : port.tx_queues)
+        if (!queue->running)
+            port.dev->data->tx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
+    return {};
+}
+
+int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
+    if (ring == nullptr) return -EINVAL; // of a queue that is not set up
+    const auto& queue = *static_cast<RxQueue*>(static_cast<RxRing*>(ring)->control);
+    const auto get = queue.port.format->rx_monitor_addr;
+    return get != nullptr ? get(ring, condition) : -ENOTSUP;
+}
+
+int tx_done_cleanup(void* ring, uint32_t count) noexcept {
+    const auto& queue = *static_cast<TxQueue*>(static_cast<TxRing*>(ring)->control);
+    return queue.port.format->tx_done_cleanup(ring, count);
+}
+
+constexpr eth_dev_ops make_ops() {
+    eth_dev_ops ops{};
+    ops.dev_configure = dev_configure;
+    ops.dev_start = dev_start;
+    ops.dev_stop = dev_stop;
+    ops.dev_close = dev_close;
+    ops.dev_infos_get = dev_info_get;
+    ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
+    ops.rx_burst_mode_get = rx_burst_mode_get;
+    ops.tx_burst_mode_get = tx_burst_mode_get;
+    ops.rxq_info_get = rxq_info_get;
+    ops.txq_info_get = txq_info_get;
+    ops.fw_version_get = fw_version_get;
+    ops.rx_queue_setup = rx_queue_setup;
+    ops.rx_queue_release = rx_queue_release;
+    ops.rx_queue_start = rx_queue_start;
+    ops.rx_queue_stop = rx_queue_stop;
+    ops.rx_queue_intr_enable = rx_queue_intr_enable;
+    ops.rx_queue_intr_disable = rx_queue_intr_disable;
+    ops.get_monitor_addr = get_monitor_addr;
+    ops.read_clock = read_clock;
+    ops.tx_queue_setup = tx_queue_setup;
+    ops.tx_queue_release = tx_queue_release;
+    ops.tx_queue_start = tx_queue_start;
+    ops.tx_queue_stop = tx_queue_stop;
+    ops.set_queue_rate_limit = set_queue_rate_limit;
+    ops.tx_done_cleanup = tx_done_cleanup;
+    ops.link_update = link_update;
+    ops.dev_set_link_up = set_link_up;
+    ops.dev_set_link_down = set_link_down;
+    ops.promiscuous_enable = promiscuous_enable;
+    ops.promiscuous_disable = promiscuous_disable;
+    ops.allmulticast_enable = allmulticast_enable;
+    ops.allmulticast_disable = allmulticast_disable;
+    ops.mac_addr_add = mac_addr_add;
+    ops.mac_addr_remove = mac_addr_remove;
+    ops.mac_addr_set = mac_addr_set;
+    ops.set_mc_addr_list = set_mc_addr_list;
+    ops.vlan_filter_set = vlan_filter_set;
+    ops.vlan_offload_set = vlan_offload_set;
+    ops.vlan_strip_queue_set = vlan_strip_queue_set;
+    ops.mtu_set = mtu_set;
+    ops.reta_update = reta_update;
+    ops.reta_query = reta_query;
+    ops.rss_hash_update = rss_hash_update;
+    ops.rss_hash_conf_get = rss_hash_conf_get;
+    ops.flow_ops_get = flow_ops_get;
+    ops.stats_get = compat::stats<stats_get>;
+    ops.stats_reset = stats_reset;
+    ops.xstats_get = xstats_get;
+    ops.xstats_get_names = xstats_get_names;
+    ops.xstats_reset = xstats_reset;
+    return ops;
+}
+
+} // namespace
+
+constinit const eth_dev_ops kPortOps = make_ops();
+
+int dev_configure(rte_eth_dev* dev) noexcept {
+    Port& port = Port::of(dev);
+    if (const Result<void> done = configure_rss(port); !done) return report(port, done.error());
+    // ethdev has released the queues beyond the new counts.
+    port.rx_queues.resize(dev->data->nb_rx_queues);
+    port.tx_queues.resize(dev->data->nb_tx_queues);
+    return 0;
+}
+
+int dev_start(rte_eth_dev* dev) noexcept {
+    Port& port = Port::of(dev);
+    if (const Result<void> done = start(port); !done) {
+        halt(port);
+        return report(port, done.error());
+    }
+    port.speeds = read_speeds(port);              // the module in the cage may be another one
+    if (dev->data->dev_conf.intr_conf.lsc != 0) { // else ethdev asks for it itself
+        const rte_eth_link link = read_link(port);
+        rte_eth_linkstatus_set(dev, &link);
+    }
+    return 0;
+}
+
+int dev_stop(rte_eth_dev* dev) noexcept {
+    halt(Port::of(dev));
+    return 0;
+}
+
+int dev_close(rte_eth_dev* dev) noexcept {
+    auto** slot = static_cast<Port**>(dev->data->dev_private);
+    if (rte_eal_process_type() != RTE_PROC_PRIMARY || slot == nullptr || *slot == nullptr) return 0;
+    const std::unique_ptr<Port> port(*slot);
+    port->events.reset(); // first: its handler reads the port
+    halt(*port);
+    for (size_t i = 0; i < port->rx_queues.size(); ++i)
+        rx_queue_release(dev, static_cast<uint16_t>(i));
+    for (size_t i = 0; i < port->tx_queues.size(); ++i)
+        tx_queue_release(dev, static_cast<uint16_t>(i));
+    *slot = nullptr;
+    return 0;
+}
+
+} // namespace rawqp

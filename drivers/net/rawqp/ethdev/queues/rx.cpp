@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/driver/device.hpp"
+#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace rawqp {
+namespace {
+
+Result<void> create_rx_cq(RxQueue& queue) {
+    const RingFormat& format = *queue.port.format;
+    ibv_cq_init_attr_ex attributes{};
+    attributes.channel = queue.channel.get();
+    attributes.cqe = format.rx_cq_depth(queue.spec);
+    attributes.comp_vector =
+        queue.spec.queue_id %
+        static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
+    attributes.wc_flags = format.rx_wc_flags(queue.spec);
+    queue.port.ring_memory.adopt(attributes);
+    ibv_cq_ex* cq = nullptr;
+    // A block has one time stamp for all of its packets.
+    const bool stamped = (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
+    if (queue.port.devargs.cqe_comp && !stamped && format.rx_compressed_cq != nullptr) {
+        ibv_cq_init_attr_ex compressed = attributes;
+        cq = format.rx_compressed_cq(queue.spec, compressed);
+    }
+    queue.spec.compressed = cq != nullptr;
+    if (cq == nullptr) cq = create_single_threaded_cq(queue.spec.context, attributes);
+    if (cq == nullptr && attributes.wc_flags != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+        // mlx4 knows no flow tags in CQEs: without them only rte_flow marks are lost.
+        attributes.wc_flags = IBV_WC_EX_WITH_BYTE_LEN;
+        cq = create_single_threaded_cq(queue.spec.context, attributes);
+    }
+    if (cq == nullptr) {
+        const int error = errno;
+        return fail(error, "Rx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
+                    attributes.cqe, rte_strerror(error));
+    }
+    queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
+    queue.spec.cq = cq;
+    return {};
+}
+
+Result<void> create_wq(RxQueue& queue) {
+    ibv_wq_init_attr attributes{};
+    attributes.wq_type = IBV_WQT_RQ;
+    attributes.max_wr = rx_wqes(queue.spec);
+    attributes.max_sge = queue.spec.segments;
+    attributes.pd = queue.port.ring_memory.domain();
+    attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());
+    queue.wq_strips = wants_wq_strip(queue);
+    if (queue.wq_strips) attributes.create_flags |= IBV_WQ_FLAGS_CVLAN_STRIPPING;
+    if ((queue.spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0)
+        attributes.create_flags |= IBV_WQ_FLAGS_SCATTER_FCS;
+    if (attributes.create_flags != 0) attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
+    const auto create = queue.port.format->rx_wq;
+    ibv_wq* wq = create != nullptr ? create(queue.spec, attributes)
+                                   : ibv_create_wq(queue.spec.context, &attributes);
+    if (wq == nullptr) {
+        const int error = errno;
+        return fail(error, "Rx queue {}: cannot create a WQ of {} WQEs of {} segments: {}",
+                    queue.spec.queue_id, attributes.max_wr, attributes.max_sge,
+                    rte_strerror(error));
+    }
+    queue.wq = verbs::Wq(wq, {ibv_destroy_wq, "WQ"});
+    queue.spec.wq = wq;
+    return {};
+}
+
+int modify_wq(ibv_wq* wq, ibv_wq_state state) {
+    ibv_wq_attr attributes{};
+    attributes.attr_mask = IBV_WQ_ATTR_STATE;
+    attributes.wq_state = state;
+    return ibv_modify_wq(wq, &attributes);
+}
+
+/// To RESET from whatever state the device is in. The kernel does not learn that the device moved a
+/// WQ to the error state, and the device refuses a transition from the state that it is not in.
+int reset_wq_from_any_state(ibv_wq* wq) {
+    if (modify_wq(wq, IBV_WQS_RESET) == 0) return 0;
+    ibv_wq_attr attributes{};
+    attributes.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE;
+    attributes.curr_wq_state = IBV_WQS_ERR;
+    attributes.wq_state = IBV_WQS_RESET;
+    return ibv_modify_wq(wq, &attributes);
+}
+
+/// RxRing::reset_wq: on the queue's lcore, after an error CQE.
+int recover_wq(RxRing& ring) {
+    const auto& queue = *static_cast<RxQueue*>(ring.control);
+    int error = reset_wq_from_any_state(queue.wq.get());
+    if (error == 0) error = modify_wq(queue.wq.get(), IBV_WQS_RDY);
+    if (error != 0)
+        RAWQP_LOG(ERR, "%s: Rx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
+                  ring.queue_id, rte_strerror(error));
+    return -error;
+}
+
+/// Buffer split: what the application wants, its last segment as often as a frame needs it.
+Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
+    spec.split.clear();
+    uint32_t room = 0;
+    while (room < frame || !std::has_single_bit(spec.split.size())) {
+        const size_t number = spec.split.size();
+        if (number == max_rx_segments(port))
+            return fail(EINVAL, "buffer split: a frame of {} bytes needs more than {} segments",
+                        frame, number);
+        const auto& wanted = spec.split_wanted[std::min(number, spec.split_wanted.size() - 1)];
+        const uint32_t offset = wanted.offset + (number == 0 ? RTE_PKTMBUF_HEADROOM : 0u);
+        const uint32_t buffer = rte_pktmbuf_data_room_size(wanted.mp);
+        if (wanted.proto_hdr != 0)
+            return fail(ENOTSUP, "buffer split: by length only, not by protocol header");
+        if ((rte_pktmbuf_priv_flags(wanted.mp) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0)
+            return fail(ENOTSUP, "buffer split: mempool {} has pinned external buffers",
+                        wanted.mp->name);
+        if (offset >= buffer || wanted.length > buffer - offset)
+            return fail(
+                EINVAL,
+                "buffer split: segment {}: {} bytes at offset {} do not fit in the mbufs of "
+                "mempool {} ({} bytes)",
+                number, wanted.length, offset, wanted.mp->name, buffer);
+        const uint32_t length = wanted.length != 0 ? wanted.length : buffer - offset;
+        spec.split.push_back(
+            {wanted.mp, static_cast<uint16_t>(offset), static_cast<uint16_t>(length)});
+        room += length;
+    }
+    spec.segments = static_cast<uint8_t>(spec.split.size());
+    spec.pool = spec.split[0].pool;
+    return {};
+}
+
+/// A queue in state set-up. `wanted` holds what the application chose; the rest is filled in.
+Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted) {
+    auto queue = std::make_unique<RxQueue>(port);
+    RxSpec& spec = queue->spec;
+    spec = wanted;
+    spec.api = port.api;
+    spec.context = port.context.get();
+    spec.port_id = port.dev->data->port_id;
+    spec.max_frame = frame_bytes(port.dev->data->mtu);
+    spec.mrs = port.memory.get();
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    if (Result<void> done = fit_segments(port, spec, spec.max_frame); !done)
+        return tl::unexpected(std::move(done.error()));
+    spec.striding = port.devargs.striding;
+    spec.real_time = port.devargs.real_time;
+    if (port.format->rx_adjust != nullptr)
+        if (Result<void> done = port.format->rx_adjust(spec); !done)
+            return tl::unexpected(std::move(done.error()));
+
+    port.ring_memory.use_socket(spec.socket);
+    Result<void> done = port.memory->add_pool(spec.pool);
+    for (const RxSegment& segment : spec.split)
+        if (done) done = port.memory->add_pool(segment.pool);
+    if (done) done = create_rx_channel(*queue);
+    if (done) done = create_rx_cq(*queue);
+    if (done) done = create_wq(*queue);
+    if (!done) return tl::unexpected(std::move(done.error()));
+    Result<RxRing*> ring = port.format->rx_create(spec);
+    if (!ring) return tl::unexpected(std::move(ring.error()));
+    queue->ring = *ring;
+    queue->ring->control = queue.get();
+    queue->ring->reset_wq = recover_wq;
+    queue->ring->tell_all = port.marks;
+    return queue;
+}
+
+} // namespace
+
+ibv_cq_ex* create_single_threaded_cq(ibv_context* context, const ibv_cq_init_attr_ex& attributes) {
+    ibv_cq_init_attr_ex wanted = attributes;
+    wanted.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    wanted.flags |= IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    ibv_cq_ex* const cq = ibv_create_cq_ex(context, &wanted);
+    if (cq != nullptr || !is_unsupported(errno)) return cq;
+    wanted = attributes;
+    return ibv_create_cq_ex(context, &wanted);
+}
+
+RxQueue::~RxQueue() {
+    if (ring != nullptr) port.format->rx_destroy(ring);
+}
+
+uint16_t max_rx_descriptors(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_qp_wr, 1));
+    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxDescriptors)));
+}
+
+uint16_t max_rx_segments(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_sge, 1));
+    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxRxSegments)));
+}
+
+Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
+                            uint64_t offloads) {
+    // The headroom is kept in the first mbuf only.
+    const uint32_t room = rte_pktmbuf_data_room_size(pool);
+    if (room <= RTE_PKTMBUF_HEADROOM)
+        return fail(EINVAL, "mempool {}: mbufs of {} bytes have no room for packets", pool->name,
+                    room);
+    const uint32_t needed = std::bit_ceil((frame + RTE_PKTMBUF_HEADROOM + room - 1) / room);
+    if (needed > 1 && (offloads & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
+        return fail(
+            EINVAL,
+            "mempool {}: a frame of {} bytes does not fit in one mbuf ({} bytes of room): use "
+            "larger mbufs, a smaller MTU, or enable RTE_ETH_RX_OFFLOAD_SCATTER",
+            pool->name, frame, room - RTE_PKTMBUF_HEADROOM);
+    if (needed > max_rx_segments(port))
+        return fail(EINVAL,
+                    "mempool {}: a frame of {} bytes needs {} mbufs, and the device takes {}: use "
+                    "larger mbufs or a smaller MTU",
+                    pool->name, frame, needed, max_rx_segments(port));
+    return static_cast<uint8_t>(needed);
+}
+
+Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) frame += RTE_ETHER_CRC_LEN;
+    if (!spec.split_wanted.empty()) return lay_out_split(port, spec, frame);
+    const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
+    if (!segments) return tl::unexpected(segments.error());
+    spec.segments = *segments;
+    return {};
+}
+
+RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
+    for (const auto& queue : port.rx_queues) {
+        if (!queue) continue;
+        spec.segments = std::max(spec.segments, queue->spec.segments);
+        spec.offloads |= queue->spec.offloads;
+    }
+    return spec;
+}
+
+namespace {
+
+void install(Port& port, std::unique_ptr<RxQueue> queue) {
+    const uint16_t id = queue->spec.queue_id;
+    port.dev->data->rx_queues[id] = queue->ring;
+    port.rx_queues[id] = std::move(queue);
+}
+
+/// Puts the queue in the place of one that was released, whose WQ steering refers to: all rules are
+/// made anew. What comes in between goes to the Linux interface.
+Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
+    const uint16_t id = queue->spec.queue_id;
+    if (queue->channel)
+        return fail(EBUSY,
+                    "Rx queue {}: with Rx interrupts (intr_conf.rxq) it can be set up on a "
+                    "stopped port only",
+                    id);
+    const auto runs = [&](const RxSpec& spec) {
+        return port.format->rx_burst(spec).function == port.dev->rx_pkt_burst;
+    };
+    RxSpec combined = combined_rx_spec(port, queue->spec);
+    if (!runs(combined)) {
+        combined.offloads &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP; // may begin at run time
+        queue->ring->tell_all = true;
+        if (!runs(combined))
+            return fail(EBUSY,
+                        "Rx queue {}: its offloads or segments need another burst function than "
+                        "the port runs with: stop the port first",
+                        id);
+    }
+    port.flows->stop();
+    port.filters->clear();
+    std::swap(port.rx_queues[id], queue);
+    port.dev->data->rx_queues[id] = port.rx_queues[id]->ring;
+    Result<void> done = apply_filters(port, wanted_filters(port));
+    if (done) done = port.flows->start();
+    return done;
+}
+
+} // namespace
+
+int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept {
+    Port& port = Port::of(dev);
+    RxSpec wanted;
+    wanted.queue_id = id;
+    wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
+    // ethdev leaves out of `conf` what is enabled for the whole port.
+    wanted.offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
+    wanted.socket = static_cast<int>(socket);
+    wanted.pool = pool;
+    if ((wanted.offloads & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0)
+        for (uint16_t i = 0; i < conf->rx_nseg; ++i)
+            wanted.split_wanted.push_back(conf->rx_seg[i].split);
+    Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
+    if (!queue) return report(port, queue.error());
+    (*queue)->deferred = conf->rx_deferred_start != 0;
+    if (port.started()) {
+        const Result<void> done = replace_running(port, std::move(*queue));
+        return done ? 0 : report(port, done.error());
+    }
+    install(port, std::move(*queue));
+    return 0;
+}
+
+void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
+    Port& port = Port::of(dev);
+    if (id >= port.rx_queues.size() || !port.rx_queues[id]) return;
+    RxQueue& queue = *port.rx_queues[id];
+    stop_rx_queue(queue);
+    port.totals.rx += snapshot(*queue.ring) - queue.base;
+    queue.base = snapshot(*queue.ring);
+    queue.released = true;
+    dev->data->rx_queues[id] = nullptr;
+    if (!port.started()) port.rx_queues[id].reset();
+}
+
+int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
+    Port& port = Port::of(dev);
+    if (const Result<void> done = start_rx_queue(*port.rx_queues[id]); !done)
+        return report(port, done.error());
+    dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
+    return 0;
+}
+
+int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
+    stop_rx_queue(*Port::of(dev).rx_queues[id]);
+    dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STOPPED;
+    return 0;
+}
+
+void use_marks(Port& port) {
+    port.marks = true;
+    for (const std::unique_ptr<RxQueue>& queue : port.rx_queues)
+        if (queue) __atomic_store_n(&queue->ring->tell_all, true, __ATOMIC_RELEASE);
+}
+
+Result<void> refit_rx_queues(Port& port) {
+    for (std::unique_ptr<RxQueue>& queue : port.rx_queues) {
+        if (!queue || queue->spec.max_frame == frame_bytes(port.dev->data->mtu)) continue;
+        Result<std::unique_ptr<RxQueue>> fitted = create_rx_queue(port, queue->spec);
+        if (!fitted)
+            return fail(fitted.error().code, "Rx queue {} cannot take the port's MTU of {}: {}",
+                        queue->spec.queue_id, port.dev->data->mtu, fitted.error().what);
+        (*fitted)->ring->counters = queue->ring->counters;
+        (*fitted)->base = queue->base;
+        (*fitted)->deferred = queue->deferred;
+        port.dev->data->rx_queues[queue->spec.queue_id] = (*fitted)->ring;
+        queue = std::move(*fitted);
+    }
+    return {};
+}
+
+Result<void> start_rx_queue(RxQueue& queue) {
+    if (queue.running) return {};
+    if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
+        return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
+                    rte_strerror(error));
+    Result<void> done = settle_wq_strip(queue);
+    if (done) done = queue.port.format->rx_start(*queue.ring);
+    if (!done) {
+        (void)reset_wq_from_any_state(queue.wq.get());
+        return done;
+    }
+    queue.running = true;
+    return {};
+}
+
+void stop_rx_queue(RxQueue& queue) {
+    if (!queue.running) return;
+    queue.running = false;
+    if (const int error = reset_wq_from_any_state(queue.wq.get()))
+        // The device may still write: the mbufs must not be used again. They go with the process.
+        RAWQP_LOG(ERR, "%s: Rx queue %u cannot be stopped: %s; its mbufs are lost",
+                  queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
+    else
+        queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
+}
+
+} // namespace rawqp

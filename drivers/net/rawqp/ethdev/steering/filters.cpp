@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/steering/filters.hpp"
+
+#include "drivers/net/rawqp/ethdev/steering/steering.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+
+namespace rawqp {
+
+namespace {
+
+/// What one filter lets in. Providers that cannot mask a MAC address offer a default rule instead,
+/// which has no layers and so no hash.
+struct Admission {
+    FlowMatch match;
+    ibv_flow_attr_type fallback = IBV_FLOW_ATTR_NORMAL; ///< NORMAL: none
+};
+
+FlowMatch match_mac(const rte_ether_addr& value, const rte_ether_addr& mask) {
+    FlowMatch match;
+    std::memcpy(match.eth.val.dst_mac, value.addr_bytes, sizeof value.addr_bytes);
+    std::memcpy(match.eth.mask.dst_mac, mask.addr_bytes, sizeof mask.addr_bytes);
+    return match;
+}
+
+constexpr rte_ether_addr kBroadcast{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+constexpr rte_ether_addr kWholeMac = kBroadcast;
+constexpr rte_ether_addr kGroupBit{{0x01, 0, 0, 0, 0, 0}};
+
+std::vector<Admission> admissions_of(const FilterState& state) {
+    std::vector<Admission> list;
+    // Each address once for any VLAN, or once for each VLAN that is let in. Verbs cannot ask for
+    // "no tag", so a VLAN filter lets tagged frames in only.
+    const auto add = [&](const FlowMatch& match, ibv_flow_attr_type fallback) {
+        if (state.vlans.empty()) list.push_back({match, fallback});
+        for (const uint16_t vlan : state.vlans) {
+            FlowMatch tagged = match;
+            tagged.eth.val.vlan_tag = rte_cpu_to_be_16(vlan & 0x0fff);
+            tagged.eth.mask.vlan_tag = RTE_BE16(0x0fff);
+            list.push_back({tagged, IBV_FLOW_ATTR_NORMAL});
+        }
+    };
+    if (state.promiscuous) list.push_back({FlowMatch{}, IBV_FLOW_ATTR_ALL_DEFAULT});
+    for (const rte_ether_addr& mac : state.macs)
+        add(match_mac(mac, kWholeMac), IBV_FLOW_ATTR_NORMAL);
+    add(match_mac(kBroadcast, kWholeMac), IBV_FLOW_ATTR_NORMAL);
+    for (const rte_ether_addr& group : state.multicast)
+        add(match_mac(group, kWholeMac), IBV_FLOW_ATTR_NORMAL);
+    if (state.all_multicast) add(match_mac(kGroupBit, kGroupBit), IBV_FLOW_ATTR_MC_DEFAULT);
+    return list;
+}
+
+/// The identity of a rule: the class stands first so that a map holds rules of a class together.
+using RuleKey = std::pair<TrafficClass, std::vector<uint8_t>>;
+
+struct WantedRule {
+    FlowMatch match;
+    ibv_flow_attr_type fallback;
+    RssDestination destination;
+};
+/// Most specific class first: in a table without room for levels (multicast on mlx5) the rule that
+/// came first wins.
+using WantedRules = std::map<RuleKey, WantedRule, std::greater<>>;
+
+WantedRules wanted_rules(const FilterState& state) {
+    WantedRules wanted;
+    for (const Admission& admission : admissions_of(state))
+        for (ClassRule& rule : expand(admission.match, state.rss_types)) {
+            RuleKey key{rule.traffic, rule.match.bytes()};
+            wanted.try_emplace(std::move(key),
+                               WantedRule{rule.match, admission.fallback,
+                                          destination_of(state.reta, state.key, rule.hash_fields)});
+        }
+    return wanted;
+}
+
+struct InstalledRule {
+    RssDestination destination;
+    unsigned generation = 0;
+    SteeringRule rule;
+};
+using InstalledRules = std::map<RuleKey, InstalledRule, std::greater<>>;
+
+bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP; }
+
+} // namespace
+
+struct Filters::Impl {
+    Steering steering;
+    InstalledRules installed;
+
+    /// The rule, or nothing when the provider refuses it and its fallback stands in for it.
+    Result<std::optional<SteeringRule>> install(TrafficClass traffic, const WantedRule& wanted,
+                                                uint16_t level);
+    Result<void> apply(const WantedRules& wanted, const SteeringLevels& levels);
+};
+
+Result<std::optional<SteeringRule>>
+Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t level) {
+    SteeringRequest request;
+    request.level = level;
+    request.match = wanted.match;
+    request.destination = wanted.destination;
+    auto rule = steering.install(request);
+    // Before the levels are known, it may be the level that is refused.
+    if (!rule && wanted.fallback != IBV_FLOW_ATTR_NORMAL && is_refusal(rule.error().code) &&
+        steering.knows_levels()) {
+        if (traffic != TrafficClass::other)
+            return std::optional<SteeringRule>{}; // the rule of class other will take its packets
+        RAWQP_LOG(NOTICE, "%s; using the device's default rule, which RSS does not reach",
+                  rule.error().what.c_str());
+        request.type = wanted.fallback;
+        rule = steering.install(request);
+    }
+    if (!rule) return tl::unexpected(rule.error());
+    return std::optional<SteeringRule>(std::move(*rule));
+}
+
+Filters::Filters([[maybe_unused]] const verbs::Api& api, RssQps& qps, uint8_t ib_port)
+    : impl_(new Impl{Steering(qps, ib_port), {}}) {}
+
+Filters::~Filters() = default;
+
+void Filters::clear() { impl_->installed.clear(); }
+
+Result<void> Filters::apply(const FilterState& state) {
+    if (state.reta.empty())
+        return fail(EINVAL, "no Rx queue to receive into: the redirection table is empty");
+    const WantedRules wanted = wanted_rules(state);
+    if (impl_->steering.knows_levels()) return impl_->apply(wanted, *impl_->steering.levels());
+    // Most devices have all the priorities that the driver can use: then the rules themselves show
+    // it, and only a refusal calls for a trial.
+    constexpr SteeringLevels kAll{};
+    auto done = impl_->apply(wanted, kAll);
+    if (done) return done;
+    const auto levels = impl_->steering.levels();
+    if (!levels) return tl::unexpected(levels.error());
+    if (levels->priorities == kAll.priorities && !is_refusal(done.error().code)) return done;
+    return impl_->apply(wanted, *levels);
+}
+
+Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevels& levels) {
+    InstalledRules added;
+    for (const auto& [key, rule] : wanted) {
+        const auto old = installed.find(key);
+        if (old != installed.end() && old->second.destination == rule.destination) continue;
+        // A new destination stands beside the old one, in the other generation, until that goes.
+        const unsigned generation = old == installed.end() ? 0 : 1 - old->second.generation;
+        auto fresh = install(key.first, rule, levels.filter_level(key.first, generation));
+        if (!fresh) return tl::unexpected(fresh.error()); // `added` takes itself out again
+        if (*fresh)
+            added.emplace(key, InstalledRule{rule.destination, generation, std::move(**fresh)});
+    }
+
+    std::erase_if(installed, [&](const auto& entry) {
+        return !wanted.contains(entry.first) || added.contains(entry.first);
+    });
+    installed.merge(added);
+    return {};
+}
+
+} // namespace rawqp

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Redirection table and hash configuration. A change is applied to the running port first and kept
+// only if that worked.
+#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace rawqp {
+namespace {
+
+int apply(Port& port, RssState wanted) {
+    FilterState state = wanted_filters(port);
+    state.key = wanted.key;
+    state.rss_types = wanted.types;
+    state.reta = wanted.reta;
+    if (const Result<void> done = apply_filters(port, state); !done)
+        return report(port, done.error());
+    port.rss = std::move(wanted);
+    return 0;
+}
+
+Result<void> take_key(const rte_eth_rss_conf& conf, RssKey& key) {
+    if (conf.rss_key == nullptr) return {};
+    if (conf.rss_key_len != key.size())
+        return fail(EINVAL, "an RSS hash key of {} bytes was given: {} are needed",
+                    conf.rss_key_len, key.size());
+    std::copy_n(conf.rss_key, key.size(), key.begin());
+    return {};
+}
+
+Result<void> check_function(const rte_eth_rss_conf& conf) {
+    const rte_eth_hash_function function = compat::rss_function(conf);
+    if (function != RTE_ETH_HASH_FUNCTION_DEFAULT && function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
+        return fail(ENOTSUP, "RSS hash function {} is not offered: Toeplitz is the only one",
+                    hash_function_name(function));
+    return {};
+}
+
+template <class Each>
+void for_each_entry(rte_eth_rss_reta_entry64* reta, uint16_t size, Each each) {
+    for (uint16_t i = 0; i < size; ++i) {
+        rte_eth_rss_reta_entry64& group = reta[i / RTE_ETH_RETA_GROUP_SIZE];
+        const unsigned bit = i % RTE_ETH_RETA_GROUP_SIZE;
+        if ((group.mask >> bit & 1) != 0) each(i, group.reta[bit]);
+    }
+}
+
+} // namespace
+
+uint16_t reta_size(const Port& port) {
+    const uint32_t device = port.attributes.rss_caps.max_rwq_indirection_table_size;
+    return static_cast<uint16_t>(std::bit_floor(std::min<uint32_t>(device, kRetaMax)));
+}
+
+Result<void> configure_rss(Port& port) {
+    const rte_eth_conf& conf = port.dev->data->dev_conf;
+    const uint16_t queues = port.dev->data->nb_rx_queues;
+    const rte_eth_rss_conf& wanted = conf.rx_adv_conf.rss_conf;
+    RssState rss = port.rss;
+    if ((conf.rxmode.mq_mode & ~static_cast<unsigned>(RTE_ETH_MQ_RX_RSS_FLAG)) != 0)
+        return fail(ENOTSUP, "Rx multi-queue mode {} is not offered: only none and rss are",
+                    mq_mode_names(conf.rxmode.mq_mode));
+    if (Result<void> done = check_function(wanted); !done) return done;
+    if (Result<void> done = take_key(wanted, rss.key); !done) return done;
+    const bool spread = (conf.rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG) != 0;
+    rss.types = spread ? wanted.rss_hf & supported_rss_types() : 0;
+
+    const size_t entries = std::max<size_t>(reta_size(port), 1);
+    const bool fits =
+        rss.reta.size() == entries && std::all_of(rss.reta.begin(), rss.reta.end(),
+                                                  [&](uint16_t queue) { return queue < queues; });
+    if (!fits || port.rx_queues.size() != queues) {
+        rss.reta.resize(entries);
+        for (size_t i = 0; i < entries; ++i)
+            rss.reta[i] = static_cast<uint16_t>(queues == 0 ? 0 : i % queues);
+    }
+    port.rss = std::move(rss);
+    return {};
+}
+
+int reta_update(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) noexcept {
+    Port& port = Port::of(dev);
+    if (size != port.rss.reta.size())
+        return report(port, {EINVAL, fmt::format("a redirection table of {} entries was given: the "
+                                                 "port's has {}",
+                                                 size, port.rss.reta.size())});
+    RssState wanted = port.rss;
+    uint16_t worst = 0;
+    for_each_entry(reta, size, [&](uint16_t i, uint16_t queue) {
+        wanted.reta[i] = queue;
+        worst = std::max(worst, queue);
+    });
+    if (worst >= dev->data->nb_rx_queues)
+        return report(port,
+                      {EINVAL, fmt::format("the redirection table names Rx queue {}: the port "
+                                           "has {}",
+                                           worst, dev->data->nb_rx_queues)});
+    return apply(port, std::move(wanted));
+}
+
+int reta_query(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) noexcept {
+    const Port& port = Port::of(dev);
+    if (size != port.rss.reta.size()) return -EINVAL;
+    for_each_entry(reta, size, [&](uint16_t i, uint16_t& queue) { queue = port.rss.reta[i]; });
+    return 0;
+}
+
+int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
+    Port& port = Port::of(dev);
+    if ((conf->rss_hf & ~supported_rss_types()) != 0)
+        return report(
+            port, {ENOTSUP, fmt::format("RSS types {} are not offered",
+                                        rss_type_names(conf->rss_hf & ~supported_rss_types()))});
+    RssState wanted = port.rss;
+    wanted.types = conf->rss_hf;
+    if (const Result<void> done = check_function(*conf); !done) return report(port, done.error());
+    if (const Result<void> done = take_key(*conf, wanted.key); !done)
+        return report(port, done.error());
+    return apply(port, std::move(wanted));
+}
+
+int rss_hash_conf_get(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
+    const Port& port = Port::of(dev);
+    conf->rss_hf = port.rss.types;
+    // A caller that wants the types only may leave a buffer that is too short.
+    if (conf->rss_key != nullptr && conf->rss_key_len >= port.rss.key.size())
+        std::copy(port.rss.key.begin(), port.rss.key.end(), conf->rss_key);
+    conf->rss_key_len = static_cast<uint8_t>(port.rss.key.size());
+    return 0;
+}
+
+} // namespace rawqp

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
+
+#include "drivers/net/rawqp/ethdev/flow_cause.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
+
+#include <bit>
+#include <cerrno>
+
+namespace rawqp {
+
+// The key of Microsoft's RSS verification suite: the one for which hash values are published.
+constinit const RssKey kDefaultRssKey = {
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+    0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+    0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
+
+namespace {
+
+constexpr uint64_t kIpv4Types =
+    RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_FRAG_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_OTHER;
+constexpr uint64_t kIpv6Types =
+    RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_IPV6_EX | RTE_ETH_RSS_FRAG_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_OTHER;
+constexpr uint64_t kIpv6Whole = RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_IPV6_EX;
+constexpr uint64_t kIpv6Tcp = RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_IPV6_TCP_EX;
+constexpr uint64_t kIpv6Udp = RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_IPV6_UDP_EX;
+constexpr uint64_t kDirections = RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY |
+                                 RTE_ETH_RSS_L4_SRC_ONLY | RTE_ETH_RSS_L4_DST_ONLY;
+
+/// Source and destination, or the one of them that the types narrow the layer to (asking for both
+/// "only" bits is asking for both fields).
+uint64_t pick(uint64_t types, uint64_t source_only, uint64_t destination_only, uint64_t source,
+              uint64_t destination) {
+    const bool only_source = types & source_only;
+    const bool only_destination = types & destination_only;
+    if (only_source && !only_destination) return source;
+    if (only_destination && !only_source) return destination;
+    return source | destination;
+}
+
+uint64_t l3_fields(uint64_t types, uint64_t source, uint64_t destination) {
+    return pick(types, RTE_ETH_RSS_L3_SRC_ONLY, RTE_ETH_RSS_L3_DST_ONLY, source, destination);
+}
+
+uint64_t l4_fields(uint64_t types, uint64_t source, uint64_t destination) {
+    return pick(types, RTE_ETH_RSS_L4_SRC_ONLY, RTE_ETH_RSS_L4_DST_ONLY, source, destination);
+}
+
+} // namespace
+
+uint64_t supported_rss_types() {
+    return kIpv4Types | RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP | kIpv6Types |
+           kIpv6Tcp | kIpv6Udp | kDirections;
+}
+
+uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types) {
+    const uint64_t types = rte_rss_types;
+    const uint64_t ipv4 = l3_fields(types, IBV_RX_HASH_SRC_IPV4, IBV_RX_HASH_DST_IPV4);
+    const uint64_t ipv6 = l3_fields(types, IBV_RX_HASH_SRC_IPV6, IBV_RX_HASH_DST_IPV6);
+    const uint64_t tcp = l4_fields(types, IBV_RX_HASH_SRC_PORT_TCP, IBV_RX_HASH_DST_PORT_TCP);
+    const uint64_t udp = l4_fields(types, IBV_RX_HASH_SRC_PORT_UDP, IBV_RX_HASH_DST_PORT_UDP);
+    // Packets with ports whose own type is not asked for hash on their addresses, if the type that
+    // stands for all of IP is.
+    const uint64_t ipv4_whole = types & RTE_ETH_RSS_IPV4 ? ipv4 : 0;
+    const uint64_t ipv6_whole = types & kIpv6Whole ? ipv6 : 0;
+
+    switch (traffic) {
+    case TrafficClass::other: return 0;
+    case TrafficClass::ipv4: return types & kIpv4Types ? ipv4 : 0;
+    case TrafficClass::ipv6: return types & kIpv6Types ? ipv6 : 0;
+    case TrafficClass::ipv4_tcp:
+        return types & RTE_ETH_RSS_NONFRAG_IPV4_TCP ? ipv4 | tcp : ipv4_whole;
+    case TrafficClass::ipv4_udp:
+        return types & RTE_ETH_RSS_NONFRAG_IPV4_UDP ? ipv4 | udp : ipv4_whole;
+    case TrafficClass::ipv6_tcp: return types & kIpv6Tcp ? ipv6 | tcp : ipv6_whole;
+    case TrafficClass::ipv6_udp: return types & kIpv6Udp ? ipv6 | udp : ipv6_whole;
+    }
+    return 0;
+}
+
+namespace {
+ibv_qp* create_plain_qp(const verbs::Api&, ibv_context* context, ibv_qp_init_attr_ex& attributes) {
+    return verbs::create_qp_ex(context, attributes);
+}
+} // namespace
+
+/// The QP goes before the table that it refers to.
+struct RssQps::Entry {
+    verbs::RwqIndTable table;
+    verbs::Qp qp;
+    size_t users = 0;
+};
+
+RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue,
+               CreateQp create_qp)
+    : api_(api), context_(context), pd_(pd), wq_of_queue_(std::move(wq_of_queue)),
+      create_qp_(create_qp != nullptr ? create_qp : create_plain_qp) {}
+
+RssQps::~RssQps() = default;
+
+size_t RssQps::size() const { return entries_.size(); }
+
+Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
+    if (auto found = entries_.find(destination); found != entries_.end()) {
+        ++found->second->users;
+        return found->second->qp.get();
+    }
+    if (!std::has_single_bit(destination.queues.size()))
+        return fail(EINVAL, "an indirection table needs a power-of-two number of entries, not {}",
+                    destination.queues.size());
+
+    std::vector<ibv_wq*> wqs;
+    for (const uint16_t queue : destination.queues) {
+        wqs.push_back(wq_of_queue_(queue));
+        if (wqs.back() == nullptr)
+            return fail(EINVAL, "Rx queue {} is not set up: call rte_eth_rx_queue_setup first",
+                        queue);
+    }
+
+    auto entry = std::make_unique<Entry>();
+    ibv_rwq_ind_table_init_attr table{};
+    table.log_ind_tbl_size = static_cast<uint32_t>(std::countr_zero(wqs.size()));
+    table.ind_tbl = wqs.data();
+    entry->table = verbs::RwqIndTable(ibv_create_rwq_ind_table(context_, &table),
+                                      {ibv_destroy_rwq_ind_table, "RSS indirection table"});
+    if (!entry->table) {
+        const int error = errno;
+        return fail(error, "cannot create an RSS indirection table of {} entries: {}", wqs.size(),
+                    flow_cause(error));
+    }
+
+    RssKey key = destination.key;
+    ibv_qp_init_attr_ex qp{};
+    qp.qp_type = IBV_QPT_RAW_PACKET;
+    qp.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+    qp.pd = pd_;
+    qp.rwq_ind_tbl = entry->table.get();
+    qp.rx_hash_conf.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
+    qp.rx_hash_conf.rx_hash_key_len = static_cast<uint8_t>(key.size());
+    qp.rx_hash_conf.rx_hash_key = key.data();
+    qp.rx_hash_conf.rx_hash_fields_mask = destination.hash_fields;
+    entry->qp = verbs::Qp(create_qp_(api_, context_, qp), {api_.destroy_qp, "hash QP"});
+    if (!entry->qp) {
+        const int error = errno;
+        return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}",
+                    wqs.size(), hash_field_names(destination.hash_fields), flow_cause(error));
+    }
+
+    entry->users = 1;
+    ibv_qp* const created = entry->qp.get();
+    entries_.emplace(destination, std::move(entry));
+    return created;
+}
+
+void RssQps::release(ibv_qp* qp) {
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+        if (it->second->qp.get() != qp) continue;
+        if (--it->second->users == 0) entries_.erase(it);
+        return;
+    }
+}
+
+} // namespace rawqp
