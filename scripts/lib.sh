@@ -13,6 +13,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 # shellcheck disable=SC2034
 readonly root
 
+# Where Python finds the packages of this checkout; for pytest, tests/pytest.ini says it.
+export PYTHONPATH="$root/tests:$root/scripts"
+
 step() { printf '\033[1m== %s\033[0m\n' "$*"; }
 note() { printf 'note: %s\n' "$*" >&2; }
 die() {

@@ -106,6 +106,8 @@ BORDERS = (
     (r"app/", r'#include "drivers/', "softhca knows nothing of the driver"),
     (r"(drivers/(?!net/rawqp/dpdk\.hpp)|common/|app/(?!rawqp-perf/dpdk\.hpp))",
      r"#include <(rte_|ethdev_|bus_)", "a part's dpdk.hpp alone includes DPDK"),
+    (r"(tests|scripts|app)/(?!.*\.[ch]pp$)", r"\bsys\.path\b",
+     "packages are imported as they are: scripts/lib.sh and tests/pytest.ini say where they lie"),
 )
 
 
@@ -152,7 +154,7 @@ def checks() -> list[Check]:
     return [
         Tool("clang-format", ["clang-format", "--dry-run", "-Werror"], cpp),
         LicenceLine(files),
-        Borders(cpp),
+        Borders(cpp + python),
         Tool("pyflakes", ["pyflakes3"], python),
         Tool("mypy", ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs",
                       "--scripts-are-modules", "--cache-dir=/dev/null"], python),

@@ -12,12 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-LIBRARY = Path(__file__).resolve().parent
-sys.path.insert(0, str(LIBRARY))
-
-from cases import CASES, Effort  # noqa: E402
-from results import Results  # noqa: E402
-from runner import ROOT, BenchError, Machine, Runner  # noqa: E402
+from .cases import CASES, Effort
+from .results import Results
+from .runner import ROOT, BenchError, Machine, Runner
 
 
 def parse_arguments() -> argparse.Namespace:

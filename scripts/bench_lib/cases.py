@@ -9,13 +9,13 @@ import statistics
 from dataclasses import replace
 from typing import Callable, Iterable, Sequence
 
-import bars
-from effort import Effort
-from ratios import Figure, growth
-from results import Results
-from rivals import rates
-from runner import BenchError, Runner, softhca_port
-from subjects import (CYCLIC_VARIANTS, DRIVER, FLOOR, MLX5, MLX5_VARIANTS, MPRQ_VARIANTS, RAWQP,
+from . import bars
+from .effort import Effort
+from .ratios import Figure, growth
+from .results import Results
+from .rivals import rates
+from .runner import BenchError, Runner, softhca_port
+from .subjects import (CYCLIC_VARIANTS, DRIVER, FLOOR, MLX5, MLX5_VARIANTS, MPRQ_VARIANTS, RAWQP,
                       VERBS, VERBS_LOOP, Bench, mlx5_name)
 
 SIZES = ("64", "imix", "1500")

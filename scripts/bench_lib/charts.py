@@ -6,7 +6,7 @@ from __future__ import annotations
 from html import escape
 from typing import Sequence
 
-from ratios import Ratio
+from .ratios import Ratio
 
 ROW, LABEL, WIDTH, MARGIN = 24, 330, 420, 20
 GOOD, BAD, PLAIN = "#2e7d32", "#c62828", "#546e7a"

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Callable, Sequence
 
-from charts import chart
-from ratios import Figure, Ratio, TooFewFigures, ratio
-from runner import BenchError
+from .charts import chart
+from .ratios import Figure, Ratio, TooFewFigures, ratio
+from .runner import BenchError
 
 
 class Results:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from effort import Effort
-from ratios import Figure
-from results import Results
-from runner import BenchError, Runner
-from subjects import RAWQP, Bench
+from .effort import Effort
+from .ratios import Figure
+from .results import Results
+from .runner import BenchError, Runner
+from .subjects import RAWQP, Bench
 
 SIZES = ("64", "1500")
 VETH = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Sequence
 
-from ratios import Figure
+from rig.program import die_with_parent
+
+from .ratios import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/functional"))
-
-from rig.program import die_with_parent  # noqa: E402
-
 TIMEOUT_S = 300
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner import softhca_port
+from .runner import softhca_port
 
 DRIVER = "librte_net_rawqp.so"
 

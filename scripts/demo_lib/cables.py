@@ -14,8 +14,9 @@ import socket
 import time
 from contextlib import ExitStack
 
-import namespaces
 from rig.testpmd import Testpmd
+
+from . import namespaces
 
 PROBE_TYPE = 0x88B5
 PROBE_BYTES = 60

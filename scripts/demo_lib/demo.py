@@ -22,20 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LIBRARY = Path(__file__).resolve().parent
-ROOT = LIBRARY.parents[1]
-sys.path[:0] = [str(LIBRARY), str(ROOT / "tests/functional")]
+from rig.launched import DRIVER, devices_of, program_under
+from rig.ports import port_mac
+from rig.program import Program
+from rig.testpmd import Testpmd
 
-import cables  # noqa: E402
-import namespaces  # noqa: E402
-import traffic  # noqa: E402
-from ledger import InterfaceStats, Ledger, Snapshot, balance, hops  # noqa: E402
-from rig.launched import DRIVER, devices_of, program_under  # noqa: E402
-from rig.ports import port_mac  # noqa: E402
-from rig.program import Program  # noqa: E402
-from rig.testpmd import Testpmd  # noqa: E402
-from screen import Screen  # noqa: E402
+from . import cables, namespaces, traffic
+from .ledger import InterfaceStats, Ledger, Snapshot, balance, hops
+from .screen import Screen
 
+ROOT = Path(__file__).resolve().parents[2]
 SIDES = ("left", "right")
 # It would send of its own accord (router solicitations) while we count.
 WITHOUT_IPV6 = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, Sequence
 
-from ledger import Ledger, Snapshot, balance
+from .ledger import Ledger, Snapshot, balance
 
 try:
     from rich.console import Console

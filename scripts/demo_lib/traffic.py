@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-from namespaces import NetworkNamespace
 from rig.program import Program, ProgramError
+
+from .namespaces import NetworkNamespace
 
 LEFT_IP = "10.99.0.1"
 RIGHT_IP = "10.99.0.2"

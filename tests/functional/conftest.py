@@ -14,30 +14,21 @@ where each stack gets PCI functions of its own (scripts/test kernel does so).
 
 import os
 import shlex
-import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Sequence
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from rig import fixtures  # noqa: E402
-from rig.guest_hca import GuestHca  # noqa: E402
-from rig.guest_stack import GuestStack  # noqa: E402
-from rig.ports import guest_pci_address, lossless, pci_address  # noqa: E402
-from rig.stack import Build, PortSpec, SoftHca, Stack  # noqa: E402
+from rig.guest_hca import GuestHca
+from rig.guest_stack import GuestStack
+from rig.ports import guest_pci_address, lossless, pci_address
+from rig.stack import Build, PortSpec, SoftHca, Stack
 
 RING_FORMATS = ("mlx5", "verbs")
 
 OpenStack = Callable[..., ContextManager[Stack]]
 StartStack = Callable[..., Stack]
 StartSoftHca = Callable[..., SoftHca]
-
-# What a conftest names, its tests can ask for.
-build, guest, new_folder, work = fixtures.build, fixtures.guest, fixtures.new_folder, fixtures.work
-sigterm_cleans_up = fixtures.sigterm_cleans_up
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ from rig.stack import Stack
 from scapy.layers.inet import ICMP
 from scapy.layers.l2 import ARP
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 
 def arguments(*more: str) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from rig.packets import marker, numbered, opaque
 from rig.stack import PortSpec
 
-from conftest import StartStack
+from functional.conftest import StartStack
 
 pytestmark = pytest.mark.guest
 

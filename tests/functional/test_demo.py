@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from rig.program import Program
-from rig.stack import OWN_NETWORK, ROOT, Build
+from rig.stack import OWN_NETWORK, Build
 
 pytestmark = pytest.mark.unsanitized
+DEMO = ["/usr/bin/python3", "-P", "-m", "demo_lib.demo"]
 MARK = "RAWQP_DEMO_MARK"
 
 
@@ -25,8 +26,7 @@ def buffered_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def demo_command(build: Build, *options: str) -> list[str]:
     """What scripts/demo runs after scripts/setup."""
-    return ["/usr/bin/python3", str(ROOT / "scripts/demo_lib/demo.py"),
-            f"--build={build.folder}", *options]
+    return [*DEMO, f"--build={build.folder}", *options]
 
 
 @pytest.mark.parametrize("ring_format", ["mlx5", "verbs"])
@@ -48,9 +48,9 @@ def test_every_packet_is_accounted_for(build: Build, tmp_path: Path, ring_format
 
 def test_it_runs_without_what_only_tests_need(build: Build) -> None:
     """scripts/setup --for demo installs no Scapy."""
-    hidden = "import runpy, sys; sys.modules['scapy'] = None; sys.argv = sys.argv[1:];" \
-        " runpy.run_path(sys.argv[0], run_name='__main__')"
-    result = subprocess.run(["/usr/bin/python3", "-c", hidden, *demo_command(build, "--help")[1:]],
+    hidden = "import runpy, sys; sys.modules['scapy'] = None;" \
+        " runpy.run_module('demo_lib.demo', run_name='__main__', alter_sys=True)"
+    result = subprocess.run(["/usr/bin/python3", "-P", "-c", hidden, "--help"],
                             capture_output=True, text=True, timeout=20)
     assert result.returncode == 0, result.stderr
 
@@ -147,7 +147,6 @@ def test_a_failure_is_a_failure(build: Build, tmp_path: Path) -> None:
     (empty / "app/softhca").mkdir(parents=True)
     (empty / "app/softhca/softhca").symlink_to("/bin/false")
     result = subprocess.run(
-        ["/usr/bin/python3", str(ROOT / "scripts/demo_lib/demo.py"), f"--build={empty}"],
-        capture_output=True, text=True, timeout=60)
+        [*DEMO, f"--build={empty}"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
     assert "demo FAILED" in result.stdout

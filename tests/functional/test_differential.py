@@ -20,7 +20,7 @@ from scapy.layers.l2 import ARP, GRE, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from conftest import StartSoftHca
+from functional.conftest import StartSoftHca
 
 FRAMES = 600
 SEED = 20261120

@@ -10,7 +10,7 @@ import pytest
 from rig.stack import DRIVER, Build, PortSpec
 from rig.testpmd import Testpmd
 
-from conftest import StartSoftHca
+from functional.conftest import StartSoftHca
 
 
 EAL = ["-l", "0,1", "--no-huge", "-m", "64", "--no-shconf", "--no-pci", "--no-telemetry"]

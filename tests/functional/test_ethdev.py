@@ -10,7 +10,7 @@ from typing import Iterator
 import pytest
 from rig.stack import DRIVER, Build, PortSpec
 
-from conftest import StartSoftHca
+from functional.conftest import StartSoftHca
 
 SUITES = ["FlowKeep", "Memory", "UnknownMemory"]
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]

@@ -13,7 +13,7 @@ from rig.stack import DRIVER
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from conftest import StartSoftHca
+from functional.conftest import StartSoftHca
 
 SOURCES = Path("/usr/share/dpdk/examples")  # package dpdk-doc
 NO_HUGE = ["--no-huge", "-m", "512", "--no-shconf"]

@@ -14,7 +14,7 @@ import pytest
 from rig.packets import numbered, opaque
 from rig.stack import Stack
 
-from conftest import OpenStack, StartStack
+from functional.conftest import OpenStack, StartStack
 
 
 @pytest.fixture(scope="module")

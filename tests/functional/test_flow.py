@@ -17,7 +17,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Dot1Q
 from scapy.packet import Packet, Raw
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 

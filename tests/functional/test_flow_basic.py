@@ -13,7 +13,7 @@ from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
 from scapy.packet import Packet
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 

@@ -14,7 +14,7 @@ from scapy.layers.inet6 import ICMPv6EchoRequest
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, LLC, SNAP, Ether
 from scapy.packet import Raw
 
-from conftest import OpenStack, StartStack
+from functional.conftest import OpenStack, StartStack
 
 pytestmark = pytest.mark.guest
 

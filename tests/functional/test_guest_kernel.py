@@ -38,6 +38,11 @@ def package(folder: Path, wanted: Sequence[str], modules: str, suffix: str) -> P
     return folder / "linux-image.deb"
 
 
+def test_what_was_built_is_what_is_tested(build: Build) -> None:
+    vm = load_vm(build.folder)
+    assert Path(vm.__file__) == build.folder / "app/softhca/vm/softhca_vm/machine.py"
+
+
 @pytest.mark.parametrize(("modules", "suffix"), [("lib/modules", ""), ("usr/lib/modules", ".xz")],
                          ids=["Debian 12", "Debian 13"])
 def test_modules_of_a_package_reach_the_guest(

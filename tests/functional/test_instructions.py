@@ -6,14 +6,10 @@ more: tests/perf/instructions.py --record.
 """
 
 import shutil
-import sys
 
 import pytest
-from rig.stack import ROOT, Build
-
-sys.path.insert(0, str(ROOT / "tests/perf"))
-
-import instructions  # noqa: E402
+from perf import instructions
+from rig.stack import Build
 
 MAY_GROW_BY = 0.05
 RECORDS = instructions.read_records()

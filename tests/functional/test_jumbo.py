@@ -10,7 +10,7 @@ from rig.stack import Stack
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 # How the mbufs are cut is not the kernel's business: once is enough there.
 pytestmark = pytest.mark.guest(when=lambda params: params["stack"] == "scattered")

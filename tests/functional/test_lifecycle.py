@@ -8,7 +8,7 @@ import pytest
 from rig.packets import numbered, opaque
 from rig.stack import Stack, device_name
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 

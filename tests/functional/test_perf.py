@@ -4,23 +4,19 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_lib.cases import at_each_distance
+from bench_lib.charts import chart
+from bench_lib.effort import Effort
+from bench_lib.ratios import Figure, TooFewFigures, growth, ratio
+from bench_lib.results import Results
+from bench_lib.runner import BenchError, Machine, Runner
 from rig.stack import DRIVER, ROOT, Build, PortSpec, device_name
 
-from conftest import StartSoftHca
-
-sys.path.insert(0, str(ROOT / "scripts/bench_lib"))
-
-from cases import at_each_distance  # noqa: E402
-from charts import chart  # noqa: E402
-from effort import Effort  # noqa: E402
-from ratios import Figure, TooFewFigures, growth, ratio  # noqa: E402
-from results import Results  # noqa: E402
-from runner import BenchError, Machine, Runner  # noqa: E402
+from functional.conftest import StartSoftHca
 
 EAL = ["-l", "0", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "-d", DRIVER]
 FEW = ["--passes", "2", "--rounds", "3"]

@@ -8,7 +8,7 @@ import pytest
 from rig.packets import marker, numbered
 from rig.stack import PortSpec, Stack
 
-from conftest import StartStack
+from functional.conftest import StartStack
 
 
 def open_end(start_stack: StartStack, datapath: str, cable: str) -> Stack:

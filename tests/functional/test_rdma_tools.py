@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StartSoftHca, StartStack
+from functional.conftest import StartSoftHca, StartStack
 from rig.nldev_requests import requests
 from rig.packets import numbered, port_mac
 from rig.stack import PortSpec, SoftHca, program_under

@@ -17,7 +17,7 @@ from rig.stack import OWN_NETWORK, Build, SoftHca
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from conftest import StartSoftHca, StartStack
+from functional.conftest import StartSoftHca, StartStack
 
 MTU = 9000
 NOT_OURS = {"ASAN_OPTIONS": "detect_leaks=0"}  # what Debian's programs leak

@@ -6,7 +6,7 @@ import re
 import pytest
 from rig.packets import numbered, opaque
 
-from conftest import StartStack
+from functional.conftest import StartStack
 
 pytestmark = pytest.mark.guest
 

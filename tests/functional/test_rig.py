@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from rig.packets import numbered
-from rig.stack import Build
+from rig.stack import ROOT, Build
 from rig.testpmd import parse_received
 from rig.toeplitz import flow_hash
+
 
 def collected(*options: str) -> list[str]:
     """The cases of one module that pytest would run."""
@@ -31,12 +32,18 @@ def test_once_leaves_the_first_case_of_each_test() -> None:
     assert once == [all_cases[names.index(name)] for name in dict.fromkeys(names)]
 
 
+def test_scripts_and_pytest_find_the_same_packages(pytestconfig: pytest.Config) -> None:
+    printed = subprocess.run(["bash", "-c", f"source {ROOT}/scripts/lib.sh; echo $PYTHONPATH"],
+                             check=True, capture_output=True, text=True).stdout
+    folders = [folder.resolve() for folder in pytestconfig.getini("pythonpath")]
+    assert printed.strip().split(":") == list(map(str, folders))
+
+
 HOLDER = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from rig.stack import Build, PortSpec, Stack
-stack = Stack(Build.from_environment(), Path(sys.argv[2]), [PortSpec()])
+stack = Stack(Build.from_environment(), Path(sys.argv[1]), [PortSpec()])
 children = Path(f"/proc/{stack.program.pid}/task/{stack.program.pid}/children").read_text().split()
 print(json.dumps([stack.program.pid, *map(int, children)]), flush=True)
 sys.stdin.read()
@@ -58,7 +65,7 @@ def test_nothing_survives_the_end_of_the_test_program(
     """Also when it is killed: softhca and testpmd end, the run-time folder goes."""
     folder = tmp_path / "s"
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(Path(__file__).parent), str(folder)],
+        [sys.executable, "-c", HOLDER, str(folder)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert holder.stdout is not None
     pids = json.loads(holder.stdout.readline())

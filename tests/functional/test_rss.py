@@ -13,7 +13,7 @@ from rig.toeplitz import flow_hash
 from scapy.layers.inet import UDP, fragment
 from scapy.packet import Packet, Raw
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 

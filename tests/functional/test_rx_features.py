@@ -14,7 +14,7 @@ from rig.ports import lossless
 from rig.stack import DRIVER, Build, SoftHca, Stack
 from scapy.packet import Packet
 
-from conftest import StartSoftHca, StartStack
+from functional.conftest import StartSoftHca, StartStack
 
 MAKERS: list[Callable[[bytes], Packet]] = [udp4, udp6, tcp4]
 

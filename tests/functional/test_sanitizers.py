@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-from conftest import StartSoftHca
+from functional.conftest import StartSoftHca
 from rig.stack import PortSpec
 
 pytestmark = pytest.mark.unsanitized  # softhca itself is not

@@ -13,7 +13,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from conftest import OpenStack
+from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 

@@ -9,7 +9,7 @@ from rig.packets import numbered, opaque, port_mac
 from rig.program import Program
 from rig.stack import PortSpec, SoftHca
 
-from conftest import StartSoftHca, StartStack
+from functional.conftest import StartSoftHca, StartStack
 
 
 def test_ibv_devinfo_lists_the_devices(start_softhca: StartSoftHca) -> None:

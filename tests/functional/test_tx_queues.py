@@ -7,7 +7,7 @@ import pytest
 from rig.packets import marker, numbered, opaque
 from rig.ports import lossless
 
-from conftest import StartStack
+from functional.conftest import StartStack
 
 
 @pytest.mark.guest

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import StartSoftHca, StartStack
+from functional.conftest import StartSoftHca, StartStack
 from rig.packets import numbered, port_mac
 from rig.stack import OWN_NETWORK, Build, PortSpec, SoftHca
 from rig.verbs_program import SUITES, names_of, verbs_program

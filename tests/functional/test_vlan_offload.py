@@ -11,7 +11,7 @@ from rig.wire import padded
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
-from conftest import OpenStack, StartStack
+from functional.conftest import OpenStack, StartStack
 
 pytestmark = pytest.mark.guest
 

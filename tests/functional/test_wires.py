@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Callable
 
-from conftest import StartStack
+from functional.conftest import StartStack
 from rig.stack import PortSpec
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether

@@ -5,29 +5,18 @@ What also works without one is in tests/functional, which runs here by --front=g
 """
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "functional"))
-
-from rig import fixtures  # noqa: E402
-from rig.guest import Guest, GuestPort  # noqa: E402
-from rig.guest_stack import GuestStack  # noqa: E402
-from rig.peer import Peer  # noqa: E402
-from rig.ports import PortSpec, lossless  # noqa: E402
+from rig.guest import Guest, GuestPort
+from rig.guest_stack import GuestStack
+from rig.peer import Peer
+from rig.ports import PortSpec, lossless
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
-
-# What a conftest names, its tests can ask for.
-build, guest, new_folder, work = fixtures.build, fixtures.guest, fixtures.new_folder, fixtures.work
-sigterm_cleans_up = fixtures.sigterm_cleans_up
-
-
 # What drives the ports, as arguments of a stack: ours on either ring format, and DPDK's own driver,
 # which tells a fault of the device from one of ours. Flow rules go by verbs there as well, so that
 # it asks for the same things.

@@ -12,7 +12,7 @@ from rig.guest import Guest, GuestPort
 from rig.ports import PortSpec
 from rig.stack import Build
 
-RIG = Path(__file__).parents[1] / "functional/rig"
+RIG = Path(__file__).parents[1] / "rig"
 MAC = "02:00:00:00:00:ab"
 
 

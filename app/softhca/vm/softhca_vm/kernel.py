@@ -6,11 +6,13 @@ installed and no root is needed. Later runs use what is in the cache.
 """
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from dataclasses import dataclass
@@ -140,3 +142,21 @@ def _unpack(package: Path, scratch: Path, kernels: Path) -> Kernel:
         if not (root / COMPLETE).exists():
             raise
     return Kernel(release, root / f"boot/vmlinuz-{release}", root)
+
+
+def main() -> int:
+    """What scripts/get-guest-kernel runs."""
+    parser = argparse.ArgumentParser(description="Provides the newest kernel in a cache.")
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("--update", action="store_true")
+    arguments = parser.parse_args()
+    try:
+        print(provide(arguments.cache.absolute(), arguments.update).release)
+    except VmError as error:
+        print(f"get-guest-kernel: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

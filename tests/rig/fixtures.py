@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixtures that tests/functional and tests/kernel share; each conftest takes them by name."""
+"""Fixtures that tests/functional and tests/kernel share."""
 
 import os
 import shutil

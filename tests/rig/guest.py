@@ -5,6 +5,7 @@ One guest serves many tests; each stack has PCI functions of its own, which are 
 """
 
 import importlib
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -32,10 +33,14 @@ class GuestError(AssertionError):
 
 
 def load_vm(build_folder: Path) -> Any:
-    """The package behind `softhca vm`, as it was built."""
-    home = str(build_folder / "app/softhca/vm")
-    if home not in sys.path:
-        sys.path.insert(0, home)
+    """The package behind `softhca vm`: what was built, whatever else has its name."""
+    home = build_folder / "app/softhca/vm/softhca_vm"
+    if "softhca_vm" not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            "softhca_vm", home / "__init__.py", submodule_search_locations=[str(home)])
+        assert spec and spec.loader
+        sys.modules["softhca_vm"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["softhca_vm"])
     importlib.import_module("softhca_vm.kernel")
     return importlib.import_module("softhca_vm.machine")
 

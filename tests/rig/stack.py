@@ -16,7 +16,7 @@ from .stack_base import StackBase
 from .testpmd import Testpmd
 from .wire import SocketWire
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 # A prefix that gives softhca a network of its own, with a /sys that shows it: for TAPs. Without
 # IPv6, which would send packets that no test asked for.
