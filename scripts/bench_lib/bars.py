@@ -53,3 +53,8 @@ def queues(distance: str, queues: int) -> str | None:
 
 def latency(size: str, burst: int, percentile: str) -> str | None:
     return "<= 0.90" if (size, burst, percentile) == ("64", 1, "median") else None
+
+
+def other_build(distance: str) -> str | None:
+    """This build's driver ÷ another's."""
+    return "<= 1.05" if distance == "near" else None

@@ -12,9 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from .cases import CASES, Effort
+from .cases import CASES, ROUNDS
+from .effort import Effort
 from .results import Results
-from .runner import ROOT, BenchError, Machine, Runner
+from .runner import ROOT, BenchError, Machine, Runner, plugin_of
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -36,6 +37,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR",
                         help="build folder (build/)")
+    parser.add_argument("--against", type=Path, metavar="DIR",
+                        help="another build folder: our driver ÷ that build's, both in the same"
+                        " program on the same device; of benchmarks of drained rounds only")
     parser.add_argument("--verbose", action="store_true", help="show the programs' command lines")
     return parser.parse_args()
 
@@ -46,13 +50,19 @@ def main() -> int:
         for name, case in CASES.items():
             print(f"{name:<14} {(case.__doc__ or '').splitlines()[0]}")
         return 0
+    if arguments.against and not plugin_of(arguments.against).exists():
+        print(f"--against {arguments.against}: no driver there, {plugin_of(arguments.against)}",
+              file=sys.stderr)
+        return 2
     results = Results(arguments.json, arguments.only)
-    chosen = [name for name in CASES if results.may_want(name)]
+    cases = ROUNDS if arguments.against else CASES
+    chosen = [name for name in cases if results.may_want(name)]
     if not chosen:
         print(f"no benchmark has such rows: {', '.join(arguments.only)}; see --list",
               file=sys.stderr)
         return 2
-    machine = Machine(arguments.build.resolve())
+    machine = Machine(arguments.build.resolve(),
+                      other_build=arguments.against and arguments.against.resolve())
     runner = Runner(machine, arguments.verbose)
     if not runner.prefix:
         print("note: no real-time priority here (CAP_SYS_NICE): other programs can disturb")
@@ -66,12 +76,14 @@ def main() -> int:
               file=sys.stderr)
         return 2
     effort = Effort.of(arguments.quick, distances)
+    if arguments.against:
+        effort = effort.for_two_builds()
     begin = time.monotonic()
     for name in chosen:
         start = time.monotonic()
         print(f"\033[1m== {name}\033[0m", flush=True)
         try:
-            CASES[name](runner, effort, results)
+            cases[name](runner, effort, results)
         except BenchError as error:
             results.fail(f"{name}: {error}")
         print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)

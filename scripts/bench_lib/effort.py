@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,11 @@ class Effort:
     @staticmethod
     def of(quick: bool, distances: tuple[str, ...]) -> "Effort":
         return Effort(1, 3, 24, distances) if quick else Effort(3, 4, 48, distances)
+
+    def for_two_builds(self) -> "Effort":
+        """They may differ by little, and a process has fewer subjects: more, and an even number of
+        them, so that each build comes first in half of them."""
+        return replace(self, processes=2 * self.processes)
 
     @property
     def turns(self) -> int:

@@ -56,12 +56,12 @@ class Results:
         if self._file:
             self._write(self._file, name.split(".")[0])
 
-    def collect(self, what: str, times: int, run: Callable[[], list[Figure]]) -> list[Figure]:
-        """The figures of several runs; those of the others when one fails."""
+    def collect(self, what: str, times: int, run: Callable[[int], list[Figure]]) -> list[Figure]:
+        """The figures of several runs, which are numbered; those of the others when one fails."""
         figures: list[Figure] = []
-        for _ in range(times):
+        for number in range(times):
             try:
-                figures += run()
+                figures += run(number)
             except BenchError as error:
                 figures += error.figures
                 self.fail(f"{what}: {error}")

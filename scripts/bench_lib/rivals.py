@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from .effort import Effort
 from .ratios import Figure
 from .results import Results
-from .runner import BenchError, Runner
-from .subjects import RAWQP, Bench
+from .runner import RAWQP, BenchError, Runner
+from .subjects import Bench
 
 SIZES = ("64", "1500")
 VETH = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"
@@ -47,8 +47,8 @@ ONE_THREAD, TWO_THREADS = "one device thread", "two device threads"
 def on_softhca(runner: Runner, threads: int) -> list[Figure]:
     bench = Bench()
     bench.add(RAWQP, RAWQP)
-    bench.finish()
-    return runner.on_softhca(bench.wires, bench.eal, [*bench.subjects, *OPTIONS], apart=True,
+    layout = bench.layout()
+    return runner.on_softhca(layout.wires, layout.eal, [*layout.subjects, *OPTIONS], apart=True,
                              threads=threads)
 
 
@@ -80,10 +80,10 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
     rivals = [rival for rival in RIVALS if results.may_want(f"rates.vs_{rival.name}")]
     many = len(runner.machine.cpus) > 2 and results.may_want("rates.threads")
     for turn in range(effort.turns):
-        turns.add(ONE_THREAD, turn, results.collect("rates", 1, lambda: on_softhca(runner, 1)))
+        turns.add(ONE_THREAD, turn, results.collect("rates", 1, lambda _: on_softhca(runner, 1)))
         if many:
             turns.add(TWO_THREADS, turn,
-                      results.collect("rates, 2 threads", 1, lambda: on_softhca(runner, 2)))
+                      results.collect("rates, 2 threads", 1, lambda _: on_softhca(runner, 2)))
         for rival in list(rivals):
             try:
                 turns.add(rival.name, turn, on_rival(runner, rival))

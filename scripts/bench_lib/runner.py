@@ -21,6 +21,14 @@ from .ratios import Figure
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300
 
+RAWQP = "net_rawqp"
+# What our driver of another build is called, so that both can be loaded into one process.
+OTHER = "net_other"
+
+
+def plugin_file(driver: str) -> str:
+    return f"librte_{driver}.so"
+
 
 class BenchError(Exception):
     """A measuring program failed; the text says how to repeat it."""
@@ -38,6 +46,7 @@ class Machine:
 
     build: Path
     cpus: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+    other_build: Path | None = None  # whose driver ours is compared with
 
     @property
     def measured(self) -> int:
@@ -65,6 +74,30 @@ class Machine:
 def softhca_port(index: int) -> tuple[str, str]:
     """RDMA device and PCI address of softhca's port `index`."""
     return f"mlx5_{index}", f"0000:ca:{index // 8:02x}.{index % 8}"
+
+
+def plugin_of(build: Path) -> Path:
+    return build / "drivers/net/rawqp" / plugin_file(RAWQP)
+
+
+def program_of(build: Path) -> Path:
+    return build / "app/rawqp-perf/rawqp-perf"
+
+
+def copy_programs(machine: Machine, folder: Path) -> None:
+    """What is measured, as new files: where the page cache happens to have put a file can make a
+    burst twice as dear, and would for each run until the next build.
+
+    The other build's driver gets another name, in the file and for the mempools that it makes.
+    Names stay as long as they are, so all offsets in the file stay true.
+    """
+    for file in plugin_of(machine.build), program_of(machine.build):
+        shutil.copy(file, folder)
+    if machine.other_build:
+        old, new = (name.removeprefix("net_").encode() for name in (RAWQP, OTHER))
+        assert len(old) == len(new)
+        plugin = plugin_of(machine.other_build).read_bytes()
+        (folder / plugin_file(OTHER)).write_bytes(plugin.replace(old, new))
 
 
 class Runner:
@@ -131,7 +164,7 @@ class Runner:
         build = self.machine.build
         with tempfile.TemporaryDirectory(prefix="rawqp-bench-") as folder:
             out = Path(folder) / "figures.json"
-            program = [str(build / "app/rawqp-perf/rawqp-perf"), "-l", str(self.machine.measured)]
+            program = [str(Path(folder) / program_of(build).name), "-l", str(self.machine.measured)]
             program += ["--no-huge", "-m", str(memory_mb), "--no-shconf", "--no-telemetry"]
             program += ["--log-level=warning", *eal, "--", *options, "--json", str(out)]
             try:
@@ -146,7 +179,8 @@ class Runner:
             return self._figures(out)
 
     def _execute(self, command: list[str], folder: Path) -> str:
-        path = f"{self.machine.build / 'drivers/net/rawqp'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        copy_programs(self.machine, folder)
+        path = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         env = {**os.environ, "LD_LIBRARY_PATH": path, "XDG_RUNTIME_DIR": str(folder)}
         if self.verbose:
             print("$", " ".join(command), file=sys.stderr)

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .runner import softhca_port
+from .runner import OTHER, RAWQP, plugin_file, softhca_port
 
-DRIVER = "librte_net_rawqp.so"
-
-RAWQP = "net_rawqp"
-VERBS = "net_rawqp verbs"
+VERBS = f"{RAWQP} verbs"
 MLX5 = "net_mlx5"
 
 # Hand-written loops of rawqp-perf: over mapped mlx5 rings, and over the verbs provider.
@@ -45,48 +42,67 @@ def mlx5_name(variant: str) -> str:
     return f"{MLX5} {variant}"
 
 
+def of_other_build(subject: str) -> str:
+    """The same subject with the other build's plugin."""
+    return subject.replace(RAWQP, OTHER)
+
+
 @dataclass
-class Bench:
+class Layout:
     """The ports of one run, and rawqp-perf's subjects on them."""
 
-    wires: list[str]
-    eal: list[str]
-    subjects: list[str]
+    wires: list[str] = field(default_factory=list)
+    eal: list[str] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
 
-    def __init__(self) -> None:
-        self.wires, self.eal, self.subjects = [], ["-d", DRIVER], []
-
-    def add(self, name: str, driver: str, devargs: str = "", extra: str = "") -> None:
-        """A subject on a new pair of ports. `extra`: more of the subject, ",queues=4"."""
+    def add(self, name: str, driver: str, devargs: str, extra: str) -> None:
+        """Two ends of a cable, with loops' peers on our driver."""
         ends = [self._port(driver, devargs) for _ in range(2)]
         if driver in LOOPS:
             device = softhca_port(len(self.wires) - 2)[0]
-            ends = [f"{LOOPS[driver]}:{device}", self._vdev(len(self.wires) - 1)]
+            ends = [f"{LOOPS[driver]}:{device}", self._vdev(RAWQP, len(self.wires) - 1)]
         self.subjects += ["--subject", f"{name}={ends[0]},peer={ends[1]}{extra}"]
-
-    def add_mlx5(self, variants: dict[str, str], extra: str = "") -> None:
-        """net_mlx5 with each of these devargs."""
-        for name, devargs in variants.items():
-            self.add(mlx5_name(name), MLX5, devargs, extra)
 
     def _port(self, driver: str, devargs: str) -> str:
         index = len(self.wires)
         self.wires.append(f"pair:p{index // 2}")
         if driver in LOOPS:
             return ""
-        if driver == RAWQP:
-            return self._vdev(index, devargs)
+        if driver in (RAWQP, OTHER):
+            return self._vdev(driver, index, devargs)
         pci = softhca_port(index)[1]
         self.eal += ["-a", ",".join(filter(None, [pci, devargs]))]
         return pci
 
-    def _vdev(self, index: int, devargs: str = "") -> str:
+    def _vdev(self, driver: str, index: int, devargs: str = "") -> str:
         device = softhca_port(index)[0]
-        name = f"net_rawqp{index}"
+        name = f"{driver}{index}"
         self.eal += ["--vdev", ",".join(filter(None, [name, f"device={device}", devargs]))]
         return name
 
-    def finish(self) -> "Bench":
-        if "-a" not in self.eal:
-            self.eal.append("--no-pci")
-        return self
+
+class Bench:
+    """Subjects that are measured in turns."""
+
+    def __init__(self) -> None:
+        self._subjects: list[tuple[str, str, str, str]] = []
+
+    def add(self, name: str, driver: str, devargs: str = "", extra: str = "") -> None:
+        """A subject on a new pair of ports. `extra`: more of the subject, ",queues=4"."""
+        self._subjects.append((name, driver, devargs, extra))
+
+    def add_mlx5(self, variants: dict[str, str], extra: str = "") -> None:
+        """net_mlx5 with each of these devargs."""
+        for name, devargs in variants.items():
+            self.add(mlx5_name(name), MLX5, devargs, extra)
+
+    def layout(self, reverse: bool = False) -> Layout:
+        """`reverse`: the last subject comes first."""
+        drivers = {driver for _, driver, _, _ in self._subjects}
+        plugins = [RAWQP, *({OTHER} & drivers)]
+        layout = Layout(eal=[text for each in plugins for text in ("-d", plugin_file(each))])
+        for subject in reversed(self._subjects) if reverse else self._subjects:
+            layout.add(*subject)
+        if "-a" not in layout.eal:
+            layout.eal.append("--no-pci")
+        return layout

@@ -4,16 +4,19 @@
 import json
 import os
 import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_lib.cases import at_each_distance
+from bench_lib.cases import ROUNDS
 from bench_lib.charts import chart
 from bench_lib.effort import Effort
 from bench_lib.ratios import Figure, TooFewFigures, growth, ratio
 from bench_lib.results import Results
-from bench_lib.runner import BenchError, Machine, Runner
+from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner
+from bench_lib.scene import Point, Scene, at_each_distance
 from rig.stack import DRIVER, ROOT, Build, PortSpec, device_name
 
 from functional.conftest import StartSoftHca
@@ -170,7 +173,7 @@ def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
     results.add("cycles.tx", one, [], ("a", "b"))
     assert [row["name"] for row in json.loads(out.read_text())] == ["cycles.rx"]
 
-    def fails() -> list[Figure]:
+    def fails(_number: int) -> list[Figure]:
         error = BenchError("status 1: some program")
         error.figures = one
         raise error
@@ -186,8 +189,7 @@ def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
 def test_rows_of_each_distance() -> None:
     """`cycles` are those at far; the others say where they were measured."""
     asked: list[tuple[str, str]] = []
-    case = at_each_distance("cycles", lambda _runner, _effort, _results, distance, name:
-                            asked.append((distance, name)))
+    case = at_each_distance("cycles", lambda scene: asked.append((scene.distance, scene.name)))
     machine = Machine(Path("build"), cpus=[0, 1])
     assert Machine(Path("build"), cpus=[0]).distances() == ("near", "cold")
     for only in (), ("cycles@cold.rx",), ("cycles",):
@@ -218,3 +220,57 @@ def test_one_failing_subject_leaves_the_others(
     assert {figure["subject"] for figure in found["figures"]} == {"me"}
     assert len(found["figures"]) == 2 * 3
     assert len(found["failures"]) == 1 and found["failures"][0].startswith("nobody:")
+
+
+class NoRunner(Runner):
+    """Every subject costs 1 in whatever it is asked for."""
+
+    def on_softhca(self, wires: Sequence[str], eal: Sequence[str], options: Sequence[str],
+                   **_how: object) -> list[Figure]:
+        given = dict(zip(options, options[1:]))  # of --subject the last
+        subjects = [text for option, text in zip(options, options[1:]) if option == "--subject"]
+        return [Figure(subject.split("=")[0], measure, 1.0, 0, "", size, int(burst),
+                       fast_free=given["--fast-free"] == "on")
+                for subject in subjects for measure in given["--measure"].split(",")
+                for size in given["--size"].split(",") for burst in given["--burst"].split(",")]
+
+
+def rows_of(machine: Machine) -> Results:
+    results = Results()
+    for case in ROUNDS.values():
+        case(NoRunner(machine, False), Effort.of(True, machine.distances()), results)
+    assert not results.failures
+    return results
+
+
+def test_another_build_is_all_that_ours_is_compared_with() -> None:
+    """With bars where it is said that figures must not get worse."""
+    build = Path("build")
+    rows = rows_of(Machine(build, cpus=[0, 1], other_build=build)).rows
+    names = {row.name for row in rows_of(Machine(build, cpus=[0, 1])).rows}
+    assert {row.name for row in rows} >= {
+        name.replace("vs_mlx5", "vs_other") for name in names if name.endswith(".vs_mlx5")}
+    for row in rows:
+        assert row.b == row.a.replace(RAWQP, OTHER) and row.name.endswith(".vs_other")
+        assert row.bar == ("<= 1.05" if "@near" in row.name else None)
+
+
+@pytest.mark.parametrize("first", [RAWQP, OTHER])
+def test_two_builds_of_the_driver_in_one_program(
+    build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str
+) -> None:
+    """Also with mempools of the driver's own. Either may be the first."""
+    for name, value in build.env(tmp_path / "reports").items():
+        monkeypatch.setenv(name, value)
+    runner = Runner(Machine(build.folder, other_build=build.folder), False)
+    effort = replace(Effort.of(True, ("near",)), passes=1, rounds=3)
+    scene = Scene(runner, effort, Results(), "near", "cycles@near")
+    bench = scene.contest("mprq_en=1")
+    layouts = {RAWQP: bench.layout(), OTHER: bench.layout(reverse=True)}
+    assert f"={first}0," in layouts[first].subjects[1]
+    monkeypatch.setattr(bench, "layout", lambda _reverse: layouts[first])
+    scene.measure(bench, [Point("rx"), Point("tx", fast_free=False)])
+    assert not scene.results.failures
+    assert {(each.subject, each.measure) for each in scene.figures} == {
+        (driver, measure) for driver in (RAWQP, OTHER) for measure in ("rx", "tx")}
+    assert not list(tmp_path.glob("reports*"))

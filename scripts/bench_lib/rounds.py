@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmarks of drained rounds: cycles per packet while the device is idle."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from . import bars
+from .ratios import Figure, growth
+from .runner import RAWQP
+from .scene import Point, Scene
+from .subjects import (CYCLIC_VARIANTS, FLOOR, MLX5, MPRQ_VARIANTS, VERBS, VERBS_LOOP, Bench,
+                      mlx5_name)
+
+SIZES = ("64", "imix", "1500")
+MEASURES = ("rx", "tx", "forward")
+
+
+def contenders(scene: Scene) -> Bench:
+    return scene.contest(more={VERBS: "datapath=verbs"}, loops=(FLOOR, VERBS_LOOP))
+
+
+def cycles(scene: Scene) -> None:
+    """Cycles per packet in drained rounds by frame size: our rings, net_mlx5, and the floor."""
+    points = {f"{point.measure}.{point.size}" + ("" if point.fast_free else ".no_fast_free"): point
+              for fast_free in (True, False) for measure, size in product(MEASURES, SIZES)
+              if (point := Point(measure, size, fast_free=fast_free)).fast_free or measure == "tx"}
+    points = {name: point for name, point in points.items() if scene.wants(name)}
+    scene.measure(contenders(scene), list(points.values()))
+    for name, point in points.items():
+        cycles_rows(scene, name, point)
+
+
+def cycles_rows(scene: Scene, name: str, point: Point) -> None:
+    distance, small = scene.distance, point.size == "64"
+    scene.main_row(name, point, bars.cycles(distance, point.measure, point.size))
+    scene.row(f"{name}.vs_mlx5_default", RAWQP, mlx5_name("default"), point)
+    scene.row(f"{name}.verbs", VERBS, RAWQP, point)
+    scene.against_other_build(f"{name}.verbs", VERBS, point)
+    if point.fast_free:
+        scene.row(f"{name}.verbs.vs_loop", VERBS, VERBS_LOOP, point,
+                  bars.verbs(distance) if small else None)
+        scene.row(f"{name}.vs_floor", RAWQP, FLOOR, point,
+                  bars.floor(distance, point.measure) if small else None)
+
+
+BURSTS = (4, 8, 16, 64)  # and 32, which `cycles` has
+
+
+def bursts(scene: Scene) -> None:
+    """Cycles per packet of 64 bytes by burst, as cycles."""
+    points = {f"{measure}.{burst}": Point(measure, burst=burst)
+              for measure, burst in product(MEASURES, BURSTS)
+              if scene.wants(f"{measure}.{burst}")}
+    scene.measure(contenders(scene), list(points.values()))
+    for name, point in points.items():
+        scene.main_row(name, point, bars.bursts(scene.distance, point.burst))
+        scene.row(f"{name}.vs_floor", RAWQP, FLOOR, point)
+        scene.row(f"{name}.verbs", VERBS, RAWQP, point)
+
+
+def mprq(scene: Scene) -> None:
+    """Cycles per packet with striding receive queues at both drivers."""
+    points = {f"{measure}.{size}": Point(measure, size)
+              for measure, size in product(("rx", "forward"), SIZES)
+              if scene.wants(f"{measure}.{size}")}
+    scene.measure(scene.contest("mprq_en=1", MPRQ_VARIANTS), list(points.values()))
+    for name, point in points.items():
+        scene.main_row(name, point, bars.mprq(scene.distance, point.size), variants=MPRQ_VARIANTS)
+
+
+QUEUE_COUNTS = (4, 16, 64)
+QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same amount of memory
+
+
+def queues(scene: Scene) -> None:
+    """Cycles per packet by number of queues; the descriptors of all queues together stay as many."""
+    for count in QUEUE_COUNTS:
+        points = [Point(measure) for measure in MEASURES if scene.wants(f"{measure}.{count}")]
+        if points:
+            many_queues(scene, count, points)
+
+
+def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
+    def extra(queues: int) -> str:
+        return f",queues={queues},descriptors={QUEUE_DESCRIPTORS // queues}"
+
+    bench = scene.contest("", CYCLIC_VARIANTS, loops=[FLOOR], extra=extra(count))
+    if not scene.with_other_build:
+        for driver in (RAWQP, MLX5, FLOOR):
+            bench.add(f"{driver} 1", driver, extra=extra(1))
+    scene.figures.clear()  # subjects are called the same with each number
+    scene.measure(bench, points, ["--round", "2048"], first_bursts=("--warm-up", "2048"),
+                  memory_mb=2048)
+    for point in points:
+        name = f"{point.measure}.{count}"
+        scene.main_row(name, point, bars.queues(scene.distance, count), variants=CYCLIC_VARIANTS)
+        if not scene.with_other_build:
+            growth_rows(scene, name, count, point)
+
+
+def growth_rows(scene: Scene, name: str, count: int, point: Point) -> None:
+    """How the cost grows from one queue to so many."""
+    def grown(many: str, driver: str) -> list[Figure]:
+        return growth(scene.of(many, point), scene.of(f"{driver} 1", point))
+
+    ours = f"{RAWQP}, {count} ÷ 1 queue"
+    scene.results.add(f"{scene.name}.{name}.growth_vs_floor", grown(RAWQP, RAWQP),
+                      grown(FLOOR, FLOOR), (ours, f"{FLOOR}, {count} ÷ 1 queue"),
+                      bars.growth(scene.distance, count))
+    scene.results.add(f"{scene.name}.{name}.growth_vs_mlx5", grown(RAWQP, RAWQP),
+                      grown(mlx5_name("default"), MLX5),
+                      (ours, f"{MLX5}, default, {count} ÷ 1 queue"))
