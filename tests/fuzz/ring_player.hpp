@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/rings/ring.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/received.hpp"
+#include "tests/unit/rings/fake_mrs.hpp"
 
 #include <array>
 #include <cerrno>
@@ -46,6 +47,8 @@ class RingPlayer {
         : input_(input), format_(format), received_(pool, segments), mark_(mark) {
         spec_.pool = pool;
         spec_.segments = segments;
+        spec_.mrs = &mrs_.table;
+        mrs_.on_reset = [this] { return reset(); };
     }
 
     /// One step of the input.
@@ -75,6 +78,7 @@ class RingPlayer {
         if (problem_.empty()) problem_ = std::move(what);
     }
 
+    rings_test::FakeMrs mrs_;
     Input input_;
     const rawqp::RingFormat& format_;
     rawqp::RxSpec spec_;
@@ -87,10 +91,6 @@ class RingPlayer {
         if (!created) return fail(created.error().what);
         ring_ = *created;
         ring_->tell_all = mark_;
-        ring_->control = this;
-        ring_->reset_wq = [](rawqp::RxRing& ring) {
-            return static_cast<RingPlayer*>(ring.control)->reset();
-        };
         if (!format_.rx_start(*ring_)) fail("cannot start");
         burst_ = format_.rx_burst(spec_).function;
     }

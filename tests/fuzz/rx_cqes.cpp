@@ -70,7 +70,6 @@ class Player final : public RingPlayer {
         spec_.compressed = (choices.layout & 2) != 0;
         spec_.active_simd_bits = vector_bits(choices.reader);
         if (striding_) spec_.striding = {kLogStrides, kLogStrideBytes, 128};
-        spec_.mrs = &mrs_;
     }
 
   private:
@@ -154,7 +153,6 @@ class Player final : public RingPlayer {
     }
 
     bool striding_, outlive_; ///< packets outlive the ring
-    FakeMrs mrs_;
     FakeCq cq_;
     FakeRq rq_;
     uint32_t completed_ = 0;

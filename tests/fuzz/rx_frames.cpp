@@ -50,7 +50,6 @@ class Player final : public RingPlayer {
         spec_.descriptors = kDescriptors;
         spec_.offloads = chosen(choices.offloads, kOffloads);
         spec_.real_time = (choices.offloads & 16) != 0;
-        spec_.mrs = &mrs_;
     }
 
   private:
@@ -141,7 +140,6 @@ class Player final : public RingPlayer {
 
     bool outlive_; ///< packets outlive the ring
     uint8_t crc_bytes_;
-    FakeMrs mrs_;
     FakeVerbsCq cq_;
     FakeVerbsWq wq_;
     size_t filled_ = 0;      ///< of wq_.posted

@@ -64,7 +64,7 @@ class Receiver {
         spec.offloads = offloads;
         if (striding) spec.striding = {kLogStrides, kLogStrideBytes, kStrideCopy};
         spec.pool = pool;
-        spec.mrs = &mrs();
+        spec.mrs = &mrs().table;
         set_width(spec, bits);
         const auto ring = format_.rx_create(spec);
         if (!ring || !format_.rx_start(**ring)) fail("no receive ring");
@@ -121,7 +121,7 @@ class Sender {
         spec.vendor_part_id = kFakePartId;
         spec.descriptors = descriptors;
         spec.offloads = offloads;
-        spec.mrs = &mrs();
+        spec.mrs = &mrs().table;
         set_width(spec, bits);
         const auto ring = rawqp::kMlx5Format.tx_create(spec);
         if (!ring) fail("no send ring");

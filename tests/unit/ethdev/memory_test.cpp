@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <thread>
 
 namespace rawqp::test {
 namespace {
@@ -22,15 +23,65 @@ TEST(MergeRanges, SortsAndJoins) {
     EXPECT_EQ(merge_ranges({{10, 10}, {30, 20}}), Ranges{}); // empty ones vanish
 }
 
-TEST(MrTable, FindsByHalfOpenRange) {
-    const MrTable table{{{100, 200, 1, 0}, {200, 250, 2, 0}, {300, 400, 3, 0}}};
-    EXPECT_EQ(table.find(99), nullptr);
+class MrTableTest : public test_eal::EalTest {
+  protected:
+    void publish(std::vector<MrEntry> entries) {
+        if (entries.size() > table.capacity()) {
+            MrTable::Room room = MrTable::allocate(entries.size());
+            table.move_to(room);
+        }
+        table.publish(entries);
+    }
+
+    MrTable table;
+};
+
+TEST_F(MrTableTest, FindsByHalfOpenRange) {
+    EXPECT_FALSE(table.find(100)) << "the table has no memory yet";
+    publish({{100, 200, 1, 0}, {200, 250, 2, 0}, {300, 400, 3, 0}});
+    EXPECT_FALSE(table.find(99));
     EXPECT_EQ(table.find(100)->lkey, 1u);
     EXPECT_EQ(table.find(199)->lkey, 1u);
     EXPECT_EQ(table.find(200)->lkey, 2u);
-    EXPECT_EQ(table.find(250), nullptr);
+    EXPECT_FALSE(table.find(250));
     EXPECT_EQ(table.find(399)->lkey, 3u);
-    EXPECT_EQ(table.find(400), nullptr);
+    EXPECT_FALSE(table.find(400));
+}
+
+TEST_F(MrTableTest, GrowsAndShrinks) {
+    publish({{100, 200, 1, 2}});
+    publish({{100, 200, 1, 2}, {300, 400, 3, 4}});
+    EXPECT_EQ(table.find(100)->lkey_be, 2u);
+    EXPECT_EQ(table.find(399)->lkey_be, 4u);
+    EXPECT_EQ(table.capacity(), 2u);
+    MrTable::Room room = MrTable::allocate(8);
+    table.move_to(room);
+    EXPECT_EQ(table.capacity(), 8u);
+    EXPECT_EQ(table.find(399)->lkey_be, 4u) << "what there was moves along";
+    publish({{300, 400, 5, 6}});
+    EXPECT_FALSE(table.find(100));
+    EXPECT_EQ(table.find(300)->lkey, 5u);
+}
+
+/// Two states in turn; what a reader finds is of one of them.
+TEST_F(MrTableTest, IsReadWhileItIsWritten) {
+    const std::vector<MrEntry> states[] = {{{100, 200, 1, 1}, {200, 300, 2, 2}, {300, 400, 3, 3}},
+                                           {{50, 150, 11, 11}, {200, 300, 12, 12}}};
+    publish(states[0]);
+    std::atomic<bool> done = false;
+    std::thread writer([&] {
+        for (int i = 0; i < 20'000; ++i)
+            publish(states[i % 2]);
+        done = true;
+    });
+    while (!done) {
+        const auto entry = table.find(120);
+        if (!entry) continue; // the writer was at it all the time
+        ASSERT_EQ(entry->lkey, entry->lkey_be);
+        ASSERT_TRUE((entry->lkey == 1 && entry->start == 100 && entry->end == 200) ||
+                    (entry->lkey == 11 && entry->start == 50 && entry->end == 150));
+    }
+    writer.join();
 }
 
 /// A Memory on the fake device, and mempools.
@@ -51,12 +102,12 @@ class MemoryTest : public test_eal::EalTest {
 TEST_F(MemoryTest, PoolOnceHoweverOftenAdded) {
     Pool pool = make_pool();
     {
-        Memory memory(rdma.api(), &pd, "test");
+        Memory memory(rdma.api(), &pd, "test", 0);
         ASSERT_TRUE(memory.add_pool(pool.get()));
         ASSERT_TRUE(memory.add_pool(pool.get()));
         EXPECT_EQ(rdma.calls("reg_mr"), 1u);
-        const MrEntry* entry = memory.table().find(packet_in(pool));
-        ASSERT_NE(entry, nullptr);
+        const auto entry = memory.table().find(packet_in(pool));
+        ASSERT_TRUE(entry);
         EXPECT_EQ(entry->lkey_be, rte_cpu_to_be_32(entry->lkey));
         EXPECT_EQ(rdma.alive("MR"), 1);
     }
@@ -65,28 +116,28 @@ TEST_F(MemoryTest, PoolOnceHoweverOftenAdded) {
 
 TEST_F(MemoryTest, FollowsPoolsThatComeAndGo) {
     Pool before = make_pool();
-    Memory memory(rdma.api(), &pd, "test");
+    Memory memory(rdma.api(), &pd, "test", 0);
     ASSERT_TRUE(memory.follow());
-    EXPECT_NE(memory.table().find(packet_in(before)), nullptr);
+    EXPECT_TRUE(memory.table().find(packet_in(before)));
 
     Pool during = make_pool();
     const uintptr_t address = packet_in(during);
-    ASSERT_NE(memory.table().find(address), nullptr);
-    const uint32_t generation = memory.generation();
+    ASSERT_TRUE(memory.table().find(address));
+    const uint32_t generation = memory.table().generation();
     const int alive = rdma.alive("MR");
     during.reset();
-    EXPECT_EQ(memory.table().find(address), nullptr);
+    EXPECT_FALSE(memory.table().find(address));
     EXPECT_EQ(rdma.alive("MR"), alive - 1);
-    EXPECT_NE(memory.generation(), generation);
-    EXPECT_NE(memory.table().find(packet_in(before)), nullptr);
+    EXPECT_NE(memory.table().generation(), generation);
+    EXPECT_TRUE(memory.table().find(packet_in(before)));
 }
 
 TEST_F(MemoryTest, CacheForgetsFreedMemory) {
-    Memory memory(rdma.api(), &pd, "test");
+    Memory memory(rdma.api(), &pd, "test", 0);
     ASSERT_TRUE(memory.follow());
     Pool pool = make_pool();
     const uintptr_t address = packet_in(pool);
-    MrCache cache(&memory);
+    MrCache cache(&memory.table());
     const MrEntry* entry = cache.find(address);
     ASSERT_NE(entry, nullptr);
     const uint32_t old_lkey = entry->lkey;
@@ -101,34 +152,34 @@ TEST_F(MemoryTest, CacheForgetsFreedMemory) {
 }
 
 TEST_F(MemoryTest, HeapMemoryOnDemand) {
-    Memory memory(rdma.api(), &pd, "test");
+    Memory memory(rdma.api(), &pd, "test", 0);
     void* heap = rte_malloc("test", 4096, 64);
     const auto address = reinterpret_cast<uintptr_t>(heap);
-    EXPECT_EQ(memory.table().find(address), nullptr);
+    EXPECT_FALSE(memory.table().find(address));
     MrEntry entry;
     ASSERT_TRUE(memory.register_address(address, entry));
     EXPECT_LE(entry.start, address);
     EXPECT_GE(entry.end, address + 4096);
-    EXPECT_NE(memory.table().find(address + 4095), nullptr);
+    EXPECT_TRUE(memory.table().find(address + 4095));
     rte_free(heap);
 }
 
 TEST_F(MemoryTest, HeapRunTakesInThePoolsWithinIt) {
-    Memory memory(rdma.api(), &pd, "test");
+    Memory memory(rdma.api(), &pd, "test", 0);
     Pool pool = make_pool();
     ASSERT_TRUE(memory.add_pool(pool.get()));
     const uint32_t pool_lkey = memory.table().find(packet_in(pool))->lkey;
     void* heap = rte_malloc("test", 64, 64);
     MrEntry run;
     ASSERT_TRUE(memory.register_address(reinterpret_cast<uintptr_t>(heap), run));
-    EXPECT_EQ(memory.table().entries.size(), 1u);
+    EXPECT_EQ(memory.table().size(), 1u);
     EXPECT_EQ(memory.table().find(packet_in(pool))->lkey, run.lkey);
     EXPECT_NE(run.lkey, pool_lkey);
     EXPECT_EQ(rdma.alive("MR"), 2); // WQEs may still carry the old lkey
 
     // Pages inside the run vanish: no new packet may use the run, posted ones still may.
     memory.remove({run.start, run.start + 4096}, Memory::Extent::touching);
-    EXPECT_TRUE(memory.table().entries.empty());
+    EXPECT_EQ(memory.table().size(), 0u);
     EXPECT_EQ(rdma.alive("MR"), 2);
     // All of it vanishes: nothing is left.
     memory.remove({run.start, run.end}, Memory::Extent::touching);
@@ -137,7 +188,7 @@ TEST_F(MemoryTest, HeapRunTakesInThePoolsWithinIt) {
 }
 
 TEST_F(MemoryTest, UnknownMemoryAndFailures) {
-    Memory memory(rdma.api(), &pd, "test");
+    Memory memory(rdma.api(), &pd, "test", 0);
     int on_the_stack = 0;
     MrEntry entry;
     EXPECT_FALSE(memory.register_address(reinterpret_cast<uintptr_t>(&on_the_stack), entry));

@@ -300,16 +300,16 @@ TEST_F(PortTest, QueuesRecover) {
     bring_up();
     Port& port = Port::of(dev);
     RxQueue& rx = *port.rx_queues[1];
-    EXPECT_EQ(rx.ring->reset_wq(*rx.ring), 0);
+    EXPECT_EQ(port.reset(*rx.ring), 0);
     EXPECT_EQ(rx.wq->state, IBV_WQS_RDY);
     TxQueue& tx = *port.tx_queues[1];
     tx.qp->state = IBV_QPS_ERR;
-    EXPECT_EQ(tx.ring->reset_qp(*tx.ring), 0);
+    EXPECT_EQ(port.reset(*tx.ring), 0);
     EXPECT_EQ(tx.qp->state, IBV_QPS_RTS);
     rdma.fail_always("modify_wq", EIO);
     rdma.fail_always("modify_qp", EIO);
-    EXPECT_EQ(rx.ring->reset_wq(*rx.ring), -EIO);
-    EXPECT_EQ(tx.ring->reset_qp(*tx.ring), -EIO);
+    EXPECT_EQ(port.reset(*rx.ring), -EIO);
+    EXPECT_EQ(port.reset(*tx.ring), -EIO);
     rdma.fail_always("modify_wq", 0);
     rdma.fail_always("modify_qp", 0);
 }

@@ -126,13 +126,6 @@ struct FakeSq {
 inline constexpr uint32_t kFakePartId = 0x1019;                 ///< ConnectX-5 Ex
 inline uint64_t fake_flags = MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW; ///< of mlx5dv_context
 
-inline mlx5dv_clock_info fake_clock{.nsec = 1'000'000,
-                                    .last_cycles = 0x8000'0000,
-                                    .frac = 3,
-                                    .mult = 5,
-                                    .shift = 1,
-                                    .mask = (uint64_t{1} << 60) - 1};
-
 inline int fake_init_obj(mlx5dv_obj* object, uint64_t type) {
     if (type & MLX5DV_OBJ_CQ) {
         auto& cq = *static_cast<FakeCq*>(object->cq.in->cq_context);

@@ -61,15 +61,12 @@ class Mlx5Rx : public test_eal::EalTest {
         spec.real_time = setup.real_time;
         spec.active_simd_bits = simd_bits;
         spec.pool = pool.get();
-        spec.mrs = &mrs;
+        spec.mrs = &mrs.table;
         const auto created = rawqp::kMlx5Format.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
-        ring->control = this;
         ring->tell_all = setup.mark;
-        ring->reset_wq = [](rawqp::RxRing& reset) {
-            return static_cast<Mlx5Rx*>(reset.control)->on_reset();
-        };
+        mrs.on_reset = [this] { return on_reset(); };
         burst = rawqp::kMlx5Format.rx_burst(spec);
     }
 

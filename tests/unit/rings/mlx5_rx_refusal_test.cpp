@@ -17,7 +17,7 @@ class Mlx5RxRefusal : public Mlx5Rx {
         spec.wq = &rq->handle;
         spec.descriptors = 64;
         spec.pool = pool.get();
-        spec.mrs = &mrs;
+        spec.mrs = &mrs.table;
         spoil();
         const auto created = rawqp::kMlx5Format.rx_create(spec);
         return created ? "" : created.error().what;

@@ -34,16 +34,14 @@ class Mlx5StridingRing : public Mlx5Rx {
         spec.active_simd_bits = simd_bits;
         spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
         spec.pool = pool.get();
-        spec.mrs = &mrs;
+        spec.mrs = &mrs.table;
         const auto created = format.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
-        ring->control = this;
         ring->tell_all = setup.mark;
-        ring->reset_wq = [](rawqp::RxRing& reset) {
-            auto& self = *static_cast<Mlx5StridingRing*>(reset.control);
-            self.used_ = 0;
-            return self.on_reset();
+        mrs.on_reset = [this] {
+            used_ = 0;
+            return on_reset();
         };
         burst = format.rx_burst(spec);
         const auto started = format.rx_start(*ring);

@@ -44,7 +44,7 @@ class Mlx5Tx : public test_eal::EalTest {
         spec.descriptors = setup.descriptors;
         spec.max_segments = setup.max_segments;
         spec.offloads = setup.offloads;
-        spec.mrs = &mrs;
+        spec.mrs = &mrs.table;
         spec.active_simd_bits = setup.simd_bits;
         spec.inline_bytes = setup.inline_bytes;
         spec.min_inline = setup.min_inline;
@@ -54,10 +54,7 @@ class Mlx5Tx : public test_eal::EalTest {
         const auto created = rawqp::kMlx5Format.tx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
-        ring->control = this;
-        ring->reset_qp = [](rawqp::TxRing& reset) {
-            return static_cast<Mlx5Tx*>(reset.control)->on_reset();
-        };
+        mrs.on_reset = [this] { return on_reset(); };
         burst = rawqp::kMlx5Format.tx_burst(spec);
         rawqp::kMlx5Format.tx_start(*ring);
     }

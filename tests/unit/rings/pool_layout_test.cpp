@@ -27,7 +27,7 @@ class PoolLayout : public test_eal::EalTest {
     void shift(int bytes) { mbuf->buf_addr = static_cast<char*>(mbuf->buf_addr) + bytes; }
 
     FakeMrs mrs;
-    MrCache queue{&mrs};
+    MrCache queue{&mrs.table};
     rte_mempool* pool;
     rte_mbuf* mbuf;
 };
@@ -37,7 +37,7 @@ constexpr uint16_t kOffset = sizeof(rte_mbuf) + kPrivate + kHeadroom;
 TEST_F(PoolLayout, IsLookedAtOncePerPoolNotPerQueue) {
     EXPECT_EQ(look(), kOffset);
     shift(64); // would be seen by a walk
-    MrCache other_queue{&mrs};
+    MrCache other_queue{&mrs.table};
     EXPECT_EQ(rawqp::common_data_offset(pool, kHeadroom, other_queue), kOffset);
     mrs.unregister(); // a pool was destroyed: this address may be of another one
     EXPECT_EQ(look(), 0);

@@ -36,15 +36,12 @@ class VerbsRx : public test_eal::EalTest {
         spec.segments = setup.segments;
         spec.offloads = setup.offloads;
         spec.pool = pool.get();
-        spec.mrs = &mrs;
+        spec.mrs = &mrs.table;
         const auto created = rawqp::kVerbsFormat.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
-        ring->control = this;
         ring->tell_all = setup.mark;
-        ring->reset_wq = [](rawqp::RxRing& reset) {
-            return static_cast<VerbsRx*>(reset.control)->on_reset();
-        };
+        mrs.on_reset = [this] { return on_reset(); };
         burst = rawqp::kVerbsFormat.rx_burst(spec);
     }
     void start(const VerbsRxSetup& setup = {}) {

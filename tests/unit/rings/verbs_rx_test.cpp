@@ -223,7 +223,7 @@ TEST_F(VerbsRx, RefusesStampsThatTheProviderLacks) {
     spec.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP;
     spec.real_time = true;
     spec.pool = pool.get();
-    spec.mrs = &mrs;
+    spec.mrs = &mrs.table;
     const auto created = rawqp::kVerbsFormat.rx_create(spec);
     ASSERT_FALSE(created);
     EXPECT_NE(created.error().what.find("no real-time stamps"), std::string::npos);
@@ -329,7 +329,7 @@ TEST_F(VerbsRx, NoTagCanBeStrippedFromASplitHeader) {
     spec.wq = &wq.handle;
     spec.descriptors = kDescriptors;
     spec.pool = pool.get();
-    spec.mrs = &mrs;
+    spec.mrs = &mrs.table;
     spec.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
     const auto refused = rawqp::kVerbsFormat.rx_create(spec);
     ASSERT_FALSE(refused);

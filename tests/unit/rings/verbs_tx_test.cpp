@@ -29,14 +29,11 @@ class VerbsTx : public test_eal::EalTest, public testing::WithParamInterface<boo
         if (spec.descriptors == 0) spec.descriptors = 64;
         spec.max_segments = 8;
         spec.offloads = offloads;
-        spec.mrs = &mrs;
+        spec.mrs = &mrs.table;
         const auto created = rawqp::kVerbsFormat.tx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
-        ring->control = this;
-        ring->reset_qp = [](rawqp::TxRing& reset) {
-            return static_cast<VerbsTx*>(reset.control)->on_reset();
-        };
+        mrs.on_reset = [this] { return on_reset(); };
         burst = rawqp::kVerbsFormat.tx_burst(spec);
         rawqp::kVerbsFormat.tx_start(*ring);
     }

@@ -15,6 +15,7 @@
 #include "drivers/net/rawqp/ethdev/steering/filters.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
+#include "drivers/net/rawqp/rings/ring_host.hpp"
 
 #include <memory>
 #include <string>
@@ -87,7 +88,12 @@ struct PortTotals {
 /// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: events, other drivers, flows, filters, RSS QPs,
 /// queues, memory, ring memory, PD, context.
-struct Port {
+struct Port final : RingHost {
+    bool register_address(uintptr_t address, MrEntry& entry) override;
+    int reset(RxRing& ring) override;
+    int reset(TxRing& ring) override;
+    int read_clock(mlx5dv_clock_info& info) override;
+
     rte_eth_dev* dev = nullptr;
     std::string name; ///< ethdev name, for messages
     Devargs devargs;
@@ -102,7 +108,7 @@ struct Port {
     uint32_t speeds = 0;   ///< RTE_ETH_LINK_SPEED_* that the device can do
     verbs::Pd pd;
     RingMemory ring_memory;
-    std::unique_ptr<Memory> memory; ///< MrSource of all queues
+    std::unique_ptr<Memory> memory;
     const RingFormat* format = nullptr;
     std::vector<std::unique_ptr<RxQueue>> rx_queues;
     std::vector<std::unique_ptr<TxQueue>> tx_queues;

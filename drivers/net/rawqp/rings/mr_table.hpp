@@ -1,83 +1,68 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Address -> lkey for the data path: an immutable sorted table, published by the control path, and
-// a small cache per queue in front of it.
+// Address -> lkey for the data path: a sorted table of the port's memory regions, and a small cache
+// per queue in front of it. Both are plain data in memory that several processes share.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <atomic>
+#include "drivers/net/rawqp/rings/ring_host.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
-
-struct rte_mempool;
+#include <optional>
+#include <span>
 
 namespace rawqp {
 
-struct MrEntry {
-    uintptr_t start = 0;
-    uintptr_t end = 0;    ///< one past the last byte
-    uint32_t lkey = 0;    ///< host order
-    uint32_t lkey_be = 0; ///< as WQEs hold it
-};
-
-/// Sorted by start, disjoint. Never changed after publication.
-struct MrTable {
-    std::vector<MrEntry> entries;
-    [[nodiscard]] const MrEntry* find(uintptr_t address) const {
-        auto after = std::upper_bound(entries.begin(), entries.end(), address,
-                                      [](uintptr_t a, const MrEntry& e) { return a < e.start; });
-        if (after == entries.begin()) return nullptr;
-        const MrEntry& entry = *--after;
-        return address < entry.end ? &entry : nullptr;
-    }
-};
-
-/// Implemented by ethdev/memory/memory.cpp, one per port.
-class MrSource {
+/// Sorted by start, disjoint. The control path of the primary process writes it, one thread at a
+/// time; any thread of any process reads it, without a lock and without waiting for a writer that
+/// died.
+class MrTable {
   public:
-    /// The current table; the pointer stays valid until the port is closed.
-    [[nodiscard]] const MrTable& table() const { return *table_.load(std::memory_order_acquire); }
+    explicit MrTable(uint16_t port_id = 0) : port_id_(port_id) {}
+    ~MrTable();
+    MrTable(const MrTable&) = delete;
+    MrTable& operator=(const MrTable&) = delete;
 
-    /// Cold path: `address` is not in the table. Registers the memory that holds it (a mempool
-    /// chunk or DPDK heap memory that appeared at run time) and returns its entry by value; false
-    /// when the memory cannot be registered (logged once per cause). Thread-safe.
-    virtual bool register_address(uintptr_t address, MrEntry& entry) = 0;
+    /// The entry that holds the address. None may also mean that a writer kept changing it.
+    [[nodiscard]] std::optional<MrEntry> find(uintptr_t address) const;
 
     /// Grows each time that memory is unregistered or a mempool destroyed: what was copied from the
     /// table, or remembered of a pool, before may be void.
     [[nodiscard]] uint32_t generation() const {
-        return generation_.load(std::memory_order_acquire);
+        return __atomic_load_n(&generation_, __ATOMIC_ACQUIRE);
     }
+    void next_generation() { __atomic_add_fetch(&generation_, 1, __ATOMIC_RELEASE); }
 
-    /// Bytes from each mbuf of the pool to its buffer, when they are the same for all and none has
-    /// an external buffer; else 0. Walks such a pool once, however many queues it has, and again
-    /// when it has grown. Thread-safe.
-    [[nodiscard]] uint32_t buffer_offset(rte_mempool* pool);
+    struct Block;
+    struct FreeBlock {
+        void operator()(Block* block) const;
+    };
+    using Room = std::unique_ptr<Block, FreeBlock>;
+    /// Room for so many entries, or null. Apart from move_to(), as a writer may hold locks that
+    /// forbid to allocate.
+    [[nodiscard]] static Room allocate(size_t entries);
+    /// Takes the room if it is larger than what there is. For the writer.
+    void move_to(Room& room);
+    [[nodiscard]] size_t capacity() const { return __atomic_load_n(&capacity_, __ATOMIC_RELAXED); }
+    /// Replaces all entries. There are capacity() of them at most.
+    void publish(std::span<const MrEntry> entries);
+    [[nodiscard]] size_t size() const { return __atomic_load_n(&count_, __ATOMIC_RELAXED); }
 
-  protected:
-    ~MrSource() = default;
-    std::atomic<const MrTable*> table_{nullptr};
-    std::atomic<uint32_t> generation_{0};
+    [[nodiscard]] uint16_t port_id() const { return port_id_; }
 
   private:
-    struct Layout {
-        const rte_mempool* pool = nullptr;
-        uint32_t size = 0; ///< mbufs that it had
-        uint32_t generation = 0;
-        uint32_t buffer_offset = 0;
-    };
-    std::mutex layouts_mutex_;
-    std::array<Layout, 8> layouts_; ///< of the pools walked last
-    uint8_t next_layout_ = 0;       ///< of layouts_, to overwrite
+    uint32_t generation_ = 0;
+    uint32_t version_ = 0; ///< odd while a writer is at work
+    uint32_t count_ = 0;
+    uint32_t capacity_ = 0;
+    uint16_t port_id_;
+    Block* block_ = nullptr; ///< owned
 };
 
 /// Per-queue cache: nearly every packet hits the entry used last.
 class MrCache {
   public:
-    explicit MrCache(MrSource* source = nullptr) : source_(source) {}
+    explicit MrCache(MrTable* table = nullptr) : table_(table) {}
 
     /// Entry of the memory at `address`, or nullptr when it cannot be registered.
     [[nodiscard]] const MrEntry* find(uintptr_t address) {
@@ -89,12 +74,12 @@ class MrCache {
     [[nodiscard]] const MrEntry& last() const { return last_; }
     /// Forgets what it holds (memory was unregistered).
     void clear() { last_ = {}; }
-    [[nodiscard]] MrSource& source() { return *source_; }
+    [[nodiscard]] const MrTable& table() const { return *table_; }
 
     /// Once per burst, before find: forgets what it holds if memory was unregistered meanwhile. An
     /// address freed and used again would otherwise keep its old lkey. True: it forgot.
     bool sync() {
-        const uint32_t now = source_->generation();
+        const uint32_t now = table_->generation();
         if (now == generation_) [[likely]]
             return false;
         generation_ = now;
@@ -103,16 +88,10 @@ class MrCache {
     }
 
   private:
-    [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address) {
-        if (const MrEntry* entry = source_->table().find(address)) {
-            last_ = *entry;
-            return &last_;
-        }
-        return source_->register_address(address, last_) ? &last_ : nullptr;
-    }
+    [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address);
 
     MrEntry last_;
-    MrSource* source_;
+    MrTable* table_;
     uint32_t generation_ = 0;
 };
 

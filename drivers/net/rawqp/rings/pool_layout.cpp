@@ -9,7 +9,7 @@ namespace {
 /// Mbufs from the one looked at to the one fetched: one by one, a walk waits for memory each time.
 constexpr size_t kAhead = 12;
 
-/// MrSource::buffer_offset, found by looking at each mbuf.
+/// RingHost::buffer_offset, found by looking at each mbuf.
 uint32_t walk_buffers(rte_mempool* pool) {
     struct Walk {
         uintptr_t offset;
@@ -38,21 +38,22 @@ uint32_t walk_buffers(rte_mempool* pool) {
 
 } // namespace
 
-uint32_t MrSource::buffer_offset(rte_mempool* pool) {
+uint32_t RingHost::buffer_offset(rte_mempool* pool, uint32_t generation) {
     const std::lock_guard lock(layouts_mutex_);
     const uint32_t size = pool->populated_size; // before the walk: it may be growing
-    const uint32_t now = generation();          // a pool that is gone may leave its address behind
+    // A pool that is gone may leave its address behind: then the generation is another.
     for (const Layout& known : layouts_)
-        if (known.pool == pool && known.size == size && known.generation == now)
+        if (known.pool == pool && known.size == size && known.generation == generation)
             return known.buffer_offset;
     const uint32_t found = walk_buffers(pool);
     // "No" may be said of mbufs that are attached to others just now.
-    if (found != 0) layouts_[next_layout_++ % layouts_.size()] = {pool, size, now, found};
+    if (found != 0) layouts_[next_layout_++ % layouts_.size()] = {pool, size, generation, found};
     return found;
 }
 
 uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom, MrCache& mrs) {
-    const uint32_t buffer = mrs.source().buffer_offset(pool);
+    const MrTable& table = mrs.table();
+    const uint32_t buffer = ring_host(table.port_id()).buffer_offset(pool, table.generation());
     const bool fits = buffer != 0 && buffer + headroom <= UINT16_MAX;
     return static_cast<uint16_t>(fits ? buffer + headroom : 0);
 }

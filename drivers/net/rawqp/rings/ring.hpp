@@ -36,7 +36,9 @@ struct TxCounters {
     return __atomic_load_n(&counter, __ATOMIC_RELAXED);
 }
 
-/// Common head of every format's ring. The address of the ring is the ethdev queue pointer.
+/// Common head of every format's ring. The address of the ring is the ethdev queue pointer. Rings
+/// are in DPDK memory and hold no pointer that only one process can follow (but for those of the
+/// verbs format, whose rings are the provider's); what else they need is the RingHost's.
 struct RxRing {
     RxCounters counters;
     uint16_t port_id = 0;
@@ -45,21 +47,14 @@ struct RxRing {
     /// VLAN tags. Bursts then tell all that they can. The control path turns it on at any time,
     /// before the first such packet.
     bool tell_all = false;
-    /// Cold: an error CQE stopped the queue. Resets the WQ to ready, after which the ring calls its
-    /// own restart. Called on the queue's lcore; returns 0 or a negative errno (queue stays dead
-    /// and the call is made again on a later burst, at most once per millisecond).
-    int (*reset_wq)(RxRing& ring) = nullptr;
-    void* control = nullptr; ///< ethdev's own record of the queue
 };
 struct TxRing {
     TxCounters counters;
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
-    uint16_t max_segments = 1;               ///< longest mbuf chain that one send WQE takes
-    uint64_t offloads = 0;                   ///< RTE_ETH_TX_OFFLOAD_* of the queue
-    uint32_t max_tso = 0;                    ///< most TCP payload bytes of a packet to be segmented
-    int (*reset_qp)(TxRing& ring) = nullptr; ///< as RxRing::reset_wq: QP to RESET and back to RTS
-    void* control = nullptr;
+    uint16_t max_segments = 1; ///< longest mbuf chain that one send WQE takes
+    uint64_t offloads = 0;     ///< RTE_ETH_TX_OFFLOAD_* of the queue
+    uint32_t max_tso = 0;      ///< most TCP payload bytes of a packet to be segmented
 };
 
 /// CQ entries that a queue needs so that its CQ never overruns: each WQE ends in one CQE at most,
@@ -109,7 +104,7 @@ struct RxSpec {
     /// RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT: all `segments` of a packet; `pool` is that of the first.
     std::vector<RxSegment> split;
     std::vector<rte_eth_rxseg_split> split_wanted; ///< as the application gave it
-    MrSource* mrs = nullptr;
+    MrTable* mrs = nullptr;
     unsigned active_simd_bits = 128;
 };
 /// Receive WQEs where each takes one packet: the descriptors are their SGEs.
@@ -145,7 +140,7 @@ struct TxSpec {
     uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;
-    MrSource* mrs = nullptr;
+    MrTable* mrs = nullptr;
 };
 
 /// What the QP of a send ring is to be created with.

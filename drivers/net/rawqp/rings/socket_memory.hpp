@@ -27,12 +27,12 @@ template <class T> [[nodiscard]] SocketArray<T> socket_array(size_t count, int s
     return SocketArray<T>(static_cast<T*>(memory));
 }
 
-/// One default-constructed T there; destroy with destroy_on_socket.
-template <class T> [[nodiscard]] T* create_on_socket(int socket) {
+/// One T there; destroy with destroy_on_socket.
+template <class T, class... Args> [[nodiscard]] T* create_on_socket(int socket, Args... args) {
     static_assert(alignof(T) <= RTE_CACHE_LINE_SIZE);
     void* memory = rte_zmalloc_socket("rawqp", sizeof(T), RTE_CACHE_LINE_SIZE, socket);
     if (memory == nullptr) memory = rte_zmalloc("rawqp", sizeof(T), RTE_CACHE_LINE_SIZE);
-    return memory != nullptr ? new (memory) T : nullptr;
+    return memory != nullptr ? new (memory) T(args...) : nullptr;
 }
 template <class T> void destroy_on_socket(T* object) {
     if (object == nullptr) return;

@@ -67,7 +67,8 @@ Result<void> build(Port& port) {
     Result<const RingFormat*> format = choose_format(port);
     if (!format) return tl::unexpected(std::move(format.error()));
     port.format = *format;
-    port.memory = std::make_unique<Memory>(*port.api, port.pd.get(), port.name);
+    port.memory =
+        std::make_unique<Memory>(*port.api, port.pd.get(), port.name, port.dev->data->port_id);
     if (Result<void> done = port.memory->follow(); !done) return done;
     make_steering(port);
     if (Result<void> done = set_addresses(port); !done) return done;
@@ -143,6 +144,7 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
     dev->data->dev_flags |=
         RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+    set_ring_host(dev->data->port_id, port.get());
     *static_cast<Port**>(dev->data->dev_private) = port.release();
     return {};
 }

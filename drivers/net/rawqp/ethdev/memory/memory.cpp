@@ -100,10 +100,9 @@ std::vector<AddressRange> merge_ranges(std::vector<AddressRange> ranges) {
     return merged;
 }
 
-Memory::Memory(const verbs::Api& api, ibv_pd* pd, std::string port_name)
-    : api_(api), pd_(pd), port_name_(std::move(port_name)) {
-    publish();
-}
+Memory::Memory(const verbs::Api& api, ibv_pd* pd, std::string port_name, uint16_t port_id)
+    : api_(api), pd_(pd), port_name_(std::move(port_name)),
+      table_(create_on_socket<MrTable>(SOCKET_ID_ANY, port_id)) {}
 
 Memory::~Memory() {
     if (follows_pools_) rte_mempool_event_callback_unregister(on_mempool_event, this);
@@ -113,6 +112,7 @@ Memory::~Memory() {
 std::string Memory::event_name() const { return fmt::format("net_rawqp {}", fmt::ptr(this)); }
 
 Result<void> Memory::follow() {
+    if (!table_) return fail(ENOMEM, "{}: no DPDK memory for its table of MRs", port_name_);
     if (rte_mempool_event_callback_register(on_mempool_event, this) != 0)
         return fail(rte_errno, "{}: cannot follow mempools: {}", port_name_,
                     rte_strerror(rte_errno));
@@ -138,7 +138,8 @@ Result<void> Memory::follow() {
 
 Result<void> Memory::add_pool(rte_mempool* pool) {
     for (const AddressRange& range : pool_ranges(pool))
-        if (Result<MrEntry> entry = add_range(range); !entry) {
+        if (Result<MrEntry> entry = make_room().and_then([&] { return add_range(range); });
+            !entry) {
             entry.error().what =
                 fmt::format("{}: mempool {}: {}", port_name_, pool->name, entry.error().what);
             return tl::unexpected(std::move(entry.error()));
@@ -152,7 +153,9 @@ bool Memory::register_address(uintptr_t address, MrEntry& entry) {
              "no mempool, DPDK heap or rte_extmem area holds the packet memory at {:#x}: "
              "register external buffers with rte_extmem_register",
              address);
-    if (const AddressRange chunk = find_in_mempools(address); !chunk.empty()) {
+    if (Result<void> room = make_room(); !room) {
+        added = tl::unexpected(std::move(room.error()));
+    } else if (const AddressRange chunk = find_in_mempools(address); !chunk.empty()) {
         added = add_range(chunk);
     } else {
         const MemoryReadLock lock;
@@ -167,11 +170,23 @@ bool Memory::register_address(uintptr_t address, MrEntry& entry) {
     return true;
 }
 
+Result<void> Memory::make_room() {
+    // More than one: as many threads may be between here and their registration.
+    const size_t wanted = table_->size() + RTE_MAX_LCORE;
+    if (wanted <= table_->capacity()) return {};
+    MrTable::Room room = MrTable::allocate(2 * wanted);
+    if (!room) return fail(ENOMEM, "no DPDK memory for a table of {} MRs", 2 * wanted);
+    const std::lock_guard lock(mutex_);
+    table_->move_to(room);
+    return {};
+}
+
 Result<MrEntry> Memory::add_range(AddressRange range) {
     const std::lock_guard lock(mutex_);
-    if (const MrEntry* known = table().find(range.start);
-        known != nullptr && range.end <= known->end)
+    if (const auto known = table().find(range.start); known && range.end <= known->end)
         return *known;
+    if (live_.size() == table_->capacity())
+        return fail(ENOMEM, "no room for another MR among {}", live_.size());
 
     // Entries are disjoint: the new registration takes in those that it overlaps. Both ends of each
     // are in use, so all between is mapped.
@@ -221,8 +236,7 @@ void Memory::remove(const AddressRange& range, Extent extent) {
     for (Registration& old : retired_)
         if (range.contains(old.range)) released.push_back(std::move(old));
     std::erase_if(retired_, [](const Registration& old) { return old.mr == nullptr; });
-    if (live_.size() != live_before || !released.empty())
-        generation_.fetch_add(1, std::memory_order_release);
+    if (live_.size() != live_before || !released.empty()) table_->next_generation();
 }
 
 size_t Memory::registrations() const {
@@ -231,13 +245,12 @@ size_t Memory::registrations() const {
 }
 
 void Memory::publish() {
-    MrTable table;
-    table.entries.reserve(live_.size());
+    std::vector<MrEntry> entries;
+    entries.reserve(live_.size());
     for (const Registration& each : live_)
-        table.entries.push_back(
+        entries.push_back(
             {each.range.start, each.range.end, each.mr->lkey, rte_cpu_to_be_32(each.mr->lkey)});
-    // A deque never moves its elements: the pointers that readers hold stay good.
-    table_.store(&tables_.emplace_back(std::move(table)), std::memory_order_release);
+    table_->publish(entries);
 }
 
 void Memory::log_failure(const Error& error) {
@@ -253,7 +266,7 @@ void Memory::on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* 
         for (const AddressRange& range : pool_ranges(pool))
             memory.remove(range, Extent::inside);
         // Rings remember pools by address, and the next pool may get this one.
-        memory.generation_.fetch_add(1, std::memory_order_release);
+        memory.table_->next_generation();
         return;
     }
     if ((pool->flags & RTE_MEMPOOL_F_NON_IO) != 0) return;

@@ -7,8 +7,8 @@
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/rings/mr_table.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
 
-#include <deque>
 #include <mutex>
 #include <set>
 #include <string>
@@ -38,23 +38,28 @@ struct AddressRange {
 ///
 /// Thread-safe. Lock order: DPDK's memory lock, then mutex_; never DPDK's mempool lock within
 /// either.
-class Memory final : public MrSource {
+class Memory {
   public:
     /// `port_name` is for messages. The PD outlives this object.
-    Memory(const verbs::Api& api, ibv_pd* pd, std::string port_name);
+    Memory(const verbs::Api& api, ibv_pd* pd, std::string port_name, uint16_t port_id);
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
     /// Registers the mempools there are and starts to follow events. A mempool that cannot be
-    /// registered is no error here: it may never be used with this port.
+    /// registered is no error here: it may never be used with this port. ENOMEM: no DPDK memory for
+    /// the table, and the object is of no use.
     [[nodiscard]] Result<void> follow();
 
     /// Registers all of a mempool; nothing to do when it is registered. ENOMEM often means
     /// RLIMIT_MEMLOCK.
     [[nodiscard]] Result<void> add_pool(rte_mempool* pool);
 
-    bool register_address(uintptr_t address, MrEntry& entry) override;
+    /// RingHost::register_address
+    bool register_address(uintptr_t address, MrEntry& entry);
+
+    /// What rings look up, in DPDK memory.
+    [[nodiscard]] MrTable& table() const { return *table_; }
 
     /// Which registrations a removal concerns: those inside the range (a mempool goes; the heap
     /// pages below it may stay), or all that touch it (pages are unmapped).
@@ -74,6 +79,8 @@ class Memory final : public MrSource {
         verbs::Mr mr;
     };
 
+    /// Enlarges the table when it is nearly full. Allocates, so the caller holds no lock.
+    Result<void> make_room();
     Result<MrEntry> add_range(AddressRange range);
     void publish();
     void log_failure(const Error& error);
@@ -91,8 +98,8 @@ class Memory final : public MrSource {
     mutable std::mutex mutex_;
     std::vector<Registration> live_;    ///< disjoint, sorted by start
     std::vector<Registration> retired_; ///< in no table, perhaps in a posted WQE
-    std::deque<MrTable> tables_;        ///< every table published: readers take no lock
-    std::set<int> logged_;              ///< errno values already logged
+    SocketPtr<MrTable> table_;
+    std::set<int> logged_; ///< errno values already logged
 };
 
 } // namespace rawqp

@@ -85,16 +85,18 @@ Result<void> start(Port& port) {
     return {};
 }
 
+template <class Ring> Port& port_of(const Ring& ring) {
+    return Port::of(&rte_eth_devices[ring.port_id]);
+}
+
 int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
     if (ring == nullptr) return -EINVAL; // of a queue that is not set up
-    const auto& queue = *static_cast<RxQueue*>(static_cast<RxRing*>(ring)->control);
-    const auto get = queue.port.format->rx_monitor_addr;
+    const auto get = port_of(*static_cast<RxRing*>(ring)).format->rx_monitor_addr;
     return get != nullptr ? get(ring, condition) : -ENOTSUP;
 }
 
 int tx_done_cleanup(void* ring, uint32_t count) noexcept {
-    const auto& queue = *static_cast<TxQueue*>(static_cast<TxRing*>(ring)->control);
-    return queue.port.format->tx_done_cleanup(ring, count);
+    return port_of(*static_cast<TxRing*>(ring)).format->tx_done_cleanup(ring, count);
 }
 
 constexpr eth_dev_ops make_ops() {
@@ -156,6 +158,15 @@ constexpr eth_dev_ops make_ops() {
 
 constinit const eth_dev_ops kPortOps = make_ops();
 
+bool Port::register_address(uintptr_t address, MrEntry& entry) {
+    return memory->register_address(address, entry);
+}
+int Port::reset(RxRing& ring) { return recover(*rx_queues[ring.queue_id]); }
+int Port::reset(TxRing& ring) { return recover(*tx_queues[ring.queue_id]); }
+int Port::read_clock(mlx5dv_clock_info& info) {
+    return api->mlx5_get_clock_info(context.get(), &info);
+}
+
 int dev_configure(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
     if (const Result<void> done = configure_rss(port); !done) return report(port, done.error());
@@ -195,6 +206,7 @@ int dev_close(rte_eth_dev* dev) noexcept {
     for (size_t i = 0; i < port->tx_queues.size(); ++i)
         tx_queue_release(dev, static_cast<uint16_t>(i));
     *slot = nullptr;
+    set_ring_host(dev->data->port_id, nullptr);
     return 0;
 }
 

@@ -71,6 +71,10 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);
 
+/// RingHost::reset, after an error CQE: the WQ or QP to reset and back to ready.
+[[nodiscard]] int recover(RxQueue& queue);
+[[nodiscard]] int recover(TxQueue& queue);
+
 /// Start brings a queue from set-up to running, stop brings it back; both do nothing when it is so
 /// already. Stop waits up to 200 ms for packets that were handed to the device to leave.
 [[nodiscard]] Result<void> start_rx_queue(RxQueue& queue);

@@ -90,17 +90,6 @@ int reset_wq_from_any_state(ibv_wq* wq) {
     return ibv_modify_wq(wq, &attributes);
 }
 
-/// RxRing::reset_wq: on the queue's lcore, after an error CQE.
-int recover_wq(RxRing& ring) {
-    const auto& queue = *static_cast<RxQueue*>(ring.control);
-    int error = reset_wq_from_any_state(queue.wq.get());
-    if (error == 0) error = modify_wq(queue.wq.get(), IBV_WQS_RDY);
-    if (error != 0)
-        RAWQP_LOG(ERR, "%s: Rx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
-                  ring.queue_id, rte_strerror(error));
-    return -error;
-}
-
 /// Buffer split: what the application wants, its last segment as often as a frame needs it.
 Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
     spec.split.clear();
@@ -143,7 +132,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     spec.context = port.context.get();
     spec.port_id = port.dev->data->port_id;
     spec.max_frame = frame_bytes(port.dev->data->mtu);
-    spec.mrs = port.memory.get();
+    spec.mrs = &port.memory->table();
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     if (Result<void> done = fit_segments(port, spec, spec.max_frame); !done)
         return tl::unexpected(std::move(done.error()));
@@ -164,8 +153,6 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     Result<RxRing*> ring = port.format->rx_create(spec);
     if (!ring) return tl::unexpected(std::move(ring.error()));
     queue->ring = *ring;
-    queue->ring->control = queue.get();
-    queue->ring->reset_wq = recover_wq;
     queue->ring->tell_all = port.marks;
     return queue;
 }
@@ -325,6 +312,15 @@ int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
     stop_rx_queue(*Port::of(dev).rx_queues[id]);
     dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return 0;
+}
+
+int recover(RxQueue& queue) {
+    int error = reset_wq_from_any_state(queue.wq.get());
+    if (error == 0) error = modify_wq(queue.wq.get(), IBV_WQS_RDY);
+    if (error != 0)
+        RAWQP_LOG(ERR, "%s: Rx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
+                  queue.spec.queue_id, rte_strerror(error));
+    return -error;
 }
 
 void use_marks(Port& port) {

@@ -129,17 +129,6 @@ int make_ready(TxQueue& queue) {
     return error;
 }
 
-/// TxRing::reset_qp: on the queue's lcore, after an error CQE.
-int recover_qp(TxRing& ring) {
-    auto& queue = *static_cast<TxQueue*>(ring.control);
-    int error = reset_from_any_state(queue);
-    if (error == 0) error = make_ready(queue);
-    if (error != 0)
-        RAWQP_LOG(ERR, "%s: Tx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
-                  ring.queue_id, rte_strerror(error));
-    return -error;
-}
-
 Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wanted) {
     auto queue = std::make_unique<TxQueue>(port);
     TxSpec& spec = queue->spec;
@@ -147,7 +136,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.api = port.api;
     spec.context = port.context.get();
     spec.port_id = port.dev->data->port_id;
-    spec.mrs = port.memory.get();
+    spec.mrs = &port.memory->table();
     spec.max_tso = max_tso(port.attributes);
     spec.vendor_part_id = port.attributes.orig_attr.vendor_part_id;
     spec.multi_packet = port.devargs.tx_multi_packet;
@@ -166,8 +155,6 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     Result<TxRing*> ring = port.format->tx_create(spec);
     if (!ring) return tl::unexpected(std::move(ring.error()));
     queue->ring = *ring;
-    queue->ring->control = queue.get();
-    queue->ring->reset_qp = recover_qp;
     return queue;
 }
 
@@ -266,6 +253,15 @@ int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
     stop_tx_queue(*Port::of(dev).tx_queues[id]);
     dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return 0;
+}
+
+int recover(TxQueue& queue) {
+    int error = reset_from_any_state(queue);
+    if (error == 0) error = make_ready(queue);
+    if (error != 0)
+        RAWQP_LOG(ERR, "%s: Tx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
+                  queue.spec.queue_id, rte_strerror(error));
+    return -error;
 }
 
 int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept {

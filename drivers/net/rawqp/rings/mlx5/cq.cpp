@@ -20,7 +20,7 @@ Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
         return fail(EINVAL, "{}: its CQ has {} entries, but {} (a power of two) are needed", what,
                     mapped.cqe_cnt, min_entries);
     if (arm != nullptr) {
-        arm->uar = static_cast<uint8_t*>(mapped.cq_uar);
+        cq_registers[arm->slot] = static_cast<uint8_t*>(mapped.cq_uar);
         arm->number = mapped.cqn;
     }
     Cq ring;

@@ -4,7 +4,7 @@
 
 #include "common/result.hpp"
 #include "common/verbs/api.hpp"
-#include "drivers/net/rawqp/rings/mlx5/ordering.hpp"
+#include "drivers/net/rawqp/rings/mlx5/uar.hpp"
 
 #include <algorithm>
 
@@ -130,9 +130,9 @@ struct Cq {
 
 /// Asks the device for an event.
 struct CqArm {
-    uint8_t* uar = nullptr; ///< doorbell page
-    uint32_t number = 0;    ///< of the CQ
-    uint32_t events = 0;    ///< taken out of the completion channel; two bits reach the device
+    RegisterSlot slot = 0; ///< of cq_registers
+    uint32_t number = 0;   ///< of the CQ
+    uint32_t events = 0;   ///< taken out of the completion channel; two bits reach the device
 
     /// The device raises the event at once if its producer counter is past our consumer index.
     void request(const Cq& cq) const {
@@ -142,12 +142,13 @@ struct CqArm {
         store_record(cq.doorbell->arm, word);
         const mlx5::be64 doorbell = uint64_t{word} << 32 | number;
         record_before_uar();
-        *reinterpret_cast<volatile uint64_t*>(uar + kCqDoorbell) = doorbell.raw;
+        *reinterpret_cast<volatile uint64_t*>(cq_registers[slot] + kCqDoorbell) = doorbell.raw;
         flush_uar();
     }
 };
 
-/// Maps the ring of `cq`, which must hold `min_entries`. `what` names the queue in errors.
+/// Maps the ring of `cq`, which must hold `min_entries`, and for `arm` the register in its slot.
+/// `what` names the queue in errors.
 [[nodiscard]] Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
                                 const std::string& what, CqArm* arm = nullptr);
 

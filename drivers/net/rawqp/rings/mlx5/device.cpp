@@ -35,13 +35,14 @@ ibv_qp* rx_hash_qp(const verbs::Api& api, ibv_context* context, ibv_qp_init_attr
 }
 
 bool stamps_real_time(const verbs::Api& api, ibv_context* context) {
-    return DeviceClock().open(api, context);
+    mlx5dv_clock_info info{};
+    return api.mlx5_get_clock_info(context, &info) == 0;
 }
 
 int real_time(const verbs::Api& api, ibv_context* context, uint64_t ticks, uint64_t& nanoseconds) {
-    DeviceClock clock;
-    if (!clock.open(api, context)) return ENOTSUP;
-    nanoseconds = clock.nanoseconds(ticks);
+    mlx5dv_clock_info info{};
+    if (api.mlx5_get_clock_info(context, &info) != 0) return ENOTSUP;
+    nanoseconds = mlx5dv_ts_to_ns(&info, ticks);
     return 0;
 }
 

@@ -3,8 +3,8 @@
 // clock), and shares with libmlx5 how ticks translate; that changes when the clock is disciplined.
 #pragma once
 
-#include "common/verbs/api.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/ring_host.hpp"
 
 namespace rawqp::mlx5rings {
 
@@ -12,11 +12,10 @@ namespace rawqp::mlx5rings {
 class DeviceClock {
   public:
     /// False: kernel or libmlx5 have no conversion for the device.
-    [[nodiscard]] bool open(const verbs::Api& api, ibv_context* context) {
-        get_info_ = api.mlx5_get_clock_info;
-        context_ = context;
+    [[nodiscard]] bool open(const verbs::Api& api, ibv_context* context, uint16_t port_id) {
+        port_id_ = port_id;
         period_ = rte_get_tsc_hz() / kRefreshesPerSecond;
-        return get_info_(context_, &info_) == 0;
+        return api.mlx5_get_clock_info(context, &info_) == 0;
     }
     /// Once per burst: takes over what the kernel has changed, now and then.
     void refresh() {
@@ -24,15 +23,14 @@ class DeviceClock {
         if (now < next_) return;
         next_ = now + period_;
         mlx5dv_clock_info fresh;
-        if (get_info_(context_, &fresh) == 0) info_ = fresh;
+        if (ring_host(port_id_).read_clock(fresh) == 0) info_ = fresh;
     }
     /// Since the epoch of the real-time clock.
     [[nodiscard]] uint64_t nanoseconds(uint64_t ticks) { return mlx5dv_ts_to_ns(&info_, ticks); }
 
   private:
     static constexpr uint64_t kRefreshesPerSecond = 100;
-    decltype(verbs::Api::mlx5_get_clock_info) get_info_ = nullptr;
-    ibv_context* context_ = nullptr;
+    uint16_t port_id_ = 0;
     mlx5dv_clock_info info_{};
     uint64_t period_ = 0, next_ = 0; ///< TSC ticks
 };

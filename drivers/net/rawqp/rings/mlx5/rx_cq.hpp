@@ -56,7 +56,7 @@ template <class Ring> bool reset_after_error(Ring& ring) {
         ring.counters.errors += syndrome != mlx5::CqeSyndrome::flushed;
         ring.faulty = true;
     }
-    if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return false;
+    if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;
     log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
     return true;
 }

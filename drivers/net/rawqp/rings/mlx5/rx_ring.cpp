@@ -83,6 +83,7 @@ Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     const std::string what = fmt::format("port {} Rx queue {}", spec.port_id, spec.queue_id);
     // A block gives its entries back when all of it was taken.
     const uint32_t entries = rx_wqes(spec) + (spec.compressed ? mlx5::kMaxCompressed : 0);
+    ring->cq_arm.slot = register_slot(spec.port_id, spec.queue_id);
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
@@ -137,7 +138,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     const Result<RxExtras> extras = rx_extras(spec);
     if (!extras) return tl::unexpected(extras.error());
     ring->extras = *extras;
-    if (spec.real_time && !ring->clock.open(*spec.api, spec.context))
+    if (spec.real_time && !ring->clock.open(*spec.api, spec.context, spec.port_id))
         return fail(ENOTSUP, "port {} Rx queue {}: the device's clock has no real time",
                     spec.port_id, spec.queue_id);
     const RxBuffers buffers = rx_buffers(spec);

@@ -77,6 +77,7 @@ void rewind(StridingRing& ring) {
 Result<StridingRing*> map_rings(const RxSpec& spec, SocketPtr<StridingRing> ring) {
     const std::string what = name_of(*ring);
     const uint32_t entries = striding_cq_depth(spec) + (spec.compressed ? mlx5::kMaxCompressed : 0);
+    ring->cq_arm.slot = register_slot(spec.port_id, spec.queue_id);
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
@@ -150,7 +151,7 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     if (!extras) return tl::unexpected(extras.error());
     const RxBuffers mbufs = rx_buffers(spec);
     ring->extras = *extras;
-    if (spec.real_time && !ring->clock.open(*spec.api, spec.context))
+    if (spec.real_time && !ring->clock.open(*spec.api, spec.context, spec.port_id))
         return fail(ENOTSUP, "port {} Rx queue {}: the device's clock has no real time",
                     spec.port_id, spec.queue_id);
     ring->port_id = spec.port_id;

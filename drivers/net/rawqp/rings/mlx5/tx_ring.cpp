@@ -71,7 +71,8 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     ring->wqebb_mask = qp.sq.wqe_cnt - 1;
     ring->sqn_shifted = spec.qp->qp_num << 8;
     ring->doorbell = &reinterpret_cast<mlx5::QueueDoorbell*>(qp.dbrec)->send;
-    ring->uar = {.reg = static_cast<uint8_t*>(qp.bf.reg), .size = qp.bf.size};
+    ring->uar = {.slot = register_slot(spec.port_id, spec.queue_id), .size = qp.bf.size};
+    tx_registers[ring->uar.slot] = static_cast<uint8_t*>(qp.bf.reg);
     if (spec.blue_flame && spec.own_register) ring->uar.blue_flame = qp.bf.size;
     return ring.release();
 }
@@ -151,7 +152,7 @@ bool recover(MlxTxRing& ring) {
         ring.done = ring.mbufs.tail();
         ring.faulty = true;
     }
-    if (!ring.retry.try_pass() || ring.reset_qp(ring) != 0) return false;
+    if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;
     log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
     ring.cq.drain();
     forget_keys(ring); // a stale lkey may be what broke the queue

@@ -96,7 +96,7 @@ uint32_t drain(VerbsRxRing& ring) {
 /// Cold: an error completion was taken. Has the WQ reset and posts the buffers that the ring still
 /// holds, with lkeys looked up anew: a stale one may be what broke the queue.
 [[gnu::noinline, gnu::cold]] void recover(VerbsRxRing& ring) {
-    if (!ring.retry.try_pass() || ring.reset_wq(ring) != 0) return;
+    if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return;
     log_recovery(ring, ring.error_status, ring.error_vendor);
     drain(ring);
     rotate_buffers(ring);

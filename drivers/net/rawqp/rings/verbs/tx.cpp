@@ -21,7 +21,7 @@ namespace {
 
 /// Cold: true when the QP was reset and can be used again.
 [[gnu::noinline, gnu::cold]] bool recover(VerbsTxRing& ring) {
-    if (!ring.retry.try_pass() || ring.reset_qp(ring) != 0) return false;
+    if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;
     log_recovery(ring, ring.error_status, ring.error_vendor);
     drain(ring);
     ring.mrs.clear(); // a stale lkey may be what broke the queue
