@@ -18,6 +18,7 @@ static_assert(sizeof(Headers) == 42);
 constexpr uint16_t kDestinationPort = 9;      // discard
 constexpr uint32_t kSource = 0xc6120001;      // 198.18.0.1: for benchmarks (RFC 2544)
 constexpr uint32_t kDestination = 0xc6130001; // 198.19.0.1
+constexpr uint16_t kVlan = 42;
 constexpr uint32_t kShortest = 64, kLongest = 9600;
 
 } // namespace
@@ -45,12 +46,13 @@ bool FrameWriter::make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const {
 
 void FrameWriter::write(rte_mbuf* mbuf, size_t index) const {
     const uint16_t bytes = sizes_.bytes[index % sizes_.bytes.size()];
+    const uint16_t tag = tagged_ ? sizeof(rte_vlan_hdr) : 0;
     mbuf->data_len = bytes;
     mbuf->pkt_len = bytes;
     auto* const headers = rte_pktmbuf_mtod(mbuf, Headers*);
     memset(headers, 0, std::max<size_t>(sizeof *headers, std::min<size_t>(bytes, 60)));
     headers->ethernet = {to_, from_, rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4)};
-    const auto ip_bytes = static_cast<uint16_t>(bytes - sizeof(rte_ether_hdr));
+    const auto ip_bytes = static_cast<uint16_t>(bytes - tag - sizeof(rte_ether_hdr));
     const auto udp_bytes = static_cast<uint16_t>(ip_bytes - sizeof(rte_ipv4_hdr));
     rte_ipv4_hdr ip{};
     ip.version_ihl = RTE_IPV4_VHL_DEF;
@@ -64,6 +66,12 @@ void FrameWriter::write(rte_mbuf* mbuf, size_t index) const {
     // UDP without checksum: legal for IPv4, and the payload may change after this.
     headers->udp = {rte_cpu_to_be_16(ports_[index % ports_.size()]),
                     rte_cpu_to_be_16(kDestinationPort), rte_cpu_to_be_16(udp_bytes), 0};
+    if (tag == 0) return;
+    auto* const inner = reinterpret_cast<uint8_t*>(&headers->ip);
+    memmove(inner + tag, inner, sizeof *headers - sizeof headers->ethernet);
+    const rte_vlan_hdr vlan{rte_cpu_to_be_16(kVlan), headers->ethernet.ether_type};
+    memcpy(inner, &vlan, sizeof vlan);
+    headers->ethernet.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN);
 }
 
 bool FrameWriter::is_ours(const rte_mbuf* mbuf) {

@@ -26,9 +26,10 @@ struct FrameSizes {
 /// Fills empty mbufs with frames. Frame i goes to source port ports[i % ports.size()].
 class FrameWriter {
   public:
+    /// `tagged`: with a VLAN tag, which the sizes count.
     FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
-                std::vector<uint16_t> ports)
-        : sizes_(sizes), to_(to), from_(from), ports_(std::move(ports)) {}
+                std::vector<uint16_t> ports, bool tagged = false)
+        : sizes_(sizes), to_(to), from_(from), ports_(std::move(ports)), tagged_(tagged) {}
 
     /// Takes `mbufs.size()` mbufs from the pool; false when it has too few.
     bool make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const;
@@ -43,6 +44,7 @@ class FrameWriter {
     FrameSizes sizes_;
     rte_ether_addr to_, from_;
     std::vector<uint16_t> ports_;
+    bool tagged_;
 };
 
 } // namespace perf

@@ -56,10 +56,13 @@ struct Subject {
             other.queues = 1;
             other.descriptors = 1024;
             other.heap.clear();
+            other.offloads = {};
             other_port = std::make_unique<Port>(port_number(spec.peer), other);
         } else if (port() == nullptr) {
             throw std::runtime_error(name + ": a loop without a driver needs a peer");
         }
+        if (port() == nullptr && setup.offloads.flags() != 0)
+            throw std::runtime_error(name + ": a loop without a driver has no offloads");
         if (port() != nullptr) port()->wait_for_link();
         if (other_port) other_port->wait_for_link();
         peer = std::make_unique<Peer>(other_port ? *other_port : *port());
@@ -133,7 +136,10 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
     const Measure kind = measure == "rx"   ? Measure::rx
                          : measure == "tx" ? Measure::tx
                                            : Measure::forward;
-    const RoundPlan plan{.burst = burst, .packets = options.round, .warm_up = options.warm_up};
+    const RoundPlan plan{.burst = burst,
+                         .packets = options.round,
+                         .warm_up = options.warm_up,
+                         .offloads = Offloads::of(options.offloads)};
     return subject.visit([&](auto& end) {
         return measure_rounds(end, subject, kind, plan, sizes, options.rounds, hold);
     });
@@ -161,6 +167,9 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
                 own.heap = fmt::format("rings of {}", subjects.size());
             subjects.push_back(std::make_unique<Subject>(spec, own));
         });
+    report.pools = resident(memory_of_pools());
+    fmt::print("packets and rings: {} MiB, of them {} MiB on huge pages\n",
+               report.pools.bytes >> 20, report.pools.on_huge_pages >> 20);
     report.subjects.clear();
     for (const auto& subject : subjects)
         report.subjects.push_back(subject->info());
@@ -210,6 +219,7 @@ int run(const Options& options) {
         report.distance = hold->proof();
         fmt::print("{}\n", report.distance);
     }
+    choose_pages(options.pages);
     if (options.distance == Distance::cold && !evict({}))
         throw std::runtime_error("distance cold: this CPU has no clflushopt");
     if (!options.probes.empty())
@@ -221,6 +231,7 @@ int run(const Options& options) {
                               {.queues = queues,
                                .descriptors = options.descriptors,
                                .fast_free = fast_free == "on",
+                               .offloads = Offloads::of(options.offloads),
                                .spare_mbufs = 2 * (options.round + options.warm_up) + 1024},
                               hold.get(), report);
     if (!options.json.empty()) write_json(report, options.json);

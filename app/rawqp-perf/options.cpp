@@ -124,6 +124,11 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--fast-free", options.fast_free, "Tx offload: on, off or both (on)")
         ->delimiter(',')
         ->check(on_off);
+    app.add_option("--offloads", options.offloads,
+                   "of what is received, and seen in mbufs: any of checksum, rss, vlan (frames have"
+                   " tags), mark (by a flow rule)")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"checksum", "rss", "vlan", "mark"}));
     app.add_option("--descriptors", options.descriptors, "of each ring (1024)");
     app.add_option("--round", options.round, "timed packets in a round (512)");
     app.add_option("--warm-up", options.warm_up, "packets before those (64)");
@@ -137,6 +142,9 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     std::string distance = "near";
     app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
         ->check(CLI::IsMember({"near", "far", "cold"}));
+    std::string pages = "huge";
+    app.add_option("--pages", pages, "that packets and rings are on: huge, 4k (huge)")
+        ->check(CLI::IsMember({"huge", "4k"}));
     app.add_option("--device-cpu", options.device_cpu, "where a software device's thread runs");
     app.add_option("--to", options.to,
                    "destination MAC of rate and latency frames (the port's; it is promiscuous)");
@@ -146,6 +154,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         std::transform(subjects.begin(), subjects.end(), std::back_inserter(options.subjects),
                        parse_subject);
         options.distance = *parse_distance(distance);
+        options.pages = *parse_pages(pages);
         check(options);
     } catch (const CLI::Error& error) {
         status = app.exit(error);

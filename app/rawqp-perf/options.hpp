@@ -4,6 +4,7 @@
 
 #include "app/rawqp-perf/distance.hpp"
 #include "app/rawqp-perf/frames.hpp"
+#include "app/rawqp-perf/pages.hpp"
 
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ struct Options {
     std::vector<uint16_t> bursts{32};
     std::vector<uint16_t> queues{1};
     std::vector<std::string> fast_free{"on"};
+    std::vector<std::string> offloads = {};
     uint16_t descriptors = 1024;
     uint32_t round = 512;
     uint32_t warm_up = 64;
@@ -37,6 +39,7 @@ struct Options {
     unsigned packets = 2000;
     unsigned rules = 1000;
     Distance distance = Distance::near;
+    Pages pages = Pages::huge;
     std::optional<unsigned> device_cpu; ///< of a software device; needed for Distance::far
     std::string to; ///< MAC address that rate and latency send to; empty: the port's
     std::string json;

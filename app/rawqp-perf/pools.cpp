@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/pools.hpp"
 
+#include "app/rawqp-perf/pages.hpp"
+
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
@@ -18,16 +20,20 @@ struct Region {
 };
 std::map<std::string, std::vector<Region>> heaps; ///< what each is made of
 std::vector<Region> unused; ///< of pools that are gone: the next one need not fault it in
+std::vector<MemorySpan> mapped;
 
-/// Whole transparent huge pages, at least `bytes`. Throws std::bad_alloc.
+/// At least `bytes`, on the pages that were chosen; whole huge ones in any case, which is how it is
+/// told to EAL. Throws std::bad_alloc.
 Region map_region(size_t bytes) {
     bytes = (bytes + kHuge - 1) / kHuge * kHuge;
     char* const raw = static_cast<char*>(
         mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (raw == MAP_FAILED) throw std::bad_alloc();
     char* const start = raw + (kHuge - reinterpret_cast<uintptr_t>(raw) % kHuge) % kHuge;
-    madvise(start, bytes, MADV_HUGEPAGE); // refused: then on small pages
+    // Refused: then on small pages, as memory_of_pools() shows.
+    madvise(start, bytes, chosen_pages() == Pages::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     memset(start, 0, bytes);
+    mapped.push_back({start, bytes});
     return {start, bytes};
 }
 
@@ -116,6 +122,10 @@ int ring_socket(unsigned queues, unsigned descriptors, const std::string& heap) 
     constexpr size_t kPerQueue = 64u << 10;
     return heap_socket(heap.empty() ? "rawqp-perf rings" : heap,
                        queues * (kPerQueue + descriptors * kPerDescriptor));
+}
+
+std::vector<MemorySpan> memory_of_pools() {
+    return rte_eal_has_hugepages() != 0 ? memory_of_eal() : mapped;
 }
 
 std::vector<MemorySpan> memory_of_heap(const std::string& heap) {

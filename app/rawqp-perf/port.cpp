@@ -34,6 +34,7 @@ Port::Port(uint16_t id, const PortSetup& setup, rte_mempool* pool)
 }
 
 Port::~Port() {
+    rte_flow_flush(id_, nullptr);
     rte_eth_dev_stop(id_);
     // Queues keep pointers into the pool until they are set up anew.
     rte_eth_dev_info info{};
@@ -48,13 +49,17 @@ void Port::configure(const PortSetup& setup, int socket) {
     const std::string name = fmt::format("port {}", id_);
     if (const int status = rte_eth_dev_info_get(id_, &info)) fail_call(name + ": info", status);
     rte_eth_conf conf{};
-    if (queues_ > 1) {
+    if (queues_ > 1 || setup.offloads.rss) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf =
             info.flow_type_rss_offloads & (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP);
     }
     if (setup.fast_free) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
     conf.txmode.offloads &= info.tx_offload_capa;
+    conf.rxmode.offloads = setup.offloads.rx();
+    if (const uint64_t lacks = conf.rxmode.offloads & ~info.rx_offload_capa)
+        throw std::runtime_error(fmt::format("{}: its driver {} lacks Rx offloads {:#x}", name,
+                                             info.driver_name, lacks));
     if (const int status = rte_eth_dev_configure(id_, queues_, queues_, &conf))
         fail_call(fmt::format("{}: configure with {} queues", name, queues_), status);
     uint16_t rx = setup.descriptors, tx = setup.descriptors;
@@ -72,6 +77,7 @@ void Port::configure(const PortSetup& setup, int socket) {
             fail_call(fmt::format("{}: Tx queue {}", name, queue), status);
     }
     if (const int status = rte_eth_dev_start(id_)) fail_call(name + ": start", status);
+    if (setup.offloads.mark) mark_all(id_, conf.rx_adv_conf.rss_conf.rss_hf);
     rte_eth_promiscuous_enable(id_); // for TAPs and the like, whose peer may have another address
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/rawqp-perf/dpdk.hpp"
+#include "app/rawqp-perf/offloads.hpp"
 #include "app/rawqp-perf/pools.hpp"
 
 #include <cstdint>
@@ -14,6 +15,7 @@ struct PortSetup {
     uint16_t queues = 1;
     uint16_t descriptors = 1024;
     bool fast_free = true;
+    Offloads offloads = {};
     unsigned spare_mbufs = 4096; ///< beyond what the rings hold
     std::string heap = {};       ///< of its own for the rings; empty: the one of all
 };

@@ -32,11 +32,14 @@ void print_figure(const Figure& figure) {
 }
 
 void write_json(const Report& report, const std::string& file) {
-    nlohmann::json all{{"tsc_hz", rte_get_tsc_hz()},
-                       {"cpus", report.distance},
-                       {"subjects", nlohmann::json::array()},
-                       {"figures", nlohmann::json::array()},
-                       {"failures", report.failures}};
+    nlohmann::json all{
+        {"tsc_hz", rte_get_tsc_hz()},
+        {"cpus", report.distance},
+        {"memory",
+         {{"resident", report.pools.bytes}, {"on_huge_pages", report.pools.on_huge_pages}}},
+        {"subjects", nlohmann::json::array()},
+        {"figures", nlohmann::json::array()},
+        {"failures", report.failures}};
     for (const SubjectInfo& subject : report.subjects)
         all["subjects"].push_back(
             {{"name", subject.name}, {"driver", subject.driver}, {"modes", subject.modes}});

@@ -2,6 +2,8 @@
 // What was measured, as JSON and as lines of text.
 #pragma once
 
+#include "app/rawqp-perf/pages.hpp"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,6 +31,7 @@ struct SubjectInfo {
 
 struct Report {
     std::string distance; ///< far: on which CPUs lcore and device were
+    Resident pools = {};  ///< of packets and rings: on which pages they were
     std::vector<SubjectInfo> subjects;
     std::vector<Figure> figures;
     std::vector<std::string> failures; ///< "SUBJECT: why it was not measured to the end"
@@ -38,7 +41,8 @@ struct Report {
 double percentile(std::vector<double>& values, double fraction);
 
 void print_figure(const Figure& figure);
-/// Writes {"tsc_hz", "cpus", "subjects": […], "figures": […], "failures": […]}; "-" is stdout.
+/// Writes {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"}, "subjects": […],
+/// "figures": […], "failures": […]}; "-" is stdout.
 /// Throws on failure.
 void write_json(const Report& report, const std::string& file);
 

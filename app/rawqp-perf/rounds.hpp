@@ -16,7 +16,9 @@
 #include "app/rawqp-perf/port.hpp"
 #include "app/rawqp-perf/verbs_end.hpp"
 
+#include <fmt/format.h>
 #include <optional>
+#include <stdexcept>
 
 namespace perf {
 
@@ -26,6 +28,7 @@ struct RoundPlan {
     uint16_t burst = 32;
     uint32_t packets = 512; ///< timed packets of a round, over all queues
     uint32_t warm_up = 64;  ///< packets before them
+    Offloads offloads = {}; ///< of the port that is measured
 };
 
 /// The other end of the cable: gives and takes what the measured end needs. Untimed.
@@ -53,7 +56,7 @@ template <class End> class Rounds {
            const std::vector<uint16_t>& queue_ports, TimedSection& section)
         : end_(end), peer_(peer), plan_(plan), section_(section),
           buffers_(plan.packets + plan.warm_up),
-          to_end_(sizes, end.mac(), peer.port().mac(), queue_ports),
+          to_end_(sizes, end.mac(), peer.port().mac(), queue_ports, plan.offloads.vlan),
           to_peer_(sizes, peer.port().mac(), end.mac(), {1024}) {}
 
     /// Cycles per packet of one round; nothing when it was not a clean one.
@@ -74,6 +77,7 @@ template <class End> class Rounds {
         section_.begin();
         const size_t got = receive(cold, buffers_.size());
         const auto cycles = section_.end();
+        if (got != 0) check_offloads(*buffers_[got - 1]);
         for (size_t i = 0; i < got; ++i)
             rte_pktmbuf_free(buffers_[i]);
         if (got == buffers_.size()) return per_packet(cycles);
@@ -149,6 +153,13 @@ template <class End> class Rounds {
             }
         }
         return all;
+    }
+
+    void check_offloads(const rte_mbuf& mbuf) const {
+        const uint64_t lacks = plan_.offloads.flags() & ~mbuf.ol_flags;
+        if (lacks != 0)
+            throw std::runtime_error(
+                fmt::format("a received mbuf lacks flags {:#x} of the offloads", lacks));
     }
 
     uint16_t next_rx() { return next(rx_queue_); }

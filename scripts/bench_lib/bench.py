@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from .cases import CASES, ROUNDS
-from .effort import Effort
+from .effort import HUGE, SMALL, Effort
 from .results import Results
 from .runner import ROOT, BenchError, Machine, Runner, plugin_of
 
@@ -31,6 +31,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--distance", action="append", choices=("far", "near", "cold"),
                         help="of the lines that the device has touched from the lcore, for rounds"
                         " with an idle device; may be given several times (all that can be had)")
+    parser.add_argument("--pages", action="append", choices=(HUGE, SMALL), default=[],
+                        help="that packets and rings are on, for rounds with an idle device; may be"
+                        " given several times (huge ones, and 4k for cycles at far)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
                         help="this benchmark or row only, as cycles or 'cycles.rx.*'; may be given"
                         " several times")
@@ -75,7 +78,7 @@ def main() -> int:
         print(f"such distances cannot be measured here: {', '.join(arguments.distance)}",
               file=sys.stderr)
         return 2
-    effort = Effort.of(arguments.quick, distances)
+    effort = Effort.of(arguments.quick, distances, tuple(arguments.pages))
     if arguments.against:
         effort = effort.for_two_builds()
     begin = time.monotonic()

@@ -15,7 +15,7 @@ from .ratios import Figure
 from .results import Results
 from .rivals import rates
 from .runner import RAWQP, BenchError, Runner, plugin_file, softhca_port
-from .scene import Case, against_mlx5, at_each_distance, pick
+from .scene import Case, against_mlx5, in_each_setting, pick
 from .subjects import MLX5, MLX5_VARIANTS, Bench
 
 SIZES = rounds.SIZES
@@ -122,8 +122,8 @@ def first_packet(runner: Runner, effort: Effort, results: Results) -> None:
 
 
 ROUNDS: dict[str, Case] = {
-    each.__name__: at_each_distance(each.__name__, each)
-    for each in (rounds.cycles, rounds.bursts, rounds.mprq, rounds.queues)}
+    each.__name__: in_each_setting(each.__name__, each, once=each is rounds.cycles)
+    for each in rounds.ALL}
 CASES: dict[str, Case] = {
     **ROUNDS,
     "latency": latency,

@@ -1,9 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a benchmark may take."""
+"""How long a benchmark may take, and in which settings drained rounds are measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+HUGE, SMALL = "huge", "4k"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the lines are that the device has touched, and on which pages."""
+
+    distance: str
+    pages: str = HUGE
+
+    def __str__(self) -> str:
+        return self.distance + ("" if self.pages == HUGE else f"-{self.pages}")
+
+    def of(self, case: str) -> str:
+        """What a benchmark's rows begin with in this setting; far on huge pages is the headline."""
+        return case if str(self) == "far" else f"{case}@{self}"
 
 
 @dataclass(frozen=True)
@@ -11,11 +28,16 @@ class Effort:
     processes: int  # independent starts: memory lies elsewhere each time
     passes: int  # turns of each
     rounds: int
-    distances: tuple[str, ...]  # at which drained rounds are measured; the first is the headline
+    settings: tuple[Setting, ...]
+    once: tuple[Setting, ...] = ()  # settings of one benchmark only, `cycles`
 
     @staticmethod
-    def of(quick: bool, distances: tuple[str, ...]) -> "Effort":
-        return Effort(1, 3, 24, distances) if quick else Effort(3, 4, 48, distances)
+    def of(quick: bool, distances: tuple[str, ...], pages: tuple[str, ...] = ()) -> "Effort":
+        """`pages`: none is huge ones, and 4 KiB ones for the first distance of `cycles`."""
+        settings = tuple(Setting(distance, each) for each in pages or (HUGE,)
+                         for distance in distances)
+        once = () if pages else (Setting(distances[0], SMALL),)
+        return Effort(*((1, 3, 24) if quick else (3, 4, 48)), settings, once)
 
     def for_two_builds(self) -> "Effort":
         """They may differ by little, and a process has fewer subjects: more, and an even number of

@@ -9,8 +9,8 @@ from . import bars
 from .ratios import Figure, growth
 from .runner import RAWQP
 from .scene import Point, Scene
-from .subjects import (CYCLIC_VARIANTS, FLOOR, MLX5, MPRQ_VARIANTS, VERBS, VERBS_LOOP, Bench,
-                      mlx5_name)
+from .subjects import (CYCLIC_VARIANTS, FLOOR, HASHING_VARIANTS, MLX5, MPRQ_VARIANTS, VERBS,
+                       VERBS_LOOP, Bench, mlx5_name)
 
 SIZES = ("64", "imix", "1500")
 MEASURES = ("rx", "tx", "forward")
@@ -32,16 +32,15 @@ def cycles(scene: Scene) -> None:
 
 
 def cycles_rows(scene: Scene, name: str, point: Point) -> None:
-    distance, small = scene.distance, point.size == "64"
-    scene.main_row(name, point, bars.cycles(distance, point.measure, point.size))
+    setting = str(scene.setting)
+    scene.main_row(name, point, bars.cycles(setting, point.measure, point.size))
     scene.row(f"{name}.vs_mlx5_default", RAWQP, mlx5_name("default"), point)
     scene.row(f"{name}.verbs", VERBS, RAWQP, point)
     scene.against_other_build(f"{name}.verbs", VERBS, point)
     if point.fast_free:
         scene.row(f"{name}.verbs.vs_loop", VERBS, VERBS_LOOP, point,
-                  bars.verbs(distance) if small else None)
-        scene.row(f"{name}.vs_floor", RAWQP, FLOOR, point,
-                  bars.floor(distance, point.measure) if small else None)
+                  bars.verbs(setting) if point.size == "64" else None)
+        scene.row(f"{name}.vs_floor", RAWQP, FLOOR, point, bars.floor(setting))
 
 
 BURSTS = (4, 8, 16, 64)  # and 32, which `cycles` has
@@ -54,7 +53,7 @@ def bursts(scene: Scene) -> None:
               if scene.wants(f"{measure}.{burst}")}
     scene.measure(contenders(scene), list(points.values()))
     for name, point in points.items():
-        scene.main_row(name, point, bars.bursts(scene.distance, point.burst))
+        scene.main_row(name, point, bars.bursts(str(scene.setting), point.burst))
         scene.row(f"{name}.vs_floor", RAWQP, FLOOR, point)
         scene.row(f"{name}.verbs", VERBS, RAWQP, point)
 
@@ -66,7 +65,39 @@ def mprq(scene: Scene) -> None:
               if scene.wants(f"{measure}.{size}")}
     scene.measure(scene.contest("mprq_en=1", MPRQ_VARIANTS), list(points.values()))
     for name, point in points.items():
-        scene.main_row(name, point, bars.mprq(scene.distance, point.size), variants=MPRQ_VARIANTS)
+        scene.main_row(name, point, bars.mprq(str(scene.setting), point.size), variants=MPRQ_VARIANTS)
+
+
+def compressed(scene: Scene) -> None:
+    """Cycles per packet with compressed CQEs at our driver."""
+    points = {f"{measure}.{size}": Point(measure, size)
+              for measure, size in product(("rx", "forward"), ("64", "imix"))
+              if scene.wants(f"{measure}.{size}")}
+    scene.measure(scene.contest("cqe_comp=1"), list(points.values()))
+    for name, point in points.items():
+        scene.main_row(name, point, bars.compressed(str(scene.setting)))
+
+
+def of_offloads(scene: Scene, offloads: str, sizes: tuple[str, ...], bar: str | None) -> None:
+    """Rx by size with bursts of 32, and with small ones, to which the bar does not belong."""
+    points = {f"rx.{size}": Point("rx", size) for size in sizes}
+    points |= {f"rx.64.burst_{burst}": Point("rx", burst=burst) for burst in (4, 8)}
+    points = {name: point for name, point in points.items() if scene.wants(name)}
+    for small in (True, False):  # as a run measures each size with each burst
+        some = [point for point in points.values() if (point.burst < 32) == small]
+        scene.measure(scene.contest("", HASHING_VARIANTS), some, ["--offloads", offloads])
+    for name, point in points.items():
+        scene.main_row(name, point, bar if point.burst == 32 else None, variants=HASHING_VARIANTS)
+
+
+def offloads(scene: Scene) -> None:
+    """Cycles per packet of Rx with checksums, RSS hash and VLAN stripping."""
+    of_offloads(scene, "checksum,rss,vlan", SIZES, bars.offloads(str(scene.setting)))
+
+
+def marks(scene: Scene) -> None:
+    """The same with a mark by a flow rule as well."""
+    of_offloads(scene, "checksum,rss,vlan,mark", ("64",), None)
 
 
 QUEUE_COUNTS = (4, 16, 64)
@@ -94,7 +125,7 @@ def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
                   memory_mb=2048)
     for point in points:
         name = f"{point.measure}.{count}"
-        scene.main_row(name, point, bars.queues(scene.distance, count), variants=CYCLIC_VARIANTS)
+        scene.main_row(name, point, bars.queues(str(scene.setting), count), variants=CYCLIC_VARIANTS)
         if not scene.with_other_build:
             growth_rows(scene, name, count, point)
 
@@ -107,7 +138,10 @@ def growth_rows(scene: Scene, name: str, count: int, point: Point) -> None:
     ours = f"{RAWQP}, {count} ÷ 1 queue"
     scene.results.add(f"{scene.name}.{name}.growth_vs_floor", grown(RAWQP, RAWQP),
                       grown(FLOOR, FLOOR), (ours, f"{FLOOR}, {count} ÷ 1 queue"),
-                      bars.growth(scene.distance, count))
+                      bars.growth(str(scene.setting), count))
     scene.results.add(f"{scene.name}.{name}.growth_vs_mlx5", grown(RAWQP, RAWQP),
                       grown(mlx5_name("default"), MLX5),
                       (ours, f"{MLX5}, default, {count} ÷ 1 queue"))
+
+
+ALL = (cycles, bursts, mprq, compressed, offloads, marks, queues)

@@ -16,6 +16,7 @@ from typing import Any, Sequence
 
 from rig.program import die_with_parent
 
+from .effort import Setting
 from .ratios import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +107,7 @@ class Runner:
         self.verbose = verbose
         self.prefix = machine.real_time()
         self._turns = 0
+        self._noted: set[str] = set()
 
     def on_softhca(
         self,
@@ -114,7 +116,7 @@ class Runner:
         options: Sequence[str],
         *,
         apart: bool = False,
-        distance: str = "",
+        setting: Setting | None = None,
         memory_mb: int = 512,
         threads: int = 1,
     ) -> list[Figure]:
@@ -122,12 +124,12 @@ class Runner:
 
         The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
         while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
-        `distance`: of drained rounds, see doc/bench.md; it settles where the device thread is.
+        `setting`: of drained rounds, see doc/bench.md; it settles where the device thread is.
         `threads`: so many of them, each on a CPU of its own.
         """
-        if distance:
-            apart = distance == "far"
-            options = [*options, "--distance", distance]
+        if setting:
+            apart = setting.distance == "far"
+            options = [*options, "--distance", setting.distance, "--pages", setting.pages]
             if apart:
                 options = [*options, "--device-cpu", str(self.machine.other)]
         return self._run(self._softhca(wires, apart, threads), eal, options, memory_mb)
@@ -206,6 +208,7 @@ class Runner:
         if not file.exists():
             return []
         found: dict[str, Any] = json.loads(file.read_text())
+        self._note(found)
         figures = []
         for one in found["figures"]:
             figure = Figure(one["subject"], one["measure"], one["value"], self._turns + one["pass"],
@@ -215,3 +218,12 @@ class Runner:
                         for key, measure in FURTHER.items() if key in one]
         self._turns = 1 + max((figure.turn for figure in figures), default=self._turns)
         return figures
+
+    def _note(self, found: dict[str, Any]) -> None:
+        """Says once where program and device were, and on which pages packets and rings."""
+        memory = found["memory"]
+        part = memory["on_huge_pages"] / memory["resident"] if memory["resident"] else 0
+        for text in found["cpus"], f"{part:.0%} of packets and rings on huge pages":
+            if text and text not in self._noted:
+                self._noted.add(text)
+                print(f"note: {text}", flush=True)

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Callable, Iterable, Sequence
 
 from . import bars
-from .effort import Effort
+from .effort import Effort, Setting
 from .ratios import Figure
 from .results import Results
 from .runner import OTHER, RAWQP, Runner
@@ -61,13 +61,13 @@ class Point:
 
 @dataclass
 class Scene:
-    """A benchmark at one distance. Where another build's driver is there, it alone is who ours is
+    """A benchmark in one setting. Where another build's driver is there, it alone is who ours is
     compared with."""
 
     runner: Runner
     effort: Effort
     results: Results
-    distance: str
+    setting: Setting
     name: str  # which its rows begin with
     figures: list[Figure] = field(default_factory=list)
 
@@ -119,7 +119,7 @@ class Scene:
             return self.runner.on_softhca(
                 layout.wires, layout.eal,
                 [*layout.subjects, *self.effort.options(), *asked, *options],
-                distance=self.distance, memory_mb=memory_mb)
+                setting=self.setting, memory_mb=memory_mb)
 
         what = f"{self.name}: {values(lambda each: each.measure)}"
         self.figures += self.results.collect(what, self.effort.processes, run)
@@ -152,16 +152,16 @@ class Scene:
             other = of_other_build(subject)
             self.results.add(f"{self.name}.{name}.vs_other", self.of(subject, point),
                              self.of(other, point), (subject, other),
-                             bars.other_build(self.distance))
+                             bars.other_build(str(self.setting)))
 
 
-def at_each_distance(name: str, case: Callable[[Scene], None]) -> Case:
+def in_each_setting(name: str, case: Callable[[Scene], None], *, once: bool = False) -> Case:
     """A benchmark of drained rounds. `cycles` has its rows at far, `cycles@near` those at near."""
     def all_of_them(runner: Runner, effort: Effort, results: Results) -> None:
-        for distance in effort.distances:
-            full = name if distance == "far" else f"{name}@{distance}"
+        for setting in (*effort.settings, *(effort.once if once else ())):
+            full = setting.of(name)
             if results.may_want(f"{full}."):
-                case(Scene(runner, effort, results, distance, full))
+                case(Scene(runner, effort, results, setting, full))
 
     all_of_them.__doc__ = case.__doc__
     return all_of_them

@@ -27,6 +27,10 @@ MLX5_VARIANTS = {
 # rounds they do not finish at all (16 queues, 512 descriptors each).
 CYCLIC_VARIANTS = {name: each for name, each in MLX5_VARIANTS.items() if name != "striding RQ"}
 
+# Where each mbuf is to have an RSS hash: striding queues' compressed CQEs hold none.
+HASHING_VARIANTS = {**MLX5_VARIANTS,
+                    "striding RQ": f"{MLX5_VARIANTS['striding RQ']},rxq_cqe_comp_en=0"}
+
 # The same with striding receive queues (MPRQ) in each: with and without compression, with all packets
 # copied, and with packets inlined.
 MPRQ = "mprq_en=1,rxqs_min_mprq=1"
