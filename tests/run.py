@@ -11,7 +11,8 @@ A suite is one of
                      each of the latter with the first of its parameters only
   clang, sanitize    a build with what that option of scripts/setup says
   fuzz, arm          tests/fuzz/run and scripts/check-arm, a test each
-A+B+C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
+  dpdk:SOURCE        scripts/check-dpdk, a test
+A&B&C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
 What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
 runs no test at all, is a failure.
 """
@@ -261,7 +262,8 @@ SUITES: dict[str, Callable[[], Results]] = {
     "fuzz": lambda: command("fuzz", "tests/fuzz/run", str(FUZZ_SECONDS)),
     "arm": lambda: command("arm", "scripts/check-arm"),
 }
-SUITES_OF_A_BUILD: dict[str, Callable[[Path], Results]] = {
+SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
+    "dpdk": lambda source: command(f"DPDK in {source}", "scripts/check-dpdk", str(source)),
     "unit": unit,
     "functional": functional,
     "unsanitized": unsanitized,
@@ -274,7 +276,7 @@ def run(suite: str) -> Results:
     kind, _, folder = suite.partition(":")
     print(f"\033[1m== {suite}\033[0m\n", end="", flush=True)  # two threads may print
     start = time.monotonic()
-    results = SUITES_OF_A_BUILD[kind](ROOT / folder) if folder else SUITES[kind]()
+    results = SUITES_OF_A_FOLDER[kind](ROOT / folder) if folder else SUITES[kind]()
     print(f"{suite}: {results.passed} passed, {len(results.failed)} failed, "
           f"{len(results.skipped)} skipped in {time.monotonic() - start:.0f} s", flush=True)
     return results
@@ -306,7 +308,7 @@ def run_all(suites: Sequence[str]) -> Results:
 
 
 def run_together(first: str, *others: str) -> Results:
-    """A+B+C."""
+    """A&B&C."""
     return all_at_once([partial(run, first), partial(run_all, others)])
 
 
@@ -315,7 +317,7 @@ def main(suites: list[str]) -> int:
         signal.signal(number, signal.default_int_handler)
     total = Results()
     for suite in suites:
-        total.add(run_together(*suite.split("+")))
+        total.add(run_together(*suite.split("&")))
     for name, reason in total.skipped:
         print(f"SKIPPED {name}: {reason}")
     for lacking, count in Counter(

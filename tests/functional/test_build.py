@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def busybox_root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signals) -> None:
     """Its mounts, which nobody else sees, and all that runs in it."""
-    script = "cat README.md /proc/mounts; echo ready; exec sleep 1000"
+    script = "cat README.md /proc/mounts; echo .git/*; echo ready; exec sleep 1000"
     with subprocess.Popen([ROOT / "scripts/check-debian", "13", "--root", busybox_root, "--", "sh",
                            "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -135,6 +136,7 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
             lines = list(itertools.takewhile(lambda line: line != "ready\n", process.stdout))
             mounts = {line.split()[1] for line in lines if line.count(" ") == 5}
             assert lines[0] == "# rawqp\n" and {"/", "/proc"} <= mounts
+            assert ".git/index" in lines[-1], "the copy is to be a git checkout"
             assert str(busybox_root) not in Path("/proc/mounts").read_text()
         finally:
             process.send_signal(number)
@@ -144,12 +146,14 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
 
 
 @pytest.mark.unsanitized
-@pytest.mark.parametrize(("arguments", "says"), [
-    (["11"], "Debian 11 is not known here: 12 and 13 are"),
-    (["13", "--root", str(ROOT / "doc")], "of no earlier run of this script"),
-    (["--wrong"], "unknown option: --wrong"),
-], ids=["release", "somebody's folder", "option"])
-def test_check_debian_refuses(arguments: list[str], says: str) -> None:
-    answer = subprocess.run([ROOT / "scripts/check-debian", *arguments], capture_output=True,
-                            text=True, timeout=60, stdin=subprocess.DEVNULL)
-    assert answer.returncode == 1 and says in answer.stderr
+@pytest.mark.parametrize(("command", "says"), [
+    (["scripts/check-debian", "11"], "Debian 11 is not known here: 12 and 13 are"),
+    (["scripts/check-debian", "13", "--root", "doc"], "of no earlier run of this script"),
+    (["scripts/check-debian", "--wrong"], "unknown option: --wrong"),
+    (["scripts/test", "--dpdk", "nowhere"], "--dpdk: 'nowhere' is no folder"),
+    ([sys.executable, "tests/run.py", "dpdk:doc"], f"{ROOT}/doc is no DPDK source tree"),
+], ids=["release", "somebody's folder", "option", "no folder", "no DPDK"])
+def test_scripts_refuse(command: list[str], says: str) -> None:
+    answer = subprocess.run(command, cwd=ROOT, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert answer.returncode == 1 and says in answer.stdout
