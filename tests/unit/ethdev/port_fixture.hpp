@@ -59,6 +59,14 @@ class PortTest : public test_eal::EalTest {
     [[nodiscard]] unsigned mbufs_in_use() const { return rte_mempool_in_use_count(pool.get()); }
     [[nodiscard]] uint16_t id() const { return dev->data->port_id; }
 
+    /// Those of queues, too: rte_eth_stats has none from 25.11 on.
+    [[nodiscard]] uint64_t extended_stat(const char* name) const {
+        uint64_t at = 0, value = 0;
+        EXPECT_EQ(rte_eth_xstats_get_id_by_name(id(), name, &at), 0) << name;
+        EXPECT_EQ(rte_eth_xstats_get_by_id(id(), &at, &value, 1), 1);
+        return value;
+    }
+
     int configure(uint16_t rx, uint16_t tx) {
         rte_eth_conf conf{};
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
