@@ -125,6 +125,43 @@ class Borders:
 
 
 @dataclass
+class Rooms:
+    """A folder of the driver is a room, files beside rooms are one of their own: what a room includes
+    must not lead back to it."""
+    files: list[Path]
+    name: str = "no circle between the driver's rooms"
+    house: str = "drivers/net/rawqp"
+
+    def run(self) -> Outcome:
+        edges: dict[str, dict[str, str]] = {}  # room -> room -> where it says so
+        for path in self.files:
+            if not path.is_relative_to(self.house):
+                continue
+            for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+                found = re.match(rf'#include "({self.house}/.*)"', line)
+                room, other = str(path.parent), str(Path(found[1]).parent) if found else ""
+                if found and room != other:
+                    edges.setdefault(room, {}).setdefault(other, f"{path}:{number}")
+        circle = next(filter(None, (self.way(edges, room, room) for room in sorted(edges))), [])
+        output = "".join(f"{edges[room][other]}: {room} includes {other}\n"
+                         for room, other in zip(circle, circle[1:]))
+        return Outcome(bool(circle), output, "scripts/test lint")
+
+    @staticmethod
+    def way(edges: dict[str, dict[str, str]], start: str, end: str) -> list[str]:
+        """The shortest way along at least one edge; [] if there is none."""
+        ways, seen = [[start]], set[str]()
+        for way in ways:
+            for room in edges.get(way[-1], {}):
+                if room == end:
+                    return [*way, room]
+                if room not in seen:
+                    seen.add(room)
+                    ways.append([*way, room])
+        return []
+
+
+@dataclass
 class ClangTidy:
     """clang-tidy on each source of our own in the compile database, two at a time. It cannot read
     another compiler's precompiled headers, so `build` is one by clang."""
@@ -155,6 +192,7 @@ def checks() -> list[Check]:
         Tool("clang-format", ["clang-format", "--dry-run", "-Werror"], cpp),
         LicenceLine(files),
         Borders(cpp + python),
+        Rooms(cpp),
         Tool("pyflakes", ["pyflakes3"], python),
         Tool("mypy", ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs",
                       "--scripts-are-modules", "--cache-dir=/dev/null"], python),

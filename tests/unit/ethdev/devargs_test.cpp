@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/devargs.hpp"
+#include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 
 #include <cerrno>
 #include <gmock/gmock.h>

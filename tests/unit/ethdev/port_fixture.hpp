@@ -2,8 +2,10 @@
 // The fixture of the tests of ports: a port on a fake device.
 #pragma once
 
+#include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 #include "drivers/net/rawqp/ethdev/driver/driver.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queue.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/ethdev/fake_rdma.hpp"
 

@@ -82,7 +82,7 @@ struct FakeDevice {
         unsigned attached = 0;
     };
 
-    explicit FakeDevice(uint16_t rx_queues = 8) : wqs(rx_queues) {
+    explicit FakeDevice(uint16_t queues = 8) : wqs(queues) {
         auto& ops = provider_.ops;
         ops.sz = sizeof ops;
         ops.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -103,10 +103,6 @@ struct FakeDevice {
     }
 
     ibv_context* context() { return &provider_.ops.context; }
-
-    RssQps::WqOfQueue wq_of_queue() {
-        return [this](uint16_t queue) { return queue < wqs.size() ? &wqs[queue] : nullptr; };
-    }
 
     /// Live flows that some frame can match, in order of creation (trial rules come and go).
     std::vector<const Flow*> rules() const {
@@ -140,6 +136,22 @@ struct FakeDevice {
     verbs::Api api;
     ibv_pd pd{};
     std::vector<ibv_wq> wqs;
+
+    /// A port that was configured with as many queues as the device had at first.
+    struct RxQueues final : RxQueueSet {
+        explicit RxQueues(std::vector<ibv_wq>& set_up)
+            : wqs(set_up), configured(static_cast<uint16_t>(set_up.size())) {}
+        [[nodiscard]] uint16_t count() const override { return configured; }
+        [[nodiscard]] ibv_wq* wq(uint16_t queue) const override {
+            return queue < wqs.size() ? &wqs[queue] : nullptr;
+        }
+        [[nodiscard]] size_t table_entries() const override { return kRetaMax; }
+        void use_marks() override { marks = true; }
+
+        std::vector<ibv_wq>& wqs;
+        uint16_t configured;
+        bool marks = false;
+    } rx_queues{wqs};
 
   private:
     struct Provider {

@@ -46,8 +46,8 @@ bool matches(const FakeDevice::Flow& flow, const Frame& frame) {
 class FiltersTest : public testing::Test {
   protected:
     FakeDevice device{4};
-    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
-    Filters filters{device.api, qps, 1};
+    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
+    Filters filters{qps, 1};
     FilterState state;
 
     FiltersTest() {
@@ -280,9 +280,9 @@ TEST_F(FiltersTest, WorksOnDevicesWithFewPriorities) {
     for (const uint16_t priorities : {1, 2, 4, 8}) {
         FakeDevice small{2};
         small.priorities = priorities;
-        RssQps cache{small.api, small.context(), &small.pd, small.wq_of_queue()};
+        RssQps cache{small.api, small.context(), &small.pd, small.rx_queues};
         {
-            Filters own{small.api, cache, 1};
+            Filters own{cache, 1};
             FilterState wanted = state;
             wanted.reta = {0, 1};
             ASSERT_TRUE(own.apply(wanted)) << priorities;

@@ -28,15 +28,8 @@ Rule udp_to(uint16_t port, uint16_t queue) {
 class FlowTableTest : public testing::Test {
   protected:
     FakeDevice device{4};
-    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
-    uint16_t queues = 4;
-    bool marks = false;
-    FlowTable table{device.api,
-                    qps,
-                    1,
-                    {.rx_queue_count = [this] { return queues; },
-                     .started = [] { return true; },
-                     .use_marks = [this] { marks = true; }}};
+    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
+    FlowTable table{qps, 1, device.rx_queues};
     rte_flow_error error{};
 
     ~FlowTableTest() override {
@@ -171,10 +164,10 @@ TEST_F(FlowTableTest, RssRefusals) {
 
 TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
     start();
-    EXPECT_FALSE(marks);
+    EXPECT_FALSE(device.rx_queues.marks);
     rte_flow* marked = create(udp_to(1, 0).mark(0));
     ASSERT_NE(marked, nullptr);
-    EXPECT_TRUE(marks);
+    EXPECT_TRUE(device.rx_queues.marks);
     ASSERT_NE(create(udp_to(2, 0).mark(kMarkMax)), nullptr);
     ASSERT_NE(create(udp_to(3, 0).action(RTE_FLOW_ACTION_TYPE_FLAG)), nullptr);
     Rule drop = udp_to(4, 0);

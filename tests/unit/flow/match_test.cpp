@@ -104,7 +104,7 @@ TEST(Levels, EveryDeviceGetsLevelsThatItHas) {
 class SteeringTest : public testing::Test {
   protected:
     FakeDevice device{2};
-    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
+    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
     Steering steering{qps, 1};
 };
 

@@ -63,7 +63,7 @@ TEST(HashFields, EveryFieldSetIsOneThatTheKernelTakes) {
 class RssQpsTest : public testing::Test {
   protected:
     FakeDevice device{4};
-    RssQps qps{device.api, device.context(), &device.pd, device.wq_of_queue()};
+    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
 };
 
 TEST_F(RssQpsTest, BuildsTheTableTheKeyAndTheFields) {

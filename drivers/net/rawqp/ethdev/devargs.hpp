@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The driver's device arguments, parsed and checked.
+// The driver's device arguments; driver/devargs.cpp parses and checks them.
 #pragma once
 
-#include "common/result.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
 #include <cstdint>
@@ -10,8 +9,7 @@
 
 namespace rawqp {
 
-/// `device=mlx5_0[,port=N]` or `iface=NETDEV`; `datapath=auto|verbs|mlx5`; see the guide for
-/// the others.
+/// Each by the key in its comment, or by its own name; the guide explains them.
 struct Devargs {
     std::string device; ///< RDMA device name; empty when iface is given
     uint8_t port = 0;   ///< RDMA port, 1-based; 0: the only or first one
@@ -26,8 +24,5 @@ struct Devargs {
     bool tx_blue_flame = false;               ///< txq_doorbell
     InlineMode tx_min_inline = InlineMode::automatic; ///< txq_inline_min
 };
-
-/// Errors name the key, the value and what is allowed.
-[[nodiscard]] Result<Devargs> parse_devargs(const char* args);
 
 } // namespace rawqp

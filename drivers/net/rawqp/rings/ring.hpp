@@ -242,7 +242,4 @@ struct RingFormat {
     const uint32_t* ptypes = nullptr;
 };
 
-/// Every format, best first; the last one (verbs) drives any device.
-[[nodiscard]] std::span<const RingFormat* const> ring_formats();
-
 } // namespace rawqp

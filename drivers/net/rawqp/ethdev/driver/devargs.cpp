@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/devargs.hpp"
+#include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 
 #include "drivers/net/rawqp/dpdk.hpp"
-#include "drivers/net/rawqp/rings/ring.hpp"
+#include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 
 #include <algorithm>
 #include <charconv>

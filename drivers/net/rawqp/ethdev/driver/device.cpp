@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 
+#include "drivers/net/rawqp/ethdev/driver/formats.hpp"
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -65,10 +68,6 @@ tl::unexpected<Error> no_such_device(const Port& port, const DeviceList& list) {
     return fail(ENODEV, "there is no RDMA device {}: there are {}", port.device, names);
 }
 
-const char* memlock_hint(int error) {
-    return error == ENOMEM ? ": RLIMIT_MEMLOCK may be too low (ulimit -l)" : "";
-}
-
 /// Why the device node cannot be opened. libibverbs looks for the node in other places when the
 /// first open fails, and returns the last errno of that search: ask again for the first.
 Error open_failure(const std::string& name, const ibv_device& device, int error) {
@@ -88,8 +87,8 @@ Error open_failure(const std::string& name, const ibv_device& device, int error)
                                    name, node)};
     default:
         return {error != 0 ? error : EIO,
-                fmt::format("cannot open RDMA device {}: {}{}", name,
-                            rte_strerror(error != 0 ? error : EIO), memlock_hint(error))};
+                fmt::format("cannot open RDMA device {}: {}", name,
+                            errno_text(error != 0 ? error : EIO, Attempt::open_device))};
     }
 }
 
@@ -148,40 +147,29 @@ Result<void> check_raw_packet(const Port& port) {
         return {};
     ibv_cq_init_attr_ex completions{};
     completions.cqe = 1;
-    port.ring_memory.adopt(completions);
+    port.ring_memory->set_domain(completions);
     const verbs::CqEx cq(ibv_create_cq_ex(port.context.get(), &completions),
                          {port.api->destroy_cq});
     if (!cq) {
         const int error = errno;
-        return fail(error, "{}: cannot create a CQ: {}{}", port.device, rte_strerror(error),
-                    memlock_hint(error));
+        return fail(error, "{}: cannot create a CQ: {}", port.device,
+                    errno_text(error, Attempt::create_queue));
     }
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RAW_PACKET;
     attributes.send_cq = attributes.recv_cq = ibv_cq_ex_to_cq(cq.get());
     attributes.cap.max_send_wr = attributes.cap.max_send_sge = 1;
-    const verbs::Qp qp(port.api->create_qp(port.ring_memory.domain(), &attributes),
+    const verbs::Qp qp(port.api->create_qp(port.ring_memory->domain(), &attributes),
                        {port.api->destroy_qp, "QP"});
     if (!qp) {
         const int error = errno;
-        return fail(error, "{} refuses RAW_PACKET QPs: {}{}", port.device, rte_strerror(error),
-                    raw_packet_hint(error));
+        return fail(error, "{} refuses RAW_PACKET QPs: {}", port.device,
+                    errno_text(error, Attempt::create_raw_qp));
     }
     return {};
 }
 
 } // namespace
-
-const char* raw_packet_hint(int error) {
-    switch (error) {
-    case EPERM: return ": CAP_NET_RAW is needed (run as root, or setcap cap_net_raw+ep)";
-    case ENOMEM: return ": RLIMIT_MEMLOCK may be too low (ulimit -l)";
-    case EINVAL:
-    case ENOSYS:
-    case EOPNOTSUPP: return ": the device or its kernel driver has no such QPs";
-    default: return "";
-    }
-}
 
 Result<void> open_device(Port& port) {
     port.device = port.devargs.device;
@@ -201,7 +189,7 @@ Result<void> open_device(Port& port) {
                     rte_strerror(error));
     }
     port.pd = verbs::Pd(pd, {port.api->dealloc_pd, "PD"});
-    port.ring_memory.serve(*port.api, pd);
+    port.ring_memory = std::make_unique<RingMemory>(*port.api, pd);
     if (Result<void> done = check_raw_packet(port); !done) return done;
 
     if (const Result<std::string> name = port.sysfs.netdev_of(port.device, port.ib_port))

@@ -2,10 +2,20 @@
 // The vdev driver: from --vdev or hot plug to a port, and back.
 #include "drivers/net/rawqp/ethdev/driver/driver.hpp"
 
+#include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 #include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/flow/table.hpp"
+#include "drivers/net/rawqp/ethdev/memory/memory.hpp"
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
+#include "drivers/net/rawqp/ethdev/port/async_events.hpp"
+#include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/steering/filters.hpp"
+#include "drivers/net/rawqp/ethdev/steering/reta.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -43,22 +53,29 @@ Result<void> set_addresses(Port& port) {
     return {};
 }
 
+class PortRxQueues final : public RxQueueSet {
+  public:
+    explicit PortRxQueues(Port& port) : port_(port) {}
+    [[nodiscard]] uint16_t count() const override { return port_.dev->data->nb_rx_queues; }
+    [[nodiscard]] ibv_wq* wq(uint16_t queue) const override {
+        const bool there = queue < port_.rx_queues.size() && port_.rx_queues[queue];
+        return there ? port_.rx_queues[queue]->wq.get() : nullptr;
+    }
+    [[nodiscard]] size_t table_entries() const override {
+        return std::max<size_t>(reta_size(port_), 1);
+    }
+    void use_marks() override { rawqp::use_marks(port_); }
+
+  private:
+    Port& port_;
+};
+
 void make_steering(Port& port) {
-    const verbs::Api& api = *port.api;
-    port.rss_qps = std::make_unique<RssQps>(
-        api, port.context.get(), port.pd.get(),
-        [&port](uint16_t queue) -> ibv_wq* {
-            const bool there = queue < port.rx_queues.size() && port.rx_queues[queue];
-            return there ? port.rx_queues[queue]->wq.get() : nullptr;
-        },
-        port.format->rx_hash_qp);
-    port.filters = std::make_unique<Filters>(api, *port.rss_qps, port.ib_port);
-    FlowTable::PortView view;
-    view.rx_queue_count = [&port] { return port.dev->data->nb_rx_queues; };
-    view.table_entries = [&port] { return std::max<size_t>(reta_size(port), 1); };
-    view.started = [&port] { return port.started(); };
-    view.use_marks = [&port] { use_marks(port); };
-    port.flows = std::make_unique<FlowTable>(api, *port.rss_qps, port.ib_port, std::move(view));
+    port.rx_queue_set = std::make_unique<PortRxQueues>(port);
+    port.rss_qps = std::make_unique<RssQps>(*port.api, port.context.get(), port.pd.get(),
+                                            *port.rx_queue_set, port.format->rx_hash_qp);
+    port.filters = std::make_unique<Filters>(*port.rss_qps, port.ib_port);
+    port.flows = std::make_unique<FlowTable>(*port.rss_qps, port.ib_port, *port.rx_queue_set);
 }
 
 Result<void> build(Port& port) {
@@ -88,30 +105,24 @@ int remove(rte_vdev_device* vdev) noexcept {
     return rte_eth_dev_close(dev->data->port_id);
 }
 
-/// One line per refusal, and the errno for EAL.
-int refuse(const char* name, const Error& error) {
-    RAWQP_LOG(ERR, "%s: %s", name, error.what.c_str());
-    return -error.code;
-}
-
 int probe(rte_vdev_device* vdev) noexcept {
     const char* name = rte_vdev_device_name(vdev);
     if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-        return refuse(name,
+        return report(name,
                       {ENOTSUP, "secondary processes are not supported: run the application as "
                                 "primary process (several may each own a device)"});
     Result<Devargs> devargs = parse_devargs(rte_vdev_device_args(vdev));
-    if (!devargs) return refuse(name, devargs.error());
+    if (!devargs) return report(name, devargs.error());
     const Result<const verbs::Api*> api = verbs::load();
-    if (!api) return refuse(name, api.error());
+    if (!api) return report(name, api.error());
     verbs::set_destroy_failure_handler(log_destroy_failure);
 
     // NOLINTNEXTLINE(bugprone-sizeof-expression): ethdev keeps a pointer to the port, no port
     rte_eth_dev* dev = rte_eth_vdev_allocate(vdev, sizeof(Port*));
-    if (dev == nullptr) return refuse(name, {ENOMEM, "ethdev has no room for another port"});
+    if (dev == nullptr) return report(name, {ENOMEM, "ethdev has no room for another port"});
     if (const Result<void> done = attach(dev, **api, std::move(*devargs)); !done) {
         rte_eth_dev_release_port(dev);
-        return refuse(name, done.error());
+        return report(name, done.error());
     }
     rte_eth_dev_probing_finish(dev);
     return 0;

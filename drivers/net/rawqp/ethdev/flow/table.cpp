@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
-#include "drivers/net/rawqp/ethdev/flow_cause.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -109,7 +109,8 @@ FlowResult<Counters> create_counters(ibv_context* context, const rte_flow_action
     }
     if (error != 0)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
-                      "action count: the device offers no flow counters: {}", flow_cause(error));
+                      "action count: the device offers no flow counters: {}",
+                      errno_text(error, Attempt::steer));
     return counters;
 }
 
@@ -118,7 +119,7 @@ FlowResult<Counters> create_counters(ibv_context* context, const rte_flow_action
 struct FlowTable::Impl {
     RssQps& qps;
     Steering steering;
-    PortView port;
+    RxQueueSet& queues;
     bool running = false; ///< between start and stop: rules are in the device
     std::list<rte_flow> rules{};
     std::unordered_map<const rte_flow*, std::list<rte_flow>::iterator> index{};
@@ -133,16 +134,15 @@ struct FlowTable::Impl {
     Result<void> complete(rte_flow& rule);
 };
 
-FlowTable::FlowTable([[maybe_unused]] const verbs::Api& api, RssQps& qps, uint8_t ib_port,
-                     PortView port)
-    : impl_(new Impl{qps, Steering(qps, ib_port), std::move(port)}) {}
+FlowTable::FlowTable(RssQps& qps, uint8_t ib_port, RxQueueSet& queues)
+    : impl_(new Impl{qps, Steering(qps, ib_port), queues}) {}
 
 FlowTable::~FlowTable() = default;
 
 FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
                                                 const rte_flow_item* pattern,
                                                 const rte_flow_action* actions) {
-    if (port.rx_queue_count() == 0)
+    if (queues.count() == 0)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                       "the port is configured with no Rx queue, which every rule needs, also one "
                       "that drops: verbs ties rules to queues");
@@ -151,7 +151,7 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
         return tl::unexpected(ok.error());
     auto matches = translate_pattern(pattern);
     if (!matches) return tl::unexpected(matches.error());
-    auto wanted = translate_actions(actions, port.rx_queue_count(), port.table_entries());
+    auto wanted = translate_actions(actions, queues.count(), queues.table_entries());
     if (!wanted) return tl::unexpected(wanted.error());
 
     rte_flow rule;
@@ -254,7 +254,7 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
 rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                             const rte_flow_action* actions, rte_flow_error* error) {
     auto rule = impl_->translate(attr, pattern, actions);
-    if (rule && marks(*rule)) impl_->port.use_marks();
+    if (rule && marks(*rule)) impl_->queues.use_marks();
     FlowResult<void> accepted;
     if (!rule)
         accepted = tl::unexpected(rule.error());
@@ -306,9 +306,10 @@ int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
 
     uint64_t values[2] = {};
     if (const int code = ibv_read_counters(rule.counters.get(), values, 2, 0))
-        return report({code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                       fmt::format("cannot read the rule's counters: {}", flow_cause(code))},
-                      error);
+        return report(
+            {code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+             fmt::format("cannot read the rule's counters: {}", errno_text(code, Attempt::steer))},
+            error);
     auto& result = *static_cast<rte_flow_query_count*>(data);
     result.hits_set = result.bytes_set = 1;
     result.hits = values[IBV_COUNTER_PACKETS] - rule.seen_packets;

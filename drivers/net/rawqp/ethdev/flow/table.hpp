@@ -6,7 +6,6 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
-#include <functional>
 #include <memory>
 
 namespace rawqp {
@@ -19,16 +18,7 @@ namespace rawqp {
 /// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
 class FlowTable {
   public:
-    /// The port's current configuration, asked when a rule is made.
-    struct PortView {
-        std::function<uint16_t()> rx_queue_count;
-        std::function<bool()> started;
-        /// Most entries of an indirection table, a power of two.
-        std::function<size_t()> table_entries = [] { return size_t{kRetaMax}; };
-        /// Called before the first rule that marks or flags: Rx must report flow tags.
-        std::function<void()> use_marks = [] {};
-    };
-    FlowTable(const verbs::Api& api, RssQps& qps, uint8_t ib_port, PortView port);
+    FlowTable(RssQps& qps, uint8_t ib_port, RxQueueSet& queues);
     ~FlowTable();
 
     int validate(const rte_flow_attr* attr, const rte_flow_item* pattern,

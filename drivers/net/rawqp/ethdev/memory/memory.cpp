@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -74,15 +75,6 @@ class MemoryReadLock {
     MemoryReadLock(const MemoryReadLock&) = delete;
     MemoryReadLock& operator=(const MemoryReadLock&) = delete;
 };
-
-const char* registration_hint(int error) {
-    switch (error) {
-    case ENOMEM: return ": too little memory, or RLIMIT_MEMLOCK is too low (ulimit -l)";
-    case EFAULT: return ": the memory is not mapped, or not readable and writable";
-    case EPERM: return ": not permitted for this process";
-    default: return "";
-    }
-}
 
 } // namespace
 
@@ -199,8 +191,8 @@ Result<MrEntry> Memory::add_range(AddressRange range) {
     ibv_mr* mr = api_.reg_mr_iova2(pd_, start, range.end - range.start, range.start, kAccess);
     if (mr == nullptr) {
         const int error = errno;
-        return fail(error, "cannot register {} bytes at {}: {}{}", range.end - range.start, start,
-                    rte_strerror(error), registration_hint(error));
+        return fail(error, "cannot register {} bytes at {}: {}", range.end - range.start, start,
+                    errno_text(error, Attempt::register_memory));
     }
     RAWQP_LOG(DEBUG, "%s: registered %zu bytes at %p, lkey %#x", port_name_.c_str(),
               range.end - range.start, start, mr->lkey);

@@ -5,11 +5,8 @@
 
 namespace rawqp {
 
-void RingMemory::serve(const verbs::Api& api, ibv_pd* pd) {
-    api_ = &api;
-    pd_ = pd;
-    parent_ = make_domain(nullptr);
-}
+RingMemory::RingMemory(const verbs::Api& api, ibv_pd* pd)
+    : api_(api), pd_(pd), parent_(make_domain(nullptr)) {}
 
 verbs::Pd RingMemory::make_domain(ibv_td* thread) {
     ibv_parent_domain_init_attr attributes{};
@@ -20,11 +17,10 @@ verbs::Pd RingMemory::make_domain(ibv_td* thread) {
     attributes.alloc = allocate;
     attributes.free = release;
     attributes.pd_context = this;
-    return {ibv_alloc_parent_domain(pd_->context, &attributes),
-            {api_->dealloc_pd, "parent domain"}};
+    return {ibv_alloc_parent_domain(pd_->context, &attributes), {api_.dealloc_pd, "parent domain"}};
 }
 
-void RingMemory::adopt(ibv_cq_init_attr_ex& attributes) const {
+void RingMemory::set_domain(ibv_cq_init_attr_ex& attributes) const {
     if (!parent_) return;
     attributes.comp_mask |= IBV_CQ_INIT_ATTR_MASK_PD;
     attributes.parent_domain = parent_.get();

@@ -16,7 +16,9 @@ class RingMemory {
   public:
     /// Makes a parent domain of `pd`, which outlives this object. Where the provider has none or
     /// takes no allocators in it, its rings are in its own memory.
-    void serve(const verbs::Api& api, ibv_pd* pd);
+    RingMemory(const verbs::Api& api, ibv_pd* pd);
+    RingMemory(const RingMemory&) = delete; // the provider keeps a pointer to it
+    RingMemory& operator=(const RingMemory&) = delete;
 
     /// What WQs and QPs are to be created with in place of the PD.
     [[nodiscard]] ibv_pd* domain() const { return parent_ ? parent_.get() : pd_; }
@@ -24,7 +26,7 @@ class RingMemory {
     /// PD and thread domain outlive it.
     [[nodiscard]] verbs::Pd make_domain(ibv_td* thread);
     /// Has the CQ created from here.
-    void adopt(ibv_cq_init_attr_ex& attributes) const;
+    void set_domain(ibv_cq_init_attr_ex& attributes) const;
     /// NUMA node of what is created next.
     void use_socket(int socket) { socket_ = socket; }
 
@@ -32,8 +34,8 @@ class RingMemory {
     static void* allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t type);
     static void release(ibv_pd*, void* self, void* memory, uint64_t type);
 
-    const verbs::Api* api_ = nullptr;
-    ibv_pd* pd_ = nullptr;
+    const verbs::Api& api_;
+    ibv_pd* pd_;
     int socket_ = -1; ///< SOCKET_ID_ANY
     verbs::Pd parent_;
 };

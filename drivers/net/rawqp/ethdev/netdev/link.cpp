@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+
+#include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
 #include <array>
@@ -84,12 +85,12 @@ int link_update(rte_eth_dev* dev, int wait) noexcept {
 
 int set_link_up(rte_eth_dev* dev) noexcept {
     const Port& port = Port::of(dev);
-    return report(port, port.netdev.set_up(true));
+    return report(port.name, port.netdev.set_up(true));
 }
 
 int set_link_down(rte_eth_dev* dev) noexcept {
     const Port& port = Port::of(dev);
-    return report(port, port.netdev.set_up(false));
+    return report(port.name, port.netdev.set_up(false));
 }
 
 } // namespace rawqp

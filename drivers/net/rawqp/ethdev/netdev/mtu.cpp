@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/driver/device.hpp"
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/netdev/mtu.hpp"
+
+#include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
@@ -42,8 +43,8 @@ Result<void> sync_netdev_mtu(const Port& port, uint16_t mtu) {
 int mtu_set(rte_eth_dev* dev, uint16_t mtu) noexcept {
     const Port& port = Port::of(dev);
     if (const Result<void> done = check_rx_queues(port, frame_bytes(mtu)); !done)
-        return report(port, done.error());
-    return report(port, sync_netdev_mtu(port, mtu));
+        return report(port.name, done.error());
+    return report(port.name, sync_netdev_mtu(port, mtu));
 }
 
 } // namespace rawqp

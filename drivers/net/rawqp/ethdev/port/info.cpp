@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the port can do and how it is set up.
-#include "drivers/net/rawqp/ethdev/driver/device.hpp"
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/steering/reta.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
 #include <algorithm>
 

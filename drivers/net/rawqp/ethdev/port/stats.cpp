@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Statistics: sums of the rings' counters since the last reset. The rings own their counters, so a
 // reset remembers where they stood.
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+
 #include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 
@@ -9,8 +10,6 @@
 
 namespace rawqp {
 namespace {
-
-RxCounters since_reset(const RxQueue& queue) { return snapshot(*queue.ring) - queue.base; }
 
 /// A port's receive and transmit side, summed over released and live queues.
 PortTotals totals(const Port& port) {

@@ -4,6 +4,9 @@
 
 #include "common/result.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queue.hpp"
+
+#include <memory>
 
 namespace rawqp {
 
@@ -15,45 +18,14 @@ namespace rawqp {
 /// SGEs that one receive WQE may have.
 [[nodiscard]] uint16_t max_rx_segments(const Port& port);
 
-/// mbufs of `pool` that a frame of `frame` bytes needs, as a power of two. EINVAL when that is more
-/// than the device takes, or more than one without RTE_ETH_RX_OFFLOAD_SCATTER.
-[[nodiscard]] Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
-                                          uint64_t offloads);
-
-/// Whether a creation failed for what was asked rather than for want of something: providers do not
-/// agree on the error by which they say that they do not know it.
-[[nodiscard]] inline bool is_unsupported(int error) {
-    return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
-}
-
-/// A CQ that the caller promises to use from one thread at a time, so that the provider takes no
-/// locks; an ordinary one where the provider has no such CQs. Null with errno on failure.
-[[nodiscard]] ibv_cq_ex* create_single_threaded_cq(ibv_context* context,
-                                                   const ibv_cq_init_attr_ex& attributes);
-
-/// Gives the spec the segments that a frame of so many bytes without FCS needs: as rx_segments, or
-/// the split that the application asked for. Errors as rx_segments.
+/// Gives the spec the segments that a frame of so many bytes without FCS needs: mbufs of its pool,
+/// as a power of two, or the split that the application asked for. EINVAL when that is more than
+/// the device takes, or more than one mbuf without RTE_ETH_RX_OFFLOAD_SCATTER.
 [[nodiscard]] Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame);
 
-/// ethdev operations; see rte_eth_rx_queue_setup and rte_eth_tx_queue_setup.
-int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
-                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;
-/// While the port runs, steering goes on to refer to the queue's WQ, until it is set up again.
-void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
-/// Of a started port. What steering sends to a stopped queue is dropped by the device.
-int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
-int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
-int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
-                   const rte_eth_txconf* conf) noexcept;
-void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept;
-/// Of a started port.
-int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept;
-int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept;
-/// What the queue counted since the statistics were reset. Packets that an error or a stop took
-/// back may have been counted before that: then the count goes on from there.
-[[nodiscard]] TxCounters since_reset(TxQueue& queue);
-/// Packet pacing in Mbit/s, 0: none. See rte_eth_set_queue_rate_limit.
-int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
+/// A queue that is set up and stopped. `wanted` holds what the application chose; the rest of the
+/// spec is filled in.
+[[nodiscard]] Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted);
 
 /// Sets up anew, with the port's present MTU, each stopped Rx queue that was made for another one.
 [[nodiscard]] Result<void> refit_rx_queues(Port& port);
@@ -62,11 +34,11 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept;
 [[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
 [[nodiscard]] TxSpec combined_tx_spec(const Port& port, TxSpec spec);
 
-/// Whether the WQ is to take VLAN tags out: they are to be, and the ring format leaves it to the
-/// WQ.
-[[nodiscard]] bool wants_wq_strip(const RxQueue& queue);
-/// Makes it so, of a WQ in RDY.
-[[nodiscard]] Result<void> settle_wq_strip(RxQueue& queue);
+/// What the queue counted since the statistics were reset.
+[[nodiscard]] RxCounters since_reset(const RxQueue& queue);
+/// Packets that an error or a stop took back may have been counted before that: then the count goes
+/// on from there.
+[[nodiscard]] TxCounters since_reset(TxQueue& queue);
 
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);

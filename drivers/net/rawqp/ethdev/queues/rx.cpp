@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/driver/device.hpp"
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
-#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "drivers/net/rawqp/ethdev/memory/memory.hpp"
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
+#include "drivers/net/rawqp/ethdev/queues/cq.hpp"
+#include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
+#include "drivers/net/rawqp/ethdev/queues/vlan_strip.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
 #include <algorithm>
@@ -21,7 +26,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
     attributes.wc_flags = format.rx_wc_flags(queue.spec);
-    queue.port.ring_memory.adopt(attributes);
+    queue.port.ring_memory->set_domain(attributes);
     ibv_cq_ex* cq = nullptr;
     // A block has one time stamp for all of its packets.
     const bool stamped = (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
@@ -39,7 +44,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
     if (cq == nullptr) {
         const int error = errno;
         return fail(error, "Rx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
-                    attributes.cqe, rte_strerror(error));
+                    attributes.cqe, errno_text(error, Attempt::create_queue));
     }
     queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
     queue.spec.cq = cq;
@@ -51,7 +56,7 @@ Result<void> create_wq(RxQueue& queue) {
     attributes.wq_type = IBV_WQT_RQ;
     attributes.max_wr = rx_wqes(queue.spec);
     attributes.max_sge = queue.spec.segments;
-    attributes.pd = queue.port.ring_memory.domain();
+    attributes.pd = queue.port.ring_memory->domain();
     attributes.cq = ibv_cq_ex_to_cq(queue.cq.get());
     queue.wq_strips = wants_wq_strip(queue);
     if (queue.wq_strips) attributes.create_flags |= IBV_WQ_FLAGS_CVLAN_STRIPPING;
@@ -65,7 +70,7 @@ Result<void> create_wq(RxQueue& queue) {
         const int error = errno;
         return fail(error, "Rx queue {}: cannot create a WQ of {} WQEs of {} segments: {}",
                     queue.spec.queue_id, attributes.max_wr, attributes.max_sge,
-                    rte_strerror(error));
+                    errno_text(error, Attempt::create_queue));
     }
     queue.wq = verbs::Wq(wq, {ibv_destroy_wq, "WQ"});
     queue.spec.wq = wq;
@@ -88,6 +93,30 @@ int reset_wq_from_any_state(ibv_wq* wq) {
     attributes.curr_wq_state = IBV_WQS_ERR;
     attributes.wq_state = IBV_WQS_RESET;
     return ibv_modify_wq(wq, &attributes);
+}
+
+/// mbufs of `pool` that a frame of `frame` bytes needs, as a power of two. EINVAL when that is more
+/// than the device takes, or more than one without RTE_ETH_RX_OFFLOAD_SCATTER.
+Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
+                            uint64_t offloads) {
+    // The headroom is kept in the first mbuf only.
+    const uint32_t room = rte_pktmbuf_data_room_size(pool);
+    if (room <= RTE_PKTMBUF_HEADROOM)
+        return fail(EINVAL, "mempool {}: mbufs of {} bytes have no room for packets", pool->name,
+                    room);
+    const uint32_t needed = std::bit_ceil((frame + RTE_PKTMBUF_HEADROOM + room - 1) / room);
+    if (needed > 1 && (offloads & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
+        return fail(
+            EINVAL,
+            "mempool {}: a frame of {} bytes does not fit in one mbuf ({} bytes of room): use "
+            "larger mbufs, a smaller MTU, or enable RTE_ETH_RX_OFFLOAD_SCATTER",
+            pool->name, frame, room - RTE_PKTMBUF_HEADROOM);
+    if (needed > max_rx_segments(port))
+        return fail(EINVAL,
+                    "mempool {}: a frame of {} bytes needs {} mbufs, and the device takes {}: use "
+                    "larger mbufs or a smaller MTU",
+                    pool->name, frame, needed, max_rx_segments(port));
+    return static_cast<uint8_t>(needed);
 }
 
 /// Buffer split: what the application wants, its last segment as often as a frame needs it.
@@ -123,7 +152,31 @@ Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
     return {};
 }
 
-/// A queue in state set-up. `wanted` holds what the application chose; the rest is filled in.
+} // namespace
+
+RxQueue::~RxQueue() {
+    if (ring != nullptr) port.format->rx_destroy(ring);
+}
+
+uint16_t max_rx_descriptors(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_qp_wr, 1));
+    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxDescriptors)));
+}
+
+uint16_t max_rx_segments(const Port& port) {
+    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_sge, 1));
+    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxRxSegments)));
+}
+
+Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) frame += RTE_ETHER_CRC_LEN;
+    if (!spec.split_wanted.empty()) return lay_out_split(port, spec, frame);
+    const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
+    if (!segments) return tl::unexpected(segments.error());
+    spec.segments = *segments;
+    return {};
+}
+
 Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted) {
     auto queue = std::make_unique<RxQueue>(port);
     RxSpec& spec = queue->spec;
@@ -142,7 +195,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
         if (Result<void> done = port.format->rx_adjust(spec); !done)
             return tl::unexpected(std::move(done.error()));
 
-    port.ring_memory.use_socket(spec.socket);
+    port.ring_memory->use_socket(spec.socket);
     Result<void> done = port.memory->add_pool(spec.pool);
     for (const RxSegment& segment : spec.split)
         if (done) done = port.memory->add_pool(segment.pool);
@@ -157,63 +210,6 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     return queue;
 }
 
-} // namespace
-
-ibv_cq_ex* create_single_threaded_cq(ibv_context* context, const ibv_cq_init_attr_ex& attributes) {
-    ibv_cq_init_attr_ex wanted = attributes;
-    wanted.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
-    wanted.flags |= IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-    ibv_cq_ex* const cq = ibv_create_cq_ex(context, &wanted);
-    if (cq != nullptr || !is_unsupported(errno)) return cq;
-    wanted = attributes;
-    return ibv_create_cq_ex(context, &wanted);
-}
-
-RxQueue::~RxQueue() {
-    if (ring != nullptr) port.format->rx_destroy(ring);
-}
-
-uint16_t max_rx_descriptors(const Port& port) {
-    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_qp_wr, 1));
-    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxDescriptors)));
-}
-
-uint16_t max_rx_segments(const Port& port) {
-    const auto device = static_cast<unsigned>(std::max(port.attributes.orig_attr.max_sge, 1));
-    return static_cast<uint16_t>(std::bit_floor(std::min<unsigned>(device, kMaxRxSegments)));
-}
-
-Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
-                            uint64_t offloads) {
-    // The headroom is kept in the first mbuf only.
-    const uint32_t room = rte_pktmbuf_data_room_size(pool);
-    if (room <= RTE_PKTMBUF_HEADROOM)
-        return fail(EINVAL, "mempool {}: mbufs of {} bytes have no room for packets", pool->name,
-                    room);
-    const uint32_t needed = std::bit_ceil((frame + RTE_PKTMBUF_HEADROOM + room - 1) / room);
-    if (needed > 1 && (offloads & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
-        return fail(
-            EINVAL,
-            "mempool {}: a frame of {} bytes does not fit in one mbuf ({} bytes of room): use "
-            "larger mbufs, a smaller MTU, or enable RTE_ETH_RX_OFFLOAD_SCATTER",
-            pool->name, frame, room - RTE_PKTMBUF_HEADROOM);
-    if (needed > max_rx_segments(port))
-        return fail(EINVAL,
-                    "mempool {}: a frame of {} bytes needs {} mbufs, and the device takes {}: use "
-                    "larger mbufs or a smaller MTU",
-                    pool->name, frame, needed, max_rx_segments(port));
-    return static_cast<uint8_t>(needed);
-}
-
-Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
-    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) frame += RTE_ETHER_CRC_LEN;
-    if (!spec.split_wanted.empty()) return lay_out_split(port, spec, frame);
-    const Result<uint8_t> segments = rx_segments(port, spec.pool, frame, spec.offloads);
-    if (!segments) return tl::unexpected(segments.error());
-    spec.segments = *segments;
-    return {};
-}
-
 RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
     for (const auto& queue : port.rx_queues) {
         if (!queue) continue;
@@ -223,77 +219,12 @@ RxSpec combined_rx_spec(const Port& port, RxSpec spec) {
     return spec;
 }
 
-namespace {
-
-void install(Port& port, std::unique_ptr<RxQueue> queue) {
-    const uint16_t id = queue->spec.queue_id;
-    port.dev->data->rx_queues[id] = queue->ring;
-    port.rx_queues[id] = std::move(queue);
-}
-
-/// Puts the queue in the place of one that was released, whose WQ steering refers to: all rules are
-/// made anew. What comes in between goes to the Linux interface.
-Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
-    const uint16_t id = queue->spec.queue_id;
-    if (queue->channel)
-        return fail(EBUSY,
-                    "Rx queue {}: with Rx interrupts (intr_conf.rxq) it can be set up on a "
-                    "stopped port only",
-                    id);
-    const auto runs = [&](const RxSpec& spec) {
-        return port.format->rx_burst(spec).function == port.dev->rx_pkt_burst;
-    };
-    RxSpec combined = combined_rx_spec(port, queue->spec);
-    if (!runs(combined)) {
-        combined.offloads &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP; // may begin at run time
-        queue->ring->tell_all = true;
-        if (!runs(combined))
-            return fail(EBUSY,
-                        "Rx queue {}: its offloads or segments need another burst function than "
-                        "the port runs with: stop the port first",
-                        id);
-    }
-    port.flows->stop();
-    port.filters->clear();
-    std::swap(port.rx_queues[id], queue);
-    port.dev->data->rx_queues[id] = port.rx_queues[id]->ring;
-    Result<void> done = apply_filters(port, wanted_filters(port));
-    if (done) done = port.flows->start();
-    return done;
-}
-
-} // namespace
-
-int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
-                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept {
-    Port& port = Port::of(dev);
-    RxSpec wanted;
-    wanted.queue_id = id;
-    wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
-    // ethdev leaves out of `conf` what is enabled for the whole port.
-    wanted.offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
-    wanted.socket = static_cast<int>(socket);
-    wanted.pool = pool;
-    if ((wanted.offloads & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0)
-        for (uint16_t i = 0; i < conf->rx_nseg; ++i)
-            wanted.split_wanted.push_back(conf->rx_seg[i].split);
-    Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
-    if (!queue) return report(port, queue.error());
-    (*queue)->deferred = conf->rx_deferred_start != 0;
-    if (port.started()) {
-        const Result<void> done = replace_running(port, std::move(*queue));
-        return done ? 0 : report(port, done.error());
-    }
-    install(port, std::move(*queue));
-    return 0;
-}
-
 void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
     if (id >= port.rx_queues.size() || !port.rx_queues[id]) return;
     RxQueue& queue = *port.rx_queues[id];
     stop_rx_queue(queue);
-    port.totals.rx += snapshot(*queue.ring) - queue.base;
+    port.totals.rx += since_reset(queue);
     queue.base = snapshot(*queue.ring);
     queue.released = true;
     dev->data->rx_queues[id] = nullptr;
@@ -303,7 +234,7 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
 int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
     if (const Result<void> done = start_rx_queue(*port.rx_queues[id]); !done)
-        return report(port, done.error());
+        return report(port.name, done.error());
     dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
     return 0;
 }
@@ -322,6 +253,15 @@ int recover(RxQueue& queue) {
                   queue.spec.queue_id, rte_strerror(error));
     return -error;
 }
+
+int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
+    if (ring == nullptr) return -EINVAL; // of a queue that is not set up
+    const uint16_t port_id = static_cast<RxRing*>(ring)->port_id;
+    const auto get = Port::of(&rte_eth_devices[port_id]).format->rx_monitor_addr;
+    return get != nullptr ? get(ring, condition) : -ENOTSUP;
+}
+
+RxCounters since_reset(const RxQueue& queue) { return snapshot(*queue.ring) - queue.base; }
 
 void use_marks(Port& port) {
     port.marks = true;
@@ -350,7 +290,7 @@ Result<void> start_rx_queue(RxQueue& queue) {
     if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
         return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
                     rte_strerror(error));
-    Result<void> done = settle_wq_strip(queue);
+    Result<void> done = update_wq_strip(queue);
     if (done) done = queue.port.format->rx_start(*queue.ring);
     if (!done) {
         (void)reset_wq_from_any_state(queue.wq.get());

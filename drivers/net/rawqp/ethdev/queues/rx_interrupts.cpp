@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
 
+#include "drivers/net/rawqp/ethdev/queues/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queue.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
 namespace rawqp {
@@ -87,9 +89,10 @@ int rx_queue_intr_enable(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
     RxQueue* queue = queue_with_channel(port, id);
     if (queue == nullptr)
-        return report(port, {EINVAL, fmt::format("Rx queue {} has no interrupt: configure the port "
-                                                 "with intr_conf.rxq",
-                                                 id)});
+        return report(port.name,
+                      {EINVAL, fmt::format("Rx queue {} has no interrupt: configure the port "
+                                           "with intr_conf.rxq",
+                                           id)});
     return -port.format->rx_arm(*queue->ring);
 }
 

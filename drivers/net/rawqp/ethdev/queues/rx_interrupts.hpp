@@ -15,9 +15,4 @@ namespace rawqp {
 [[nodiscard]] Result<void> publish_rx_channels(Port& port);
 void withdraw_rx_channels(Port& port);
 
-/// ethdev operations. Enable reports packets that came since the last burst at once: the device
-/// compares its own count with the consumer index of the request, so that no wake-up is lost.
-int rx_queue_intr_enable(rte_eth_dev* dev, uint16_t queue) noexcept;
-int rx_queue_intr_disable(rte_eth_dev* dev, uint16_t queue) noexcept;
-
 } // namespace rawqp

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/driver/device.hpp"
-#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "drivers/net/rawqp/ethdev/memory/memory.hpp"
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
+#include "drivers/net/rawqp/ethdev/queues/cq.hpp"
+#include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
@@ -22,12 +27,12 @@ Result<void> create_tx_cq(TxQueue& queue) {
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
-    queue.port.ring_memory.adopt(attributes);
+    queue.port.ring_memory->set_domain(attributes);
     ibv_cq_ex* cq = create_single_threaded_cq(queue.spec.context, attributes);
     if (cq == nullptr) {
         const int error = errno;
         return fail(error, "Tx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
-                    attributes.cqe, rte_strerror(error));
+                    attributes.cqe, errno_text(error, Attempt::create_queue));
     }
     queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
     queue.spec.cq = cq;
@@ -42,7 +47,7 @@ void create_thread_domain(TxQueue& queue) {
     ibv_td* const td = ibv_alloc_td(context, &td_attributes);
     if (td == nullptr) return;
     verbs::Td thread_domain(td, {ibv_dealloc_td, "thread domain"});
-    verbs::Pd parent = queue.port.ring_memory.make_domain(td);
+    verbs::Pd parent = queue.port.ring_memory->make_domain(td);
     if (!parent) return;
     queue.thread_domain = std::move(thread_domain);
     queue.parent_domain = std::move(parent);
@@ -52,7 +57,7 @@ void create_thread_domain(TxQueue& queue) {
 /// By the extended call only for what the plain one, which every provider has, cannot say.
 ibv_qp* create_qp_object(const TxQueue& queue, const TxQpNeeds& needs, uint64_t send_ops) {
     const Port& port = queue.port;
-    ibv_pd* const pd = queue.parent_domain ? queue.parent_domain.get() : port.ring_memory.domain();
+    ibv_pd* const pd = queue.parent_domain ? queue.parent_domain.get() : port.ring_memory->domain();
     ibv_qp_init_attr_ex wanted{};
     wanted.qp_type = IBV_QPT_RAW_PACKET;
     wanted.send_cq = wanted.recv_cq = ibv_cq_ex_to_cq(queue.cq.get());
@@ -84,14 +89,9 @@ Result<void> create_qp(TxQueue& queue) {
         qp = create_qp_object(queue, needs, 0);
     if (qp == nullptr) {
         const int error = errno;
-        const bool inlines = needs.cap.max_inline_data != 0;
-        return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}{}",
+        return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}",
                     queue.spec.queue_id, queue.spec.descriptors, queue.spec.max_segments,
-                    rte_strerror(error),
-                    error == EPERM    ? raw_packet_hint(error)
-                    : inlines         ? ": a smaller txq_inline or fewer descriptors may help"
-                    : error == ENOMEM ? ": fewer descriptors may help"
-                                      : "");
+                    errno_text(error, Attempt::create_send_qp));
     }
     queue.qp = verbs::Qp(qp, {queue.port.api->destroy_qp, "QP"});
     queue.spec.qp = qp;
@@ -148,7 +148,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
         spec.max_segments =
             std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));
 
-    port.ring_memory.use_socket(spec.socket);
+    port.ring_memory->use_socket(spec.socket);
     Result<void> done = create_tx_cq(*queue);
     if (done) done = create_qp(*queue);
     if (!done) return tl::unexpected(std::move(done.error()));
@@ -211,13 +211,14 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     wanted.offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
     wanted.socket = static_cast<int>(socket);
     Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
-    if (!queue) return report(port, queue.error());
+    if (!queue) return report(port.name, queue.error());
     const TxSpec combined = combined_tx_spec(port, (*queue)->spec);
     if (port.started() && port.format->tx_burst(combined).function != dev->tx_pkt_burst)
-        return report(port, {EBUSY, fmt::format("Tx queue {}: its offloads need another burst "
-                                                "function than the port runs with: stop the port "
-                                                "first",
-                                                id)});
+        return report(port.name,
+                      {EBUSY, fmt::format("Tx queue {}: its offloads need another burst "
+                                          "function than the port runs with: stop the port "
+                                          "first",
+                                          id)});
     (*queue)->deferred = conf->tx_deferred_start != 0;
     dev->data->tx_queues[id] = (*queue)->ring;
     port.tx_queues[id] = std::move(*queue);
@@ -244,7 +245,7 @@ TxCounters since_reset(TxQueue& queue) {
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
     if (const Result<void> done = start_tx_queue(*port.tx_queues[id]); !done)
-        return report(port, done.error());
+        return report(port.name, done.error());
     dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
     return 0;
 }
@@ -264,26 +265,32 @@ int recover(TxQueue& queue) {
     return -error;
 }
 
+int tx_done_cleanup(void* ring, uint32_t count) noexcept {
+    const uint16_t port_id = static_cast<TxRing*>(ring)->port_id;
+    return Port::of(&rte_eth_devices[port_id]).format->tx_done_cleanup(ring, count);
+}
+
 int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept {
     Port& port = Port::of(dev);
     const ibv_packet_pacing_caps& device = port.attributes.packet_pacing_caps;
     if ((device.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) == 0)
-        return report(
-            port, {ENOTSUP, fmt::format("Tx queue {}: {} does not pace packets", id, port.device)});
+        return report(port.name, {ENOTSUP, fmt::format("Tx queue {}: {} does not pace packets", id,
+                                                       port.device)});
     // ethdev has looked at the device's limit only.
     if (id >= port.tx_queues.size() || !port.tx_queues[id])
-        return report(port, {EINVAL, fmt::format("there is no Tx queue {} to pace", id)});
+        return report(port.name, {EINVAL, fmt::format("there is no Tx queue {} to pace", id)});
     const uint64_t kbps = uint64_t{rate} * 1000;
     if (kbps != 0 && (kbps < device.qp_rate_limit_min || kbps > device.qp_rate_limit_max))
-        return report(port, {EINVAL, fmt::format("Tx queue {}: {} Mbit/s asked for, {} paces from "
-                                                 "{} to {} kbit/s",
-                                                 id, rate, port.device, device.qp_rate_limit_min,
-                                                 device.qp_rate_limit_max)});
+        return report(port.name,
+                      {EINVAL, fmt::format("Tx queue {}: {} Mbit/s asked for, {} paces from "
+                                           "{} to {} kbit/s",
+                                           id, rate, port.device, device.qp_rate_limit_min,
+                                           device.qp_rate_limit_max)});
     TxQueue& queue = *port.tx_queues[id];
     if (queue.running)
         if (const int error = pace(queue, static_cast<uint32_t>(kbps)))
-            return report(port, {error, fmt::format("Tx queue {}: cannot pace it: {}", id,
-                                                    rte_strerror(error))});
+            return report(port.name, {error, fmt::format("Tx queue {}: cannot pace it: {}", id,
+                                                         rte_strerror(error))});
     queue.rate_kbps = static_cast<uint32_t>(kbps);
     return 0;
 }

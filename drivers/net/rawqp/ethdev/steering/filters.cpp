@@ -119,8 +119,7 @@ Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t 
     return std::optional<SteeringRule>(std::move(*rule));
 }
 
-Filters::Filters([[maybe_unused]] const verbs::Api& api, RssQps& qps, uint8_t ib_port)
-    : impl_(new Impl{Steering(qps, ib_port), {}}) {}
+Filters::Filters(RssQps& qps, uint8_t ib_port) : impl_(new Impl{Steering(qps, ib_port), {}}) {}
 
 Filters::~Filters() = default;
 

@@ -24,7 +24,7 @@ struct FilterState {
 
 class Filters {
   public:
-    Filters(const verbs::Api& api, RssQps& qps, uint8_t ib_port);
+    Filters(RssQps& qps, uint8_t ib_port);
     ~Filters();
 
     /// Makes the installed rules equal to `state`: adds first, then removes what is no longer

@@ -2,8 +2,10 @@
 // Receive modes, addresses and VLANs. Each operation describes the wanted state in full and applies
 // it; ethdev itself records the new state after success, which is why the old one is in its data
 // here.
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/steering/ops.hpp"
+
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
 
 #include <algorithm>
 
@@ -23,7 +25,7 @@ template <class Change> int change_filters(rte_eth_dev* dev, Change change) {
     Port& port = Port::of(dev);
     FilterState state = wanted_filters(port);
     change(state);
-    return report(port, apply_filters(port, state));
+    return report(port.name, apply_filters(port, state));
 }
 
 } // namespace
@@ -72,7 +74,7 @@ int set_mc_addr_list(rte_eth_dev* dev, rte_ether_addr* groups, uint32_t count) n
     std::vector<rte_ether_addr> wanted;
     for (const rte_ether_addr& group : std::span(groups, count)) {
         if (rte_is_multicast_ether_addr(&group) == 0)
-            return report(port, {EINVAL, "a multicast list holds a unicast address"});
+            return report(port.name, {EINVAL, "a multicast list holds a unicast address"});
         if (!holds(wanted, group)) wanted.push_back(group);
     }
     const int error = change_filters(dev, [&](FilterState& state) { state.multicast = wanted; });

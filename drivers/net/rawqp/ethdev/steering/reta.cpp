@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Redirection table and hash configuration. A change is applied to the running port first and kept
 // only if that worked.
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/steering/reta.hpp"
+
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/steering/ops.hpp"
+#include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,7 +21,7 @@ int apply(Port& port, RssState wanted) {
     state.rss_types = wanted.types;
     state.reta = wanted.reta;
     if (const Result<void> done = apply_filters(port, state); !done)
-        return report(port, done.error());
+        return report(port.name, done.error());
     port.rss = std::move(wanted);
     return 0;
 }
@@ -84,9 +88,10 @@ Result<void> configure_rss(Port& port) {
 int reta_update(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) noexcept {
     Port& port = Port::of(dev);
     if (size != port.rss.reta.size())
-        return report(port, {EINVAL, fmt::format("a redirection table of {} entries was given: the "
-                                                 "port's has {}",
-                                                 size, port.rss.reta.size())});
+        return report(port.name,
+                      {EINVAL, fmt::format("a redirection table of {} entries was given: the "
+                                           "port's has {}",
+                                           size, port.rss.reta.size())});
     RssState wanted = port.rss;
     uint16_t worst = 0;
     for_each_entry(reta, size, [&](uint16_t i, uint16_t queue) {
@@ -94,7 +99,7 @@ int reta_update(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size)
         worst = std::max(worst, queue);
     });
     if (worst >= dev->data->nb_rx_queues)
-        return report(port,
+        return report(port.name,
                       {EINVAL, fmt::format("the redirection table names Rx queue {}: the port "
                                            "has {}",
                                            worst, dev->data->nb_rx_queues)});
@@ -111,14 +116,15 @@ int reta_query(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) 
 int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
     Port& port = Port::of(dev);
     if ((conf->rss_hf & ~supported_rss_types()) != 0)
-        return report(
-            port, {ENOTSUP, fmt::format("RSS types {} are not offered",
-                                        rss_type_names(conf->rss_hf & ~supported_rss_types()))});
+        return report(port.name, {ENOTSUP, fmt::format("RSS types {} are not offered",
+                                                       rss_type_names(conf->rss_hf &
+                                                                      ~supported_rss_types()))});
     RssState wanted = port.rss;
     wanted.types = conf->rss_hf;
-    if (const Result<void> done = check_function(*conf); !done) return report(port, done.error());
+    if (const Result<void> done = check_function(*conf); !done)
+        return report(port.name, done.error());
     if (const Result<void> done = take_key(*conf, wanted.key); !done)
-        return report(port, done.error());
+        return report(port.name, done.error());
     return apply(port, std::move(wanted));
 }
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
-#include "drivers/net/rawqp/ethdev/flow_cause.hpp"
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
 #include <bit>
 #include <cerrno>
 
 namespace rawqp {
-
-// The key of Microsoft's RSS verification suite: the one for which hash values are published.
-constinit const RssKey kDefaultRssKey = {
-    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
-    0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
-    0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 
 namespace {
 
@@ -91,9 +85,9 @@ struct RssQps::Entry {
     size_t users = 0;
 };
 
-RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue,
+RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, const RxQueueSet& queues,
                CreateQp create_qp)
-    : api_(api), context_(context), pd_(pd), wq_of_queue_(std::move(wq_of_queue)),
+    : api_(api), context_(context), pd_(pd), queues_(queues),
       create_qp_(create_qp != nullptr ? create_qp : create_plain_qp) {}
 
 RssQps::~RssQps() = default;
@@ -111,7 +105,7 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
 
     std::vector<ibv_wq*> wqs;
     for (const uint16_t queue : destination.queues) {
-        wqs.push_back(wq_of_queue_(queue));
+        wqs.push_back(queues_.wq(queue));
         if (wqs.back() == nullptr)
             return fail(EINVAL, "Rx queue {} is not set up: call rte_eth_rx_queue_setup first",
                         queue);
@@ -126,7 +120,7 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
     if (!entry->table) {
         const int error = errno;
         return fail(error, "cannot create an RSS indirection table of {} entries: {}", wqs.size(),
-                    flow_cause(error));
+                    errno_text(error, Attempt::steer));
     }
 
     RssKey key = destination.key;
@@ -143,7 +137,8 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
     if (!entry->qp) {
         const int error = errno;
         return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}",
-                    wqs.size(), hash_field_names(destination.hash_fields), flow_cause(error));
+                    wqs.size(), hash_field_names(destination.hash_fields),
+                    errno_text(error, Attempt::steer));
     }
 
     entry->users = 1;

@@ -9,21 +9,16 @@
 #include "common/result.hpp"
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/rss_state.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rx_queue_set.hpp"
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
 namespace rawqp {
-
-inline constexpr size_t kRssKeyBytes = 40;
-using RssKey = std::array<uint8_t, kRssKeyBytes>;
-extern const RssKey kDefaultRssKey;
-inline constexpr uint16_t kRetaMax =
-    512; ///< entries of the port's redirection table (power of two)
 
 /// Kinds of packet that hash alike. Order: most specific last.
 enum class TrafficClass : uint8_t { other, ipv4, ipv6, ipv4_tcp, ipv4_udp, ipv6_tcp, ipv6_udp };
@@ -52,11 +47,10 @@ struct RssDestination {
 /// only.
 class RssQps {
   public:
-    using WqOfQueue = std::function<ibv_wq*(uint16_t queue)>;
     /// Null with errno on failure; see RingFormat::rx_hash_qp.
     using CreateQp = ibv_qp* (*)(const verbs::Api& api, ibv_context* context,
                                  ibv_qp_init_attr_ex& attributes);
-    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, WqOfQueue wq_of_queue,
+    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, const RxQueueSet& queues,
            CreateQp create_qp = nullptr);
     ~RssQps();
 
@@ -72,7 +66,7 @@ class RssQps {
     const verbs::Api& api_;
     ibv_context* context_;
     ibv_pd* pd_;
-    WqOfQueue wq_of_queue_;
+    const RxQueueSet& queues_;
     CreateQp create_qp_;
     std::map<RssDestination, std::unique_ptr<Entry>> entries_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
-#include "drivers/net/rawqp/ethdev/flow_cause.hpp"
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -112,7 +112,7 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     if (!rule.flow) {
         const int error = errno;
         return fail(error, "cannot create steering rule {}: {}", describe(request),
-                    flow_cause(error));
+                    errno_text(error, Attempt::steer));
     }
     return rule;
 }

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Life of a port: configure, start, stop, close; and the table of its operations.
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+// Life of a port: configure, start, stop, close.
+#include "drivers/net/rawqp/ethdev/flow/table.hpp"
+#include "drivers/net/rawqp/ethdev/memory/memory.hpp"
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
+#include "drivers/net/rawqp/ethdev/netdev/mtu.hpp"
+#include "drivers/net/rawqp/ethdev/port/async_events.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
+#include "drivers/net/rawqp/ethdev/steering/reta.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rx_queue_set.hpp"
 
 #include <algorithm>
 
@@ -85,78 +95,10 @@ Result<void> start(Port& port) {
     return {};
 }
 
-template <class Ring> Port& port_of(const Ring& ring) {
-    return Port::of(&rte_eth_devices[ring.port_id]);
-}
-
-int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
-    if (ring == nullptr) return -EINVAL; // of a queue that is not set up
-    const auto get = port_of(*static_cast<RxRing*>(ring)).format->rx_monitor_addr;
-    return get != nullptr ? get(ring, condition) : -ENOTSUP;
-}
-
-int tx_done_cleanup(void* ring, uint32_t count) noexcept {
-    return port_of(*static_cast<TxRing*>(ring)).format->tx_done_cleanup(ring, count);
-}
-
-constexpr eth_dev_ops make_ops() {
-    eth_dev_ops ops{};
-    ops.dev_configure = dev_configure;
-    ops.dev_start = dev_start;
-    ops.dev_stop = dev_stop;
-    ops.dev_close = dev_close;
-    ops.dev_infos_get = dev_info_get;
-    ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
-    ops.rx_burst_mode_get = rx_burst_mode_get;
-    ops.tx_burst_mode_get = tx_burst_mode_get;
-    ops.rxq_info_get = rxq_info_get;
-    ops.txq_info_get = txq_info_get;
-    ops.fw_version_get = fw_version_get;
-    ops.rx_queue_setup = rx_queue_setup;
-    ops.rx_queue_release = rx_queue_release;
-    ops.rx_queue_start = rx_queue_start;
-    ops.rx_queue_stop = rx_queue_stop;
-    ops.rx_queue_intr_enable = rx_queue_intr_enable;
-    ops.rx_queue_intr_disable = rx_queue_intr_disable;
-    ops.get_monitor_addr = get_monitor_addr;
-    ops.read_clock = read_clock;
-    ops.tx_queue_setup = tx_queue_setup;
-    ops.tx_queue_release = tx_queue_release;
-    ops.tx_queue_start = tx_queue_start;
-    ops.tx_queue_stop = tx_queue_stop;
-    ops.set_queue_rate_limit = set_queue_rate_limit;
-    ops.tx_done_cleanup = tx_done_cleanup;
-    ops.link_update = link_update;
-    ops.dev_set_link_up = set_link_up;
-    ops.dev_set_link_down = set_link_down;
-    ops.promiscuous_enable = promiscuous_enable;
-    ops.promiscuous_disable = promiscuous_disable;
-    ops.allmulticast_enable = allmulticast_enable;
-    ops.allmulticast_disable = allmulticast_disable;
-    ops.mac_addr_add = mac_addr_add;
-    ops.mac_addr_remove = mac_addr_remove;
-    ops.mac_addr_set = mac_addr_set;
-    ops.set_mc_addr_list = set_mc_addr_list;
-    ops.vlan_filter_set = vlan_filter_set;
-    ops.vlan_offload_set = vlan_offload_set;
-    ops.vlan_strip_queue_set = vlan_strip_queue_set;
-    ops.mtu_set = mtu_set;
-    ops.reta_update = reta_update;
-    ops.reta_query = reta_query;
-    ops.rss_hash_update = rss_hash_update;
-    ops.rss_hash_conf_get = rss_hash_conf_get;
-    ops.flow_ops_get = flow_ops_get;
-    ops.stats_get = compat::stats<stats_get>;
-    ops.stats_reset = stats_reset;
-    ops.xstats_get = xstats_get;
-    ops.xstats_get_names = xstats_get_names;
-    ops.xstats_reset = xstats_reset;
-    return ops;
-}
-
 } // namespace
 
-constinit const eth_dev_ops kPortOps = make_ops();
+Port::Port() = default;
+Port::~Port() = default;
 
 bool Port::register_address(uintptr_t address, MrEntry& entry) {
     return memory->register_address(address, entry);
@@ -169,7 +111,8 @@ int Port::read_clock(mlx5dv_clock_info& info) {
 
 int dev_configure(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
-    if (const Result<void> done = configure_rss(port); !done) return report(port, done.error());
+    if (const Result<void> done = configure_rss(port); !done)
+        return report(port.name, done.error());
     // ethdev has released the queues beyond the new counts.
     port.rx_queues.resize(dev->data->nb_rx_queues);
     port.tx_queues.resize(dev->data->nb_tx_queues);
@@ -180,7 +123,7 @@ int dev_start(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
     if (const Result<void> done = start(port); !done) {
         halt(port);
-        return report(port, done.error());
+        return report(port.name, done.error());
     }
     port.speeds = read_speeds(port);              // the module in the cage may be another one
     if (dev->data->dev_conf.intr_conf.lsc != 0) { // else ethdev asks for it itself

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VLAN offloads that change at run time: of the port, and stripping of single queues.
-#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/vlan_strip.hpp"
+
+#include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
@@ -12,10 +13,10 @@ bool strips(const RxQueue& queue) {
 }
 
 /// Has the device or the ring do what the queue's offloads say.
-Result<void> settle(RxQueue& queue) {
+Result<void> update(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     if (format.rx_strip_vlan != nullptr) return format.rx_strip_vlan(*queue.ring, strips(queue));
-    return queue.running ? settle_wq_strip(queue) : Result<void>(); // else start does
+    return queue.running ? update_wq_strip(queue) : Result<void>(); // else start does
 }
 
 Result<void> set_strip(RxQueue& queue, bool strip) {
@@ -27,12 +28,13 @@ Result<void> set_strip(RxQueue& queue, bool strip) {
         port.format->rx_burst(combined_rx_spec(port, queue.spec)).function !=
             port.dev->rx_pkt_burst)
         __atomic_store_n(&queue.ring->tell_all, true, __ATOMIC_RELEASE);
-    Result<void> done = settle(queue);
+    Result<void> done = update(queue);
     if (!done) queue.spec.offloads = before;
     return done;
 }
 
-/// All of these queues, or none.
+} // namespace
+
 Result<void> set_strip(const std::vector<RxQueue*>& queues, bool strip) {
     for (size_t i = 0; i < queues.size(); ++i)
         if (Result<void> done = set_strip(*queues[i], strip); !done) {
@@ -50,13 +52,11 @@ std::vector<RxQueue*> queues_that_strip(const Port& port, bool strip) {
     return queues;
 }
 
-} // namespace
-
 bool wants_wq_strip(const RxQueue& queue) {
     return queue.port.format->rx_strip_vlan == nullptr && strips(queue);
 }
 
-Result<void> settle_wq_strip(RxQueue& queue) {
+Result<void> update_wq_strip(RxQueue& queue) {
     const bool strip = wants_wq_strip(queue);
     if (queue.wq_strips == strip) return {};
     ibv_wq_attr attributes{};
@@ -70,29 +70,16 @@ Result<void> settle_wq_strip(RxQueue& queue) {
     return {};
 }
 
-int vlan_offload_set(rte_eth_dev* dev, int mask) noexcept {
-    Port& port = Port::of(dev);
-    const uint64_t offloads = dev->data->dev_conf.rxmode.offloads; // the new ones
-    const bool strip = (offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
-    std::vector<RxQueue*> others;
-    if ((mask & RTE_ETH_VLAN_STRIP_MASK) != 0) others = queues_that_strip(port, !strip);
-    Result<void> done = set_strip(others, strip);
-    if (done && (mask & RTE_ETH_VLAN_FILTER_MASK) != 0) {
-        done = apply_filters(port, wanted_filters(port));
-        if (!done) (void)set_strip(others, !strip);
-    }
-    return report(port, done);
-}
-
 void vlan_strip_queue_set(rte_eth_dev* dev, uint16_t queue, int on) noexcept {
     Port& port = Port::of(dev);
     if (!port.rx_queues[queue]) {
-        report(port, {EINVAL, fmt::format("Rx queue {} is not set up: its VLAN stripping cannot be "
-                                          "changed",
-                                          queue)});
+        report(port.name,
+               {EINVAL, fmt::format("Rx queue {} is not set up: its VLAN stripping cannot be "
+                                    "changed",
+                                    queue)});
         return;
     }
-    report(port, set_strip(*port.rx_queues[queue], on != 0));
+    report(port.name, set_strip(*port.rx_queues[queue], on != 0));
 }
 
 } // namespace rawqp

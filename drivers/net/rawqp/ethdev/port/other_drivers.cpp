@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/driver/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
 
 #include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/log.hpp"

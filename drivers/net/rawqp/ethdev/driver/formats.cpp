@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/driver/formats.hpp"
+
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
 

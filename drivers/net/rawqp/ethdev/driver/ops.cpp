@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+
+#include "drivers/net/rawqp/ethdev/flow/ops.hpp"
+#include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/ops.hpp"
+#include "drivers/net/rawqp/ethdev/steering/ops.hpp"
+
+namespace rawqp {
+namespace {
+
+constexpr eth_dev_ops make_ops() {
+    eth_dev_ops ops{};
+    ops.dev_configure = dev_configure;
+    ops.dev_start = dev_start;
+    ops.dev_stop = dev_stop;
+    ops.dev_close = dev_close;
+    ops.dev_infos_get = dev_info_get;
+    ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
+    ops.rx_burst_mode_get = rx_burst_mode_get;
+    ops.tx_burst_mode_get = tx_burst_mode_get;
+    ops.rxq_info_get = rxq_info_get;
+    ops.txq_info_get = txq_info_get;
+    ops.fw_version_get = fw_version_get;
+    ops.rx_queue_setup = rx_queue_setup;
+    ops.rx_queue_release = rx_queue_release;
+    ops.rx_queue_start = rx_queue_start;
+    ops.rx_queue_stop = rx_queue_stop;
+    ops.rx_queue_intr_enable = rx_queue_intr_enable;
+    ops.rx_queue_intr_disable = rx_queue_intr_disable;
+    ops.get_monitor_addr = get_monitor_addr;
+    ops.read_clock = read_clock;
+    ops.tx_queue_setup = tx_queue_setup;
+    ops.tx_queue_release = tx_queue_release;
+    ops.tx_queue_start = tx_queue_start;
+    ops.tx_queue_stop = tx_queue_stop;
+    ops.set_queue_rate_limit = set_queue_rate_limit;
+    ops.tx_done_cleanup = tx_done_cleanup;
+    ops.link_update = link_update;
+    ops.dev_set_link_up = set_link_up;
+    ops.dev_set_link_down = set_link_down;
+    ops.promiscuous_enable = promiscuous_enable;
+    ops.promiscuous_disable = promiscuous_disable;
+    ops.allmulticast_enable = allmulticast_enable;
+    ops.allmulticast_disable = allmulticast_disable;
+    ops.mac_addr_add = mac_addr_add;
+    ops.mac_addr_remove = mac_addr_remove;
+    ops.mac_addr_set = mac_addr_set;
+    ops.set_mc_addr_list = set_mc_addr_list;
+    ops.vlan_filter_set = vlan_filter_set;
+    ops.vlan_offload_set = vlan_offload_set;
+    ops.vlan_strip_queue_set = vlan_strip_queue_set;
+    ops.mtu_set = mtu_set;
+    ops.reta_update = reta_update;
+    ops.reta_query = reta_query;
+    ops.rss_hash_update = rss_hash_update;
+    ops.rss_hash_conf_get = rss_hash_conf_get;
+    ops.flow_ops_get = flow_ops_get;
+    ops.stats_get = compat::stats<stats_get>;
+    ops.stats_reset = stats_reset;
+    ops.xstats_get = xstats_get;
+    ops.xstats_get_names = xstats_get_names;
+    ops.xstats_reset = xstats_reset;
+    return ops;
+}
+
+} // namespace
+
+constinit const eth_dev_ops kPortOps = make_ops();
+
+} // namespace rawqp

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+
+namespace rawqp {
+namespace {
+
+using enum Attempt;
+
+struct Cause {
+    int error;
+    unsigned attempts; ///< those that it is known of
+    const char* text;
+};
+
+constexpr unsigned operator|(Attempt a, Attempt b) {
+    return static_cast<unsigned>(a) | static_cast<unsigned>(b);
+}
+constexpr unsigned operator|(unsigned a, Attempt b) { return a | static_cast<unsigned>(b); }
+constexpr unsigned only(Attempt attempt) { return static_cast<unsigned>(attempt); }
+
+constexpr Cause kCauses[] = {
+    {EPERM, create_raw_qp | create_send_qp | steer,
+     "CAP_NET_RAW is needed (run as root, or setcap cap_net_raw+ep)"},
+    {EPERM, only(register_memory), "not permitted for this process"},
+    {ENOMEM, open_device | create_raw_qp, "RLIMIT_MEMLOCK may be too low (ulimit -l)"},
+    {ENOMEM, create_queue | create_send_qp,
+     "fewer descriptors may help, for a Tx queue a smaller txq_inline too, or RLIMIT_MEMLOCK is "
+     "too low (ulimit -l)"},
+    {ENOMEM, only(register_memory), "too little memory, or RLIMIT_MEMLOCK is too low (ulimit -l)"},
+    {ENOMEM, only(steer),
+     "the device or the host is out of resources for rules or hash QPs: use fewer rules, queues or "
+     "RSS types"},
+    {EINVAL, only(create_raw_qp), "the device or its kernel driver has no such QPs"},
+    {ENOSYS, only(create_raw_qp), "the device or its kernel driver has no such QPs"},
+    {EOPNOTSUPP, only(create_raw_qp), "the device or its kernel driver has no such QPs"},
+    {EINVAL, only(create_send_qp), "fewer descriptors or a smaller txq_inline may help"},
+    {EFAULT, only(register_memory), "the memory is not mapped, or not readable and writable"},
+    {EEXIST, only(steer),
+     "the device has a rule with this match already, maybe of another process"},
+    {EBUSY, only(steer), "the object is in use, or another process holds the resource"},
+    {ENOSPC, only(steer), "the device's flow tables are full: use fewer rules"},
+    {EINVAL, only(steer), "the device refuses this combination of match, hash and priority"},
+    {EOPNOTSUPP, only(steer),
+     "the device or its kernel driver does not offer this match or action"},
+    {ENODEV, only(steer), "the device is gone or in fatal error"},
+    {EIO, only(steer), "the device is gone or in fatal error"},
+};
+
+} // namespace
+
+std::string errno_text(int error, Attempt attempt) {
+    for (const Cause& cause : kCauses)
+        if (cause.error == error && (cause.attempts & only(attempt)) != 0)
+            return fmt::format("{}: {}", rte_strerror(error), cause.text);
+    return rte_strerror(error);
+}
+
+} // namespace rawqp

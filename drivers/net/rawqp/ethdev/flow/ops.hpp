@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+namespace rawqp {
+
+/// How ethdev finds the rte_flow operations.
+int flow_ops_get(rte_eth_dev* dev, const rte_flow_ops** ops) noexcept;
+
+} // namespace rawqp

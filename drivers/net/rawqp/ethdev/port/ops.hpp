@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ethdev operations of a whole port, as the rte_eth_* function of the same name documents them.
+// ethdev calls them on control threads, one at a time per port.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+namespace rawqp {
+
+// lifecycle.cpp
+int dev_configure(rte_eth_dev* dev) noexcept;
+int dev_start(rte_eth_dev* dev) noexcept;
+int dev_stop(rte_eth_dev* dev) noexcept;
+int dev_close(rte_eth_dev* dev) noexcept;
+
+// rx_queue_setup.cpp
+int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept;
+
+// vlan_offload.cpp
+int vlan_offload_set(rte_eth_dev* dev, int mask) noexcept;
+
+// info.cpp
+int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept;
+const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept;
+int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept;
+int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept;
+void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noexcept;
+void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noexcept;
+/// The device clock that RTE_ETH_RX_OFFLOAD_TIMESTAMP reports.
+int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
+int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
+
+// stats.cpp
+/// `queues` may be null.
+int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept;
+int stats_reset(rte_eth_dev* dev) noexcept;
+int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size) noexcept;
+int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept;
+int xstats_reset(rte_eth_dev* dev) noexcept;
+
+} // namespace rawqp

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Set-up of Rx queues, on a stopped port and on a running one, whose rules are then made anew.
+#include "drivers/net/rawqp/ethdev/flow/table.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace rawqp {
+namespace {
+
+void install(Port& port, std::unique_ptr<RxQueue> queue) {
+    const uint16_t id = queue->spec.queue_id;
+    port.dev->data->rx_queues[id] = queue->ring;
+    port.rx_queues[id] = std::move(queue);
+}
+
+/// Puts the queue in the place of one that was released, whose WQ steering refers to: all rules are
+/// made anew. What comes in between goes to the Linux interface.
+Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
+    const uint16_t id = queue->spec.queue_id;
+    if (queue->channel)
+        return fail(EBUSY,
+                    "Rx queue {}: with Rx interrupts (intr_conf.rxq) it can be set up on a "
+                    "stopped port only",
+                    id);
+    const auto runs = [&](const RxSpec& spec) {
+        return port.format->rx_burst(spec).function == port.dev->rx_pkt_burst;
+    };
+    RxSpec combined = combined_rx_spec(port, queue->spec);
+    if (!runs(combined)) {
+        combined.offloads &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP; // may begin at run time
+        queue->ring->tell_all = true;
+        if (!runs(combined))
+            return fail(EBUSY,
+                        "Rx queue {}: its offloads or segments need another burst function than "
+                        "the port runs with: stop the port first",
+                        id);
+    }
+    port.flows->stop();
+    port.filters->clear();
+    std::swap(port.rx_queues[id], queue);
+    port.dev->data->rx_queues[id] = port.rx_queues[id]->ring;
+    Result<void> done = apply_filters(port, wanted_filters(port));
+    if (done) done = port.flows->start();
+    return done;
+}
+
+} // namespace
+
+int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned socket,
+                   const rte_eth_rxconf* conf, rte_mempool* pool) noexcept {
+    Port& port = Port::of(dev);
+    RxSpec wanted;
+    wanted.queue_id = id;
+    wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
+    // ethdev leaves out of `conf` what is enabled for the whole port.
+    wanted.offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
+    wanted.socket = static_cast<int>(socket);
+    wanted.pool = pool;
+    if ((wanted.offloads & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0)
+        for (uint16_t i = 0; i < conf->rx_nseg; ++i)
+            wanted.split_wanted.push_back(conf->rx_seg[i].split);
+    Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
+    if (!queue) return report(port.name, queue.error());
+    (*queue)->deferred = conf->rx_deferred_start != 0;
+    if (port.started()) {
+        const Result<void> done = replace_running(port, std::move(*queue));
+        return done ? 0 : report(port.name, done.error());
+    }
+    install(port, std::move(*queue));
+    return 0;
+}
+
+} // namespace rawqp

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What spreads packets over the Rx queues, as configured.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rawqp {
+
+inline constexpr size_t kRssKeyBytes = 40;
+using RssKey = std::array<uint8_t, kRssKeyBytes>;
+
+/// That of Microsoft's RSS verification suite: the one for which hash values are published.
+inline constexpr RssKey kDefaultRssKey = {
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+    0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+    0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
+
+/// Most entries of the port's redirection table, a power of two.
+inline constexpr uint16_t kRetaMax = 512;
+
+/// Live from dev_configure on.
+struct RssState {
+    RssKey key = kDefaultRssKey;
+    uint64_t types = 0;         ///< RTE_ETH_RSS_*; 0: everything to reta[0]
+    std::vector<uint16_t> reta; ///< queue per entry, power-of-two length
+};
+
+} // namespace rawqp
