@@ -24,10 +24,15 @@ def output(*command: str | Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def test_pmdinfo_lists_the_driver() -> None:
+def test_pmdinfo_lists_the_driver_and_the_arguments_of_the_guide() -> None:
     drivers = json.loads(output("dpdk-pmdinfo.py", DRIVER))
     assert [driver["name"] for driver in drivers] == ["net_rawqp"]
-    assert "device=" in drivers[0]["params"]
+    guide = (ROOT / "doc/guides/nics/rawqp.rst").read_text()
+    arguments = re.findall(r"^- ``(\w+)`` \[([^];]+)", guide, re.MULTILINE)
+    allowed = [values.replace("`", "").replace(", ", "|").replace(" … ", "..")
+               for _, values in arguments]
+    assert drivers[0]["params"] == " ".join(f"{key}=<{values}>"
+                                            for (key, _), values in zip(arguments, allowed))
 
 
 def test_rdma_core_is_not_linked() -> None:

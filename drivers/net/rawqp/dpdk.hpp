@@ -71,15 +71,3 @@ extern "C" {
 #include <rte_flow_driver.h>
 
 #include "drivers/net/rawqp/dpdk_compat.hpp"
-
-// The record by which dpdk-pmdinfo.py finds a driver in a file. DPDK's own build generates it; out
-// of tree it is written by hand: `name` and `params` are string literals without quotes inside.
-// "used" and "retain" keep it through --gc-sections and link-time optimisation.
-#if __has_attribute(retain)
-#define RAWQP_KEEP [[gnu::used, gnu::retain]]
-#else
-#define RAWQP_KEEP [[gnu::used]]
-#endif
-#define RAWQP_PMD_INFO(name, params)                                                               \
-    RAWQP_KEEP static const char rawqp_pmd_info[] =                                                \
-        "PMD_INFO_STRING= {\"name\": \"" name "\", \"params\": \"" params "\", \"pci_ids\": []}"

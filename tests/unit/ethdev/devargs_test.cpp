@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 
+#include "drivers/net/rawqp/ethdev/driver/formats.hpp"
+
 #include <cerrno>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +26,14 @@ TEST(Devargs, Everything) {
     EXPECT_EQ(args.port, 255);
     EXPECT_EQ(args.datapath, "verbs");
     EXPECT_EQ(parse_devargs("iface=ens1f0np0,datapath=mlx5").value().iface, "ens1f0np0");
+}
+
+TEST(Devargs, DatapathIsAnyRingFormat) {
+    for (const RingFormat* format : ring_formats())
+        EXPECT_EQ(parse_devargs(("device=a,datapath=" + std::string(format->name)).c_str())
+                      .value()
+                      .datapath,
+                  format->name);
 }
 
 struct Refusal {
@@ -56,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"device=mlx5_0,mprq_log_stride_num=14", "mprq_log_stride_num=14: not a number"},
         Refusal{"device=mlx5_0,mprq_log_stride_size=0", "mprq_log_stride_size=0: not a number"},
         Refusal{"device=mlx5_0,mprq_max_memcpy_len=9x", "mprq_max_memcpy_len=9x: not a number"},
-        Refusal{"device=mlx5_0,datapath=fast", "datapath=fast: unknown; known are auto, "},
+        Refusal{"device=mlx5_0,datapath=fast", "datapath=fast: none of auto, mlx5 and verbs"},
         Refusal{"device=mlx5_0,prot=1", "unknown device argument \"prot\""},
         Refusal{"device=mlx5_0,=1", "unknown device argument \"\""},
         Refusal{"=", "device argument \"\" has no value"}));

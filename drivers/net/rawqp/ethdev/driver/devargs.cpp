@@ -1,121 +1,176 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// One line of kArguments for each device argument: parsing, the usage text and what dpdk-pmdinfo.py
+// shows come from it.
 #include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 
 #include "drivers/net/rawqp/dpdk.hpp"
-#include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace rawqp {
 namespace {
 
-constexpr const char* kUsage =
-    "device=RDMA_DEVICE[,port=N] or iface=NETDEV, datapath=auto|FORMAT, cqe_comp=0|1, "
-    "rx_timestamp=raw|real, mprq_en=0|1, mprq_log_stride_num=N, mprq_log_stride_size=N, "
-    "mprq_max_memcpy_len=BYTES, txq_mpw=0|1, txq_inline=BYTES, "
-    "txq_inline_min=auto|none|l2|ip|tcp and txq_doorbell=plain|blueflame";
+/// One of the choices; without any, a number; without a largest one, any text.
+struct Allowed {
+    std::string_view choices; ///< "raw|real"
+    unsigned min = 0, max = 0;
+};
+constexpr Allowed kAnyText{};
+constexpr Allowed kSwitch{.choices = "0|1"};
+constexpr Allowed one_of(std::string_view choices) { return {.choices = choices}; }
+constexpr Allowed number(unsigned min, unsigned max) {
+    return {.choices = {}, .min = min, .max = max};
+}
+
+/// A value that its argument allows.
+struct Given {
+    std::string_view text;
+    unsigned number = 0; ///< of choices: which one
+};
+
+struct Argument {
+    std::string_view key;
+    Allowed allowed;
+    void (*store)(Devargs& devargs, const Given& given);
+};
+
+template <class Field> void assign(Field& field, const Given& given) {
+    if constexpr (std::is_same_v<Field, std::string>)
+        field = given.text;
+    else
+        field = static_cast<Field>(given.number);
+}
+template <auto Member> void to(Devargs& devargs, const Given& given) {
+    assign(devargs.*Member, given);
+}
+template <auto Member> void to_striding(Devargs& devargs, const Given& given) {
+    assign(devargs.striding.*Member, given);
+}
+
+// The device narrows the limits of strides further.
+constexpr Argument kArguments[] = {
+    {"device", kAnyText, to<&Devargs::device>},
+    {"port", number(1, UINT8_MAX), to<&Devargs::port>},
+    {"iface", kAnyText, to<&Devargs::iface>},
+    {"datapath", one_of("auto|mlx5|verbs"), to<&Devargs::datapath>},
+    {"cqe_comp", kSwitch, to<&Devargs::cqe_comp>},
+    {"rx_timestamp", one_of("raw|real"), to<&Devargs::real_time>},
+    {"mprq_en", kSwitch, to<&Devargs::multi_packet_rx>},
+    {"mprq_log_stride_num", number(1, 13), to_striding<&StridingSpec::log_strides>},
+    {"mprq_log_stride_size", number(1, 15), to_striding<&StridingSpec::log_stride_bytes>},
+    {"mprq_max_memcpy_len", number(0, UINT16_MAX), to_striding<&StridingSpec::copy_bytes>},
+    {"txq_mpw", kSwitch, to<&Devargs::tx_multi_packet>},
+    {"txq_inline", number(0, kMaxInlineBytes), to<&Devargs::tx_inline_bytes>},
+    {"txq_inline_min", one_of("auto|none|l2|ip|tcp"), // as InlineMode
+     to<&Devargs::tx_min_inline>},
+    {"txq_doorbell", one_of("plain|blueflame"), to<&Devargs::tx_blue_flame>},
+};
+
+/// Text put together by the compiler, which refuses what does not fit; ends in zeros.
+struct ConstantText {
+    std::array<char, 1024> bytes{};
+    size_t size = 0;
+
+    [[nodiscard]] constexpr std::string_view view() const { return {bytes.data(), size}; }
+    constexpr void add(std::string_view text) {
+        for (const char c : text)
+            bytes[size++] = c;
+    }
+    constexpr void add(unsigned number) {
+        if (number >= 10) add(number / 10);
+        bytes[size++] = static_cast<char>('0' + number % 10);
+    }
+};
+
+constexpr void add_allowed(ConstantText& text, const Allowed& allowed) {
+    if (allowed.max != 0) {
+        text.add(allowed.min);
+        text.add("..");
+        text.add(allowed.max);
+    } else {
+        text.add(allowed.choices.empty() ? "string" : allowed.choices);
+    }
+}
+
+/// "device=<string> port=<1..255> …".
+constexpr ConstantText kUsage = [] {
+    ConstantText usage;
+    for (const Argument& argument : kArguments) {
+        usage.add(usage.size == 0 ? "" : " ");
+        usage.add(argument.key);
+        usage.add("=<");
+        add_allowed(usage, argument.allowed);
+        usage.add(">");
+    }
+    return usage;
+}();
+
+// The record by which dpdk-pmdinfo.py finds a driver in a file; DPDK's own build generates it.
+// "used" and "retain" keep it through --gc-sections and link-time optimisation.
+#if __has_attribute(retain)
+[[gnu::used, gnu::retain]]
+#else
+[[gnu::used]]
+#endif
+constexpr std::array kPmdInfo = [] {
+    ConstantText record;
+    record.add("PMD_INFO_STRING= {\"name\": \"net_rawqp\", \"params\": \"");
+    record.add(kUsage.view());
+    record.add("\", \"pci_ids\": []}");
+    return record.bytes;
+}();
 
 struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
 };
 
-std::string datapaths() {
-    std::string names = "auto";
-    for (const RingFormat* format : ring_formats())
-        names += fmt::format(", {}", format->name);
-    return names;
+std::vector<std::string_view> split(std::string_view choices) {
+    std::vector<std::string_view> list;
+    for (size_t bar = 0; bar != choices.npos;) {
+        bar = choices.find('|');
+        list.push_back(choices.substr(0, bar));
+        if (bar != choices.npos) choices.remove_prefix(bar + 1);
+    }
+    return list;
 }
 
-bool is_datapath(std::string_view name) {
-    for (const RingFormat* format : ring_formats())
-        if (name == format->name) return true;
-    return name == "auto";
+/// "neither raw nor real", "none of l2, ip and tcp".
+std::string none_of(const std::vector<std::string_view>& choices) {
+    if (choices.size() == 2) return fmt::format("neither {} nor {}", choices[0], choices[1]);
+    return fmt::format("none of {} and {}", fmt::join(choices.begin(), choices.end() - 1, ", "),
+                       choices.back());
 }
 
-/// False: the text is not a number from `min` to `max`.
-template <class Number>
-bool read_number(std::string_view text, Number& number, Number min, Number max) {
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    return error == std::errc() && stop == end && number >= min && number <= max;
-}
-
-Result<void> parse_port(std::string_view text, Devargs& devargs) {
-    if (!read_number<uint8_t>(text, devargs.port, 1, UINT8_MAX))
-        return fail(EINVAL, "port={}: not an RDMA port number, 1 to 255", text);
-    return {};
-}
-
-Result<void> parse_switch(std::string_view key, std::string_view text, bool& on) {
-    if (text != "0" && text != "1") return fail(EINVAL, "{}={}: neither 0 nor 1", key, text);
-    on = text == "1";
-    return {};
-}
-
-template <class Number>
-Result<void> parse_number(std::string_view key, std::string_view text, Number& number, Number min,
-                          Number max) {
-    if (!read_number(text, number, min, max))
-        return fail(EINVAL, "{}={}: not a number from {} to {}", key, text, min, max);
-    return {};
-}
-
-Result<void> parse_inline(std::string_view text, Devargs& devargs) {
-    if (!read_number<uint16_t>(text, devargs.tx_inline_bytes, 0, kMaxInlineBytes))
-        return fail(EINVAL, "txq_inline={}: not a number of bytes from 0 to {}", text,
-                    kMaxInlineBytes);
-    return {};
-}
-
-Result<void> parse_inline_mode(std::string_view text, Devargs& devargs) {
-    constexpr std::string_view kNames[] = {"auto", "none", "l2", "ip", "tcp"}; // as InlineMode
-    const auto* const found = std::find(std::begin(kNames), std::end(kNames), text);
-    if (found == std::end(kNames))
-        return fail(EINVAL, "txq_inline_min={}: none of auto, none, l2, ip and tcp", text);
-    devargs.tx_min_inline = static_cast<InlineMode>(found - kNames);
-    return {};
-}
-
-Result<void> parse_doorbell(std::string_view text, Devargs& devargs) {
-    if (text != "plain" && text != "blueflame")
-        return fail(EINVAL, "txq_doorbell={}: neither plain nor blueflame", text);
-    devargs.tx_blue_flame = text == "blueflame";
-    return {};
+Result<Given> check(const Argument& argument, std::string_view text) {
+    const auto& [choices, min, max] = argument.allowed;
+    Given given{text};
+    if (!choices.empty()) {
+        const std::vector<std::string_view> list = split(choices);
+        const auto found = std::ranges::find(list, text);
+        if (found == list.end())
+            return fail(EINVAL, "{}={}: {}", argument.key, text, none_of(list));
+        given.number = static_cast<unsigned>(found - list.begin());
+    } else if (max != 0) {
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, given.number);
+        if (error != std::errc() || stop != end || given.number < min || given.number > max)
+            return fail(EINVAL, "{}={}: not a number from {} to {}", argument.key, text, min, max);
+    }
+    return given;
 }
 
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
-    if (key == "port") return parse_port(value, devargs);
-    if (key == "cqe_comp") return parse_switch(key, value, devargs.cqe_comp);
-    if (key == "rx_timestamp") {
-        if (value != "raw" && value != "real")
-            return fail(EINVAL, "rx_timestamp={}: neither raw nor real", value);
-        devargs.real_time = value == "real";
-        return {};
-    }
-    if (key == "mprq_en") return parse_switch(key, value, devargs.multi_packet_rx);
-    if (key == "mprq_log_stride_num") // the device narrows the limits further
-        return parse_number<uint8_t>(key, value, devargs.striding.log_strides, 1, 13);
-    if (key == "mprq_log_stride_size")
-        return parse_number<uint8_t>(key, value, devargs.striding.log_stride_bytes, 1, 15);
-    if (key == "mprq_max_memcpy_len")
-        return parse_number<uint16_t>(key, value, devargs.striding.copy_bytes, 0, UINT16_MAX);
-    if (key == "txq_mpw") return parse_switch(key, value, devargs.tx_multi_packet);
-    if (key == "txq_inline") return parse_inline(value, devargs);
-    if (key == "txq_inline_min") return parse_inline_mode(value, devargs);
-    if (key == "txq_doorbell") return parse_doorbell(value, devargs);
-    if (key == "device")
-        devargs.device = value;
-    else if (key == "iface")
-        devargs.iface = value;
-    else if (key != "datapath")
-        return fail(EINVAL, "unknown device argument \"{}\": known are {}", key, kUsage);
-    else if (!is_datapath(value))
-        return fail(EINVAL, "datapath={}: unknown; known are {}", value, datapaths());
-    else
-        devargs.datapath = value;
+    const auto* const argument = std::ranges::find(kArguments, key, &Argument::key);
+    if (argument == std::end(kArguments))
+        return fail(EINVAL, "unknown device argument \"{}\": known are {}", key, kUsage.view());
+    const Result<Given> given = check(*argument, value);
+    if (!given) return tl::unexpected(given.error());
+    argument->store(devargs, *given);
     return {};
 }
 
@@ -126,11 +181,13 @@ Result<Devargs> parse_devargs(const char* args) {
     const std::string text = args != nullptr ? args : "";
     // No list of valid keys is given: kvargs would refuse an unknown key without naming it.
     const std::unique_ptr<rte_kvargs, FreeKvargs> pairs(rte_kvargs_parse(text.c_str(), nullptr));
-    if (!pairs) return fail(EINVAL, "malformed device arguments \"{}\": give {}", text, kUsage);
+    if (!pairs)
+        return fail(EINVAL, "malformed device arguments \"{}\": give {}", text, kUsage.view());
     for (unsigned i = 0; i < pairs->count; ++i) {
         const rte_kvargs_pair& pair = pairs->pairs[i];
         if (pair.value == nullptr || pair.value[0] == '\0')
-            return fail(EINVAL, "device argument \"{}\" has no value: give {}", pair.key, kUsage);
+            return fail(EINVAL, "device argument \"{}\" has no value: give {}", pair.key,
+                        kUsage.view());
         if (rte_kvargs_count(pairs.get(), pair.key) > 1)
             return fail(EINVAL, "device argument \"{}\" is given more than once", pair.key);
         if (const Result<void> done = parse_pair(pair.key, pair.value, devargs); !done)
@@ -138,7 +195,7 @@ Result<Devargs> parse_devargs(const char* args) {
     }
     if (devargs.device.empty() == devargs.iface.empty())
         return fail(EINVAL, "{} device= and iface=: give {}",
-                    devargs.device.empty() ? "neither of" : "only one of", kUsage);
+                    devargs.device.empty() ? "neither of" : "only one of", kUsage.view());
     if (!devargs.iface.empty() && devargs.port != 0)
         return fail(EINVAL, "port= goes with device=; iface={} names its RDMA port itself",
                     devargs.iface);

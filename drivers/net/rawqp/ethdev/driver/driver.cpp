@@ -164,10 +164,3 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
 
 using rawqp::rawqp_driver;
 RTE_PMD_REGISTER_VDEV(net_rawqp, rawqp_driver);
-#define RAWQP_PARAMS                                                                               \
-    "device=<string> port=<1..255> iface=<string> datapath=<string> cqe_comp=<0|1> "               \
-    "rx_timestamp=<raw|real> mprq_en=<0|1> mprq_log_stride_num=<1..13> "                           \
-    "mprq_log_stride_size=<1..15> mprq_max_memcpy_len=<0..65535> txq_mpw=<0|1> "                   \
-    "txq_inline=<0..512> txq_inline_min=<auto|none|l2|ip|tcp> txq_doorbell=<plain|blueflame>"
-RTE_PMD_REGISTER_PARAM_STRING(net_rawqp, RAWQP_PARAMS);
-RAWQP_PMD_INFO("net_rawqp", RAWQP_PARAMS);
