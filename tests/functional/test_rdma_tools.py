@@ -22,7 +22,7 @@ from rig.stack import PortSpec, SoftHca, program_under
 
 pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
 
-RIG = Path(__file__).parent / "rig"
+RIG = Path(__file__).parents[1] / "rig"
 LOOP = PortSpec(wire="loop")
 PORTS = "/sys/class/infiniband/mlx5_0/ports/1"
 
