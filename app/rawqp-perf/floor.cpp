@@ -11,7 +11,6 @@
 namespace perf {
 namespace {
 
-constexpr uint32_t kAhead = 8; // packets between the prefetch of a line and its use
 constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
 
 /// Fetches the line for writing: the device has read it, so a store would wait until the device's
@@ -22,9 +21,14 @@ inline void claim(const void* line) {
 
 } // namespace
 
-Floor::Floor(const std::string& device, const PortSetup& setup)
+FloorAhead FloorAhead::best(Distance distance) {
+    if (distance == Distance::cold) return {.rx = 8, .tx = 8, .claim = {}};
+    return {.rx = 32, .tx = 0, .claim = 0};
+}
+
+Floor::Floor(const std::string& device, const PortSetup& setup, const FloorAhead& ahead)
     : VerbsEnd(device, setup), rx_(setup.queues), tx_(setup.queues),
-      stack_size_(size_t{setup.queues} * descriptors_ + setup.spare_mbufs) {
+      stack_size_(size_t{setup.queues} * descriptors_ + setup.spare_mbufs), ahead_(ahead) {
     mlx5dv_context features{};
     check(mlx5dv_query_device(verbs_.front().wq->context, &features), "mlx5 device");
     if ((features.flags & MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW) == 0)
@@ -100,30 +104,33 @@ void Floor::map_tx(const VerbsQueue& verbs, TxQueue& queue) {
     queue.ends = RingArray<uint16_t>(qp.sq.wqe_cnt, socket_);
 }
 
-uint16_t Floor::rx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
+template <bool kFetch> uint16_t Floor::rx(RxQueue& queue, rte_mbuf** mbufs, uint16_t count) {
     // Fields of the mbuf's first line: the rearm word pair, then type, lengths, VLAN and hash.
     const __m128i rearm =
         _mm_set_epi64x(0, RTE_PKTMBUF_HEADROOM | 1ll << 16 | 1ll << 32 | int64_t{0xffff} << 48);
     // From CQE bytes 32..47 the big-endian byte count to pkt_len and data_len.
     const __m128i lengths =
         _mm_setr_epi8(-1, -1, -1, -1, 15, 14, -1, -1, 15, 14, -1, -1, -1, -1, -1, -1);
-    RxQueue& queue = rx_[index];
     Completions cq = queue.cq; // in registers
     const uint32_t mask = queue.mask;
     rte_mbuf** const slots = queue.mbufs.data();
     mlx5::WqeDataSeg* const wqes = queue.wqes;
     count = static_cast<uint16_t>(std::min<size_t>(count, stack_.size()));
     const uint32_t first = cq.consumer;
-    for (uint32_t i = 0; i < count; i += kWqesPerLine)
-        claim(&wqes[(first + i) & mask]);
+    const uint32_t ahead = ahead_.rx;
+    if (ahead_.claim)
+        for (uint32_t i = 0; i < count; i += kWqesPerLine)
+            claim(&wqes[(first + *ahead_.claim + i) & mask]);
     uint16_t got = 0;
     for (; got < count; ++got, ++cq.consumer) {
         const mlx5::Cqe* const cqe = cq.peek();
         if (cqe == nullptr) break;
         const uint32_t slot = cq.consumer & mask;
         rte_mbuf* const mbuf = slots[slot];
-        __builtin_prefetch(slots[(slot + kAhead) & mask], 1);
-        __builtin_prefetch(&cq.cqes[(cq.consumer + kAhead) & cq.mask]);
+        if constexpr (kFetch) {
+            __builtin_prefetch(slots[(slot + ahead) & mask], 1);
+            __builtin_prefetch(&cq.cqes[(cq.consumer + ahead) & cq.mask]);
+        }
         mbufs[got] = mbuf;
         _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rearm_data), rearm);
         const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&cqe->srqn_uidx));
@@ -168,8 +175,7 @@ inline void Floor::recycle(TxQueue& queue) {
     }
 }
 
-uint16_t Floor::tx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
-    TxQueue& queue = tx_[index];
+template <bool kFetch> uint16_t Floor::tx(TxQueue& queue, rte_mbuf** mbufs, uint16_t count) {
     recycle(queue);
     const uint32_t slot_mask = descriptors_ - 1u;
     const auto used = static_cast<uint16_t>(queue.sent - queue.freed);
@@ -177,8 +183,13 @@ uint16_t Floor::tx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
     const uint64_t lkey = uint64_t{__builtin_bswap32(lkey_)} << 32;
     rte_mbuf** const slots = queue.mbufs.data();
     uint32_t sent = queue.sent; // in a register: what is stored below might alias the queue
-    for (uint32_t i = 0; i < count + 2u; i += kWqesPerLine)
-        claim(queue.wqes + ((queue.producer + i / kWqesPerLine) & queue.mask) * mlx5::kWqebb);
+    if (ahead_.claim)
+        for (uint32_t i = *ahead_.claim; i < *ahead_.claim + count + 2u; i += kWqesPerLine)
+            claim(queue.wqes + ((queue.producer + i / kWqesPerLine) & queue.mask) * mlx5::kWqebb);
+    const uint32_t ahead = std::min<uint32_t>(ahead_.tx, count);
+    if constexpr (kFetch)
+        for (uint32_t i = 0; i < ahead; ++i)
+            __builtin_prefetch(mbufs[i]);
     for (uint32_t i = 0; i < count; ++i)
         slots[sent++ & slot_mask] = mbufs[i];
     sent = queue.sent;
@@ -201,6 +212,8 @@ uint16_t Floor::tx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
         for (uint16_t i = 0; i < packets; ++i) {
             if (to == reinterpret_cast<__m128i*>(end)) to = reinterpret_cast<__m128i*>(queue.wqes);
             const rte_mbuf* const mbuf = mbufs[done + i];
+            if constexpr (kFetch)
+                if (done + i + ahead < count) __builtin_prefetch(mbufs[done + i + ahead]);
             ++sent;
             const uint64_t address = reinterpret_cast<uint64_t>(mbuf->buf_addr) + mbuf->data_off;
             const uint64_t head = lkey | __builtin_bswap32(mbuf->data_len);
@@ -222,5 +235,10 @@ uint16_t Floor::tx(uint16_t index, rte_mbuf** mbufs, uint16_t count) {
     _mm_sfence();
     return count;
 }
+
+template uint16_t Floor::rx<true>(RxQueue&, rte_mbuf**, uint16_t);
+template uint16_t Floor::rx<false>(RxQueue&, rte_mbuf**, uint16_t);
+template uint16_t Floor::tx<true>(TxQueue&, rte_mbuf**, uint16_t);
+template uint16_t Floor::tx<false>(TxQueue&, rte_mbuf**, uint16_t);
 
 } // namespace perf

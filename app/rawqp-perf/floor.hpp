@@ -7,22 +7,41 @@
 // errors, statistics, lkey look-up, mempool.
 #pragma once
 
+#include "app/rawqp-perf/distance.hpp"
 #include "app/rawqp-perf/verbs_end.hpp"
 #include "common/mlx5/formats.hpp"
 
 #include <infiniband/mlx5dv.h>
+#include <optional>
 
 namespace perf {
+
+/// How far ahead of their use the floor asks for lines, in packets.
+struct FloorAhead {
+    uint16_t rx, tx; ///< of CQEs and mbufs, of mbufs to send; 0: not at all
+    /// WQEs are written at the end of a burst, and claimed at its beginning: those of so many
+    /// packets later; nothing: none are claimed.
+    std::optional<uint16_t> claim;
+
+    /// What no other was seen to be better than (`scripts/bench --only floor`).
+    static FloorAhead best(Distance distance);
+};
 
 /// See VerbsEnd.
 class Floor : public VerbsEnd {
   public:
     /// Throws std::runtime_error when the device is no mlx5 device with eMPW.
-    Floor(const std::string& device, const PortSetup& setup);
+    Floor(const std::string& device, const PortSetup& setup, const FloorAhead& ahead);
     ~Floor();
 
-    uint16_t rx(uint16_t queue, rte_mbuf** mbufs, uint16_t count);
-    uint16_t tx(uint16_t queue, rte_mbuf** mbufs, uint16_t count);
+    uint16_t rx(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
+        return ahead_.rx != 0 ? rx<true>(rx_[queue], mbufs, count)
+                              : rx<false>(rx_[queue], mbufs, count);
+    }
+    uint16_t tx(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
+        return ahead_.tx != 0 ? tx<true>(tx_[queue], mbufs, count)
+                              : tx<false>(tx_[queue], mbufs, count);
+    }
     /// Fills the stack of mbufs.
     void ready() { level_stack(stack_size_); }
 
@@ -62,11 +81,14 @@ class Floor : public VerbsEnd {
     };
     void map_rx(const VerbsQueue& verbs, RxQueue& queue);
     void map_tx(const VerbsQueue& verbs, TxQueue& queue);
+    template <bool kFetch> uint16_t rx(RxQueue& queue, rte_mbuf** mbufs, uint16_t count);
+    template <bool kFetch> uint16_t tx(TxQueue& queue, rte_mbuf** mbufs, uint16_t count);
     void recycle(TxQueue& queue);
 
     std::vector<RxQueue> rx_;
     std::vector<TxQueue> tx_;
     size_t stack_size_;
+    FloorAhead ahead_;
 };
 
 } // namespace perf

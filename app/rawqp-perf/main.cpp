@@ -29,9 +29,15 @@ uint16_t port_number(const std::string& text) {
 using End = std::variant<std::unique_ptr<Port>, std::unique_ptr<Floor>, std::unique_ptr<VerbsLoop>>;
 
 /// What a subject's port names: "floor:DEVICE", "verbs:DEVICE" or an ethdev port.
-End open_end(const std::string& port, const PortSetup& setup) {
+End open_end(const SubjectSpec& spec, const PortSetup& setup, Distance distance) {
+    const std::string& port = spec.port;
     const size_t colon = port.find(':') + 1;
-    if (port.starts_with("floor:")) return std::make_unique<Floor>(port.substr(colon), setup);
+    if (port.starts_with("floor:")) {
+        FloorAhead ahead = FloorAhead::best(distance);
+        if (spec.fetch) ahead.rx = ahead.tx = *spec.fetch;
+        if (spec.claim || spec.no_claim) ahead.claim = spec.claim;
+        return std::make_unique<Floor>(port.substr(colon), setup, ahead);
+    }
     if (port.starts_with("verbs:")) return std::make_unique<VerbsLoop>(port.substr(colon), setup);
     return std::make_unique<Port>(port_number(port), setup);
 }
@@ -49,8 +55,8 @@ struct Subject {
         return std::visit([&work](auto& opened) { return work(*opened); }, end);
     }
 
-    Subject(const SubjectSpec& spec, const PortSetup& setup)
-        : name(spec.name), heap(setup.heap), end(open_end(spec.port, setup_of(spec, setup))) {
+    Subject(const SubjectSpec& spec, const PortSetup& setup, Distance distance)
+        : name(spec.name), heap(setup.heap), end(open_end(spec, setup_of(spec, setup), distance)) {
         if (!spec.peer.empty()) {
             PortSetup other = setup;
             other.queues = 1;
@@ -165,7 +171,7 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
             PortSetup own = setup;
             if (options.distance == Distance::cold)
                 own.heap = fmt::format("rings of {}", subjects.size());
-            subjects.push_back(std::make_unique<Subject>(spec, own));
+            subjects.push_back(std::make_unique<Subject>(spec, own, options.distance));
         });
     report.pools = resident(memory_of_pools());
     fmt::print("packets and rings: {} MiB, of them {} MiB on huge pages\n",

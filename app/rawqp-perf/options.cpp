@@ -15,7 +15,9 @@ constexpr const char* kFooter = R"(
 A subject is NAME=PORT[,peer=PORT][,queues=N][,descriptors=N], where PORT is an ethdev name or
 number, and peer the port at the other end of its cable (without peer: the port's wire loops). Two
 are no drivers but hand-written loops on an RDMA device: floor:DEVICE, the cheapest over its mapped
-mlx5 rings, and verbs:DEVICE, the cheapest over its verbs provider. With several subjects their
+mlx5 rings, and verbs:DEVICE, the cheapest over its verbs provider. How far ahead of their use the
+floor asks for lines may be given, in packets: fetch=N of CQEs and mbufs (0: never), claim=N of WQEs
+(none: never), else it is the best for the distance. With several subjects their
 rounds alternate, so that the drift of the machine hits all alike: compare their figures of one
 pass.
 
@@ -43,10 +45,10 @@ Example: the driver and its floor on a software device
       --subject rawqp=net_rawqp0,peer=net_rawqp1 --subject floor=floor:mlx5_2,peer=net_rawqp2
 )";
 
-uint16_t parse_number(const std::string& subject, const std::string& text) {
+uint16_t parse_number(const std::string& subject, const std::string& text, unsigned least = 1) {
     char* end = nullptr;
     const unsigned long number = strtoul(text.c_str(), &end, 10);
-    if (text.empty() || *end != '\0' || number == 0 || number > UINT16_MAX)
+    if (text.empty() || *end != '\0' || number < least || number > UINT16_MAX)
         throw CLI::ValidationError("--subject", subject + ": not a count: '" + text + "'");
     return static_cast<uint16_t>(number);
 }
@@ -69,9 +71,16 @@ SubjectSpec parse_subject(const std::string& text) {
             spec.queues = parse_number(text, value);
         } else if (key == "descriptors") {
             spec.descriptors = parse_number(text, value);
+        } else if (key == "fetch") {
+            spec.fetch = parse_number(text, value, 0);
+        } else if (key == "claim" && value == "none") {
+            spec.no_claim = true;
+        } else if (key == "claim") {
+            spec.claim = parse_number(text, value, 0);
         } else {
-            throw CLI::ValidationError("--subject", text + ": '" + key +
-                                                        "' is none of peer, queues, descriptors");
+            throw CLI::ValidationError("--subject",
+                                       text + ": '" + key +
+                                           "' is none of peer, queues, descriptors, fetch, claim");
         }
     }
     return spec;

@@ -19,6 +19,9 @@ struct SubjectSpec {
     std::string peer = {};    ///< ethdev name or number; empty: the port itself (its wire loops)
     uint16_t queues = 0;      ///< 0: as --queues says
     uint16_t descriptors = 0; ///< 0: as --descriptors says
+    std::optional<uint16_t> fetch = {}; ///< of a floor, see FloorAhead; none: the best
+    std::optional<uint16_t> claim = {};
+    bool no_claim = false;
 };
 
 struct Options {

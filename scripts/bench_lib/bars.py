@@ -25,6 +25,11 @@ def floor(setting: str) -> str | None:
     return "<= 1.25" if setting in ("far", "near", "cold") else None
 
 
+def floor_otherwise(name: str) -> str | None:
+    """The floor with another prefetch distance ÷ the floor; "same" shows what noise is."""
+    return None if name == "same" else ">= 0.95"
+
+
 def verbs(setting: str) -> str | None:
     """Verbs rings ÷ the hand-written loop over the verbs provider."""
     return "<= 1.50" if setting in ("far", "near") else None

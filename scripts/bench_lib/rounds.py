@@ -100,6 +100,26 @@ def marks(scene: Scene) -> None:
     of_offloads(scene, "checksum,rss,vlan,mark", ("64",), None)
 
 
+# How far ahead of their use the floor asks for lines, beside what it does by itself (FloorAhead).
+FLOOR_OTHERWISE = {"same": "", **{f"fetch_{ahead}": f",fetch={ahead}" for ahead in (0, 2, 4, 8, 16, 32, 64)},
+                   **{f"claim_{ahead}": f",claim={ahead}" for ahead in ("none", 0, 8, 32)}}
+
+
+def floor(scene: Scene) -> None:
+    """The floor with other prefetch distances ÷ the floor: that none is better."""
+    if scene.with_other_build:
+        return
+    bench = Bench()
+    bench.add(FLOOR, FLOOR)
+    for name, extra in FLOOR_OTHERWISE.items():
+        bench.add(f"{FLOOR} {name}", FLOOR, extra=extra)
+    points = [Point(measure) for measure in MEASURES if scene.wants(measure)]
+    scene.measure(bench, points, memory_mb=2048)
+    for point, name in product(points, FLOOR_OTHERWISE):
+        scene.row(f"{point.measure}.{name}", f"{FLOOR} {name}", FLOOR, point,
+                  bars.floor_otherwise(name))
+
+
 QUEUE_COUNTS = (4, 16, 64)
 QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same amount of memory
 
@@ -144,4 +164,4 @@ def growth_rows(scene: Scene, name: str, count: int, point: Point) -> None:
                       (ours, f"{MLX5}, default, {count} ÷ 1 queue"))
 
 
-ALL = (cycles, bursts, mprq, compressed, offloads, marks, queues)
+ALL = (cycles, bursts, mprq, compressed, offloads, marks, queues, floor)

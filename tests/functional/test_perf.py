@@ -62,15 +62,17 @@ def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path
     assert all(figure.get("lost", 0) == 0 for figure in figures)
 
 
-@pytest.mark.parametrize("queues", [1, 4])
+@pytest.mark.parametrize("queues, ahead", [
+    (1, ""), (4, ""), (1, ",fetch=0,claim=none"), (1, ",fetch=64,claim=32")])
 def test_many_queues_and_the_loops(
-    start_softhca: StartSoftHca, build: Build, tmp_path: Path, queues: int
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path, queues: int, ahead: str
 ) -> None:
-    """Of the driver and of the loops without one: each packet of a round comes, or it is not one."""
+    """Of the driver and of the loops without one: each packet of a round comes, or it is not one.
+    However far ahead the floor asks for lines."""
     each = f",queues={queues},descriptors=256"
     eal = [*vdevs(2), "--vdev", "net_rawqp3,device=mlx5_3", "--vdev", "net_rawqp5,device=mlx5_5"]
     options = ["--subject", f"port=net_rawqp0,peer=net_rawqp1{each}",
-               "--subject", f"floor=floor:mlx5_2,peer=net_rawqp3{each}",
+               "--subject", f"floor=floor:mlx5_2,peer=net_rawqp3{each}{ahead}",
                "--subject", f"loop=verbs:mlx5_4,peer=net_rawqp5{each}",
                *FEW, "--round", "128", "--warm-up", "128"]
     figures = measure(start_softhca, build, tmp_path / "out", eal, options,
@@ -157,6 +159,7 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
     ([], "--subject"),
     (["--subject", "x=0", "--distance", "far"], "--device-cpu"),
     (["--subject", "x=0", "--pages", "1g"], "--pages"),
+    (["--subject", "x=floor:0,claim=some"], "not a count"),
     (["--subject", "x=0", "--offloads", "lro"], "--offloads"),
     (["--subject", "x=0", "--distance", "far", "--device-cpu", "0"], "on the physical core"),
 ])
@@ -196,8 +199,8 @@ def test_bench_lists_its_benchmarks() -> None:
                             timeout=60)
     assert answer.returncode == 0
     assert [line.split()[0] for line in answer.stdout.splitlines()] == [
-        "cycles", "bursts", "mprq", "compressed", "offloads", "marks", "queues", "latency", "flows",
-        "flow_perf", "first_packet", "rates"]
+        "cycles", "bursts", "mprq", "compressed", "offloads", "marks", "queues", "floor", "latency",
+        "flows", "flow_perf", "first_packet", "rates"]
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
