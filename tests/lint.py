@@ -142,7 +142,8 @@ class Rooms:
                 room, other = str(path.parent), str(Path(found[1]).parent) if found else ""
                 if found and room != other:
                     edges.setdefault(room, {}).setdefault(other, f"{path}:{number}")
-        circle = next(filter(None, (self.way(edges, room, room) for room in sorted(edges))), [])
+        circle: list[str] = next(
+            filter(None, (self.way(edges, room, room) for room in sorted(edges))), [])
         output = "".join(f"{edges[room][other]}: {room} includes {other}\n"
                          for room, other in zip(circle, circle[1:]))
         return Outcome(bool(circle), output, "scripts/test lint")

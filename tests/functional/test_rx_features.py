@@ -279,7 +279,7 @@ def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
 # No device is asked here, so not in the guest.
 def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
     stack = start_stack(lossless(1, "mprq_en=1"), datapath="verbs")
-    assert "mprq_en=1: not with datapath=verbs" in stack.testpmd.program.output
+    assert "mprq_en=1: datapath=verbs has no striding receive queues" in stack.testpmd.program.output
 
 
 # -- buffer split ----------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ TEST(ItemsRefused, ContradictionsNameTheItem) {
     EXPECT_EQ(error.code, EINVAL);
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
     EXPECT_EQ(error.cause, &rule.pattern()[1]);
-    EXPECT_EQ(error.what, "item ipv4 contradicts EtherType 0x86dd asked for before it");
+    EXPECT_EQ(error.what, "item ipv4 contradicts EtherType 0x86dd, which an earlier item matches");
 
     EXPECT_THAT(
         refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask).item(RTE_FLOW_ITEM_TYPE_VLAN))
@@ -250,7 +250,7 @@ TEST(ItemsRefused, OrderAndRepetition) {
         const FlowError error = refused(pattern);
         EXPECT_EQ(error.code, ENOTSUP);
         EXPECT_EQ(error.cause, &pattern.pattern()[1]);
-        EXPECT_THAT(error.what, HasSubstr("cannot stand here"));
+        EXPECT_THAT(error.what, HasSubstr("is out of order"));
     }
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_UDP)).what,
                 HasSubstr("item udp needs an ipv4 or ipv6 item"));

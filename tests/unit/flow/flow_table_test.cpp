@@ -191,8 +191,7 @@ TEST_F(FlowTableTest, ActionRefusals) {
     EXPECT_THAT(refused(udp_to(1, 0).action(RTE_FLOW_ACTION_TYPE_DROP)),
                 HasSubstr("action drop: the rule has queue already"));
     EXPECT_THAT(refused(udp_to(1, 0).mark(1).mark(2)), HasSubstr("has mark already"));
-    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).mark(1)),
-                HasSubstr("not where packets go"));
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).mark(1)), HasSubstr("no fate action"));
     EXPECT_THAT(
         refused(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).mark(1).action(RTE_FLOW_ACTION_TYPE_DROP)),
         HasSubstr("no effect on dropped"));

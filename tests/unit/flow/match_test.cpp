@@ -16,7 +16,7 @@ using testing::ElementsAre;
 
 std::vector<TrafficClass> classes(const FlowMatch& match, uint64_t types) {
     std::vector<TrafficClass> list;
-    for (const ClassRule& rule : expand(match, types))
+    for (const ClassRule& rule : split_by_class(match, types))
         list.push_back(rule.traffic);
     return list;
 }
@@ -59,7 +59,8 @@ TEST(Expand, SkipsClassesThatThePatternExcludes) {
 
 TEST(Expand, DropsConditionsThatTheLayerImplies) {
     // mlx5_ib refuses a partly masked EtherType or protocol beside the spec of that layer.
-    for (const ClassRule& rule : expand(ether_type(0x0800, 0xff00), RTE_ETH_RSS_NONFRAG_IPV4_TCP)) {
+    for (const ClassRule& rule :
+         split_by_class(ether_type(0x0800, 0xff00), RTE_ETH_RSS_NONFRAG_IPV4_TCP)) {
         if (rule.traffic != ipv4_tcp) continue;
         EXPECT_EQ(rule.match.eth.mask.ether_type, 0);
         EXPECT_EQ(rule.match.layers(), "eth/ipv4/tcp");

@@ -9,7 +9,7 @@
 
 namespace rawqp {
 
-/// Each by the key in its comment, or by its own name; the guide explains them.
+/// A key that differs from the name of its member is in the comment; the guide explains them all.
 struct Devargs {
     std::string device; ///< RDMA device name; empty when iface is given
     uint8_t port = 0;   ///< RDMA port, 1-based; 0: the only or first one

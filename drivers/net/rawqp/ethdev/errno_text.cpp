@@ -13,7 +13,7 @@ using enum Attempt;
 
 struct Cause {
     int error;
-    unsigned attempts; ///< those that it is known of
+    unsigned attempts; ///< of Attempt, one bit each
     const char* text;
 };
 

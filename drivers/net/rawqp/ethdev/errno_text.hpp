@@ -7,7 +7,7 @@
 
 namespace rawqp {
 
-/// What was tried when the errno came.
+/// What failed with the errno.
 enum class Attempt : uint8_t {
     open_device = 1,
     create_queue = 2,   ///< its CQ or WQ

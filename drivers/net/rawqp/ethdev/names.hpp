@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What DPDK and verbs have numbers for, in the words of their documentation, for messages.
+// Names for the numbers of DPDK and verbs, in the words of their documentation, for messages.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"

@@ -105,7 +105,7 @@ Result<void> open_context(Port& port) {
     return {};
 }
 
-/// Refuses what is no Ethernet port. Its link is the port's first, before any event.
+/// Refuses ports that are not Ethernet. Publishes the link state that ethdev shows until an event.
 Result<void> open_port(Port& port) {
     const unsigned ports = port.attributes.orig_attr.phys_port_cnt;
     if (port.ib_port > ports)
@@ -127,8 +127,8 @@ Result<void> open_port(Port& port) {
     return {};
 }
 
-/// Whether this process has CAP_NET_RAW. In a user namespace of its own that is not yet what the
-/// kernel asks for: then the first QP of a queue is refused, and says why.
+/// Whether this process has CAP_NET_RAW. In a user namespace the kernel asks for more: then the
+/// first QP of a queue is refused, with the reason.
 bool may_send_raw() {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
@@ -136,8 +136,9 @@ bool may_send_raw() {
            (sets[CAP_TO_INDEX(CAP_NET_RAW)].effective & CAP_TO_MASK(CAP_NET_RAW)) != 0;
 }
 
-/// Devices say for what QPs they hash, but need not; the permission is checked at creation only.
-/// Where one of the two is in doubt: by trial, so that the probe fails rather than the first queue.
+/// Devices may, but need not, report the QP types that they hash for, and the permission is checked
+/// only when a QP is created. If either is in doubt, one is created here, so that the probe fails
+/// rather than the first queue.
 Result<void> check_raw_packet(const Port& port) {
     if (port.attributes.max_wq_type_rq == 0)
         return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
@@ -201,7 +202,7 @@ Result<void> open_device(Port& port) {
 namespace {
 Result<const RingFormat*> with_striding(const Port& port, const RingFormat& format) {
     if (format.striding == nullptr)
-        return fail(ENOTSUP, "mprq_en=1: not with datapath={}", format.name);
+        return fail(ENOTSUP, "mprq_en=1: datapath={} has no striding receive queues", format.name);
     const std::string reason = format.striding->reject(*port.api, port.context.get());
     if (!reason.empty()) return fail(ENOTSUP, "mprq_en=1: {} {}", port.device, reason);
     return format.striding;

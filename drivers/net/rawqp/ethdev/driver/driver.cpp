@@ -27,7 +27,7 @@ void log_destroy_failure(const char* kind, int error) {
     RAWQP_LOG(ERR, "cannot destroy a %s: %s", kind, rte_strerror(error));
 }
 
-/// The MAC of the netdev; a random one where there is no netdev to see.
+/// The netdev's MAC address; a random one if no netdev is visible.
 Result<void> set_addresses(Port& port) {
     rte_eth_dev_data& data = *port.dev->data;
     // ethdev frees it with the port.

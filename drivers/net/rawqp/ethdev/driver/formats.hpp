@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ring formats that there are.
+// The list of ring formats.
 #pragma once
 
 #include "drivers/net/rawqp/rings/ring.hpp"

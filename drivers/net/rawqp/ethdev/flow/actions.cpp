@@ -16,7 +16,7 @@ struct ActionContext {
     FlowActions collected;
     uint16_t rx_queues;
     size_t table_entries;
-    const char* fate = nullptr; ///< the action that says where packets go
+    const char* fate = nullptr; ///< the fate action: queue, rss or drop
     const char* tag = nullptr;  ///< the action that set the tag
 };
 
@@ -82,14 +82,14 @@ FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& 
     if (conf.queue_num == 0 || conf.queue == nullptr)
         return refuse(EINVAL, kConf, &action, "action rss: no queues given");
     if (conf.queue_num > context.table_entries)
-        return refuse(ENOTSUP, kConf, &action, "action rss: {} queues, at most {} can be given",
+        return refuse(ENOTSUP, kConf, &action, "action rss: {} queues: the device takes at most {}",
                       conf.queue_num, context.table_entries);
     return {};
 }
 
-/// The queues as an indirection table of `most` entries or less. Numbers that are no power of two
-/// go into a table of at least 16 entries a queue, where the device has such, so that no queue gets
-/// over a sixteenth more than another.
+/// The queues as an indirection table of at most `most` entries. If their number is no power of
+/// two, the table has at least 16 entries a queue, where the device allows it, so that no queue
+/// gets over a sixteenth more than another.
 std::vector<uint16_t> spread(const uint16_t* queues, size_t count, size_t most) {
     const size_t entries =
         std::has_single_bit(count) ? count : std::min(most, std::bit_ceil(16 * count));
@@ -179,7 +179,7 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions, uint16
         if (auto ok = handle(context, *action); !ok) return tl::unexpected(ok.error());
     if (context.fate == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
-                      "the rule says not where packets go: add action queue, rss or drop");
+                      "the rule has no fate action: add action queue, rss or drop");
     if (context.collected.drop && context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "action {} has no effect on dropped packets", context.tag);

@@ -13,7 +13,7 @@ namespace rawqp {
 struct FlowError {
     int code = EINVAL; ///< positive errno
     rte_flow_error_type type = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
-    const void* cause = nullptr; ///< the attribute, item or action of the caller's
+    const void* cause = nullptr; ///< the caller's attribute, item or action
     std::string what;
 };
 template <class T> using FlowResult = tl::expected<T, FlowError>;

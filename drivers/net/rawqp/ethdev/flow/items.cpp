@@ -30,7 +30,7 @@ struct ItemField {
     Carried carried;
 };
 
-/// Order of items in a pattern. No layer may follow itself or one behind it.
+/// Order of items in a pattern. No layer may follow itself or a later one.
 enum class Layer : uint8_t { none, eth, vlan, ip, l4 };
 
 struct ItemKind {
@@ -53,7 +53,7 @@ std::string fill_as(FlowMatch& match, const ItemBytes& value, const ItemBytes& m
     return Fill(match, typed_value, typed_mask);
 }
 
-// A field by its member, and the word of flag bits that items have behind the header. Compilers
+// A field by its member, and the word of flag bits that items have after the header. Compilers
 // put eth's first flag in the bytes that would pad the 14-byte header.
 #define FIELD(item, member, name, carried)                                                         \
     ItemField { name, offsetof(item, member), sizeof(item::member), Carried::carried }
@@ -128,7 +128,7 @@ std::string fill_eth(FlowMatch& match, const rte_flow_item_eth& value,
 std::string fill_vlan(FlowMatch& match, const rte_flow_item_vlan& value,
                       const rte_flow_item_vlan& mask) {
     auto& eth = match.eth;
-    // The device looks at the type behind the tag; the tag's own is implied by the VLAN condition.
+    // The device matches the type after the tag; the tag's own is implied by the VLAN condition.
     if ((eth.val.ether_type ^ RTE_BE16(RTE_ETHER_TYPE_VLAN)) & eth.mask.ether_type)
         return fmt::format("contradicts EtherType {:#06x} of the eth item: the device matches "
                            "802.1Q tags (0x8100)",
@@ -143,7 +143,7 @@ std::string fill_vlan(FlowMatch& match, const rte_flow_item_vlan& value,
 std::string fill_ipv4(FlowMatch& match, const rte_flow_item_ipv4& value,
                       const rte_flow_item_ipv4& mask) {
     if (!add_ipv4(match))
-        return fmt::format("contradicts EtherType {:#06x} asked for before it",
+        return fmt::format("contradicts EtherType {:#06x}, which an earlier item matches",
                            net::to_be(match.eth.val.ether_type));
     const auto store = [](ibv_flow_ipv4_ext_filter& to, const rte_ipv4_hdr& from) {
         to.src_ip = from.src_addr;
@@ -160,7 +160,7 @@ std::string fill_ipv4(FlowMatch& match, const rte_flow_item_ipv4& value,
 std::string fill_ipv6(FlowMatch& match, const rte_flow_item_ipv6& value,
                       const rte_flow_item_ipv6& mask) {
     if (!add_ipv6(match))
-        return fmt::format("contradicts EtherType {:#06x} asked for before it",
+        return fmt::format("contradicts EtherType {:#06x}, which an earlier item matches",
                            net::to_be(match.eth.val.ether_type));
     // The first word: version 4 bits, traffic class 8, flow label 20.
     const uint32_t word = rte_be_to_cpu_32(value.hdr.vtc_flow);
@@ -280,7 +280,7 @@ std::vector<FlowMatch> any_tag(const FlowMatch& match) {
     return {clear, set};
 }
 
-/// EtherType conditions that no frame meets, as the device looks behind the tags.
+/// EtherType conditions that no frame meets, as the device matches the type after the tags.
 bool asks_for_tag_type(const FlowMatch& match) {
     const auto type = net::to_be(match.eth.val.ether_type);
     return match.eth.mask.ether_type == 0xffff &&
@@ -306,8 +306,8 @@ FlowResult<std::vector<FlowMatch>> translate_pattern(const rte_flow_item* patter
                           item_name(item->type));
         if (kind->layer <= reached)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
-                          "item {} cannot stand here: a layer comes once, in the order eth, vlan, "
-                          "ipv4 or ipv6, tcp or udp",
+                          "item {} is out of order: each layer can be matched once, in the order "
+                          "eth, vlan, ipv4 or ipv6, tcp or udp",
                           kind->name);
         ItemBytes value, mask;
         if (auto loaded = load(*kind, *item, value, mask); !loaded)
@@ -321,8 +321,8 @@ FlowResult<std::vector<FlowMatch>> translate_pattern(const rte_flow_item* patter
 
     if (asks_for_tag_type(match))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, l2,
-                      "item {}: EtherType {:#06x} is that of a VLAN tag, and the device looks "
-                      "behind tags: {}",
+                      "item {}: EtherType {:#06x} is that of a VLAN tag, and the device "
+                      "matches the type after the tags: {}",
                       tagged ? "vlan" : "eth", net::to_be(match.eth.val.ether_type),
                       tagged ? "a second tag cannot be matched" : "use a vlan item");
     if (tagged && match.eth.mask.vlan_tag == 0) return any_tag(match);

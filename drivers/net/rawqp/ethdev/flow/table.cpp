@@ -127,7 +127,7 @@ struct FlowTable::Impl {
 
     FlowResult<rte_flow> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                    const rte_flow_action* actions);
-    FlowResult<void> try_out(rte_flow& rule);
+    FlowResult<void> validate(rte_flow& rule);
     Result<void> install(rte_flow& rule);
     void erase(std::list<rte_flow>::iterator rule);
     FlowResult<std::list<rte_flow>::iterator> find(const rte_flow* flow);
@@ -159,7 +159,7 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
     rule.plan.reserve(matches->size());
     bool hashed = false;
     for (const FlowMatch& match : *matches)
-        for (ClassRule& split : expand(match, wanted->rss_types)) {
+        for (ClassRule& split : split_by_class(match, wanted->rss_types)) {
             hashed |= split.hash_fields != 0;
             PlannedRule planned;
             planned.traffic = split.traffic;
@@ -205,11 +205,11 @@ Result<void> FlowTable::Impl::complete(rte_flow& rule) {
 }
 
 /// Asks the device, where that is possible, whether it takes every part of the rule.
-FlowResult<void> FlowTable::Impl::try_out(rte_flow& rule) {
+FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
     if (!running && !steering.levels()) return {}; // no Rx queue yet: start() will tell
     if (auto known = complete(rule); !known) return from_device(known.error());
     for (const PlannedRule& planned : rule.plan)
-        if (auto accepted = steering.try_out(planned.request); !accepted)
+        if (auto accepted = steering.validate(planned.request); !accepted)
             return from_device(accepted.error());
     return {};
 }
@@ -247,7 +247,7 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                         const rte_flow_action* actions, rte_flow_error* error) {
     auto rule = impl_->translate(attr, pattern, actions);
     if (!rule) return report(rule.error(), error);
-    if (auto accepted = impl_->try_out(*rule); !accepted) return report(accepted.error(), error);
+    if (auto accepted = impl_->validate(*rule); !accepted) return report(accepted.error(), error);
     return 0;
 }
 
@@ -259,7 +259,7 @@ rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* patt
     if (!rule)
         accepted = tl::unexpected(rule.error());
     else if (!impl_->running)
-        accepted = impl_->try_out(*rule);
+        accepted = impl_->validate(*rule);
     else if (auto installed = impl_->install(*rule); !installed)
         accepted = from_device(installed.error());
     if (!accepted) {

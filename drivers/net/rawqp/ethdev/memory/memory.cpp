@@ -248,7 +248,7 @@ void Memory::publish() {
 void Memory::log_failure(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (logged_.insert(error.code).second)
-        RAWQP_LOG(ERR, "%s: packets are dropped: %s (said once per cause)", port_name_.c_str(),
+        RAWQP_LOG(ERR, "%s: packets are dropped: %s (logged once per cause)", port_name_.c_str(),
                   error.what.c_str());
 }
 

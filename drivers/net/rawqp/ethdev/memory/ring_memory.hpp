@@ -25,7 +25,7 @@ class RingMemory {
     /// The same for the QP of one thread; null where the provider has no such domain. This object,
     /// PD and thread domain outlive it.
     [[nodiscard]] verbs::Pd make_domain(ibv_td* thread);
-    /// Has the CQ created from here.
+    /// Has the CQ take its memory from here.
     void set_domain(ibv_cq_init_attr_ex& attributes) const;
     /// NUMA node of what is created next.
     void use_socket(int socket) { socket_ = socket; }

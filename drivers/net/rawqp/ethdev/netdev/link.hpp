@@ -8,10 +8,10 @@ namespace rawqp {
 /// Link state now: up when the RDMA port and the netdev both are; the speed is the netdev's. Any
 /// control thread.
 [[nodiscard]] rte_eth_link read_link(const Port& port);
-/// RTE_ETH_LINK_SPEED_* that the device can do, by the interface's link modes; where there are none
-/// to see, what the RDMA port does.
+/// RTE_ETH_LINK_SPEED_* that the device can do, by the interface's link modes or, where they are
+/// not visible, by the RDMA port's present speed.
 [[nodiscard]] uint32_t read_speeds(const Port& port);
-/// By what the RDMA port says of itself.
+/// By the RDMA port's own attributes.
 [[nodiscard]] rte_eth_link link_of(const ibv_port_attr& attributes);
 
 } // namespace rawqp

@@ -8,8 +8,8 @@
 namespace rawqp {
 namespace {
 
-/// The queues of a running port must hold the new frames as they are. Those of a stopped one may be
-/// about to be set up again, and start, which refits them, looks at them in any case.
+/// The queues of a running port must hold the new frames as they are. Those of a stopped port may
+/// be set up again before start, which refits and checks them anyway.
 Result<void> check_rx_queues(const Port& port, uint32_t frame) {
     if (!port.started()) return {};
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues) {

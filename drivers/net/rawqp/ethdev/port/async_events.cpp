@@ -49,7 +49,7 @@ void AsyncEvents::read_one_event(bool& more) {
     more = port_.api->get_async_event(port_.context.get(), &event) == 0;
     if (!more) return;
     // Acknowledged at once: destroying an object waits for its events. After this, `element` may
-    // point to nothing.
+    // dangle.
     const int port_number = event.element.port_num;
     port_.api->ack_async_event(&event);
 
@@ -65,7 +65,7 @@ void AsyncEvents::read_one_event(bool& more) {
             rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_RMV, nullptr);
         break;
     case IBV_EVENT_CQ_ERR:
-        // No CQE comes any more, neither of packets nor of errors.
+        // No more CQEs arrive, neither for packets nor for errors.
         RAWQP_LOG(ERR,
                   "%s: a CQ of %s failed, and its queue with it: stop the port, set up its queues "
                   "again and start it",
@@ -87,7 +87,7 @@ void AsyncEvents::read_one_event(bool& more) {
 
 void AsyncEvents::on_link_change(bool expected_up) {
     report_link();
-    // The netdev may learn of a carrier a little later than the RDMA port: look once more.
+    // The netdev may see the carrier a little later than the RDMA port: check once more.
     const bool up = port_.dev->data->dev_link.link_status == RTE_ETH_LINK_UP;
     if (up != expected_up) rte_eal_alarm_set(kRecheckMicroseconds, on_recheck, this);
 }

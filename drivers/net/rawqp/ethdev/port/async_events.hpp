@@ -15,7 +15,7 @@ struct Port;
 class AsyncEvents {
   public:
     explicit AsyncEvents(Port& port) : port_(port) {}
-    ~AsyncEvents(); ///< returns when the handler does not run any more
+    ~AsyncEvents(); ///< waits for a handler that is running
     AsyncEvents(const AsyncEvents&) = delete;
     AsyncEvents& operator=(const AsyncEvents&) = delete;
 

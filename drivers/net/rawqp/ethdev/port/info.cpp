@@ -88,7 +88,7 @@ const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept {
     return Port::of(dev).format->ptypes;
 }
 
-// ethdev has looked at the queue's number, and not whether it is set up.
+// ethdev has checked the queue's number, but not whether it is set up.
 int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
     if (!port.rx_queues[queue]) return -EINVAL;

@@ -56,7 +56,7 @@ void mark_queues(rte_eth_dev_data& data, uint8_t state) {
     std::fill_n(data.tx_queue_state, data.nb_tx_queues, state);
 }
 
-/// The reverse of start, from wherever it got to.
+/// Undoes start, however far it got.
 void halt(Port& port) {
     port.dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
     port.dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
@@ -70,7 +70,7 @@ void halt(Port& port) {
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STOPPED);
 }
 
-/// Packets come when all else is ready: steering is last.
+/// Steering comes last, so that packets arrive only when all else is ready.
 Result<void> start(Port& port) {
     Result<void> done = check_queues(port);
     if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
@@ -125,7 +125,7 @@ int dev_start(rte_eth_dev* dev) noexcept {
         halt(port);
         return report(port.name, done.error());
     }
-    port.speeds = read_speeds(port);              // the module in the cage may be another one
+    port.speeds = read_speeds(port);              // another transceiver may be plugged in
     if (dev->data->dev_conf.intr_conf.lsc != 0) { // else ethdev asks for it itself
         const rte_eth_link link = read_link(port);
         rte_eth_linkstatus_set(dev, &link);

@@ -17,7 +17,7 @@ OtherDrivers::~OtherDrivers() {
 Result<void> OtherDrivers::watch() {
     if (address_.empty()) return {};
     uint16_t id = 0;
-    RTE_ETH_FOREACH_DEV(id) { look_at(id); }
+    RTE_ETH_FOREACH_DEV(id) { check_port(id); }
     const int error =
         rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_NEW, on_new_port, this);
     if (error != 0)
@@ -27,11 +27,11 @@ Result<void> OtherDrivers::watch() {
 }
 
 int OtherDrivers::on_new_port(uint16_t id, rte_eth_event_type, void* self, void*) {
-    static_cast<const OtherDrivers*>(self)->look_at(id);
+    static_cast<const OtherDrivers*>(self)->check_port(id);
     return 0;
 }
 
-void OtherDrivers::look_at(uint16_t id) const {
+void OtherDrivers::check_port(uint16_t id) const {
     const rte_device* device = rte_eth_devices[id].device;
     if (device == nullptr || device->name == nullptr || address_ != device->name) return;
     RAWQP_LOG(NOTICE,

@@ -11,8 +11,8 @@ namespace rawqp {
 
 struct Port;
 
-/// Two drivers on one NIC split its packets in ways that nobody expects: says so, once for each
-/// other port there is, at watch() or when it comes later. Control threads; the port outlives it.
+/// Two drivers on one NIC split its packets in ways that nobody expects: logs it once for each such
+/// port, at watch() or when the port appears later. Control threads; the port outlives it.
 class OtherDrivers {
   public:
     explicit OtherDrivers(const Port& port);
@@ -24,7 +24,7 @@ class OtherDrivers {
 
   private:
     static int on_new_port(uint16_t id, rte_eth_event_type event, void* self, void* result);
-    void look_at(uint16_t id) const;
+    void check_port(uint16_t id) const;
 
     const Port& port_;
     std::string address_; ///< of the device on its bus; empty: it has none

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Set-up of Rx queues, on a stopped port and on a running one, whose rules are then made anew.
+// Set-up of Rx queues, on a stopped port and on a running one, whose rules are then installed
+// again.
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
@@ -18,8 +19,8 @@ void install(Port& port, std::unique_ptr<RxQueue> queue) {
     port.rx_queues[id] = std::move(queue);
 }
 
-/// Puts the queue in the place of one that was released, whose WQ steering refers to: all rules are
-/// made anew. What comes in between goes to the Linux interface.
+/// Puts the queue in the place of a released one, whose WQ steering refers to: all rules are
+/// installed again. Packets that arrive in between go to the Linux interface.
 Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
     const uint16_t id = queue->spec.queue_id;
     if (queue->channel)
@@ -32,7 +33,7 @@ Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
     };
     RxSpec combined = combined_rx_spec(port, queue->spec);
     if (!runs(combined)) {
-        combined.offloads &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP; // may begin at run time
+        combined.offloads &= ~RTE_ETH_RX_OFFLOAD_VLAN_STRIP; // may be enabled at run time
         queue->ring->tell_all = true;
         if (!runs(combined))
             return fail(EBUSY,
@@ -57,7 +58,7 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     RxSpec wanted;
     wanted.queue_id = id;
     wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
-    // ethdev leaves out of `conf` what is enabled for the whole port.
+    // ethdev omits from `conf` what is enabled for the whole port.
     wanted.offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
     wanted.socket = static_cast<int>(socket);
     wanted.pool = pool;

@@ -129,7 +129,7 @@ int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept 
 int xstats_reset(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
     port.totals.hardware_base = hardware_counters(port);
-    return stats_reset(dev); // the driver's own counters, of which some are extended ones
+    return stats_reset(dev); // some extended statistics are the driver's own counters
 }
 
 } // namespace rawqp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues of one thread, and what their creation says.
+// Creation of completion queues that one thread uses.
 #pragma once
 
 #include <cerrno>
@@ -7,8 +7,8 @@
 
 namespace rawqp {
 
-/// Whether a creation failed for what was asked rather than for want of something: providers do not
-/// agree on the error by which they say that they do not know it.
+/// Whether a creation failed because the provider does not know what was asked for, rather than for
+/// lack of resources: providers do not agree on the errno for that.
 [[nodiscard]] inline bool is_unsupported(int error) {
     return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
 }

@@ -36,7 +36,7 @@ namespace rawqp {
 
 /// What the queue counted since the statistics were reset.
 [[nodiscard]] RxCounters since_reset(const RxQueue& queue);
-/// Packets that an error or a stop took back may have been counted before that: then the count goes
+/// An error or a stop may take back packets that were counted before the reset: then the count goes
 /// on from there.
 [[nodiscard]] TxCounters since_reset(TxQueue& queue);
 
@@ -47,8 +47,8 @@ void use_marks(Port& port);
 [[nodiscard]] int recover(RxQueue& queue);
 [[nodiscard]] int recover(TxQueue& queue);
 
-/// Start brings a queue from set-up to running, stop brings it back; both do nothing when it is so
-/// already. Stop waits up to 200 ms for packets that were handed to the device to leave.
+/// Start brings a queue from set-up to running, stop brings it back; both do nothing if that is
+/// done already. Stop waits up to 200 ms for packets that were handed to the device to leave.
 [[nodiscard]] Result<void> start_rx_queue(RxQueue& queue);
 void stop_rx_queue(RxQueue& queue);
 [[nodiscard]] Result<void> start_tx_queue(TxQueue& queue);

@@ -28,7 +28,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
     attributes.wc_flags = format.rx_wc_flags(queue.spec);
     queue.port.ring_memory->set_domain(attributes);
     ibv_cq_ex* cq = nullptr;
-    // A block has one time stamp for all of its packets.
+    // A compressed block has one time stamp for all of its packets.
     const bool stamped = (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
     if (queue.port.devargs.cqe_comp && !stamped && format.rx_compressed_cq != nullptr) {
         ibv_cq_init_attr_ex compressed = attributes;

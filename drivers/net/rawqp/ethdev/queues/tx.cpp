@@ -54,7 +54,7 @@ void create_thread_domain(TxQueue& queue) {
     queue.spec.own_register = true;
 }
 
-/// By the extended call only for what the plain one, which every provider has, cannot say.
+/// Uses the extended call only where the plain one, which every provider has, is not enough.
 ibv_qp* create_qp_object(const TxQueue& queue, const TxQpNeeds& needs, uint64_t send_ops) {
     const Port& port = queue.port;
     ibv_pd* const pd = queue.parent_domain ? queue.parent_domain.get() : port.ring_memory->domain();
@@ -207,7 +207,7 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     TxSpec wanted;
     wanted.queue_id = id;
     wanted.descriptors = std::bit_ceil(std::max(descriptors, kMinDescriptors));
-    // ethdev leaves out of `conf` what is enabled for the whole port.
+    // ethdev omits from `conf` what is enabled for the whole port.
     wanted.offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
     wanted.socket = static_cast<int>(socket);
     Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
@@ -276,7 +276,7 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
     if ((device.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) == 0)
         return report(port.name, {ENOTSUP, fmt::format("Tx queue {}: {} does not pace packets", id,
                                                        port.device)});
-    // ethdev has looked at the device's limit only.
+    // ethdev has checked the number against the device's limit only.
     if (id >= port.tx_queues.size() || !port.tx_queues[id])
         return report(port.name, {EINVAL, fmt::format("there is no Tx queue {} to pace", id)});
     const uint64_t kbps = uint64_t{rate} * 1000;

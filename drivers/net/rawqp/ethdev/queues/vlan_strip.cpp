@@ -64,8 +64,8 @@ Result<void> update_wq_strip(RxQueue& queue) {
     attributes.flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING;
     attributes.flags = strip ? IBV_WQ_FLAGS_CVLAN_STRIPPING : 0;
     if (const int error = ibv_modify_wq(queue.wq.get(), &attributes))
-        return fail(error, "Rx queue {}: the device does not {} stripping VLAN tags: {}",
-                    queue.spec.queue_id, strip ? "begin" : "end", rte_strerror(error));
+        return fail(error, "Rx queue {}: cannot {} VLAN stripping: {}", queue.spec.queue_id,
+                    strip ? "start" : "stop", rte_strerror(error));
     queue.wq_strips = strip;
     return {};
 }

@@ -12,9 +12,9 @@ namespace rawqp {
 
 namespace {
 
-/// What one filter lets in. Providers that cannot mask a MAC address offer a default rule instead,
+/// What one filter matches. Providers that cannot mask a MAC address offer a default rule instead,
 /// which has no layers and so no hash.
-struct Admission {
+struct FilterRule {
     FlowMatch match;
     ibv_flow_attr_type fallback = IBV_FLOW_ATTR_NORMAL; ///< NORMAL: none
 };
@@ -30,10 +30,10 @@ constexpr rte_ether_addr kBroadcast{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 constexpr rte_ether_addr kWholeMac = kBroadcast;
 constexpr rte_ether_addr kGroupBit{{0x01, 0, 0, 0, 0, 0}};
 
-std::vector<Admission> admissions_of(const FilterState& state) {
-    std::vector<Admission> list;
-    // Each address once for any VLAN, or once for each VLAN that is let in. Verbs cannot ask for
-    // "no tag", so a VLAN filter lets tagged frames in only.
+std::vector<FilterRule> filter_rules(const FilterState& state) {
+    std::vector<FilterRule> list;
+    // Each address once for any VLAN, or once for each VLAN of the filter. Verbs cannot match
+    // "no tag", so a VLAN filter accepts tagged frames only.
     const auto add = [&](const FlowMatch& match, ibv_flow_attr_type fallback) {
         if (state.vlans.empty()) list.push_back({match, fallback});
         for (const uint16_t vlan : state.vlans) {
@@ -67,11 +67,11 @@ using WantedRules = std::map<RuleKey, WantedRule, std::greater<>>;
 
 WantedRules wanted_rules(const FilterState& state) {
     WantedRules wanted;
-    for (const Admission& admission : admissions_of(state))
-        for (ClassRule& rule : expand(admission.match, state.rss_types)) {
+    for (const FilterRule& filter : filter_rules(state))
+        for (ClassRule& rule : split_by_class(filter.match, state.rss_types)) {
             RuleKey key{rule.traffic, rule.match.bytes()};
             wanted.try_emplace(std::move(key),
-                               WantedRule{rule.match, admission.fallback,
+                               WantedRule{rule.match, filter.fallback,
                                           destination_of(state.reta, state.key, rule.hash_fields)});
         }
     return wanted;
@@ -130,8 +130,8 @@ Result<void> Filters::apply(const FilterState& state) {
         return fail(EINVAL, "no Rx queue to receive into: the redirection table is empty");
     const WantedRules wanted = wanted_rules(state);
     if (impl_->steering.knows_levels()) return impl_->apply(wanted, *impl_->steering.levels());
-    // Most devices have all the priorities that the driver can use: then the rules themselves show
-    // it, and only a refusal calls for a trial.
+    // Most devices have all the priorities that the driver can use: then installing the rules
+    // proves it, and only a refusal calls for a trial.
     constexpr SteeringLevels kAll{};
     auto done = impl_->apply(wanted, kAll);
     if (done) return done;
@@ -146,7 +146,8 @@ Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevel
     for (const auto& [key, rule] : wanted) {
         const auto old = installed.find(key);
         if (old != installed.end() && old->second.destination == rule.destination) continue;
-        // A new destination stands beside the old one, in the other generation, until that goes.
+        // The new destination coexists with the old one, in the other generation, until that is
+        // removed.
         const unsigned generation = old == installed.end() ? 0 : 1 - old->second.generation;
         auto fresh = install(key.first, rule, levels.filter_level(key.first, generation));
         if (!fresh) return tl::unexpected(fresh.error()); // `added` takes itself out again

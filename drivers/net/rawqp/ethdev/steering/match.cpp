@@ -86,14 +86,14 @@ TrafficClass class_of(const FlowMatch& match) {
 
 uint16_t depth_of(TrafficClass traffic) { return traits_of(traffic).depth; }
 
-std::vector<ClassRule> expand(const FlowMatch& match, uint64_t rte_rss_types) {
+std::vector<ClassRule> split_by_class(const FlowMatch& match, uint64_t rte_rss_types) {
     const TrafficClass base = class_of(match);
     std::vector<ClassRule> rules;
     for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it) {
         const TrafficClass traffic = *it;
         const uint64_t fields = hash_fields_of(traffic, rte_rss_types);
         if (traffic != base && fields == hash_fields_of(traits_of(traffic).parent, rte_rss_types))
-            continue; // hashes as the packets around it
+            continue; // hashed like its parent class
         if (auto narrowed = narrow(match, base, traffic))
             rules.push_back({traffic, *narrowed, fields});
     }

@@ -41,14 +41,14 @@ void append_spec(std::vector<uint8_t>& bytes, const Spec& spec, const Members&..
 
 /// One conjunction of header fields, as verbs carry it; fields in network byte order. The eth spec
 /// is always sent: with a zero mask it matches every frame. On the device EtherType is the one
-/// behind all VLAN tags, and a non-zero VLAN mask also demands that there is a tag.
+/// after all VLAN tags, and a non-zero VLAN mask also demands that there is a tag.
 struct FlowMatch {
     ibv_flow_spec_eth eth = make_spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
     std::optional<ibv_flow_spec_ipv4_ext> ipv4;
     std::optional<ibv_flow_spec_ipv6> ipv6;
     std::optional<ibv_flow_spec_tcp_udp> l4; ///< its type says TCP or UDP
 
-    /// Appends the specs one behind the other, as they follow an ibv_flow_attr.
+    /// Appends the specs one after the other, as they follow an ibv_flow_attr.
     void append_to(std::vector<uint8_t>& bytes) const;
     [[nodiscard]] std::vector<uint8_t> bytes() const;
     [[nodiscard]] uint8_t spec_count() const;
@@ -77,7 +77,7 @@ struct ClassRule {
 };
 /// Splits a match by traffic class for the wanted RTE_ETH_RSS_* types: the match itself and, before
 /// it, each narrower class whose packets hash differently. Most specific first.
-[[nodiscard]] std::vector<ClassRule> expand(const FlowMatch& match, uint64_t rte_rss_types);
+[[nodiscard]] std::vector<ClassRule> split_by_class(const FlowMatch& match, uint64_t rte_rss_types);
 
 /// Where packets of one class go; without hash fields that is the first queue.
 [[nodiscard]] RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,

@@ -38,7 +38,7 @@ Result<void> take_key(const rte_eth_rss_conf& conf, RssKey& key) {
 Result<void> check_function(const rte_eth_rss_conf& conf) {
     const rte_eth_hash_function function = compat::rss_function(conf);
     if (function != RTE_ETH_HASH_FUNCTION_DEFAULT && function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
-        return fail(ENOTSUP, "RSS hash function {} is not offered: Toeplitz is the only one",
+        return fail(ENOTSUP, "RSS hash function {} is not supported: only Toeplitz is",
                     hash_function_name(function));
     return {};
 }
@@ -65,7 +65,7 @@ Result<void> configure_rss(Port& port) {
     const rte_eth_rss_conf& wanted = conf.rx_adv_conf.rss_conf;
     RssState rss = port.rss;
     if ((conf.rxmode.mq_mode & ~static_cast<unsigned>(RTE_ETH_MQ_RX_RSS_FLAG)) != 0)
-        return fail(ENOTSUP, "Rx multi-queue mode {} is not offered: only none and rss are",
+        return fail(ENOTSUP, "Rx multi-queue mode {} is not supported: use none or rss",
                     mq_mode_names(conf.rxmode.mq_mode));
     if (Result<void> done = check_function(wanted); !done) return done;
     if (Result<void> done = take_key(wanted, rss.key); !done) return done;
@@ -116,7 +116,7 @@ int reta_query(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) 
 int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
     Port& port = Port::of(dev);
     if ((conf->rss_hf & ~supported_rss_types()) != 0)
-        return report(port.name, {ENOTSUP, fmt::format("RSS types {} are not offered",
+        return report(port.name, {ENOTSUP, fmt::format("RSS types {} are not supported",
                                                        rss_type_names(conf->rss_hf &
                                                                       ~supported_rss_types()))});
     RssState wanted = port.rss;

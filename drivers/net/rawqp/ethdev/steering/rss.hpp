@@ -20,7 +20,7 @@
 
 namespace rawqp {
 
-/// Kinds of packet that hash alike. Order: most specific last.
+/// Kinds of packets, each hashed on one set of fields. Most specific last.
 enum class TrafficClass : uint8_t { other, ipv4, ipv6, ipv4_tcp, ipv4_udp, ipv6_tcp, ipv6_udp };
 inline constexpr std::array kTrafficClasses{
     TrafficClass::other,    TrafficClass::ipv4,     TrafficClass::ipv6,    TrafficClass::ipv4_tcp,

@@ -44,7 +44,7 @@ std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_
     bytes.reserve(sizeof attr + request.match.byte_count() + sizeof(ibv_flow_spec_action_tag) +
                   sizeof(ibv_flow_spec_action_drop) + sizeof(ibv_flow_spec_counter_action));
     bytes.resize(sizeof attr);
-    // The tag stands first: mlx5_ib takes a rule for a multicast one by its first spec alone.
+    // The tag comes first: mlx5_ib tells a multicast rule by its first spec alone.
     if (request.tag != 0 || (request.strict_level && multicast_only(request.match))) {
         auto tag = make_spec<ibv_flow_spec_action_tag>(IBV_FLOW_SPEC_ACTION_TAG);
         tag.tag_id = request.tag; // 0 is what packets report without a tag
@@ -117,7 +117,7 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     return rule;
 }
 
-Result<void> Steering::try_out(SteeringRequest request) {
+Result<void> Steering::validate(SteeringRequest request) {
     make_unmatchable(request.match.eth);
     if (const auto rule = install(request); !rule) return tl::unexpected(rule.error());
     return {};
@@ -130,7 +130,7 @@ Result<SteeringLevels> Steering::levels() {
         SteeringRequest probe;
         probe.level = static_cast<uint16_t>(count - 1);
         probe.destination.queues = {0};
-        const auto accepted = try_out(probe);
+        const auto accepted = validate(probe);
         if (accepted) {
             RAWQP_LOG(INFO, "the device has %u steering priorities or more", count);
             return *(levels_ = SteeringLevels{count});

@@ -41,7 +41,7 @@ struct SteeringLevels {
 struct SteeringRequest {
     ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore match and level
     uint16_t level = 0;
-    /// Have multicast addresses obey the level too. Otherwise mlx5_ib sets such rules behind all
+    /// Have multicast addresses obey the level too. Otherwise mlx5_ib tries such rules after all
     /// levels, where several processes that want the same group each get a copy.
     bool strict_level = false;
     FlowMatch match;
@@ -73,7 +73,7 @@ class Steering {
     Steering(RssQps& qps, uint8_t ib_port) : qps_(qps), ib_port_(ib_port) {}
 
     /// The device's priorities, found at first use by trial (a rule that no frame can match) unless
-    /// some rule has told. Needs Rx queue 0 to be set up.
+    /// an installed rule has shown them. Needs Rx queue 0 to be set up.
     [[nodiscard]] Result<SteeringLevels> levels();
     [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
 
@@ -81,8 +81,8 @@ class Steering {
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
 
     /// Whether the device would accept the request: installs it for a moment, narrowed to a frame
-    /// that no station sends, so that no traffic notices.
-    [[nodiscard]] Result<void> try_out(SteeringRequest request);
+    /// that no station sends, so that no traffic is affected.
+    [[nodiscard]] Result<void> validate(SteeringRequest request);
 
   private:
     RssQps& qps_;
