@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <functional>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 #include <memory>

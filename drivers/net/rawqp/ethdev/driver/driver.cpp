@@ -40,7 +40,7 @@ Result<void> set_addresses(Port& port) {
         RAWQP_LOG(
             NOTICE,
             "%s: the network interface of %s port %u is not in this network namespace: the MAC "
-            "address is random, and MTU and link are as they are",
+            "address is random, and MTU and link cannot be set from here",
             port.name.c_str(), port.device.c_str(), port.ib_port);
         return {};
     }

@@ -29,7 +29,7 @@ void post(VerbsRxRing& ring, uint16_t first) {
     last.next = link;
     if (error == 0) [[likely]]
         return;
-    ring.tidy = false;
+    ring.unposted_empty = false;
     const auto accepted =
         static_cast<uint16_t>(refused != nullptr ? (refused - begin) & ring.mask : 0);
     ring.producer = static_cast<uint16_t>(first + accepted);
@@ -38,8 +38,9 @@ void post(VerbsRxRing& ring, uint16_t first) {
 /// The refill's short path: buffers go from the pool into the ring, and only their addresses
 /// differ. False: not all of the pool lies in one memory region at a known distance from its mbufs,
 /// or it has run short.
-bool fill_alike(VerbsRxRing& ring) {
-    if (ring.data_offset == 0 || !ring.tidy || ring.pool->populated_size != ring.pool_size)
+bool fill_uniform(VerbsRxRing& ring) {
+    if (ring.data_offset == 0 || !ring.unposted_empty ||
+        ring.pool->populated_size != ring.pool_size)
         return false;
     const uint32_t lkey = net::to_be(ring.pools.find(ring.pool, ring.mrs));
     if (lkey == 0) return false;
@@ -69,7 +70,7 @@ bool fill(VerbsRxRing& ring) {
 void refill(VerbsRxRing& ring) {
     if (ring.mrs.sync()) ring.pools.clear();
     const uint16_t first = ring.producer;
-    if (!fill_alike(ring)) ring.tidy = fill(ring);
+    if (!fill_uniform(ring)) ring.unposted_empty = fill(ring);
     post(ring, first);
     count_nombuf(ring.counters, ring.nombuf_due, lacking_buffers(ring));
 }
@@ -78,7 +79,7 @@ void rewind(VerbsRxRing& ring) {
     ring.consumer = ring.producer = 0;
     ring.nombuf_due = 0;
     ring.faulty = false;
-    ring.tidy = false;
+    ring.unposted_empty = false;
 }
 
 /// Takes and forgets completions of the queue's former life. Returns how many were good.
@@ -191,7 +192,7 @@ inline uint32_t parse(const rte_mbuf& packet) {
     return rte_net_get_ptype(&packet, nullptr, kLayers);
 }
 
-/// Has the mbuf and the headers of the packet some slots behind `slot` come to the cache.
+/// Has the mbuf and the headers of the packet some slots after `slot` come to the cache.
 template <RxOptions O> inline void prefetch(const VerbsRxRing& ring, uint16_t slot) {
     constexpr unsigned kAhead = 4;
     const uint32_t next = (slot + kAhead) & ring.mask;
@@ -378,7 +379,7 @@ Result<void> rx_start(RxRing& base) {
         rx_stop(ring);
         return not_filled(ring);
     }
-    ring.tidy = true;
+    ring.unposted_empty = true;
     post(ring, 0);
     if (ring.missing() > 0)
         RAWQP_LOG(WARNING, "port %u Rx queue %u: the provider took %u of %u receive requests",

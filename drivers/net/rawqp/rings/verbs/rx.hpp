@@ -28,11 +28,11 @@ struct VerbsRxRing : RxRing {
     uint16_t nombuf_due = 0;
     uint8_t segments = 1;
     uint8_t log_segments = 0;
-    bool faulty = false;      ///< an error completion was taken, the reset is due
-    bool tidy = false;        ///< every slot that is not posted lacks its buffers
-    bool strips_vlan = false; ///< the control path turns it on and off
-    bool split = false;       ///< segments come from several pools
-    bool has_tags = false;    ///< the provider reads flow tags
+    bool faulty = false;         ///< an error completion was taken, the reset is due
+    bool unposted_empty = false; ///< every slot that is not posted lacks its buffers
+    bool strips_vlan = false;    ///< the control path turns it on and off
+    bool split = false;          ///< segments come from several pools
+    bool has_tags = false;       ///< the provider reads flow tags
     RxExtras extras;
     uint64_t (*read_stamp)(ibv_cq_ex* cq) = nullptr; ///< in ticks, or real time
     std::array<RxSegment, kMaxRxSegments> layout;    ///< of the mbufs of a packet

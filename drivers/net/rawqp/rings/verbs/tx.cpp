@@ -10,7 +10,7 @@ namespace rawqp::verbsrings {
 namespace {
 
 /// Cold: the completion at the CQ's cursor is an error. The packets before the failed one were sent
-/// even if no completion told so; it and those behind it are lost.
+/// even if no completion told so; it and those after it are lost.
 [[gnu::noinline, gnu::cold]] void note_error(VerbsTxRing& ring) {
     ring.faulty = true;
     ring.error_status = ring.cq->status;
@@ -57,7 +57,7 @@ void free_until(VerbsTxRing& ring, uint16_t end) {
 template <TxOptions O>
 inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, bool& blocked) {
     const TxRun run = describe_run<O>(ring, packets, RTE_MIN(count, kTxRun));
-    blocked = run.packets < RTE_MIN(count, kTxRun) && !run.stuck;
+    blocked = run.packets < RTE_MIN(count, kTxRun) && !run.unsendable;
     if (run.packets > 0) {
         const uint16_t accepted = post<O>(ring, run);
         ring.counters.packets += run.packets;
@@ -67,7 +67,7 @@ inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, 
         else
             ring.mbufs.set_head(run.head);
     }
-    if (!run.stuck) [[likely]]
+    if (!run.unsendable) [[likely]]
         return run.packets;
     drop(ring, packets[run.packets]);
     return static_cast<uint16_t>(run.packets + 1);

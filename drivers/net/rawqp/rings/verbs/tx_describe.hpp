@@ -7,12 +7,12 @@
 
 namespace rawqp::verbsrings {
 
-/// Packets described and not yet posted. Their mbufs are in the slots behind TxMbufs::head().
+/// Packets described and not yet posted. Their mbufs are in the slots from TxMbufs::head() on.
 struct TxRun {
     uint16_t packets = 0;
-    uint16_t head = 0; ///< TxMbufs position behind the last one
+    uint16_t head = 0; ///< TxMbufs position after the last one
     uint64_t bytes = 0;
-    bool stuck = false; ///< the packet behind them cannot be sent
+    bool unsendable = false; ///< the packet after them cannot be sent
 };
 
 /// Length of the header of a packet to be segmented, 0 when the packet is not what it is said to
@@ -87,13 +87,13 @@ inline TxRun describe_plain_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t 
     count = RTE_MIN(count, ring.mbufs.room());
     for (; run.packets < count; ++run.packets) {
         rte_mbuf* const packet = packets[run.packets];
-        run.stuck = !sendable(*packet, 1) || (O.checksum && !prepare_checksums(*packet));
-        if (run.stuck) [[unlikely]]
+        run.unsendable = !sendable(*packet, 1) || (O.checksum && !prepare_checksums(*packet));
+        if (run.unsendable) [[unlikely]]
             break;
         const auto address = rte_pktmbuf_mtod(packet, uintptr_t);
         if (address - mr.start >= mr.end - mr.start) [[unlikely]] {
-            run.stuck = ring.mrs.find(address) == nullptr;
-            if (run.stuck) break;
+            run.unsendable = ring.mrs.find(address) == nullptr;
+            if (run.unsendable) break;
             mr = ring.mrs.last();
         }
         sges[run.packets] = {.addr = address, .length = packet->data_len, .lkey = mr.lkey};
@@ -115,8 +115,8 @@ inline TxRun describe_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count)
         // A packet of more than max_segments is dropped rather than waited for.
         if (RTE_MIN(packet->nb_segs, ring.max_segments) > static_cast<uint16_t>(limit - run.head))
             break;
-        run.stuck = !describe<O>(ring, run.packets, *packet, run.head);
-        if (run.stuck) [[unlikely]]
+        run.unsendable = !describe<O>(ring, run.packets, *packet, run.head);
+        if (run.unsendable) [[unlikely]]
             break;
         run.head = keep(ring.mbufs, packet, run.head);
         run.bytes += packet->pkt_len;
