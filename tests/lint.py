@@ -126,8 +126,8 @@ class Borders:
 
 @dataclass
 class Rooms:
-    """A folder of the driver is a room, files beside rooms are one of their own: what a room includes
-    must not lead back to it."""
+    """A folder of the driver is a room, and files beside rooms make up one of their own: what a room
+    includes must not lead back to it."""
     files: list[Path]
     name: str = "no circle between the driver's rooms"
     house: str = "drivers/net/rawqp"

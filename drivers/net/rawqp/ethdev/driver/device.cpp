@@ -154,7 +154,7 @@ Result<void> check_raw_packet(const Port& port) {
     if (!cq) {
         const int error = errno;
         return fail(error, "{}: cannot create a CQ: {}", port.device,
-                    errno_text(error, Attempt::create_queue));
+                    errno_text(error, Attempt::open_device));
     }
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RAW_PACKET;
