@@ -5,7 +5,7 @@
 #include "tests/fuzz/ring_player.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mrs.hpp"
-#include "tests/unit/rings/fake_verbs_queue.hpp"
+#include "tests/unit/verbs/queues.hpp"
 
 #include <sanitizer/asan_interface.h>
 
@@ -17,6 +17,7 @@ namespace fuzz {
 namespace {
 
 using namespace rings_test;
+using namespace verbs_test;
 using Bytes = std::vector<uint8_t>;
 
 constexpr uint16_t kDescriptors = 64;

@@ -2,7 +2,7 @@
 // The memory table: merging, lookup, what comes and goes with mempools.
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "tests/unit/eal.hpp"
-#include "tests/unit/ethdev/fake_rdma.hpp"
+#include "tests/unit/verbs/fake_rdma.hpp"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ class MemoryTest : public test_eal::EalTest {
         return address;
     }
 
-    FakeRdma rdma;
+    verbs_test::FakeRdma rdma;
     ibv_pd pd{};
 };
 

@@ -7,7 +7,7 @@
 #include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queue.hpp"
 #include "tests/unit/eal.hpp"
-#include "tests/unit/ethdev/fake_rdma.hpp"
+#include "tests/unit/verbs/fake_rdma.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ class PortTest : public test_eal::EalTest {
         ASSERT_EQ(rte_eth_dev_start(id()), 0);
     }
 
-    FakeRdma rdma;
+    verbs_test::FakeRdma rdma;
     test_eal::Pool pool = test_eal::make_pool(1023);
     rte_eth_dev* dev = nullptr;
     rte_driver driver{};

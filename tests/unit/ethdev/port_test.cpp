@@ -41,6 +41,25 @@ TEST_F(PortTest, OtherNumbersOfQueues) {
     }
 }
 
+TEST_F(PortTest, APacketReachesTheQpOfItsQueue) {
+    bring_up();
+    rte_mbuf* mbuf = rte_pktmbuf_alloc(pool.get());
+    rte_pktmbuf_append(mbuf, 200);
+    const uintptr_t address = rte_pktmbuf_mtod(mbuf, uintptr_t);
+    ASSERT_EQ(rte_eth_tx_burst(id(), 1, &mbuf, 1), 1u);
+    std::vector<const verbs_test::Qp*> used;
+    for (const auto& qp : rdma.qps)
+        if (!qp->posted.empty()) used.push_back(qp.get());
+    ASSERT_THAT(used, testing::SizeIs(1));
+    ASSERT_THAT(used[0]->posted, testing::SizeIs(1));
+    EXPECT_EQ(used[0]->handle.qp_base.state, IBV_QPS_RTS);
+    const auto& sges = used[0]->posted[0].sges;
+    ASSERT_THAT(sges, testing::SizeIs(1));
+    EXPECT_EQ(sges[0].addr, address);
+    EXPECT_EQ(sges[0].length, 200u);
+    EXPECT_GE(sges[0].lkey, 1u << 8); // of reg_mr
+}
+
 TEST_F(PortTest, QueueNotSetUp) {
     const Result<void> done = attach();
     ASSERT_TRUE(done) << done.error().what;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Each rte_flow item: the exact bytes of its verbs spec, and what is refused and why.
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
-#include "tests/unit/flow/fake_verbs.hpp"
+#include "tests/unit/flow/fake_device.hpp"
 #include "tests/unit/flow/rule.hpp"
 
 #include <gmock/gmock.h>

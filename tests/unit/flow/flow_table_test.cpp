@@ -2,7 +2,7 @@
 // The life of rte_flow rules: actions, RSS expansion, stop and start, failures half way.
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
-#include "tests/unit/flow/fake_verbs.hpp"
+#include "tests/unit/flow/fake_device.hpp"
 #include "tests/unit/flow/rule.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ Rule udp_to(uint16_t port, uint16_t queue) {
 class FlowTableTest : public testing::Test {
   protected:
     FakeDevice device{4};
-    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
+    RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
     FlowTable table{qps, 1, device.rx_queues};
     rte_flow_error error{};
 
@@ -255,7 +255,7 @@ TEST_F(FlowTableTest, StopTakesRulesOutAndStartPutsThemBack) {
 TEST_F(FlowTableTest, StartFailsWholeWhenAQueueIsGone) {
     ASSERT_NE(create(udp_to(1, 0)), nullptr);
     ASSERT_NE(create(udp_to(2, 3)), nullptr);
-    device.wqs.resize(2);
+    device.set_up_rx_queues(2);
     const auto started = table.start();
     ASSERT_FALSE(started);
     EXPECT_THAT(started.error().what, HasSubstr("rte_flow rule 2 of 2"));
@@ -264,11 +264,9 @@ TEST_F(FlowTableTest, StartFailsWholeWhenAQueueIsGone) {
 }
 
 TEST_F(FlowTableTest, BeforeQueuesExistRulesWaitForStart) {
-    device.wqs.resize(0);
+    device.set_up_rx_queues(0);
     ASSERT_NE(create(udp_to(1, 0)), nullptr) << error.message;
-    device.wqs.resize(2);
-    for (ibv_wq& wq : device.wqs)
-        wq.context = device.context();
+    device.set_up_rx_queues(2);
     start();
     EXPECT_THAT(device.flows, SizeIs(1));
 }
@@ -302,7 +300,7 @@ TEST_F(FlowTableTest, ErrnosOfTheDeviceAreExplained) {
                                                  {EOPNOTSUPP, "does not offer"},
                                                  {EINVAL, "refuses this combination"}};
     for (const auto& [code, text] : cases) {
-        device.refuse_flow = [code = code](const FakeDevice::Flow&) { return code; };
+        device.refuse_flow = [code = code](const verbs_test::Flow&) { return code; };
         EXPECT_THAT(refused(udp_to(1, 0)), HasSubstr(text));
         EXPECT_EQ(rte_errno, code);
     }
@@ -311,15 +309,15 @@ TEST_F(FlowTableTest, ErrnosOfTheDeviceAreExplained) {
 
 TEST_F(FlowTableTest, ValidateAsksTheDeviceWithoutTouchingTraffic) {
     start();
-    device.refuse_flow = [](const FakeDevice::Flow& flow) {
+    device.refuse_flow = [](const verbs_test::Flow& flow) {
         const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
         EXPECT_EQ(Bytes(eth->val.src_mac, eth->val.src_mac + 6), hex("ffffffffffff"));
         EXPECT_EQ(Bytes(eth->mask.src_mac, eth->mask.src_mac + 6), hex("ffffffffffff"));
         return 0;
     };
-    const int before = device.creations;
+    const unsigned before = device.calls();
     EXPECT_EQ(validate(udp_to(1, 0)), 0);
-    EXPECT_GT(device.creations, before);
+    EXPECT_GT(device.calls(), before);
     EXPECT_THAT(device.flows, IsEmpty());
     device.refuse_flow = nullptr;
 }
@@ -359,7 +357,7 @@ TEST_F(FlowTableTest, CountersOutliveStopAndReset) {
     ASSERT_THAT(device.counters, SizeIs(1));
     const auto count =
         device.flows[0]->spec<ibv_flow_spec_counter_action>(IBV_FLOW_SPEC_ACTION_COUNT);
-    EXPECT_EQ(count->counters, &device.counters[0]->base);
+    EXPECT_EQ(count->counters, device.counters[0].get());
 
     const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
     rte_flow_query_count result{};

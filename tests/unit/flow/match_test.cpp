@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Splitting a match by traffic class, and how steering priorities are dealt out.
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
-#include "tests/unit/flow/fake_verbs.hpp"
+#include "tests/unit/flow/fake_device.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,16 +105,16 @@ TEST(Levels, EveryDeviceGetsLevelsThatItHas) {
 class SteeringTest : public testing::Test {
   protected:
     FakeDevice device{2};
-    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
+    RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
     Steering steering{qps, 1};
 };
 
 TEST_F(SteeringTest, FindsTheDevicesPrioritiesOnce) {
     device.priorities = 8;
     ASSERT_EQ(steering.levels()->priorities, 8);
-    const int calls = device.creations;
+    const unsigned calls = device.calls();
     EXPECT_EQ(steering.levels()->priorities, 8);
-    EXPECT_EQ(device.creations, calls);
+    EXPECT_EQ(device.calls(), calls);
     EXPECT_TRUE(device.rules().empty());
     EXPECT_EQ(qps.size(), 0u);
 }
@@ -136,7 +136,7 @@ TEST_F(SteeringTest, LearnsFromARuleAtTheLastLevel) {
 }
 
 TEST_F(SteeringTest, SaysWhyTheDeviceHasNone) {
-    device.refuse_flow = [](const FakeDevice::Flow&) { return EPERM; };
+    device.refuse_flow = [](const verbs_test::Flow&) { return EPERM; };
     const auto levels = steering.levels();
     ASSERT_FALSE(levels);
     EXPECT_EQ(levels.error().code, EPERM);

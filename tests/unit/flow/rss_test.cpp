@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hash fields of each traffic class, and the cache of hash QPs.
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
-#include "tests/unit/flow/fake_verbs.hpp"
+#include "tests/unit/flow/fake_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ TEST(HashFields, EveryFieldSetIsOneThatTheKernelTakes) {
 class RssQpsTest : public testing::Test {
   protected:
     FakeDevice device{4};
-    RssQps qps{device.api, device.context(), &device.pd, device.rx_queues};
+    RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
 };
 
 TEST_F(RssQpsTest, BuildsTheTableTheKeyAndTheFields) {

@@ -5,13 +5,15 @@
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mrs.hpp"
-#include "tests/unit/rings/fake_verbs_queue.hpp"
 #include "tests/unit/rings/verdict_frames.hpp"
+#include "tests/unit/verbs/queues.hpp"
 
 #include <utility>
 #include <vector>
 
 namespace rings_test {
+
+using namespace verbs_test;
 
 struct VerbsRxSetup {
     uint8_t segments = 1;

@@ -3,10 +3,12 @@
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mrs.hpp"
-#include "tests/unit/rings/fake_verbs_queue.hpp"
 #include "tests/unit/rings/packets.hpp"
+#include "tests/unit/verbs/queues.hpp"
 
 namespace rings_test {
+
+using namespace verbs_test;
 namespace {
 
 using namespace std::literals;

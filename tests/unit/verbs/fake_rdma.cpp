@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/ethdev/fake_rdma.hpp"
+#include "tests/unit/verbs/fake_rdma.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
 #include <unistd.h>
 
-namespace rawqp::test {
+namespace verbs_test {
 namespace {
 
 FakeRdma* device = nullptr;
@@ -35,18 +36,13 @@ class Ring {
     void* memory_;
 };
 
-/// A CQ with both faces; extended ones never hold a completion.
-struct CqObject {
-    ibv_cq_ex cq{};
+struct Cq : FakeVerbsCq {
     std::unique_ptr<Ring> ring;
-    CqObject(ibv_context* context, int entries) {
-        cq.context = context;
-        cq.cqe = entries;
-        cq.start_poll = [](ibv_cq_ex*, ibv_poll_cq_attr*) { return ENOENT; };
-        cq.next_poll = [](ibv_cq_ex*) { return ENOENT; };
-        cq.end_poll = [](ibv_cq_ex*) {};
+    Cq(ibv_context* context, int entries) {
+        handle.context = context;
+        handle.cqe = entries;
     }
-    [[nodiscard]] ibv_cq* plain() { return ibv_cq_ex_to_cq(&cq); }
+    [[nodiscard]] ibv_cq* plain() { return ibv_cq_ex_to_cq(&handle); }
 };
 
 } // namespace
@@ -61,6 +57,30 @@ struct FakeVerbs {
         --device->alive_[kind];
         delete object;
         return 0;
+    }
+    /// The same for objects of which tests look at the living.
+    template <class Object, class Kept>
+    static Object* kept(const char* kind, std::vector<std::unique_ptr<Kept>>& all, Object* object) {
+        all.emplace_back(object);
+        return made(kind, object);
+    }
+    template <class Kept>
+    static int dropped(const char* kind, std::vector<std::unique_ptr<Kept>>& all, Kept* object) {
+        const auto has = [&](const auto& each) { return each.get() == object; };
+        const auto found = std::find_if(all.begin(), all.end(), has);
+        if (found == all.end()) return EINVAL;
+        all.erase(found);
+        --device->alive_[kind];
+        return 0;
+    }
+    /// Whether none of the living `uses` the object in question.
+    template <class Kept, class Uses>
+    static bool free_of(const std::vector<std::unique_ptr<Kept>>& all, Uses uses) {
+        return std::none_of(all.begin(), all.end(), [&](const auto& each) { return uses(*each); });
+    }
+    template <class Object> static Object* failed(int error) {
+        errno = error;
+        return nullptr;
     }
     /// True when the call is to fail; errno is set then.
     static bool refused(const char* name) {
@@ -96,18 +116,31 @@ struct FakeVerbs {
         context.num_comp_vectors = 3;
         context.async_fd = dup(device->event_pipe_[0]);
         context.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+        context.ops.post_send = FakeVerbsQp::post_send;
         provider->query_device_ex = query_device_ex;
         provider->query_port = query_port;
         provider->create_cq_ex = create_cq_ex;
         provider->create_wq = create_wq;
         provider->alloc_parent_domain = alloc_parent_domain;
         provider->modify_wq = modify_wq;
-        provider->destroy_wq = [](ibv_wq* wq) { return gone("WQ", wq); };
+        provider->destroy_wq = destroy_wq;
         provider->create_rwq_ind_table = create_rwq_ind_table;
-        provider->destroy_rwq_ind_table = [](ibv_rwq_ind_table* t) { return gone("table", t); };
+        provider->destroy_rwq_ind_table = destroy_rwq_ind_table;
         provider->create_qp_ex = create_qp_ex;
         provider->ibv_create_flow = create_flow;
-        provider->ibv_destroy_flow = [](ibv_flow* flow) { return gone("flow", flow); };
+        provider->ibv_destroy_flow = destroy_flow;
+        provider->create_counters = create_counters;
+        provider->attach_counters_point_flow = [](ibv_counters* counters, ibv_counter_attach_attr*,
+                                                  ibv_flow* flow) {
+            return Counters::of(counters).attach(flow);
+        };
+        provider->read_counters = [](ibv_counters* counters, uint64_t* values, uint32_t count,
+                                     uint32_t) {
+            return Counters::of(counters).read(values, count);
+        };
+        provider->destroy_counters = [](ibv_counters* counters) {
+            return dropped("counters", device->counters, &Counters::of(counters));
+        };
         return &made("context", provider)->context;
     }
     static int close_device(ibv_context* context) {
@@ -135,8 +168,8 @@ struct FakeVerbs {
     static int dealloc_pd(ibv_pd* pd) {
         auto* const object = static_cast<PdObject*>(pd);
         const bool parent = object->parent.pd != nullptr;
-        if (!parent && device->alive("parent domain") != 0)
-            device->violations.emplace_back("PD destroyed under its parent domain");
+        device->check(parent || device->alive("parent domain") == 0,
+                      "PD destroyed under its parent domain");
         return gone(parent ? "parent domain" : "PD", object);
     }
     static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned) {
@@ -150,41 +183,62 @@ struct FakeVerbs {
     }
     static ibv_cq* create_cq(ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
         if (refused("create_cq")) return nullptr;
-        return made("CQ", new CqObject(context, entries))->plain();
+        return made("CQ", new Cq(context, entries))->plain();
     }
     static ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
         if (refused("create_cq_ex")) return nullptr;
-        if (attributes->comp_vector >= static_cast<unsigned>(context->num_comp_vectors))
-            device->violations.emplace_back("CQ with a completion vector out of range");
-        CqObject* const cq = made("CQ", new CqObject(context, static_cast<int>(attributes->cqe)));
+        device->check(attributes->comp_vector < static_cast<unsigned>(context->num_comp_vectors),
+                      "CQ with a completion vector out of range");
+        Cq* const cq = made("CQ", new Cq(context, static_cast<int>(attributes->cqe)));
         if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
             cq->ring = std::make_unique<Ring>(attributes->parent_domain, 64 * attributes->cqe);
             device->ring_memory.push_back(cq->ring->memory());
         }
-        return &cq->cq;
+        return &cq->handle;
     }
-    static int destroy_cq(ibv_cq* cq) { return gone("CQ", reinterpret_cast<CqObject*>(cq)); }
+    static int destroy_cq(ibv_cq* plain) {
+        auto& cq = static_cast<Cq&>(FakeVerbsCq::of(reinterpret_cast<ibv_cq_ex*>(plain)));
+        device->check(cq.misuse == 0, "poll of a CQ started twice");
+        return gone("CQ", &cq);
+    }
 
-    static ibv_qp* new_qp(ibv_context* context, ibv_pd* pd, ibv_qp_type type) {
-        auto* qp = new ibv_qp{};
-        qp->context = context;
-        qp->pd = pd;
-        qp->qp_type = type;
-        qp->qp_num = device->next_number_++;
-        qp->state = IBV_QPS_RESET;
-        return made("QP", qp);
+    static std::unique_ptr<Qp> new_qp(ibv_context* context, ibv_pd* pd, ibv_qp_type type) {
+        auto qp = std::make_unique<Qp>();
+        ibv_qp& base = *qp->plain();
+        base.context = context;
+        base.pd = pd;
+        base.qp_type = type;
+        base.qp_num = device->next_number_++;
+        base.state = IBV_QPS_RESET;
+        return qp;
+    }
+    static ibv_qp* made_qp(std::unique_ptr<Qp> qp) {
+        return kept("QP", device->qps, qp.release())->plain();
     }
     static ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
         if (refused("create_qp")) return nullptr;
-        return new_qp(pd->context, pd, attributes->qp_type);
+        return made_qp(new_qp(pd->context, pd, attributes->qp_type));
     }
     static ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
         if (refused("create_qp_ex")) return nullptr;
-        if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) { // no ibv_wr_*
-            errno = EOPNOTSUPP;
-            return nullptr;
+        if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) // no ibv_wr_*
+            return failed<ibv_qp>(EOPNOTSUPP);
+        if (attributes->qp_type != IBV_QPT_RAW_PACKET || attributes->pd == nullptr)
+            return failed<ibv_qp>(EINVAL);
+        std::unique_ptr<Qp> qp = new_qp(context, attributes->pd, attributes->qp_type);
+        if ((attributes->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE) != 0) {
+            qp->table = attributes->rwq_ind_tbl;
+            qp->queues = static_cast<const Table*>(qp->table)->queues();
+            if (const int error = qp->set_hash(attributes->rx_hash_conf))
+                return failed<ibv_qp>(error);
         }
-        return new_qp(context, attributes->pd, attributes->qp_type);
+        return made_qp(std::move(qp));
+    }
+    static int destroy_qp(ibv_qp* plain) {
+        Qp* const qp = &Qp::of(plain);
+        device->check(free_of(device->flows, [&](const Flow& flow) { return flow.qp == qp; }),
+                      "QP destroyed while a flow uses it");
+        return dropped("QP", device->qps, qp);
     }
     static int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
         if (const int error = device->enter("modify_qp")) return error;
@@ -203,17 +257,21 @@ struct FakeVerbs {
 
     static ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attributes) {
         if (refused("create_wq")) return nullptr;
-        auto* wq = new ibv_wq{};
-        wq->context = context;
-        wq->cq = attributes->cq;
-        wq->wq_num = device->next_number_++;
-        wq->state = IBV_WQS_RESET;
-        wq->post_recv = [](ibv_wq* to, ibv_recv_wr*, ibv_recv_wr**) {
-            if (to->state != IBV_WQS_RDY)
-                device->violations.emplace_back("receive WQE posted to a WQ that is not in RDY");
-            return 0;
+        ibv_wq& wq = made("WQ", new FakeVerbsWq)->handle;
+        wq.context = context;
+        wq.cq = attributes->cq;
+        wq.wq_num = device->next_number_++;
+        wq.state = IBV_WQS_RESET;
+        return &wq;
+    }
+    static int destroy_wq(ibv_wq* handle) {
+        FakeVerbsWq& wq = FakeVerbsWq::of(handle);
+        device->check(wq.misuse == 0, "receive WQE posted to a WQ that is not in RDY");
+        const auto uses = [&](const Table& table) {
+            return std::find(table.wqs.begin(), table.wqs.end(), handle) != table.wqs.end();
         };
-        return made("WQ", wq);
+        device->check(free_of(device->tables, uses), "WQ destroyed while a table uses it");
+        return gone("WQ", &wq);
     }
     static int modify_wq(ibv_wq* wq, ibv_wq_attr* attributes) {
         if (const int error = device->enter("modify_wq")) return error;
@@ -224,23 +282,39 @@ struct FakeVerbs {
                                                    ibv_rwq_ind_table_init_attr* attributes) {
         if (refused("create_rwq_ind_table")) return nullptr;
         const uint32_t most = device->attributes.rss_caps.max_rwq_indirection_table_size;
-        if (1u << attributes->log_ind_tbl_size > most) { // as the kernel
-            errno = EINVAL;
-            return nullptr;
-        }
-        auto* table = new ibv_rwq_ind_table{};
+        const size_t entries = size_t{1} << attributes->log_ind_tbl_size;
+        if (entries > most) return failed<ibv_rwq_ind_table>(EINVAL); // as the kernel
+        auto* const table = new Table{};
         table->context = context;
-        return made("table", table);
+        table->wqs.assign(attributes->ind_tbl, attributes->ind_tbl + entries);
+        return kept("table", device->tables, table);
+    }
+    static int destroy_rwq_ind_table(ibv_rwq_ind_table* table) {
+        device->check(free_of(device->qps, [&](const Qp& qp) { return qp.table == table; }),
+                      "indirection table destroyed while a QP uses it");
+        return dropped("table", device->tables, static_cast<Table*>(table));
     }
     static ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attributes) {
         if (refused("create_flow")) return nullptr;
-        if (attributes->priority >= 16) { // as mlx5_ib
-            errno = EINVAL;
-            return nullptr;
-        }
-        auto* flow = new ibv_flow{};
-        flow->context = qp->context;
-        return made("flow", flow);
+        auto flow = std::make_unique<Flow>(qp, attributes);
+        int error = attributes->priority < device->priorities ? 0 : EINVAL; // as mlx5_ib
+        if (error == 0 && device->refuse_flow) error = device->refuse_flow(*flow);
+        if (error != 0) return failed<ibv_flow>(error);
+        ibv_flow* const created = kept("flow", device->flows, flow.release());
+        if (device->on_change) device->on_change();
+        return created;
+    }
+    static int destroy_flow(ibv_flow* flow) {
+        const int error = dropped("flow", device->flows, static_cast<Flow*>(flow));
+        if (device->on_change) device->on_change();
+        return error;
+    }
+    static ibv_counters* create_counters(ibv_context* context, ibv_counters_init_attr*) {
+        if (!device->offers_counters) return failed<ibv_counters>(EOPNOTSUPP);
+        if (refused("create_counters")) return nullptr;
+        auto* const counters = new Counters{};
+        counters->context = context;
+        return kept("counters", device->counters, counters);
     }
 
     static int get_async_event(ibv_context* context, ibv_async_event* event) {
@@ -264,7 +338,7 @@ struct FakeVerbs {
         api.create_qp = create_qp;
         api.qp_to_qp_ex = [](ibv_qp*) -> ibv_qp_ex* { return nullptr; }; // has no ibv_wr_*
         api.modify_qp = modify_qp;
-        api.destroy_qp = [](ibv_qp* qp) { return gone("QP", qp); };
+        api.destroy_qp = destroy_qp;
         api.get_async_event = get_async_event;
         api.ack_async_event = ack_async_event;
         api.event_type_str = [](ibv_event_type) { return "event"; };
@@ -273,7 +347,7 @@ struct FakeVerbs {
     }
 };
 
-FakeRdma::FakeRdma() : api_(FakeVerbs::table()) {
+FakeRdma::FakeRdma() : outer_(device), api_(FakeVerbs::table()) {
     device = this;
     if (pipe(event_pipe_) != 0) throw std::bad_alloc();
     ibv_device_attr& basic = attributes.orig_attr;
@@ -294,7 +368,18 @@ FakeRdma::FakeRdma() : api_(FakeVerbs::table()) {
 FakeRdma::~FakeRdma() {
     close(event_pipe_[0]);
     close(event_pipe_[1]);
-    device = nullptr;
+    device = outer_;
+}
+
+void FakeRdma::check(bool right, const char* violation) {
+    if (!right) violations.emplace_back(violation);
+}
+
+std::vector<const Flow*> FakeRdma::rules() const {
+    std::vector<const Flow*> living;
+    for (const auto& flow : flows)
+        living.push_back(flow.get());
+    return living;
 }
 
 void FakeRdma::fail_call(int nth, int error) {
@@ -306,6 +391,13 @@ void FakeRdma::fail_call(int nth, int error) {
 unsigned FakeRdma::calls(const std::string& name) const {
     const auto found = calls_.find(name);
     return found == calls_.end() ? 0 : found->second;
+}
+
+unsigned FakeRdma::calls() const {
+    unsigned sum = 0;
+    for (const auto& [name, count] : calls_)
+        sum += count;
+    return sum;
 }
 
 int FakeRdma::enter(const std::string& name) {
@@ -335,4 +427,4 @@ void FakeRdma::raise(const ibv_async_event& event) {
     if (write(event_pipe_[1], &event, sizeof(event)) != sizeof(event)) throw std::bad_alloc();
 }
 
-} // namespace rawqp::test
+} // namespace verbs_test

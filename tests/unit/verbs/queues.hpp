@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-namespace rings_test {
+namespace verbs_test {
 
 struct Completion {
     uint64_t wr_id = 0;
@@ -18,7 +18,8 @@ struct Completion {
     uint64_t ticks = 0, wallclock_ns = 0;
 };
 
-/// An extended CQ. Completions wait in `queue`; `open` tells that a poll was started and not ended.
+/// A CQ with both faces. Completions wait in `queue` for the extended one; `open` tells that a poll
+/// was started and not ended.
 struct FakeVerbsCq {
     FakeVerbsCq() {
         handle.cq_context = this;
@@ -79,22 +80,31 @@ int record(std::vector<Posted<Request>>& log, size_t& accept, Request* request, 
     return 0;
 }
 
+/// A receive WQ, ready. `misuse` counts calls to post in another state.
 struct FakeVerbsWq {
     FakeVerbsWq() {
-        handle.wq_context = this;
+        handle.owner = this;
+        handle.state = IBV_WQS_RDY;
         handle.post_recv = [](ibv_wq* wq, ibv_recv_wr* request, ibv_recv_wr** bad) {
-            auto& self = *static_cast<FakeVerbsWq*>(wq->wq_context);
+            FakeVerbsWq& self = of(wq);
             ++self.calls;
+            if (wq->state != IBV_WQS_RDY) ++self.misuse;
             return record(self.posted, self.accept, request, bad);
         };
     }
     FakeVerbsWq(const FakeVerbsWq&) = delete;
     FakeVerbsWq& operator=(const FakeVerbsWq&) = delete;
 
+    struct Handle : ibv_wq {
+        FakeVerbsWq* owner = nullptr; // wq_context is the user's: ibv_create_wq sets it
+    };
+    static FakeVerbsWq& of(ibv_wq* wq) { return *static_cast<Handle*>(wq)->owner; }
+
     std::vector<Posted<ibv_recv_wr>> posted;
     size_t accept = SIZE_MAX;
     int calls = 0;
-    ibv_wq handle{};
+    int misuse = 0;
+    Handle handle{};
 };
 
 /// A QP that takes requests by ibv_post_send and by ibv_wr_*; both end in `posted`, and a request
@@ -103,11 +113,7 @@ struct FakeVerbsQp {
     FakeVerbsQp() {
         handle.qp_base.qp_context = this;
         handle.qp_base.context = &context;
-        context.ops.post_send = [](ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
-            auto& self = *static_cast<FakeVerbsQp*>(qp->qp_context);
-            ++self.calls;
-            return record(self.posted, self.accept, request, bad);
-        };
+        context.ops.post_send = post_send;
         handle.wr_start = [](ibv_qp_ex* qp) { of(qp).built.clear(); };
         handle.wr_send = [](ibv_qp_ex* qp) { of(qp).begin(IBV_WR_SEND); };
         handle.wr_send_tso = [](ibv_qp_ex* qp, void* header, uint16_t bytes, uint16_t mss) {
@@ -138,6 +144,11 @@ struct FakeVerbsQp {
     static FakeVerbsQp& of(ibv_qp_ex* qp) {
         return *static_cast<FakeVerbsQp*>(qp->qp_base.qp_context);
     }
+    static int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
+        auto& self = *static_cast<FakeVerbsQp*>(qp->qp_context);
+        ++self.calls;
+        return record(self.posted, self.accept, request, bad);
+    }
     ibv_send_wr& begin(ibv_wr_opcode opcode) {
         ibv_send_wr& request = built.emplace_back().request;
         request.wr_id = handle.wr_id;
@@ -161,8 +172,8 @@ struct FakeVerbsQp {
     std::vector<Posted<ibv_send_wr>> built; ///< since ibv_wr_start
     size_t accept = SIZE_MAX;
     int calls = 0;
-    ibv_context context{};
+    ibv_context context{}; ///< stands in where there is no device
     ibv_qp_ex handle{};
 };
 
-} // namespace rings_test
+} // namespace verbs_test

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An RDMA device that exists in memory only: it answers every verbs call of the control path,
-// counts what is alive by kind, and fails the n-th call on request. It moves no packet.
+// An RDMA device that exists in memory only, with its provider: it answers every verbs call of the
+// control path, keeps what it is asked for, checks that objects are released in order, and fails
+// the n-th call on request. Its queues record what is posted; it moves no packet.
 #pragma once
 
 #include "common/verbs/api.hpp"
+#include "tests/unit/verbs/steering.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace rawqp::test {
+namespace verbs_test {
 
-/// One at a time: verbs functions have no argument to find their device by.
+/// The last one made answers: not all verbs functions have an argument to find their device by.
 class FakeRdma {
   public:
     FakeRdma();
@@ -31,6 +34,7 @@ class FakeRdma {
     /// Name of the call that fail_call made fail; empty: none was reached.
     [[nodiscard]] const std::string& failed() const { return failed_; }
     [[nodiscard]] unsigned calls(const std::string& name) const;
+    [[nodiscard]] unsigned calls() const; ///< all; none that release an object
 
     /// Objects alive, all kinds together; "" when none, or their names and counts.
     [[nodiscard]] std::string alive() const;
@@ -40,11 +44,25 @@ class FakeRdma {
     void raise(const ibv_async_event& event);
     [[nodiscard]] unsigned acknowledged() const { return acknowledged_; }
 
+    // What is alive of these, in order of creation.
+    std::vector<std::unique_ptr<Table>> tables;
+    std::vector<std::unique_ptr<Qp>> qps;
+    std::vector<std::unique_ptr<Flow>> flows;
+    std::vector<std::unique_ptr<Counters>> counters;
+    [[nodiscard]] std::vector<const Flow*> rules() const;
+
     // Answers, to be changed before attaching.
     std::vector<std::string> names{"fake_0"};
     ibv_device_attr_ex attributes{};
     ibv_port_attr port{};
-    /// WQs that were ever posted to while not in RDY, and the like: must stay empty.
+    uint16_t priorities = 16; ///< of flows
+    bool offers_counters = false;
+    /// Refuses a flow with the errno returned; 0 accepts.
+    std::function<int(const Flow&)> refuse_flow;
+
+    /// Called after each change of the flows (to look at intermediate states).
+    std::function<void()> on_change;
+    /// Objects released while in use, WQs posted to while not in RDY: must stay empty.
     std::vector<std::string> violations;
     std::vector<const void*> ring_memory; ///< of every CQ ever created from a parent domain
     std::map<uint32_t, uint32_t> rates;   ///< kbit/s by number of the QP, as set since its reset
@@ -52,7 +70,9 @@ class FakeRdma {
   private:
     friend struct FakeVerbs;
     int enter(const std::string& name); ///< 0, or the errno to fail with
+    void check(bool right, const char* violation);
 
+    FakeRdma* const outer_; ///< that answered before
     verbs::Api api_;
     std::map<std::string, int> alive_;
     std::map<std::string, unsigned> calls_;
@@ -67,4 +87,4 @@ class FakeRdma {
     uint32_t next_number_ = 1;
 };
 
-} // namespace rawqp::test
+} // namespace verbs_test

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a verbs device steers packets by, as the driver asked for it.
+#pragma once
+
+#include "tests/unit/verbs/queues.hpp"
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+namespace verbs_test {
+
+struct Table : ibv_rwq_ind_table {
+    std::vector<const ibv_wq*> wqs;
+    [[nodiscard]] std::vector<uint16_t> queues() const { ///< numbers of the WQs
+        std::vector<uint16_t> numbers;
+        for (const ibv_wq* const wq : wqs)
+            numbers.push_back(static_cast<uint16_t>(wq->wq_num));
+        return numbers;
+    }
+};
+
+/// A QP, and what spreads the packets that flows bring to it.
+struct Qp : FakeVerbsQp {
+    const ibv_rwq_ind_table* table = nullptr;
+    std::vector<uint16_t> queues;
+    std::array<uint8_t, 40> key{};
+    uint64_t hash_fields = 0;
+
+    static Qp& of(ibv_qp* qp) {
+        return static_cast<Qp&>(*static_cast<FakeVerbsQp*>(qp->qp_context));
+    }
+    [[nodiscard]] ibv_qp* plain() { return &handle.qp_base; }
+
+    /// 0, or the errno of mlx5_ib.
+    [[nodiscard]] int set_hash(const ibv_rx_hash_conf& hash) {
+        if (hash.rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
+            hash.rx_hash_key_len != key.size())
+            return EINVAL;
+        std::memcpy(key.data(), hash.rx_hash_key, key.size());
+        hash_fields = hash.rx_hash_fields_mask;
+        const auto types = [this](unsigned shift) { // a bit for source and one for destination each
+            return ((hash_fields >> shift & 3) != 0) + ((hash_fields >> (shift + 2) & 3) != 0);
+        };
+        const bool one_l3_and_one_l4 = types(0) <= 1 && types(4) <= 1;
+        return one_l3_and_one_l4 && (hash_fields != 0 || queues.size() == 1) ? 0 : EINVAL;
+    }
+};
+
+struct Flow : ibv_flow {
+    Qp* qp = nullptr;
+    std::vector<uint8_t> bytes; ///< attr and specs as they came
+
+    Flow(ibv_qp* to, const ibv_flow_attr* attributes) : ibv_flow{}, qp(&Qp::of(to)) {
+        context = to->context;
+        const auto* from = reinterpret_cast<const uint8_t*>(attributes);
+        bytes.assign(from, from + attributes->size);
+    }
+    [[nodiscard]] ibv_flow_attr attr() const {
+        ibv_flow_attr attr;
+        std::memcpy(&attr, bytes.data(), sizeof attr);
+        return attr;
+    }
+    [[nodiscard]] std::vector<uint8_t> specs() const {
+        return {bytes.begin() + sizeof(ibv_flow_attr), bytes.end()};
+    }
+    [[nodiscard]] uint16_t level() const { return attr().priority; }
+    /// Where the first spec of that type stands in bytes; 0: there is none.
+    [[nodiscard]] size_t find(uint32_t type) const {
+        for (size_t at = sizeof(ibv_flow_attr); at < bytes.size();) {
+            uint32_t its_type;
+            uint16_t its_size;
+            std::memcpy(&its_type, &bytes[at], sizeof its_type);
+            std::memcpy(&its_size, &bytes[at + sizeof its_type], sizeof its_size);
+            if (its_type == type) return at;
+            at += its_size;
+        }
+        return 0;
+    }
+    template <class Spec> [[nodiscard]] std::optional<Spec> spec(uint32_t type) const {
+        const size_t at = find(type);
+        if (at == 0) return std::nullopt;
+        Spec found;
+        std::memcpy(&found, &bytes[at], sizeof found);
+        return found;
+    }
+};
+
+struct Counters : ibv_counters {
+    uint64_t packets = 0, bytes = 0;
+    unsigned attached = 0;
+
+    static Counters& of(ibv_counters* counters) { return *static_cast<Counters*>(counters); }
+    int attach(const ibv_flow* flow) {
+        if (flow != nullptr) return ENOTSUP; // as mlx5: only before the flow exists
+        ++attached;
+        return 0;
+    }
+    int read(uint64_t* values, uint32_t count) const {
+        if (count != attached) return EINVAL;
+        values[0] = packets;
+        values[1] = bytes;
+        return 0;
+    }
+};
+
+} // namespace verbs_test
