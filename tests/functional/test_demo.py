@@ -3,14 +3,13 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
-from rig.program import Program
+from rig.program import Program, wait_for_end
 from rig.stack import OWN_NETWORK, Build
 
 pytestmark = pytest.mark.unsanitized
@@ -67,14 +66,6 @@ def marked_processes(mark: str) -> list[int]:
     return found
 
 
-def wait_for_end(pid_fds: list[int], timeout: float) -> None:
-    waiting = set(pid_fds)
-    while waiting:
-        ready, _, _ = select.select(waiting, [], [], timeout)
-        assert ready, f"{len(waiting)} processes are still alive after {timeout} s"
-        waiting -= set(ready)
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_behind(build: Build, tmp_path: Path, how: signal.Signals) -> None:
     mark = uuid.uuid4().hex
@@ -87,7 +78,7 @@ def test_nothing_is_left_behind(build: Build, tmp_path: Path, how: signal.Signal
         assert len(pid_fds) > 5  # demo, softhca, testpmd, iperf3 …
         demo.signal(how)
         assert demo.wait(20) not in (0, 1)
-        wait_for_end(pid_fds, timeout=10)
+        wait_for_end(pid_fds)
     finally:
         demo.close()
     assert set(os.listdir("/sys/class/net")) == interfaces

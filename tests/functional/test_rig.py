@@ -3,7 +3,6 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rig.packets import numbered
+from rig.program import wait_for_end
 from rig.stack import ROOT, Build
 from rig.testpmd import parse_received
 from rig.toeplitz import flow_hash
@@ -50,14 +50,6 @@ sys.stdin.read()
 """
 
 
-def wait_for_end(pid_fds: list[int], timeout: float) -> None:
-    waiting = set(pid_fds)
-    while waiting:
-        ready, _, _ = select.select(waiting, [], [], timeout)
-        assert ready, f"{len(waiting)} processes are still alive after {timeout} s"
-        waiting -= set(ready)
-
-
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_survives_the_end_of_the_test_program(
     build: Build, tmp_path: Path, how: signal.Signals
@@ -73,7 +65,7 @@ def test_nothing_survives_the_end_of_the_test_program(
     pid_fds = [os.pidfd_open(pid) for pid in pids]
     holder.send_signal(how)
     holder.wait(10)
-    wait_for_end(pid_fds, timeout=10)
+    wait_for_end(pid_fds)
     assert list((folder / "run").glob("softhca*")) == []
 
 

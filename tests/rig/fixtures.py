@@ -12,6 +12,7 @@ import pytest
 
 from .guest import Guest
 from .guest_fixtures import running_guest
+from .launcher import Launcher
 from .packets import forbid_address_resolution
 from .stack import Build
 
@@ -66,6 +67,13 @@ def new_folder(work: Path) -> Callable[[], Path]:
         return folder
 
     return make
+
+
+@pytest.fixture
+def launcher(build: Build, new_folder: Callable[[], Path]) -> Iterator[Launcher]:
+    one = Launcher(build, new_folder())
+    yield one
+    one.close()
 
 
 @pytest.fixture(scope="session")

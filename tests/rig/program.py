@@ -4,11 +4,12 @@
 import ctypes
 import os
 import pty
+import select
 import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 
 from .screen import ProgramError, Screen
 
@@ -26,6 +27,18 @@ def die_with_parent(death_signal: int = signal.SIGTERM) -> Callable[[], None]:
             os._exit(1)
 
     return prepare
+
+
+def wait_for_end(pid_fds: Iterable[int], timeout: float = 20) -> None:
+    """Of all these processes (os.pidfd_open). Closes the descriptors when they have ended."""
+    waiting = set(pid_fds)
+    while waiting:
+        ended, _, _ = select.select(waiting, [], [], timeout)
+        if not ended:
+            raise ProgramError(f"{len(waiting)} processes are still alive after {timeout} s")
+        waiting -= set(ended)
+        for pid_fd in ended:
+            os.close(pid_fd)
 
 
 class Program(Screen):

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`softhca stat`, `link` and `fault`, and the control socket below them."""
+
+import json
+import os
+import re
+import resource
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from rig.launcher import Launcher
+from rig.stack import OWN_NETWORK
+
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+
+
+def test_stat_with_nothing_running(launcher: Launcher) -> None:
+    result = launcher.run("stat")
+    assert result.returncode == 1
+    assert "no running program" in result.stderr
+    result = launcher.run("stat", "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout) == {"instances": []}
+
+
+def test_stat_of_running_programs(launcher: Launcher) -> None:
+    launcher.start_watch("--port", "wire=pair:a,mtu=2000", "--port", "wire=pair:a")
+    launcher.start_watch()
+    text = launcher.run("stat").stdout
+    assert text.count("ibv_asyncwatch (process ") == 2
+    assert "mlx5_1  link_up yes" in text
+    instances = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert sorted(len(instance["devices"]) for instance in instances) == [1, 2]
+    two = max(instances, key=lambda instance: len(instance["devices"]))
+    assert two["program"] == "ibv_asyncwatch"
+    assert two["devices"][0]["mtu"] == 2000
+    assert two["devices"][0]["counters"]["wire_rx_packets"] == 0
+    one = json.loads(launcher.run("stat", "--json", "--pid", str(two["pid"])).stdout)
+    assert [instance["pid"] for instance in one["instances"]] == [two["pid"]]
+    assert launcher.run("stat", "--pid", "1").returncode == 1
+
+
+def test_stat_counts_what_passes(launcher: Launcher) -> None:
+    """A generator feeds the kernel netdev: every frame is counted on both ways."""
+    options = ["--port", "wire=gen:count=500,size=1000,netdev=tap:kn0"]
+    inner = [launcher.softhca, *options, "--", "ibv_asyncwatch", "-d", "mlx5_0"]
+    watch = launcher.start_command([*OWN_NETWORK, *inner])
+    watch.wait_for("async event FD")
+    deadline = time.monotonic() + 20
+    while True:
+        stat = json.loads(launcher.run("stat", "--json").stdout)
+        counters = stat["instances"][0]["devices"][0]["counters"]
+        if counters["wire_rx_packets"] == 500:
+            break
+        assert time.monotonic() < deadline, counters
+    assert counters["wire_rx_bytes"] == 500_000
+    assert counters["kernel_rx_packets"] == 500
+    assert counters["delivered"] == 0
+    assert re.search(r"kernel_rx_packets +500$", launcher.run("stat").stdout, re.MULTILINE)
+
+
+# Opens mlx5_0 and gives its netdev another address.
+CHANGE_MAC = """
+import ctypes, fcntl, os, signal, socket, struct
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+assert verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0]))
+(netdev,) = os.listdir("/sys/class/infiniband/mlx5_0/device/net")
+SIOCSIFHWADDR, ETHER = 0x8924, 1
+address = bytes.fromhex("02aabbccddee")
+request = struct.pack("16sH14s", netdev.encode(), ETHER, address)
+with socket.socket() as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFHWADDR, request)
+print("changed", flush=True)
+signal.pause()
+"""
+
+
+def test_stat_shows_the_address_that_the_netdev_has(launcher: Launcher) -> None:
+    launcher.start("--", sys.executable, "-c", CHANGE_MAC).wait_for("^changed")
+    (instance,) = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert instance["devices"][0]["mac"] == "02:aa:bb:cc:dd:ee"
+
+
+def test_link_goes_down_and_up(launcher: Launcher) -> None:
+    watch = launcher.start_watch()
+    assert launcher.run("link", "mlx5_0", "down").returncode == 0
+    watch.wait_for("IBV_EVENT_PORT_ERR")
+    assert "mlx5_0  link_up no" in launcher.run("stat").stdout
+    assert launcher.run("link", "mlx5_0", "up").returncode == 0
+    watch.wait_for("IBV_EVENT_PORT_ACTIVE")
+    assert "mlx5_0  link_up yes" in launcher.run("stat").stdout
+
+
+def test_link_needs_to_know_which(launcher: Launcher) -> None:
+    assert "no running program" in launcher.run("link", "mlx5_0", "up").stderr
+    watches = [launcher.start_watch(), launcher.start_watch()]
+    unknown = launcher.run("link", "mlx5_9", "down")
+    assert unknown.returncode == 1 and "mlx5_9" in unknown.stderr
+    ambiguous = launcher.run("link", "mlx5_0", "down")
+    assert ambiguous.returncode == 1 and "--pid" in ambiguous.stderr
+    pids = [int(pid) for pid in re.findall(r"\d{2,}", ambiguous.stderr.split("each")[0])]
+    assert len(pids) == 2
+    assert launcher.run("link", "mlx5_0", "down", "--pid", str(pids[0])).returncode == 0
+    states = [launcher.run("stat", "--pid", str(pid)).stdout for pid in pids]
+    assert ["link_up no" in state for state in states] == [True, False]
+    assert all(watch.running() for watch in watches)
+
+
+def test_commands_fail_from_the_start(launcher: Launcher) -> None:
+    result = launcher.run("--port", "fault=query_port:EIO", "--", "ibv_devinfo")
+    assert result.returncode != 0 and "Failed to query port" in result.stderr
+    result = launcher.run("--port", "fault=get_context:EPERM", "--", "ibv_devinfo")
+    assert result.returncode != 0 and "Failed to open device" in result.stderr
+
+
+def test_faults_at_run_time(launcher: Launcher) -> None:
+    watch = launcher.start_watch()
+    missing = launcher.run("fault", "mlx5_0", "fatal:77")
+    assert missing.returncode == 1 and "no such queue" in missing.stderr
+    assert "mlx5_9" in launcher.run("fault", "mlx5_9", "none").stderr
+    assert launcher.run("fault", "mlx5_0", "alloc_pd:ENOMEM").returncode == 0
+    assert launcher.run("fault", "mlx5_0", "device_fatal").returncode == 0
+    watch.wait_for("IBV_EVENT_DEVICE_FATAL")
+
+
+def control_socket(launcher: Launcher) -> socket.socket:
+    (path,) = launcher.runtime.glob("softhca-*/*.sock")
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(20)
+    client.connect(str(path))
+    return client
+
+
+def test_control_socket_survives_garbage(launcher: Launcher) -> None:
+    launcher.start_watch()
+    with control_socket(launcher) as client:
+        replies = client.makefile("rb")
+        for request in (
+            *(b"garbage", b"", b"[]", b"{}", b"\xff\xfe\x00", b"[" * 4000, b'{"cmd":5}'),
+            *(b'{"cmd":"stop"}', b'{"cmd":"link"}', b'{"cmd":"link","device":1,"up":2}'),
+            b'{"cmd":"link","device":"nowhere","up":true}',
+            *(b'{"cmd":"fault"}', b'{"cmd":"fault","device":"mlx5_0","fault":7}'),
+            *(b'{"cmd":"fault","device":"x","fault":"none"}',
+              b'{"cmd":"fault","device":"mlx5_0","fault":"error_cqe:1"}'),
+        ):
+            client.sendall(request + b"\n")
+            assert "error" in json.loads(replies.readline()), request
+        client.sendall(b'{"cmd":')  # in two parts
+        client.sendall(b'"stat"}\n{"cmd":"stat"}\n')  # and two at once
+        assert "devices" in json.loads(replies.readline())
+        assert "devices" in json.loads(replies.readline())
+        with suppress(ConnectionError):  # a line without end is hung up on
+            client.sendall(b"x" * 100_000)
+            assert replies.readline() == b""
+    idle = [control_socket(launcher) for _ in range(10)]  # that never ask anything
+    assert launcher.run("stat").returncode == 0
+    for client in idle:
+        client.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_control_socket_waits_for_a_program_without_free_descriptors(launcher: Launcher) -> None:
+    launcher.start_watch()
+    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    with control_socket(launcher) as client:
+        client.sendall(b'{"cmd":"stat"}\n')
+        used = cpu_seconds(pid)
+        time.sleep(1)
+        used = cpu_seconds(pid) - used
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert "devices" in json.loads(client.makefile("rb").readline())
+    assert used < 0.5, "seconds of CPU in a second of waiting"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The launcher's exit status, signals, and what it leaves behind."""
+
+import json
+import os
+import pty
+import signal
+import stat as file_mode
+from pathlib import Path
+
+import pytest
+from rig.launched import program_under
+from rig.launcher import SIGNAL_COUNTER, Launcher
+from rig.program import wait_for_end
+
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+
+
+@pytest.mark.parametrize(
+    "program, status",
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV),
+        (["sh", "-c", "kill -KILL $$"], 128 + signal.SIGKILL),
+        (["/etc/passwd"], 126),
+        (["no-such-program"], 127),
+    ],
+)
+def test_exit_status_is_the_programs(launcher: Launcher, program: list[str], status: int) -> None:
+    result = launcher.run("--", *program)
+    assert result.returncode == status, result.stderr
+    if status in (126, 127):
+        assert program[0] in result.stderr
+    assert launcher.runtime_folders() == []
+
+
+def test_program_gets_arguments_input_and_environment(launcher: Launcher) -> None:
+    result = launcher.run(
+        "--", "sh", "-c", 'cat; printf "[%s]" "$@"; echo "$SOFTHCA_CONFIG"', "sh", "a b", "--", "",
+        stdin="typed\n",
+    )
+    assert result.stdout.startswith("typed\n[a b][--][]" + str(launcher.runtime))
+
+
+def test_signals_reach_the_program(launcher: Launcher) -> None:
+    program = launcher.start_counter()
+    for count in (1, 2):
+        program.signal(signal.SIGINT)
+        program.signal(signal.SIGUSR1)
+        program.wait_for(f"ints: {count}")
+    program.signal(signal.SIGTERM)
+    program.wait_for("terminated")
+    assert program.wait() == 5
+    assert launcher.runtime_folders() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_signals_that_end_the_program(launcher: Launcher, number: signal.Signals) -> None:
+    program = launcher.start("--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000")
+    program.wait_for("^ready")
+    program.signal(number)
+    assert program.wait() == 128 + number
+    assert launcher.runtime_folders() == []
+
+
+def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
+    """The terminal signals the program itself: the launcher must not do so again."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(launcher.softhca, [launcher.softhca, *SIGNAL_COUNTER], launcher.env)
+    output = b""
+
+    def wait_for(text: bytes) -> None:
+        nonlocal output
+        while text not in output:
+            output += os.read(terminal, 4096)  # fails with EIO when the program ends
+
+    try:
+        wait_for(b"ready")
+        os.write(terminal, b"\x03")
+        wait_for(b"^C")  # the terminal signals first, and echoes then
+        # The launcher takes signals lowest number first: a second SIGINT would be counted by now.
+        os.kill(pid, signal.SIGUSR1)
+        wait_for(b"ints: 1\r\n")
+        os.kill(pid, signal.SIGTERM)
+        wait_for(b"terminated")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+        pid = 0
+    finally:
+        os.close(terminal)  # not earlier: it sends SIGHUP
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
+    program = launcher.start_counter()
+    child = os.pidfd_open(program_under(program))
+    program.signal(signal.SIGKILL)
+    assert program.wait() == -signal.SIGKILL
+    wait_for_end([child])
+    left_behind = launcher.runtime_folders()
+    assert len(left_behind) == 1
+    assert launcher.run("--", "true").returncode == 0
+    assert launcher.runtime_folders() == [], "the next run removes what the killed one left"
+
+
+# As daemon(3) and most daemons do it: the program that was started ends at once. The daemon opens a
+# device; it ends with status 9 on SIGTERM.
+DAEMON = """
+import os, signal, time
+launcher = os.getppid()
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+signal.alarm(60)  # whatever becomes of the test
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+while os.getppid() != launcher: time.sleep(0.01)
+from pyverbs.device import Context
+with Context(name="mlx5_0"):
+    print("daemon", os.getpid(), flush=True)
+    print("got", signal.sigwait({signal.SIGINT}), flush=True)
+    signal.sigwait({signal.SIGTERM})
+os._exit(9)
+"""
+START_DAEMON = ("--", "/usr/bin/python3", "-c", DAEMON)
+
+
+def test_daemons_keep_their_devices(launcher: Launcher) -> None:
+    program = launcher.start(*START_DAEMON)
+    daemon = int(program.wait_for(r"daemon (\d+)")[1])
+    instances = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert [instance["pid"] for instance in instances] == [daemon]
+    assert program.running()
+    program.signal(signal.SIGINT)
+    program.wait_for(rf"got {int(signal.SIGINT)}")
+    program.signal(signal.SIGTERM)
+    assert program.wait() == 9, "the status of the last process"
+    assert launcher.runtime_folders() == []
+
+
+def test_failure_of_the_first_process_is_not_hidden_by_later_ones(launcher: Launcher) -> None:
+    done = launcher.run("--", "sh", "-c", "(sleep 0.3; echo last) & exit 3")
+    assert done.returncode == 3 and "last" in done.stdout
+
+
+def test_killed_launcher_takes_daemons_along(launcher: Launcher) -> None:
+    program = launcher.start(*START_DAEMON)
+    daemon = os.pidfd_open(int(program.wait_for(r"daemon (\d+)")[1]))
+    program.signal(signal.SIGKILL)
+    wait_for_end([daemon])
+
+
+def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
+    program = launcher.start_counter()
+    before = launcher.runtime_folders()
+    assert launcher.run("--", "true").returncode == 0
+    assert launcher.runtime_folders() == before
+    assert file_mode.S_IMODE(before[0].stat().st_mode) == 0o700
+    program.signal(signal.SIGTERM)
+    assert program.wait() == 5
+
+
+def test_without_xdg_runtime_dir(launcher: Launcher) -> None:
+    del launcher.env["XDG_RUNTIME_DIR"]
+    result = launcher.run("--", "sh", "-c", 'dirname "$SOFTHCA_CONFIG"')
+    assert result.stdout.startswith(f"/tmp/softhca-{os.geteuid()}-")
+    assert not Path(result.stdout.strip()).exists()

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send on mapped mlx5 rings: status, cleanup, stop and start, prepare, what set-up refuses.
+#include "tests/unit/rings/mlx5_tx.hpp"
+
+namespace rings_test {
+namespace {
+
+TEST_F(Mlx5Tx, DescriptorStatusAndCleanup) {
+    start();
+    const auto status = [&](uint16_t i) {
+        return rawqp::kMlx5Format.tx_descriptor_status(ring, i);
+    };
+    EXPECT_EQ(status(63), RTE_ETH_TX_DESC_DONE);
+    EXPECT_EQ(status(64), -EINVAL);
+    std::vector<rte_mbuf*> packets(48);
+    for (rte_mbuf*& one : packets)
+        one = packet(0, {64});
+    for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(send(packets.data() + 16 * i, 16), 16u);
+    EXPECT_EQ(status(15), RTE_ETH_TX_DESC_DONE);
+    EXPECT_EQ(status(16), RTE_ETH_TX_DESC_FULL);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 0);
+    execute_all();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 1), 16) << "one completion's worth";
+    EXPECT_EQ(in_use(), 32u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 32);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(status(63), RTE_ETH_TX_DESC_DONE);
+}
+
+TEST_F(Mlx5Tx, StopAndStartAgain) {
+    start();
+    for (int round = 0; round < 5; ++round) {
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t i = 0; i < 40; ++i)
+            packets.push_back(packet(i, {64}));
+        ASSERT_EQ(send(packets), 40u);
+        for (uint32_t i = 0; i < 40u - 4 * static_cast<uint32_t>(round); ++i)
+            ASSERT_EQ(execute(), expected(i, 64));
+        rawqp::kMlx5Format.tx_stop(*ring);
+        EXPECT_EQ(in_use(), 0u);
+        sq->doorbell = {};
+        executed = 0;
+        rawqp::kMlx5Format.tx_start(*ring);
+    }
+}
+
+TEST_F(Mlx5Tx, Prepare) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM |
+                       RTE_ETH_TX_OFFLOAD_UDP_CKSUM});
+    struct {
+        std::vector<uint16_t> lengths;
+        uint64_t flags;
+        int error;
+    } const cases[] = {
+        {{64}, 0, 0},
+        {{14}, 0, 0},
+        {{13}, 0, EINVAL},
+        {std::vector<uint16_t>(8, 20), 0, 0},
+        {std::vector<uint16_t>(9, 20), 0, EINVAL},
+        {{64}, RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM, 0},
+        {{64}, RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_TCP_CKSUM, ENOTSUP},
+        {{64}, RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_SCTP_CKSUM, ENOTSUP},
+        {{64}, RTE_MBUF_F_TX_VLAN, ENOTSUP},
+        {{64}, RTE_MBUF_F_TX_TCP_SEG, ENOTSUP},
+    };
+    for (const auto& c : cases) {
+        rte_mbuf* packets[] = {packet(0, {64}), packet(0, c.lengths)};
+        packets[1]->ol_flags = c.flags;
+        rte_errno = 0;
+        EXPECT_EQ(rawqp::kMlx5Format.tx_prepare(ring, packets, 2), c.error == 0 ? 2 : 1);
+        EXPECT_EQ(rte_errno, c.error);
+        rte_pktmbuf_free_bulk(packets, 2);
+    }
+}
+
+TEST_F(Mlx5Tx, CreateRefusesWhatDoesNotFit) {
+    start();
+    const auto refusal = [&] {
+        const auto created = rawqp::kMlx5Format.tx_create(spec);
+        return created ? std::string() : created.error().what;
+    };
+    spec.descriptors = 128;
+    EXPECT_THAT(refusal(), testing::HasSubstr("64 entries"));
+    cq.emplace(128);
+    spec.cq = &cq->handle;
+    EXPECT_THAT(refusal(), testing::HasSubstr("64 blocks"));
+    spec.descriptors = 96;
+    EXPECT_THAT(refusal(), testing::HasSubstr("96 descriptors"));
+    spec.descriptors = 64;
+    spec.max_segments = 33;
+    EXPECT_THAT(refusal(), testing::HasSubstr("33 segments"));
+}
+
+} // namespace
+} // namespace rings_test
