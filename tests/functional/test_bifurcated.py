@@ -101,9 +101,5 @@ def test_normal_mode_takes_the_port(normal: Stack) -> None:
 
 
 def test_the_mtu_reaches_the_netdev(normal: Stack) -> None:
-    testpmd = normal.testpmd
-    testpmd.stop()
-    testpmd.stop_port(0)
-    testpmd.silent("port config mtu 0 1400")
-    testpmd.start_port(0)
+    normal.testpmd.change_mtu(0, 1400)
     assert " mtu 1400 " in normal.in_network("ip", "link", "show", NETDEV)

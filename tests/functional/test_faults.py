@@ -41,7 +41,7 @@ def forward(stack: Stack) -> None:
 
 # -- no device for us ------------------------------------------------------------------------------
 
-# What fails, and what the one line of the driver's says about it.
+# What fails, and what the driver's one line says about it.
 REFUSALS = {
     "open:EACCES": r"mlx5_2.*no permission for /dev/infiniband/uverbs2.*root.*group",
     "get_context:ENOMEM": r"mlx5_2.*RLIMIT_MEMLOCK",
@@ -58,7 +58,7 @@ def objects(stack: Stack, port: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("fault", REFUSALS)
 def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
-    """One clear error, twice; nothing stays behind; without the fault the device works."""
+    """One clear error, twice; nothing is left; without the fault the device works."""
     stack.inject(2, fault)
     tries = 1 if fault.startswith("open") else 2  # libibverbs waits 5 s for a device node
     for _ in range(tries):
@@ -213,11 +213,7 @@ def test_many_errors_leak_nothing(stack: Stack) -> None:
             stack.wires[0].send(opaque(100, seed))
             stack.wait_counter(port, counter, before + 1)
             wait_ready(stack, port, kind, number)
-    stack.testpmd.stop()
-    stack.testpmd.stop_port("all")
-    assert stack.testpmd.mbufs_in_use() == 0
-    stack.testpmd.start_port("all")
-    stack.testpmd.start("io", lossless=True)
+    stack.testpmd.check_mbufs()
 
 
 @pytest.mark.guest

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 
 from functional.conftest import OpenStack
 
-# How the mbufs are cut is not the kernel's business: once is enough there.
+# The kernel has no part in how mbufs are cut: once is enough there.
 pytestmark = pytest.mark.guest(when=lambda params: params["stack"] == "scattered")
 
 MTU = 9000
@@ -111,10 +111,7 @@ def test_scattered_packets_have_several_segments(stack: Stack) -> None:
 def test_mtu_change(stack: Stack) -> None:
     """Takes effect in device and driver; back again, everything passes."""
     testpmd = stack.testpmd
-    testpmd.stop()
-    testpmd.stop_port(0)
-    testpmd.silent("port config mtu 0 2000")
-    testpmd.start_port(0)
+    testpmd.change_mtu(0, 2000)
     testpmd.start("io", lossless=True)
     assert testpmd.info(0)["MTU"] == "2000"
     before = stack.counters(0)["drop_oversize"]

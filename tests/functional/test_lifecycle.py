@@ -63,11 +63,7 @@ def test_no_mbuf_leaks(stack: Stack) -> None:
     """All mbufs are back in the pool when both ports are stopped."""
     for _ in range(3):
         stack.wires[0].transfer(numbered(3000, 64), to=stack.wires[1], timeout=30)
-        stack.testpmd.stop()
-        stack.testpmd.stop_port("all")
-        assert stack.testpmd.mbufs_in_use() == 0
-        stack.testpmd.start_port("all")
-        stack.testpmd.start("io", lossless=True)
+        stack.testpmd.check_mbufs()
 
 
 def test_other_ring_sizes(stack: Stack) -> None:

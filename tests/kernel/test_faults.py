@@ -3,7 +3,7 @@
 
 import re
 import signal
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from rig.guest import Guest
@@ -22,28 +22,28 @@ def assert_port_1_lives(stack: GuestStack) -> None:
     assert stack.testpmd.program.running()
 
 
-def test_hot_unplug_is_a_removal_event(start_stack: StartStack, driver: str) -> None:
-    """In mid-traffic. The process lives on, and can close the port and end."""
-    stack = start_stack(lossless(2), **DRIVERS[driver])
-    testpmd = stack.testpmd
-    testpmd.start("io", lossless=True)
-    stack.wires[0].transfer(numbered(200), to=stack.wires[1])
-    position = testpmd.mark_output()
+def unplugged(stack: GuestStack) -> None:
+    """In mid-traffic."""
     for frame in numbered(100):
         stack.wires[0].send(frame)
     stack.functions[0].unplug()
-    testpmd.wait_until_removed(0, position, forwarding=True)
-    assert_port_1_lives(stack)
 
 
-def test_a_fatal_error_is_a_removal_event(start_stack: StartStack, driver: str) -> None:
-    """The firmware stops, mlx5_core tells everybody; the process lives on."""
+def fatal_error(stack: GuestStack) -> None:
+    """The firmware stops, mlx5_core tells everybody."""
+    stack.functions[0].control(cmd="fatal")
+
+
+@pytest.mark.parametrize("lose", [unplugged, fatal_error])
+def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
+                                          lose: Callable[[GuestStack], None]) -> None:
+    """The process lives on, and can close the port and end."""
     stack = start_stack(lossless(2), **DRIVERS[driver])
     testpmd = stack.testpmd
     testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(200), to=stack.wires[1])
     position = testpmd.mark_output()
-    stack.functions[0].control(cmd="fatal")
+    lose(stack)
     testpmd.wait_until_removed(0, position, forwarding=True)
     assert_port_1_lives(stack)
 

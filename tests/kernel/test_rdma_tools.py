@@ -9,7 +9,6 @@ from typing import Any, Iterator
 
 import pytest
 from rig.guest import Guest, GuestPort
-from rig.ports import PortSpec
 from rig.stack import Build
 
 RIG = Path(__file__).parents[1] / "rig"
@@ -18,12 +17,8 @@ MAC = "02:00:00:00:00:ab"
 
 @pytest.fixture(scope="module")
 def loop(guest: Guest) -> Iterator[GuestPort]:
-    guest.drop_spares()
-    port = guest.plug(0, PortSpec(options={"mac": MAC}), "loop")
-    guest.load_drivers()
-    port.wait_until_ready()
-    yield port
-    port.unplug()
+    with guest.loop(MAC) as port:
+        yield port
 
 
 class Fronts:

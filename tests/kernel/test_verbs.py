@@ -7,7 +7,6 @@ from typing import Callable, Iterator
 
 import pytest
 from rig.guest import Guest, GuestPort
-from rig.ports import PortSpec
 from rig.stack import Build
 from rig.verbs_program import SUITES, names_of, verbs_program
 
@@ -19,12 +18,8 @@ LOOP_MAC = "02:00:00:00:00:aa"
 def loop(guest: Guest) -> Iterator[GuestPort]:
     """A port that is cabled to itself. The frames of uverbs-test are not for its own address: those
     that no rule takes would go to the kernel, as beside any NIC."""
-    guest.drop_spares()
-    port = guest.plug(0, PortSpec(options={"mac": LOOP_MAC}), "loop")
-    guest.load_drivers()
-    port.wait_until_ready()
-    yield port
-    port.unplug()
+    with guest.loop(LOOP_MAC) as port:
+        yield port
 
 
 # All of uverbs-test but these:

@@ -10,8 +10,9 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from .guest_program import GuestProgram
 from .packets import port_mac
@@ -230,6 +231,16 @@ class Guest:
         function = GuestPort(self, index, self.machine.plug(text), tap.removeprefix("tap:"))
         function.spec = port
         return function
+
+    @contextmanager
+    def loop(self, mac: str) -> Iterator["GuestPort"]:
+        """A port, the only one, that is cabled to itself."""
+        self.drop_spares()
+        port = self.plug(0, PortSpec(options={"mac": mac}), "loop")
+        self.load_drivers()
+        port.wait_until_ready()
+        yield port
+        port.unplug()
 
     def close(self) -> None:
         self.machine.close()

@@ -167,6 +167,21 @@ class Testpmd:
         cached = re.search(r"total_cache_count=(\d+)", answer)
         return size - free - (int(cached[1]) if cached else 0)
 
+    def check_mbufs(self) -> None:
+        """All are back in the pool when all ports are stopped. Forwards again then."""
+        self.stop()
+        self.stop_port("all")
+        assert self.mbufs_in_use() == 0
+        self.start_port("all")
+        self.start("io", lossless=True)
+
+    def change_mtu(self, port: int, mtu: int) -> None:
+        """Of a stopped port, which starts again; forwarding ends."""
+        self.stop()
+        self.stop_port(port)
+        self.silent(f"port config mtu {port} {mtu}")
+        self.start_port(port)
+
     def forward_stats(self) -> dict[int, ForwardStats]:
         """By port; ports on which nothing is forwarded are absent."""
         found = re.findall(
@@ -216,11 +231,14 @@ class Testpmd:
         return "" if "Flow rule validated" in answer else answer.strip()
 
     def refused_flow(self, port: int, rule: str) -> str:
-        """Creates a rule that must be refused; returns the reason."""
+        """A rule that `validate` and `create` must refuse, and for the same reason, which it returns."""
         answer = self.command(f"flow create {port} {rule}")
         if "created" in answer:
             raise CommandRefused(f"this rule should have been refused: {rule}")
-        return answer.strip()
+        why, validated = answer.strip(), self.validate_flow(port, rule)
+        if validated != why:
+            raise CommandRefused(f"create says {why!r} of {rule}, validate {validated!r}")
+        return why
 
     def destroy_flow(self, port: int, number: int) -> None:
         self.expect(f"flow destroy {port} rule {number}", rf"Flow rule #{number} destroyed")

@@ -35,7 +35,7 @@ class InBuffer {
         if (common) std::memcpy(static_cast<void*>(&value), bytes_.data(), common);
         return value;
     }
-    /// True when bytes behind the first `known` are set: a newer program asks for what we cannot
+    /// True when bytes after the first `known` are set: a newer program asks for what we cannot
     /// do.
     [[nodiscard]] bool has_more_than(size_t known) const {
         return size() > known &&
@@ -56,16 +56,15 @@ class OutBuffer {
     [[nodiscard]] size_t size() const { return bytes_.size(); }
     [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
-    /// As much of the answer as the program has room for; room beyond it is zeroed.
-    template <class T> void put(const T& answer) const {
+    /// As much of the answer as the program has room for; room beyond it is zeroed. An extended
+    /// answer tells in response_length how much of it was filled.
+    template <class T> void put(T answer) const {
         static_assert(std::is_trivially_copyable_v<T>);
         const size_t common = std::min(sizeof answer, size());
+        if constexpr (requires { answer.response_length; })
+            answer.response_length = static_cast<uint32_t>(common);
         if (common) std::memcpy(bytes_.data(), &answer, common);
         std::fill(bytes_.begin() + static_cast<ptrdiff_t>(common), bytes_.end(), std::byte{});
-    }
-    /// response_length of an extended answer: how much of it was filled.
-    template <class T> [[nodiscard]] uint32_t length_of(const T&) const {
-        return static_cast<uint32_t>(std::min(sizeof(T), size()));
     }
 
   private:

@@ -137,7 +137,6 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
                                      .comp_channel = request.comp_channel},
                                     command, out.base))
         return error;
-    out.response_length = command.out.length_of(out);
     command.out.put(out);
     return 0;
 }

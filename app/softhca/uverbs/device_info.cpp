@@ -122,7 +122,6 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());
 
     mlx5_ib_alloc_ucontext_resp out = context_attributes(context);
-    out.response_length = driver.driver_out.length_of(out);
     driver.driver_out.put(out);
     return 0;
 }
@@ -169,7 +168,6 @@ Errno query_device_ex(Context& context, const WriteCommand& command) {
         return ENOSPC;
     ib_uverbs_ex_query_device_resp out{};
     out.base = device_attributes(context.port.config);
-    out.response_length = command.out.length_of(out);
     out.timestamp_mask = ~uint64_t{0} >> 1;
     out.hca_core_clock = Limits::kClockKhz;
     out.device_cap_flags_ex = device_cap_flags();
@@ -186,7 +184,6 @@ Errno query_device_ex(Context& context, const WriteCommand& command) {
     command.out.put(out);
 
     mlx5_ib_query_device_resp driver = driver_attributes();
-    driver.response_length = command.driver_out.length_of(driver);
     command.driver_out.put(driver);
     return 0;
 }

@@ -53,7 +53,6 @@ Errno query_context(Context& context, const IoctlAttributes& attributes) {
     attributes.out(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT).put(kCoreSupport);
     const OutBuffer driver_out = attributes.out(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
     mlx5_ib_alloc_ucontext_resp out = context_attributes(context);
-    out.response_length = driver_out.length_of(out);
     driver_out.put(out);
     return 0;
 }

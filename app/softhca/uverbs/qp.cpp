@@ -284,7 +284,6 @@ Errno create_qp_ex(Context& context, const WriteCommand& command) {
     if (request.comp_mask) return create_rss_qp(context, request, command);
     ib_uverbs_ex_create_qp_resp out{};
     if (const Errno error = make_qp(context, request, command, out.base)) return error;
-    out.response_length = command.out.length_of(out);
     command.out.put(out);
     return 0;
 }
@@ -320,11 +319,8 @@ Errno modify_qp_ex(Context& context, const WriteCommand& command) {
         if (!paced) return errno_of(paced);
     }
     ib_uverbs_ex_modify_qp_resp out{};
-    out.response_length = command.out.length_of(out);
     command.out.put(out);
-    mlx5_ib_modify_qp_resp driver_out{};
-    driver_out.response_length = command.driver_out.length_of(driver_out);
-    command.driver_out.put(driver_out);
+    command.driver_out.put(mlx5_ib_modify_qp_resp{});
     return 0;
 }
 

@@ -72,7 +72,6 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     qp->pd = pd->number;
     qp->events.user_handle = request.user_handle;
     ib_uverbs_ex_create_qp_resp out{};
-    out.response_length = command.out.length_of(out);
     out.base.qp_handle =
         context.objects.add(std::move(qp)); // its QP number is 0: nobody sends on it
     command.out.put(out);

@@ -104,15 +104,12 @@ Errno create_wq(Context& context, const WriteCommand& command) {
         context.device->set_delay_drop(kDelayDropNs, kDelayDropRearmNs);
 
     ib_uverbs_ex_create_wq_resp out{};
-    out.response_length = command.out.length_of(out);
     out.wq_handle = context.objects.add(std::move(wq));
     out.max_wr = request.max_wr;
     out.max_sge = request.max_sge;
     out.wqn = *rqn;
     command.out.put(out);
-    mlx5_ib_create_wq_resp driver_out{};
-    driver_out.response_length = command.driver_out.length_of(driver_out);
-    command.driver_out.put(driver_out);
+    command.driver_out.put(mlx5_ib_create_wq_resp{});
     return 0;
 }
 
@@ -149,7 +146,6 @@ Errno destroy_wq(Context& context, const WriteCommand& command) {
     if (!wq) return context.objects.absence(request.wq_handle);
     if (const Errno error = wq->destroy(*context.device)) return error;
     ib_uverbs_ex_destroy_wq_resp out{};
-    out.response_length = command.out.length_of(out);
     out.events_reported = EventReporter::settle_async(wq->events);
     context.objects.erase(request.wq_handle);
     command.out.put(out);
@@ -182,13 +178,10 @@ Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command) {
     table->rqt = *rqt;
     table->entries = entries;
     Response out{};
-    out.response_length = command.out.length_of(out);
     out.ind_tbl_handle = context.objects.add(std::move(table));
     out.ind_tbl_num = *rqt;
     command.out.put(out);
-    mlx5_ib_create_rwq_ind_tbl_resp driver_out{};
-    driver_out.response_length = command.driver_out.length_of(driver_out);
-    command.driver_out.put(driver_out);
+    command.driver_out.put(mlx5_ib_create_rwq_ind_tbl_resp{});
     return 0;
 }
 

@@ -23,8 +23,7 @@ class CountersTest : public VerbsTest {
   protected:
     void SetUp() override {
         VerbsTest::SetUp();
-        endpoint = std::make_unique<Endpoint>(context.get(), pd.get());
-        endpoint->start();
+        endpoint = make_endpoint(context.get(), pd.get());
         rest = FlowBuilder(IBV_FLOW_ATTR_ALL_DEFAULT).create(endpoint->qp.get());
         ASSERT_TRUE(rest);
     }

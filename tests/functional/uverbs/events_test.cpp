@@ -47,14 +47,7 @@ class EventsTest : public VerbsTest {
         EXPECT_TRUE(readable(small->context->async_fd, 10000));
     }
     static void send_on(ibv_qp* sender, const Endpoint& from) {
-        ibv_sge sge{reinterpret_cast<uint64_t>(from.memory.data()), 64, from.mr->lkey};
-        ibv_send_wr wr{};
-        wr.sg_list = &sge;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        ibv_send_wr* bad = nullptr;
-        ASSERT_EQ(ibv_post_send(sender, &wr, &bad), 0);
+        post_send(sender, reinterpret_cast<uint64_t>(from.memory.data()), 64, from.mr->lkey);
     }
     void expect_event() {
         ASSERT_TRUE(readable(channel->fd, 10000)) << "no event";

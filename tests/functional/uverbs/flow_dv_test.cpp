@@ -35,8 +35,7 @@ class FlowDvTest : public VerbsTest {
   protected:
     void SetUp() override {
         VerbsTest::SetUp();
-        endpoint = std::make_unique<Endpoint>(context.get(), pd.get());
-        endpoint->start();
+        endpoint = make_endpoint(context.get(), pd.get());
     }
     [[nodiscard]] MatcherHandle make_matcher(Parameters& mask, uint16_t priority = 0) {
         mlx5dv_flow_matcher_attr attributes{};

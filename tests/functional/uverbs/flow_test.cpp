@@ -7,7 +7,7 @@
 namespace test {
 namespace {
 
-/// A catch-all of the lowest priority stands behind the rule under test: `taken_by_rule` tells
+/// A catch-all of the lowest priority comes after the rule under test: `taken_by_rule` tells
 /// which of the two got a frame, without waiting for something not to happen.
 class FlowTest : public VerbsTest {
   protected:
@@ -107,7 +107,7 @@ TEST_F(FlowTest, LowerPriorityNumberGoesFirst) {
     EXPECT_FALSE(taken_by_rule({}));
 }
 
-/// mlx5_ib sorts rules for multicast addresses behind all others, whatever priority they ask for.
+/// mlx5_ib sorts rules for multicast addresses after all others, whatever priority they ask for.
 TEST_F(FlowTest, MulticastRulesComeLast) {
     const UdpFrame multicast{.dst_mac = {1, 0, 0x5e, 0, 0, 1}};
     const FlowHandle group = FlowBuilder(IBV_FLOW_ATTR_NORMAL, 0)
@@ -176,7 +176,7 @@ TEST_F(FlowTest, DontTrapComesAfterBetterPriorities) {
     EXPECT_TRUE(rest_side->is_empty());
 }
 
-/// Unlike other rules for multicast, those that copy are not sorted behind all others.
+/// Unlike other rules for multicast, those that copy are not sorted after all others.
 TEST_F(FlowTest, DontTrapOfMulticastKeepsItsPriority) {
     const UdpFrame multicast{.dst_mac = {1, 0, 0x5e, 0, 0, 1}};
     FlowBuilder copies;

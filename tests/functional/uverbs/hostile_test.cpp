@@ -72,12 +72,7 @@ Request write_command(uint32_t number, const void* in, uint16_t in_size, void* o
 class HostileTest : public VerbsTest {
   protected:
     void TearDown() override { // whatever happened, the device must still move packets
-        Endpoint endpoint(context.get(), pd.get());
-        endpoint.start();
-        const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
-        const Frame frame = UdpFrame{}.bytes();
-        ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
-        EXPECT_EQ(endpoint.receive(), frame);
+        expect_working(context.get(), pd.get());
     }
     [[nodiscard]] int fd() const { return context->cmd_fd; }
 };

@@ -150,12 +150,7 @@ TEST_F(ImportTest, ImportedContextTakesRssQueues) {
     const PdHandle own(ibv_alloc_pd(imported.get()));
     const CqHandle cq(ibv_create_cq(imported.get(), 64, nullptr, nullptr, 0));
     ASSERT_TRUE(own && cq) << std::strerror(errno);
-    ibv_wq_init_attr attributes{};
-    attributes.wq_type = IBV_WQT_RQ;
-    attributes.max_wr = 64;
-    attributes.max_sge = 1;
-    attributes.pd = own.get();
-    attributes.cq = cq.get();
+    ibv_wq_init_attr attributes = wq_attributes(own.get(), cq.get(), 64);
     const WqHandle wq(ibv_create_wq(imported.get(), &attributes));
     ASSERT_TRUE(wq) << std::strerror(errno);
     ibv_wq* queue = wq.get();

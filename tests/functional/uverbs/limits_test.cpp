@@ -56,11 +56,7 @@ TEST_F(LimitsTest, WorkRequests) {
 
 TEST_F(LimitsTest, IndirectionTables) {
     const CqHandle cq = make_cq();
-    ibv_wq_init_attr attributes{};
-    attributes.wq_type = IBV_WQT_RQ;
-    attributes.max_wr = attributes.max_sge = 1;
-    attributes.pd = pd.get();
-    attributes.cq = cq.get();
+    ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 1);
     const WqHandle wq(ibv_create_wq(context.get(), &attributes));
     ASSERT_TRUE(wq);
     const uint32_t most = device.rss_caps.max_rwq_indirection_table_size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who on a port hears what is sent there. The port is cabled to itself, so that a frame which
-// leaves comes back: it is heard once by the wire, and once more if it was turned round inside.
+// leaves comes back: it is heard once by the wire, and once more if it was looped back inside.
 #include "tests/functional/uverbs/verbs.hpp"
 
 namespace test {

@@ -21,8 +21,7 @@ class ProcessTest : public VerbsTest {
   protected:
     void SetUp() override {
         VerbsTest::SetUp();
-        endpoint = std::make_unique<Endpoint>(context.get(), pd.get());
-        endpoint->start();
+        endpoint = make_endpoint(context.get(), pd.get());
         flow = FlowBuilder().add(eth_spec()).create(endpoint->qp.get());
         ASSERT_TRUE(flow);
     }

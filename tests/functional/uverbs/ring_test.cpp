@@ -34,12 +34,7 @@ class RingTest : public VerbsTest {
         ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
     }
     void make_queue(uint32_t flags, mlx5dv_wq_init_attr dv) {
-        ibv_wq_init_attr attributes{};
-        attributes.wq_type = IBV_WQT_RQ;
-        attributes.max_wr = 16;
-        attributes.max_sge = 1;
-        attributes.pd = pd.get();
-        attributes.cq = cq.get();
+        ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 16);
         attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
         attributes.create_flags = flags;
         wq.reset(mlx5dv_create_wq(context.get(), &attributes, &dv));

@@ -22,12 +22,7 @@ class RssTest : public VerbsTest {
         ASSERT_TRUE(mr && cq);
     }
     [[nodiscard]] WqHandle make_wq(uint32_t flags = 0) {
-        ibv_wq_init_attr attributes{};
-        attributes.wq_type = IBV_WQT_RQ;
-        attributes.max_wr = kDepth;
-        attributes.max_sge = 1;
-        attributes.pd = pd.get();
-        attributes.cq = cq.get();
+        ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), kDepth);
         if (flags) {
             attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
             attributes.create_flags = flags;
@@ -191,12 +186,7 @@ TEST_F(RssTest, StridingQueuesWithinTheLimits) {
                                                         {2u, 6u, EINVAL},
                                                         {6u, 5u, EINVAL},
                                                         {6u, 14u, EINVAL}}) {
-        ibv_wq_init_attr attributes{};
-        attributes.wq_type = IBV_WQT_RQ;
-        attributes.max_wr = 8;
-        attributes.max_sge = 1;
-        attributes.pd = pd.get();
-        attributes.cq = cq.get();
+        ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 8);
         mlx5dv_wq_init_attr dv{};
         dv.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ;
         dv.striding_rq_attrs.single_wqe_log_num_of_strides = log_strides;

@@ -62,33 +62,15 @@ class UnmappedTest : public VerbsTest {
         endpoint.reset();
         if (mr) mr.reset();
         munmap(region, kBytes);
-        Endpoint other(context.get(), pd.get());
-        other.start();
-        const FlowHandle flow = FlowBuilder().add(eth_spec()).create(other.qp.get());
-        const Frame frame = UdpFrame{}.bytes();
-        ASSERT_EQ(other.send(frame), IBV_WC_SUCCESS);
-        Frame received; // what the test sent may still be on the way
-        do
-            received = other.receive();
-        while (!received.empty() && received != frame);
-        EXPECT_EQ(received, frame);
+        expect_working(context.get(), pd.get());
     }
     void send_from_region() { send_from(reinterpret_cast<uint64_t>(region), mr->lkey); }
     void send_from(uint64_t address, uint32_t lkey) {
-        ibv_sge sge{address, 100, lkey};
-        ibv_send_wr wr{};
-        wr.sg_list = &sge;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        ibv_send_wr* bad = nullptr;
-        ASSERT_EQ(ibv_post_send(endpoint->qp.get(), &wr, &bad), 0);
+        post_send(endpoint->qp.get(), address, 100, lkey);
     }
     void receive_into_region() {
-        ibv_sge sge{reinterpret_cast<uint64_t>(region), Endpoint::kBufferBytes, mr->lkey};
-        ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &sge, .num_sge = 1};
-        ibv_recv_wr* bad = nullptr;
-        ASSERT_EQ(ibv_post_recv(endpoint->qp.get(), &wr, &bad), 0);
+        post_receive(endpoint->qp.get(), reinterpret_cast<uint64_t>(region), Endpoint::kBufferBytes,
+                     mr->lkey, 7);
     }
     static void expect_done_or_refused(ibv_cq* cq) {
         ibv_wc wc{};
@@ -198,8 +180,7 @@ std::vector<std::pair<void*, size_t>> rings_of(const Endpoint& endpoint) {
 
 TEST_F(UnmappedTest, RingsThatAreGone) {
     for (size_t i = 0; i < rings_of(*endpoint).size(); i++) {
-        endpoint = std::make_unique<Endpoint>(context.get(), pd.get());
-        endpoint->start();
+        endpoint = make_endpoint(context.get(), pd.get());
         FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint->qp.get());
         const auto [address, bytes] = rings_of(*endpoint)[i];
         mlx5dv_qp qp{};

@@ -111,26 +111,64 @@ void Endpoint::start() {
 }
 
 void Endpoint::post_receive(uint32_t index) {
-    ibv_sge sge{reinterpret_cast<uint64_t>(buffer(index)), kBufferBytes, mr->lkey};
-    ibv_recv_wr wr{.wr_id = index, .next = nullptr, .sg_list = &sge, .num_sge = 1};
-    ibv_recv_wr* bad = nullptr;
-    ASSERT_EQ(ibv_post_recv(qp.get(), &wr, &bad), 0);
+    test::post_receive(qp.get(), reinterpret_cast<uint64_t>(buffer(index)), kBufferBytes, mr->lkey,
+                       index);
 }
 
 ibv_wc_status Endpoint::send(const Frame& frame) {
     std::copy(frame.begin(), frame.end(), buffer(kDepth));
-    ibv_sge sge{reinterpret_cast<uint64_t>(buffer(kDepth)), static_cast<uint32_t>(frame.size()),
-                mr->lkey};
+    post_send(qp.get(), reinterpret_cast<uint64_t>(buffer(kDepth)),
+              static_cast<uint32_t>(frame.size()), mr->lkey);
+    ibv_wc wc{};
+    EXPECT_TRUE(wait_completion(send_cq.get(), wc)) << "no send completion";
+    return wc.status;
+}
+
+void post_send(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey) {
+    ibv_sge sge{address, bytes, lkey};
     ibv_send_wr wr{};
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_SEND;
     wr.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
-    EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
-    ibv_wc wc{};
-    EXPECT_TRUE(wait_completion(send_cq.get(), wc)) << "no send completion";
-    return wc.status;
+    ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+void post_receive(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey, uint64_t id) {
+    ibv_sge sge{address, bytes, lkey};
+    ibv_recv_wr wr{.wr_id = id, .next = nullptr, .sg_list = &sge, .num_sge = 1};
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+}
+
+std::unique_ptr<Endpoint> make_endpoint(ibv_context* context, ibv_pd* pd) {
+    auto endpoint = std::make_unique<Endpoint>(context, pd);
+    endpoint->start();
+    return endpoint;
+}
+
+void expect_working(ibv_context* context, ibv_pd* pd) {
+    Endpoint endpoint(context, pd);
+    endpoint.start();
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+    const Frame frame = UdpFrame{}.bytes();
+    ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
+    Frame received; // what was sent before may still be on the way
+    do
+        received = endpoint.receive();
+    while (!received.empty() && received != frame);
+    EXPECT_EQ(received, frame);
+}
+
+ibv_wq_init_attr wq_attributes(ibv_pd* pd, ibv_cq* cq, uint32_t depth) {
+    ibv_wq_init_attr attributes{};
+    attributes.wq_type = IBV_WQT_RQ;
+    attributes.max_wr = depth;
+    attributes.max_sge = 1;
+    attributes.pd = pd;
+    attributes.cq = cq;
+    return attributes;
 }
 
 Frame Endpoint::receive(std::chrono::milliseconds patience) {
@@ -156,31 +194,23 @@ FlowBuilder::FlowBuilder(ibv_flow_attr_type type, uint16_t priority)
     attributes().port = 1;
 }
 
-ibv_flow_spec_eth eth_spec() {
-    ibv_flow_spec_eth spec{};
-    spec.type = IBV_FLOW_SPEC_ETH;
+namespace {
+template <class Spec> Spec empty_spec(ibv_flow_spec_type type) {
+    Spec spec{};
+    spec.type = type;
     spec.size = sizeof spec;
     return spec;
 }
+} // namespace
+
+ibv_flow_spec_eth eth_spec() { return empty_spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH); }
+ibv_flow_spec_ipv4 ipv4_spec() { return empty_spec<ibv_flow_spec_ipv4>(IBV_FLOW_SPEC_IPV4); }
+ibv_flow_spec_tcp_udp udp_spec() { return empty_spec<ibv_flow_spec_tcp_udp>(IBV_FLOW_SPEC_UDP); }
 
 ibv_flow_spec_eth dst_mac_spec(const std::array<uint8_t, 6>& mac) {
     ibv_flow_spec_eth spec = eth_spec();
     std::copy(mac.begin(), mac.end(), spec.val.dst_mac);
     std::fill(std::begin(spec.mask.dst_mac), std::end(spec.mask.dst_mac), 0xff);
-    return spec;
-}
-
-ibv_flow_spec_ipv4 ipv4_spec() {
-    ibv_flow_spec_ipv4 spec{};
-    spec.type = IBV_FLOW_SPEC_IPV4;
-    spec.size = sizeof spec;
-    return spec;
-}
-
-ibv_flow_spec_tcp_udp udp_spec() {
-    ibv_flow_spec_tcp_udp spec{};
-    spec.type = IBV_FLOW_SPEC_UDP;
-    spec.size = sizeof spec;
     return spec;
 }
 

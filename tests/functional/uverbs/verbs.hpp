@@ -85,12 +85,23 @@ class Endpoint {
     [[nodiscard]] uint8_t* buffer(uint32_t index) { return memory.data() + index * kBufferBytes; }
 };
 
+/// A started endpoint.
+[[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(ibv_context* context, ibv_pd* pd);
+/// Whatever came before, a frame that a new endpoint sends to itself arrives.
+void expect_working(ibv_context* context, ibv_pd* pd);
+
+/// One request with one segment; a send is signaled.
+void post_send(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey);
+void post_receive(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey, uint64_t id);
+
 /// Waits for one completion.
 [[nodiscard]] bool wait_completion(ibv_cq* cq, ibv_wc& wc,
                                    std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 [[nodiscard]] QpHandle make_qp(ibv_pd* pd, ibv_cq* send_cq, ibv_cq* receive_cq, uint32_t depth);
 void to_state(ibv_qp* qp, ibv_qp_state state);
+/// Of a receive WQ with one segment.
+[[nodiscard]] ibv_wq_init_attr wq_attributes(ibv_pd* pd, ibv_cq* cq, uint32_t depth);
 
 /// An open device with a PD.
 class VerbsTest : public testing::Test {
@@ -110,7 +121,7 @@ class VerbsTest : public testing::Test {
     PdHandle pd;
 };
 
-/// The specs of a flow behind its attributes, as ibv_create_flow wants them.
+/// The attributes of a flow followed by its specs, as ibv_create_flow wants them.
 class FlowBuilder {
   public:
     explicit FlowBuilder(ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL, uint16_t priority = 0);

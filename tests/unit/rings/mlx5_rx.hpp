@@ -15,6 +15,9 @@
 
 namespace rings_test {
 
+inline constexpr uint64_t kAllOffloads =
+    RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
+
 /// What a test may choose before start().
 struct RxSetup {
     uint16_t descriptors = 64;

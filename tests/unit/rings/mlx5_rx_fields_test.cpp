@@ -10,8 +10,6 @@ namespace {
 using mlx5::CqeL3;
 using mlx5::CqeL4;
 
-constexpr uint64_t kAllOffloads =
-    RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
 constexpr uint32_t kIpv4 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
 constexpr uint32_t kIpv6 = RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV6_EXT_UNKNOWN;
 constexpr uint32_t kInnerIpv4 = RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN;

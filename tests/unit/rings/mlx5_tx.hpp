@@ -4,7 +4,7 @@
 
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
-#include "tests/unit/rings/packets.hpp"
+#include "tests/unit/rings/tx_ring.hpp"
 
 #include <gmock/gmock.h>
 
@@ -27,11 +27,11 @@ struct TxSetup {
     bool own_register = true;
 };
 
-class Mlx5Tx : public test_eal::EalTest {
+class Mlx5Tx : public TxRingTest {
   protected:
+    Mlx5Tx() : TxRingTest(rawqp::kMlx5Format) {}
+
     void start(const TxSetup& setup = {}) {
-        pool = test_eal::make_pool(512);
-        ASSERT_NE(pool, nullptr);
         fake_flags = setup.multi_packet ? MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW : 0;
         cq.emplace(setup.descriptors);
         sq.emplace(setup.sq_wqebbs);
@@ -44,41 +44,20 @@ class Mlx5Tx : public test_eal::EalTest {
         spec.descriptors = setup.descriptors;
         spec.max_segments = setup.max_segments;
         spec.offloads = setup.offloads;
-        spec.mrs = &mrs.table;
         spec.active_simd_bits = setup.simd_bits;
         spec.inline_bytes = setup.inline_bytes;
         spec.min_inline = setup.min_inline;
         spec.blue_flame = setup.blue_flame;
         spec.own_register = setup.own_register;
         spec.max_tso = 1 << 18;
-        const auto created = rawqp::kMlx5Format.tx_create(spec);
-        ASSERT_TRUE(created) << created.error().what;
-        ring = *created;
-        mrs.on_reset = [this] { return on_reset(); };
-        burst = rawqp::kMlx5Format.tx_burst(spec);
-        rawqp::kMlx5Format.tx_start(*ring);
+        start_ring();
     }
-    void TearDown() override {
-        if (ring == nullptr) return;
-        rawqp::kMlx5Format.tx_stop(*ring);
-        rawqp::kMlx5Format.tx_destroy(ring);
-        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
-    }
-    int on_reset() {
-        ++resets;
-        if (reset_result != 0) return reset_result;
+    void forget() override {
         sq->doorbell.send = 0;
         executed = 0;
         wire.clear();
-        return 0;
     }
 
-    uint16_t send(rte_mbuf** packets, uint16_t count) {
-        return burst.function(ring, packets, count);
-    }
-    uint16_t send(std::vector<rte_mbuf*> packets) {
-        return send(packets.data(), static_cast<uint16_t>(packets.size()));
-    }
     /// Sends batches of every size up to `largest`, packets of `shortest` bytes and more, and
     /// expects each on the wire; `laps` times.
     void send_every_batch(int laps, uint16_t largest, uint16_t shortest) {
@@ -106,9 +85,6 @@ class Mlx5Tx : public test_eal::EalTest {
         EXPECT_EQ(in_use(), 0u);
     }
 
-    rte_mbuf* packet(uint32_t seed, const std::vector<uint16_t>& lengths) {
-        return make_packet(pool.get(), seed, lengths);
-    }
     [[nodiscard]] uint16_t pending_wqebbs() const {
         return static_cast<uint16_t>(sq->doorbell.send - executed);
     }
@@ -189,27 +165,12 @@ class Mlx5Tx : public test_eal::EalTest {
             execute_wqe();
         wire.clear();
     }
-    static std::vector<uint8_t> expected(uint32_t seed, uint32_t bytes) {
-        std::vector<uint8_t> out(bytes);
-        for (uint32_t i = 0; i < bytes; ++i)
-            out[i] = tx_pattern(seed, i);
-        return out;
-    }
-    [[nodiscard]] unsigned in_use() const { return rte_mempool_in_use_count(pool.get()); }
 
-    FakeMrs mrs;
-    test_eal::Pool pool;
     std::optional<FakeCq> cq;
     std::optional<FakeSq> sq;
-    rawqp::TxSpec spec;
-    rawqp::TxRing* ring = nullptr;
-    rawqp::Burst<eth_tx_burst_t> burst;
     std::deque<std::vector<uint8_t>> wire; ///< packets of executed WQEs
     uint16_t executed = 0;                 ///< WQEBBs that the device is through with
-    int completions = 0;
-    int inlined = 0; ///< packets that came within multi-packet WQEs
-    int resets = 0;
-    int reset_result = 0;
+    int inlined = 0;                       ///< packets that came within multi-packet WQEs
 };
 
 } // namespace rings_test

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <gtest/gtest.h>
 #include <random>
+#include <vector>
 
 namespace rings_test {
 
@@ -32,6 +34,13 @@ inline Received received_of(rte_mbuf& mbuf, uint64_t offloads) {
         got.time = *RTE_MBUF_DYNFIELD(&mbuf, at, uint64_t*);
     }
     return got;
+}
+
+/// Packet by packet.
+inline void expect_equal(const std::vector<Received>& got, const std::vector<Received>& wanted) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i)
+        ASSERT_EQ(got[i], wanted[i]) << "packet " << i;
 }
 
 /// A CQE whose description is random: also what no device would write.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send through verbs calls.
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
-#include "tests/unit/eal.hpp"
-#include "tests/unit/rings/fake_mrs.hpp"
-#include "tests/unit/rings/packets.hpp"
+#include "tests/unit/rings/tx_ring.hpp"
 #include "tests/unit/verbs/queues.hpp"
 
 namespace rings_test {
@@ -20,48 +18,25 @@ constexpr uint64_t kChecksums =
 constexpr rte_mbuf_dynflag kNoInline{.name = "mlx5_fine_granularity_inline", .flags = 0};
 
 /// The parameter: by ibv_wr_*.
-class VerbsTx : public test_eal::EalTest, public testing::WithParamInterface<bool> {
+class VerbsTx : public TxRingTest, public testing::WithParamInterface<bool> {
   protected:
+    VerbsTx() : TxRingTest(rawqp::kVerbsFormat) {}
+
     void start(uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS) {
-        pool = test_eal::make_pool(512);
-        ASSERT_NE(pool, nullptr);
         spec.cq = &cq.handle;
         spec.qp = &qp.handle.qp_base;
         spec.qp_ex = GetParam() ? &qp.handle : nullptr;
         if (spec.descriptors == 0) spec.descriptors = 64;
         spec.max_segments = 8;
         spec.offloads = offloads;
-        spec.mrs = &mrs.table;
-        const auto created = rawqp::kVerbsFormat.tx_create(spec);
-        ASSERT_TRUE(created) << created.error().what;
-        ring = *created;
-        mrs.on_reset = [this] { return on_reset(); };
-        burst = rawqp::kVerbsFormat.tx_burst(spec);
-        rawqp::kVerbsFormat.tx_start(*ring);
+        start_ring();
     }
     void TearDown() override {
-        if (ring == nullptr) return;
-        rawqp::kVerbsFormat.tx_stop(*ring);
-        rawqp::kVerbsFormat.tx_destroy(ring);
-        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+        TxRingTest::TearDown();
         EXPECT_EQ(cq.misuse, 0);
         EXPECT_FALSE(cq.open);
     }
-    int on_reset() {
-        ++resets;
-        if (reset_result != 0) return reset_result;
-        executed = qp.posted.size();
-        return 0;
-    }
-    rte_mbuf* packet(uint32_t seed, const std::vector<uint16_t>& lengths) {
-        return make_packet(pool.get(), seed, lengths);
-    }
-    uint16_t send(rte_mbuf** packets, uint16_t count) {
-        return burst.function(ring, packets, count);
-    }
-    uint16_t send(std::vector<rte_mbuf*> packets) {
-        return send(packets.data(), static_cast<uint16_t>(packets.size()));
-    }
+    void forget() override { executed = qp.posted.size(); }
     /// Executes the oldest request and returns the packet's bytes.
     std::vector<uint8_t> execute() {
         EXPECT_LT(executed, qp.posted.size());
@@ -96,25 +71,10 @@ class VerbsTx : public test_eal::EalTest, public testing::WithParamInterface<boo
         for (; executed < qp.posted.size(); status = IBV_WC_WR_FLUSH_ERR)
             cq.queue.push_back({.wr_id = qp.posted[executed++].request.wr_id, .status = status});
     }
-    static std::vector<uint8_t> expected(uint32_t seed, uint32_t bytes) {
-        std::vector<uint8_t> out(bytes);
-        for (uint32_t i = 0; i < bytes; ++i)
-            out[i] = tx_pattern(seed, i);
-        return out;
-    }
-    [[nodiscard]] unsigned in_use() const { return rte_mempool_in_use_count(pool.get()); }
 
-    FakeMrs mrs;
     FakeVerbsCq cq;
     FakeVerbsQp qp;
-    test_eal::Pool pool;
-    rawqp::TxSpec spec;
-    rawqp::TxRing* ring = nullptr;
-    rawqp::Burst<eth_tx_burst_t> burst;
     size_t executed = 0;
-    int completions = 0;
-    int resets = 0;
-    int reset_result = 0;
 };
 
 TEST_P(VerbsTx, EveryBatchSizeInOneCallEach) {
