@@ -33,7 +33,7 @@ from .screen import Screen
 
 ROOT = Path(__file__).resolve().parents[2]
 SIDES = ("left", "right")
-# It would send of its own accord (router solicitations) while we count.
+# IPv6 would send packets by itself (router solicitations) while we count.
 WITHOUT_IPV6 = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 
 

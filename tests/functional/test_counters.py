@@ -22,7 +22,7 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack) -> Non
     assert device["delivered"] + dropped == sent
     assert device["delivered"] <= RXD and dropped >= sent - RXD
 
-    # Polled again, exactly what was placed comes out, and traffic goes on.
+    # When it is polled again, exactly what was placed comes out, and traffic goes on.
     stack.testpmd.silent("set verbose 1")
     position = stack.testpmd.mark_output()
     stack.testpmd.start("rxonly")

@@ -37,7 +37,7 @@ Mbuf = dict[str, Any]
 
 
 def random_frame(random_: random.Random) -> bytes:
-    """Any of what a network carries, and of what it should not."""
+    """Any frame that a network carries, or should not carry."""
     frame: Packet = Ether(src=PEER_MAC, dst=random_.choice([BROADCAST, "02:00:00:00:00:77"]))
     for _ in range(random_.choice([0, 0, 0, 1])):
         frame /= Dot1Q(vlan=random_.randrange(4096), prio=random_.randrange(8))
@@ -82,7 +82,7 @@ def transport(random_: random.Random) -> Packet:
 
 
 def inner(random_: random.Random) -> Packet:
-    """A tunnel on its port, which the outer header may or may not be: all the better."""
+    """What a VXLAN packet carries; the outer UDP port may be that of VXLAN or another."""
     return VXLAN(vni=random_.randrange(1 << 24)) / Ether(dst=BROADCAST) / IP() / UDP()
 
 
@@ -107,7 +107,7 @@ def tunnelled_frame(random_: random.Random) -> bytes:
 
 
 def spoil(frame: bytes, random_: random.Random) -> bytes:
-    """Now and then a byte behind the addresses is wrong: checksums, lengths, types."""
+    """Now and then a byte after the addresses is wrong: checksums, lengths, types."""
     if random_.random() < 0.25:
         at = random_.randrange(12, len(frame))
         frame = frame[:at] + bytes([frame[at] ^ (1 << random_.randrange(8))]) + frame[at + 1:]

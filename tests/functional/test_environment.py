@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Machines that lack something: the driver says what, and nothing crashes."""
+"""Machines that lack something: the driver says what is missing, and nothing crashes."""
 
 import os
 import re

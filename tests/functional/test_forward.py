@@ -89,7 +89,7 @@ def test_both_ways_at_once(stack: Stack) -> None:
 @pytest.mark.guest(when=lambda params: params["seed"] == 0)
 @pytest.mark.parametrize("seed", range(3))
 def test_garbage_passes_unchanged(stack: Stack, seed: int) -> None:
-    """Random bytes of random length behind a plausible start, so that parsers go deep."""
+    """Random bytes of random length after a plausible start, so that parsers go deep."""
     source = random.Random(seed)
     starts = [b"", bytes(ether()), bytes(udp4())[:34], bytes(tcp6())[:54], bytes(udp4())[:14],
               bytes(ether() / Dot1Q() / ipv6())[:18]]

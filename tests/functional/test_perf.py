@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawqp-perf and scripts/bench work. What they measure is nobody's business here."""
+"""rawqp-perf and scripts/bench work. The figures that they measure do not matter here."""
 
 import json
 import os

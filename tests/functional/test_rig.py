@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rig itself: nothing that it starts outlives it."""
+"""The rig itself: it is found where it lies, and nothing that it starts outlives it."""
 
 import json
 import os

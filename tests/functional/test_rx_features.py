@@ -21,7 +21,7 @@ MAKERS: list[Callable[[bytes], Packet]] = [udp4, udp6, tcp4]
 
 @cache
 def mixed_frames(count: int) -> list[bytes]:
-    """Runs of alike frames with others in between."""
+    """Runs of uniform frames with others in between."""
     rng = random.Random(5)
     frames: list[bytes] = []
     while len(frames) < count:

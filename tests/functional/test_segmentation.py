@@ -63,7 +63,7 @@ def tcp(flags: str = "A") -> TCP:
 
 
 def segments(headers: Callable[[int, TCP], Packet], data: bytes, flags: str) -> list[bytes]:
-    """The frames that `data` behind these headers must become."""
+    """The frames that `data` with these headers must become."""
     frames = []
     for index, start in enumerate(range(0, len(data), MSS)):
         header = tcp(flags)

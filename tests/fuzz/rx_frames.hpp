@@ -11,7 +11,7 @@ namespace fuzz {
 
 /// Plays the wire and the provider that the input describes: frames of any bytes, error
 /// completions, receive requests that are refused. The frames must come out as they went in, and
-/// for mbufs holds what play_cqes says. With AddressSanitizer what lies behind a frame in its
+/// for mbufs holds what play_cqes says. With AddressSanitizer what follows a frame in its
 /// buffers must not be read. Returns what went wrong; empty: nothing. EAL must run; one thread.
 ///
 /// Input: a byte each for offloads and layout, then steps: an opcode byte, and for a frame two

@@ -57,7 +57,7 @@ def answer(wire: SocketWire, request: Packet) -> Packet:
 
 def reaches_kernel(wire: SocketWire, port: int) -> bool:
     """The kernel refuses datagrams to a port without socket, so its answer shows who got it. The
-    echo sent behind tells that there will be none."""
+    echo sent after it tells that there will be none."""
     wire.send(datagram(port))
     wire.send(echo_request(port))
     first = Ether(wire.receive())

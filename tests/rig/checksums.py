@@ -57,7 +57,7 @@ def l4_verdict(addresses: bytes, protocol: int, data: bytes) -> str:
 
 
 def with_surplus(frame: Packet, surplus: bytes = b"surplus") -> bytes:
-    """Bytes behind UDP of which IP knows (RFC 9868)."""
+    """Bytes after the UDP datagram that IP's length includes (RFC 9868)."""
     longer = frame.copy()
     longer[UDP].len = 8 + len(frame[UDP].payload)
     longer[UDP].chksum = Ether(bytes(frame))[UDP].chksum

@@ -24,7 +24,7 @@ OWN_NETWORK = [
     "unshare",
     *([] if os.geteuid() == 0 else ["--map-root-user"]),
     *("--net", "--mount", "sh", "-c"),
-    # These two leak, which is not our business when a sanitizer is preloaded.
+    # These two leak, which does not matter to us when a sanitizer is preloaded.
     'asan="$ASAN_OPTIONS"; export ASAN_OPTIONS=detect_leaks=0;'
     " mount -t sysfs sysfs /sys && sysctl -qw net.ipv6.conf.default.disable_ipv6=1"
     ' && export ASAN_OPTIONS="$asan" && exec "$@"',

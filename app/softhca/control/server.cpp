@@ -103,7 +103,7 @@ json answer_fault(const Target& target, const json& request) {
     return {{"ok", true}};
 }
 
-/// The server's own requests, behind those of the front.
+/// The server's own requests, which are looked up after those of the front.
 Commands with_own(Commands commands, const Target& target) {
     commands.try_emplace("stat", [target](const json&) { return answer_stat(target.engine); });
     commands.try_emplace(
@@ -204,7 +204,7 @@ void ControlServer::serve() {
     std::vector<Client> clients;
     for (;;) {
         std::vector<pollfd> waiting = {{stop_.get(), POLLIN, 0}, {keeper_.get(), 0, 0}};
-        // A full house leaves the next client in the listen queue.
+        // When all places are taken, the next client waits in the listen queue.
         waiting.push_back({clients.size() < kMaxClients ? listener_.get() : -1, POLLIN, 0});
         for (const Client& client : clients)
             waiting.push_back({client.socket.get(), POLLIN, 0});

@@ -19,7 +19,7 @@ class CqeBlock {
     [[nodiscard]] uint32_t size() const { return count_; }
     /// The first completion; of a block of one, all that there is.
     [[nodiscard]] const mlx5::Cqe& first() const { return first_; }
-    /// Mini CQEs 8 * `array` and on; what lies behind the last one is zero.
+    /// Mini CQEs 8 * `array` and on; what follows the last one is zero.
     [[nodiscard]] const mlx5::MiniCqe* array(uint32_t number) const {
         return &minis_[number * mlx5::kMiniCqes];
     }

@@ -35,7 +35,7 @@ struct Limits {
     static constexpr uint8_t kLogMaxPds = 16, kLogMaxCqs = 16, kLogMaxSqs = 12, kLogMaxRqs = 16,
                              kLogMaxTirs = 16, kLogMaxRqts = 12;
     static constexpr uint16_t kBypassPriorities = 16; ///< that programs have …
-    /// … each of which is two of FlowAttr, and one more behind them, for fronts.
+    /// … each of which is two of FlowAttr, and one more after them, for fronts.
     static constexpr uint16_t kMulticastPriority = 2 * kBypassPriorities;
     static constexpr uint8_t kMaxFlowTableLevels = 128; ///< Linux 6.12 wants more than 64
     static constexpr uint8_t kLogMaxFlowTableSize = 20;

@@ -22,7 +22,7 @@ namespace {
 
 /// How an idle device thread spends its time: it spins, if it may, then sleeps for longer and
 /// longer. It never yields: that would give the CPU away for the whole time slice of whoever waits
-/// for it, be it the program that waits for us, whereas a short sleep ends when it shall.
+/// for it, be it the program that waits for us, whereas a short sleep ends when it should.
 class Idler {
   public:
     explicit Idler(bool may_spin) : spins_(may_spin ? 20000 : 50) {}

@@ -15,12 +15,12 @@ namespace softhca::core {
 struct FlowKey {
     std::array<uint8_t, 6> dst_mac{};
     std::array<uint8_t, 6> src_mac{};
-    net::be16 ether_type{0}; ///< behind all VLAN tags
+    net::be16 ether_type{0}; ///< after all VLAN tags
     net::be16 vlan_tci{0};   ///< of the first tag
     uint8_t cvlan = 0;       ///< 1: first tag is 802.1Q
     uint8_t svlan = 0;       ///< 1: first tag is 802.1ad
     uint8_t ip_version = 0;  ///< 4, 6 or 0
-    uint8_t ip_proto = 0;    ///< IPv6: behind the extension headers
+    uint8_t ip_proto = 0;    ///< IPv6: after the extension headers
     uint8_t tos = 0;         ///< IPv4 TOS / IPv6 traffic class
     uint8_t ttl = 0;         ///< IPv4 TTL / IPv6 hop limit
     uint8_t ip_fragment = 0; ///< 1: any fragment
@@ -31,7 +31,7 @@ struct FlowKey {
     net::be16 dst_port{0};
     net::be16 reserved{0};
     net::be32 flow_label{0};
-    net::be32 vxlan_vni{0};           ///< 24 bits; behind UDP port 4789
+    net::be32 vxlan_vni{0};           ///< 24 bits; of UDP port 4789
     std::array<uint8_t, 16> src_ip{}; ///< IPv4 in the last four bytes
     std::array<uint8_t, 16> dst_ip{};
 };

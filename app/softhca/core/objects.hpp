@@ -47,8 +47,8 @@ struct Queue {
     [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
 };
 
-/// Ring positions are WQEBBs. Of both kinds, fail() is for a queue that cannot go on when no CQE
-/// can say so.
+/// Ring positions are WQEBBs. In both kinds of queue, fail() is for a queue that cannot go on when
+/// no CQE can say so.
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     bool looped = false;    ///< the packet after those has had its loopback, only the wire was busy

@@ -46,7 +46,7 @@ void write_checksums(std::byte* head, std::span<const iovec> pieces, const Heade
         write_l4_checksum(head, pieces, headers);
 }
 
-/// Moves the MAC addresses four bytes to the front and writes the tag behind them.
+/// Moves the MAC addresses four bytes to the front and writes the tag after them.
 std::byte* insert_vlan(std::byte* head, const SendOffloads& offloads) {
     constexpr uint32_t kMacs = 12;
     std::byte* const moved = head - net::kVlanBytes;

@@ -70,7 +70,7 @@ const std::byte* Packet::copy_head() {
 net::Headers Packet::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }
 
 // Lengths as devices take them (NVIDIA, MLNX_DPDK 22.11 LTS, "Steering by Integrity Check Flags"):
-// L3 is sound when its length does not exceed the packet's, so is UDP's; what lies behind (RFC
+// L3 is sound when its length does not exceed the packet's, so is UDP's; what follows (RFC
 // 9868) does no harm. Nothing says that they look for other addresses than the IP header's. A bit
 // that is not set means that "the checksum validation cannot be done or fails" (NVIDIA,
 // MLNX_OFED 5.4, "Checksum Offload").
@@ -86,7 +86,7 @@ ChecksumVerdict Packet::verify(const net::Headers& headers) const {
     verdict.l3_ok = headers.ip_version == 6 || l3.fold() == 0xffff;
 
     uint32_t at = headers.l3 + l3_header;               // what is not summed yet
-    const uint32_t end = headers.l3 + headers.ip_bytes; // padding behind it is no part of L3
+    const uint32_t end = headers.l3 + headers.ip_bytes; // padding after it is no part of L3
     const uint32_t covered =
         headers.l4 != 0 && !headers.fragment ? net::l4_bytes(headers, head_) : 0;
     if (covered != 0) {

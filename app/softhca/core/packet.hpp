@@ -19,7 +19,7 @@ namespace softhca::core {
 struct ChecksumVerdict {
     bool l3_ok = false;  ///< IPv4 header checksum right; IPv6: header valid
     bool l4_ok = false;  ///< TCP/UDP checksum right, or UDP over IPv4 without one
-    uint16_t l3_sum = 0; ///< one's complement sum of all bytes behind the L2 header
+    uint16_t l3_sum = 0; ///< one's complement sum of all bytes after the L2 header
 };
 
 /// Valid as long as the frame's pieces. Parses on construction, verifies checksums on demand.

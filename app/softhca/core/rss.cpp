@@ -11,7 +11,7 @@ constexpr uint8_t kHashSrcPort = 1u << 6, kHashDstPort = 1u << 7;
 static_assert((kHashSrcIp | kHashDstIp) == mlx5::kHashIp);
 static_assert((kHashSrcPort | kHashDstPort) == mlx5::kHashL4);
 
-/// The hash input: selected fields, one behind the other.
+/// The hash input: selected fields, one after the other.
 class HashInput {
   public:
     void add(bool selected, uint8_t type_bit, const std::byte* field, size_t bytes) {

@@ -32,7 +32,7 @@ void RuleTable::erase(const FlowKey& value) {
         at = (at + 1) & last();
     slots_[at] = {};
     used_--;
-    // Whoever stands behind in the same run may have been displaced by the one that went.
+    // A later slot of the same run may have been displaced by the one that was removed.
     for (at = (at + 1) & last(); slots_[at].rule; at = (at + 1) & last())
         place(std::exchange(slots_[at], {}));
 }

@@ -157,7 +157,7 @@ SendFault Sender::decode_eth() {
     return SendFault::none;
 }
 
-/// Appends what the segment at `at` names and steps behind it.
+/// Appends what the segment at `at` names and steps over it.
 SendFault Sender::gather_segment(const Sq& sq, uint32_t& at, Gather& into) {
     const std::byte* const segment = wqe_.bytes.data() + at;
     const auto word = net::load_be<uint32_t>(segment);
@@ -182,7 +182,7 @@ SendFault Sender::gather_segment(const Sq& sq, uint32_t& at, Gather& into) {
     return mapped ? SendFault::none : SendFault::protection;
 }
 
-/// Appends what all segments behind the Ethernet segment name.
+/// Appends what all segments after the Ethernet segment name.
 SendFault Sender::gather_segments(const Sq& sq, Gather& into) {
     SendFault fault = SendFault::none;
     for (uint32_t at = wqe_.data_at; at < wqe_.size && fault == SendFault::none;)

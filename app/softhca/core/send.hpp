@@ -87,7 +87,7 @@ class Sender {
         SendOffloads offloads;
         uint16_t mss = 0;
         uint32_t header_bytes = 0; ///< inline header in the Ethernet segment
-        uint32_t data_at = 0;      ///< first segment behind the Ethernet segment
+        uint32_t data_at = 0;      ///< first segment after the Ethernet segment
     };
 
     const MkeyTable& mkeys_;

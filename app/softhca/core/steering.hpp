@@ -26,7 +26,7 @@ class Steering {
         return nullptr;
     }
     /// The bypass rule that takes the packet, or null. In `copies` stand those before it that get a
-    /// copy and pass the packet on to the priorities behind theirs.
+    /// copy and pass the packet on to the priorities after theirs.
     [[nodiscard]] const Rule* match(const FlowKey& key, std::vector<const Rule*>& copies) const {
         uint32_t first_priority = 0;
         for (const auto& table : tables(FlowDomain::bypass)) {

@@ -79,7 +79,7 @@ struct CqAttr {
 
 enum class QueueState : uint8_t { reset, ready, error };
 
-/// Which frames to its own port a device turns round inside, or who hears those of its own domain.
+/// Which frames to its own port a device loops back inside, or who hears those of its own domain.
 struct Loopback {
     bool unicast = false, multicast = false; ///< to the port's addresses; to group addresses
     [[nodiscard]] bool any() const { return unicast || multicast; }

@@ -68,7 +68,7 @@ Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong co
 softhca itself failed, 126 or 127 if the program could not be run or found.
 Only programs that are dynamically linked and carry no file capabilities can be served.)";
 
-/// CLI11 does not know of the program behind --.
+/// CLI11 does not know of the program after --.
 class HelpFormatter : public CLI::Formatter {
   public:
     std::string make_usage(const CLI::App* app, std::string name) const override {

@@ -3,7 +3,7 @@
 
 namespace softhca::launcher {
 
-/// `softhca vm …`: becomes the program softhca-vm with these arguments (those behind `vm`). Returns
+/// `softhca vm …`: becomes the program softhca-vm with these arguments (those after `vm`). Returns
 /// only if it cannot be run, with the exit status.
 [[nodiscard]] int become_vm(const char* const* arguments);
 

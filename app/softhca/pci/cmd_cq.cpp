@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint16_t kResize = 1; // op_mod of MODIFY_CQ
 
-/// The ring that a CQ context and the pages behind it describe.
+/// The ring that a CQ context and the page list after it describe.
 std::optional<core::DmaArea> cq_ring(const Firmware& firmware, const Command& command,
                                      const Fields& context, Field pages, const core::CqAttr& attr) {
     return ring_area(firmware, command, pages.offset / 8,

@@ -32,7 +32,7 @@ struct Field {
     size_t width;
 };
 
-/// A structure inside a command or an answer. Does not own the bytes. What lies behind the end of
+/// A structure inside a command or an answer. Does not own the bytes. What lies beyond the end of
 /// the buffer reads as zero and ignores writes, so no command is too short to be looked at.
 class Fields {
   public:

@@ -59,7 +59,7 @@ Errno add_spec(const ObjectTable& objects, std::span<const std::byte> spec, Rule
     }
 }
 
-/// Walks the specs behind the request. Their sizes must add up to what the request says. With
+/// Walks the specs that follow the request. Their sizes must add up to what the request says. With
 /// `ignored` they must be well-formed and say nothing.
 Errno read_specs(const ObjectTable& objects, std::span<const std::byte> specs, unsigned count,
                  bool ignored, Rule& rule) {

@@ -14,7 +14,7 @@ namespace {
 /// Value and mask of one spec, as long as this front knows them.
 template <class Filter> struct Filters { Filter value{}, mask{}; };
 
-/// Both halves of the spec behind its header. Shorter ones are of older programs; in longer ones
+/// Both halves of the spec after its header. Shorter ones are of older programs; in longer ones
 /// the rest must be zero.
 template <class Filter> Errno split(std::span<const std::byte> spec, Filters<Filter>& out) {
     const auto body = spec.subspan(sizeof(ib_uverbs_flow_spec_hdr));

@@ -38,7 +38,7 @@ struct Object {
     [[nodiscard]] virtual Errno destroy(core::Device& device) = 0;
 };
 
-/// Counts what the device reports about one object, for the destroy command has to tell how many
+/// Counts what the device reports about one object: the destroy command has to tell how many
 /// events the program has read (libibverbs waits until it has acknowledged as many).
 struct EventSource {
     uint64_t user_handle = 0; ///< how the program names the object in events

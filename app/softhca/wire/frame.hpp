@@ -23,7 +23,7 @@ inline uint32_t pad_received(std::byte* data, uint32_t length) {
     return kMinFrame;
 }
 
-/// Copies the pieces of a frame one behind the other.
+/// Copies the pieces of a frame one after the other.
 inline void gather(const OutFrame& frame, std::byte* to) {
     for (const iovec& piece : frame.pieces) {
         std::memcpy(to, piece.iov_base, piece.iov_len);

@@ -106,7 +106,7 @@ class PcapWire final : public Wire {
         gather(frame, sent_.data());
         lib_.dump(reinterpret_cast<u_char*>(out_), &header,
                   reinterpret_cast<const u_char*>(sent_.data()));
-        // The disk is full: behind half a record, no other can be read any more.
+        // The disk is full: after half a record, no other can be read any more.
         return std::ferror(lib_.dump_file(out_)) ? SendResult::lost : SendResult::sent;
     }
     void flush() override {

@@ -32,7 +32,7 @@ class PortTest : public testing::Test {
     void SetUp() override { ASSERT_NO_FATAL_FAILURE(start(rx_pool())); }
     void TearDown() override { EXPECT_EQ(rte_eth_dev_stop(kPort), 0); }
 
-    /// (Re-)configures and starts the port with this pool behind its Rx queues.
+    /// (Re-)configures and starts the port with this pool for its Rx queues.
     void start(rte_mempool* pool);
     void restart();
     [[nodiscard]] static rte_mempool* rx_pool();

@@ -156,7 +156,7 @@ TEST(Parse, PaddingBehindTheIpPacketIsFine) {
     EXPECT_EQ(headers.ip_bytes, 30u);
 }
 
-// The head is copied into a block of exactly its size, so that ASan sees reads behind it.
+// The head is copied into a block of exactly its size, so that ASan sees reads beyond it.
 TEST(Parse, CutOffAnywhereNeverReadsBeyond) {
     std::vector<Bytes> all;
     Spec v6 = frames::ipv6_spec();

@@ -57,7 +57,7 @@ class FuzzTest : public Guest, public testing::WithParamInterface<uint32_t> {
         if (below(2)) request.number(numbers[below(static_cast<uint32_t>(numbers.size()))]);
         return request;
     }
-    /// Overwrites something behind the head: a byte, a number that exists, an address.
+    /// Overwrites something after the head: a byte, a number that exists, an address.
     void spoil(Request& request) {
         if (request.in.size() <= 16) return;
         const size_t at = 8 + below(static_cast<uint32_t>(request.in.size()) - 16);

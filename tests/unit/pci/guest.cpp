@@ -124,7 +124,7 @@ void Guest::enable_msix() {
         function->bar_write(kTable + vector * kEntry + 8, 0x40 + vector, 4);
         function->bar_write(kTable + vector * kEntry + 12, 0, 4);
     }
-    const uint32_t msix = function->config_read(0x61, 1); // behind PCI Express
+    const uint32_t msix = function->config_read(0x61, 1); // after PCI Express
     function->config_write(msix + 2, 0x8000, 2);
 }
 

@@ -95,7 +95,7 @@ TEST_F(TrafficTest, ACqThatIsOnlyPolledInterruptsNobody) {
     steer(0);
     post(1);
     write_register(uar * 4096 + 0x40, eq << 24);
-    arm(2u << 28); // what Linux writes behind CREATE_CQ (MLX5_CQ_INIT_CMD_SN)
+    arm(2u << 28); // what Linux writes after CREATE_CQ (MLX5_CQ_INIT_CMD_SN)
     poll();
     receive(1);
     EXPECT_EQ(cqe(cq_ring, 0), mlx5::CqeOpcode::resp_send);

@@ -291,7 +291,7 @@ TEST_P(Mlx5RxReaders, TimeStampAndChecksumKept) {
     EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*), 0x1122334455667788u);
     EXPECT_NE(mbuf->ol_flags & uint64_t{1} << bit, 0u);
     EXPECT_EQ(ring->counters.bytes, 64u);
-    take(mbuf, 0, 64); // the four bytes behind the packet are the checksum
+    take(mbuf, 0, 64); // the four bytes after the packet are the checksum
 }
 
 /// An lcore that has not heard of the stop yet posts no buffers: the start would forget them.

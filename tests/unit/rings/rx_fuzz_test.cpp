@@ -85,7 +85,7 @@ std::vector<uint8_t> random_frames(uint32_t seed) {
         if (!ipv6) set(l3 + 6, 0); // no fragment, mostly
         if (!ipv6) set(l3 + 7, random() % 8 == 0);
         set(l3 + (ipv6 ? 6 : 9), protocol);
-        set(l3 + 40, one_of({IPPROTO_TCP, IPPROTO_UDP})); // behind an extension header
+        set(l3 + 40, one_of({IPPROTO_TCP, IPPROTO_UDP})); // after an extension header
         set(l3 + 41, random() % 64);
     }
     return input;

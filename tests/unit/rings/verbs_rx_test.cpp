@@ -261,7 +261,7 @@ TEST_F(VerbsRx, SplitPacketsHaveEachSegmentFromItsPool) {
     EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
 }
 
-/// `frame` with an 802.1Q tag behind the addresses.
+/// `frame` with an 802.1Q tag after the addresses.
 Bytes tagged(Bytes frame, uint16_t tci) {
     const Bytes tag{0x81, 0x00, static_cast<uint8_t>(tci >> 8), static_cast<uint8_t>(tci)};
     frame.insert(frame.begin() + 12, tag.begin(), tag.end());

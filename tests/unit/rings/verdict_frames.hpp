@@ -68,7 +68,7 @@ struct Frame {
     }
 };
 
-/// A UDP packet over IPv6 behind one extension header, whose checksum is right for the addresses of
+/// A UDP packet over IPv6 after one extension header, whose checksum is right for the addresses of
 /// the IPv6 header. The first two bytes of `header` are written here.
 inline Bytes with_extension(uint8_t protocol, Bytes header, size_t payload = 37) {
     Bytes frame = Frame{.ipv6 = true}.build(payload);
@@ -104,7 +104,7 @@ inline std::vector<VerdictCase> verdict_cases(size_t payload = 37) {
         frame[at] ^= bits;
         return frame;
     };
-    /// With so many bytes more behind UDP, of which IP knows.
+    /// With so many more bytes after the UDP datagram, which IP's length includes.
     const auto surplus = [](Bytes frame) {
         frame.insert(frame.end(), {0xaa, 0x55, 0xaa});
         auto* const ip = reinterpret_cast<rte_ipv4_hdr*>(&frame[kL3]);

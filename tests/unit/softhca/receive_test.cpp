@@ -67,7 +67,7 @@ TEST_F(Receive, TypesAndVerifiedChecksums) {
         Spec spec = v6 ? frames::ipv6_spec() : Spec{};
         const L3 l3 = v6 ? L3::ipv6 : L3::ipv4;
         check(spec, l3, L4::udp, kBoth);
-        spec.payload = frames::pattern(1); // odd, and padded behind the IP packet
+        spec.payload = frames::pattern(1); // odd, and padded after the IP packet
         check(spec, l3, L4::udp, kBoth);
         spec.proto = frames::kTcp;
         check(spec, l3, L4::tcp_ack_data, kBoth);

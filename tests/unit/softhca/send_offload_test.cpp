@@ -149,7 +149,7 @@ TEST_F(SendOffload, VlanInsertion) {
 
 class Tso : public SendOffload {
   protected:
-    /// Segments `payload` behind the headers of `spec` and checks every segment against a frame
+    /// Segments `payload` with the headers of `spec` and checks every segment against a frame
     /// built from scratch.
     void check(Spec spec, size_t payload_bytes, uint16_t mss) {
         spec.proto = frames::kTcp;

@@ -41,7 +41,7 @@ def provide(cache: Path, kernel: Kernel) -> Path:
 
 
 def _load_order(kernel: Kernel) -> list[Path]:
-    """Module files, each behind those it needs."""
+    """Module files, each after those it needs."""
     needs: dict[str, list[str]] = {}
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
         module, _, others = line.partition(":")
