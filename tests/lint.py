@@ -11,7 +11,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Iterator, Protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
@@ -125,6 +125,44 @@ class Borders:
 
 
 @dataclass
+class NamesInArchitecture:
+    """What doc/architecture.md names is there: every file and folder, below one of `bases` or beside
+    one that was named before; and every `function()` in one of the files that the same paragraph,
+    list item or row names."""
+    page: Path = Path("doc/architecture.md")
+    bases: tuple[str, ...] = ("", "drivers/net/rawqp", "drivers/net/rawqp/ethdev", "app/softhca")
+    name: str = "names in architecture.md"
+
+    def run(self) -> Outcome:
+        text = (ROOT / self.page).read_text()
+        wrong = [f"{self.page}: {complaint}\n"
+                 for part in re.split(r"\n(?=\n|- |\d+\. |\|)", text)
+                 for complaint in self.complaints(part)]
+        return Outcome(bool(wrong), "".join(wrong), "scripts/test lint")
+
+    def complaints(self, part: str) -> Iterator[str]:
+        words = re.findall(r"`([^`]+)`", part)
+        files: list[Path] = []
+        for path in filter(self.is_path, words):
+            beside = [str(file if file.is_dir() else file.parent) for file in files]
+            found = [file for base in [*self.bases, *beside] for file in (ROOT / base).glob(path)]
+            files += found
+            if not found:
+                yield f"there is no {path}"
+        sources = [file.read_text() for file in files if file.is_file()]
+        for word in words:
+            function = re.fullmatch(r"(?!rte_)(?:\w+::)*(\w+)\(\)", word)
+            if function and not any(re.search(rf"\b{function[1]}(<[\w, ]*>)?\(", source)
+                                    for source in sources):
+                yield f"{word} is in none of the files that are named with it"
+
+    @staticmethod
+    def is_path(word: str) -> bool:
+        return bool(re.fullmatch(r"\w[\w.*-]*/[\w./*-]*|[\w*-]+\.(cpp|hpp|py|rst|ini|json|build)",
+                                 word))
+
+
+@dataclass
 class Rooms:
     """A folder of the driver is a room, and files beside rooms make up one of their own: what a room
     includes must not lead back to it."""
@@ -194,6 +232,7 @@ def checks() -> list[Check]:
         LicenceLine(files),
         Borders(cpp + python),
         Rooms(cpp),
+        NamesInArchitecture(),
         Tool("pyflakes", ["pyflakes3"], python),
         Tool("mypy", ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs",
                       "--scripts-are-modules", "--cache-dir=/dev/null"], python),
