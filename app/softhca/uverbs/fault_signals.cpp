@@ -98,7 +98,8 @@ void take_over() {
     if (owner.load() != 0) return;
     struct sigaction ours {};
     ours.sa_sigaction = on_signal;
-    // NODEFER: a handler that is left by a jump does not restore the mask. ONSTACK: as the program's may want it.
+    // NODEFER: a handler that is left by a jump does not restore the mask. ONSTACK: as the
+    // program's may want it.
     ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     for (Kept& one : kept)
         set_action(one.signal, &ours, &one.action);

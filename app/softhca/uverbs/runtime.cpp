@@ -162,8 +162,8 @@ void Runtime::start_control() {
     if (!control) return say(control.error().what + " (softhca stat will not see this program)");
     control_ = std::move(*control);
     std::atexit([] {
-        // Takes the socket away. The devices go on: what runs after this may still wait for them, and
-        // they end with the process.
+        // Takes the socket away. The devices go on: what runs after this may still wait for them,
+        // and they end with the process.
         if (Runtime* mine = running()) mine->control_.reset();
     });
 }
