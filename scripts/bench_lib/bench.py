@@ -16,6 +16,7 @@ from .cases import CASES, ROUNDS
 from .effort import HUGE, SMALL, Effort
 from .results import Results
 from .runner import ROOT, BenchError, Machine, Runner, plugin_of
+from .tables import fill_documents
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -43,6 +44,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--against", type=Path, metavar="DIR",
                         help="another build folder: our driver ÷ that build's, both in the same"
                         " program on the same device; of benchmarks of drained rounds only")
+    parser.add_argument("--fill", type=Path, metavar="FILE",
+                        help="measure nothing: make the tables of README.md and doc/bench.md anew"
+                        " from rows that --json has written")
     parser.add_argument("--verbose", action="store_true", help="show the programs' command lines")
     return parser.parse_args()
 
@@ -52,6 +56,9 @@ def main() -> int:
     if arguments.list:
         for name, case in CASES.items():
             print(f"{name:<14} {(case.__doc__ or '').splitlines()[0]}")
+        return 0
+    if arguments.fill:
+        fill_documents(arguments.fill)
         return 0
     if arguments.against and not plugin_of(arguments.against).exists():
         print(f"--against {arguments.against}: no driver there, {plugin_of(arguments.against)}",

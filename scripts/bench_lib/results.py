@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -54,7 +55,7 @@ class Results:
         self.rows.append(row)
         print(line(row), flush=True)
         if self._file:
-            self._write(self._file, name.split(".")[0])
+            self._write(self._file, benchmark(name))
 
     def collect(self, what: str, times: int, run: Callable[[int], list[Figure]]) -> list[Figure]:
         """The figures of several runs, which are numbered; those of the others when one fails."""
@@ -75,9 +76,21 @@ class Results:
         part = file.with_name(f"{file.name}.part")  # whoever reads it meanwhile sees whole rows
         part.write_text(json.dumps([row.as_json() for row in self.rows], indent=1) + "\n")
         part.replace(file)
-        some = [row for row in self.rows if row.name.split(".")[0] == case]
-        file.with_name(f"{file.stem}-{case}.svg").write_text(
-            chart(f"{case}: ratio, median and spread of {some[0].pairs} pairs", some))
+        some = [row for row in self.rows if benchmark(row.name) == case]
+        order = list(dict.fromkeys(at_far(row.name) for row in some))
+        some.sort(key=lambda row: order.index(at_far(row.name)))
+        file.with_name(f"{file.stem}-{case}.svg").write_text(chart(
+            f"{case}: ratio, median and spread of {some[0].pairs} pairs; at far unless said", some))
+
+
+def benchmark(name: str) -> str:
+    """That a row belongs to."""
+    return at_far(name).split(".")[0]
+
+
+def at_far(name: str) -> str:
+    """The row of the same name at far, in which none says its setting."""
+    return re.sub("@[^.]+", "", name)
 
 
 def line(row: Ratio) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 from . import bars
@@ -126,6 +127,8 @@ QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same a
 
 def queues(scene: Scene) -> None:
     """Cycles per packet by number of queues; the descriptors of all queues together stay as many."""
+    # A round is four times as long as others', and to prepare it takes most of the time.
+    scene.effort = replace(scene.effort, rounds=max(8, scene.effort.rounds // 4))
     for count in QUEUE_COUNTS:
         points = [Point(measure) for measure in MEASURES if scene.wants(f"{measure}.{count}")]
         if points:

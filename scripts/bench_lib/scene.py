@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import asdict, dataclass, field
-from itertools import product
 from typing import Callable, Iterable, Sequence
 
 from . import bars
@@ -94,14 +93,13 @@ class Scene:
     def measure(self, bench: Bench, points: Sequence[Point], options: Sequence[str] = (), *,
                 first_bursts: Sequence[str] | None = None, memory_mb: int = 1024) -> None:
         """`first_bursts`: how many are not timed; None: two of Rx."""
-        for is_rx, fast_free in product((True, False), (True, False)):
-            some = [each for each in points
-                    if (each.measure == "rx") == is_rx and each.fast_free == fast_free]
-            first = first_bursts
-            if first is None:
-                first = () if is_rx else WITH_FREEING
-            if some:
-                self._run(bench, some, [*options, *first], memory_mb)
+        groups: dict[tuple[bool, Sequence[str]], list[Point]] = {}
+        for point in points:
+            first: Sequence[str] = () if point.measure == "rx" else WITH_FREEING
+            groups.setdefault((point.fast_free, first if first_bursts is None else first_bursts),
+                              []).append(point)
+        for (_, first), some in groups.items():
+            self._run(bench, some, [*options, *first], memory_mb)
 
     def _run(self, bench: Bench, points: Sequence[Point], options: Sequence[str],
              memory_mb: int) -> None:

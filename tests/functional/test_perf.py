@@ -19,6 +19,7 @@ from bench_lib.ratios import Figure, TooFewFigures, growth, ratio
 from bench_lib.results import Results
 from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner
 from bench_lib.scene import Point, Scene, in_each_setting
+from bench_lib.tables import DOCUMENTS, TABLES, fill, fill_documents
 from rig.stack import DRIVER, ROOT, Build, PortSpec, device_name
 
 from functional.conftest import StartSoftHca
@@ -223,6 +224,34 @@ def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
     assert len(results.failures) == 3
     assert {file.name for file in out.parent.iterdir()} == {
         "rows.json", "rows-cycles.svg", "rows-queues.svg"}
+
+
+def test_tables_are_filled_from_rows(tmp_path: Path) -> None:
+    """Far and near beside each other, what misses its bar in bold, and no table without rows."""
+    out = tmp_path / "rows.json"
+    results = Results(out)
+    for name, value in (("cycles.rx.64.vs_mlx5", 8), ("cycles.rx.imix.vs_mlx5", 5),
+                        ("cycles@near.rx.64.vs_mlx5", 6)):
+        results.add(name, figures_of("a", [value]), figures_of("b", [10]), ("a", "b"), "<= 0.75")
+    document = tmp_path / "document.md"
+    blocks = {name: f"<!-- bench {name} -->\nold\n<!-- end of bench -->" for name in TABLES}
+    document.write_text("\n\n".join(["before", *blocks.values(), "after"]))
+    fill_documents(out, [document])
+    text = document.read_text()
+    assert text.startswith("before") and text.endswith("after")
+    assert "| Rx | **0.80** / 0.50 / – | 0.60 / – / – |\n| Tx, fast free |  |  |" in text
+    assert "| cycles.rx.64.vs_mlx5 | 0.80 [0.80 … 0.80] | ≤ 0.75 |" in text
+    assert "| 32 | **0.80** | 0.60 |" in text
+    assert blocks["queues"] in text and blocks["headline"] not in text
+    chart_of_both = (tmp_path / "rows-cycles.svg").read_text()
+    assert chart_of_both.index("cycles@near.rx.64") < chart_of_both.index("cycles.rx.imix")
+
+
+def test_documents_name_tables_that_there_are() -> None:
+    for document in DOCUMENTS:
+        text = document.read_text()
+        assert text.count("<!-- bench ") == text.count("<!-- end of bench -->") > 0
+        fill(text, {})
 
 
 def test_rows_of_each_distance() -> None:
