@@ -11,6 +11,7 @@
 #pragma once
 
 #include "app/rawqp-perf/dpdk.hpp"
+#include "app/rawqp-perf/steps.hpp"
 
 #include <memory>
 #include <optional>
@@ -69,16 +70,23 @@ class TimedSection {
         if (!spans_.empty()) evict(spans_);
         if (hold_ != nullptr) hold_->begin();
         start_ = rte_rdtsc_precise();
+        if (steps_ != nullptr) steps_->begin();
     }
     /// Cycles since begin(); nothing when they are no measure, as the device may have run.
     std::optional<uint64_t> end() {
+        if (steps_ != nullptr) steps_->end();
         const uint64_t cycles = rte_rdtsc_precise() - start_;
         if (hold_ != nullptr && !hold_->end()) return {};
         return cycles;
     }
 
+    /// Each instruction of the next sections is written down; null: no more. Their times say
+    /// nothing.
+    void trace(Steps* steps) { steps_ = steps; }
+
   private:
     CpuHold* hold_;
+    Steps* steps_ = nullptr;
     std::vector<MemorySpan> spans_;
     uint64_t start_ = 0;
 };

@@ -5,6 +5,7 @@
 #include "app/rawqp-perf/options.hpp"
 #include "app/rawqp-perf/report.hpp"
 #include "app/rawqp-perf/rounds.hpp"
+#include "app/rawqp-perf/trace.hpp"
 #include "app/rawqp-perf/verbs_loop.hpp"
 
 #include <algorithm>
@@ -56,7 +57,8 @@ struct Subject {
     }
 
     Subject(const SubjectSpec& spec, const PortSetup& setup, Distance distance)
-        : name(spec.name), heap(setup.heap), end(open_end(spec, setup_of(spec, setup), distance)) {
+        : name(spec.name), heap(setup.heap), evicts(distance == Distance::cold),
+          end(open_end(spec, setup_of(spec, setup), distance)) {
         if (!spec.peer.empty()) {
             PortSetup other = setup;
             other.queues = 1;
@@ -85,7 +87,7 @@ struct Subject {
     }
     /// What is taken out of the caches before bursts are timed: rings and mbufs, if they are cold.
     [[nodiscard]] std::vector<MemorySpan> to_evict(const FrameSizes& sizes) {
-        if (heap.empty()) return {};
+        if (heap.empty() || !evicts) return {};
         const uint16_t longest = *std::max_element(sizes.bytes.begin(), sizes.bytes.end());
         auto spans = memory_of_mbufs(visit([](auto& opened) { return opened.pool(); }), longest);
         const auto rings = memory_of_heap(heap);
@@ -99,7 +101,8 @@ struct Subject {
     }
 
     std::string name;
-    std::string heap;    ///< where the rings are; empty: with the others'
+    std::string heap; ///< where the rings are; empty: with the others'
+    bool evicts;
     bool failed = false; ///< measured no more
     End end;
     std::unique_ptr<Port> other_port;
@@ -109,7 +112,8 @@ struct Subject {
 
 template <class Opened>
 Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const RoundPlan& plan,
-                      const FrameSizes& sizes, unsigned count, CpuHold* hold) {
+                      const FrameSizes& sizes, unsigned count, CpuHold* hold,
+                      const std::string& trace) {
     TimedSection section(hold, subject.to_evict(sizes));
     Rounds<Opened> rounds(end, *subject.peer, plan, sizes, subject.queue_ports, section);
     std::vector<double> cycles;
@@ -120,6 +124,14 @@ Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const Roun
         else if (++unclean > 200 + 4 * count)
             throw std::runtime_error(fmt::format("{}: {} of {} rounds were not complete in time",
                                                  subject.name, unclean, unclean + cycles.size()));
+    }
+    if (!trace.empty()) {
+        Steps steps;
+        section.trace(&steps);
+        for (int tries = 0; !rounds.run(measure); ++tries)
+            if (tries == 10) throw std::runtime_error(subject.name + ": no whole round to trace");
+        write_trace(trace, steps,
+                    {end.bursts(), end.pool(), end.stack(), memory_of_heap(subject.heap)});
     }
     Figure figure{.burst = plan.burst, .unit = "cycles/packet", .value = percentile(cycles, 0.5)};
     figure.more = {{"p10", percentile(cycles, 0.1)},
@@ -147,7 +159,10 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
                          .warm_up = options.warm_up,
                          .offloads = Offloads::of(options.offloads)};
     return subject.visit([&](auto& end) {
-        return measure_rounds(end, subject, kind, plan, sizes, options.rounds, hold);
+        const std::string trace =
+            options.trace.empty() ? ""
+                                  : fmt::format("{}/{}-{}", options.trace, subject.name, measure);
+        return measure_rounds(end, subject, kind, plan, sizes, options.rounds, hold, trace);
     });
 }
 
@@ -169,7 +184,7 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
     for (const SubjectSpec& spec : options.subjects)
         attempt(spec.name, report, [&] {
             PortSetup own = setup;
-            if (options.distance == Distance::cold)
+            if (options.distance == Distance::cold || !options.trace.empty())
                 own.heap = fmt::format("rings of {}", subjects.size());
             subjects.push_back(std::make_unique<Subject>(spec, own, options.distance));
         });

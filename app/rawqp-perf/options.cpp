@@ -99,6 +99,8 @@ void check_round(const Options& options, uint16_t queues, uint16_t descriptors, 
 void check(const Options& options) {
     if (options.distance == Distance::far && !options.device_cpu)
         throw CLI::ValidationError("--distance", "far needs --device-cpu");
+    if (!options.trace.empty() && options.distance != Distance::near)
+        throw CLI::ValidationError("--trace", "tells of no distance: leave --distance out");
     if (options.subjects.empty() == options.probes.empty())
         throw CLI::ValidationError("give --subject or --first-packet, one of them at least once");
     for (const std::string& size : options.sizes)
@@ -157,6 +159,10 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--device-cpu", options.device_cpu, "where a software device's thread runs");
     app.add_option("--to", options.to,
                    "destination MAC of rate and latency frames (the port's; it is promiscuous)");
+    app.add_option(
+        "--trace", options.trace,
+        "folder: write down each instruction of a round of rx, tx and forward (near only),"
+        " for tests/perf/touched.py");
     app.add_option("--json", options.json, "write all figures there; - is standard output");
     try {
         app.parse(argc, argv);

@@ -46,6 +46,7 @@ struct Options {
     std::optional<unsigned> device_cpu; ///< of a software device; needed for Distance::far
     std::string to; ///< MAC address that rate and latency send to; empty: the port's
     std::string json;
+    std::string trace; ///< folder for steps of a round of each subject and measure; empty: none
 };
 
 /// Parses and checks. Ends the process (by CLI11's rules) for --help; nullopt with a message on

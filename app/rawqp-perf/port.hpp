@@ -52,6 +52,13 @@ class Port {
     [[nodiscard]] std::string driver() const;
     /// "rx mode, tx mode" as the driver names them; empty where it does not.
     [[nodiscard]] std::string modes() const;
+    /// Its burst functions.
+    [[nodiscard]] std::vector<const void*> bursts() const {
+        return {reinterpret_cast<const void*>(rte_eth_fp_ops[id_].rx_pkt_burst),
+                reinterpret_cast<const void*>(rte_eth_fp_ops[id_].tx_pkt_burst)};
+    }
+    /// Of mbufs: none, but for the pool's.
+    [[nodiscard]] static std::vector<MemorySpan> stack() { return {}; }
     /// Before a round: nothing, a port is always ready.
     void ready() {}
 

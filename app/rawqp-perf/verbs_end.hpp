@@ -65,6 +65,13 @@ class VerbsEnd {
     /// The UDP source port whose frames arrive at each queue.
     [[nodiscard]] std::vector<uint16_t> queue_ports() const;
 
+    /// A trace knows them by their symbols.
+    [[nodiscard]] static std::vector<const void*> bursts() { return {}; }
+    /// Of free mbufs.
+    [[nodiscard]] std::vector<MemorySpan> stack() const {
+        return {{stack_.data(), stack_.capacity() * sizeof stack_[0]}};
+    }
+
   protected:
     /// Packet memory and rings are on huge pages, as a Port's are. Throws std::runtime_error.
     VerbsEnd(const std::string& device, const PortSetup& setup);

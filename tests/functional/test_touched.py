@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The count of cache lines that bursts touch is right: of the floor it is known."""
+
+import os
+
+import pytest
+from perf import touched
+from rig.stack import Build
+
+BURST = 32
+
+
+@pytest.mark.unsanitized  # instrumented code touches more
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="steps are traced on x86-64 only")
+def test_lines_of_the_floor_and_of_the_driver(build: Build) -> None:
+    found = touched.touched(build.folder, ["net_rawqp", "floor"], ["rx", "tx"])
+    rx, tx = found["floor", "rx"], found["floor", "tx"]
+    assert 1 <= rx["CQE"] <= 1 + 1 / BURST  # a compiler may look at the next one early
+    assert (rx["mbuf line 0"], rx["mbuf line 1"]) == (1, 0)
+    assert rx["WQE"] == pytest.approx(16 / touched.LINE, abs=0.04)
+    assert rx["doorbell record"] == 2 / BURST and rx["doorbell register"] == 0
+    assert (tx["mbuf line 0"], tx["mbuf line 1"], tx["packet"]) == (1, 0, 0)
+    assert tx["WQE"] == pytest.approx((2 + BURST) * 16 / touched.LINE / BURST, abs=0.05)
+    assert tx["doorbell register"] == 1 / BURST
+    for measure, least in ("rx", rx), ("tx", tx):
+        ours = found["net_rawqp", measure]
+        for kind in "CQE", "WQE", "mbuf line 0":
+            assert least[kind] * 0.9 <= ours[kind] <= 2 * least[kind] + 0.1, (measure, kind)
