@@ -69,7 +69,7 @@ Result<Fault> parse_command_fault(std::span<const std::string_view> parts) {
     if (parts.size() == 3) {
         const auto times = to_number(parts[2]);
         if (!times || *times == 0)
-            return fail(EINVAL, "{}: how often shall it fail? Give a number from 1", parts[2]);
+            return fail(EINVAL, "{}: the number of failures must be 1 or more", parts[2]);
         fault.times = *times;
     }
     return fault;

@@ -106,4 +106,4 @@ def test_tap_without_permission(launcher: Launcher) -> None:
 def test_tap_name_that_is_taken(launcher: Launcher) -> None:
     result = launcher.run("--port", "wire=tap:lo", "--", "true", prefix=OWN_NETWORK)
     assert result.returncode == 125
-    assert "lo" in result.stderr and "is no TAP" in result.stderr
+    assert "lo" in result.stderr and "is not a TAP" in result.stderr

@@ -85,7 +85,7 @@ json answer_fault(const Target& target, const json& request) {
     const auto text = request.find("fault");
     if (device == request.end() || !device->is_string() || text == request.end() ||
         !text->is_string())
-        return error_answer("fault needs \"device\": a name, and \"fault\": what shall happen");
+        return error_answer("fault needs \"device\": a name, and \"fault\": what is to happen");
     const auto name = device->get<std::string>();
     const auto fault = parse_fault(text->get<std::string>());
     if (!fault) return error_answer(fault.error().what);

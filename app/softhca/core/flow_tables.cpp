@@ -93,13 +93,13 @@ Outcome<Number> FlowTables::create_group(Number number, const FlowGroupAttr& att
     });
     if (attr.first > attr.last || attr.last >= table->size || overlaps)
         return refuse(Status::bad_parameter);
-    const auto behind = std::ranges::upper_bound(table->groups, attr.first, {},
-                                                 [](const auto& other) { return other->first; });
+    const auto place = std::ranges::upper_bound(table->groups, attr.first, {},
+                                                [](const auto& other) { return other->first; });
     const Number created = ++last_number_;
     table->groups.insert(
         // NOLINTNEXTLINE(modernize-make-unique): clang 14 makes no aggregates that way
-        behind, std::unique_ptr<FlowGroup>(new FlowGroup{
-                    created, attr.first, attr.last, attr.mask, RuleTable(0, attr.mask), {}}));
+        place, std::unique_ptr<FlowGroup>(new FlowGroup{
+                   created, attr.first, attr.last, attr.mask, RuleTable(0, attr.mask), {}}));
     return created;
 }
 

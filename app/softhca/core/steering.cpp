@@ -39,9 +39,9 @@ Outcome<void> Steering::insert(const Flow& flow) {
     Tables& tables = domains_[static_cast<size_t>(flow.domain)];
     auto table = find_table(flow);
     if (table == tables.end()) {
-        const auto behind = std::ranges::upper_bound(
+        const auto place = std::ranges::upper_bound(
             tables, flow.priority, {}, [](const auto& other) { return other->priority(); });
-        table = tables.insert(behind, std::make_unique<RuleTable>(flow.priority, flow.mask));
+        table = tables.insert(place, std::make_unique<RuleTable>(flow.priority, flow.mask));
     }
     Rule* rule = (*table)->find(flow.value);
     if (!rule) {

@@ -211,7 +211,7 @@ Options parse_options(int argc, const char* const* argv) {
         return arguments.fault;
     }
     if (separator == end || separator + 1 == end)
-        return usage_error("which program? Put it behind --, as in `softhca -- ibv_devinfo`");
+        return usage_error("which program? Put it after --, as in `softhca -- ibv_devinfo`");
     auto config = make_config(app, arguments);
     if (!config) return usage_error(config.error().what);
     return RunCommand{std::move(*config), {separator + 1, end}};

@@ -101,8 +101,10 @@ Result<RuntimeDir> RuntimeDir::create() {
         }
         return RuntimeDir(path, std::move(lock), std::move(alive));
     }
-    return fail(EEXIST, "cannot make the runtime folder {}: it and its like exist; remove them",
-                wanted);
+    return fail(
+        EEXIST,
+        "cannot make the runtime folder {}: it and the others of its name exist; remove them",
+        wanted);
 }
 
 RuntimeDir::RuntimeDir(RuntimeDir&& other) noexcept

@@ -72,7 +72,7 @@ Result<bool> receive(int socket, Message& message) {
     auto got = receive_exactly(socket, &message.header, sizeof message.header, message.fds);
     if (!got || !*got) return got;
     if (message.header.size > message.body.size())
-        return fail(EPROTO, "QEMU's socket: a message of {} bytes is none of x-pci-proxy-dev",
+        return fail(EPROTO, "QEMU's socket: a message of {} bytes is not of x-pci-proxy-dev",
                     message.header.size);
     return receive_exactly(socket, message.body.data(), message.header.size, message.fds);
 }

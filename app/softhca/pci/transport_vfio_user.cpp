@@ -132,7 +132,7 @@ Result<bool> Server::receive(Message& message) {
     const uint32_t size = message.header.size;
     if (size < sizeof(Header) || size > kMaxMessage || (message.header.flags & kTypeMask) != 0)
         return fail(EPROTO,
-                    "vfio-user: a message of {} bytes, flags {:#x}, is none of the protocol", size,
+                    "vfio-user: a message of {} bytes, flags {:#x}, is not of this protocol", size,
                     message.header.flags);
     message.body.resize(size - sizeof(Header));
     return receive_exactly(socket_.get(), message.body.data(), message.body.size(), message.fds);

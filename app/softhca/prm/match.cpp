@@ -68,7 +68,7 @@ PrmMatch prm_of(std::span<const std::byte> bytes) {
 bool any(std::span<const uint8_t> bytes) {
     return std::ranges::any_of(bytes, [](uint8_t byte) { return byte != 0; });
 }
-bool any_behind(std::span<const std::byte> bytes, size_t known) {
+bool any_after(std::span<const std::byte> bytes, size_t known) {
     return bytes.size() > known && std::ranges::any_of(bytes.subspan(known), [](std::byte byte) {
                return byte != std::byte{};
            });
@@ -109,7 +109,7 @@ bool is_known(const PrmMatch& mask, std::span<const std::byte> all) {
     return !(mask.outer.flags & kTcpBit8) && !any(mask.outer.reserved) &&
            !(mask.outer.ihl_checks & 0x0f) && !any(mask.misc.other0) && !any(mask.misc.other1) &&
            !any(mask.misc.other2) && !(mask.misc.vxlan_vni & ((1u << kVniShift) - 1)) &&
-           !(mask.misc.outer_flow_label & ~kFlowLabelBits) && !any_behind(all, sizeof mask);
+           !(mask.misc.outer_flow_label & ~kFlowLabelBits) && !any_after(all, sizeof mask);
 }
 
 } // namespace

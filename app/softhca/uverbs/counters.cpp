@@ -36,8 +36,8 @@ Errno read_description(const Data& data, std::vector<Description>& points) {
 /// What follows mlx5_ib_create_flow, if it says that there is something.
 std::optional<Data> described(const InBuffer& driver_in) {
     if (driver_in.as<mlx5_ib_create_flow>().ncounters_data == 0) return std::nullopt;
-    const auto behind = driver_in.bytes().subspan(sizeof(mlx5_ib_create_flow));
-    return InBuffer(behind.data(), behind.size()).as<Data>();
+    const auto counters = driver_in.bytes().subspan(sizeof(mlx5_ib_create_flow));
+    return InBuffer(counters.data(), counters.size()).as<Data>();
 }
 
 Errno describe(Counters& counters, const InBuffer& driver_in) {

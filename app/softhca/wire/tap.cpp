@@ -45,7 +45,7 @@ tl::unexpected<Error> cannot_create(const std::string& name) {
     else if (errno == EBUSY)
         why = "another program uses a TAP of this name";
     else if (errno == EINVAL)
-        why = "an interface of this name exists and is no TAP";
+        why = "an interface of this name exists and is not a TAP";
     return fail(errno, "cannot make TAP {} ({}): {}", name, std::strerror(errno), why);
 }
 

@@ -180,7 +180,7 @@ TEST(TapWire, ErrorsTellWhatToDo) {
         const auto wire = open("tap:t0");
         CHECK(wire);
         CHECK(error_of("tap:t0").find("another program uses") != std::string::npos);
-        CHECK(error_of("tap:lo").find("is no TAP") != std::string::npos);
+        CHECK(error_of("tap:lo").find("is not a TAP") != std::string::npos);
         const auto gone = attach_tap(987, "t1", "");
         CHECK(!gone && gone.error().what.find("close_fds=False") != std::string::npos);
         return 0;
