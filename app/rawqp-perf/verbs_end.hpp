@@ -32,6 +32,7 @@ template <class T> class RingArray {
     RingArray() = default;
     RingArray(size_t count, int socket)
         : memory_(static_cast<T*>(
+              // NOLINTNEXTLINE(bugprone-sizeof-expression): there are arrays of pointers, too
               rte_zmalloc_socket("perf ring", count * sizeof(T), RTE_CACHE_LINE_SIZE, socket))) {
         if (!memory_) throw std::bad_alloc();
     }
@@ -69,6 +70,7 @@ class VerbsEnd {
     [[nodiscard]] static std::vector<const void*> bursts() { return {}; }
     /// Of free mbufs.
     [[nodiscard]] std::vector<MemorySpan> stack() const {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): it is one of pointers
         return {{stack_.data(), stack_.capacity() * sizeof stack_[0]}};
     }
 
