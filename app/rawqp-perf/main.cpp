@@ -110,6 +110,18 @@ struct Subject {
     std::vector<uint16_t> queue_ports;
 };
 
+/// Traces one that is whole.
+template <class Round>
+void trace_round(TimedSection& section, const TracedMemory& memory, const std::string& file,
+                 Round round) {
+    Steps steps;
+    section.trace(&steps);
+    for (int tries = 0; !round(); ++tries)
+        if (tries == 10) throw std::runtime_error(file + ": no round was whole");
+    section.trace(nullptr);
+    write_trace(file, steps, memory);
+}
+
 template <class Opened>
 Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const RoundPlan& plan,
                       const FrameSizes& sizes, unsigned count, CpuHold* hold,
@@ -126,12 +138,9 @@ Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const Roun
                                                  subject.name, unclean, unclean + cycles.size()));
     }
     if (!trace.empty()) {
-        Steps steps;
-        section.trace(&steps);
-        for (int tries = 0; !rounds.run(measure); ++tries)
-            if (tries == 10) throw std::runtime_error(subject.name + ": no whole round to trace");
-        write_trace(trace, steps,
-                    {end.bursts(), end.pool(), end.stack(), memory_of_heap(subject.heap)});
+        const TracedMemory memory{end.bursts(), end.pool(), end.stack(),
+                                  memory_of_heap(subject.heap)};
+        trace_round(section, memory, trace, [&] { return rounds.run(measure).has_value(); });
     }
     Figure figure{.burst = plan.burst, .unit = "cycles/packet", .value = percentile(cycles, 0.5)};
     figure.more = {{"p10", percentile(cycles, 0.1)},
