@@ -129,7 +129,7 @@ def queues(scene: Scene) -> None:
     """Cycles per packet by number of queues; the descriptors of all queues together stay as many."""
     # A round is four times as long as others', and to prepare it takes most of the time.
     scene.effort = replace(scene.effort, rounds=max(8, scene.effort.rounds // 4))
-    for count in QUEUE_COUNTS:
+    for count in QUEUE_COUNTS if scene.setting.distance != "cold" else QUEUE_COUNTS[-1:]:
         points = [Point(measure) for measure in MEASURES if scene.wants(f"{measure}.{count}")]
         if points:
             many_queues(scene, count, points)
