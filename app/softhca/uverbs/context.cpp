@@ -6,15 +6,37 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace softhca::uverbs {
+
+Context::Context(Port& context_port)
+    : port(context_port), doorbells_(memfd_create("softhca-doorbells", MFD_CLOEXEC)) {
+    port.contexts.add(*this);
+}
 
 Context::~Context() {
     port.contexts.remove(*this);
     if (!device) return;
     objects.destroy_all(*device);
+}
+
+Errno Context::become(int fd) const {
+    const int flags = fcntl(fd, F_GETFD);
+    // The system call itself: descriptors that the program duplicates are taken note of.
+    if (flags < 0 || !doorbells_ ||
+        syscall(SYS_dup3, doorbells_.get(), fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+        return errno;
+    return 0;
+}
+
+Errno Context::add_doorbell_page(uint32_t page) {
+    const auto end = static_cast<off_t>(uar_offset(page + 1));
+    return ftruncate(doorbells_.get(), end) == 0 ? 0 : errno;
 }
 
 Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
@@ -44,7 +66,9 @@ void* Context::map(void* address, size_t length, int flags, off_t offset) {
         errno = EINVAL;
         return MAP_FAILED;
     }
-    return map_doorbell_page(address, length, flags);
+    // Readable also where a real doorbell page is not: the same memory, and nobody depends on a
+    // fault.
+    return mmap(address, length, PROT_READ | PROT_WRITE, flags, doorbells_.get(), offset);
 }
 
 Errno Context::pin_queue(Object& queue, uint64_t ring, uint64_t length, uint64_t doorbell) {
@@ -65,13 +89,6 @@ void Context::trace(std::string_view what, Errno error) const {
     const std::string line = fmt::format("softhca: {}: {}: {}\n", port.config.device, what,
                                          error ? std::strerror(error) : "ok");
     std::fputs(line.c_str(), stderr);
-}
-
-void* map_doorbell_page(void* address, size_t length, int flags) {
-    // Readable also where a real doorbell page is not: the same memory, and nobody depends on a
-    // fault.
-    return mmap(address, length, PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_ANONYMOUS | (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)), -1, 0);
 }
 
 } // namespace softhca::uverbs

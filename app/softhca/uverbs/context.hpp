@@ -2,6 +2,7 @@
 // An opened uverbs device: the kernel's side of a struct ibv_context.
 #pragma once
 
+#include "app/softhca/fd.hpp"
 #include "app/softhca/uverbs/events.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/objects.hpp"
@@ -23,8 +24,14 @@ namespace softhca::uverbs {
 /// which run with the context locked.
 class Context final : public OpenFile {
   public:
-    explicit Context(Port& context_port) : port(context_port) { port.contexts.add(*this); }
+    explicit Context(Port& context_port);
     ~Context() override;
+
+    /// Puts the memory of the doorbell pages in the place of what the descriptor was opened as, so
+    /// that any process that is sent it maps the same pages. Positive errno, or 0.
+    [[nodiscard]] Errno become(int fd) const;
+    /// Makes room for the doorbell page. Positive errno, or 0.
+    [[nodiscard]] Errno add_doorbell_page(uint32_t page);
 
     /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
     [[nodiscard]] Errno ioctl(ib_uverbs_ioctl_hdr* header);
@@ -56,11 +63,12 @@ class Context final : public OpenFile {
     std::optional<LoopbackUse> loopback_use;
 
   private:
+    Fd doorbells_; ///< memory; the offsets are those of mmap(2) on the device
     std::mutex mutex_;
     std::map<uint64_t, std::weak_ptr<PinnedPages>> doorbell_pages_; ///< by address
 };
 
-/// Offset for mmap(2) of a doorbell page; the high bits tell it from anything a program would map.
+/// Offset for mmap(2) of a doorbell page; the high bits tell it from the other things to be mapped.
 inline constexpr uint64_t kUarOffsetMark = uint64_t{0x50f} << 40;
 inline constexpr uint64_t kUarOffsetMarkMask = ~uint64_t{0} << 40;
 inline constexpr unsigned kUarPageShift = 12;
@@ -71,7 +79,5 @@ inline constexpr unsigned kUarPageShift = 12;
 inline constexpr uint64_t kClockOffset = uint64_t{5} << 8 << 12;
 /// Likewise of what translates its ticks: MLX5_IB_MMAP_CLOCK_INFO, version 1 (index 0).
 inline constexpr uint64_t kClockInfoOffset = uint64_t{7} << 8 << 12;
-/// Fresh zeroed memory that stands for a doorbell page.
-[[nodiscard]] void* map_doorbell_page(void* address, size_t length, int flags);
 
 } // namespace softhca::uverbs

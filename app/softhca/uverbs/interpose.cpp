@@ -100,9 +100,11 @@ int opened(const RedirectedPath& path, int fd) {
         original::close(fd);
         return fail_with(injected);
     }
-    if (port && fd_table::insert(fd, std::make_shared<Context>(*port))) return fd;
+    const auto context = port ? std::make_shared<Context>(*port) : nullptr;
+    const Errno error = context ? context->become(fd) : ENXIO;
+    if (error == 0 && fd_table::insert(fd, context)) return fd;
     original::close(fd);
-    return fail_with(port ? EMFILE : ENXIO);
+    return fail_with(error ? error : EMFILE);
 }
 
 /// A device node that is not to be opened is not accessible either.
@@ -114,9 +116,11 @@ int access_of(const RedirectedPath& path, int result) {
     return injected ? fail_with(injected) : result;
 }
 
-/// Puts the number of the device `uverbs` (negative: none) into what stat(2) found.
+/// Makes what stat(2) found the character device `uverbs` (negative: it is none).
 int numbered(int uverbs, int result, struct stat* out) {
-    if (uverbs >= 0 && result == 0) out->st_rdev = uverbs_device(static_cast<size_t>(uverbs));
+    if (uverbs < 0 || result != 0) return result;
+    out->st_rdev = uverbs_device(static_cast<size_t>(uverbs));
+    out->st_mode = (out->st_mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
     return result;
 }
 
@@ -177,21 +181,9 @@ int ioctl_on(int fd, unsigned long request, void* argument) {
     return original::ioctl(fd, request, argument);
 }
 
-/// A doorbell page of another process's device, whose descriptor this one was sent: a DPDK
-/// secondary process maps it so. Any page will do, for the device polls doorbell records.
-bool is_foreign_doorbell(int fd, off_t offset) {
-    if ((static_cast<uint64_t>(offset) & kUarOffsetMarkMask) != kUarOffsetMark) return false;
-    struct stat status;
-    return original::fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) &&
-           status.st_rdev == makedev(1, 3);
-}
-
 void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
-    if (fd >= 0) {
-        if (const auto context = fd_table::find_as<Context>(fd))
-            return context->map(address, length, flags, offset);
-        if (is_foreign_doorbell(fd, offset)) return map_doorbell_page(address, length, flags);
-    }
+    if (const auto context = fd >= 0 ? fd_table::find_as<Context>(fd) : nullptr)
+        return context->map(address, length, flags, offset);
     return original::mmap(address, length, protection, flags, fd, offset);
 }
 
@@ -302,6 +294,7 @@ SOFTHCA_EXPORT int statx(int folder, const char* path, int flags, unsigned mask,
     const dev_t number = uverbs_device(static_cast<size_t>(uverbs));
     out->stx_rdev_major = major(number);
     out->stx_rdev_minor = minor(number);
+    out->stx_mode = static_cast<uint16_t>((out->stx_mode & ~S_IFMT) | S_IFCHR);
     return 0;
 }
 

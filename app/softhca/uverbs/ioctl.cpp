@@ -89,6 +89,7 @@ Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
 }
 
 Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
+    if (const Errno error = context.add_doorbell_page(context.next_uar)) return error;
     auto uar = std::make_unique<Uar>();
     const uint32_t page = uar->page = context.next_uar++;
     attributes.set_handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, context.objects.add(std::move(uar)));
