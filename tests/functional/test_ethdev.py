@@ -2,12 +2,11 @@
 """What an application can do that testpmd has no command for: `ethdev-test` (tests/functional/ethdev),
 on one port whose wire is a loop."""
 
-import os
 import subprocess
-from pathlib import Path
 from typing import Iterator
 
 import pytest
+from rig.hugepages import NR_HUGEPAGES, lent
 from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
@@ -15,7 +14,6 @@ from functional.conftest import StartSoftHca
 SUITES = ["FlowKeep", "Memory", "UnknownMemory"]
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]
-NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
 HUGEPAGES = 64  # of 2 MiB
 
 
@@ -47,33 +45,12 @@ def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite:
     run(start_softhca, build, datapath, suite, NO_HUGE)
 
 
-# Adds hugepages until its input ends, however the test ends.
-LEND = """
-before=$(cat "$1")
-trap '' INT TERM HUP
-echo $((before + $2)) >"$1"
-cat "$1"
-read -r _
-echo "$before" >"$1"
-"""
-
-
 @pytest.fixture
 def hugepages() -> Iterator[None]:
     """Some hugepages more than there are, given back also when the test is killed."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can reserve hugepages")
     before = int(NR_HUGEPAGES.read_text())
-    with subprocess.Popen(["sh", "-c", LEND, "lend", str(NR_HUGEPAGES), str(HUGEPAGES)],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lender:
-        assert lender.stdin and lender.stdout
-        if int(lender.stdout.readline()) < before + HUGEPAGES:
-            lender.stdin.close()
-            lender.wait(10)
-            pytest.skip(f"the kernel has no {2 * HUGEPAGES} MiB left for hugepages")
+    with lent(HUGEPAGES):
         yield
-        lender.stdin.close()
-        lender.wait(10)
     assert int(NR_HUGEPAGES.read_text()) == before
 
 

@@ -30,8 +30,7 @@ class PortTest : public test_eal::EalTest {
     Result<void> attach(const char* arguments = "device=fake_0,datapath=verbs") {
         Devargs devargs = parse_devargs(arguments).value();
         dev = rte_eth_dev_allocate("net_rawqp_test");
-        // NOLINTNEXTLINE(bugprone-sizeof-expression): ethdev keeps a pointer to the port, no port
-        dev->data->dev_private = rte_zmalloc("test", sizeof(Port*), 0);
+        dev->data->dev_private = rte_zmalloc("test", sizeof(SharedPort), 0);
         driver.name = "net_rawqp";
         device.driver = &driver;
         dev->device = &device;

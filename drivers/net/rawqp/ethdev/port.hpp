@@ -2,20 +2,19 @@
 // One ethdev port: the RDMA device behind it and what the rooms of the control path built on it.
 #pragma once
 
-#include "common/netdev/netdev.hpp"
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/devargs.hpp"
-#include "drivers/net/rawqp/ethdev/rss_state.hpp"
-#include "drivers/net/rawqp/rings/ring.hpp"
-#include "drivers/net/rawqp/rings/ring_host.hpp"
+#include "drivers/net/rawqp/ethdev/process_port.hpp"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace rawqp {
 
+class Answers;
 class AsyncEvents;
 class Filters;
 class FlowTable;
@@ -24,6 +23,7 @@ class OtherDrivers;
 class RingMemory;
 class RssQps;
 class RxQueueSet;
+class Secondaries;
 struct RxQueue;
 struct TxQueue;
 
@@ -38,63 +38,51 @@ inline constexpr uint16_t kMaxMtu = 9978;
     return mtu + RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 }
 
-/// Counts that no live queue holds.
-struct PortTotals {
-    RxCounters rx; ///< of queues that were released since the last statistics reset
-    TxCounters tx;
-    uint64_t unread = 0;      ///< packets that stood in Rx rings when they were stopped
-    uint64_t unsent = 0;      ///< packets that Tx queues still held when they were stopped
-    uint64_t missed_base = 0; ///< the device's out-of-buffer counter at the last reset
-    std::vector<netdev::Counter> hardware_base; ///< hardware counters at the last xstats reset
-};
-
-/// Owned by dev_private of the primary process; one control thread at a time per port, as ethdev
-/// demands. Members are destroyed in reverse order: events, other drivers, flows, filters, RSS QPs,
-/// queues, memory, ring memory, PD, context.
-struct Port final : RingHost {
-    Port();
+/// process_private of the primary process; one control thread at a time per port, as ethdev
+/// demands. Members are destroyed in reverse order: secondaries, events, other drivers, flows,
+/// filters, RSS QPs, queues, memory, ring memory, PD, context.
+struct Port final : ProcessPort {
+    Port(rte_eth_dev* ethdev, SharedPort& shared_part);
     ~Port(); // both in port/lifecycle.cpp, which knows all of the rooms
-    Port(const Port&) = delete;
-    Port& operator=(const Port&) = delete;
 
     bool register_address(uintptr_t address, MrEntry& entry) override;
     int reset(RxRing& ring) override;
     int reset(TxRing& ring) override;
     int read_clock(mlx5dv_clock_info& info) override;
 
-    rte_eth_dev* dev = nullptr;
-    std::string name; ///< ethdev name, for messages
     Devargs devargs;
-    netdev::Sysfs sysfs;
     const verbs::Api* api = nullptr;
     std::string device; ///< RDMA device name
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};
-    netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     unsigned if_index = 0; ///< of that interface; 0: none
     uint32_t speeds = 0;   ///< RTE_ETH_LINK_SPEED_* that the device can do
     verbs::Pd pd;
     std::unique_ptr<RingMemory> ring_memory;
     std::unique_ptr<Memory> memory;
-    const RingFormat* format = nullptr;
     std::vector<std::unique_ptr<RxQueue>> rx_queues;
     std::vector<std::unique_ptr<TxQueue>> tx_queues;
     std::unique_ptr<RxQueueSet> rx_queue_set; ///< `rx_queues` as steering sees them
     std::unique_ptr<RssQps> rss_qps;          ///< hash QPs shared by filters and flows
     std::unique_ptr<Filters> filters;         ///< MAC, broadcast, multicast, promiscuous
     std::unique_ptr<FlowTable> flows;         ///< rte_flow rules
-    RssState rss;
+    RssState& rss = shared.rss;
     std::vector<rte_ether_addr> multicast; ///< groups subscribed by set_mc_addr_list
     bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
     bool marks = false;                    ///< rte_flow rules mark packets, or did
-    PortTotals totals;
+    PortTotals& totals = shared.totals;
     std::unique_ptr<OtherDrivers> other_drivers;
     std::unique_ptr<AsyncEvents> events;
+    /// Held while queues and flow rules are made, changed and destroyed, as secondaries ask for
+    /// resets and counters at any time.
+    std::mutex control;
+    std::unique_ptr<Secondaries> secondaries; ///< told of changes
+    std::unique_ptr<Answers> answers;         ///< given to them
 
     [[nodiscard]] bool started() const { return dev->data->dev_started != 0; }
     [[nodiscard]] static Port& of(rte_eth_dev* dev) {
-        return **static_cast<Port**>(dev->data->dev_private);
+        return static_cast<Port&>(ProcessPort::of(dev));
     }
 };
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What spreads packets over the Rx queues, as configured.
+// What spreads packets over the Rx queues, as configured: plain data, which processes share.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace rawqp {
 
@@ -21,11 +20,28 @@ inline constexpr RssKey kDefaultRssKey = {
 /// Most entries of the port's redirection table, a power of two.
 inline constexpr uint16_t kRetaMax = 512;
 
+/// Queue per entry of the redirection table.
+class RetaTable {
+  public:
+    [[nodiscard]] size_t size() const { return size_; }
+    [[nodiscard]] uint16_t* begin() { return entries_.data(); }
+    [[nodiscard]] uint16_t* end() { return begin() + size_; }
+    [[nodiscard]] const uint16_t* begin() const { return entries_.data(); }
+    [[nodiscard]] const uint16_t* end() const { return begin() + size_; }
+    [[nodiscard]] uint16_t& operator[](size_t i) { return entries_[i]; }
+    [[nodiscard]] uint16_t operator[](size_t i) const { return entries_[i]; }
+    void resize(size_t size) { size_ = static_cast<uint16_t>(size); } ///< kRetaMax at most
+
+  private:
+    uint16_t size_ = 0;
+    std::array<uint16_t, kRetaMax> entries_{};
+};
+
 /// Live from dev_configure on.
 struct RssState {
     RssKey key = kDefaultRssKey;
-    uint64_t types = 0;         ///< RTE_ETH_RSS_*; 0: everything to reta[0]
-    std::vector<uint16_t> reta; ///< queue per entry, power-of-two length
+    uint64_t types = 0; ///< RTE_ETH_RSS_*; 0: everything to reta[0]
+    RetaTable reta;     ///< of power-of-two length
 };
 
 } // namespace rawqp

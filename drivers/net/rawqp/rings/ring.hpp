@@ -133,7 +133,9 @@ struct TxSpec {
     uint64_t offloads = 0;       ///< RTE_ETH_TX_OFFLOAD_*
     uint32_t max_tso = 0;        ///< TxRing::max_tso; 0: the device has no TSO
     uint32_t vendor_part_id = 0; ///< ibv_device_attr's; 0: not known
-    bool multi_packet = true;    ///< several packets may share a WQE, on devices that can
+    /// RingFormat::tx_settle has put in what the device decides.
+    bool settled = false;
+    bool multi_packet = true; ///< several packets may share a WQE, on devices that can
     InlineMode min_inline = InlineMode::automatic;
     bool blue_flame = false;         ///< single WQEs are written to the doorbell register
     bool own_register = false;       ///< TxQpNeeds::thread_domain was met
@@ -220,6 +222,9 @@ struct RingFormat {
     /// the WQ took out (IBV_WQ_FLAGS_CVLAN_STRIPPING).
     Result<void> (*rx_strip_vlan)(RxRing& ring, bool strip);
 
+    /// Replaces in the spec what is left to the device by what the device wants, so that its burst
+    /// function can be chosen by any process. May be null: nothing is left to it.
+    void (*tx_settle)(TxSpec& spec);
     TxQpNeeds (*tx_needs)(const TxSpec& spec);
     Result<TxRing*> (*tx_create)(const TxSpec& spec);
     void (*tx_start)(TxRing& ring); ///< rewinds the ring; the QP is in RTS with zeroed indices
@@ -228,8 +233,19 @@ struct RingFormat {
     uint32_t (*tx_stop)(TxRing& ring);
     void (*tx_destroy)(TxRing* ring);
 
+    /// Of the spec: offloads, segments, real_time and active_simd_bits; or as settled.
     Burst<eth_rx_burst_t> (*rx_burst)(const RxSpec& spec);
     Burst<eth_tx_burst_t> (*tx_burst)(const TxSpec& spec);
+
+    // Rings that another process created, in memory that this one shares. tx_map is null where
+    // rings cannot be shared.
+    /// The ring is about to be used, or its packets freed, by other processes, too: from now on it
+    /// hands out no packet that only the process which received it can free. May be null.
+    void (*rx_share)(RxRing& ring);
+    /// Maps into this process what the queue needs of its device, whose descriptor `fd` was sent by
+    /// the process that opened it; tx_unmap undoes it.
+    Result<void> (*tx_map)(const TxRing& ring, int fd);
+    void (*tx_unmap)(uint16_t port_id, uint16_t queue_id);
     /// Refuses (rte_errno) what the queue would drop: too many segments, flags not offered, runts.
     eth_tx_prep_t tx_prepare;
     // Null where a format cannot tell.

@@ -39,11 +39,14 @@ class TxMbufs {
             const uint16_t first = tail_ & mask_;
             const uint16_t wanted = static_cast<uint16_t>(end - tail_);
             const uint16_t run = RTE_MIN(wanted, static_cast<uint16_t>(mask_ + 1 - first));
+            tail_ = static_cast<uint16_t>(tail_ + run);
+            // Another process may go on with the ring of one that was killed here: let these mbufs
+            // be lost then rather than freed twice.
+            rte_compiler_barrier();
             if (pool != nullptr)
                 rte_mempool_put_bulk(pool, reinterpret_cast<void**>(&slots_[first]), run);
             else
                 free_segments(&slots_[first], run);
-            tail_ = static_cast<uint16_t>(tail_ + run);
         }
     }
     void free_all() { free_until(head_); }

@@ -4,15 +4,20 @@
 
 #include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
+#include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 #include "drivers/net/rawqp/ethdev/driver/ops.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
+#include "drivers/net/rawqp/ethdev/port/answers.hpp"
 #include "drivers/net/rawqp/ethdev/port/async_events.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 #include "drivers/net/rawqp/ethdev/steering/filters.hpp"
 #include "drivers/net/rawqp/ethdev/steering/reta.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
@@ -78,6 +83,31 @@ void make_steering(Port& port) {
     port.flows = std::make_unique<FlowTable>(*port.rss_qps, port.ib_port, *port.rx_queue_set);
 }
 
+template <size_t kSize> void copy_text(std::array<char, kSize>& to, const std::string& from) {
+    rte_strscpy(to.data(), from.c_str(), kSize);
+}
+
+/// What other processes read of a port that was built.
+void publish(Port& port, const std::string& sysfs) {
+    SharedPort& shared = port.shared;
+    copy_text(shared.device, port.device);
+    copy_text(shared.netdev, port.netdev.name());
+    copy_text(shared.sysfs, sysfs);
+    copy_text(shared.firmware, port.attributes.orig_attr.fw_ver);
+    shared.ib_port = port.ib_port;
+    shared.mrs = &port.memory->table();
+    shared.set_ring_format(*port.format, ring_formats());
+    if (port.format->tx_map == nullptr)
+        copy_text(shared.not_shareable,
+                  fmt::format("the rings of datapath={} belong to verbs objects of the primary "
+                              "process",
+                              port.format->name));
+    else if (!port.ring_memory->in_dpdk_memory())
+        copy_text(shared.not_shareable,
+                  "the provider keeps its rings in memory of the primary process");
+    publish_info(port);
+}
+
 Result<void> build(Port& port) {
     if (Result<void> done = open_device(port); !done) return done;
     port.speeds = read_speeds(port);
@@ -98,7 +128,8 @@ Result<void> build(Port& port) {
 int remove(rte_vdev_device* vdev) noexcept {
     rte_eth_dev* dev = rte_eth_dev_allocated(rte_vdev_device_name(vdev));
     if (dev == nullptr) return 0; // closed by the application already
-    if (dev->data->dev_started != 0) {
+    const bool ours = rte_eal_process_type() == RTE_PROC_PRIMARY;
+    if (ours && dev->data->dev_started != 0) {
         const int error = rte_eth_dev_stop(dev->data->port_id);
         if (error != 0) return error;
     }
@@ -108,17 +139,14 @@ int remove(rte_vdev_device* vdev) noexcept {
 int probe(rte_vdev_device* vdev) noexcept {
     const char* name = rte_vdev_device_name(vdev);
     if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-        return report(name,
-                      {ENOTSUP, "secondary processes are not supported: run the application as "
-                                "primary process (several may each own a device)"});
+        return report(name, attach_secondary(vdev, ring_formats()));
     Result<Devargs> devargs = parse_devargs(rte_vdev_device_args(vdev));
     if (!devargs) return report(name, devargs.error());
     const Result<const verbs::Api*> api = verbs::load();
     if (!api) return report(name, api.error());
     verbs::set_destroy_failure_handler(log_destroy_failure);
 
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): ethdev keeps a pointer to the port, no port
-    rte_eth_dev* dev = rte_eth_vdev_allocate(vdev, sizeof(Port*));
+    rte_eth_dev* dev = rte_eth_vdev_allocate(vdev, sizeof(SharedPort));
     if (dev == nullptr) return report(name, {ENOMEM, "ethdev has no room for another port"});
     if (const Result<void> done = attach(dev, **api, std::move(*devargs)); !done) {
         rte_eth_dev_release_port(dev);
@@ -140,9 +168,8 @@ constinit rte_vdev_driver rawqp_driver = make_driver();
 
 Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
                     const std::string& sysfs) {
-    auto port = std::make_unique<Port>();
-    port->dev = dev;
-    port->name = dev->data->name;
+    auto& shared = *new (dev->data->dev_private) SharedPort;
+    auto port = std::make_unique<Port>(dev, shared);
     port->api = &api;
     port->devargs = std::move(devargs);
     port->sysfs = netdev::Sysfs(sysfs);
@@ -156,7 +183,11 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     dev->data->dev_flags |=
         RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
     set_ring_host(dev->data->port_id, port.get());
-    *static_cast<Port**>(dev->data->dev_private) = port.release();
+    dev->process_private = port.get();
+    publish(*port, sysfs);
+    port->secondaries = std::make_unique<Secondaries>(*port);
+    port->answers = std::make_unique<Answers>(*port);
+    (void)port.release(); // dev_close has it
     return {};
 }
 

@@ -10,7 +10,7 @@ namespace rawqp {
 
 struct Port;
 
-/// Makes `dev`, fresh from ethdev with room for one pointer in dev_private, a port on the device
+/// Makes `dev`, fresh from ethdev with a SharedPort's room in dev_private, a port on the device
 /// that `devargs` name. On failure everything is released and `dev` is as before; the caller
 /// releases it. `sysfs` is the root of the tree to look in. Control threads; `api` outlives the
 /// port.

@@ -13,6 +13,7 @@ namespace {
 
 int isolate(rte_eth_dev* dev, int set, rte_flow_error* error) noexcept {
     Port& port = Port::of(dev);
+    const std::lock_guard lock(port.control);
     port.isolated = set != 0;
     if (port.isolated) {
         port.filters->clear();
@@ -31,21 +32,31 @@ constexpr rte_flow_ops make_flow_ops() {
     rte_flow_ops ops{};
     ops.validate = [](rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* pattern,
                       const rte_flow_action* actions, rte_flow_error* error) noexcept {
-        return Port::of(dev).flows->validate(attr, pattern, actions, error);
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->validate(attr, pattern, actions, error);
     };
     ops.create = [](rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* pattern,
                     const rte_flow_action* actions, rte_flow_error* error) noexcept {
-        return Port::of(dev).flows->create(attr, pattern, actions, error);
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->create(attr, pattern, actions, error);
     };
     ops.destroy = [](rte_eth_dev* dev, rte_flow* flow, rte_flow_error* error) noexcept {
-        return Port::of(dev).flows->destroy(flow, error);
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->destroy(flow, error);
     };
     ops.flush = [](rte_eth_dev* dev, rte_flow_error* error) noexcept {
-        return Port::of(dev).flows->flush(error);
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->flush(error);
     };
     ops.query = [](rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
                    rte_flow_error* error) noexcept {
-        return Port::of(dev).flows->query(flow, action, data, error);
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->query(flow, action, data, error);
     };
     ops.isolate = isolate;
     return ops;

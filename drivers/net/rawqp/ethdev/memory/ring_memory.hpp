@@ -22,6 +22,8 @@ class RingMemory {
 
     /// What WQs and QPs are to be created with in place of the PD.
     [[nodiscard]] ibv_pd* domain() const { return parent_ ? parent_.get() : pd_; }
+    /// Rings are in DPDK's heap, where other processes find them, too.
+    [[nodiscard]] bool in_dpdk_memory() const { return bool(parent_); }
     /// The same for the QP of one thread; null where the provider has no such domain. This object,
     /// PD and thread domain outlive it.
     [[nodiscard]] verbs::Pd make_domain(ibv_td* thread);

@@ -2,6 +2,7 @@
 // What the port can do and how it is set up.
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 
+#include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/steering/reta.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
@@ -84,8 +85,36 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     return 0;
 }
 
+void publish_info(Port& port) {
+    // A copy: applications may be looking.
+    rte_eth_dev_info info{};
+    info.switch_info.domain_id = RTE_ETH_DEV_SWITCH_DOMAIN_ID_INVALID; // as ethdev does before
+    dev_info_get(port.dev, &info);
+    port.shared.info = info;
+}
+
 const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept {
-    return Port::of(dev).format->ptypes;
+    return ProcessPort::of(dev).format->ptypes;
+}
+
+RxSpec rx_burst_spec(const SharedBursts& bursts) {
+    RxSpec spec;
+    spec.offloads = bursts.rx_offloads;
+    spec.segments = bursts.rx_segments;
+    spec.real_time = bursts.real_time;
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    return spec;
+}
+
+TxSpec tx_burst_spec(const SharedBursts& bursts) {
+    TxSpec spec;
+    spec.offloads = bursts.tx_offloads;
+    spec.inline_bytes = bursts.inline_bytes;
+    spec.multi_packet = bursts.multi_packet;
+    spec.min_inline = bursts.min_inline;
+    spec.settled = true;
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    return spec;
 }
 
 // ethdev has checked the queue's number, but not whether it is set up.
@@ -106,10 +135,10 @@ int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode
 }
 
 void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noexcept {
-    const RxSpec& spec = Port::of(dev).rx_queues[queue]->spec;
+    const SharedRxQueue& spec = SharedPort::of(dev).rx[queue];
     info->mp = spec.pool;
     info->conf.offloads = spec.offloads;
-    info->conf.rx_deferred_start = Port::of(dev).rx_queues[queue]->deferred ? 1 : 0;
+    info->conf.rx_deferred_start = spec.deferred ? 1 : 0;
     info->scattered_rx = spec.segments > 1 ? 1 : 0;
     info->nb_desc = spec.descriptors;
     info->rx_buf_size =
@@ -117,9 +146,9 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
 }
 
 void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noexcept {
-    const TxSpec& spec = Port::of(dev).tx_queues[queue]->spec;
+    const SharedTxQueue& spec = SharedPort::of(dev).tx[queue];
     info->conf.offloads = spec.offloads;
-    info->conf.tx_deferred_start = Port::of(dev).tx_queues[queue]->deferred ? 1 : 0;
+    info->conf.tx_deferred_start = spec.deferred ? 1 : 0;
     info->nb_desc = spec.descriptors;
 }
 
@@ -139,8 +168,8 @@ int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
 }
 
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept {
-    const char* firmware = Port::of(dev).attributes.orig_attr.fw_ver;
-    const size_t needed = strnlen(firmware, sizeof(ibv_device_attr::fw_ver) - 1) + 1;
+    const char* firmware = SharedPort::of(dev).firmware.data();
+    const size_t needed = strlen(firmware) + 1;
     if (version != nullptr && size > 0) rte_strscpy(version, firmware, size);
     return size < needed ? static_cast<int>(needed) : 0;
 }

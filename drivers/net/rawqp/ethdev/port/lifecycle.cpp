@@ -5,9 +5,11 @@
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/mtu.hpp"
+#include "drivers/net/rawqp/ethdev/port/answers.hpp"
 #include "drivers/net/rawqp/ethdev/port/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
@@ -23,7 +25,7 @@ namespace {
 
 Result<void> check_queues(const Port& port) {
     for (size_t i = 0; i < port.rx_queues.size(); ++i)
-        if (!port.rx_queues[i] || port.rx_queues[i]->released)
+        if (!port.rx_queues[i] || port.rx_queues[i]->released())
             return fail(EINVAL, "Rx queue {} is not set up", i);
     for (size_t i = 0; i < port.tx_queues.size(); ++i)
         if (!port.tx_queues[i]) return fail(EINVAL, "Tx queue {} is not set up", i);
@@ -36,6 +38,9 @@ void select_bursts(Port& port) {
     const RingFormat& format = *port.format;
     if (!port.rx_queues.empty()) {
         const RxSpec spec = combined_rx_spec(port, port.rx_queues[0]->spec);
+        port.shared.bursts.rx_offloads = spec.offloads;
+        port.shared.bursts.rx_segments = spec.segments;
+        port.shared.bursts.real_time = spec.real_time;
         dev.rx_pkt_burst = format.rx_burst(spec).function;
         dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
         for (const auto& queue : port.rx_queues)
@@ -43,6 +48,10 @@ void select_bursts(Port& port) {
     }
     if (!port.tx_queues.empty()) {
         const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);
+        port.shared.bursts.tx_offloads = spec.offloads;
+        port.shared.bursts.inline_bytes = spec.inline_bytes;
+        port.shared.bursts.multi_packet = spec.multi_packet;
+        port.shared.bursts.min_inline = spec.min_inline;
         dev.tx_pkt_burst = format.tx_burst(spec).function;
     }
     dev.tx_pkt_prepare = format.tx_prepare;
@@ -60,6 +69,10 @@ void mark_queues(rte_eth_dev_data& data, uint8_t state) {
 void halt(Port& port) {
     port.dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
     port.dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
+    if (port.shared.is_running()) {
+        port.shared.set_running(false);
+        port.secondaries->tell(Event::changed);
+    }
     port.flows->stop();
     port.filters->clear();
     withdraw_rx_channels(port);
@@ -76,9 +89,9 @@ Result<void> start(Port& port) {
     if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
     if (done) done = refit_rx_queues(port);
     for (const auto& queue : port.tx_queues)
-        if (done && !queue->deferred) done = start_tx_queue(*queue);
+        if (done && !queue->shared.deferred) done = start_tx_queue(*queue);
     for (const auto& queue : port.rx_queues)
-        if (done && !queue->deferred) done = start_rx_queue(*queue);
+        if (done && !queue->shared.deferred) done = start_rx_queue(*queue);
     if (done) done = publish_rx_channels(port);
     if (done && !port.isolated && !port.rx_queues.empty())
         done = port.filters->apply(wanted_filters(port));
@@ -87,17 +100,17 @@ Result<void> start(Port& port) {
     select_bursts(port);
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STARTED);
     for (const auto& queue : port.rx_queues)
-        if (!queue->running)
+        if (!queue->running())
             port.dev->data->rx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
     for (const auto& queue : port.tx_queues)
-        if (!queue->running)
+        if (!queue->running())
             port.dev->data->tx_queue_state[queue->spec.queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return {};
 }
 
 } // namespace
 
-Port::Port() = default;
+Port::Port(rte_eth_dev* ethdev, SharedPort& shared_part) : ProcessPort(ethdev, shared_part) {}
 Port::~Port() = default;
 
 bool Port::register_address(uintptr_t address, MrEntry& entry) {
@@ -125,7 +138,10 @@ int dev_start(rte_eth_dev* dev) noexcept {
         halt(port);
         return report(port.name, done.error());
     }
-    port.speeds = read_speeds(port);              // another transceiver may be plugged in
+    port.speeds = read_speeds(port); // another transceiver may be plugged in
+    publish_info(port);
+    port.shared.set_running(true);
+    port.secondaries->tell(Event::changed);
     if (dev->data->dev_conf.intr_conf.lsc != 0) { // else ethdev asks for it itself
         const rte_eth_link link = read_link(port);
         rte_eth_linkstatus_set(dev, &link);
@@ -139,16 +155,18 @@ int dev_stop(rte_eth_dev* dev) noexcept {
 }
 
 int dev_close(rte_eth_dev* dev) noexcept {
-    auto** slot = static_cast<Port**>(dev->data->dev_private);
-    if (rte_eal_process_type() != RTE_PROC_PRIMARY || slot == nullptr || *slot == nullptr) return 0;
-    const std::unique_ptr<Port> port(*slot);
+    if (dev->process_private == nullptr) return 0;
+    const std::unique_ptr<Port> port(&Port::of(dev));
+    const std::unique_lock lock(port->control);
     port->events.reset(); // first: its handler reads the port
     halt(*port);
+    port->answers.reset();
+    port->secondaries.reset(); // before what it tells of vanishes
     for (size_t i = 0; i < port->rx_queues.size(); ++i)
         rx_queue_release(dev, static_cast<uint16_t>(i));
     for (size_t i = 0; i < port->tx_queues.size(); ++i)
         tx_queue_release(dev, static_cast<uint16_t>(i));
-    *slot = nullptr;
+    dev->process_private = nullptr;
     set_ring_host(dev->data->port_id, nullptr);
     return 0;
 }

@@ -4,8 +4,11 @@
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/shared_port.hpp"
 
 namespace rawqp {
+
+struct Port;
 
 // lifecycle.cpp
 int dev_configure(rte_eth_dev* dev) noexcept;
@@ -30,6 +33,11 @@ void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noex
 /// The device clock that RTE_ETH_RX_OFFLOAD_TIMESTAMP reports.
 int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
+/// By which any process chooses its burst functions.
+[[nodiscard]] RxSpec rx_burst_spec(const SharedBursts& bursts);
+[[nodiscard]] TxSpec tx_burst_spec(const SharedBursts& bursts);
+/// Has secondary processes tell the same as dev_info_get does now.
+void publish_info(Port& port);
 
 // stats.cpp
 /// `queues` may be null.

@@ -13,15 +13,16 @@
 namespace rawqp {
 namespace {
 
-void install(Port& port, std::unique_ptr<RxQueue> queue) {
+void install(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
-    port.dev->data->rx_queues[id] = queue->ring;
+    queue->shared.base = {};
+    queue->publish(deferred);
     port.rx_queues[id] = std::move(queue);
 }
 
 /// Puts the queue in the place of a released one, whose WQ steering refers to: all rules are
 /// installed again. Packets that arrive in between go to the Linux interface.
-Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
+Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
     if (queue->channel)
         return fail(EBUSY,
@@ -43,8 +44,8 @@ Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue) {
     }
     port.flows->stop();
     port.filters->clear();
-    std::swap(port.rx_queues[id], queue);
-    port.dev->data->rx_queues[id] = port.rx_queues[id]->ring;
+    const std::unique_ptr<RxQueue> former = std::move(port.rx_queues[id]);
+    install(port, std::move(queue), deferred);
     Result<void> done = apply_filters(port, wanted_filters(port));
     if (done) done = port.flows->start();
     return done;
@@ -67,12 +68,12 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
             wanted.split_wanted.push_back(conf->rx_seg[i].split);
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port.name, queue.error());
-    (*queue)->deferred = conf->rx_deferred_start != 0;
+    const bool deferred = conf->rx_deferred_start != 0;
     if (port.started()) {
-        const Result<void> done = replace_running(port, std::move(*queue));
+        const Result<void> done = replace_running(port, std::move(*queue), deferred);
         return done ? 0 : report(port.name, done.error());
     }
-    install(port, std::move(*queue));
+    install(port, std::move(*queue), deferred);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 // reset remembers where they stood.
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 
+#include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 
@@ -11,28 +12,50 @@
 namespace rawqp {
 namespace {
 
+/// Calls use(ring, shared, id) for each queue that is set up. Rings are found by ethdev's data, as
+/// other processes know no other way.
+template <class Use> void for_each_rx(const ProcessPort& port, Use use) {
+    const rte_eth_dev_data& data = *port.dev->data;
+    for (uint16_t i = 0; i < data.nb_rx_queues; ++i)
+        if (const auto* ring = static_cast<const RxRing*>(data.rx_queues[i]))
+            use(*ring, port.shared.rx[i], i);
+}
+template <class Use> void for_each_tx(const ProcessPort& port, Use use) {
+    const rte_eth_dev_data& data = *port.dev->data;
+    for (uint16_t i = 0; i < data.nb_tx_queues; ++i)
+        if (const auto* ring = static_cast<const TxRing*>(data.tx_queues[i]))
+            use(*ring, port.shared.tx[i], i);
+}
+
+struct Sums {
+    RxCounters rx;
+    TxCounters tx;
+};
+
 /// A port's receive and transmit side, summed over released and live queues.
-PortTotals totals(const Port& port) {
-    PortTotals sum;
-    sum.rx = port.totals.rx;
-    sum.tx = port.totals.tx;
-    for (const auto& queue : port.rx_queues)
-        if (queue) sum.rx += since_reset(*queue);
-    for (const auto& queue : port.tx_queues)
-        if (queue) sum.tx += since_reset(*queue);
+Sums totals(const ProcessPort& port) {
+    Sums sum{port.shared.totals.rx, port.shared.totals.tx};
+    for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t) {
+        sum.rx += since_reset(ring, queue.base);
+    });
+    for_each_tx(port, [&](const TxRing& ring, SharedTxQueue& queue, uint16_t) {
+        sum.tx += since_reset(ring, queue.base);
+    });
     return sum;
 }
 
 /// Packets that the device dropped because no receive WQE was posted. One counter for all users of
 /// the RDMA port; 0 where the device has none.
-uint64_t missed(const Port& port) {
-    return port.sysfs.hw_counter(port.device, port.ib_port, "out_of_buffer").value_or(0);
+uint64_t missed(const ProcessPort& port) {
+    const SharedPort& shared = port.shared;
+    return port.sysfs.hw_counter(shared.device.data(), shared.ib_port, "out_of_buffer").value_or(0);
 }
 
 /// Counters that the hardware keeps: those of the RDMA port, then those of its netdev.
-std::vector<netdev::Counter> hardware_counters(const Port& port) {
+std::vector<netdev::Counter> hardware_counters(const ProcessPort& port) {
+    const SharedPort& shared = port.shared;
     std::vector<netdev::Counter> all;
-    for (netdev::Counter& counter : port.sysfs.hw_counters(port.device, port.ib_port))
+    for (netdev::Counter& counter : port.sysfs.hw_counters(shared.device.data(), shared.ib_port))
         all.push_back({"hw_" + counter.name, counter.value});
     if (Result<std::vector<netdev::Counter>> counters = port.netdev.counters())
         for (netdev::Counter& counter : *counters)
@@ -40,17 +63,17 @@ std::vector<netdev::Counter> hardware_counters(const Port& port) {
     return all;
 }
 
-uint64_t base_of(const Port& port, size_t index, const std::string& name) {
-    const std::vector<netdev::Counter>& base = port.totals.hardware_base;
-    return index < base.size() && base[index].name == name ? base[index].value : 0;
+uint64_t base_of(const ProcessPort& port, size_t index, const std::string& name) {
+    const auto& base = port.shared.totals.hardware_base;
+    return index < base.size() && base[index].name.data() == name ? base[index].value : 0;
 }
 
-std::vector<netdev::Counter> all_xstats(const Port& port) {
-    const PortTotals sum = totals(port);
+std::vector<netdev::Counter> all_xstats(const ProcessPort& port) {
+    const Sums sum = totals(port);
     std::vector<netdev::Counter> all{{"rx_recoveries", sum.rx.recoveries},
-                                     {"rx_unread_packets", port.totals.unread},
+                                     {"rx_unread_packets", port.shared.totals.unread},
                                      {"tx_recoveries", sum.tx.recoveries},
-                                     {"tx_unsent_packets", port.totals.unsent}};
+                                     {"tx_unsent_packets", port.shared.totals.unsent}};
     const std::vector<netdev::Counter> hardware = hardware_counters(port);
     for (size_t i = 0; i < hardware.size(); ++i) {
         const netdev::Counter& now = hardware[i];
@@ -59,30 +82,27 @@ std::vector<netdev::Counter> all_xstats(const Port& port) {
     return all;
 }
 
-void write_queue_stats(const Port& port, compat::QueueStats& stats) {
-    const auto shown = [](const auto& queues) {
-        return std::min<size_t>(queues.size(), RTE_ETHDEV_QUEUE_STAT_CNTRS);
-    };
-    for (size_t i = 0; i < shown(port.rx_queues); ++i) {
-        if (!port.rx_queues[i]) continue;
-        const RxCounters count = since_reset(*port.rx_queues[i]);
+void write_queue_stats(const ProcessPort& port, compat::QueueStats& stats) {
+    for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t i) {
+        if (i >= RTE_ETHDEV_QUEUE_STAT_CNTRS) return;
+        const RxCounters count = since_reset(ring, queue.base);
         stats.q_ipackets[i] = count.packets;
         stats.q_ibytes[i] = count.bytes;
         stats.q_errors[i] = count.errors;
-    }
-    for (size_t i = 0; i < shown(port.tx_queues); ++i) {
-        if (!port.tx_queues[i]) continue;
-        const TxCounters count = since_reset(*port.tx_queues[i]);
+    });
+    for_each_tx(port, [&](const TxRing& ring, SharedTxQueue& queue, uint16_t i) {
+        if (i >= RTE_ETHDEV_QUEUE_STAT_CNTRS) return;
+        const TxCounters count = since_reset(ring, queue.base);
         stats.q_opackets[i] = count.packets;
         stats.q_obytes[i] = count.bytes;
-    }
+    });
 }
 
 } // namespace
 
 int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept {
-    const Port& port = Port::of(dev);
-    const PortTotals sum = totals(port);
+    const ProcessPort& port = ProcessPort::of(dev);
+    const Sums sum = totals(port);
     stats.ipackets = sum.rx.packets;
     stats.ibytes = sum.rx.bytes;
     stats.ierrors = sum.rx.errors;
@@ -91,27 +111,30 @@ int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues
     stats.obytes = sum.tx.bytes;
     stats.oerrors = sum.tx.errors;
     const uint64_t out_of_buffer = missed(port);
-    stats.imissed = out_of_buffer - std::min(out_of_buffer, port.totals.missed_base);
+    stats.imissed = out_of_buffer - std::min(out_of_buffer, port.shared.totals.missed_base);
     if (queues != nullptr) write_queue_stats(port, *queues);
     return 0;
 }
 
 int stats_reset(rte_eth_dev* dev) noexcept {
-    Port& port = Port::of(dev);
-    for (const auto& queue : port.rx_queues)
-        if (queue) queue->base = snapshot(*queue->ring);
-    for (const auto& queue : port.tx_queues)
-        if (queue) queue->base = snapshot(*queue->ring);
-    port.totals.rx = {};
-    port.totals.tx = {};
-    port.totals.unread = 0;
-    port.totals.unsent = 0;
-    port.totals.missed_base = missed(port);
+    const ProcessPort& port = ProcessPort::of(dev);
+    for_each_rx(port, [](const RxRing& ring, SharedRxQueue& queue, uint16_t) {
+        queue.base = snapshot(ring);
+    });
+    for_each_tx(port, [](const TxRing& ring, SharedTxQueue& queue, uint16_t) {
+        queue.base = snapshot(ring);
+    });
+    PortTotals& totals = port.shared.totals;
+    totals.rx = {};
+    totals.tx = {};
+    totals.unread = 0;
+    totals.unsent = 0;
+    totals.missed_base = missed(port);
     return 0;
 }
 
 int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size) noexcept {
-    const std::vector<netdev::Counter> all = all_xstats(Port::of(dev));
+    const std::vector<netdev::Counter> all = all_xstats(ProcessPort::of(dev));
     if (names != nullptr && size >= all.size())
         for (size_t i = 0; i < all.size(); ++i)
             rte_strscpy(names[i].name, all[i].name.c_str(), sizeof(names[i].name));
@@ -119,7 +142,7 @@ int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size)
 }
 
 int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept {
-    const std::vector<netdev::Counter> all = all_xstats(Port::of(dev));
+    const std::vector<netdev::Counter> all = all_xstats(ProcessPort::of(dev));
     if (values != nullptr && size >= all.size())
         for (size_t i = 0; i < all.size(); ++i)
             values[i] = {i, all[i].value};
@@ -127,8 +150,13 @@ int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept 
 }
 
 int xstats_reset(rte_eth_dev* dev) noexcept {
-    Port& port = Port::of(dev);
-    port.totals.hardware_base = hardware_counters(port);
+    const ProcessPort& port = ProcessPort::of(dev);
+    auto& base = port.shared.totals.hardware_base;
+    const std::vector<netdev::Counter> now = hardware_counters(port);
+    for (size_t i = 0; i < std::min(now.size(), base.size()); ++i) {
+        rte_strscpy(base[i].name.data(), now[i].name.c_str(), base[i].name.size());
+        base[i].value = now[i].value;
+    }
     return stats_reset(dev); // some extended statistics are the driver's own counters
 }
 

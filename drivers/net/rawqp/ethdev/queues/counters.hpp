@@ -4,6 +4,8 @@
 
 #include "drivers/net/rawqp/rings/ring.hpp"
 
+#include <algorithm>
+
 namespace rawqp {
 
 [[nodiscard]] inline RxCounters snapshot(const RxRing& ring) {
@@ -25,6 +27,18 @@ namespace rawqp {
 [[nodiscard]] inline TxCounters operator-(const TxCounters& a, const TxCounters& b) {
     return {a.packets - b.packets, a.bytes - b.bytes, a.errors - b.errors,
             a.recoveries - b.recoveries};
+}
+
+/// What a queue counted since the statistics were reset. Packets that an error or a stop took back
+/// may have been counted before that: then the count goes on from there.
+[[nodiscard]] inline RxCounters since_reset(const RxRing& ring, const RxCounters& base) {
+    return snapshot(ring) - base;
+}
+[[nodiscard]] inline TxCounters since_reset(const TxRing& ring, TxCounters& base) {
+    const TxCounters now = snapshot(ring);
+    base.packets = std::min(base.packets, now.packets);
+    base.bytes = std::min(base.bytes, now.bytes);
+    return now - base;
 }
 
 inline RxCounters& operator+=(RxCounters& a, const RxCounters& b) {

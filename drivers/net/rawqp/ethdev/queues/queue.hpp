@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/ethdev/shared_port.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
 namespace rawqp {
@@ -12,41 +13,47 @@ struct Port;
 /// The CQ and WQ live from queue set-up to queue release, so that RSS tables and flows can refer to
 /// them while the port is stopped.
 struct RxQueue {
-    explicit RxQueue(Port& owner) : port(owner) {}
+    RxQueue(Port& owner, uint16_t id);
     ~RxQueue(); ///< the queue is not running
     RxQueue(const RxQueue&) = delete;
     RxQueue& operator=(const RxQueue&) = delete;
 
     Port& port;
+    SharedRxQueue& shared;      ///< of the queue's number: one object at a time is installed there
     verbs::CompChannel channel; ///< null without Rx interrupts
     verbs::CqEx cq;
     verbs::Wq wq;
     RxSpec spec;
     RxRing* ring = nullptr; ///< what dev->data->rx_queues[i] points to; owned
-    RxCounters base;        ///< counters at the last statistics reset
-    bool running = false;   ///< the WQ is in RDY and the ring holds mbufs
-    bool deferred = false;  ///< port start leaves it stopped
-    bool released = false;  ///< while the port runs: stays, as steering refers to its WQ
     bool wq_strips = false; ///< the WQ takes VLAN tags out
+
+    /// The WQ is in RDY and the ring holds mbufs.
+    [[nodiscard]] bool running() const { return shared.state == QueueState::running; }
+    /// While the port runs: it stays, as steering refers to its WQ.
+    [[nodiscard]] bool released() const { return shared.state == QueueState::released; }
+    /// Of a queue that takes its place among the port's: what every process needs to know of it.
+    void publish(bool deferred);
 };
 
 struct TxQueue {
-    explicit TxQueue(Port& owner) : port(owner) {}
+    TxQueue(Port& owner, uint16_t id);
     ~TxQueue(); ///< as that of an Rx queue
     TxQueue(const TxQueue&) = delete;
     TxQueue& operator=(const TxQueue&) = delete;
 
     Port& port;
+    SharedTxQueue& shared;
     verbs::CqEx cq;
     verbs::Td thread_domain; ///< null: the QP is in the port's PD
     verbs::Pd parent_domain; ///< the port's PD and the thread domain
     verbs::Qp qp;
     TxSpec spec;
     TxRing* ring = nullptr;
-    TxCounters base;
-    bool running = false;   ///< the QP is in RTS
-    bool deferred = false;  ///< port start leaves it stopped
     uint32_t rate_kbps = 0; ///< packet pacing; 0: none
+
+    /// The QP is in RTS.
+    [[nodiscard]] bool running() const { return shared.state == QueueState::running; }
+    void publish(bool deferred);
 };
 
 } // namespace rawqp

@@ -34,12 +34,6 @@ namespace rawqp {
 [[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
 [[nodiscard]] TxSpec combined_tx_spec(const Port& port, TxSpec spec);
 
-/// What the queue counted since the statistics were reset.
-[[nodiscard]] RxCounters since_reset(const RxQueue& queue);
-/// An error or a stop may take back packets that were counted before the reset: then the count goes
-/// on from there.
-[[nodiscard]] TxCounters since_reset(TxQueue& queue);
-
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);
 

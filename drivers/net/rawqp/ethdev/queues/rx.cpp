@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+#include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/cq.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
@@ -154,6 +155,18 @@ Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
 
 } // namespace
 
+RxQueue::RxQueue(Port& owner, uint16_t id) : port(owner), shared(owner.shared.rx[id]) {}
+
+void RxQueue::publish(bool deferred) {
+    shared.deferred = deferred;
+    shared.segments = spec.segments;
+    shared.descriptors = spec.descriptors;
+    shared.offloads = spec.offloads;
+    shared.pool = spec.pool;
+    port.dev->data->rx_queues[spec.queue_id] = ring;
+    advance(shared.state, QueueState::set_up);
+}
+
 RxQueue::~RxQueue() {
     if (ring != nullptr) port.format->rx_destroy(ring);
 }
@@ -178,7 +191,7 @@ Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame) {
 }
 
 Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted) {
-    auto queue = std::make_unique<RxQueue>(port);
+    auto queue = std::make_unique<RxQueue>(port, wanted.queue_id);
     RxSpec& spec = queue->spec;
     spec = wanted;
     spec.api = port.api;
@@ -207,6 +220,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     if (!ring) return tl::unexpected(std::move(ring.error()));
     queue->ring = *ring;
     queue->ring->tell_all = port.marks;
+    if (port.shared.shared && port.format->rx_share != nullptr) port.format->rx_share(*queue->ring);
     return queue;
 }
 
@@ -224,11 +238,12 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.rx_queues.size() || !port.rx_queues[id]) return;
     RxQueue& queue = *port.rx_queues[id];
     stop_rx_queue(queue);
-    port.totals.rx += since_reset(queue);
-    queue.base = snapshot(*queue.ring);
-    queue.released = true;
+    if (!queue.released()) port.totals.rx += since_reset(*queue.ring, queue.shared.base);
+    advance(queue.shared.state, QueueState::released);
     dev->data->rx_queues[id] = nullptr;
-    if (!port.started()) port.rx_queues[id].reset();
+    if (port.started()) return;
+    advance(queue.shared.state, QueueState::absent);
+    port.rx_queues[id].reset();
 }
 
 int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
@@ -236,6 +251,7 @@ int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
     if (const Result<void> done = start_rx_queue(*port.rx_queues[id]); !done)
         return report(port.name, done.error());
     dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
+    port.secondaries->tell(Event::changed);
     return 0;
 }
 
@@ -261,8 +277,6 @@ int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
     return get != nullptr ? get(ring, condition) : -ENOTSUP;
 }
 
-RxCounters since_reset(const RxQueue& queue) { return snapshot(*queue.ring) - queue.base; }
-
 void use_marks(Port& port) {
     port.marks = true;
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues)
@@ -277,16 +291,14 @@ Result<void> refit_rx_queues(Port& port) {
             return fail(fitted.error().code, "Rx queue {} cannot take the port's MTU of {}: {}",
                         queue->spec.queue_id, port.dev->data->mtu, fitted.error().what);
         (*fitted)->ring->counters = queue->ring->counters;
-        (*fitted)->base = queue->base;
-        (*fitted)->deferred = queue->deferred;
-        port.dev->data->rx_queues[queue->spec.queue_id] = (*fitted)->ring;
+        (*fitted)->publish(queue->shared.deferred);
         queue = std::move(*fitted);
     }
     return {};
 }
 
 Result<void> start_rx_queue(RxQueue& queue) {
-    if (queue.running) return {};
+    if (queue.running()) return {};
     if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
         return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
                     rte_strerror(error));
@@ -296,19 +308,20 @@ Result<void> start_rx_queue(RxQueue& queue) {
         (void)reset_wq_from_any_state(queue.wq.get());
         return done;
     }
-    queue.running = true;
+    advance(queue.shared.state, QueueState::running);
     return {};
 }
 
 void stop_rx_queue(RxQueue& queue) {
-    if (!queue.running) return;
-    queue.running = false;
+    if (!queue.running()) return;
+    let_go(queue.port, queue.shared.state);
     if (const int error = reset_wq_from_any_state(queue.wq.get()))
         // The device may still write: the mbufs must not be used again. They go with the process.
         RAWQP_LOG(ERR, "%s: Rx queue %u cannot be stopped: %s; its mbufs are lost",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
     else
         queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
+    advance(queue.shared.state, QueueState::set_up);
 }
 
 } // namespace rawqp

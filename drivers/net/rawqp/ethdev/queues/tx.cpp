@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+#include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/cq.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
@@ -130,7 +131,7 @@ int make_ready(TxQueue& queue) {
 }
 
 Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wanted) {
-    auto queue = std::make_unique<TxQueue>(port);
+    auto queue = std::make_unique<TxQueue>(port, wanted.queue_id);
     TxSpec& spec = queue->spec;
     spec = wanted;
     spec.api = port.api;
@@ -148,6 +149,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
         spec.max_segments =
             std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));
 
+    if (port.format->tx_settle != nullptr) port.format->tx_settle(spec);
     port.ring_memory->use_socket(spec.socket);
     Result<void> done = create_tx_cq(*queue);
     if (done) done = create_qp(*queue);
@@ -172,6 +174,17 @@ void drain(const TxQueue& queue) {
 }
 
 } // namespace
+
+TxQueue::TxQueue(Port& owner, uint16_t id) : port(owner), shared(owner.shared.tx[id]) {}
+
+void TxQueue::publish(bool deferred) {
+    shared.deferred = deferred;
+    shared.descriptors = spec.descriptors;
+    shared.offloads = spec.offloads;
+    shared.base = {};
+    port.dev->data->tx_queues[spec.queue_id] = ring;
+    advance(shared.state, QueueState::set_up);
+}
 
 TxQueue::~TxQueue() {
     if (ring != nullptr) port.format->tx_destroy(ring);
@@ -219,8 +232,7 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
                                           "function than the port runs with: stop the port "
                                           "first",
                                           id)});
-    (*queue)->deferred = conf->tx_deferred_start != 0;
-    dev->data->tx_queues[id] = (*queue)->ring;
+    (*queue)->publish(conf->tx_deferred_start != 0);
     port.tx_queues[id] = std::move(*queue);
     return 0;
 }
@@ -230,16 +242,10 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.tx_queues.size() || !port.tx_queues[id]) return;
     TxQueue& queue = *port.tx_queues[id];
     stop_tx_queue(queue);
-    port.totals.tx += since_reset(queue);
+    port.totals.tx += since_reset(*queue.ring, queue.shared.base);
     dev->data->tx_queues[id] = nullptr;
+    advance(queue.shared.state, QueueState::absent);
     port.tx_queues[id].reset();
-}
-
-TxCounters since_reset(TxQueue& queue) {
-    const TxCounters now = snapshot(*queue.ring);
-    queue.base.packets = std::min(queue.base.packets, now.packets);
-    queue.base.bytes = std::min(queue.base.bytes, now.bytes);
-    return now - queue.base;
 }
 
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
@@ -247,6 +253,7 @@ int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
     if (const Result<void> done = start_tx_queue(*port.tx_queues[id]); !done)
         return report(port.name, done.error());
     dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;
+    port.secondaries->tell(Event::changed);
     return 0;
 }
 
@@ -287,7 +294,7 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
                                            id, rate, port.device, device.qp_rate_limit_min,
                                            device.qp_rate_limit_max)});
     TxQueue& queue = *port.tx_queues[id];
-    if (queue.running)
+    if (queue.running())
         if (const int error = pace(queue, static_cast<uint32_t>(kbps)))
             return report(port.name, {error, fmt::format("Tx queue {}: cannot pace it: {}", id,
                                                          rte_strerror(error))});
@@ -296,27 +303,28 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
 }
 
 Result<void> start_tx_queue(TxQueue& queue) {
-    if (queue.running) return {};
+    if (queue.running()) return {};
     if (const int error = make_ready(queue)) {
         (void)reset_from_any_state(queue);
         return fail(error, "Tx queue {}: cannot bring the QP to RTS: {}", queue.spec.queue_id,
                     rte_strerror(error));
     }
     queue.port.format->tx_start(*queue.ring);
-    queue.running = true;
+    advance(queue.shared.state, QueueState::running);
     return {};
 }
 
 void stop_tx_queue(TxQueue& queue) {
-    if (!queue.running) return;
+    if (!queue.running()) return;
+    let_go(queue.port, queue.shared.state);
     drain(queue);
-    queue.running = false;
     if (const int error = reset_from_any_state(queue))
         // The device may still read: the mbufs must not be used again. They go with the process.
         RAWQP_LOG(ERR, "%s: Tx queue %u cannot be stopped: %s; its mbufs are lost",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
     else
         queue.port.totals.unsent += queue.port.format->tx_stop(*queue.ring);
+    advance(queue.shared.state, QueueState::set_up);
 }
 
 } // namespace rawqp

@@ -16,7 +16,7 @@ bool strips(const RxQueue& queue) {
 Result<void> update(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     if (format.rx_strip_vlan != nullptr) return format.rx_strip_vlan(*queue.ring, strips(queue));
-    return queue.running ? update_wq_strip(queue) : Result<void>(); // else start does
+    return queue.running() ? update_wq_strip(queue) : Result<void>(); // else start does
 }
 
 Result<void> set_strip(RxQueue& queue, bool strip) {

@@ -27,7 +27,7 @@ FilterState wanted_filters(const Port& port) {
     state.vlans = wanted_vlans(data);
     state.promiscuous = data.promiscuous != 0;
     state.all_multicast = data.all_multicast != 0;
-    state.reta = port.rss.reta;
+    state.reta.assign(port.rss.reta.begin(), port.rss.reta.end());
     state.key = port.rss.key;
     state.rss_types = port.rss.types;
     return state;

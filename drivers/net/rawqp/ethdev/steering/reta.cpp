@@ -15,14 +15,14 @@
 namespace rawqp {
 namespace {
 
-int apply(Port& port, RssState wanted) {
+int apply(Port& port, const RssState& wanted) {
     FilterState state = wanted_filters(port);
     state.key = wanted.key;
     state.rss_types = wanted.types;
-    state.reta = wanted.reta;
+    state.reta.assign(wanted.reta.begin(), wanted.reta.end());
     if (const Result<void> done = apply_filters(port, state); !done)
         return report(port.name, done.error());
-    port.rss = std::move(wanted);
+    port.rss = wanted;
     return 0;
 }
 
@@ -81,7 +81,7 @@ Result<void> configure_rss(Port& port) {
         for (size_t i = 0; i < entries; ++i)
             rss.reta[i] = static_cast<uint16_t>(queues == 0 ? 0 : i % queues);
     }
-    port.rss = std::move(rss);
+    port.rss = rss;
     return {};
 }
 
@@ -103,13 +103,13 @@ int reta_update(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size)
                       {EINVAL, fmt::format("the redirection table names Rx queue {}: the port "
                                            "has {}",
                                            worst, dev->data->nb_rx_queues)});
-    return apply(port, std::move(wanted));
+    return apply(port, wanted);
 }
 
 int reta_query(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) noexcept {
-    const Port& port = Port::of(dev);
-    if (size != port.rss.reta.size()) return -EINVAL;
-    for_each_entry(reta, size, [&](uint16_t i, uint16_t& queue) { queue = port.rss.reta[i]; });
+    const RetaTable& table = SharedPort::of(dev).rss.reta;
+    if (size != table.size()) return -EINVAL;
+    for_each_entry(reta, size, [&](uint16_t i, uint16_t& queue) { queue = table[i]; });
     return 0;
 }
 
@@ -125,16 +125,16 @@ int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
         return report(port.name, done.error());
     if (const Result<void> done = take_key(*conf, wanted.key); !done)
         return report(port.name, done.error());
-    return apply(port, std::move(wanted));
+    return apply(port, wanted);
 }
 
 int rss_hash_conf_get(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
-    const Port& port = Port::of(dev);
-    conf->rss_hf = port.rss.types;
+    const RssState& rss = SharedPort::of(dev).rss;
+    conf->rss_hf = rss.types;
     // A caller that wants the types only may leave a buffer that is too short.
-    if (conf->rss_key != nullptr && conf->rss_key_len >= port.rss.key.size())
-        std::copy(port.rss.key.begin(), port.rss.key.end(), conf->rss_key);
-    conf->rss_key_len = static_cast<uint8_t>(port.rss.key.size());
+    if (conf->rss_key != nullptr && conf->rss_key_len >= rss.key.size())
+        std::copy(rss.key.begin(), rss.key.end(), conf->rss_key);
+    conf->rss_key_len = static_cast<uint8_t>(rss.key.size());
     return 0;
 }
 

@@ -81,6 +81,9 @@ constexpr RingFormat make_format() {
     format.rx_destroy = mlx5rings::rx_destroy;
     format.rx_arm = mlx5rings::rx_arm<mlx5rings::MlxRxRing>;
     format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::MlxRxRing>;
+    format.tx_settle = mlx5rings::tx_settle;
+    format.tx_map = mlx5rings::tx_map;
+    format.tx_unmap = mlx5rings::tx_unmap;
     format.tx_needs = mlx5rings::tx_needs;
     format.tx_create = mlx5rings::tx_create;
     format.tx_start = mlx5rings::tx_start;
@@ -123,6 +126,7 @@ constexpr RingFormat make_striding_format() {
     format.rx_destroy = mlx5rings::striding_destroy;
     format.rx_arm = mlx5rings::rx_arm<mlx5rings::StridingRing>;
     format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::StridingRing>;
+    format.rx_share = mlx5rings::striding_share;
     format.rx_burst = mlx5rings::striding_burst;
     format.rx_queue_count = compat::queue_count<mlx5rings::striding_queue_count>;
     format.rx_descriptor_status = mlx5rings::striding_descriptor_status;

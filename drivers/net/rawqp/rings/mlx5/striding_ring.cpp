@@ -215,6 +215,10 @@ uint32_t striding_stop(RxRing& base) {
 
 void striding_destroy(RxRing* ring) { destroy_on_socket(&striding(*ring)); }
 
+void striding_share(RxRing& ring) {
+    __atomic_store_n(&striding(ring).copy_bytes, UINT16_MAX, __ATOMIC_RELAXED);
+}
+
 uint32_t striding_queue_count(void* queue) {
     const auto& ring = *static_cast<const StridingRing*>(queue);
     return completions_waiting(ring, ring.posted());

@@ -97,6 +97,8 @@ Result<RxRing*> striding_create(const RxSpec& spec);
 Result<void> striding_start(RxRing& ring);
 uint32_t striding_stop(RxRing& ring);
 void striding_destroy(RxRing* ring);
+/// Copies all packets from now on: an attached one is freed by a function of this process.
+void striding_share(RxRing& ring);
 Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec);
 uint32_t striding_queue_count(void* queue);
 int striding_descriptor_status(void* queue, uint16_t offset);

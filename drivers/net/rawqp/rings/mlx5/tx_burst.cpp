@@ -185,8 +185,9 @@ constexpr uint64_t kPacketOffloads =
 
 } // namespace
 
-Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
-    const TxAbilities device = tx_abilities(*spec.api, spec.context, spec.vendor_part_id);
+Burst<eth_tx_burst_t> tx_burst(const TxSpec& wanted) {
+    TxSpec spec = wanted;
+    tx_settle(spec);
     TxOptions options{};
     options.multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     options.offloads = (spec.offloads & kPacketOffloads) != 0;
@@ -194,7 +195,7 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     const uint16_t min_inline = min_inline_bytes(spec);
     if (min_inline != 0) options.inlining = Inlining::header;
     if (spec.inline_bytes != 0 || min_inline > kInlineHeader) options.inlining = Inlining::packet;
-    options.multi_packet = spec.multi_packet && device.multi_packet && min_inline == 0;
+    options.multi_packet = spec.multi_packet && min_inline == 0;
     options.avx2 = avx2_allowed(spec);
     options.fast_free = whole_packets_of_one_pool(spec.offloads);
     return kBursts[index_of(options)];

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <sys/mman.h>
+#include <utility>
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -51,6 +53,8 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     return ring.mbufs.tail();
 }
 
+uint32_t page_size() { return static_cast<uint32_t>(sysconf(_SC_PAGESIZE)); }
+
 Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     const std::string what = fmt::format("port {} Tx queue {}", spec.port_id, spec.queue_id);
     auto cq = map_cq(*spec.api, spec.cq, tx_cq_depth(spec.descriptors), what);
@@ -58,6 +62,7 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     ring->cq = *cq;
 
     mlx5dv_qp qp{};
+    qp.comp_mask = MLX5DV_QP_MASK_UAR_MMAP_OFFSET;
     mlx5dv_obj object{};
     object.qp.in = spec.qp;
     object.qp.out = &qp;
@@ -73,18 +78,51 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     ring->doorbell = &reinterpret_cast<mlx5::QueueDoorbell*>(qp.dbrec)->send;
     ring->uar = {.slot = register_slot(spec.port_id, spec.queue_id), .size = qp.bf.size};
     tx_registers[ring->uar.slot] = static_cast<uint8_t*>(qp.bf.reg);
+    ring->register_page = static_cast<uint64_t>(qp.uar_mmap_offset);
+    ring->register_offset = reinterpret_cast<uintptr_t>(qp.bf.reg) % page_size();
     if (spec.blue_flame && spec.own_register) ring->uar.blue_flame = qp.bf.size;
     return ring.release();
 }
 
 } // namespace
 
+Result<void> tx_map(const TxRing& base, int fd) {
+    const auto& ring = static_cast<const MlxTxRing&>(base);
+    void* const page = mmap(nullptr, page_size(), PROT_WRITE, MAP_SHARED, fd,
+                            static_cast<off_t>(ring.register_page));
+    if (page == MAP_FAILED) {
+        const int error = errno;
+        return fail(error, "port {} Tx queue {}: cannot map its doorbell register: {}",
+                    base.port_id, base.queue_id, strerror(error));
+    }
+    tx_registers[ring.uar.slot] = static_cast<uint8_t*>(page) + ring.register_offset;
+    return {};
+}
+
+void tx_unmap(uint16_t port_id, uint16_t queue_id) {
+    // The ring may be gone.
+    uint8_t*& mapped = tx_registers[register_slot(port_id, queue_id)];
+    if (mapped == nullptr) return;
+    munmap(mapped - reinterpret_cast<uintptr_t>(mapped) % page_size(), page_size());
+    mapped = nullptr;
+}
+
+void tx_settle(TxSpec& spec) {
+    if (spec.settled) return;
+    const TxAbilities device = tx_abilities(*spec.api, spec.context, spec.vendor_part_id);
+    spec.multi_packet = spec.multi_packet && device.multi_packet;
+    if (spec.min_inline == InlineMode::automatic)
+        spec.min_inline = device.needs_inline_header ? InlineMode::l2 : InlineMode::none;
+    spec.settled = true;
+}
+
 uint16_t min_inline_bytes(const TxSpec& spec) {
     switch (spec.min_inline) {
-    case InlineMode::automatic:
-        return tx_abilities(*spec.api, spec.context, spec.vendor_part_id).needs_inline_header
-                   ? kInlineHeader
-                   : 0;
+    case InlineMode::automatic: {
+        TxSpec settled = spec;
+        tx_settle(settled);
+        return min_inline_bytes(settled);
+    }
     case InlineMode::none: return 0;
     case InlineMode::l2: return kInlineHeader;
     case InlineMode::ip: return kInlineIp;

@@ -66,6 +66,8 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     RetryGate retry;
     bool faulty = false; ///< the losses of an error CQE were counted, the reset is due
     SocketArray<TxMark> mark_memory;
+    uint64_t register_page = 0;   ///< mmap offset of the doorbell register's page in the device
+    uint32_t register_offset = 0; ///< of the register in its page
 
     [[nodiscard]] TxMark& mark(uint16_t request) { return marks[request & (mbufs.size() - 1u)]; }
     /// Of the completions answered, the last one.
@@ -80,7 +82,10 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
 
 /// Bytes of each packet that the device wants inlined.
 [[nodiscard]] uint16_t min_inline_bytes(const TxSpec& spec);
+void tx_settle(TxSpec& spec);
 TxQpNeeds tx_needs(const TxSpec& spec);
+Result<void> tx_map(const TxRing& ring, int fd);
+void tx_unmap(uint16_t port_id, uint16_t queue_id);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
 

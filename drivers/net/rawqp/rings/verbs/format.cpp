@@ -59,6 +59,7 @@ constinit const RingFormat kVerbsFormat{
     .rx_arm = verbsrings::rx_arm,
     .rx_event_taken = [](RxRing&) {},
     .rx_strip_vlan = verbsrings::rx_strip_vlan,
+    .tx_settle = nullptr,
     .tx_needs = verbsrings::tx_needs,
     .tx_create = verbsrings::tx_create,
     .tx_start = verbsrings::tx_start,
@@ -66,6 +67,9 @@ constinit const RingFormat kVerbsFormat{
     .tx_destroy = tx_destroy<verbsrings::VerbsTxRing>,
     .rx_burst = verbsrings::rx_burst,
     .tx_burst = verbsrings::tx_burst,
+    .rx_share = nullptr,
+    .tx_map = nullptr, // the rings are those of verbs objects, which one process has
+    .tx_unmap = nullptr,
     .tx_prepare = tx_prepare,
     .rx_queue_count = nullptr, // verbs cannot look at completions without taking them
     .rx_descriptor_status = nullptr,

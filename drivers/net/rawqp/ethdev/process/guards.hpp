@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a secondary process lets go of queues that the primary is about to stop: its applications
+// poll guards instead of rings, and a guard tells whether somebody is inside.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
+
+#include <array>
+
+namespace rawqp {
+
+/// What ethdev's fast path gets as the queue. A closed guard's bursts are empty. The marks around a
+/// burst are plain stores: whoever closes it makes all threads of the process see the same order
+/// (membarrier), which costs them nothing until then.
+template <class Burst> struct alignas(RTE_CACHE_LINE_SIZE) QueueGuard {
+    uint32_t inside = 0;   ///< a burst is running; written by the queue's lcore only
+    uint32_t visitors = 0; ///< calls that any thread may make: status, count
+    Burst burst = nullptr; ///< null: closed
+    void* ring = nullptr;  ///< valid while open
+    const RingFormat* format = nullptr;
+
+    void open(void* queue_ring, Burst function) {
+        ring = queue_ring;
+        __atomic_store_n(&burst, function, __ATOMIC_RELEASE);
+    }
+    void close() { __atomic_store_n(&burst, Burst{}, __ATOMIC_RELAXED); }
+    [[nodiscard]] Burst entrance() const { return __atomic_load_n(&burst, __ATOMIC_ACQUIRE); }
+    [[nodiscard]] bool is_open() const { return entrance() != nullptr; }
+    [[nodiscard]] bool occupied() const {
+        return __atomic_load_n(&inside, __ATOMIC_ACQUIRE) != 0 ||
+               __atomic_load_n(&visitors, __ATOMIC_ACQUIRE) != 0;
+    }
+};
+using RxGuard = QueueGuard<eth_rx_burst_t>;
+using TxGuard = QueueGuard<eth_tx_burst_t>;
+
+/// Those of one port, as large as a port may be: applications may hold on to them for as long as
+/// the process lives, so they are never freed.
+struct PortGuards {
+    std::array<RxGuard, RTE_MAX_QUEUES_PER_PORT> rx;
+    std::array<TxGuard, RTE_MAX_QUEUES_PER_PORT> tx;
+    std::array<void*, RTE_MAX_QUEUES_PER_PORT> rx_data; ///< their addresses, as ethdev wants them
+    std::array<void*, RTE_MAX_QUEUES_PER_PORT> tx_data;
+
+    /// The same for each attachment of the port in this process.
+    [[nodiscard]] static PortGuards& of(uint16_t port_id);
+    /// Makes them what ethdev calls for the port.
+    void install(rte_eth_dev& dev, const RingFormat& format);
+
+    /// Waits until nobody is inside of a guard that was closed, `milliseconds` at most. False:
+    /// somebody still is.
+    [[nodiscard]] bool wait_until_left(unsigned milliseconds) const;
+};
+
+} // namespace rawqp

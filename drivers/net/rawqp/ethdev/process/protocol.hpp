@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the processes of a port say to each other.
+//
+// A secondary asks the primary by rte_mp, one question at a time, and waits for the answer for a
+// bounded time. With the answer to `attach` it gets two descriptors: the RDMA device's, to map
+// doorbell registers from, and one end of a channel. By the channel the primary says that the
+// shared state has changed, and waits, also for a bounded time, until the secondary has let go of
+// what it must not use any more. Each side learns by it, too, that the other one has died.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/rings/ring_host.hpp"
+
+namespace rawqp {
+
+inline constexpr char kActionName[] = "net_rawqp";
+
+/// How long a secondary waits for an answer, on whatever thread asks.
+inline constexpr unsigned kAnswerMilliseconds = 500;
+/// How long the primary waits for all secondaries of a port together.
+inline constexpr unsigned kLetGoMilliseconds = 1000;
+
+enum class Question : uint32_t {
+    attach,
+    register_address, ///< RingHost's functions
+    reset_rx,
+    reset_tx,
+    read_clock,
+    read_link,  ///< into rte_eth_dev_data
+    query_flow, ///< action count
+};
+
+struct QuestionMessage {
+    Question what{};
+    uint16_t port_id = 0;
+    uint16_t queue_id = 0;
+    uintptr_t address = 0; ///< to register; of the ring to reset; of the rte_flow
+    bool reset_counters = false;
+};
+
+struct AnswerMessage {
+    int error = 0; ///< errno value; EAGAIN: the control path is busy with the port just now
+    MrEntry entry;
+    mlx5dv_clock_info clock{};
+    uint64_t packets = 0, bytes = 0; ///< of a flow
+};
+static_assert(sizeof(QuestionMessage) <= RTE_MP_MAX_PARAM_LEN);
+static_assert(sizeof(AnswerMessage) <= RTE_MP_MAX_PARAM_LEN);
+
+enum class Event : uint32_t {
+    changed, ///< look at SharedPort again
+    closed,  ///< the port is about to vanish
+};
+/// By the channel, and back again as the answer.
+struct EventMessage {
+    Event what{};
+    uint32_t number = 0;
+    bool operator==(const EventMessage&) const = default;
+};
+
+/// A descriptor that is closed with this object.
+class UniqueFd {
+  public:
+    explicit UniqueFd(int fd = -1) : fd_(fd) {}
+    ~UniqueFd() { reset(); }
+    UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+    UniqueFd& operator=(UniqueFd&& other) noexcept {
+        if (this != &other) reset(other.release());
+        return *this;
+    }
+    [[nodiscard]] int get() const { return fd_; }
+    [[nodiscard]] int release() {
+        const int fd = fd_;
+        fd_ = -1;
+        return fd;
+    }
+    void reset(int fd = -1) {
+        if (fd_ >= 0) close(fd_);
+        fd_ = fd;
+    }
+
+  private:
+    int fd_;
+};
+
+} // namespace rawqp

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The primary's side: which secondary processes use a port, and what they are told.
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/ethdev/process/protocol.hpp"
+#include "drivers/net/rawqp/ethdev/shared_port.hpp"
+
+#include <mutex>
+#include <vector>
+
+namespace rawqp {
+
+struct Port;
+
+class Secondaries {
+  public:
+    explicit Secondaries(Port& port) : port_(port) {}
+    ~Secondaries() { tell(Event::closed); }
+    Secondaries(const Secondaries&) = delete;
+    Secondaries& operator=(const Secondaries&) = delete;
+
+    /// Tells all of them and waits until each has let go of what it must not use any more. One that
+    /// has died is forgotten; one that does not answer in time is named in the log, once.
+    void tell(Event event);
+
+    /// Another one: its end of a new channel. The caller holds Port::control.
+    [[nodiscard]] Result<UniqueFd> admit();
+
+  private:
+    struct Peer {
+        UniqueFd channel;
+        bool mute = false; ///< it was told of already that it does not answer
+    };
+    void forget_dead();
+
+    Port& port_;
+    std::mutex mutex_;
+    std::vector<Peer> peers_;
+    uint32_t events_ = 0; ///< told so far
+};
+
+/// The queue is about to stop: no process polls it any more when this returns, or its process does
+/// not answer. While the whole port stops, all of them have been told already.
+void let_go(Port& port, QueueState& state);
+
+} // namespace rawqp

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a secondary process may do with a port, and the refusal of all else.
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
+#include "drivers/net/rawqp/ethdev/steering/ops.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+namespace {
+
+/// An operation by the name that its users know.
+template <size_t kSize> struct Name {
+    char text[kSize];
+    consteval Name(const char (&from)[kSize]) { std::copy_n(from, kSize, text); }
+};
+
+int refuse(const rte_eth_dev* dev, const char* what) {
+    RAWQP_LOG(ERR, "%s: %s is for the primary process, this is a secondary one", dev->data->name,
+              what);
+    return -EPERM;
+}
+
+template <Name kName, class Operation> struct Refused;
+template <Name kName, class R, class... Args> struct Refused<kName, R (*)(rte_eth_dev*, Args...)> {
+    static R call(rte_eth_dev* dev, Args...) noexcept {
+        const int error = refuse(dev, kName.text);
+        if constexpr (!std::is_void_v<R>) return static_cast<R>(error);
+    }
+};
+template <Name kName, class Operation> constexpr void refused(Operation& operation) {
+    operation = Refused<kName, Operation>::call;
+}
+
+/// What all processes do alike, as long as there is something to look at.
+template <auto Operation> struct WhileAlive;
+template <class... Args, int (*Operation)(rte_eth_dev*, Args...) noexcept>
+struct WhileAlive<Operation> {
+    static int call(rte_eth_dev* dev, Args... args) noexcept {
+        return SecondaryPort::of(dev).alive() ? Operation(dev, args...) : -EIO;
+    }
+};
+template <class... Args, void (*Operation)(rte_eth_dev*, Args...) noexcept>
+struct WhileAlive<Operation> {
+    static void call(rte_eth_dev* dev, Args... args) noexcept {
+        if (SecondaryPort::of(dev).alive()) Operation(dev, args...);
+    }
+};
+template <auto Operation> constexpr auto while_alive = WhileAlive<Operation>::call;
+
+int info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
+    rte_device* const device = info->device; // ethdev has put it there
+    *info = SecondaryPort::of(dev).shared.info;
+    info->device = device;
+    return 0;
+}
+
+int link_update(rte_eth_dev* dev, int) noexcept {
+    SecondaryPort& port = SecondaryPort::of(dev);
+    const rte_eth_link before = dev->data->dev_link;
+    if (const int error = port.read_link(); error != 0 && error != EAGAIN) {
+        const rte_eth_link none{};
+        return port.alive() ? -error : rte_eth_linkstatus_set(dev, &none);
+    }
+    rte_eth_link now{};
+    rte_eth_linkstatus_get(dev, &now);
+    return now.link_status == before.link_status ? -1 : 0;
+}
+
+int rx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
+    const SecondaryPort& port = SecondaryPort::of(dev);
+    if (load_state(port.shared.rx[queue].state) == QueueState::absent) return -EINVAL;
+    const RxSpec spec = rx_burst_spec(port.shared.bursts);
+    rte_strscpy(mode->info, port.format->rx_burst(spec).description, sizeof mode->info);
+    return 0;
+}
+
+int tx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
+    const SecondaryPort& port = SecondaryPort::of(dev);
+    if (load_state(port.shared.tx[queue].state) == QueueState::absent) return -EINVAL;
+    const TxSpec spec = tx_burst_spec(port.shared.bursts);
+    rte_strscpy(mode->info, port.format->tx_burst(spec).description, sizeof mode->info);
+    return 0;
+}
+
+int query_flow(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
+               rte_flow_error* error) noexcept {
+    while (action->type == RTE_FLOW_ACTION_TYPE_VOID)
+        ++action;
+    if (action->type != RTE_FLOW_ACTION_TYPE_COUNT)
+        return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
+                                  "only action count can be queried");
+    const int failed =
+        SecondaryPort::of(dev).query_flow(flow, *static_cast<rte_flow_query_count*>(data));
+    if (failed == 0) return 0;
+    return rte_flow_error_set(error, failed, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
+                              "the primary process has no such rule with action count, or does not "
+                              "answer");
+}
+
+constexpr rte_flow_ops make_flow_ops() {
+    rte_flow_ops ops{};
+    ops.query = query_flow;
+    ops.validate = [](rte_eth_dev* dev, const rte_flow_attr*, const rte_flow_item*,
+                      const rte_flow_action*, rte_flow_error* error) noexcept {
+        return rte_flow_error_set(error, -refuse(dev, "rte_flow_validate"),
+                                  RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                                  "flow rules are made by the primary process");
+    };
+    ops.create = [](rte_eth_dev* dev, const rte_flow_attr*, const rte_flow_item*,
+                    const rte_flow_action*, rte_flow_error* error) noexcept -> rte_flow* {
+        rte_flow_error_set(error, -refuse(dev, "rte_flow_create"), RTE_FLOW_ERROR_TYPE_UNSPECIFIED,
+                           nullptr, "flow rules are made by the primary process");
+        return nullptr;
+    };
+    return ops;
+}
+constinit const rte_flow_ops kFlowOps = make_flow_ops();
+
+int flow_ops_get(rte_eth_dev*, const rte_flow_ops** ops) noexcept {
+    *ops = &kFlowOps;
+    return 0;
+}
+
+int stop(rte_eth_dev* dev) noexcept {
+    SecondaryPort::of(dev).install(); // ethdev has put dummies there
+    return refuse(dev, "rte_eth_dev_stop");
+}
+
+int close(rte_eth_dev* dev) noexcept {
+    const std::unique_ptr<SecondaryPort> port(&SecondaryPort::of(dev));
+    dev->process_private = nullptr;
+    return 0;
+}
+
+int tx_done_cleanup(void* ring, uint32_t count) noexcept {
+    const auto& base = *static_cast<const TxRing*>(ring);
+    TxGuard& guard = PortGuards::of(base.port_id).tx[base.queue_id];
+    return guard.is_open() && guard.ring == ring ? guard.format->tx_done_cleanup(ring, count)
+                                                 : -EIO;
+}
+
+constexpr eth_dev_ops make_ops() {
+    eth_dev_ops ops{};
+    ops.dev_infos_get = while_alive<info_get>;
+    ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
+    ops.rx_burst_mode_get = while_alive<rx_burst_mode>;
+    ops.tx_burst_mode_get = while_alive<tx_burst_mode>;
+    ops.rxq_info_get = while_alive<rxq_info_get>;
+    ops.txq_info_get = while_alive<txq_info_get>;
+    ops.fw_version_get = while_alive<fw_version_get>;
+    ops.link_update = link_update;
+    ops.reta_query = while_alive<reta_query>;
+    ops.rss_hash_conf_get = while_alive<rss_hash_conf_get>;
+    ops.flow_ops_get = flow_ops_get;
+    ops.stats_get = compat::stats<while_alive<stats_get>>;
+    ops.stats_reset = while_alive<stats_reset>;
+    ops.xstats_get = while_alive<xstats_get>;
+    ops.xstats_get_names = while_alive<xstats_get_names>;
+    ops.xstats_reset = while_alive<xstats_reset>;
+    ops.tx_done_cleanup = tx_done_cleanup;
+    ops.dev_close = close;
+    ops.dev_stop = stop;
+    refused<"rte_eth_dev_configure">(ops.dev_configure);
+    refused<"rte_eth_dev_start">(ops.dev_start);
+    refused<"rte_eth_rx_queue_setup">(ops.rx_queue_setup);
+    refused<"rte_eth_tx_queue_setup">(ops.tx_queue_setup);
+    refused<"rte_eth_dev_rx_queue_start">(ops.rx_queue_start);
+    refused<"rte_eth_dev_rx_queue_stop">(ops.rx_queue_stop);
+    refused<"rte_eth_dev_tx_queue_start">(ops.tx_queue_start);
+    refused<"rte_eth_dev_tx_queue_stop">(ops.tx_queue_stop);
+    refused<"rte_eth_dev_rx_intr_enable">(ops.rx_queue_intr_enable);
+    refused<"rte_eth_dev_rx_intr_disable">(ops.rx_queue_intr_disable);
+    refused<"rte_eth_read_clock">(ops.read_clock);
+    refused<"rte_eth_set_queue_rate_limit">(ops.set_queue_rate_limit);
+    refused<"rte_eth_dev_set_link_up">(ops.dev_set_link_up);
+    refused<"rte_eth_dev_set_link_down">(ops.dev_set_link_down);
+    refused<"rte_eth_promiscuous_enable">(ops.promiscuous_enable);
+    refused<"rte_eth_promiscuous_disable">(ops.promiscuous_disable);
+    refused<"rte_eth_allmulticast_enable">(ops.allmulticast_enable);
+    refused<"rte_eth_allmulticast_disable">(ops.allmulticast_disable);
+    refused<"rte_eth_dev_mac_addr_add">(ops.mac_addr_add);
+    refused<"rte_eth_dev_mac_addr_remove">(ops.mac_addr_remove);
+    refused<"rte_eth_dev_default_mac_addr_set">(ops.mac_addr_set);
+    refused<"rte_eth_dev_set_mc_addr_list">(ops.set_mc_addr_list);
+    refused<"rte_eth_dev_vlan_filter">(ops.vlan_filter_set);
+    refused<"rte_eth_dev_set_vlan_offload">(ops.vlan_offload_set);
+    refused<"rte_eth_dev_set_vlan_strip_on_queue">(ops.vlan_strip_queue_set);
+    refused<"rte_eth_dev_set_mtu">(ops.mtu_set);
+    refused<"rte_eth_dev_rss_reta_update">(ops.reta_update);
+    refused<"rte_eth_dev_rss_hash_update">(ops.rss_hash_update);
+    return ops;
+}
+
+} // namespace
+
+constinit const eth_dev_ops kSecondaryOps = make_ops();
+
+} // namespace rawqp

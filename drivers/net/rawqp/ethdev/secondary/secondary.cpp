@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
+
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <sys/socket.h>
+
+namespace rawqp {
+namespace {
+
+/// How long a burst that is running may take to come to its end.
+constexpr unsigned kLeaveMilliseconds = kLetGoMilliseconds / 2;
+constexpr unsigned kAttachAttempts = 200; ///< 10 ms apart
+/// After a question without an answer no other is asked for so long: bursts would crawl.
+constexpr unsigned kSilenceMilliseconds = 1000;
+
+/// EAL lets one question of a name be pending.
+constinit std::mutex question_mutex;
+constinit std::atomic<uint64_t> silent_until{0}; ///< timer cycles
+
+uint64_t cycles(unsigned milliseconds) { return rte_get_timer_hz() / 1000 * milliseconds; }
+
+struct Answered {
+    AnswerMessage answer;
+    UniqueFd fds[2];
+};
+
+Answered ask_primary(const QuestionMessage& question) {
+    Answered result;
+    const std::lock_guard lock(question_mutex);
+    result.answer.error = ETIMEDOUT;
+    if (rte_get_timer_cycles() < silent_until) return result;
+    rte_mp_msg request{};
+    rte_strscpy(request.name, kActionName, sizeof request.name);
+    memcpy(request.param, &question, sizeof question);
+    request.len_param = sizeof question;
+    struct rte_mp_reply replies {};
+    constexpr timespec kPatience{0, long{kAnswerMilliseconds} * 1'000'000};
+    if (rte_mp_request_sync(&request, &replies, &kPatience) != 0 || replies.nb_received != 1) {
+        free(replies.msgs);
+        silent_until = rte_get_timer_cycles() + cycles(kSilenceMilliseconds);
+        return result;
+    }
+    const rte_mp_msg& reply = replies.msgs[0];
+    for (int i = 0; i < reply.num_fds; ++i) {
+        UniqueFd fd(reply.fds[i]);
+        if (i < 2) result.fds[i] = std::move(fd);
+    }
+    if (reply.len_param == sizeof result.answer)
+        memcpy(&result.answer, reply.param, sizeof result.answer);
+    free(replies.msgs);
+    return result;
+}
+
+} // namespace
+
+SecondaryPort::SecondaryPort(rte_eth_dev* ethdev, SharedPort& shared_part, RingFormats formats)
+    : ProcessPort(ethdev, shared_part), port_id_(ethdev->data->port_id),
+      guards_(PortGuards::of(port_id_)) {
+    sysfs = netdev::Sysfs(shared.sysfs.data());
+    if (shared.netdev[0] != 0) netdev = netdev::Netdev(shared.netdev.data());
+    format = &shared.ring_format(formats);
+    set_ring_host(port_id_, this);
+    // The primary does not see the end of mempools that this process frees, and rings remember
+    // pools by address.
+    rte_mempool_event_callback_register(on_mempool_event, this);
+}
+
+SecondaryPort::~SecondaryPort() {
+    rte_mempool_event_callback_unregister(on_mempool_event, this);
+    unwatch_channel();
+    leave(nullptr);
+    set_ring_host(port_id_, nullptr);
+}
+
+Result<void> SecondaryPort::connect() {
+    Answered reply;
+    for (unsigned i = 0; i < kAttachAttempts; ++i) {
+        reply = ask_primary({.what = Question::attach, .port_id = port_id_});
+        if (reply.answer.error != EAGAIN) break;
+        rte_delay_us_sleep(10'000);
+    }
+    if (const int error = reply.answer.error)
+        return fail(error,
+                    "{}: the primary process does not let this one in: {}: is it running, with the "
+                    "same version of this driver?",
+                    name, rte_strerror(error));
+    device_ = std::move(reply.fds[0]);
+    channel_ = std::move(reply.fds[1]);
+    if (shared.not_shareable[0] != 0)
+        RAWQP_LOG(NOTICE,
+                  "%s: this secondary process sees statistics and state, but cannot send or "
+                  "receive: %s",
+                  name.c_str(), shared.not_shareable.data());
+    if (Result<void> done = watch_channel(); !done) return done;
+    follow();
+    return {};
+}
+
+void SecondaryPort::install() {
+    struct rte_eth_fp_ops& fast = rte_eth_fp_ops[port_id_];
+    fast.rx_pkt_burst = dev->rx_pkt_burst;
+    fast.tx_pkt_burst = dev->tx_pkt_burst;
+    fast.tx_pkt_prepare = dev->tx_pkt_prepare;
+    fast.rx_queue_count = dev->rx_queue_count;
+    fast.rx_descriptor_status = dev->rx_descriptor_status;
+    fast.tx_descriptor_status = dev->tx_descriptor_status;
+    fast.rxq.data = guards_.rx_data.data();
+    fast.txq.data = guards_.tx_data.data();
+}
+
+Result<void> SecondaryPort::watch_channel() {
+    handle_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+    if (handle_ == nullptr || rte_intr_fd_set(handle_, channel_.get()) != 0 ||
+        rte_intr_type_set(handle_, RTE_INTR_HANDLE_EXT) != 0)
+        return fail(ENOMEM, "{}: cannot allocate an interrupt handle", name);
+    if (const int error = -rte_intr_callback_register(handle_, on_channel, this); error > 0)
+        return fail(error, "{}: cannot follow the primary process: {}", name, rte_strerror(error));
+    watching_ = true;
+    return {};
+}
+
+void SecondaryPort::unwatch_channel() {
+    if (std::exchange(watching_, false))
+        rte_intr_callback_unregister_sync(handle_, on_channel, this);
+    rte_intr_instance_free(std::exchange(handle_, nullptr));
+}
+
+void SecondaryPort::on_mempool_event(rte_mempool_event event, rte_mempool*, void* self) {
+    const auto& port = *static_cast<SecondaryPort*>(self);
+    if (event == RTE_MEMPOOL_EVENT_DESTROY && port.alive()) port.shared.mrs->next_generation();
+}
+
+void SecondaryPort::on_channel(void* self) { static_cast<SecondaryPort*>(self)->read_event(); }
+
+void SecondaryPort::read_event() {
+    EventMessage event;
+    const ssize_t got = recv(channel_.get(), &event, sizeof event, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got == sizeof event && event.what == Event::changed) {
+        follow();
+        (void)send(channel_.get(), &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+        return;
+    }
+    const bool closed = got == sizeof event;
+    const rte_eth_link none{};
+    if (!closed) rte_eth_linkstatus_set(dev, &none); // the port's data stay as they are now
+    leave(closed ? "the primary process closes the port" : "the primary process is gone");
+    if (closed) (void)send(channel_.get(), &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // Nothing more comes, but the descriptor stays readable.
+    rte_intr_callback_unregister_pending(handle_, on_channel, this, nullptr);
+}
+
+void SecondaryPort::open_queues() {
+    const rte_eth_dev_data& data = *dev->data;
+    const SharedBursts& bursts = shared.bursts;
+    const eth_rx_burst_t rx_function = format->rx_burst(rx_burst_spec(bursts)).function;
+    const eth_tx_burst_t tx_function = format->tx_burst(tx_burst_spec(bursts)).function;
+    for (uint16_t i = 0; i < data.nb_rx_queues; ++i)
+        if (!guards_.rx[i].is_open() && load_state(shared.rx[i].state) == QueueState::running)
+            guards_.rx[i].open(data.rx_queues[i], rx_function);
+    for (uint16_t i = 0; i < data.nb_tx_queues; ++i) {
+        if (guards_.tx[i].is_open() || load_state(shared.tx[i].state) != QueueState::running)
+            continue;
+        auto* const ring = static_cast<TxRing*>(data.tx_queues[i]);
+        if (const Result<void> done = format->tx_map(*ring, device_.get()); !done)
+            RAWQP_LOG(ERR, "%s: %s: this process cannot use the queue", name.c_str(),
+                      done.error().what.c_str());
+        else
+            guards_.tx[i].open(ring, tx_function);
+    }
+}
+
+void SecondaryPort::follow() {
+    const std::lock_guard lock(queues_mutex_);
+    const bool runs = alive() && shared.is_running() && shared.not_shareable[0] == 0;
+    const auto stays = [&](const auto& queue) {
+        return runs && load_state(queue.state) == QueueState::running;
+    };
+    std::vector<uint16_t> closed_tx;
+    for (uint16_t i = 0; i < guards_.rx.size(); ++i)
+        if (guards_.rx[i].is_open() && !stays(shared.rx[i])) guards_.rx[i].close();
+    for (uint16_t i = 0; i < guards_.tx.size(); ++i) {
+        if (!guards_.tx[i].is_open() || stays(shared.tx[i])) continue;
+        guards_.tx[i].close();
+        closed_tx.push_back(i);
+    }
+    if (!guards_.wait_until_left(kLeaveMilliseconds)) {
+        RAWQP_LOG(WARNING, "%s: a burst of this process does not end", name.c_str());
+        closed_tx.clear(); // it may be about to ring its doorbell
+    }
+    for (const uint16_t queue : closed_tx)
+        format->tx_unmap(port_id_, queue);
+    if (runs) open_queues();
+}
+
+void SecondaryPort::leave(const char* why) {
+    if (gone_.exchange(true)) return;
+    follow();
+    device_.reset(); // what keeps the device open
+    if (why != nullptr)
+        RAWQP_LOG(WARNING, "%s: %s: nothing is sent or received by this one any more", name.c_str(),
+                  why);
+}
+
+AnswerMessage SecondaryPort::ask(QuestionMessage question) {
+    question.port_id = port_id_;
+    if (alive()) return ask_primary(question).answer;
+    AnswerMessage none;
+    none.error = EIO;
+    return none;
+}
+
+bool SecondaryPort::register_address(uintptr_t address, MrEntry& entry) {
+    const AnswerMessage answer = ask({.what = Question::register_address, .address = address});
+    entry = answer.entry;
+    return answer.error == 0;
+}
+
+template <class Ring> int SecondaryPort::ask_reset(Question what, const Ring& ring) {
+    return -ask({.what = what,
+                 .queue_id = ring.queue_id,
+                 .address = reinterpret_cast<uintptr_t>(&ring)})
+                .error;
+}
+int SecondaryPort::reset(RxRing& ring) { return ask_reset(Question::reset_rx, ring); }
+int SecondaryPort::reset(TxRing& ring) { return ask_reset(Question::reset_tx, ring); }
+
+int SecondaryPort::read_clock(mlx5dv_clock_info& info) {
+    // Bursts ask a hundred times a second, which is too much to go to another process for.
+    const std::lock_guard lock(clock_mutex_);
+    const uint64_t now = rte_get_timer_cycles();
+    if (now < next_clock_) return EAGAIN;
+    next_clock_ = now + rte_get_timer_hz();
+    const AnswerMessage answer = ask({.what = Question::read_clock});
+    info = answer.clock;
+    return answer.error;
+}
+
+int SecondaryPort::read_link() { return ask({.what = Question::read_link}).error; }
+
+int SecondaryPort::query_flow(const rte_flow* flow, rte_flow_query_count& count) {
+    const AnswerMessage answer = ask({.what = Question::query_flow,
+                                      .address = reinterpret_cast<uintptr_t>(flow),
+                                      .reset_counters = count.reset != 0});
+    count.hits_set = count.bytes_set = 1;
+    count.hits = answer.packets;
+    count.bytes = answer.bytes;
+    return answer.error;
+}
+
+Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats) {
+    rte_eth_dev* const dev = rte_eth_dev_attach_secondary(rte_vdev_device_name(vdev));
+    if (dev == nullptr || dev->data->dev_private == nullptr)
+        return fail(ENODEV, "the primary process has no such port");
+    dev->device = &vdev->device;
+    dev->dev_ops = &kSecondaryOps;
+    auto port = std::make_unique<SecondaryPort>(dev, SharedPort::of(dev), formats);
+    dev->process_private = port.get();
+    port->guards().install(*dev, *port->format);
+    if (Result<void> done = port->connect(); !done) {
+        dev->process_private = nullptr;
+        port.reset();
+        rte_eth_dev_release_port(dev);
+        return done;
+    }
+    rte_eth_dev_probing_finish(dev);
+    port.release()->install(); // dev_close has it
+    return {};
+}
+
+} // namespace rawqp

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port of the primary process in a secondary one.
+#pragma once
+
+#include "common/result.hpp"
+#include "drivers/net/rawqp/ethdev/process/guards.hpp"
+#include "drivers/net/rawqp/ethdev/process/protocol.hpp"
+#include "drivers/net/rawqp/ethdev/process_port.hpp"
+
+#include <atomic>
+#include <mutex>
+
+namespace rawqp {
+
+/// Probe in a secondary process: the primary has a port of the device's name.
+[[nodiscard]] Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats);
+
+extern const eth_dev_ops kSecondaryOps;
+
+/// process_private of a secondary. It owns mappings and functions; all else is the primary's, to
+/// which it turns for what is not plain data. When the primary closes the port or dies, bursts are
+/// empty from then on, and operations fail.
+class SecondaryPort final : public ProcessPort {
+  public:
+    SecondaryPort(rte_eth_dev* dev, SharedPort& shared, RingFormats formats);
+    ~SecondaryPort();
+
+    /// Makes itself known to the primary, and opens the queues that run.
+    [[nodiscard]] Result<void> connect();
+    /// Ethdev's fast path calls the guards from now on. After rte_eth_dev_probing_finish.
+    void install();
+    /// The shared state may be read and the primary be asked.
+    [[nodiscard]] bool alive() const { return !gone_.load(std::memory_order_acquire); }
+
+    bool register_address(uintptr_t address, MrEntry& entry) override;
+    int reset(RxRing& ring) override;
+    int reset(TxRing& ring) override;
+    int read_clock(mlx5dv_clock_info& info) override;
+
+    /// Has the primary read the link, into rte_eth_dev_data.
+    [[nodiscard]] int read_link();
+    [[nodiscard]] int query_flow(const rte_flow* flow, rte_flow_query_count& count);
+
+    [[nodiscard]] static SecondaryPort& of(const rte_eth_dev* dev) {
+        return static_cast<SecondaryPort&>(ProcessPort::of(dev));
+    }
+    [[nodiscard]] PortGuards& guards() { return guards_; }
+
+  private:
+    /// The answer's error is in it, or why there is none: EIO, the primary is gone; ETIMEDOUT.
+    AnswerMessage ask(QuestionMessage question);
+    template <class Ring> int ask_reset(Question what, const Ring& ring);
+    /// Opens the guards of running queues, closes the others, and waits until those are left.
+    void follow();
+    void open_queues();
+    void close_tx(uint16_t queue);
+    void leave(const char* why);
+
+    Result<void> watch_channel();
+    void unwatch_channel();
+    static void on_channel(void* self);
+    static void on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* self);
+    void read_event();
+
+    const uint16_t port_id_; ///< ethdev's data may vanish
+    PortGuards& guards_;
+    UniqueFd device_; ///< the primary's, for mmap
+    UniqueFd channel_;
+    rte_intr_handle* handle_ = nullptr;
+    bool watching_ = false;
+    std::atomic<bool> gone_ = false;
+    std::mutex queues_mutex_; ///< around open and close
+    std::mutex clock_mutex_;
+    uint64_t next_clock_ = 0; ///< TSC: when to ask for it again
+};
+
+} // namespace rawqp

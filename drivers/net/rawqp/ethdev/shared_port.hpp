@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a port consists of, who owns each part, and in which memory it is.
+//
+// | part                                    | memory                     | owner, writers |
+// |-----------------------------------------|----------------------------|-----------------------------|
+// | rte_eth_dev_data: configuration, link   | DPDK's, all processes      | ethdev; primary | |
+// SharedPort (dev_private): all of this   | DPDK's heap, all processes | ethdev frees it; primary.
+// | |   file, counters at resets, RSS state   |                            |   Counters' bases: any
+// | | rings: MlxRxRing, MlxTxRing, mbuf lists | DPDK's heap, all processes | the primary's RxQueue
+// and   | |                                         |                            |   TxQueue; the
+// one lcore    | |                                         |                            |   that
+// polls the queue      | | CQs, WQs, SQs, doorbell records         | DPDK's heap (RingMemory)   |
+// libibverbs of the primary;  | |                                         | |   device and that
+// lcore     | | MrTable                                 | DPDK's heap, all processes | the
+// primary's Memory        | | verbs objects: Port, RxQueue, TxQueue   | primary's
+// (process_private)| Port                        | | SecondaryPort, guards of its queues     | each
+// secondary's           | that process                | | doorbell registers (tx_registers)       |
+// mapped by each process     | that process                | | functions: bursts, ops | each
+// process's             | chosen by each process      |
+//
+// Plain data without pointers that only one process can follow: secondaries read it while the
+// primary lives, and after that.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/rss_state.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
+
+#include <array>
+#include <span>
+#include <type_traits>
+
+namespace rawqp {
+
+/// Where a queue stands in its life. Only a running queue may be polled, by any process; before it
+/// leaves that state for good, every secondary has said that it polls it no more (or is dead).
+///
+/// | from \ to | absent       | set_up          | running | stopping | released              |
+/// |-----------|--------------|-----------------|---------|----------|-----------------------|
+/// | absent    | no           | set-up          | no      | no       | no                    |
+/// | set_up    | release      | set up anew     | start   | no       | release, port running |
+/// | running   | no           | no              | no      | stop     | no                    |
+/// | stopping  | no           | stopped         | no      | no       | no                    |
+/// | released  | port stopped | set up anew     | no      | no       | again                 |
+///
+/// "No" is forbidden: a queue runs only after it was set up, its WQ or QP goes only after it was
+/// stopped, and it is stopped only after secondaries have let go of it.
+enum class QueueState : uint8_t { absent, set_up, running, stopping, released };
+
+[[nodiscard]] constexpr bool may_become(QueueState from, QueueState to) {
+    constexpr bool kAllowed[5][5] = {
+        //  absent set_up running stopping released
+        {false, true, false, false, false}, // absent
+        {true, true, true, false, true},    // set_up
+        {false, false, false, true, false}, // running
+        {false, true, false, false, false}, // stopping
+        {true, true, false, false, true},   // released
+    };
+    return kAllowed[static_cast<size_t>(from)][static_cast<size_t>(to)];
+}
+
+/// Makes the transition, which other processes may watch. A forbidden one is an error of the
+/// driver: it is logged, and made.
+void advance(QueueState& state, QueueState to);
+[[nodiscard]] inline QueueState load_state(const QueueState& state) {
+    return __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+}
+
+struct SharedRxQueue {
+    QueueState state = QueueState::absent;
+    bool deferred = false; ///< port start leaves it stopped
+    uint8_t segments = 1;  ///< these as in RxSpec
+    uint16_t descriptors = 0;
+    uint64_t offloads = 0;
+    rte_mempool* pool = nullptr;
+    RxCounters base; ///< counters at the last statistics reset
+};
+
+struct SharedTxQueue {
+    QueueState state = QueueState::absent;
+    bool deferred = false;
+    uint16_t descriptors = 0;
+    uint64_t offloads = 0;
+    TxCounters base;
+};
+
+/// A hardware counter at the last reset.
+struct CounterBase {
+    std::array<char, RTE_ETH_XSTATS_NAME_SIZE> name{};
+    uint64_t value = 0;
+};
+
+/// Counts that no live queue holds.
+struct PortTotals {
+    RxCounters rx; ///< of queues that were released since the last statistics reset
+    TxCounters tx;
+    uint64_t unread = 0;      ///< packets that stood in Rx rings when they were stopped
+    uint64_t unsent = 0;      ///< packets that Tx queues still held when they were stopped
+    uint64_t missed_base = 0; ///< the device's out-of-buffer counter at the last reset
+    std::array<CounterBase, 512> hardware_base{}; ///< at the last xstats reset
+};
+
+/// What the burst functions of a port are chosen by, so that each process can choose its own.
+struct SharedBursts {
+    uint64_t rx_offloads = 0;
+    uint64_t tx_offloads = 0;
+    uint16_t inline_bytes = 0;
+    uint8_t rx_segments = 1;
+    bool real_time = false;
+    bool multi_packet = false;
+    InlineMode min_inline = InlineMode::none;
+};
+
+using RingFormats = std::span<const RingFormat* const>;
+
+/// dev_private: what ethdev allocates for a port.
+struct SharedPort {
+    std::array<char, 64> device{};   ///< RDMA device
+    std::array<char, 16> netdev{};   ///< the Linux interface beside it; empty: none to see
+    std::array<char, 128> sysfs{};   ///< root of the tree to look in
+    std::array<char, 64> firmware{}; ///< its version
+    uint8_t ib_port = 1;
+    uint8_t format = 0;    ///< its place among the formats
+    bool striding = false; ///< its striding sister
+    /// Queues are running or about to: what QueueState says holds. False before they stop.
+    bool running = false;
+    /// Why other processes cannot use the rings; empty: they can.
+    std::array<char, 128> not_shareable{};
+    bool shared = false;     ///< some other process has used them
+    rte_eth_dev_info info{}; ///< as rte_eth_dev_info_get tells, without pointers
+    MrTable* mrs = nullptr;  ///< in DPDK's heap, too
+    SharedBursts bursts;
+    RssState rss;
+    PortTotals totals;
+    std::array<SharedRxQueue, RTE_MAX_QUEUES_PER_PORT> rx{};
+    std::array<SharedTxQueue, RTE_MAX_QUEUES_PER_PORT> tx{};
+
+    [[nodiscard]] static SharedPort& of(const rte_eth_dev* dev) {
+        return *static_cast<SharedPort*>(dev->data->dev_private);
+    }
+    /// Its format, of all the formats there are; set_ring_format() has noted which.
+    [[nodiscard]] const RingFormat& ring_format(RingFormats formats) const;
+    void set_ring_format(const RingFormat& wanted, RingFormats formats);
+    void set_running(bool now) { __atomic_store_n(&running, now, __ATOMIC_RELEASE); }
+    [[nodiscard]] bool is_running() const { return __atomic_load_n(&running, __ATOMIC_ACQUIRE); }
+};
+static_assert(std::is_trivially_copyable_v<SharedPort> &&
+              std::is_trivially_destructible_v<SharedPort>);
+
+} // namespace rawqp

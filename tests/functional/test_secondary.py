@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Secondary processes: testpmd beside a testpmd that owns the ports, each with queues of its own."""
+
+import os
+import random
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+from rig.hugepages import Hugepages, lent
+from rig.launched import program_under
+from rig.packets import marker, numbered, udp4
+from rig.processes import PAGES, Processes, TestpmdProcesses, compiled
+from rig.program import Program
+from rig.stack import Build
+from rig.testpmd import Testpmd
+from scapy.utils import rdpcap
+
+from functional.conftest import StartSoftHca
+
+# Which libraries a program has loaded, in which order, decides whether it can share mempools; and EAL
+# must get the same addresses in all of them.
+pytestmark = pytest.mark.unsanitized
+
+EXAMPLES = Path("/usr/share/dpdk/examples/multi_process")  # package dpdk-doc
+KILLS = 50
+BURST = 32
+
+
+@pytest.fixture(scope="module")
+def hugepages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hugepages]:
+    with lent(PAGES, tmp_path_factory.mktemp("hugepages")) as pages:
+        yield pages
+
+
+@pytest.fixture
+def beside(hugepages: Hugepages, build: Build, start_softhca: StartSoftHca,
+           new_folder: Callable[[], Path]) -> Iterator[Processes]:
+    """Processes of which none runs yet."""
+    processes = Processes(hugepages, build, start_softhca, new_folder())
+    yield processes
+    processes.close()
+    assert not processes.reports(), processes.reports()
+
+
+StartProcesses = Callable[..., TestpmdProcesses]
+
+
+@pytest.fixture
+def start(hugepages: Hugepages, build: Build, start_softhca: StartSoftHca,
+          new_folder: Callable[[], Path]) -> Iterator[StartProcesses]:
+    running: list[TestpmdProcesses] = []
+
+    def start_one(devargs: str = "") -> TestpmdProcesses:
+        running.append(TestpmdProcesses(hugepages, build, start_softhca, new_folder(),
+                                        devargs=devargs))
+        return running[-1]
+
+    yield start_one
+    for processes in running:
+        processes.close()
+        assert not processes.reports(), processes.reports()
+
+
+def packets_of(testpmd: Testpmd, port: int) -> tuple[int, int]:
+    stats = testpmd.stats(port)
+    return stats.rx_packets, stats.tx_packets
+
+
+@pytest.mark.parametrize("devargs", ["", ",txq_doorbell=blueflame", ",cqe_comp=1", ",mprq_en=1"])
+def test_sends_and_receives(start: StartProcesses, devargs: str) -> None:
+    """All goes through the secondary's queues; both processes count it, each polls its own."""
+    processes = start(devargs)
+    secondary = processes.secondary()
+    processes.steer_to(1)
+    secondary.start("io")
+    processes.transfer()
+    assert packets_of(processes.primary, 0) == packets_of(secondary, 0) == (200, 200)
+    processes.steer_to(0)
+    processes.primary.start("io")
+    processes.transfer()
+    assert packets_of(processes.primary, 1) == packets_of(secondary, 1) == (400, 400)
+    processes.primary.stop()
+    secondary.stop()
+    assert secondary.quit() == 0
+    assert processes.primary.quit() == 0
+
+
+def test_tells_what_the_primary_tells(start: StartProcesses) -> None:
+    processes = start()
+    secondary = processes.secondary()
+    for command in ("show port info 0", "show port xstats 0", "show rxq info 0 1",
+                    "show txq info 0 1", "show port 0 rss-hash key"):
+        told = [[line for line in testpmd.command(command).splitlines()
+                 if not re.search("Devargs|hw_|netdev_", line)]
+                for testpmd in (processes.primary, secondary)]
+        assert told[0] == told[1]
+
+
+def test_refuses_what_is_for_the_primary(start: StartProcesses) -> None:
+    processes = start()
+    secondary = processes.secondary()
+    for command, name in (("set promisc 0 off", "rte_eth_promiscuous_disable"),
+                          ("port config mtu 0 1400", "rte_eth_dev_set_mtu"),
+                          ("mac_addr add 0 02:00:00:00:00:77", "rte_eth_dev_mac_addr_add")):
+        assert f"{name} is for the primary process" in secondary.command(command)
+
+
+def test_follows_stop_and_start(start: StartProcesses) -> None:
+    """The primary's stop does not wait for the secondary's application, which polls on."""
+    processes = start()
+    secondary = processes.secondary()
+    processes.steer_to(1)
+    secondary.start("io")
+    for _ in range(3):
+        processes.transfer(50)
+        processes.primary.stop_port("all")
+        assert processes.primary.mbufs_in_use() < 2 * BURST
+        processes.primary.start_port("all")
+        processes.steer_to(1)  # testpmd flushes rules when it stops a port
+    processes.transfer(50)
+
+
+def test_without_rings_of_its_own(start: StartProcesses) -> None:
+    """Verbs rings belong to verbs objects: a secondary says so, and sees all but the packets."""
+    processes = start(",datapath=verbs")
+    secondary = processes.secondary()
+    assert "cannot send or receive: the rings of datapath=verbs" in secondary.program.output
+    processes.steer_to(0)
+    processes.primary.start("io")
+    secondary.start("io")
+    processes.transfer()
+    assert packets_of(secondary, 0) == (200, 200)
+
+
+@pytest.fixture(scope="module")
+def forward(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """secondary/forward.c, which allocates nothing: what a killed process allocated of DPDK's heap
+    is lost."""
+    return compiled([Path(__file__).parent / "secondary/forward.c"],
+                    tmp_path_factory.mktemp("forward") / "forward")
+
+
+def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
+    """What polls on gets nothing, what asks an error, and nothing waits."""
+    processes = start()
+    program = processes.run_secondary(forward)
+    program.wait_for("forwarding", timeout=60)
+    processes.steer_to(1)
+    processes.transfer(50)
+    program.signal(signal.SIGUSR1)
+    program.wait_for("stats: 0, received: 50, link: up, stop: -1\\b")
+    processes.transfer(50)  # also after the stop that was refused
+    assert "rte_eth_dev_stop is for the primary process" in program.output
+    os.kill(program_under(processes.hca.program), signal.SIGKILL)
+    program.wait_for("net_rawqp0: the primary process is gone")
+    program.wait_for("net_rawqp1: the primary process is gone")
+    program.signal(signal.SIGUSR1)
+    program.wait_for("stats: -5, received: 0, link: down, stop: -1\\b", timeout=2)
+
+
+def test_secondaries_are_killed(start: StartProcesses, forward: str) -> None:
+    """At random moments, with packets under way. A process that is killed takes along what its own
+    code holds, one burst at most; the rings lose nothing."""
+    processes = start()
+    processes.steer_to(1)
+    before = processes.primary.mbufs_in_use()
+    moments = random.Random(11)
+    for _ in range(KILLS):
+        program = processes.run_secondary(forward)
+        program.wait_for("forwarding", timeout=60)
+        for frame in numbered(20):
+            processes.hca.wires[0].send(frame)
+        time.sleep(moments.uniform(0, 0.01))
+        os.kill(program.pid, signal.SIGKILL)
+        program.wait()
+        processes.others.pop().close()
+    processes.steer_to(0)
+    processes.primary.start("io")
+    processes.hca.wires[0].send(marker())
+    processes.hca.wires[1].receive_until(marker())  # what the killed ones have forwarded
+    processes.transfer(50)
+    processes.primary.stop()
+    assert processes.primary.mbufs_in_use() <= before + KILLS * BURST
+    processes.primary.stop_port("all")
+    assert processes.primary.mbufs_in_use() <= KILLS * BURST
+    assert processes.primary.quit() == 0
+
+
+def test_proc_info(start: StartProcesses) -> None:
+    processes = start()
+    processes.primary.start("io")
+    processes.transfer()
+    for option, expected in (("--stats", r"RX-packets:\s+200\b"),
+                             ("--xstats", r"rx_q0_packets:\s+200\b"),
+                             ("--show-port", r"net_rawqp0")):
+        program = processes.run(["dpdk-proc-info", *processes.eal, "--", option])
+        assert program.wait(60) == 0, program.output
+        assert re.search(expected, program.output), program.output
+
+
+@pytest.mark.parametrize("tool", ["dpdk-pdump", "dpdk-dumpcap"])
+def test_captures(start: StartProcesses, tool: str) -> None:
+    """What the primary receives and sends by port 0."""
+    processes = start()
+    processes.primary.start("io")
+    file = processes.folder / "capture.pcap"
+    if tool == "dpdk-pdump":
+        program = processes.run([tool, *processes.eal, "--", "--pdump",
+                                 f"port=0,queue=*,rx-dev={file},tx-dev={file}"])
+    else:  # takes no options of EAL; a driver that is there already need not be loaded
+        processes.preload([str(processes.build.driver)])
+        program = processes.run([tool, "-i", "0", "-w", str(file)])
+    program.wait_for("capture for|Capturing on", timeout=60)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:  # the tool does not say when it captures
+        processes.transfer(10)
+        if file.exists() and file.stat().st_size > 40000:
+            break
+    program.signal(signal.SIGINT)
+    program.wait(30)
+    assert {len(packet) for packet in rdpcap(str(file))} == {60, 1400}, program.output
+
+
+def spread(count: int) -> list[bytes]:
+    """Frames that RSS spreads over all queues."""
+    return [bytes(udp4(bytes(100), source_ip=f"10.0.{i // 200}.{i % 200 + 1}")) for i in range(count)]
+
+
+def expect_all(processes: Processes, frames: list[bytes]) -> None:
+    """In any order, for several processes forward them; addresses are theirs."""
+    for source, sink in (processes.hca.wires, reversed(processes.hca.wires)):
+        for frame in frames:
+            source.send(frame)
+        got = sink.receive_count(len(frames), 20)
+        assert sorted(frame[14:] for frame in got) == sorted(frame[14:] for frame in frames)
+        sink.drain()
+
+
+def test_symmetric_mp(beside: Processes, tmp_path: Path) -> None:
+    """Two processes, alike, with a queue of each port."""
+    program = compiled([EXAMPLES / "symmetric_mp/main.c"], tmp_path / "symmetric_mp")
+    options = ["-p", "3", "--num-procs=2", "--proc-id"]
+    beside.start_primary(program, [*options, "0"])
+    beside.hca.program.wait_for("lcore 0 using queue", timeout=60)
+    secondary = beside.run_secondary(program, [*options, "1"])
+    secondary.wait_for("lcore 0 using queue", timeout=60)
+    expect_all(beside, spread(200))
+
+
+def test_client_server_mp(beside: Processes, tmp_path: Path) -> None:
+    """A server receives and deals packets out to two clients, which send them."""
+    folder = EXAMPLES / "client_server_mp"
+    shared = f"-I{folder}/shared"
+    server = compiled([folder / "mp_server" / name for name in ("main.c", "init.c", "args.c")],
+                      tmp_path / "mp_server", shared)
+    client = compiled([folder / "mp_client/client.c"], tmp_path / "mp_client", shared)
+    beside.start_primary(server, ["-p", "3", "-n", "2"], lcores=2)
+    beside.hca.program.wait_for("PORT STATISTICS|Port statistics|CLIENTS", timeout=60)
+    clients: list[Program] = []
+    for number in range(2):
+        clients.append(beside.run_secondary(client, ["-n", str(number)]))
+        clients[-1].wait_for("Client process .* handling packets", timeout=60)
+    expect_all(beside, spread(100))

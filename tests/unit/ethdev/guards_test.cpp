@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The guards between the applications of a secondary process and rings that may vanish.
+#include "drivers/net/rawqp/ethdev/process/guards.hpp"
+#include "tests/unit/eal.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace rawqp::test {
+namespace {
+
+/// A ring whose bursts last until they may end.
+struct SlowRing {
+    std::atomic<bool> inside = false, may_end = false;
+    static uint16_t burst(void* ring, rte_mbuf**, uint16_t count) {
+        auto& self = *static_cast<SlowRing*>(ring);
+        self.inside = true;
+        while (!self.may_end)
+            std::this_thread::yield();
+        return count;
+    }
+};
+
+class GuardsTest : public test_eal::EalTest {
+  protected:
+    static constexpr uint16_t kPort = 3;
+    GuardsTest() { guards.install(dev, format); }
+    uint16_t receive() { return dev.rx_pkt_burst(guards.rx_data[0], nullptr, 7); }
+
+    rte_eth_dev dev{};
+    RingFormat format{};
+    PortGuards& guards = PortGuards::of(kPort);
+    SlowRing ring;
+};
+
+TEST_F(GuardsTest, PassBurstsOnWhileOpen) {
+    ring.may_end = true;
+    EXPECT_EQ(receive(), 0u);
+    EXPECT_FALSE(ring.inside);
+    guards.rx[0].open(&ring, SlowRing::burst);
+    EXPECT_EQ(receive(), 7u);
+    guards.rx[0].close();
+    EXPECT_TRUE(guards.wait_until_left(0));
+    EXPECT_EQ(receive(), 0u);
+}
+
+TEST_F(GuardsTest, KnowWhenTheLastBurstHasLeft) {
+    guards.rx[0].open(&ring, SlowRing::burst);
+    std::thread lcore([&] { receive(); });
+    while (!ring.inside)
+        std::this_thread::yield();
+    EXPECT_TRUE(guards.wait_until_left(0)) << "whoever is in an open one may stay";
+    guards.rx[0].close();
+    EXPECT_FALSE(guards.wait_until_left(5));
+    ring.may_end = true;
+    EXPECT_TRUE(guards.wait_until_left(10'000));
+    lcore.join();
+}
+
+} // namespace
+} // namespace rawqp::test
