@@ -10,8 +10,6 @@
 //   leading_ones(mask)       of a comparison: its first words that are true
 //   copy_pointers(to, from)  kStep of them
 //   load_minis(minis)        as many as there are lanes, all in each lane
-//   post_four(wqes, slots, fresh, offset, head)  mbufs into slots and, at `offset`, into WQEs whose
-//                            other half is `head`
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -57,6 +55,21 @@ inline uint64_t sum_of_even_words(Sums sums) {
     for (uint32_t i = 0; i < kLanes; ++i)
         sum += sums[2 * i];
     return sum;
+}
+/// Four pointers, or as many addresses.
+using Pointers [[gnu::vector_size(32)]] = uint64_t;
+using PointersAt [[gnu::vector_size(32), gnu::aligned(sizeof(void*)), gnu::may_alias]] = uint64_t;
+inline Pointers load_pointers(const void* from) { return *static_cast<const PointersAt*>(from); }
+inline void store_pointers(void* to, Pointers pointers) {
+    *static_cast<PointersAt*>(to) = pointers;
+}
+/// The bytes of each in reverse.
+inline Pointers big_endian(Pointers addresses) {
+    using Bytes [[gnu::vector_size(32)]] = uint8_t;
+    const auto bytes = reinterpret_cast<Bytes>(addresses);
+    return reinterpret_cast<Pointers>(
+        __builtin_shufflevector(bytes, bytes, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8,
+                                23, 22, 21, 20, 19, 18, 17, 16, 31, 30, 29, 28, 27, 26, 25, 24));
 }
 /// Bit `Bit` of each word in all of its bits.
 template <int Bit> inline Vector bit_everywhere(Vector vector) {

@@ -41,14 +41,5 @@ inline Vector load_minis(const mlx5::MiniCqe* minis) {
     return vreinterpretq_u32_u8(vcombine_u8(mini, vdup_n_u8(0)));
 }
 
-inline void post_four(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
-                      uint64_t offset, uint64_t head) {
-    for (uint32_t i = 0; i < 4; ++i) { // a pair of registers is one store
-        slots[i] = fresh[i];
-        memcpy(&wqes[i], &head, sizeof head);
-        wqes[i].addr = reinterpret_cast<uintptr_t>(fresh[i]) + offset;
-    }
-}
-
 } // namespace
 } // namespace rawqp::mlx5rings

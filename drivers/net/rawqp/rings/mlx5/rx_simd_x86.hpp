@@ -55,22 +55,5 @@ inline Vector load_minis(const mlx5::MiniCqe* minis) {
     return words(_mm256_broadcastsi128_si256(load16(minis)));
 }
 
-inline void post_four(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
-                      uint64_t offset, uint64_t head_bytes) {
-    const __m256i mbufs = load32(fresh);
-    store32(slots, mbufs);
-    const __m256i swap = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
-    const __m256i head = _mm256_set1_epi64x(static_cast<int64_t>(head_bytes));
-    const __m256i moved = _mm256_add_epi64(mbufs, _mm256_set1_epi64x(static_cast<int64_t>(offset)));
-    const __m256i address = _mm256_shuffle_epi8(moved, swap);
-    const __m256i even = _mm256_unpacklo_epi64(head, address);   // WQEs 0 and 2
-    const __m256i odd = _mm256_blend_epi32(head, address, 0xcc); // 1 and 3
-    store16(wqes, _mm256_castsi256_si128(even));
-    store16(wqes + 1, _mm256_castsi256_si128(odd));
-    store16(wqes + 2, _mm256_extracti128_si256(even, 1));
-    store16(wqes + 3, _mm256_extracti128_si256(odd, 1));
-}
-
 } // namespace
 } // namespace rawqp::mlx5rings
