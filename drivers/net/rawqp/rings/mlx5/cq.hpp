@@ -72,10 +72,11 @@ struct Cq {
         const uint32_t entry = title + (array == 0 ? 1 : array * mlx5::kMiniCqes);
         return reinterpret_cast<const mlx5::MiniCqe*>(&at(entry));
     }
+    void invalidate(uint32_t index) { entries[index & mask].op_own = kInvalid; }
     /// Steps over a block of `count` completions whose title is at the consumer index.
     void leave_block(uint32_t count) {
         for (uint32_t i = 1; i < count; ++i)
-            entries[(consumer + i) & mask].op_own = kInvalid;
+            invalidate(consumer + i);
         consumer += count;
     }
 

@@ -156,8 +156,8 @@ template <RxOptions O, class Ring> inline bool open_block(Ring& ring) {
     const Cqe& title = ring.cq.at(ring.cq.consumer);
     const uint32_t count = Cq::completions(title);
     if (count == 0 || count > ring.posted()) return false;
+    ring.block.open(ring.cq, count);
     describe<O>(ring, title, ring.block.model(), 0);
-    ring.block.count = count;
     ring.block_left = static_cast<uint8_t>(count);
     return true;
 }
@@ -177,7 +177,7 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
             settle_checksums(packets, count);
     ring.consumer = static_cast<uint16_t>(ring.consumer + count);
     ring.block_left = static_cast<uint8_t>(ring.block_left - count);
-    if (ring.block_left == 0) ring.cq.leave_block(ring.block.count);
+    if (ring.block_left == 0) ring.block.leave(ring.cq);
     return count;
 }
 

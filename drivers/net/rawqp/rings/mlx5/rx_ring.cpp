@@ -69,7 +69,7 @@ void clear_free_slots(MlxRxRing& ring) {
 /// Drops what is left of the present block. Returns how many packets that was.
 uint32_t close_block(MlxRxRing& ring) {
     if (ring.block_left == 0) return 0;
-    ring.cq.leave_block(ring.block.count);
+    ring.block.leave(ring.cq);
     return std::exchange(ring.block_left, uint8_t{0});
 }
 
@@ -87,6 +87,8 @@ Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
+    if (!ring->block.create(*cq, spec.socket))
+        return fail(ENOMEM, "{}: no DPDK memory for a CQ of {}", what, cq->mask + 1);
 
     mlx5dv_rwq rwq{};
     mlx5dv_obj object{};
@@ -166,7 +168,7 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
 
 Result<void> rx_start(RxRing& base) {
     MlxRxRing& ring = mlx(base);
-    ring.cq.drain();
+    ring.block.drain(ring.cq);
     rewind(ring);
     ring.refill_batch = refill_batch(ring.mask + 1u);
     ring.retry.open();
@@ -181,7 +183,7 @@ Result<void> rx_start(RxRing& base) {
 uint32_t rx_stop(RxRing& base) {
     MlxRxRing& ring = mlx(base);
     ring.refill_batch = kNoRefill;
-    const uint32_t unread = close_block(ring) + ring.cq.drain();
+    const uint32_t unread = close_block(ring) + ring.block.drain(ring.cq);
     clear_free_slots(ring);
     free_buffers(ring);
     rewind(ring);
@@ -216,7 +218,7 @@ void refill(MlxRxRing& ring) {
 
 void recover(MlxRxRing& ring) {
     if (!reset_after_error(ring)) return;
-    ring.cq.drain();
+    ring.block.drain(ring.cq);
     clear_free_slots(ring);
     const uint16_t held = ring.posted();
     rotate_buffers(ring);

@@ -15,6 +15,7 @@
 #include "common/result.hpp"
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
 #include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_block.hpp"
 #include "drivers/net/rawqp/rings/recovery.hpp"
 #include "drivers/net/rawqp/rings/rx_common.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
@@ -55,17 +56,6 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     RxExtras extras;        ///< bursts read it even when there are none
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
-
-/// The compressed block that packets are being taken from.
-struct RxBlock {
-    uint32_t count = 0; ///< its completions
-    bool hashes = true; ///< mini CQEs hold the hash, not a checksum
-    /// What its packets have in common, as the title describes it: an mbuf's memory (the struct
-    /// itself may be no member, as it ends in an empty array).
-    alignas(rte_mbuf) std::array<std::byte, sizeof(rte_mbuf)> memory{};
-
-    [[nodiscard]] rte_mbuf& model() { return *reinterpret_cast<rte_mbuf*>(memory.data()); }
-};
 
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     RxBlock block;

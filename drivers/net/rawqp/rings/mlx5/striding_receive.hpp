@@ -48,7 +48,7 @@ inline void step_over(StridingRing& ring, const Arrival& arrival) {
     if (arrival.cqe != nullptr)
         ++ring.cq.consumer;
     else if (--ring.block_left == 0)
-        ring.cq.leave_block(ring.block.count);
+        ring.block.leave(ring.cq);
     ring.used += arrival.strides();
     if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
 }

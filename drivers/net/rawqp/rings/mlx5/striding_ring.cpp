@@ -66,8 +66,8 @@ void write_wqes(StridingRing& ring) {
 }
 
 void rewind(StridingRing& ring) {
-    if (std::exchange(ring.block_left, uint8_t{0}) != 0) ring.cq.leave_block(ring.block.count);
-    ring.cq.drain();
+    if (std::exchange(ring.block_left, uint8_t{0}) != 0) ring.block.leave(ring.cq);
+    ring.block.drain(ring.cq);
     ring.consumer = 0;
     ring.used = 0;
     ring.faulty = false;
@@ -81,6 +81,8 @@ Result<StridingRing*> map_rings(const RxSpec& spec, SocketPtr<StridingRing> ring
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
+    if (!ring->block.create(*cq, spec.socket))
+        return fail(ENOMEM, "{}: no DPDK memory for a CQ of {}", what, cq->mask + 1);
 
     mlx5dv_rwq rwq{};
     mlx5dv_obj object{};
@@ -180,7 +182,7 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
 
 Result<void> striding_start(RxRing& base) {
     StridingRing& ring = striding(base);
-    ring.cq.drain();
+    ring.block.drain(ring.cq);
     // Each life has buffers of its own: the application may hold all of the last one's.
     auto pool =
         make_striding_pool(name_of(ring), ring.wqe_count() * kBuffersPerWqe, ring.strides_per_wqe(),

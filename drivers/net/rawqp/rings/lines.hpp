@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cache lines that are fetched ahead of use, when the device has touched them last.
+#pragma once
+
+namespace rawqp {
+
+/// Fetches a line that will be stored into. To load it first would take two turns, one for a shared
+/// copy and one to make it our own.
+inline void claim_line(const void* line) {
+#if defined(__x86_64__)
+    // __builtin_prefetch says this only on CPUs that -march promises it of. Older ones skip it.
+    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+} // namespace rawqp
