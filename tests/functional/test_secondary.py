@@ -190,6 +190,35 @@ def test_secondaries_are_killed(start: StartProcesses, forward: str) -> None:
     assert processes.primary.quit() == 0
 
 
+def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
+    """Descriptor status, a rule's counter, statistics and their reset, memory of its own, and a send
+    queue that breaks: the packet is lost, and the next one passes."""
+    program = compiled([Path(__file__).parent / "secondary/asks.c"], tmp_path / "asks")
+    beside.start_primary(program, [], ["-m", "64"])
+    beside.hca.program.wait_for("the rule is there", timeout=60)
+    secondary = beside.run_secondary(program)
+    secondary.wait_for("empty: 0\npolling", timeout=60)
+    wire = beside.hca.wires[0]
+    for frame in numbered(20):
+        wire.send(frame)
+    secondary.wait_for("sent: 20", timeout=20)
+    assert re.search("waiting: 20\nquery: 0, hits: 20\nquery: 0, hits: 0\nquery: -[0-9]+, hits: 0\n"
+                     "received: 20, after reset: 0\nsent: 20", secondary.output), secondary.output
+    wire.receive_count(20, 20)
+    queues = beside.hca.stat()["mlx5_0"]["sqs"]
+    (number,) = [queue["number"] for queue in queues if queue["packets"] == 20]
+    beside.hca.break_queue(0, f"error_cqe:{number}:local_protection")
+    deadline = time.monotonic() + 20
+    for _ in range(3):
+        since = len(secondary.output)
+        secondary.signal(signal.SIGUSR1)
+        secondary.wait_for("one more: 1\n", since)
+        while beside.hca.counters(0)["tx_error_wqes"] == 0:  # it fails before the next one is sent
+            assert time.monotonic() < deadline
+    assert "Tx queue 1: reset after an error completion" in secondary.output
+    wire.receive_count(2, 20)
+
+
 def test_proc_info(start: StartProcesses) -> None:
     processes = start()
     processes.primary.start("io")

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a port consists of, who owns each part, and in which memory it is.
 //
-// | part                                    | memory                     | owner, writers |
-// |-----------------------------------------|----------------------------|-----------------------------|
-// | rte_eth_dev_data: configuration, link   | DPDK's, all processes      | ethdev; primary | |
-// SharedPort (dev_private): all of this   | DPDK's heap, all processes | ethdev frees it; primary.
-// | |   file, counters at resets, RSS state   |                            |   Counters' bases: any
-// | | rings: MlxRxRing, MlxTxRing, mbuf lists | DPDK's heap, all processes | the primary's RxQueue
-// and   | |                                         |                            |   TxQueue; the
-// one lcore    | |                                         |                            |   that
-// polls the queue      | | CQs, WQs, SQs, doorbell records         | DPDK's heap (RingMemory)   |
-// libibverbs of the primary;  | |                                         | |   device and that
-// lcore     | | MrTable                                 | DPDK's heap, all processes | the
-// primary's Memory        | | verbs objects: Port, RxQueue, TxQueue   | primary's
-// (process_private)| Port                        | | SecondaryPort, guards of its queues     | each
-// secondary's           | that process                | | doorbell registers (tx_registers)       |
-// mapped by each process     | that process                | | functions: bursts, ops | each
-// process's             | chosen by each process      |
+// clang-format off
+// | part                                    | memory                        | owner                             | written by                           |
+// |-----------------------------------------|-------------------------------|-----------------------------------|--------------------------------------|
+// | rte_eth_dev_data: configuration, link   | DPDK's, all processes         | ethdev                            | primary                              |
+// | SharedPort (dev_private): this file     | DPDK's heap, all processes    | ethdev frees it                   | primary; bases of counters: any      |
+// | rings: MlxRxRing, MlxTxRing, mbuf lists | DPDK's heap, all processes    | the primary's RxQueue and TxQueue | the lcore that polls the queue       |
+// | CQs, WQs, SQs, doorbell records         | DPDK's heap (RingMemory)      | libibverbs of the primary         | the device and that lcore            |
+// | MrTable                                 | DPDK's heap, all processes    | the primary's Memory              | primary                              |
+// | verbs objects: Port, RxQueue, TxQueue   | primary's (process_private)   | Port                              | primary                              |
+// | SecondaryPort, guards of its queues     | each secondary's              | that process                      | that process                         |
+// | doorbell registers (tx_registers)       | mapped by each process        | that process                      | the lcore that polls the queue       |
+// | functions: bursts, operations           | each process's                | -                                 | chosen by each process               |
+// clang-format on
 //
 // Plain data without pointers that only one process can follow: secondaries read it while the
 // primary lives, and after that.

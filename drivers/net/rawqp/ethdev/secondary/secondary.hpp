@@ -53,7 +53,6 @@ class SecondaryPort final : public ProcessPort {
     /// Opens the guards of running queues, closes the others, and waits until those are left.
     void follow();
     void open_queues();
-    void close_tx(uint16_t queue);
     void leave(const char* why);
 
     Result<void> watch_channel();
