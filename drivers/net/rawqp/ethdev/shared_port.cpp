@@ -10,7 +10,8 @@ void advance(QueueState& state, QueueState to) {
     if (!may_become(state, to))
         RAWQP_LOG(ERR, "a queue is %s and becomes %s, which it must not",
                   kNames[static_cast<size_t>(state)], kNames[static_cast<size_t>(to)]);
-    __atomic_store_n(&state, to, __ATOMIC_RELEASE);
+    __atomic_store_n(reinterpret_cast<uint8_t*>(&state), static_cast<uint8_t>(to),
+                     __ATOMIC_RELEASE);
 }
 
 const RingFormat& SharedPort::ring_format(RingFormats formats) const {

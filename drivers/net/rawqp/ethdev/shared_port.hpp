@@ -60,7 +60,9 @@ enum class QueueState : uint8_t { absent, set_up, running, stopping, released };
 /// driver: it is logged, and made.
 void advance(QueueState& state, QueueState to);
 [[nodiscard]] inline QueueState load_state(const QueueState& state) {
-    return __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    // By their underlying type, as clang's builtins take no enumerations.
+    return static_cast<QueueState>(
+        __atomic_load_n(reinterpret_cast<const uint8_t*>(&state), __ATOMIC_ACQUIRE));
 }
 
 struct SharedRxQueue {

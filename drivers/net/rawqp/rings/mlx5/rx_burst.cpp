@@ -15,9 +15,9 @@ struct Scalar {
         return take_single<O>(ring, packets, run, bytes);
     }
     template <RxOptions O>
-    static void expand(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
-                       rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
-        expand_single<O>(ring, minis, mbufs, packets, count, bytes);
+    static void decompress(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
+                           rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
+        decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
     }
     static bool refill(MlxRxRing&) { return false; }
 };
@@ -48,7 +48,7 @@ RxVariant rx_variant(const RxSpec& spec) {
     if ((spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0)
         return spec.real_time ? RxVariant::real_time : RxVariant::ticks;
     if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) return RxVariant::crc;
-    return (spec.offloads & kDescribedOffloads) != 0 ? RxVariant::offloads : RxVariant::few;
+    return (spec.offloads & kDescribedOffloads) != 0 ? RxVariant::offloads : RxVariant::plain;
 }
 
 Burst<eth_rx_burst_t> rx_vector_burst(const RxSpec& spec, RxFormat format) {

@@ -10,7 +10,7 @@ namespace rawqp::mlx5rings {
 /// What packets are described by, from little to much; each does what those before it do, but the
 /// two kinds of time stamp.
 enum class RxVariant : uint8_t {
-    few,      ///< length, packet type, and what an mbuf needs
+    plain,    ///< length, packet type, and what an mbuf needs
     offloads, ///< checksum, VLAN, hash
     crc,      ///< RTE_ETH_RX_OFFLOAD_KEEP_CRC
     ticks,    ///< time stamps …

@@ -3,7 +3,7 @@
 //
 // A reader has the steps that instruction sets do differently:
 //   take<O>(ring, packets, run, bytes)  plain CQEs, until one is something else
-//   expand<O>(ring, minis, mbufs, packets, count, bytes)  mini CQEs of one array
+//   decompress<O>(ring, minis, mbufs, packets, count, bytes)  mini CQEs of one array
 //   refill(ring)  a batch of buffers on the short path; false: the long one is needed
 // Each instruction set compiles this header for itself: nothing here may be shared by the linker.
 #pragma once
@@ -129,8 +129,8 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
 
 /// `count` packets of mini CQEs. All but their length and hash is in the block's model.
 template <RxOptions O>
-inline void expand_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
-                          rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
+inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
+                              rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
     const rte_mbuf& model = ring.block.model();
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = &mbufs[O.scattered ? i << ring.log_segments : i];
@@ -170,8 +170,8 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     const uint32_t count = std::min(
         {wanted, uint32_t{ring.block_left}, mlx5::kMiniCqes - in_array, ring.slots_to_end()});
     const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next) + in_array;
-    Reader::template expand<O>(ring, minis, slot_mbufs<O>(ring, ring.consumer), packets, count,
-                               bytes);
+    Reader::template decompress<O>(ring, minis, slot_mbufs<O>(ring, ring.consumer), packets, count,
+                                   bytes);
     if constexpr (O.offloads)
         if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
             settle_checksums(packets, count);
@@ -257,7 +257,7 @@ constexpr RxOptions rx_options(RxVariant variant, bool scattered) {
 /// A reader's bursts by RxVariant.
 template <class Reader, bool Scattered>
 constexpr Burst<eth_rx_burst_t> kVariants[] = {
-    make_burst<Reader, rx_options(RxVariant::few, Scattered)>(),
+    make_burst<Reader, rx_options(RxVariant::plain, Scattered)>(),
     make_burst<Reader, rx_options(RxVariant::offloads, Scattered)>(),
     make_burst<Reader, rx_options(RxVariant::crc, Scattered)>(),
     make_burst<Reader, rx_options(RxVariant::ticks, Scattered)>(),

@@ -204,10 +204,10 @@ template <class Isa> struct VectorReader {
     }
 
     template <RxOptions O>
-    static void expand(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
-                       rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
+    static void decompress(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
+                           rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
         if (count < mlx5::kMiniCqes)
-            return expand_single<O>(ring, minis, mbufs, packets, count, bytes);
+            return decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
         rte_mbuf& model = ring.block.model();
         const Vector first = in_all_lanes(first_half(&model));
         // Its lengths are zero, and the hash is not its own.

@@ -19,9 +19,9 @@ struct Scalar {
 uint32_t striding_skip(StridingRing& ring) {
     constexpr RxOptions kPlain;
     uint32_t packets = 0;
-    for (Arrival arrival{}; look<kPlain>(ring, arrival) == Head::arrival;) {
-        packets += !arrival.filler();
-        step_over(ring, arrival);
+    for (PeekedCqe peeked{}; peek<kPlain>(ring, peeked) == PeekState::completion;) {
+        packets += !peeked.filler();
+        step_over(ring, peeked);
     }
     return packets;
 }

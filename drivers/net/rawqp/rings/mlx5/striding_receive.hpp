@@ -13,21 +13,21 @@
 namespace rawqp::mlx5rings {
 namespace {
 
-enum class Head : uint8_t { none, arrival, error };
+enum class PeekState : uint8_t { empty, completion, error };
 
 /// The next completion, which stays. An error is also what no device would write.
-template <RxOptions O> inline Head look(StridingRing& ring, Arrival& arrival) {
+template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peeked) {
     if (ring.block_left == 0) {
         switch (ring.cq.state(ring.cq.consumer)) {
-        case CqeState::empty: return Head::none;
-        case CqeState::error: return Head::error;
+        case CqeState::empty: return PeekState::empty;
+        case CqeState::error: return PeekState::error;
         case CqeState::complete:
             owner_before_content();
-            arrival.cqe = &ring.cq.at(ring.cq.consumer);
-            arrival.byte_count = arrival.cqe->byte_count;
+            peeked.cqe = &ring.cq.at(ring.cq.consumer);
+            peeked.byte_count = peeked.cqe->byte_count;
             break;
         case CqeState::compressed:
-            if (!open_block<O>(ring)) return Head::error;
+            if (!open_block<O>(ring)) return PeekState::error;
             break;
         }
     }
@@ -35,21 +35,21 @@ template <RxOptions O> inline Head look(StridingRing& ring, Arrival& arrival) {
         const uint32_t next = ring.block.count - ring.block_left;
         const mlx5::MiniCqe& mini =
             ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
-        arrival = {nullptr, mini.byte_count, mini.result};
+        peeked = {nullptr, mini.byte_count, mini.result};
     }
-    const uint32_t strides = arrival.strides();
+    const uint32_t strides = peeked.strides();
     const bool fits = strides != 0 && ring.used + strides <= ring.strides_per_wqe() &&
-                      arrival.bytes() <= strides << ring.log_stride_bytes &&
-                      (arrival.filler() || arrival.bytes() >= ring.extras.crc_bytes);
-    return fits ? Head::arrival : Head::error;
+                      peeked.bytes() <= strides << ring.log_stride_bytes &&
+                      (peeked.filler() || peeked.bytes() >= ring.extras.crc_bytes);
+    return fits ? PeekState::completion : PeekState::error;
 }
 
-inline void step_over(StridingRing& ring, const Arrival& arrival) {
-    if (arrival.cqe != nullptr)
+inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
+    if (peeked.cqe != nullptr)
         ++ring.cq.consumer;
     else if (--ring.block_left == 0)
         ring.block.leave(ring.cq);
-    ring.used += arrival.strides();
+    ring.used += peeked.strides();
     if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
 }
 
@@ -68,7 +68,7 @@ inline bool have_mbufs(StridingRing& ring, uint32_t count) {
 
 /// As describe(), of a packet in a block.
 template <RxOptions O>
-inline void describe_from_block(StridingRing& ring, const Arrival& arrival, rte_mbuf& mbuf,
+inline void describe_from_block(StridingRing& ring, const PeekedCqe& peeked, rte_mbuf& mbuf,
                                 uint32_t bytes) {
     const rte_mbuf& model = ring.block.model();
     rearm_mbuf(mbuf, ring.rearm);
@@ -77,7 +77,7 @@ inline void describe_from_block(StridingRing& ring, const Arrival& arrival, rte_
     mbuf.pkt_len = bytes;
     mbuf.data_len = static_cast<uint16_t>(bytes);
     mbuf.vlan_tci = model.vlan_tci;
-    mbuf.hash.rss = ring.block.hashes ? arrival.hash : 0;
+    mbuf.hash.rss = ring.block.hashes ? peeked.hash : 0;
     if constexpr (O.mark) mbuf.hash.fdir.hi = model.hash.fdir.hi;
 }
 
@@ -130,12 +130,12 @@ inline void copy(StridingRing& ring, const uint8_t* from, uint32_t bytes, rte_mb
 }
 
 /// The packet as an mbuf; null when mbufs are lacking.
-template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Arrival& arrival) {
+template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const PeekedCqe& peeked) {
     StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
-    const uint32_t bytes = packet_bytes<O>(ring, arrival.bytes());
-    const uint32_t room = arrival.strides() << ring.log_stride_bytes;
+    const uint32_t bytes = packet_bytes<O>(ring, peeked.bytes());
+    const uint32_t room = peeked.strides() << ring.log_stride_bytes;
     const bool attached = bytes > ring.copy_bytes && ring.spare != nullptr &&
-                          arrival.bytes() + RTE_PKTMBUF_HEADROOM <= room;
+                          peeked.bytes() + RTE_PKTMBUF_HEADROOM <= room;
     uint32_t mbufs = 1;
     if (O.scattered && !attached && bytes > ring.first_room)
         mbufs += (bytes - ring.first_room + ring.next_room - 1) / ring.next_room;
@@ -146,10 +146,10 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Ar
         Attacher(ring, buffer).attach(ring.used, room, *mbuf);
         buffer.add_references(1);
     }
-    if (arrival.cqe != nullptr)
-        describe<O>(ring, *arrival.cqe, *mbuf, bytes);
+    if (peeked.cqe != nullptr)
+        describe<O>(ring, *peeked.cqe, *mbuf, bytes);
     else
-        describe_from_block<O>(ring, arrival, *mbuf, bytes);
+        describe_from_block<O>(ring, peeked, *mbuf, bytes);
     const uint8_t* const data = ring.data_of(buffer) + (ring.used << ring.log_stride_bytes);
     if (attached)
         mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
@@ -162,9 +162,9 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Ar
 }
 
 /// Longer than what the queue was made for: attached packets may be, copies may not.
-inline bool too_long(const StridingRing& ring, const Arrival& arrival) {
-    return arrival.bytes() > ring.first_room + (ring.segments - 1u) * ring.next_room +
-                                 uint32_t{ring.extras.crc_bytes};
+inline bool too_long(const StridingRing& ring, const PeekedCqe& peeked) {
+    return peeked.bytes() > ring.first_room + (ring.segments - 1u) * ring.next_room +
+                                uint32_t{ring.extras.crc_bytes};
 }
 
 template <class Reader, RxOptions O>
@@ -174,8 +174,8 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
     uint64_t bytes = 0;
     uint16_t received = 0;
     bool moved = false;
-    Arrival arrival{};
-    Head head = Head::none;
+    PeekedCqe peeked{};
+    PeekState state = PeekState::empty;
     while (received < wanted) {
         if (const uint32_t taken = Reader::template take_strides<O>(
                 ring, packets + received, uint32_t{wanted} - received, bytes)) {
@@ -183,12 +183,12 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
             moved = true;
             continue;
         }
-        head = look<O>(ring, arrival);
-        if (head != Head::arrival) break;
-        if (!arrival.filler() && too_long(ring, arrival)) [[unlikely]] {
+        state = peek<O>(ring, peeked);
+        if (state != PeekState::completion) break;
+        if (!peeked.filler() && too_long(ring, peeked)) [[unlikely]] {
             ++ring.counters.errors;
-        } else if (!arrival.filler()) {
-            rte_mbuf* const mbuf = take_packet<O>(ring, arrival);
+        } else if (!peeked.filler()) {
+            rte_mbuf* const mbuf = take_packet<O>(ring, peeked);
             if (mbuf == nullptr) {
                 ring.counters.nombuf += !std::exchange(ring.nombuf_counted, true);
                 break;
@@ -197,7 +197,7 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
             packets[received++] = mbuf;
             bytes += mbuf->pkt_len;
         }
-        step_over(ring, arrival);
+        step_over(ring, peeked);
         moved = true;
     }
     if (moved) {
@@ -206,7 +206,7 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
         ring.counters.bytes += bytes;
     }
     if (ring.consumer != wqe) ring.ring_doorbell();
-    if (head == Head::error) [[unlikely]]
+    if (state == PeekState::error) [[unlikely]]
         striding_recover(ring);
     return received;
 }
@@ -227,7 +227,7 @@ template <class Reader, RxOptions O> constexpr Burst<eth_rx_burst_t> make_stridi
 /// A reader's bursts by RxVariant.
 template <class Reader, bool Scattered>
 constexpr Burst<eth_rx_burst_t> kStridingVariants[] = {
-    make_striding<Reader, rx_options(RxVariant::few, Scattered)>(),
+    make_striding<Reader, rx_options(RxVariant::plain, Scattered)>(),
     make_striding<Reader, rx_options(RxVariant::offloads, Scattered)>(),
     make_striding<Reader, rx_options(RxVariant::crc, Scattered)>(),
     make_striding<Reader, rx_options(RxVariant::ticks, Scattered)>(),

@@ -78,7 +78,7 @@ struct StridingRing : RxRing {
 
 /// What one completion is about. Fields of a compressed block that it does not hold are in the
 /// block's model.
-struct Arrival {
+struct PeekedCqe {
     const Cqe* cqe;      ///< null: from a block
     uint32_t byte_count; ///< as in the CQE
     uint32_t hash;       ///< from a block

@@ -24,7 +24,7 @@ template <TxOptions O> inline void keep(MlxTxRing& ring, TxBatch& batch, rte_mbu
     batch.bytes += packet->pkt_len;
     ++batch.packets;
     if constexpr (!O.fast_free) {
-        if (!is_plain(*packet, batch.pool)) batch.odd = 1;
+        if (!is_plain(*packet, batch.pool)) batch.needs_slow_free = 1;
     }
 }
 
@@ -45,7 +45,7 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
     ring.counters.packets += batch.packets;
     ring.counters.bytes += batch.bytes;
     batch.last->fm_ce_se = mlx5::kCqUpdate;
-    ring.mark(ring.marks_head++) = {.pool = batch.odd == 0 ? batch.pool : nullptr,
+    ring.mark(ring.marks_head++) = {.pool = batch.needs_slow_free == 0 ? batch.pool : nullptr,
                                     .segment = ring.mbufs.head(),
                                     .wqebb = producer};
     wqes_before_record();

@@ -4,9 +4,9 @@
 // of 64.
 #pragma once
 
-#include "drivers/net/rawqp/rings/mlx5/tx_alike.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_options.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_uniform.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
 namespace rawqp::mlx5rings {
@@ -35,7 +35,7 @@ template <TxOptions O> inline bool joins(const rte_mbuf& packet, const rte_mbuf&
     return true;
 }
 
-/// fill_alike on the CPU's best, when all packets may be taken for alike. 0: they are not.
+/// fill_uniform by the widest vectors allowed, if the packets are uniform. 0: they are not.
 template <TxOptions O>
 inline uint64_t fill_all(const Session& session, rte_mbuf** packets, uint32_t lkey_be) {
     constexpr bool kCheck = !O.fast_free || O.offloads;
@@ -44,10 +44,10 @@ inline uint64_t fill_all(const Session& session, rte_mbuf** packets, uint32_t lk
     if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
 #if defined(__x86_64__)
     if (O.avx2 && session.limit >= 4)
-        return fill_alike_avx2<kCheck>(session.data, session.slots, session.limit, packets, lkey_be,
-                                       kMask);
+        return fill_uniform_avx2<kCheck>(session.data, session.slots, session.limit, packets,
+                                         lkey_be, kMask);
 #endif
-    return fill_alike<kCheck>(session, packets, lkey_be, kMask);
+    return fill_uniform<kCheck>(session, packets, lkey_be, kMask);
 }
 
 /// Takes packets one by one as long as they join the first one. Returns how many.
@@ -62,7 +62,7 @@ inline uint32_t fill_mixed(MlxTxRing& ring, const TxBatch& batch, Session& sessi
         if (mr == nullptr) [[unlikely]]
             return i;
         session.put(i, packet, address, mr->lkey_be);
-        if (!O.fast_free && !is_plain(*packet, batch.pool)) session.odd = 1;
+        if (!O.fast_free && !is_plain(*packet, batch.pool)) session.needs_slow_free = 1;
     }
     return session.limit;
 }
@@ -89,7 +89,7 @@ inline uint32_t fill_inline(MlxTxRing& ring, const TxBatch& batch, Session& sess
             ++size;
         }
         session.keep(i, packet, length);
-        if (!O.fast_free && !is_plain(*packet, batch.pool)) session.odd = 1;
+        if (!O.fast_free && !is_plain(*packet, batch.pool)) session.needs_slow_free = 1;
     }
     return session.limit;
 }
@@ -128,7 +128,7 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
     batch.last = write_control(ring, wqe, mlx5::WqeOpcode::enhanced_mpw, size);
     batch.bytes += session.bytes;
     batch.packets += taken;
-    batch.odd |= session.odd;
+    batch.needs_slow_free |= session.needs_slow_free;
     ring.producer = static_cast<uint16_t>(ring.producer + (size + 3) / 4);
     ring.mbufs.set_head(static_cast<uint16_t>(ring.mbufs.head() + taken));
     return taken;

@@ -39,9 +39,9 @@ struct TxBatch {
     mlx5::WqeCtrlSeg* last = nullptr; ///< control segment of the last WQE; null: none posted
     uint64_t bytes = 0;
     uint32_t packets = 0;
-    uint32_t lkey_be = 0;        ///< of all buffers of the pool; 0: to be looked up by address
-    rte_mempool* pool = nullptr; ///< of the first packet
-    uint64_t odd = 0;            ///< not 0: some mbuf must be looked at when it is freed
+    uint32_t lkey_be = 0;         ///< of all buffers of the pool; 0: to be looked up by address
+    rte_mempool* pool = nullptr;  ///< of the first packet
+    uint64_t needs_slow_free = 0; ///< not 0: some mbuf must be looked at when it is freed
 };
 
 inline constexpr uint64_t kNotDirect = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The hot loop of Tx: data segments for packets that are all alike, in one pass without branches.
-// Whether they were alike is known at its end; what it wrote counts only then.
+// The hot loop of Tx: data segments for uniform packets, in one pass without branches.
+// Whether they were uniform is known at its end; what it wrote counts only then.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/tx_options.hpp"
@@ -16,7 +16,7 @@ struct Session {
     rte_mbuf** slots;
     uint32_t limit; ///< packets, at most
     uint64_t bytes = 0;
-    uint64_t odd = 0; ///< as in TxBatch
+    uint64_t needs_slow_free = 0; ///< as in TxBatch
 
     void put(uint32_t index, rte_mbuf* packet, uintptr_t address, uint32_t lkey_be) {
         const uint32_t length = packet->data_len;
@@ -51,7 +51,7 @@ struct MbufPieces {
 
 /// What the mbufs of a session have in common: the bits that any and that all of them have, in the
 /// pieces kFields and kPool.
-struct Likeness {
+struct Uniformity {
     using Piece [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;
     Piece any_fields{}, any_pool{};
     Piece all_fields = ~Piece{}, all_pool = ~Piece{};
@@ -79,27 +79,27 @@ struct Likeness {
 };
 
 /// Writes data segments for all of the session's packets, whose buffers have the key `lkey_be`.
-/// Returns their bytes; 0: one is a runt, or with Check one does not pass Likeness::holds.
+/// Returns their bytes; 0: one is a runt, or with Check one does not pass Uniformity::holds.
 template <bool Check>
-inline uint64_t fill_alike(Session session, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
-    Likeness likeness;
+inline uint64_t fill_uniform(Session session, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
+    Uniformity uniformity;
     for (uint32_t i = 0; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
         if (packet->data_len < kMinTxBytes) [[unlikely]]
             return 0;
         session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
-        if constexpr (Check) likeness.add(*packet);
+        if constexpr (Check) uniformity.add(*packet);
     }
-    return !Check || likeness.holds(*packets[0], mask) ? session.bytes : 0;
+    return !Check || uniformity.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
 #if defined(__x86_64__)
 /// The same with four packets or more, four at a time. A function of its own, for only such may
 /// have AVX2 inside; its arguments fit into registers.
 template <bool Check>
-[[gnu::target("avx2")]] uint64_t fill_alike_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots,
-                                                 uint32_t count, rte_mbuf** packets,
-                                                 uint32_t lkey_be, uint64_t mask);
+[[gnu::target("avx2")]] uint64_t fill_uniform_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots,
+                                                   uint32_t count, rte_mbuf** packets,
+                                                   uint32_t lkey_be, uint64_t mask);
 #endif
 
 } // namespace rawqp::mlx5rings

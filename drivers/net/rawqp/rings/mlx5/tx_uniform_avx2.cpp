@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Only functions marked with the target hold AVX2 instructions, so that the rest of the driver runs
 // on any CPU.
-#include "drivers/net/rawqp/rings/mlx5/tx_alike.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_uniform.hpp"
 
 #if defined(__x86_64__)
 
@@ -88,12 +88,12 @@ template <bool Check>
     return _mm256_or_si256(_mm256_shuffle_epi8(address, shuffles.address), head);
 }
 
-[[RAWQP_AVX2, gnu::always_inline]] inline Likeness::Piece any_of(__m256i pair) {
-    return reinterpret_cast<Likeness::Piece>(
+[[RAWQP_AVX2, gnu::always_inline]] inline Uniformity::Piece any_of(__m256i pair) {
+    return reinterpret_cast<Uniformity::Piece>(
         _mm_or_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
 }
-[[RAWQP_AVX2, gnu::always_inline]] inline Likeness::Piece all_of(__m256i pair) {
-    return reinterpret_cast<Likeness::Piece>(
+[[RAWQP_AVX2, gnu::always_inline]] inline Uniformity::Piece all_of(__m256i pair) {
+    return reinterpret_cast<Uniformity::Piece>(
         _mm_and_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
 }
 
@@ -118,8 +118,8 @@ fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be, uint32_
 } // namespace
 
 template <bool Check>
-[[RAWQP_AVX2]] uint64_t fill_alike_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots, uint32_t count,
-                                        rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
+[[RAWQP_AVX2]] uint64_t fill_uniform_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots, uint32_t count,
+                                          rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
     Session session{.data = data, .slots = slots, .limit = count};
     const uint32_t fours = count & ~3u;
     const PairSums sums = fill_fours<Check>(session, packets, lkey_be, fours);
@@ -129,26 +129,26 @@ template <bool Check>
         static_cast<uint16_t>(_mm256_extract_epi16(sums.shortest, 12)) < kMinTxBytes)
         return 0;
 
-    Likeness likeness;
+    Uniformity uniformity;
     if constexpr (Check) {
-        likeness.any_fields = any_of(sums.any_fields);
-        likeness.all_fields = all_of(sums.all_fields);
-        likeness.any_pool = any_of(sums.any_pool);
-        likeness.all_pool = all_of(sums.all_pool);
+        uniformity.any_fields = any_of(sums.any_fields);
+        uniformity.all_fields = all_of(sums.all_fields);
+        uniformity.any_pool = any_of(sums.any_pool);
+        uniformity.all_pool = all_of(sums.all_pool);
     }
     for (uint32_t i = fours; i < count; ++i) {
         rte_mbuf* const packet = packets[i];
         if (packet->data_len < kMinTxBytes) return 0;
-        if constexpr (Check) likeness.add(*packet);
+        if constexpr (Check) uniformity.add(*packet);
         session.put(i, packet, rte_pktmbuf_mtod(packet, uintptr_t), lkey_be);
     }
-    return !Check || likeness.holds(*packets[0], mask) ? session.bytes : 0;
+    return !Check || uniformity.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
-template uint64_t fill_alike_avx2<false>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
-                                         uint32_t, uint64_t);
-template uint64_t fill_alike_avx2<true>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
-                                        uint32_t, uint64_t);
+template uint64_t fill_uniform_avx2<false>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
+                                           uint32_t, uint64_t);
+template uint64_t fill_uniform_avx2<true>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
+                                          uint32_t, uint64_t);
 
 } // namespace rawqp::mlx5rings
 
