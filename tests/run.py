@@ -35,6 +35,7 @@ from typing import IO, Callable, Sequence
 from xml.etree import ElementTree
 
 import lint
+from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
@@ -153,8 +154,8 @@ def sanitizer_settings(build: Path) -> dict[str, str]:
     if not sanitized(build):
         return {}
     return {
-        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1"),
-        "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1"),
+        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ASAN_OPTIONS),
+        "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", UBSAN_OPTIONS),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any, Mapping, Sequence
 from .launched import DRIVER, devices_of, program_under
 from .ports import PortSpec, device_name, pci_address, port_mac
 from .program import Program
+from .sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 from .stack_base import StackBase
 from .testpmd import Testpmd
 from .wire import SocketWire
@@ -68,8 +69,8 @@ def sanitizer_env(reports: Path) -> dict[str, str]:
     runtime = subprocess.run(
         ["clang", f"-print-file-name={library}"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    asan = os.environ.get("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1")
-    ubsan = os.environ.get("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+    asan = os.environ.get("ASAN_OPTIONS", ASAN_OPTIONS)
+    ubsan = os.environ.get("UBSAN_OPTIONS", UBSAN_OPTIONS)
     return {
         "LD_PRELOAD": runtime,
         "ASAN_OPTIONS": f"{asan}:log_path={reports}",

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the sanitizers' run-time libraries behave where the environment does not say."""
+
+# The library takes thread-local storage of loaded objects for what glibc 2.19 allocated when its address
+# is 16 more than a page's: it reads garbage as the bounds and dies of it when it looks for leaks.
+ASAN_OPTIONS = "detect_leaks=1:strict_string_checks=1:intercept_tls_get_addr=0"
+UBSAN_OPTIONS = "halt_on_error=1:print_stacktrace=1"
