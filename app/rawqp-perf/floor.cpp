@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/floor.hpp"
 
+#include "common/lines.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -12,12 +14,6 @@ namespace perf {
 namespace {
 
 constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
-
-/// Fetches the line for writing: the device has read it, so a store would wait until the device's
-/// copy is gone. __builtin_prefetch would ask for reading only on the CPUs that this is built for.
-inline void claim(const void* line) {
-    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-}
 
 } // namespace
 
@@ -120,7 +116,7 @@ template <bool kFetch> uint16_t Floor::rx(RxQueue& queue, rte_mbuf** mbufs, uint
     const uint32_t ahead = ahead_.rx;
     if (ahead_.claim)
         for (uint32_t i = 0; i < count; i += kWqesPerLine)
-            claim(&wqes[(first + *ahead_.claim + i) & mask]);
+            claim_line(&wqes[(first + *ahead_.claim + i) & mask]);
     uint16_t got = 0;
     for (; got < count; ++got, ++cq.consumer) {
         const mlx5::Cqe* const cqe = cq.peek();
@@ -185,7 +181,8 @@ template <bool kFetch> uint16_t Floor::tx(TxQueue& queue, rte_mbuf** mbufs, uint
     uint32_t sent = queue.sent; // in a register: what is stored below might alias the queue
     if (ahead_.claim)
         for (uint32_t i = *ahead_.claim; i < *ahead_.claim + count + 2u; i += kWqesPerLine)
-            claim(queue.wqes + ((queue.producer + i / kWqesPerLine) & queue.mask) * mlx5::kWqebb);
+            claim_line(queue.wqes +
+                       ((queue.producer + i / kWqesPerLine) & queue.mask) * mlx5::kWqebb);
     const uint32_t ahead = std::min<uint32_t>(ahead_.tx, count);
     if constexpr (kFetch)
         for (uint32_t i = 0; i < ahead; ++i)

@@ -8,7 +8,7 @@
 // entry tells where the device may have written since.
 #pragma once
 
-#include "drivers/net/rawqp/rings/lines.hpp"
+#include "common/lines.hpp"
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
 
@@ -24,8 +24,7 @@ class RxBlock {
     [[nodiscard]] bool create(const Cq& cq, int socket) {
         static_assert(mlx5::kMaxCompressed <= kWordBits);
         const uint32_t words = std::max((cq.mask + 1) / kWordBits, 1u);
-        memory_ = socket_array<uint64_t>(words, socket);
-        written_ = memory_.get();
+        written_ = socket_array<uint64_t>(words, socket);
         last_word_ = words - 1;
         return written_ != nullptr;
     }
@@ -52,7 +51,7 @@ class RxBlock {
     /// good completions.
     uint32_t drain(Cq& cq) {
         const uint32_t good = cq.drain();
-        std::fill_n(written_, last_word_ + 1, ~uint64_t{0});
+        std::fill_n(written_.get(), last_word_ + 1, ~uint64_t{0});
         noted_ = cq.consumer;
         return good;
     }
@@ -108,10 +107,9 @@ class RxBlock {
         return written_[entry / kWordBits & last_word_];
     }
 
-    uint64_t* written_ = nullptr;
+    SocketArray<uint64_t> written_;
     uint32_t last_word_ = 0;
     uint32_t noted_ = 0; ///< consumer index up to which bits are right
-    SocketArray<uint64_t> memory_;
     alignas(rte_mbuf) std::array<std::byte, sizeof(rte_mbuf)> model_{};
 };
 

@@ -2,8 +2,6 @@
 // Cache lines that are fetched ahead of use, when the device has touched them last.
 #pragma once
 
-namespace rawqp {
-
 /// Fetches a line that will be stored into. To load it first would take two turns, one for a shared
 /// copy and one to make it our own.
 inline void claim_line(const void* line) {
@@ -14,5 +12,3 @@ inline void claim_line(const void* line) {
     __builtin_prefetch(line, 1);
 #endif
 }
-
-} // namespace rawqp
