@@ -14,6 +14,39 @@ void advance(QueueState& state, QueueState to) {
                      __ATOMIC_RELEASE);
 }
 
+void SharedBursts::note(const RxSpec& spec) {
+    rx_offloads = spec.offloads;
+    rx_segments = spec.segments;
+    real_time = spec.real_time;
+}
+
+void SharedBursts::note(const TxSpec& spec) {
+    tx_offloads = spec.offloads;
+    inline_bytes = spec.inline_bytes;
+    multi_packet = spec.multi_packet;
+    min_inline = spec.min_inline;
+}
+
+RxSpec SharedBursts::rx_spec() const {
+    RxSpec spec;
+    spec.offloads = rx_offloads;
+    spec.segments = rx_segments;
+    spec.real_time = real_time;
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    return spec;
+}
+
+TxSpec SharedBursts::tx_spec() const {
+    TxSpec spec;
+    spec.offloads = tx_offloads;
+    spec.inline_bytes = inline_bytes;
+    spec.multi_packet = multi_packet;
+    spec.min_inline = min_inline;
+    spec.settled = true;
+    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    return spec;
+}
+
 const RingFormat& SharedPort::ring_format(RingFormats formats) const {
     const RingFormat& plain = *formats[format];
     return striding ? *plain.striding : plain;

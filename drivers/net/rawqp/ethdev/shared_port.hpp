@@ -108,6 +108,13 @@ struct SharedBursts {
     bool real_time = false;
     bool multi_packet = false;
     InlineMode min_inline = InlineMode::none;
+
+    /// Takes over what burst functions are chosen by.
+    void note(const RxSpec& spec);
+    void note(const TxSpec& spec); ///< as settled
+    /// Specs with just that, for the CPU and EAL of this process.
+    [[nodiscard]] RxSpec rx_spec() const;
+    [[nodiscard]] TxSpec tx_spec() const;
 };
 
 using RingFormats = std::span<const RingFormat* const>;

@@ -97,26 +97,6 @@ const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept {
     return ProcessPort::of(dev).format->ptypes;
 }
 
-RxSpec rx_burst_spec(const SharedBursts& bursts) {
-    RxSpec spec;
-    spec.offloads = bursts.rx_offloads;
-    spec.segments = bursts.rx_segments;
-    spec.real_time = bursts.real_time;
-    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
-    return spec;
-}
-
-TxSpec tx_burst_spec(const SharedBursts& bursts) {
-    TxSpec spec;
-    spec.offloads = bursts.tx_offloads;
-    spec.inline_bytes = bursts.inline_bytes;
-    spec.multi_packet = bursts.multi_packet;
-    spec.min_inline = bursts.min_inline;
-    spec.settled = true;
-    spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
-    return spec;
-}
-
 // ethdev has checked the queue's number, but not whether it is set up.
 int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);

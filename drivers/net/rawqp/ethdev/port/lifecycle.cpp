@@ -38,9 +38,7 @@ void select_bursts(Port& port) {
     const RingFormat& format = *port.format;
     if (!port.rx_queues.empty()) {
         const RxSpec spec = combined_rx_spec(port, port.rx_queues[0]->spec);
-        port.shared.bursts.rx_offloads = spec.offloads;
-        port.shared.bursts.rx_segments = spec.segments;
-        port.shared.bursts.real_time = spec.real_time;
+        port.shared.bursts.note(spec);
         dev.rx_pkt_burst = format.rx_burst(spec).function;
         dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
         for (const auto& queue : port.rx_queues)
@@ -48,10 +46,7 @@ void select_bursts(Port& port) {
     }
     if (!port.tx_queues.empty()) {
         const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);
-        port.shared.bursts.tx_offloads = spec.offloads;
-        port.shared.bursts.inline_bytes = spec.inline_bytes;
-        port.shared.bursts.multi_packet = spec.multi_packet;
-        port.shared.bursts.min_inline = spec.min_inline;
+        port.shared.bursts.note(spec);
         dev.tx_pkt_burst = format.tx_burst(spec).function;
     }
     dev.tx_pkt_prepare = format.tx_prepare;

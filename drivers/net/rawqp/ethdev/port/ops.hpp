@@ -33,9 +33,6 @@ void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noex
 /// The device clock that RTE_ETH_RX_OFFLOAD_TIMESTAMP reports.
 int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
-/// By which any process chooses its burst functions.
-[[nodiscard]] RxSpec rx_burst_spec(const SharedBursts& bursts);
-[[nodiscard]] TxSpec tx_burst_spec(const SharedBursts& bursts);
 /// Has secondary processes tell the same as dev_info_get does now.
 void publish_info(Port& port);
 

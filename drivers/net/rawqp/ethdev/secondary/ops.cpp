@@ -71,7 +71,7 @@ int link_update(rte_eth_dev* dev, int) noexcept {
 int rx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const SecondaryPort& port = SecondaryPort::of(dev);
     if (load_state(port.shared.rx[queue].state) == QueueState::absent) return -EINVAL;
-    const RxSpec spec = rx_burst_spec(port.shared.bursts);
+    const RxSpec spec = port.shared.bursts.rx_spec();
     rte_strscpy(mode->info, port.format->rx_burst(spec).description, sizeof mode->info);
     return 0;
 }
@@ -79,7 +79,7 @@ int rx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) no
 int tx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const SecondaryPort& port = SecondaryPort::of(dev);
     if (load_state(port.shared.tx[queue].state) == QueueState::absent) return -EINVAL;
-    const TxSpec spec = tx_burst_spec(port.shared.bursts);
+    const TxSpec spec = port.shared.bursts.tx_spec();
     rte_strscpy(mode->info, port.format->tx_burst(spec).description, sizeof mode->info);
     return 0;
 }

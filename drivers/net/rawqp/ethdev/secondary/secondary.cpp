@@ -157,8 +157,8 @@ void SecondaryPort::read_event() {
 void SecondaryPort::open_queues() {
     const rte_eth_dev_data& data = *dev->data;
     const SharedBursts& bursts = shared.bursts;
-    const eth_rx_burst_t rx_function = format->rx_burst(rx_burst_spec(bursts)).function;
-    const eth_tx_burst_t tx_function = format->tx_burst(tx_burst_spec(bursts)).function;
+    const eth_rx_burst_t rx_function = format->rx_burst(bursts.rx_spec()).function;
+    const eth_tx_burst_t tx_function = format->tx_burst(bursts.tx_spec()).function;
     for (uint16_t i = 0; i < data.nb_rx_queues; ++i)
         if (!guards_.rx[i].is_open() && load_state(shared.rx[i].state) == QueueState::running)
             guards_.rx[i].open(data.rx_queues[i], rx_function);
