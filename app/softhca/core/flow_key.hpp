@@ -31,7 +31,7 @@ struct FlowKey {
     net::be16 dst_port{0};
     net::be16 reserved{0};
     net::be32 flow_label{0};
-    net::be32 vxlan_vni{0};           ///< 24 bits; of UDP port 4789
+    net::be32 vxlan_vni{0};           ///< 24 bits; after UDP port 4789
     std::array<uint8_t, 16> src_ip{}; ///< IPv4 in the last four bytes
     std::array<uint8_t, 16> dst_ip{};
 };

@@ -3,6 +3,8 @@
 
 #include "drivers/net/rawqp/dpdk.hpp"
 
+#include <atomic>
+
 namespace rawqp {
 namespace {
 
