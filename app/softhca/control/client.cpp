@@ -2,7 +2,7 @@
 #include "app/softhca/control/client.hpp"
 
 #include "app/softhca/control/protocol.hpp"
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 
 #include <cerrno>
 #include <charconv>

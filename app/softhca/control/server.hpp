@@ -4,7 +4,7 @@
 
 #include "app/softhca/core/engine.hpp"
 #include "app/softhca/fault.hpp"
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <functional>

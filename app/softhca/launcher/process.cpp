@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/launcher/process.hpp"
 
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -2,7 +2,7 @@
 // The folder of one run: configuration, device files, control sockets.
 #pragma once
 
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <string>

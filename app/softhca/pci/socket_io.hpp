@@ -2,7 +2,7 @@
 // Reading messages with descriptors from QEMU's sockets.
 #pragma once
 
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <cstddef>

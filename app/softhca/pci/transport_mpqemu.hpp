@@ -2,8 +2,8 @@
 // QEMU's multi-process protocol: `-device x-pci-proxy-dev,fd=N` (QEMU 5.2 and later).
 #pragma once
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/pci/function.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <string>

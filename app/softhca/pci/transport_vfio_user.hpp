@@ -3,8 +3,8 @@
 // docs/interop/vfio-user.rst.
 #pragma once
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/pci/function.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <array>

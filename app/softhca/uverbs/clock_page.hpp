@@ -3,7 +3,7 @@
 // how its ticks translate to real time; programs map both.
 #pragma once
 
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 #include "common/mlx5/formats.hpp"
 
 #include <cstddef>

@@ -2,11 +2,11 @@
 // An opened uverbs device: the kernel's side of a struct ibv_context.
 #pragma once
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/uverbs/events.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/objects.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
+#include "common/fd.hpp"
 
 #include <mutex>
 #include <optional>

@@ -2,8 +2,8 @@
 // A queue of event records that the program reads from a file descriptor.
 #pragma once
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/netlink_socket.hpp"
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/user_memory.hpp"
+#include "common/fd.hpp"
 
 #include <algorithm>
 #include <cerrno>

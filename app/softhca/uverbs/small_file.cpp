@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/small_file.hpp"
 
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 
 #include <array>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // Descriptors that stay with the process that opened them.
 #pragma once
 
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 
 namespace softhca::wire {
 

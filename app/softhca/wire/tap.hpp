@@ -2,8 +2,8 @@
 // TAP interfaces: made by the launcher, used as wires by the program that it starts.
 #pragma once
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/wire/wire.hpp"
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <array>

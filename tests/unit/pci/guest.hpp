@@ -3,8 +3,8 @@
 // no threads.
 #pragma once
 
-#include "app/softhca/fd.hpp"
 #include "app/softhca/pci/function.hpp"
+#include "common/fd.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>

@@ -2,7 +2,7 @@
 // Device threads: they find work by themselves, let control calls in, and stop.
 #include "app/softhca/clock.hpp"
 #include "app/softhca/core/engine.hpp"
-#include "app/softhca/fd.hpp"
+#include "common/fd.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <atomic>

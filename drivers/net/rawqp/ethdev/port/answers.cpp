@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/port/answers.hpp"
 
+#include "common/fd.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
@@ -51,7 +52,7 @@ int query_flow(Port& port, const QuestionMessage& question, AnswerMessage& answe
 /// What goes with an answer: descriptors, and one of them to be closed when it was sent.
 struct Enclosed {
     std::vector<int> fds;
-    UniqueFd channel;
+    Fd channel;
 };
 
 int admit(Port& port, Enclosed& enclosed) {
@@ -60,7 +61,7 @@ int admit(Port& port, Enclosed& enclosed) {
     if (port.format->rx_share != nullptr)
         for (const auto& queue : port.rx_queues)
             if (queue) port.format->rx_share(*queue->ring);
-    Result<UniqueFd> channel = port.secondaries->admit();
+    Result<Fd> channel = port.secondaries->admit();
     if (!channel) {
         RAWQP_LOG(ERR, "%s", channel.error().what.c_str());
         return channel.error().code;

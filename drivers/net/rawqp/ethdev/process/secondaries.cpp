@@ -18,7 +18,7 @@ void let_go(Port& port, QueueState& state) {
     if (port.shared.is_running()) port.secondaries->tell(Event::changed);
 }
 
-Result<UniqueFd> Secondaries::admit() {
+Result<Fd> Secondaries::admit() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return fail(errno, "{}: no channel to a secondary process: {}", port_.name,
@@ -26,9 +26,9 @@ Result<UniqueFd> Secondaries::admit() {
     {
         const std::lock_guard lock(mutex_);
         forget_dead();
-        peers_.push_back({UniqueFd(ends[0])});
+        peers_.push_back({Fd(ends[0])});
     }
-    return UniqueFd(ends[1]);
+    return Fd(ends[1]);
 }
 
 void Secondaries::forget_dead() {

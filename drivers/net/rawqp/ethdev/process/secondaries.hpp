@@ -2,6 +2,7 @@
 // The primary's side: which secondary processes use a port, and what they are told.
 #pragma once
 
+#include "common/fd.hpp"
 #include "common/result.hpp"
 #include "drivers/net/rawqp/ethdev/process/protocol.hpp"
 #include "drivers/net/rawqp/ethdev/shared_port.hpp"
@@ -25,11 +26,11 @@ class Secondaries {
     void tell(Event event);
 
     /// Another one: its end of a new channel. The caller holds Port::control.
-    [[nodiscard]] Result<UniqueFd> admit();
+    [[nodiscard]] Result<Fd> admit();
 
   private:
     struct Peer {
-        UniqueFd channel;
+        Fd channel;
         bool mute = false; ///< it was told of already that it does not answer
     };
     void forget_dead();

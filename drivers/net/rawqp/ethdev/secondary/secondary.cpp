@@ -25,7 +25,7 @@ uint64_t cycles(unsigned milliseconds) { return rte_get_timer_hz() / 1000 * mill
 
 struct Answered {
     AnswerMessage answer;
-    UniqueFd fds[2];
+    Fd fds[2];
 };
 
 Answered ask_primary(const QuestionMessage& question) {
@@ -46,7 +46,7 @@ Answered ask_primary(const QuestionMessage& question) {
     }
     const rte_mp_msg& reply = replies.msgs[0];
     for (int i = 0; i < reply.num_fds; ++i) {
-        UniqueFd fd(reply.fds[i]);
+        Fd fd(reply.fds[i]);
         if (i < 2) result.fds[i] = std::move(fd);
     }
     if (reply.len_param == sizeof result.answer)

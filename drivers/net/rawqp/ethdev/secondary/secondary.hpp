@@ -2,6 +2,7 @@
 // A port of the primary process in a secondary one.
 #pragma once
 
+#include "common/fd.hpp"
 #include "common/result.hpp"
 #include "drivers/net/rawqp/ethdev/process/guards.hpp"
 #include "drivers/net/rawqp/ethdev/process/protocol.hpp"
@@ -63,8 +64,8 @@ class SecondaryPort final : public ProcessPort {
 
     const uint16_t port_id_; ///< ethdev's data may vanish
     PortGuards& guards_;
-    UniqueFd device_; ///< the primary's, for mmap
-    UniqueFd channel_;
+    Fd device_; ///< the primary's, for mmap
+    Fd channel_;
     rte_intr_handle* handle_ = nullptr;
     bool watching_ = false;
     std::atomic<bool> gone_ = false;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// File descriptors that are closed with their owner.
 #pragma once
 
 #include <unistd.h>
 #include <utility>
-
-namespace softhca {
 
 /// Owns a file descriptor. Not thread-safe.
 class Fd {
@@ -29,5 +28,3 @@ class Fd {
   private:
     int fd_ = -1;
 };
-
-} // namespace softhca
