@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/pci/command_tools.hpp"
+// Event queues in the guest's memory.
+#include "app/softhca/pci/commands.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
 namespace softhca::pci {
 namespace {
 
+using namespace prm;
+
 constexpr uint64_t kEqeBytes = 64;
 constexpr uint8_t kLogMaxEqEntries = 22;
 
-FwStatus create_eq(Firmware& firmware, Command& command) {
+FwStatus create_eq(EventQueues& queues, Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(create_eq_in, eq_context_entry));
     if (firmware.objects.full(Kind::eq)) return FwStatus::exceeded_limit;
@@ -25,16 +29,16 @@ FwStatus create_eq(Firmware& firmware, Command& command) {
                           kEqeBytes << attr.log_entries);
     if (!ring) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
-    const uint32_t eqn = firmware.events.create(std::move(attr));
+    const uint32_t eqn = queues.create(std::move(attr));
     if (eqn == 0) return FwStatus::exceeded_limit;
     return add_object(firmware, command, Kind::eq, eqn,
                       {.context = context.copy(PRM_BYTES(eqc)), .uses = uses});
 }
 
-FwStatus destroy_eq(Firmware& firmware, Command& command) {
+FwStatus destroy_eq(EventQueues& queues, Firmware& firmware, Command& command) {
     return destroy_object(firmware, Kind::eq, object_number(command) & 0xff,
                           [&](core::Number eqn) -> core::Outcome<void> {
-                              if (!firmware.events.destroy(eqn))
+                              if (!queues.destroy(eqn))
                                   return tl::unexpected(core::Status::bad_resource);
                               return {};
                           });
@@ -47,10 +51,16 @@ FwStatus query_eq(Firmware& firmware, Command& command) {
 
 } // namespace
 
-void add_eq_commands(CommandTable& table) {
+void add_eq_commands(CommandTable& table, EventQueues& queues) {
+    const auto create = [&](Firmware& firmware, Command& command) {
+        return create_eq(queues, firmware, command);
+    };
+    const auto destroy = [&](Firmware& firmware, Command& command) {
+        return destroy_eq(queues, firmware, command);
+    };
     table.insert({
-        PRM_COMMAND(CREATE_EQ, create_eq, create_eq),
-        PRM_COMMAND(DESTROY_EQ, destroy_eq, destroy_eq),
+        PRM_COMMAND(CREATE_EQ, create_eq, create),
+        PRM_COMMAND(DESTROY_EQ, destroy_eq, destroy),
         PRM_COMMAND(QUERY_EQ, query_eq, query_eq),
     });
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory that the driver lends to the firmware. We need none of it, but a driver that sees firmware
 // without an appetite takes other paths, so we ask for a little.
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/pci/commands.hpp"
 
 #include <algorithm>
 
 namespace softhca::pci {
 namespace {
+
+using namespace prm;
 
 constexpr uint16_t kAtBoot = 1, kAtInit = 2;                // op_mod of QUERY_PAGES
 constexpr uint16_t kCannotGive = 0, kGive = 1, kReturn = 2; // op_mod of MANAGE_PAGES
@@ -18,8 +20,7 @@ FwStatus query_pages(Firmware&, Command& command) {
     return FwStatus::ok;
 }
 
-FwStatus manage_pages(Firmware& firmware, Command& command) {
-    auto& given = firmware.given_pages;
+FwStatus manage_pages(std::vector<uint64_t>& given, Command& command) {
     const auto entries = command.input().get(PRM(manage_pages_in, input_num_entries));
     if (command.op_mod == kCannotGive) return FwStatus::ok;
     if (command.op_mod == kGive) {
@@ -41,10 +42,13 @@ FwStatus manage_pages(Firmware& firmware, Command& command) {
 
 } // namespace
 
-void add_page_commands(CommandTable& table) {
+void add_page_commands(CommandTable& table, std::vector<uint64_t>& given_pages) {
+    const auto manage = [&](Firmware&, Command& command) {
+        return manage_pages(given_pages, command);
+    };
     table.insert({
         PRM_COMMAND(QUERY_PAGES, query_pages, query_pages),
-        PRM_COMMAND(MANAGE_PAGES, manage_pages, manage_pages),
+        PRM_COMMAND(MANAGE_PAGES, manage_pages, manage),
     });
 }
 

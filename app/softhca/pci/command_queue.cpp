@@ -89,7 +89,7 @@ CommandQueue::Delivery CommandQueue::execute(Slot& slot) {
     if (slot.type != kPciTransport) return Delivery::descriptor;
     if (input_length > kMaxLength) return Delivery::input_length;
     if (output_length > kMaxLength) return Delivery::output_length;
-    Command command;
+    prm::Command command;
     command.in.resize(std::max<size_t>(input_length, Slot::kInline));
     command.out.resize(std::max<size_t>(output_length, Slot::kInline));
     std::memcpy(command.in.data(), slot.input, Slot::kInline);
@@ -112,14 +112,14 @@ void CommandQueue::run(uint32_t index) {
         memory_.translate(base_ + (uint64_t{index} << kLogStride), sizeof(Slot)));
     if (!slot || !(slot->status_own & kOwnedByDevice)) return;
     // An EQ that this very command creates must not hear of it: the driver still polls.
-    const bool event = firmware_.events.wanted(EventType::command);
+    const bool event = events_.wanted(EventType::command);
     const Delivery delivery = execute(*slot);
     __atomic_store_n(&slot->status_own, static_cast<uint8_t>(static_cast<uint8_t>(delivery) << 1),
                      __ATOMIC_RELEASE);
     if (!event) return;
     EventData data{};
     net::store_be<uint32_t>(data.data(), 1u << index);
-    firmware_.events.push_all(EventType::command, 0, data);
+    events_.push_all(EventType::command, 0, data);
 }
 
 } // namespace softhca::pci

@@ -2,7 +2,9 @@
 // The command interface: slots in guest memory, mailboxes, ownership.
 #pragma once
 
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/pci/event_queues.hpp"
+#include "app/softhca/pci/guest_memory.hpp"
+#include "app/softhca/prm/firmware.hpp"
 
 namespace softhca::pci {
 
@@ -12,7 +14,8 @@ class CommandQueue {
     static constexpr uint8_t kLogSlots = 5, kLogStride = 6;
     static constexpr uint8_t kInterfaceRevision = 5;
 
-    CommandQueue(Firmware& firmware, GuestMemory& memory) : firmware_(firmware), memory_(memory) {}
+    CommandQueue(prm::Firmware& firmware, EventQueues& events, GuestMemory& memory)
+        : firmware_(firmware), events_(events), memory_(memory) {}
 
     void set_base(uint64_t address) { base_ = address; }
     [[nodiscard]] uint64_t base() const { return base_; }
@@ -26,7 +29,8 @@ class CommandQueue {
     void run(uint32_t index);
     [[nodiscard]] Delivery execute(Slot& slot);
 
-    Firmware& firmware_;
+    prm::Firmware& firmware_;
+    EventQueues& events_;
     GuestMemory& memory_;
     uint64_t base_ = 0;
 };

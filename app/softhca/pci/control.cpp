@@ -9,6 +9,8 @@ namespace softhca::pci {
 namespace {
 
 using nlohmann::json;
+using prm::Firmware;
+using prm::FwStatus;
 
 json ok() { return {{"ok", true}}; }
 json error(const std::string& what) { return {{"error", what}}; }

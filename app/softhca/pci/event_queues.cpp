@@ -7,19 +7,7 @@
 namespace softhca::pci {
 namespace {
 
-/// mlx5_eqe of <linux/mlx5/eq.h>.
-struct Eqe {
-    uint8_t reserved0;
-    uint8_t type;
-    uint8_t reserved1;
-    uint8_t subtype;
-    uint8_t reserved2[28];
-    EventData data;
-    uint8_t reserved3[2];
-    uint8_t signature;
-    uint8_t owner; ///< flips with every round of the ring; written last
-};
-static_assert(sizeof(Eqe) == 64 && offsetof(Eqe, data) == 32 && offsetof(Eqe, owner) == 63);
+using prm::Eqe;
 
 constexpr uint32_t kCounterMask = 0xffffff;
 

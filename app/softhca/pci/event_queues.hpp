@@ -4,27 +4,16 @@
 
 #include "app/softhca/core/dma.hpp"
 #include "app/softhca/pci/interrupts.hpp"
+#include "app/softhca/prm/events.hpp"
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
 
 namespace softhca::pci {
 
-/// Event types of the PRM (Linux: enum mlx5_event in <linux/mlx5/device.h>).
-enum class EventType : uint8_t {
-    completion = 0x00,
-    cq_error = 0x04,
-    wq_catastrophic = 0x05,
-    device_error = 0x08,
-    port_change = 0x09,
-    command = 0x0a,
-    general = 0x22,
-};
-
-/// The type-specific part of an EQE.
-using EventData = std::array<uint8_t, 28>;
+using prm::EventData;
+using prm::EventType;
 
 struct EqAttr {
     core::DmaArea ring;
@@ -34,7 +23,7 @@ struct EqAttr {
 };
 
 /// Thread-safe: the device threads and the command interface push, the guest rings doorbells.
-class EventQueues {
+class EventQueues final : public prm::EventSink {
   public:
     static constexpr uint32_t kFirst = 4, kLast = 127; ///< numbers; low ones are the firmware's own
 
@@ -43,13 +32,13 @@ class EventQueues {
     /// Returns the EQ number, or 0 when none is left.
     [[nodiscard]] uint32_t create(EqAttr attr);
     [[nodiscard]] bool destroy(uint32_t eqn);
-    void clear();
+    void clear() override;
 
     /// The consumer index moved; `arm`: interrupt when there is more.
     void ring_doorbell(uint32_t eqn, uint32_t consumer, bool arm);
-    void push(uint32_t eqn, EventType type, uint8_t subtype, const EventData& data);
+    void push(uint32_t eqn, EventType type, uint8_t subtype, const EventData& data) override;
     /// To every EQ whose mask has the type.
-    void push_all(EventType type, uint8_t subtype, const EventData& data);
+    void push_all(EventType type, uint8_t subtype, const EventData& data) override;
     [[nodiscard]] bool wanted(EventType type) const;
     [[nodiscard]] uint64_t lost() const; ///< EQEs that found their EQ full
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/pci/function.hpp"
 
-#include "app/softhca/identity.hpp"
-
 #include "app/softhca/clock.hpp"
+#include "app/softhca/identity.hpp"
+#include "app/softhca/pci/commands.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -28,6 +28,21 @@ constexpr uint32_t kQueueSizes = CommandQueue::kLogSlots << 4 | CommandQueue::kL
 constexpr uint32_t kEqArm = 0x40, kEqUpdate = 0x48;
 
 } // namespace
+
+Function::Function(core::Device& device, uint32_t speed_mbps)
+    : firmware_(device, memory_, events_, speed_mbps), commands_(firmware_, events_, memory_) {
+    prm::CommandTable commands;
+    add_page_commands(commands, given_pages_);
+    add_uar_commands(commands);
+    add_eq_commands(commands, events_);
+    firmware_.add_commands(std::move(commands));
+    firmware_.reset();
+}
+
+void Function::reset_firmware() {
+    firmware_.reset();
+    given_pages_.clear();
+}
 
 uint32_t Function::config_read(uint32_t at, uint32_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -87,7 +102,7 @@ uint64_t Function::bar_read(uint64_t at, uint32_t bytes) {
 /// A reset that the driver asks for ends with the interface disabled and firmware in good health.
 void Function::set_interface(Interface state) {
     if (state == Interface::software_reset) {
-        firmware_.reset();
+        reset_firmware();
         syndrome_ = 0;
         state = Interface::disabled;
     }
@@ -116,7 +131,7 @@ void Function::write_uar(uint32_t at, uint32_t value) {
     constexpr uint32_t kEqnShift = 24, kIndexMask = 0xffffff;
     const uint32_t offset = at % BarLayout::kPage;
     if (offset == kEqArm || offset == kEqUpdate)
-        firmware_.events.ring_doorbell(value >> kEqnShift, value & kIndexMask, offset == kEqArm);
+        events_.ring_doorbell(value >> kEqnShift, value & kIndexMask, offset == kEqArm);
 }
 
 void Function::bar_write(uint64_t at, uint64_t value, uint32_t bytes) {
@@ -141,13 +156,13 @@ void Function::bar_write(uint64_t at, uint64_t value, uint32_t bytes) {
 
 void Function::fail(uint8_t syndrome) {
     const std::lock_guard lock(mutex_);
-    firmware_.reset();
+    reset_firmware();
     syndrome_ = syndrome;
 }
 
 void Function::reset() {
     const std::lock_guard lock(mutex_);
-    firmware_.reset();
+    reset_firmware();
     interrupts_.reset();
     config_.reset();
     commands_.set_base(0);

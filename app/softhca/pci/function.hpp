@@ -4,8 +4,10 @@
 
 #include "app/softhca/pci/command_queue.hpp"
 #include "app/softhca/pci/config_space.hpp"
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/pci/event_queues.hpp"
+#include "app/softhca/pci/guest_memory.hpp"
 #include "app/softhca/pci/interrupts.hpp"
+#include "app/softhca/prm/firmware.hpp"
 
 #include <mutex>
 
@@ -15,8 +17,7 @@ namespace softhca::pci {
 /// has an answer.
 class Function {
   public:
-    Function(core::Device& device, uint32_t speed_mbps)
-        : firmware_(device, memory_, interrupts_, speed_mbps), commands_(firmware_, memory_) {}
+    Function(core::Device& device, uint32_t speed_mbps);
 
     [[nodiscard]] uint32_t config_read(uint32_t at, uint32_t bytes);
     void config_write(uint32_t at, uint32_t value, uint32_t bytes);
@@ -31,7 +32,7 @@ class Function {
     /// buffer.
     void fail(uint8_t syndrome);
 
-    /// Calls use(GuestMemory&) or use(Firmware&) with nobody else in the function.
+    /// Calls use(GuestMemory&) or use(prm::Firmware&) with nobody else in the function.
     template <class Use> decltype(auto) with_memory(Use&& use) {
         const std::lock_guard lock(mutex_);
         return use(memory_);
@@ -41,11 +42,13 @@ class Function {
         return use(firmware_);
     }
     [[nodiscard]] Interrupts& interrupts() { return interrupts_; } ///< has its own lock
+    [[nodiscard]] EventQueues& events() { return events_; }        ///< likewise
 
   private:
     /// What the driver sees of the interface's state (Linux: MLX5_NIC_IFC_*).
     enum class Interface : uint8_t { full = 0, disabled = 1, software_reset = 7 };
 
+    void reset_firmware();
     void set_interface(Interface state);
     void write_queue_address(uint32_t low);
     [[nodiscard]] uint32_t read_init_segment(uint32_t at) const;
@@ -56,7 +59,9 @@ class Function {
     ConfigSpace config_;
     Interrupts interrupts_;
     GuestMemory memory_;
-    Firmware firmware_;
+    EventQueues events_{interrupts_};
+    std::vector<uint64_t> given_pages_; ///< by MANAGE_PAGES; stay the driver's after a teardown
+    prm::Firmware firmware_;
     CommandQueue commands_;
     uint32_t queue_address_high_ = 0;
     Interface interface_ = Interface::full;

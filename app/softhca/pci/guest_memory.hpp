@@ -2,13 +2,11 @@
 // The guest's memory as the device reaches it by DMA.
 #pragma once
 
-#include "app/softhca/core/dma.hpp"
+#include "app/softhca/prm/memory.hpp"
 #include "common/result.hpp"
 
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,7 +15,7 @@ namespace softhca::pci {
 /// Translates guest-physical addresses. Files behind the memory are mapped whole, once, and stay
 /// mapped until the process ends: pointers handed out stay valid whatever the guest or its firmware
 /// does to the memory map. Used by the transport's thread only.
-class GuestMemory {
+class GuestMemory final : public prm::Memory {
   public:
     /// Forgets the memory map (not the mappings).
     void clear() { regions_.clear(); }
@@ -28,16 +26,11 @@ class GuestMemory {
     /// Takes the range away, or what of it there is.
     void remove(uint64_t address, uint64_t size);
 
-    /// Host address of `size` bytes of guest memory, or null when not all of them exist.
-    [[nodiscard]] std::byte* translate(uint64_t address, uint64_t size) const;
-    /// A ring or memory region made of pages of 2^page_shift bytes, or nothing when a page is not
-    /// in the guest's memory or the pages do not hold offset + length bytes.
+    [[nodiscard]] std::byte* translate(uint64_t address, uint64_t size) const override;
     [[nodiscard]] std::optional<core::DmaArea> area(std::span<const uint64_t> pages,
                                                     uint8_t page_shift, uint64_t offset,
-                                                    uint64_t length) const;
-    /// All of the guest-physical address space up to the end of memory. Holes lead to a scratch
-    /// page.
-    [[nodiscard]] core::DmaArea everything() const;
+                                                    uint64_t length) const override;
+    [[nodiscard]] core::DmaArea everything() const override;
 
   private:
     struct Region {

@@ -16,6 +16,7 @@ namespace pci_test {
 
 using namespace softhca;
 using namespace softhca::pci;
+using namespace softhca::prm;
 using core::Number;
 
 /// A field of a structure that is itself a field.

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
-#include "app/softhca/pci/event_queues.hpp"
-#include "app/softhca/pci/guest_memory.hpp"
-#include "app/softhca/pci/objects.hpp"
-#include "app/softhca/pci/prm.hpp"
+#include "app/softhca/prm/events.hpp"
+#include "app/softhca/prm/fields.hpp"
 #include "app/softhca/prm/match.hpp"
+#include "app/softhca/prm/memory.hpp"
+#include "app/softhca/prm/objects.hpp"
 
 #include <array>
 #include <atomic>
@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace softhca::pci {
+namespace softhca::prm {
 
 /// One command while it runs. The buffers are as long as the driver said, and not shared with it.
 struct Command {
@@ -34,7 +34,7 @@ struct Command {
 };
 
 class Firmware;
-using Handler = FwStatus (*)(Firmware&, Command&);
+using Handler = std::function<FwStatus(Firmware&, Command&)>;
 struct CommandInfo {
     const char* name;
     size_t input_bytes; ///< shorter ones are refused
@@ -74,7 +74,7 @@ inline constexpr uint8_t kLogMaxDestinations = 6;
 struct FlowRecords {
     struct Group {
         core::Number table;
-        prm::MatchMask mask; ///< to read its entries' values by
+        MatchMask mask; ///< to read its entries' values by
         std::vector<uint8_t> command;
     };
     struct Table {
@@ -86,17 +86,21 @@ struct FlowRecords {
     std::map<core::Number, Group> groups;
 };
 
-/// Firmware of one function. Commands run on the transport's thread, one at a time; events arrive
-/// from the device threads.
+/// Firmware of one device, behind whatever transport brings its commands: one at a time, on a
+/// thread of the transport. Events arrive from the device threads.
 class Firmware final : private core::Listener {
   public:
-    Firmware(core::Device& device, GuestMemory& memory, Interrupts& interrupts,
-             uint32_t speed_mbps);
+    /// `memory` and `events` outlive it.
+    Firmware(core::Device& device, Memory& memory, EventSink& events, uint32_t speed_mbps);
     ~Firmware() override;
+
+    /// Commands that only this transport has.
+    void add_commands(CommandTable commands) { commands_.merge(commands); }
 
     /// Runs the command and fills in status and syndrome of its answer.
     void execute(Command& command);
-    /// Destroys all objects, as function-level reset and TEARDOWN_HCA do.
+    /// Destroys all objects and forgets what the driver has set, as function-level reset and
+    /// TEARDOWN_HCA do.
     void reset();
 
     /// Replaces the opcode's injection; status ok: none any more.
@@ -116,11 +120,10 @@ class Firmware final : private core::Listener {
 
     // For the commands.
     core::Device& device;
-    GuestMemory& memory;
-    EventQueues events;
+    Memory& memory;
+    EventSink& events;
     Objects objects;
     Capabilities caps;
-    std::vector<uint64_t> given_pages; ///< by MANAGE_PAGES
     std::array<uint8_t, 6> mac;
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
@@ -159,9 +162,7 @@ inline constexpr uint64_t kQueueTypeRq = 1, kQueueTypeSq = 2;
 
 // One function per command family adds its commands to the table.
 void add_hca_commands(CommandTable& table);
-void add_page_commands(CommandTable& table);
 void add_simple_commands(CommandTable& table);
-void add_eq_commands(CommandTable& table);
 void add_cq_commands(CommandTable& table);
 void add_mkey_commands(CommandTable& table);
 void add_queue_commands(CommandTable& table);
@@ -172,7 +173,7 @@ void add_flow_commands(CommandTable& table);
 void add_vport_commands(CommandTable& table);
 void add_register_commands(CommandTable& table);
 
-} // namespace softhca::pci
+} // namespace softhca::prm
 
 /// An entry of the command table: opcode, name and input structure by the command's two spellings.
 #define PRM_COMMAND(upper, lower, handler)                                                         \

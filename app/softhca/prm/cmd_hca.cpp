@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Commands about the HCA as a whole: enable, initialise, capabilities, identity.
 #include "app/softhca/identity.hpp"
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/prm/firmware.hpp"
 
 #include <algorithm>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr size_t kCapsAt = 16;        // of both the input of SET and the output of QUERY
@@ -30,10 +30,7 @@ FwStatus init_hca(Firmware& firmware, Command&) {
 }
 
 FwStatus teardown_hca(Firmware& firmware, Command&) {
-    // Pages that the driver gave stay its debt until it takes them back.
-    auto pages = std::move(firmware.given_pages);
     firmware.reset();
-    firmware.given_pages = std::move(pages);
     return FwStatus::ok;
 }
 
@@ -91,4 +88,4 @@ void add_hca_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace softhca::pci {
+namespace softhca::prm {
 
 /// Firmware statuses (PRM, table "Command Status"; Linux: MLX5_CMD_STAT_*).
 enum class FwStatus : uint8_t {
@@ -128,4 +128,4 @@ class Objects {
     std::string culprit_;
 };
 
-} // namespace softhca::pci
+} // namespace softhca::prm

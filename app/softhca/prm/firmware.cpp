@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/prm/firmware.hpp"
 
 #include <algorithm>
 #include <cstdio>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr size_t kStatusAt = 0, kSyndromeAt = 4, kAnswerHead = 16;
@@ -26,14 +26,12 @@ std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
     return pages;
 }
 
-Firmware::Firmware(core::Device& core_device, GuestMemory& guest_memory, Interrupts& interrupts,
+Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& sink,
                    uint32_t speed)
-    : device(core_device), memory(guest_memory), events(interrupts), caps(make_capabilities()),
+    : device(core_device), memory(driver_memory), events(sink), caps(make_capabilities()),
       mac(core_device.config().mac), speed_mbps(speed) {
     add_hca_commands(commands_);
-    add_page_commands(commands_);
     add_simple_commands(commands_);
-    add_eq_commands(commands_);
     add_cq_commands(commands_);
     add_mkey_commands(commands_);
     add_queue_commands(commands_);
@@ -44,7 +42,6 @@ Firmware::Firmware(core::Device& core_device, GuestMemory& guest_memory, Interru
     add_vport_commands(commands_);
     add_register_commands(commands_);
     device.add_listener(this);
-    device.set_loopback(kLoopback);
 }
 
 Firmware::~Firmware() {
@@ -91,10 +88,9 @@ void Firmware::execute(Command& command) {
     }
     const auto found = commands_.find(command.opcode);
     if (found != commands_.end()) counts_[command.opcode].refused++;
-    std::fprintf(stderr, "softhca-pci: command %#x (%s) op_mod %#x: status %#x%s%s\n",
-                 command.opcode, found == commands_.end() ? "unknown" : found->second.name,
-                 command.op_mod, static_cast<unsigned>(status), culprit.empty() ? "" : ": ",
-                 culprit.c_str());
+    std::fprintf(stderr, "softhca: command %#x (%s) op_mod %#x: status %#x%s%s\n", command.opcode,
+                 found == commands_.end() ? "unknown" : found->second.name, command.op_mod,
+                 static_cast<unsigned>(status), culprit.empty() ? "" : ": ", culprit.c_str());
     // An answer that says no says nothing else.
     std::ranges::fill(command.out, uint8_t{0});
     command.out[kStatusAt] = static_cast<uint8_t>(status);
@@ -185,7 +181,6 @@ void Firmware::reset() {
     device.set_delay_drop(0);
     events.clear();
     objects.clear();
-    given_pages.clear();
     vport_context.clear();
     vport_lists.clear();
     device.set_other_addresses({});
@@ -226,4 +221,4 @@ void Firmware::on_async(core::AsyncEvent event, core::Number number, uint64_t co
     }
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

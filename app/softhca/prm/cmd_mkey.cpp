@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 enum class AccessMode : uint8_t { physical = 0, mtt = 1, klm = 2 };
@@ -82,4 +82,4 @@ void add_mkey_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

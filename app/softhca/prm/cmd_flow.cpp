@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow tables, groups, entries and counters: of what is received, and of who sniffs.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/match.hpp"
 
 #include <algorithm>
 #include <optional>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 // Table types (Linux: enum fs_flow_table_type).
@@ -111,7 +111,7 @@ FwStatus set_flow_table_root(Firmware& firmware, Command& command) {
 FwStatus create_flow_group(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const auto mask =
-        prm::read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))));
+        read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))));
     if (!mask) return FwStatus::bad_parameter;
     const core::Number table = number(in, PRM(create_flow_group_in, table_id));
     const auto group = firmware.device.create_flow_group(
@@ -203,8 +203,8 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
     attr.group = number(context, PRM(flow_context, group_id));
     const auto group = firmware.flows.groups.find(attr.group);
     if (group == firmware.flows.groups.end()) return FwStatus::bad_resource;
-    attr.value = prm::read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
-                                       group->second.mask);
+    attr.value = read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
+                                  group->second.mask);
     attr.drop = (actions & kDrop) != 0;
     if (const auto tag = context.get(PRM(flow_context, flow_tag)); tag != 0)
         attr.tag = static_cast<uint32_t>(tag);
@@ -291,4 +291,4 @@ void add_flow_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

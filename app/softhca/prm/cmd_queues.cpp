@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send and receive queues, shared receive queues (RMP, XRC SRQ: numbers only) and TIS.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr uint8_t kStateReset = 0, kStateReady = 1, kStateError = 3;
@@ -331,4 +331,4 @@ void add_queue_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The function's virtual port: link, addresses, MTU, counters.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
 #include <algorithm>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr uint8_t kUp = 1;
@@ -165,4 +165,4 @@ void add_vport_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

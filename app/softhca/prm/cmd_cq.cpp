@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr uint16_t kResize = 1; // op_mod of MODIFY_CQ
@@ -111,4 +111,4 @@ void add_cq_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/pci/objects.hpp"
+#include "app/softhca/prm/objects.hpp"
 
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 const char* name_of(Kind kind) {
@@ -94,4 +94,4 @@ std::vector<core::Number> Objects::numbers(Kind kind) const {
     return numbers;
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

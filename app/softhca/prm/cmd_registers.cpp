@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ACCESS_REG: port registers.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
 #include <algorithm>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr uint16_t kWrite = 0, kQuery = 1; // op_mod
@@ -124,4 +124,4 @@ void add_register_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

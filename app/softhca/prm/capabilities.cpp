@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What QUERY_HCA_CAP answers: an Ethernet-only ConnectX-5 without switching and offload engines.
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/prm/firmware.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 Fields fields_of(Capabilities::Page& page) { return {page.data(), page.size()}; }
@@ -191,4 +191,4 @@ Capabilities make_capabilities() {
     return caps;
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

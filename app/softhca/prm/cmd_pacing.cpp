@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packet pacing: a table of rates, and SQs that name one of its rows.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 /// Row of a command, or null. Row 0 is that of SQs without a limit.
@@ -54,4 +54,4 @@ void add_pacing_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

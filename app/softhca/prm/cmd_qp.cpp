@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QPs with a transport. An Ethernet port's packets do not use them: mlx5_ib makes one at start, for
 // UMR, and the state machine is all that it needs.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
 #include <algorithm>
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 // Apart from SQ and RQ numbers, which the core gives out from below.
@@ -75,4 +75,4 @@ void add_qp_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

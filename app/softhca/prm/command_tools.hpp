@@ -2,9 +2,9 @@
 // What most commands do: read the number of their object, answer with the number of a new one.
 #pragma once
 
-#include "app/softhca/pci/firmware.hpp"
+#include "app/softhca/prm/firmware.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 
 /// What the driver counts in an MTU and the core does not: Ethernet header, VLAN tag, FCS.
 inline constexpr uint16_t kFrameOverhead = 22;
@@ -26,6 +26,14 @@ inline void answer_number(Command& command, core::Number number) {
     firmware.objects.add(kind, number, std::move(object));
     answer_number(command, number);
     return FwStatus::ok;
+}
+
+/// Makes an object that is only a number, of first..last.
+[[nodiscard]] inline FwStatus alloc_number(Firmware& firmware, Command& command, Kind kind,
+                                           core::Number first, core::Number last) {
+    const core::Number number = firmware.objects.new_number(kind, first, last);
+    if (number == 0) return FwStatus::exceeded_limit;
+    return add_object(firmware, command, kind, number, {});
 }
 
 /// Destroys an object: refused while it has users, then by `destroy` in the core, then forgotten.
@@ -78,4 +86,4 @@ inline void settle_q_counter(Firmware& firmware, core::Number rqn) {
     return firmware.memory.area(command.pages(pages_at, count), shift, offset, bytes);
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects that are only numbers to us: UAR pages, PDs, transport domains, XRC domains, counters.
-#include "app/softhca/pci/command_tools.hpp"
-#include "app/softhca/pci/config_space.hpp"
+// Objects that are only numbers to us: PDs, transport domains, XRC domains, counters.
+#include "app/softhca/prm/command_tools.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 constexpr core::Number kFirst = 0x40, kLast = 0xffff;
 
-FwStatus alloc(Firmware& firmware, Command& command, Kind kind, core::Number first,
-               core::Number last) {
-    const core::Number number = firmware.objects.new_number(kind, first, last);
-    if (number == 0) return FwStatus::exceeded_limit;
-    return add_object(firmware, command, kind, number, {});
-}
-
 template <Kind kKind> FwStatus alloc_plain(Firmware& firmware, Command& command) {
-    return alloc(firmware, command, kKind, kFirst, kLast);
+    return alloc_number(firmware, command, kKind, kFirst, kLast);
 }
 template <Kind kKind> FwStatus free_plain(Firmware& firmware, Command& command) {
     return forget_object(firmware, kKind, object_number(command));
-}
-
-FwStatus alloc_uar(Firmware& firmware, Command& command) {
-    return alloc(firmware, command, Kind::uar, BarLayout::kFirstUar,
-                 BarLayout::kBytes / BarLayout::kPage - 1);
 }
 
 FwStatus alloc_pd(Firmware& firmware, Command& command) {
@@ -72,8 +59,6 @@ FwStatus query_q_counter(Firmware& firmware, Command& command) {
 
 void add_simple_commands(CommandTable& table) {
     table.insert({
-        PRM_COMMAND(ALLOC_UAR, alloc_uar, alloc_uar),
-        PRM_COMMAND(DEALLOC_UAR, dealloc_uar, free_plain<Kind::uar>),
         PRM_COMMAND(ALLOC_PD, alloc_pd, alloc_pd),
         PRM_COMMAND(DEALLOC_PD, dealloc_pd, dealloc_pd),
         PRM_COMMAND(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain,
@@ -88,4 +73,4 @@ void add_simple_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

@@ -24,7 +24,7 @@ using __be32 = uint32_t;
 #undef BIT_ULL
 // NOLINTEND
 
-namespace softhca::pci {
+namespace softhca::prm {
 
 /// Position and width of a field, in bits from the start of its structure.
 struct Field {
@@ -75,10 +75,10 @@ class Fields {
     size_t size_;
 };
 
-} // namespace softhca::pci
+} // namespace softhca::prm
 
 /// The Field of a member of mlx5_ifc_<type>_bits, and the size of the structure in bytes.
 #define PRM(type, field)                                                                           \
-    (::softhca::pci::Field{offsetof(mlx5_ifc_##type##_bits, field),                                \
+    (::softhca::prm::Field{offsetof(mlx5_ifc_##type##_bits, field),                                \
                            sizeof(static_cast<mlx5_ifc_##type##_bits*>(nullptr)->field)})
 #define PRM_BYTES(type) (sizeof(mlx5_ifc_##type##_bits) / 8)

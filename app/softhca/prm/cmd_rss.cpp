@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Indirection tables and TIRs.
-#include "app/softhca/pci/command_tools.hpp"
+#include "app/softhca/prm/command_tools.hpp"
 
-namespace softhca::pci {
+namespace softhca::prm {
 namespace {
 
 // ---------------------------------------------------------------- RQT
@@ -189,4 +189,4 @@ void add_rss_commands(CommandTable& table) {
     });
 }
 
-} // namespace softhca::pci
+} // namespace softhca::prm

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What firmware reports besides the answers to commands.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca::prm {
+
+/// Event types of the PRM (Linux: enum mlx5_event in <linux/mlx5/device.h>).
+enum class EventType : uint8_t {
+    completion = 0x00,
+    cq_error = 0x04,
+    wq_catastrophic = 0x05,
+    device_error = 0x08,
+    port_change = 0x09,
+    command = 0x0a,
+    general = 0x22,
+};
+
+/// The type-specific part of an EQE.
+using EventData = std::array<uint8_t, 28>;
+
+/// An entry of an event queue: mlx5_eqe of <linux/mlx5/eq.h>.
+struct Eqe {
+    uint8_t reserved0;
+    uint8_t type;
+    uint8_t reserved1;
+    uint8_t subtype;
+    uint8_t reserved2[28];
+    EventData data;
+    uint8_t reserved3[2];
+    uint8_t signature;
+    uint8_t owner; ///< flips with every round of the ring; written last
+};
+static_assert(sizeof(Eqe) == 64 && offsetof(Eqe, data) == 32 && offsetof(Eqe, owner) == 63);
+
+/// Where events go: event queues in a guest's memory, or event files of a process. Called on device
+/// threads with the device locked.
+class EventSink {
+  public:
+    virtual ~EventSink() = default;
+
+    /// To the event queue of that number.
+    virtual void push(uint32_t eqn, EventType type, uint8_t subtype, const EventData& data) = 0;
+    /// To everyone who wants events of this type.
+    virtual void push_all(EventType type, uint8_t subtype, const EventData& data) = 0;
+    /// The firmware was reset: nobody wants events any more.
+    virtual void clear() = 0;
+};
+
+} // namespace softhca::prm
