@@ -166,7 +166,10 @@ Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t st
     else if (headers.ether_type == kEtherIpv6)
         to_l4 = parse_ipv6(cursor, headers, available, first_fragment);
     const uint32_t ip_end = trust_length ? headers.l3 + headers.ip_bytes : ~0u;
-    if (to_l4 && first_fragment) parse_l4(cursor, headers, ip_end);
+    if (to_l4 && first_fragment) {
+        headers.l3_end = cursor.at();
+        parse_l4(cursor, headers, ip_end);
+    }
     return headers;
 }
 

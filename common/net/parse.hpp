@@ -38,6 +38,7 @@ inline constexpr uint32_t kParseBytes = 256;
 /// Offsets count from the start of the frame; 0 means absent.
 struct Headers {
     uint16_t l3 = 0;         ///< behind the Ethernet header and all VLAN tags
+    uint16_t l3_end = 0;     ///< behind the IP header and its extensions; not of later fragments
     uint16_t l4 = 0;         ///< TCP or UDP header, complete and in this fragment
     uint16_t payload = 0;    ///< behind the TCP or UDP header
     uint16_t inner = 0;      ///< what a tunnel (VXLAN, GRE, IP in IP) carries

@@ -5,37 +5,101 @@
 #include "common/net/endian.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
+
+namespace net {
+struct Headers;
+}
 
 namespace softhca::core {
 
-/// Extracted once per packet; rules hold a value and a mask of the same shape. Padding-free, so it
-/// can be compared, masked and hashed as 64-bit words. Absent headers leave zeros.
-struct FlowKey {
+/// L2 to L4 of a packet, or of what a tunnel carries. Absent headers leave zeros.
+struct LayerKey {
     std::array<uint8_t, 6> dst_mac{};
     std::array<uint8_t, 6> src_mac{};
     net::be16 ether_type{0}; ///< after all VLAN tags
     net::be16 vlan_tci{0};   ///< of the first tag
-    uint8_t cvlan = 0;       ///< 1: first tag is 802.1Q
-    uint8_t svlan = 0;       ///< 1: first tag is 802.1ad
+    net::be16 second_tci{0};
+    uint8_t cvlan = 0; ///< 1: first tag is 802.1Q
+    uint8_t svlan = 0; ///< 1: first tag is 802.1ad
+    uint8_t second_cvlan = 0;
+    uint8_t second_svlan = 0;
     uint8_t ip_version = 0;  ///< 4, 6 or 0
     uint8_t ip_proto = 0;    ///< IPv6: after the extension headers
     uint8_t tos = 0;         ///< IPv4 TOS / IPv6 traffic class
     uint8_t ttl = 0;         ///< IPv4 TTL / IPv6 hop limit
     uint8_t ip_fragment = 0; ///< 1: any fragment
-    uint8_t tcp_flags = 0;
-    uint8_t l4 = 0; ///< 6 TCP, 17 UDP: the L4 header is really there (not a later fragment)
     uint8_t ipv4_ihl = 0;
+    uint8_t l4 = 0; ///< 6 TCP, 17 UDP: the L4 header is really there (not a later fragment)
+    uint8_t reserved = 0;
+    net::be16 tcp_flags{0}; ///< nine bits
     net::be16 src_port{0};
     net::be16 dst_port{0};
-    net::be16 reserved{0};
     net::be32 flow_label{0};
-    net::be32 vxlan_vni{0};           ///< 24 bits; after UDP port 4789
     std::array<uint8_t, 16> src_ip{}; ///< IPv4 in the last four bytes
     std::array<uint8_t, 16> dst_ip{};
 };
-static_assert(sizeof(FlowKey) == 72 && sizeof(FlowKey) % 8 == 0);
+static_assert(sizeof(LayerKey) == 72 && sizeof(LayerKey) % 8 == 0);
+
+/// Headers that are neither: tunnels, MPLS, ESP, ICMP. Absent ones leave zeros.
+struct TunnelKey {
+    uint8_t gre_checksum = 0; ///< 1: the GRE header has that option
+    uint8_t gre_has_key = 0;
+    uint8_t gre_sequence = 0;
+    uint8_t geneve_oam = 0;
+    net::be16 gre_protocol{0};
+    net::be16 geneve_protocol{0};
+    net::be32 gre_key{0};   ///< NVGRE: VSID and flow id
+    net::be32 vxlan_vni{0}; ///< 24 bits; after UDP port 4789
+    net::be32 geneve_vni{0};
+    net::be32 gpe_vni{0};
+    net::be32 gtpu_teid{0};
+    net::be32 esp_spi{0};
+    net::be32 mpls{0};          ///< first label stack entry behind the Ethernet header …
+    net::be32 inner_mpls{0};    ///< … behind that of the inner frame …
+    net::be32 mpls_over_gre{0}; ///< … and as what a tunnel carries
+    net::be32 mpls_over_udp{0};
+    uint8_t geneve_options = 0; ///< length in 32-bit words
+    uint8_t gpe_protocol = 0;
+    uint8_t gpe_flags = 0;
+    uint8_t gtpu_type = 0;
+    uint8_t gtpu_flags = 0;
+    uint8_t icmp_type = 0;
+    uint8_t icmp_code = 0;
+    uint8_t icmpv6_type = 0;
+    uint8_t icmpv6_code = 0;
+    uint8_t reserved[3]{};
+    net::be32 icmp_data{0}; ///< the second word: identifier and sequence number of an echo
+    net::be32 icmpv6_data{0};
+    uint8_t reserved1[4]{};
+};
+static_assert(sizeof(TunnelKey) == 72);
+
+/// What travels with a packet and stands in none of its headers.
+struct MetaKey {
+    net::be32 reg_a{0}; ///< of what is sent: the WQE's flow table metadata
+    net::be32 source_sqn{0};
+    net::be32 reg_c[8]{}; ///< as rules have set them
+};
+static_assert(sizeof(MetaKey) == 40);
+
+/// Extracted once per packet; rules hold a value and a mask of the same shape. Padding-free, so it
+/// can be compared, masked and hashed as 64-bit words.
+struct FlowKey {
+    LayerKey outer;
+    LayerKey inner; ///< what the tunnel carries
+    TunnelKey tunnel;
+    MetaKey meta;
+};
+static_assert(sizeof(FlowKey) == 256 && sizeof(FlowKey) % 8 == 0);
 static_assert(std::has_unique_object_representations_v<FlowKey>);
+
+/// Fills in the fields of a packet; `key` is all zeros. `head` is the beginning of the frame, as
+/// net::parse() wants it, `headers` what that found.
+void extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
+             FlowKey& key);
 
 } // namespace softhca::core

@@ -18,40 +18,7 @@ bool udp_without_checksum(const net::Headers& headers, const std::byte* head) {
 
 } // namespace
 
-FlowKey make_flow_key(const net::Headers& headers, const std::byte* head) {
-    FlowKey key;
-    std::memcpy(key.dst_mac.data(), head, 6);
-    std::memcpy(key.src_mac.data(), head + 6, 6);
-    key.ether_type = headers.ether_type;
-    key.vlan_tci = headers.vlan_tci;
-    key.cvlan = headers.first_tag == net::kEtherVlan;
-    key.svlan = headers.first_tag == net::kEtherQinq;
-    key.ip_version = headers.ip_version;
-    key.ip_proto = headers.ip_proto;
-    key.tos = headers.tos;
-    key.ttl = headers.ttl;
-    key.ip_fragment = headers.fragment;
-    key.ipv4_ihl = headers.ipv4_ihl;
-    key.flow_label = headers.flow_label;
-    key.vxlan_vni = headers.vni;
-    const std::byte* const l3 = head + headers.l3;
-    if (headers.ip_version == 4) {
-        std::memcpy(key.src_ip.data() + 12, l3 + 12, 4);
-        std::memcpy(key.dst_ip.data() + 12, l3 + 16, 4);
-    } else if (headers.ip_version == 6) {
-        std::memcpy(key.src_ip.data(), l3 + 8, 16);
-        std::memcpy(key.dst_ip.data(), l3 + 24, 16);
-    }
-    if (headers.l4 != 0) {
-        key.l4 = headers.ip_proto;
-        key.tcp_flags = headers.tcp_flags;
-        std::memcpy(&key.src_port, head + headers.l4, 2);
-        std::memcpy(&key.dst_port, head + headers.l4 + 2, 2);
-    }
-    return key;
-}
-
-// headers_ and key_ are built in place: copying structs of freshly written small fields with wide
+// key_ is built in place: copying structs of freshly written small fields with wide
 // loads stalls the CPU's store forwarding.
 Packet::Packet(std::span<const iovec> pieces, uint32_t bytes)
     : pieces_(pieces), bytes_(bytes),
@@ -60,7 +27,9 @@ Packet::Packet(std::span<const iovec> pieces, uint32_t bytes)
       head_(pieces.front().iov_len == head_bytes_
                 ? static_cast<const std::byte*>(pieces.front().iov_base)
                 : copy_head()),
-      headers_(net::parse(view(), bytes)), key_(make_flow_key(headers_, head_)) {}
+      headers_(net::parse(view(), bytes)) {
+    extract(headers_, view(), bytes, key_);
+}
 
 const std::byte* Packet::copy_head() {
     copy_front(pieces_, copied_head_.data(), head_bytes_);

@@ -12,9 +12,6 @@
 
 namespace softhca::core {
 
-/// The steering fields of parsed headers. `head` is the start of the frame.
-[[nodiscard]] FlowKey make_flow_key(const net::Headers& headers, const std::byte* head);
-
 /// What checksum verification found.
 struct ChecksumVerdict {
     bool l3_ok = false;  ///< IPv4 header checksum right; IPv6: header valid

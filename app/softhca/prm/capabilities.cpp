@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What QUERY_HCA_CAP answers: an Ethernet-only ConnectX-5 without switching and offload engines.
 #include "app/softhca/prm/firmware.hpp"
+#include "app/softhca/prm/match.hpp"
 
 namespace softhca::prm {
 namespace {
@@ -94,6 +95,11 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, uar_4k), 1);
     set(PRM(cmd_hca_cap, uar_sz), 5); // 32 MB of BAR
     set(PRM(cmd_hca_cap, num_of_uars_per_page), 1);
+    set(PRM(cmd_hca_cap, flex_parser_protocols),
+        MLX5_FLEX_PARSER_GENEVE_ENABLED | MLX5_FLEX_PARSER_MPLS_OVER_GRE_ENABLED |
+            MLX5_FLEX_PARSER_MPLS_OVER_UDP_ENABLED | MLX5_FLEX_PARSER_VXLAN_GPE_ENABLED |
+            MLX5_FLEX_PARSER_ICMP_V4_ENABLED | MLX5_FLEX_PARSER_ICMP_V6_ENABLED |
+            MLX5_FLEX_PARSER_GTPU_ENABLED);
     set(PRM(cmd_hca_cap, log_pg_sz), 12);
     set(PRM(cmd_hca_cap, bf), 1);
     set(PRM(cmd_hca_cap, log_bf_reg_size), 9);
@@ -117,32 +123,10 @@ void ethernet(Fields caps) {
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_gre), 1);
 }
 
-/// Fields that core::FlowKey has.
+/// Everything that flow groups may ask for. A capability has one bit a field.
 void match_fields(Fields fields) {
-    const Field known[] = {
-        PRM(flow_table_fields_supported, outer_dmac),
-        PRM(flow_table_fields_supported, outer_smac),
-        PRM(flow_table_fields_supported, outer_ether_type),
-        PRM(flow_table_fields_supported, outer_ip_version),
-        PRM(flow_table_fields_supported, outer_first_prio),
-        PRM(flow_table_fields_supported, outer_first_cfi),
-        PRM(flow_table_fields_supported, outer_first_vid),
-        PRM(flow_table_fields_supported, outer_ipv4_ttl),
-        PRM(flow_table_fields_supported, outer_sip),
-        PRM(flow_table_fields_supported, outer_dip),
-        PRM(flow_table_fields_supported, outer_frag),
-        PRM(flow_table_fields_supported, outer_ip_protocol),
-        PRM(flow_table_fields_supported, outer_ip_ecn),
-        PRM(flow_table_fields_supported, outer_ip_dscp),
-        PRM(flow_table_fields_supported, outer_udp_sport),
-        PRM(flow_table_fields_supported, outer_udp_dport),
-        PRM(flow_table_fields_supported, outer_tcp_sport),
-        PRM(flow_table_fields_supported, outer_tcp_dport),
-        PRM(flow_table_fields_supported, outer_tcp_flags),
-        PRM(flow_table_fields_supported, outer_vxlan_vni),
-    };
-    for (const Field field : known)
-        fields.set(field, 1);
+    for (const MatchField& field : prm::match_fields())
+        if (field.capability != MatchField::kNotAnnounced) fields.set({field.capability, 1}, 1);
 }
 
 void flow_table_type(Fields table) {

@@ -1,140 +1,229 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/prm/match.hpp"
 
-#include "common/net/endian.hpp"
-
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstring>
 #include <netinet/in.h>
 
 namespace softhca::prm {
 namespace {
 
-using net::be16;
-using net::be32;
+using core::FlowKey;
+using core::LayerKey;
+using core::TunnelKey;
 
-/// Outer headers: fte_match_set_lyr_2_4 (PRM; struct mlx5_ifc_dr_match_spec_bits of rdma-core).
-struct PrmOuter {
-    std::array<uint8_t, 6> src_mac;
-    be16 ether_type;
-    std::array<uint8_t, 6> dst_mac;
-    be16 first_tci; ///< priority, CFI, VLAN id: the TCI of the first tag
-    uint8_t ip_proto;
-    uint8_t dscp_ecn;
-    uint8_t flags; ///< kCvlan, kSvlan, kFragment, IP version << 1, TCP flag bit 8
-    uint8_t tcp_flags;
-    be16 tcp_src_port;
-    be16 tcp_dst_port;
-    uint8_t reserved[2];
-    uint8_t ihl_checks; ///< IPv4 header length << 4, checksum results
-    uint8_t ttl;
-    be16 udp_src_port;
-    be16 udp_dst_port;
-    std::array<uint8_t, 16> src_ip; ///< IPv4 in the last four bytes
-    std::array<uint8_t, 16> dst_ip;
-};
-static_assert(sizeof(PrmOuter) == 64);
-static_assert(offsetof(PrmOuter, first_tci) == 14 && offsetof(PrmOuter, flags) == 18);
-static_assert(offsetof(PrmOuter, ttl) == 27 && offsetof(PrmOuter, src_ip) == 32);
-constexpr uint8_t kCvlan = 0x80, kSvlan = 0x40, kFragment = 0x20, kVersionBits = 0x0f,
-                  kTcpBit8 = 0x01;
+constexpr uint8_t kNotAnnounced = MatchField::kNotAnnounced;
 
-/// Miscellaneous parameters: fte_match_set_misc (struct mlx5_ifc_dr_match_set_misc_bits).
-struct PrmMisc {
-    uint8_t other0[20];
-    be32 vxlan_vni; ///< in the upper 24 bits
-    uint8_t other1[4];
-    be32 outer_flow_label; ///< 20 bits
-    uint8_t other2[32];
-};
-static_assert(sizeof(PrmMisc) == 64);
-static_assert(offsetof(PrmMisc, vxlan_vni) == 20 && offsetof(PrmMisc, outer_flow_label) == 28);
-constexpr uint32_t kFlowLabelBits = 0xfffff;
-constexpr unsigned kVniShift = 8;
+// struct mlx5_ifc_fte_match_param_bits: sections of 64 bytes each.
+constexpr size_t kBytes = 512;
+constexpr uint16_t kSection = 512;
+constexpr uint16_t kOuter = 0, kMisc = kSection, kInner = 2 * kSection, kMisc2 = 3 * kSection,
+                   kMisc3 = 4 * kSection;
+constexpr uint8_t kInnerCapabilities = 32; ///< as far behind those of the outer fields
 
-struct PrmMatch {
-    PrmOuter outer;
-    PrmMisc misc;
+/// The last `width` bits of a member, or those `shift` bits before.
+#define KEY(type, member, width, shift)                                                            \
+    static_cast<uint16_t>(8 * (offsetof(type, member) + sizeof(type::member)) - (width) - (shift))
+#define LAYER(bit, width, member, shift, ...)                                                      \
+    { bit, KEY(LayerKey, member, width, shift), width, __VA_ARGS__ }
+
+/// mlx5_ifc_fte_match_set_lyr_2_4_bits, from the start of a layer's section and key.
+constexpr MatchField kLayer[] = {
+    LAYER(0, 48, src_mac, 0, 1),
+    LAYER(48, 16, ether_type, 0, 2),
+    LAYER(64, 48, dst_mac, 0, 0),
+    LAYER(112, 3, vlan_tci, 13, 4),
+    LAYER(115, 1, vlan_tci, 12, 5),
+    LAYER(116, 12, vlan_tci, 0, 6),
+    LAYER(128, 8, ip_proto, 0, 15),
+    LAYER(136, 6, tos, 2, 17),
+    LAYER(142, 2, tos, 0, 16),
+    LAYER(144, 1, cvlan, 0),
+    LAYER(145, 1, svlan, 0),
+    LAYER(146, 1, ip_fragment, 0, 14),
+    LAYER(147, 4, ip_version, 0, 3),
+    LAYER(151, 9, tcp_flags, 0, 22, IPPROTO_TCP),
+    LAYER(160, 16, src_port, 0, 20, IPPROTO_TCP),
+    LAYER(176, 16, dst_port, 0, 21, IPPROTO_TCP),
+    LAYER(208, 4, ipv4_ihl, 0),
+    LAYER(224, 16, src_port, 0, 18, IPPROTO_UDP),
+    LAYER(240, 16, dst_port, 0, 19, IPPROTO_UDP),
+    LAYER(256, 128, src_ip, 0, 12),
+    LAYER(384, 128, dst_ip, 0, 13),
 };
 
-PrmMatch prm_of(std::span<const std::byte> bytes) {
-    PrmMatch prm{};
-    if (!bytes.empty()) std::memcpy(&prm, bytes.data(), std::min(bytes.size(), sizeof prm));
+#define FIELD(bit, width, member, shift, ...)                                                      \
+    { bit, KEY(FlowKey, member, width, shift), width, __VA_ARGS__ }
+#define MPLS(bit, member, capability)                                                              \
+    FIELD(bit, 20, member, 12, capability + 3), FIELD(bit + 20, 3, member, 9, capability + 2),     \
+        FIELD(bit + 23, 1, member, 8, capability + 1), FIELD(bit + 24, 8, member, 0, capability)
+
+constexpr MatchField kOther[] = {
+    FIELD(kOuter + 216, 8, outer.ttl, 0, 7),
+    FIELD(kInner + 216, 8, inner.ttl, 0),
+    // mlx5_ifc_fte_match_set_misc_bits
+    FIELD(kMisc + 0, 1, tunnel.gre_checksum, 0),
+    FIELD(kMisc + 2, 1, tunnel.gre_has_key, 0),
+    FIELD(kMisc + 3, 1, tunnel.gre_sequence, 0),
+    FIELD(kMisc + 8, 24, meta.source_sqn, 0),
+    FIELD(kMisc + 64, 3, outer.second_tci, 13, 8),
+    FIELD(kMisc + 67, 1, outer.second_tci, 12, 9),
+    FIELD(kMisc + 68, 12, outer.second_tci, 0, 10),
+    FIELD(kMisc + 80, 3, inner.second_tci, 13, 40),
+    FIELD(kMisc + 83, 1, inner.second_tci, 12, 41),
+    FIELD(kMisc + 84, 12, inner.second_tci, 0, 42),
+    FIELD(kMisc + 96, 1, outer.second_cvlan, 0),
+    FIELD(kMisc + 97, 1, inner.second_cvlan, 0),
+    FIELD(kMisc + 98, 1, outer.second_svlan, 0),
+    FIELD(kMisc + 99, 1, inner.second_svlan, 0),
+    FIELD(kMisc + 112, 16, tunnel.gre_protocol, 0, 23),
+    FIELD(kMisc + 128, 32, tunnel.gre_key, 0, 24),
+    FIELD(kMisc + 160, 24, tunnel.vxlan_vni, 0, 25),
+    FIELD(kMisc + 192, 24, tunnel.geneve_vni, 0, 26),
+    FIELD(kMisc + 223, 1, tunnel.geneve_oam, 0, 27),
+    FIELD(kMisc + 236, 20, outer.flow_label, 0),
+    FIELD(kMisc + 268, 20, inner.flow_label, 0),
+    FIELD(kMisc + 298, 6, tunnel.geneve_options, 0, 29),
+    FIELD(kMisc + 304, 16, tunnel.geneve_protocol, 0, 28),
+    FIELD(kMisc + 384, 32, tunnel.esp_spi, 0, 87),
+    // mlx5_ifc_fte_match_set_misc2_bits
+    MPLS(kMisc2 + 0, tunnel.mpls, 81),
+    MPLS(kMisc2 + 32, tunnel.inner_mpls, 77),
+    MPLS(kMisc2 + 64, tunnel.mpls_over_gre, 73),
+    MPLS(kMisc2 + 96, tunnel.mpls_over_udp, 69),
+    FIELD(kMisc2 + 128, 32, meta.reg_c[7], 0, 120),
+    FIELD(kMisc2 + 160, 32, meta.reg_c[6], 0, 121),
+    FIELD(kMisc2 + 192, 32, meta.reg_c[5], 0, 122),
+    FIELD(kMisc2 + 224, 32, meta.reg_c[4], 0, 123),
+    FIELD(kMisc2 + 256, 32, meta.reg_c[3], 0, 124),
+    FIELD(kMisc2 + 288, 32, meta.reg_c[2], 0, 125),
+    FIELD(kMisc2 + 320, 32, meta.reg_c[1], 0, 126),
+    FIELD(kMisc2 + 352, 32, meta.reg_c[0], 0, 127),
+    FIELD(kMisc2 + 384, 32, meta.reg_a, 0),
+    // mlx5_ifc_fte_match_set_misc3_bits
+    FIELD(kMisc3 + 136, 24, tunnel.gpe_vni, 0),
+    FIELD(kMisc3 + 160, 8, tunnel.gpe_protocol, 0),
+    FIELD(kMisc3 + 168, 8, tunnel.gpe_flags, 0),
+    FIELD(kMisc3 + 192, 32, tunnel.icmp_data, 0),
+    FIELD(kMisc3 + 224, 32, tunnel.icmpv6_data, 0),
+    FIELD(kMisc3 + 256, 8, tunnel.icmp_type, 0),
+    FIELD(kMisc3 + 264, 8, tunnel.icmp_code, 0),
+    FIELD(kMisc3 + 272, 8, tunnel.icmpv6_type, 0),
+    FIELD(kMisc3 + 280, 8, tunnel.icmpv6_code, 0),
+    FIELD(kMisc3 + 320, 32, tunnel.gtpu_teid, 0),
+    FIELD(kMisc3 + 352, 8, tunnel.gtpu_type, 0),
+    FIELD(kMisc3 + 360, 8, tunnel.gtpu_flags, 0),
+};
+#undef MPLS
+#undef FIELD
+#undef LAYER
+#undef KEY
+
+constexpr auto kFields = [] {
+    std::array<MatchField, 2 * std::size(kLayer) + std::size(kOther)> all{};
+    size_t count = 0;
+    for (MatchField field : kLayer) {
+        field.key_bit = static_cast<uint16_t>(field.key_bit + 8 * offsetof(FlowKey, outer));
+        all[count++] = field;
+    }
+    for (MatchField field : kLayer) {
+        field.prm_bit = static_cast<uint16_t>(field.prm_bit + kInner);
+        field.key_bit = static_cast<uint16_t>(field.key_bit + 8 * offsetof(FlowKey, inner));
+        if (field.capability != kNotAnnounced)
+            field.capability = static_cast<uint8_t>(field.capability + kInnerCapabilities);
+        all[count++] = field;
+    }
+    for (const MatchField& field : kOther)
+        all[count++] = field;
+    return all;
+}();
+
+using Prm = std::array<uint8_t, kBytes>;
+
+Prm prm_of(std::span<const std::byte> bytes) {
+    Prm prm{};
+    if (!bytes.empty()) std::memcpy(prm.data(), bytes.data(), std::min(bytes.size(), kBytes));
     return prm;
 }
 
-bool any(std::span<const uint8_t> bytes) {
-    return std::ranges::any_of(bytes, [](uint8_t byte) { return byte != 0; });
-}
-bool any_after(std::span<const std::byte> bytes, size_t known) {
-    return bytes.size() > known && std::ranges::any_of(bytes.subspan(known), [](std::byte byte) {
-               return byte != std::byte{};
-           });
+bool is_whole_bytes(const MatchField& field) {
+    return (field.prm_bit | field.key_bit | field.width) % 8 == 0;
 }
 
-/// Everything that is at the same place in value and mask. Flow keys hold flags as whole bytes of
-/// 0 or 1 and one pair of ports for TCP and UDP.
-core::FlowKey common_fields(const PrmMatch& prm) {
-    const PrmOuter& outer = prm.outer;
-    core::FlowKey key;
-    key.dst_mac = outer.dst_mac;
-    key.src_mac = outer.src_mac;
-    key.ether_type = outer.ether_type;
-    key.vlan_tci = outer.first_tci;
-    key.cvlan = (outer.flags & kCvlan) != 0;
-    key.svlan = (outer.flags & kSvlan) != 0;
-    key.ip_fragment = (outer.flags & kFragment) != 0;
-    key.ip_version = outer.flags >> 1 & kVersionBits;
-    key.ip_proto = outer.ip_proto;
-    key.tos = outer.dscp_ecn;
-    key.ttl = outer.ttl;
-    key.tcp_flags = outer.tcp_flags;
-    key.ipv4_ihl = outer.ihl_checks >> 4;
-    key.src_ip = outer.src_ip;
-    key.dst_ip = outer.dst_ip;
-    key.vxlan_vni = prm.misc.vxlan_vni >> kVniShift;
-    key.flow_label = prm.misc.outer_flow_label & kFlowLabelBits;
-    return key;
+bool bit_of(const uint8_t* bytes, size_t bit) { return bytes[bit / 8] >> (7 - bit % 8) & 1; }
+void set_bit(uint8_t* bytes, size_t bit) {
+    bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] | 0x80 >> bit % 8);
 }
 
-bool tcp_asked(const PrmOuter& mask) {
-    return mask.tcp_src_port || mask.tcp_dst_port || mask.tcp_flags;
+/// Into a key in which the field is zero.
+void copy_field(const MatchField& field, const Prm& prm, FlowKey& key) {
+    auto* const to = reinterpret_cast<uint8_t*>(&key);
+    if (is_whole_bytes(field)) {
+        std::memcpy(to + field.key_bit / 8, prm.data() + field.prm_bit / 8, field.width / 8);
+        return;
+    }
+    for (size_t i = 0; i < field.width; i++)
+        if (bit_of(prm.data(), field.prm_bit + i)) set_bit(to, field.key_bit + i);
 }
-bool udp_asked(const PrmOuter& mask) { return mask.udp_src_port || mask.udp_dst_port; }
 
-/// True when the mask has nothing but fields that flow keys have.
-bool is_known(const PrmMatch& mask, std::span<const std::byte> all) {
-    return !(mask.outer.flags & kTcpBit8) && !any(mask.outer.reserved) &&
-           !(mask.outer.ihl_checks & 0x0f) && !any(mask.misc.other0) && !any(mask.misc.other1) &&
-           !any(mask.misc.other2) && !(mask.misc.vxlan_vni & ((1u << kVniShift) - 1)) &&
-           !(mask.misc.outer_flow_label & ~kFlowLabelBits) && !any_after(all, sizeof mask);
+bool is_asked(const MatchField& field, const Prm& mask) {
+    for (size_t i = 0; i < field.width; i++)
+        if (bit_of(mask.data(), field.prm_bit + i)) return true;
+    return false;
+}
+
+/// Every bit of the match parameters that is part of a field.
+const Prm& known_bits() {
+    static const Prm known = [] {
+        Prm bits{};
+        for (const MatchField& field : kFields)
+            for (size_t i = 0; i < field.width; i++)
+                set_bit(bits.data(), field.prm_bit + i);
+        return bits;
+    }();
+    return known;
+}
+
+bool is_known(std::span<const std::byte> mask) {
+    for (size_t i = 0; i < mask.size(); i++) {
+        const uint8_t known = i < kBytes ? known_bits()[i] : 0;
+        if ((static_cast<uint8_t>(mask[i]) & ~known) != 0) return false;
+    }
+    return true;
 }
 
 } // namespace
 
+std::span<const MatchField> match_fields() { return kFields; }
+
 std::optional<MatchMask> read_match_mask(std::span<const std::byte> bytes) {
-    const PrmMatch prm = prm_of(bytes);
-    if (!is_known(prm, bytes)) return {};
-    const bool tcp = tcp_asked(prm.outer), udp = udp_asked(prm.outer);
-    if (tcp && udp) return {}; // no packet has both
+    if (!is_known(bytes)) return {};
+    const Prm prm = prm_of(bytes);
     MatchMask out;
-    out.mask = common_fields(prm);
-    out.l4 = tcp ? IPPROTO_TCP : udp ? IPPROTO_UDP : 0;
-    if (out.l4) out.mask.l4 = 0xff;
-    out.mask.src_port = tcp ? prm.outer.tcp_src_port : prm.outer.udp_src_port;
-    out.mask.dst_port = tcp ? prm.outer.tcp_dst_port : prm.outer.udp_dst_port;
+    for (const MatchField& field : kFields) {
+        if (!is_asked(field, prm)) continue;
+        if (field.l4 != 0) {
+            uint8_t& l4 = field.prm_bit < kInner ? out.l4 : out.inner_l4;
+            if (l4 != 0 && l4 != field.l4) return {}; // no packet has both
+            l4 = field.l4;
+        }
+        copy_field(field, prm, out.mask);
+    }
+    if (out.l4 != 0) out.mask.outer.l4 = 0xff;
+    if (out.inner_l4 != 0) out.mask.inner.l4 = 0xff;
     return out;
 }
 
 core::FlowKey read_match_value(std::span<const std::byte> bytes, const MatchMask& mask) {
-    const PrmMatch prm = prm_of(bytes);
-    const bool tcp = mask.l4 == IPPROTO_TCP;
-    core::FlowKey value = common_fields(prm);
-    value.l4 = mask.l4;
-    value.src_port = tcp ? prm.outer.tcp_src_port : prm.outer.udp_src_port;
-    value.dst_port = tcp ? prm.outer.tcp_dst_port : prm.outer.udp_dst_port;
+    const Prm prm = prm_of(bytes);
+    FlowKey value;
+    for (const MatchField& field : kFields) {
+        const uint8_t l4 = field.prm_bit < kInner ? mask.l4 : mask.inner_l4;
+        if (field.l4 == 0 || field.l4 == l4) copy_field(field, prm, value);
+    }
+    value.outer.l4 = mask.l4;
+    value.inner.l4 = mask.inner_l4;
     return value;
 }
 

@@ -113,8 +113,8 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
         for (const uint8_t group : {1, 0}) {
             if (!group && request.type == IBV_FLOW_ATTR_MC_DEFAULT) break;
             Rule leftover;
-            leftover.match.mask.dst_mac[0] = 1;
-            leftover.match.value.dst_mac[0] = group;
+            leftover.match.mask.outer.dst_mac[0] = 1;
+            leftover.match.value.outer.dst_mac[0] = group;
             out.push_back(to_flow(leftover, tirn));
             out.back().domain = FlowDomain::leftovers;
         }

@@ -17,7 +17,7 @@ constexpr size_t kMaxMatchBytes = sizeof(mlx5_ib_match_params);
 constexpr uint32_t kTagBits = 24;
 
 /// As mlx5_ib decides it: by the destination MAC or IPv4 address, value and mask.
-bool is_multicast_only(const core::FlowKey& value, const core::FlowKey& mask) {
+bool is_multicast_only(const core::LayerKey& value, const core::LayerKey& mask) {
     constexpr size_t kIpv4 = 12;
     const auto is_class_d = [](uint8_t byte) { return (byte & 0xf0) == 0xe0; };
     return (value.dst_mac[0] & mask.dst_mac[0] & 1) ||
@@ -91,7 +91,8 @@ Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
     if (!match || !lies_within(value.bytes(), matcher->mask)) return EINVAL;
     flow.mask = match->mask;
     flow.value = prm::read_match_value(value.bytes(), *match);
-    flow.priority = bypass_priority(matcher->priority, is_multicast_only(flow.value, flow.mask));
+    flow.priority =
+        bypass_priority(matcher->priority, is_multicast_only(flow.value.outer, flow.mask.outer));
     const auto number = context.device->create_flow(flow);
     if (!number) return errno_of(number);
 

@@ -15,6 +15,7 @@ namespace softhca::uverbs {
 struct Match {
     core::FlowKey value;
     core::FlowKey mask;
+    uint32_t last_spec = 0; ///< type of the spec that was added last
 };
 
 /// mlx5_core refuses values with bits that the mask does not name.
@@ -26,8 +27,9 @@ struct Match {
 }
 
 /// Adds one ibv_flow_spec in the layout of the uverbs ABI (struct ib_uverbs_flow_spec_*): Ethernet,
-/// IPv4, IPv6, TCP, UDP, VXLAN, GRE. EINVAL: malformed, unknown, contradicts the specs before it,
-/// or the device refuses it. EOPNOTSUPP: asks for a field that mlx5_ib cannot match.
+/// IPv4, IPv6, TCP, UDP, VXLAN, GRE, MPLS, ESP, each also with IBV_FLOW_SPEC_INNER. EINVAL:
+/// malformed, unknown, or contradicts the specs before it. EOPNOTSUPP: asks for a field that
+/// mlx5_ib cannot match.
 [[nodiscard]] Errno add_flow_spec(std::span<const std::byte> spec, Match& match);
 
 } // namespace softhca::uverbs

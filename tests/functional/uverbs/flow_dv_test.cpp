@@ -133,7 +133,6 @@ TEST_F(FlowDvTest, MasksThatTheDeviceCannotMatchAreRefusedAtTheFlow) {
         uint8_t bits;
         const char* why;
     } cases[] = {
-        {kFlags, 0x01, "bit 8 of the TCP flags"},
         {26, 0x08, "l3_ok"},
         {24, 0xff, "reserved"},
     };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Firmware commands: what is refused and with which status, dependencies, limits, queries.
+#include "app/softhca/prm/match.hpp"
 #include "tests/unit/pci/guest.hpp"
+
+#include <algorithm>
 
 namespace pci_test {
 namespace {
@@ -270,6 +273,73 @@ TEST_F(CommandTest, FlowObjectsAnswerAsTheyWereMade) {
         << "not in the group";
     EXPECT_EQ(status_of(table_request(0, 1)), FwStatus::bad_parameter) << "no transmit tables";
     EXPECT_EQ(status_of(root_request(table, 5)), FwStatus::bad_parameter) << "no sniffer table";
+}
+
+/// A field of the match parameters, and the bit that says so among the capabilities.
+struct Announced {
+    Field match, capability;
+};
+#define ANNOUNCED(section, type, field, supported)                                                 \
+    Announced {                                                                                    \
+        {PRM(fte_match_param, section).offset + PRM(type, field).offset, 1},                       \
+            PRM(flow_table_fields_supported, supported)                                            \
+    }
+const Announced kAnnounced[] = {
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, smac_47_16, outer_smac),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, ethertype, outer_ether_type),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, dmac_47_16, outer_dmac),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, first_prio, outer_first_prio),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, first_cfi, outer_first_cfi),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, first_vid, outer_first_vid),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, ip_protocol, outer_ip_protocol),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, ip_dscp, outer_ip_dscp),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, ip_ecn, outer_ip_ecn),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, frag, outer_frag),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, ip_version, outer_ip_version),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, tcp_flags, outer_tcp_flags),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, ttl_hoplimit, outer_ipv4_ttl),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, tcp_sport, outer_tcp_sport),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, tcp_dport, outer_tcp_dport),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, udp_sport, outer_udp_sport),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, udp_dport, outer_udp_dport),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, src_ipv4_src_ipv6, outer_sip),
+    ANNOUNCED(outer_headers, fte_match_set_lyr_2_4, dst_ipv4_dst_ipv6, outer_dip),
+    ANNOUNCED(inner_headers, fte_match_set_lyr_2_4, smac_47_16, inner_smac),
+    ANNOUNCED(inner_headers, fte_match_set_lyr_2_4, ip_version, inner_ip_version),
+    ANNOUNCED(inner_headers, fte_match_set_lyr_2_4, tcp_flags, inner_tcp_flags),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, outer_second_vid, outer_second_vid),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, inner_second_prio, inner_second_prio),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, gre_protocol, outer_gre_protocol),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, gre_key, outer_gre_key),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, vxlan_vni, outer_vxlan_vni),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, geneve_vni, outer_geneve_vni),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, geneve_oam, outer_geneve_oam),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, geneve_opt_len, outer_geneve_opt_len),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, geneve_protocol_type,
+              outer_geneve_protocol_type),
+    ANNOUNCED(misc_parameters, fte_match_set_misc, outer_esp_spi, outer_esp_spi),
+    ANNOUNCED(misc_parameters_2, fte_match_set_misc2, outer_first_mpls, outer_first_mpls),
+    ANNOUNCED(misc_parameters_2, fte_match_set_misc2, inner_first_mpls, inner_first_mpls),
+    ANNOUNCED(misc_parameters_2, fte_match_set_misc2, outer_first_mpls_over_gre,
+              outer_first_mpls_over_gre),
+    ANNOUNCED(misc_parameters_2, fte_match_set_misc2, outer_first_mpls_over_udp,
+              outer_first_mpls_over_udp),
+    ANNOUNCED(misc_parameters_2, fte_match_set_misc2, metadata_reg_c_7, metadata_reg_c_7),
+    ANNOUNCED(misc_parameters_2, fte_match_set_misc2, metadata_reg_c_0, metadata_reg_c_0),
+};
+#undef ANNOUNCED
+
+/// The kernel's own layouts say the same as our table of fields.
+TEST_F(CommandTest, MatchFieldsAreAnnouncedByTheirOwnBits) {
+    for (const Announced& announced : kAnnounced) {
+        const auto fields = prm::match_fields();
+        const auto found =
+            std::ranges::find(fields, announced.match.offset, &prm::MatchField::prm_bit);
+        ASSERT_NE(found, fields.end()) << "bit " << announced.match.offset;
+        // Of several bits the lowest one stands for the first part, an MPLS label.
+        EXPECT_EQ(found->capability, announced.capability.offset + announced.capability.width - 1)
+            << "bit " << announced.match.offset;
+    }
 }
 
 TEST_F(CommandTest, AsManyFlowCountersAsTheCapabilitiesSay) {

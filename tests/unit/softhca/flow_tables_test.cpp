@@ -11,7 +11,7 @@ constexpr uint8_t kEveryBit = 0xff;
 
 FlowKey protocol(uint8_t number) {
     FlowKey key;
-    key.ip_proto = number;
+    key.outer.ip_proto = number;
     return key;
 }
 

@@ -190,7 +190,7 @@ TEST_F(Objects, FlowAttributes) {
     flow.tag = 0xffffff;
     EXPECT_TRUE(device->create_flow(flow));
     // Bits outside the mask are no part of a rule: this one equals the first but for its tag.
-    flow.value.dst_port = 99;
+    flow.value.outer.dst_port = 99;
     flow.tag = 1;
     EXPECT_EQ(device->create_flow(flow).error(), Status::exists);
 }

@@ -108,8 +108,8 @@ TEST_F(Pipeline, SnifferGetsCopiesOfEverything) {
 TEST_F(Pipeline, DropRuleDropsAndCounts) {
     FlowAttr attr;
     attr.drop = true;
-    attr.mask.dst_mac = kBroadcast;
-    attr.value.dst_mac = frames::kOurMac;
+    attr.mask.outer.dst_mac = kBroadcast;
+    attr.value.outer.dst_mac = frames::kOurMac;
     ASSERT_TRUE(device->create_flow(attr));
     EXPECT_EQ(arrive(frames::kOurMac), 0u);
     EXPECT_EQ(device->counters().drop_rule, 1u);
@@ -144,8 +144,8 @@ TEST_F(Pipeline, RulesThatPassOnGetCopies) {
     FlowAttr behind;
     behind.tirs = attr.tirs;
     behind.priority = 2;
-    behind.mask.dst_mac = kBroadcast; // a younger mask of the same priority is passed over
-    behind.value.dst_mac = frames::kOurMac;
+    behind.mask.outer.dst_mac = kBroadcast; // a younger mask of the same priority is passed over
+    behind.value.outer.dst_mac = frames::kOurMac;
     const auto passed_over = device->create_flow(behind);
     EXPECT_EQ(arrive(frames::kOurMac), 1u);
     EXPECT_EQ(kernel->sent.size(), 2u);
@@ -181,8 +181,8 @@ TEST_F(Pipeline, RulesCountWhatTheyGet) {
     FlowAttr attr;
     attr.counters = {counter};
     attr.tirs = {direct_tir(rq)};
-    attr.mask.dst_mac = kBroadcast;
-    attr.value.dst_mac = frames::kOurMac;
+    attr.mask.outer.dst_mac = kBroadcast;
+    attr.value.outer.dst_mac = frames::kOurMac;
     const auto taker = device->create_flow(attr);
     const auto equal = device->create_flow(attr);
     EXPECT_EQ(arrive(frames::kOurMac), 1u);
@@ -303,8 +303,8 @@ TEST_F(WithoutKernel, AWireThatShowsItsFrameWaitsForWhoTakesIt) {
             device->poll();
     };
     FlowAttr others;
-    others.mask.dst_mac = kBroadcast;
-    others.value.dst_mac = kBroadcast;
+    others.mask.outer.dst_mac = kBroadcast;
+    others.value.outer.dst_mac = kBroadcast;
     others.tirs = {direct_tir(rq)};
     ASSERT_TRUE(device->create_flow(others));
     poll_for(300ms);
@@ -464,8 +464,8 @@ TEST_F(WithoutKernel, DelayDropHoldsForThatQueueOnly) {
     device->set_delay_drop(kLongNs);
     TestRq holding(*device, pd, rx_cq.number, {.delay_drop = true});
     FlowAttr attr;
-    attr.mask.ether_type = 0xffff;
-    attr.value.ether_type = 0x0800;
+    attr.mask.outer.ether_type = 0xffff;
+    attr.value.outer.ether_type = 0x0800;
     attr.tirs = {direct_tir(holding)};
     ASSERT_TRUE(device->create_flow(attr));
     FlowAttr rest;

@@ -172,8 +172,8 @@ TEST_F(Receive, VlanStripping) {
 TEST_F(Receive, ScatterWithFcs) {
     TestRq with_fcs(*device, pd, rx_cq.number, {.scatter_fcs = true});
     FlowAttr attr;
-    attr.mask.ether_type = 0xffff;
-    attr.value.ether_type = 0x88b5;
+    attr.mask.outer.ether_type = 0xffff;
+    attr.value.outer.ether_type = 0x88b5;
     attr.tirs = {direct_tir(with_fcs)};
     post_buffer(with_fcs);
     ASSERT_TRUE(device->destroy_flow(catch_all_flow()));

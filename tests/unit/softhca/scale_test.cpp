@@ -43,12 +43,12 @@ class Scale : public Testbed {
     void make_rules(uint32_t count) {
         FlowAttr attr;
         attr.drop = true;
-        attr.mask.ip_version = 0xff;
-        attr.value.ip_version = 4;
-        std::fill(attr.mask.dst_ip.begin() + 12, attr.mask.dst_ip.end(), uint8_t{0xff});
+        attr.mask.outer.ip_version = 0xff;
+        attr.value.outer.ip_version = 4;
+        std::fill(attr.mask.outer.dst_ip.begin() + 12, attr.mask.outer.dst_ip.end(), uint8_t{0xff});
         for (; rules < count; rules++) {
             const Bytes address = address_of(rules);
-            std::copy(address.begin(), address.end(), attr.value.dst_ip.begin() + 12);
+            std::copy(address.begin(), address.end(), attr.value.outer.dst_ip.begin() + 12);
             ASSERT_TRUE(device->create_flow(attr)) << rules;
         }
     }

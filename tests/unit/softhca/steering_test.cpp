@@ -16,8 +16,10 @@ using frames::Bytes;
 using frames::Spec;
 
 FlowKey key_of(const Bytes& frame) {
-    return make_flow_key(net::parse(frames::view(frame), static_cast<uint32_t>(frame.size())),
-                         frames::view(frame).data());
+    FlowKey key;
+    const auto bytes = static_cast<uint32_t>(frame.size());
+    extract(net::parse(frames::view(frame), bytes), frames::view(frame), bytes, key);
+    return key;
 }
 
 /// A field of FlowKey as bytes.
@@ -28,10 +30,15 @@ struct Field {
 #define FIELD(name)                                                                                \
     Field { #name, offsetof(FlowKey, name), sizeof(FlowKey::name) }
 constexpr Field kFields[] = {
-    FIELD(dst_mac),     FIELD(src_mac),    FIELD(ether_type), FIELD(vlan_tci), FIELD(cvlan),
-    FIELD(svlan),       FIELD(ip_version), FIELD(ip_proto),   FIELD(tos),      FIELD(ttl),
-    FIELD(ip_fragment), FIELD(tcp_flags),  FIELD(l4),         FIELD(ipv4_ihl), FIELD(src_port),
-    FIELD(dst_port),    FIELD(flow_label), FIELD(vxlan_vni),  FIELD(src_ip),   FIELD(dst_ip),
+    FIELD(outer.dst_mac),    FIELD(outer.src_mac),     FIELD(outer.ether_type),
+    FIELD(outer.vlan_tci),   FIELD(outer.cvlan),       FIELD(outer.svlan),
+    FIELD(outer.ip_version), FIELD(outer.ip_proto),    FIELD(outer.tos),
+    FIELD(outer.ttl),        FIELD(outer.ip_fragment), FIELD(outer.tcp_flags),
+    FIELD(outer.l4),         FIELD(outer.ipv4_ihl),    FIELD(outer.src_port),
+    FIELD(outer.dst_port),   FIELD(outer.flow_label),  FIELD(outer.src_ip),
+    FIELD(outer.dst_ip),     FIELD(inner.dst_mac),     FIELD(inner.dst_ip),
+    FIELD(tunnel.vxlan_vni), FIELD(tunnel.esp_spi),    FIELD(tunnel.icmpv6_data),
+    FIELD(meta.reg_a),       FIELD(meta.reg_c),
 };
 
 uint8_t* bytes_of(FlowKey& key) { return reinterpret_cast<uint8_t*>(&key); }
@@ -98,42 +105,42 @@ TEST(Steering, BitsOutsideTheMaskDoNotMatter) {
 
 TEST(Steering, KeyOfEachKindOfFrame) {
     const FlowKey tcp = key_of(sample_frames()[0]);
-    EXPECT_EQ(tcp.dst_mac, frames::kOurMac);
-    EXPECT_EQ(tcp.src_mac, frames::kPeerMac);
-    EXPECT_EQ(tcp.ether_type, 0x0800);
-    EXPECT_EQ(tcp.vlan_tci, 0x5123);
-    EXPECT_EQ(tcp.cvlan, 1);
-    EXPECT_EQ(tcp.svlan, 0);
-    EXPECT_EQ(tcp.ip_version, 4);
-    EXPECT_EQ(tcp.ip_proto, frames::kTcp);
-    EXPECT_EQ(tcp.l4, frames::kTcp);
-    EXPECT_EQ(tcp.tcp_flags, frames::kSyn);
-    EXPECT_EQ(tcp.tos, 0x28);
-    EXPECT_EQ(tcp.ttl, 64);
-    EXPECT_EQ(tcp.ipv4_ihl, 5);
-    EXPECT_EQ(tcp.src_port, 1000);
-    EXPECT_EQ(tcp.dst_port, 2000);
-    EXPECT_EQ(tcp.src_ip,
+    EXPECT_EQ(tcp.outer.dst_mac, frames::kOurMac);
+    EXPECT_EQ(tcp.outer.src_mac, frames::kPeerMac);
+    EXPECT_EQ(tcp.outer.ether_type, 0x0800);
+    EXPECT_EQ(tcp.outer.vlan_tci, 0x5123);
+    EXPECT_EQ(tcp.outer.cvlan, 1);
+    EXPECT_EQ(tcp.outer.svlan, 0);
+    EXPECT_EQ(tcp.outer.ip_version, 4);
+    EXPECT_EQ(tcp.outer.ip_proto, frames::kTcp);
+    EXPECT_EQ(tcp.outer.l4, frames::kTcp);
+    EXPECT_EQ(tcp.outer.tcp_flags, frames::kSyn);
+    EXPECT_EQ(tcp.outer.tos, 0x28);
+    EXPECT_EQ(tcp.outer.ttl, 64);
+    EXPECT_EQ(tcp.outer.ipv4_ihl, 5);
+    EXPECT_EQ(tcp.outer.src_port, 1000);
+    EXPECT_EQ(tcp.outer.dst_port, 2000);
+    EXPECT_EQ(tcp.outer.src_ip,
               (std::array<uint8_t, 16>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 1}));
     const FlowKey udp6 = key_of(sample_frames()[1]);
-    EXPECT_EQ(udp6.svlan, 1);
-    EXPECT_EQ(udp6.cvlan, 0);
-    EXPECT_EQ(udp6.ip_version, 6);
-    EXPECT_EQ(udp6.flow_label, 0x12345u);
-    EXPECT_EQ(udp6.dst_ip[15], 2);
-    EXPECT_EQ(udp6.l4, frames::kUdp);
+    EXPECT_EQ(udp6.outer.svlan, 1);
+    EXPECT_EQ(udp6.outer.cvlan, 0);
+    EXPECT_EQ(udp6.outer.ip_version, 6);
+    EXPECT_EQ(udp6.outer.flow_label, 0x12345u);
+    EXPECT_EQ(udp6.outer.dst_ip[15], 2);
+    EXPECT_EQ(udp6.outer.l4, frames::kUdp);
     const FlowKey other = key_of(sample_frames()[2]);
-    EXPECT_EQ(other.ether_type, 0x88b5);
-    EXPECT_EQ(other.ip_version, 0);
-    EXPECT_EQ(other.l4, 0);
-    EXPECT_EQ(key_of(sample_frames()[3]).vxlan_vni, 0xabcdefu);
+    EXPECT_EQ(other.outer.ether_type, 0x88b5);
+    EXPECT_EQ(other.outer.ip_version, 0);
+    EXPECT_EQ(other.outer.l4, 0);
+    EXPECT_EQ(key_of(sample_frames()[3]).tunnel.vxlan_vni, 0xabcdefu);
     Spec later;
     later.fragment = 100;
     const FlowKey fragment = key_of(frames::build(later));
-    EXPECT_EQ(fragment.ip_fragment, 1);
-    EXPECT_EQ(fragment.l4, 0);
-    EXPECT_EQ(fragment.ip_proto, frames::kUdp);
-    EXPECT_EQ(fragment.src_port, 0);
+    EXPECT_EQ(fragment.outer.ip_fragment, 1);
+    EXPECT_EQ(fragment.outer.l4, 0);
+    EXPECT_EQ(fragment.outer.ip_proto, frames::kUdp);
+    EXPECT_EQ(fragment.outer.src_port, 0);
 }
 
 TEST(Steering, PriorityThenAge) {
@@ -147,12 +154,12 @@ TEST(Steering, PriorityThenAge) {
     everything.tag = 1;
     by_mac.priority = 3;
     by_mac.tag = 2;
-    by_mac.mask.dst_mac.fill(0xff);
-    by_mac.value.dst_mac = frames::kOurMac;
+    by_mac.mask.outer.dst_mac.fill(0xff);
+    by_mac.value.outer.dst_mac = frames::kOurMac;
     by_type.priority = 3;
     by_type.tag = 3;
-    by_type.mask.ether_type = 0xffff;
-    by_type.value.ether_type = 0x0800;
+    by_type.mask.outer.ether_type = 0xffff;
+    by_type.value.outer.ether_type = 0x0800;
 
     ASSERT_TRUE(steering.insert(everything));
     EXPECT_EQ(steering.match(FlowDomain::bypass, packet)->tag, 1u);
@@ -162,7 +169,7 @@ TEST(Steering, PriorityThenAge) {
     steering.erase(by_type);
     EXPECT_EQ(steering.match(FlowDomain::bypass, packet)->tag, 2u);
     FlowKey to_others = packet;
-    to_others.dst_mac[5] ^= 1;
+    to_others.outer.dst_mac[5] ^= 1;
     EXPECT_EQ(steering.match(FlowDomain::bypass, to_others)->tag, 1u);
     EXPECT_EQ(steering.match(FlowDomain::leftovers, packet), nullptr) << "domains are separate";
     steering.erase(by_mac);
@@ -202,17 +209,17 @@ TEST(Steering, ThousandsOfRules) {
     Steering steering;
     std::vector<Flow> flows(kRules);
     for (uint32_t i = 0; i < kRules; i++) {
-        flows[i].mask.dst_port = 0xffff;
-        flows[i].mask.dst_ip.fill(0xff);
-        flows[i].value.dst_port = static_cast<uint16_t>(i % 200);
-        flows[i].value.dst_ip[15] = static_cast<uint8_t>(i / 200);
+        flows[i].mask.outer.dst_port = 0xffff;
+        flows[i].mask.outer.dst_ip.fill(0xff);
+        flows[i].value.outer.dst_port = static_cast<uint16_t>(i % 200);
+        flows[i].value.outer.dst_ip[15] = static_cast<uint8_t>(i / 200);
         flows[i].tirs = {&tir};
         flows[i].tag = i;
         ASSERT_TRUE(steering.insert(flows[i]));
     }
     const auto lookup = [&](uint32_t i) {
         FlowKey packet = flows[i].value;
-        packet.src_port = static_cast<uint16_t>(i * 3);
+        packet.outer.src_port = static_cast<uint16_t>(i * 3);
         return steering.match(FlowDomain::bypass, packet);
     };
     for (uint32_t i = 0; i < kRules; i++)
@@ -240,8 +247,8 @@ TEST(Steering, LookupTimeDoesNotGrowWithTheRules) {
         Steering steering;
         std::vector<Flow> flows(rules);
         for (uint32_t i = 0; i < rules; i++) {
-            flows[i].mask.dst_ip.fill(0xff);
-            net::store_be(flows[i].value.dst_ip.data() + 12, i);
+            flows[i].mask.outer.dst_ip.fill(0xff);
+            net::store_be(flows[i].value.outer.dst_ip.data() + 12, i);
             flows[i].tirs = {&tir};
             EXPECT_TRUE(steering.insert(flows[i]));
         }

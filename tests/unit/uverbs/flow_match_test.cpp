@@ -35,14 +35,14 @@ TEST(FlowSpecs, Ipv6HasEveryFieldThatMlx5Matches) {
     spec.val.traffic_class = 4, spec.mask.traffic_class = 0xfc;
     Match match;
     ASSERT_EQ(add_flow_spec(bytes_of(spec), match), 0);
-    EXPECT_EQ(match.value.ip_version, 6);
-    EXPECT_EQ(match.mask.ip_version, 0xff);
-    EXPECT_EQ(match.value.src_ip[15], 1);
-    EXPECT_EQ(match.mask.dst_ip[0], 0xfe);
-    EXPECT_EQ(match.value.flow_label, 0x12345u);
-    EXPECT_EQ(match.mask.flow_label, 0xfffffu);
-    EXPECT_EQ(match.value.ip_proto, 58);
-    EXPECT_EQ(match.mask.tos, 0xfc);
+    EXPECT_EQ(match.value.outer.ip_version, 6);
+    EXPECT_EQ(match.mask.outer.ip_version, 0xf);
+    EXPECT_EQ(match.value.outer.src_ip[15], 1);
+    EXPECT_EQ(match.mask.outer.dst_ip[0], 0xfe);
+    EXPECT_EQ(match.value.outer.flow_label, 0x12345u);
+    EXPECT_EQ(match.mask.outer.flow_label, 0xfffffu);
+    EXPECT_EQ(match.value.outer.ip_proto, 58);
+    EXPECT_EQ(match.mask.outer.tos, 0xfc);
     spec.mask.hop_limit = 1;
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EOPNOTSUPP);
     spec.mask.hop_limit = 0;
@@ -69,10 +69,10 @@ TEST(FlowSpecs, ShorterSpecsOfOlderPrograms) {
     spec.mask[1] = ~0u;
     Match match;
     ASSERT_EQ(add_flow_spec(bytes_of(spec), match), 0);
-    EXPECT_EQ(match.value.dst_ip[12], 10);
-    EXPECT_EQ(match.value.dst_ip[15], 2);
-    EXPECT_EQ(match.mask.dst_ip[11], 0);
-    EXPECT_EQ(match.mask.ip_proto, 0);
+    EXPECT_EQ(match.value.outer.dst_ip[12], 10);
+    EXPECT_EQ(match.value.outer.dst_ip[15], 2);
+    EXPECT_EQ(match.mask.outer.dst_ip[11], 0);
+    EXPECT_EQ(match.mask.outer.ip_proto, 0);
 }
 
 TEST(FlowSpecs, LongerSpecsWithAnUnknownTail) {
@@ -89,36 +89,65 @@ TEST(FlowSpecs, LongerSpecsWithAnUnknownTail) {
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EINVAL);
 }
 
-TEST(FlowSpecs, HeadersThatTheDeviceDoesNotLookInto) {
+TEST(FlowSpecs, TunnelsAndWhatTheyCarry) {
     Match match;
     auto gre = make_spec<ib_uverbs_flow_spec_gre>(IBV_FLOW_SPEC_GRE);
-    EXPECT_EQ(add_flow_spec(bytes_of(gre), match), 0);
-    EXPECT_EQ(match.value.ip_proto, 47);
-    gre.mask.protocol = 1;
-    EXPECT_EQ(add_flow_spec(bytes_of(gre), match), EINVAL);
+    gre.val.protocol = __builtin_bswap16(0x6558), gre.mask.protocol = 0xffff;
+    gre.val.key = __builtin_bswap32(0x01020304), gre.mask.key = ~0u;
+    ASSERT_EQ(add_flow_spec(bytes_of(gre), match), 0);
+    EXPECT_EQ(match.value.outer.ip_proto, 47);
+    EXPECT_EQ(match.value.tunnel.gre_protocol, 0x6558);
+    EXPECT_EQ(match.value.tunnel.gre_key, 0x01020304u);
     gre.mask.c_ks_res0_ver = 1;
     EXPECT_EQ(add_flow_spec(bytes_of(gre), match), EOPNOTSUPP);
 
-    const core::FlowKey before = match.mask;
     auto inner = make_spec<ib_uverbs_flow_spec_eth>(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_ETH);
-    EXPECT_EQ(add_flow_spec(bytes_of(inner), match), 0);
-    EXPECT_EQ(std::memcmp(&before, &match.mask, sizeof before), 0) << "says nothing";
-    inner.mask.src_mac[5] = 1;
-    EXPECT_EQ(add_flow_spec(bytes_of(inner), match), EINVAL);
+    inner.val.src_mac[5] = inner.mask.src_mac[5] = 1;
+    ASSERT_EQ(add_flow_spec(bytes_of(inner), match), 0);
+    EXPECT_EQ(match.value.inner.src_mac[5], 1);
+    EXPECT_EQ(match.mask.outer.src_mac[5], 0);
     const auto inner_ip =
         make_spec<ib_uverbs_flow_spec_ipv4>(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_IPV4);
-    EXPECT_EQ(add_flow_spec(bytes_of(inner_ip), match), EINVAL) << "its presence is a match";
+    ASSERT_EQ(add_flow_spec(bytes_of(inner_ip), match), 0);
+    EXPECT_EQ(match.value.inner.ip_version, 4) << "its presence is a match";
+    auto inner_udp =
+        make_spec<ib_uverbs_flow_spec_tcp_udp>(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_UDP);
+    inner_udp.val.dst_port = __builtin_bswap16(53), inner_udp.mask.dst_port = 0xffff;
+    ASSERT_EQ(add_flow_spec(bytes_of(inner_udp), match), 0);
+    EXPECT_EQ(match.value.inner.ip_proto, 17);
+    EXPECT_EQ(match.value.inner.l4, 17);
+    EXPECT_EQ(match.value.inner.dst_port, 53);
+    EXPECT_EQ(match.value.outer.ip_proto, 47) << "the layers are apart";
+}
 
+TEST(FlowSpecs, EspHasItsSpiAndNoSequenceNumber) {
+    Match match;
     auto esp = make_spec<ib_uverbs_flow_spec_esp>(IBV_FLOW_SPEC_ESP);
-    EXPECT_EQ(add_flow_spec(bytes_of(esp), match), 0);
-    esp.mask.spi = 1;
-    EXPECT_EQ(add_flow_spec(bytes_of(esp), match), EINVAL);
+    esp.val.spi = __builtin_bswap32(0x11223344), esp.mask.spi = ~0u;
+    ASSERT_EQ(add_flow_spec(bytes_of(esp), match), 0);
+    EXPECT_EQ(match.value.tunnel.esp_spi, 0x11223344u);
     esp.mask.seq = 1;
     EXPECT_EQ(add_flow_spec(bytes_of(esp), match), EOPNOTSUPP);
+}
+
+TEST(FlowSpecs, TheSpecBeforeMplsSaysWhereItsLabelsAre) {
     auto mpls = make_spec<ib_uverbs_flow_spec_mpls>(IBV_FLOW_SPEC_MPLS);
-    EXPECT_EQ(add_flow_spec(bytes_of(mpls), match), 0);
-    mpls.mask.label = 1;
-    EXPECT_EQ(add_flow_spec(bytes_of(mpls), match), EOPNOTSUPP);
+    mpls.val.label = __builtin_bswap32(0x12345140), mpls.mask.label = ~0u;
+    const auto udp = make_spec<ib_uverbs_flow_spec_tcp_udp>(IBV_FLOW_SPEC_UDP);
+    const auto gre = make_spec<ib_uverbs_flow_spec_gre>(IBV_FLOW_SPEC_GRE);
+    Match plain, over_udp, over_gre, inner;
+    ASSERT_EQ(add_flow_spec(bytes_of(mpls), plain), 0);
+    EXPECT_EQ(plain.value.tunnel.mpls, 0x12345140u);
+    ASSERT_EQ(add_flow_spec(bytes_of(udp), over_udp), 0);
+    ASSERT_EQ(add_flow_spec(bytes_of(mpls), over_udp), 0);
+    EXPECT_EQ(over_udp.value.tunnel.mpls_over_udp, 0x12345140u);
+    EXPECT_EQ(over_udp.value.tunnel.mpls, 0u);
+    ASSERT_EQ(add_flow_spec(bytes_of(gre), over_gre), 0);
+    ASSERT_EQ(add_flow_spec(bytes_of(mpls), over_gre), 0);
+    EXPECT_EQ(over_gre.value.tunnel.mpls_over_gre, 0x12345140u);
+    mpls.type |= IBV_FLOW_SPEC_INNER;
+    ASSERT_EQ(add_flow_spec(bytes_of(mpls), inner), 0);
+    EXPECT_EQ(inner.value.tunnel.inner_mpls, 0x12345140u);
 }
 
 TEST(FlowSpecs, ContradictionsBetweenSpecs) {
@@ -126,8 +155,8 @@ TEST(FlowSpecs, ContradictionsBetweenSpecs) {
     ASSERT_EQ(
         add_flow_spec(bytes_of(make_spec<ib_uverbs_flow_spec_tcp_udp>(IBV_FLOW_SPEC_TCP)), match),
         0);
-    EXPECT_EQ(match.value.ip_proto, 6);
-    EXPECT_EQ(match.mask.l4, 0) << "no port is asked for: fragments match too";
+    EXPECT_EQ(match.value.outer.ip_proto, 6);
+    EXPECT_EQ(match.mask.outer.l4, 0) << "no port is asked for: fragments match too";
     EXPECT_EQ(
         add_flow_spec(bytes_of(make_spec<ib_uverbs_flow_spec_tcp_udp>(IBV_FLOW_SPEC_UDP)), match),
         EINVAL);
