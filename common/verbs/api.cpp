@@ -71,7 +71,10 @@ void fill_mlx5(void* library, Api& api) {
         find(library, "mlx5dv_create_cq", found.mlx5_create_cq) &&
         find(library, "mlx5dv_get_clock_info", found.mlx5_get_clock_info) &&
         find(library, "mlx5dv_create_wq", found.mlx5_create_wq) &&
-        find(library, "mlx5dv_create_qp", found.mlx5_create_qp))
+        find(library, "mlx5dv_create_qp", found.mlx5_create_qp) &&
+        find(library, "mlx5dv_create_flow_matcher", found.mlx5_create_flow_matcher) &&
+        find(library, "mlx5dv_destroy_flow_matcher", found.mlx5_destroy_flow_matcher) &&
+        find(library, "mlx5dv_create_flow", found.mlx5_create_flow))
         api = found;
 }
 

@@ -49,6 +49,9 @@ struct Api {
     decltype(&::mlx5dv_get_clock_info)   mlx5_get_clock_info = nullptr;
     decltype(&::mlx5dv_create_wq)        mlx5_create_wq = nullptr;
     decltype(&::mlx5dv_create_qp)        mlx5_create_qp = nullptr;
+    decltype(&::mlx5dv_create_flow_matcher)  mlx5_create_flow_matcher = nullptr;
+    decltype(&::mlx5dv_destroy_flow_matcher) mlx5_destroy_flow_matcher = nullptr;
+    decltype(&::mlx5dv_create_flow)      mlx5_create_flow = nullptr;
     // clang-format on
 };
 

@@ -28,6 +28,12 @@ TEST(Devargs, Everything) {
     EXPECT_EQ(parse_devargs("iface=ens1f0np0,datapath=mlx5").value().iface, "ens1f0np0");
 }
 
+TEST(Devargs, FlowEngines) {
+    EXPECT_EQ(parse_devargs("device=a").value().flow_engine, FlowEngine::automatic);
+    EXPECT_EQ(parse_devargs("device=a,flow_engine=verbs").value().flow_engine, FlowEngine::verbs);
+    EXPECT_EQ(parse_devargs("device=a,flow_engine=mlx5").value().flow_engine, FlowEngine::mlx5);
+}
+
 TEST(Devargs, DatapathIsAnyRingFormat) {
     for (const RingFormat* format : ring_formats())
         EXPECT_EQ(parse_devargs(("device=a,datapath=" + std::string(format->name)).c_str())
@@ -67,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"device=mlx5_0,mprq_log_stride_size=0", "mprq_log_stride_size=0: not a number"},
         Refusal{"device=mlx5_0,mprq_max_memcpy_len=9x", "mprq_max_memcpy_len=9x: not a number"},
         Refusal{"device=mlx5_0,datapath=fast", "datapath=fast: none of auto, mlx5 and verbs"},
+        Refusal{"device=mlx5_0,flow_engine=dr", "flow_engine=dr: none of auto, verbs and mlx5"},
         Refusal{"device=mlx5_0,prot=1", "unknown device argument \"prot\""},
         Refusal{"device=mlx5_0,=1", "unknown device argument \"\""},
         Refusal{"=", "device argument \"\" has no value"}));

@@ -4,6 +4,7 @@
 
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rx_queue_set.hpp"
+#include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
 
 #include <string>
@@ -73,5 +74,10 @@ class FakeDevice : public verbs_test::FakeRdma {
     ibv_context* context_ = api().open_device(nullptr);
     ibv_pd* pd_ = api().alloc_pd(context_);
 };
+
+inline std::unique_ptr<Steering> make_steering(const FakeDevice& device, RssQps& qps,
+                                               FlowEngine engine = FlowEngine::automatic) {
+    return std::move(*Steering::make(device.api(), qps, 1, engine));
+}
 
 } // namespace rawqp::test

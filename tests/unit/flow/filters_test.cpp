@@ -47,7 +47,8 @@ class FiltersTest : public testing::Test {
   protected:
     FakeDevice device{4};
     RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
-    Filters filters{qps, 1};
+    std::unique_ptr<Steering> steering = make_steering(device, qps);
+    Filters filters{*steering};
     FilterState state;
 
     FiltersTest() {
@@ -283,7 +284,8 @@ TEST_F(FiltersTest, WorksOnDevicesWithFewPriorities) {
         small.priorities = priorities;
         RssQps cache{small.api(), small.context(), small.pd(), small.rx_queues};
         {
-            Filters own{cache, 1};
+            const auto own_steering = make_steering(small, cache);
+            Filters own{*own_steering};
             FilterState wanted = state;
             wanted.reta = {0, 1};
             ASSERT_TRUE(own.apply(wanted)) << priorities;

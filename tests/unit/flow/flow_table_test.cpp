@@ -29,7 +29,8 @@ class FlowTableTest : public testing::Test {
   protected:
     FakeDevice device{4};
     RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
-    FlowTable table{qps, 1, device.rx_queues};
+    std::unique_ptr<Steering> steering = make_steering(device, qps);
+    FlowTable table{*steering, device.rx_queues};
     rte_flow_error error{};
 
     ~FlowTableTest() override {

@@ -14,18 +14,25 @@ namespace {
 using enum TrafficClass;
 using testing::ElementsAre;
 
-std::vector<TrafficClass> classes(const FlowMatch& match, uint64_t types) {
+std::vector<TrafficClass> classes(const Pattern& pattern, uint64_t types) {
     std::vector<TrafficClass> list;
-    for (const ClassRule& rule : split_by_class(match, types))
+    for (const ClassRule& rule : split_by_class(pattern, types))
         list.push_back(rule.traffic);
     return list;
 }
 
-FlowMatch ether_type(uint16_t type, uint16_t mask = 0xffff) {
-    FlowMatch match;
-    match.eth.val.ether_type = rte_cpu_to_be_16(type);
-    match.eth.mask.ether_type = rte_cpu_to_be_16(mask);
-    return match;
+Pattern ether_type(uint16_t type, uint16_t mask = 0xffff) {
+    Pattern pattern;
+    set_bits(pattern.eth().value, 96, 16, type & mask);
+    set_bits(pattern.eth().mask, 96, 16, mask);
+    return pattern;
+}
+
+Pattern of(std::initializer_list<Protocol> protocols) {
+    Pattern pattern;
+    for (const Protocol protocol : protocols)
+        EXPECT_EQ(pattern.push(protocol), Pattern::Follows::yes);
+    return pattern;
 }
 
 TEST(Expand, OnlyClassesThatHashDifferently) {
@@ -38,11 +45,25 @@ TEST(Expand, OnlyClassesThatHashDifferently) {
 
 TEST(Expand, StaysWithinThePattern) {
     const uint64_t all = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
-    FlowMatch match;
-    ASSERT_TRUE(add_ipv4(match));
-    EXPECT_THAT(classes(match, all), ElementsAre(ipv4_udp, ipv4_tcp, ipv4));
-    ASSERT_TRUE(add_l4(match, IBV_FLOW_SPEC_UDP));
-    EXPECT_THAT(classes(match, all), ElementsAre(ipv4_udp));
+    EXPECT_THAT(classes(of({Protocol::ipv4}), all), ElementsAre(ipv4_udp, ipv4_tcp, ipv4));
+    EXPECT_THAT(classes(of({Protocol::ipv4, Protocol::udp}), all), ElementsAre(ipv4_udp));
+    EXPECT_THAT(classes(of({Protocol::ipv4, Protocol::udp, Protocol::vxlan}), all),
+                ElementsAre(ipv4_udp));
+    EXPECT_THAT(classes(of({Protocol::ipv6, Protocol::gre}), all), ElementsAre(ipv6));
+    EXPECT_THAT(classes(of({Protocol::mpls}), all), ElementsAre(other));
+}
+
+TEST(Expand, LooksIntoTunnelsWhenAsked) {
+    const uint64_t types = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+    const auto rules =
+        split_by_class(of({Protocol::ipv4, Protocol::udp, Protocol::vxlan}), types, 1);
+    std::vector<std::string> names;
+    for (const ClassRule& rule : rules)
+        names.push_back(rule.pattern.names());
+    EXPECT_THAT(names, ElementsAre("eth/ipv4/udp/vxlan/eth/ipv6/udp", "eth/ipv4/udp/vxlan/eth/ipv4",
+                                   "eth/ipv4/udp/vxlan"));
+    EXPECT_EQ(rules[0].traffic, ipv6_udp);
+    EXPECT_EQ(rules[0].pattern.last().depth, 1);
 }
 
 TEST(Expand, SkipsClassesThatThePatternExcludes) {
@@ -50,23 +71,39 @@ TEST(Expand, SkipsClassesThatThePatternExcludes) {
     EXPECT_THAT(classes(ether_type(RTE_ETHER_TYPE_ARP), all), ElementsAre(other));
     EXPECT_THAT(classes(ether_type(RTE_ETHER_TYPE_IPV6), all),
                 ElementsAre(ipv6_udp, ipv6_tcp, ipv6, other));
-    FlowMatch match;
-    ASSERT_TRUE(add_ipv4(match));
-    match.ipv4->val.proto = 6;
-    match.ipv4->mask.proto = 0xff;
-    EXPECT_THAT(classes(match, all), ElementsAre(ipv4_tcp, ipv4));
+    Pattern pattern = of({Protocol::ipv4});
+    pattern.last().set(72, 8, 6); // protocol
+    EXPECT_THAT(classes(pattern, all), ElementsAre(ipv4_tcp, ipv4));
 }
 
-TEST(Expand, DropsConditionsThatTheLayerImplies) {
-    // mlx5_ib refuses a partly masked EtherType or protocol beside the spec of that layer.
+TEST(Expand, MakesConditionsThatTheHeaderImpliesWhole) {
     for (const ClassRule& rule :
          split_by_class(ether_type(0x0800, 0xff00), RTE_ETH_RSS_NONFRAG_IPV4_TCP)) {
         if (rule.traffic != ipv4_tcp) continue;
-        EXPECT_EQ(rule.match.eth.mask.ether_type, 0);
-        EXPECT_EQ(rule.match.layers(), "eth/ipv4/tcp");
+        EXPECT_EQ(rule.pattern.text(), "eth type 0x800 / ipv4 version 0x4 proto 0x6 / tcp");
         return;
     }
     FAIL() << "no class for TCP";
+}
+
+TEST(Patterns, AreKeptInFewBytes) {
+    Pattern pattern = of({Protocol::vlan, Protocol::ipv6, Protocol::udp, Protocol::vxlan,
+                          Protocol::eth, Protocol::ipv4, Protocol::tcp});
+    pattern.last().set(0, 16, 0x1234);
+    pattern.layers()[2].set(kFragment, 1, 0);
+    std::vector<uint8_t> bytes, again;
+    pattern.append_to(bytes);
+    const Pattern same = Pattern::from_bytes(bytes);
+    same.append_to(again);
+    EXPECT_EQ(again, bytes);
+    EXPECT_EQ(same.text(), pattern.text());
+    EXPECT_LT(bytes.size(), 350u);
+}
+
+TEST(Patterns, LookIntoOneTunnelOnly) {
+    Pattern pattern = of({Protocol::ipv4, Protocol::gre, Protocol::gre_key, Protocol::ipv4,
+                          Protocol::udp, Protocol::vxlan});
+    EXPECT_EQ(pattern.push(Protocol::eth), Pattern::Follows::too_deep);
 }
 
 TEST(Levels, SixteenPrioritiesAreDealtOutWithoutOverlap) {
@@ -106,7 +143,8 @@ class SteeringTest : public testing::Test {
   protected:
     FakeDevice device{2};
     RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
-    Steering steering{qps, 1};
+    std::unique_ptr<Steering> made = make_steering(device, qps);
+    Steering& steering = *made;
 };
 
 TEST_F(SteeringTest, FindsTheDevicesPrioritiesOnce) {
@@ -121,14 +159,14 @@ TEST_F(SteeringTest, FindsTheDevicesPrioritiesOnce) {
 
 TEST_F(SteeringTest, LearnsFromARuleAtTheLastLevel) {
     SteeringRequest request;
-    request.destination.queues = {0};
+    request.target = qps.target({.queues = {0}});
     request.level = SteeringLevels{}.filter_level(other, 0);
     ASSERT_EQ(request.level, SteeringLevels::kMaxPriorities - 1);
-    request.match.eth.val.dst_mac[0] = request.match.eth.mask.dst_mac[0] = 1;
+    request.pattern.eth().value[0] = request.pattern.eth().mask[0] = 1;
     const auto multicast = steering.install(request);
     ASSERT_TRUE(multicast);
     EXPECT_FALSE(steering.knows_levels()); // devices may set such a rule apart
-    request.match = {};
+    request.pattern = {};
     const auto rule = steering.install(request);
     ASSERT_TRUE(rule);
     EXPECT_TRUE(steering.knows_levels());
@@ -146,8 +184,8 @@ TEST_F(SteeringTest, SaysWhyTheDeviceHasNone) {
 TEST_F(SteeringTest, WritesHeadSpecsAndActions) {
     SteeringRequest request;
     request.level = 4;
-    ASSERT_TRUE(add_ipv6(request.match));
-    request.destination.queues = {1};
+    request.pattern = of({Protocol::ipv6});
+    request.target = qps.target({.queues = {1}});
     request.tag = 0x1234;
     request.drop = true;
     const auto rule = steering.install(request);
@@ -170,8 +208,8 @@ TEST_F(SteeringTest, WritesHeadSpecsAndActions) {
 TEST_F(SteeringTest, MulticastMatchesKeepTheirLevelWhenAsked) {
     // mlx5_ib looks at the first spec only.
     SteeringRequest request;
-    request.destination.queues = {0};
-    request.match.eth.val.dst_mac[0] = request.match.eth.mask.dst_mac[0] = 1;
+    request.target = qps.target({.queues = {0}});
+    request.pattern.eth().value[0] = request.pattern.eth().mask[0] = 1;
     const auto first_spec = [&] {
         const auto rule = steering.install(request);
         EXPECT_TRUE(rule);
@@ -182,14 +220,14 @@ TEST_F(SteeringTest, MulticastMatchesKeepTheirLevelWhenAsked) {
     EXPECT_EQ(first_spec(), uint32_t{IBV_FLOW_SPEC_ETH});
     request.strict_level = true;
     EXPECT_EQ(first_spec(), uint32_t{IBV_FLOW_SPEC_ACTION_TAG});
-    request.match.eth.val.dst_mac[0] = 0;
+    request.pattern.eth().value[0] = 0;
     EXPECT_EQ(first_spec(), uint32_t{IBV_FLOW_SPEC_ETH});
 }
 
 TEST_F(SteeringTest, DefaultRulesCarryNoSpecs) {
     SteeringRequest request;
     request.type = IBV_FLOW_ATTR_ALL_DEFAULT;
-    request.destination.queues = {0};
+    request.target = qps.target({.queues = {0}});
     const auto rule = steering.install(request);
     ASSERT_TRUE(rule);
     EXPECT_EQ(device.flows.at(0)->attr().num_of_specs, 0);

@@ -69,29 +69,30 @@ class RssQpsTest : public testing::Test {
 TEST_F(RssQpsTest, BuildsTheTableTheKeyAndTheFields) {
     RssDestination destination{.queues = {3, 1, 0, 1}, .hash_fields = kIp4 | kUdp};
     destination.key[39] = 0x77;
-    const auto qp = qps.acquire(destination);
+    const auto qp = qps.acquire(qps.target(destination));
     ASSERT_TRUE(qp) << qp.error().what;
     ASSERT_EQ(device.qps.size(), 1u);
     const auto& made = *device.qps[0];
     EXPECT_EQ(made.queues, (std::vector<uint16_t>{3, 1, 0, 1}));
     EXPECT_EQ(made.key, destination.key);
     EXPECT_EQ(made.hash_fields, kIp4 | kUdp);
-    qps.release(*qp);
 }
 
 TEST_F(RssQpsTest, SharesEqualDestinationsAndCountsReferences) {
-    const RssDestination one{.queues = {1}};
-    const RssDestination two{.queues = {2}};
-    ibv_qp* first = *qps.acquire(one);
-    EXPECT_EQ(*qps.acquire(one), first);
-    ibv_qp* second = *qps.acquire(two);
-    EXPECT_NE(second, first);
+    const auto acquire = [&](uint16_t queue) {
+        return std::move(*qps.acquire(qps.target({.queues = {queue}})));
+    };
+    HashQp first = acquire(1);
+    HashQp again = acquire(1);
+    EXPECT_EQ(again.get(), first.get());
+    HashQp second = acquire(2);
+    EXPECT_NE(second.get(), first.get());
     EXPECT_EQ(qps.size(), 2u);
-    qps.release(first);
+    first.reset();
     EXPECT_EQ(qps.size(), 2u);
-    qps.release(first);
+    again.reset();
     EXPECT_EQ(qps.size(), 1u);
-    qps.release(second);
+    second.reset();
     EXPECT_EQ(qps.size(), 0u);
     EXPECT_TRUE(device.qps.empty());
     EXPECT_TRUE(device.tables.empty());
@@ -99,9 +100,9 @@ TEST_F(RssQpsTest, SharesEqualDestinationsAndCountsReferences) {
 }
 
 TEST_F(RssQpsTest, RefusesWhatIsNoTable) {
-    EXPECT_EQ(qps.acquire({.queues = {}}).error().code, EINVAL);
-    EXPECT_EQ(qps.acquire({.queues = {0, 1, 2}}).error().code, EINVAL);
-    const auto missing = qps.acquire({.queues = {9}});
+    EXPECT_EQ(qps.acquire(qps.target({.queues = {}})).error().code, EINVAL);
+    EXPECT_EQ(qps.acquire(qps.target({.queues = {0, 1, 2}})).error().code, EINVAL);
+    const auto missing = qps.acquire(qps.target({.queues = {9}}));
     EXPECT_EQ(missing.error().code, EINVAL);
     EXPECT_NE(missing.error().what.find("Rx queue 9"), std::string::npos);
 }
@@ -109,7 +110,7 @@ TEST_F(RssQpsTest, RefusesWhatIsNoTable) {
 TEST_F(RssQpsTest, ReleasesEverythingWhenACallFails) {
     for (int nth = 1; nth <= 2; ++nth) {
         device.fail_call(nth, ENOMEM);
-        const auto qp = qps.acquire({.queues = {0, 1}, .hash_fields = kIp4});
+        const auto qp = qps.acquire(qps.target({.queues = {0, 1}, .hash_fields = kIp4}));
         ASSERT_FALSE(qp);
         EXPECT_EQ(qp.error().code, ENOMEM);
         EXPECT_NE(qp.error().what.find("resources"), std::string::npos) << qp.error().what;

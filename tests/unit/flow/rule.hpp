@@ -3,11 +3,31 @@
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "tests/unit/flow/fake_device.hpp"
 
 #include <memory>
 #include <vector>
 
 namespace rawqp::test {
+
+template <class Item> Item zeroed() {
+    Item item;
+    std::memset(static_cast<void*>(&item), 0, sizeof item);
+    return item;
+}
+template <class Item> Item all_ones() {
+    Item item;
+    std::memset(static_cast<void*>(&item), 0xff, sizeof item);
+    return item;
+}
+
+/// What verbs is asked for, without the head.
+inline Bytes verbs_specs(const Pattern& pattern) {
+    SteeringRequest request;
+    request.pattern = pattern;
+    const Bytes bytes = flow_attr_bytes(request, 1);
+    return {bytes.begin() + sizeof(ibv_flow_attr), bytes.end()};
+}
 
 /// Pattern and actions of one rule; keeps what they point to, also for its copies.
 class Rule {

@@ -309,6 +309,36 @@ struct FakeVerbs {
         if (device->on_change) device->on_change();
         return error;
     }
+    static mlx5dv_flow_matcher* create_flow_matcher(ibv_context* context,
+                                                    mlx5dv_flow_matcher_attr* attributes) {
+        if (refused("create_flow_matcher")) return nullptr;
+        const auto* const mask =
+            reinterpret_cast<const uint8_t*>(attributes->match_mask->match_buf);
+        auto* const matcher = new Matcher{context,
+                                          attributes->priority,
+                                          attributes->match_criteria_enable,
+                                          {mask, mask + attributes->match_mask->match_sz}};
+        return reinterpret_cast<mlx5dv_flow_matcher*>(kept("matcher", device->matchers, matcher));
+    }
+    static int destroy_flow_matcher(mlx5dv_flow_matcher* handle) {
+        auto* const matcher = reinterpret_cast<Matcher*>(handle);
+        device->check(
+            free_of(device->flows, [&](const Flow& flow) { return flow.matcher == matcher; }),
+            "matcher destroyed while a flow uses it");
+        return dropped("matcher", device->matchers, matcher);
+    }
+    static ibv_flow* create_mlx5_flow(mlx5dv_flow_matcher* handle,
+                                      mlx5dv_flow_match_parameters* value, size_t count,
+                                      mlx5dv_flow_action_attr* actions) {
+        if (refused("create_mlx5_flow")) return nullptr;
+        const auto* const matcher = reinterpret_cast<Matcher*>(handle);
+        auto flow = std::make_unique<Flow>(
+            matcher, value, std::vector<mlx5dv_flow_action_attr>(actions, actions + count));
+        if (matcher->level >= device->priorities) return failed<ibv_flow>(ENOMEM); // as mlx5_ib
+        ibv_flow* const created = kept("flow", device->flows, flow.release());
+        if (device->on_change) device->on_change();
+        return created;
+    }
     static ibv_counters* create_counters(ibv_context* context, ibv_counters_init_attr*) {
         if (!device->offers_counters) return failed<ibv_counters>(EOPNOTSUPP);
         if (refused("create_counters")) return nullptr;
@@ -363,6 +393,13 @@ FakeRdma::FakeRdma() : outer_(device), api_(FakeVerbs::table()) {
     port.link_layer = IBV_LINK_LAYER_ETHERNET;
     port.active_speed = 32; // EDR
     port.active_width = 2;  // 4x
+}
+
+void FakeRdma::offer_mlx5_flows() {
+    api_.mlx5_is_supported = [](ibv_device*) { return true; };
+    api_.mlx5_create_flow_matcher = FakeVerbs::create_flow_matcher;
+    api_.mlx5_destroy_flow_matcher = FakeVerbs::destroy_flow_matcher;
+    api_.mlx5_create_flow = FakeVerbs::create_mlx5_flow;
 }
 
 FakeRdma::~FakeRdma() {

@@ -24,6 +24,8 @@ class FakeRdma {
     FakeRdma& operator=(const FakeRdma&) = delete;
 
     [[nodiscard]] const verbs::Api& api() const { return api_; }
+    /// From now on it is a device of libmlx5 as far as flows are concerned.
+    void offer_mlx5_flows();
 
     /// Call number `nth` from now on (1: the next one) fails with `error`, once.
     void fail_call(int nth, int error);
@@ -49,6 +51,7 @@ class FakeRdma {
     std::vector<std::unique_ptr<Qp>> qps;
     std::vector<std::unique_ptr<Flow>> flows;
     std::vector<std::unique_ptr<Counters>> counters;
+    std::vector<std::unique_ptr<Matcher>> matchers;
     [[nodiscard]] std::vector<const Flow*> rules() const;
 
     // Answers, to be changed before attaching.

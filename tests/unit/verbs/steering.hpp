@@ -4,6 +4,8 @@
 
 #include "tests/unit/verbs/queues.hpp"
 
+#include <infiniband/mlx5dv.h>
+
 #include <array>
 #include <cstring>
 #include <optional>
@@ -48,10 +50,33 @@ struct Qp : FakeVerbsQp {
     }
 };
 
-struct Flow : ibv_flow {
-    Qp* qp = nullptr;
-    std::vector<uint8_t> bytes; ///< attr and specs as they came
+/// As mlx5dv_create_flow_matcher was asked for it.
+struct Matcher {
+    ibv_context* context = nullptr;
+    uint16_t level = 0;
+    uint8_t criteria = 0;
+    std::vector<uint8_t> mask;
+};
 
+struct Flow : ibv_flow {
+    Qp* qp = nullptr;                 ///< null: of mlx5dv, and dropping
+    std::vector<uint8_t> bytes;       ///< attr and specs as they came
+    const Matcher* matcher = nullptr; ///< of a flow by mlx5dv, with what follows
+    std::vector<uint8_t> value;
+    std::vector<mlx5dv_flow_action_attr> actions;
+
+    Flow(const Matcher* of, const mlx5dv_flow_match_parameters* match,
+         std::vector<mlx5dv_flow_action_attr> list)
+        : ibv_flow{}, bytes(sizeof(ibv_flow_attr)), matcher(of), actions(std::move(list)) {
+        context = of->context;
+        const auto* const from = reinterpret_cast<const uint8_t*>(match->match_buf);
+        value.assign(from, from + match->match_sz);
+        ibv_flow_attr attr{};
+        attr.priority = of->level;
+        std::memcpy(bytes.data(), &attr, sizeof attr);
+        for (const mlx5dv_flow_action_attr& action : actions)
+            if (action.type == MLX5DV_FLOW_ACTION_DEST_IBV_QP) qp = &Qp::of(action.qp);
+    }
     Flow(ibv_qp* to, const ibv_flow_attr* attributes) : ibv_flow{}, qp(&Qp::of(to)) {
         context = to->context;
         const auto* from = reinterpret_cast<const uint8_t*>(attributes);

@@ -9,12 +9,16 @@
 
 namespace rawqp {
 
+/// How rules are put to the device: see steering/engine.hpp.
+enum class FlowEngine : uint8_t { automatic, verbs, mlx5 };
+
 /// A key that differs from the name of its member is in the comment; the guide explains them all.
 struct Devargs {
     std::string device; ///< RDMA device name; empty when iface is given
     uint8_t port = 0;   ///< RDMA port, 1-based; 0: the only or first one
     std::string iface;
     std::string datapath = "auto";
+    FlowEngine flow_engine = FlowEngine::automatic;
     bool cqe_comp = false;  ///< Rx CQEs may come compressed, where the format and the device can
     bool real_time = false; ///< rx_timestamp=real: nanoseconds rather than ticks
     bool multi_packet_rx = false;             ///< mprq_en: striding receive queues

@@ -24,6 +24,7 @@ class RingMemory;
 class RssQps;
 class RxQueueSet;
 class Secondaries;
+class Steering;
 struct RxQueue;
 struct TxQueue;
 
@@ -40,7 +41,7 @@ inline constexpr uint16_t kMaxMtu = 9978;
 
 /// process_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: secondaries, events, other drivers, flows,
-/// filters, RSS QPs, queues, memory, ring memory, PD, context.
+/// filters, steering, RSS QPs, queues, memory, ring memory, PD, context.
 struct Port final : ProcessPort {
     Port(rte_eth_dev* ethdev, SharedPort& shared_part);
     ~Port(); // both in port/lifecycle.cpp, which knows all of the rooms
@@ -65,6 +66,7 @@ struct Port final : ProcessPort {
     std::vector<std::unique_ptr<TxQueue>> tx_queues;
     std::unique_ptr<RxQueueSet> rx_queue_set; ///< `rx_queues` as steering sees them
     std::unique_ptr<RssQps> rss_qps;          ///< hash QPs shared by filters and flows
+    std::unique_ptr<Steering> steering;       ///< the device's rules
     std::unique_ptr<Filters> filters;         ///< MAC, broadcast, multicast, promiscuous
     std::unique_ptr<FlowTable> flows;         ///< rte_flow rules
     RssState& rss = shared.rss;

@@ -75,12 +75,17 @@ class PortRxQueues final : public RxQueueSet {
     Port& port_;
 };
 
-void make_steering(Port& port) {
+Result<void> make_steering(Port& port) {
     port.rx_queue_set = std::make_unique<PortRxQueues>(port);
     port.rss_qps = std::make_unique<RssQps>(*port.api, port.context.get(), port.pd.get(),
                                             *port.rx_queue_set, port.format->rx_hash_qp);
-    port.filters = std::make_unique<Filters>(*port.rss_qps, port.ib_port);
-    port.flows = std::make_unique<FlowTable>(*port.rss_qps, port.ib_port, *port.rx_queue_set);
+    Result<std::unique_ptr<Steering>> steering =
+        Steering::make(*port.api, *port.rss_qps, port.ib_port, port.devargs.flow_engine);
+    if (!steering) return tl::unexpected(std::move(steering.error()));
+    port.steering = std::move(*steering);
+    port.filters = std::make_unique<Filters>(*port.steering);
+    port.flows = std::make_unique<FlowTable>(*port.steering, *port.rx_queue_set);
+    return {};
 }
 
 template <size_t kSize> void copy_text(std::array<char, kSize>& to, const std::string& from) {
@@ -117,7 +122,7 @@ Result<void> build(Port& port) {
     port.memory =
         std::make_unique<Memory>(*port.api, port.pd.get(), port.name, port.dev->data->port_id);
     if (Result<void> done = port.memory->follow(); !done) return done;
-    make_steering(port);
+    if (Result<void> done = make_steering(port); !done) return done;
     if (Result<void> done = set_addresses(port); !done) return done;
     port.other_drivers = std::make_unique<OtherDrivers>(port);
     if (Result<void> done = port.other_drivers->watch(); !done) return done;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pattern of an rte_flow rule, translated into verbs matches.
+// The pattern of an rte_flow rule in the driver's own form.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
-#include "drivers/net/rawqp/ethdev/steering/match.hpp"
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <vector>
 
 namespace rawqp {
 
-/// The matches that together stand for the pattern (one, or two for "any VLAN tag"); a packet
-/// matches at most one of them. Errors name the item and the field.
-[[nodiscard]] FlowResult<std::vector<FlowMatch>> translate_pattern(const rte_flow_item* pattern);
+/// The patterns that together stand for the application's: one, or a few where it asks for what is
+/// no mask ("any VLAN tag", a range). Errors name the item and the field. Which of it a device can
+/// match is not looked at here.
+[[nodiscard]] FlowResult<std::vector<Pattern>> translate_pattern(const rte_flow_item* pattern);
 
 } // namespace rawqp

@@ -2,41 +2,12 @@
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 
 #include "drivers/net/rawqp/ethdev/errno_text.hpp"
-#include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
-#include "drivers/net/rawqp/ethdev/steering/steering.hpp"
+#include "drivers/net/rawqp/ethdev/flow/pointer_set.hpp"
+#include "drivers/net/rawqp/ethdev/flow/rule.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <list>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
-
-namespace rawqp {
-
-using Counters = verbs::Handle<ibv_counters>;
-
-/// One steering rule of an rte_flow rule, as it is to be installed.
-struct PlannedRule {
-    TrafficClass traffic = TrafficClass::other;
-    SteeringRequest request; ///< level and counters are set when it is installed
-    /// Equal keys: the device could not tell which of the two rules to follow.
-    std::vector<uint8_t> key;
-};
-
-} // namespace rawqp
-
-/// What the application holds a pointer to. The declaration belongs to DPDK, hence no namespace.
-struct rte_flow {
-    uint32_t priority = 0;
-    std::vector<rawqp::PlannedRule> plan;
-    rawqp::Counters counters; ///< outlives the rules that count into it
-    std::vector<rawqp::SteeringRule> installed;
-    uint64_t seen_packets = 0, seen_bytes = 0; ///< counts at the last reset
-};
 
 namespace rawqp {
 
@@ -78,22 +49,10 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr, const SteeringLevel
     return {};
 }
 
-std::vector<uint8_t> key_of(uint32_t priority, const FlowMatch& match) {
-    std::vector<uint8_t> key;
-    key.reserve(sizeof priority + match.byte_count());
-    key.resize(sizeof priority);
-    std::memcpy(key.data(), &priority, sizeof priority);
-    match.append_to(key);
-    return key;
-}
-
-std::string_view text_of(const std::vector<uint8_t>& bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-bool marks(const rte_flow& rule) {
-    return std::any_of(rule.plan.begin(), rule.plan.end(),
-                       [](const PlannedRule& planned) { return planned.request.tag != 0; });
+/// Spreads addresses over all bits.
+uint64_t hash_of_handle(const rte_flow* rule) {
+    const uint64_t product = reinterpret_cast<uintptr_t>(rule) * 0x9e3779b97f4a7c15u;
+    return product ^ product >> 32;
 }
 
 FlowResult<Counters> create_counters(ibv_context* context, const rte_flow_action* action) {
@@ -114,34 +73,119 @@ FlowResult<Counters> create_counters(ibv_context* context, const rte_flow_action
     return counters;
 }
 
+FlowError unknown(const rte_flow* flow) {
+    return {EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
+            "no such rule on this port: it was destroyed already or is another port's"};
+}
+
+void take_out(rte_flow& rule) {
+    for (RulePart& part : rule.parts())
+        part.installed = {};
+}
+
+/// Rules in order of creation; found by their handles and by what they match.
+class RuleList {
+  public:
+    RuleList() = default;
+    RuleList(const RuleList&) = delete;
+    RuleList& operator=(const RuleList&) = delete;
+    ~RuleList() { clear(); }
+
+    void add(OwnedRule rule) {
+        rte_flow* const added = rule.release();
+        added->before = last_;
+        (last_ != nullptr ? last_->after : first_) = added;
+        last_ = added;
+        handles_.insert(hash_of_handle(added), *added);
+        for (RulePart& part : added->parts())
+            keys_.insert(part.hash, part);
+    }
+    void erase(rte_flow& rule) {
+        (rule.before != nullptr ? rule.before->after : first_) = rule.after;
+        (rule.after != nullptr ? rule.after->before : last_) = rule.before;
+        handles_.erase(hash_of_handle(&rule), rule);
+        for (const RulePart& part : rule.parts())
+            keys_.erase(part.hash, part);
+        rte_flow::destroy(&rule);
+    }
+    void clear() {
+        while (last_ != nullptr)
+            erase(*last_);
+    }
+    /// A handle may be stale: it is compared and not followed.
+    [[nodiscard]] rte_flow* find(const rte_flow* handle) const {
+        return handles_.find(hash_of_handle(handle),
+                             [&](const rte_flow& rule) { return &rule == handle; });
+    }
+    [[nodiscard]] bool has(std::string_view key) const {
+        return keys_.find(hash_of(key), [&](const RulePart& part) { return part.key == key; }) !=
+               nullptr;
+    }
+    [[nodiscard]] rte_flow* first() const { return first_; }
+    [[nodiscard]] size_t size() const { return handles_.size(); }
+
+  private:
+    rte_flow *first_ = nullptr, *last_ = nullptr;
+    PointerSet<rte_flow> handles_;
+    PointerSet<RulePart> keys_;
+};
+
 } // namespace
 
 struct FlowTable::Impl {
-    RssQps& qps;
-    Steering steering;
+    Steering& steering;
     RxQueueSet& queues;
     bool running = false; ///< between start and stop: rules are in the device
-    std::list<rte_flow> rules{};
-    std::unordered_map<const rte_flow*, std::list<rte_flow>::iterator> index{};
-    std::unordered_set<std::string_view> keys{}; ///< of what is planned in `rules`
+    RuleList rules{};
 
-    FlowResult<rte_flow> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
-                                   const rte_flow_action* actions);
+    FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                               const rte_flow_action* actions);
+    FlowResult<void> add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
+                               bool& hashed);
+    FlowResult<void> check(const Plan& plan, const rte_flow_item* pattern);
+    FlowResult<OwnedRule> make(const Plan& plan);
     FlowResult<void> validate(rte_flow& rule);
+    Result<SteeringLevels> levels_for(const rte_flow& rule);
     Result<void> install(rte_flow& rule);
-    void erase(std::list<rte_flow>::iterator rule);
-    FlowResult<std::list<rte_flow>::iterator> find(const rte_flow* flow);
-    Result<void> complete(rte_flow& rule);
 };
 
-FlowTable::FlowTable(RssQps& qps, uint8_t ib_port, RxQueueSet& queues)
-    : impl_(new Impl{qps, Steering(qps, ib_port), queues}) {}
+FlowTable::FlowTable(Steering& steering, RxQueueSet& queues) : impl_(new Impl{steering, queues}) {}
 
 FlowTable::~FlowTable() = default;
 
-FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
-                                                const rte_flow_item* pattern,
-                                                const rte_flow_action* actions) {
+FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
+                                            const FlowActions& wanted, bool& hashed) {
+    for (ClassRule& split : split_by_class(pattern, wanted.rss_types)) {
+        hashed |= split.hash_fields != 0;
+        const auto destination = destination_of(wanted.table, wanted.key, split.hash_fields);
+        if (rules.has(key_of(plan.priority, split.pattern)))
+            return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                          "a rule of the same priority matches {} with the same values already: "
+                          "destroy it first or use another priority",
+                          split.pattern.names());
+        plan.parts.push_back({split.traffic, split.pattern, steering.qps().target(destination)});
+    }
+    return {};
+}
+
+/// Whether some engine has words for all of it; the device is not asked.
+FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
+    for (const PlannedPart& part : plan.parts) {
+        const SteeringRequest request = plan.request(part, SteeringLevels{});
+        const std::optional<Lack> lack = steering.lack(request);
+        if (!lack) continue;
+        if (lack->layer == nullptr)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
+        const uint8_t number = lack->layer->item;
+        const rte_flow_item* const item = number == Layer::kNone ? pattern : pattern + number;
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, item, "item {}: {}",
+                      traits_of(lack->layer->protocol).name, lack->what);
+    }
+    return {};
+}
+
+FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                                            const rte_flow_action* actions) {
     if (queues.count() == 0)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                       "the port is configured with no Rx queue, which every rule needs, also one "
@@ -149,150 +193,125 @@ FlowResult<rte_flow> FlowTable::Impl::translate(const rte_flow_attr* attr,
     // Before the Rx queues are set up the device cannot be asked; start() will look again.
     if (auto ok = check_attributes(attr, steering.levels().value_or(SteeringLevels{})); !ok)
         return tl::unexpected(ok.error());
-    auto matches = translate_pattern(pattern);
-    if (!matches) return tl::unexpected(matches.error());
+    auto patterns = translate_pattern(pattern);
+    if (!patterns) return tl::unexpected(patterns.error());
     auto wanted = translate_actions(actions, queues.count(), queues.table_entries());
     if (!wanted) return tl::unexpected(wanted.error());
 
-    rte_flow rule;
-    rule.priority = attr->priority;
-    rule.plan.reserve(matches->size());
+    Plan plan;
+    plan.priority = attr->priority;
+    plan.drop = wanted->drop;
+    plan.tag = wanted->tag;
+    plan.count = wanted->count;
     bool hashed = false;
-    for (const FlowMatch& match : *matches)
-        for (ClassRule& split : split_by_class(match, wanted->rss_types)) {
-            hashed |= split.hash_fields != 0;
-            PlannedRule planned;
-            planned.traffic = split.traffic;
-            planned.request.strict_level = true;
-            planned.request.match = split.match;
-            planned.request.destination =
-                destination_of(wanted->table, wanted->key, split.hash_fields);
-            planned.request.drop = wanted->drop;
-            planned.request.tag = wanted->tag;
-            planned.key = key_of(rule.priority, planned.request.match);
-            if (keys.contains(text_of(planned.key)))
-                return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, pattern,
-                              "a rule of the same priority matches {} with the same values "
-                              "already: destroy it first or use another priority",
-                              planned.request.match.layers());
-            rule.plan.push_back(std::move(planned));
-        }
+    for (const Pattern& each : *patterns)
+        if (auto ok = add_parts(plan, each, *wanted, hashed); !ok)
+            return tl::unexpected(ok.error());
     if (wanted->chosen_rss != nullptr && !hashed && wanted->table.size() > 1)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, wanted->chosen_rss,
                       "action rss: none of its types applies to packets of this pattern ({}), all "
                       "would go to one queue: add a fitting type or use action queue",
-                      matches->front().layers());
-    if (wanted->count != nullptr) {
-        auto counters = create_counters(qps.context(), wanted->count);
-        if (!counters) return tl::unexpected(counters.error());
-        rule.counters = std::move(*counters);
-    }
-    return rule;
+                      patterns->front().names());
+    if (auto ok = check(plan, pattern); !ok) return tl::unexpected(ok.error());
+    return plan;
 }
 
-/// Fills in what translation could not know.
-Result<void> FlowTable::Impl::complete(rte_flow& rule) {
-    const auto levels = steering.levels();
-    if (!levels) return tl::unexpected(levels.error());
-    if (rule.priority >= levels->flow_priorities())
+FlowResult<OwnedRule> FlowTable::Impl::make(const Plan& plan) {
+    Counters counters;
+    if (plan.count != nullptr) {
+        auto created = create_counters(steering.qps().context(), plan.count);
+        if (!created) return tl::unexpected(created.error());
+        counters = std::move(*created);
+    }
+    return OwnedRule(rte_flow::make(plan, std::move(counters)));
+}
+
+/// What translation could not know.
+Result<SteeringLevels> FlowTable::Impl::levels_for(const rte_flow& rule) {
+    auto levels = steering.levels();
+    if (levels && rule.priority >= levels->flow_priorities())
         return fail(ENOTSUP, "priority {}: the device has priorities up to {} only", rule.priority,
                     levels->flow_priorities() - 1);
-    for (PlannedRule& planned : rule.plan) {
-        planned.request.level = levels->flow_level(rule.priority, planned.traffic);
-        planned.request.counters = rule.counters.get();
-    }
-    return {};
+    return levels;
 }
 
 /// Asks the device, where that is possible, whether it takes every part of the rule.
 FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
     if (!running && !steering.levels()) return {}; // no Rx queue yet: start() will tell
-    if (auto known = complete(rule); !known) return from_device(known.error());
-    for (const PlannedRule& planned : rule.plan)
-        if (auto accepted = steering.validate(planned.request); !accepted)
+    const auto levels = levels_for(rule);
+    if (!levels) return from_device(levels.error());
+    for (const RulePart& part : rule.parts())
+        if (auto accepted = steering.validate(rule.request(part, *levels)); !accepted)
             return from_device(accepted.error());
     return {};
 }
 
 /// All of the rule or nothing. Most specific class first, as planned.
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
-    if (auto known = complete(rule); !known) return known;
-    std::vector<SteeringRule> installed;
-    installed.reserve(rule.plan.size());
-    for (const PlannedRule& planned : rule.plan) {
-        auto part = steering.install(planned.request);
-        if (!part) return tl::unexpected(part.error());
-        installed.push_back(std::move(*part));
+    const auto levels = levels_for(rule);
+    if (!levels) return tl::unexpected(levels.error());
+    for (RulePart& part : rule.parts()) {
+        auto installed = steering.install(rule.request(part, *levels));
+        if (!installed) {
+            take_out(rule);
+            return tl::unexpected(installed.error());
+        }
+        part.installed = std::move(*installed);
     }
-    rule.installed = std::move(installed);
     return {};
-}
-
-void FlowTable::Impl::erase(std::list<rte_flow>::iterator rule) {
-    for (const PlannedRule& planned : rule->plan)
-        keys.erase(text_of(planned.key));
-    index.erase(&*rule);
-    rules.erase(rule);
-}
-
-FlowResult<std::list<rte_flow>::iterator> FlowTable::Impl::find(const rte_flow* flow) {
-    const auto found = index.find(flow);
-    if (found == index.end())
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
-                      "no such rule on this port: it was destroyed already or is another port's");
-    return found->second;
 }
 
 int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                         const rte_flow_action* actions, rte_flow_error* error) {
-    auto rule = impl_->translate(attr, pattern, actions);
+    const auto plan = impl_->translate(attr, pattern, actions);
+    if (!plan) return report(plan.error(), error);
+    const auto rule = impl_->make(*plan);
     if (!rule) return report(rule.error(), error);
-    if (auto accepted = impl_->validate(*rule); !accepted) return report(accepted.error(), error);
+    if (auto accepted = impl_->validate(**rule); !accepted) return report(accepted.error(), error);
     return 0;
 }
 
 rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                             const rte_flow_action* actions, rte_flow_error* error) {
-    auto rule = impl_->translate(attr, pattern, actions);
-    if (rule && marks(*rule)) impl_->queues.use_marks();
+    const auto plan = impl_->translate(attr, pattern, actions);
+    FlowResult<OwnedRule> rule =
+        plan ? impl_->make(*plan) : FlowResult<OwnedRule>(tl::unexpected(plan.error()));
+    if (!rule) {
+        report(rule.error(), error);
+        return nullptr;
+    }
+    if (plan->tag != 0) impl_->queues.use_marks();
     FlowResult<void> accepted;
-    if (!rule)
-        accepted = tl::unexpected(rule.error());
-    else if (!impl_->running)
-        accepted = impl_->validate(*rule);
-    else if (auto installed = impl_->install(*rule); !installed)
+    if (!impl_->running)
+        accepted = impl_->validate(**rule);
+    else if (auto installed = impl_->install(**rule); !installed)
         accepted = from_device(installed.error());
     if (!accepted) {
         report(accepted.error(), error);
         return nullptr;
     }
-
-    const auto kept = impl_->rules.insert(impl_->rules.end(), std::move(*rule));
-    impl_->index.emplace(&*kept, kept);
-    for (const PlannedRule& planned : kept->plan)
-        impl_->keys.insert(text_of(planned.key));
-    return &*kept;
+    rte_flow* const created = rule->get();
+    impl_->rules.add(std::move(*rule));
+    return created;
 }
 
 int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
-    const auto rule = impl_->find(flow);
-    if (!rule) return report(rule.error(), error);
-    impl_->erase(*rule);
+    rte_flow* const rule = impl_->rules.find(flow);
+    if (rule == nullptr) return report(unknown(flow), error);
+    impl_->rules.erase(*rule);
     return 0;
 }
 
 int FlowTable::flush(rte_flow_error*) {
-    impl_->keys.clear();
-    impl_->index.clear();
     impl_->rules.clear();
     return 0;
 }
 
 int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
                      rte_flow_error* error) {
-    const auto found = impl_->find(flow);
-    if (!found) return report(found.error(), error);
-    rte_flow& rule = **found;
+    rte_flow* const found = impl_->rules.find(flow);
+    if (found == nullptr) return report(unknown(flow), error);
+    rte_flow& rule = *found;
     for (; action->type == RTE_FLOW_ACTION_TYPE_VOID; ++action)
         ;
     if (action->type != RTE_FLOW_ACTION_TYPE_COUNT)
@@ -323,9 +342,9 @@ int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
 
 Result<void> FlowTable::start() {
     size_t number = 0;
-    for (rte_flow& rule : impl_->rules) {
+    for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after) {
         ++number;
-        if (auto installed = impl_->install(rule); !installed) {
+        if (auto installed = impl_->install(*rule); !installed) {
             stop();
             return fail(installed.error().code,
                         "rte_flow rule {} of {} (in order of creation) cannot be installed: {}",
@@ -338,8 +357,8 @@ Result<void> FlowTable::start() {
 
 void FlowTable::stop() {
     impl_->running = false;
-    for (rte_flow& rule : impl_->rules)
-        rule.installed.clear();
+    for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after)
+        take_out(*rule);
 }
 
 } // namespace rawqp

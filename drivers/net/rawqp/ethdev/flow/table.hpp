@@ -4,7 +4,7 @@
 
 #include "common/result.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
-#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
+#include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
 
@@ -18,7 +18,7 @@ namespace rawqp {
 /// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
 class FlowTable {
   public:
-    FlowTable(RssQps& qps, uint8_t ib_port, RxQueueSet& queues);
+    FlowTable(Steering& steering, RxQueueSet& queues);
     ~FlowTable();
 
     int validate(const rte_flow_attr* attr, const rte_flow_item* pattern,

@@ -16,15 +16,21 @@ namespace {
 /// What one filter matches. Providers that cannot mask a MAC address offer a default rule instead,
 /// which has no layers and so no hash.
 struct FilterRule {
-    FlowMatch match;
+    Pattern pattern;
     ibv_flow_attr_type fallback = IBV_FLOW_ATTR_NORMAL; ///< NORMAL: none
 };
 
-FlowMatch match_mac(const rte_ether_addr& value, const rte_ether_addr& mask) {
-    FlowMatch match;
-    std::memcpy(match.eth.val.dst_mac, value.addr_bytes, sizeof value.addr_bytes);
-    std::memcpy(match.eth.mask.dst_mac, mask.addr_bytes, sizeof mask.addr_bytes);
-    return match;
+Pattern match_mac(const rte_ether_addr& value, const rte_ether_addr& mask) {
+    Pattern pattern;
+    std::ranges::copy(value.addr_bytes, pattern.eth().value.begin());
+    std::ranges::copy(mask.addr_bytes, pattern.eth().mask.begin());
+    return pattern;
+}
+
+Pattern with_tag(Pattern pattern, uint16_t vlan) {
+    if (pattern.push(Protocol::vlan) == Pattern::Follows::yes)
+        pattern.last().set(kVlanId, kVlanIdBits, vlan);
+    return pattern;
 }
 
 constexpr rte_ether_addr kBroadcast{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
@@ -35,16 +41,12 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
     std::vector<FilterRule> list;
     // Each address once for any VLAN, or once for each VLAN of the filter. Verbs cannot match
     // "no tag", so a VLAN filter accepts tagged frames only.
-    const auto add = [&](const FlowMatch& match, ibv_flow_attr_type fallback) {
-        if (state.vlans.empty()) list.push_back({match, fallback});
-        for (const uint16_t vlan : state.vlans) {
-            FlowMatch tagged = match;
-            tagged.eth.val.vlan_tag = rte_cpu_to_be_16(vlan & 0x0fff);
-            tagged.eth.mask.vlan_tag = RTE_BE16(0x0fff);
-            list.push_back({tagged, IBV_FLOW_ATTR_NORMAL});
-        }
+    const auto add = [&](const Pattern& pattern, ibv_flow_attr_type fallback) {
+        if (state.vlans.empty()) list.push_back({pattern, fallback});
+        for (const uint16_t vlan : state.vlans)
+            list.push_back({with_tag(pattern, vlan), IBV_FLOW_ATTR_NORMAL});
     };
-    if (state.promiscuous) list.push_back({FlowMatch{}, IBV_FLOW_ATTR_ALL_DEFAULT});
+    if (state.promiscuous) list.push_back({Pattern{}, IBV_FLOW_ATTR_ALL_DEFAULT});
     for (const rte_ether_addr& mac : state.macs)
         add(match_mac(mac, kWholeMac), IBV_FLOW_ATTR_NORMAL);
     add(match_mac(kBroadcast, kWholeMac), IBV_FLOW_ATTR_NORMAL);
@@ -58,28 +60,30 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
 using RuleKey = std::pair<TrafficClass, std::vector<uint8_t>>;
 
 struct WantedRule {
-    FlowMatch match;
+    Pattern pattern;
     ibv_flow_attr_type fallback;
-    RssDestination destination;
+    RssTargetRef target;
 };
 /// Most specific class first: in a table without room for levels (multicast on mlx5) the rule that
 /// came first wins.
 using WantedRules = std::map<RuleKey, WantedRule, std::greater<>>;
 
-WantedRules wanted_rules(const FilterState& state) {
+WantedRules wanted_rules(const FilterState& state, RssQps& qps) {
     WantedRules wanted;
     for (const FilterRule& filter : filter_rules(state))
-        for (ClassRule& rule : split_by_class(filter.match, state.rss_types)) {
-            RuleKey key{rule.traffic, rule.match.bytes()};
-            wanted.try_emplace(std::move(key),
-                               WantedRule{rule.match, filter.fallback,
-                                          destination_of(state.reta, state.key, rule.hash_fields)});
+        for (ClassRule& rule : split_by_class(filter.pattern, state.rss_types)) {
+            RuleKey key{rule.traffic, {}};
+            rule.pattern.append_to(key.second);
+            wanted.try_emplace(
+                std::move(key),
+                WantedRule{rule.pattern, filter.fallback,
+                           qps.target(destination_of(state.reta, state.key, rule.hash_fields))});
         }
     return wanted;
 }
 
 struct InstalledRule {
-    RssDestination destination;
+    RssTargetRef target;
     unsigned generation = 0;
     SteeringRule rule;
 };
@@ -90,7 +94,7 @@ bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || er
 } // namespace
 
 struct Filters::Impl {
-    Steering steering;
+    Steering& steering;
     InstalledRules installed;
 
     /// The rule, or nothing when the provider refuses it and its fallback stands in for it.
@@ -103,8 +107,8 @@ Result<std::optional<SteeringRule>>
 Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t level) {
     SteeringRequest request;
     request.level = level;
-    request.match = wanted.match;
-    request.destination = wanted.destination;
+    request.pattern = wanted.pattern;
+    request.target = wanted.target;
     auto rule = steering.install(request);
     // Before the levels are known, it may be the level that is refused.
     if (!rule && wanted.fallback != IBV_FLOW_ATTR_NORMAL && is_refusal(rule.error().code) &&
@@ -120,7 +124,7 @@ Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t 
     return std::optional<SteeringRule>(std::move(*rule));
 }
 
-Filters::Filters(RssQps& qps, uint8_t ib_port) : impl_(new Impl{Steering(qps, ib_port), {}}) {}
+Filters::Filters(Steering& steering) : impl_(new Impl{steering, {}}) {}
 
 Filters::~Filters() = default;
 
@@ -129,7 +133,7 @@ void Filters::clear() { impl_->installed.clear(); }
 Result<void> Filters::apply(const FilterState& state) {
     if (state.reta.empty())
         return fail(EINVAL, "no Rx queue to receive into: the redirection table is empty");
-    const WantedRules wanted = wanted_rules(state);
+    const WantedRules wanted = wanted_rules(state, impl_->steering.qps());
     if (impl_->steering.knows_levels()) return impl_->apply(wanted, *impl_->steering.levels());
     // Most devices have all the priorities that the driver can use: then installing the rules
     // proves it, and only a refusal calls for a trial.
@@ -146,14 +150,13 @@ Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevel
     InstalledRules added;
     for (const auto& [key, rule] : wanted) {
         const auto old = installed.find(key);
-        if (old != installed.end() && old->second.destination == rule.destination) continue;
+        if (old != installed.end() && old->second.target == rule.target) continue;
         // The new destination coexists with the old one, in the other generation, until that is
         // removed.
         const unsigned generation = old == installed.end() ? 0 : 1 - old->second.generation;
         auto fresh = install(key.first, rule, levels.filter_level(key.first, generation));
         if (!fresh) return tl::unexpected(fresh.error()); // `added` takes itself out again
-        if (*fresh)
-            added.emplace(key, InstalledRule{rule.destination, generation, std::move(**fresh)});
+        if (*fresh) added.emplace(key, InstalledRule{rule.target, generation, std::move(**fresh)});
     }
 
     std::erase_if(installed, [&](const auto& entry) {

@@ -10,6 +10,8 @@
 
 namespace rawqp {
 
+class Steering;
+
 /// The wanted state, collected by ethdev operations.
 struct FilterState {
     std::vector<rte_ether_addr> macs;      ///< unicast addresses of the port
@@ -24,7 +26,7 @@ struct FilterState {
 
 class Filters {
   public:
-    Filters(RssQps& qps, uint8_t ib_port);
+    explicit Filters(Steering& steering);
     ~Filters();
 
     /// Makes the installed rules equal to `state`: adds first, then removes what is no longer

@@ -78,27 +78,32 @@ ibv_qp* create_plain_qp(const verbs::Api&, ibv_context* context, ibv_qp_init_att
 }
 } // namespace
 
-/// The QP goes before the table that it refers to.
-struct RssQps::Entry {
-    verbs::RwqIndTable table;
-    verbs::Qp qp;
-    size_t users = 0;
-};
-
 RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, const RxQueueSet& queues,
                CreateQp create_qp)
     : api_(api), context_(context), pd_(pd), queues_(queues),
       create_qp_(create_qp != nullptr ? create_qp : create_plain_qp) {}
 
-RssQps::~RssQps() = default;
+RssTargetRef RssQps::target(const RssDestination& destination) {
+    const auto at = targets_.try_emplace(destination).first;
+    if (RssTargetRef known = at->second.lock()) return known;
+    RssTargetRef fresh(new RssTarget{destination, {}, {}, 0}, [this, at](RssTarget* gone) {
+        targets_.erase(at);
+        delete gone;
+    });
+    at->second = fresh;
+    return fresh;
+}
 
-size_t RssQps::size() const { return entries_.size(); }
+Result<HashQp> RssQps::acquire(const RssTargetRef& target) {
+    if (target->users == 0)
+        if (Result<void> created = create(*target); !created)
+            return tl::unexpected(std::move(created.error()));
+    ++target->users;
+    return HashQp(target->qp.get(), ReleaseQp{this, target});
+}
 
-Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
-    if (auto found = entries_.find(destination); found != entries_.end()) {
-        ++found->second->users;
-        return found->second->qp.get();
-    }
+Result<void> RssQps::create(RssTarget& target) {
+    const RssDestination& destination = target.destination;
     if (!std::has_single_bit(destination.queues.size()))
         return fail(EINVAL, "an indirection table needs a power-of-two number of entries, not {}",
                     destination.queues.size());
@@ -111,13 +116,12 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
                         queue);
     }
 
-    auto entry = std::make_unique<Entry>();
     ibv_rwq_ind_table_init_attr table{};
     table.log_ind_tbl_size = static_cast<uint32_t>(std::countr_zero(wqs.size()));
     table.ind_tbl = wqs.data();
-    entry->table = verbs::RwqIndTable(ibv_create_rwq_ind_table(context_, &table),
-                                      {ibv_destroy_rwq_ind_table, "RSS indirection table"});
-    if (!entry->table) {
+    verbs::RwqIndTable made(ibv_create_rwq_ind_table(context_, &table),
+                            {ibv_destroy_rwq_ind_table, "RSS indirection table"});
+    if (!made) {
         const int error = errno;
         return fail(error, "cannot create an RSS indirection table of {} entries: {}", wqs.size(),
                     errno_text(error, Attempt::steer));
@@ -128,31 +132,30 @@ Result<ibv_qp*> RssQps::acquire(const RssDestination& destination) {
     qp.qp_type = IBV_QPT_RAW_PACKET;
     qp.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
     qp.pd = pd_;
-    qp.rwq_ind_tbl = entry->table.get();
+    qp.rwq_ind_tbl = made.get();
     qp.rx_hash_conf.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
     qp.rx_hash_conf.rx_hash_key_len = static_cast<uint8_t>(key.size());
     qp.rx_hash_conf.rx_hash_key = key.data();
     qp.rx_hash_conf.rx_hash_fields_mask = destination.hash_fields;
-    entry->qp = verbs::Qp(create_qp_(api_, context_, qp), {api_.destroy_qp, "hash QP"});
-    if (!entry->qp) {
+    target.qp = verbs::Qp(create_qp_(api_, context_, qp), {api_.destroy_qp, "hash QP"});
+    if (!target.qp) {
         const int error = errno;
         return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}",
                     wqs.size(), hash_field_names(destination.hash_fields),
                     errno_text(error, Attempt::steer));
     }
-
-    entry->users = 1;
-    ibv_qp* const created = entry->qp.get();
-    entries_.emplace(destination, std::move(entry));
-    return created;
+    target.table = std::move(made);
+    ++live_;
+    return {};
 }
 
-void RssQps::release(ibv_qp* qp) {
-    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-        if (it->second->qp.get() != qp) continue;
-        if (--it->second->users == 0) entries_.erase(it);
-        return;
-    }
+void RssQps::release(RssTarget& target) {
+    if (--target.users != 0) return;
+    target.qp.reset();
+    target.table.reset();
+    --live_;
 }
+
+void ReleaseQp::operator()(ibv_qp*) const { qps->release(*target); }
 
 } // namespace rawqp

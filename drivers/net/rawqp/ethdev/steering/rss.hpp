@@ -43,8 +43,25 @@ struct RssDestination {
 /// The RTE_ETH_RSS_* types that hash_fields_of understands.
 [[nodiscard]] uint64_t supported_rss_types();
 
-/// Cache of hash QPs and indirection tables by destination, reference counted. Control threads
-/// only.
+/// A destination and, while rules lead there, its hash QP. Equal ones are one.
+struct RssTarget {
+    RssDestination destination;
+    verbs::RwqIndTable table;
+    verbs::Qp qp; ///< goes before the table that it refers to
+    size_t users = 0;
+};
+using RssTargetRef = std::shared_ptr<RssTarget>;
+
+class RssQps;
+struct ReleaseQp {
+    RssQps* qps = nullptr;
+    RssTargetRef target;
+    void operator()(ibv_qp* qp) const;
+};
+/// A share of a target's QP; the last one to go takes the QP with it.
+using HashQp = std::unique_ptr<ibv_qp, ReleaseQp>;
+
+/// Hash QPs and indirection tables by destination. Outlives its targets. Control threads only.
 class RssQps {
   public:
     /// Null with errno on failure; see RingFormat::rx_hash_qp.
@@ -52,23 +69,27 @@ class RssQps {
                                  ibv_qp_init_attr_ex& attributes);
     RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, const RxQueueSet& queues,
            CreateQp create_qp = nullptr);
-    ~RssQps();
 
-    /// A QP for the destination; release() it once for each acquire().
-    [[nodiscard]] Result<ibv_qp*> acquire(const RssDestination& destination);
-    void release(ibv_qp* qp);
+    /// Known by its value; the device is not asked.
+    [[nodiscard]] RssTargetRef target(const RssDestination& destination);
+    /// Its QP, created by the first user.
+    [[nodiscard]] Result<HashQp> acquire(const RssTargetRef& target);
     /// Number of live hash QPs (for leak checks).
-    [[nodiscard]] size_t size() const;
+    [[nodiscard]] size_t size() const { return live_; }
     [[nodiscard]] ibv_context* context() const { return context_; }
 
   private:
-    struct Entry;
+    friend ReleaseQp;
+    void release(RssTarget& target);
+    Result<void> create(RssTarget& target);
+
     const verbs::Api& api_;
     ibv_context* context_;
     ibv_pd* pd_;
     const RxQueueSet& queues_;
     CreateQp create_qp_;
-    std::map<RssDestination, std::unique_ptr<Entry>> entries_;
+    std::map<RssDestination, std::weak_ptr<RssTarget>> targets_;
+    size_t live_ = 0;
 };
 
 } // namespace rawqp

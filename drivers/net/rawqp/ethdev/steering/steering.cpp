@@ -29,96 +29,87 @@ uint16_t SteeringLevels::filter_level(TrafficClass traffic, unsigned generation)
 
 namespace {
 
-bool multicast_only(const FlowMatch& match) {
-    return (match.eth.val.dst_mac[0] & match.eth.mask.dst_mac[0] & 1) != 0;
+/// Narrows a pattern to frames from the broadcast address to address zero: no station sends such.
+void make_unmatchable(Layer& eth) {
+    constexpr size_t kAddress = RTE_ETHER_ADDR_LEN;
+    std::fill_n(eth.value.begin(), kAddress, uint8_t{0x00});
+    std::fill_n(eth.value.begin() + kAddress, kAddress, uint8_t{0xff});
+    std::fill_n(eth.mask.begin(), 2 * kAddress, uint8_t{0xff});
 }
 
-} // namespace
-
-std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port) {
-    ibv_flow_attr attr{};
-    attr.type = request.type;
-    attr.port = ib_port;
-
-    std::vector<uint8_t> bytes;
-    bytes.reserve(sizeof attr + request.match.byte_count() + sizeof(ibv_flow_spec_action_tag) +
-                  sizeof(ibv_flow_spec_action_drop) + sizeof(ibv_flow_spec_counter_action));
-    bytes.resize(sizeof attr);
-    // The tag comes first: mlx5_ib tells a multicast rule by its first spec alone.
-    if (request.tag != 0 || (request.strict_level && multicast_only(request.match))) {
-        auto tag = make_spec<ibv_flow_spec_action_tag>(IBV_FLOW_SPEC_ACTION_TAG);
-        tag.tag_id = request.tag; // 0 is what packets report without a tag
-        append_spec(bytes, tag, tag.tag_id);
-        ++attr.num_of_specs;
-    }
-    if (request.type == IBV_FLOW_ATTR_NORMAL) {
-        attr.priority = request.level;
-        request.match.append_to(bytes);
-        attr.num_of_specs += request.match.spec_count();
-    }
-    if (request.drop) {
-        append_spec(bytes, make_spec<ibv_flow_spec_action_drop>(IBV_FLOW_SPEC_ACTION_DROP));
-        ++attr.num_of_specs;
-    }
-    if (request.counters != nullptr) {
-        auto count = make_spec<ibv_flow_spec_counter_action>(IBV_FLOW_SPEC_ACTION_COUNT);
-        count.counters = request.counters;
-        append_spec(bytes, count, count.counters);
-        ++attr.num_of_specs;
-    }
-
-    attr.size = static_cast<uint16_t>(bytes.size());
-    std::memcpy(bytes.data(), &attr, sizeof attr);
-    return bytes;
-}
-
-namespace {
-
-/// Narrows a match to frames from the broadcast address to address zero: no station sends such.
-void make_unmatchable(ibv_flow_spec_eth& eth) {
-    std::memset(eth.val.dst_mac, 0x00, sizeof eth.val.dst_mac);
-    std::memset(eth.mask.dst_mac, 0xff, sizeof eth.mask.dst_mac);
-    std::memset(eth.val.src_mac, 0xff, sizeof eth.val.src_mac);
-    std::memset(eth.mask.src_mac, 0xff, sizeof eth.mask.src_mac);
-}
+/// Of the combination, which another engine may put in words that the device takes.
+bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || error == ENOSYS; }
 
 std::string describe(const SteeringRequest& request) {
-    const std::string kind = request.type == IBV_FLOW_ATTR_NORMAL        ? request.match.layers()
+    const std::string kind = request.type == IBV_FLOW_ATTR_NORMAL        ? request.pattern.names()
                              : request.type == IBV_FLOW_ATTR_ALL_DEFAULT ? "all-default"
                                                                          : "multicast-default";
     if (request.drop) return fmt::format("{} at steering priority {} to drop", kind, request.level);
-    return fmt::format(
-        "{} at steering priority {} to {} (hash fields: {})", kind, request.level,
-        request.destination.queues.size() == 1
-            ? fmt::format("Rx queue {}", request.destination.queues[0])
-            : fmt::format("a table of {} Rx queue entries", request.destination.queues.size()),
-        hash_field_names(request.destination.hash_fields));
+    const RssDestination& to = request.target->destination;
+    return fmt::format("{} at steering priority {} to {} (hash fields: {})", kind, request.level,
+                       to.queues.size() == 1
+                           ? fmt::format("Rx queue {}", to.queues[0])
+                           : fmt::format("a table of {} Rx queue entries", to.queues.size()),
+                       hash_field_names(to.hash_fields));
 }
 
 } // namespace
 
-Result<SteeringRule> Steering::install(const SteeringRequest& request) {
-    auto qp = qps_.acquire(request.destination);
-    if (!qp) return tl::unexpected(qp.error());
-    SteeringRule rule{HashQp(*qp, ReleaseQp{&qps_}), {}};
+Result<std::unique_ptr<Steering>> Steering::make(const verbs::Api& api, RssQps& qps,
+                                                 uint8_t ib_port, FlowEngine wanted) {
+    std::vector<std::unique_ptr<Engine>> engines;
+    if (wanted != FlowEngine::mlx5) engines.push_back(make_verbs_engine(ib_port));
+    if (wanted != FlowEngine::verbs)
+        if (auto mlx5 = make_mlx5_engine(api, qps.context())) engines.push_back(std::move(mlx5));
+    if (engines.empty())
+        return fail(ENOTSUP, "flow_engine=mlx5: this is no device of libmlx5, or the library is "
+                             "older than rdma-core 44: use flow_engine=auto");
+    return std::unique_ptr<Steering>(new Steering(qps, std::move(engines)));
+}
 
-    std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_);
-    rule.flow = verbs::Flow(ibv_create_flow(*qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
-                            {ibv_destroy_flow, "steering rule"});
+std::optional<Lack> Steering::lack(const SteeringRequest& request) const {
+    std::optional<Lack> first;
+    for (const auto& engine : engines_) {
+        std::optional<Lack> lack = engine->lack(request);
+        if (!lack) return lack;
+        if (!first)
+            first = std::move(lack);
+        else if (lack->layer == first->layer)
+            first->what = std::move(lack->what); // the engine of more words says it best
+        else
+            first->what += fmt::format("; by {}: {}", engine->name(), lack->what);
+    }
+    return first;
+}
+
+Result<SteeringRule> Steering::install(const SteeringRequest& request) {
+    auto qp = qps_.acquire(request.target);
+    if (!qp) return tl::unexpected(qp.error());
+    SteeringRule rule(std::move(*qp));
+
+    int error = EOPNOTSUPP; // what a caller gets that has not looked for lacks
+    for (const auto& engine : engines_) {
+        if (engine->lack(request)) continue;
+        rule.device = engine->create(request, rule.qp.get());
+        if (rule.device.flow) {
+            rule.engine = engine.get();
+            break;
+        }
+        error = errno;
+        if (!is_refusal(error)) break;
+    }
     // Rules for multicast may stand apart from the levels.
-    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && !multicast_only(request.match);
-    if (rule.flow && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
+    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && !request.pattern.multicast_only();
+    if (rule.engine != nullptr && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
         levels_ = SteeringLevels{};
-    if (!rule.flow) {
-        const int error = errno;
+    if (rule.engine == nullptr)
         return fail(error, "cannot create steering rule {}: {}", describe(request),
                     errno_text(error, Attempt::steer));
-    }
     return rule;
 }
 
 Result<void> Steering::validate(SteeringRequest request) {
-    make_unmatchable(request.match.eth);
+    make_unmatchable(request.pattern.eth());
     if (const auto rule = install(request); !rule) return tl::unexpected(rule.error());
     return {};
 }
@@ -129,7 +120,7 @@ Result<SteeringLevels> Steering::levels() {
          count = static_cast<uint16_t>(count / 2)) {
         SteeringRequest probe;
         probe.level = static_cast<uint16_t>(count - 1);
-        probe.destination.queues = {0};
+        probe.target = qps_.target({.queues = {0}});
         const auto accepted = validate(probe);
         if (accepted) {
             RAWQP_LOG(INFO, "the device has %u steering priorities or more", count);

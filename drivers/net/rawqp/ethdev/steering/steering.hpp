@@ -2,9 +2,8 @@
 // Steering rules of the device: installing one, owning it, and how its priorities are shared.
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/steering/match.hpp"
-
-#include <memory>
+#include "drivers/net/rawqp/ethdev/devargs.hpp"
+#include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 
 namespace rawqp {
 
@@ -37,46 +36,39 @@ struct SteeringLevels {
     }
 };
 
-/// A rule to install. `destination` is also needed to drop: verbs ties every rule to a QP.
-struct SteeringRequest {
-    ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore match and level
-    uint16_t level = 0;
-    /// Have multicast addresses obey the level too. Otherwise mlx5_ib tries such rules after all
-    /// levels, where several processes that want the same group each get a copy.
-    bool strict_level = false;
-    FlowMatch match;
-    RssDestination destination;
-    bool drop = false;
-    uint32_t tag = 0;                 ///< flow tag, 24 bits; 0: none
-    ibv_counters* counters = nullptr; ///< counts the packets of the rule
-};
-
-/// The request as ibv_create_flow takes it: an ibv_flow_attr and its specs.
-[[nodiscard]] std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port);
-
-/// Gives a hash QP back to the cache.
-struct ReleaseQp {
-    RssQps* qps = nullptr;
-    void operator()(ibv_qp* qp) const { qps->release(qp); }
-};
-using HashQp = std::unique_ptr<ibv_qp, ReleaseQp>;
-
 /// A rule in the device and its share of a hash QP; taken out on destruction, before the QP.
 struct SteeringRule {
     HashQp qp;
-    verbs::Flow flow;
+    DeviceRule device;
+    const Engine* engine = nullptr; ///< that made it
+
+    SteeringRule() = default;
+    explicit SteeringRule(HashQp to) : qp(std::move(to)) {}
+    SteeringRule(SteeringRule&&) = default;
+    SteeringRule& operator=(SteeringRule&& other) noexcept {
+        device = std::move(other.device);
+        qp = std::move(other.qp);
+        engine = other.engine;
+        return *this;
+    }
 };
 
-/// One port's access to steering. Control threads only.
+/// A port's access to steering, which its filters and rte_flow share. A rule is asked for in the
+/// words of the first engine that has them, or of the next one if the device refuses those. Control
+/// threads only.
 class Steering {
   public:
-    Steering(RssQps& qps, uint8_t ib_port) : qps_(qps), ib_port_(ib_port) {}
+    /// ENOTSUP if the device has no such engine.
+    [[nodiscard]] static Result<std::unique_ptr<Steering>> make(const verbs::Api& api, RssQps& qps,
+                                                                uint8_t ib_port, FlowEngine wanted);
 
     /// The device's priorities, found at first use by trial (a rule that no frame can match) unless
     /// an installed rule has shown them. Needs Rx queue 0 to be set up.
     [[nodiscard]] Result<SteeringLevels> levels();
     [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
 
+    /// What keeps every engine from asking for the request, in one sentence.
+    [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const;
     /// Errors name the layers, level and destination of the rule and carry verbs' errno.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
 
@@ -84,9 +76,14 @@ class Steering {
     /// that no station sends, so that no traffic is affected.
     [[nodiscard]] Result<void> validate(SteeringRequest request);
 
+    [[nodiscard]] RssQps& qps() { return qps_; }
+
   private:
+    Steering(RssQps& qps, std::vector<std::unique_ptr<Engine>> engines)
+        : qps_(qps), engines_(std::move(engines)) {}
+
     RssQps& qps_;
-    uint8_t ib_port_;
+    std::vector<std::unique_ptr<Engine>> engines_; ///< at least one
     std::optional<SteeringLevels> levels_;
 };
 

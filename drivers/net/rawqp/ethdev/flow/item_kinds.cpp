@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One entry in kItems for each item type. Their specs are headers as on the wire, for the most
+// part, so that a new item is a line here, and one with its fields in steering/protocol.cpp.
+#include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
+
+#include "drivers/net/rawqp/ethdev/names.hpp"
+#include "drivers/net/rawqp/ethdev/steering/bits.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rawqp {
+
+namespace {
+
+constexpr uint8_t kFlag = 0x80, kOthers = 0x01;
+
+uint8_t eth_flags(const void* item) {
+    const auto& eth = *static_cast<const rte_flow_item_eth*>(item);
+    return static_cast<uint8_t>((eth.has_vlan ? kFlag : 0) | (eth.reserved ? kOthers : 0));
+}
+uint8_t vlan_flags(const void* item) {
+    const auto& vlan = *static_cast<const rte_flow_item_vlan*>(item);
+    return static_cast<uint8_t>((vlan.has_more_vlan ? kFlag : 0) | (vlan.reserved ? kOthers : 0));
+}
+uint8_t ipv6_flags(const void* item) {
+    rte_flow_item_ipv6 ipv6;
+    std::memcpy(static_cast<void*>(&ipv6), item, sizeof ipv6);
+    const bool fragment = ipv6.has_frag_ext;
+    ipv6.has_frag_ext = 0;
+    uint32_t others;
+    std::memcpy(&others, reinterpret_cast<const char*>(&ipv6) + sizeof ipv6 - sizeof others,
+                sizeof others);
+    return static_cast<uint8_t>((fragment ? kFlag : 0) | (others != 0 ? kOthers : 0));
+}
+
+constexpr ItemKind kItems[] = {
+    {RTE_FLOW_ITEM_TYPE_ETH, Protocol::eth, {{{0, 96}}}, eth_flags},
+    {RTE_FLOW_ITEM_TYPE_VLAN, Protocol::vlan, {{{kVlanId, kVlanIdBits}}}, vlan_flags},
+    {RTE_FLOW_ITEM_TYPE_ARP_ETH_IPV4, Protocol::arp, {}},
+    {RTE_FLOW_ITEM_TYPE_MPLS, Protocol::mpls, {{{0, 20}}}},
+    {RTE_FLOW_ITEM_TYPE_IPV4, Protocol::ipv4, {{{96, 64}}}},
+    {RTE_FLOW_ITEM_TYPE_IPV6, Protocol::ipv6, {{{64, 256}}}, ipv6_flags},
+    {RTE_FLOW_ITEM_TYPE_TCP, Protocol::tcp, {{{0, 32}}}},
+    {RTE_FLOW_ITEM_TYPE_UDP, Protocol::udp, {{{0, 32}}}},
+    {RTE_FLOW_ITEM_TYPE_ICMP, Protocol::icmp, {{{0, 16}}}},
+    {RTE_FLOW_ITEM_TYPE_ICMP6, Protocol::icmp6, {{{0, 16}}}},
+    {RTE_FLOW_ITEM_TYPE_ESP, Protocol::esp, {{{0, 32}}}},
+    {RTE_FLOW_ITEM_TYPE_AH, Protocol::ah, {}},
+    {RTE_FLOW_ITEM_TYPE_GRE, Protocol::gre, {{{16, 16}}}},
+    {RTE_FLOW_ITEM_TYPE_GRE_KEY, Protocol::gre_key, {{{0, 32}}}},
+    {RTE_FLOW_ITEM_TYPE_NVGRE, Protocol::nvgre, {{{32, 24}}}},
+    {RTE_FLOW_ITEM_TYPE_VXLAN, Protocol::vxlan, {{{32, 24}}}},
+    {RTE_FLOW_ITEM_TYPE_VXLAN_GPE, Protocol::vxlan_gpe, {{{32, 24}}}},
+    {RTE_FLOW_ITEM_TYPE_GENEVE, Protocol::geneve, {{{32, 24}}}},
+    {RTE_FLOW_ITEM_TYPE_GTP, Protocol::gtp, {{{32, 32}}}},
+    {RTE_FLOW_ITEM_TYPE_GTPU, Protocol::gtp, {{{32, 32}}}},
+};
+
+/// Items that there is no row for, and what would work.
+struct Refusal {
+    rte_flow_item_type type;
+    const char* why;
+};
+constexpr Refusal kRefused[] = {
+    {RTE_FLOW_ITEM_TYPE_SCTP,
+     "the device matches no SCTP ports: use item ipv4 or ipv6 with proto 132"},
+    {RTE_FLOW_ITEM_TYPE_GTPC, "the device looks into GTP-U only: use item udp with dst 2123"},
+    {RTE_FLOW_ITEM_TYPE_MARK, "no rule sets a mark before another one matches"},
+    {RTE_FLOW_ITEM_TYPE_META, "no rule sets metadata before another one matches"},
+    {RTE_FLOW_ITEM_TYPE_TAG, "no rule sets a tag before another one matches"},
+    {RTE_FLOW_ITEM_TYPE_RAW, "the device matches fields of headers, not bytes at an offset"},
+};
+
+const ItemKind* kind_of(rte_flow_item_type type) {
+    const auto* const found = std::ranges::find(kItems, type, &ItemKind::type);
+    return found == std::end(kItems) ? nullptr : found;
+}
+
+/// "eth, vlan, … or gtp".
+std::string known_items() {
+    std::string text = "any, void";
+    for (const ItemKind& kind : kItems)
+        text += ", " + item_name(kind.type);
+    return text;
+}
+
+LayerBytes read_bytes(const ItemKind& kind, const void* item) {
+    LayerBytes bytes{};
+    std::memcpy(bytes.data(), item, traits_of(kind.protocol).bytes);
+    if (kind.flags != nullptr) bytes.back() = kind.flags(item);
+    return bytes;
+}
+
+} // namespace
+
+std::span<const ItemKind> item_kinds() { return kItems; }
+
+FlowResult<const ItemKind*> known_kind(const rte_flow_item& item) {
+    if (const ItemKind* const kind = kind_of(item.type)) return kind;
+    const auto* const refused = std::ranges::find(kRefused, item.type, &Refusal::type);
+    if (refused != std::end(kRefused))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item, "item {} is not supported: {}",
+                      item_name(item.type), refused->why);
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item, "item {} is not supported: use {}",
+                  item_name(item.type), known_items());
+}
+
+FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
+                            const std::string& name) {
+    Asked asked;
+    if (item.spec == nullptr) {
+        if (item.mask != nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
+                          "item {}: mask without spec", name);
+        if (item.last != nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
+                          "item {}: last without spec", name);
+        return asked; // any header of this kind
+    }
+    if (item.mask != nullptr)
+        asked.mask = read_bytes(kind, item.mask);
+    else
+        for (const BitRange& range : kind.by_default)
+            for (uint16_t i = 0; i < range.bits; ++i)
+                set_bits(asked.mask, range.bit + i, 1, 1);
+    asked.value = read_bytes(kind, item.spec);
+    if (item.last != nullptr) asked.last = read_bytes(kind, item.last);
+    for (size_t i = 0; i < kLayerBytes; ++i) {
+        asked.value[i] &= asked.mask[i];
+        asked.last[i] &= asked.mask[i];
+    }
+    return asked;
+}
+
+} // namespace rawqp

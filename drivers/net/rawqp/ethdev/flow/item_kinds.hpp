@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rte_flow items that there are, and reading what one asks for.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
+
+#include <array>
+
+namespace rawqp {
+
+/// What rte_flow's default mask covers, for items with a spec and no mask. (rte_flow.h keeps its
+/// default masks from C++.)
+struct BitRange {
+    uint16_t bit = 0, bits = 0;
+};
+
+struct ItemKind {
+    rte_flow_item_type type;
+    Protocol protocol;
+    std::array<BitRange, 2> by_default;
+    /// The flags that follow the header in the item's struct, as a layer has them; kOthers if there
+    /// are some that it has none for.
+    uint8_t (*flags)(const void* item) = nullptr;
+};
+
+[[nodiscard]] std::span<const ItemKind> item_kinds();
+/// Errors say what would work.
+[[nodiscard]] FlowResult<const ItemKind*> known_kind(const rte_flow_item& item);
+
+/// A header with its flags: an item's spec, mask or last.
+using LayerBytes = std::array<uint8_t, kLayerBytes>;
+
+/// What an item asks for; its mask is applied.
+struct Asked {
+    LayerBytes value{}, mask{}, last{};
+};
+[[nodiscard]] FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
+                                          const std::string& name);
+
+} // namespace rawqp

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Traffic classes of patterns: a rule is installed once for each kind of packets that has a hash of
+// its own.
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+
+namespace rawqp {
+
+namespace {
+
+struct ClassTraits {
+    TrafficClass traffic;
+    TrafficClass parent; ///< the class that its packets belong to without the last header
+    uint16_t depth;
+    Protocol last; ///< the header that makes it
+};
+
+// Indexed by TrafficClass.
+using enum TrafficClass;
+constexpr std::array<ClassTraits, kTrafficClasses.size()> kClasses{{
+    {other, other, 2, Protocol::eth},
+    {ipv4, other, 1, Protocol::ipv4},
+    {ipv6, other, 1, Protocol::ipv6},
+    {ipv4_tcp, ipv4, 0, Protocol::tcp},
+    {ipv4_udp, ipv4, 0, Protocol::udp},
+    {ipv6_tcp, ipv6, 0, Protocol::tcp},
+    {ipv6_udp, ipv6, 0, Protocol::udp},
+}};
+
+const ClassTraits& traits_of(TrafficClass traffic) {
+    return kClasses[static_cast<size_t>(traffic)];
+}
+
+/// `pattern` narrowed from class `from` to its descendant `to`.
+std::optional<Pattern> narrow(const Pattern& pattern, TrafficClass from, TrafficClass to,
+                              uint8_t depth) {
+    if (to == from) return pattern;
+    if (to == other) return std::nullopt; // not a descendant
+    const ClassTraits& traits = traits_of(to);
+    auto narrowed = narrow(pattern, from, traits.parent, depth);
+    if (!narrowed) return narrowed;
+    bool pushed = narrowed->push(traits.last) == Pattern::Follows::yes;
+    if (!pushed && narrowed->last().depth < depth) // a tunnel of Ethernet frames
+        pushed = narrowed->push(Protocol::eth) == Pattern::Follows::yes &&
+                 narrowed->push(traits.last) == Pattern::Follows::yes;
+    if (!pushed || narrowed->last().depth != depth) return std::nullopt;
+    return narrowed;
+}
+
+} // namespace
+
+TrafficClass class_of(const Pattern& pattern, uint8_t depth) {
+    TrafficClass traffic = other;
+    for (const Layer& layer : pattern.layers()) {
+        if (layer.depth != depth) continue;
+        for (const ClassTraits& traits : kClasses)
+            if (traits.traffic != other && traits.parent == traffic &&
+                traits.last == layer.protocol) {
+                traffic = traits.traffic;
+                break;
+            }
+    }
+    return traffic;
+}
+
+uint16_t depth_of(TrafficClass traffic) { return traits_of(traffic).depth; }
+
+std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
+                                      uint8_t depth) {
+    const TrafficClass base = class_of(pattern, depth);
+    std::vector<ClassRule> rules;
+    for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it) {
+        const TrafficClass traffic = *it;
+        const uint64_t fields = hash_fields_of(traffic, rte_rss_types);
+        if (traffic != base && fields == hash_fields_of(traits_of(traffic).parent, rte_rss_types))
+            continue; // hashed like its parent class
+        if (auto narrowed = narrow(pattern, base, traffic, depth))
+            rules.push_back({traffic, *narrowed, fields});
+    }
+    return rules;
+}
+
+RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,
+                              uint64_t hash_fields) {
+    if (hash_fields == 0) return {.queues = {table.front()}};
+    return {.queues = table, .key = key, .hash_fields = hash_fields};
+}
+
+} // namespace rawqp

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a device is asked for a rule. `verbs` asks by ibv_create_flow, which every provider with
+// flows has; `mlx5` in the device's own terms, which have words for more headers and actions.
+#pragma once
+
+#include "common/result.hpp"
+#include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace rawqp {
+
+/// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
+struct SteeringRequest {
+    ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore pattern and level
+    uint16_t level = 0;
+    /// Have multicast addresses obey the level too. Otherwise mlx5_ib tries such rules after all
+    /// levels, where several processes that want the same group each get a copy.
+    bool strict_level = false;
+    Pattern pattern;
+    RssTargetRef target;
+    bool drop = false;
+    uint32_t tag = 0; ///< flow tag, 24 bits; 0: none
+    bool counted = false;
+    ibv_counters* counters = nullptr; ///< then: where to, when it is installed
+};
+
+/// What an engine has no words for.
+struct Lack {
+    const Layer* layer = nullptr; ///< of the request; null: it is no header
+    std::string what;
+};
+
+/// Something that rules of one kind share in the device, given back when the last of them is gone.
+class SharedPart {
+  public:
+    virtual ~SharedPart() = default;
+    virtual void release() = 0;
+};
+struct ReleasePart {
+    void operator()(SharedPart* part) const { part->release(); }
+};
+
+/// A rule in the device; taken out on destruction, before what it shares.
+struct DeviceRule {
+    std::unique_ptr<SharedPart, ReleasePart> shared;
+    verbs::Flow flow;
+
+    DeviceRule() = default;
+    DeviceRule(std::unique_ptr<SharedPart, ReleasePart> part, verbs::Flow rule)
+        : shared(std::move(part)), flow(std::move(rule)) {}
+    DeviceRule(DeviceRule&&) = default;
+    DeviceRule& operator=(DeviceRule&& other) noexcept {
+        flow = std::move(other.flow); // the former one goes in the same order as on destruction
+        shared = std::move(other.shared);
+        return *this;
+    }
+};
+
+/// Control threads only.
+class Engine {
+  public:
+    virtual ~Engine() = default;
+    [[nodiscard]] virtual const char* name() const = 0;
+    /// Why there is no way to ask for this; the device is not asked.
+    [[nodiscard]] virtual std::optional<Lack> lack(const SteeringRequest& request) const = 0;
+    /// For a request that it has words for. Null with errno if the device refuses.
+    [[nodiscard]] virtual DeviceRule create(const SteeringRequest& request, ibv_qp* qp) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<Engine> make_verbs_engine(uint8_t ib_port);
+/// Null: the device is none of libmlx5's, or the library has no such calls.
+[[nodiscard]] std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context);
+
+/// The request as ibv_create_flow takes it: an ibv_flow_attr and its specs.
+[[nodiscard]] std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port);
+
+/// fte_match_param up to misc 3, as mlx5dv_create_flow_matcher and mlx5dv_create_flow take it.
+struct Mlx5Match {
+    static constexpr size_t kBytes = 5 * 64;
+    std::array<uint8_t, kBytes> mask{}, value{};
+    uint8_t criteria = 0; ///< which blocks of 64 bytes are asked for, one bit each
+};
+[[nodiscard]] Mlx5Match mlx5_match(const Pattern& pattern);
+
+/// The first masked field of the pattern that `carried` has no place for.
+template <class Carried>
+[[nodiscard]] std::optional<Lack> first_lack(const Pattern& pattern, const char* who,
+                                             Carried carried) {
+    for (const Layer& layer : pattern.layers()) {
+        std::array<uint8_t, kLayerBytes> left = layer.mask;
+        for (const Field& field : fields_of(layer.protocol))
+            if (carried(layer, field)) set_bits(left, field.bit, field.bits, 0);
+        for (const Field& field : fields_of(layer.protocol))
+            if (any_bit(left, field.bit, field.bits))
+                return Lack{&layer,
+                            fmt::format("field {} cannot be matched{}: {} no place for it: clear "
+                                        "its mask",
+                                        field.name, layer.depth != 0 ? " inside a tunnel" : "",
+                                        who)};
+    }
+    return std::nullopt;
+}
+
+} // namespace rawqp

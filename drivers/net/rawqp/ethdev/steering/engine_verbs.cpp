@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules as verbs flow specs: one spec for each header, an 802.1Q tag in that of Ethernet.
+#include "drivers/net/rawqp/ethdev/steering/engine.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rawqp {
+namespace {
+
+/// Where value and mask of a spec's filter stand in it.
+struct SpecLayout {
+    uint16_t type;
+    uint16_t size, value, filter;
+};
+template <class Spec> constexpr SpecLayout layout(ibv_flow_spec_type type) {
+    return {type, sizeof(Spec), offsetof(Spec, val), sizeof(Spec::val)};
+}
+constexpr SpecLayout kSpecs[] = {
+    layout<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH),
+    layout<ibv_flow_spec_ipv4_ext>(IBV_FLOW_SPEC_IPV4_EXT),
+    layout<ibv_flow_spec_ipv6>(IBV_FLOW_SPEC_IPV6),
+    layout<ibv_flow_spec_tcp_udp>(IBV_FLOW_SPEC_TCP),
+    layout<ibv_flow_spec_tcp_udp>(IBV_FLOW_SPEC_UDP),
+    layout<ibv_flow_spec_tunnel>(IBV_FLOW_SPEC_VXLAN_TUNNEL),
+    layout<ibv_flow_spec_gre>(IBV_FLOW_SPEC_GRE),
+    layout<ibv_flow_spec_mpls>(IBV_FLOW_SPEC_MPLS),
+    layout<ibv_flow_spec_esp>(IBV_FLOW_SPEC_ESP),
+};
+
+const SpecLayout* layout_of(uint16_t type) {
+    const auto* const found = std::ranges::find(kSpecs, type, &SpecLayout::type);
+    return found == std::end(kSpecs) ? nullptr : found;
+}
+
+/// An ibv_flow_attr being written, with its specs. What lies between members is zero.
+class SpecWriter {
+  public:
+    SpecWriter() { bytes_.resize(sizeof(ibv_flow_attr)); }
+
+    /// Another spec; all zeros match any header of that kind.
+    size_t append(uint32_t type, uint16_t size) {
+        const size_t at = bytes_.size();
+        bytes_.resize(at + size);
+        std::memcpy(&bytes_[at], &type, sizeof type);
+        std::memcpy(&bytes_[at + sizeof type], &size, sizeof size);
+        ++specs_;
+        return at;
+    }
+    /// An action, whose one member follows its head.
+    template <class Spec, class T> void action(ibv_flow_spec_type type, T Spec::*member, T value) {
+        const size_t at = append(type, sizeof(Spec));
+        const Spec spec{};
+        const auto offset =
+            reinterpret_cast<const char*>(&(spec.*member)) - reinterpret_cast<const char*>(&spec);
+        std::memcpy(&bytes_[at + static_cast<size_t>(offset)], &value, sizeof value);
+    }
+    void match(const Pattern& pattern);
+    [[nodiscard]] std::vector<uint8_t> finish(ibv_flow_attr attr) {
+        attr.size = static_cast<uint16_t>(bytes_.size());
+        attr.num_of_specs = specs_;
+        std::memcpy(bytes_.data(), &attr, sizeof attr);
+        return std::move(bytes_);
+    }
+
+  private:
+    void fill(const Layer& layer, const SpecLayout& spec, size_t at);
+
+    std::vector<uint8_t> bytes_;
+    uint8_t specs_ = 0;
+};
+
+void SpecWriter::fill(const Layer& layer, const SpecLayout& spec, size_t at) {
+    const std::span<uint8_t> bytes(bytes_);
+    const auto value = bytes.subspan(at + spec.value, spec.filter);
+    const auto mask = bytes.subspan(at + spec.value + spec.filter, spec.filter);
+    for (const Field& field : fields_of(layer.protocol)) {
+        if (field.verbs.spec != spec.type) continue;
+        or_bits(layer.value, field.bit, field.bits, value, field.verbs.bit);
+        or_bits(layer.mask, field.bit, field.bits, mask, field.verbs.bit);
+    }
+}
+
+/// Without the fields by which a header announces the next one, if that has a spec which says so:
+/// mlx5_ib refuses a partly masked protocol beside it, and older ones take no EtherType there.
+Layer without_implied(const Layer& layer, const Layer* next) {
+    if (next == nullptr || !traits_of(next->protocol).verbs_implies) return layer;
+    Layer left = layer;
+    for (const Binding& binding : bindings())
+        if (binding.lower == layer.protocol && binding.upper == next->protocol)
+            left.forget(binding.bit, binding.bits);
+    return left;
+}
+
+void SpecWriter::match(const Pattern& pattern) {
+    const std::span<const Layer> layers = pattern.layers();
+    const SpecLayout* open = nullptr; // the spec of the layer before, which this one may share
+    size_t at = 0;
+    for (size_t i = 0; i < layers.size(); ++i) {
+        const Layer layer =
+            without_implied(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr);
+        const SpecLayout* const spec = layout_of(traits_of(layer.protocol).verbs_spec);
+        if (spec == nullptr) continue; // the layer before asks for it
+        if (spec != open || layers[i].depth != layers[i - 1].depth)
+            at = append(spec->type + (layer.depth != 0 ? uint32_t{IBV_FLOW_SPEC_INNER} : 0u),
+                        spec->size);
+        open = spec;
+        fill(layer, *spec, at);
+    }
+}
+
+/// Whether the layer's header itself can be asked for.
+bool can_ask_for(const Layer& layer) {
+    const bool tagged_by_tci = layer.masks(0, 16);
+    return layer.protocol == Protocol::vlan      ? layer.depth == 0 && tagged_by_tci
+           : layer.protocol == Protocol::gre_key ? true
+                                                 : layer.protocol != Protocol::second_vlan;
+}
+
+class VerbsEngine final : public Engine {
+  public:
+    explicit VerbsEngine(uint8_t ib_port) : ib_port_(ib_port) {}
+
+    [[nodiscard]] const char* name() const override { return "verbs"; }
+    [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
+    [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
+
+  private:
+    uint8_t ib_port_;
+};
+
+std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
+    for (const Layer& layer : request.pattern.layers())
+        if (!can_ask_for(layer))
+            return Lack{&layer, "cannot be matched: verbs flow specs carry one VLAN tag, by "
+                                "conditions on its TCI"};
+    return first_lack(request.pattern, "verbs flow specs have",
+                      [](const Layer&, const Field& field) { return field.verbs.spec != 0; });
+}
+
+DeviceRule VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp) {
+    std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_);
+    return {nullptr,
+            verbs::Flow(ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
+                        {ibv_destroy_flow, "steering rule"})};
+}
+
+} // namespace
+
+std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port) {
+    ibv_flow_attr attr{};
+    attr.type = request.type;
+    attr.port = ib_port;
+    SpecWriter writer;
+    // The tag comes first: mlx5_ib tells a multicast rule by its first spec alone.
+    if (request.tag != 0 || (request.strict_level && request.pattern.multicast_only()))
+        writer.action(IBV_FLOW_SPEC_ACTION_TAG, &ibv_flow_spec_action_tag::tag_id,
+                      request.tag); // 0 is what packets report without a tag
+    if (request.type == IBV_FLOW_ATTR_NORMAL) {
+        attr.priority = request.level;
+        writer.match(request.pattern);
+    }
+    if (request.drop) writer.append(IBV_FLOW_SPEC_ACTION_DROP, sizeof(ibv_flow_spec_action_drop));
+    if (request.counters != nullptr)
+        writer.action(IBV_FLOW_SPEC_ACTION_COUNT, &ibv_flow_spec_counter_action::counters,
+                      request.counters);
+    return writer.finish(attr);
+}
+
+std::unique_ptr<Engine> make_verbs_engine(uint8_t ib_port) {
+    return std::make_unique<VerbsEngine>(ib_port);
+}
+
+} // namespace rawqp

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace rawqp {
+
+bool Layer::demand(uint16_t bit, uint16_t bits, uint64_t number) {
+    const uint64_t asked = get_bits(mask, bit, bits);
+    if (((get_bits(value, bit, bits) ^ number) & asked) != 0) return false;
+    set(bit, bits, number);
+    return true;
+}
+
+void Layer::set(uint16_t bit, uint16_t bits, uint64_t number) {
+    set_bits(value, bit, bits, number);
+    set_bits(mask, bit, bits, ~uint64_t{0});
+}
+
+void Layer::forget(uint16_t bit, uint16_t bits) {
+    set_bits(value, bit, bits, 0);
+    set_bits(mask, bit, bits, 0);
+}
+
+namespace {
+
+using Follows = Pattern::Follows;
+
+bool is_tag(Protocol protocol) {
+    return protocol == Protocol::vlan || protocol == Protocol::second_vlan;
+}
+
+/// Of several bindings (there are two EtherTypes of tags) the first that fits decides.
+const Binding* find_binding(const Layer& lower, Protocol upper, Follows& follows) {
+    follows = Follows::never;
+    for (const Binding& binding : bindings()) {
+        if (binding.lower != lower.protocol || binding.upper != upper) continue;
+        Layer trial = lower;
+        if (trial.demand(binding.bit, binding.bits, binding.value)) return &binding;
+        follows = Follows::contradicts;
+    }
+    return nullptr;
+}
+
+/// A header right behind that of a tunnel which belongs to the tunnel as well: a GRE key.
+bool extends_tunnel(const Layer& lower, Protocol upper) {
+    return traits_of(lower.protocol).tunnel && traits_of(upper).tunnel;
+}
+
+void demand_fixed(Layer& layer) {
+    const ProtocolTraits& traits = traits_of(layer.protocol);
+    for (uint16_t i = 0; i < 4; ++i) {
+        const auto byte = [&](uint32_t word) { return static_cast<uint8_t>(word >> (24 - 8 * i)); };
+        layer.value[i] = byte(traits.fixed);
+        layer.mask[i] = byte(traits.fixed_mask);
+    }
+}
+
+} // namespace
+
+Follows Pattern::push(Protocol protocol) {
+    Layer& lower = last();
+    Follows why;
+    const Binding* const binding = find_binding(lower, protocol, why);
+    if (binding == nullptr) return why;
+    Layer upper;
+    upper.protocol = protocol;
+    upper.depth = lower.depth;
+    if (traits_of(lower.protocol).tunnel && !extends_tunnel(lower, protocol)) ++upper.depth;
+    if (count_ == kMostLayers || upper.depth > 1) return Follows::too_deep;
+    demand_fixed(upper);
+    if (is_tag(protocol)) {
+        if (lower.masks(kTagged, 1) && lower.get(kTagged, 1) == 0) return Follows::contradicts;
+        lower.forget(binding->bit, binding->bits);
+        lower.forget(kTagged, 1);
+        const bool service = binding->value == 0x88a8;
+        upper.set(service ? kServiceTag : kCustomerTag, 1, 1);
+    } else if (binding->bits != 0 && !lower.demand(binding->bit, binding->bits, binding->value)) {
+        return Follows::contradicts;
+    }
+    layers_[count_++] = upper;
+    return Follows::yes;
+}
+
+bool Pattern::multicast_only() const { return (eth().value[0] & eth().mask[0] & 1) != 0; }
+
+void Pattern::append_to(std::vector<uint8_t>& bytes) const {
+    for (const Layer& layer : layers()) {
+        bytes.push_back(static_cast<uint8_t>(layer.protocol));
+        bytes.push_back(layer.depth);
+        for (const auto* half : {&layer.value, &layer.mask}) {
+            const size_t size = traits_of(layer.protocol).bytes;
+            bytes.insert(bytes.end(), half->begin(), half->begin() + static_cast<ptrdiff_t>(size));
+            bytes.push_back(half->back());
+        }
+    }
+}
+
+Pattern Pattern::from_bytes(std::span<const uint8_t> bytes) {
+    Pattern pattern;
+    pattern.count_ = 0;
+    for (size_t at = 0; at < bytes.size();) {
+        Layer& layer = pattern.layers_[pattern.count_++];
+        layer.protocol = static_cast<Protocol>(bytes[at++]);
+        layer.depth = bytes[at++];
+        for (auto* half : {&layer.value, &layer.mask}) {
+            const size_t size = traits_of(layer.protocol).bytes;
+            std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, half->begin());
+            half->back() = bytes[at + size];
+            at += size + 1;
+        }
+    }
+    return pattern;
+}
+
+std::string Pattern::names() const {
+    std::string text;
+    for (const Layer& layer : layers())
+        text.append(text.empty() ? "" : "/").append(traits_of(layer.protocol).name);
+    return text;
+}
+
+namespace {
+
+std::string bits_text(std::span<const uint8_t> bytes, const Field& field) {
+    if (field.bits <= 32) return fmt::format("{:#x}", get_bits(bytes, field.bit, field.bits));
+    std::string text;
+    for (uint16_t bit = 0; bit < field.bits; bit = static_cast<uint16_t>(bit + 8))
+        text += fmt::format("{:02x}", get_bits(bytes, static_cast<size_t>(field.bit) + bit, 8));
+    return text;
+}
+
+bool whole(const Layer& layer, const Field& field) {
+    for (uint16_t bit = 0; bit < field.bits; ++bit)
+        if (!layer.masks(static_cast<uint16_t>(field.bit + bit), 1)) return false;
+    return true;
+}
+
+} // namespace
+
+std::string Pattern::text() const {
+    std::string text;
+    for (const Layer& layer : layers()) {
+        text.append(text.empty() ? "" : " / ").append(traits_of(layer.protocol).name);
+        const char* last = "";
+        for (const Field& field : fields_of(layer.protocol)) {
+            if (field.name == last || !layer.masks(field.bit, field.bits)) continue;
+            last = field.name;
+            text += fmt::format(" {} {}", field.name, bits_text(layer.value, field));
+            if (!whole(layer, field)) text.append("&").append(bits_text(layer.mask, field));
+        }
+    }
+    return text;
+}
+
+} // namespace rawqp

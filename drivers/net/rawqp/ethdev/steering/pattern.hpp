@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a rule matches, in the protocols' own words: a list of header layers, those of a tunnel's
+// inside among them. Pure values: nothing here talks to a device or knows how one is asked.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/steering/bits.hpp"
+#include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rawqp {
+
+/// A header that packets must have, with the bits of it that they must have, too.
+struct Layer {
+    Protocol protocol = Protocol::eth;
+    uint8_t depth = 0;    ///< 1: inside a tunnel
+    uint8_t item = kNone; ///< which of the application's items it came from
+    std::array<uint8_t, kLayerBytes> value{}, mask{}; ///< the value has bits of the mask only
+
+    static constexpr uint8_t kNone = 0xff;
+
+    [[nodiscard]] uint64_t get(uint16_t bit, uint16_t bits) const {
+        return get_bits(value, bit, bits);
+    }
+    [[nodiscard]] bool masks(uint16_t bit, uint16_t bits) const { return any_bit(mask, bit, bits); }
+    /// Demands the number in these bits; false if that contradicts what is demanded already.
+    [[nodiscard]] bool demand(uint16_t bit, uint16_t bits, uint64_t number);
+    /// Demands the number instead of whatever was demanded.
+    void set(uint16_t bit, uint16_t bits, uint64_t number);
+    void forget(uint16_t bit, uint16_t bits);
+};
+
+/// Layers in the order of a packet's bytes. The first one is Ethernet, always. Each layer follows
+/// from a field of the one before (see Binding), which is demanded as well; of VLAN tags that is
+/// kCustomerTag or kServiceTag, as devices find the EtherType behind all tags.
+class Pattern {
+  public:
+    static constexpr size_t kMostLayers = 12;
+
+    enum class Follows : uint8_t { yes, never, contradicts, too_deep };
+
+    /// Adds a header after the last one. `contradicts`: that one demands another.
+    [[nodiscard]] Follows push(Protocol protocol);
+
+    [[nodiscard]] std::span<Layer> layers() { return {layers_.data(), count_}; }
+    [[nodiscard]] std::span<const Layer> layers() const { return {layers_.data(), count_}; }
+    [[nodiscard]] Layer& last() { return layers_[count_ - 1]; }
+    [[nodiscard]] const Layer& last() const { return layers_[count_ - 1]; }
+    /// The outermost Ethernet header.
+    [[nodiscard]] Layer& eth() { return layers_[0]; }
+    [[nodiscard]] const Layer& eth() const { return layers_[0]; }
+    [[nodiscard]] bool multicast_only() const; ///< by its outer destination MAC
+
+    /// A form of few bytes: two patterns are the same if theirs are.
+    void append_to(std::vector<uint8_t>& bytes) const;
+    [[nodiscard]] static Pattern from_bytes(std::span<const uint8_t> bytes);
+
+    /// "eth/ipv4/tcp", for messages.
+    [[nodiscard]] std::string names() const;
+    /// "eth dst is 02:…", as far as testpmd could read it again.
+    [[nodiscard]] std::string text() const;
+
+  private:
+    std::array<Layer, kMostLayers> layers_{};
+    uint8_t count_ = 1;
+};
+
+/// The most specific class that holds every packet of the pattern, by its headers of one depth.
+[[nodiscard]] TrafficClass class_of(const Pattern& pattern, uint8_t depth = 0);
+/// 0 for classes with ports, 1 for IP, 2 for other: rules of a lower depth must be tried first.
+inline constexpr uint16_t kClassDepths = 3;
+[[nodiscard]] uint16_t depth_of(TrafficClass traffic);
+
+/// One class of a pattern with the hash for it.
+struct ClassRule {
+    TrafficClass traffic;
+    Pattern pattern;
+    uint64_t hash_fields;
+};
+/// Splits a pattern by traffic class for the wanted RTE_ETH_RSS_* types: the pattern itself and,
+/// before it, each narrower class whose packets hash differently. Most specific first.
+[[nodiscard]] std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
+                                                    uint8_t depth = 0);
+
+/// Where packets of one class go; without hash fields that is the first queue.
+[[nodiscard]] RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,
+                                            uint64_t hash_fields);
+
+} // namespace rawqp

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The headers that rules match: which there are, their fields, and how one follows another. Tables
+// of constants, from which rules are translated, written as the device wants them, and explained.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace rawqp {
+
+/// A header by its meaning and its place: the device has other names for the fields of a second
+/// VLAN tag, and of an MPLS label by what carries it.
+enum class Protocol : uint8_t {
+    eth,
+    vlan,
+    second_vlan,
+    arp,
+    mpls,
+    mpls_in_udp,
+    mpls_in_gre,
+    ipv4,
+    ipv6,
+    tcp,
+    udp,
+    icmp,
+    icmp6,
+    esp,
+    ah,
+    gre,
+    gre_key,
+    nvgre,
+    vxlan,
+    vxlan_gpe,
+    geneve,
+    gtp,
+};
+inline constexpr size_t kProtocols = static_cast<size_t>(Protocol::gtp) + 1;
+
+/// A layer's bytes are its header's as on the wire, and after them flags: what can be asked of a
+/// packet and is no field of this header.
+inline constexpr size_t kLongestHeader = 40;
+inline constexpr size_t kLayerBytes = kLongestHeader + 1;
+
+/// Bit numbers count from a byte's most significant bit, as RFCs draw headers.
+struct Field {
+    static constexpr uint16_t kNone = 0xffff;
+    static constexpr uint16_t kImplied = 0xfffe;
+    /// In the value and in the mask of a verbs flow spec.
+    struct VerbsPlace {
+        uint16_t spec = 0; ///< IBV_FLOW_SPEC_*; 0: none carries it; kImplied: the layer says it
+        uint16_t bit = 0;
+    };
+    /// In fte_match_param of the PRM (mlx5_ifc.h of Linux).
+    struct Mlx5Place {
+        uint16_t outer = kNone, inner = kNone; ///< in front of a tunnel's header, and behind it
+    };
+
+    const char* name; ///< as testpmd writes it
+    uint16_t bit, bits;
+    VerbsPlace verbs{};
+    Mlx5Place mlx5{};
+};
+
+/// Several rows may have the same bits: then the device has to be asked several things.
+[[nodiscard]] std::span<const Field> fields_of(Protocol protocol);
+
+struct ProtocolTraits {
+    const char* name;    ///< of the rte_flow item
+    uint8_t bytes;       ///< of the header, as far as it has fields
+    bool tunnel;         ///< what follows is inside it
+    uint16_t verbs_spec; ///< by which verbs asks for the header; 0: by the one before it only
+    /// The spec alone asks for the header: fields that announce it are left out.
+    bool verbs_implies;
+    /// What is always so in its first four bytes, and has to be asked for.
+    uint32_t fixed = 0, fixed_mask = 0;
+};
+[[nodiscard]] const ProtocolTraits& traits_of(Protocol protocol);
+
+/// How a header announces the one that follows it.
+struct Binding {
+    Protocol lower, upper;
+    uint16_t bit, bits; ///< in the lower header; no bits: it always follows
+    uint16_t value;
+};
+[[nodiscard]] std::span<const Binding> bindings();
+
+inline constexpr uint16_t kVlanId = 4, kVlanIdBits = 12; ///< of a vlan layer
+
+// Flags, which stand after the header.
+inline constexpr uint16_t kFirstFlag = 8 * kLongestHeader;
+inline constexpr uint16_t kTagged = kFirstFlag;          ///< eth, vlan: (another) VLAN tag follows
+inline constexpr uint16_t kCustomerTag = kFirstFlag + 1; ///< vlan: its TPID is 0x8100
+inline constexpr uint16_t kServiceTag = kFirstFlag + 2;  ///< vlan: its TPID is 0x88a8
+inline constexpr uint16_t kFragment = kFirstFlag;        ///< ipv4, ipv6: part of a packet
+inline constexpr uint16_t kOtherFlags = kFirstFlag + 7;  ///< what rte_flow knows and devices do not
+
+} // namespace rawqp
