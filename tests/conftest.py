@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-pytest_plugins = ["rig.fixtures"]
+pytest_plugins = ["rig.fixtures", "rig.process_fixtures"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,8 +5,8 @@
 A suite is one of
   lint, tidy         checks of the sources
   unit:BUILD         the GoogleTest program of a build folder
-  functional:BUILD   pytest on it; with sanitizers without the tests marked `unsanitized`
-  unsanitized:BUILD  these alone
+  functional:BUILD   pytest on it; with sanitizers without tests marked `unsanitized` or `thorough`
+  unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
                      each of the latter with the first of its parameters only
   clang, sanitize    a build with what that option of scripts/setup says
@@ -200,13 +200,13 @@ def pytest_suite(name: str, folder: str, build: Path, options: list[str],
 
 
 def functional(build: Path) -> Results:
-    options = ["-m", "not unsanitized"] if sanitized(build) else []
+    options = ["-m", "not unsanitized and not thorough"] if sanitized(build) else []
     return pytest_suite("functional", "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S)
 
 
 def unsanitized(build: Path) -> Results:
-    return pytest_suite("unsanitized", "tests/functional", build, ["-m", "unsanitized"],
-                        FUNCTIONAL_TIMEOUT_S)
+    return pytest_suite("unsanitized", "tests/functional", build,
+                        ["-m", "unsanitized and not thorough"], FUNCTIONAL_TIMEOUT_S)
 
 
 def kernel(build: Path, *options: str) -> Results:

@@ -5,7 +5,6 @@ tests/kernel/test_rdma_tools.py compares the same with a real kernel.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from functional.conftest import StartSoftHca, StartStack
+from rig.launched import launcher_env
 from rig.nldev_requests import requests
 from rig.packets import numbered, port_mac
 from rig.stack import PortSpec, SoftHca, program_under
@@ -44,9 +44,7 @@ def holding(start: StartSoftHca, *ports: PortSpec) -> SoftHca:
 
 def beside(hca: SoftHca, *command: str) -> str:
     """The output of another program under the same softhca."""
-    environ = Path(f"/proc/{program_under(hca.program)}/environ").read_bytes().split(b"\0")
-    names = ("LD_PRELOAD=", "SOFTHCA_CONFIG=")
-    ours = [text for entry in environ if (text := os.fsdecode(entry)).startswith(names)]
+    ours = [f"{name}={value}" for name, value in launcher_env(hca.program).items()]
     return subprocess.run(["env", *ours, *command], check=True, capture_output=True, text=True,
                           timeout=60).stdout
 

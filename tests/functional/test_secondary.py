@@ -1,68 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Secondary processes: testpmd beside a testpmd that owns the ports, each with queues of its own."""
+"""Secondary processes: testpmd beside a testpmd that owns the ports, each with queues of its own.
+What becomes of them is in test_secondary_lives.py."""
 
-import os
-import random
 import re
 import signal
 import time
 from pathlib import Path
-from typing import Callable, Iterator
 
 import pytest
-from rig.hugepages import Hugepages, lent
-from rig.launched import program_under
-from rig.packets import marker, numbered, udp4
-from rig.processes import PAGES, Processes, TestpmdProcesses, compiled
-from rig.program import Program
+from rig.launched import launcher_env
+from rig.packets import numbered, opaque, udp4
+from rig.process_fixtures import SOURCES, StartProcesses
+from rig.processes import Processes, compiled
+from rig.screen import Screen
 from rig.stack import Build
 from rig.testpmd import Testpmd
 from scapy.utils import rdpcap
-
-from functional.conftest import StartSoftHca
 
 # Which libraries a program has loaded, in which order, decides whether it can share mempools; and EAL
 # must get the same addresses in all of them.
 pytestmark = pytest.mark.unsanitized
 
 EXAMPLES = Path("/usr/share/dpdk/examples/multi_process")  # package dpdk-doc
-KILLS = 50
-BURST = 32
-
-
-@pytest.fixture(scope="module")
-def hugepages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hugepages]:
-    with lent(PAGES, tmp_path_factory.mktemp("hugepages")) as pages:
-        yield pages
-
-
-@pytest.fixture
-def beside(hugepages: Hugepages, build: Build, start_softhca: StartSoftHca,
-           new_folder: Callable[[], Path]) -> Iterator[Processes]:
-    """Processes of which none runs yet."""
-    processes = Processes(hugepages, build, start_softhca, new_folder())
-    yield processes
-    processes.close()
-    assert not processes.reports(), processes.reports()
-
-
-StartProcesses = Callable[..., TestpmdProcesses]
-
-
-@pytest.fixture
-def start(hugepages: Hugepages, build: Build, start_softhca: StartSoftHca,
-          new_folder: Callable[[], Path]) -> Iterator[StartProcesses]:
-    running: list[TestpmdProcesses] = []
-
-    def start_one(devargs: str = "") -> TestpmdProcesses:
-        running.append(TestpmdProcesses(hugepages, build, start_softhca, new_folder(),
-                                        devargs=devargs))
-        return running[-1]
-
-    yield start_one
-    for processes in running:
-        processes.close()
-        assert not processes.reports(), processes.reports()
 
 
 def packets_of(testpmd: Testpmd, port: int) -> tuple[int, int]:
@@ -70,6 +29,7 @@ def packets_of(testpmd: Testpmd, port: int) -> tuple[int, int]:
     return stats.rx_packets, stats.tx_packets
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("devargs", ["", ",txq_doorbell=blueflame", ",cqe_comp=1", ",mprq_en=1"])
 def test_sends_and_receives(start: StartProcesses, devargs: str) -> None:
     """All goes through the secondary's queues; both processes count it, each polls its own."""
@@ -109,21 +69,6 @@ def test_refuses_what_is_for_the_primary(start: StartProcesses) -> None:
         assert f"{name} is for the primary process" in secondary.command(command)
 
 
-def test_follows_stop_and_start(start: StartProcesses) -> None:
-    """The primary's stop does not wait for the secondary's application, which polls on."""
-    processes = start()
-    secondary = processes.secondary()
-    processes.steer_to(1)
-    secondary.start("io")
-    for _ in range(3):
-        processes.transfer(50)
-        processes.primary.stop_port("all")
-        assert processes.primary.mbufs_in_use() < 2 * BURST
-        processes.primary.start_port("all")
-        processes.steer_to(1)  # testpmd flushes rules when it stops a port
-    processes.transfer(50)
-
-
 def test_without_rings_of_its_own(start: StartProcesses) -> None:
     """Verbs rings belong to verbs objects: a secondary says so, and sees all but the packets."""
     processes = start(",datapath=verbs")
@@ -136,68 +81,19 @@ def test_without_rings_of_its_own(start: StartProcesses) -> None:
     assert packets_of(secondary, 0) == (200, 200)
 
 
-@pytest.fixture(scope="module")
-def forward(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """secondary/forward.c, which allocates nothing: what a killed process allocated of DPDK's heap
-    is lost."""
-    return compiled([Path(__file__).parent / "secondary/forward.c"],
-                    tmp_path_factory.mktemp("forward") / "forward")
-
-
-def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
-    """What polls on gets nothing, what asks an error, and nothing waits."""
-    processes = start()
-    program = processes.run_secondary(forward)
-    program.wait_for("forwarding", timeout=60)
-    processes.steer_to(1)
-    processes.transfer(50)
-    program.signal(signal.SIGUSR1)
-    program.wait_for("stats: 0, received: 50, link: up, stop: -1\\b")
-    processes.transfer(50)  # also after the stop that was refused
-    assert "rte_eth_dev_stop is for the primary process" in program.output
-    os.kill(program_under(processes.hca.program), signal.SIGKILL)
-    program.wait_for("net_rawqp0: the primary process is gone")
-    program.wait_for("net_rawqp1: the primary process is gone")
-    program.signal(signal.SIGUSR1)
-    program.wait_for("stats: -5, received: 0, link: down, stop: -1\\b", timeout=2)
-
-
-def test_secondaries_are_killed(start: StartProcesses, forward: str) -> None:
-    """At random moments, with packets under way. A process that is killed takes along what its own
-    code holds, one burst at most; the rings lose nothing."""
-    processes = start()
-    processes.steer_to(1)
-    before = processes.primary.mbufs_in_use()
-    moments = random.Random(11)
-    for _ in range(KILLS):
-        program = processes.run_secondary(forward)
-        program.wait_for("forwarding", timeout=60)
-        for frame in numbered(20):
-            processes.hca.wires[0].send(frame)
-        time.sleep(moments.uniform(0, 0.01))
-        os.kill(program.pid, signal.SIGKILL)
-        program.wait()
-        processes.others.pop().close()
-    processes.steer_to(0)
-    processes.primary.start("io")
-    processes.hca.wires[0].send(marker())
-    processes.hca.wires[1].receive_until(marker())  # what the killed ones have forwarded
-    processes.transfer(50)
-    processes.primary.stop()
-    assert processes.primary.mbufs_in_use() <= before + KILLS * BURST
-    processes.primary.stop_port("all")
-    assert processes.primary.mbufs_in_use() <= KILLS * BURST
-    assert processes.primary.quit() == 0
-
-
 def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
-    """Descriptor status, a rule's counter, statistics and their reset, memory of its own, and a send
-    queue that breaks: the packet is lost, and the next one passes."""
-    program = compiled([Path(__file__).parent / "secondary/asks.c"], tmp_path / "asks")
-    beside.start_primary(program, [], ["-m", "64"])
+    """Descriptor status, the clock, a rule's counter, statistics and their reset, memory of its own,
+    and a send queue that breaks: the packet is lost, and the next one passes."""
+    program = compiled([SOURCES / "asks.c"], tmp_path / "asks")
+    beside.start_primary(program, [], ["-m", "64"], devargs=",rx_timestamp=real")
     beside.hca.program.wait_for("the rule is there", timeout=60)
+    before = time.time_ns()
     secondary = beside.run_secondary(program)
-    secondary.wait_for("empty: 0\npolling", timeout=60)
+    secondary.wait_for("polling", timeout=60)
+    found = re.search(r"empty: 0\nclock: 0, (\d+)\n", secondary.output)
+    assert found and before < int(found[1]) < time.time_ns(), secondary.output
+    assert "rte_eth_dev_rx_intr_enable is for the primary process" in secondary.output
+    assert "interrupt: -1, -95\n" in secondary.output
     wire = beside.hca.wires[0]
     for frame in numbered(20):
         wire.send(frame)
@@ -219,6 +115,70 @@ def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
     wire.receive_count(2, 20)
 
 
+def test_a_receive_queue_that_breaks(start: StartProcesses) -> None:
+    """The primary resets it at the secondary's request."""
+    processes = start()
+    secondary = processes.secondary()
+    processes.steer_to(1)
+    secondary.start("io")
+    processes.transfer()
+    (number,) = [queue["number"] for queue in processes.hca.stat()["mlx5_0"]["rqs"]
+                 if queue["packets"] == 200]
+    processes.hca.break_queue(0, f"error_cqe:{number}:local_protection")
+    processes.hca.wires[0].send(opaque(100, seed=1))
+    secondary.program.wait_for("Rx queue 1: reset after an error completion")
+    processes.transfer()
+    assert secondary.stats(0).rx_errors == processes.primary.stats(0).rx_errors == 1
+
+
+def test_real_time_stamps(start: StartProcesses) -> None:
+    processes = start(",rx_timestamp=real", options=["--enable-rx-timestamp"])
+    secondary = processes.secondary()
+    processes.steer_to(1)
+    secondary.silent("set verbose 1")
+    secondary.start("rxonly")
+    for turn in range(2):
+        position = secondary.mark_output()
+        before = time.time_ns()
+        processes.hca.wires[0].send_all(numbered(40))
+        secondary.received(position, 40)
+        stamps = [int(stamp) for stamp in
+                  re.findall(r"timestamp (\d+)", secondary.program.output[position:])]
+        slack = 10_000_000  # the two clocks drift apart a little
+        assert before - slack < stamps[0] and stamps[-1] < time.time_ns() + slack
+        assert stamps == sorted(stamps)
+
+
+def test_below_the_same_launcher(start: StartProcesses) -> None:
+    """A child of softhca's program, or what was started like one: it opens no device of its own."""
+    processes = start()
+    env = launcher_env(processes.hca.program)
+    processes.preload([env.pop("LD_PRELOAD")])
+    processes.home.env |= env
+    secondary = processes.secondary()
+    processes.steer_to(1)
+    secondary.start("io")
+    processes.transfer()
+    assert packets_of(processes.primary, 0) == packets_of(secondary, 0) == (200, 200)
+
+
+def test_several_at_once(start: StartProcesses) -> None:
+    """Three processes, each with a third of what RSS spreads."""
+    processes = start(processes=3)
+    everybody = [processes.primary, processes.secondary(1), processes.secondary(2)]
+    for testpmd in everybody:
+        testpmd.start("io")
+    expect_all(processes, spread(200))
+    for port in range(2):
+        counted = [int(count) for count in
+                   re.findall(r"rx_q\d+_packets: (\d+)", processes.primary.command(
+                       f"show port xstats {port}"))]
+        assert len(counted) == 3 and sum(counted) == 200 and all(counted)
+    for testpmd in reversed(everybody):
+        testpmd.stop()
+        assert testpmd.quit() == 0
+
+
 def test_proc_info(start: StartProcesses) -> None:
     processes = start()
     processes.primary.start("io")
@@ -232,7 +192,7 @@ def test_proc_info(start: StartProcesses) -> None:
 
 
 @pytest.mark.parametrize("tool", ["dpdk-pdump", "dpdk-dumpcap"])
-def test_captures(start: StartProcesses, tool: str) -> None:
+def test_captures(start: StartProcesses, build: Build, tool: str) -> None:
     """What the primary receives and sends by port 0."""
     processes = start()
     processes.primary.start("io")
@@ -241,7 +201,7 @@ def test_captures(start: StartProcesses, tool: str) -> None:
         program = processes.run([tool, *processes.eal, "--", "--pdump",
                                  f"port=0,queue=*,rx-dev={file},tx-dev={file}"])
     else:  # takes no options of EAL; a driver that is there already need not be loaded
-        processes.preload([str(processes.build.driver)])
+        processes.preload([str(build.driver)])
         program = processes.run([tool, "-i", "0", "-w", str(file)])
     program.wait_for("capture for|Capturing on", timeout=60)
     deadline = time.monotonic() + 20
@@ -289,7 +249,7 @@ def test_client_server_mp(beside: Processes, tmp_path: Path) -> None:
     client = compiled([folder / "mp_client/client.c"], tmp_path / "mp_client", shared)
     beside.start_primary(server, ["-p", "3", "-n", "2"], lcores=2)
     beside.hca.program.wait_for("PORT STATISTICS|Port statistics|CLIENTS", timeout=60)
-    clients: list[Program] = []
+    clients: list[Screen] = []
     for number in range(2):
         clients.append(beside.run_secondary(client, ["-n", str(number)]))
         clients[-1].wait_for("Client process .* handling packets", timeout=60)

@@ -70,9 +70,12 @@ class GuestPorts:
     def sanitizer_reports(self) -> str:
         return ""  # there are none in the guest
 
+    def signal_program(self, number: int) -> None:
+        self.program.signal(number)
+
     def abandon(self, how: signal.Signals) -> None:
         """Kills the program."""
-        self.program.signal(how)
+        self.signal_program(how)
         self.program.wait()
         self.abandoned = True
 
@@ -100,13 +103,15 @@ class GuestHca(GuestPorts):
     """Any program, which finds its devices by the names that tests use on the other front."""
 
     def __init__(self, guest: Guest, folder: Path, ports: Sequence[PortSpec],
-                 program: Sequence[str]) -> None:
+                 program: Sequence[str], env: Mapping[str, str] | None = None,
+                 prefix: Sequence[str] = ()) -> None:
+        """`prefix`, a program that starts softhca, has no meaning here."""
         super().__init__(guest, folder, ports)
         try:
             names = [function.name for function in self.functions]
             expected = [function.device_name for function in self.functions]
             assert names == expected, f"another stack has ports: these are {names}"
-            self.start_program(program)
+            self.start_program(program, env)
         except BaseException:
             self.close()
             raise

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A primary DPDK process on two ports of softhca, and others that share the ports with it."""
 
+import json
 import os
 import re
 import shlex
@@ -8,12 +9,14 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from .hugepages import Hugepages
+from .guest import PATIENCE, Guest
+from .hugepages import NR_HUGEPAGES, Hugepages
 from .launched import DRIVER
 from .packets import numbered
 from .ports import lossless
 from .program import Program
-from .stack import Build, SoftHca
+from .screen import Screen
+from .stack import Build
 from .testpmd import Testpmd
 
 PAGES = 112  # of 2 MiB
@@ -40,47 +43,94 @@ def mempool_drivers(program: str) -> list[str]:
     return re.findall(r"=> (\S+/librte_mempool_\S+)", listing)
 
 
+class Home:
+    """Where processes run that share memory: this machine."""
+
+    def __init__(self, build: Build, hugepages: Hugepages, folder: Path) -> None:
+        """`folder` is for EAL's files."""
+        self.build, self.hugepages, self.folder = build, hugepages, folder
+        self.cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+        self.env = {**build.env(folder / "sanitizer"), "RUNTIME_DIRECTORY": str(folder)}
+
+    patience: float = 1
+
+    def start(self, command: Sequence[str], log: Path, name: str) -> Screen:
+        # Preloaded into the program alone: nsenter is not to load a sanitizer either.
+        preload = f"LD_PRELOAD={self.env.get('LD_PRELOAD', '')}"
+        env = {name: value for name, value in self.env.items() if name != "LD_PRELOAD"}
+        return Program([*self.hugepages.prefix, "env", preload, *command], log, env, name=name)
+
+    def left_in_kernel(self) -> list[Any]:
+        """What programs have of the devices."""
+        return []  # nothing outlives a program that plays its kernel
+
+    def reports(self) -> str:
+        return "\n".join(path.read_text(errors="replace")
+                         for path in sorted(self.folder.glob("sanitizer.*")))
+
+
+class GuestHome(Home):
+    """A guest, whose hugepages nobody else wants: it keeps them."""
+
+    def __init__(self, guest: Guest) -> None:
+        self.guest, self.folder, self.cpus = guest, Path("/run/processes"), "0"
+        self.hugepages = Hugepages([], self.folder / "huge")
+        self.env = {"LD_LIBRARY_PATH": str(guest.build_folder / "drivers/net/rawqp"),
+                    "RUNTIME_DIRECTORY": str(self.folder)}
+        guest.run(f"mkdir -p {self.hugepages.folder} && echo {PAGES} >{NR_HUGEPAGES} &&"
+                  f" test $(cat {NR_HUGEPAGES}) -eq {PAGES} && (mountpoint -q {self.hugepages.folder}"
+                  f" || mount -t hugetlbfs hugetlbfs {self.hugepages.folder})")
+
+    patience = PATIENCE
+
+    def start(self, command: Sequence[str], log: Path, name: str) -> Screen:
+        return self.guest.start(command, log, self.env)
+
+    def left_in_kernel(self) -> list[Any]:
+        return [row for kind in ("mr", "cq", "qp") for row in
+                json.loads(self.guest.run(["rdma", "-j", "-d", "res", "show", kind])) if "pid" in row]
+
+    def reports(self) -> str:
+        return ""
+
+
 class Processes:
     """EAL's files are in a folder of their own, as is its hugetlbfs."""
 
-    def __init__(self, hugepages: Hugepages, build: Build, start_softhca: Callable[..., SoftHca],
-                 folder: Path) -> None:
-        self.hugepages, self.build, self.folder = hugepages, build, folder
-        self.start_softhca = start_softhca
-        self.cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
-        self.env = {**build.env(folder / "sanitizer"), "RUNTIME_DIRECTORY": str(folder)}
-        self.eal = ["--huge-dir", str(hugepages.folder), "--no-telemetry", "--no-pci", "-d", DRIVER]
-        self.others: list[Program] = []
-        self.hca: SoftHca
+    def __init__(self, home: Home, start_softhca: Callable[..., Any], folder: Path) -> None:
+        """`folder` is for logs."""
+        self.home, self.start_softhca, self.folder = home, start_softhca, folder
+        self.eal = ["--huge-dir", str(home.hugepages.folder), "--no-telemetry", "--no-pci", "-d",
+                    DRIVER]
+        self.others: list[Screen] = []
+        self.started = 0
+        self.hca: Any  # SoftHca or GuestHca, as soon as the primary starts
 
     def preload(self, libraries: Sequence[str]) -> None:
         """For what is started beside the primary."""
-        before = self.env.get("LD_PRELOAD", "")
-        self.env["LD_PRELOAD"] = ":".join(filter(None, [before, *libraries]))
+        before = self.home.env.get("LD_PRELOAD", "")
+        self.home.env["LD_PRELOAD"] = ":".join(filter(None, [before, *libraries]))
 
     def lcores(self, count: int = 1) -> list[str]:
-        return ["--lcores", ",".join(f"{lcore}@({self.cpus})" for lcore in range(count))]
+        return ["--lcores", ",".join(f"{lcore}@({self.home.cpus})" for lcore in range(count))]
 
     def start_primary(self, program: str, own: Sequence[str], eal: Sequence[str] = (),
                       lcores: int = 1, devargs: str = "") -> None:
         vdevs = [argument for port in range(2) for argument in
                  ("--vdev", f"net_rawqp{port},device=mlx5_{port}{devargs}")]
         command = [program, *self.lcores(lcores), *self.eal, *eal, *vdevs, "--", *own]
-        self.hca = self.start_softhca(lossless(2), command, prefix=self.hugepages.prefix,
-                                      env={"RUNTIME_DIRECTORY": str(self.folder)})
+        self.hca = self.start_softhca(lossless(2), command, prefix=self.home.hugepages.prefix,
+                                      env={"RUNTIME_DIRECTORY": str(self.home.folder)})
 
-    def run(self, command: Sequence[str]) -> Program:
+    def run(self, command: Sequence[str]) -> Screen:
         """Beside the primary, and not under softhca, which has nothing to do with it."""
         name = Path(command[0]).name
-        log = self.folder / f"{name}{len(self.others)}.log"
-        # Preloaded into the program alone: nsenter is not to load a sanitizer either.
-        preload = f"LD_PRELOAD={self.env.get('LD_PRELOAD', '')}"
-        env = {name: value for name, value in self.env.items() if name != "LD_PRELOAD"}
-        self.others.append(Program([*self.hugepages.prefix, "env", preload, *command], log, env,
-                                   name=name))
+        self.started += 1
+        log = self.folder / f"{name}{self.started}.log"
+        self.others.append(self.home.start(command, log, name))
         return self.others[-1]
 
-    def run_secondary(self, program: str, own: Sequence[str] = (), lcores: int = 1) -> Program:
+    def run_secondary(self, program: str, own: Sequence[str] = (), lcores: int = 1) -> Screen:
         return self.run([program, "--proc-type=secondary", *self.lcores(lcores), *self.eal, "--",
                          *own])
 
@@ -90,9 +140,12 @@ class Processes:
         other.transfer(numbered(count, 1400), to=one)
 
     def reports(self) -> str:
-        return "\n".join(path.read_text(errors="replace")
-                         for path in sorted(self.folder.glob("sanitizer.*"))) \
-            + self.hca.sanitizer_reports()
+        of_primary = self.hca.sanitizer_reports() if hasattr(self, "hca") else ""
+        return "\n".join(filter(None, [self.home.reports(), of_primary]))
+
+    def objects(self) -> list[dict[str, int]]:
+        """How many of each kind the devices have: memory regions, queues, rules …"""
+        return [device["objects"] for _, device in sorted(self.hca.stat().items())]
 
     def close(self) -> None:
         for program in self.others:
@@ -104,21 +157,21 @@ class TestpmdProcesses(Processes):
 
     __test__ = False  # not a test class
 
-    def __init__(self, *args: Any, devargs: str = "") -> None:
+    def __init__(self, *args: Any, devargs: str = "", options: Sequence[str] = (),
+                 processes: int = 2) -> None:
+        """`options`: of each testpmd."""
         super().__init__(*args)
-        self.start_primary("dpdk-testpmd", self.testpmd_options(0), ["-m", "128"], 2, devargs)
+        self.options = ["-i", "--no-mlockall", f"--total-num-mbufs={MBUFS}",
+                        f"--num-procs={processes}", f"--rxq={processes}", f"--txq={processes}",
+                        *options]
+        self.start_primary("dpdk-testpmd", [*self.options, "--proc-id=0"], ["-m", "128"], 2, devargs)
         self.primary = Testpmd(self.hca.program, startup_timeout=60)
         self.preload(mempool_drivers("dpdk-testpmd"))
 
-    @staticmethod
-    def testpmd_options(number: int) -> list[str]:
-        return ["-i", "--no-mlockall", f"--total-num-mbufs={MBUFS}", "--num-procs=2",
-                f"--proc-id={number}", "--rxq=2", "--txq=2"]
-
-    def secondary(self) -> Testpmd:
-        """Polls queues 1."""
-        return Testpmd(self.run_secondary("dpdk-testpmd", self.testpmd_options(1), 2),
-                       startup_timeout=60)
+    def secondary(self, number: int = 1) -> Testpmd:
+        """Polls the queues of that number."""
+        options = [*self.options, f"--proc-id={number}"]
+        return Testpmd(self.run_secondary("dpdk-testpmd", options, 2), startup_timeout=60)
 
     def steer_to(self, queue: int) -> None:
         """All packets of both ports."""

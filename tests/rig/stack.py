@@ -165,6 +165,10 @@ class SoftHca:
         if result.returncode:
             raise AssertionError(f"softhca fault failed: {result.stderr or result.stdout}")
 
+    def signal_program(self, number: int) -> None:
+        """To the program under softhca, not to that."""
+        os.kill(program_under(self.program), number)
+
     def break_queue(self, port: int, fault: str) -> None:
         self.inject(port, fault)
 
@@ -241,7 +245,7 @@ class Stack(SoftHca, StackBase):
 
     def abandon(self, how: signal.Signals) -> None:
         """Kills testpmd (not softhca, which has to clean up after it)."""
-        os.kill(program_under(self.program), how)
+        self.signal_program(how)
         self.program.wait()
         self.abandoned = True
 

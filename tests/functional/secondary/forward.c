@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A secondary process that forwards between ports 0 and 1, by queue 1 of each, until it is killed.
-// On SIGUSR1 it says what port 0 answers.
-#include <rte_eal.h>
-#include <rte_ethdev.h>
-#include <rte_mbuf.h>
+// As primary: ports 0 and 1. As secondary: forwards between them, by queue 1 of each, until it is
+// killed. On SIGUSR1 it says what port 0 answers; on SIGUSR2 it closes port 1, and sends the
+// packets of port 0 back from then on.
+#include "ports.h"
+
 #include <signal.h>
-#include <stdio.h>
 
 static volatile sig_atomic_t asked;
 static void ask(int number) { asked = number; }
+
+static int primary(void) {
+    struct rte_mempool* const pool = make_pool("rx", 4095);
+    if (pool == NULL || start_port(0, pool) == NULL || start_port(1, pool) == NULL) return 2;
+    say("the ports are there");
+    for (;;)
+        pause();
+}
 
 static void answer(void) {
     struct rte_eth_stats stats = {0};
@@ -20,17 +27,32 @@ static void answer(void) {
     fflush(stdout);
 }
 
-int main(int argc, char** argv) {
+static void forward(void) {
     struct rte_mbuf* packets[32];
-    if (rte_eal_init(argc, argv) < 0) return 1;
-    signal(SIGUSR1, ask);
-    puts("forwarding");
-    fflush(stdout);
-    for (uint16_t port = 0;; port ^= 1) {
-        const uint16_t got = rte_eth_rx_burst(port, 1, packets, RTE_DIM(packets));
-        const uint16_t sent = rte_eth_tx_burst(port ^ 1, 1, packets, got);
+    uint16_t ports = 2;
+    for (uint16_t port = 0;; port = (port + 1) % ports) {
+        const uint16_t other = ports - 1 - port;
+        const uint16_t got = rte_eth_rx_burst(port, QUEUE, packets, RTE_DIM(packets));
+        const uint16_t sent = rte_eth_tx_burst(other, QUEUE, packets, got);
         rte_pktmbuf_free_bulk(packets + sent, got - sent);
-        if (asked) answer();
+        const int question = asked;
+        if (question == 0) continue;
         asked = 0;
+        if (question == SIGUSR1) {
+            answer();
+        } else {
+            printf("close: %d\n", rte_eth_dev_close(1));
+            fflush(stdout);
+            ports = 1;
+        }
     }
+}
+
+int main(int argc, char** argv) {
+    if (rte_eal_init(argc, argv) < 0) return 1;
+    if (rte_eal_process_type() == RTE_PROC_PRIMARY) return primary();
+    signal(SIGUSR1, ask);
+    signal(SIGUSR2, ask);
+    say("forwarding");
+    forward();
 }

@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
+#include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queue.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
@@ -92,6 +93,7 @@ int answer_to(Port& port, const QuestionMessage& question, AnswerMessage& answer
     case Question::register_address:
         return port.register_address(question.address, answer.entry) ? 0 : EFAULT;
     case Question::read_clock: return port.read_clock(answer.clock);
+    case Question::device_clock: return -read_clock(port.dev, &answer.time);
     case Question::read_link: link_update(port.dev, 0); return 0;
     default: return answer_locked(port, question, answer, enclosed);
     }

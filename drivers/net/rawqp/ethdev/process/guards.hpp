@@ -43,6 +43,8 @@ struct PortGuards {
     std::array<void*, RTE_MAX_QUEUES_PER_PORT> rx_data; ///< their addresses, as ethdev wants them
     std::array<void*, RTE_MAX_QUEUES_PER_PORT> tx_data;
 
+    rte_eth_dev_data closed{}; ///< SecondaryPort::data_to_close()
+
     /// The same for each attachment of the port in this process.
     [[nodiscard]] static PortGuards& of(uint16_t port_id);
     /// Makes them what ethdev calls for the port.

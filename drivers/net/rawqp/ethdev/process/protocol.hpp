@@ -26,8 +26,9 @@ enum class Question : uint32_t {
     reset_rx,
     reset_tx,
     read_clock,
-    read_link,  ///< into rte_eth_dev_data
-    query_flow, ///< action count
+    device_clock, ///< rte_eth_read_clock
+    read_link,    ///< into rte_eth_dev_data
+    query_flow,   ///< action count
 };
 
 struct QuestionMessage {
@@ -42,6 +43,7 @@ struct AnswerMessage {
     int error = 0; ///< errno value; EAGAIN: the control path is busy with the port just now
     MrEntry entry;
     mlx5dv_clock_info clock{};
+    uint64_t time = 0;               ///< of device_clock
     uint64_t packets = 0, bytes = 0; ///< of a flow
 };
 static_assert(sizeof(QuestionMessage) <= RTE_MP_MAX_PARAM_LEN);

@@ -84,6 +84,10 @@ int tx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) no
     return 0;
 }
 
+int device_clock(rte_eth_dev* dev, uint64_t* time) noexcept {
+    return -SecondaryPort::of(dev).device_clock(*time);
+}
+
 int query_flow(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
                rte_flow_error* error) noexcept {
     while (action->type == RTE_FLOW_ACTION_TYPE_VOID)
@@ -130,6 +134,7 @@ int stop(rte_eth_dev* dev) noexcept {
 
 int close(rte_eth_dev* dev) noexcept {
     const std::unique_ptr<SecondaryPort> port(&SecondaryPort::of(dev));
+    dev->data = &port->data_to_close();
     dev->process_private = nullptr;
     return 0;
 }
@@ -159,6 +164,7 @@ constexpr eth_dev_ops make_ops() {
     ops.xstats_get = while_alive<xstats_get>;
     ops.xstats_get_names = while_alive<xstats_get_names>;
     ops.xstats_reset = while_alive<xstats_reset>;
+    ops.read_clock = device_clock;
     ops.tx_done_cleanup = tx_done_cleanup;
     ops.dev_close = close;
     ops.dev_stop = stop;
@@ -172,7 +178,6 @@ constexpr eth_dev_ops make_ops() {
     refused<"rte_eth_dev_tx_queue_stop">(ops.tx_queue_stop);
     refused<"rte_eth_dev_rx_intr_enable">(ops.rx_queue_intr_enable);
     refused<"rte_eth_dev_rx_intr_disable">(ops.rx_queue_intr_disable);
-    refused<"rte_eth_read_clock">(ops.read_clock);
     refused<"rte_eth_set_queue_rate_limit">(ops.set_queue_rate_limit);
     refused<"rte_eth_dev_set_link_up">(ops.dev_set_link_up);
     refused<"rte_eth_dev_set_link_down">(ops.dev_set_link_down);

@@ -230,17 +230,30 @@ int SecondaryPort::reset(RxRing& ring) { return ask_reset(Question::reset_rx, ri
 int SecondaryPort::reset(TxRing& ring) { return ask_reset(Question::reset_tx, ring); }
 
 int SecondaryPort::read_clock(mlx5dv_clock_info& info) {
-    // Bursts ask a hundred times a second, which is too much to go to another process for.
+    // Each queue's bursts want it a hundred times a second, which is too much to go to another
+    // process for.
     const std::lock_guard lock(clock_mutex_);
     const uint64_t now = rte_get_timer_cycles();
-    if (now < next_clock_) return EAGAIN;
-    next_clock_ = now + rte_get_timer_hz();
-    const AnswerMessage answer = ask({.what = Question::read_clock});
-    info = answer.clock;
-    return answer.error;
+    if (now >= next_clock_) {
+        next_clock_ = now + rte_get_timer_hz();
+        clock_ = ask({.what = Question::read_clock});
+    }
+    info = clock_.clock;
+    return clock_.error;
+}
+
+rte_eth_dev_data& SecondaryPort::data_to_close() {
+    guards_.closed.port_id = port_id_;
+    return guards_.closed;
 }
 
 int SecondaryPort::read_link() { return ask({.what = Question::read_link}).error; }
+
+int SecondaryPort::device_clock(uint64_t& time) {
+    const AnswerMessage answer = ask({.what = Question::device_clock});
+    time = answer.time;
+    return answer.error;
+}
 
 int SecondaryPort::query_flow(const rte_flow* flow, rte_flow_query_count& count) {
     const AnswerMessage answer = ask({.what = Question::query_flow,

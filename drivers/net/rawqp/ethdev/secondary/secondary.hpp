@@ -40,12 +40,18 @@ class SecondaryPort final : public ProcessPort {
 
     /// Has the primary read the link, into rte_eth_dev_data.
     [[nodiscard]] int read_link();
+    /// As rte_eth_read_clock. 0 or an errno value, as the others here.
+    [[nodiscard]] int device_clock(uint64_t& time);
     [[nodiscard]] int query_flow(const rte_flow* flow, rte_flow_query_count& count);
 
     [[nodiscard]] static SecondaryPort& of(const rte_eth_dev* dev) {
         return static_cast<SecondaryPort&>(ProcessPort::of(dev));
     }
     [[nodiscard]] PortGuards& guards() { return guards_; }
+    /// What ethdev may go on closing the port with. It finds the fast path to reset by the number
+    /// in the shared data, which the primary erases when it closes the port: that of port 0
+    /// (DPDK 22.11 to 25.11).
+    [[nodiscard]] rte_eth_dev_data& data_to_close();
 
   private:
     /// The answer's error is in it, or why there is none: EIO, the primary is gone; ETIMEDOUT.
@@ -71,7 +77,8 @@ class SecondaryPort final : public ProcessPort {
     std::atomic<bool> gone_ = false;
     std::mutex queues_mutex_; ///< around open and close
     std::mutex clock_mutex_;
-    uint64_t next_clock_ = 0; ///< TSC: when to ask for it again
+    uint64_t next_clock_ = 0; ///< timer cycles: when to ask for it again
+    AnswerMessage clock_;     ///< to that question, the last time
 };
 
 } // namespace rawqp

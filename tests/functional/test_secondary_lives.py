@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Processes that share ports, while one of them changes the ports, hangs or dies."""
+
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Callable, Iterator
+
+import pytest
+from rig.packets import marker, numbered, opaque
+from rig.process_fixtures import StartProcesses
+from rig.processes import Processes, TestpmdProcesses
+from rig.screen import ProgramError, Screen
+from rig.testpmd import Testpmd
+
+# As test_secondary.py
+pytestmark = pytest.mark.unsanitized
+
+BURST = 32
+rounds = pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.thorough)])
+ANSWER = r"stats: {}, received: {}, link: {}, stop: -1\b"  # of forward.c, to SIGUSR1
+
+
+def run_forward(processes: Processes, forward: str) -> Screen:
+    program = processes.run_secondary(forward)
+    program.wait_for("forwarding", timeout=60)
+    return program
+
+
+def ask(program: Screen, answer: str, timeout: float) -> None:
+    position = len(program.output)
+    program.signal(signal.SIGUSR1)
+    program.wait_for(answer, position, timeout)
+
+
+@contextmanager
+def traffic(processes: Processes) -> Iterator[None]:
+    """Frames come all the time; at the end none is under way."""
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            for wire in processes.hca.wires:
+                wire.send(opaque(100, seed=1), timeout=20)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        try:
+            yield
+        finally:
+            over.set()
+        sending.result()
+    one, other = processes.hca.wires
+    for source, sink in ((one, other), (other, one)):
+        source.send(marker())
+        sink.receive_until(marker())
+
+
+def restart(testpmd: Testpmd, *between: str) -> None:
+    testpmd.stop_port("all")
+    testpmd.silent(*between)
+    testpmd.start_port("all")
+
+
+def set_queues_up(testpmd: Testpmd) -> None:
+    """Those of the secondary, while the ports run."""
+    for port in range(2):
+        for queue in "rxq", "txq":
+            testpmd.silent(f"port {port} {queue} 1 stop",
+                           f"port config {port} {queue} 1 ring_size 512",
+                           f"port {port} {queue} 1 setup", f"port {port} {queue} 1 start")
+
+
+CHANGES: dict[str, Callable[[Testpmd], None]] = {
+    "restart": restart,
+    "rings": lambda testpmd: restart(testpmd, "port config all rxd 1024", "port config all txd 1024"),
+    "mtu": lambda testpmd: restart(testpmd, "port config mtu 0 2000", "port config mtu 1 2000"),
+    "queues": set_queues_up,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_follows(start: StartProcesses, forward: str, change: str) -> None:
+    """Bursts are empty where the primary is at work, and it does not wait for the application, which
+    polls on. Nothing is lost of what comes after."""
+    processes = start()
+    secondary = run_forward(processes, forward)
+    processes.steer_to(1)
+    for _ in range(3):
+        with traffic(processes):
+            CHANGES[change](processes.primary)
+            processes.steer_to(1)  # testpmd flushes rules when it stops a port
+        processes.transfer(300)
+    ask(secondary, ANSWER.format(0, r"\d+", "up"), 2)
+    processes.primary.stop_port("all")
+    assert processes.primary.mbufs_in_use() <= BURST
+    assert "secondary process does not answer" not in processes.hca.program.output
+
+
+def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
+    """The other one goes on, also when the secondary closes the same port afterwards, whose number
+    ethdev has forgotten then."""
+    processes = start()
+    secondary = run_forward(processes, forward)
+    processes.steer_to(1)
+    with traffic(processes):
+        pass
+    processes.primary.stop_port(1)
+    processes.primary.expect("port close 1", "Done")
+    secondary.wait_for("net_rawqp1: the primary process closes the port")
+    secondary.signal(signal.SIGUSR2)
+    secondary.wait_for("close: 0")
+    wire = processes.hca.wires[0]
+    wire.transfer(numbered(300), to=wire)
+    ask(secondary, ANSWER.format(0, r"\d+", "up"), 2)
+    assert processes.primary.quit() == 0
+
+
+@pytest.mark.guest
+def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
+    """What polls on gets nothing, what asks an error, and nothing waits. The kernel has all that the
+    primary had of the devices."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.steer_to(1)
+    processes.transfer(50)
+    ask(program, ANSWER.format(0, 50, "up"), 5)
+    processes.transfer(50)  # also after the stop that was refused
+    assert "rte_eth_dev_stop is for the primary process" in program.output
+    processes.hca.signal_program(signal.SIGKILL)
+    program.wait_for("net_rawqp0: the primary process is gone")
+    program.wait_for("net_rawqp1: the primary process is gone")
+    ask(program, ANSWER.format(-5, 0, "down"), 2)
+    assert not processes.home.left_in_kernel()
+
+
+def test_the_primary_hangs(start: StartProcesses, forward: str) -> None:
+    """Questions come to an end without an answer, and the secondary goes on when it is back."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.steer_to(1)
+    processes.transfer(50)
+    processes.hca.signal_program(signal.SIGSTOP)
+    ask(program, ANSWER.format(0, 50, "up"), 2)
+    processes.hca.signal_program(signal.SIGCONT)
+    processes.transfer(50)
+
+
+def test_a_secondary_hangs(start: StartProcesses, forward: str) -> None:
+    """The primary waits a second for all of its queues, says so, and goes on."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.steer_to(1)
+    processes.transfer(50)
+    program.signal(signal.SIGSTOP)
+    before = time.monotonic()
+    processes.primary.stop_port("all")
+    assert time.monotonic() - before < 4  # two ports
+    processes.hca.program.wait_for("net_rawqp0: a secondary process does not answer within 1000 ms")
+    program.signal(signal.SIGCONT)
+    processes.primary.start_port("all")
+    processes.steer_to(1)
+    processes.transfer(50)
+
+
+@pytest.mark.guest(when=lambda params: params["kills"] == 10)
+@rounds
+def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int,
+                                record_property: Callable[[str, object], None]) -> None:
+    """At random moments, with packets under way. A process that is killed takes along what its own
+    code holds, one burst at most; the rings lose nothing, and the devices have as many objects as
+    before."""
+    processes = start()
+    primary = processes.primary
+    processes.steer_to(1)
+    objects = processes.objects()
+    moments = random.Random(11)
+    lost = [0]
+    for number in range(kills):
+        program = run_forward(processes, forward)
+        for frame in numbered(20):
+            processes.hca.wires[0].send(frame)
+        time.sleep(moments.uniform(0, 0.01))
+        kill(processes, program)
+        if number % 5 == 4:  # nothing is in the rings when ports are stopped
+            primary.stop_port("all")
+            lost.append(primary.mbufs_in_use())
+            primary.start_port("all")
+            processes.steer_to(1)
+    assert processes.objects() == objects
+    expect_primary_forwards(processes)
+    primary.stop_port("all")
+    record_property("mbufs lost after each fifth kill", lost)
+    assert all(now - before <= 5 * BURST for before, now in zip(lost, lost[1:])), lost
+    assert primary.mbufs_in_use() == lost[-1]
+    assert primary.quit() == 0
+
+
+def kill(processes: Processes, program: Screen) -> None:
+    program.signal(signal.SIGKILL)
+    program.wait()
+    processes.others.remove(program)
+    program.close()
+
+
+def expect_primary_forwards(processes: TestpmdProcesses) -> None:
+    processes.steer_to(0)
+    processes.primary.start("io")
+    processes.hca.wires[0].send(marker())
+    processes.hca.wires[1].receive_until(marker())  # what the killed ones have forwarded
+    processes.transfer(50)
+    processes.primary.stop()
+
+
+@rounds
+def test_secondaries_are_killed_as_they_attach(start: StartProcesses, forward: str,
+                                               kills: int) -> None:
+    """The primary goes on. It may not end: EAL's clean-up waits for ever for a lock that a process
+    was killed with while EAL began there."""
+    processes = start()
+    objects = processes.objects()
+    moments = random.Random(3)
+    for _ in range(kills):
+        program = processes.run_secondary(forward)
+        time.sleep(moments.uniform(0.01, 0.2))
+        kill(processes, program)
+    assert processes.objects() == objects
+    expect_primary_forwards(processes)
+
+
+def expect_an_end(program: Screen) -> None:
+    """Its primary is gone: it has given up, or lives and can be asked, and learns of it some time."""
+    try:
+        program.wait_for("forwarding", timeout=30)
+    except ProgramError:
+        assert program.wait() > 0, program.output
+        return
+    deadline = time.monotonic() + 10
+    while "stats: -" not in program.output:
+        assert time.monotonic() < deadline, program.output
+        ask(program, "stats: .*\n", 3)
+
+
+@rounds
+def test_primaries_are_killed(beside: Processes, forward: str, kills: int) -> None:
+    """At random moments, some while a secondary attaches: that says that the primary is gone, or
+    cannot begin, and ends only when it is told to. The next primary begins anew."""
+    moments = random.Random(7)
+    for number in range(kills):
+        beside.start_primary(forward, [], ["-m", "64"])
+        beside.hca.program.wait_for("the ports are there", timeout=60)
+        program = beside.run_secondary(forward)
+        attaches = number % 5 == 4
+        if not attaches:
+            program.wait_for("forwarding", timeout=60)
+        for frame in numbered(20):
+            beside.hca.wires[0].send(frame)
+        time.sleep(moments.uniform(0.05, 0.2) if attaches else moments.uniform(0, 0.01))
+        beside.hca.signal_program(signal.SIGKILL)
+        if not attaches:
+            for port in range(2):
+                program.wait_for(f"net_rawqp{port}: the primary process is gone")
+            ask(program, ANSWER.format(-5, 0, "down"), 2)
+            kill(beside, program)
+        else:
+            expect_an_end(program)
+            beside.others.remove(program)
+            program.close()
+        beside.hca.close()
