@@ -163,6 +163,29 @@ class NamesInArchitecture:
 
 
 @dataclass
+class ReceivedPacket:
+    """The walk of a received packet in doc/architecture.md goes down: at most `most` files, each of
+    which includes those after it only."""
+    page: Path = Path("doc/architecture.md")
+    house: str = "drivers/net/rawqp"
+    most: int = 7
+    name: str = "the way of a received packet"
+
+    def run(self) -> Outcome:
+        walk = re.split(r"\n###? ", (ROOT / self.page).read_text().partition(
+            "### A received packet")[2])[0]
+        floors = [[f"{self.house}/{path}" for path in re.findall(r"`([\w./]+\.[ch]pp)`", head)]
+                  for head in re.findall(r"\n\d+\. ([^:]+):", walk)]
+        wrong = [] if 0 < len(floors) <= self.most else [f"it passes {len(floors)} files\n"]
+        for number, files in enumerate(floors):
+            above = [path for floor in floors[:number] for path in floor]
+            wrong += [f"{path} includes {other}, which is above it\n"
+                      for path in files for other in above
+                      if f'#include "{other}"' in (ROOT / path).read_text()]
+        return Outcome(bool(wrong), "".join(wrong), "scripts/test lint")
+
+
+@dataclass
 class Rooms:
     """A folder of the driver is a room, and files beside rooms make up one of their own: what a room
     includes must not lead back to it."""
@@ -233,6 +256,7 @@ def checks() -> list[Check]:
         Borders(cpp + python),
         Rooms(cpp),
         NamesInArchitecture(),
+        ReceivedPacket(),
         Tool("pyflakes", ["pyflakes3"], python),
         Tool("mypy", ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs",
                       "--scripts-are-modules", "--cache-dir=/dev/null"], python),

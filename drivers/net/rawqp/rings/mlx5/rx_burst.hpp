@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive bursts of the instruction sets, for rings of one segment per packet. Each is in an object
-// library of its own and may be called on CPUs that have the instructions only.
+// Receive bursts of the instruction sets. Those of each are an object of its own, compiled from
+// rx_burst.cpp and striding_burst.cpp, and may be called on CPUs only that have the instructions.
 #pragma once
 
 #include "drivers/net/rawqp/rings/ring.hpp"
 
 namespace rawqp::mlx5rings {
+
+enum class Isa : uint8_t {
+    scalar, ///< any CPU
+    avx2,
+    avx512, ///< F, BW, DQ and VL
+    neon
+};
 
 /// What packets are described by, from little to much; each does what those before it do, but the
 /// two kinds of time stamp.
@@ -16,16 +23,19 @@ enum class RxVariant : uint8_t {
     ticks,    ///< time stamps …
     real_time ///< … or those in nanoseconds
 };
-[[nodiscard]] RxVariant rx_variant(const RxSpec& spec);
 
-enum class RxFormat : uint8_t { cyclic, striding };
+/// The bursts of cyclic and of striding queues. `scattered`: packets may take several mbufs, which
+/// is for Isa::scalar only.
+template <Isa> Burst<eth_rx_burst_t> rx_burst_for(RxVariant variant, bool scattered);
+template <Isa> Burst<eth_rx_burst_t> striding_burst_for(RxVariant variant, bool scattered);
 
-/// The burst of the widest vectors that the CPU has and EAL allows; no function when there are
-/// none.
-[[nodiscard]] Burst<eth_rx_burst_t> rx_vector_burst(const RxSpec& spec, RxFormat format);
-
-Burst<eth_rx_burst_t> rx_burst_avx2(RxVariant variant, RxFormat format);
-Burst<eth_rx_burst_t> rx_burst_avx512(RxVariant variant, RxFormat format); ///< F, BW, DQ and VL
-Burst<eth_rx_burst_t> rx_burst_neon(RxVariant variant, RxFormat format);
+template <> Burst<eth_rx_burst_t> rx_burst_for<Isa::scalar>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> rx_burst_for<Isa::avx2>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> rx_burst_for<Isa::avx512>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> rx_burst_for<Isa::neon>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> striding_burst_for<Isa::scalar>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> striding_burst_for<Isa::avx2>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> striding_burst_for<Isa::avx512>(RxVariant, bool);
+template <> Burst<eth_rx_burst_t> striding_burst_for<Isa::neon>(RxVariant, bool);
 
 } // namespace rawqp::mlx5rings

@@ -1,90 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receive burst on mapped rings, and its steps for one packet at a time.
-//
-// A reader has the steps that instruction sets do differently:
-//   take<O>(ring, packets, run, bytes)  plain CQEs, until one is something else
-//   decompress<O>(ring, minis, mbufs, packets, count, bytes)  mini CQEs of one array
-//   refill(ring)  a batch of buffers on the short path; false: the long one is needed
+// The receive burst of cyclic queues: runs of plain CQEs, by steps of vectors and one by one, and
+// compressed blocks; at its end the missing buffers are replaced.
 // Each instruction set compiles this header for itself: nothing here may be shared by the linker.
 #pragma once
 
-#include "drivers/net/rawqp/flow_tag.hpp"
-#include "drivers/net/rawqp/rings/burst_name.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_tables.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_refill.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
+// The instruction set of this object: see meson.build.
+#if defined(RAWQP_VECTORS)
+#include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
+#else
+#include "drivers/net/rawqp/rings/mlx5/rx_scalar.hpp"
+#endif
 
 #include <algorithm>
 #include <utility>
 
 namespace rawqp::mlx5rings {
 namespace {
-
-enum class Stamps : uint8_t { none, ticks, real_time };
-
-struct RxOptions {
-    bool scattered = false; ///< packets over several mbufs
-    bool offloads = false;  ///< checksum, VLAN or hash wanted
-    bool crc = false;       ///< may be kept behind the packet
-    Stamps stamps = Stamps::none;
-    bool mark = false; ///< rte_flow marks in use
-};
-
-/// RTE_MBUF_F_RX_FDIR* and the id of a rule's mark; see flow_tag.hpp.
-inline uint64_t read_mark(const Cqe& cqe, rte_mbuf& mbuf) {
-    const uint32_t tag = cqe.sop_drop_qpn & mlx5::kFlowTagMask;
-    mbuf.hash.fdir.hi = mark_of_tag(tag);
-    const uint64_t id = tag == kFlowTagFlag ? 0 : RTE_MBUF_F_RX_FDIR_ID;
-    return tag == kFlowTagNone ? 0 : RTE_MBUF_F_RX_FDIR | id;
-}
-
-/// The time stamp in the mbuf; its flag is set elsewhere.
-template <RxOptions O, class Ring> inline void stamp(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
-    uint64_t time = cqe.timestamp;
-    if constexpr (O.stamps == Stamps::real_time) time = ring.clock.nanoseconds(time);
-    *RTE_MBUF_DYNFIELD(&mbuf, ring.extras.timestamp_offset, rte_mbuf_timestamp_t*) = time;
-}
-
-/// Corrects what was said of a tunnelled packet as if it were none. What is wrong there may be the
-/// outer header as well as the inner one, which the flags are about: nothing is known.
-inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
-    mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)];
-    mbuf.ol_flags &= ~kUnproven;
-}
-
-/// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`.
-/// With offloads, returns flags: kUnproven among them is the caller's to settle when the packet is
-/// whole.
-template <RxOptions O, class Ring>
-inline auto describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
-    rearm_mbuf(mbuf, ring.rearm);
-    mbuf.packet_type = kPacketTypes[cqe.l4_l3_type >> 2];
-    mbuf.pkt_len = bytes;
-    mbuf.data_len = static_cast<uint16_t>(bytes);
-    mbuf.vlan_tci = cqe.vlan_info;
-    mbuf.hash.rss = cqe.rx_hash_result;
-    uint64_t flags = ring.base_flags;
-    if constexpr (O.offloads) {
-        flags |= kReceiveFlags[flags_index(cqe.hds_ip_ext, cqe.l4_l3_type)] & ring.flags_mask;
-        flags |= cqe.rx_hash_type != 0 ? ring.hash_flag : 0;
-    }
-    if constexpr (O.mark) flags |= read_mark(cqe, mbuf);
-    if constexpr (O.stamps != Stamps::none) {
-        stamp<O>(ring, cqe, mbuf);
-        flags |= ring.extras.timestamp_flag;
-    }
-    mbuf.ol_flags = flags;
-    if (cqe.packet_info & mlx5::kTunnelled) [[unlikely]]
-        describe_tunnel(cqe, mbuf);
-    if constexpr (O.offloads) return flags;
-}
-
-/// Bytes of the packet by what the CQE or mini CQE counts.
-template <RxOptions O, class Ring>
-inline uint32_t packet_bytes(const Ring& ring, uint32_t byte_count) {
-    return O.crc ? byte_count - ring.extras.crc_bytes : byte_count;
-}
 
 /// The mbufs of WQE `index` (which counts without end).
 template <RxOptions O> inline rte_mbuf** slot_mbufs(const MlxRxRing& ring, uint32_t index) {
@@ -127,42 +60,29 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
     return taken;
 }
 
-/// `count` packets of mini CQEs. All but their length and hash is in the block's model.
+/// Up to `run` packets of plain CQEs, until one is something else.
+template <RxOptions O>
+inline uint32_t take_run(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
+    const uint32_t taken = take_steps<O>(ring, packets, run, bytes);
+    if (taken == run) return taken;
+    return taken + take_single<O>(ring, packets + taken, run - taken, bytes);
+}
+
+/// `count` packets of mini CQEs.
 template <RxOptions O>
 inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
                               rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
-    const rte_mbuf& model = ring.block.model();
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = &mbufs[O.scattered ? i << ring.log_segments : i];
-        rte_mbuf* const mbuf = packets[i] = *first;
+        packets[i] = *first;
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
-        rearm_mbuf(*mbuf, ring.rearm);
-        mbuf->ol_flags = model.ol_flags;
-        mbuf->packet_type = model.packet_type;
-        mbuf->pkt_len = length;
-        mbuf->data_len = static_cast<uint16_t>(length);
-        mbuf->vlan_tci = model.vlan_tci;
-        mbuf->hash.rss = ring.block.hashes ? uint32_t{minis[i].result} : 0;
-        if constexpr (O.mark) mbuf->hash.fdir.hi = model.hash.fdir.hi;
+        describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) take_chain(ring, first, length);
         bytes += length;
     }
 }
 
-/// The CQE at the consumer index is a compressed block's title: packets come from there until it is
-/// used up. False: no device writes such a block.
-template <RxOptions O, class Ring> inline bool open_block(Ring& ring) {
-    owner_before_content();
-    const Cqe& title = ring.cq.at(ring.cq.consumer);
-    const uint32_t count = Cq::completions(title);
-    if (count == 0 || count > ring.posted()) return false;
-    ring.block.open(ring.cq, count);
-    describe<O>(ring, title, ring.block.model(), 0);
-    ring.block_left = static_cast<uint8_t>(count);
-    return true;
-}
-
-template <class Reader, RxOptions O>
+template <RxOptions O>
 inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wanted,
                                 uint64_t& bytes) {
     const uint32_t next = ring.block.count - ring.block_left;
@@ -170,8 +90,9 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     const uint32_t count = std::min(
         {wanted, uint32_t{ring.block_left}, mlx5::kMiniCqes - in_array, ring.slots_to_end()});
     const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next) + in_array;
-    Reader::template decompress<O>(ring, minis, slot_mbufs<O>(ring, ring.consumer), packets, count,
-                                   bytes);
+    rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
+    if (count < mlx5::kMiniCqes || !decompress_array<O>(ring, minis, mbufs, packets, bytes))
+        decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
     if constexpr (O.offloads)
         if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
             settle_checksums(packets, count);
@@ -181,8 +102,12 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     return count;
 }
 
-template <class Reader, RxOptions O>
-uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
+/// Buffers for the slots that lack some.
+template <RxOptions O> inline void replace_buffers(MlxRxRing& ring) {
+    if (O.scattered || !refill_from_cache(ring)) refill(ring);
+}
+
+template <RxOptions O> uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
     if constexpr (O.stamps == Stamps::real_time) ring.clock.refresh();
     const uint32_t count = std::min(wanted, ring.posted());
     uint64_t bytes = 0;
@@ -191,12 +116,12 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
     while (received < count) {
         rte_mbuf** const next = packets + received;
         if (ring.block_left > 0) {
-            received += take_from_block<Reader, O>(ring, next, count - received, bytes);
+            received += take_from_block<O>(ring, next, count - received, bytes);
             continue;
         }
         const uint32_t room = std::min(ring.cq.entries_to_end(), ring.slots_to_end());
         const uint32_t run = std::min(count - received, room);
-        const uint32_t taken = Reader::template take<O>(ring, next, run, bytes);
+        const uint32_t taken = take_run<O>(ring, next, run, bytes);
         received += taken;
         if (taken == run) continue;
         const CqeState state = ring.cq.state(ring.cq.consumer);
@@ -210,59 +135,17 @@ uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uint16_t wanted) {
     }
     if (error) [[unlikely]]
         recover(ring);
-    if (ring.missing() >= ring.refill_batch && !Reader::refill(ring)) refill(ring);
+    if (ring.missing() >= ring.refill_batch) replace_buffers<O>(ring);
     return static_cast<uint16_t>(received);
 }
 
-/// See RxRing::tell_all.
-constexpr RxOptions telling_all(RxOptions options) {
-    options.offloads = true;
-    options.mark = true;
-    return options;
-}
-
-template <class Reader, RxOptions O>
-uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
+template <RxOptions O> uint16_t receive_burst(void* queue, rte_mbuf** packets, uint16_t wanted) {
     constexpr RxOptions kAll = telling_all(O);
     auto& ring = *static_cast<MlxRxRing*>(queue);
     if (__atomic_load_n(&ring.tell_all, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive<Reader, kAll>(ring, packets, wanted);
-    return receive<Reader, O>(ring, packets, wanted);
+        return receive<kAll>(ring, packets, wanted);
+    return receive<O>(ring, packets, wanted);
 }
-
-/// The reader's name and the options.
-template <class Reader, RxOptions O>
-constexpr BurstName kReaderName = burst_name(Reader::kName,
-                                             {{O.scattered, "scattered"},
-                                              {O.offloads, "offloads"},
-                                              {O.crc, "CRC"},
-                                              {O.stamps == Stamps::ticks, "time stamps"},
-                                              {O.stamps == Stamps::real_time, "real-time stamps"}});
-
-template <class Reader, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst() {
-    return {receive_burst<Reader, O>, kReaderName<Reader, O>.data()};
-}
-
-/// The options of a variant; scattered is chosen beside it.
-constexpr RxOptions rx_options(RxVariant variant, bool scattered) {
-    RxOptions options;
-    options.scattered = scattered;
-    options.offloads = variant >= RxVariant::offloads;
-    options.crc = variant >= RxVariant::crc;
-    if (variant == RxVariant::ticks) options.stamps = Stamps::ticks;
-    if (variant == RxVariant::real_time) options.stamps = Stamps::real_time;
-    return options;
-}
-
-/// A reader's bursts by RxVariant.
-template <class Reader, bool Scattered>
-constexpr Burst<eth_rx_burst_t> kVariants[] = {
-    make_burst<Reader, rx_options(RxVariant::plain, Scattered)>(),
-    make_burst<Reader, rx_options(RxVariant::offloads, Scattered)>(),
-    make_burst<Reader, rx_options(RxVariant::crc, Scattered)>(),
-    make_burst<Reader, rx_options(RxVariant::ticks, Scattered)>(),
-    make_burst<Reader, rx_options(RxVariant::real_time, Scattered)>(),
-};
 
 } // namespace
 } // namespace rawqp::mlx5rings

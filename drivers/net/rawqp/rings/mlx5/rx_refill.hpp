@@ -3,17 +3,52 @@
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_simd.hpp"
-
-#include <utility>
 
 namespace rawqp::mlx5rings {
 namespace {
 
 inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
-static_assert(sizeof(Pointers) == kWqesPerLine * sizeof(rte_mbuf*));
 /// Lines of WQEs that are posted together: as many as there are registers for their addresses.
 inline constexpr uint32_t kLines = 8;
+
+/// Addresses of the data of `Lines` lines of mbufs, as the device reads them.
+#if defined(RAWQP_VECTORS)
+template <uint32_t Lines> class DataAddresses {
+  public:
+    DataAddresses(rte_mbuf* const* mbufs, uint64_t offset) {
+        for (uint32_t i = 0; i < Lines; ++i)
+            lines_[i] = load(&mbufs[i * kWqesPerLine], offset);
+    }
+    [[nodiscard]] uint64_t of(uint32_t line, uint32_t wqe) const { return lines_[line][wqe]; }
+
+  private:
+    using Line [[gnu::vector_size(kWqesPerLine * sizeof(uint64_t))]] = uint64_t;
+    using Bytes [[gnu::vector_size(sizeof(Line))]] = uint8_t;
+
+    static Line load(rte_mbuf* const* mbufs, uint64_t offset) {
+        Line line;
+        memcpy(&line, mbufs, sizeof line);
+        const auto bytes = reinterpret_cast<Bytes>(line + offset);
+        return reinterpret_cast<Line>(__builtin_shufflevector(
+            bytes, bytes, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 23, 22, 21, 20, 19,
+            18, 17, 16, 31, 30, 29, 28, 27, 26, 25, 24));
+    }
+
+    Line lines_[Lines];
+};
+#else
+template <uint32_t Lines> class DataAddresses {
+  public:
+    DataAddresses(rte_mbuf* const* mbufs, uint64_t offset) : mbufs_(mbufs), offset_(offset) {}
+    [[nodiscard]] uint64_t of(uint32_t line, uint32_t wqe) const {
+        return net::to_be(reinterpret_cast<uint64_t>(mbufs_[line * kWqesPerLine + wqe]) + offset_);
+    }
+
+  private:
+    rte_mbuf* const* mbufs_;
+    uint64_t offset_;
+};
+#endif
 
 /// Puts mbufs into the slots of whole lines of WQEs and, at `offset`, into these, which hold the
 /// rest already.
@@ -22,20 +57,18 @@ inline constexpr uint32_t kLines = 8;
 /// and the stores after it wait with it, as they leave the CPU in order. So the slots are stored
 /// first, then one WQE of each line, so that the CPU asks for as many lines at once as it can, and
 /// then the others. Nothing of a line is loaded: it would be fetched as shared first.
-template <size_t... Line>
+template <uint32_t Lines>
 inline void post_lines(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
-                       uint64_t offset, std::index_sequence<Line...>) {
-    const Pointers mbufs[] = {load_pointers(&fresh[Line * kWqesPerLine])...};
-    (store_pointers(&slots[Line * kWqesPerLine], mbufs[Line]), ...);
-    const Pointers addresses[] = {big_endian(mbufs[Line] + offset)...};
-    const auto store_one_each = [&]<size_t I>(std::integral_constant<size_t, I>) {
+                       uint64_t offset) {
+    memcpy(slots, fresh, Lines * kWqesPerLine * sizeof *slots);
+    const DataAddresses<Lines> addresses(fresh, offset);
+#pragma GCC unroll 4
+    for (uint32_t wqe = 0; wqe < kWqesPerLine; ++wqe) {
         rte_compiler_barrier(); // compilers would put neighbours together
-        ((wqes[Line * kWqesPerLine + I].addr.raw = addresses[Line][I]), ...);
-    };
-    [&]<size_t... I>(std::index_sequence<I...>) {
-        (store_one_each(std::integral_constant<size_t, I>{}), ...);
+#pragma GCC unroll 8
+        for (uint32_t line = 0; line < Lines; ++line)
+            wqes[line * kWqesPerLine + wqe].addr.raw = addresses.of(line, wqe);
     }
-    (std::make_index_sequence<kWqesPerLine>());
 }
 
 /// Replaces the missing buffers in batches. False: not all of the pool lies in one memory region at
@@ -55,9 +88,9 @@ inline bool refill_from_cache(MlxRxRing& ring) {
     constexpr uint32_t kTogether = kLines * kWqesPerLine;
     uint32_t i = 0;
     for (; i + kTogether <= count; i += kTogether)
-        post_lines(&wqes[i], &slots[i], &fresh[i], offset, std::make_index_sequence<kLines>());
+        post_lines<kLines>(&wqes[i], &slots[i], &fresh[i], offset);
     for (; i < count; i += kWqesPerLine)
-        post_lines(&wqes[i], &slots[i], &fresh[i], offset, std::make_index_sequence<1>());
+        post_lines<1>(&wqes[i], &slots[i], &fresh[i], offset);
     cache->len -= count;
     ring.producer = static_cast<uint16_t>(ring.producer + count);
     ring.nombuf_due = 0;

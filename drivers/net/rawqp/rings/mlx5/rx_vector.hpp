@@ -1,28 +1,92 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The vector readers' common part: a step's CQEs described in vectors that hold one 32-bit field
-// of each. An instruction set has its own way to gather and to store them:
-//   Step<O>            kStep packets as mbufs want them: members described, tags, flags (low half)
-//   Step<O>(constants, cqes)        from as many CQEs; what is not the host's gives garbage
-//   store_all(mbufs)
-//   lengths()          the sum of pkt_len, in the even words of Sums
+// Plain CQEs in steps: kStep of them are described at once, in vectors of 32-bit words that hold
+// one field of each.
+//
+// The header of an instruction set has what differs. A Vector is kStep words, a lane 16 bytes of
+// it, and Sums the same as 64-bit words; bitwise operators, shifts and comparisons (all bits of a
+// word or none) are the compilers' own for such types.
+//   kStep, kSeenInOrder
+//   in_all_lanes(bytes)      16 of them
+//   store_words(to, vector)
+//   shuffle(bytes, order)    within lanes; an index of 0x80 or more gives zero
+//   minus16(a, b)            as 16-bit words
+//   store_lane<Lane>(to, vector)
+//   leading_ones(mask)       of a comparison: its first words that are true
+//   copy_pointers(to, from)  kStep of them
+//   load_minis(minis)        as many as there are lanes, all in each lane
+//   a step: kStep CQEs on their way into as many mbufs
+//     (constants, cqes)      gathers info (bytes 28 to 31: hds_ip_ext, l4_l3_type, vlan_info),
+//                            hash_type (in the low byte), tag (big-endian), op_own (high byte)
+//     put_flags(constants, flags)            low halves of ol_flags, and what comes before them
+//     put_fields<Crc>(constants, packet_types)  and then the other fields
+//     store(mbufs)
+//     lengths()              the sum of pkt_len, in the even words of Sums
 #pragma once
 
-#include "drivers/net/rawqp/rings/mlx5/rx_lookup.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_receive.hpp"
-#include "drivers/net/rawqp/rings/mlx5/rx_refill.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
+#include "drivers/net/rawqp/rings/mlx5/rx_describe.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string_view>
+
+#if defined(RAWQP_AVX512)
+#include "drivers/net/rawqp/rings/mlx5/rx_avx512.hpp"
+#elif defined(RAWQP_AVX2)
+#include "drivers/net/rawqp/rings/mlx5/rx_avx2.hpp"
+#elif defined(RAWQP_NEON)
+#include "drivers/net/rawqp/rings/mlx5/rx_neon.hpp"
+#endif
 
 namespace rawqp::mlx5rings {
 namespace {
 
-// The 32 bytes of an mbuf that receive writes: rearm word and flags, then these fields.
-static_assert(offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, rearm_data) + 8);
-static_assert(offsetof(rte_mbuf, packet_type) == offsetof(rte_mbuf, rearm_data) + 16);
-static_assert(offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4);
-static_assert(offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8);
-static_assert(offsetof(rte_mbuf, vlan_tci) == offsetof(rte_mbuf, packet_type) + 10);
-static_assert(offsetof(rte_mbuf, hash.rss) == offsetof(rte_mbuf, packet_type) + 12);
-inline void* first_half(rte_mbuf* mbuf) { return compat::mbuf_rearm_word(mbuf); }
-inline void* second_half(rte_mbuf* mbuf) { return compat::mbuf_rx_fields(mbuf); }
+#if defined(RAWQP_AVX512)
+constexpr Isa kIsa = Isa::avx512;
+constexpr std::string_view kReaderName = "mlx5 AVX-512";
+constexpr std::string_view kStridingReaderName = "mlx5 striding AVX-512";
+using CqeStep = Avx512Step;
+#elif defined(RAWQP_AVX2)
+constexpr Isa kIsa = Isa::avx2;
+constexpr std::string_view kReaderName = "mlx5 AVX2";
+constexpr std::string_view kStridingReaderName = "mlx5 striding AVX2";
+using CqeStep = Avx2Step;
+#elif defined(RAWQP_NEON)
+constexpr Isa kIsa = Isa::neon;
+constexpr std::string_view kReaderName = "mlx5 NEON";
+constexpr std::string_view kStridingReaderName = "mlx5 striding NEON";
+using CqeStep = NeonStep;
+#endif
+
+constexpr uint32_t kLanes = sizeof(Vector) / sizeof(Lane);
+
+/// The same 32 or 64 bits in all of them.
+inline Vector all(uint32_t value) { return Vector{} + value; }
+inline Vector all_pairs(uint64_t value) { return reinterpret_cast<Vector>(Sums{} + value); }
+
+/// The result of a comparison.
+template <class Mask> inline Vector mask(Mask compared) {
+    static_assert(sizeof compared == sizeof(Vector));
+    return reinterpret_cast<Vector>(compared);
+}
+/// Whether any bit is set.
+inline bool any(Vector vector) { return leading_ones(mask(vector == Vector{})) < kStep; }
+/// As 64-bit words.
+template <class Any> inline Sums sums(Any vector) {
+    static_assert(sizeof vector == sizeof(Sums));
+    return reinterpret_cast<Sums>(vector);
+}
+inline uint64_t sum_of_even_words(Sums sums) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < kLanes; ++i)
+        sum += sums[2 * i];
+    return sum;
+}
+/// Bit `Bit` of each word in all of its bits.
+template <int Bit> inline Vector bit_everywhere(Vector vector) {
+    using Signed [[gnu::vector_size(sizeof(Vector))]] = int32_t;
+    return mask(reinterpret_cast<Signed>(vector << (31 - Bit)) >> 31);
+}
 
 /// CQE words (byte count, info, hash, any) -> an mbuf's fields, the packet type left out.
 inline constexpr uint8_t kNone = 0xff;
@@ -66,10 +130,6 @@ inline Vector crc_of_lengths(const RxExtras& extras) {
     lane[4] = lane[8] = extras.crc_bytes;
     return in_all_lanes(lane.data());
 }
-/// The fields of mbufs, one in each lane.
-template <RxOptions O> inline Vector without_crc(Vector fields, Vector crc) {
-    return O.crc ? minus16(fields, crc) : fields;
-}
 /// What a burst needs of the ring in registers.
 struct Constants {
     template <class Ring>
@@ -90,18 +150,10 @@ struct Constants {
     Vector fields; ///< see kFieldsOrder
 };
 
-/// Fields of a step's CQEs.
-struct Words {
-    Vector info;      ///< bytes 28 to 31: hds_ip_ext, l4_l3_type, vlan_info
-    Vector hash_type; ///< in the low byte
-    Vector tag;       ///< big-endian
-    Vector op_own;    ///< in the high byte
-};
-
-inline Vector look_up(const Lookup& table, Vector index) {
+inline Vector look_up(const Lane& table, Vector index) {
     return shuffle(in_all_lanes(table.data()), index);
 }
-/// Indices into the tables of rx_lookup.hpp, in the low byte of each word; look_up gives zero for
+/// Indices into the tables of rx_describe.hpp, in the low byte of each word; look_up gives zero for
 /// the other bytes.
 struct Indices {
     explicit Indices(Vector info) {
@@ -123,17 +175,17 @@ inline Vector packet_types(const Indices& index) {
     return l3 | (l4 << 8);
 }
 
-inline Vector offload_flags(const Constants& constants, const Indices& index, const Words& words) {
+inline Vector offload_flags(const Constants& constants, const Indices& index, const CqeStep& step) {
     const Vector verdict = look_up(kVerdicts, index.first) & look_up(kVerdictMasks, index.second);
     const Vector good = (verdict << 8) & all(RTE_MBUF_F_RX_L4_CKSUM_GOOD);
     const Vector others = verdict & all(kVerdictIp | RTE_MBUF_F_RX_L4_CKSUM_BAD);
 
-    const Vector stripped = bit_everywhere<8>(words.info);
+    const Vector stripped = bit_everywhere<8>(step.info);
     static_assert(mlx5::kVlanStripped == 1); // bit 8 of the info word
     const Vector vlan = stripped & all(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
     const Vector flags = ((good | others) | vlan) & constants.flags_mask;
 
-    const Vector not_hashed = mask((words.hash_type & all(0xff)) == Vector{});
+    const Vector not_hashed = mask((step.hash_type & all(0xff)) == Vector{});
     return flags | (constants.hash_flag & ~not_hashed);
 }
 
@@ -151,16 +203,21 @@ inline Vector mark_flags(Vector tags) {
     return (id | all(RTE_MBUF_F_RX_FDIR)) & ~none;
 }
 
-/// Low halves of ol_flags.
-template <RxOptions O>
-inline Vector all_flags(const Constants& constants, const Indices& index, const Words& words,
-                        Vector tags) {
-    Vector flags{};
-    if constexpr (O.offloads) flags = offload_flags(constants, index, words);
-    if constexpr (O.mark) flags |= mark_flags(tags);
-    if constexpr (O.stamps != Stamps::none) flags |= constants.stamp_flag;
-    return flags;
-}
+/// kStep CQEs, described. What is not the host's gives garbage.
+template <RxOptions O> struct DescribedStep : CqeStep {
+    DescribedStep(const Constants& constants, const Cqe* cqes)
+        : CqeStep(constants, cqes), tags(host_tags(tag)) {
+        const Indices index(info);
+        if constexpr (O.offloads) flags = offload_flags(constants, index, *this);
+        if constexpr (O.mark) flags |= mark_flags(tags);
+        if constexpr (O.stamps != Stamps::none) flags |= constants.stamp_flag;
+        put_flags(constants, flags);
+        this->template put_fields<O.crc>(constants, packet_types(index));
+    }
+
+    Vector tags;    ///< in host order
+    Vector flags{}; ///< low halves of ol_flags
+};
 
 inline bool is_plain(const Cqe& cqe, uint8_t expected) {
     return (load_op_own(cqe) & Cq::kAllButSolicited) == expected;
@@ -177,8 +234,8 @@ inline bool step_is_there(const Cqe* cqes, uint8_t expected) {
     return count_plain(cqes, kStep, expected) == kStep;
 }
 /// How many of a step's CQEs, from the first on, are plain.
-inline uint32_t plain_ones(const Words& words, uint8_t expected) {
-    const Vector op_own = words.op_own & all(uint32_t{Cq::kAllButSolicited} << 24);
+inline uint32_t plain_ones(const CqeStep& step, uint8_t expected) {
+    const Vector op_own = step.op_own & all(uint32_t{Cq::kAllButSolicited} << 24);
     return leading_ones(mask(op_own == all(uint32_t{expected} << 24)));
 }
 inline void store_marks(Vector tags, rte_mbuf** mbufs, uint32_t count) {
@@ -188,109 +245,101 @@ inline void store_marks(Vector tags, rte_mbuf** mbufs, uint32_t count) {
         mbufs[i]->hash.fdir.hi = ids[i];
 }
 
-/// The reader of an instruction set.
-template <class Isa> struct VectorReader {
-    static constexpr std::string_view kName = Isa::kName;
+/// The bits of all of a step's CQEs.
+inline uint8_t packet_infos(const Cqe* cqes) {
+    uint8_t infos = 0;
+    for (uint32_t i = 0; i < kStep; ++i)
+        infos |= cqes[i].packet_info;
+    return infos;
+}
+[[gnu::noinline, gnu::cold]] inline void describe_tunnels(const Cqe* cqes, rte_mbuf** mbufs,
+                                                          uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i)
+        if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(cqes[i], *mbufs[i]);
+}
 
-    template <RxOptions O>
-    static uint32_t take(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
-        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-        const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-        uint32_t taken = 0;
-        if (run >= kStep && is_plain(cqes[0], expected) && step_is_there(cqes, expected))
-            taken = take_steps<O>(ring, packets, run, bytes);
-        if (taken == run) return taken;
-        return taken + take_single<O>(ring, packets + taken, run - taken, bytes);
-    }
+/// Whole steps, the first of which is there.
+template <RxOptions O>
+[[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run,
+                                            uint64_t& bytes) {
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+    rte_mbuf** const mbufs = &ring.mbufs[ring.consumer & ring.mask];
+    const Constants constants(ring, kFieldsOrder);
+    Sums lengths{};
+    Vector flags{};
+    uint32_t taken = 0;
+    uint8_t infos = 0; // of all that was looked at
+    do {
+        owner_before_content();
+        if (run - taken >= 2 * kStep)
+            for (uint32_t i = kStep; i < 2 * kStep; ++i)
+                __builtin_prefetch(first_half(mbufs[taken + i]), 1);
+        const Cqe* const entries = cqes + taken;
+        const DescribedStep<O> step(constants, entries);
+        if (plain_ones(step, expected) < kStep) [[unlikely]]
+            break;
+        copy_pointers(packets + taken, mbufs + taken);
+        step.store(mbufs + taken);
+        if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
+        lengths += step.lengths();
+        infos |= packet_infos(entries);
+        if constexpr (O.offloads) flags |= step.flags;
+        taken += kStep;
+    } while (run - taken >= kStep && step_is_there(cqes + taken, expected));
+    if constexpr (O.stamps != Stamps::none)
+        for (uint32_t i = 0; i < taken; ++i)
+            stamp<O>(ring, cqes[i], *mbufs[i]);
+    if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
+        describe_tunnels(cqes, mbufs, taken);
+    if constexpr (O.offloads)
+        if (any(flags & all(kUnproven))) [[unlikely]]
+            settle_checksums(mbufs, taken);
+    bytes += sum_of_even_words(lengths);
+    ring.cq.consumer += taken;
+    ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
+    return taken;
+}
 
-    template <RxOptions O>
-    static void decompress(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
-                           rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
-        if (count < mlx5::kMiniCqes)
-            return decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
-        rte_mbuf& model = ring.block.model();
-        const Vector first = in_all_lanes(first_half(&model));
-        // Its lengths are zero, and the hash is not its own.
-        const Vector common = in_all_lanes(second_half(&model)) & all_but_hash();
-        const Vector order = load_order(kMiniOrders[ring.block.hashes]);
-        const Vector crc = crc_of_lengths(ring.extras);
-        Sums lengths{};
-        for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
-            const Vector second =
-                without_crc<O>(shuffle(load_minis(&minis[i]), order) | common, crc);
-            put_mini<O, 0>(first, second, model, packets[i] = mbufs[i]);
-            if constexpr (kLanes == 2)
-                put_mini<O, 1>(first, second, model, packets[i + 1] = mbufs[i + 1]);
-            lengths += sums(second) >> 32;
-        }
-        bytes += sum_of_even_words(lengths);
-    }
+/// Of up to `run` packets, none of them behind the ring's or the CQ's end, as many as make whole
+/// steps of plain CQEs. The ring has moved on by them.
+template <RxOptions O>
+inline uint32_t take_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+    if (run < kStep || !is_plain(cqes[0], expected) || !step_is_there(cqes, expected)) return 0;
+    return take_whole_steps<O>(ring, packets, run, bytes);
+}
 
-    static bool refill(MlxRxRing& ring) { return refill_from_cache(ring); }
+template <RxOptions O, uint32_t InLane>
+inline void put_mini(Vector first, Vector second, const rte_mbuf& model, rte_mbuf* mbuf) {
+    store_lane<InLane>(first_half(mbuf), first);
+    store_lane<InLane>(second_half(mbuf), second);
+    if constexpr (O.mark) mbuf->hash.fdir.hi = model.hash.fdir.hi;
+}
 
-  private:
-    /// Whole steps, the first of which is there.
-    template <RxOptions O>
-    [[gnu::noinline]] static uint32_t take_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run,
-                                                 uint64_t& bytes) {
-        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-        const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-        rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
-        const Constants constants(ring, kFieldsOrder);
-        Sums lengths{};
-        Vector flags{};
-        uint32_t taken = 0;
-        uint8_t infos = 0; // of all that was looked at
-        do {
-            owner_before_content();
-            if (run - taken >= 2 * kStep)
-                for (uint32_t i = kStep; i < 2 * kStep; ++i)
-                    __builtin_prefetch(first_half(mbufs[taken + i]), 1);
-            const Cqe* const entries = cqes + taken;
-            const typename Isa::template Step<O> step(constants, entries);
-            if (plain_ones(step.described, expected) < kStep) [[unlikely]]
-                break;
-            copy_pointers(packets + taken, mbufs + taken);
-            step.store_all(mbufs + taken);
-            if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
-            lengths += step.lengths();
-            infos |= packet_infos(entries);
-            if constexpr (O.offloads) flags |= step.flags;
-            taken += kStep;
-        } while (run - taken >= kStep && step_is_there(cqes + taken, expected));
-        if constexpr (O.stamps != Stamps::none)
-            for (uint32_t i = 0; i < taken; ++i)
-                stamp<O>(ring, cqes[i], *mbufs[i]);
-        if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
-            describe_tunnels(cqes, mbufs, taken);
-        if constexpr (O.offloads)
-            if (any(flags & all(kUnproven))) [[unlikely]]
-                settle_checksums(mbufs, taken);
-        bytes += sum_of_even_words(lengths);
-        ring.cq.consumer += taken;
-        ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
-        return taken;
+/// The packets of a whole array of mini CQEs. Returns true: vectors do it.
+template <RxOptions O>
+bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
+                      rte_mbuf** packets, uint64_t& bytes) {
+    rte_mbuf& model = ring.block.model();
+    const Vector first = in_all_lanes(first_half(&model));
+    // Its lengths are zero, and the hash is not its own.
+    const Vector common = in_all_lanes(second_half(&model)) & all_but_hash();
+    const Vector order = load_order(kMiniOrders[ring.block.hashes]);
+    const Vector crc = crc_of_lengths(ring.extras);
+    Sums lengths{};
+    for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
+        Vector second = shuffle(load_minis(&minis[i]), order) | common;
+        if constexpr (O.crc) second = minus16(second, crc);
+        put_mini<O, 0>(first, second, model, packets[i] = mbufs[i]);
+        if constexpr (kLanes == 2)
+            put_mini<O, 1>(first, second, model, packets[i + 1] = mbufs[i + 1]);
+        lengths += sums(second) >> 32;
     }
-
-    /// The bits of all of a step's CQEs.
-    static uint8_t packet_infos(const Cqe* cqes) {
-        uint8_t infos = 0;
-        for (uint32_t i = 0; i < kStep; ++i)
-            infos |= cqes[i].packet_info;
-        return infos;
-    }
-    [[gnu::noinline, gnu::cold]] static void describe_tunnels(const Cqe* cqes, rte_mbuf** mbufs,
-                                                              uint32_t count) {
-        for (uint32_t i = 0; i < count; ++i)
-            if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(cqes[i], *mbufs[i]);
-    }
-    template <RxOptions O, uint32_t InLane>
-    static void put_mini(Vector first, Vector second, const rte_mbuf& model, rte_mbuf* mbuf) {
-        store_lane<InLane>(first_half(mbuf), first);
-        store_lane<InLane>(second_half(mbuf), second);
-        if constexpr (O.mark) mbuf->hash.fdir.hi = model.hash.fdir.hi;
-    }
-};
+    bytes += sum_of_even_words(lengths);
+    return true;
+}
 
 } // namespace
 } // namespace rawqp::mlx5rings

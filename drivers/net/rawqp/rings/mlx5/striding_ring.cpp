@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 
 #include "drivers/net/rawqp/rings/mlx5/rx_cq.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_packet.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -200,6 +201,16 @@ Result<void> striding_start(RxRing& base) {
     }
     ring.ring_doorbell();
     return {};
+}
+
+uint32_t striding_skip(StridingRing& ring) {
+    constexpr RxOptions kPlain;
+    uint32_t packets = 0;
+    for (PeekedCqe peeked{}; peek<kPlain>(ring, peeked) == PeekState::completion;) {
+        packets += !peeked.filler();
+        step_over(ring, peeked);
+    }
+    return packets;
 }
 
 uint32_t striding_stop(RxRing& base) {

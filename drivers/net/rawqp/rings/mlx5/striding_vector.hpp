@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The vector readers' part for striding queues: CQEs are described as those of cyclic ones, then
-// each packet is copied or attached. See rx_vector.hpp for Isa.
+// Plain CQEs of striding queues in steps: they are described as those of cyclic ones, then each
+// packet is copied or attached.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
-#include "drivers/net/rawqp/rings/mlx5/striding_receive.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_packet.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -26,96 +26,85 @@ struct OneStride {
     uint32_t least_, span_; // of byte_count as the CQE has it
 };
 
-template <class Isa> struct StridingReader {
-    static constexpr std::string_view kName = Isa::kStridingName;
-
-    template <RxOptions O>
-    static uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
-                                 uint64_t& bytes) {
-        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-        if (ring.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
-            !have_mbufs(ring, kStep))
-            return 0;
-        const OneStride one(ring);
-        const Constants constants(ring, kStridingFieldsOrder);
-        uint32_t taken = 0;
-        for (uint32_t step = kStep; step == kStep && have_mbufs(ring, kStep); taken += step)
-            step = take_step<O>(ring, constants, one, packets + taken, wanted - taken, bytes);
-        if (taken > 0) ring.nombuf_counted = false;
-        return taken;
-    }
-
-  private:
-    /// kStep packets or fewer; fewer when what comes next is not there or not for this reader.
-    template <RxOptions O>
-    static uint32_t take_step(StridingRing& ring, const Constants& constants, const OneStride& one,
-                              rte_mbuf** packets, uint32_t wanted, uint64_t& bytes) {
-        if (ring.cq.entries_to_end() < kStep) return 0;
-        const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-        const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-        uint32_t count = std::min({kStep, wanted, ring.strides_per_wqe() - ring.used});
-        if (count < kStep || !step_is_there(cqes, expected))
-            count = count_plain(cqes, count, expected);
-        if (count == 0) return 0;
-        owner_before_content();
-        const typename Isa::template Step<O> step(constants, cqes);
-        count = std::min(count, plain_ones(step.described, expected));
-        rte_mbuf** const mbufs = &ring.stash[ring.stashed - kStep];
-        step.store_all(mbufs); // those that are not taken are described again
-        const bool unproven = O.offloads && any(step.flags & all(kUnproven));
-        count = place<O>(ring, one, cqes, mbufs, count, bytes);
-        if (unproven) [[unlikely]]
-            settle_checksums(mbufs, count);
-        if constexpr (O.mark) store_marks(step.tags, mbufs, count);
-        std::copy_n(mbufs, count, packets);
-        ring.stashed -= count;
-        if (count < kStep) std::copy(mbufs + count, mbufs + kStep, mbufs);
-        ring.cq.consumer += count;
-        ring.used += count;
-        if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
-        return count;
-    }
-
-    /// Copies or attaches the packets, until one is not of one stride. Returns how many.
-    template <RxOptions O>
-    static uint32_t place(StridingRing& ring, const OneStride& one, const Cqe* cqes,
-                          rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
-        StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
-        Attacher attacher(ring, buffer);
-        const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
-        // Lengths of packets that are attached: see StridingRing.
-        const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
-        const uint32_t most = stride_bytes > lent ? stride_bytes - lent : 0;
-        const uint32_t least = ring.spare != nullptr ? ring.copy_bytes + 1u : UINT32_MAX;
-        const uint8_t* data = attacher.data + (ring.used << ring.log_stride_bytes);
-        uint32_t references = 0;
-        uint32_t i = 0;
-        for (; i < count; ++i, data += stride_bytes) {
-            const uint32_t byte_count = cqes[i].byte_count;
-            if (!one.fits(byte_count)) break;
-            const uint32_t length = one.length(byte_count);
-            rte_mbuf& mbuf = *mbufs[i];
-            if constexpr (O.stamps != Stamps::none) stamp<O>(ring, cqes[i], mbuf);
-            if (cqes[i].packet_info & mlx5::kTunnelled) [[unlikely]]
-                describe_tunnel(cqes[i], mbuf);
-            if (length >= least && length <= most) {
-                attacher.attach(ring.used + i, stride_bytes, mbuf);
-                mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
-                ++references;
-            } else {
-                rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), data, length);
-            }
-            bytes += length;
+/// Copies or attaches the packets, until one is not of one stride. Returns how many.
+template <RxOptions O>
+inline uint32_t place(StridingRing& ring, const OneStride& one, const Cqe* cqes, rte_mbuf** mbufs,
+                      uint32_t count, uint64_t& bytes) {
+    StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
+    Attacher attacher(ring, buffer);
+    const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
+    // Lengths of packets that are attached: see StridingRing.
+    const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
+    const uint32_t most = stride_bytes > lent ? stride_bytes - lent : 0;
+    const uint32_t least = ring.spare != nullptr ? ring.copy_bytes + 1u : UINT32_MAX;
+    const uint8_t* data = attacher.data + (ring.used << ring.log_stride_bytes);
+    uint32_t references = 0;
+    uint32_t i = 0;
+    for (; i < count; ++i, data += stride_bytes) {
+        const uint32_t byte_count = cqes[i].byte_count;
+        if (!one.fits(byte_count)) break;
+        const uint32_t length = one.length(byte_count);
+        rte_mbuf& mbuf = *mbufs[i];
+        if constexpr (O.stamps != Stamps::none) stamp<O>(ring, cqes[i], mbuf);
+        if (cqes[i].packet_info & mlx5::kTunnelled) [[unlikely]]
+            describe_tunnel(cqes[i], mbuf);
+        if (length >= least && length <= most) {
+            attacher.attach(ring.used + i, stride_bytes, mbuf);
+            mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
+            ++references;
+        } else {
+            rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), data, length);
         }
-        if (references > 0) buffer.add_references(references);
-        return i;
+        bytes += length;
     }
-};
+    if (references > 0) buffer.add_references(references);
+    return i;
+}
 
-template <class Isa> Burst<eth_rx_burst_t> burst_of(RxVariant variant, RxFormat format) {
-    const auto index = static_cast<size_t>(variant);
-    return format == RxFormat::striding ? kStridingVariants<StridingReader<Isa>, false>[index]
-                                        : kVariants<VectorReader<Isa>, false>[index];
+/// kStep packets or fewer; fewer when what comes next is not there or not for this reader.
+template <RxOptions O>
+inline uint32_t take_step(StridingRing& ring, const Constants& constants, const OneStride& one,
+                          rte_mbuf** packets, uint32_t wanted, uint64_t& bytes) {
+    if (ring.cq.entries_to_end() < kStep) return 0;
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+    uint32_t count = std::min({kStep, wanted, ring.strides_per_wqe() - ring.used});
+    if (count < kStep || !step_is_there(cqes, expected)) count = count_plain(cqes, count, expected);
+    if (count == 0) return 0;
+    owner_before_content();
+    const DescribedStep<O> step(constants, cqes);
+    count = std::min(count, plain_ones(step, expected));
+    rte_mbuf** const mbufs = &ring.stash[ring.stashed - kStep];
+    step.store(mbufs); // those that are not taken are described again
+    const bool unproven = O.offloads && any(step.flags & all(kUnproven));
+    count = place<O>(ring, one, cqes, mbufs, count, bytes);
+    if (unproven) [[unlikely]]
+        settle_checksums(mbufs, count);
+    if constexpr (O.mark) store_marks(step.tags, mbufs, count);
+    std::copy_n(mbufs, count, packets);
+    ring.stashed -= count;
+    if (count < kStep) std::copy(mbufs + count, mbufs + kStep, mbufs);
+    ring.cq.consumer += count;
+    ring.used += count;
+    if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
+    return count;
+}
+
+/// Packets in one stride each, from plain CQEs, until one is something else. Returns how many.
+template <RxOptions O>
+inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
+                             uint64_t& bytes) {
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+    if (ring.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
+        !have_mbufs(ring, kStep))
+        return 0;
+    const OneStride one(ring);
+    const Constants constants(ring, kStridingFieldsOrder);
+    uint32_t taken = 0;
+    for (uint32_t step = kStep; step == kStep && have_mbufs(ring, kStep); taken += step)
+        step = take_step<O>(ring, constants, one, packets + taken, wanted - taken, bytes);
+    if (taken > 0) ring.nombuf_counted = false;
+    return taken;
 }
 
 } // namespace

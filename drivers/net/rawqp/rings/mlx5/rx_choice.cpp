@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Chooses a receive queue's burst function, when its port is about to start.
+#include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
+
+#include <algorithm>
+
+namespace rawqp::mlx5rings {
+namespace {
+
+constexpr uint64_t kDescribedOffloads =
+    RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
+
+RxVariant choose_variant(const RxSpec& spec) {
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0)
+        return spec.real_time ? RxVariant::real_time : RxVariant::ticks;
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) return RxVariant::crc;
+    return (spec.offloads & kDescribedOffloads) != 0 ? RxVariant::offloads : RxVariant::plain;
+}
+
+#if defined(__x86_64__)
+bool has_all(std::initializer_list<rte_cpu_flag_t> flags) {
+    return std::all_of(flags.begin(), flags.end(),
+                       [](rte_cpu_flag_t flag) { return rte_cpu_get_flag_enabled(flag) > 0; });
+}
+// Virtual machines trap the instruction that tells: it is asked once.
+bool has_avx2() {
+    static const bool there = has_all({RTE_CPUFLAG_AVX2});
+    return there;
+}
+bool has_avx512() {
+    static const bool there = has_all(
+        {RTE_CPUFLAG_AVX512F, RTE_CPUFLAG_AVX512BW, RTE_CPUFLAG_AVX512VL, RTE_CPUFLAG_AVX512DQ});
+    return there;
+}
+#endif
+
+struct Bursts {
+    Burst<eth_rx_burst_t> (*cyclic)(RxVariant variant, bool scattered);
+    Burst<eth_rx_burst_t> (*striding)(RxVariant variant, bool scattered);
+};
+template <Isa isa> constexpr Bursts kBurstsFor{rx_burst_for<isa>, striding_burst_for<isa>};
+
+/// Those of the widest vectors that the CPU has and EAL allows.
+const Bursts& choose_bursts(const RxSpec& spec) {
+    if (spec.segments > 1) return kBurstsFor<Isa::scalar>;
+#if defined(__x86_64__)
+    if (spec.active_simd_bits >= 512 && has_avx512()) return kBurstsFor<Isa::avx512>;
+    if (spec.active_simd_bits >= 256 && has_avx2()) return kBurstsFor<Isa::avx2>;
+#elif defined(__aarch64__) // every such CPU has it
+    if (spec.active_simd_bits >= 128) return kBurstsFor<Isa::neon>;
+#endif
+    return kBurstsFor<Isa::scalar>;
+}
+
+} // namespace
+
+Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec) {
+    return choose_bursts(spec).cyclic(choose_variant(spec), spec.segments > 1);
+}
+
+Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec) {
+    return choose_bursts(spec).striding(choose_variant(spec), spec.segments > 1);
+}
+
+} // namespace rawqp::mlx5rings

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets of striding queues one at a time: what the next completion says, and its packet copied or
+// attached. Each instruction set compiles this header for itself.
+#pragma once
+
+#include "drivers/net/rawqp/rings/mlx5/rx_describe.hpp"
+#include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
+
+namespace rawqp::mlx5rings {
+namespace {
+
+enum class PeekState : uint8_t { empty, completion, error };
+
+/// The next completion, which stays. An error is also what no device would write.
+template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peeked) {
+    if (ring.block_left == 0) {
+        switch (ring.cq.state(ring.cq.consumer)) {
+        case CqeState::empty: return PeekState::empty;
+        case CqeState::error: return PeekState::error;
+        case CqeState::complete:
+            owner_before_content();
+            peeked.cqe = &ring.cq.at(ring.cq.consumer);
+            peeked.byte_count = peeked.cqe->byte_count;
+            break;
+        case CqeState::compressed:
+            if (!open_block<O>(ring)) return PeekState::error;
+            break;
+        }
+    }
+    if (ring.block_left > 0) {
+        const uint32_t next = ring.block.count - ring.block_left;
+        const mlx5::MiniCqe& mini =
+            ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
+        peeked = {nullptr, mini.byte_count, mini.result};
+    }
+    const uint32_t strides = peeked.strides();
+    const bool fits = strides != 0 && ring.used + strides <= ring.strides_per_wqe() &&
+                      peeked.bytes() <= strides << ring.log_stride_bytes &&
+                      (peeked.filler() || peeked.bytes() >= ring.extras.crc_bytes);
+    return fits ? PeekState::completion : PeekState::error;
+}
+
+inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
+    if (peeked.cqe != nullptr)
+        ++ring.cq.consumer;
+    else if (--ring.block_left == 0)
+        ring.block.leave(ring.cq);
+    ring.used += peeked.strides();
+    if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
+}
+
+/// Whether `count` mbufs are at hand.
+inline bool have_mbufs(StridingRing& ring, uint32_t count) {
+    if (ring.stashed >= count) [[likely]]
+        return true;
+    // All that fit, or else as few as do.
+    for (uint32_t wanted = StridingRing::kStash - ring.stashed; wanted > 0; wanted /= 2) {
+        if (!take_mbufs(ring.pool, &ring.stash[ring.stashed], wanted)) continue;
+        ring.stashed += wanted;
+        break;
+    }
+    return ring.stashed >= count;
+}
+
+/// The packets of a buffer that are attached to mbufs.
+struct Attacher {
+    Attacher(StridingRing& ring, StridingBuffer& buffer)
+        : buffer(buffer), data(ring.data_of(buffer)), log_stride_bytes(ring.log_stride_bytes),
+          to_iova(rte_mempool_virt2iova(&buffer) - reinterpret_cast<uintptr_t>(&buffer)) {}
+
+    /// Has the mbuf point at the packet that starts at `stride`, which stays where it is. Its
+    /// reference to the buffer is the caller's to add; its flag is set with the others.
+    void attach(uint32_t stride, uint32_t bytes_of_strides, rte_mbuf& mbuf) {
+        uint8_t* const start = data + (stride << log_stride_bytes) - RTE_PKTMBUF_HEADROOM;
+        rte_mbuf_ext_shared_info& info = buffer.info(stride);
+        rte_mbuf_ext_refcnt_set(&info, 1);
+        mbuf.buf_addr = start;
+        rte_mbuf_iova_set(&mbuf, reinterpret_cast<uintptr_t>(start) + to_iova);
+        mbuf.buf_len = static_cast<uint16_t>(RTE_MIN(bytes_of_strides, uint32_t{UINT16_MAX}));
+        mbuf.shinfo = &info;
+    }
+
+    StridingBuffer& buffer;
+    uint8_t* data;
+    uint8_t log_stride_bytes;
+    rte_iova_t to_iova; ///< from an address in the buffer
+};
+
+/// Copies the packet into `mbuf`, described as if it held all of it, and as many more as it takes.
+template <RxOptions O>
+inline void copy(StridingRing& ring, const uint8_t* from, uint32_t bytes, rte_mbuf& mbuf) {
+    const uint32_t first = O.scattered ? RTE_MIN(bytes, uint32_t{ring.first_room}) : bytes;
+    rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), from, first);
+    mbuf.data_len = static_cast<uint16_t>(first);
+    if constexpr (O.scattered) {
+        rte_mbuf* last = &mbuf;
+        for (uint32_t at = first; at < bytes;) {
+            rte_mbuf* const next = ring.stash[--ring.stashed];
+            const uint32_t part = RTE_MIN(bytes - at, uint32_t{ring.next_room});
+            rearm_mbuf(*next, ring.rearm);
+            next->data_off = 0;
+            next->data_len = static_cast<uint16_t>(part);
+            next->ol_flags = ring.base_flags;
+            rte_memcpy(next->buf_addr, from + at, part);
+            last->next = next;
+            last = next;
+            ++mbuf.nb_segs;
+            at += part;
+        }
+    }
+}
+
+/// The packet as an mbuf; null when mbufs are lacking.
+template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const PeekedCqe& peeked) {
+    StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
+    const uint32_t bytes = packet_bytes<O>(ring, peeked.bytes());
+    const uint32_t room = peeked.strides() << ring.log_stride_bytes;
+    const bool attached = bytes > ring.copy_bytes && ring.spare != nullptr &&
+                          peeked.bytes() + RTE_PKTMBUF_HEADROOM <= room;
+    uint32_t mbufs = 1;
+    if (O.scattered && !attached && bytes > ring.first_room)
+        mbufs += (bytes - ring.first_room + ring.next_room - 1) / ring.next_room;
+    if (!have_mbufs(ring, mbufs)) return nullptr;
+
+    rte_mbuf* const mbuf = ring.stash[--ring.stashed];
+    if (attached) {
+        Attacher(ring, buffer).attach(ring.used, room, *mbuf);
+        buffer.add_references(1);
+    }
+    if (peeked.cqe != nullptr)
+        describe<O>(ring, *peeked.cqe, *mbuf, bytes);
+    else
+        describe_from_block<O>(ring, peeked.hash, *mbuf, bytes);
+    const uint8_t* const data = ring.data_of(buffer) + (ring.used << ring.log_stride_bytes);
+    if (attached)
+        mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
+    else
+        copy<O>(ring, data, bytes, *mbuf);
+    if constexpr (O.offloads)
+        if (mbuf->ol_flags & kUnproven) [[unlikely]]
+            settle_checksums(&mbuf, 1);
+    return mbuf;
+}
+
+/// Longer than what the queue was made for: attached packets may be, copies may not.
+inline bool too_long(const StridingRing& ring, const PeekedCqe& peeked) {
+    return peeked.bytes() > ring.first_room + (ring.segments - 1u) * ring.next_room +
+                                uint32_t{ring.extras.crc_bytes};
+}
+
+} // namespace
+} // namespace rawqp::mlx5rings
