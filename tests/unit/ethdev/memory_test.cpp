@@ -63,6 +63,22 @@ TEST_F(MrTableTest, GrowsAndShrinks) {
     EXPECT_EQ(table.find(300)->lkey, 5u);
 }
 
+TEST_F(MrTableTest, CachesRegionsThatAlternate) {
+    publish({{100, 200, 1, 1}, {200, 300, 2, 2}, {300, 400, 3, 3}});
+    MrCache cache(&table);
+    for (const uintptr_t address : {150, 250, 350})
+        ASSERT_NE(cache.find(address), nullptr);
+
+    publish({}); // without a new generation: from now on only the cache can know them
+    for (const uintptr_t address : {150, 350, 250, 250, 150})
+        EXPECT_EQ(cache.find(address)->lkey, address / 100) << address;
+    table.next_generation();
+    EXPECT_TRUE(cache.sync());
+    publish({{100, 200, 4, 4}, {200, 300, 5, 5}, {300, 400, 6, 6}});
+    for (const uintptr_t address : {150, 250, 350})
+        EXPECT_EQ(cache.find(address)->lkey, address / 100 + 3) << "of the old generation";
+}
+
 /// Two states in turn; what a reader finds is of one of them.
 TEST_F(MrTableTest, IsReadWhileItIsWritten) {
     const std::vector<MrEntry> states[] = {{{100, 200, 1, 1}, {200, 300, 2, 2}, {300, 400, 3, 3}},

@@ -5,6 +5,7 @@
 
 #include "drivers/net/rawqp/rings/ring_host.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,21 +60,25 @@ class MrTable {
     Block* block_ = nullptr; ///< owned
 };
 
-/// Per-queue cache: nearly every packet hits the entry used last.
+/// Per-queue cache: nearly every packet hits the entry used last. Where packets of several regions
+/// alternate, as copied and attached ones of striding queues do, those used before are near.
 class MrCache {
   public:
     explicit MrCache(MrTable* table = nullptr) : table_(table) {}
 
     /// Entry of the memory at `address`, or nullptr when it cannot be registered.
     [[nodiscard]] const MrEntry* find(uintptr_t address) {
-        if (address - last_.start < last_.end - last_.start) [[likely]]
+        if (holds(last_, address)) [[likely]]
             return &last_;
-        return miss(address);
+        return find_before(address);
     }
     /// The entry found last, for loops that keep it in registers; empty when there is none.
     [[nodiscard]] const MrEntry& last() const { return last_; }
     /// Forgets what it holds (memory was unregistered).
-    void clear() { last_ = {}; }
+    void clear() {
+        last_ = {};
+        before_ = {};
+    }
     [[nodiscard]] const MrTable& table() const { return *table_; }
 
     /// Once per burst, before find: forgets what it holds if memory was unregistered meanwhile. An
@@ -88,11 +93,21 @@ class MrCache {
     }
 
   private:
+    [[nodiscard]] static bool holds(const MrEntry& entry, uintptr_t address) {
+        return address - entry.start < entry.end - entry.start;
+    }
+    /// Looks among the entries before the last one.
+    [[gnu::noinline]] const MrEntry* find_before(uintptr_t address);
     [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address);
 
     MrEntry last_;
     MrTable* table_;
     uint32_t generation_ = 0;
+    std::array<MrEntry, 2> before_; ///< the latest first
+
+  public:
+    /// What most packets need lies at its beginning.
+    static constexpr size_t kHotBytes = sizeof(last_) + sizeof(table_) + sizeof(generation_);
 };
 
 } // namespace rawqp

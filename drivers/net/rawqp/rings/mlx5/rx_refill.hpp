@@ -8,40 +8,40 @@ namespace rawqp::mlx5rings {
 namespace {
 
 inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
-/// Lines of WQEs that are posted together: as many as there are registers for their addresses.
-inline constexpr uint32_t kLines = 8;
+/// Lines of WQEs that are posted together: such that registers hold their addresses.
+inline constexpr uint32_t kLines = 32 / kWqesPerLine;
 
-/// Addresses of the data of `Lines` lines of mbufs, as the device reads them.
+/// Addresses of the data of `Count` mbufs, a multiple of four, as the device reads them.
 #if defined(RAWQP_VECTORS)
-template <uint32_t Lines> class DataAddresses {
+template <uint32_t Count> class DataAddresses {
   public:
     DataAddresses(rte_mbuf* const* mbufs, uint64_t offset) {
-        for (uint32_t i = 0; i < Lines; ++i)
-            lines_[i] = load(&mbufs[i * kWqesPerLine], offset);
+        for (uint32_t i = 0; i < Count / 4; ++i)
+            fours_[i] = load(&mbufs[4 * i], offset);
     }
-    [[nodiscard]] uint64_t of(uint32_t line, uint32_t wqe) const { return lines_[line][wqe]; }
+    [[nodiscard]] uint64_t operator[](uint32_t i) const { return fours_[i / 4][i % 4]; }
 
   private:
-    using Line [[gnu::vector_size(kWqesPerLine * sizeof(uint64_t))]] = uint64_t;
-    using Bytes [[gnu::vector_size(sizeof(Line))]] = uint8_t;
+    using Four [[gnu::vector_size(4 * sizeof(uint64_t))]] = uint64_t;
+    using Bytes [[gnu::vector_size(sizeof(Four))]] = uint8_t;
 
-    static Line load(rte_mbuf* const* mbufs, uint64_t offset) {
-        Line line;
-        memcpy(&line, mbufs, sizeof line);
-        const auto bytes = reinterpret_cast<Bytes>(line + offset);
-        return reinterpret_cast<Line>(__builtin_shufflevector(
+    static Four load(rte_mbuf* const* mbufs, uint64_t offset) {
+        Four four;
+        memcpy(&four, mbufs, sizeof four);
+        const auto bytes = reinterpret_cast<Bytes>(four + offset);
+        return reinterpret_cast<Four>(__builtin_shufflevector(
             bytes, bytes, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 23, 22, 21, 20, 19,
             18, 17, 16, 31, 30, 29, 28, 27, 26, 25, 24));
     }
 
-    Line lines_[Lines];
+    Four fours_[Count / 4];
 };
 #else
-template <uint32_t Lines> class DataAddresses {
+template <uint32_t Count> class DataAddresses {
   public:
     DataAddresses(rte_mbuf* const* mbufs, uint64_t offset) : mbufs_(mbufs), offset_(offset) {}
-    [[nodiscard]] uint64_t of(uint32_t line, uint32_t wqe) const {
-        return net::to_be(reinterpret_cast<uint64_t>(mbufs_[line * kWqesPerLine + wqe]) + offset_);
+    [[nodiscard]] uint64_t operator[](uint32_t i) const {
+        return net::to_be(reinterpret_cast<uint64_t>(mbufs_[i]) + offset_);
     }
 
   private:
@@ -60,14 +60,17 @@ template <uint32_t Lines> class DataAddresses {
 template <uint32_t Lines>
 inline void post_lines(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
                        uint64_t offset) {
-    memcpy(slots, fresh, Lines * kWqesPerLine * sizeof *slots);
-    const DataAddresses<Lines> addresses(fresh, offset);
-#pragma GCC unroll 4
+    constexpr uint32_t kCount = Lines * kWqesPerLine;
+    memcpy(slots, fresh, kCount * sizeof *slots);
+    const DataAddresses<kCount> addresses(fresh, offset);
+#pragma GCC unroll 8
     for (uint32_t wqe = 0; wqe < kWqesPerLine; ++wqe) {
         rte_compiler_barrier(); // compilers would put neighbours together
 #pragma GCC unroll 8
-        for (uint32_t line = 0; line < Lines; ++line)
-            wqes[line * kWqesPerLine + wqe].addr.raw = addresses.of(line, wqe);
+        for (uint32_t line = 0; line < Lines; ++line) {
+            const uint32_t i = line * kWqesPerLine + wqe;
+            wqes[i].addr.raw = addresses[i];
+        }
     }
 }
 

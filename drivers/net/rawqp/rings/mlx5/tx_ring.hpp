@@ -31,17 +31,18 @@ struct TxMark {
     uint16_t wqebb;    ///< SQ producer index
 };
 
-/// The cache line that writing WQEs works on.
+/// The cache line that writing WQEs works on, and at its end what of the lkey cache is needed where
+/// packets of several regions alternate.
 struct alignas(RTE_CACHE_LINE_SIZE) TxPostLine {
     uint8_t* sq = nullptr;
     uint32_t wqebb_mask = 0;
     uint32_t sqn_shifted = 0; ///< SQ number << 8, as the control segment holds it
+    uint16_t producer = 0;    ///< WQEBBs posted; counts without end, as the device does
+    uint16_t marks_head = 0;  ///< completion requests made; counts without end
+    uint16_t marks_tail = 0;  ///< completion requests answered
     MrCache mrs;
-    uint16_t producer = 0;   ///< WQEBBs posted; counts without end, as the device does
-    uint16_t marks_head = 0; ///< completion requests made; counts without end
-    uint16_t marks_tail = 0; ///< completion requests answered
 };
-static_assert(sizeof(TxPostLine) == RTE_CACHE_LINE_SIZE);
+static_assert(offsetof(TxPostLine, mrs) + MrCache::kHotBytes <= RTE_CACHE_LINE_SIZE);
 
 /// The cache line that completions work on.
 struct alignas(RTE_CACHE_LINE_SIZE) TxCompletionLine {
