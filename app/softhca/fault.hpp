@@ -40,7 +40,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFaul
 
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 35> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 38> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -71,6 +71,9 @@ inline constexpr std::array<std::string_view, 35> kFaultCommands = {"open",
                                                                     "uar_obj_destroy",
                                                                     "flow_matcher_create",
                                                                     "flow_matcher_destroy",
+                                                                    "create_modify_header",
+                                                                    "create_packet_reformat",
+                                                                    "flow_action_destroy",
                                                                     "counters_create",
                                                                     "counters_destroy",
                                                                     "counters_read",

@@ -38,7 +38,7 @@ template <class Q> void rewind(Q& queue) {
     queue.consumer = queue.producer = 0;
     if constexpr (std::is_same_v<Q, Sq>) {
         queue.sent = 0;
-        queue.looped = false;
+        queue.progress = {};
         __atomic_store_n(&queue.doorbell->send.raw, 0u, __ATOMIC_RELEASE);
     } else {
         queue.next_stride = 0;
@@ -379,6 +379,7 @@ Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     tir.fields = attr.fields;
     tir.tunnels = attr.tunnels;
     tir.hash_inner = attr.hash_inner;
+    tir.symmetric = attr.symmetric;
     tir.transport_domain = attr.transport_domain;
     tir.self_loopback = attr.self_loopback;
     tir.toeplitz = nullptr;
@@ -442,10 +443,14 @@ Outcome<void> Device::destroy_tir(Number tirn) {
 
 Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     const ControlLock lock(*state_);
-    if (attr.priority > Limits::kMulticastPriority || attr.drop != attr.tirs.empty() ||
+    const bool sends = attr.domain == FlowDomain::egress;
+    const bool leads = !attr.tirs.empty() || !attr.tables.empty();
+    if (attr.priority > Limits::kMulticastPriority || (sends && !attr.tirs.empty()) ||
+        (sends ? attr.drop && leads : attr.drop == leads) ||
         (attr.pass_on && (attr.drop || attr.domain != FlowDomain::bypass)) ||
         attr.tag.value_or(0) > mlx5::kFlowTagMask)
         return refuse(Status::bad_parameter);
+    const FlowTables& tables = state_->flow_tables;
     auto flow = std::make_unique<Flow>();
     flow->domain = attr.domain;
     flow->priority = attr.priority;
@@ -453,24 +458,30 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     flow->value = KeyMask(attr.mask).apply(attr.value);
     flow->drop = attr.drop;
     flow->pass_on = attr.pass_on;
+    flow->send = sends && !attr.drop && !leads;
     flow->tag = attr.tag;
     for (const Number number : attr.tirs) {
         flow->tirs.push_back(state_->tirs.find(number));
         if (!flow->tirs.back()) return refuse(Status::bad_resource);
     }
+    for (const Number number : attr.tables) {
+        flow->tables.push_back(tables.find_table(number));
+        if (!flow->tables.back()) return refuse(Status::bad_resource);
+        if (flow->tables.back()->sends != sends) return refuse(Status::bad_parameter);
+    }
     for (const Number number : attr.counters) {
-        flow->counters.push_back(state_->flow_tables.find_counter(number));
+        flow->counters.push_back(tables.find_counter(number));
         if (!flow->counters.back()) return refuse(Status::bad_resource);
     }
+    const auto rewrite = tables.find_rewrite(attr.rewrite, sends);
+    if (!rewrite) return refuse(rewrite.error());
+    flow->rewrite = *rewrite;
     if (const auto inserted = state_->steering.insert(*flow); !inserted)
         return refuse(inserted.error());
-    for (Tir* const tir : flow->tirs)
-        tir->users++;
-    for (FlowCounter* const counter : flow->counters)
-        counter->users++;
+    flow->hold();
     const Number number = state_->new_number();
     state_->flows.insert(number, std::move(flow));
-    state_->port.start();
+    if (!sends) state_->port.start();
     return number;
 }
 
@@ -479,10 +490,7 @@ Outcome<void> Device::destroy_flow(Number flow) {
     const Flow* const found = state_->flows.find(flow);
     if (!found) return refuse(Status::bad_resource);
     state_->steering.erase(*found);
-    for (Tir* const tir : found->tirs)
-        tir->users--;
-    for (FlowCounter* const counter : found->counters)
-        counter->users--;
+    found->release();
     state_->flows.erase(flow);
     return {};
 }

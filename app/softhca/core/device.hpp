@@ -41,6 +41,11 @@ struct Limits {
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
     static constexpr uint32_t kMaxFlowCounters = 1u << 12;
+    static constexpr uint8_t kLogMaxHeaderEdits = 16, kLogMaxReformats = 16;
+    static constexpr uint32_t kMaxHeaderEdits = 1u << kLogMaxHeaderEdits;
+    static constexpr uint32_t kMaxReformats = 1u << kLogMaxReformats;
+    static constexpr uint8_t kMaxEditsOfRule = 32;
+    static constexpr uint32_t kMaxReformatBytes = 128;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
     static constexpr uint32_t kMaxSendWqeBytes = 1024;
     static constexpr uint8_t kLogMaxStrides = 15; ///< per striding receive WQE
@@ -132,10 +137,17 @@ class Device {
     [[nodiscard]] Outcome<void> set_flow_entry(Number table, uint32_t index,
                                                const FlowEntryAttr& attr);
     [[nodiscard]] Outcome<void> delete_flow_entry(Number table, uint32_t index);
+    /// What rules do to headers (see RewriteAttr). A packet that lacks the tunnel or tag that a
+    /// rule takes off is lost and counted.
+    [[nodiscard]] Outcome<Number> create_header_edits(std::vector<HeaderEdit> edits);
+    [[nodiscard]] Outcome<void> destroy_header_edits(Number number);
+    [[nodiscard]] Outcome<Number> create_reformat(ReformatKind kind,
+                                                  std::span<const std::byte> headers);
+    [[nodiscard]] Outcome<void> destroy_reformat(Number number);
     [[nodiscard]] Outcome<Number> create_flow_counter();
     [[nodiscard]] Outcome<void> destroy_flow_counter(Number counter);
     [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
-    void destroy_all_flow_tables(); ///< and their counters
+    void destroy_all_flow_tables(); ///< and their counters, edits and reformats
 
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;

@@ -57,6 +57,26 @@ Outcome<void> Device::delete_flow_entry(Number table, uint32_t index) {
     return state_->flow_tables.erase_entry(table, index);
 }
 
+Outcome<Number> Device::create_header_edits(std::vector<HeaderEdit> edits) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.create_edits(std::move(edits));
+}
+
+Outcome<void> Device::destroy_header_edits(Number number) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.destroy_edits(number);
+}
+
+Outcome<Number> Device::create_reformat(ReformatKind kind, std::span<const std::byte> headers) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.create_reformat(kind, headers);
+}
+
+Outcome<void> Device::destroy_reformat(Number number) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.destroy_reformat(number);
+}
+
 Outcome<Number> Device::create_flow_counter() {
     const ControlLock lock(*state_);
     return state_->flow_tables.create_counter();

@@ -27,12 +27,6 @@ struct Bytes {
     [[nodiscard]] uint32_t u32(uint32_t at) const { return net::load_be<uint32_t>(&head[at]); }
 };
 
-/// What a tunnel carries.
-struct Inner {
-    uint32_t at = 0;   ///< 0: nothing that we look into
-    uint16_t type = 0; ///< EtherType, or kEtherBridged for a frame
-};
-
 /// IP packets behind headers that do not name their version.
 Inner ip_at(const Bytes& frame, uint32_t at) {
     if (!frame.fits(at, 1)) return {};
@@ -203,27 +197,28 @@ Inner extract_behind_ip(const net::Headers& headers, const Bytes& frame, TunnelK
 
 } // namespace
 
-void extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
-             FlowKey& key) {
+Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
+              FlowKey& key) {
     const Bytes frame{head};
     extract_layer(headers, frame, 0, true, key.outer);
     if (is_mpls(headers.ether_type) && frame.fits(headers.l3, kMplsBytes))
         key.tunnel.mpls = frame.u32(headers.l3);
-    if (headers.l3_end == 0) return;
+    if (headers.l3_end == 0) return {};
     key.tunnel.vxlan_vni = headers.vni;
     Inner inner = extract_behind_ip(headers, frame, key.tunnel);
     if (headers.inner != 0) inner = {headers.inner, headers.inner_type};
-    if (inner.at == 0) return;
+    if (inner.at == 0) return {};
 
     net::Headers tunnel = headers;
     tunnel.inner = static_cast<uint16_t>(inner.at);
     tunnel.inner_type = inner.type;
     const bool has_l2 = inner.type == net::kEtherBridged;
-    if (has_l2 && !frame.fits(inner.at, net::kEthernetBytes)) return;
+    if (has_l2 && !frame.fits(inner.at, net::kEthernetBytes)) return {};
     const net::Headers carried = net::parse_inner(head, frame_bytes, tunnel);
     extract_layer(carried, frame, inner.at, has_l2, key.inner);
     if (is_mpls(carried.ether_type) && frame.fits(carried.l3, kMplsBytes))
         key.tunnel.inner_mpls = frame.u32(carried.l3);
+    return inner;
 }
 
 } // namespace softhca::core

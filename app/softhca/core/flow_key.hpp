@@ -83,8 +83,10 @@ struct MetaKey {
     net::be32 reg_a{0}; ///< of what is sent: the WQE's flow table metadata
     net::be32 source_sqn{0};
     net::be32 reg_c[8]{}; ///< as rules have set them
+    net::be32 reg_b{0};   ///< likewise; not to be matched, reported in the CQE
+    uint8_t reserved[4]{};
 };
-static_assert(sizeof(MetaKey) == 40);
+static_assert(sizeof(MetaKey) == 48);
 
 /// Extracted once per packet; rules hold a value and a mask of the same shape. Padding-free, so it
 /// can be compared, masked and hashed as 64-bit words.
@@ -94,12 +96,18 @@ struct FlowKey {
     TunnelKey tunnel;
     MetaKey meta;
 };
-static_assert(sizeof(FlowKey) == 256 && sizeof(FlowKey) % 8 == 0);
+static_assert(sizeof(FlowKey) == 264 && sizeof(FlowKey) % 8 == 0);
 static_assert(std::has_unique_object_representations_v<FlowKey>);
 
-/// Fills in the fields of a packet; `key` is all zeros. `head` is the beginning of the frame, as
-/// net::parse() wants it, `headers` what that found.
-void extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
-             FlowKey& key);
+/// What a tunnel carries.
+struct Inner {
+    uint32_t at = 0;   ///< from the start of the frame; 0: there is no tunnel that we look into
+    uint16_t type = 0; ///< EtherType, or net::kEtherBridged for a frame
+};
+
+/// Fills in the fields of a packet; `key` is all zeros but for what is no header. `head` is the
+/// beginning of the frame, as net::parse() wants it, `headers` what that found.
+Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
+              FlowKey& key);
 
 } // namespace softhca::core

@@ -14,6 +14,11 @@ namespace {
 /// A packet that is copied to many tables, which copy it again, must not keep the device for ever.
 constexpr uint32_t kMaxVisits = 128;
 
+/// Whether packets may go from one table to the other.
+bool leads_on(const FlowTable& from, const FlowTable& to) {
+    return to.level > from.level && to.sends == from.sends;
+}
+
 } // namespace
 
 FlowTable* FlowTables::find_table(Number number) const {
@@ -40,6 +45,7 @@ Outcome<Number> FlowTables::create_table(const FlowTableAttr& attr) {
     table->number = ++last_number_;
     table->level = attr.level;
     table->size = 1u << attr.log_size;
+    table->sends = attr.sends;
     const Number number = table->number;
     tables_[number] = std::move(table);
     if (attr.miss == 0) return number;
@@ -54,7 +60,7 @@ Outcome<void> FlowTables::set_miss(Number number, Number miss) {
     FlowTable* const table = find_table(number);
     FlowTable* const next = miss != 0 ? find_table(miss) : nullptr;
     if (!table || (miss != 0 && !next)) return refuse(Status::bad_resource);
-    if (next && next->level <= table->level) return refuse(Status::bad_parameter);
+    if (next && !leads_on(*table, *next)) return refuse(Status::bad_parameter);
     if (next) next->users++;
     if (table->miss) table->miss->users--;
     table->miss = next;
@@ -79,6 +85,8 @@ Outcome<void> FlowTables::set_root(FlowRoot which, Number number) {
     FlowTable*& root = roots_[static_cast<size_t>(which)];
     FlowTable* const table = number != 0 ? find_table(number) : nullptr;
     if (number != 0 && !table) return refuse(Status::bad_resource);
+    if (table && table->sends != (which == FlowRoot::transmit))
+        return refuse(Status::bad_parameter);
     if (table) table->users++;
     if (root) root->users--;
     root = table;
@@ -119,32 +127,32 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     FlowTable* const table = find_table(number);
     FlowGroup* const group = table ? group_of(*table, index) : nullptr;
     if (!group || group->number != attr.group) return refuse(Status::bad_resource);
+    if (table->sends ? !tirs.empty() : attr.send) return refuse(Status::bad_parameter);
     auto entry = std::make_unique<FlowEntry>();
     entry->value = KeyMask(group->mask).apply(attr.value);
     entry->drop = attr.drop;
+    entry->send = attr.send;
     entry->tag = attr.tag;
     entry->tirs = std::move(tirs);
     for (const Number next : attr.tables) {
         entry->tables.push_back(find_table(next));
         if (!entry->tables.back()) return refuse(Status::bad_resource);
-        if (entry->tables.back()->level <= table->level) return refuse(Status::bad_parameter);
+        if (!leads_on(*table, *entry->tables.back())) return refuse(Status::bad_parameter);
     }
     for (const Number counter : attr.counters) {
         entry->counters.push_back(find_counter(counter));
         if (!entry->counters.back()) return refuse(Status::bad_resource);
     }
+    const auto rewrite = find_rewrite(attr.rewrite, table->sends);
+    if (!rewrite) return refuse(rewrite.error());
+    entry->rewrite = *rewrite;
     // Two entries of one group that match the same packets: only one of them can be meant.
     const Rule* const equal = group->rules.find(entry->value);
     const auto old = group->entries.find(index);
     if (equal && (old == group->entries.end() || equal->entry != old->second.get()))
         return refuse(Status::busy);
 
-    for (FlowTable* const next : entry->tables)
-        next->users++;
-    for (FlowCounter* const counter : entry->counters)
-        counter->users++;
-    for (Tir* const tir : entry->tirs)
-        tir->users++;
+    entry->hold();
     release(*group, index);
     group->rules.insert(entry->value).entry = entry.get();
     group->entries[index] = std::move(entry);
@@ -155,13 +163,8 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
 void FlowTables::release(FlowGroup& group, uint32_t index) {
     const auto found = group.entries.find(index);
     if (found == group.entries.end()) return;
-    FlowEntry& entry = *found->second;
-    for (FlowTable* const next : entry.tables)
-        next->users--;
-    for (FlowCounter* const counter : entry.counters)
-        counter->users--;
-    for (Tir* const tir : entry.tirs)
-        tir->users--;
+    const FlowEntry& entry = *found->second;
+    entry.release();
     group.rules.erase(entry.value);
     group.entries.erase(found);
 }
@@ -182,6 +185,16 @@ void FlowTables::clear() {
     roots_ = {};
     tables_.clear();
     counters_.clear();
+    edits_.clear();
+    reformats_.clear();
+}
+
+LookupCounts FlowTables::counts() const {
+    LookupCounts all;
+    for (const auto& [number, table] : tables_)
+        for (const auto& group : table->groups)
+            all += group->rules.counts();
+    return all;
 }
 
 Outcome<Number> FlowTables::create_counter() {
@@ -199,37 +212,103 @@ Outcome<void> FlowTables::destroy_counter(Number number) {
     return {};
 }
 
-const FlowPath& FlowTables::walk(FlowRoot root, const FlowKey& key) {
-    path_.stops.clear();
-    path_.counters.clear();
-    path_.dropped = false;
-    visits_ = 0;
-    visit(*roots_[static_cast<size_t>(root)], key, 0);
-    return path_;
+// ---------------------------------------------------------------- changes of packets
+
+Outcome<Number> FlowTables::create_edits(std::vector<HeaderEdit> edits) {
+    if (edits_.size() >= Limits::kMaxHeaderEdits || edits.size() > Limits::kMaxEditsOfRule)
+        return refuse(Status::limit);
+    const Number number = ++last_number_;
+    edits_[number] = std::make_unique<HeaderEdits>();
+    edits_[number]->edits = std::move(edits);
+    return number;
+}
+
+Outcome<void> FlowTables::destroy_edits(Number number) {
+    const auto found = edits_.find(number);
+    if (found == edits_.end()) return refuse(Status::bad_resource);
+    if (found->second->users != 0) return refuse(Status::busy);
+    edits_.erase(found);
+    return {};
+}
+
+Outcome<Number> FlowTables::create_reformat(ReformatKind kind, std::span<const std::byte> headers) {
+    if (reformats_.size() >= Limits::kMaxReformats) return refuse(Status::limit);
+    if (headers.size() < net::kEthernetBytes || headers.size() > Limits::kMaxReformatBytes)
+        return refuse(Status::bad_parameter);
+    const Number number = ++last_number_;
+    reformats_[number] = std::make_unique<Reformat>();
+    reformats_[number]->kind = kind;
+    reformats_[number]->headers.assign(headers.begin(), headers.end());
+    return number;
+}
+
+Outcome<void> FlowTables::destroy_reformat(Number number) {
+    const auto found = reformats_.find(number);
+    if (found == reformats_.end()) return refuse(Status::bad_resource);
+    if (found->second->users != 0) return refuse(Status::busy);
+    reformats_.erase(found);
+    return {};
+}
+
+Outcome<Rewrite> FlowTables::find_rewrite(const RewriteAttr& attr, bool sends) const {
+    if (attr.pop_vlans > Rewrite::kMaxVlans || attr.push_vlans.size() > Rewrite::kMaxVlans)
+        return refuse(Status::bad_parameter);
+    Rewrite rewrite;
+    rewrite.decap = attr.decap;
+    rewrite.pop_vlans = attr.pop_vlans;
+    rewrite.push_vlans = static_cast<uint8_t>(attr.push_vlans.size());
+    std::ranges::copy(attr.push_vlans, rewrite.vlans.begin());
+    if (attr.edits != 0) {
+        const auto found = edits_.find(attr.edits);
+        if (found == edits_.end()) return refuse(Status::bad_resource);
+        rewrite.edits = found->second.get();
+    }
+    if (attr.reformat != 0) {
+        const auto found = reformats_.find(attr.reformat);
+        if (found == reformats_.end()) return refuse(Status::bad_resource);
+        rewrite.reformat = found->second.get();
+    }
+    // Tunnels end where packets arrive and begin where they are sent.
+    const bool ends = rewrite.decap ||
+                      (rewrite.reformat && rewrite.reformat->kind == ReformatKind::l3_tunnel_to_l2);
+    const bool begins = rewrite.reformat && rewrite.reformat->kind != ReformatKind::l3_tunnel_to_l2;
+    if (sends ? ends : begins) return refuse(Status::bad_parameter);
+    if (rewrite.decap && rewrite.reformat) return refuse(Status::bad_parameter);
+    return rewrite;
+}
+
+// ---------------------------------------------------------------- packets
+
+uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
+                            FlowPath& path) {
+    if (rule.tag.value_or(0) != 0) tag = *rule.tag;
+    path.dropped |= rule.drop;
+    for (FlowCounter* const counter : rule.counters)
+        path.counts.push_back({counter, packet.bytes()});
+    if (rule.drop) return tag;
+    const Packet* const changed = rule.rewrite.any() ? path.rewrite(packet, rule.rewrite) : &packet;
+    if (!changed) return tag;
+    for (Tir* const tir : rule.tirs)
+        path.stops.push_back({tir, tag, changed});
+    if (rule.send) path.sent.push_back(changed);
+    for (const FlowTable* const table : rule.tables)
+        visit(*table, *changed, tag, path);
+    return tag;
 }
 
 /// Recursion is as deep as there are levels at most.
-void FlowTables::visit(const FlowTable& start, const FlowKey& key, uint32_t tag) {
+void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path) {
     for (const FlowTable* table = &start; table; table = table->miss) {
-        if (visits_ == kMaxVisits) return;
-        visits_++;
-        const FlowEntry* hit = nullptr;
+        if (path.visits == kMaxVisits) return;
+        path.visits++;
         for (const auto& group : table->groups) {
-            const Rule* const rule = group->rules.find(key);
+            const Rule* const rule = group->rules.find(packet.key());
             if (!rule) continue;
-            hit = rule->entry;
-            break;
+            follow(*rule->entry, packet, tag, path);
+            return;
         }
-        if (!hit) continue;
-        if (hit->tag) tag = *hit->tag;
-        path_.dropped |= hit->drop;
-        path_.counters.insert(path_.counters.end(), hit->counters.begin(), hit->counters.end());
-        for (Tir* const tir : hit->tirs)
-            path_.stops.push_back({tir, tag});
-        for (const FlowTable* const next : hit->tables)
-            visit(*next, key, tag);
-        return;
     }
+    if (path.sending) path.sent.push_back(&packet);
 }
 
 } // namespace softhca::core

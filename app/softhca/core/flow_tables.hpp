@@ -8,27 +8,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace softhca::core {
 
-struct FlowTable;
-struct FlowGroup;
-
-/// Packets and bytes of the entries that name it.
-struct FlowCounter {
-    FlowCounts counts;
-    uint32_t users = 0;
-};
-
 /// One flow table entry.
-struct FlowEntry {
+struct FlowEntry : FlowActions {
     FlowKey value; ///< bits outside the group's mask are zero
-    bool drop = false;
-    std::optional<uint32_t> tag;
-    std::vector<Tir*> tirs;
-    std::vector<FlowTable*> tables; ///< all of a higher level
-    std::vector<FlowCounter*> counters;
 };
 
 /// Entries first..last of a table; all match with one mask.
@@ -45,20 +32,10 @@ struct FlowTable {
     Number number = 0;
     uint8_t level = 0;
     uint32_t size = 0;
-    FlowTable* miss = nullptr; ///< where packets go that no entry takes; null: dropped
+    bool sends = false;
+    FlowTable* miss = nullptr; ///< where packets go that no entry takes; null: dropped, or sent
     uint32_t users = 0;        ///< entries and tables that lead here, and the root
     std::vector<std::unique_ptr<FlowGroup>> groups; ///< by index range
-};
-
-/// Where one packet goes. Reused from packet to packet, so that it allocates at first only.
-struct FlowPath {
-    struct Stop {
-        Tir* tir;
-        uint32_t tag;
-    };
-    std::vector<Stop> stops;
-    std::vector<FlowCounter*> counters;
-    bool dropped = false; ///< an entry said so
 };
 
 /// All tables of one device. Tables lead to tables of a higher level only, so a walk ends. Used
@@ -77,31 +54,46 @@ class FlowTables {
     [[nodiscard]] Outcome<void> erase_entry(Number table, uint32_t index);
 
     void clear();
+    /// Of all lookups in the groups that there are.
+    [[nodiscard]] LookupCounts counts() const;
 
     [[nodiscard]] Outcome<Number> create_counter();
     [[nodiscard]] Outcome<void> destroy_counter(Number counter);
     [[nodiscard]] FlowCounter* find_counter(Number counter) const;
+    [[nodiscard]] FlowTable* find_table(Number number) const;
+
+    [[nodiscard]] Outcome<Number> create_edits(std::vector<HeaderEdit> edits);
+    [[nodiscard]] Outcome<void> destroy_edits(Number number);
+    [[nodiscard]] Outcome<Number> create_reformat(ReformatKind kind,
+                                                  std::span<const std::byte> headers);
+    [[nodiscard]] Outcome<void> destroy_reformat(Number number);
+    /// What a rule for received packets, or for packets that are sent, may do to them.
+    [[nodiscard]] Outcome<Rewrite> find_rewrite(const RewriteAttr& attr, bool sends) const;
 
     [[nodiscard]] bool active(FlowRoot root) const {
         return roots_[static_cast<size_t>(root)] != nullptr;
     }
-    /// Where a packet goes from the root on, which must be active. Valid until the next call.
-    [[nodiscard]] const FlowPath& walk(FlowRoot root, const FlowKey& key);
+    /// Where a packet goes from the root on, which must be active.
+    void walk(FlowRoot root, const Packet& packet, FlowPath& path) const {
+        visit(*roots_[static_cast<size_t>(root)], packet, 0, path);
+    }
+    /// Where a rule leads it, onto the path. `tag`: of rules before. Returns the tag from here on.
+    static uint32_t follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
+                           FlowPath& path);
 
   private:
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;
 
-    [[nodiscard]] FlowTable* find_table(Number number) const;
     [[nodiscard]] static FlowGroup* group_of(const FlowTable& table, uint32_t index);
     void release(FlowGroup& group, uint32_t index);
-    void visit(const FlowTable& table, const FlowKey& key, uint32_t tag);
+    static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path);
 
     Numbered<FlowTable> tables_;
     Numbered<FlowCounter> counters_;
-    std::array<FlowTable*, 3> roots_{}; ///< by FlowRoot
+    Numbered<HeaderEdits> edits_;
+    Numbered<Reformat> reformats_;
+    std::array<FlowTable*, 4> roots_{}; ///< by FlowRoot
     Number last_number_ = 0;
-    FlowPath path_;
-    uint32_t visits_ = 0;
 };
 
 } // namespace softhca::core

@@ -47,11 +47,17 @@ struct Queue {
     [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
 };
 
+/// How far a packet has got that the wire had no room for.
+struct SendProgress {
+    bool looped = false; ///< it has had its loopback
+    uint32_t copies = 0; ///< so many have left of those that rules make of it
+};
+
 /// Ring positions are WQEBBs. In both kinds of queue, fail() is for a queue that cannot go on when
 /// no CQE can say so.
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
-    bool looped = false;    ///< the packet after those has had its loopback, only the wire was busy
+    SendProgress progress;  ///< of the packet after those, which waits for the wire
     uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
     Number transport_domain = kKernelDomain;
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
@@ -101,6 +107,7 @@ struct Tir {
     HashFields fields;
     bool tunnels = false; ///< see TirAttr
     bool hash_inner = false;
+    bool symmetric = false;
     Number transport_domain = kKernelDomain;
     Loopback self_loopback;
     std::shared_ptr<const net::Toeplitz> toeplitz; ///< null when nothing is hashed

@@ -20,7 +20,7 @@ bool udp_without_checksum(const net::Headers& headers, const std::byte* head) {
 
 // key_ is built in place: copying structs of freshly written small fields with wide
 // loads stalls the CPU's store forwarding.
-Packet::Packet(std::span<const iovec> pieces, uint32_t bytes)
+Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta)
     : pieces_(pieces), bytes_(bytes),
       head_bytes_(std::max(static_cast<uint32_t>(pieces.front().iov_len),
                            std::min(bytes, net::kParseBytes))),
@@ -28,7 +28,8 @@ Packet::Packet(std::span<const iovec> pieces, uint32_t bytes)
                 ? static_cast<const std::byte*>(pieces.front().iov_base)
                 : copy_head()),
       headers_(net::parse(view(), bytes)) {
-    extract(headers_, view(), bytes, key_);
+    key_.meta = meta;
+    inner_ = extract(headers_, view(), bytes, key_);
 }
 
 const std::byte* Packet::copy_head() {

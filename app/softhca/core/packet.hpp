@@ -23,7 +23,7 @@ struct ChecksumVerdict {
 class Packet {
   public:
     /// The frame has at least an Ethernet header.
-    Packet(std::span<const iovec> pieces, uint32_t bytes);
+    Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta = {});
     Packet(const Packet&) = delete;
     Packet& operator=(const Packet&) = delete;
 
@@ -35,6 +35,8 @@ class Packet {
     /// Of what a tunnel carries; requires headers().inner != 0.
     [[nodiscard]] net::Headers inner_headers() const;
     [[nodiscard]] const FlowKey& key() const { return key_; }
+    /// Of any tunnel that rules look into; headers().inner knows those of offloads only.
+    [[nodiscard]] Inner inner() const { return inner_; }
 
     /// Verifies what `headers` (the packet's own or its inner ones) describe.
     [[nodiscard]] ChecksumVerdict verify(const net::Headers& headers) const;
@@ -49,6 +51,7 @@ class Packet {
     const std::byte* head_;
     net::Headers headers_;
     FlowKey key_;
+    Inner inner_;
     std::array<std::byte, net::kParseBytes> copied_head_; // used when the first piece is short
 };
 

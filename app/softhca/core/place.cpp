@@ -247,6 +247,7 @@ void Placer::describe(const Target& target, const Packet& packet, const Cut& cut
         static_cast<uint8_t>(type_bits(headers) | (cut.vlan_stripped ? mlx5::kVlanStripped : 0));
     if (cut.vlan_stripped) cqe.vlan_info = outer.vlan_tci;
     cqe.srqn_uidx = target.rq->user_index;
+    cqe.metadata = packet.key().meta.reg_b;
     cqe.timestamp = port_.now();
 }
 

@@ -33,11 +33,28 @@ void Receiver::count_arrival(std::span<const iovec> pieces, uint32_t bytes) {
     origin_ ? port_.count_looped(pieces, bytes) : port_.count_received(pieces, bytes);
 }
 
-void Receiver::place(const Tir& tir, const Packet& packet, uint32_t tag) {
-    if (origin_ && is_deaf(tir))
+void Receiver::place(const FlowPath::Stop& stop) {
+    if (origin_ && is_deaf(*stop.tir))
         port_.counters.drop_self_loopback++;
     else
-        placer_.place(select_target(tir, packet), packet, tag);
+        placer_.place(select_target(*stop.tir, *stop.packet), *stop.packet, stop.tag);
+}
+
+bool Receiver::steer(const Packet& packet) {
+    path_.begin(false);
+    if (tables_.active(FlowRoot::receive)) {
+        tables_.walk(FlowRoot::receive, packet, path_);
+        return false;
+    }
+    copies_.clear();
+    const Rule* rule = steering_.match(packet.key(), copies_);
+    const bool to_kernel = !rule && !by_kernel() && port_.kernel_accepts(packet.head());
+    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
+    uint32_t tag = 0;
+    for (const Rule* const copy : copies_)
+        tag = FlowTables::follow(*copy, packet, tag, path_);
+    if (rule) FlowTables::follow(*rule, packet, tag, path_);
+    return to_kernel;
 }
 
 bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
@@ -52,116 +69,80 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes > port_.max_frame()) return count(counters.drop_oversize);
 
     const Packet packet(pieces, bytes);
-    if (tables_.active(FlowRoot::receive)) return receive_by_tables(packet);
-    copies_.clear();
-    const Rule* rule = steering_.match(packet.key(), copies_);
-    const bool by_kernel = origin_ && origin_->domain == kKernelDomain;
-    const bool to_kernel = !rule && !by_kernel && port_.kernel_accepts(packet.head());
-    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
+    const bool to_kernel = steer(packet);
     const bool may_hold = pause_ || delay_drop_rqs != 0;
-    if (may_hold && must_hold(rule, packet)) return false;
+    if (may_hold && must_hold()) return false;
 
     count_arrival(pieces, bytes);
-    steering_.for_each_sniffer(packet.key(),
-                               [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
-    uint32_t tag = 0;
-    for (const Rule* const copy : copies_)
-        tag = deliver(*copy, packet, tag);
-    if (rule) deliver(*rule, packet, tag);
-    if (to_kernel)
-        port_.to_kernel(pieces, bytes);
-    else if (copies_.empty() && (!rule || rule->drop))
-        (rule        ? counters.drop_rule
-         : by_kernel ? counters.drop_self_loopback
-                     : counters.drop_no_match)++;
+    sniff(FlowRoot::sniff_received, packet);
+    deliver(path_);
+    if (to_kernel) port_.to_kernel(pieces, bytes);
+    count_losses(to_kernel);
     return true;
 }
 
-bool Receiver::listens(const Tir& tir, const Packet& packet) {
-    Rq& rq = *select_target(tir, packet).rq;
-    return rq.state == QueueState::ready && placer_.has_room(rq, packet.bytes());
+void Receiver::count_losses(bool to_kernel) {
+    PortCounters& counters = port_.counters;
+    counters.drop_rewrite += path_.misfits;
+    if (to_kernel || !path_.stops.empty() || path_.misfits != 0) return;
+    const bool rules = !tables_.active(FlowRoot::receive);
+    (path_.dropped          ? counters.drop_rule
+     : rules && by_kernel() ? counters.drop_self_loopback
+                            : counters.drop_no_match)++;
+}
+
+bool Receiver::listens(const FlowPath::Stop& stop) {
+    Rq& rq = *select_target(*stop.tir, *stop.packet).rq;
+    return rq.state == QueueState::ready && placer_.has_room(rq, stop.packet->bytes());
 }
 
 bool Receiver::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
     const Packet packet(pieces, bytes);
-    if (tables_.active(FlowRoot::receive)) {
-        const FlowPath& path = tables_.walk(FlowRoot::receive, packet.key());
-        return (path.dropped || !path.stops.empty()) &&
-               std::ranges::all_of(path.stops, [&](const FlowPath::Stop& stop) {
-                   return listens(*stop.tir, packet);
-               });
-    }
-    copies_.clear();
-    const Rule* rule = steering_.match(packet.key(), copies_);
-    if (!rule && port_.kernel_accepts(packet.head())) return true;
-    if (!rule) rule = steering_.match(FlowDomain::leftovers, packet.key());
-    if (rule) copies_.push_back(rule);
-    return !copies_.empty() && std::ranges::all_of(copies_, [&](const Rule* taker) {
-        return std::ranges::all_of(taker->destinations,
-                                   [&](const Tir* tir) { return listens(*tir, packet); });
-    });
+    if (steer(packet)) return true;
+    return (path_.dropped || !path_.stops.empty()) &&
+           std::ranges::all_of(path_.stops,
+                               [&](const FlowPath::Stop& stop) { return listens(stop); });
 }
 
-bool Receiver::receive_by_tables(const Packet& packet) {
-    const FlowPath& path = tables_.walk(FlowRoot::receive, packet.key());
-    if (pause_ || delay_drop_rqs != 0) {
-        bool hold = false;
-        for (const FlowPath::Stop& stop : path.stops)
-            hold |= holds(*stop.tir, packet);
-        if (hold) return false;
-    }
-    PortCounters& counters = port_.counters;
-    count_arrival(packet.pieces(), packet.bytes());
-    if (path.stops.empty()) (path.dropped ? counters.drop_rule : counters.drop_no_match)++;
-    deliver_path(path, packet);
-    sniff(FlowRoot::sniff_received, packet);
-    return true;
-}
-
-void Receiver::count(const std::vector<FlowCounter*>& counters, const Packet& packet) {
-    for (FlowCounter* const counter : counters) {
-        counter->counts.packets++;
-        counter->counts.bytes += packet.bytes();
-    }
-}
-
-void Receiver::deliver_path(const FlowPath& path, const Packet& packet) {
-    count(path.counters, packet);
+void Receiver::deliver(const FlowPath& path) {
+    path.count();
     for (const FlowPath::Stop& stop : path.stops)
-        place(*stop.tir, packet, stop.tag);
+        place(stop);
 }
 
+/// Who sniffs gets the packet as it is, before rules change it.
 void Receiver::sniff(FlowRoot root, const Packet& packet) {
-    if (tables_.active(root)) deliver_path(tables_.walk(root, packet.key()), packet);
+    if (!tables_.active(root) && !steering_.has(FlowDomain::sniffer)) return;
+    sniff_path_.begin(false);
+    if (tables_.active(root)) tables_.walk(root, packet, sniff_path_);
+    steering_.for_each_sniffer(packet.key(), [&](const Rule& sniffer) {
+        FlowTables::follow(sniffer, packet, 0, sniff_path_);
+    });
+    deliver(sniff_path_);
 }
 
 void Receiver::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes || bytes > port_.max_frame()) return;
     copy_front(pieces, copy_.data(), bytes);
     const iovec piece{copy_.data(), bytes};
-    const Packet packet({&piece, 1}, bytes);
-    steering_.for_each_sniffer(packet.key(),
-                               [&](const Rule& sniffer) { deliver(sniffer, packet, 0); });
-    sniff(FlowRoot::sniff_sent, packet);
+    sniff(FlowRoot::sniff_sent, Packet({&piece, 1}, bytes));
 }
 
-uint32_t Receiver::deliver(const Rule& rule, const Packet& packet, uint32_t tag) {
-    if (rule.tag != 0) tag = rule.tag;
-    count(rule.counters, packet);
-    for (const Tir* const tir : rule.destinations)
-        place(*tir, packet, tag);
-    return tag;
+void Receiver::steer_sent(const Packet& packet, FlowPath& path) {
+    path.begin(true);
+    if (tables_.active(FlowRoot::transmit)) {
+        tables_.walk(FlowRoot::transmit, packet, path);
+    } else if (const Rule* const rule = steering_.match(FlowDomain::egress, packet.key())) {
+        FlowTables::follow(*rule, packet, 0, path);
+    } else {
+        path.sent.push_back(&packet);
+    }
 }
 
-bool Receiver::must_hold(const Rule* rule, const Packet& packet) {
+bool Receiver::must_hold() {
     bool hold = false; // all destinations are asked before the first one gets its copy
-    const auto ask = [&](const Rule& asked) {
-        for (const Tir* const tir : asked.destinations)
-            hold |= holds(*tir, packet);
-    };
-    for (const Rule* const copy : copies_)
-        ask(*copy);
-    if (rule) ask(*rule);
+    for (const FlowPath::Stop& stop : path_.stops)
+        hold |= holds(*stop.tir, *stop.packet);
     return hold;
 }
 

@@ -2,6 +2,7 @@
 // The port's receive pipeline: sniffers, bypass rules, kernel netdev, leftovers; or flow tables.
 #pragma once
 
+#include "app/softhca/core/flow_path.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/place.hpp"
 #include "app/softhca/core/steering.hpp"
@@ -14,7 +15,8 @@ namespace softhca::core {
 /// One device's receive side. Used by the device thread with the device locked.
 class Receiver {
   public:
-    Receiver(const Steering& steering, FlowTables& tables, Placer& placer, Port& port, bool pause)
+    Receiver(const Steering& steering, const FlowTables& tables, Placer& placer, Port& port,
+             bool pause)
         : steering_(steering), tables_(tables), placer_(placer), port_(port), pause_(pause) {}
 
     /// Takes a frame from the wire. False: an RQ without WQEs holds the wire, offer it again.
@@ -34,6 +36,11 @@ class Receiver {
     [[nodiscard]] bool sniffs_sent() const {
         return steering_.has(FlowDomain::sniffer) || tables_.active(FlowRoot::sniff_sent);
     }
+    /// Whether rules decide about what is sent, and what they say about a packet.
+    [[nodiscard]] bool steers_sent() const {
+        return steering_.has(FlowDomain::egress) || tables_.active(FlowRoot::transmit);
+    }
+    void steer_sent(const Packet& packet, FlowPath& path);
     /// Copies a frame that was sent to those who sniff.
     void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
 
@@ -60,28 +67,31 @@ class Receiver {
     /// does not want to hear it.
     [[nodiscard]] bool is_deaf(const Tir& tir) const;
     void count_arrival(std::span<const iovec> pieces, uint32_t bytes);
-    void place(const Tir& tir, const Packet& packet, uint32_t tag);
-    [[nodiscard]] bool receive_by_tables(const Packet& packet);
-    [[nodiscard]] bool listens(const Tir& tir, const Packet& packet);
-    /// `rule` and those that it got the packet from; may be null.
-    [[nodiscard]] bool must_hold(const Rule* rule, const Packet& packet);
+    /// The frame came from the kernel netdev, which does not hear itself.
+    [[nodiscard]] bool by_kernel() const { return origin_ && origin_->domain == kKernelDomain; }
+    /// Where the packet goes: onto path_. True: to the kernel netdev, too.
+    [[nodiscard]] bool steer(const Packet& packet);
+    void place(const FlowPath::Stop& stop);
+    void deliver(const FlowPath& path);
+    void count_losses(bool to_kernel);
+    [[nodiscard]] bool listens(const FlowPath::Stop& stop);
+    /// An RQ that the packet goes to holds the wire.
+    [[nodiscard]] bool must_hold();
     [[nodiscard]] bool holds(const Tir& tir, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
     /// Of an RQ that has held the wire for that long: whether it goes on.
     [[nodiscard]] bool goes_on_holding(Rq& rq, uint64_t held_ns);
     void sniff(FlowRoot root, const Packet& packet);
-    void deliver_path(const FlowPath& path, const Packet& packet);
-    static void count(const std::vector<FlowCounter*>& counters, const Packet& packet);
-    /// `tag`: of rules before this one. Returns the tag of what comes next.
-    uint32_t deliver(const Rule& rule, const Packet& packet, uint32_t tag);
 
     const Steering& steering_;
-    FlowTables& tables_;
+    const FlowTables& tables_;
     Placer& placer_;
     Port& port_;
     bool pause_;
     DelayDrop delay_drop_;
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
+    FlowPath path_;                   ///< likewise
+    FlowPath sniff_path_;
     std::optional<Origin> origin_;
     std::array<std::byte, kMaxCopy> copy_; ///< of a frame that was sent
 };

@@ -6,27 +6,39 @@
 namespace softhca::core {
 namespace {
 
-constexpr uint8_t kHashSrcIp = 1u << 2, kHashDstIp = 1u << 3;
-constexpr uint8_t kHashSrcPort = 1u << 6, kHashDstPort = 1u << 7;
-static_assert((kHashSrcIp | kHashDstIp) == mlx5::kHashIp);
-static_assert((kHashSrcPort | kHashDstPort) == mlx5::kHashL4);
+constexpr uint8_t kHashSrcIp = 1u << 2, kHashSrcPort = 1u << 6; // destinations: the bits above
+static_assert((kHashSrcIp | kHashSrcIp << 1) == mlx5::kHashIp);
+static_assert((kHashSrcPort | kHashSrcPort << 1) == mlx5::kHashL4);
 
 /// The hash input: selected fields, one after the other.
 class HashInput {
   public:
-    void add(bool selected, uint8_t type_bit, const std::byte* field, size_t bytes) {
-        if (!selected) return;
-        std::memcpy(bytes_.data() + size_, field, bytes);
-        size_ += bytes;
-        type_ |= type_bit;
+    explicit HashInput(bool symmetric) : symmetric_(symmetric) {}
+
+    /// A source and the destination behind it. `type_bit` is the source's; the next one is the
+    /// destination's.
+    void add_pair(bool source, bool destination, uint8_t type_bit, const std::byte* fields,
+                  size_t bytes) {
+        const bool swap =
+            symmetric_ && source && destination && std::memcmp(fields, fields + bytes, bytes) > 0;
+        if (source) add(type_bit, fields + (swap ? bytes : 0), bytes);
+        if (destination)
+            add(static_cast<uint8_t>(type_bit << 1), fields + (swap ? 0 : bytes), bytes);
     }
     [[nodiscard]] std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
     [[nodiscard]] uint8_t type() const { return type_; }
 
   private:
+    void add(uint8_t type_bit, const std::byte* field, size_t bytes) {
+        std::memcpy(bytes_.data() + size_, field, bytes);
+        size_ += bytes;
+        type_ |= type_bit;
+    }
+
     std::array<uint8_t, net::kRssMaxInput> bytes_;
     size_t size_ = 0;
     uint8_t type_ = 0;
+    bool symmetric_;
 };
 
 void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* head,
@@ -35,16 +47,14 @@ void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* h
     const bool l3 = headers.ip_version != 0 &&
                     (fields.ip_version == 0 || fields.ip_version == headers.ip_version);
     if (!l3) return;
-    HashInput input;
+    HashInput input(tir.symmetric);
     const std::byte* const ip = head + headers.l3;
     const size_t address_bytes = headers.ip_version == 4 ? 4 : 16;
     const std::byte* const addresses = ip + (headers.ip_version == 4 ? 12 : 8);
-    input.add(fields.src_ip, kHashSrcIp, addresses, address_bytes);
-    input.add(fields.dst_ip, kHashDstIp, addresses + address_bytes, address_bytes);
+    input.add_pair(fields.src_ip, fields.dst_ip, kHashSrcIp, addresses, address_bytes);
     // Fragments hash without ports, so that all of a packet's fragments meet in one queue.
     if (headers.l4 != 0 && !headers.fragment && (fields.l4 == 0 || fields.l4 == headers.ip_proto)) {
-        input.add(fields.src_port, kHashSrcPort, head + headers.l4, 2);
-        input.add(fields.dst_port, kHashDstPort, head + headers.l4 + 2, 2);
+        input.add_pair(fields.src_port, fields.dst_port, kHashSrcPort, head + headers.l4, 2);
     }
     target.hash = tir.toeplitz->hash(input.bytes());
     target.hash_type = input.type();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/flow_key.hpp"
-#include "app/softhca/core/types.hpp"
+#include "app/softhca/core/flow_path.hpp"
 
 #include <array>
 #include <cstdint>
@@ -14,33 +14,19 @@
 
 namespace softhca::core {
 
-struct Tir;
-struct FlowCounter;
-struct FlowEntry;
-
 /// One rule as a front asked for it.
-struct Flow {
+struct Flow : FlowActions {
     FlowDomain domain = FlowDomain::bypass;
     uint16_t priority = 0;
     FlowKey value; ///< bits outside mask are zero
     FlowKey mask;
-    bool drop = false;
-    bool pass_on = false; ///< gets a copy, the packet goes on
-    std::optional<uint32_t> tag;
-    std::vector<Tir*> tirs;
-    std::vector<FlowCounter*> counters;
 };
 
 /// What the device does with packets of one match: all flows equal in match, taken together.
-struct Rule {
+struct Rule : FlowActions {
     FlowKey value;
-    bool drop = false;
-    bool pass_on = false;
-    uint32_t tag = 0;
-    std::vector<Tir*> destinations;     ///< each once
-    std::vector<FlowCounter*> counters; ///< likewise
     std::vector<const Flow*> flows;
-    FlowEntry* entry = nullptr; ///< of a flow table: it says what to do, not the fields above
+    const FlowActions* entry = nullptr; ///< of a flow table: it says what to do, not the rule
 };
 
 /// A mask, reduced to the 64-bit words of a FlowKey that it touches.
@@ -94,6 +80,17 @@ class KeyMask {
     std::array<uint64_t, kWords> mask_{};
 };
 
+/// What finding rules has cost.
+struct LookupCounts {
+    uint64_t lookups = 0; ///< hash tables asked, of one mask each
+    uint64_t probes = 0;  ///< their slots looked at
+    LookupCounts& operator+=(const LookupCounts& more) {
+        lookups += more.lookups;
+        probes += more.probes;
+        return *this;
+    }
+};
+
 /// All rules of one domain, priority and mask. Open addressing with linear probing.
 class RuleTable {
   public:
@@ -103,12 +100,15 @@ class RuleTable {
     [[nodiscard]] uint16_t priority() const { return priority_; }
     [[nodiscard]] const KeyMask& mask() const { return mask_; }
     [[nodiscard]] bool empty() const { return used_ == 0; }
+    [[nodiscard]] const LookupCounts& counts() const { return counts_; }
 
     /// The rule that matches, or null.
     [[nodiscard]] Rule* find(const FlowKey& key) const {
         const uint64_t hash = mask_.hash(key);
+        counts_.lookups++;
         for (size_t at = hash & last();; at = (at + 1) & last()) {
             const Slot& slot = slots_[at];
+            counts_.probes++;
             if (!slot.rule) return nullptr;
             if (slot.hash == hash && mask_.match(key, slot.rule->value)) return slot.rule.get();
         }
@@ -129,6 +129,7 @@ class RuleTable {
     std::vector<Slot> slots_; ///< a power of two; at most half of it is used, so probing ends
     KeyMask mask_;
     size_t used_ = 0;
+    mutable LookupCounts counts_;
     uint16_t priority_;
 };
 

@@ -144,6 +144,7 @@ SendFault Sender::decode_eth() {
     const uint16_t inline_size = eth.inline_size;
     wqe_.offloads = {.cs_flags = eth.cs_flags};
     wqe_.mss = eth.mss & 0x3fff;
+    wqe_.metadata = eth.metadata;
     wqe_.header_bytes = 0;
     if (inline_size & mlx5::kInsertVlan) {
         wqe_.offloads.insert_vlan = true;
@@ -209,8 +210,8 @@ void Sender::spend_time(Sq& sq, uint32_t bytes) const {
 
 /// False when the wire is busy, or a receiver holds. `looped` keeps that the frame has had its
 /// loopback while it waits for the wire.
-bool Sender::transmit_looping(std::span<const iovec> pieces, uint32_t bytes, Number domain,
-                              bool& looped) {
+bool Sender::transmit(std::span<const iovec> pieces, uint32_t bytes, Number domain, bool& looped) {
+    if (!port_.loops()) return port_.transmit(pieces, bytes);
     const Port::Route route = port_.route(pieces, bytes);
     if (route != Port::Route::wire && !looped) {
         looped = true; // also when a receiver's memory is found missing on the way
@@ -218,6 +219,24 @@ bool Sender::transmit_looping(std::span<const iovec> pieces, uint32_t bytes, Num
     }
     if (route != Port::Route::loopback && !port_.transmit(pieces, bytes)) return false;
     looped = false;
+    return true;
+}
+
+/// As transmit(), by the rules for what is sent.
+bool Sender::send_steered(std::span<const iovec> pieces, uint32_t bytes, const Origin& origin,
+                          SendProgress& progress) {
+    if (!receiver_.steers_sent() || bytes < net::kEthernetBytes)
+        return transmit(pieces, bytes, origin.domain, progress.looped);
+    const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
+    receiver_.steer_sent(packet, path_);
+    for (; progress.copies < path_.sent.size(); progress.copies++) {
+        const Packet& copy = *path_.sent[progress.copies];
+        if (!transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) return false;
+    }
+    progress.copies = 0;
+    path_.count();
+    port_.counters.drop_rewrite += path_.misfits;
+    if (path_.sent.empty() && path_.misfits == 0) port_.counters.drop_tx_rule++;
     return true;
 }
 
@@ -229,8 +248,7 @@ size_t Sender::run_kernel(size_t budget) {
         const std::span<const std::byte> frame = kernel->peek();
         if (frame.empty()) break;
         const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-        if (!transmit_looping({&piece, 1}, static_cast<uint32_t>(frame.size()), kKernelDomain,
-                              kernel_looped_))
+        if (!send_steered({&piece, 1}, static_cast<uint32_t>(frame.size()), {}, kernel_progress_))
             break;
         port_.counters.kernel_tx_packets++;
         kernel->pop();
@@ -243,10 +261,9 @@ bool Sender::send_frame(Sq& sq, Gather& frame) {
     if (must_wait(sq)) return false;
     const uint32_t bytes = frame.length();
     if (wqe_.offloads.any()) apply_offloads(frame, header_, wqe_.offloads);
-    const bool done = port_.loops() ? transmit_looping(frame.pieces(), frame.length(),
-                                                       sq.transport_domain, sq.looped)
-                                    : port_.transmit(frame.pieces(), frame.length());
-    if (!done) return false;
+    if (!send_steered(frame.pieces(), frame.length(),
+                      {sq.transport_domain, wqe_.metadata, sq.number}, sq.progress))
+        return false;
     spend_time(sq, frame.length());
     sq.counters.packets++;
     sq.counters.bytes += bytes;

@@ -65,8 +65,16 @@ class Sender {
     [[nodiscard]] SendFault gather_segment(const Sq& sq, uint32_t& at, Gather& into);
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
-    [[nodiscard]] bool transmit_looping(std::span<const iovec> pieces, uint32_t bytes,
-                                        Number domain, bool& looped);
+    /// Whose a frame is, for rules.
+    struct Origin {
+        Number domain = kKernelDomain;
+        uint32_t metadata = 0;
+        Number sqn = 0;
+    };
+    [[nodiscard]] bool transmit(std::span<const iovec> pieces, uint32_t bytes, Number domain,
+                                bool& looped);
+    [[nodiscard]] bool send_steered(std::span<const iovec> pieces, uint32_t bytes,
+                                    const Origin& origin, SendProgress& progress);
     [[nodiscard]] bool must_wait(const Sq& sq) const;
     void save_time(Sq& sq, uint64_t most) const;
     void spend_time(Sq& sq, uint32_t bytes) const;
@@ -86,6 +94,7 @@ class Sender {
         uint8_t ce = 0; ///< completion mode: kCqUpdate, …
         SendOffloads offloads;
         uint16_t mss = 0;
+        uint32_t metadata = 0;
         uint32_t header_bytes = 0; ///< inline header in the Ethernet segment
         uint32_t data_at = 0;      ///< first segment after the Ethernet segment
     };
@@ -99,7 +108,8 @@ class Sender {
     Gather payload_;
     HeaderBuffer header_;
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;
-    bool kernel_looped_ = false; ///< as Sq::looped, of the kernel's next frame
+    SendProgress kernel_progress_; ///< of the kernel's next frame
+    FlowPath path_;                ///< of the present packet, if rules decide about it
 };
 
 } // namespace softhca::core

@@ -40,6 +40,8 @@ json to_json(const PortCounters& counters) {
         {"drop_self_loopback", counters.drop_self_loopback},
         {"drop_link_down", counters.drop_link_down},
         {"drop_kernel", counters.drop_kernel},
+        {"drop_rewrite", counters.drop_rewrite},
+        {"drop_tx_rule", counters.drop_tx_rule},
         {"drop_tx_wire", counters.drop_tx_wire},
         {"drop_tx_oversize", counters.drop_tx_oversize},
         {"tx_error_wqes", counters.tx_error_wqes},
@@ -76,6 +78,8 @@ template <class Q> json to_json(const ObjectTable<Q>& queues) {
 json Device::stats() const {
     const ControlLock lock(*state_);
     const State& state = *state_;
+    LookupCounts steering = state.steering.counts();
+    steering += state.flow_tables.counts();
     return {
         {"device", state.config.name},
         {"mac", fmt::format("{:02x}", fmt::join(state.port.mac(), ":"))},
@@ -91,6 +95,7 @@ json Device::stats() const {
           {"rqts", state.rqts.size()},
           {"tirs", state.tirs.size()},
           {"flows", state.flows.size()}}},
+        {"steering", {{"lookups", steering.lookups}, {"probes", steering.probes}}},
         {"sqs", to_json(state.sqs)},
         {"rqs", to_json(state.rqs)},
     };

@@ -13,15 +13,15 @@ template <class T> void add_new(std::vector<T*>& all, const std::vector<T*>& mor
 
 /// What all flows of a rule ask for together.
 void combine(Rule& rule) {
-    rule.drop = rule.pass_on = false;
-    rule.tag = 0;
-    rule.destinations.clear();
-    rule.counters.clear();
+    static_cast<FlowActions&>(rule) = {};
     for (const Flow* const flow : rule.flows) {
         rule.drop |= flow->drop;
         rule.pass_on |= flow->pass_on;
-        if (flow->tag) rule.tag = *flow->tag;
-        add_new(rule.destinations, flow->tirs);
+        rule.send |= flow->send;
+        if (flow->tag) rule.tag = flow->tag;
+        rule.rewrite = flow->rewrite;
+        add_new(rule.tirs, flow->tirs);
+        add_new(rule.tables, flow->tables);
         add_new(rule.counters, flow->counters);
     }
 }
@@ -47,7 +47,7 @@ Outcome<void> Steering::insert(const Flow& flow) {
     if (!rule) {
         rule = &(*table)->insert(flow.value);
     } else if (rule->drop != flow.drop || rule->pass_on != flow.pass_on ||
-               (flow.tag && *flow.tag != rule->tag)) {
+               rule->rewrite != flow.rewrite || (flow.tag && *flow.tag != rule->tag.value_or(0))) {
         return tl::unexpected(Status::exists);
     }
     rule->flows.push_back(&flow);
@@ -62,7 +62,17 @@ void Steering::erase(const Flow& flow) {
     combine(*rule);
     if (!rule->flows.empty()) return;
     (*table)->erase(flow.value);
-    if ((*table)->empty()) domains_[static_cast<size_t>(flow.domain)].erase(table);
+    if (!(*table)->empty()) return;
+    gone_ += (*table)->counts();
+    domains_[static_cast<size_t>(flow.domain)].erase(table);
+}
+
+LookupCounts Steering::counts() const {
+    LookupCounts all = gone_;
+    for (const Tables& domain : domains_)
+        for (const auto& table : domain)
+            all += table->counts();
+    return all;
 }
 
 } // namespace softhca::core

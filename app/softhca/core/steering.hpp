@@ -14,7 +14,7 @@ namespace softhca::core {
 class Steering {
   public:
     /// `flow` stays where it is until erase(). Refuses (exists) one that contradicts an
-    /// equal one: another tag, or two of drop, forward and pass on at once.
+    /// equal one: another tag, other changes, or two of drop, forward and pass on at once.
     [[nodiscard]] Outcome<void> insert(const Flow& flow);
     void erase(const Flow& flow);
 
@@ -46,6 +46,9 @@ class Steering {
             if (const Rule* const rule = table->find(key)) use(*rule);
     }
 
+    /// Of all lookups so far.
+    [[nodiscard]] LookupCounts counts() const;
+
   private:
     using Tables = std::vector<std::unique_ptr<RuleTable>>; // by priority, then by age
 
@@ -54,7 +57,8 @@ class Steering {
     }
     [[nodiscard]] Tables::iterator find_table(const Flow& flow);
 
-    std::array<Tables, 3> domains_;
+    std::array<Tables, 4> domains_;
+    LookupCounts gone_; ///< of tables that are no more
 };
 
 } // namespace softhca::core

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/softhca/core/dma.hpp"
+#include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/flow_key.hpp"
 #include "common/mlx5/formats.hpp"
 
@@ -137,6 +138,7 @@ struct TirAttr {
     std::array<uint8_t, 40> toeplitz_key{};
     bool tunnels = false;    ///< looks into tunnels: completions describe what they carry …
     bool hash_inner = false; ///< … and that is what is hashed; needs `tunnels`
+    bool symmetric = false;  ///< both directions of a flow hash alike: the lower one comes first
     Number transport_domain = kKernelDomain;
     Loopback self_loopback; ///< also hears SQs of its own domain (see Device::set_loopback)
 };
@@ -145,7 +147,18 @@ struct TirAttr {
 /// sniffer: gets a copy of every packet. bypass: user rules, by priority (0 first). Packets that no
 /// bypass rule takes go to the kernel netdev if the port has one that accepts them; what is left
 /// goes to the leftovers rules (ALL_DEFAULT, MC_DEFAULT), else it is dropped and counted.
-enum class FlowDomain : uint8_t { sniffer, bypass, leftovers };
+/// egress: rules for what is sent, by priority; what none takes leaves.
+enum class FlowDomain : uint8_t { sniffer, bypass, leftovers, egress };
+
+/// How a rule changes its packets, in this order: a tunnel of L2 taken off, or one of L3 by
+/// `reformat`; tags taken off; `edits`; tags put on; a tunnel put on by `reformat`.
+struct RewriteAttr {
+    bool decap = false; ///< the frame inside an L2 tunnel comes out
+    uint8_t pop_vlans = 0;
+    Number edits = 0;
+    std::vector<VlanTag> push_vlans{};
+    Number reformat = 0;
+};
 
 struct FlowAttr {
     FlowDomain domain = FlowDomain::bypass;
@@ -157,8 +170,10 @@ struct FlowAttr {
     /// tag, unless those have one. Of the bypass domain only.
     bool pass_on = false;
     std::optional<uint32_t> tag;  ///< 24 bits, reported in the CQE
-    std::vector<Number> tirs;     ///< each gets a copy; empty only with drop
+    std::vector<Number> tirs;     ///< each gets a copy …
+    std::vector<Number> tables;   ///< … and each of these flow tables decides about one
     std::vector<Number> counters; ///< count what the rule gets, once each
+    RewriteAttr rewrite;
 };
 
 /// A flow table: entries in groups of one mask each. What no entry takes goes to `miss`, or is
@@ -167,6 +182,7 @@ struct FlowTableAttr {
     uint8_t level = 0;
     uint8_t log_size = 0; ///< entries
     Number miss = 0;
+    bool sends = false; ///< decides about what is sent; what no entry takes leaves
 };
 
 /// The entries first..last of a table.
@@ -183,10 +199,12 @@ struct FlowEntryAttr {
     std::vector<Number> tirs{};    ///< each gets a copy …
     std::vector<Number> tables{};  ///< … and each of these decides about one
     std::vector<Number> counters{};
+    RewriteAttr rewrite{};
+    bool send = false; ///< in tables that send: leaves
 };
 
-/// Where packets enter flow tables: what arrives, and copies of what arrives and of what is sent.
-enum class FlowRoot : uint8_t { receive, sniff_received, sniff_sent };
+/// Where packets enter flow tables: what arrives, what is sent, and copies of both.
+enum class FlowRoot : uint8_t { receive, transmit, sniff_received, sniff_sent };
 
 struct FlowCounts {
     uint64_t packets = 0, bytes = 0;
@@ -214,6 +232,8 @@ struct PortCounters {
     uint64_t drop_self_loopback = 0;                   ///< of a TIR's own transport domain
     uint64_t drop_link_down = 0;                       ///< either direction
     uint64_t drop_kernel = 0;                          ///< the kernel netdev refused it
+    uint64_t drop_rewrite = 0;     ///< a rule would change it, and it lacks the tunnel or tag
+    uint64_t drop_tx_rule = 0;     ///< a rule for what is sent said drop
     uint64_t drop_tx_wire = 0;     ///< the wire refused it (never on link and socket)
     uint64_t drop_tx_oversize = 0; ///< longer than the port MTU allows
     uint64_t tx_error_wqes = 0;    ///< send WQEs that ended in an error CQE

@@ -147,13 +147,42 @@ void flow_table_type(Fields table) {
     match_fields(table.at(PRM(flow_table_prop_layout, ft_field_bitmask_support)));
 }
 
+/// What entries may do to headers.
+void rewriting(Fields table) {
+    const auto set = [&](Field field, uint64_t value) { table.set(field, value); };
+    for (const Field field :
+         {PRM(flow_table_prop_layout, pop_vlan), PRM(flow_table_prop_layout, push_vlan),
+          PRM(flow_table_prop_layout, pop_vlan_2), PRM(flow_table_prop_layout, push_vlan_2),
+          PRM(flow_table_prop_layout, reformat_and_vlan_action),
+          PRM(flow_table_prop_layout, reformat_and_modify_action),
+          PRM(flow_table_prop_layout, reformat_and_fwd_to_table)})
+        set(field, 1);
+    set(PRM(flow_table_prop_layout, log_max_modify_header_context),
+        core::Limits::kLogMaxHeaderEdits);
+    set(PRM(flow_table_prop_layout, max_modify_header_actions), core::Limits::kMaxEditsOfRule);
+}
+
 void flow_tables(Fields caps) {
     caps.set(PRM(flow_table_nic_cap, nic_rx_multi_path_tirs), 1);
     caps.set(PRM(flow_table_nic_cap, allow_sniffer_and_nic_rx_shared_tir), 1);
-    for (const Field type : {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
-                             PRM(flow_table_nic_cap, flow_table_properties_nic_receive_sniffer),
-                             PRM(flow_table_nic_cap, flow_table_properties_nic_transmit_sniffer)})
-        flow_table_type(caps.at(type));
+    caps.set(PRM(flow_table_nic_cap, encap_general_header), 1);
+    caps.set(PRM(flow_table_nic_cap, log_max_packet_reformat_context),
+             core::Limits::kLogMaxReformats);
+    caps.set(PRM(flow_table_nic_cap, max_encap_header_size), core::Limits::kMaxReformatBytes);
+    const Fields receive = caps.at(PRM(flow_table_nic_cap, flow_table_properties_nic_receive));
+    const Fields transmit = caps.at(PRM(flow_table_nic_cap, flow_table_properties_nic_transmit));
+    for (const Fields& table :
+         {receive, transmit,
+          caps.at(PRM(flow_table_nic_cap, flow_table_properties_nic_receive_sniffer)),
+          caps.at(PRM(flow_table_nic_cap, flow_table_properties_nic_transmit_sniffer))})
+        flow_table_type(table);
+    for (const Fields& table : {receive, transmit})
+        rewriting(table);
+    const auto allow = [](Fields table, Field field) { table.set(field, 1); };
+    allow(receive, PRM(flow_table_prop_layout, decap));
+    allow(receive, PRM(flow_table_prop_layout, reformat_l3_tunnel_to_l2));
+    allow(transmit, PRM(flow_table_prop_layout, reformat));
+    allow(transmit, PRM(flow_table_prop_layout, reformat_l2_to_l3_tunnel));
 }
 
 void pacing(Fields caps) {

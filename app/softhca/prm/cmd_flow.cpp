@@ -10,7 +10,7 @@ namespace softhca::prm {
 namespace {
 
 // Table types (Linux: enum fs_flow_table_type).
-constexpr uint8_t kNicReceive = 0, kSnifferReceive = 5, kSnifferTransmit = 6;
+constexpr uint8_t kNicReceive = 0, kNicTransmit = 1, kSnifferReceive = 5, kSnifferTransmit = 6;
 constexpr uint16_t kResetRoot = 1; // 0 sets it
 constexpr uint8_t kMissToTable = 1;
 
@@ -39,6 +39,7 @@ core::Number miss_of(const Fields& context) {
 std::optional<core::FlowRoot> root_of(uint64_t table_type) {
     switch (table_type) {
     case kNicReceive: return core::FlowRoot::receive;
+    case kNicTransmit: return core::FlowRoot::transmit;
     case kSnifferReceive: return core::FlowRoot::sniff_received;
     case kSnifferTransmit: return core::FlowRoot::sniff_sent;
     default: return {};
@@ -53,7 +54,8 @@ FwStatus create_flow_table(Firmware& firmware, Command& command) {
     const auto table = firmware.device.create_flow_table(
         {.level = static_cast<uint8_t>(context.get(PRM(flow_table_context, level))),
          .log_size = static_cast<uint8_t>(context.get(PRM(flow_table_context, log_size))),
-         .miss = miss_of(context)});
+         .miss = miss_of(context),
+         .sends = type == kNicTransmit});
     if (!table) return status_of(table);
     firmware.flows.tables[*table] = {type, context.copy(PRM_BYTES(flow_table_context))};
     answer_number(command, *table);
@@ -156,9 +158,19 @@ FwStatus destroy_flow_group(Firmware& firmware, Command& command) {
 
 // ---------------------------------------------------------------- entries
 
+constexpr uint64_t kAllow = MLX5_FLOW_CONTEXT_ACTION_ALLOW;
 constexpr uint64_t kDrop = MLX5_FLOW_CONTEXT_ACTION_DROP;
 constexpr uint64_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST;
 constexpr uint64_t kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT;
+constexpr uint64_t kReformat = MLX5_FLOW_CONTEXT_ACTION_PACKET_REFORMAT;
+constexpr uint64_t kDecap = MLX5_FLOW_CONTEXT_ACTION_DECAP;
+constexpr uint64_t kModify = MLX5_FLOW_CONTEXT_ACTION_MOD_HDR;
+constexpr uint64_t kPop = MLX5_FLOW_CONTEXT_ACTION_VLAN_POP;
+constexpr uint64_t kPop2 = MLX5_FLOW_CONTEXT_ACTION_VLAN_POP_2;
+constexpr uint64_t kPush = MLX5_FLOW_CONTEXT_ACTION_VLAN_PUSH;
+constexpr uint64_t kPush2 = MLX5_FLOW_CONTEXT_ACTION_VLAN_PUSH_2;
+constexpr uint64_t kDestinations = kAllow | kDrop | kForward;
+constexpr uint64_t kChanges = kReformat | kDecap | kModify | kPop | kPop2 | kPush | kPush2;
 constexpr uint8_t kToTable = 1, kToTir = 2; // MLX5_FLOW_DESTINATION_TYPE_*
 constexpr size_t kListEntry = 8;
 constexpr size_t kMaxContext = PRM_BYTES(flow_context) + (kListEntry << (kLogMaxDestinations + 1));
@@ -193,11 +205,28 @@ FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
     return FwStatus::ok;
 }
 
+core::RewriteAttr read_rewrite(const Fields& context, uint64_t actions) {
+    core::RewriteAttr rewrite;
+    rewrite.decap = (actions & kDecap) != 0;
+    rewrite.pop_vlans = static_cast<uint8_t>(((actions & kPop) != 0) + ((actions & kPop2) != 0));
+    if (actions & kModify) rewrite.edits = number(context, PRM(flow_context, modify_header_id));
+    if (actions & kReformat)
+        rewrite.reformat = number(context, PRM(flow_context, packet_reformat_id));
+    const auto push = [&](Field tag) {
+        const uint64_t word = context.get(tag);
+        rewrite.push_vlans.push_back(
+            {static_cast<uint16_t>(word >> 16), static_cast<uint16_t>(word)});
+    };
+    if (actions & kPush) push(PRM(flow_context, push_vlan));
+    if (actions & kPush2) push(PRM(flow_context, push_vlan_2));
+    return rewrite;
+}
+
 FwStatus set_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(set_fte_in, flow_context));
     const uint64_t actions = context.get(PRM(flow_context, action));
-    if ((actions & ~(kDrop | kForward | kCount)) || !(actions & (kDrop | kForward)))
+    if ((actions & ~(kDestinations | kCount | kChanges)) || !(actions & kDestinations))
         return FwStatus::bad_parameter;
     core::FlowEntryAttr attr;
     attr.group = number(context, PRM(flow_context, group_id));
@@ -206,11 +235,14 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
     attr.value = read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
                                   group->second.mask);
     attr.drop = (actions & kDrop) != 0;
+    attr.send = (actions & kAllow) != 0;
+    attr.rewrite = read_rewrite(context, actions);
     if (const auto tag = context.get(PRM(flow_context, flow_tag)); tag != 0)
         attr.tag = static_cast<uint32_t>(tag);
     if (const FwStatus status = read_lists(command, context, actions, attr); status != FwStatus::ok)
         return status;
-    if (!attr.drop && attr.tirs.empty() && attr.tables.empty()) return FwStatus::bad_parameter;
+    if (!attr.drop && !attr.send && attr.tirs.empty() && attr.tables.empty())
+        return FwStatus::bad_parameter;
     const core::Number table = number(in, PRM(set_fte_in, table_id));
     const core::Number index = number(in, PRM(set_fte_in, flow_index));
     const auto set = firmware.device.set_flow_entry(table, index, attr);

@@ -115,6 +115,7 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
         attr.hash_inner = true;
     }
     attr.tunnels = context.get(PRM(tirc, tunneled_offload_en)) != 0;
+    attr.symmetric = context.get(PRM(tirc, rx_hash_symmetric)) != 0;
     if (attr.hash_inner && !attr.tunnels) return false;
     const Fields key = context.at(PRM(tirc, rx_hash_toeplitz_key[0]));
     const auto bytes = key.copy(attr.toeplitz_key.size());

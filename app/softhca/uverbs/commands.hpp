@@ -89,6 +89,13 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno create_flow_dv(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno destroy_flow_dv(Context& context, const IoctlAttributes& attributes);
 
+// flow_actions.cpp: the methods behind mlx5dv_create_flow_action_*
+[[nodiscard]] Errno create_modify_header(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno destroy_flow_action(Context& context, const IoctlAttributes& attributes);
+/// The flow does that to its packets. EINVAL when it does one of the kind already.
+[[nodiscard]] Errno add_flow_action(FlowAction& action, Flow& flow, core::RewriteAttr& rewrite);
+
 /// What a flow of the bypass domain stands on, as mlx5_ib sorts them: by the program's priority,
 /// those that pass packets on first; rules for multicast only come after all others.
 [[nodiscard]] uint16_t bypass_priority(uint16_t asked, bool multicast_only, bool pass_on = false);

@@ -14,6 +14,7 @@ using core::Limits;
 
 constexpr uint8_t kMaxSpecs = 10;
 constexpr uint32_t kTagBits = 24;
+constexpr core::Number kWire = 0; ///< where rules for what is sent lead to, in place of a TIR
 
 /// What the specs of a rule say, apart from where it goes.
 struct Rule {
@@ -22,6 +23,7 @@ struct Rule {
     bool drop = false;
     bool multicast_only = false;
     std::vector<Counters*> counters; ///< that it names
+    std::vector<FlowAction*> actions;
 };
 
 /// As mlx5_ib sees it: decided by the first spec alone.
@@ -55,6 +57,13 @@ Errno add_spec(const ObjectTable& objects, std::span<const std::byte> spec, Rule
         rule.counters.push_back(objects.find<Counters>(count.handle));
         return rule.counters.back() ? 0 : EINVAL;
     }
+    case IBV_FLOW_SPEC_ACTION_HANDLE: {
+        if (spec.size() != sizeof(ib_uverbs_flow_spec_action_handle)) return EINVAL;
+        const auto handle =
+            InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_action_handle>();
+        rule.actions.push_back(objects.find<FlowAction>(handle.handle));
+        return rule.actions.back() ? 0 : EINVAL;
+    }
     default: return add_flow_spec(spec, rule.match);
     }
 }
@@ -85,11 +94,12 @@ Errno read_specs(const ObjectTable& objects, std::span<const std::byte> specs, u
 
 core::FlowAttr to_flow(const Rule& rule, core::Number tirn) {
     core::FlowAttr flow;
+    if (tirn == kWire) flow.domain = FlowDomain::egress;
     flow.value = rule.match.value;
     flow.mask = rule.match.mask;
     flow.tag = rule.tag;
     flow.drop = rule.drop;
-    if (!rule.drop) flow.tirs = {tirn};
+    if (!rule.drop && tirn != kWire) flow.tirs = {tirn};
     return flow;
 }
 
@@ -98,8 +108,7 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
            std::vector<core::FlowAttr>& out) {
     switch (request.type) {
     case IBV_FLOW_ATTR_NORMAL:
-        out.push_back(to_flow(rule, tirn));
-        out.back().domain = FlowDomain::bypass;
+        out.push_back(to_flow(rule, request.flags & IBV_FLOW_ATTR_FLAGS_EGRESS ? kWire : tirn));
         out.back().pass_on = !rule.drop && request.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
         out.back().priority = bypass_priority(request.priority, rule.multicast_only,
                                               request.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP);
@@ -144,7 +153,10 @@ Errno install(Context& context, const WriteCommand& command, const Rule& rule, c
     const auto request = command.in.as<ib_uverbs_create_flow>().flow_attr;
     if (const Errno error = check_counters_data(command.driver_in)) return error;
     if (request.priority >= Limits::kBypassPriorities) return ENOMEM;
-    if (request.flags & IBV_FLOW_ATTR_FLAGS_EGRESS) return EOPNOTSUPP; // rules for what is sent
+    const bool sends = request.flags & IBV_FLOW_ATTR_FLAGS_EGRESS;
+    if (sends &&
+        (request.type == IBV_FLOW_ATTR_SNIFFER || request.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP))
+        return EOPNOTSUPP;
     if (request.type == IBV_FLOW_ATTR_NORMAL && !rule.counters.empty()) {
         if (rule.counters.size() > 1) return EINVAL;
         if (const Errno error =
@@ -153,6 +165,12 @@ Errno install(Context& context, const WriteCommand& command, const Rule& rule, c
     }
     std::vector<core::FlowAttr> planned;
     if (const Errno error = plan(request, rule, qp.tirn, planned)) return error;
+    if (request.type == IBV_FLOW_ATTR_NORMAL)
+        for (FlowAction* const action : rule.actions) {
+            if (action->sends != sends) return EINVAL;
+            if (const Errno error = add_flow_action(*action, flow, planned.front().rewrite))
+                return error;
+        }
     for (const core::FlowAttr& attributes : planned) {
         const auto number = context.device->create_flow(attributes);
         if (!number) return errno_of(number);

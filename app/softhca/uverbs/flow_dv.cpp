@@ -5,6 +5,7 @@
 #include "app/softhca/uverbs/flow_match.hpp"
 
 #include <cerrno>
+#include <infiniband/verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
@@ -15,6 +16,7 @@ using core::Limits;
 
 constexpr size_t kMaxMatchBytes = sizeof(mlx5_ib_match_params);
 constexpr uint32_t kTagBits = 24;
+constexpr size_t kMaxActions = 2; // MLX5_IB_CREATE_FLOW_MAX_FLOW_ACTIONS of mlx5_ib
 
 /// As mlx5_ib decides it: by the destination MAC or IPv4 address, value and mask.
 bool is_multicast_only(const core::LayerKey& value, const core::LayerKey& mask) {
@@ -24,19 +26,35 @@ bool is_multicast_only(const core::LayerKey& value, const core::LayerKey& mask) 
            (is_class_d(value.dst_ip[kIpv4]) && is_class_d(mask.dst_ip[kIpv4]));
 }
 
-/// Where the flow's packets go: a QP, or nowhere. Other destinations need DevX.
+/// The kind of tables that a matcher is for: by either of two attributes, not both.
+Errno read_table_type(const IoctlAttributes& attributes, FlowMatcher& matcher) {
+    const auto type = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE);
+    const auto flags = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS);
+    if (type && flags) return EINVAL;
+    if (flags.value_or(0) & ~uint64_t{IBV_FLOW_ATTR_FLAGS_EGRESS}) return EINVAL;
+    const uint64_t wanted = type                ? *type
+                            : flags.value_or(0) ? uint64_t{MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX}
+                                                : uint64_t{MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX};
+    if (wanted != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX &&
+        wanted != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
+        return EOPNOTSUPP; // of switches and of RDMA
+    matcher.sends = wanted == MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX;
+    return 0;
+}
+
+/// Where the flow's packets go: a QP, the wire, or nowhere. Other destinations need DevX.
 Errno read_destination(Context& context, const IoctlAttributes& attributes, core::FlowAttr& flow) {
     const auto qp_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
     const uint64_t flags = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_FLAGS).value_or(0);
     for (const uint16_t id :
-         {MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS,
-          MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX})
+         {MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX})
         if (attributes.has(id)) return EOPNOTSUPP;
     if (flags & ~uint64_t{MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP |
                           MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS})
         return EINVAL;
     if (flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return EOPNOTSUPP;
     flow.drop = flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
+    if (flow.domain == core::FlowDomain::egress) return qp_handle ? EINVAL : 0;
     if (flow.drop == qp_handle.has_value()) return EINVAL; // both, or neither
     if (flow.drop) return 0;
     const Qp* qp = context.objects.find<Qp>(*qp_handle);
@@ -45,18 +63,49 @@ Errno read_destination(Context& context, const IoctlAttributes& attributes, core
     return 0;
 }
 
+/// What happens to the packets on the way there.
+Errno read_actions(const Context& context, const IoctlAttributes& attributes,
+                   const FlowMatcher& matcher, Flow& object, core::FlowAttr& flow) {
+    const InBuffer handles = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS);
+    if (handles.size() % sizeof(uint32_t) || handles.size() > kMaxActions * sizeof(uint32_t))
+        return EINVAL;
+    for (auto rest = handles.bytes(); !rest.empty(); rest = rest.subspan(sizeof(uint32_t))) {
+        const auto handle = InBuffer(rest.data(), rest.size()).as<uint32_t>();
+        FlowAction* const action = context.objects.find<FlowAction>(handle);
+        if (!action) return ENOENT;
+        if (action->sends != matcher.sends) return EINVAL;
+        if (const Errno error = add_flow_action(*action, object, flow.rewrite)) return error;
+    }
+    return 0;
+}
+
+Errno read_flow(Context& context, const IoctlAttributes& attributes, const FlowMatcher& matcher,
+                Flow& object, core::FlowAttr& flow) {
+    const InBuffer value = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE);
+    flow.domain = matcher.sends ? core::FlowDomain::egress : core::FlowDomain::bypass;
+    if (const Errno error = read_destination(context, attributes, flow)) return error;
+    if (const Errno error = read_actions(context, attributes, matcher, object, flow)) return error;
+    if (attributes.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) {
+        const uint32_t tag = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_TAG).as<uint32_t>();
+        if (tag >> kTagBits) return EINVAL;
+        flow.tag = tag;
+    }
+    const auto match = prm::read_match_mask(matcher.mask);
+    if (!match || !lies_within(value.bytes(), matcher.mask)) return EINVAL;
+    flow.mask = match->mask;
+    flow.value = prm::read_match_value(value.bytes(), *match);
+    flow.priority =
+        bypass_priority(matcher.priority, is_multicast_only(flow.value.outer, flow.mask.outer));
+    return 0;
+}
+
 } // namespace
 
 Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes) {
     const InBuffer mask = attributes.in(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK);
     if (mask.size() == 0 || mask.size() > kMaxMatchBytes) return EINVAL;
-    const uint64_t table = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE)
-                               .value_or(MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX);
-    if (table != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX ||
-        attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS).value_or(0))
-        return EOPNOTSUPP; // rules for what is sent
-
     auto matcher = std::make_unique<FlowMatcher>();
+    if (const Errno error = read_table_type(attributes, *matcher)) return error;
     matcher->flow_type = attributes.enum_element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
     matcher->priority = attributes.in(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE).as<uint16_t>();
     // Whether the device can match this is found out when it gets the first flow.
@@ -81,23 +130,17 @@ Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
     if (matcher->priority >= Limits::kBypassPriorities) return ENOMEM;
 
     core::FlowAttr flow;
-    if (const Errno error = read_destination(context, attributes, flow)) return error;
-    if (attributes.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) {
-        const uint32_t tag = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_TAG).as<uint32_t>();
-        if (tag >> kTagBits) return EINVAL;
-        flow.tag = tag;
-    }
-    const auto match = prm::read_match_mask(matcher->mask);
-    if (!match || !lies_within(value.bytes(), matcher->mask)) return EINVAL;
-    flow.mask = match->mask;
-    flow.value = prm::read_match_value(value.bytes(), *match);
-    flow.priority =
-        bypass_priority(matcher->priority, is_multicast_only(flow.value.outer, flow.mask.outer));
-    const auto number = context.device->create_flow(flow);
-    if (!number) return errno_of(number);
-
     auto object = std::make_unique<Flow>();
-    object->rules = {*number};
+    Errno error = read_flow(context, attributes, *matcher, *object, flow);
+    if (!error) {
+        const auto number = context.device->create_flow(flow);
+        if (number) object->rules = {*number};
+        error = errno_of(number);
+    }
+    if (error) {
+        (void)object->destroy(*context.device);
+        return error;
+    }
     object->matcher = matcher;
     matcher->users++;
     attributes.set_handle(MLX5_IB_ATTR_CREATE_FLOW_HANDLE, context.objects.add(std::move(object)));

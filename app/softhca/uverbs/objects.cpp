@@ -36,6 +36,12 @@ Errno Qp::destroy(core::Device& device) {
     return sqn ? errno_of(device.destroy_sq(sqn)) : 0;
 }
 
+Errno FlowAction::destroy(core::Device& device) {
+    if (users) return EBUSY;
+    if (edits) return errno_of(device.destroy_header_edits(edits));
+    return reformat ? errno_of(device.destroy_reformat(reformat)) : 0;
+}
+
 Errno FlowMatcher::destroy(core::Device&) { return users ? EBUSY : 0; }
 
 Errno Counters::destroy(core::Device& device) {
@@ -49,6 +55,9 @@ Errno Flow::destroy(core::Device& device) {
         rules.pop_back();
     }
     if (matcher) matcher->users--;
+    for (FlowAction* const action : actions)
+        action->users--;
+    actions.clear();
     for (Counters* const named : counters)
         if (--named->users == 0) named->room = 0; // the next flow describes it anew
     counters.clear();

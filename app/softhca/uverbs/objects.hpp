@@ -98,8 +98,18 @@ struct Qp final : Object {
     Errno destroy(core::Device& device) override;
 };
 
+/// One thing that flows do to packets: header edits, a reformat, or an L2 tunnel taken off.
+struct FlowAction final : Object {
+    bool sends = false; ///< for what is sent; else for what is received
+    bool decap = false;
+    core::Number edits = 0, reformat = 0;
+    unsigned users = 0; ///< flows that name it
+    Errno destroy(core::Device& device) override;
+};
+
 /// Mask and priority of DV flows.
 struct FlowMatcher final : Object {
+    bool sends = false;    ///< of the table for what is sent
     uint8_t flow_type = 0; ///< enum mlx5_ib_flow_type
     uint16_t priority = 0;
     std::vector<std::byte> mask; ///< struct mlx5_ifc_fte_match_param_bits, as far as given
@@ -117,9 +127,10 @@ struct Counters final : Object {
 };
 
 struct Flow final : Object {
-    std::vector<core::Number> rules; ///< ALL_DEFAULT has two
-    std::vector<Counters*> counters; ///< each knows this flow as a user
-    FlowMatcher* matcher = nullptr;  ///< of a DV flow
+    std::vector<core::Number> rules;  ///< ALL_DEFAULT has two
+    std::vector<Counters*> counters;  ///< each knows this flow as a user
+    std::vector<FlowAction*> actions; ///< likewise
+    FlowMatcher* matcher = nullptr;   ///< of a DV flow
     Errno destroy(core::Device& device) override;
 };
 

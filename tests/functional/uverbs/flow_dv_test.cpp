@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // mlx5dv_create_flow: matchers in the layout of the device.
+#include "common/net/endian.hpp"
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <map>
@@ -8,6 +9,7 @@ namespace test {
 namespace {
 
 using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
+using ActionHandle = Handle<ibv_flow_action, ibv_destroy_flow_action>;
 
 // Places in fte_match_set_lyr_2_4 of the PRM, in bytes.
 constexpr size_t kDstMac = 8, kIpProtocol = 16, kFlags = 18, kTtl = 27, kUdpDstPort = 30,
@@ -37,8 +39,13 @@ class FlowDvTest : public VerbsTest {
         VerbsTest::SetUp();
         endpoint = make_endpoint(context.get(), pd.get());
     }
-    [[nodiscard]] MatcherHandle make_matcher(Parameters& mask, uint16_t priority = 0) {
+    [[nodiscard]] MatcherHandle make_matcher(Parameters& mask, uint16_t priority = 0,
+                                             mlx5dv_flow_table_type table = kReceive) {
         mlx5dv_flow_matcher_attr attributes{};
+        if (table != kReceive) {
+            attributes.comp_mask = MLX5DV_FLOW_MATCHER_MASK_FT_TYPE;
+            attributes.ft_type = table;
+        }
         attributes.type = IBV_FLOW_ATTR_NORMAL;
         attributes.priority = priority;
         attributes.match_criteria_enable = kOuterHeaders;
@@ -53,6 +60,40 @@ class FlowDvTest : public VerbsTest {
         errno = 0;
         return FlowHandle(mlx5dv_create_flow(matcher, value.get(), 1, &action));
     }
+
+    /// A flow that does these things to all packets; to the endpoint, or of what is sent.
+    [[nodiscard]] FlowHandle changing(mlx5dv_flow_matcher* matcher,
+                                      std::vector<ibv_flow_action*> changes, bool received) {
+        std::vector<mlx5dv_flow_action_attr> actions(changes.size());
+        for (size_t i = 0; i < changes.size(); i++) {
+            actions[i].type = MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION;
+            actions[i].action = changes[i];
+        }
+        if (received) {
+            actions.push_back({});
+            actions.back().type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
+            actions.back().qp = endpoint->qp.get();
+        }
+        Parameters nothing;
+        errno = 0;
+        return FlowHandle(
+            mlx5dv_create_flow(matcher, nothing.get(), actions.size(), actions.data()));
+    }
+    /// Sets the last two bytes of the destination MAC (set_action_in of the PRM).
+    [[nodiscard]] ActionHandle set_mac(uint16_t low, mlx5dv_flow_table_type table) {
+        constexpr uint32_t kSetDstMacLow = 1u << 28 | 0x5 << 16 | 16;
+        uint64_t action = net::to_be(uint64_t{kSetDstMacLow} << 32 | low);
+        return ActionHandle(
+            mlx5dv_create_flow_action_modify_header(context.get(), sizeof action, &action, table));
+    }
+    [[nodiscard]] ActionHandle reformat(mlx5dv_flow_action_packet_reformat_type type,
+                                        mlx5dv_flow_table_type table, Frame headers = {}) {
+        return ActionHandle(mlx5dv_create_flow_action_packet_reformat(
+            context.get(), headers.size(), headers.empty() ? nullptr : headers.data(), type,
+            table));
+    }
+    static constexpr auto kReceive = MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
+    static constexpr auto kTransmit = MLX5DV_FLOW_TABLE_TYPE_NIC_TX;
 
     std::unique_ptr<Endpoint> endpoint;
 };
@@ -106,6 +147,86 @@ TEST_F(FlowDvTest, DropAction) {
     const Frame next = UdpFrame{.seed = 9}.bytes();
     ASSERT_EQ(endpoint->send(next), IBV_WC_SUCCESS);
     EXPECT_EQ(endpoint->receive(), next);
+}
+
+TEST_F(FlowDvTest, HeadersAreModifiedInBothDirections) {
+    Parameters nothing;
+    const MatcherHandle rx = make_matcher(nothing), tx = make_matcher(nothing, 0, kTransmit);
+    ASSERT_TRUE(rx && tx) << std::strerror(errno);
+    const ActionHandle in = set_mac(0x1234, kReceive), out = set_mac(0x5678, kTransmit);
+    ASSERT_TRUE(in && out) << std::strerror(errno);
+    const Frame frame = UdpFrame{}.bytes();
+    Frame expected = frame;
+    FlowHandle flow = to_endpoint(rx.get(), nothing);
+    ASSERT_TRUE(flow);
+    {
+        const FlowHandle sends = changing(tx.get(), {out.get()}, false);
+        ASSERT_TRUE(sends) << std::strerror(errno);
+        ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+        expected[4] = 0x56, expected[5] = 0x78;
+        EXPECT_EQ(endpoint->receive(), expected);
+        EXPECT_NE(ibv_destroy_flow_action(out.get()), 0) << "in use";
+    }
+    flow = changing(rx.get(), {in.get()}, true);
+    ASSERT_FALSE(flow) << "the same match, other changes";
+    EXPECT_EQ(errno, EEXIST);
+    flow = nullptr;
+}
+
+TEST_F(FlowDvTest, TunnelsGoOnWhereTheyAreSentAndComeOffWhereTheyArrive) {
+    Parameters nothing;
+    const MatcherHandle rx = make_matcher(nothing), tx = make_matcher(nothing, 0, kTransmit);
+    const Frame frame = UdpFrame{}.bytes();
+    Frame headers = UdpFrame{.dst_port = 4789, .size = 42}.bytes();
+    headers[16] = headers[17] = headers[38] = headers[39] = 0; // lengths are the device's
+    for (const uint8_t byte : {0x08, 0, 0, 0, 0, 0, 7, 0})
+        headers.push_back(byte);
+    const ActionHandle encap =
+        reformat(MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL, kTransmit, headers);
+    const ActionHandle decap =
+        reformat(MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2, kReceive);
+    const ActionHandle mac = set_mac(0x1234, kReceive);
+    ASSERT_TRUE(encap && decap && mac) << std::strerror(errno);
+    const FlowHandle sends = changing(tx.get(), {encap.get()}, false);
+    ASSERT_TRUE(sends) << std::strerror(errno);
+    {
+        const FlowHandle as_it_is = to_endpoint(rx.get(), nothing);
+        ASSERT_TRUE(as_it_is);
+        ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+        const Frame tunnelled = endpoint->receive();
+        ASSERT_EQ(tunnelled.size(), frame.size() + headers.size());
+        EXPECT_EQ(tunnelled[39], frame.size() + 16) << "UDP length";
+        EXPECT_TRUE(std::equal(frame.begin(), frame.end(), tunnelled.end() - frame.size()));
+    }
+    const FlowHandle arrives = changing(rx.get(), {decap.get(), mac.get()}, true);
+    ASSERT_TRUE(arrives) << std::strerror(errno);
+    ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+    Frame expected = frame;
+    expected[4] = 0x12, expected[5] = 0x34;
+    EXPECT_EQ(endpoint->receive(), expected);
+}
+
+TEST_F(FlowDvTest, ActionsThatTheDeviceDoesNotHaveAreRefused) {
+    const Frame headers(14, 2);
+    EXPECT_FALSE(
+        reformat(MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL, kReceive, headers));
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    EXPECT_FALSE(reformat(MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2, kTransmit));
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    EXPECT_FALSE(
+        reformat(MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL, kTransmit, Frame(200)));
+    EXPECT_EQ(errno, EINVAL) << "longer than the device takes";
+    EXPECT_FALSE(set_mac(1, MLX5DV_FLOW_TABLE_TYPE_FDB));
+    EXPECT_EQ(errno, EOPNOTSUPP) << "there is no switch";
+    uint64_t unknown = net::to_be(uint64_t{1u << 28 | 0x2f << 16} << 32);
+    EXPECT_FALSE(
+        mlx5dv_create_flow_action_modify_header(context.get(), sizeof unknown, &unknown, kReceive));
+    EXPECT_EQ(errno, EINVAL) << "no such field";
+    uint64_t many[33];
+    std::fill(std::begin(many), std::end(many), net::to_be(uint64_t{1u << 28 | 0x5 << 16} << 32));
+    EXPECT_FALSE(
+        mlx5dv_create_flow_action_modify_header(context.get(), sizeof many, many, kReceive));
+    EXPECT_EQ(errno, EOPNOTSUPP) << "more than a rule may have";
 }
 
 TEST_F(FlowDvTest, MatcherInUseIsBusy) {

@@ -305,9 +305,6 @@ TEST_F(FlowTest, WhatTheDeviceCannotMatchIsRefused) {
     FlowBuilder by_gre_flags;
     EXPECT_EQ(refusal(by_gre_flags.add(gre)), EOPNOTSUPP);
 
-    FlowBuilder egress;
-    egress.add(eth_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_EGRESS;
-    EXPECT_EQ(refusal(egress), EOPNOTSUPP);
     for (const auto type : {IBV_FLOW_ATTR_ALL_DEFAULT, IBV_FLOW_ATTR_MC_DEFAULT})
         for (const auto flag : {IBV_FLOW_ATTR_FLAGS_EGRESS, IBV_FLOW_ATTR_FLAGS_DONT_TRAP}) {
             FlowBuilder default_rule(type);
@@ -318,6 +315,23 @@ TEST_F(FlowTest, WhatTheDeviceCannotMatchIsRefused) {
     FlowBuilder port;
     port.add(eth_spec()).attributes().port = 2;
     EXPECT_EQ(refusal(port), EINVAL);
+}
+
+TEST_F(FlowTest, RulesForWhatIsSentDrop) {
+    FlowBuilder egress;
+    ibv_flow_spec_tcp_udp udp = udp_spec();
+    udp.val.dst_port = __builtin_bswap16(2001);
+    udp.mask.dst_port = 0xffff;
+    ibv_flow_spec_action_drop drop{};
+    drop.type = IBV_FLOW_SPEC_ACTION_DROP;
+    drop.size = sizeof drop;
+    egress.add(udp).add(drop).attributes().flags = IBV_FLOW_ATTR_FLAGS_EGRESS;
+    const FlowHandle flow = egress.create(rule_side->qp.get());
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    ASSERT_EQ(rest_side->send(UdpFrame{.dst_port = 2001}.bytes()), IBV_WC_SUCCESS);
+    const Frame other = UdpFrame{}.bytes();
+    ASSERT_EQ(rest_side->send(other), IBV_WC_SUCCESS);
+    EXPECT_EQ(rest_side->receive(), other) << "and none before it";
 }
 
 TEST_F(FlowTest, InnerHeadersBehindAGreKey) {

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <deque>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 namespace testbed {
 namespace {
@@ -37,7 +38,8 @@ class Scale : public Testbed {
     uint32_t rules = 0;
 
     [[nodiscard]] static Bytes address_of(uint32_t rule) {
-        return {10, 0, static_cast<uint8_t>(rule >> 8), static_cast<uint8_t>(rule)};
+        return {10, static_cast<uint8_t>(rule >> 16), static_cast<uint8_t>(rule >> 8),
+                static_cast<uint8_t>(rule)};
     }
     /// Rules for IPv4 destination addresses 10.0.0.0 + n, up to `count` of them.
     void make_rules(uint32_t count) {
@@ -75,6 +77,36 @@ TEST_F(Scale, APacketCostsTheSameAmongManyRules) {
     const double many = frames_time();
     EXPECT_LT(many, kMostRatio * few);
     RecordProperty("ratio", std::to_string(many / few));
+}
+
+/// Counted, not timed: a packet asks one hash table for each mask, however many rules there are.
+TEST_F(Scale, LookupsDependOnTheMasksOnly) {
+    const auto cost = [this](const char* what) {
+        return device->stats()["steering"][what].get<uint64_t>();
+    };
+    // Rules of two more masks, which take nothing.
+    FlowAttr other;
+    other.drop = true;
+    other.mask.tunnel.vxlan_vni = other.value.tunnel.vxlan_vni = 0xffffff;
+    ASSERT_TRUE(device->create_flow(other));
+    other.mask.inner.dst_port = other.value.inner.dst_port = 0xffff;
+    ASSERT_TRUE(device->create_flow(other));
+    constexpr uint32_t kMasks = 3;
+    const auto frame_costs = [&] {
+        const uint64_t lookups = cost("lookups"), probes = cost("probes");
+        for (uint32_t i = 0; i < kFrames; i++)
+            wire->incoming.push_back(frames::build({.dst_ip = address_of(i * 7919 % rules)}));
+        const uint64_t before = device->counters().drop_rule;
+        run();
+        EXPECT_EQ(device->counters().drop_rule - before, kFrames);
+        return std::pair(cost("lookups") - lookups, cost("probes") - probes);
+    };
+    make_rules(10);
+    EXPECT_LE(frame_costs().first, kFrames * kMasks);
+    make_rules(100'000);
+    const auto [lookups, probes] = frame_costs();
+    EXPECT_LE(lookups, kFrames * kMasks);
+    EXPECT_LE(probes, 2 * kFrames * kMasks) << "tables are at most half full";
 }
 
 TEST_F(Scale, ARuleCostsTheSameAmongManyRules) {

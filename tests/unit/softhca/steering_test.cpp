@@ -191,15 +191,15 @@ TEST(Steering, ContradictionsAreRefused) {
     EXPECT_EQ(steering.insert(other_tag).error(), Status::exists);
     EXPECT_EQ(steering.insert(drop).error(), Status::exists);
     ASSERT_TRUE(steering.insert(untagged));
-    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->destinations.size(), 2u);
+    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tirs.size(), 2u);
     Flow again = tagged; // the same destination twice is one copy
     ASSERT_TRUE(steering.insert(again));
-    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->destinations.size(), 2u);
+    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tirs.size(), 2u);
     steering.erase(tagged);
-    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->destinations.size(), 2u);
+    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tirs.size(), 2u);
     EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tag, 7u);
     steering.erase(again);
-    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->destinations.size(), 1u);
+    EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tirs.size(), 1u);
 }
 
 /// Rules by destination port and address; found, and found no more after half of them went.

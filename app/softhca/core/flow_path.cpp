@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/flow_path.hpp"
+
+#include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/objects.hpp"
+
+namespace softhca::core {
+
+void FlowActions::add_users(int count) const {
+    const auto add = [count](auto* object) { object->users += static_cast<uint32_t>(count); };
+    for (Tir* const tir : tirs)
+        add(tir);
+    for (FlowTable* const table : tables)
+        add(table);
+    for (FlowCounter* const counter : counters)
+        add(counter);
+    if (rewrite.edits) add(rewrite.edits);
+    if (rewrite.reformat) add(rewrite.reformat);
+}
+
+const Packet* FlowPath::rewrite(const Packet& packet, const Rewrite& rewrite) {
+    if (rewritten_used_ == rewritten_.size())
+        rewritten_.push_back(std::make_unique<RewrittenPacket>());
+    RewrittenPacket& copy = *rewritten_[rewritten_used_];
+    if (!copy.make(packet, rewrite)) {
+        misfits++;
+        return nullptr;
+    }
+    rewritten_used_++;
+    return &copy.packet();
+}
+
+} // namespace softhca::core

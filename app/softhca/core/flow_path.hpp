@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What rules do with a packet, and where one packet has gone through them.
+#pragma once
+
+#include "app/softhca/core/rewrite.hpp"
+#include "app/softhca/core/types.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace softhca::core {
+
+struct Tir;
+struct FlowTable;
+
+/// Packets and bytes of the rules that name it.
+struct FlowCounter {
+    FlowCounts counts;
+    uint32_t users = 0;
+};
+
+/// What a rule asks for. The packet is counted, then changed, then each destination gets a copy.
+struct FlowActions {
+    bool drop = false;
+    bool pass_on = false; ///< gets a copy, the packet goes on
+    bool send = false;    ///< of what is sent: leaves
+    std::optional<uint32_t> tag;
+    Rewrite rewrite;
+    std::vector<Tir*> tirs;
+    std::vector<FlowTable*> tables;
+    std::vector<FlowCounter*> counters;
+
+    /// The objects that it names cannot be destroyed meanwhile.
+    void hold() const { add_users(1); }
+    void release() const { add_users(-1); }
+
+  private:
+    void add_users(int count) const;
+};
+
+/// Where one packet goes. Reused from packet to packet, so that it allocates at first only.
+struct FlowPath {
+    /// A copy for a TIR. The packet is the one that came, or one of `rewritten`.
+    struct Stop {
+        Tir* tir;
+        uint32_t tag;
+        const Packet* packet;
+    };
+    struct Count {
+        FlowCounter* counter;
+        uint32_t bytes;
+    };
+    std::vector<Stop> stops;
+    std::vector<const Packet*> sent; ///< of what is sent: the copies that leave
+    std::vector<Count> counts;
+    bool dropped = false; ///< a rule said so
+    uint32_t misfits = 0; ///< copies that a rule could not change as it wants to: lost
+    bool sending = false; ///< what no rule takes leaves
+    uint32_t visits = 0;
+
+    void begin(bool sends) {
+        stops.clear();
+        sent.clear();
+        counts.clear();
+        dropped = false;
+        sending = sends;
+        misfits = visits = rewritten_used_ = 0;
+    }
+    /// The packet as the rule changes it; null when it cannot.
+    [[nodiscard]] const Packet* rewrite(const Packet& packet, const Rewrite& rewrite);
+    /// The packet has gone that way.
+    void count() const {
+        for (const Count& one : counts) {
+            one.counter->counts.packets++;
+            one.counter->counts.bytes += one.bytes;
+        }
+    }
+
+  private:
+    std::vector<std::unique_ptr<RewrittenPacket>> rewritten_;
+    uint32_t rewritten_used_ = 0;
+};
+
+} // namespace softhca::core
