@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <variant>
@@ -187,6 +188,15 @@ template <class Work> bool attempt(const std::string& subject, Report& report, W
     }
 }
 
+/// With --step: returns when it is this process's turn.
+void await_turn(const Options& options) {
+    if (!options.step) return;
+    fmt::print("your turn\n");
+    fflush(stdout);
+    std::string line;
+    std::getline(std::cin, line); // its end: nobody else is there to wait for
+}
+
 /// All passes of all measures with one set-up of the ports.
 void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold, Report& report) {
     std::vector<std::unique_ptr<Subject>> subjects;
@@ -209,6 +219,7 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
                 for (const uint16_t burst : options.bursts)
                     for (const auto& subject : subjects) {
                         if (subject->failed) continue;
+                        await_turn(options);
                         subject->failed = !attempt(subject->name, report, [&] {
                             const FrameSizes sizes = FrameSizes::parse(size);
                             Figure figure =
@@ -224,6 +235,8 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
                             report.figures.push_back(std::move(figure));
                         });
                     }
+    if (rte_eal_process_type() == RTE_PROC_PRIMARY)
+        await_turn(options); // the ports are the secondary's, too
 }
 
 void measure_probes(const Options& options, Report& report) {

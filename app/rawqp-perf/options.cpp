@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/options.hpp"
 
+#include "app/rawqp-perf/dpdk.hpp"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
@@ -34,6 +36,10 @@ are timed, by --distance; start a software device accordingly:
   far   in another core's cache: the device's thread has --device-cpu, which is held meanwhile, so
         that the device does not run. Needs CAP_SYS_NICE
   cold  in memory: rings and mbufs are evicted from all caches
+
+Started with --proc-type=secondary, it measures the ports of a rawqp-perf that runs as the primary
+process, as that has set them up: give it the same options. With --step neither of them polls while the
+other measures. EAL needs hugepages for that.
 
 With --first-packet NAME=DEVARGS instead of subjects: microseconds from probe to first packet, on a
 device whose wire loops.
@@ -103,6 +109,12 @@ void check(const Options& options) {
         throw CLI::ValidationError("--trace", "tells of no distance: leave --distance out");
     if (options.subjects.empty() == options.probes.empty())
         throw CLI::ValidationError("give --subject or --first-packet, one of them at least once");
+    if (rte_eal_process_type() == RTE_PROC_SECONDARY &&
+        (options.queues.size() * options.fast_free.size() != 1 ||
+         options.distance == Distance::cold || !options.probes.empty()))
+        throw CLI::ValidationError("--queues, --fast-free, --distance, --first-packet",
+                                   "a secondary process has ports set up in one way, and cannot "
+                                   "make them cold");
     for (const std::string& size : options.sizes)
         (void)FrameSizes::parse(size);
     for (const SubjectSpec& subject : options.subjects)
@@ -163,6 +175,9 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         "--trace", options.trace,
         "folder: write down each instruction of a round of rx, tx and forward (near only),"
         " for tests/perf/touched.py");
+    app.add_flag("--step", options.step,
+                 "say \"your turn\" before each figure, and in a primary process at the end, and"
+                 " wait for a line on standard input: to measure in two processes by turns");
     app.add_option("--json", options.json, "write all figures there; - is standard output");
     try {
         app.parse(argc, argv);

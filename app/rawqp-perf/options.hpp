@@ -44,7 +44,8 @@ struct Options {
     Distance distance = Distance::near;
     Pages pages = Pages::huge;
     std::optional<unsigned> device_cpu; ///< of a software device; needed for Distance::far
-    std::string to; ///< MAC address that rate and latency send to; empty: the port's
+    std::string to;    ///< MAC address that rate and latency send to; empty: the port's
+    bool step = false; ///< a figure is measured when a line comes on standard input
     std::string json;
     std::string trace; ///< folder for steps of a round of each subject and measure; empty: none
 };

@@ -23,17 +23,28 @@ unsigned Port::mbufs(const PortSetup& setup) {
 }
 
 Port::Port(uint16_t id, const PortSetup& setup, rte_mempool* pool)
-    : id_(id), queues_(setup.queues), pool_(pool) {
+    : id_(id), primary_(rte_eal_process_type() == RTE_PROC_PRIMARY), queues_(setup.queues),
+      pool_(pool) {
+    if (!primary_) {
+        pool_ = rte_mempool_lookup(pool_name().c_str());
+        if (pool_ == nullptr)
+            throw std::runtime_error(
+                fmt::format("port {}: the primary process does not use it", id));
+        return;
+    }
     int socket = SOCKET_ID_ANY;
     if (pool_ == nullptr) {
-        own_pool_ = make_pool(fmt::format("perf{}", id), mbufs(setup));
+        own_pool_ = make_pool(pool_name(), mbufs(setup));
         pool_ = own_pool_.get();
         socket = ring_socket(queues_, setup.descriptors, setup.heap);
     }
     configure(setup, socket);
 }
 
+std::string Port::pool_name() const { return fmt::format("perf{}", id_); }
+
 Port::~Port() {
+    if (!primary_) return;
     rte_flow_flush(id_, nullptr);
     rte_eth_dev_stop(id_);
     // Queues keep pointers into the pool until they are set up anew.

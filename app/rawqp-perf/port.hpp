@@ -23,7 +23,8 @@ struct PortSetup {
 /// An error from a call that returned `status`, with errno text.
 [[noreturn]] void fail_call(const std::string& what, int status);
 
-/// Configures and starts the port; stops it at the end. Must be used on one lcore.
+/// Configures and starts the port; stops it at the end. In a secondary process the port is used as
+/// the primary's Port of that number has set it up. Must be used on one lcore.
 class Port {
   public:
     /// How many its pool holds.
@@ -64,8 +65,10 @@ class Port {
 
   private:
     void configure(const PortSetup& setup, int socket);
+    [[nodiscard]] std::string pool_name() const;
 
     uint16_t id_;
+    bool primary_;
     uint16_t queues_;
     Pool own_pool_;
     rte_mempool* pool_;

@@ -61,6 +61,11 @@ def queues(setting: str, queues: int) -> str | None:
     return "<= 0.60" if queues == 64 and setting == "far" else None
 
 
+def secondary() -> str:
+    """A secondary process ÷ its primary."""
+    return "<= 1.05"
+
+
 def latency(size: str, burst: int, percentile: str) -> str | None:
     return "<= 0.90" if (size, burst, percentile) == ("64", 1, "median") else None
 

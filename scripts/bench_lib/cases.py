@@ -8,14 +8,16 @@ import shutil
 from dataclasses import replace
 from typing import Sequence
 
+from rig.hugepages import NoHugepages
+
 from . import bars
 from . import rounds
-from .effort import Effort
+from .effort import HUGE, Effort
 from .ratios import Figure
 from .results import Results
 from .rivals import rates
 from .runner import RAWQP, BenchError, Runner, plugin_file, softhca_port
-from .scene import Case, against_mlx5, in_each_setting, pick
+from .scene import WITH_FREEING, Case, against_mlx5, in_each_setting, pick
 from .subjects import MLX5, MLX5_VARIANTS, Bench
 
 SIZES = rounds.SIZES
@@ -60,6 +62,32 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
             results.add(f"flows.{row}.vs_mlx5" + ("_verbs" if devargs else ""),
                         pick(figures, RAWQP, measure=measure), pick(figures, MLX5, measure=measure),
                         (RAWQP, f"{MLX5}, {engine}"))
+
+
+SECONDARY = f"{RAWQP} secondary"
+
+
+def secondary(runner: Runner, effort: Effort, results: Results) -> None:
+    """Cycles per packet in a secondary process ÷ the same in its primary, on the same queues."""
+    setting = replace(effort.settings[0], pages=HUGE)
+    bench = Bench()
+    bench.add(RAWQP, RAWQP)
+    layout = bench.layout()
+    eal = [text for text in layout.eal if text.startswith("net_rawqp")]
+    _, subject = layout.subjects
+    others = ["--subject", subject.replace(RAWQP, SECONDARY, 1)]
+    for measures, first in (("rx", ()), ("tx,forward", WITH_FREEING)):
+        options = [*effort.options(), "--measure", measures, *first]
+        try:
+            figures = results.collect(f"secondary: {measures}", effort.processes, lambda _: (
+                runner.in_two_processes(layout.wires, ["--vdev", eal[0], "--vdev", eal[1]],
+                                        layout.subjects, others, options, setting)))
+        except NoHugepages as lack:
+            print(f"note: no secondary processes here: {lack}")
+            return
+        for measure in measures.split(","):
+            results.add(f"secondary.{measure}", pick(figures, SECONDARY, measure=measure),
+                        pick(figures, RAWQP, measure=measure), (SECONDARY, RAWQP), bars.secondary())
 
 
 FLOW_PERF = ["--ingress", "--ether", "--ipv4", "--queue", "--rules-count=2000",
@@ -130,5 +158,6 @@ CASES: dict[str, Case] = {
     "flows": flows,
     "flow_perf": flow_perf,
     "first_packet": first_packet,
+    "secondary": secondary,
     "rates": rates,
 }

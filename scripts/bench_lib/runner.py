@@ -10,10 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Sequence
 
+from rig.hugepages import lent
 from rig.program import die_with_parent
 
 from .effort import Setting
@@ -21,6 +24,7 @@ from .ratios import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300
+SHARED_PAGES = 128  # of 2 MiB, for two processes with the same ports
 
 RAWQP = "net_rawqp"
 # What our driver of another build is called, so that both can be loaded into one process.
@@ -101,6 +105,46 @@ def copy_programs(machine: Machine, folder: Path) -> None:
         (folder / plugin_file(OTHER)).write_bytes(plugin.replace(old, new))
 
 
+def end_group(program: subprocess.Popen[str]) -> None:
+    """Of a program that was started in a session of its own."""
+    if program.poll() is None:
+        os.killpg(program.pid, signal.SIGKILL)
+
+
+def take_turns(commands: Sequence[Sequence[str]], env: dict[str, str]) -> None:
+    """Two programs with --step. The first one begins, and ends last."""
+    with ExitStack() as running:
+        programs: list[subprocess.Popen[str]] = []
+
+        def wait_for_turn(program: subprocess.Popen[str]) -> bool:
+            """False: it has ended."""
+            assert program.stdout
+            return any(line == "your turn\n" for line in program.stdout)
+
+        def let_go_on(program: subprocess.Popen[str]) -> None:
+            assert program.stdin
+            program.stdin.write("\n")
+            program.stdin.flush()
+
+        for command in commands:
+            program = running.enter_context(subprocess.Popen(
+                command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                start_new_session=True, preexec_fn=die_with_parent(signal.SIGKILL)))
+            running.callback(end_group, program)
+            programs.append(program)
+            if not wait_for_turn(program):
+                raise BenchError(f"status {program.wait()}: {' '.join(command)}")
+        on_turn = cycle(programs)
+        for program in on_turn:
+            let_go_on(program)
+            if not wait_for_turn(program):
+                break
+        for program, command in zip(programs, commands):
+            program.communicate(timeout=TIMEOUT_S)
+            if program.returncode != 0:
+                raise BenchError(f"status {program.returncode}: {' '.join(command)}")
+
+
 class Runner:
     def __init__(self, machine: Machine, verbose: bool) -> None:
         self.machine = machine
@@ -133,6 +177,33 @@ class Runner:
             if apart:
                 options = [*options, "--device-cpu", str(self.machine.other)]
         return self._run(self._softhca(wires, apart, threads), eal, options, memory_mb)
+
+    def in_two_processes(self, wires: Sequence[str], eal: Sequence[str], own: Sequence[str],
+                         others: Sequence[str], options: Sequence[str],
+                         setting: Setting) -> list[Figure]:
+        """A rawqp-perf as on_softhca, and another one as its secondary process, figure by figure in
+        turns; `own` and `others` are the subjects of each. Needs hugepages."""
+        apart = setting.distance == "far"
+        options = ["--step", *options, "--distance", setting.distance]
+        if apart:
+            options += ["--device-cpu", str(self.machine.other)]
+        with tempfile.TemporaryDirectory(prefix="rawqp-bench-") as name:
+            folder = Path(name)
+            copy_programs(self.machine, folder)
+            (folder / "huge").mkdir()
+            with lent(SHARED_PAGES, folder / "huge") as pages:
+                program = [str(folder / program_of(self.machine.build).name), "-l",
+                           str(self.machine.measured), "--huge-dir", str(folder / "huge"),
+                           "--no-telemetry", "--log-level=warning", "-d", plugin_file(RAWQP),
+                           "--no-pci"]
+                launch = [*self.prefix, *pages.prefix]
+                files = [folder / "primary.json", folder / "secondary.json"]
+                commands = [
+                    [*launch, *self._softhca(wires, apart), *program, *eal, "--", *own],
+                    [*launch, *program, "--proc-type=secondary", "--", *others]]
+                take_turns([[*command, *options, "--json", str(file)]
+                            for command, file in zip(commands, files)], self._env(folder))
+                return self._figures(*files)
 
     def text_on_softhca(self, wires: Sequence[str], program: Sequence[str]) -> str:
         """What another program prints on such ports. The device thread has its own CPU."""
@@ -180,10 +251,15 @@ class Runner:
                 raise BenchError(text)
             return self._figures(out)
 
+    @staticmethod
+    def _env(folder: Path) -> dict[str, str]:
+        path = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        return {**os.environ, "LD_LIBRARY_PATH": path, "XDG_RUNTIME_DIR": str(folder),
+                "RUNTIME_DIRECTORY": str(folder)}
+
     def _execute(self, command: list[str], folder: Path) -> str:
         copy_programs(self.machine, folder)
-        path = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-        env = {**os.environ, "LD_LIBRARY_PATH": path, "XDG_RUNTIME_DIR": str(folder)}
+        env = self._env(folder)
         if self.verbose:
             print("$", " ".join(command), file=sys.stderr)
         process = subprocess.Popen(
@@ -203,14 +279,15 @@ class Runner:
             raise BenchError(f"status {process.returncode}: {' '.join(command)}\n{tail}")
         return text
 
-    def _figures(self, file: Path) -> list[Figure]:
-        """Turns are numbered through all runs, so that figures of several runs can be put together."""
-        if not file.exists():
-            return []
-        found: dict[str, Any] = json.loads(file.read_text())
-        self._note(found)
-        figures = []
-        for one in found["figures"]:
+    def _figures(self, *files: Path) -> list[Figure]:
+        """Turns are numbered through all runs, so that figures of several runs can be put together.
+        Those of several files were measured in the same turns."""
+        reports: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files
+                                         if file.exists()]
+        for report in reports:
+            self._note(report)
+        figures: list[Figure] = []
+        for one in (one for report in reports for one in report["figures"]):
             figure = Figure(one["subject"], one["measure"], one["value"], self._turns + one["pass"],
                             one["unit"], one["size"], one["burst"], one["queues"], one["fast_free"])
             figures.append(figure)

@@ -6,7 +6,8 @@ import subprocess
 from typing import Iterator
 
 import pytest
-from rig.hugepages import NR_HUGEPAGES, lent
+from rig.hugepages import NR_HUGEPAGES
+from rig.process_fixtures import lent_to_test
 from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
@@ -49,7 +50,7 @@ def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite:
 def hugepages() -> Iterator[None]:
     """Some hugepages more than there are, given back also when the test is killed."""
     before = int(NR_HUGEPAGES.read_text())
-    with lent(HUGEPAGES):
+    with lent_to_test(HUGEPAGES):
         yield
     assert int(NR_HUGEPAGES.read_text()) == before
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_lib.cases import ROUNDS
+from bench_lib.cases import CASES, ROUNDS
 from bench_lib.charts import chart
 from bench_lib.effort import Effort, Setting
 from bench_lib.ratios import Figure, TooFewFigures, growth, ratio
@@ -201,7 +201,7 @@ def test_bench_lists_its_benchmarks() -> None:
     assert answer.returncode == 0
     assert [line.split()[0] for line in answer.stdout.splitlines()] == [
         "cycles", "bursts", "mprq", "compressed", "offloads", "marks", "queues", "floor", "latency",
-        "flows", "flow_perf", "first_packet", "rates"]
+        "flows", "flow_perf", "first_packet", "secondary", "rates"]
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
@@ -375,3 +375,21 @@ def test_two_builds_of_the_driver_in_one_program(
     assert {(each.subject, each.measure) for each in scene.figures} == {
         (driver, measure) for driver in (RAWQP, OTHER) for measure in ("rx", "tx")}
     assert not list(tmp_path.glob("reports*"))
+
+
+@pytest.mark.unsanitized  # its programs begin in ways of their own
+@pytest.mark.parametrize("distance", ["near", "far"])
+def test_a_secondary_process_in_turns(build: Build, monkeypatch: pytest.MonkeyPatch,
+                                      tmp_path: Path, distance: str) -> None:
+    for name, value in build.env(tmp_path / "reports").items():
+        monkeypatch.setenv(name, value)
+    machine = Machine(build.folder)
+    if distance not in machine.distances():
+        pytest.skip("one CPU: nothing is far")
+    results = Results()
+    effort = Effort(processes=1, passes=2, rounds=3, settings=(Setting(distance),))
+    CASES["secondary"](Runner(machine, False), effort, results)
+    assert not results.failures
+    assert [(row.name, row.pairs) for row in results.rows] == [
+        ("secondary.rx", 2), ("secondary.tx", 2), ("secondary.forward", 2)]
+    assert all(row.a_value > 0 and row.b_value > 0 for row in results.rows)

@@ -17,10 +17,6 @@ from rig.stack import Build
 from rig.testpmd import Testpmd
 from scapy.utils import rdpcap
 
-# Which libraries a program has loaded, in which order, decides whether it can share mempools; and EAL
-# must get the same addresses in all of them.
-pytestmark = pytest.mark.unsanitized
-
 EXAMPLES = Path("/usr/share/dpdk/examples/multi_process")  # package dpdk-doc
 
 

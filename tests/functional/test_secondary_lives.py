@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes that share ports, while one of them changes the ports, hangs or dies."""
 
+import os
 import random
 import signal
 import threading
@@ -15,9 +16,6 @@ from rig.process_fixtures import StartProcesses
 from rig.processes import Processes, TestpmdProcesses
 from rig.screen import ProgramError, Screen
 from rig.testpmd import Testpmd
-
-# As test_secondary.py
-pytestmark = pytest.mark.unsanitized
 
 BURST = 32
 rounds = pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.thorough)])
@@ -156,6 +154,7 @@ def test_a_secondary_hangs(start: StartProcesses, forward: str) -> None:
     processes.steer_to(1)
     processes.transfer(50)
     program.signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, program.pid, os.WSTOPPED)
     before = time.monotonic()
     processes.primary.stop_port("all")
     assert time.monotonic() - before < 4  # two ports

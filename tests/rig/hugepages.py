@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
 
-import pytest
-
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
 MIB = 2  # of a hugepage
 
@@ -26,6 +24,10 @@ echo "$before" >"$1"
 """
 
 
+class NoHugepages(Exception):
+    """The text says why."""
+
+
 @dataclass
 class Hugepages:
     """`folder`, if one was asked for, is a hugetlbfs for what is started with `prefix` in front."""
@@ -36,9 +38,9 @@ class Hugepages:
 
 @contextmanager
 def lent(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
-    """So many more than there are. Skips the test where there are none to be had."""
+    """So many more than there are. Raises NoHugepages where there are none to be had."""
     if os.geteuid() != 0:
-        pytest.skip("only root can reserve hugepages")
+        raise NoHugepages("only root can reserve hugepages")
     before = int(NR_HUGEPAGES.read_text())
     command = ["unshare", "--mount", "sh", "-c", LEND, "lend", str(NR_HUGEPAGES), str(pages)]
     with subprocess.Popen([*command, str(folder or "")], stdin=subprocess.PIPE,
@@ -46,7 +48,7 @@ def lent(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
         assert lender.stdin and lender.stdout
         try:
             if int(lender.stdout.readline() or 0) < before + pages:
-                pytest.skip(f"the kernel has no {MIB * pages} MiB left for hugepages")
+                raise NoHugepages(f"the kernel has no {MIB * pages} MiB left for hugepages")
             yield Hugepages(["nsenter", f"--target={lender.pid}", "--mount", "--"], folder)
         finally:
             lender.stdin.close()

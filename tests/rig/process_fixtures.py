@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures: DPDK processes that share ports, on either front."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
 
-from .hugepages import Hugepages, lent
+from .hugepages import Hugepages, NoHugepages, lent
 from .processes import PAGES, GuestHome, Home, Processes, TestpmdProcesses, compiled
 from .stack import ROOT, Build
 
 SOURCES = ROOT / "tests/functional/secondary"
+
+
+@contextmanager
+def lent_to_test(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
+    """Skips the test where there are none to be had."""
+    try:
+        with lent(pages, folder) as hugepages:
+            yield hugepages
+    except NoHugepages as lack:
+        pytest.skip(str(lack))
+
+
 StartProcesses = Callable[..., TestpmdProcesses]
 
 
@@ -21,7 +34,7 @@ def shared_pages(request: pytest.FixtureRequest,
     if request.config.getoption("--front") == "guest":
         yield None
         return
-    with lent(PAGES, tmp_path_factory.mktemp("hugepages")) as pages:
+    with lent_to_test(PAGES, tmp_path_factory.mktemp("hugepages")) as pages:
         yield pages
 
 
