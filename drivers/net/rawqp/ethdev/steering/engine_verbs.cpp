@@ -15,7 +15,7 @@ struct SpecLayout {
     uint16_t size, value, filter;
 };
 template <class Spec> constexpr SpecLayout layout(ibv_flow_spec_type type) {
-    return {type, sizeof(Spec), offsetof(Spec, val), sizeof(Spec::val)};
+    return {static_cast<uint16_t>(type), sizeof(Spec), offsetof(Spec, val), sizeof(Spec::val)};
 }
 constexpr SpecLayout kSpecs[] = {
     layout<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH),
