@@ -19,7 +19,7 @@ from rig.testpmd import Testpmd
 
 BURST = 32
 rounds = pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.thorough)])
-ANSWER = r"stats: {}, received: {}, link: {}, stop: -1\b"  # of forward.c, to SIGUSR1
+ANSWER = r"stats: {}, received: {}, link: {}, clock: {}, stop: -1\b"  # of forward.c, to SIGUSR1
 
 
 def run_forward(processes: Processes, forward: str) -> Screen:
@@ -92,7 +92,7 @@ def test_follows(start: StartProcesses, forward: str, change: str) -> None:
             CHANGES[change](processes.primary)
             processes.steer_to(1)  # testpmd flushes rules when it stops a port
         processes.transfer(300)
-    ask(secondary, ANSWER.format(0, r"\d+", "up"), 2)
+    ask(secondary, ANSWER.format(0, r"\d+", "up", 0), 2)
     processes.primary.stop_port("all")
     assert processes.primary.mbufs_in_use() <= BURST
     assert "secondary process does not answer" not in processes.hca.program.output
@@ -113,7 +113,7 @@ def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
     secondary.wait_for("close: 0")
     wire = processes.hca.wires[0]
     wire.transfer(numbered(300), to=wire)
-    ask(secondary, ANSWER.format(0, r"\d+", "up"), 2)
+    ask(secondary, ANSWER.format(0, r"\d+", "up", 0), 2)
     assert processes.primary.quit() == 0
 
 
@@ -125,13 +125,13 @@ def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
     program = run_forward(processes, forward)
     processes.steer_to(1)
     processes.transfer(50)
-    ask(program, ANSWER.format(0, 50, "up"), 5)
+    ask(program, ANSWER.format(0, 50, "up", 0), 5)
     processes.transfer(50)  # also after the stop that was refused
     assert "rte_eth_dev_stop is for the primary process" in program.output
     processes.hca.signal_program(signal.SIGKILL)
     program.wait_for("net_rawqp0: the primary process is gone")
     program.wait_for("net_rawqp1: the primary process is gone")
-    ask(program, ANSWER.format(-5, 0, "down"), 2)
+    ask(program, ANSWER.format(-5, 0, "down", -5), 2)
     assert not processes.home.left_in_kernel()
 
 
@@ -142,7 +142,7 @@ def test_the_primary_hangs(start: StartProcesses, forward: str) -> None:
     processes.steer_to(1)
     processes.transfer(50)
     processes.hca.signal_program(signal.SIGSTOP)
-    ask(program, ANSWER.format(0, 50, "up"), 2)
+    ask(program, ANSWER.format(0, 50, "up", -110), 2)
     processes.hca.signal_program(signal.SIGCONT)
     processes.transfer(50)
 
@@ -262,7 +262,7 @@ def test_primaries_are_killed(beside: Processes, forward: str, kills: int) -> No
         if not attaches:
             for port in range(2):
                 program.wait_for(f"net_rawqp{port}: the primary process is gone")
-            ask(program, ANSWER.format(-5, 0, "down"), 2)
+            ask(program, ANSWER.format(-5, 0, "down", -5), 2)
             kill(beside, program)
         else:
             expect_an_end(program)

@@ -20,10 +20,12 @@ static int primary(void) {
 static void answer(void) {
     struct rte_eth_stats stats = {0};
     struct rte_eth_link link = {0};
+    uint64_t clock; // a question to the primary
     const int read = rte_eth_stats_get(0, &stats);
     rte_eth_link_get(0, &link);
-    printf("stats: %d, received: %lu, link: %s, stop: %d\n", read, (unsigned long)stats.ipackets,
-           link.link_status ? "up" : "down", rte_eth_dev_stop(0));
+    printf("stats: %d, received: %lu, link: %s, clock: %d, stop: %d\n", read,
+           (unsigned long)stats.ipackets, link.link_status ? "up" : "down",
+           rte_eth_read_clock(0, &clock), rte_eth_dev_stop(0));
     fflush(stdout);
 }
 
