@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rules of DPDK's own net_mlx5 for headers in tunnels, and for those that are no TCP or UDP: each
-takes its packet, and leaves one that differs in one bit."""
+takes its packet, and leaves one that differs in one bit. Rules that change packets, received and
+sent: what comes out is what Scapy builds that way."""
 
 from typing import Iterator
 
 import pytest
 from rig.packets import ether, ipv4, ipv6
-from rig.ports import lossless
+from rig.ports import lossless, port_mac
 from rig.stack import Stack
 from scapy.layers.inet import ICMP, UDP
 from scapy.layers.inet6 import ICMPv6EchoReply, ICMPv6EchoRequest
@@ -26,6 +27,10 @@ DATA = Raw(bytes(40))
 
 def vxlan(vni: int, inner: Packet) -> Packet:
     return ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=vni) / ether() / inner
+
+
+def udp(ttl: int = 64, destination: str = port_mac(0), **addresses: str) -> Packet:
+    return ether(destination) / ipv4(ttl=ttl, **addresses) / UDP(sport=9, dport=10) / DATA
 
 
 def gre(inner: Packet, **fields: int) -> Packet:
@@ -84,5 +89,48 @@ def test_rules_take_their_packets(stack: Stack) -> None:
         hits = [packet for packet in packets if packet.mark is not None]
         assert [(hit.mark, hit.queue) for hit in hits] == [(MARK, QUEUE)], rule
         assert hits[0].length == max(len(frames[0]), 60), rule
+        stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
+NEW_MAC = "02:11:22:33:44:55"
+# testpmd's `set vxlan` for the action, and the same as headers.
+TUNNEL = ("vni 7 udp-src 8 udp-dst 4789 ip-src 198.51.100.1 ip-dst 198.51.100.2 "
+          "eth-src 02:0a:0a:0a:0a:0a eth-dst 02:0b:0b:0b:0b:0b")
+
+
+def in_tunnel(frame: Packet) -> Packet:
+    outer = ether("02:0b:0b:0b:0b:0b", "02:0a:0a:0a:0a:0a")
+    outer /= ipv4("198.51.100.1", "198.51.100.2", id=0)
+    return outer / UDP(sport=8, dport=4789, chksum=0) / VXLAN(vni=7, flags=8) / frame
+
+
+# The rule's pattern and actions, a frame that comes in and what goes out (None: nothing).
+UDP_TO_QUEUE = "ingress pattern eth / ipv4 / udp / end actions {} / queue index 2 / end"
+CHANGES: list[tuple[str, Packet, Packet | None]] = [
+    (UDP_TO_QUEUE.format(f"set_mac_dst mac_addr {NEW_MAC}"), udp(), udp(destination=NEW_MAC)),
+    (UDP_TO_QUEUE.format("dec_ttl"), udp(), udp(ttl=63)),
+    (UDP_TO_QUEUE.format("set_ipv4_src ipv4_addr 10.9.8.7 / set_tp_dst port 99"), udp(),
+     ether() / ipv4("10.9.8.7") / UDP(sport=9, dport=99) / DATA),
+    ("ingress pattern eth / ipv4 / udp / vxlan / eth / end actions vxlan_decap / queue index 2 / end",
+     vxlan(5, ipv4() / UDP() / DATA), ether() / ipv4() / UDP() / DATA),
+    ("egress pattern eth / ipv4 / udp / end actions drop / end", udp(), None),
+    (f"egress pattern eth / ipv4 / udp / end actions set_mac_dst mac_addr {NEW_MAC} / end", udp(),
+     udp(destination=NEW_MAC)),
+    ("egress pattern eth / ipv4 / udp / end actions vxlan_encap / end", udp(), in_tunnel(udp())),
+]
+
+
+def test_rules_change_packets(stack: Stack) -> None:
+    stack.testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
+    stack.testpmd.start("io")  # out again where it came in
+    last = ether() / ipv6() / UDP() / Raw(b"last of a rule" * 4)
+    for rule, frame, changed in CHANGES:
+        stack.testpmd.create_flow(0, rule)
+        stack.wires[0].send(frame)
+        if changed:
+            stack.wires[0].expect([changed])
+        stack.wires[0].send(last)  # by another queue, which may be quicker
+        stack.wires[0].expect([last])
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()

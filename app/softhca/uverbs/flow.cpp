@@ -166,11 +166,9 @@ Errno install(Context& context, const WriteCommand& command, const Rule& rule, c
     std::vector<core::FlowAttr> planned;
     if (const Errno error = plan(request, rule, qp.tirn, planned)) return error;
     if (request.type == IBV_FLOW_ATTR_NORMAL)
-        for (FlowAction* const action : rule.actions) {
-            if (action->sends != sends) return EINVAL;
+        for (FlowAction* const action : rule.actions)
             if (const Errno error = add_flow_action(*action, flow, planned.front().rewrite))
                 return error;
-        }
     for (const core::FlowAttr& attributes : planned) {
         const auto number = context.device->create_flow(attributes);
         if (!number) return errno_of(number);

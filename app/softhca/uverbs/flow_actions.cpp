@@ -40,7 +40,6 @@ Errno create_modify_header(Context& context, const IoctlAttributes& attributes) 
     const auto number = context.device->create_header_edits(std::move(*edits));
     if (!number) return errno_of(number);
     auto action = std::make_unique<FlowAction>();
-    action->sends = *type == kTransmit;
     action->edits = *number;
     answer(context, attributes, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, std::move(action));
     return 0;
@@ -50,7 +49,6 @@ Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes
     const auto type = attributes.number(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE);
     if (!type || *type > MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX) return EINVAL;
     auto action = std::make_unique<FlowAction>();
-    action->sends = *type == kTransmit;
     core::ReformatKind kind{};
     // Tunnels are put on what is sent and taken off what is received.
     switch (attributes.number(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE).value_or(~uint64_t{0})) {

@@ -64,8 +64,8 @@ Errno read_destination(Context& context, const IoctlAttributes& attributes, core
 }
 
 /// What happens to the packets on the way there.
-Errno read_actions(const Context& context, const IoctlAttributes& attributes,
-                   const FlowMatcher& matcher, Flow& object, core::FlowAttr& flow) {
+Errno read_actions(const Context& context, const IoctlAttributes& attributes, Flow& object,
+                   core::FlowAttr& flow) {
     const InBuffer handles = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS);
     if (handles.size() % sizeof(uint32_t) || handles.size() > kMaxActions * sizeof(uint32_t))
         return EINVAL;
@@ -73,7 +73,6 @@ Errno read_actions(const Context& context, const IoctlAttributes& attributes,
         const auto handle = InBuffer(rest.data(), rest.size()).as<uint32_t>();
         FlowAction* const action = context.objects.find<FlowAction>(handle);
         if (!action) return ENOENT;
-        if (action->sends != matcher.sends) return EINVAL;
         if (const Errno error = add_flow_action(*action, object, flow.rewrite)) return error;
     }
     return 0;
@@ -84,7 +83,7 @@ Errno read_flow(Context& context, const IoctlAttributes& attributes, const FlowM
     const InBuffer value = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE);
     flow.domain = matcher.sends ? core::FlowDomain::egress : core::FlowDomain::bypass;
     if (const Errno error = read_destination(context, attributes, flow)) return error;
-    if (const Errno error = read_actions(context, attributes, matcher, object, flow)) return error;
+    if (const Errno error = read_actions(context, attributes, object, flow)) return error;
     if (attributes.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) {
         const uint32_t tag = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_TAG).as<uint32_t>();
         if (tag >> kTagBits) return EINVAL;

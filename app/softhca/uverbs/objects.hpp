@@ -100,7 +100,6 @@ struct Qp final : Object {
 
 /// One thing that flows do to packets: header edits, a reformat, or an L2 tunnel taken off.
 struct FlowAction final : Object {
-    bool sends = false; ///< for what is sent; else for what is received
     bool decap = false;
     core::Number edits = 0, reformat = 0;
     unsigned users = 0; ///< flows that name it

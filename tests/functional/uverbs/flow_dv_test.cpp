@@ -173,6 +173,24 @@ TEST_F(FlowDvTest, HeadersAreModifiedInBothDirections) {
     flow = nullptr;
 }
 
+TEST_F(FlowDvTest, SpecsOfVerbsNameActionsToo) {
+    const ActionHandle in = set_mac(0x1234, kReceive);
+    ibv_flow_spec_action_handle handle{};
+    handle.type = IBV_FLOW_SPEC_ACTION_HANDLE;
+    handle.size = sizeof handle;
+    handle.action = in.get();
+    const FlowHandle flow = FlowBuilder().add(handle).create(endpoint->qp.get());
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    const Frame frame = UdpFrame{}.bytes();
+    ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+    Frame expected = frame;
+    expected[4] = 0x12, expected[5] = 0x34;
+    EXPECT_EQ(endpoint->receive(), expected);
+    FlowBuilder twice(IBV_FLOW_ATTR_NORMAL, 1);
+    EXPECT_FALSE(twice.add(handle).add(handle).create(endpoint->qp.get()));
+    EXPECT_EQ(errno, EINVAL) << "one of a kind";
+}
+
 TEST_F(FlowDvTest, TunnelsGoOnWhereTheyAreSentAndComeOffWhereTheyArrive) {
     Parameters nothing;
     const MatcherHandle rx = make_matcher(nothing), tx = make_matcher(nothing, 0, kTransmit);
