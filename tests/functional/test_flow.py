@@ -14,7 +14,7 @@ from rig.ports import lossless
 from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
 from rig.toeplitz import flow_hash
-from scapy.layers.inet import ICMP, UDP
+from scapy.layers.inet import ICMP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6ExtHdrFragment
 from scapy.layers.l2 import GRE, Dot1AD, Dot1Q
 from scapy.layers.vxlan import VXLAN
@@ -85,6 +85,30 @@ VLAN_FRAME = ether() / Dot1Q(vlan=0x123, prio=5, id=0) / ipv4() / UDP(sport=7, d
 SERVICE_FRAME = ether() / Dot1AD(vlan=0x123, prio=5) / ipv4() / UDP(sport=7, dport=53) / Raw(b"x")
 VXLAN_FRAME = (ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=0x123456)
                / ether() / ipv4() / UDP() / Raw(b"x"))
+ICMP_FRAME = ether() / ipv4() / ICMP(type=8, id=0x1234, seq=7) / Raw(bytes(40))
+PING6_FRAME = ether() / ipv6() / ICMPv6EchoRequest() / Raw(bytes(40))
+ESP_FRAME = ether() / ipv4(proto=50) / Raw(bytes.fromhex("12345678") + bytes(40))
+QINQ_FRAME = ether() / Dot1AD(vlan=7) / Dot1Q(vlan=0x123, prio=5) / ipv4() / UDP() / Raw(bytes(40))
+TWICE_FRAME = ether() / Dot1Q(vlan=7) / Dot1Q(vlan=0x123, prio=5) / ipv4() / UDP() / Raw(bytes(40))
+INSIDE = ipv4(ttl=7) / UDP(sport=7, dport=53) / Raw(bytes(20))
+GRE_IP_FRAME = ether() / ipv4() / GRE() / INSIDE
+KEY_FRAME = ether() / ipv4() / GRE(key_present=1, key=0x12345678) / INSIDE
+NVGRE_FRAME = (ether() / ipv4() / GRE(proto=0x6558, key_present=1, key=0x12345678)
+               / ether() / INSIDE)
+
+
+def over_udp(port: int, header: str, payload: Packet = ether() / INSIDE) -> Packet:
+    return ether() / ipv4() / UDP(sport=7, dport=port) / Raw(bytes.fromhex(header)) / payload
+
+
+GENEVE_FRAME = over_udp(6081, "00006558 12345600")
+GPE_FRAME = over_udp(4790, "0c000003 12345600")
+GTP_FRAME = over_udp(2152, "30ff0030 12345678", INSIDE)
+MPLS_FRAME = ether(type=0x8847) / Raw(bytes.fromhex("12345140")) / INSIDE
+MPLS_UDP_FRAME = over_udp(6635, "12345140", INSIDE)
+MPLS_GRE_FRAME = ether() / ipv4() / GRE(proto=0x8847) / Raw(bytes.fromhex("12345140")) / INSIDE
+VXLAN6_FRAME = (ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=5)
+                / ether() / ipv6(fl=0x12345, tc=0xB8) / TCP(sport=9, dport=80, flags="S"))
 LATER_FRAGMENT = ether() / ipv4(proto=17, frag=3) / Raw(bytes(40))
 FIRST_FRAGMENT = ether() / ipv4(proto=17, flags="MF") / UDP(dport=2000) / Raw(bytes(40))
 FRAGMENT6 = ether() / ipv6() / IPv6ExtHdrFragment(offset=4, nh=17) / Raw(bytes(40))
@@ -94,6 +118,7 @@ ETH_DST, ETH_SRC, ETH_TYPE, VLAN_TCI = 0, 6, 12, 14
 IPV4_TOS, IPV4_TTL, IPV4_PROTO, IPV4_SRC, IPV4_DST = 15, 22, 23, 26, 30
 IPV6_WORD, IPV6_NEXT, IPV6_HOP, IPV6_SRC, IPV6_DST = 14, 20, 21, 22, 38
 L4_OVER_IPV4, L4_OVER_IPV6 = 34, 54
+UDP_TUNNEL, VXLAN_INSIDE = 42, 50  # a tunnel's header after UDP; the Ethernet header in VXLAN
 
 
 @dataclass
@@ -166,6 +191,51 @@ FIELDS = {
                       tcp6(), L4_OVER_IPV6 + 13, "08"),
     "vxlan vni": Field("eth / ipv4 / udp / vxlan vni is 0x123456",
                        VXLAN_FRAME, L4_OVER_IPV4 + 12, "ffffff"),
+    "second vlan": Field("eth / vlan vid is 7 / vlan tci is 0xa123", QINQ_FRAME, 18, "ffff"),
+    "second vlan 802.1Q": Field("eth / vlan / vlan vid is 0x123", TWICE_FRAME, 18, "0fff"),
+    "icmp type": Field("eth / ipv4 / icmp type is 8", ICMP_FRAME, L4_OVER_IPV4, "ff"),
+    "icmp code": Field("eth / ipv4 / icmp code is 0", ICMP_FRAME, L4_OVER_IPV4 + 1, "ff"),
+    "icmp ident": Field("eth / ipv4 / icmp ident is 0x1234", ICMP_FRAME, L4_OVER_IPV4 + 4, "ffff"),
+    "icmp6 type": Field("eth / ipv6 / icmp6 type is 128", PING6_FRAME, L4_OVER_IPV6, "ff"),
+    "icmp6 code": Field("eth / ipv6 / icmp6 code is 0", PING6_FRAME, L4_OVER_IPV6 + 1, "ff"),
+    "esp spi": Field("eth / ipv4 / esp spi is 0x12345678", ESP_FRAME, L4_OVER_IPV4, "ff" * 4),
+    "gre protocol": Field("eth / ipv4 / gre protocol is 0x800",
+                          GRE_IP_FRAME, L4_OVER_IPV4 + 2, "ffff"),
+    "gre_key": Field("eth / ipv4 / gre / gre_key value is 0x12345678",
+                     KEY_FRAME, L4_OVER_IPV4 + 4, "ff" * 4),
+    "nvgre tni": Field("eth / ipv4 / nvgre tni is 0x123456",
+                       NVGRE_FRAME, L4_OVER_IPV4 + 4, "ffffff00"),
+    "geneve vni": Field("eth / ipv4 / udp / geneve vni is 0x123456",
+                        GENEVE_FRAME, UDP_TUNNEL + 4, "ffffff"),
+    "geneve protocol": Field("eth / ipv4 / udp / geneve protocol is 0x6558",
+                             GENEVE_FRAME, UDP_TUNNEL + 2, "ffff"),
+    "vxlan-gpe vni": Field("eth / ipv4 / udp / vxlan-gpe vni is 0x123456",
+                           GPE_FRAME, UDP_TUNNEL + 4, "ffffff"),
+    "gtp teid": Field("eth / ipv4 / udp / gtp teid is 0x12345678",
+                      GTP_FRAME, UDP_TUNNEL + 4, "ff" * 4),
+    "gtpu msg_type": Field("eth / ipv4 / udp / gtpu msg_type is 255", GTP_FRAME, UDP_TUNNEL + 1, "ff"),
+    "mpls label": Field("eth / mpls label is 0x12345", MPLS_FRAME, 14, "fffff0"),
+    "mpls over udp": Field("eth / ipv4 / udp / mpls label is 0x12345",
+                           MPLS_UDP_FRAME, UDP_TUNNEL, "fffff0"),
+    "mpls over gre": Field("eth / ipv4 / gre / mpls label is 0x12345",
+                           MPLS_GRE_FRAME, L4_OVER_IPV4 + 4, "fffff0"),
+    "inner eth dst": Field("eth / ipv4 / udp / vxlan / eth dst is 02:00:00:00:00:01",
+                           VXLAN_FRAME, VXLAN_INSIDE, "ff" * 6),
+    "inner ipv4 dst": Field("eth / ipv4 / udp / vxlan / eth / ipv4 dst is 10.0.0.2",
+                            VXLAN_FRAME, VXLAN_INSIDE + 30, "ff" * 4),
+    "inner without eth": Field("eth / ipv4 / udp / vxlan / ipv4 src is 10.0.0.1",
+                               VXLAN_FRAME, VXLAN_INSIDE + 26, "ff" * 4),
+    "inner ipv6 flow": Field("eth / ipv4 / udp / vxlan / eth / ipv6 flow is 0x12345",
+                             VXLAN6_FRAME, VXLAN_INSIDE + 14, "f00fffff"),
+    "inner tcp flags": Field("eth / ipv4 / udp / vxlan / eth / ipv6 / tcp flags is 2",
+                             VXLAN6_FRAME, VXLAN_INSIDE + 54 + 13, "ff"),
+    "in geneve": Field("eth / ipv4 / udp / geneve / eth / ipv4 / udp dst is 53",
+                       GENEVE_FRAME, UDP_TUNNEL + 8 + 36, "ffff"),
+    "in gtp": Field("eth / ipv4 / udp / gtp / ipv4 ttl is 7", GTP_FRAME, UDP_TUNNEL + 8 + 8, "ff"),
+    "in gre": Field("eth / ipv4 / gre / ipv4 dst is 10.0.0.2",
+                    GRE_IP_FRAME, L4_OVER_IPV4 + 4 + 16, "ff" * 4),
+    "in nvgre": Field("eth / ipv4 / nvgre / eth / ipv4 / udp dst is 53",
+                      NVGRE_FRAME, L4_OVER_IPV4 + 8 + 36, "ffff"),
     "802.1ad": Field("eth type is 0x88a8 / vlan tci is 0xa123", SERVICE_FRAME, VLAN_TCI, "ffff"),
     "beside has_vlan": Field("eth has_vlan is 1 / vlan vid is 0x123", VLAN_FRAME, VLAN_TCI, "0fff"),
     "tcp over ipv6": Field("eth / ipv6 / tcp src is 1000", tcp6(), L4_OVER_IPV6, "ffff"),
@@ -176,7 +246,8 @@ FIELDS = {
 
 MULTICAST = {"eth dst multicast", "eth dst group bit"}
 # Of each kind one: the guest is slow.
-FIELDS_IN_GUEST = {"eth dst masked", "eth type", "ipv4 ttl masked", "tcp flag", "802.1ad", "udp dst masked", "tcp over ipv6", "all layers"}
+FIELDS_IN_GUEST = {"eth dst masked", "eth type", "ipv4 ttl masked", "tcp flag", "802.1ad",
+                   "gre_key", "inner ipv6 flow", "in gtp", "second vlan", "udp dst masked", "tcp over ipv6", "all layers"}
 
 
 @pytest.mark.parametrize("name", [
@@ -208,6 +279,16 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth has_vlan is 1": ([VLAN_FRAME, SERVICE_FRAME], [udp4(), opaque(60, 1)]),
     "eth has_vlan is 1 / ipv4": ([VLAN_FRAME, SERVICE_FRAME], [udp4(), udp6()]),
     "eth type is 0x8100": ([VLAN_FRAME], [udp4(), SERVICE_FRAME]),
+    "eth / vlan has_more_vlan is 0": ([VLAN_FRAME], [QINQ_FRAME, TWICE_FRAME, SERVICE_FRAME, udp4()]),
+    "eth / vlan / vlan": ([QINQ_FRAME, TWICE_FRAME], [VLAN_FRAME, SERVICE_FRAME, udp4()]),
+    "eth type is 0x8100 / vlan has_more_vlan is 1": ([TWICE_FRAME], [QINQ_FRAME, VLAN_FRAME]),
+    "eth / ipv4 / udp / vxlan / eth / ipv4 / udp": ([VXLAN_FRAME], [VXLAN6_FRAME, udp4(), GPE_FRAME]),
+    "eth / ipv4 / udp / geneve": ([GENEVE_FRAME], [VXLAN_FRAME, udp4()]),
+    "eth / ipv4 / udp / vxlan-gpe / eth / ipv4": ([GPE_FRAME], [VXLAN_FRAME, GENEVE_FRAME]),
+    "eth / ipv4 / gre / ipv4 / udp": ([GRE_IP_FRAME], [GRE_FRAME, udp4()]),
+    "eth / ipv4 / gre / gre_key": ([KEY_FRAME, NVGRE_FRAME], [GRE_IP_FRAME]),
+    "eth / ipv4 / nvgre": ([NVGRE_FRAME], [KEY_FRAME, GRE_IP_FRAME]),
+    "eth / mpls": ([MPLS_FRAME], [udp4(), MPLS_UDP_FRAME]),
     "eth type is 0x88a8 / vlan": ([SERVICE_FRAME], [udp4(), VLAN_FRAME]),
     "eth / ipv4 fragment_offset spec 0 fragment_offset mask 0x3fff":
         ([udp4(), tcp4()], [LATER_FRAGMENT, FIRST_FRAGMENT, udp6()]),
