@@ -74,7 +74,10 @@ void fill_mlx5(void* library, Api& api) {
         find(library, "mlx5dv_create_qp", found.mlx5_create_qp) &&
         find(library, "mlx5dv_create_flow_matcher", found.mlx5_create_flow_matcher) &&
         find(library, "mlx5dv_destroy_flow_matcher", found.mlx5_destroy_flow_matcher) &&
-        find(library, "mlx5dv_create_flow", found.mlx5_create_flow))
+        find(library, "mlx5dv_create_flow", found.mlx5_create_flow) &&
+        find(library, "mlx5dv_create_flow_action_modify_header", found.mlx5_create_modify_header) &&
+        find(library, "mlx5dv_create_flow_action_packet_reformat",
+             found.mlx5_create_packet_reformat))
         api = found;
 }
 

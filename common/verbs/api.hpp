@@ -52,6 +52,8 @@ struct Api {
     decltype(&::mlx5dv_create_flow_matcher)  mlx5_create_flow_matcher = nullptr;
     decltype(&::mlx5dv_destroy_flow_matcher) mlx5_destroy_flow_matcher = nullptr;
     decltype(&::mlx5dv_create_flow)      mlx5_create_flow = nullptr;
+    decltype(&::mlx5dv_create_flow_action_modify_header) mlx5_create_modify_header = nullptr;
+    decltype(&::mlx5dv_create_flow_action_packet_reformat) mlx5_create_packet_reformat = nullptr;
     // clang-format on
 };
 

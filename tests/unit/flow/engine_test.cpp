@@ -96,6 +96,7 @@ TEST(Engines, NoMaskBitIsLostSilently) {
     every_mask_bit<rte_flow_item_udp>(kUdp, {RTE_FLOW_ITEM_TYPE_IPV6});
     every_mask_bit<rte_flow_item_icmp>(RTE_FLOW_ITEM_TYPE_ICMP, {kIpv4});
     every_mask_bit<rte_flow_item_icmp6>(RTE_FLOW_ITEM_TYPE_ICMP6, {RTE_FLOW_ITEM_TYPE_IPV6});
+    every_mask_bit<rte_flow_item_igmp>(RTE_FLOW_ITEM_TYPE_IGMP, {kIpv4});
     every_mask_bit<rte_flow_item_esp>(RTE_FLOW_ITEM_TYPE_ESP, {kIpv4});
     every_mask_bit<rte_flow_item_ah>(RTE_FLOW_ITEM_TYPE_AH, {kIpv4});
     every_mask_bit<rte_flow_item_gre>(kGre, {kIpv4});

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace rawqp::test {
 namespace {
 
@@ -83,9 +85,40 @@ TEST_F(FlowTableTest, PrioritiesAndDepthsBecomeLevels) {
     ASSERT_NE(create(l3), nullptr);
     EXPECT_EQ(device.flows[0]->level(), 8);
     EXPECT_EQ(device.flows[1]->level(), 7);
-    l2.attr.priority = 3;
-    EXPECT_THAT(refused(l2), HasSubstr("priority 3: the largest is 2"));
+}
+
+TEST_F(FlowTableTest, AsManyPrioritiesAsTheDeviceHasLevelsFor) {
+    start();
+    Rule rule = udp_to(1, 0);
+    for (uint32_t n = 0; n < 10; ++n) { // numbered as one likes, in any order
+        rule.attr.priority = n % 2 == 0 ? 1000 - n : 7 * n;
+        ASSERT_NE(create(rule), nullptr) << error.message;
+    }
+    std::map<uint16_t, size_t> levels;
+    for (const auto* flow : device.rules())
+        ++levels[flow->level()];
+    EXPECT_THAT(levels, SizeIs(10));
+    rule.attr.priority = 5;
+    EXPECT_THAT(refused(rule), HasSubstr("priority 5: the device has 10 steering priorities"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY);
+    Rule other = udp_to(2, 0);
+    other.attr.priority = 63; // one of those
+    EXPECT_NE(create(other), nullptr) << error.message;
+}
+
+TEST_F(FlowTableTest, RulesThatMakeRoomAreNeverOut) {
+    start();
+    for (const uint32_t priority : {0u, 9u, 1u, 8u, 2u, 7u, 3u, 6u, 4u}) {
+        Rule rule = udp_to(1, 0);
+        rule.attr.priority = priority;
+        device.on_change = [&] { EXPECT_FALSE(device.flows.empty()); };
+        if (device.flows.empty()) device.on_change = nullptr;
+        ASSERT_NE(create(rule), nullptr) << error.message;
+    }
+    device.on_change = nullptr;
+    table.stop();
+    start();
+    EXPECT_THAT(device.flows, SizeIs(9));
 }
 
 TEST_F(FlowTableTest, RssExpandsByClass) {
@@ -146,7 +179,9 @@ TEST_F(FlowTableTest, RssRefusals) {
     EXPECT_EQ(validate(rss([](auto&) {})), 0);
     EXPECT_THAT(refused(rss([](auto& conf) { conf.func = RTE_ETH_HASH_FUNCTION_SIMPLE_XOR; })),
                 HasSubstr("hash function"));
-    EXPECT_THAT(refused(rss([](auto& conf) { conf.level = 2; })), HasSubstr("level 2"));
+    EXPECT_THAT(refused(rss([](auto& conf) { conf.level = 2; })),
+                HasSubstr("level 2 hashes what a"));
+    EXPECT_THAT(refused(rss([](auto& conf) { conf.level = 3; })), HasSubstr("level 3"));
     EXPECT_THAT(refused(rss([](auto& conf) { conf.types = RTE_ETH_RSS_ETH; })),
                 HasSubstr("types eth are not"));
     EXPECT_THAT(refused(rss([](auto& conf) { conf.queue_num = 0; })), HasSubstr("no queues"));
@@ -161,6 +196,31 @@ TEST_F(FlowTableTest, RssRefusals) {
                 HasSubstr("action rss: no Rx queue 9"));
     EXPECT_THAT(refused(rss([](auto& conf) { conf.types = RTE_ETH_RSS_IPV6; })),
                 HasSubstr("none of its types applies"));
+}
+
+TEST_F(FlowTableTest, RssOfWhatATunnelCarries) {
+    start();
+    static const uint16_t list[] = {0, 1};
+    rte_flow_action_rss conf{};
+    conf.level = 2;
+    conf.types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+    conf.queue = list;
+    conf.queue_num = 2;
+    ASSERT_NE(create(Rule()
+                         .item(RTE_FLOW_ITEM_TYPE_IPV6)
+                         .item(RTE_FLOW_ITEM_TYPE_UDP)
+                         .item(RTE_FLOW_ITEM_TYPE_VXLAN)
+                         .action(RTE_FLOW_ACTION_TYPE_RSS, &conf)),
+              nullptr)
+        << error.message;
+    ASSERT_THAT(device.flows, SizeIs(2));
+    const auto& inner = *device.flows[0];
+    EXPECT_NE(inner.find(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_IPV4_EXT), 0u);
+    EXPECT_NE(inner.find(IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_UDP), 0u);
+    EXPECT_EQ(inner.qp->hash_fields, IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 |
+                                         IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP |
+                                         IBV_RX_HASH_INNER);
+    EXPECT_EQ(device.flows[1]->qp->hash_fields, 0u);
 }
 
 TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
@@ -212,7 +272,7 @@ TEST_F(FlowTableTest, AttributeRefusals) {
         return rule;
     };
     EXPECT_THAT(refused(with([](auto& attr) { attr.group = 1; })), HasSubstr("group 1"));
-    EXPECT_THAT(refused(with([](auto& attr) { attr.egress = 1; })), HasSubstr("egress"));
+    EXPECT_THAT(refused(with([](auto& attr) { attr.egress = 1; })), HasSubstr("two directions"));
     EXPECT_THAT(refused(with([](auto& attr) { attr.transfer = 1; })), HasSubstr("transfer"));
     EXPECT_THAT(refused(with([](auto& attr) { attr.ingress = 0; })), HasSubstr("no direction"));
     EXPECT_LT(table.validate(nullptr, udp_to(1, 0).pattern(), udp_to(1, 0).actions(), &error), 0);

@@ -129,6 +129,7 @@ struct FakeVerbs {
         provider->create_qp_ex = create_qp_ex;
         provider->ibv_create_flow = create_flow;
         provider->ibv_destroy_flow = destroy_flow;
+        provider->destroy_flow_action = destroy_flow_action;
         provider->create_counters = create_counters;
         provider->attach_counters_point_flow = [](ibv_counters* counters, ibv_counter_attach_attr*,
                                                   ibv_flow* flow) {
@@ -315,6 +316,7 @@ struct FakeVerbs {
         const auto* const mask =
             reinterpret_cast<const uint8_t*>(attributes->match_mask->match_buf);
         auto* const matcher = new Matcher{context,
+                                          attributes->ft_type,
                                           attributes->priority,
                                           attributes->match_criteria_enable,
                                           {mask, mask + attributes->match_mask->match_sz}};
@@ -326,6 +328,28 @@ struct FakeVerbs {
             free_of(device->flows, [&](const Flow& flow) { return flow.matcher == matcher; }),
             "matcher destroyed while a flow uses it");
         return dropped("matcher", device->matchers, matcher);
+    }
+    static ibv_flow_action*
+    create_flow_action(ibv_context* context, const void* data, size_t size,
+                       mlx5dv_flow_table_type table,
+                       std::optional<mlx5dv_flow_action_packet_reformat_type> reformat) {
+        if (refused("create_flow_action")) return nullptr;
+        const auto* const bytes = static_cast<const uint8_t*>(data);
+        auto* const action = new FlowAction{};
+        action->context = context;
+        action->table = table;
+        action->reformat = reformat;
+        action->bytes.assign(bytes, bytes + size);
+        return kept("flow action", device->flow_actions, action);
+    }
+    static int destroy_flow_action(ibv_flow_action* action) {
+        const auto uses = [&](const Flow& flow) {
+            return std::ranges::any_of(flow.actions, [&](const mlx5dv_flow_action_attr& used) {
+                return used.type == MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION && used.action == action;
+            });
+        };
+        device->check(free_of(device->flows, uses), "flow action destroyed while a flow uses it");
+        return dropped("flow action", device->flow_actions, static_cast<FlowAction*>(action));
     }
     static ibv_flow* create_mlx5_flow(mlx5dv_flow_matcher* handle,
                                       mlx5dv_flow_match_parameters* value, size_t count,
@@ -400,6 +424,15 @@ void FakeRdma::offer_mlx5_flows() {
     api_.mlx5_create_flow_matcher = FakeVerbs::create_flow_matcher;
     api_.mlx5_destroy_flow_matcher = FakeVerbs::destroy_flow_matcher;
     api_.mlx5_create_flow = FakeVerbs::create_mlx5_flow;
+    api_.mlx5_create_modify_header = [](ibv_context* context, size_t size, uint64_t* commands,
+                                        mlx5dv_flow_table_type table) {
+        return FakeVerbs::create_flow_action(context, commands, size, table, std::nullopt);
+    };
+    api_.mlx5_create_packet_reformat = [](ibv_context* context, size_t size, void* header,
+                                          mlx5dv_flow_action_packet_reformat_type type,
+                                          mlx5dv_flow_table_type table) {
+        return FakeVerbs::create_flow_action(context, header, size, table, type);
+    };
 }
 
 FakeRdma::~FakeRdma() {

@@ -52,6 +52,7 @@ class FakeRdma {
     std::vector<std::unique_ptr<Flow>> flows;
     std::vector<std::unique_ptr<Counters>> counters;
     std::vector<std::unique_ptr<Matcher>> matchers;
+    std::vector<std::unique_ptr<FlowAction>> flow_actions;
     [[nodiscard]] std::vector<const Flow*> rules() const;
 
     // Answers, to be changed before attaching.

@@ -53,9 +53,17 @@ struct Qp : FakeVerbsQp {
 /// As mlx5dv_create_flow_matcher was asked for it.
 struct Matcher {
     ibv_context* context = nullptr;
+    mlx5dv_flow_table_type table = MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
     uint16_t level = 0;
     uint8_t criteria = 0;
     std::vector<uint8_t> mask;
+};
+
+/// By mlx5dv_create_flow_action_modify_header, or _packet_reformat with its type.
+struct FlowAction : ibv_flow_action {
+    mlx5dv_flow_table_type table = MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
+    std::optional<mlx5dv_flow_action_packet_reformat_type> reformat;
+    std::vector<uint8_t> bytes;
 };
 
 struct Flow : ibv_flow {

@@ -2,6 +2,7 @@
 // One entry in kActions for each action type; a handler checks its configuration and collects it.
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 
+#include "drivers/net/rawqp/ethdev/flow/edits.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
@@ -13,9 +14,8 @@ namespace rawqp {
 namespace {
 
 struct ActionContext {
-    FlowActions collected;
-    uint16_t rx_queues;
-    size_t table_entries;
+    const ActionScope& scope;
+    FlowActions collected{};
     const char* fate = nullptr; ///< the fate action: queue, rss or drop
     const char* tag = nullptr;  ///< the action that set the tag
 };
@@ -38,15 +38,25 @@ FlowResult<void> set_fate(ActionContext& context, const rte_flow_action& action,
     return {};
 }
 
+/// Nothing that a received packet alone can have.
+FlowResult<void> check_ingress(const ActionContext& context, const rte_flow_action& action,
+                               const char* name) {
+    if (!context.scope.egress) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                  "action {} is for received packets: what an egress rule does not drop goes out",
+                  name);
+}
+
 FlowResult<void> check_queue(const ActionContext& context, const rte_flow_action& action,
                              const char* name, uint16_t queue) {
-    if (queue < context.rx_queues) return {};
+    if (queue < context.scope.rx_queues) return {};
     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
                   "action {}: no Rx queue {}: the port is configured with {}", name, queue,
-                  context.rx_queues);
+                  context.scope.rx_queues);
 }
 
 FlowResult<void> handle_queue(ActionContext& context, const rte_flow_action& action) {
+    if (auto ok = check_ingress(context, action, "queue"); !ok) return ok;
     const auto& conf = *static_cast<const rte_flow_action_queue*>(action.conf);
     if (auto ok = check_queue(context, action, "queue", conf.index); !ok) return ok;
     context.collected.table = {conf.index};
@@ -66,11 +76,17 @@ FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& 
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: hash function {} is not supported: use default or toeplitz",
                       hash_function_name(conf.func));
-    if (conf.level > 1)
+    const auto layers = context.scope.pattern.layers();
+    const bool tunnelled = std::ranges::any_of(
+        layers, [](const Layer& layer) { return traits_of(layer.protocol).tunnel; });
+    if (conf.level > 2)
         return refuse(ENOTSUP, kConf, &action,
-                      "action rss: level {} is inside a tunnel: only outer headers (0 or 1) are "
-                      "hashed",
+                      "action rss: level {}: the device looks into one tunnel (level 2)",
                       conf.level);
+    if (conf.level == 2 && !tunnelled)
+        return refuse(EINVAL, kConf, &action,
+                      "action rss: level 2 hashes what a tunnel carries, and the pattern has none: "
+                      "add its item");
     if (const uint64_t unknown = conf.types & ~supported_rss_types())
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: types {} are not supported: ipv4, ipv6, tcp and udp types are, "
@@ -81,9 +97,9 @@ FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& 
                       kRssKeyBytes, conf.key_len);
     if (conf.queue_num == 0 || conf.queue == nullptr)
         return refuse(EINVAL, kConf, &action, "action rss: no queues given");
-    if (conf.queue_num > context.table_entries)
+    if (conf.queue_num > context.scope.table_entries)
         return refuse(ENOTSUP, kConf, &action, "action rss: {} queues: the device takes at most {}",
-                      conf.queue_num, context.table_entries);
+                      conf.queue_num, context.scope.table_entries);
     return {};
 }
 
@@ -100,21 +116,24 @@ std::vector<uint16_t> spread(const uint16_t* queues, size_t count, size_t most) 
 }
 
 FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& action) {
+    if (auto ok = check_ingress(context, action, "rss"); !ok) return ok;
     const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
     if (auto ok = check_rss(context, action, conf); !ok) return ok;
     for (uint32_t i = 0; i < conf.queue_num; ++i)
         if (auto ok = check_queue(context, action, "rss", conf.queue[i]); !ok) return ok;
     auto& collected = context.collected;
-    collected.table = spread(conf.queue, conf.queue_num, context.table_entries);
+    collected.table = spread(conf.queue, conf.queue_num, context.scope.table_entries);
     if (conf.key != nullptr && conf.key_len != 0)
         std::copy_n(conf.key, kRssKeyBytes, collected.key.begin());
     collected.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
+    collected.rss_depth = conf.level == 2 ? 1 : 0;
     if (conf.types != 0) collected.chosen_rss = &action;
     return set_fate(context, action, "rss");
 }
 
 FlowResult<void> set_tag(ActionContext& context, const rte_flow_action& action, const char* name,
                          uint32_t tag) {
+    if (auto ok = check_ingress(context, action, name); !ok) return ok;
     if (context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
                       "action {}: the rule has {} already; a packet carries one mark", name,
@@ -163,27 +182,38 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
         return kind.handle(context, action);
     }
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
-                  "action {} is not supported: use queue, rss, drop, mark, flag or count",
-                  action_name(action.type));
+                  "action {} is not supported: use queue, rss, drop, mark, flag, count, {}",
+                  action_name(action.type), edit_action_names());
 }
 
 } // namespace
 
-FlowResult<FlowActions> translate_actions(const rte_flow_action* actions, uint16_t rx_queues,
-                                          size_t table_entries) {
+FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
+                                          const ActionScope& scope) {
     if (actions == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_NUM, nullptr, "no actions given");
-    ActionContext context{.collected = {}, .rx_queues = rx_queues, .table_entries = table_entries};
+    ActionContext context{.scope = scope};
+    EditReader edits(scope.pattern, scope.egress);
     const rte_flow_action* action = actions;
-    for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action)
+    for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action) {
+        const auto is_edit = edits.read(*action);
+        if (!is_edit) return tl::unexpected(is_edit.error());
+        if (*is_edit) continue;
         if (auto ok = handle(context, *action); !ok) return tl::unexpected(ok.error());
-    if (context.fate == nullptr)
+    }
+    auto edited = edits.finish();
+    if (!edited) return tl::unexpected(edited.error());
+    context.collected.edits = std::move(*edited);
+    if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "the rule has no fate action: add action queue, rss or drop");
     if (context.collected.drop && context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "action {} has no effect on dropped packets", context.tag);
-    return context.collected;
+    if (context.collected.drop && !context.collected.edits.empty())
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+                      "changing packets that are dropped has no effect: leave one of them out");
+    return std::move(context.collected);
 }
 
 } // namespace rawqp

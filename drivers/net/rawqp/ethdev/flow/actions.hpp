@@ -3,6 +3,8 @@
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/steering/edits.hpp"
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
 #include <optional>
@@ -15,17 +17,26 @@ struct FlowActions {
     std::vector<uint16_t> table;
     RssKey key = kDefaultRssKey;
     uint64_t rss_types = 0; ///< 0: no hashing
+    uint8_t rss_depth = 0;  ///< 1: by the headers in a tunnel
     bool drop = false;
     uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
+    Edits edits;
 
     const rte_flow_action* count = nullptr; ///< the count action, if there is one
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
 };
 
-/// `rx_queues`: Rx queues that the port has now; `table_entries`: most of an indirection table, a
-/// power of two. Errors name the action.
+/// What actions are read against.
+struct ActionScope {
+    const Pattern& pattern;
+    bool egress;
+    uint16_t rx_queues;   ///< that the port has now
+    size_t table_entries; ///< most of an indirection table, a power of two
+};
+
+/// Errors name the action.
 [[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
-                                                        uint16_t rx_queues, size_t table_entries);
+                                                        const ActionScope& scope);
 
 } // namespace rawqp

@@ -45,6 +45,7 @@ constexpr ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_UDP, Protocol::udp, {{{0, 32}}}},
     {RTE_FLOW_ITEM_TYPE_ICMP, Protocol::icmp, {{{0, 16}}}},
     {RTE_FLOW_ITEM_TYPE_ICMP6, Protocol::icmp6, {{{0, 16}}}},
+    {RTE_FLOW_ITEM_TYPE_IGMP, Protocol::igmp, {}},
     {RTE_FLOW_ITEM_TYPE_ESP, Protocol::esp, {{{0, 32}}}},
     {RTE_FLOW_ITEM_TYPE_AH, Protocol::ah, {}},
     {RTE_FLOW_ITEM_TYPE_GRE, Protocol::gre, {{{16, 16}}}},

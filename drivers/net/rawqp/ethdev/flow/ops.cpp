@@ -58,6 +58,12 @@ constexpr rte_flow_ops make_flow_ops() {
         const std::lock_guard lock(port.control);
         return port.flows->query(flow, action, data, error);
     };
+    ops.dev_dump = [](rte_eth_dev* dev, rte_flow* flow, FILE* file,
+                      rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->dump(flow, file, error);
+    };
     ops.isolate = isolate;
     return ops;
 }

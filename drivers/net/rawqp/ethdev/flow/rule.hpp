@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An rte_flow rule as the driver keeps it: one piece of memory, whatever the rule is made of.
+// An rte_flow rule as the driver keeps it: one piece of memory, whatever the rule is made of (what
+// it changes in packets is beside it).
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
@@ -17,20 +19,21 @@ using Counters = verbs::Handle<ibv_counters>;
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
-    RssTargetRef target;
+    RssTargetRef target; ///< null for egress
 };
 
 /// A rule as translated, of which the device knows nothing.
 struct Plan {
     uint32_t priority = 0;
+    bool egress = false;
     bool drop = false;
     uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     const rte_flow_action* count = nullptr;
+    SharedEdits edits;              ///< null: none
     std::vector<PlannedPart> parts; ///< most specific class first
 
     /// What the device is asked for a part, but for its counters.
-    [[nodiscard]] SteeringRequest request(const PlannedPart& part,
-                                          const SteeringLevels& levels) const;
+    [[nodiscard]] SteeringRequest request(const PlannedPart& part, uint16_t level) const;
 };
 
 /// One rule of the device, in the memory of the rule that it is a part of.
@@ -40,11 +43,14 @@ struct RulePart {
     uint64_t hash;        ///< of the key
     TrafficClass traffic;
     RssTargetRef target;
+    PlaceRef place;         ///< of an ingress rule that is kept
     SteeringRule installed; ///< while the port runs
 };
 
 /// The bytes that a key is made of.
-[[nodiscard]] std::string key_of(uint32_t priority, const Pattern& pattern);
+[[nodiscard]] std::string key_of(uint32_t priority, bool egress, const Pattern& pattern);
+/// The pattern of such a key.
+[[nodiscard]] Pattern pattern_of(std::string_view key);
 [[nodiscard]] uint64_t hash_of(std::string_view key);
 
 } // namespace rawqp
@@ -54,10 +60,12 @@ struct rte_flow {
     rte_flow *before = nullptr, *after = nullptr; ///< in order of creation
     uint32_t priority = 0;
     uint32_t tag = 0;
+    bool egress = false;
     bool drop = false;
     uint16_t part_count = 0;
     rawqp::Counters counters;                  ///< outlives the rules that count into it
     uint64_t seen_packets = 0, seen_bytes = 0; ///< counts at the last reset
+    rawqp::SharedEdits edits;                  ///< null: none
 
     /// The memory holds the parts and their keys as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan, rawqp::Counters counters);
@@ -69,8 +77,9 @@ struct rte_flow {
     [[nodiscard]] std::span<rawqp::RulePart> parts() {
         return {reinterpret_cast<rawqp::RulePart*>(this + 1), part_count};
     }
-    [[nodiscard]] rawqp::SteeringRequest request(const rawqp::RulePart& part,
-                                                 const rawqp::SteeringLevels& levels) const;
+    /// One line for each rule of the device, for people.
+    [[nodiscard]] std::string text();
+    [[nodiscard]] rawqp::SteeringRequest request(const rawqp::RulePart& part, uint16_t level) const;
 
   private:
     rte_flow() = default;

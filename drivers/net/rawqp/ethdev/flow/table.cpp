@@ -26,26 +26,23 @@ tl::unexpected<FlowError> from_device(const Error& error) {
         FlowError{error.code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, error.what});
 }
 
-FlowResult<void> check_attributes(const rte_flow_attr* attr, const SteeringLevels& levels) {
+FlowResult<void> check_attributes(const rte_flow_attr* attr) {
     if (attr == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, nullptr, "no attributes given");
     if (attr->group != 0)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, attr,
                       "group {}: only group 0 exists", static_cast<uint32_t>(attr->group));
-    if (attr->egress)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, attr,
-                      "egress rules are not supported: verbs steers received packets only");
     if (attr->transfer)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, attr,
                       "transfer rules are not supported: the port has no embedded switch");
-    if (!attr->ingress)
+    if (attr->ingress == attr->egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR_INGRESS, attr,
-                      "the rule has no direction: set ingress");
-    if (attr->priority >= levels.flow_priorities())
+                      "the rule has {}: set ingress or egress",
+                      attr->ingress ? "two directions" : "no direction");
+    if (attr->egress && attr->priority >= SteeringLevels::kMaxPriorities)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
-                      "priority {}: the largest is {} (the device has {} steering priorities)",
-                      static_cast<uint32_t>(attr->priority), levels.flow_priorities() - 1,
-                      levels.priorities);
+                      "priority {}: the largest of an egress rule is {}",
+                      static_cast<uint32_t>(attr->priority), SteeringLevels::kMaxPriorities - 1);
     return {};
 }
 
@@ -136,6 +133,7 @@ struct FlowTable::Impl {
     Steering& steering;
     RxQueueSet& queues;
     bool running = false; ///< between start and stop: rules are in the device
+    LevelMap levels{};    ///< of ingress rules
     RuleList rules{};
 
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
@@ -143,9 +141,16 @@ struct FlowTable::Impl {
     FlowResult<void> add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
                                bool& hashed);
     FlowResult<void> check(const Plan& plan, const rte_flow_item* pattern);
+    FlowResult<void> check_levels(const Plan& plan, const rte_flow_attr* attr) const;
+    Result<void> place(rte_flow& rule);
+    Result<void> place_again();
+    Result<void> move(const RulePlace& place, uint16_t level);
     FlowResult<OwnedRule> make(const Plan& plan);
     FlowResult<void> validate(rte_flow& rule);
-    Result<SteeringLevels> levels_for(const rte_flow& rule);
+    [[nodiscard]] SteeringLevels known_levels() const;
+    [[nodiscard]] RulePlace place_of(uint32_t priority, TrafficClass traffic) const {
+        return {priority, known_levels().depth(traffic)};
+    }
     Result<void> install(rte_flow& rule);
 };
 
@@ -155,15 +160,19 @@ FlowTable::~FlowTable() = default;
 
 FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
                                             const FlowActions& wanted, bool& hashed) {
-    for (ClassRule& split : split_by_class(pattern, wanted.rss_types)) {
+    for (ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
         hashed |= split.hash_fields != 0;
-        const auto destination = destination_of(wanted.table, wanted.key, split.hash_fields);
-        if (rules.has(key_of(plan.priority, split.pattern)))
+        if (wanted.rss_depth != 0 && split.hash_fields != 0) split.hash_fields |= IBV_RX_HASH_INNER;
+        RssTargetRef target;
+        if (!plan.egress)
+            target =
+                steering.qps().target(destination_of(wanted.table, wanted.key, split.hash_fields));
+        if (rules.has(key_of(plan.priority, plan.egress, split.pattern)))
             return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                           "a rule of the same priority matches {} with the same values already: "
                           "destroy it first or use another priority",
                           split.pattern.names());
-        plan.parts.push_back({split.traffic, split.pattern, steering.qps().target(destination)});
+        plan.parts.push_back({split.traffic, split.pattern, std::move(target)});
     }
     return {};
 }
@@ -171,7 +180,7 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
 /// Whether some engine has words for all of it; the device is not asked.
 FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
     for (const PlannedPart& part : plan.parts) {
-        const SteeringRequest request = plan.request(part, SteeringLevels{});
+        const SteeringRequest request = plan.request(part, 0);
         const std::optional<Lack> lack = steering.lack(request);
         if (!lack) continue;
         if (lack->layer == nullptr)
@@ -186,21 +195,23 @@ FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* p
 
 FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                             const rte_flow_action* actions) {
-    if (queues.count() == 0)
+    if (queues.count() == 0 && (attr == nullptr || !attr->egress))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                      "the port is configured with no Rx queue, which every rule needs, also one "
-                      "that drops: verbs ties rules to queues");
-    // Before the Rx queues are set up the device cannot be asked; start() will look again.
-    if (auto ok = check_attributes(attr, steering.levels().value_or(SteeringLevels{})); !ok)
-        return tl::unexpected(ok.error());
+                      "the port is configured with no Rx queue, which every ingress rule "
+                      "needs, also one that drops: verbs ties rules to queues");
+    if (auto ok = check_attributes(attr); !ok) return tl::unexpected(ok.error());
     auto patterns = translate_pattern(pattern);
     if (!patterns) return tl::unexpected(patterns.error());
-    auto wanted = translate_actions(actions, queues.count(), queues.table_entries());
+    auto wanted = translate_actions(
+        actions, {patterns->front(), attr->egress != 0, queues.count(), queues.table_entries()});
     if (!wanted) return tl::unexpected(wanted.error());
 
     Plan plan;
     plan.priority = attr->priority;
+    plan.egress = attr->egress != 0;
     plan.drop = wanted->drop;
+    if (!wanted->edits.empty())
+        plan.edits = std::make_shared<const Edits>(std::move(wanted->edits));
     plan.tag = wanted->tag;
     plan.count = wanted->count;
     bool hashed = false;
@@ -213,6 +224,7 @@ FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte
                       "would go to one queue: add a fitting type or use action queue",
                       patterns->front().names());
     if (auto ok = check(plan, pattern); !ok) return tl::unexpected(ok.error());
+    if (auto ok = check_levels(plan, attr); !ok) return tl::unexpected(ok.error());
     return plan;
 }
 
@@ -226,32 +238,79 @@ FlowResult<OwnedRule> FlowTable::Impl::make(const Plan& plan) {
     return OwnedRule(rte_flow::make(plan, std::move(counters)));
 }
 
-/// What translation could not know.
-Result<SteeringLevels> FlowTable::Impl::levels_for(const rte_flow& rule) {
-    auto levels = steering.levels();
-    if (levels && rule.priority >= levels->flow_priorities())
-        return fail(ENOTSUP, "priority {}: the device has priorities up to {} only", rule.priority,
-                    levels->flow_priorities() - 1);
-    return levels;
+/// Before the Rx queues are set up the device cannot be asked: start() will look again.
+SteeringLevels FlowTable::Impl::known_levels() const {
+    return steering.levels().value_or(SteeringLevels{});
+}
+
+FlowResult<void> FlowTable::Impl::check_levels(const Plan& plan, const rte_flow_attr* attr) const {
+    if (plan.egress) return {};
+    std::vector<RulePlace> places;
+    for (const PlannedPart& part : plan.parts)
+        places.push_back(place_of(plan.priority, part.traffic));
+    if (const uint16_t most = known_levels().flow_levels(); !levels.fits(places, most))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
+                      "priority {}: the device has {} steering priorities for rules, and other "
+                      "rte_flow priorities use them (each up to {}: for rules with ports, with IP, "
+                      "and others): use one of those",
+                      plan.priority, most, kClassDepths);
+    return {};
+}
+
+/// Gives the parts of an ingress rule their levels.
+Result<void> FlowTable::Impl::place(rte_flow& rule) {
+    if (rule.egress) return {};
+    const uint16_t most = known_levels().flow_levels();
+    for (RulePart& part : rule.parts()) {
+        const RulePlace wanted = place_of(rule.priority, part.traffic);
+        auto placed = levels.acquire(wanted, most, [this](const RulePlace& other, uint16_t level) {
+            return move(other, level);
+        });
+        if (!placed) return placed;
+        part.place = PlaceRef(levels, wanted);
+    }
+    return {};
+}
+
+/// On a stopped port: the device may turn out to have fewer levels than was thought.
+Result<void> FlowTable::Impl::place_again() {
+    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
+        for (RulePart& part : rule->parts())
+            part.place = {};
+    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
+        if (auto placed = place(*rule); !placed) return placed;
+    return {};
+}
+
+/// Each rule stands at both levels for a moment, and its packets meet the upper one.
+Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
+    if (!running) return {};
+    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
+        for (RulePart& part : rule->parts()) {
+            if (!part.place.is(place)) continue;
+            auto moved = steering.install(rule->request(part, level));
+            if (!moved) return tl::unexpected(std::move(moved.error()));
+            part.installed = std::move(*moved);
+        }
+    return {};
 }
 
 /// Asks the device, where that is possible, whether it takes every part of the rule.
 FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
-    if (!running && !steering.levels()) return {}; // no Rx queue yet: start() will tell
-    const auto levels = levels_for(rule);
-    if (!levels) return from_device(levels.error());
-    for (const RulePart& part : rule.parts())
-        if (auto accepted = steering.validate(rule.request(part, *levels)); !accepted)
+    if (!running && !rule.egress && !steering.levels()) return {}; // no Rx queue yet
+    for (const RulePart& part : rule.parts()) {
+        const auto level = static_cast<uint16_t>(rule.egress ? rule.priority : 0);
+        if (auto accepted = steering.validate(rule.request(part, level)); !accepted)
             return from_device(accepted.error());
+    }
     return {};
 }
 
 /// All of the rule or nothing. Most specific class first, as planned.
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
-    const auto levels = levels_for(rule);
-    if (!levels) return tl::unexpected(levels.error());
     for (RulePart& part : rule.parts()) {
-        auto installed = steering.install(rule.request(part, *levels));
+        const auto level = rule.egress ? static_cast<uint16_t>(rule.priority) : part.place.level();
+        auto installed = steering.install(rule.request(part, level));
         if (!installed) {
             take_out(rule);
             return tl::unexpected(installed.error());
@@ -282,7 +341,9 @@ rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* patt
     }
     if (plan->tag != 0) impl_->queues.use_marks();
     FlowResult<void> accepted;
-    if (!impl_->running)
+    if (auto placed = impl_->place(**rule); !placed)
+        accepted = from_device(placed.error());
+    else if (!impl_->running)
         accepted = impl_->validate(**rule);
     else if (auto installed = impl_->install(**rule); !installed)
         accepted = from_device(installed.error());
@@ -340,7 +401,19 @@ int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
     return 0;
 }
 
+int FlowTable::dump(const rte_flow* flow, FILE* file, rte_flow_error* error) {
+    if (flow != nullptr && impl_->rules.find(flow) == nullptr) return report(unknown(flow), error);
+    size_t number = 0;
+    for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after, ++number)
+        if (flow == nullptr || flow == rule)
+            std::fprintf(file, "rule %zu (%p):\n%s", number, static_cast<void*>(rule),
+                         rule->text().c_str());
+    return 0;
+}
+
 Result<void> FlowTable::start() {
+    if (impl_->rules.first() != nullptr)
+        if (auto placed = impl_->place_again(); !placed) return placed;
     size_t number = 0;
     for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after) {
         ++number;

@@ -30,6 +30,9 @@ class FlowTable {
     /// Action count only: packets and bytes since creation or the last reset, also across stops.
     int query(rte_flow* flow, const rte_flow_action* action, void* data, rte_flow_error* error);
 
+    /// Writes the rule, or all of them with null, as people read them.
+    int dump(const rte_flow* flow, FILE* file, rte_flow_error* error);
+
     /// Port start: installs every rule in hardware, or none and says which one failed.
     [[nodiscard]] Result<void> start();
     /// Port stop: takes the rules out of hardware and keeps them; no hash QP stays in use.

@@ -5,6 +5,7 @@
 
 #include "common/result.hpp"
 #include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <memory>
@@ -20,7 +21,9 @@ struct SteeringRequest {
     /// levels, where several processes that want the same group each get a copy.
     bool strict_level = false;
     Pattern pattern;
+    bool egress = false; ///< of sent packets: without a target
     RssTargetRef target;
+    SharedEdits edits; ///< null: packets stay as they are
     bool drop = false;
     uint32_t tag = 0; ///< flow tag, 24 bits; 0: none
     bool counted = false;
@@ -43,14 +46,14 @@ struct ReleasePart {
     void operator()(SharedPart* part) const { part->release(); }
 };
 
+using PartRef = std::unique_ptr<SharedPart, ReleasePart>;
+
 /// A rule in the device; taken out on destruction, before what it shares.
 struct DeviceRule {
-    std::unique_ptr<SharedPart, ReleasePart> shared;
+    std::array<PartRef, 3> shared; ///< matcher, rewriting, reformatting
     verbs::Flow flow;
 
     DeviceRule() = default;
-    DeviceRule(std::unique_ptr<SharedPart, ReleasePart> part, verbs::Flow rule)
-        : shared(std::move(part)), flow(std::move(rule)) {}
     DeviceRule(DeviceRule&&) = default;
     DeviceRule& operator=(DeviceRule&& other) noexcept {
         flow = std::move(other.flow); // the former one goes in the same order as on destruction

@@ -34,6 +34,7 @@ struct Parameters {
 };
 
 struct MatcherKey {
+    bool egress;
     uint16_t level;
     uint8_t criteria;
     std::array<uint8_t, Mlx5Match::kBytes> mask;
@@ -51,6 +52,23 @@ struct Matcher final : SharedPart {
     void release() override;
 };
 
+/// Edits of packets as the device takes them: header rewriting, or reformatting with its header.
+struct FlowActionKey {
+    bool egress;
+    Reformat reformat; ///< none: `bytes` are commands of rewriting
+    std::vector<uint8_t> bytes;
+    auto operator<=>(const FlowActionKey&) const = default;
+};
+
+struct FlowAction final : SharedPart {
+    Mlx5Engine* engine = nullptr;
+    const FlowActionKey* key = nullptr;
+    ibv_flow_action* handle = nullptr;
+    size_t users = 0;
+
+    void release() override;
+};
+
 class Mlx5Engine final : public Engine {
   public:
     Mlx5Engine(const verbs::Api& api, ibv_context* context) : api_(api), context_(context) {}
@@ -59,16 +77,27 @@ class Mlx5Engine final : public Engine {
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
     [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
     void release(Matcher& matcher);
+    void release(FlowAction& action);
 
   private:
-    Matcher* acquire(uint16_t level, const Mlx5Match& match);
+    Matcher* acquire(const SteeringRequest& request);
+    FlowAction* acquire(FlowActionKey key);
+    [[nodiscard]] ibv_flow_action* create(const FlowActionKey& key) const;
+    bool acquire_edits(const SteeringRequest& request, DeviceRule& rule,
+                       std::vector<mlx5dv_flow_action_attr>& actions);
 
     const verbs::Api& api_;
     ibv_context* context_;
     std::map<MatcherKey, Matcher> matchers_;
+    std::map<FlowActionKey, FlowAction> actions_;
 };
 
 void Matcher::release() { engine->release(*this); }
+void FlowAction::release() { engine->release(*this); }
+
+mlx5dv_flow_table_type table_of(bool egress) {
+    return egress ? MLX5DV_FLOW_TABLE_TYPE_NIC_TX : MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
+}
 
 void Mlx5Engine::release(Matcher& matcher) {
     if (--matcher.users != 0) return;
@@ -77,16 +106,20 @@ void Mlx5Engine::release(Matcher& matcher) {
 }
 
 /// Null with errno.
-Matcher* Mlx5Engine::acquire(uint16_t level, const Mlx5Match& match) {
-    const auto [at, fresh] = matchers_.try_emplace({level, match.criteria, match.mask});
+Matcher* Mlx5Engine::acquire(const SteeringRequest& request) {
+    const Mlx5Match match = mlx5_match(request.pattern);
+    const auto [at, fresh] =
+        matchers_.try_emplace({request.egress, request.level, match.criteria, match.mask});
     Matcher& matcher = at->second;
     if (fresh) {
         Parameters mask(match.mask);
         mlx5dv_flow_matcher_attr attr{};
         attr.type = IBV_FLOW_ATTR_NORMAL;
-        attr.priority = level;
+        attr.priority = request.level;
         attr.match_criteria_enable = match.criteria;
         attr.match_mask = mask.get();
+        if (request.egress) attr.comp_mask = MLX5DV_FLOW_MATCHER_MASK_FT_TYPE;
+        attr.ft_type = table_of(request.egress);
         matcher.engine = this;
         matcher.key = &at->first;
         matcher.handle = api_.mlx5_create_flow_matcher(context_, &attr);
@@ -99,6 +132,76 @@ Matcher* Mlx5Engine::acquire(uint16_t level, const Mlx5Match& match) {
     }
     ++matcher.users;
     return &matcher;
+}
+
+void Mlx5Engine::release(FlowAction& action) {
+    if (--action.users != 0) return;
+    ibv_destroy_flow_action(action.handle);
+    actions_.erase(actions_.find(*action.key));
+}
+
+ibv_flow_action* Mlx5Engine::create(const FlowActionKey& key) const {
+    std::vector<uint8_t> bytes = key.bytes;
+    const mlx5dv_flow_table_type table = table_of(key.egress);
+    if (key.reformat == Reformat::none)
+        return api_.mlx5_create_modify_header(context_, bytes.size(),
+                                              reinterpret_cast<uint64_t*>(bytes.data()), table);
+    const auto kind = key.reformat == Reformat::strip_tunnel
+                          ? MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2
+                      : key.reformat == Reformat::wrap
+                          ? MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL
+                      : key.reformat == Reformat::strip_tunnel_to_l3
+                          ? MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2
+                          : MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL;
+    return api_.mlx5_create_packet_reformat(context_, bytes.size(),
+                                            bytes.empty() ? nullptr : bytes.data(), kind, table);
+}
+
+/// Null with errno.
+FlowAction* Mlx5Engine::acquire(FlowActionKey key) {
+    const auto [at, fresh] = actions_.try_emplace(std::move(key));
+    FlowAction& action = at->second;
+    if (fresh) {
+        action.engine = this;
+        action.key = &at->first;
+        action.handle = create(at->first);
+        if (action.handle == nullptr) {
+            const int error = errno;
+            actions_.erase(at);
+            errno = error;
+            return nullptr;
+        }
+    }
+    ++action.users;
+    return &action;
+}
+
+/// False with errno.
+bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
+                               std::vector<mlx5dv_flow_action_attr>& actions) {
+    if (!request.edits) return true;
+    const Edits& edits = *request.edits;
+    const auto add = [&](FlowActionKey key, PartRef& place) {
+        FlowAction* const action = acquire(std::move(key));
+        if (action == nullptr) return false;
+        place = PartRef(action);
+        mlx5dv_flow_action_attr attr{};
+        attr.type = MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION;
+        attr.action = action->handle;
+        actions.push_back(attr);
+        return true;
+    };
+    if (!edits.rewrites.empty()) {
+        const std::vector<uint64_t> commands = rewrite_commands(edits.rewrites);
+        const auto* const bytes = reinterpret_cast<const uint8_t*>(commands.data());
+        if (!add({request.egress,
+                  Reformat::none,
+                  {bytes, bytes + commands.size() * sizeof(uint64_t)}},
+                 rule.shared[1]))
+            return false;
+    }
+    return edits.reformat == Reformat::none ||
+           add({request.egress, edits.reformat, edits.header}, rule.shared[2]);
 }
 
 /// As mlx5_ib decides it, which tries such rules after all levels: by the bytes in the places of a
@@ -127,28 +230,29 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
 }
 
 DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
-    const Mlx5Match match = mlx5_match(request.pattern);
-    Matcher* const matcher = acquire(request.level, match);
-    if (matcher == nullptr) return {};
-    DeviceRule rule{std::unique_ptr<SharedPart, ReleasePart>(matcher), {}};
-    std::array<mlx5dv_flow_action_attr, 2> actions{};
-    size_t count = 0;
-    if (request.drop) {
-        actions[count++].type = MLX5DV_FLOW_ACTION_DROP;
-    } else {
-        actions[count].type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
-        actions[count++].qp = qp;
+    DeviceRule rule;
+    Matcher* const matcher = acquire(request);
+    if (matcher == nullptr) return rule;
+    rule.shared[0] = PartRef(matcher);
+    std::vector<mlx5dv_flow_action_attr> actions;
+    const auto add = [&](mlx5dv_flow_action_type type) -> mlx5dv_flow_action_attr& {
+        actions.push_back({});
+        actions.back().type = type;
+        return actions.back();
+    };
+    if (request.drop)
+        add(MLX5DV_FLOW_ACTION_DROP);
+    else if (!request.egress)
+        add(MLX5DV_FLOW_ACTION_DEST_IBV_QP).qp = qp;
+    if (request.tag != 0) add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
+    if (acquire_edits(request, rule, actions)) {
+        Parameters value(mlx5_match(request.pattern).value);
+        rule.flow = verbs::Flow(
+            api_.mlx5_create_flow(matcher->handle, value.get(), actions.size(), actions.data()),
+            {ibv_destroy_flow, "steering rule"});
     }
-    if (request.tag != 0) {
-        actions[count].type = MLX5DV_FLOW_ACTION_TAG;
-        actions[count++].tag_value = request.tag;
-    }
-    Parameters value(match.value);
-    rule.flow =
-        verbs::Flow(api_.mlx5_create_flow(matcher->handle, value.get(), count, actions.data()),
-                    {ibv_destroy_flow, "steering rule"});
     const int error = errno;
-    if (!rule.flow) rule.shared.reset();
+    if (!rule.flow) rule = {};
     errno = error;
     return rule;
 }

@@ -131,6 +131,8 @@ class VerbsEngine final : public Engine {
 };
 
 std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
+    if (request.egress) return Lack{nullptr, "verbs flow specs steer received packets only"};
+    if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
     for (const Layer& layer : request.pattern.layers())
         if (!can_ask_for(layer))
             return Lack{&layer, "cannot be matched: verbs flow specs carry one VLAN tag, by "
@@ -141,9 +143,10 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
 
 DeviceRule VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp) {
     std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_);
-    return {nullptr,
-            verbs::Flow(ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
-                        {ibv_destroy_flow, "steering rule"})};
+    DeviceRule rule;
+    rule.flow = verbs::Flow(ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
+                            {ibv_destroy_flow, "steering rule"});
+    return rule;
 }
 
 } // namespace

@@ -128,6 +128,7 @@ constexpr Field kIcmp6[] = {
     {"code", 8, 8, kNotInVerbs, misc3(0x118)},
     {"checksum", 16, 16},
 };
+constexpr Field kIgmp[] = {{"header", 0, 8 * 8}};
 constexpr Field kEsp[] = {
     {"spi", 0, 32, {IBV_FLOW_SPEC_ESP, 0}, misc(0x180, 0x160)},
     {"seq", 32, 32, {IBV_FLOW_SPEC_ESP, 32}},
@@ -201,6 +202,7 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {{"udp", 8, false, IBV_FLOW_SPEC_UDP, true}, kUdp},
     {{"icmp", 8, false, 0, false}, kIcmp},
     {{"icmp6", 4, false, 0, false}, kIcmp6},
+    {{"igmp", 8, false, 0, false}, kIgmp},
     {{"esp", 8, false, IBV_FLOW_SPEC_ESP, false}, kEsp},
     {{"ah", 12, false, 0, false}, kAh},
     {{"gre", 4, true, IBV_FLOW_SPEC_GRE, true}, kGre},
@@ -235,6 +237,7 @@ constexpr Binding kBindings[] = {
     {ipv4, tcp, kProtoOfIpv4, 8, IPPROTO_TCP},
     {ipv4, udp, kProtoOfIpv4, 8, IPPROTO_UDP},
     {ipv4, icmp, kProtoOfIpv4, 8, IPPROTO_ICMP},
+    {ipv4, igmp, kProtoOfIpv4, 8, IPPROTO_IGMP},
     {ipv4, esp, kProtoOfIpv4, 8, IPPROTO_ESP},
     {ipv4, ah, kProtoOfIpv4, 8, IPPROTO_AH},
     {ipv4, gre, kProtoOfIpv4, 8, IPPROTO_GRE},

@@ -25,6 +25,7 @@ enum class Protocol : uint8_t {
     udp,
     icmp,
     icmp6,
+    igmp,
     esp,
     ah,
     gre,

@@ -10,14 +10,10 @@
 
 namespace rawqp {
 
-uint32_t SteeringLevels::flow_priorities() const {
-    if (priorities <= filter_levels())
-        return 1; // a device with one priority: rules and filters share it
-    return std::max(1, (priorities - filter_levels()) / classes());
-}
-
-uint16_t SteeringLevels::flow_level(uint32_t rte_priority, TrafficClass traffic) const {
-    return static_cast<uint16_t>(rte_priority * classes() + depth(traffic));
+uint16_t SteeringLevels::flow_levels() const {
+    // On a device with one priority rules and filters share it.
+    return priorities <= filter_levels() ? uint16_t{1}
+                                         : static_cast<uint16_t>(priorities - filter_levels());
 }
 
 uint16_t SteeringLevels::filter_level(TrafficClass traffic, unsigned generation) const {
@@ -44,9 +40,10 @@ std::string describe(const SteeringRequest& request) {
     const std::string kind = request.type == IBV_FLOW_ATTR_NORMAL        ? request.pattern.names()
                              : request.type == IBV_FLOW_ATTR_ALL_DEFAULT ? "all-default"
                                                                          : "multicast-default";
-    if (request.drop) return fmt::format("{} at steering priority {} to drop", kind, request.level);
+    if (request.drop) return fmt::format("{} to drop", kind);
+    if (!request.target) return fmt::format("{} for what is sent", kind);
     const RssDestination& to = request.target->destination;
-    return fmt::format("{} at steering priority {} to {} (hash fields: {})", kind, request.level,
+    return fmt::format("{} to {} (hash fields: {})", kind,
                        to.queues.size() == 1
                            ? fmt::format("Rx queue {}", to.queues[0])
                            : fmt::format("a table of {} Rx queue entries", to.queues.size()),
@@ -83,9 +80,12 @@ std::optional<Lack> Steering::lack(const SteeringRequest& request) const {
 }
 
 Result<SteeringRule> Steering::install(const SteeringRequest& request) {
-    auto qp = qps_.acquire(request.target);
-    if (!qp) return tl::unexpected(qp.error());
-    SteeringRule rule(std::move(*qp));
+    SteeringRule rule;
+    if (request.target) {
+        auto qp = qps_.acquire(request.target);
+        if (!qp) return tl::unexpected(qp.error());
+        rule.qp = std::move(*qp);
+    }
 
     int error = EOPNOTSUPP; // what a caller gets that has not looked for lacks
     for (const auto& engine : engines_) {
@@ -99,7 +99,8 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
         if (!is_refusal(error)) break;
     }
     // Rules for multicast may stand apart from the levels.
-    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && !request.pattern.multicast_only();
+    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && !request.egress &&
+                       !request.pattern.multicast_only();
     if (rule.engine != nullptr && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
         levels_ = SteeringLevels{};
     if (rule.engine == nullptr)

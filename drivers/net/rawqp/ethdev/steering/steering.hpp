@@ -7,9 +7,8 @@
 
 namespace rawqp {
 
-/// How the device's steering priorities (0 is tried first) are dealt out. From the top: rte_flow
-/// rules, `classes()` levels for each rte_flow priority; at the bottom: the port's own filters,
-/// with `generations()` levels for each class.
+/// How the device's steering priorities (0 is tried first) are dealt out. At the bottom: the port's
+/// own filters, with `generations()` levels for each class; rte_flow rules have what is above.
 ///
 /// Within one rte_flow priority and within the filters, rules with ports stand above rules with IP
 /// above the rest, so that each packet meets the hash of its class. A filter's second generation,
@@ -22,17 +21,16 @@ struct SteeringLevels {
 
     [[nodiscard]] uint16_t classes() const { return priorities >= 6 ? kClassDepths : 1; }
     [[nodiscard]] uint16_t generations() const { return priorities >= 9 ? 2 : 1; }
-    /// rte_flow priorities 0 … flow_priorities() - 1 exist.
-    [[nodiscard]] uint32_t flow_priorities() const;
-    [[nodiscard]] uint16_t flow_level(uint32_t rte_priority, TrafficClass traffic) const;
+    /// Levels 0 … flow_levels() - 1 are for rte_flow rules.
+    [[nodiscard]] uint16_t flow_levels() const;
     [[nodiscard]] uint16_t filter_level(TrafficClass traffic, unsigned generation) const;
+    [[nodiscard]] uint16_t depth(TrafficClass traffic) const {
+        return classes() == 1 ? uint16_t{0} : depth_of(traffic);
+    }
 
   private:
     [[nodiscard]] uint16_t filter_levels() const {
         return static_cast<uint16_t>(classes() * generations());
-    }
-    [[nodiscard]] uint16_t depth(TrafficClass traffic) const {
-        return classes() == 1 ? uint16_t{0} : depth_of(traffic);
     }
 };
 
@@ -43,7 +41,6 @@ struct SteeringRule {
     const Engine* engine = nullptr; ///< that made it
 
     SteeringRule() = default;
-    explicit SteeringRule(HashQp to) : qp(std::move(to)) {}
     SteeringRule(SteeringRule&&) = default;
     SteeringRule& operator=(SteeringRule&& other) noexcept {
         device = std::move(other.device);
@@ -69,7 +66,7 @@ class Steering {
 
     /// What keeps every engine from asking for the request, in one sentence.
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const;
-    /// Errors name the layers, level and destination of the rule and carry verbs' errno.
+    /// Errors name the layers and destination of the rule and carry verbs' errno.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
 
     /// Whether the device would accept the request: installs it for a moment, narrowed to a frame

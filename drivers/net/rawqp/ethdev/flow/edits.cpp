@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One line of kSetActions for each action that sets a field, of kModifiable for each field that
+// modify_field knows. How the device is told is in steering/edits.cpp.
+#include "drivers/net/rawqp/ethdev/flow/edits.hpp"
+
+#include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rawqp {
+namespace {
+
+using enum Protocol;
+
+/// A field by its header.
+struct Target {
+    Protocol protocol = eth;
+    uint16_t bit = 0, bits = 0;
+};
+constexpr Target kMacDst{eth, 0, 48}, kMacSrc{eth, 48, 48}, kVid{vlan, kVlanId, kVlanIdBits},
+    kDscp4{ipv4, 8, 6}, kTtl{ipv4, 64, 8}, kSrc4{ipv4, 96, 32}, kDst4{ipv4, 128, 32},
+    kDscp6{ipv6, 4, 6}, kHop{ipv6, 56, 8}, kSrc6{ipv6, 64, 128}, kDst6{ipv6, 192, 128},
+    kTcpSrc{tcp, 0, 16}, kTcpDst{tcp, 16, 16}, kSeq{tcp, 32, 32}, kAck{tcp, 64, 32},
+    kUdpSrc{udp, 0, 16}, kUdpDst{udp, 16, 16};
+
+enum class Change : uint8_t { set, add, subtract };
+
+struct SetAction {
+    rte_flow_action_type type;
+    uint8_t bytes; ///< of its configuration, a number in network byte order; 0: the number 1
+    std::array<Target, 2> targets; ///< the pattern says which of them packets have
+    Change change = Change::set;
+};
+constexpr SetAction kSetActions[] = {
+    {RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, 6, {kMacSrc}},
+    {RTE_FLOW_ACTION_TYPE_SET_MAC_DST, 6, {kMacDst}},
+    {RTE_FLOW_ACTION_TYPE_SET_IPV4_SRC, 4, {kSrc4}},
+    {RTE_FLOW_ACTION_TYPE_SET_IPV4_DST, 4, {kDst4}},
+    {RTE_FLOW_ACTION_TYPE_SET_IPV6_SRC, 16, {kSrc6}},
+    {RTE_FLOW_ACTION_TYPE_SET_IPV6_DST, 16, {kDst6}},
+    {RTE_FLOW_ACTION_TYPE_SET_TP_SRC, 2, {kTcpSrc, kUdpSrc}},
+    {RTE_FLOW_ACTION_TYPE_SET_TP_DST, 2, {kTcpDst, kUdpDst}},
+    {RTE_FLOW_ACTION_TYPE_SET_TTL, 1, {kTtl, kHop}},
+    {RTE_FLOW_ACTION_TYPE_DEC_TTL, 0, {kTtl, kHop}, Change::subtract},
+    {RTE_FLOW_ACTION_TYPE_SET_IPV4_DSCP, 1, {kDscp4}},
+    {RTE_FLOW_ACTION_TYPE_SET_IPV6_DSCP, 1, {kDscp6}},
+    {RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID, 2, {kVid}},
+    {RTE_FLOW_ACTION_TYPE_INC_TCP_SEQ, 4, {kSeq}, Change::add},
+    {RTE_FLOW_ACTION_TYPE_DEC_TCP_SEQ, 4, {kSeq}, Change::subtract},
+    {RTE_FLOW_ACTION_TYPE_INC_TCP_ACK, 4, {kAck}, Change::add},
+    {RTE_FLOW_ACTION_TYPE_DEC_TCP_ACK, 4, {kAck}, Change::subtract},
+};
+
+struct ModifiableField {
+    rte_flow_field_id id;
+    Target target;
+};
+constexpr ModifiableField kModifiable[] = {
+    {RTE_FLOW_FIELD_MAC_DST, kMacDst},      {RTE_FLOW_FIELD_MAC_SRC, kMacSrc},
+    {RTE_FLOW_FIELD_VLAN_ID, kVid},         {RTE_FLOW_FIELD_IPV4_DSCP, kDscp4},
+    {RTE_FLOW_FIELD_IPV4_TTL, kTtl},        {RTE_FLOW_FIELD_IPV4_SRC, kSrc4},
+    {RTE_FLOW_FIELD_IPV4_DST, kDst4},       {RTE_FLOW_FIELD_IPV6_DSCP, kDscp6},
+    {RTE_FLOW_FIELD_IPV6_HOPLIMIT, kHop},   {RTE_FLOW_FIELD_IPV6_SRC, kSrc6},
+    {RTE_FLOW_FIELD_IPV6_DST, kDst6},       {RTE_FLOW_FIELD_TCP_PORT_SRC, kTcpSrc},
+    {RTE_FLOW_FIELD_TCP_PORT_DST, kTcpDst}, {RTE_FLOW_FIELD_TCP_SEQ_NUM, kSeq},
+    {RTE_FLOW_FIELD_TCP_ACK_NUM, kAck},     {RTE_FLOW_FIELD_UDP_PORT_SRC, kUdpSrc},
+    {RTE_FLOW_FIELD_UDP_PORT_DST, kUdpDst},
+};
+
+constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
+constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
+
+/// The one of the targets whose header the pattern has, in front of any tunnel.
+FlowResult<Target> target_of(const Pattern& pattern, std::span<const Target> targets,
+                             const rte_flow_action& action) {
+    std::string names;
+    for (const Target& target : targets) {
+        if (target.bits == 0) continue;
+        for (const Layer& layer : pattern.layers())
+            if (layer.depth == 0 && layer.protocol == target.protocol) return target;
+        names.append(names.empty() ? "" : " or ").append(traits_of(target.protocol).name);
+    }
+    return refuse(
+        EINVAL, kAction, &action,
+        "action {}: the pattern has no item {}: add it, for only packets with that header "
+        "can be changed",
+        action_name(action.type), names);
+}
+
+/// The last bits of a number in network byte order. What is subtracted is added as its complement.
+Rewrite rewrite_of(const Target& target, std::span<const uint8_t> number, Change change) {
+    Rewrite rewrite{target.protocol, target.bit, target.bits, change != Change::set, {}};
+    or_bits(number, 8 * number.size() - target.bits, target.bits, rewrite.value, 0);
+    if (change == Change::subtract)
+        set_bits(rewrite.value, 0, target.bits, ~get_bits(rewrite.value, 0, target.bits) + 1);
+    return rewrite;
+}
+
+FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
+                             const rte_flow_action& action) {
+    constexpr uint8_t kOne = 1;
+    const auto target = target_of(pattern, kind.targets, action);
+    if (!target) return tl::unexpected(target.error());
+    if (kind.bytes == 0) return rewrite_of(*target, {&kOne, 1}, kind.change);
+    if (action.conf == nullptr)
+        return refuse(EINVAL, kConf, &action, "action {}: its configuration is missing",
+                      action_name(action.type));
+    return rewrite_of(*target, {static_cast<const uint8_t*>(action.conf), kind.bytes}, kind.change);
+}
+
+FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action) {
+    const auto* const conf = static_cast<const rte_flow_action_modify_field*>(action.conf);
+    if (conf == nullptr)
+        return refuse(EINVAL, kConf, &action, "action modify_field: its configuration is missing");
+    const auto* const field = std::ranges::find(kModifiable, conf->dst.field, &ModifiableField::id);
+    if (field == std::end(kModifiable))
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: this destination cannot be changed: MAC, IP addresses, "
+                      "DSCP, TTL, hop limit, VLAN id, ports, TCP sequence and ack number can");
+    if (conf->dst.level > 1)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: level {}: only outermost headers (0 or 1) are changed",
+                      static_cast<unsigned>(conf->dst.level));
+    if (conf->src.field != RTE_FLOW_FIELD_VALUE && conf->src.field != RTE_FLOW_FIELD_POINTER)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: the source must be a value or a pointer to one: the "
+                      "device copies no fields");
+    if (conf->dst.offset != 0 || conf->width != field->target.bits)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: fields are changed whole: use offset 0 and width {}",
+                      field->target.bits);
+    const bool wide = field->target.bits > 32;
+    if (wide && conf->operation != RTE_FLOW_MODIFY_SET)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: fields of more than 32 bits can be set, not added to");
+    const auto target = target_of(pattern, {&field->target, 1}, action);
+    if (!target) return tl::unexpected(target.error());
+    const auto* const number = conf->src.field == RTE_FLOW_FIELD_VALUE
+                                   ? conf->src.value
+                                   : static_cast<const uint8_t*>(conf->src.pvalue);
+    if (number == nullptr)
+        return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
+    const Change change = conf->operation == RTE_FLOW_MODIFY_ADD   ? Change::add
+                          : conf->operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
+                                                                   : Change::set;
+    return rewrite_of(*target, {number, (field->target.bits + 7u) / 8u}, change);
+}
+
+/// What a header to put on has unless its item says otherwise.
+void set_defaults(Layer& layer) {
+    const auto unless_given = [&](uint16_t bit, uint16_t bits, uint64_t number) {
+        if (!any_bit(layer.value, bit, bits)) set_bits(layer.value, bit, bits, number);
+    };
+    constexpr uint64_t kTtlOfEncap = 64, kWords = 5, kVniValid = 8;
+    if (layer.protocol == ipv4) {
+        unless_given(4, 4, kWords);
+        unless_given(64, 8, kTtlOfEncap);
+    }
+    if (layer.protocol == ipv6) unless_given(56, 8, kTtlOfEncap);
+    if (layer.protocol == vxlan) unless_given(0, 8, kVniValid);
+}
+
+/// The headers that items stand for, one after the other, each announcing the next one.
+FlowResult<std::vector<uint8_t>> header_of(const rte_flow_action& action,
+                                           const rte_flow_item* items) {
+    if (items == nullptr)
+        return refuse(EINVAL, kConf, &action, "action {}: its definition is missing",
+                      action_name(action.type));
+    Pattern pattern;
+    bool started = false;
+    for (; items->type != RTE_FLOW_ITEM_TYPE_END; ++items) {
+        if (items->type == RTE_FLOW_ITEM_TYPE_VOID) continue;
+        const auto kind = known_kind(*items);
+        if (!kind) return tl::unexpected(kind.error());
+        const Protocol protocol = (*kind)->protocol;
+        const bool first = !std::exchange(started, true);
+        if (first != (protocol == eth) ||
+            (!first && pattern.push(protocol) != Pattern::Follows::yes))
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, items,
+                          "action {}: item {} is out of order: a header to put on starts with eth "
+                          "and ends with the tunnel",
+                          action_name(action.type), item_name(items->type));
+        Layer& layer = pattern.last();
+        if (items->spec != nullptr)
+            or_bits({static_cast<const uint8_t*>(items->spec), traits_of(protocol).bytes}, 0,
+                    8u * traits_of(protocol).bytes, layer.value, 0);
+        set_defaults(layer);
+        if (protocol == vlan) pattern.eth().set(96, 16, RTE_ETHER_TYPE_VLAN);
+    }
+    std::vector<uint8_t> header;
+    for (const Layer& layer : pattern.layers())
+        header.insert(header.end(), layer.value.begin(),
+                      layer.value.begin() + traits_of(layer.protocol).bytes);
+    return header;
+}
+
+FlowResult<std::vector<uint8_t>> raw_header(const rte_flow_action& action) {
+    const auto* const conf = static_cast<const rte_flow_action_raw_encap*>(action.conf);
+    if (conf == nullptr || conf->data == nullptr || conf->size == 0)
+        return refuse(EINVAL, kConf, &action, "action raw_encap: it has no data to put on");
+    return std::vector<uint8_t>(conf->data, conf->data + conf->size);
+}
+
+/// Ethernet with a VLAN tag at most, and nothing behind it.
+constexpr size_t kLongestL2 = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
+
+} // namespace
+
+FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
+    if (!rewrite) return tl::unexpected(rewrite.error());
+    edits_.rewrites.push_back(*rewrite);
+    return {};
+}
+
+FlowResult<void> EditReader::decap(const rte_flow_action& action, bool of_l2) {
+    if (decap_ != nullptr || encap_ != nullptr)
+        return refuse(ENOTSUP, kAction, &action,
+                      "action {}: one header can come off, and then one go on",
+                      action_name(action.type));
+    if (!of_l2 && pattern_.last().depth == 0 && !traits_of(pattern_.last().protocol).tunnel)
+        return refuse(EINVAL, kAction, &action,
+                      "action {}: the pattern has no tunnel that could come off: add its item",
+                      action_name(action.type));
+    decap_ = &action;
+    decap_l2_ = of_l2;
+    return {};
+}
+
+FlowResult<void> EditReader::encap(const rte_flow_action& action,
+                                   FlowResult<std::vector<uint8_t>> header) {
+    if (!header) return tl::unexpected(header.error());
+    if (encap_ != nullptr)
+        return refuse(ENOTSUP, kAction, &action, "action {}: only one header can go on",
+                      action_name(action.type));
+    encap_ = &action;
+    edits_.header = std::move(*header);
+    return {};
+}
+
+FlowResult<bool> EditReader::read(const rte_flow_action& action) {
+    FlowResult<void> done;
+    const auto* const set = std::ranges::find(kSetActions, action.type, &SetAction::type);
+    const auto* const raw = static_cast<const rte_flow_action_raw_decap*>(action.conf);
+    const auto* const tunnel = static_cast<const rte_flow_action_vxlan_encap*>(action.conf);
+    const rte_flow_item* const items = tunnel != nullptr ? tunnel->definition : nullptr;
+    if (set != std::end(kSetActions))
+        done = take(read_set(pattern_, *set, action));
+    else if (action.type == RTE_FLOW_ACTION_TYPE_MODIFY_FIELD)
+        done = take(read_modify(pattern_, action));
+    else if (action.type == RTE_FLOW_ACTION_TYPE_VXLAN_DECAP ||
+             action.type == RTE_FLOW_ACTION_TYPE_NVGRE_DECAP)
+        done = decap(action, false);
+    else if (action.type == RTE_FLOW_ACTION_TYPE_RAW_DECAP)
+        done = decap(action, raw != nullptr && raw->size != 0 && raw->size <= kLongestL2);
+    else if (action.type == RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP ||
+             action.type == RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP) // of the same form
+        done = encap(action, header_of(action, items));
+    else if (action.type == RTE_FLOW_ACTION_TYPE_RAW_ENCAP)
+        done = encap(action, raw_header(action));
+    else
+        return false;
+    if (!done) return tl::unexpected(done.error());
+    return true;
+}
+
+FlowResult<Edits> EditReader::finish() {
+    const bool short_header = edits_.header.size() <= kLongestL2;
+    if (decap_ != nullptr && encap_ != nullptr) {
+        if (decap_l2_ == short_header)
+            return refuse(ENOTSUP, kAction, encap_,
+                          "action {}: what comes off and what goes on are both {}",
+                          action_name(encap_->type), decap_l2_ ? "Ethernet" : "tunnels");
+        edits_.reformat = decap_l2_ ? Reformat::wrap_l3 : Reformat::strip_tunnel_to_l3;
+    } else if (decap_ != nullptr) {
+        if (decap_l2_)
+            return refuse(ENOTSUP, kAction, decap_,
+                          "action raw_decap: without its Ethernet header a packet needs another "
+                          "one: add raw_encap");
+        edits_.reformat = Reformat::strip_tunnel;
+    } else if (encap_ != nullptr) {
+        edits_.reformat = Reformat::wrap;
+    }
+    const bool wraps = edits_.reformat == Reformat::wrap || edits_.reformat == Reformat::wrap_l3;
+    if (edits_.reformat != Reformat::none && wraps != egress_) {
+        const rte_flow_action* const action = wraps ? encap_ : decap_;
+        return refuse(ENOTSUP, kAction, action, "action {}: tunnels go {} only: use an {} rule",
+                      action_name(action->type),
+                      wraps ? "on when packets are sent" : "off when packets are received",
+                      wraps ? "egress" : "ingress");
+    }
+    return std::move(edits_);
+}
+
+std::string edit_action_names() {
+    std::string text;
+    for (const SetAction& action : kSetActions)
+        text.append(action_name(action.type)).append(", ");
+    return text + "modify_field, raw_encap, raw_decap, vxlan_encap, vxlan_decap, nvgre_encap, "
+                  "nvgre_decap";
+}
+
+} // namespace rawqp

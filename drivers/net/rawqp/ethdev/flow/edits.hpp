@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rte_flow actions that change packets.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/steering/edits.hpp"
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+
+namespace rawqp {
+
+/// Collects them, in the order of the rule, and checks them against its pattern.
+class EditReader {
+  public:
+    EditReader(const Pattern& pattern, bool egress) : pattern_(pattern), egress_(egress) {}
+
+    /// Whether the action is one of these; false: it is another one's business.
+    [[nodiscard]] FlowResult<bool> read(const rte_flow_action& action);
+    [[nodiscard]] FlowResult<Edits> finish();
+
+  private:
+    FlowResult<void> take(FlowResult<Rewrite> rewrite);
+    FlowResult<void> decap(const rte_flow_action& action, bool of_l2);
+    FlowResult<void> encap(const rte_flow_action& action, FlowResult<std::vector<uint8_t>> header);
+
+    const Pattern& pattern_;
+    const bool egress_;
+    Edits edits_;
+    const rte_flow_action* decap_ = nullptr;
+    const rte_flow_action* encap_ = nullptr;
+    bool decap_l2_ = false; ///< what comes off is an Ethernet header
+};
+
+/// "set_mac_src, set_mac_dst, …".
+[[nodiscard]] std::string edit_action_names();
+
+} // namespace rawqp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a rule changes in its packets. Pure values.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rawqp {
+
+/// A field of an outermost header that gets another value.
+struct Rewrite {
+    Protocol protocol = Protocol::eth;
+    uint16_t bit = 0, bits = 0;      ///< of the header; a row of the table of fields to rewrite
+    bool add = false;                ///< the value is added rather than set
+    std::array<uint8_t, 16> value{}; ///< the first bits of it, as on the wire
+
+    auto operator<=>(const Rewrite&) const = default;
+};
+
+/// What comes off and what goes on at the front of a packet.
+enum class Reformat : uint8_t {
+    none,
+    strip_tunnel,       ///< up to the inner Ethernet header
+    wrap,               ///< the header goes before the packet
+    strip_tunnel_to_l3, ///< up to the inner IP header, which gets the header (Ethernet)
+    wrap_l3,            ///< the header takes the place of Ethernet's
+};
+
+/// In the order in which the device does it: tunnels come off, fields change, tunnels go on.
+struct Edits {
+    std::vector<Rewrite> rewrites;
+    Reformat reformat = Reformat::none;
+    std::vector<uint8_t> header; ///< of `reformat`
+
+    [[nodiscard]] bool empty() const { return rewrites.empty() && reformat == Reformat::none; }
+    auto operator<=>(const Edits&) const = default;
+};
+using SharedEdits = std::shared_ptr<const Edits>;
+
+/// Whether devices can change this field at all.
+[[nodiscard]] bool rewritable(Protocol protocol, uint16_t bit, uint16_t bits);
+/// set_action_in and add_action_in of the PRM, eight bytes each, in big-endian order.
+[[nodiscard]] std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites);
+
+} // namespace rawqp

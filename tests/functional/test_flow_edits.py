@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rte_flow actions that change packets: what port 0 receives, changed, leaves port 1; and what port 1
+sends, by egress rules. A packet that differs from the pattern in one bit stays as it is."""
+
+from typing import Iterator
+
+import pytest
+from rig.packets import ether, ipv4, ipv6
+from rig.stack import Stack
+from rig.wire import padded
+from scapy.layers.inet import TCP, UDP
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Packet, Raw
+
+from functional.conftest import OpenStack
+
+pytestmark = pytest.mark.guest
+
+DATA = Raw(b"payload" * 8)
+
+
+@pytest.fixture(scope="module")
+def stack(open_stack: OpenStack) -> Iterator[Stack]:
+    with open_stack(2, datapath="mlx5") as stack:
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def forwarding(stack: Stack) -> Iterator[None]:
+    stack.testpmd.start("io", lossless=True)
+    yield
+    stack.testpmd.stop()
+    for port in (0, 1):
+        stack.testpmd.flush_flows(port)
+
+
+def passed(stack: Stack, frame: Packet | bytes) -> bytes:
+    stack.wires[0].send(frame)
+    return stack.wires[1].receive()
+
+
+def udp4(dport: int = 53, source: str = "10.0.0.1", destination: str = "10.0.0.2",
+         **fields: int) -> Packet:
+    return ether() / ipv4(source, destination, **fields) / UDP(sport=7, dport=dport) / DATA
+
+
+def tcp6(**fields: int) -> Packet:
+    given: dict[str, int | str] = {"sport": 7, "dport": 80, "seq": 100, "ack": 200, "flags": "A", **fields}
+    return ether() / ipv6() / TCP(**given) / DATA
+
+
+def tagged(vlan: int) -> Packet:
+    return ether() / Dot1Q(vlan=vlan, prio=5) / ipv4() / UDP(sport=7, dport=53) / DATA
+
+
+UDP4, TCP6, VLAN = "eth / ipv4 / udp dst is 53", "eth / ipv6 / tcp dst is 80", "eth / vlan vid is 5 / ipv4"
+PAIR = "02:11:22:33:44:55"
+
+# Actions, pattern, a packet and what becomes of it.
+CHANGES: dict[str, tuple[str, Packet, Packet]] = {
+    "set_mac_src mac_addr " + PAIR: (
+        UDP4, udp4(), ether(source=PAIR) / udp4().payload),
+    "set_mac_dst mac_addr " + PAIR: (UDP4, udp4(), ether(PAIR) / udp4().payload),
+    "set_ipv4_src ipv4_addr 192.168.3.4": (UDP4, udp4(), udp4(source="192.168.3.4")),
+    "set_ipv4_dst ipv4_addr 192.168.3.4": (UDP4, udp4(), udp4(destination="192.168.3.4")),
+    "set_ipv6_src ipv6_addr fd01:2:3:4::9": (
+        TCP6, tcp6(), ether() / ipv6(source="fd01:2:3:4::9") / tcp6()[TCP]),
+    "set_ipv6_dst ipv6_addr fd01:2:3:4::9": (
+        TCP6, tcp6(), ether() / ipv6(destination="fd01:2:3:4::9") / tcp6()[TCP]),
+    "set_tp_src port 4242": (UDP4, udp4(), ether() / ipv4() / UDP(sport=4242, dport=53) / DATA),
+    "set_tp_dst port 4242": (TCP6, tcp6(), tcp6(dport=4242)),
+    "set_ttl ttl_value 9": (UDP4, udp4(ttl=64), udp4(ttl=9)),
+    "dec_ttl": (UDP4, udp4(ttl=64), udp4(ttl=63)),
+    "set_ipv4_dscp dscp_value 46": (UDP4, udp4(tos=3), udp4(tos=46 << 2 | 3)),
+    "of_set_vlan_vid vlan_vid 77": (VLAN, tagged(5), tagged(77)),
+    "inc_tcp_seq value 11": (TCP6, tcp6(), tcp6(seq=111)),
+    "dec_tcp_seq value 11": (TCP6, tcp6(), tcp6(seq=89)),
+    "inc_tcp_ack value 11": (TCP6, tcp6(), tcp6(ack=211)),
+    "dec_tcp_ack value 11": (TCP6, tcp6(), tcp6(ack=189)),
+    "modify_field op set dst_type ipv4_ttl src_type value src_value 07 width 8":
+        (UDP4, udp4(ttl=64), udp4(ttl=7)),
+    "modify_field op sub dst_type ipv4_ttl src_type value src_value 07 width 8":
+        (UDP4, udp4(ttl=64), udp4(ttl=57)),
+    "modify_field op add dst_type udp_port_dst src_type value src_value 0100 width 16":
+        (UDP4, udp4(), udp4(dport=53 + 256)),
+    "set_ttl ttl_value 9 / set_mac_dst mac_addr " + PAIR + " / set_ipv4_dst ipv4_addr 10.9.9.9":
+        (UDP4, udp4(), ether(PAIR) / udp4(ttl=9, destination="10.9.9.9").payload),
+}
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_fields_change(stack: Stack, direction: str) -> None:
+    """The rules come one at a time, for each would change what the next one looks for."""
+    port, fate = (0, " / queue index 0") if direction == "ingress" else (1, "")
+    for actions, (pattern, frame, changed) in CHANGES.items():
+        rule = stack.testpmd.create_flow(
+            port, f"{direction} pattern {pattern} / end actions {actions}{fate} / end")
+        assert passed(stack, frame) == padded(changed), actions
+        other = bytearray(padded(frame))
+        other[14 + 40 + 3 if pattern == TCP6 else 15 if pattern == VLAN else 37] ^= 1
+        assert passed(stack, bytes(other)) == bytes(other), actions
+        stack.testpmd.destroy_flow(port, rule)
+
+
+OUTER = Ether(dst="02:00:00:00:00:31", src="02:00:00:00:00:32") / ipv4("10.3.0.1", "10.3.0.2", ttl=9)
+
+
+def test_a_tunnel_comes_off(stack: Stack) -> None:
+    inside = udp4()
+    frame = ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=5) / inside
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / vxlan vni is 5 / end"
+                                 " actions vxlan_decap / queue index 0 / end")
+    assert passed(stack, frame) == padded(inside)
+    other = ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=4) / inside
+    assert passed(stack, other) == padded(other)
+
+
+def test_a_tunnel_goes_on(stack: Stack) -> None:
+    stack.testpmd.silent("set raw_encap 0 eth src is 02:00:00:00:00:32 dst is 02:00:00:00:00:31 /"
+                         " ipv4 src is 10.3.0.1 dst is 10.3.0.2 ttl is 9 / udp src is 77 dst is 4789"
+                         " / vxlan vni is 5 / end_set")
+    stack.testpmd.create_flow(
+        1, f"egress pattern {UDP4} / end actions raw_encap index 0 / end")
+    sent = Ether(passed(stack, udp4()))
+    assert (sent.dst, sent.src) == (OUTER.dst, OUTER.src)
+    assert (sent["IP"].src, sent["IP"].dst, sent["IP"].ttl) == ("10.3.0.1", "10.3.0.2", 9)
+    assert sent["IP"].len == len(sent) - 14
+    assert (sent[UDP].sport, sent[UDP].dport) == (77, 4789)
+    assert bytes(sent)[50:] == bytes(udp4()) and bytes(sent)[46:49] == b"\0\0\5"
+    assert passed(stack, udp4(dport=52)) == padded(udp4(dport=52))
+
+
+def test_drop_on_the_way_out(stack: Stack) -> None:
+    stack.testpmd.create_flow(1, f"egress pattern {UDP4} / end actions drop / end")
+    stack.wires[0].send(udp4())
+    assert passed(stack, udp4(dport=52)) == padded(udp4(dport=52))
+
+
+@pytest.mark.parametrize("rule, why", [
+    ("ingress pattern eth / end actions of_push_vlan ethertype 0x8100 / queue index 0 / end",
+     "action of_push_vlan is not supported: use queue"),
+    ("egress pattern eth / end actions queue index 0 / end", "action queue is for received packets"),
+    ("ingress pattern eth / ipv4 / end actions set_tp_dst port 5 / queue index 0 / end",
+     "the pattern has no item tcp or udp"),
+    ("ingress pattern eth / ipv4 / end actions vxlan_decap / queue index 0 / end", "has no tunnel"),
+])
+def test_what_cannot_be_changed_is_refused(stack: Stack, rule: str, why: str) -> None:
+    assert why in stack.testpmd.refused_flow(0, rule)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A port whose rte_flow rules are looked at: rules under test mark what they take, so that one batch
+of frames shows hits and misses at once."""
+
+from contextlib import contextmanager
+from typing import Callable, ContextManager, Iterator, Sequence
+
+from scapy.packet import Packet
+
+from .ports import lossless
+from .stack import Stack
+from .testpmd import ReceivedPacket
+
+QUEUES = 4
+MARK = 0x5A5A
+TAKE = f"end actions mark id {MARK} / queue index 2 / end"
+# Rings have no part in how rules are put to the device: each engine is tested with one kind. `auto`
+# uses verbs for all that verbs has words for.
+ENGINES = {"mlx5": "auto", "verbs": "mlx5"}
+
+_RSS_HASH = 1 << 19  # RTE_ETH_RX_OFFLOAD_RSS_HASH
+_BATCH = 128  # frames at once: fewer than a queue has descriptors
+
+
+@contextmanager
+def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str) -> Iterator[Stack]:
+    """Promiscuous, as testpmd starts: frames that a rule misses arrive without a mark."""
+    arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rss-udp"]
+    if datapath == "mlx5":  # verbs cannot report hashes
+        arguments.append(f"--rx-offloads={_RSS_HASH:#x}")
+    ports = lossless(1, devargs=f"flow_engine={ENGINES[datapath]}")
+    with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
+        stack.testpmd.silent("set verbose 1")
+        yield stack
+
+
+@contextmanager
+def receiving_rules(stack: Stack) -> Iterator[None]:
+    """Receives, and forgets the rules at the end."""
+    stack.testpmd.start("rxonly")
+    yield
+    stack.testpmd.stop()
+    stack.testpmd.flush_flows(0)
+
+
+def receive(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
+    """All frames arrive, in any order."""
+    packets = []
+    for start in range(0, len(frames), _BATCH):
+        batch = frames[start : start + _BATCH]
+        position = stack.testpmd.mark_output()
+        stack.wires[0].send_all(batch)
+        packets += stack.testpmd.received(position, len(batch))
+    assert len(packets) == len(frames)
+    return packets
+
+
+def taken(stack: Stack, frames: Sequence[bytes | Packet]) -> int:
+    """How many of the frames the rules under test take."""
+    packets = receive(stack, frames)
+    hits = [packet for packet in packets if packet.mark is not None]
+    assert all((packet.mark, packet.queue) == (MARK, 2) for packet in hits)
+    return len(hits)

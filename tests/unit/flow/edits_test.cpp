@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Actions that change packets: the device's commands, headers that go on, and what is refused.
+#include "drivers/net/rawqp/ethdev/flow/table.hpp"
+#include "tests/unit/flow/rule.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class EditsTest : public testing::Test {
+  protected:
+    FakeDevice device{2};
+    RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
+    std::unique_ptr<Steering> steering;
+    std::unique_ptr<FlowTable> table;
+    rte_flow_error error{};
+
+    EditsTest() {
+        device.offer_mlx5_flows();
+        steering = make_steering(device, qps);
+        table = std::make_unique<FlowTable>(*steering, device.rx_queues);
+        EXPECT_TRUE(table->start());
+    }
+    ~EditsTest() override {
+        table->flush(nullptr);
+        EXPECT_THAT(device.flows, IsEmpty());
+        EXPECT_THAT(device.matchers, IsEmpty());
+        EXPECT_THAT(device.flow_actions, IsEmpty());
+        EXPECT_THAT(device.violations, IsEmpty());
+    }
+    rte_flow* create(const Rule& rule) {
+        return table->create(&rule.attr, rule.pattern(), rule.actions(), &error);
+    }
+    /// What the one flow action of the rule was made of.
+    Bytes bytes_of(const Rule& rule) {
+        rte_flow* const flow = create(rule);
+        EXPECT_NE(flow, nullptr) << error.message;
+        EXPECT_THAT(device.flow_actions, SizeIs(1));
+        const Bytes bytes = flow != nullptr ? device.flow_actions[0]->bytes : Bytes{};
+        EXPECT_EQ(table->destroy(flow, &error), 0);
+        return bytes;
+    }
+    std::string refused(const Rule& rule) {
+        EXPECT_LT(table->validate(&rule.attr, rule.pattern(), rule.actions(), &error), 0);
+        const std::string text = error.message != nullptr ? error.message : "";
+        EXPECT_EQ(create(rule), nullptr);
+        EXPECT_EQ(text, error.message);
+        return text;
+    }
+};
+
+Rule udp() { return Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_UDP); }
+Rule tunnel() { return udp().item(RTE_FLOW_ITEM_TYPE_VXLAN); }
+Rule egress(Rule rule) {
+    rule.attr.ingress = 0;
+    rule.attr.egress = 1;
+    return rule;
+}
+
+TEST_F(EditsTest, CommandsNameFieldAndLength) {
+    const rte_flow_action_set_mac mac{{2, 0, 0, 0, 0x12, 0x34}};
+    EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_SET_MAC_DST, &mac).queue(0)),
+              hex("1004 0000 02000000 1005 0010 00001234"));
+    const rte_flow_action_set_ipv4 address{RTE_BE32(0x0a000001)};
+    EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_SET_IPV4_SRC, &address).queue(0)),
+              hex("1015 0000 0a000001"));
+    const rte_flow_action_set_tp port{RTE_BE16(53)};
+    EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_SET_TP_DST, &port).queue(0)),
+              hex("100c 0010 00000035")); // UDP, as the pattern says
+    EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_DEC_TTL).queue(0)),
+              hex("200a 0008 000000ff"));
+    const rte_flow_action_set_dscp dscp{0x2e};
+    EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_SET_IPV4_DSCP, &dscp).queue(0)),
+              hex("1006 0006 0000002e"));
+    const rte_be32_t five = RTE_BE32(5);
+    const Rule tcp = Rule().item(RTE_FLOW_ITEM_TYPE_IPV6).item(RTE_FLOW_ITEM_TYPE_TCP);
+    EXPECT_EQ(bytes_of(Rule(tcp).action(RTE_FLOW_ACTION_TYPE_DEC_TCP_SEQ, &five).queue(0)),
+              hex("2059 0000 fffffffb"));
+    const rte_flow_action_of_set_vlan_vid vid{RTE_BE16(0xf123)};
+    EXPECT_EQ(bytes_of(Rule()
+                           .item(RTE_FLOW_ITEM_TYPE_VLAN)
+                           .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                           .action(RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID, &vid)
+                           .queue(0)),
+              hex("1017 000c 00000123"));
+}
+
+TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
+    rte_flow_action_modify_field conf{};
+    conf.operation = RTE_FLOW_MODIFY_SUB;
+    conf.dst.field = RTE_FLOW_FIELD_IPV4_TTL;
+    conf.src.field = RTE_FLOW_FIELD_VALUE;
+    conf.src.value[0] = 3;
+    conf.width = 8;
+    const auto with = [&] {
+        return udp().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf).queue(0);
+    };
+    EXPECT_EQ(bytes_of(with()), hex("200a 0008 000000fd"));
+    conf.width = 4;
+    EXPECT_THAT(refused(with()), HasSubstr("use offset 0 and width 8"));
+    conf.width = 8;
+    conf.dst.level = 2;
+    EXPECT_THAT(refused(with()), HasSubstr("level 2"));
+    conf.dst.level = 0;
+    conf.src.field = RTE_FLOW_FIELD_IPV4_TTL;
+    EXPECT_THAT(refused(with()), HasSubstr("copies no fields"));
+    conf.dst.field = RTE_FLOW_FIELD_TAG;
+    EXPECT_THAT(refused(with()), HasSubstr("this destination cannot be changed"));
+}
+
+TEST_F(EditsTest, AHeaderToPutOnIsMadeOfItems) {
+    rte_flow_item_eth eth{};
+    eth.hdr.dst_addr = {{2, 0, 0, 0, 0, 1}};
+    eth.hdr.src_addr = {{2, 0, 0, 0, 0, 2}};
+    rte_flow_item_ipv4 ipv4{};
+    ipv4.hdr.src_addr = RTE_BE32(0x0a000001);
+    ipv4.hdr.dst_addr = RTE_BE32(0x0a000002);
+    rte_flow_item_vxlan vxlan{};
+    vxlan.hdr.vx_vni = RTE_BE32(0x12345600);
+    Rule header = Rule()
+                      .item(RTE_FLOW_ITEM_TYPE_ETH, &eth)
+                      .item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4)
+                      .item(RTE_FLOW_ITEM_TYPE_UDP)
+                      .item(RTE_FLOW_ITEM_TYPE_VXLAN, &vxlan);
+    rte_flow_action_vxlan_encap conf{};
+    conf.definition = const_cast<rte_flow_item*>(header.pattern());
+    const Rule rule = egress(udp().action(RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, &conf));
+    EXPECT_EQ(bytes_of(rule), hex("020000000001 020000000002 0800"
+                                  "45000000 00000000 40110000 0a000001 0a000002"
+                                  "0000 12b5 0000 0000 0800000012345600"));
+    Rule wrong = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4);
+    conf.definition = const_cast<rte_flow_item*>(wrong.pattern());
+    EXPECT_THAT(refused(egress(udp().action(RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, &conf))),
+                HasSubstr("item ipv4 is out of order: a header to put on starts with eth"));
+}
+
+TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
+    const auto kind_of = [&](const Rule& rule) {
+        rte_flow* const flow = create(rule);
+        EXPECT_NE(flow, nullptr) << error.message;
+        const auto kind = flow != nullptr ? device.flow_actions[0]->reformat : std::nullopt;
+        table->flush(nullptr);
+        return kind.value_or(static_cast<mlx5dv_flow_action_packet_reformat_type>(99));
+    };
+    std::vector<uint8_t> l2(14, 2), outer(50, 3);
+    rte_flow_action_raw_encap put_l2{l2.data(), nullptr, l2.size()};
+    rte_flow_action_raw_encap put_outer{outer.data(), nullptr, outer.size()};
+    rte_flow_action_raw_decap take_l2{l2.data(), l2.size()};
+    rte_flow_action_raw_decap take_outer{outer.data(), outer.size()};
+    constexpr auto kEncap = RTE_FLOW_ACTION_TYPE_RAW_ENCAP, kDecap = RTE_FLOW_ACTION_TYPE_RAW_DECAP;
+    EXPECT_EQ(kind_of(tunnel().action(RTE_FLOW_ACTION_TYPE_VXLAN_DECAP).queue(0)),
+              MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2);
+    EXPECT_EQ(kind_of(tunnel().action(kDecap, &take_outer).action(kEncap, &put_l2).queue(0)),
+              MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2);
+    EXPECT_EQ(kind_of(egress(udp().action(kEncap, &put_outer))),
+              MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL);
+    EXPECT_EQ(kind_of(egress(udp().action(kDecap, &take_l2).action(kEncap, &put_outer))),
+              MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL);
+
+    EXPECT_THAT(refused(udp().action(kEncap, &put_outer).queue(0)),
+                HasSubstr("use an egress rule"));
+    EXPECT_THAT(refused(egress(tunnel().action(kDecap, &take_outer))),
+                HasSubstr("use an ingress rule"));
+    EXPECT_THAT(refused(udp().action(kDecap, &take_outer).queue(0)), HasSubstr("has no tunnel"));
+    EXPECT_THAT(refused(egress(udp().action(kDecap, &take_l2))), HasSubstr("add raw_encap"));
+    EXPECT_THAT(refused(egress(udp().action(kDecap, &take_l2).action(kEncap, &put_l2))),
+                HasSubstr("are both Ethernet"));
+}
+
+TEST_F(EditsTest, RulesShareWhatTheyChangeAlike) {
+    const rte_flow_action_set_ttl ttl{9};
+    for (const uint16_t port : {1, 2, 3}) {
+        rte_flow_item_udp spec{};
+        spec.hdr.dst_port = rte_cpu_to_be_16(port);
+        ASSERT_NE(create(Rule()
+                             .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                             .item(RTE_FLOW_ITEM_TYPE_UDP, &spec)
+                             .action(RTE_FLOW_ACTION_TYPE_SET_TTL, &ttl)
+                             .queue(1)),
+                  nullptr)
+            << error.message;
+    }
+    EXPECT_THAT(device.flow_actions, SizeIs(1));
+    EXPECT_THAT(device.matchers, SizeIs(1));
+    table->stop();
+    EXPECT_THAT(device.flow_actions, IsEmpty());
+    ASSERT_TRUE(table->start());
+    EXPECT_THAT(device.flow_actions, SizeIs(1));
+}
+
+TEST_F(EditsTest, EgressRulesHaveNoQueue) {
+    Rule rule = egress(udp().action(RTE_FLOW_ACTION_TYPE_DEC_TTL));
+    rule.attr.priority = 15;
+    ASSERT_NE(create(rule), nullptr) << error.message;
+    EXPECT_EQ(device.flows[0]->qp, nullptr);
+    EXPECT_EQ(device.matchers[0]->table, MLX5DV_FLOW_TABLE_TYPE_NIC_TX);
+    EXPECT_EQ(device.matchers[0]->level, 15);
+    EXPECT_EQ(device.flow_actions[0]->table, MLX5DV_FLOW_TABLE_TYPE_NIC_TX);
+    // The same match for received packets is another rule.
+    EXPECT_NE(create(udp().queue(0)), nullptr) << error.message;
+    EXPECT_THAT(refused(egress(udp().queue(0))), HasSubstr("action queue is for received packets"));
+    EXPECT_THAT(refused(egress(udp().mark(1))), HasSubstr("action mark is for received packets"));
+    rule.attr.priority = 16;
+    EXPECT_THAT(refused(rule), HasSubstr("the largest of an egress rule is 15"));
+    rule.attr.ingress = 1;
+    EXPECT_THAT(refused(rule), HasSubstr("two directions"));
+}
+
+TEST_F(EditsTest, WhatCannotBeChanged) {
+    const rte_flow_action_set_tp port{RTE_BE16(53)};
+    EXPECT_THAT(refused(Rule()
+                            .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                            .action(RTE_FLOW_ACTION_TYPE_SET_TP_DST, &port)
+                            .queue(0)),
+                HasSubstr("action set_tp_dst: the pattern has no item tcp or udp"));
+    EXPECT_THAT(refused(udp().action(RTE_FLOW_ACTION_TYPE_SET_TP_DST).queue(0)),
+                HasSubstr("configuration is missing"));
+    EXPECT_THAT(
+        refused(udp().action(RTE_FLOW_ACTION_TYPE_DEC_TTL).action(RTE_FLOW_ACTION_TYPE_DROP)),
+        HasSubstr("changing packets that are dropped"));
+    const auto verbs = make_steering(device, qps, FlowEngine::verbs);
+    FlowTable plain(*verbs, device.rx_queues);
+    const Rule rule = udp().action(RTE_FLOW_ACTION_TYPE_DEC_TTL).queue(0);
+    EXPECT_LT(plain.validate(&rule.attr, rule.pattern(), rule.actions(), &error), 0);
+    EXPECT_THAT(error.message, HasSubstr("verbs flow specs have no actions that change packets"));
+}
+
+TEST_F(EditsTest, AFailureAtAnyCallLeavesNothing) {
+    std::vector<uint8_t> l2(14, 2);
+    rte_flow_action_raw_encap put{l2.data(), nullptr, l2.size()};
+    const Rule rule = tunnel()
+                          .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)
+                          .action(RTE_FLOW_ACTION_TYPE_VXLAN_DECAP)
+                          .action(RTE_FLOW_ACTION_TYPE_RAW_ENCAP, &put)
+                          .queue(0);
+    ASSERT_EQ(table->validate(&rule.attr, rule.pattern(), rule.actions(), &error), 0);
+    int failures = 0;
+    for (int nth = 1;; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        if (create(rule) != nullptr) break;
+        ++failures;
+        EXPECT_THAT(device.flow_actions, IsEmpty());
+        EXPECT_THAT(device.matchers, IsEmpty());
+        EXPECT_EQ(qps.size(), 0u);
+    }
+    EXPECT_EQ(failures, 6); // table, QP, matcher, two actions, flow
+}
+
+} // namespace
+} // namespace rawqp::test
