@@ -13,6 +13,7 @@ from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
 from rig.toeplitz import flow_hash
 from scapy.layers.inet import UDP
+from scapy.layers.l2 import Dot1Q
 from scapy.layers.vxlan import VXLAN
 
 from functional.conftest import OpenStack
@@ -83,6 +84,18 @@ def test_rss_over_three_queues_is_fair(stack: Stack) -> None:
     assert spread(packets) == {0, 1, 3}
     for queue in (0, 1, 3):
         assert 60 <= sum(packet.queue == queue for packet in packets) <= 140
+
+
+def test_what_ovs_falls_back_to(stack: Stack) -> None:
+    """A megaflow asks for has_vlan; what OVS can do by itself is marked and spread."""
+    stack.testpmd.create_flow(
+        0, "ingress pattern eth src is 02:aa:00:00:00:01 dst is 02:00:00:00:00:01 has_vlan is 0"
+           " / ipv4 dst is 10.0.0.2 fragment_offset spec 0 fragment_offset mask 0x3fff / udp"
+           " / end actions mark id 7 / rss queues 0 1 2 3 end / end")
+    packets = receive(stack, [ether() / ipv4(f"10.0.0.{n}") / UDP() for n in range(1, 60)])
+    assert {packet.mark for packet in packets} == {7} and len(spread(packets)) > 1
+    tagged = ether() / Dot1Q(vlan=5) / ipv4() / UDP()
+    assert receive(stack, [tagged])[0].mark is None
 
 
 def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str) -> None:
