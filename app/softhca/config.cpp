@@ -23,8 +23,8 @@ using nlohmann::json;
 
 constexpr size_t kMaxPorts = 32;
 constexpr size_t kMaxNameLength = 15; // IFNAMSIZ - 1, and short enough for an RDMA device
-constexpr std::array<std::string_view, 10> kPortOptions = {
-    "wire", "netdev", "mac", "mtu", "speed", "pause", "device", "pci", "carrier", "fault"};
+constexpr std::array<std::string_view, 11> kPortOptions = {
+    "wire", "netdev", "mac", "mtu", "speed", "pause", "devx", "device", "pci", "carrier", "fault"};
 // The speeds that verbs and ethtool both have a value for.
 constexpr std::array<uint32_t, 8> kSpeedsMbps = {1000,  10000,  25000,  40000,
                                                  50000, 100000, 200000, 400000};
@@ -93,6 +93,12 @@ Result<void> set_speed(PortConfig& port, std::string_view value) {
 Result<void> set_pause(PortConfig& port, std::string_view value) {
     if (value != "on" && value != "off") return fail(EINVAL, "pause={}: give on or off", value);
     port.pause = value == "on";
+    return {};
+}
+
+Result<void> set_devx(PortConfig& port, std::string_view value) {
+    if (value != "on" && value != "off") return fail(EINVAL, "devx={}: give on or off", value);
+    port.devx = value == "on";
     return {};
 }
 
@@ -239,6 +245,7 @@ Result<void> set_port_option(PortConfig& port, std::string_view key, std::string
     if (key == "mtu") return set_mtu(port, value);
     if (key == "speed") return set_speed(port, value);
     if (key == "pause") return set_pause(port, value);
+    if (key == "devx") return set_devx(port, value);
     if (key == "carrier") return set_carrier(port, value);
     if (key == "device") return set_device(port, value);
     if (key == "pci") return set_pci(port, value);
@@ -312,6 +319,7 @@ std::string to_json(const Config& config) {
                          {"mtu", port.mtu},
                          {"speed", port.speed_mbps},
                          {"pause", port.pause},
+                         {"devx", port.devx},
                          {"carrier", port.carrier_always ? "always" : "peer"},
                          {"wire", port.wire},
                          {"netdev", (port.netdev_tap ? "tap:" : "") + port.netdev},

@@ -21,6 +21,7 @@ struct PortConfig {
     uint16_t mtu = 1500;          ///< bytes of L3, as a netdev counts it
     uint32_t speed_mbps = 100000; ///< what link queries report
     bool pause = false;           ///< an empty RQ holds the wire instead of dropping
+    bool devx = false;            ///< programs may run firmware commands
     bool carrier_always = false;  ///< the link is up also while nobody is at the cable's other end
     std::string wire =
         "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink

@@ -40,7 +40,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFaul
 
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 38> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 51> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -77,7 +77,20 @@ inline constexpr std::array<std::string_view, 38> kFaultCommands = {"open",
                                                                     "counters_create",
                                                                     "counters_destroy",
                                                                     "counters_read",
-                                                                    "query_gid_table"};
+                                                                    "query_gid_table",
+                                                                    "devx_other",
+                                                                    "devx_query_eqn",
+                                                                    "devx_query_uar",
+                                                                    "devx_subscribe_event",
+                                                                    "devx_obj_create",
+                                                                    "devx_obj_destroy",
+                                                                    "devx_obj_modify",
+                                                                    "devx_obj_query",
+                                                                    "devx_obj_async_query",
+                                                                    "devx_umem_reg",
+                                                                    "devx_umem_dereg",
+                                                                    "devx_async_cmd_fd_alloc",
+                                                                    "devx_async_event_fd_alloc"};
 
 /// Whether `name`, as a front's table of commands has it (CREATE_QP, EX_CREATE_QP), is `command`.
 [[nodiscard]] constexpr bool is_command(std::string_view name, std::string_view command) {

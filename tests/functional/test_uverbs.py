@@ -51,7 +51,8 @@ def test_verbs(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
     # Contexts are closed over live objects on purpose, which libmlx5 then forgets.
     env = {"ASAN_OPTIONS": "detect_leaks=0"}
     options = ["--enforce"] if suite == "RightsTest" else []
-    output = finished(start_softhca([LOOP], program, env=env, options=options), timeout=120)
+    port = PortSpec(wire="loop", options={"devx": "on"} if suite.startswith("Devx") else {})
+    output = finished(start_softhca([port], program, env=env, options=options), timeout=120)
     assert "[  PASSED  ]" in output and "Running 0 tests" not in output, output
 
 
@@ -286,6 +287,22 @@ def test_stock_net_mlx5_with_striding_queues(start_stack: StartStack, devargs: s
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(3000), to=stack.wires[1], timeout=30)
     stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)
+
+
+@pytest.mark.parametrize("devargs", ["", "mprq_en=1,rxqs_min_mprq=1", "dv_flow_en=0"])
+def test_stock_net_mlx5_with_devx(start_stack: StartStack, devargs: str) -> None:
+    """Its queues are made by firmware commands then, its rules lead to TIRs of commands."""
+    ports = [PortSpec(options={"pause": "on", "devx": "on"})] * 2
+    stack = start_stack(ports, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(3000), to=stack.wires[1], timeout=30)
+    stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)
+
+
+def test_without_devx_the_firmware_answers_nobody(start_softhca: StartSoftHca, build: Build) -> None:
+    program = [str(verbs_program(build.folder)), "--gtest_filter=DevxTest.CapabilitiesAreForEveryContext"]
+    hca = start_softhca([LOOP], program)
+    assert hca.program.wait(30) != 0 and "Operation not supported" in hca.program.output
 
 
 def test_stock_net_mlx5_sets_the_mtu(start_stack: StartStack) -> None:

@@ -7,6 +7,8 @@ SUITES = [
     "ContextTest",
     "CountersTest",
     "DescriptorTest",
+    "DevxQueueTest",
+    "DevxTest",
     "EventsTest",
     "FlowDvTest",
     "FlowTest",

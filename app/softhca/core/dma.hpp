@@ -43,6 +43,15 @@ class DmaArea {
         return to_page_end < length_ - at ? to_page_end : length_ - at;
     }
 
+    /// These bytes of it; the caller has checked at + length <= length().
+    [[nodiscard]] DmaArea part(uint64_t at, uint64_t length) const {
+        const uint64_t first = (at + offset_) >> shift_,
+                       last = (at + offset_ + length - 1) >> shift_;
+        return DmaArea({pages_.begin() + static_cast<ptrdiff_t>(first),
+                        pages_.begin() + static_cast<ptrdiff_t>(last) + 1},
+                       shift_, (at + offset_) & mask_, length);
+    }
+
     /// Whether this byte of the host's memory is part of it.
     [[nodiscard]] bool contains(const void* address) const {
         const auto* const byte = static_cast<const std::byte*>(address);

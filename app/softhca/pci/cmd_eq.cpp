@@ -2,6 +2,7 @@
 // Event queues in the guest's memory.
 #include "app/softhca/pci/commands.hpp"
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/ring_memory.hpp"
 
 namespace softhca::pci {
 namespace {
@@ -24,9 +25,10 @@ FwStatus create_eq(EventQueues& queues, Firmware& firmware, Command& command) {
     const std::vector<Ref> uses = {
         {Kind::uar, static_cast<core::Number>(context.get(PRM(eqc, uar_page)))}};
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    auto ring = ring_area(firmware, command, PRM(create_eq_in, pas[0]).offset / 8,
-                          static_cast<uint8_t>(context.get(PRM(eqc, log_page_size))), 0,
-                          kEqeBytes << attr.log_entries);
+    auto ring = ring_area(firmware, command, {},
+                          {.at = PRM(create_eq_in, pas[0]).offset / 8,
+                           .log_page = static_cast<uint8_t>(context.get(PRM(eqc, log_page_size)))},
+                          kEqeBytes << attr.log_entries, true);
     if (!ring) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
     const uint32_t eqn = queues.create(std::move(attr));

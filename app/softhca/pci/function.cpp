@@ -29,8 +29,9 @@ constexpr uint32_t kEqArm = 0x40, kEqUpdate = 0x48;
 
 } // namespace
 
-Function::Function(core::Device& device, uint32_t speed_mbps)
-    : firmware_(device, memory_, events_, speed_mbps), commands_(firmware_, events_, memory_) {
+Function::Function(core::Device& device, uint32_t speed_mbps, bool devx)
+    : firmware_(device, memory_, events_, speed_mbps, devx),
+      commands_(firmware_, events_, memory_) {
     prm::CommandTable commands;
     add_page_commands(commands, given_pages_);
     add_uar_commands(commands);

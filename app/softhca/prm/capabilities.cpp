@@ -107,6 +107,12 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, device_frequency_mhz), core::Limits::kClockKhz / 1000);
 }
 
+void user_contexts(Fields caps) {
+    caps.set(PRM(cmd_hca_cap, log_max_uctx), log_limit(Kind::uctx));
+    caps.set(PRM(cmd_hca_cap, log_max_umem), log_limit(Kind::umem));
+    caps.set(PRM(cmd_hca_cap, uctx_cap), kRawTransmit);
+}
+
 void ethernet(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
     set(PRM(per_protocol_networking_offload_caps, csum_cap), 1);
@@ -194,9 +200,10 @@ void pacing(Fields caps) {
 
 } // namespace
 
-Capabilities make_capabilities() {
+Capabilities make_capabilities(bool users) {
     Capabilities caps;
     general(fields_of(caps.maximum[CapType::general]));
+    if (users) user_contexts(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));
     pacing(fields_of(caps.maximum[CapType::qos]));

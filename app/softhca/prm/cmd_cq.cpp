@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/ring_memory.hpp"
 
 namespace softhca::prm {
 namespace {
 
 constexpr uint16_t kResize = 1; // op_mod of MODIFY_CQ
 
-/// The ring that a CQ context and the page list after it describe.
-std::optional<core::DmaArea> cq_ring(const Firmware& firmware, const Command& command,
+/// CREATE_CQ and MODIFY_CQ have the same fields in the same places.
+UmemPlace ring_umem(Command& command) {
+    static_assert(PRM(create_cq_in, cq_umem_valid).offset ==
+                  PRM(modify_cq_in, cq_umem_valid).offset);
+    const Fields in = command.input();
+    return {.valid = in.get(PRM(create_cq_in, cq_umem_valid)) != 0,
+            .id = static_cast<core::Number>(in.get(kCqUmem)),
+            .offset = in.get(kCqUmemOffset)};
+}
+
+/// The ring that a CQ context and what follows it describe.
+std::optional<core::DmaArea> cq_ring(const Firmware& firmware, Command& command,
                                      const Fields& context, Field pages, const core::CqAttr& attr) {
-    return ring_area(firmware, command, pages.offset / 8,
-                     static_cast<uint8_t>(context.get(PRM(cqc, log_page_size))),
-                     context.get(PRM(cqc, page_offset)),
-                     uint64_t{attr.cqe_size} << attr.log_entries);
+    return ring_area(firmware, command, ring_umem(command),
+                     {.at = pages.offset / 8,
+                      .log_page = static_cast<uint8_t>(context.get(PRM(cqc, log_page_size))),
+                      .page_offset = context.get(PRM(cqc, page_offset))},
+                     uint64_t{attr.cqe_size} << attr.log_entries, true);
 }
 
 /// What a CQ's mini CQEs are to hold: MLX5_CQE_FORMAT_* of the kernel. Null: not among these.
@@ -36,19 +48,21 @@ core::CqAttr read_sizes(const Fields& context) {
 FwStatus create_cq(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_cq_in, cq_context));
     const auto eqn = static_cast<core::Number>(context.get(PRM(cqc, c_eqn_or_apu_element)));
-    const std::vector<Ref> uses = {
+    const UmemPlace record{.valid = context.get(PRM(cqc, dbr_umem_valid)) != 0,
+                           .id = static_cast<core::Number>(context.get(kCqRecordUmem)),
+                           .offset = context.get(PRM(cqc, dbr_addr))};
+    std::vector<Ref> uses = {
         {Kind::eq, eqn}, {Kind::uar, static_cast<core::Number>(context.get(PRM(cqc, uar_page)))}};
+    add_use(uses, record);
+    add_use(uses, ring_umem(command));
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
 
     core::CqAttr attr = read_sizes(context);
     if (attr.log_entries > core::Limits::kLogMaxCqEntries) return FwStatus::exceeded_limit;
     auto ring = cq_ring(firmware, command, context, PRM(create_cq_in, pas[0]), attr);
-    const uint64_t doorbell = context.get(PRM(cqc, dbr_addr));
-    std::byte* const record = firmware.memory.translate(doorbell, sizeof(mlx5::CqDoorbell));
-    if (!ring || !record || doorbell % sizeof(mlx5::CqDoorbell) != 0)
-        return FwStatus::bad_parameter;
+    attr.doorbell = doorbell_record<mlx5::CqDoorbell>(firmware, record, true);
+    if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
-    attr.doorbell = reinterpret_cast<mlx5::CqDoorbell*>(record);
     attr.listener = firmware.listener();
     attr.cookie = eqn;
     attr.events = true;
@@ -76,11 +90,17 @@ FwStatus resize_cq(Firmware& firmware, Command& command, Object& cq) {
     const Fields given = command.input().at(PRM(modify_cq_in, cq_context));
     const core::CqAttr attr = read_sizes(given);
     if (attr.log_entries > core::Limits::kLogMaxCqEntries) return FwStatus::exceeded_limit;
+    std::vector<Ref> uses = {};
+    add_use(uses, ring_umem(command));
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     auto ring = cq_ring(firmware, command, given, PRM(modify_cq_in, pas[0]), attr);
     if (!ring) return FwStatus::bad_parameter;
     const auto resized = firmware.device.resize_cq(object_number(command), std::move(*ring),
                                                    attr.log_entries, attr.cqe_size);
     if (!resized) return to_firmware(resized.error());
+    // The umem of the former ring is still read: the CQE that ends it stands there.
+    uses.insert(uses.end(), cq.uses.begin(), cq.uses.end());
+    firmware.objects.set_uses(cq, std::move(uses));
     Fields context(cq.context.data(), cq.context.size());
     for (const Field field :
          {PRM(cqc, log_cq_size), PRM(cqc, cqe_sz), PRM(cqc, log_page_size), PRM(cqc, page_offset)})

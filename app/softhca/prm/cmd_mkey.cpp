@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/ring_memory.hpp"
 
 namespace softhca::prm {
 namespace {
@@ -8,9 +9,19 @@ enum class AccessMode : uint8_t { physical = 0, mtt = 1, klm = 2 };
 constexpr uint64_t kPagesPerOctword = 2;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
 
-/// The memory behind a key, or nothing when the guest named memory that it does not have.
+UmemPlace key_umem(Command& command) {
+    const Fields in = command.input();
+    return {.valid = in.get(PRM(create_mkey_in, mkey_umem_valid)) != 0,
+            .id = static_cast<core::Number>(in.get(kMkeyUmem)),
+            .offset = in.get(kMkeyUmemOffset)};
+}
+
+/// The memory behind a key, or nothing when the command names memory that is not there.
 std::optional<core::DmaArea> key_memory(Firmware& firmware, Command& command, const Fields& context,
-                                        uint64_t start, uint64_t length) {
+                                        const core::MkeyAttr& attr) {
+    const uint64_t start = attr.iova, length = attr.length;
+    if (const UmemPlace umem = key_umem(command); umem.valid)
+        return umem_part(firmware, umem, length, attr.local_write);
     const auto shift = static_cast<uint8_t>(context.get(PRM(mkc, log_page_size)));
     const uint64_t octwords =
         command.input().get(PRM(create_mkey_in, translations_octword_actual_size));
@@ -31,12 +42,13 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
     attr.pd = static_cast<core::Number>(context.get(PRM(mkc, pd)));
     attr.local_write = context.get(PRM(mkc, lw)) != 0;
     attr.variant = static_cast<uint8_t>(context.get(PRM(mkc, mkey_7_0)));
-    const std::vector<Ref> uses = {{Kind::pd, attr.pd}};
-    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-
+    std::vector<Ref> uses = {{Kind::pd, attr.pd}};
     const auto mode = static_cast<AccessMode>(context.get(PRM(mkc, access_mode_1_0)) |
                                               context.get(PRM(mkc, access_mode_4_2)) << 2);
     const bool whole_space = context.get(PRM(mkc, length64)) != 0;
+    if (mode == AccessMode::mtt) add_use(uses, key_umem(command));
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    if (mode == AccessMode::physical && command.uid != 0) return FwStatus::bad_parameter;
     if (mode == AccessMode::physical) {
         firmware.make_reserved_lkey();
         attr.memory = firmware.all_memory;
@@ -46,7 +58,7 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
         attr.iova = context.get(PRM(mkc, start_addr));
         attr.length = context.get(PRM(mkc, len));
         if (whole_space || attr.length > kMaxRegion) return FwStatus::bad_parameter;
-        auto memory = key_memory(firmware, command, context, attr.iova, attr.length);
+        auto memory = key_memory(firmware, command, context, attr);
         if (!memory) return FwStatus::bad_parameter;
         attr.memory = std::move(*memory);
     } else if (mode == AccessMode::mtt || mode == AccessMode::klm) {

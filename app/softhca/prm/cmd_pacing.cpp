@@ -22,7 +22,7 @@ FwStatus set_rate_limit(Firmware& firmware, Command& command) {
         return FwStatus::bad_parameter;
     *row = static_cast<uint32_t>(kbps);
     for (const core::Number sqn : firmware.objects.numbers(Kind::sq))
-        if (firmware.objects.find(Kind::sq, sqn)->detail == index)
+        if (firmware.objects.look_up(Kind::sq, sqn)->detail == index)
             (void)firmware.device.pace_sq(sqn, *row);
     return FwStatus::ok;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send and receive queues, shared receive queues (RMP, XRC SRQ: numbers only) and TIS.
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/ring_memory.hpp"
 
 namespace softhca::prm {
 namespace {
@@ -24,21 +25,32 @@ uint8_t prm_state(core::QueueState state) {
                                               : kStateError;
 }
 
-/// The ring and doorbell record that a work queue context names; `log_entry` bytes an entry.
+/// The ring of 2^log_bytes bytes and the doorbell record that a work queue context names. Adds the
+/// umems to `uses`, if they are in some, which must exist.
 template <class Attr>
-bool read_wq(Firmware& firmware, const Command& command, const Fields& wq, size_t wq_at,
-             uint8_t log_bytes, Attr& attr) {
-    auto ring = ring_area(firmware, command, wq_at + PRM(wq, pas[0]).offset / 8,
-                          static_cast<uint8_t>(wq.get(PRM(wq, log_wq_pg_sz))),
-                          wq.get(PRM(wq, page_offset)), uint64_t{1} << log_bytes);
-    const uint64_t doorbell = wq.get(PRM(wq, dbr_addr));
-    std::byte* const record = firmware.memory.translate(doorbell, sizeof(mlx5::QueueDoorbell));
-    if (!ring || !record || doorbell % sizeof(mlx5::QueueDoorbell) != 0) return false;
+FwStatus read_wq(Firmware& firmware, const Command& command, const Fields& wq, size_t wq_at,
+                 uint8_t log_bytes, std::vector<Ref>& uses, Attr& attr) {
+    const UmemPlace in_umem{.valid = wq.get(PRM(wq, wq_umem_valid)) != 0,
+                            .id = static_cast<core::Number>(wq.get(kWqUmem)),
+                            .offset = wq.get(kWqUmemOffset)};
+    const UmemPlace record{.valid = wq.get(PRM(wq, dbr_umem_valid)) != 0,
+                           .id = static_cast<core::Number>(wq.get(kWqRecordUmem)),
+                           .offset = wq.get(PRM(wq, dbr_addr))};
+    add_use(uses, in_umem);
+    add_use(uses, record);
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    auto ring = ring_area(firmware, command, in_umem,
+                          {.at = wq_at + PRM(wq, pas[0]).offset / 8,
+                           .log_page = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_pg_sz))),
+                           .page_offset = wq.get(PRM(wq, page_offset))},
+                          uint64_t{1} << log_bytes, false);
+    // Drivers register these for reading only. The zero of a reset is not missed where it cannot
+    // be.
+    attr.doorbell = doorbell_record<mlx5::QueueDoorbell>(firmware, record, false);
+    if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
-    attr.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(record);
-    attr.pd = firmware.pd_of(wq.get(PRM(wq, pd)));
     attr.listener = firmware.listener();
-    return true;
+    return FwStatus::ok;
 }
 
 // ---------------------------------------------------------------- SQ
@@ -54,22 +66,26 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     const Fields wq = context.at(PRM(sqc, wq));
     const size_t wq_at = (PRM(create_sq_in, ctx).offset + PRM(sqc, wq).offset) / 8;
     constexpr uint8_t kLogWqebb = 6;
+    const Object* const user = firmware.objects.look_up(Kind::uctx, command.uid);
+    if (user && !(user->detail & kRawTransmit)) return FwStatus::bad_parameter;
     core::SqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(sqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(sqc, user_index)));
     attr.log_wqebbs = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_sz)));
     attr.cookie = kQueueTypeSq;
     if (wq.get(PRM(wq, log_wq_stride)) != kLogWqebb) return FwStatus::bad_parameter;
-    if (!read_wq(firmware, command, wq, wq_at, static_cast<uint8_t>(attr.log_wqebbs + kLogWqebb),
-                 attr))
-        return FwStatus::bad_parameter;
+    attr.pd = firmware.pd_of(wq.get(PRM(wq, pd)));
     std::vector<Ref> uses = {{Kind::pd, attr.pd},
                              {Kind::cq, attr.cqn},
                              {Kind::uar, static_cast<core::Number>(wq.get(PRM(wq, uar_page)))}};
     const auto tisn = static_cast<core::Number>(context.get(PRM(sqc, tis_num_0)));
     const bool has_tis = context.get(PRM(sqc, tis_lst_sz)) != 0;
     if (has_tis) uses.push_back({Kind::tis, tisn});
-    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    if (const FwStatus status =
+            read_wq(firmware, command, wq, wq_at, static_cast<uint8_t>(attr.log_wqebbs + kLogWqebb),
+                    uses, attr);
+        status != FwStatus::ok)
+        return status;
     if (has_tis) attr.transport_domain = domain_of(*firmware.objects.find(Kind::tis, tisn));
     const auto sqn = firmware.device.create_sq(attr);
     if (!sqn) return to_firmware(sqn.error());
@@ -156,12 +172,14 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     attr.log_wqe_bytes = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_stride)));
     if (striding) attr.striding = read_striding(wq);
     attr.cookie = kQueueTypeRq;
-    if (!read_wq(firmware, command, wq, wq_at,
-                 static_cast<uint8_t>(attr.log_wqes + attr.log_wqe_bytes), attr))
-        return FwStatus::bad_parameter;
+    attr.pd = firmware.pd_of(wq.get(PRM(wq, pd)));
     std::vector<Ref> uses = {{Kind::cq, attr.cqn}};
-    if (attr.pd != firmware.reserved_pd) uses.push_back({Kind::pd, attr.pd});
-    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    if (attr.pd != firmware.reserved_pd || command.uid != 0) uses.push_back({Kind::pd, attr.pd});
+    if (const FwStatus status =
+            read_wq(firmware, command, wq, wq_at,
+                    static_cast<uint8_t>(attr.log_wqes + attr.log_wqe_bytes), uses, attr);
+        status != FwStatus::ok)
+        return status;
     const auto rqn = firmware.device.create_rq(attr);
     if (!rqn) return to_firmware(rqn.error());
     return add_object(firmware, command, Kind::rq, *rqn,
@@ -232,7 +250,7 @@ FwStatus set_delay_drop(Firmware& firmware, Command& command) {
 FwStatus add_shared_rq(Firmware& firmware, Command& command, Kind kind,
                        std::vector<uint8_t> context, std::vector<Ref> uses) {
     const core::Number number = firmware.objects.new_number(Kind::rmp, kFirstRmp, kLastRmp);
-    if (number == 0 || firmware.objects.full(kind) || firmware.objects.find(kind, number))
+    if (number == 0 || firmware.objects.full(kind) || firmware.objects.look_up(kind, number))
         return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     return add_object(firmware, command, kind, number,

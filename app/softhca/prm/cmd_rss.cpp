@@ -102,7 +102,8 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
         return false;
     }
     attr.transport_domain = static_cast<core::Number>(context.get(PRM(tirc, transport_domain)));
-    uses.push_back({Kind::transport_domain, attr.transport_domain});
+    // Domain 0 is the firmware's own; net_mlx5 makes its drop TIR there.
+    if (attr.transport_domain != 0) uses.push_back({Kind::transport_domain, attr.transport_domain});
     // Linux calls the bits BLOCK_*, and sets them for who is to hear itself (mlx5_ib's
     // TIR_ALLOW_SELF_LB, mlx5e's loopback test); MODIFY_TIR calls the field self_lb_en.
     const uint64_t self = context.get(PRM(tirc, self_lb_block));

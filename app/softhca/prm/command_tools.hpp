@@ -55,11 +55,11 @@ template <class Destroy>
 /// Adds the drops of an RQ that are not in its Q counter yet. Of an RQ, `detail` is the counter's
 /// number; of a Q counter, what it counted.
 inline void settle_q_counter(Firmware& firmware, core::Number rqn) {
-    Object* const rq = firmware.objects.find(Kind::rq, rqn);
+    Object* const rq = firmware.objects.look_up(Kind::rq, rqn);
     const auto counters = firmware.device.rq_counters(rqn);
     if (!rq || !counters) return;
     const auto drops = static_cast<uint32_t>(counters->out_of_buffer);
-    if (Object* const set = firmware.objects.find(Kind::q_counter, rq->detail))
+    if (Object* const set = firmware.objects.look_up(Kind::q_counter, rq->detail))
         set->detail += drops - rq->counted;
     rq->counted = drops;
 }
@@ -72,18 +72,6 @@ inline void settle_q_counter(Firmware& firmware, core::Number rqn) {
     if (!object) return FwStatus::bad_resource;
     command.output().at(at).write(object->context);
     return FwStatus::ok;
-}
-
-/// A ring's memory: pages of 2^(12 + log_page) bytes, page_offset in 64ths of a page.
-[[nodiscard]] inline std::optional<core::DmaArea> ring_area(const Firmware& firmware,
-                                                            const Command& command, size_t pages_at,
-                                                            uint8_t log_page, uint64_t page_offset,
-                                                            uint64_t bytes) {
-    constexpr uint8_t kLogPage = 12, kLogOffsetUnits = 6;
-    const auto shift = static_cast<uint8_t>(kLogPage + log_page);
-    const uint64_t offset = page_offset << (shift - kLogOffsetUnits);
-    const uint64_t count = (offset + bytes + (uint64_t{1} << shift) - 1) >> shift;
-    return firmware.memory.area(command.pages(pages_at, count), shift, offset, bytes);
 }
 
 } // namespace softhca::prm

@@ -27,11 +27,12 @@ std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
 }
 
 Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& sink,
-                   uint32_t speed)
-    : device(core_device), memory(driver_memory), events(sink), caps(make_capabilities()),
-      mac(core_device.config().mac), speed_mbps(speed) {
+                   uint32_t speed, bool users)
+    : device(core_device), memory(driver_memory), events(sink), caps(make_capabilities(users)),
+      mac(core_device.config().mac), speed_mbps(speed), users_(users) {
     add_hca_commands(commands_);
     add_simple_commands(commands_);
+    add_user_commands(commands_);
     add_cq_commands(commands_);
     add_mkey_commands(commands_);
     add_queue_commands(commands_);
@@ -71,6 +72,8 @@ FwStatus Firmware::run(Command& command, uint32_t& syndrome) {
         syndrome = kSyndromeInjected;
         return *injected;
     }
+    if (command.uid != 0 && command.uid != kSharedUid && !objects.look_up(Kind::uctx, command.uid))
+        return FwStatus::bad_resource;
     if (command.in.size() < found->second.input_bytes) return FwStatus::bad_input_length;
     return found->second.handler(*this, command);
 }
@@ -79,9 +82,12 @@ void Firmware::execute(Command& command) {
     if (command.in.size() < kAnswerHead) command.in.resize(kAnswerHead);
     if (command.out.size() < kAnswerHead) command.out.resize(kAnswerHead);
     command.opcode = net::load_be<uint16_t>(command.in.data());
+    command.uid = net::load_be<uint16_t>(command.in.data() + 2);
     command.op_mod = net::load_be<uint16_t>(command.in.data() + 6);
+    objects.act_for(command.uid);
     uint32_t syndrome = 0;
     const FwStatus status = run(command, syndrome);
+    objects.act_for(0);
     const std::string culprit = objects.take_culprit();
     if (status == FwStatus::ok) {
         counts_[command.opcode].done++;
@@ -89,9 +95,11 @@ void Firmware::execute(Command& command) {
     }
     const auto found = commands_.find(command.opcode);
     if (found != commands_.end()) counts_[command.opcode].refused++;
-    std::fprintf(stderr, "softhca: command %#x (%s) op_mod %#x: status %#x%s%s\n", command.opcode,
-                 found == commands_.end() ? "unknown" : found->second.name, command.op_mod,
-                 static_cast<unsigned>(status), culprit.empty() ? "" : ": ", culprit.c_str());
+    if (verbose_)
+        std::fprintf(stderr, "softhca: command %#x (%s) op_mod %#x: status %#x%s%s\n",
+                     command.opcode, found == commands_.end() ? "unknown" : found->second.name,
+                     command.op_mod, static_cast<unsigned>(status), culprit.empty() ? "" : ": ",
+                     culprit.c_str());
     // An answer that says no says nothing else.
     std::ranges::fill(command.out, uint8_t{0});
     command.out[kStatusAt] = static_cast<uint8_t>(status);
@@ -182,11 +190,12 @@ void Firmware::reset() {
     device.set_delay_drop(0);
     events.clear();
     objects.clear();
+    umems.clear();
     vport_context.clear();
     vport_lists.clear();
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
-    caps = make_capabilities();
+    caps = make_capabilities(users_);
 }
 
 void Firmware::on_completion(core::Number cqn, uint64_t eqn) {

@@ -24,6 +24,7 @@ namespace softhca::prm {
 struct Command {
     uint16_t opcode = 0;
     uint16_t op_mod = 0;
+    uint16_t uid = 0; ///< of the user whose it is; 0: the driver
     std::vector<uint8_t> in;
     std::vector<uint8_t> out; ///< zeros; status and syndrome are filled in by the caller
 
@@ -51,7 +52,8 @@ struct Capabilities {
     std::map<CapType, Page> maximum;
     std::map<CapType, Page> current;
 };
-[[nodiscard]] Capabilities make_capabilities();
+/// `users`: other than the driver may use the firmware (DevX).
+[[nodiscard]] Capabilities make_capabilities(bool users);
 
 /// A fault asked for: commands of an opcode fail with `status` without being run.
 struct Injection {
@@ -69,6 +71,12 @@ inline constexpr size_t kPacingRates = 128;
 
 /// Of one flow table entry; and as many counters.
 inline constexpr uint8_t kLogMaxDestinations = 6;
+
+/// Memory that a user has registered.
+struct Umem {
+    core::DmaArea memory;
+    bool writable = false;
+};
 
 /// What the core does not keep of flow tables: how commands described them.
 struct FlowRecords {
@@ -91,9 +99,12 @@ struct FlowRecords {
 class Firmware final : private core::Listener {
   public:
     /// `memory` and `events` outlive it.
-    Firmware(core::Device& device, Memory& memory, EventSink& events, uint32_t speed_mbps);
+    Firmware(core::Device& device, Memory& memory, EventSink& events, uint32_t speed_mbps,
+             bool users);
     ~Firmware() override;
 
+    /// Whether refused commands are told on stderr; at first they are.
+    void set_verbose(bool on) { verbose_ = on; }
     /// Commands that only this transport has.
     void add_commands(CommandTable commands) { commands_.merge(commands); }
 
@@ -129,6 +140,7 @@ class Firmware final : private core::Listener {
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
     uint32_t speed_mbps;
     FlowRecords flows;
+    std::map<core::Number, Umem> umems;
     std::array<uint32_t, kPacingRates> rates_kbps{}; ///< 0: no limit
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
@@ -151,6 +163,8 @@ class Firmware final : private core::Listener {
     [[nodiscard]] std::optional<FwStatus> take_injection(uint16_t opcode);
 
     CommandTable commands_;
+    bool users_;
+    bool verbose_ = true;
     std::map<uint16_t, Injection> injections_;
     std::map<uint16_t, CommandCounts> counts_;
     bool admin_up_ = true; ///< as the port state register says
@@ -163,6 +177,7 @@ inline constexpr uint64_t kQueueTypeRq = 1, kQueueTypeSq = 2;
 // One function per command family adds its commands to the table.
 void add_hca_commands(CommandTable& table);
 void add_simple_commands(CommandTable& table);
+void add_user_commands(CommandTable& table);
 void add_cq_commands(CommandTable& table);
 void add_mkey_commands(CommandTable& table);
 void add_queue_commands(CommandTable& table);

@@ -10,8 +10,8 @@ namespace {
 
 const char* name_of(Kind kind) {
     static constexpr std::array<const char*, kKinds> kNames = {
-        "TIR", "RQT",  "QP",   "XRC SRQ", "RMP", "RQ",  "SQ",       "TIS", "transport domain",
-        "CQ",  "mkey", "XRCD", "PD",      "EQ",  "UAR", "Q counter"};
+        "TIR", "RQT",  "QP",   "XRC SRQ", "RMP", "RQ",  "SQ",        "TIS",  "transport domain",
+        "CQ",  "mkey", "XRCD", "PD",      "EQ",  "UAR", "Q counter", "umem", "user context"};
     return kNames[static_cast<size_t>(kind)];
 }
 
@@ -30,20 +30,35 @@ FwStatus to_firmware(core::Status status) {
     return FwStatus::internal_error;
 }
 
-Object* Objects::find(Kind kind, core::Number number) {
+bool Objects::is_visible(const Object& object) const {
+    return is_driver() || object.uid == uid_ || object.uid == kSharedUid;
+}
+
+Object* Objects::look_up(Kind kind, core::Number number) {
     const auto found = objects_.find({kind, number});
     return found == objects_.end() ? nullptr : &found->second;
 }
 
+Object* Objects::find(Kind kind, core::Number number) {
+    Object* const found = look_up(kind, number);
+    return found && is_visible(*found) ? found : nullptr;
+}
+
+bool Objects::has_owner(uint16_t uid) const {
+    return std::ranges::any_of(objects_,
+                               [&](const auto& entry) { return entry.second.uid == uid; });
+}
+
 bool Objects::exist(const std::vector<Ref>& refs) {
     const auto missing =
-        std::ranges::find_if(refs, [&](const Ref& ref) { return !objects_.contains(ref); });
+        std::ranges::find_if(refs, [&](const Ref& ref) { return !find(ref.kind, ref.number); });
     if (missing == refs.end()) return true;
     culprit_ = fmt::format("no {} {:#x}", name_of(missing->kind), missing->number);
     return false;
 }
 
 Object& Objects::add(Kind kind, core::Number number, Object object) {
+    object.uid = uid_;
     const std::vector<Ref> uses = std::exchange(object.uses, {});
     const auto [place, is_new] = objects_.insert_or_assign({kind, number}, std::move(object));
     counts_[static_cast<size_t>(kind)] += is_new;
@@ -61,7 +76,8 @@ void Objects::set_uses(Object& object, std::vector<Ref> uses) {
 }
 
 FwStatus Objects::can_remove(Kind kind, core::Number number) {
-    const Object* const object = find(kind, number);
+    const Object* object = find(kind, number);
+    if (object && !is_driver() && object->uid != uid_) object = nullptr; // what is shared stays
     if (object && object->users == 0) return FwStatus::ok;
     culprit_ = object ? fmt::format("{} {:#x} has {} users", name_of(kind), number, object->users)
                       : fmt::format("no {} {:#x}", name_of(kind), number);
@@ -69,7 +85,7 @@ FwStatus Objects::can_remove(Kind kind, core::Number number) {
 }
 
 void Objects::remove(Kind kind, core::Number number) {
-    Object* const object = find(kind, number);
+    Object* const object = look_up(kind, number);
     if (!object) return;
     set_uses(*object, {});
     objects_.erase({kind, number});

@@ -48,9 +48,11 @@ enum class Kind : uint8_t {
     pd,
     eq,
     uar,
-    q_counter
+    q_counter,
+    umem,
+    uctx
 };
-inline constexpr uint8_t kKinds = 16;
+inline constexpr uint8_t kKinds = 18;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -72,9 +74,17 @@ inline constexpr uint8_t kKinds = 16;
     case Kind::q_counter: return 8;
     case Kind::eq: return 6;
     case Kind::uar: return 13; // as many as the BAR has pages
+    case Kind::umem: return 16;
+    case Kind::uctx: return 10;
     }
     return 0;
 }
+
+/// Of the driver's commands that make objects for every user: the event queues of completions, say
+/// (Linux: MLX5_SHARED_RESOURCE_UID).
+inline constexpr uint16_t kSharedUid = 0xffff;
+/// What a user may do besides (Linux: MLX5_UCTX_CAP_RAW_TX): have SQs of his own.
+inline constexpr uint32_t kRawTransmit = 1;
 
 struct Ref {
     Kind kind;
@@ -87,6 +97,7 @@ struct Object {
     std::vector<uint8_t> context{}; ///< as the command gave it: QUERY_* answers with it
     std::vector<Ref> uses{};        ///< counted in each of these as a user
     uint32_t users = 0;
+    uint16_t uid = 0; ///< whose it is; 0: the driver's. Set by Objects
     uint8_t state = 0;
     uint32_t detail = 0;  ///< what else the commands of its kind remember
     uint32_t counted = 0; ///< of an RQ: drops that its earlier Q counters have
@@ -94,9 +105,17 @@ struct Object {
 
 /// Enforces that what is used exists and is not destroyed before its users. Not thread-safe: the
 /// command interface is the only user.
+///
+/// Commands are those of a user (uid, see CREATE_UCTX) or of the driver (0), which sees everything.
+/// A user sees what he made, and what the driver made for all.
 class Objects {
   public:
+    /// Whose command runs from now on.
+    void act_for(uint16_t uid) { uid_ = uid; }
     [[nodiscard]] Object* find(Kind kind, core::Number number);
+    /// The same, whoever may see it.
+    [[nodiscard]] Object* look_up(Kind kind, core::Number number);
+    [[nodiscard]] bool has_owner(uint16_t uid) const;
     /// Whether all of these exist; the first that does not is remembered.
     [[nodiscard]] bool exist(const std::vector<Ref>& refs);
     /// What the last exist() or can_remove() that failed was about, for messages. Cleared by this.
@@ -122,10 +141,14 @@ class Objects {
     }
 
   private:
+    [[nodiscard]] bool is_driver() const { return uid_ == 0 || uid_ == kSharedUid; }
+    [[nodiscard]] bool is_visible(const Object& object) const;
+
     std::map<Ref, Object> objects_;
     std::array<uint32_t, kKinds> counts_{};
     std::map<Kind, core::Number> last_;
     std::string culprit_;
+    uint16_t uid_ = 0;
 };
 
 } // namespace softhca::prm

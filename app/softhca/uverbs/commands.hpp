@@ -12,6 +12,14 @@
 
 namespace softhca::uverbs {
 
+/// A method of the ioctl ABI.
+struct Method {
+    uint16_t object, method;
+    const char* name; ///< null: tells its own story
+    Errno (*run)(Context&, const IoctlAttributes&);
+    bool before_context = false; ///< may be called before GET_CONTEXT
+};
+
 // ioctl.cpp
 /// Carries out one RDMA_VERBS_IOCTL call.
 [[nodiscard]] Errno run_method(Context& context, const IoctlAttributes& attributes);

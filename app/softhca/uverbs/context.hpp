@@ -2,6 +2,7 @@
 // An opened uverbs device: the kernel's side of a struct ibv_context.
 #pragma once
 
+#include "app/softhca/uverbs/devx.hpp"
 #include "app/softhca/uverbs/events.hpp"
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/objects.hpp"
@@ -54,6 +55,7 @@ class Context final : public OpenFile {
 
     Port& port;
     core::Device* device = nullptr; ///< null before GET_CONTEXT
+    std::unique_ptr<DevxUser> devx; ///< null: none of its commands are the firmware's
     ObjectTable objects;
     EventReporter events;
     std::shared_ptr<EventPipe>

@@ -104,9 +104,7 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     if (context.device) return EINVAL;
     const auto request = driver.driver_in.as<mlx5_ib_alloc_ucontext_req_v2>();
     if (driver.driver_in.size() < sizeof(mlx5_ib_alloc_ucontext_req)) return EINVAL;
-    // Programs that would like DevX (firmware commands) take the refusal and ask again without.
-    if (request.flags & MLX5_IB_ALLOC_UCTX_DEVX) return EOPNOTSUPP;
-    if (request.flags || request.comp_mask) return EOPNOTSUPP;
+    if (request.flags & ~uint32_t{MLX5_IB_ALLOC_UCTX_DEVX} || request.comp_mask) return EOPNOTSUPP;
     // This device has dynamic doorbell pages only and writes CQEs of version 1 only: rdma-core 26.
     if (!(request.lib_caps & MLX5_LIB_CAP_DYN_UAR) || request.max_cqe_version < 1)
         return EOPNOTSUPP;
@@ -115,8 +113,12 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     if (!runtime) return ENODEV;
     const auto started = runtime->start(context.port);
     if (!started) return started.error().code ? started.error().code : EIO;
+    // Programs that would like DevX (firmware commands) take the refusal and ask again without.
+    if (request.flags & MLX5_IB_ALLOC_UCTX_DEVX)
+        if (const Errno error = open_devx(context)) return error;
     context.device = *started;
-    context.transport_domain = context.port.loopback.new_domain();
+    context.transport_domain =
+        context.devx ? context.devx->transport_domain() : context.port.loopback.new_domain();
     context.loopback_use.emplace(context.port.loopback, LocalLoopback::Use::context,
                                  *context.device);
     if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());

@@ -42,21 +42,27 @@ Errno read_table_type(const IoctlAttributes& attributes, FlowMatcher& matcher) {
     return 0;
 }
 
-/// Where the flow's packets go: a QP, the wire, or nowhere. Other destinations need DevX.
+/// Where the flow's packets go: a QP, a TIR that a command made, the wire, or nowhere.
 Errno read_destination(Context& context, const IoctlAttributes& attributes, core::FlowAttr& flow) {
     const auto qp_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
     const uint64_t flags = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_FLAGS).value_or(0);
-    for (const uint16_t id :
-         {MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX})
-        if (attributes.has(id)) return EOPNOTSUPP;
+    const auto devx_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX);
+    if (attributes.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX)) return EOPNOTSUPP;
     if (flags & ~uint64_t{MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP |
                           MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS})
         return EINVAL;
     if (flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return EOPNOTSUPP;
     flow.drop = flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
-    if (flow.domain == core::FlowDomain::egress) return qp_handle ? EINVAL : 0;
-    if (flow.drop == qp_handle.has_value()) return EINVAL; // both, or neither
+    if (flow.domain == core::FlowDomain::egress) return qp_handle || devx_handle ? EINVAL : 0;
+    if (flow.drop + qp_handle.has_value() + devx_handle.has_value() != 1) return EINVAL;
     if (flow.drop) return 0;
+    if (devx_handle) {
+        const auto* const object = context.objects.find<DevxObject>(*devx_handle);
+        if (!object) return context.objects.absence(*devx_handle);
+        if (!object->tirn) return EINVAL;
+        flow.tirs = {object->tirn};
+        return 0;
+    }
     const Qp* qp = context.objects.find<Qp>(*qp_handle);
     if (!qp || !qp->tirn) return EINVAL;
     flow.tirs = {qp->tirn};

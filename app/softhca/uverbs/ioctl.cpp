@@ -92,10 +92,13 @@ Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = context.add_doorbell_page(context.next_uar)) return error;
     auto uar = std::make_unique<Uar>();
     const uint32_t page = uar->page = context.next_uar++;
+    if (context.devx) uar->number = context.devx->new_uar_number();
+    if (context.devx && uar->number == 0) return ENOMEM;
+    const uint32_t number = context.devx ? uar->number : page;
     attributes.set_handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, context.objects.add(std::move(uar)));
     attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET).put(uar_offset(page));
     attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH).put(uint32_t{1} << kUarPageShift);
-    attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID).put(page);
+    attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID).put(number);
     return 0;
 }
 
@@ -104,12 +107,6 @@ Errno destroy_uar(Context& context, const IoctlAttributes& attributes) {
     return context.objects.destroy<Uar>(handle.value_or(0), *context.device);
 }
 
-struct Method {
-    uint16_t object, method;
-    const char* name; ///< null: tells its own story
-    Errno (*run)(Context&, const IoctlAttributes&);
-    bool before_context = false; ///< may be called before GET_CONTEXT
-};
 constexpr std::array kMethods{
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, nullptr, invoke_write},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "GET_CONTEXT", open_context, true},
@@ -151,13 +148,17 @@ static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& met
 } // namespace
 
 Errno run_method(Context& context, const IoctlAttributes& attributes) {
-    for (const Method& method : kMethods) {
-        if (method.object != attributes.object() || method.method != attributes.method()) continue;
-        if (!context.device && !method.before_context) return EINVAL;
-        const Errno injected = method.name ? context.injected_fault(method.name) : 0;
-        const Errno error = injected ? injected : method.run(context, attributes);
-        if (method.name) context.trace(method.name, error);
-        return error;
+    for (const std::span<const Method> methods :
+         {std::span<const Method>(kMethods), devx_methods()}) {
+        for (const Method& method : methods) {
+            if (method.object != attributes.object() || method.method != attributes.method())
+                continue;
+            if (!context.device && !method.before_context) return EINVAL;
+            const Errno injected = method.name ? context.injected_fault(method.name) : 0;
+            const Errno error = injected ? injected : method.run(context, attributes);
+            if (method.name) context.trace(method.name, error);
+            return error;
+        }
     }
     return EPROTONOSUPPORT;
 }

@@ -26,7 +26,7 @@ class LocalLoopback {
 
     std::mutex mutex_;
     int contexts_ = 0, self_hearing_qps_ = 0;
-    core::Number last_domain_ = core::kKernelDomain;
+    core::Number last_domain_ = 0xffffff; ///< beyond those that firmware commands make
 };
 
 /// One use of a port's loopback, while it lives.

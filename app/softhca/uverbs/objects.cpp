@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/objects.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace softhca::uverbs {
@@ -18,13 +19,34 @@ Errno errno_of(core::Status status) {
     return EIO;
 }
 
-Errno Pd::destroy(core::Device& device) { return errno_of(device.dealloc_pd(number)); }
-Errno Mr::destroy(core::Device& device) { return errno_of(device.destroy_mkey(lkey)); }
-Errno Cq::destroy(core::Device& device) { return errno_of(device.destroy_cq(number)); }
-Errno Wq::destroy(core::Device& device) { return errno_of(device.destroy_rq(rqn)); }
-Errno IndirectionTable::destroy(core::Device& device) { return errno_of(device.destroy_rqt(rqt)); }
+Errno Object::destroy(core::Device& device) {
+    const auto known = known_to ? numbers() : std::vector<prm::Ref>{};
+    if (std::ranges::any_of(known, [&](const prm::Ref& ref) { return known_to->in_use(ref); }))
+        return EBUSY;
+    if (const Errno error = take_down(device)) return error;
+    for (const prm::Ref& ref : known)
+        known_to->forget(ref);
+    return 0;
+}
 
-Errno Qp::destroy(core::Device& device) {
+std::vector<prm::Ref> Qp::numbers() const {
+    std::vector<prm::Ref> known;
+    if (tirn) known.push_back({prm::Kind::tir, tirn});
+    if (rqn) known.push_back({prm::Kind::rq, rqn});
+    if (sqn) known.push_back({prm::Kind::sq, sqn});
+    if (tisn) known.push_back({prm::Kind::tis, tisn});
+    return known;
+}
+
+Errno Pd::take_down(core::Device& device) { return errno_of(device.dealloc_pd(number)); }
+Errno Mr::take_down(core::Device& device) { return errno_of(device.destroy_mkey(lkey)); }
+Errno Cq::take_down(core::Device& device) { return errno_of(device.destroy_cq(number)); }
+Errno Wq::take_down(core::Device& device) { return errno_of(device.destroy_rq(rqn)); }
+Errno IndirectionTable::take_down(core::Device& device) {
+    return errno_of(device.destroy_rqt(rqt));
+}
+
+Errno Qp::take_down(core::Device& device) {
     // The TIR first: it is what flows use, and only it can be busy.
     if (tirn)
         if (const Errno error = errno_of(device.destroy_tir(tirn))) return error;
@@ -36,20 +58,20 @@ Errno Qp::destroy(core::Device& device) {
     return sqn ? errno_of(device.destroy_sq(sqn)) : 0;
 }
 
-Errno FlowAction::destroy(core::Device& device) {
+Errno FlowAction::take_down(core::Device& device) {
     if (users) return EBUSY;
     if (edits) return errno_of(device.destroy_header_edits(edits));
     return reformat ? errno_of(device.destroy_reformat(reformat)) : 0;
 }
 
-Errno FlowMatcher::destroy(core::Device&) { return users ? EBUSY : 0; }
+Errno FlowMatcher::take_down(core::Device&) { return users ? EBUSY : 0; }
 
-Errno Counters::destroy(core::Device& device) {
+Errno Counters::take_down(core::Device& device) {
     if (users) return EBUSY;
     return number ? errno_of(device.destroy_flow_counter(number)) : 0;
 }
 
-Errno Flow::destroy(core::Device& device) {
+Errno Flow::take_down(core::Device& device) {
     while (!rules.empty()) {
         if (const Errno error = errno_of(device.destroy_flow(rules.back()))) return error;
         rules.pop_back();

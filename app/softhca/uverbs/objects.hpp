@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/prm/objects.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/event_pipe.hpp"
 #include "app/softhca/uverbs/loopback.hpp"
@@ -27,6 +28,16 @@ template <class T> [[nodiscard]] Errno errno_of(const core::Outcome<T>& outcome)
     return outcome ? 0 : errno_of(outcome.error());
 }
 
+/// Firmware commands of the program may use verbs objects by their numbers on the device (DevX).
+class DeviceNumbers {
+  public:
+    virtual ~DeviceNumbers() = default;
+    virtual void adopt(const prm::Ref& object) = 0;
+    /// By what a command has made.
+    [[nodiscard]] virtual bool in_use(const prm::Ref& object) = 0;
+    virtual void forget(const prm::Ref& object) = 0;
+};
+
 struct Object {
     Object() = default;
     Object(const Object&) = delete;
@@ -34,8 +45,15 @@ struct Object {
     virtual ~Object() = default;
     PinnedPages pages; ///< its rings, or the region's memory
     std::shared_ptr<PinnedPages> doorbell_page;
+    DeviceNumbers* known_to = nullptr; ///< who knows the numbers
+    /// What it is to the device.
+    [[nodiscard]] virtual std::vector<prm::Ref> numbers() const { return {}; }
     /// Takes it off the device. EBUSY and unchanged while another object uses it.
-    [[nodiscard]] virtual Errno destroy(core::Device& device) = 0;
+    [[nodiscard]] Errno destroy(core::Device& device);
+
+  protected:
+    /// The same, for what the device itself knows of users.
+    [[nodiscard]] virtual Errno take_down(core::Device& device) = 0;
 };
 
 /// Counts what the device reports about one object: the destroy command has to tell how many
@@ -51,21 +69,24 @@ struct EventSource {
 
 struct Pd final : Object {
     core::Number number = 0;
-    Errno destroy(core::Device& device) override;
+    std::vector<prm::Ref> numbers() const override { return {{prm::Kind::pd, number}}; }
+    Errno take_down(core::Device& device) override;
 };
 
 struct Mr final : Object {
     uint32_t lkey = 0;
     core::Number pd = 0;
     uint64_t length = 0, iova = 0;
-    Errno destroy(core::Device& device) override;
+    std::vector<prm::Ref> numbers() const override { return {{prm::Kind::mkey, lkey >> 8}}; }
+    Errno take_down(core::Device& device) override;
 };
 
 struct Cq final : Object {
     core::Number number = 0;
     uint32_t entries = 0; ///< as the program was told
     EventSource events;
-    Errno destroy(core::Device& device) override;
+    std::vector<prm::Ref> numbers() const override { return {{prm::Kind::cq, number}}; }
+    Errno take_down(core::Device& device) override;
 };
 
 /// Receive queue of its own (ibv_wq).
@@ -73,13 +94,15 @@ struct Wq final : Object {
     core::Number rqn = 0;
     core::Number pd = 0, cq = 0;
     EventSource events;
-    Errno destroy(core::Device& device) override;
+    std::vector<prm::Ref> numbers() const override { return {{prm::Kind::rq, rqn}}; }
+    Errno take_down(core::Device& device) override;
 };
 
 struct IndirectionTable final : Object {
     core::Number rqt = 0;
     size_t entries = 0;
-    Errno destroy(core::Device& device) override;
+    std::vector<prm::Ref> numbers() const override { return {{prm::Kind::rqt, rqt}}; }
+    Errno take_down(core::Device& device) override;
 };
 
 /// A RAW_PACKET QP is what mlx5_ib makes of one: an SQ, and an RQ with a TIR that leads to it,
@@ -87,6 +110,7 @@ struct IndirectionTable final : Object {
 struct Qp final : Object {
     bool rss = false;
     core::Number sqn = 0, rqn = 0, tirn = 0; ///< 0: has none
+    core::Number tisn = 0; ///< of a DevX context's SQ, for commands that want to know
     core::Number pd = 0, send_cq = 0, recv_cq = 0;
     uint8_t port = 0;  ///< 0 until the program names it
     uint8_t state = 0; ///< enum ib_qp_state as last set
@@ -95,7 +119,8 @@ struct Qp final : Object {
     bool signal_all = false;
     std::optional<LoopbackUse> self_loopback; ///< it hears what its own context sends
     EventSource events;
-    Errno destroy(core::Device& device) override;
+    std::vector<prm::Ref> numbers() const override;
+    Errno take_down(core::Device& device) override;
 };
 
 /// One thing that flows do to packets: header edits, a reformat, or an L2 tunnel taken off.
@@ -103,7 +128,7 @@ struct FlowAction final : Object {
     bool decap = false;
     core::Number edits = 0, reformat = 0;
     unsigned users = 0; ///< flows that name it
-    Errno destroy(core::Device& device) override;
+    Errno take_down(core::Device& device) override;
 };
 
 /// Mask and priority of DV flows.
@@ -113,7 +138,7 @@ struct FlowMatcher final : Object {
     uint16_t priority = 0;
     std::vector<std::byte> mask; ///< struct mlx5_ifc_fte_match_param_bits, as far as given
     unsigned users = 0;          ///< flows that were made with it
-    Errno destroy(core::Device& device) override;
+    Errno take_down(core::Device& device) override;
 };
 
 /// ibv_counters: a counter of the device, and which of its values a reader finds where.
@@ -122,7 +147,7 @@ struct Counters final : Object {
     std::vector<mlx5_ib_flow_counters_desc> points;
     uint64_t room = 0;  ///< values that a reader must have room for; 0: not described
     unsigned users = 0; ///< flows that name it
-    Errno destroy(core::Device& device) override;
+    Errno take_down(core::Device& device) override;
 };
 
 struct Flow final : Object {
@@ -130,19 +155,29 @@ struct Flow final : Object {
     std::vector<Counters*> counters;  ///< each knows this flow as a user
     std::vector<FlowAction*> actions; ///< likewise
     FlowMatcher* matcher = nullptr;   ///< of a DV flow
-    Errno destroy(core::Device& device) override;
+    Errno take_down(core::Device& device) override;
 };
 
 /// Doorbell page. The device polls doorbell records, so what is written there goes nowhere.
 struct Uar final : Object {
     uint32_t page = 0;
-    Errno destroy(core::Device&) override { return 0; }
+    core::Number number = 0; ///< of a DevX context; 0: commands do not know it
+    std::vector<prm::Ref> numbers() const override {
+        return number ? std::vector<prm::Ref>{{prm::Kind::uar, number}} : std::vector<prm::Ref>{};
+    }
+    Errno take_down(core::Device&) override { return 0; }
 };
 
 /// Handles are unique within a context, whatever the kind. Not thread-safe.
 class ObjectTable {
   public:
+    /// Objects become known there from now on.
+    void set_numbers(DeviceNumbers* numbers) { numbers_ = numbers; }
     uint32_t add(std::unique_ptr<Object> object) {
+        object->known_to = numbers_;
+        if (numbers_)
+            for (const prm::Ref& ref : object->numbers())
+                numbers_->adopt(ref);
         objects_.emplace(next_, std::move(object));
         return next_++;
     }
@@ -174,6 +209,7 @@ class ObjectTable {
 
   private:
     std::map<uint64_t, std::unique_ptr<Object>> objects_;
+    DeviceNumbers* numbers_ = nullptr;
     uint32_t next_ = 1;
 };
 

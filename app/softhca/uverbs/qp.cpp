@@ -122,6 +122,21 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
     return add_tir(context, direct, driver.flags, qp);
 }
 
+/// What commands know the QP's parts by.
+void tell_numbers(Context& context, Qp& qp, mlx5_ib_create_qp_resp& out) {
+    if (qp.sqn) {
+        qp.tisn = context.devx->make_tis();
+        out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_SQN | MLX5_IB_CREATE_QP_RESP_MASK_TISN;
+        out.sqn = qp.sqn;
+        out.tisn = qp.tisn;
+    }
+    if (qp.rqn) {
+        out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_RQN | MLX5_IB_CREATE_QP_RESP_MASK_TIRN;
+        out.rqn = qp.rqn;
+        out.tirn = qp.tirn;
+    }
+}
+
 /// Creates the QP and fills what both forms of the command answer.
 Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const WriteCommand& command,
               ib_uverbs_create_qp_resp& out) {
@@ -156,9 +171,10 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     out.max_send_sge = request.max_send_sge;
     out.max_recv_sge = request.max_recv_sge;
     out.max_inline_data = request.max_inline_data;
-    out.qp_handle = context.objects.add(std::move(qp));
     mlx5_ib_create_qp_resp driver_out{};
     driver_out.bfreg_index = kNoBfreg;
+    if (context.devx) tell_numbers(context, *qp, driver_out);
+    out.qp_handle = context.objects.add(std::move(qp));
     command.driver_out.put(driver_out);
     return 0;
 }

@@ -19,6 +19,7 @@
 namespace softhca::uverbs {
 
 class Context;
+class PortFirmware;
 
 /// The open contexts of a port by number. Thread-safe.
 class ContextList {
@@ -52,6 +53,8 @@ struct Port {
     ClockPage clock;
     ContextList contexts;
     LocalLoopback loopback;
+    std::mutex firmware_mutex;
+    std::shared_ptr<PortFirmware> firmware; ///< of DevX contexts; null until there is one
 
     /// The link as programs see it; a port whose device does not run yet counts as up.
     [[nodiscard]] bool link_up() const {

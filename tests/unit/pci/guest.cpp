@@ -30,7 +30,7 @@ Guest::Guest() {
     wire = own_wire.get();
     device = std::make_unique<core::Device>(core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}},
                                             std::move(own_wire), nullptr);
-    function = std::make_unique<Function>(*device, 100000);
+    function = std::make_unique<Function>(*device, 100000, true);
     function->interrupts().deliver_by([this](uint64_t address, uint32_t data) {
         messages.push_back({address, data});
     });
@@ -104,10 +104,12 @@ void Guest::load_driver() {
 void Guest::start_driver() {
     ASSERT_EQ(status_of(REQUEST(ENABLE_HCA, enable_hca)), FwStatus::ok);
     ASSERT_EQ(status_of(REQUEST(INIT_HCA, init_hca)), FwStatus::ok);
-    uar = made(REQUEST(ALLOC_UAR, alloc_uar));
+    constexpr Field kUid{16, 16};
+    uar = made(REQUEST(ALLOC_UAR, alloc_uar).set(kUid, kSharedUid));
     eq_ring = alloc(kPage);
     constexpr Field kContext = PRM(create_eq_in, eq_context_entry);
     Request request = REQUEST(CREATE_EQ, create_eq);
+    request.set(kUid, kSharedUid); // as Linux has those of completions
     request.set(inside(kContext, PRM(eqc, log_eq_size)), 6);
     request.set(inside(kContext, PRM(eqc, uar_page)), uar);
     request.set(inside(kContext, PRM(eqc, intr)), 3);

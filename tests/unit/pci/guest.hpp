@@ -5,6 +5,7 @@
 
 #include "app/softhca/pci/function.hpp"
 #include "common/fd.hpp"
+#include "tests/unit/prm/request.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
@@ -17,46 +18,8 @@ namespace pci_test {
 using namespace softhca;
 using namespace softhca::pci;
 using namespace softhca::prm;
+using namespace prm_test;
 using core::Number;
-
-/// A field of a structure that is itself a field.
-[[nodiscard]] constexpr Field inside(Field outer, Field inner) {
-    return {outer.offset + inner.offset, inner.width};
-}
-
-/// A command in the making.
-struct Request {
-    explicit Request(uint16_t opcode, size_t bytes, uint16_t op_mod = 0) : in(bytes) {
-        net::store_be(in.data(), opcode);
-        net::store_be(in.data() + 6, op_mod);
-    }
-    Request& set(Field field, uint64_t value) {
-        Fields(in.data(), in.size()).set(field, value);
-        return *this;
-    }
-    /// Object number, where most commands have it.
-    Request& number(Number number) { return set({64 + 8, 24}, number); }
-    Request& page(uint64_t address) {
-        in.resize(in.size() + sizeof address);
-        net::store_be(in.data() + in.size() - sizeof address, address);
-        return *this;
-    }
-    std::vector<uint8_t> in;
-};
-#define REQUEST(upper, lower, ...)                                                                 \
-    ::pci_test::Request(MLX5_CMD_OP_##upper, PRM_BYTES(lower##_in) __VA_OPT__(, ) __VA_ARGS__)
-
-struct Answer {
-    uint8_t delivery = 0; ///< of the command queue, not of the command
-    std::vector<uint8_t> out;
-
-    [[nodiscard]] FwStatus status() const { return static_cast<FwStatus>(out[0]); }
-    [[nodiscard]] Number number() const { return get({64 + 8, 24}); }
-    [[nodiscard]] uint32_t get(Field field) const {
-        auto copy = out;
-        return static_cast<uint32_t>(Fields(copy.data(), copy.size()).get(field));
-    }
-};
 
 struct Message {
     uint64_t address;

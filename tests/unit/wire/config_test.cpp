@@ -25,8 +25,9 @@ std::string json_error(const std::string& text) {
 }
 
 TEST(Config, PortTakesEveryOption) {
-    const PortConfig p = port("wire=link:x,netdev=tap:kn0,mac=02:00:00:00:AB:01,mtu=9000,"
-                              "speed=25G,pause=on,device=rdma0,pci=0000:3B:00.1,carrier=always");
+    const PortConfig p =
+        port("wire=link:x,netdev=tap:kn0,mac=02:00:00:00:AB:01,mtu=9000,"
+             "speed=25G,pause=on,devx=on,device=rdma0,pci=0000:3B:00.1,carrier=always");
     EXPECT_EQ(p.wire, "link:x");
     EXPECT_TRUE(p.netdev_tap);
     EXPECT_EQ(p.netdev, "kn0");
@@ -34,6 +35,8 @@ TEST(Config, PortTakesEveryOption) {
     EXPECT_EQ(p.mtu, 9000);
     EXPECT_EQ(p.speed_mbps, 25000u);
     EXPECT_TRUE(p.pause);
+    EXPECT_TRUE(p.devx);
+    EXPECT_FALSE(port("devx=off").devx);
     EXPECT_TRUE(p.carrier_always);
     EXPECT_EQ(p.device, "rdma0");
     EXPECT_EQ(p.pci, "0000:3b:00.1");
@@ -69,6 +72,7 @@ TEST(Config, BadOptionsAreNamed) {
                             "speed=G",
                             "speed=4294967G",
                             "pause=yes",
+                            "devx=yes",
                             "carrier=no",
                             "device=a/b",
                             "device=",

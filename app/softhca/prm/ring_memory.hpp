@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where rings, doorbell records and regions lie: in pages that the command lists, or in a umem.
+#pragma once
+
+#include "app/softhca/prm/firmware.hpp"
+
+namespace softhca::prm {
+
+/// What a command says of a umem. Without `valid` it means pages and addresses of its own.
+struct UmemPlace {
+    bool valid = false;
+    core::Number id = 0;
+    uint64_t offset = 0;
+};
+
+// Fields of umems, which the kernel's header has as reserved bits. Source: mlx5_prm.h of DPDK.
+inline constexpr Field kWqRecordUmem{0x140, 32}, kWqUmem{0x160, 32}, kWqUmemOffset{0x180, 64};
+inline constexpr Field kCqRecordUmem{0x20, 32}; ///< in the CQ context
+/// In CREATE_CQ and MODIFY_CQ, in front of cq_umem_valid.
+inline constexpr Field kCqUmemOffset{0x280, 64}, kCqUmem{0x2c0, 32};
+inline constexpr Field kMkeyUmem{0x320, 32}, kMkeyUmemOffset{0x340, 64};
+
+/// Pages that follow a context: 2^(12 + log_page) bytes each; page_offset in 64ths of one.
+struct PageList {
+    size_t at = 0; ///< in the command
+    uint8_t log_page = 0;
+    uint64_t page_offset = 0;
+};
+
+/// `bytes` of a umem; nothing when it has no such bytes, or may not be written and is to be.
+[[nodiscard]] std::optional<core::DmaArea>
+umem_part(const Firmware& firmware, const UmemPlace& place, uint64_t bytes, bool write);
+/// A ring; the device writes into those of CQs.
+[[nodiscard]] std::optional<core::DmaArea> ring_area(const Firmware& firmware,
+                                                     const Command& command, const UmemPlace& umem,
+                                                     const PageList& pages, uint64_t bytes,
+                                                     bool write);
+/// A doorbell record of type T, aligned; its address is the offset in a umem. Null: there is none,
+/// or the device may not write there and would.
+template <class T>
+[[nodiscard]] T* doorbell_record(const Firmware& firmware, const UmemPlace& place, bool write) {
+    if (place.offset % sizeof(T) != 0) return nullptr;
+    if (!place.valid)
+        return reinterpret_cast<T*>(firmware.memory.translate(place.offset, sizeof(T)));
+    const auto part = umem_part(firmware, place, sizeof(T), write);
+    return part && part->run(0) == sizeof(T) ? reinterpret_cast<T*>(part->at(0)) : nullptr;
+}
+
+/// Adds the umem to what an object uses, if it names one.
+inline void add_use(std::vector<Ref>& uses, const UmemPlace& place) {
+    if (place.valid) uses.push_back({Kind::umem, place.id});
+}
+
+} // namespace softhca::prm

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Files that programs read events and answers from, and what events go there.
+#include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/devx/methods.hpp"
+#include "app/softhca/uverbs/devx/rules.hpp"
+#include "app/softhca/uverbs/devx/user.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+
+namespace softhca::uverbs::devx {
+namespace {
+
+constexpr size_t kMostEvents = 16;
+/// What the kernel lets programs hear of where the device does not say more (event_cap): of an
+/// object, and of none. Linux: enum mlx5_event.
+constexpr std::array<uint16_t, 15> kObjectEvents = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x07, 0x10,
+                                                    0x11, 0x12, 0x13, 0x14, 0x18, 0x1c, 0x1d};
+constexpr uint16_t kPortChange = 0x09;
+
+Errno open_file(const IoctlAttributes& attributes, uint16_t handle, RecordFile::Kind kind,
+                bool without_data) {
+    if (!attributes.has(handle)) return EINVAL;
+    Fd user_fd;
+    auto file = RecordFile::create(kind, without_data, user_fd);
+    if (!file) return file.error().code;
+    if (!fd_table::insert(user_fd.get(), std::move(*file))) return EMFILE;
+    attributes.set_handle(handle, static_cast<uint64_t>(user_fd.release()));
+    return 0;
+}
+
+/// The kind of queue in events of what that command makes.
+uint16_t queue_type_of(uint32_t maker) {
+    switch (maker) {
+    case MLX5_CMD_OP_CREATE_RQ: return prm::kQueueTypeRq;
+    case MLX5_CMD_OP_CREATE_SQ: return prm::kQueueTypeSq;
+    default: return 0;
+    }
+}
+
+} // namespace
+
+Errno open_answers(Context&, const IoctlAttributes& attributes) {
+    return open_file(attributes, MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE,
+                     RecordFile::Kind::answers, false);
+}
+
+Errno open_events(Context&, const IoctlAttributes& attributes) {
+    const uint64_t flags =
+        attributes.number(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS).value_or(0);
+    if (flags & ~uint64_t{MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA}) return EINVAL;
+    return open_file(attributes, MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE,
+                     RecordFile::Kind::events, flags & MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA);
+}
+
+Errno subscribe_events(Context& context, const IoctlAttributes& attributes) {
+    constexpr std::array<uint16_t, 1> kTypes = {MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST};
+    User* const user = user_of(context);
+    if (!user) return EINVAL;
+    const auto file = fd_table::find_as<RecordFile>(static_cast<int>(
+        attributes.number(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE).value_or(UINT32_MAX)));
+    if (!file || file->kind() != RecordFile::Kind::events) return EBADF;
+    const auto handle = attributes.number(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE);
+    const auto* const object = context.objects.find<CommandObject>(handle.value_or(0));
+    if (handle && !object) return context.objects.absence(*handle);
+    const auto redirected = attributes.number(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM);
+    const auto cookie = attributes.number(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE);
+    if (redirected && cookie) return EINVAL;
+
+    if (!attributes.pointers_are_good(kTypes, false)) return EFAULT;
+    const InBuffer list = attributes.in(kTypes[0]);
+    std::vector<uint16_t> types(list.size() / sizeof(uint16_t));
+    if (types.empty() || list.size() % sizeof(uint16_t) != 0 || types.size() > kMostEvents)
+        return EINVAL;
+    std::memcpy(types.data(), list.bytes().data(), list.size());
+    for (const uint16_t type : types)
+        if (object ? !contains(kObjectEvents, type) : type != kPortChange) return EINVAL;
+    for (const uint16_t type : types) {
+        Fd eventfd(redirected ? fcntl(static_cast<int>(*redirected), F_DUPFD_CLOEXEC, 0) : -1);
+        if (redirected && !eventfd) return EBADF;
+        const uint32_t maker = object ? static_cast<uint32_t>(object->id >> 32) : 0;
+        user->firmware->events.subscribe({.type = type,
+                                          .queue_type = queue_type_of(maker),
+                                          .number = object ? object->number : 0},
+                                         {.object = object ? object->id : 0,
+                                          .cookie = cookie.value_or(0),
+                                          .file = file,
+                                          .eventfd = std::move(eventfd)});
+    }
+    return 0;
+}
+
+} // namespace softhca::uverbs::devx

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The firmware behind a port, for all DevX contexts of this process.
+#pragma once
+
+#include "app/softhca/prm/firmware.hpp"
+#include "app/softhca/uverbs/buffers.hpp"
+#include "app/softhca/uverbs/devx/events.hpp"
+#include "app/softhca/uverbs/devx/process_memory.hpp"
+#include "app/softhca/uverbs/runtime.hpp"
+
+#include <mutex>
+#include <vector>
+
+namespace softhca::uverbs {
+
+/// Plays the kernel's driver, whose event queues and doorbell pages programs share. Thread-safe.
+class PortFirmware {
+  public:
+    /// That of the port, whose device runs; made when it is first asked for.
+    [[nodiscard]] static std::shared_ptr<PortFirmware> of(Port& port);
+
+    PortFirmware(core::Device& device, uint32_t speed_mbps);
+
+    /// Number of the event queue of a completion vector.
+    static constexpr core::Number kFirstEq = 4;
+    [[nodiscard]] static constexpr core::Number eq_of(uint32_t vector) { return kFirstEq + vector; }
+
+    /// Runs a command, whose user it notes in it, and fills in the answer. 0, or EREMOTEIO: the
+    /// answer says why not.
+    [[nodiscard]] Errno execute(std::vector<uint8_t>& in, std::vector<uint8_t>& out, uint16_t uid);
+    /// Calls use(prm::Firmware&) with no command running.
+    template <class Use> decltype(auto) with_firmware(Use&& use) {
+        const std::lock_guard lock(mutex_);
+        return use(firmware_);
+    }
+
+    devx::EventFiles events;
+
+  private:
+    std::mutex mutex_;
+    devx::ProcessMemory memory_;
+    prm::Firmware firmware_;
+};
+
+} // namespace softhca::uverbs

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A file from which a program reads records of different lengths, one a read(2).
+#pragma once
+
+#include "app/softhca/uverbs/fd_table.hpp"
+#include "common/fd.hpp"
+#include "common/result.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace softhca::uverbs::devx {
+
+/// Event files and files with answers to asynchronous commands. The program may close its
+/// descriptor at any time; the object lives as long as the descriptor does.
+class RecordFile final : public OpenFile {
+  public:
+    enum class Kind { events, answers };
+
+    /// The new file, and in `user_fd` the descriptor for the program (close-on-exec, blocking).
+    [[nodiscard]] static Result<std::shared_ptr<RecordFile>> create(Kind kind, bool without_data,
+                                                                    Fd& user_fd);
+    [[nodiscard]] Kind kind() const { return kind_; }
+    /// Of events, only cookies are wanted.
+    [[nodiscard]] bool without_data() const { return without_data_; }
+    /// Never blocks, takes no lock. False: too much in it is unread already.
+    [[nodiscard]] bool post(std::span<const std::byte> record);
+
+  private:
+    RecordFile(Kind kind, bool without_data, Fd write_end)
+        : kind_(kind), without_data_(without_data), write_end_(std::move(write_end)) {}
+
+    Kind kind_;
+    bool without_data_;
+    Fd write_end_;
+};
+
+} // namespace softhca::uverbs::devx

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A DevX context as a user of the firmware, and what it has made.
+#pragma once
+
+#include "app/softhca/uverbs/context.hpp"
+#include "app/softhca/uverbs/devx.hpp"
+#include "app/softhca/uverbs/devx/port_firmware.hpp"
+
+namespace softhca::uverbs::devx {
+
+class User final : public DevxUser {
+  public:
+    User(std::shared_ptr<PortFirmware> port_firmware, uint16_t uid)
+        : firmware(std::move(port_firmware)), uid_(uid) {}
+    ~User() override;
+    User(const User&) = delete;
+    User& operator=(const User&) = delete;
+
+    void adopt(const prm::Ref& object) override;
+    [[nodiscard]] bool in_use(const prm::Ref& object) override;
+    void forget(const prm::Ref& object) override;
+    [[nodiscard]] core::Number new_uar_number() override;
+    [[nodiscard]] core::Number transport_domain() const override { return domain_; }
+    [[nodiscard]] core::Number make_tis() override;
+
+    /// Makes the transport domain. See PortFirmware::execute().
+    [[nodiscard]] Errno prepare();
+
+    /// See PortFirmware.
+    [[nodiscard]] Errno execute(std::vector<uint8_t>& in, std::vector<uint8_t>& out) {
+        return firmware->execute(in, out, uid_);
+    }
+
+    const std::shared_ptr<PortFirmware> firmware;
+
+  private:
+    uint16_t uid_;
+    core::Number domain_ = 0;
+};
+
+/// The user that a DevX context is; null for other contexts.
+[[nodiscard]] inline User* user_of(const Context& context) {
+    return static_cast<User*>(context.devx.get());
+}
+
+/// What a command of the program has made. The command that destroys it is kept from the start.
+struct CommandObject final : DevxObject {
+    CommandObject(User& owner, uint64_t object_id, std::vector<uint8_t> destroy)
+        : user(owner), id(object_id), destroy_command(std::move(destroy)) {}
+    Errno take_down(core::Device&) override;
+
+    User& user;
+    uint64_t id; ///< see object_id()
+    std::vector<uint8_t> destroy_command;
+};
+
+/// Memory of the program that its commands name.
+struct UmemObject final : Object {
+    UmemObject(User& owner, core::Number umem) : user(owner), number(umem) {}
+    Errno take_down(core::Device&) override;
+
+    User& user;
+    core::Number number;
+};
+
+} // namespace softhca::uverbs::devx

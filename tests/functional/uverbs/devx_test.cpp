@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// DevX: what programs may ask of the firmware, and what they get.
+#include "tests/functional/uverbs/devx.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace test {
+namespace {
+
+constexpr uint16_t kCurrent = 1; // op_mod of QUERY_HCA_CAP: general, as it is
+
+TEST_F(DevxTest, CapabilitiesAreForEveryContext) {
+    const Request query_caps = REQUEST(QUERY_HCA_CAP, query_hca_cap, kCurrent);
+    const Field users = inside({128, 0}, PRM(cmd_hca_cap, log_max_uctx));
+    EXPECT_EQ(general(query_caps).error, 0);
+    EXPECT_GT(last.answer.get(users), 0u);
+    EXPECT_EQ(last.answer.get(inside({128, 0}, PRM(cmd_hca_cap, port_type))), 1u) << "Ethernet";
+}
+
+TEST_F(DevxTest, OnlyGeneralCommandsAreGeneral) {
+    EXPECT_EQ(general(REQUEST(QUERY_VPORT_STATE, query_vport_state)).error, 0);
+    EXPECT_EQ(general(REQUEST(ALLOC_PD, alloc_pd)).error, EINVAL);
+    EXPECT_EQ(general(REQUEST(TEARDOWN_HCA, teardown_hca)).error, EINVAL);
+    EXPECT_EQ(general(REQUEST(CREATE_UCTX, create_uctx)).error, EINVAL);
+    // Allowed, but this device has no such command.
+    EXPECT_EQ(general(Request(0xbff, 64)).error, EREMOTEIO);
+    EXPECT_EQ(last.status(), FwStatus::bad_operation);
+}
+
+TEST_F(DevxTest, ObjectsAreMadeQueriedAndDestroyed) {
+    EXPECT_FALSE(make(REQUEST(QUERY_ISSI, query_issi)));
+    EXPECT_EQ(last.error, EINVAL) << "makes nothing";
+    const DevxHandle tis = make_tis();
+    ASSERT_TRUE(tis) << std::strerror(last.error);
+    const uint32_t tisn = last.number();
+    const auto query_tis = [&](uint32_t number) {
+        return REQUEST(QUERY_TIS, query_tis).number(number);
+    };
+    EXPECT_EQ(query(tis.get(), query_tis(tisn)).error, 0);
+    EXPECT_EQ(last.answer.get(inside(PRM(query_tis_out, tis_context), PRM(tisc, transport_domain))),
+              tdn);
+    EXPECT_EQ(query(tis.get(), query_tis(tisn + 1)).error, EINVAL) << "another object";
+    EXPECT_EQ(query(domain.get(), query_tis(tisn)).error, EINVAL) << "by another handle";
+    EXPECT_EQ(query(tis.get(), REQUEST(MODIFY_TIS, modify_tis).number(tisn)).error, EINVAL);
+    EXPECT_EQ(modify(tis.get(), REQUEST(MODIFY_TIS, modify_tis).number(tisn)).error, 0);
+    EXPECT_EQ(modify(tis.get(), query_tis(tisn)).error, EINVAL);
+}
+
+TEST_F(DevxTest, WhatIsUsedStays) {
+    DevxHandle tis = make_tis();
+    ASSERT_TRUE(tis);
+    mlx5dv_devx_obj* const used = domain.release();
+    EXPECT_NE(mlx5dv_devx_obj_destroy(used), 0);
+    tis.reset();
+    EXPECT_EQ(mlx5dv_devx_obj_destroy(used), 0);
+}
+
+TEST_F(DevxTest, AUserHasHisObjectsToHimself) {
+    const ContextHandle other = open_devx();
+    ASSERT_TRUE(other);
+    EXPECT_FALSE(make(REQUEST(CREATE_TIS, create_tis)
+                          .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), tdn),
+                      other.get()));
+    EXPECT_EQ(last.error, EREMOTEIO);
+    EXPECT_EQ(last.status(), FwStatus::bad_resource);
+    // A PD of verbs belongs to its context, too.
+    ibv_pd* const foreign = ibv_alloc_pd(other.get());
+    ASSERT_TRUE(foreign);
+    mlx5dv_pd dv_pd{};
+    mlx5dv_obj object{};
+    object.pd = {foreign, &dv_pd};
+    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_PD), 0);
+    const DevxHandle cq = make(cq_request(0, 1));
+    ASSERT_TRUE(cq);
+    pdn = dv_pd.pdn;
+    EXPECT_FALSE(make(rq_request(last.number(), 2, 3)));
+    EXPECT_EQ(last.status(), FwStatus::bad_resource);
+    EXPECT_EQ(ibv_dealloc_pd(foreign), 0);
+}
+
+TEST_F(DevxTest, UmemsHoldRingsAndStayWhileTheyDo) {
+    DevxHandle cq = make(cq_request(0, 1));
+    ASSERT_TRUE(cq) << std::strerror(last.error);
+    mlx5dv_devx_umem* const used = umem.release();
+    EXPECT_NE(mlx5dv_devx_umem_dereg(used), 0);
+    cq.reset();
+    EXPECT_EQ(mlx5dv_devx_umem_dereg(used), 0);
+}
+
+TEST_F(DevxTest, RingsAreInsideTheirUmem) {
+    EXPECT_TRUE(make(cq_request(0, 1)));
+    EXPECT_FALSE(make(cq_request(0, 1).set({0x280, 64}, 16 * kPage - 64)));
+    EXPECT_EQ(last.error, EREMOTEIO);
+    EXPECT_FALSE(make(cq_request(0, 1).set({0x2c0, 32}, 0xabcde)));
+    EXPECT_EQ(last.error, EREMOTEIO);
+    EXPECT_FALSE(
+        make(cq_request(0, 1).set({0x2c0, 32}, 0).set(PRM(create_cq_in, cq_umem_valid), 0)))
+        << "programs have no bus addresses";
+}
+
+TEST_F(DevxTest, UmemsNeedMemoryAndSense) {
+    errno = 0;
+    EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), page(0), 0, IBV_ACCESS_LOCAL_WRITE));
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), page(0), kPage, IBV_ACCESS_REMOTE_WRITE));
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), page(0), kPage, IBV_ACCESS_MW_BIND));
+    EXPECT_EQ(errno, EINVAL);
+    void* const nowhere = reinterpret_cast<void*>(uintptr_t{1} << 46);
+    EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), nowhere, kPage, IBV_ACCESS_LOCAL_WRITE));
+    EXPECT_EQ(errno, EFAULT);
+    uint32_t none = 0;
+    EXPECT_NE(mlx5dv_devx_query_eqn(context.get(), 0xffff, &none), 0);
+}
+
+TEST_F(DevxTest, AVerbsPdStaysWhileCommandsUseIt) {
+    const DevxHandle cq = make(cq_request(0, 1));
+    ASSERT_TRUE(cq);
+    DevxHandle rq = make(rq_request(last.number(), 2, 3));
+    ASSERT_TRUE(rq) << std::strerror(last.error);
+    ibv_pd* const used = pd.release();
+    EXPECT_NE(ibv_dealloc_pd(used), 0);
+    rq.reset();
+    EXPECT_EQ(ibv_dealloc_pd(used), 0);
+}
+
+TEST_F(DevxTest, ClosingTakesEverythingAlong) {
+    DevxHandle cq = make(cq_request(0, 1));
+    ASSERT_TRUE(cq);
+    const ContextHandle other = open_devx();
+    ASSERT_TRUE(other);
+    EXPECT_TRUE(make(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain), other.get()));
+}
+
+TEST_F(DevxTest, AnswersToAsynchronousQueriesComeByAFile) {
+    mlx5dv_devx_cmd_comp* const file = mlx5dv_devx_create_cmd_comp(context.get());
+    ASSERT_TRUE(file) << std::strerror(errno);
+    const DevxHandle tis = make_tis();
+    const uint32_t tisn = last.number();
+    const Request request = REQUEST(QUERY_TIS, query_tis).number(tisn);
+    constexpr size_t kOut = PRM_BYTES(query_tis_out);
+    for (const uint64_t id : {7u, 8u})
+        ASSERT_EQ(mlx5dv_devx_obj_query_async(tis.get(), request.in.data(), request.in.size(), kOut,
+                                              id, file),
+                  0);
+    for (const uint64_t id : {7u, 8u}) {
+        std::array<uint64_t, 64> room{};
+        auto* const answer = reinterpret_cast<mlx5dv_devx_async_cmd_hdr*>(room.data());
+        ASSERT_EQ(mlx5dv_devx_get_async_cmd_comp(file, answer, sizeof *answer + kOut), 0);
+        EXPECT_EQ(answer->wr_id, id);
+        last.answer.out.assign(answer->out_data, answer->out_data + kOut);
+        EXPECT_EQ(last.status(), FwStatus::ok);
+        EXPECT_EQ(
+            last.answer.get(inside(PRM(query_tis_out, tis_context), PRM(tisc, transport_domain))),
+            tdn);
+    }
+    mlx5dv_devx_destroy_cmd_comp(file);
+}
+
+/// A send queue and a receive queue made by commands, and a flow that leads from one to the other.
+class DevxQueueTest : public DevxTest {
+  protected:
+    enum Page : uint32_t {
+        kSendCq,
+        kSendCqRecord,
+        kReceiveCq,
+        kReceiveCqRecord,
+        kSend,
+        kSendRecord,
+        kReceive,
+        kReceiveRecord
+    };
+
+    void SetUp() override {
+        DevxTest::SetUp();
+        send_cq = made(make(cq_request(kSendCq, kSendCqRecord)));
+        receive_cq = made(make(cq_request(kReceiveCq, kReceiveCqRecord)));
+        receive_cqn = last.number();
+        rq = made(make(rq_request(receive_cqn, kReceive, kReceiveRecord)));
+        rqn = last.number();
+        tir = made(make(tir_request(rqn)));
+        tis = made(make_tis());
+        const uint32_t tisn = last.number();
+        mr.reset(ibv_reg_mr(pd.get(), buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE));
+        ASSERT_TRUE(mr);
+        sq = made(make(sq_request(number_of_send_cq, tisn, kSend, kSendRecord)));
+        sqn = last.number();
+        ASSERT_EQ(modify(rq.get(), REQUEST(MODIFY_RQ, modify_rq)
+                                       .number(rqn)
+                                       .set(inside(PRM(modify_rq_in, ctx), PRM(rqc, state)), 1))
+                      .error,
+                  0);
+        ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
+                                       .number(sqn)
+                                       .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))
+                      .error,
+                  0);
+    }
+    DevxHandle made(DevxHandle object) {
+        EXPECT_TRUE(object) << std::strerror(last.error) << ", status "
+                            << static_cast<int>(last.status());
+        if (!number_of_send_cq) number_of_send_cq = last.number();
+        return object;
+    }
+    void lead_to_tir() {
+        std::array<uint64_t, 9> mask{}, value{};
+        mask[0] = value[0] = 64;
+        mlx5dv_flow_matcher_attr attributes{};
+        attributes.type = IBV_FLOW_ATTR_NORMAL;
+        attributes.match_mask = reinterpret_cast<mlx5dv_flow_match_parameters*>(mask.data());
+        matcher.reset(mlx5dv_create_flow_matcher(context.get(), &attributes));
+        ASSERT_TRUE(matcher) << std::strerror(errno);
+        mlx5dv_flow_action_attr action{};
+        action.type = MLX5DV_FLOW_ACTION_DEST_DEVX;
+        action.obj = tir.get();
+        flow.reset(mlx5dv_create_flow(matcher.get(),
+                                      reinterpret_cast<mlx5dv_flow_match_parameters*>(value.data()),
+                                      1, &action));
+        ASSERT_TRUE(flow) << std::strerror(errno);
+    }
+    void post_receive() {
+        const mlx5::WqeDataSeg segment{2048, mr->lkey, reinterpret_cast<uint64_t>(&buffer[2048])};
+        std::memcpy(page(kReceive), &segment, sizeof segment);
+        auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kReceiveRecord));
+        __atomic_store_n(&record->receive.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
+    }
+    void send(const Frame& frame) {
+        std::copy(frame.begin(), frame.end(), buffer.begin());
+        auto* const wqe = page(kSend);
+        std::memset(wqe, 0, 64);
+        // Control, Ethernet and data segment, 16 bytes each.
+        net::store_be<uint32_t>(wqe, 0x0a); // SEND, WQE 0
+        net::store_be<uint32_t>(wqe + 4, sqn << 8 | 3);
+        wqe[11] = 8; // a completion, please
+        const mlx5::WqeDataSeg segment{static_cast<uint32_t>(frame.size()), mr->lkey,
+                                       reinterpret_cast<uint64_t>(buffer.data())};
+        std::memcpy(wqe + 32, &segment, sizeof segment);
+        auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kSendRecord));
+        __atomic_store_n(&record->send.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uint64_t doorbell;
+        std::memcpy(&doorbell, wqe, sizeof doorbell);
+        *static_cast<volatile uint64_t*>(uar->reg_addr) = doorbell;
+    }
+    [[nodiscard]] bool wait_cqe(uint32_t cq) {
+        const auto* const cqe = reinterpret_cast<const mlx5::Cqe*>(page(cq));
+        return wait_until(
+            [&] { return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 != 0xf; });
+    }
+    void arm(uint32_t cqn) {
+        auto* const record = reinterpret_cast<uint32_t*>(page(kReceiveCqRecord));
+        __atomic_store_n(&record[1], net::to_be(uint32_t{0}), __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uint8_t doorbell[8];
+        net::store_be<uint32_t>(doorbell, 0);
+        net::store_be<uint32_t>(doorbell + 4, cqn);
+        uint64_t value;
+        std::memcpy(&value, doorbell, sizeof value);
+        *reinterpret_cast<volatile uint64_t*>(static_cast<uint8_t*>(uar->base_addr) + 0x20) = value;
+    }
+
+    using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
+    std::vector<uint8_t> buffer = std::vector<uint8_t>(4096);
+    MrHandle mr;
+    uint32_t number_of_send_cq = 0, receive_cqn = 0, rqn = 0, sqn = 0;
+    DevxHandle send_cq, receive_cq, rq, tir, tis, sq;
+    MatcherHandle matcher;
+    FlowHandle flow;
+};
+
+TEST_F(DevxQueueTest, FramesPassQueuesMadeByCommands) {
+    lead_to_tir();
+    post_receive();
+    const Frame frame = UdpFrame{.size = 200, .seed = 5}.bytes();
+    send(frame);
+    ASSERT_TRUE(wait_cqe(kSendCq));
+    ASSERT_TRUE(wait_cqe(kReceiveCq));
+    EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 200), frame);
+}
+
+TEST_F(DevxQueueTest, ATirStaysWhileAFlowLeadsThere) {
+    lead_to_tir();
+    mlx5dv_devx_obj* const used = tir.release();
+    EXPECT_NE(mlx5dv_devx_obj_destroy(used), 0);
+    flow.reset();
+    EXPECT_EQ(mlx5dv_devx_obj_destroy(used), 0);
+}
+
+TEST_F(DevxQueueTest, CompletionsAreEvents) {
+    using Channel = mlx5dv_devx_event_channel;
+    Channel* const channel = mlx5dv_devx_create_event_channel(
+        context.get(), MLX5DV_DEVX_CREATE_EVENT_CHANNEL_FLAGS_OMIT_EV_DATA);
+    ASSERT_TRUE(channel) << std::strerror(errno);
+    uint16_t completion = 0, unknown = 0x33;
+    ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, receive_cq.get(), sizeof completion,
+                                               &completion, 0xc0ffee),
+              0);
+    EXPECT_NE(
+        mlx5dv_devx_subscribe_devx_event(channel, receive_cq.get(), sizeof unknown, &unknown, 1),
+        0);
+    uint16_t port_change = 9;
+    EXPECT_EQ(
+        mlx5dv_devx_subscribe_devx_event(channel, nullptr, sizeof port_change, &port_change, 2), 0);
+    const int eventfd_number = eventfd(0, EFD_NONBLOCK);
+    EXPECT_EQ(mlx5dv_devx_subscribe_devx_event_fd(channel, eventfd_number, receive_cq.get(), 0), 0);
+    lead_to_tir();
+    post_receive();
+    arm(receive_cqn);
+    send(UdpFrame{}.bytes());
+    ASSERT_TRUE(wait_cqe(kReceiveCq));
+    pollfd waiting{.fd = channel->fd, .events = POLLIN, .revents = 0};
+    ASSERT_EQ(poll(&waiting, 1, 10000), 1);
+    uint64_t cookie = 0;
+    EXPECT_EQ(mlx5dv_devx_get_event(
+                  channel, reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&cookie), sizeof cookie),
+              static_cast<ssize_t>(sizeof cookie));
+    EXPECT_EQ(cookie, 0xc0ffeeu);
+    uint64_t times = 0;
+    EXPECT_TRUE(wait_until([&] { return read(eventfd_number, &times, sizeof times) > 0; }));
+    EXPECT_EQ(times, 1u);
+    close(eventfd_number);
+    mlx5dv_devx_destroy_event_channel(channel);
+}
+
+} // namespace
+} // namespace test
