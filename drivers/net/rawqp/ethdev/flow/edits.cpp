@@ -206,6 +206,18 @@ FlowResult<std::vector<uint8_t>> raw_header(const rte_flow_action& action) {
 /// Ethernet with a VLAN tag at most, and nothing behind it.
 constexpr size_t kLongestL2 = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 
+/// Whether a raw_decap names no more than an Ethernet header.
+bool takes_l2_off(const rte_flow_action& raw_decap) {
+    const auto* const conf = static_cast<const rte_flow_action_raw_decap*>(raw_decap.conf);
+    return conf != nullptr && conf->size != 0 && conf->size <= kLongestL2;
+}
+
+/// The header that a vxlan_encap or nvgre_encap, which are of the same form, describes; or null.
+const rte_flow_item* tunnel_items(const rte_flow_action& encap) {
+    const auto* const conf = static_cast<const rte_flow_action_vxlan_encap*>(encap.conf);
+    return conf != nullptr ? conf->definition : nullptr;
+}
+
 } // namespace
 
 FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
@@ -242,9 +254,6 @@ FlowResult<void> EditReader::encap(const rte_flow_action& action,
 FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     FlowResult<void> done;
     const auto* const set = std::ranges::find(kSetActions, action.type, &SetAction::type);
-    const auto* const raw = static_cast<const rte_flow_action_raw_decap*>(action.conf);
-    const auto* const tunnel = static_cast<const rte_flow_action_vxlan_encap*>(action.conf);
-    const rte_flow_item* const items = tunnel != nullptr ? tunnel->definition : nullptr;
     if (set != std::end(kSetActions))
         done = take(read_set(pattern_, *set, action));
     else if (action.type == RTE_FLOW_ACTION_TYPE_MODIFY_FIELD)
@@ -253,10 +262,10 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
              action.type == RTE_FLOW_ACTION_TYPE_NVGRE_DECAP)
         done = decap(action, false);
     else if (action.type == RTE_FLOW_ACTION_TYPE_RAW_DECAP)
-        done = decap(action, raw != nullptr && raw->size != 0 && raw->size <= kLongestL2);
+        done = decap(action, takes_l2_off(action));
     else if (action.type == RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP ||
-             action.type == RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP) // of the same form
-        done = encap(action, header_of(action, items));
+             action.type == RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP)
+        done = encap(action, header_of(action, tunnel_items(action)));
     else if (action.type == RTE_FLOW_ACTION_TYPE_RAW_ENCAP)
         done = encap(action, raw_header(action));
     else
