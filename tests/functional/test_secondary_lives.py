@@ -168,7 +168,7 @@ def test_a_secondary_hangs(start: StartProcesses, forward: str) -> None:
 @pytest.mark.guest(when=lambda params: params["kills"] == 10)
 @rounds
 def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int,
-                                record_property: Callable[[str, object], None]) -> None:
+                                record_testsuite_property: Callable[[str, object], None]) -> None:
     """At random moments, with packets under way. A process that is killed takes along what its own
     code holds, one burst at most; the rings lose nothing, and the devices have as many objects as
     before."""
@@ -192,7 +192,7 @@ def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int,
     assert processes.objects() == objects
     expect_primary_forwards(processes)
     primary.stop_port("all")
-    record_property("mbufs lost after each fifth kill", lost)
+    record_testsuite_property("mbufs lost after each fifth kill", lost)
     assert all(now - before <= 5 * BURST for before, now in zip(lost, lost[1:])), lost
     assert primary.mbufs_in_use() == lost[-1]
     assert primary.quit() == 0
