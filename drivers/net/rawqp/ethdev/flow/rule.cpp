@@ -33,17 +33,16 @@ Pattern pattern_of(std::string_view key) {
 
 uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(key); }
 
-SteeringRequest Plan::request(const PlannedPart& part, uint16_t level) const {
+SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_t level) const {
     SteeringRequest request;
     request.strict_level = true;
     request.egress = egress;
     request.level = level;
     request.edits = edits;
-    request.pattern = part.pattern;
-    request.target = part.target;
+    request.pattern = pattern;
+    request.target = std::move(target);
     request.drop = drop;
     request.tag = tag;
-    request.counted = count != nullptr;
     return request;
 }
 
@@ -60,11 +59,7 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan, rawqp::Counters counters) {
 
     auto* const memory = static_cast<char*>(::operator new(bytes));
     auto* const rule = new (memory) rte_flow;
-    rule->priority = plan.priority;
-    rule->tag = plan.tag;
-    rule->egress = plan.egress;
-    rule->drop = plan.drop;
-    rule->edits = plan.edits;
+    static_cast<rawqp::RuleTerms&>(*rule) = plan;
     rule->counters = std::move(counters);
     auto* part = reinterpret_cast<RulePart*>(rule + 1);
     auto* key = reinterpret_cast<char*>(part + plan.parts.size());
@@ -91,14 +86,8 @@ void rte_flow::destroy(rte_flow* rule) {
 }
 
 rawqp::SteeringRequest rte_flow::request(const RulePart& part, uint16_t level) const {
-    rawqp::Plan plan;
-    plan.priority = priority;
-    plan.egress = egress;
-    plan.drop = drop;
-    plan.tag = tag;
-    plan.edits = edits;
     rawqp::SteeringRequest request =
-        plan.request({part.traffic, rawqp::pattern_of(part.key), part.target}, level);
+        RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
     request.counters = counters.get();
     request.counted = request.counters != nullptr;
     return request;

@@ -22,18 +22,23 @@ struct PlannedPart {
     RssTargetRef target; ///< null for egress
 };
 
-/// A rule as translated, of which the device knows nothing.
-struct Plan {
+/// What all parts of a rule have in common.
+struct RuleTerms {
     uint32_t priority = 0;
+    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     bool egress = false;
     bool drop = false;
-    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
-    const rte_flow_action* count = nullptr;
-    SharedEdits edits;              ///< null: none
-    std::vector<PlannedPart> parts; ///< most specific class first
+    SharedEdits edits; ///< null: none
 
     /// What the device is asked for a part, but for its counters.
-    [[nodiscard]] SteeringRequest request(const PlannedPart& part, uint16_t level) const;
+    [[nodiscard]] SteeringRequest request(Pattern pattern, RssTargetRef target,
+                                          uint16_t level) const;
+};
+
+/// A rule as translated, of which the device knows nothing.
+struct Plan : RuleTerms {
+    const rte_flow_action* count = nullptr;
+    std::vector<PlannedPart> parts; ///< most specific class first
 };
 
 /// One rule of the device, in the memory of the rule that it is a part of.
@@ -56,16 +61,11 @@ struct RulePart {
 } // namespace rawqp
 
 /// What the application holds a pointer to. The declaration belongs to DPDK, hence no namespace.
-struct rte_flow {
+struct rte_flow : rawqp::RuleTerms {
     rte_flow *before = nullptr, *after = nullptr; ///< in order of creation
-    uint32_t priority = 0;
-    uint32_t tag = 0;
-    bool egress = false;
-    bool drop = false;
     uint16_t part_count = 0;
     rawqp::Counters counters;                  ///< outlives the rules that count into it
     uint64_t seen_packets = 0, seen_bytes = 0; ///< counts at the last reset
-    rawqp::SharedEdits edits;                  ///< null: none
 
     /// The memory holds the parts and their keys as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan, rawqp::Counters counters);

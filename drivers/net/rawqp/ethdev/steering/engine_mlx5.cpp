@@ -41,17 +41,6 @@ struct MatcherKey {
     auto operator<=>(const MatcherKey&) const = default;
 };
 
-class Mlx5Engine;
-
-struct Matcher final : SharedPart {
-    Mlx5Engine* engine = nullptr;
-    const MatcherKey* key = nullptr; ///< by which the engine knows it
-    mlx5dv_flow_matcher* handle = nullptr;
-    size_t users = 0;
-
-    void release() override;
-};
-
 /// Edits of packets as the device takes them: header rewriting, or reformatting with its header.
 struct FlowActionKey {
     bool egress;
@@ -60,87 +49,90 @@ struct FlowActionKey {
     auto operator<=>(const FlowActionKey&) const = default;
 };
 
-struct FlowAction final : SharedPart {
-    Mlx5Engine* engine = nullptr;
-    const FlowActionKey* key = nullptr;
-    ibv_flow_action* handle = nullptr;
-    size_t users = 0;
+/// Objects of the device that rules share, by what they are made from: made for the first rule,
+/// destroyed after the last one.
+template <class Key, class Object> class SharedObjects {
+  public:
+    explicit SharedObjects(int (*destroy)(Object* object)) : destroy_(destroy) {}
 
-    void release() override;
+    struct Entry final : SharedPart {
+        SharedObjects* owner = nullptr;
+        const Key* key = nullptr; ///< by which the owner knows it
+        Object* object = nullptr;
+        size_t users = 0;
+
+        void release() override { owner->release(*this); }
+    };
+
+    /// Null with errno. `make(key)` gives the object, or null with errno.
+    template <class Make> Entry* acquire(Key key, Make make) {
+        const auto [at, fresh] = entries_.try_emplace(std::move(key));
+        Entry& entry = at->second;
+        if (fresh) {
+            entry.owner = this;
+            entry.key = &at->first;
+            entry.object = make(at->first);
+            if (entry.object == nullptr) {
+                const int error = errno;
+                entries_.erase(at);
+                errno = error;
+                return nullptr;
+            }
+        }
+        ++entry.users;
+        return &entry;
+    }
+
+  private:
+    void release(Entry& entry) {
+        if (--entry.users != 0) return;
+        destroy_(entry.object);
+        entries_.erase(entries_.find(*entry.key));
+    }
+
+    int (*destroy_)(Object* object);
+    std::map<Key, Entry> entries_;
 };
 
 class Mlx5Engine final : public Engine {
   public:
-    Mlx5Engine(const verbs::Api& api, ibv_context* context) : api_(api), context_(context) {}
+    Mlx5Engine(const verbs::Api& api, ibv_context* context)
+        : api_(api), context_(context), matchers_(api.mlx5_destroy_flow_matcher),
+          actions_(ibv_destroy_flow_action) {}
 
     [[nodiscard]] const char* name() const override { return "mlx5"; }
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
     [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
-    void release(Matcher& matcher);
-    void release(FlowAction& action);
 
   private:
-    Matcher* acquire(const SteeringRequest& request);
-    FlowAction* acquire(FlowActionKey key);
-    [[nodiscard]] ibv_flow_action* create(const FlowActionKey& key) const;
+    [[nodiscard]] mlx5dv_flow_matcher* make_matcher(const MatcherKey& key) const;
+    [[nodiscard]] ibv_flow_action* make_action(const FlowActionKey& key) const;
     bool acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                        std::vector<mlx5dv_flow_action_attr>& actions);
 
     const verbs::Api& api_;
     ibv_context* context_;
-    std::map<MatcherKey, Matcher> matchers_;
-    std::map<FlowActionKey, FlowAction> actions_;
+    SharedObjects<MatcherKey, mlx5dv_flow_matcher> matchers_;
+    SharedObjects<FlowActionKey, ibv_flow_action> actions_;
 };
-
-void Matcher::release() { engine->release(*this); }
-void FlowAction::release() { engine->release(*this); }
 
 mlx5dv_flow_table_type table_of(bool egress) {
     return egress ? MLX5DV_FLOW_TABLE_TYPE_NIC_TX : MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
 }
 
-void Mlx5Engine::release(Matcher& matcher) {
-    if (--matcher.users != 0) return;
-    api_.mlx5_destroy_flow_matcher(matcher.handle);
-    matchers_.erase(matchers_.find(*matcher.key));
+mlx5dv_flow_matcher* Mlx5Engine::make_matcher(const MatcherKey& key) const {
+    Parameters mask(key.mask);
+    mlx5dv_flow_matcher_attr attr{};
+    attr.type = IBV_FLOW_ATTR_NORMAL;
+    attr.priority = key.level;
+    attr.match_criteria_enable = key.criteria;
+    attr.match_mask = mask.get();
+    if (key.egress) attr.comp_mask = MLX5DV_FLOW_MATCHER_MASK_FT_TYPE;
+    attr.ft_type = table_of(key.egress);
+    return api_.mlx5_create_flow_matcher(context_, &attr);
 }
 
-/// Null with errno.
-Matcher* Mlx5Engine::acquire(const SteeringRequest& request) {
-    const Mlx5Match match = mlx5_match(request.pattern);
-    const auto [at, fresh] =
-        matchers_.try_emplace({request.egress, request.level, match.criteria, match.mask});
-    Matcher& matcher = at->second;
-    if (fresh) {
-        Parameters mask(match.mask);
-        mlx5dv_flow_matcher_attr attr{};
-        attr.type = IBV_FLOW_ATTR_NORMAL;
-        attr.priority = request.level;
-        attr.match_criteria_enable = match.criteria;
-        attr.match_mask = mask.get();
-        if (request.egress) attr.comp_mask = MLX5DV_FLOW_MATCHER_MASK_FT_TYPE;
-        attr.ft_type = table_of(request.egress);
-        matcher.engine = this;
-        matcher.key = &at->first;
-        matcher.handle = api_.mlx5_create_flow_matcher(context_, &attr);
-        if (matcher.handle == nullptr) {
-            const int error = errno;
-            matchers_.erase(at);
-            errno = error;
-            return nullptr;
-        }
-    }
-    ++matcher.users;
-    return &matcher;
-}
-
-void Mlx5Engine::release(FlowAction& action) {
-    if (--action.users != 0) return;
-    ibv_destroy_flow_action(action.handle);
-    actions_.erase(actions_.find(*action.key));
-}
-
-ibv_flow_action* Mlx5Engine::create(const FlowActionKey& key) const {
+ibv_flow_action* Mlx5Engine::make_action(const FlowActionKey& key) const {
     std::vector<uint8_t> bytes = key.bytes;
     const mlx5dv_flow_table_type table = table_of(key.egress);
     if (key.reformat == Reformat::none)
@@ -157,37 +149,19 @@ ibv_flow_action* Mlx5Engine::create(const FlowActionKey& key) const {
                                             bytes.empty() ? nullptr : bytes.data(), kind, table);
 }
 
-/// Null with errno.
-FlowAction* Mlx5Engine::acquire(FlowActionKey key) {
-    const auto [at, fresh] = actions_.try_emplace(std::move(key));
-    FlowAction& action = at->second;
-    if (fresh) {
-        action.engine = this;
-        action.key = &at->first;
-        action.handle = create(at->first);
-        if (action.handle == nullptr) {
-            const int error = errno;
-            actions_.erase(at);
-            errno = error;
-            return nullptr;
-        }
-    }
-    ++action.users;
-    return &action;
-}
-
 /// False with errno.
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                std::vector<mlx5dv_flow_action_attr>& actions) {
     if (!request.edits) return true;
     const Edits& edits = *request.edits;
     const auto add = [&](FlowActionKey key, PartRef& place) {
-        FlowAction* const action = acquire(std::move(key));
+        auto* const action = actions_.acquire(
+            std::move(key), [this](const FlowActionKey& of) { return make_action(of); });
         if (action == nullptr) return false;
         place = PartRef(action);
         mlx5dv_flow_action_attr attr{};
         attr.type = MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION;
-        attr.action = action->handle;
+        attr.action = action->object;
         actions.push_back(attr);
         return true;
     };
@@ -231,7 +205,10 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
 
 DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
     DeviceRule rule;
-    Matcher* const matcher = acquire(request);
+    const Mlx5Match match = mlx5_match(request.pattern);
+    auto* const matcher =
+        matchers_.acquire({request.egress, request.level, match.criteria, match.mask},
+                          [this](const MatcherKey& key) { return make_matcher(key); });
     if (matcher == nullptr) return rule;
     rule.shared[0] = PartRef(matcher);
     std::vector<mlx5dv_flow_action_attr> actions;
@@ -246,9 +223,9 @@ DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
         add(MLX5DV_FLOW_ACTION_DEST_IBV_QP).qp = qp;
     if (request.tag != 0) add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
     if (acquire_edits(request, rule, actions)) {
-        Parameters value(mlx5_match(request.pattern).value);
+        Parameters value(match.value);
         rule.flow = verbs::Flow(
-            api_.mlx5_create_flow(matcher->handle, value.get(), actions.size(), actions.data()),
+            api_.mlx5_create_flow(matcher->object, value.get(), actions.size(), actions.data()),
             {ibv_destroy_flow, "steering rule"});
     }
     const int error = errno;
