@@ -7,6 +7,7 @@ SUITES = [
     "ContextTest",
     "CountersTest",
     "DescriptorTest",
+    "DevxFlowTest",
     "DevxQueueTest",
     "DevxTest",
     "EventsTest",

@@ -450,7 +450,7 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
         (attr.pass_on && (attr.drop || attr.domain != FlowDomain::bypass)) ||
         attr.tag.value_or(0) > mlx5::kFlowTagMask)
         return refuse(Status::bad_parameter);
-    const FlowTables& tables = state_->flow_tables;
+    FlowTables& tables = state_->flow_tables;
     auto flow = std::make_unique<Flow>();
     flow->domain = attr.domain;
     flow->priority = attr.priority;
@@ -467,7 +467,8 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     for (const Number number : attr.tables) {
         flow->tables.push_back(tables.find_table(number));
         if (!flow->tables.back()) return refuse(Status::bad_resource);
-        if (flow->tables.back()->sends != sends) return refuse(Status::bad_parameter);
+        if (flow->tables.back()->sends != sends || flow->tables.back()->level <= attr.priority)
+            return refuse(Status::bad_parameter);
     }
     for (const Number number : attr.counters) {
         flow->counters.push_back(tables.find_counter(number));

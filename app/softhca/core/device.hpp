@@ -40,7 +40,7 @@ struct Limits {
     static constexpr uint8_t kMaxFlowTableLevels = 128; ///< Linux 6.12 wants more than 64
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
-    static constexpr uint32_t kMaxFlowCounters = 1u << 12;
+    static constexpr uint32_t kMaxFlowCounters = 1u << 16;
     static constexpr uint8_t kLogMaxHeaderEdits = 16, kLogMaxReformats = 16;
     static constexpr uint32_t kMaxHeaderEdits = 1u << kLogMaxHeaderEdits;
     static constexpr uint32_t kMaxReformats = 1u << kLogMaxReformats;
@@ -144,8 +144,9 @@ class Device {
     [[nodiscard]] Outcome<Number> create_reformat(ReformatKind kind,
                                                   std::span<const std::byte> headers);
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
-    [[nodiscard]] Outcome<Number> create_flow_counter();
-    [[nodiscard]] Outcome<void> destroy_flow_counter(Number counter);
+    /// Counters with numbers that follow each other; they go together, by the number of the first.
+    [[nodiscard]] Outcome<Number> create_flow_counters(uint32_t count = 1);
+    [[nodiscard]] Outcome<void> destroy_flow_counters(Number first);
     [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
     void destroy_all_flow_tables(); ///< and their counters, edits and reformats
 

@@ -77,14 +77,14 @@ Outcome<void> Device::destroy_reformat(Number number) {
     return state_->flow_tables.destroy_reformat(number);
 }
 
-Outcome<Number> Device::create_flow_counter() {
+Outcome<Number> Device::create_flow_counters(uint32_t count) {
     const ControlLock lock(*state_);
-    return state_->flow_tables.create_counter();
+    return state_->flow_tables.create_counters(count);
 }
 
-Outcome<void> Device::destroy_flow_counter(Number counter) {
+Outcome<void> Device::destroy_flow_counters(Number first) {
     const ControlLock lock(*state_);
-    return state_->flow_tables.destroy_counter(counter);
+    return state_->flow_tables.destroy_counters(first);
 }
 
 Outcome<FlowCounts> Device::query_flow_counter(Number counter, bool clear) {

@@ -26,9 +26,11 @@ FlowTable* FlowTables::find_table(Number number) const {
     return found == tables_.end() ? nullptr : found->second.get();
 }
 
-FlowCounter* FlowTables::find_counter(Number number) const {
-    const auto found = counters_.find(number);
-    return found == counters_.end() ? nullptr : found->second.get();
+FlowCounter* FlowTables::find_counter(Number number) {
+    const auto after = counters_.upper_bound(number);
+    if (after == counters_.begin()) return nullptr;
+    auto& [first, counters] = *std::prev(after);
+    return number - first < counters.size() ? &counters[number - first] : nullptr;
 }
 
 FlowGroup* FlowTables::group_of(const FlowTable& table, uint32_t index) {
@@ -185,6 +187,7 @@ void FlowTables::clear() {
     roots_ = {};
     tables_.clear();
     counters_.clear();
+    counter_count_ = 0;
     edits_.clear();
     reformats_.clear();
 }
@@ -197,18 +200,24 @@ LookupCounts FlowTables::counts() const {
     return all;
 }
 
-Outcome<Number> FlowTables::create_counter() {
-    if (counters_.size() >= Limits::kMaxFlowCounters) return refuse(Status::limit);
-    const Number number = ++last_number_;
-    counters_[number] = std::make_unique<FlowCounter>();
-    return number;
+Outcome<Number> FlowTables::create_counters(uint32_t count) {
+    if (count == 0) return refuse(Status::bad_parameter);
+    if (count > Limits::kMaxFlowCounters - counter_count_) return refuse(Status::limit);
+    const Number first = next_counter_;
+    counters_.emplace(first, count);
+    next_counter_ += count;
+    counter_count_ += count;
+    return first;
 }
 
-Outcome<void> FlowTables::destroy_counter(Number number) {
-    const FlowCounter* const counter = find_counter(number);
-    if (!counter) return refuse(Status::bad_resource);
-    if (counter->users != 0) return refuse(Status::busy);
-    counters_.erase(number);
+Outcome<void> FlowTables::destroy_counters(Number first) {
+    const auto found = counters_.find(first);
+    if (found == counters_.end()) return refuse(Status::bad_resource);
+    const auto& counters = found->second;
+    if (std::ranges::any_of(counters, [](const FlowCounter& one) { return one.users != 0; }))
+        return refuse(Status::busy);
+    counter_count_ -= static_cast<uint32_t>(counters.size());
+    counters_.erase(found);
     return {};
 }
 

@@ -57,9 +57,9 @@ class FlowTables {
     /// Of all lookups in the groups that there are.
     [[nodiscard]] LookupCounts counts() const;
 
-    [[nodiscard]] Outcome<Number> create_counter();
-    [[nodiscard]] Outcome<void> destroy_counter(Number counter);
-    [[nodiscard]] FlowCounter* find_counter(Number counter) const;
+    [[nodiscard]] Outcome<Number> create_counters(uint32_t count);
+    [[nodiscard]] Outcome<void> destroy_counters(Number first);
+    [[nodiscard]] FlowCounter* find_counter(Number number);
     [[nodiscard]] FlowTable* find_table(Number number) const;
 
     [[nodiscard]] Outcome<Number> create_edits(std::vector<HeaderEdit> edits);
@@ -89,11 +89,13 @@ class FlowTables {
     static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path);
 
     Numbered<FlowTable> tables_;
-    Numbered<FlowCounter> counters_;
+    std::map<Number, std::vector<FlowCounter>> counters_; ///< by the number of the first
     Numbered<HeaderEdits> edits_;
     Numbered<Reformat> reformats_;
     std::array<FlowTable*, 4> roots_{}; ///< by FlowRoot
     Number last_number_ = 0;
+    Number next_counter_ = 1;
+    uint32_t counter_count_ = 0;
 };
 
 } // namespace softhca::core

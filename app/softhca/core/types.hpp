@@ -169,9 +169,11 @@ struct FlowAttr {
     /// The packet goes on to the rules of later priorities, and to what comes after them; with a
     /// tag, unless those have one. Of the bypass domain only.
     bool pass_on = false;
-    std::optional<uint32_t> tag;  ///< 24 bits, reported in the CQE
-    std::vector<Number> tirs;     ///< each gets a copy …
-    std::vector<Number> tables;   ///< … and each of these flow tables decides about one
+    std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
+    std::vector<Number> tirs;    ///< each gets a copy …
+    /// … and each of these flow tables decides about one. Rules stand before tables: that of a
+    /// priority leads to tables of a higher level only.
+    std::vector<Number> tables;
     std::vector<Number> counters; ///< count what the rule gets, once each
     RewriteAttr rewrite;
 };

@@ -46,7 +46,10 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, log_max_vlan_list), 9);
     set(PRM(cmd_hca_cap, log_max_current_uc_list), 7);
     set(PRM(cmd_hca_cap, log_max_current_mc_list), 7);
-    set(PRM(cmd_hca_cap, max_flow_counter_15_0), core::Limits::kMaxFlowCounters);
+    set(PRM(cmd_hca_cap, max_flow_counter_15_0), core::Limits::kMaxFlowCounters & 0xffff);
+    set(PRM(cmd_hca_cap, max_flow_counter_31_16), core::Limits::kMaxFlowCounters >> 16);
+    set(PRM(cmd_hca_cap, log_max_flow_counter_bulk), 15); // of one query
+    set(PRM(cmd_hca_cap, flow_counter_bulk_alloc), kCounterBulks);
     set(PRM(cmd_hca_cap, max_qp_cnt), 16);
     set(PRM(cmd_hca_cap, max_tc), 1);
 }

@@ -51,15 +51,17 @@ FwStatus create_flow_table(Firmware& firmware, Command& command) {
     const Fields context = in.at(PRM(create_flow_table_in, flow_table_context));
     const auto type = static_cast<uint8_t>(in.get(PRM(create_flow_table_in, table_type)));
     if (!root_of(type)) return FwStatus::bad_parameter;
+    const core::Number miss = miss_of(context);
+    if (miss != 0 && !firmware.objects.exist({{Kind::flow_table, miss}}))
+        return FwStatus::bad_resource;
     const auto table = firmware.device.create_flow_table(
         {.level = static_cast<uint8_t>(context.get(PRM(flow_table_context, level))),
          .log_size = static_cast<uint8_t>(context.get(PRM(flow_table_context, log_size))),
-         .miss = miss_of(context),
+         .miss = miss,
          .sends = type == kNicTransmit});
     if (!table) return status_of(table);
-    firmware.flows.tables[*table] = {type, context.copy(PRM_BYTES(flow_table_context))};
-    answer_number(command, *table);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::flow_table, *table,
+                      {.context = context.copy(PRM_BYTES(flow_table_context)), .detail = type});
 }
 
 FwStatus modify_flow_table(Firmware& firmware, Command& command) {
@@ -69,9 +71,13 @@ FwStatus modify_flow_table(Firmware& firmware, Command& command) {
     constexpr uint64_t kMissTable = MLX5_MODIFY_FLOW_TABLE_MISS_TABLE_ID;
     if (in.get(PRM(modify_flow_table_in, modify_field_select)) != kMissTable)
         return FwStatus::bad_parameter;
-    const auto set = firmware.device.set_flow_table_miss(table, miss_of(given));
+    const core::Number miss = miss_of(given);
+    Object* const object = firmware.objects.find(Kind::flow_table, table);
+    if (!object || (miss != 0 && !firmware.objects.exist({{Kind::flow_table, miss}})))
+        return FwStatus::bad_resource;
+    const auto set = firmware.device.set_flow_table_miss(table, miss);
     if (!set) return status_of(set);
-    auto& bytes = firmware.flows.tables.at(table).context;
+    auto& bytes = object->context;
     Fields context(bytes.data(), bytes.size());
     for (const Field field :
          {PRM(flow_table_context, table_miss_action), PRM(flow_table_context, table_miss_id)})
@@ -80,18 +86,16 @@ FwStatus modify_flow_table(Firmware& firmware, Command& command) {
 }
 
 FwStatus query_flow_table(Firmware& firmware, Command& command) {
-    const auto found =
-        firmware.flows.tables.find(number(command.input(), PRM(query_flow_table_in, table_id)));
-    if (found == firmware.flows.tables.end()) return FwStatus::bad_resource;
-    command.output().at(PRM(query_flow_table_out, flow_table_context)).write(found->second.context);
-    return FwStatus::ok;
+    const core::Number table = number(command.input(), PRM(query_flow_table_in, table_id));
+    return answer_context(command, firmware.objects.find(Kind::flow_table, table),
+                          PRM(query_flow_table_out, flow_table_context));
 }
 
 FwStatus destroy_flow_table(Firmware& firmware, Command& command) {
     const core::Number table = number(command.input(), PRM(destroy_flow_table_in, table_id));
-    const auto destroyed = firmware.device.destroy_flow_table(table);
-    if (destroyed) firmware.flows.tables.erase(table);
-    return status_of(destroyed);
+    return destroy_object(firmware, Kind::flow_table, table, [&](core::Number number) {
+        return firmware.device.destroy_flow_table(number);
+    });
 }
 
 FwStatus set_flow_table_root(Firmware& firmware, Command& command) {
@@ -102,9 +106,9 @@ FwStatus set_flow_table_root(Firmware& firmware, Command& command) {
     if (command.op_mod == kResetRoot)
         return status_of(firmware.device.set_flow_table_root(0, *root));
     const core::Number table = number(in, PRM(set_flow_table_root_in, table_id));
-    const auto found = firmware.flows.tables.find(table);
-    if (found == firmware.flows.tables.end()) return FwStatus::bad_resource;
-    if (found->second.type != type) return FwStatus::bad_parameter;
+    const Object* const found = firmware.objects.find(Kind::flow_table, table);
+    if (!found) return FwStatus::bad_resource;
+    if (found->detail != type) return FwStatus::bad_parameter;
     return status_of(firmware.device.set_flow_table_root(table, *root));
 }
 
@@ -116,23 +120,26 @@ FwStatus create_flow_group(Firmware& firmware, Command& command) {
         read_match_mask(match_bytes(in.at(PRM(create_flow_group_in, match_criteria))));
     if (!mask) return FwStatus::bad_parameter;
     const core::Number table = number(in, PRM(create_flow_group_in, table_id));
+    const Ref in_table{Kind::flow_table, table};
+    if (!firmware.objects.exist({in_table})) return FwStatus::bad_resource;
     const auto group = firmware.device.create_flow_group(
         table, {.first = number(in, PRM(create_flow_group_in, start_flow_index)),
                 .last = number(in, PRM(create_flow_group_in, end_flow_index)),
                 .mask = mask->mask});
     if (!group) return status_of(group);
-    firmware.flows.groups[*group] = {table, *mask, in.copy(PRM_BYTES(create_flow_group_in))};
-    answer_number(command, *group);
-    return FwStatus::ok;
+    firmware.flows.masks[*group] = *mask;
+    return add_object(
+        firmware, command, Kind::flow_group, *group,
+        {.context = in.copy(PRM_BYTES(create_flow_group_in)), .uses = {in_table}, .detail = table});
 }
 
 FwStatus query_flow_group(Firmware& firmware, Command& command) {
     const Fields in = command.input();
-    const auto found = firmware.flows.groups.find(number(in, PRM(query_flow_group_in, group_id)));
-    if (found == firmware.flows.groups.end() ||
-        found->second.table != number(in, PRM(query_flow_group_in, table_id)))
+    Object* const found =
+        firmware.objects.find(Kind::flow_group, number(in, PRM(query_flow_group_in, group_id)));
+    if (!found || found->detail != number(in, PRM(query_flow_group_in, table_id)))
         return FwStatus::bad_resource;
-    auto& made_by = found->second.command;
+    auto& made_by = found->context;
     const Fields given(made_by.data(), made_by.size());
     Fields out = command.output();
     out.set(PRM(query_flow_group_out, start_flow_index),
@@ -150,10 +157,13 @@ FwStatus query_flow_group(Firmware& firmware, Command& command) {
 FwStatus destroy_flow_group(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number group = number(in, PRM(destroy_flow_group_in, group_id));
-    const auto destroyed =
-        firmware.device.destroy_flow_group(number(in, PRM(destroy_flow_group_in, table_id)), group);
-    if (destroyed) firmware.flows.groups.erase(group);
-    return status_of(destroyed);
+    const core::Number table = number(in, PRM(destroy_flow_group_in, table_id));
+    const FwStatus status =
+        destroy_object(firmware, Kind::flow_group, group, [&](core::Number number) {
+            return firmware.device.destroy_flow_group(table, number);
+        });
+    if (status == FwStatus::ok) firmware.flows.masks.erase(group);
+    return status;
 }
 
 // ---------------------------------------------------------------- entries
@@ -222,6 +232,21 @@ core::RewriteAttr read_rewrite(const Fields& context, uint64_t actions) {
     return rewrite;
 }
 
+/// Whether everything that the entry names is there for whose command this is.
+bool exists(Objects& objects, core::Number table, uint64_t actions,
+            const core::FlowEntryAttr& attr) {
+    std::vector<Ref> named{{Kind::flow_table, table}, {Kind::flow_group, attr.group}};
+    for (const core::Number tir : attr.tirs)
+        named.push_back({Kind::tir, tir});
+    for (const core::Number next : attr.tables)
+        named.push_back({Kind::flow_table, next});
+    if (actions & kModify) named.push_back({Kind::modify_header, attr.rewrite.edits});
+    if (actions & kReformat) named.push_back({Kind::reformat, attr.rewrite.reformat});
+    return objects.exist(named) && std::ranges::all_of(attr.counters, [&](core::Number counter) {
+               return objects.find_run(Kind::flow_counters, counter);
+           });
+}
+
 FwStatus set_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(set_fte_in, flow_context));
@@ -230,10 +255,6 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
         return FwStatus::bad_parameter;
     core::FlowEntryAttr attr;
     attr.group = number(context, PRM(flow_context, group_id));
-    const auto group = firmware.flows.groups.find(attr.group);
-    if (group == firmware.flows.groups.end()) return FwStatus::bad_resource;
-    attr.value = read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
-                                  group->second.mask);
     attr.drop = (actions & kDrop) != 0;
     attr.send = (actions & kAllow) != 0;
     attr.rewrite = read_rewrite(context, actions);
@@ -245,19 +266,24 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
         return FwStatus::bad_parameter;
     const core::Number table = number(in, PRM(set_fte_in, table_id));
     const core::Number index = number(in, PRM(set_fte_in, flow_index));
+    if (!exists(firmware.objects, table, actions, attr)) return FwStatus::bad_resource;
+    attr.value = read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
+                                  firmware.flows.masks.at(attr.group));
     const auto set = firmware.device.set_flow_entry(table, index, attr);
     if (set)
-        firmware.flows.tables.at(table).entries[index] =
+        firmware.flows.entries[{table, index}] =
             context.copy(std::min(context.size(), kMaxContext));
     return status_of(set);
 }
 
 FwStatus query_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
-    const auto table = firmware.flows.tables.find(number(in, PRM(query_fte_in, table_id)));
-    if (table == firmware.flows.tables.end()) return FwStatus::bad_resource;
-    const auto entry = table->second.entries.find(number(in, PRM(query_fte_in, flow_index)));
-    if (entry == table->second.entries.end()) return FwStatus::bad_resource;
+    const core::Number table = number(in, PRM(query_fte_in, table_id));
+    const auto entry =
+        firmware.flows.entries.find({table, number(in, PRM(query_fte_in, flow_index))});
+    if (!firmware.objects.exist({{Kind::flow_table, table}}) ||
+        entry == firmware.flows.entries.end())
+        return FwStatus::bad_resource;
     command.output().at(PRM(query_fte_out, flow_context)).write(entry->second);
     return FwStatus::ok;
 }
@@ -266,36 +292,49 @@ FwStatus delete_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number table = number(in, PRM(delete_fte_in, table_id));
     const core::Number index = number(in, PRM(delete_fte_in, flow_index));
+    if (!firmware.objects.exist({{Kind::flow_table, table}})) return FwStatus::bad_resource;
     const auto deleted = firmware.device.delete_flow_entry(table, index);
-    if (deleted) firmware.flows.tables.at(table).entries.erase(index);
+    if (deleted) firmware.flows.entries.erase({table, index});
     return status_of(deleted);
 }
 
 // ---------------------------------------------------------------- counters
 
+/// One counter, or a bulk of them.
 FwStatus alloc_flow_counter(Firmware& firmware, Command& command) {
-    const auto counter = firmware.device.create_flow_counter();
-    if (counter) command.output().set(PRM(alloc_flow_counter_out, flow_counter_id), *counter);
-    return status_of(counter);
+    const uint64_t bulk = command.input().get(PRM(alloc_flow_counter_in, flow_counter_bulk));
+    if (bulk & ~uint64_t{kCounterBulks}) return FwStatus::bad_parameter;
+    const uint32_t count = bulk ? static_cast<uint32_t>(bulk) * kCounterBulk : 1;
+    const auto first = firmware.device.create_flow_counters(count);
+    if (!first) return status_of(first);
+    firmware.objects.add(Kind::flow_counters, *first, {.detail = count});
+    command.output().set(PRM(alloc_flow_counter_out, flow_counter_id), *first);
+    return FwStatus::ok;
 }
 
 FwStatus dealloc_flow_counter(Firmware& firmware, Command& command) {
-    return status_of(firmware.device.destroy_flow_counter(
-        number(command.input(), PRM(dealloc_flow_counter_in, flow_counter_id))));
+    return destroy_object(
+        firmware, Kind::flow_counters,
+        number(command.input(), PRM(dealloc_flow_counter_in, flow_counter_id)),
+        [&](core::Number first) { return firmware.device.destroy_flow_counters(first); });
 }
 
-/// One counter, or a run of them in which numbers without a counter read as zero.
+/// One counter, or a run of them in which numbers without a counter, or with somebody else's, read
+/// as zero.
 FwStatus query_flow_counter(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number first = number(in, PRM(query_flow_counter_in, flow_counter_id));
     const uint64_t asked = in.get(PRM(query_flow_counter_in, num_of_counters));
     const bool clear = in.get(PRM(query_flow_counter_in, clear)) != 0;
     for (uint32_t i = 0; i < std::max<uint64_t>(asked, 1); i++) {
+        if (!firmware.objects.find_run(Kind::flow_counters, first + i)) {
+            if (asked == 0) return FwStatus::bad_resource;
+            continue;
+        }
         const auto counts = firmware.device.query_flow_counter(first + i, clear);
-        if (!counts && asked == 0) return status_of(counts);
+        if (!counts) return status_of(counts);
         Fields out = command.output().at(
             {(PRM_BYTES(query_flow_counter_out) + i * PRM_BYTES(traffic_counter)) * 8, 0});
-        if (!counts) continue;
         out.set(PRM(traffic_counter, packets), counts->packets);
         out.set(PRM(traffic_counter, octets), counts->bytes);
     }

@@ -18,6 +18,7 @@ FwStatus alloc_modify_header(Firmware& firmware, Command& command) {
     if (!edits) return FwStatus::bad_parameter;
     const auto number = firmware.device.create_header_edits(std::move(*edits));
     if (!number) return to_firmware(number.error());
+    firmware.objects.add(Kind::modify_header, *number, {});
     command.output().set(PRM(alloc_modify_header_context_out, modify_header_id), *number);
     return FwStatus::ok;
 }
@@ -25,8 +26,9 @@ FwStatus alloc_modify_header(Firmware& firmware, Command& command) {
 FwStatus dealloc_modify_header(Firmware& firmware, Command& command) {
     const auto id = static_cast<core::Number>(
         command.input().get(PRM(dealloc_modify_header_context_in, modify_header_id)));
-    const auto gone = firmware.device.destroy_header_edits(id);
-    return gone ? FwStatus::ok : to_firmware(gone.error());
+    return destroy_object(firmware, Kind::modify_header, id, [&](core::Number number) {
+        return firmware.device.destroy_header_edits(number);
+    });
 }
 
 std::optional<core::ReformatKind> kind_of(uint64_t type) {
@@ -51,6 +53,7 @@ FwStatus alloc_packet_reformat(Firmware& firmware, Command& command) {
     const auto number = firmware.device.create_reformat(
         *kind, std::as_bytes(std::span(command.in)).subspan(at, bytes));
     if (!number) return to_firmware(number.error());
+    firmware.objects.add(Kind::reformat, *number, {});
     command.output().set(PRM(alloc_packet_reformat_context_out, packet_reformat_id), *number);
     return FwStatus::ok;
 }
@@ -58,8 +61,9 @@ FwStatus alloc_packet_reformat(Firmware& firmware, Command& command) {
 FwStatus dealloc_packet_reformat(Firmware& firmware, Command& command) {
     const auto id = static_cast<core::Number>(
         command.input().get(PRM(dealloc_packet_reformat_context_in, packet_reformat_id)));
-    const auto gone = firmware.device.destroy_reformat(id);
-    return gone ? FwStatus::ok : to_firmware(gone.error());
+    return destroy_object(firmware, Kind::reformat, id, [&](core::Number number) {
+        return firmware.device.destroy_reformat(number);
+    });
 }
 
 } // namespace

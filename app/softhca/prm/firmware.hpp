@@ -72,26 +72,21 @@ inline constexpr size_t kPacingRates = 128;
 /// Of one flow table entry; and as many counters.
 inline constexpr uint8_t kLogMaxDestinations = 6;
 
+/// Counters of a bulk, times what these bits allow (Linux: enum mlx5_fc_bulk_alloc_bitmask).
+inline constexpr uint32_t kCounterBulk = 128;
+inline constexpr uint8_t kCounterBulks = 0x1f;
+
 /// Memory that a user has registered.
 struct Umem {
     core::DmaArea memory;
     bool writable = false;
 };
 
-/// What the core does not keep of flow tables: how commands described them.
+/// What the core does not keep of flow tables.
 struct FlowRecords {
-    struct Group {
-        core::Number table;
-        MatchMask mask; ///< to read its entries' values by
-        std::vector<uint8_t> command;
-    };
-    struct Table {
-        uint8_t type;
-        std::vector<uint8_t> context;
-        std::map<core::Number, std::vector<uint8_t>> entries{}; ///< contexts by index
-    };
-    std::map<core::Number, Table> tables;
-    std::map<core::Number, Group> groups;
+    std::map<core::Number, MatchMask> masks; ///< of groups, to read their entries' values by
+    /// Contexts of entries, by table and index.
+    std::map<std::pair<core::Number, core::Number>, std::vector<uint8_t>> entries;
 };
 
 /// Firmware of one device, behind whatever transport brings its commands: one at a time, on a

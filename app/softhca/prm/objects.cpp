@@ -9,9 +9,29 @@ namespace softhca::prm {
 namespace {
 
 const char* name_of(Kind kind) {
-    static constexpr std::array<const char*, kKinds> kNames = {
-        "TIR", "RQT",  "QP",   "XRC SRQ", "RMP", "RQ",  "SQ",        "TIS",  "transport domain",
-        "CQ",  "mkey", "XRCD", "PD",      "EQ",  "UAR", "Q counter", "umem", "user context"};
+    static constexpr std::array<const char*, kKinds> kNames = {"flow group",
+                                                               "flow table",
+                                                               "flow counter",
+                                                               "modify header context",
+                                                               "packet reformat context",
+                                                               "TIR",
+                                                               "RQT",
+                                                               "QP",
+                                                               "XRC SRQ",
+                                                               "RMP",
+                                                               "RQ",
+                                                               "SQ",
+                                                               "TIS",
+                                                               "transport domain",
+                                                               "CQ",
+                                                               "mkey",
+                                                               "XRCD",
+                                                               "PD",
+                                                               "EQ",
+                                                               "UAR",
+                                                               "Q counter",
+                                                               "umem",
+                                                               "user context"};
     return kNames[static_cast<size_t>(kind)];
 }
 
@@ -42,6 +62,14 @@ Object* Objects::look_up(Kind kind, core::Number number) {
 Object* Objects::find(Kind kind, core::Number number) {
     Object* const found = look_up(kind, number);
     return found && is_visible(*found) ? found : nullptr;
+}
+
+Object* Objects::find_run(Kind kind, core::Number number) {
+    auto after = objects_.upper_bound({kind, number});
+    if (after == objects_.begin()) return nullptr;
+    auto& [ref, object] = *--after;
+    const bool holds = ref.kind == kind && number - ref.number < object.detail;
+    return holds && is_visible(object) ? &object : nullptr;
 }
 
 bool Objects::has_owner(uint16_t uid) const {

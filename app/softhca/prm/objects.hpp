@@ -33,6 +33,11 @@ enum class FwStatus : uint8_t {
 
 /// Destroyed in this order when the HCA is torn down.
 enum class Kind : uint8_t {
+    flow_group,
+    flow_table,
+    flow_counters,
+    modify_header,
+    reformat,
     tir,
     rqt,
     qp,
@@ -52,7 +57,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 18;
+inline constexpr uint8_t kKinds = 23;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -76,6 +81,11 @@ inline constexpr uint8_t kKinds = 18;
     case Kind::uar: return 13; // as many as the BAR has pages
     case Kind::umem: return 16;
     case Kind::uctx: return 10;
+    case Kind::modify_header: return core::Limits::kLogMaxHeaderEdits;
+    case Kind::reformat: return core::Limits::kLogMaxReformats;
+    case Kind::flow_table:
+    case Kind::flow_counters: return 16;
+    case Kind::flow_group: return 24;
     }
     return 0;
 }
@@ -115,6 +125,8 @@ class Objects {
     [[nodiscard]] Object* find(Kind kind, core::Number number);
     /// The same, whoever may see it.
     [[nodiscard]] Object* look_up(Kind kind, core::Number number);
+    /// The object that has this number among its own, of which there are Object::detail.
+    [[nodiscard]] Object* find_run(Kind kind, core::Number number);
     [[nodiscard]] bool has_owner(uint16_t uid) const;
     /// Whether all of these exist; the first that does not is remembered.
     [[nodiscard]] bool exist(const std::vector<Ref>& refs);

@@ -101,7 +101,7 @@ Errno check_counters_data(const InBuffer& driver_in) {
 Errno bind_counters(Counters& counters, const InBuffer& driver_in, core::Device& device) {
     if (const Errno error = describe(counters, driver_in)) return error;
     if (counters.number) return 0;
-    const auto number = device.create_flow_counter();
+    const auto number = device.create_flow_counters();
     if (number) counters.number = *number;
     return errno_of(number);
 }

@@ -25,8 +25,11 @@ class DevxUser : public DeviceNumbers {
 
 /// An object that a program has made by a command.
 struct DevxObject : Object {
+    /// What flows may name it as.
+    enum class Role : uint8_t { other, tir, flow_table, flow_counters };
     core::Number number = 0;
-    core::Number tirn = 0; ///< not 0: it is a TIR, which flows may lead to
+    Role role = Role::other;
+    uint32_t count = 0; ///< of a bulk of counters, which begins with `number`; 0: it is one
 };
 
 /// Makes a context a user of the firmware. EOPNOTSUPP: there is none.

@@ -42,30 +42,55 @@ Errno read_table_type(const IoctlAttributes& attributes, FlowMatcher& matcher) {
     return 0;
 }
 
-/// Where the flow's packets go: a QP, a TIR that a command made, the wire, or nowhere.
+/// An object that a command made: a TIR, or a flow table.
+Errno read_devx_destination(const Context& context, uint64_t handle, core::FlowAttr& flow) {
+    const auto* const object = context.objects.find<DevxObject>(handle);
+    if (!object) return context.objects.absence(handle);
+    switch (object->role) {
+    case DevxObject::Role::tir:
+        if (flow.domain == core::FlowDomain::egress) return EINVAL;
+        flow.tirs = {object->number};
+        return 0;
+    case DevxObject::Role::flow_table: flow.tables = {object->number}; return 0;
+    default: return EINVAL;
+    }
+}
+
+/// Where the flow's packets go: a QP, what a command made, the wire, or nowhere.
 Errno read_destination(Context& context, const IoctlAttributes& attributes, core::FlowAttr& flow) {
     const auto qp_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
     const uint64_t flags = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_FLAGS).value_or(0);
     const auto devx_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX);
-    if (attributes.has(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX)) return EOPNOTSUPP;
     if (flags & ~uint64_t{MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP |
                           MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS})
         return EINVAL;
     if (flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return EOPNOTSUPP;
     flow.drop = flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
-    if (flow.domain == core::FlowDomain::egress) return qp_handle || devx_handle ? EINVAL : 0;
-    if (flow.drop + qp_handle.has_value() + devx_handle.has_value() != 1) return EINVAL;
-    if (flow.drop) return 0;
-    if (devx_handle) {
-        const auto* const object = context.objects.find<DevxObject>(*devx_handle);
-        if (!object) return context.objects.absence(*devx_handle);
-        if (!object->tirn) return EINVAL;
-        flow.tirs = {object->tirn};
-        return 0;
-    }
+    const int ways = flow.drop + qp_handle.has_value() + devx_handle.has_value();
+    if (flow.domain == core::FlowDomain::egress ? qp_handle || ways > 1 : ways != 1) return EINVAL;
+    if (devx_handle) return read_devx_destination(context, *devx_handle, flow);
+    if (!qp_handle) return 0;
     const Qp* qp = context.objects.find<Qp>(*qp_handle);
     if (!qp || !qp->tirn) return EINVAL;
     flow.tirs = {qp->tirn};
+    return 0;
+}
+
+/// One counter that a command made, or one of a bulk by its offset.
+Errno read_counter(const Context& context, const IoctlAttributes& attributes,
+                   core::FlowAttr& flow) {
+    constexpr uint16_t kOffset = MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET;
+    const InBuffer handles = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX);
+    if (handles.size() == 0) return 0;
+    const InBuffer offsets = attributes.in(kOffset);
+    if (handles.size() != sizeof(uint32_t)) return EINVAL;
+    if (attributes.has(kOffset) && offsets.size() != sizeof(uint32_t)) return EINVAL;
+    const auto* const counters = context.objects.find<DevxObject>(handles.as<uint32_t>());
+    if (!counters) return context.objects.absence(handles.as<uint32_t>());
+    const auto offset = offsets.as<uint32_t>();
+    if (counters->role != DevxObject::Role::flow_counters) return EINVAL;
+    if (offset != 0 && offset >= counters->count) return EINVAL;
+    flow.counters = {counters->number + offset};
     return 0;
 }
 
@@ -89,6 +114,7 @@ Errno read_flow(Context& context, const IoctlAttributes& attributes, const FlowM
     const InBuffer value = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE);
     flow.domain = matcher.sends ? core::FlowDomain::egress : core::FlowDomain::bypass;
     if (const Errno error = read_destination(context, attributes, flow)) return error;
+    if (const Errno error = read_counter(context, attributes, flow)) return error;
     if (const Errno error = read_actions(context, attributes, object, flow)) return error;
     if (attributes.has(MLX5_IB_ATTR_CREATE_FLOW_TAG)) {
         const uint32_t tag = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_TAG).as<uint32_t>();

@@ -68,7 +68,7 @@ Errno FlowMatcher::take_down(core::Device&) { return users ? EBUSY : 0; }
 
 Errno Counters::take_down(core::Device& device) {
     if (users) return EBUSY;
-    return number ? errno_of(device.destroy_flow_counter(number)) : 0;
+    return number ? errno_of(device.destroy_flow_counters(number)) : 0;
 }
 
 Errno Flow::take_down(core::Device& device) {
@@ -87,11 +87,15 @@ Errno Flow::take_down(core::Device& device) {
 }
 
 void ObjectTable::destroy_all(core::Device& device) {
-    while (!objects_.empty()) {
-        const auto youngest = std::prev(objects_.end());
-        (void)youngest->second->destroy(device);
-        objects_.erase(youngest);
-    }
+    // The youngest first, for objects use older ones; except that rules and tables of DevX can be
+    // led to younger ones: as long as something goes, what was busy is tried again.
+    size_t before = 0;
+    do {
+        before = objects_.size();
+        for (auto next = objects_.end(); next != objects_.begin();)
+            if (--next; next->second->destroy(device) == 0) next = objects_.erase(next);
+    } while (!objects_.empty() && objects_.size() < before);
+    objects_.clear();
 }
 
 } // namespace softhca::uverbs

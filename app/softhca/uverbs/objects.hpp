@@ -199,7 +199,7 @@ class ObjectTable {
     }
     void erase(uint64_t handle) { objects_.erase(handle); }
 
-    /// Objects only use objects that are older: the youngest first meets no busy one.
+    /// Whatever order that takes.
     void destroy_all(core::Device& device);
 
     template <class T, class Visit> void for_each(Visit visit) const {

@@ -190,10 +190,18 @@ TEST_F(FlowCommandTest, MatchFieldsAreAnnouncedByTheirOwnBits) {
 
 TEST_F(FlowCommandTest, AsManyFlowCountersAsTheCapabilitiesSay) {
     const Answer caps = execute(REQUEST(QUERY_HCA_CAP, query_hca_cap, 1), 4096 + 16);
-    const uint32_t most = caps.get(inside({128, 0}, PRM(cmd_hca_cap, max_flow_counter_15_0)));
+    const auto cap = [&](Field field) { return caps.get(inside({128, 0}, field)); };
+    const uint32_t most = cap(PRM(cmd_hca_cap, max_flow_counter_31_16)) << 16 |
+                          cap(PRM(cmd_hca_cap, max_flow_counter_15_0));
     const Request alloc = REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter);
     const Answer first = execute(alloc);
-    for (uint32_t made = 1; made < most; made++)
+    constexpr uint32_t kBulks = 16, kBulk = kBulks * kCounterBulk;
+    uint32_t made = 1;
+    for (; made + kBulk <= most; made += kBulk)
+        ASSERT_EQ(
+            status_of(Request(alloc).set(PRM(alloc_flow_counter_in, flow_counter_bulk), kBulks)),
+            FwStatus::ok);
+    for (; made < most; made++)
         ASSERT_EQ(status_of(alloc), FwStatus::ok) << made;
     EXPECT_EQ(status_of(alloc), FwStatus::exceeded_limit);
     ASSERT_EQ(status_of(REQUEST(DEALLOC_FLOW_COUNTER, dealloc_flow_counter)

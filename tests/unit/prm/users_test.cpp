@@ -1,98 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Users of the firmware and their memory: the same commands, with the same statuses, by the command
-// queue of a guest and from a process.
-#include "app/softhca/uverbs/devx/port_firmware.hpp"
-#include "tests/unit/pci/guest.hpp"
-
-#include <functional>
+// Users of the firmware and their memory.
+#include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
 namespace {
 
-constexpr size_t kPage = 4096, kPages = 8;
-
-/// A way for commands to firmware, and what a driver has there.
-class Transport {
-  public:
-    virtual ~Transport() = default;
-    virtual Answer run(Request request) = 0;
-    uint64_t memory = 0; ///< address of kPages zeroed pages
-    Number eq = 0, uar = 0;
-};
-
-class GuestTransport final : public Transport, private pci_test::Guest {
-  public:
-    GuestTransport() {
-        start_driver();
-        memory = alloc(kPages * kPage);
-        Transport::eq = Guest::eq;
-        Transport::uar = Guest::uar;
-    }
-    Answer run(Request request) override { return execute(request); }
-
-  private:
-    void TestBody() override {}
-};
-
-class ProcessTransport final : public Transport {
-  public:
-    ProcessTransport() {
-        const auto start = reinterpret_cast<uint64_t>(storage_.data());
-        memory = (start + kPage - 1) & ~(kPage - 1);
-        eq = uverbs::PortFirmware::eq_of(0);
-        uar = firmware_.with_firmware([](Firmware& firmware) {
-            firmware.objects.act_for(kSharedUid);
-            firmware.objects.add(Kind::uar, 1, {});
-            firmware.objects.act_for(0);
-            return Number{1};
-        });
-    }
-    Answer run(Request request) override {
-        constexpr Field kUid{16, 16};
-        Answer answer;
-        answer.out.resize(1024);
-        const auto uid =
-            static_cast<uint16_t>(Fields(request.in.data(), request.in.size()).get(kUid));
-        (void)firmware_.execute(request.in, answer.out, uid);
-        return answer;
-    }
-
-  private:
-    std::vector<std::byte> storage_ = std::vector<std::byte>((kPages + 1) * kPage);
-    core::Device device_{core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}},
-                         std::make_unique<testbed::FakeWire>(), nullptr};
-    uverbs::PortFirmware firmware_{device_, 100000};
-};
-
-struct Named {
-    const char* name;
-    std::function<std::unique_ptr<Transport>()> make;
-};
-
-class UsersTest : public testing::TestWithParam<Named> {
+class UsersTest : public TransportTest {
   protected:
-    static constexpr Field kUid{16, 16};
-
-    UsersTest() : transport(GetParam().make()) {
-        mine = new_user(kRawTransmit);
-        other = new_user(0);
+    UsersTest() {
         umem = made(by(mine, umem_request(true)));
         pd = made(by(mine, REQUEST(ALLOC_PD, alloc_pd)));
-    }
-    static Request by(uint16_t uid, Request request) { return request.set(kUid, uid); }
-    FwStatus status(const Request& request) { return transport->run(request).status(); }
-    Number made(const Request& request) {
-        const Answer answer = transport->run(request);
-        EXPECT_EQ(answer.status(), FwStatus::ok)
-            << "opcode " << std::hex << net::load_be<uint16_t>(request.in.data());
-        return answer.number();
-    }
-    uint16_t new_user(uint32_t caps) {
-        return static_cast<uint16_t>(
-            transport
-                ->run(REQUEST(CREATE_UCTX, create_uctx)
-                          .set(inside(PRM(create_uctx_in, uctx), PRM(uctx, cap)), caps))
-                .get(PRM(create_uctx_out, uid)));
     }
     Request umem_request(bool writable) {
         constexpr Field kUmem = PRM(create_umem_in, umem);
@@ -151,8 +68,6 @@ class UsersTest : public testing::TestWithParam<Named> {
             .set(inside(kContext, PRM(mkc, len)), 2 * kPage);
     }
 
-    std::unique_ptr<Transport> transport;
-    uint16_t mine = 0, other = 0;
     Number umem = 0, pd = 0;
 };
 
@@ -233,11 +148,7 @@ TEST_P(UsersTest, UmemsHaveTheirPages) {
         FwStatus::bad_parameter);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Transports, UsersTest,
-    testing::Values(Named{"Guest", [] { return std::make_unique<GuestTransport>(); }},
-                    Named{"Process", [] { return std::make_unique<ProcessTransport>(); }}),
-    [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Transports, UsersTest, transports(), name_of);
 
 } // namespace
 } // namespace prm_test

@@ -55,7 +55,7 @@ TEST_F(FlowTablesTest, TheGroupWithTheLowestIndicesWins) {
 
 TEST_F(FlowTablesTest, EachDestinationGetsACopyAndTablesDecideAboutOne) {
     const Number next = *device->create_flow_table({.level = 1, .log_size = 0});
-    const Number counter = *device->create_flow_counter();
+    const Number counter = *device->create_flow_counters();
     ASSERT_TRUE(device->set_flow_entry(
         next, 0, {.group = group(next, 0, 1, {}), .tirs = {second_tir}, .counters = {counter}}));
     ASSERT_TRUE(device->set_flow_entry(
@@ -119,19 +119,19 @@ TEST_F(FlowTablesTest, LoopsOverlapsAndEqualEntriesAreRefused) {
 
 TEST_F(FlowTablesTest, WhatIsInUseStays) {
     const Number next = *device->create_flow_table({.level = 1, .log_size = 0});
-    const Number counter = *device->create_flow_counter();
+    const Number counter = *device->create_flow_counters();
     const Number all = group(root, 0, 1, {});
     ASSERT_TRUE(device->set_flow_entry(
         root, 0, {.group = all, .tirs = {first_tir}, .tables = {next}, .counters = {counter}}));
     EXPECT_EQ(device->destroy_tir(first_tir).error(), Status::busy);
     EXPECT_EQ(device->destroy_flow_table(next).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_counter(counter).error(), Status::busy);
+    EXPECT_EQ(device->destroy_flow_counters(counter).error(), Status::busy);
     EXPECT_EQ(device->destroy_flow_group(root, all).error(), Status::busy);
     EXPECT_EQ(device->destroy_flow_table(root).error(), Status::busy);
     ASSERT_TRUE(device->delete_flow_entry(root, 0));
     ASSERT_TRUE(device->destroy_flow_group(root, all));
     EXPECT_TRUE(device->destroy_flow_table(next));
-    EXPECT_TRUE(device->destroy_flow_counter(counter));
+    EXPECT_TRUE(device->destroy_flow_counters(counter));
     EXPECT_TRUE(device->destroy_flow_table(root)) << "the last table takes the root with it";
     EXPECT_TRUE(device->destroy_tir(first_tir));
 }

@@ -177,7 +177,7 @@ TEST_F(Pipeline, PassingOnGoesWithNothingElse) {
 }
 
 TEST_F(Pipeline, RulesCountWhatTheyGet) {
-    const Number counter = *device->create_flow_counter();
+    const Number counter = *device->create_flow_counters();
     FlowAttr attr;
     attr.counters = {counter};
     attr.tirs = {direct_tir(rq)};
@@ -188,7 +188,7 @@ TEST_F(Pipeline, RulesCountWhatTheyGet) {
     EXPECT_EQ(arrive(frames::kOurMac), 1u);
     EXPECT_EQ(arrive(frames::kPeerMac), 0u);
     EXPECT_EQ(device->query_flow_counter(counter, true)->packets, 1u) << "once, though two name it";
-    EXPECT_EQ(device->destroy_flow_counter(counter).error(), Status::busy);
+    EXPECT_EQ(device->destroy_flow_counters(counter).error(), Status::busy);
     ASSERT_TRUE(device->destroy_flow(*taker) && device->destroy_flow(*equal));
     attr.tirs.clear();
     attr.drop = true;
@@ -197,7 +197,7 @@ TEST_F(Pipeline, RulesCountWhatTheyGet) {
     EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 1u);
     EXPECT_GE(device->query_flow_counter(counter, false)->bytes, 60u);
     ASSERT_TRUE(device->destroy_flow(*drops));
-    ASSERT_TRUE(device->destroy_flow_counter(counter));
+    ASSERT_TRUE(device->destroy_flow_counters(counter));
     EXPECT_EQ(device->create_flow(attr).error(), Status::bad_resource) << "it is gone";
 }
 

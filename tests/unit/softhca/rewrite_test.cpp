@@ -337,7 +337,7 @@ TEST_F(RewriteTest, RulesForWhatIsSentDropCountAndLetPass) {
     drop.drop = true;
     drop.mask.outer.ip_proto = 0xff;
     drop.value.outer.ip_proto = frames::kTcp;
-    const Number counter = *device->create_flow_counter();
+    const Number counter = *device->create_flow_counters();
     drop.counters = {counter};
     ASSERT_TRUE(device->create_flow(drop));
     send(frames::build(tcp()));

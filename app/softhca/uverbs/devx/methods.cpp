@@ -81,6 +81,15 @@ Errno query_eqn(Context& context, const IoctlAttributes& attributes) {
 /// About doorbell pages that come with a context, of which there are none here.
 Errno query_uar(Context&, const IoctlAttributes&) { return EINVAL; }
 
+DevxObject::Role role_of(uint16_t create) {
+    switch (create) {
+    case MLX5_CMD_OP_CREATE_TIR: return DevxObject::Role::tir;
+    case MLX5_CMD_OP_CREATE_FLOW_TABLE: return DevxObject::Role::flow_table;
+    case MLX5_CMD_OP_ALLOC_FLOW_COUNTER: return DevxObject::Role::flow_counters;
+    default: return DevxObject::Role::other;
+    }
+}
+
 Errno create_object(Context& context, const IoctlAttributes& attributes) {
     Exchange exchange;
     if (const Errno error = read_exchange(attributes, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
@@ -96,7 +105,11 @@ Errno create_object(Context& context, const IoctlAttributes& attributes) {
     auto object = std::make_unique<CommandObject>(*user, object_id(maker_of(exchange.in), number),
                                                   destroy_command(*rule, exchange.in, number));
     object->number = number;
-    if (rule->create == MLX5_CMD_OP_CREATE_TIR) object->tirn = number;
+    object->role = role_of(rule->create);
+    if (object->role == DevxObject::Role::flow_counters)
+        object->count =
+            prm::kCounterBulk *
+            static_cast<uint32_t>(get(exchange.in, PRM(alloc_flow_counter_in, flow_counter_bulk)));
     attributes.set_handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE,
                           context.objects.add(std::move(object)));
     return 0;

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flows that lead to flow tables made by firmware commands, and count in their counters.
+#include "tests/functional/uverbs/devx_queues.hpp"
+
+namespace test {
+namespace {
+
+constexpr uint32_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST,
+                   kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT, kAllow = MLX5_FLOW_CONTEXT_ACTION_ALLOW;
+constexpr uint64_t kTable = 1, kTir = 2; // MLX5_FLOW_DESTINATION_TYPE_*
+constexpr uint64_t kReceiveTables = 0, kSendTables = 1;
+
+class DevxFlowTest : public DevxQueueTest {
+  protected:
+    /// A table with one group, in which everything matches. Of the level that drivers use, which
+    /// is above all those of the kernel's own tables.
+    struct TestTable {
+        DevxHandle table, group;
+        uint32_t number = 0, group_number = 0;
+    };
+    TestTable make_table(uint64_t level, uint64_t type = kReceiveTables) {
+        constexpr Field kContext = PRM(create_flow_table_in, flow_table_context);
+        TestTable made_table;
+        made_table.table =
+            made(make(REQUEST(CREATE_FLOW_TABLE, create_flow_table)
+                          .set(PRM(create_flow_table_in, table_type), type)
+                          .set(inside(kContext, PRM(flow_table_context, level)), level)
+                          .set(inside(kContext, PRM(flow_table_context, log_size)), 2)));
+        made_table.number = last.number();
+        made_table.group =
+            made(make(REQUEST(CREATE_FLOW_GROUP, create_flow_group)
+                          .set(PRM(create_flow_group_in, table_type), type)
+                          .set(PRM(create_flow_group_in, table_id), made_table.number)
+                          .set(PRM(create_flow_group_in, end_flow_index), 3)));
+        made_table.group_number = last.number();
+        return made_table;
+    }
+    /// An entry that takes everything to a destination (type and number), if there is one.
+    Request entry_request(const TestTable& table, uint32_t actions, uint64_t destination,
+                          uint32_t counter = 0, uint64_t type = kReceiveTables) {
+        constexpr Field kContext = PRM(set_fte_in, flow_context);
+        Request request =
+            REQUEST(SET_FLOW_TABLE_ENTRY, set_fte)
+                .set(PRM(set_fte_in, table_type), type)
+                .set(PRM(set_fte_in, table_id), table.number)
+                .set(inside(kContext, PRM(flow_context, group_id)), table.group_number)
+                .set(inside(kContext, PRM(flow_context, action)), actions)
+                .set(inside(kContext, PRM(flow_context, destination_list_size)), destination != 0)
+                .set(inside(kContext, PRM(flow_context, flow_counter_list_size)), counter != 0);
+        if (destination) request.page(destination);
+        if (counter) request.page(uint64_t{counter} << 32);
+        return request;
+    }
+    [[nodiscard]] static uint64_t to(uint64_t type, uint64_t number) {
+        return type << 56 | number << 32;
+    }
+    DevxHandle make_counters(uint64_t bulk = 0) {
+        DevxHandle counters =
+            made(make(REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)
+                          .set(PRM(alloc_flow_counter_in, flow_counter_bulk), bulk)));
+        counter = last.answer.get(PRM(alloc_flow_counter_out, flow_counter_id));
+        return counters;
+    }
+    /// Packets that the counter at this place of a bulk has seen.
+    uint64_t count(mlx5dv_devx_obj* counters, uint32_t offset = 0) {
+        constexpr size_t kHead = PRM_BYTES(query_flow_counter_out);
+        EXPECT_EQ(query(counters, REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
+                                      .set(PRM(query_flow_counter_in, flow_counter_id), counter)
+                                      .set(PRM(query_flow_counter_in, num_of_counters), offset + 1))
+                      .error,
+                  0);
+        return last.answer.get(inside({(kHead + offset * PRM_BYTES(traffic_counter)) * 8, 0},
+                                      {PRM(traffic_counter, packets).offset + 32, 32}));
+    }
+    void expect_passage() {
+        post_receive();
+        const Frame frame = UdpFrame{.size = 150, .seed = 3}.bytes();
+        send(frame);
+        ASSERT_TRUE(wait_cqe(kReceiveCq));
+        EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 150), frame);
+    }
+    uint32_t counter = 0; ///< the last that was made
+};
+
+TEST_F(DevxFlowTest, FlowsLeadFromTableToTable) {
+    const TestTable first = make_table(64), second = make_table(65);
+    const DevxHandle counters = make_counters();
+    const DevxHandle jump = made(make(entry_request(first, kForward, to(kTable, second.number))));
+    const DevxHandle arrival =
+        made(make(entry_request(second, kForward | kCount, to(kTir, tirn), counter)));
+    EXPECT_FALSE(make(entry_request(second, kForward, to(kTable, first.number))));
+    EXPECT_EQ(last.status(), FwStatus::bad_parameter) << "back";
+    lead_to(first.table.get());
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    expect_passage();
+    EXPECT_EQ(count(counters.get()), 1u);
+    EXPECT_NE(mlx5dv_devx_obj_destroy(second.table.get()), 0);
+    flow.reset();
+}
+
+TEST_F(DevxFlowTest, FlowsCountInCountersOfCommands) {
+    const DevxHandle counters = make_counters();
+    make_flow({devx_action(MLX5DV_FLOW_ACTION_COUNTERS_DEVX, counters.get()),
+               devx_action(MLX5DV_FLOW_ACTION_DEST_DEVX, tir.get())});
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    expect_passage();
+    EXPECT_EQ(count(counters.get()), 1u);
+    EXPECT_NE(mlx5dv_devx_obj_destroy(counters.get()), 0);
+    flow.reset();
+}
+
+TEST_F(DevxFlowTest, WhatIsSentGoesThroughTables) {
+    const TestTable table = make_table(64, kSendTables);
+    const DevxHandle counters = make_counters();
+    const DevxHandle entry =
+        made(make(entry_request(table, kAllow | kCount, 0, counter, kSendTables)));
+    make_flow({devx_action(MLX5DV_FLOW_ACTION_DEST_DEVX, tir.get())}, true);
+    EXPECT_FALSE(flow) << "a TIR does not send";
+    EXPECT_EQ(errno, EINVAL);
+    make_flow({devx_action(MLX5DV_FLOW_ACTION_DEST_DEVX, table.table.get())}, true);
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    const auto sent = std::move(matcher);
+    const auto sending = std::move(flow);
+    lead_to_tir();
+    expect_passage();
+    EXPECT_EQ(count(counters.get()), 1u);
+}
+
+TEST_F(DevxFlowTest, OnlyTirsAndTablesAreDestinations) {
+    const DevxHandle counters = make_counters();
+    const TestTable lowest = make_table(0), sends = make_table(64, kSendTables);
+    for (mlx5dv_devx_obj* const wrong :
+         {counters.get(), rq.get(), lowest.group.get(), lowest.table.get(), sends.table.get()}) {
+        lead_to(wrong);
+        EXPECT_FALSE(flow);
+        EXPECT_EQ(errno, EINVAL);
+    }
+    make_flow({devx_action(MLX5DV_FLOW_ACTION_COUNTERS_DEVX, rq.get()),
+               devx_action(MLX5DV_FLOW_ACTION_DEST_DEVX, tir.get())});
+    EXPECT_FALSE(flow) << "no counter";
+    EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(DevxFlowTest, EntriesLeadToQpsOfVerbs) {
+    const auto endpoint = make_endpoint(context.get(), pd.get());
+    mlx5dv_qp qp{};
+    qp.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES;
+    mlx5dv_obj object{};
+    object.qp = {endpoint->qp.get(), &qp};
+    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+    const TestTable table = make_table(64);
+    const DevxHandle entry = made(make(entry_request(table, kForward, to(kTir, qp.tirn))));
+    lead_to(table.table.get());
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    const Frame frame = UdpFrame{}.bytes();
+    ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint->receive(), frame);
+    flow.reset();
+}
+
+/// By software steering's root table, whose rules are flows of the kernel: mlx5dv_create_flow has
+/// no offsets.
+TEST_F(DevxFlowTest, ACounterOfABulkIsNamedByItsOffset) {
+    constexpr uint32_t kSize = 128;
+    const DevxHandle counters = make_counters(kSize / 128);
+    using Domain = Handle<mlx5dv_dr_domain, mlx5dv_dr_domain_destroy>;
+    using Table = Handle<mlx5dv_dr_table, mlx5dv_dr_table_destroy>;
+    using Matcher = Handle<mlx5dv_dr_matcher, mlx5dv_dr_matcher_destroy>;
+    using Action = Handle<mlx5dv_dr_action, mlx5dv_dr_action_destroy>;
+    using Rule = Handle<mlx5dv_dr_rule, mlx5dv_dr_rule_destroy>;
+    const Domain domain(mlx5dv_dr_domain_create(context.get(), MLX5DV_DR_DOMAIN_TYPE_NIC_RX));
+    ASSERT_TRUE(domain) << std::strerror(errno);
+    const Table root(mlx5dv_dr_table_create(domain.get(), 0));
+    ASSERT_TRUE(root) << std::strerror(errno);
+    std::array<uint64_t, 9> everything{64};
+    auto* const match = reinterpret_cast<mlx5dv_flow_match_parameters*>(everything.data());
+    const Matcher all(mlx5dv_dr_matcher_create(root.get(), 0, 0, match));
+    ASSERT_TRUE(all) << std::strerror(errno);
+    const Action to_tir(mlx5dv_dr_action_create_dest_devx_tir(tir.get()));
+    const auto at = [&](uint32_t offset) {
+        return Action(mlx5dv_dr_action_create_flow_counter(counters.get(), offset));
+    };
+    const auto rule = [&](const Action& counted) {
+        std::array<mlx5dv_dr_action*, 2> actions = {counted.get(), to_tir.get()};
+        errno = 0;
+        return Rule(mlx5dv_dr_rule_create(all.get(), match, actions.size(), actions.data()));
+    };
+    const Action none = at(kSize), last_one = at(kSize - 1);
+    EXPECT_FALSE(rule(none)) << "there are so many";
+    EXPECT_EQ(errno, EINVAL);
+    const Rule counting = rule(last_one);
+    ASSERT_TRUE(counting) << std::strerror(errno);
+    expect_passage();
+    EXPECT_EQ(count(counters.get()), 0u);
+    EXPECT_EQ(count(counters.get(), kSize - 2), 0u);
+    EXPECT_EQ(count(counters.get(), kSize - 1), 1u);
+}
+
+} // namespace
+} // namespace test

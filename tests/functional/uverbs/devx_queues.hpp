@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues made by firmware commands, and frames that pass them.
+#pragma once
+
+#include "tests/functional/uverbs/devx.hpp"
+
+namespace test {
+
+/// A send queue and a receive queue made by commands, and a flow that leads from one to the other.
+class DevxQueueTest : public DevxTest {
+  protected:
+    enum Page : uint32_t {
+        kSendCq,
+        kSendCqRecord,
+        kReceiveCq,
+        kReceiveCqRecord,
+        kSend,
+        kSendRecord,
+        kReceive,
+        kReceiveRecord
+    };
+
+    void SetUp() override {
+        DevxTest::SetUp();
+        send_cq = made(make(cq_request(kSendCq, kSendCqRecord)));
+        receive_cq = made(make(cq_request(kReceiveCq, kReceiveCqRecord)));
+        receive_cqn = last.number();
+        rq = made(make(rq_request(receive_cqn, kReceive, kReceiveRecord)));
+        rqn = last.number();
+        tir = made(make(tir_request(rqn)));
+        tirn = last.number();
+        tis = made(make_tis());
+        const uint32_t tisn = last.number();
+        mr.reset(ibv_reg_mr(pd.get(), buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE));
+        ASSERT_TRUE(mr);
+        sq = made(make(sq_request(number_of_send_cq, tisn, kSend, kSendRecord)));
+        sqn = last.number();
+        ASSERT_EQ(modify(rq.get(), REQUEST(MODIFY_RQ, modify_rq)
+                                       .number(rqn)
+                                       .set(inside(PRM(modify_rq_in, ctx), PRM(rqc, state)), 1))
+                      .error,
+                  0);
+        ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
+                                       .number(sqn)
+                                       .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))
+                      .error,
+                  0);
+    }
+    DevxHandle made(DevxHandle object) {
+        EXPECT_TRUE(object) << std::strerror(last.error) << ", status "
+                            << static_cast<int>(last.status());
+        if (!number_of_send_cq) number_of_send_cq = last.number();
+        return object;
+    }
+    [[nodiscard]] static mlx5dv_flow_action_attr devx_action(mlx5dv_flow_action_type type,
+                                                             mlx5dv_devx_obj* object) {
+        mlx5dv_flow_action_attr action{};
+        action.type = type;
+        action.obj = object;
+        return action;
+    }
+    /// A flow for everything that arrives, or that is sent. Null, and errno says why: refused.
+    void make_flow(std::vector<mlx5dv_flow_action_attr> actions, bool sent = false) {
+        std::array<uint64_t, 9> mask{}, value{};
+        mask[0] = value[0] = 64;
+        mlx5dv_flow_matcher_attr attributes{};
+        attributes.type = IBV_FLOW_ATTR_NORMAL;
+        attributes.match_mask = reinterpret_cast<mlx5dv_flow_match_parameters*>(mask.data());
+        attributes.comp_mask = MLX5DV_FLOW_MATCHER_MASK_FT_TYPE;
+        attributes.ft_type = sent ? MLX5DV_FLOW_TABLE_TYPE_NIC_TX : MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
+        matcher.reset(mlx5dv_create_flow_matcher(context.get(), &attributes));
+        ASSERT_TRUE(matcher) << std::strerror(errno);
+        errno = 0;
+        flow.reset(mlx5dv_create_flow(matcher.get(),
+                                      reinterpret_cast<mlx5dv_flow_match_parameters*>(value.data()),
+                                      actions.size(), actions.data()));
+    }
+    void lead_to(mlx5dv_devx_obj* destination) {
+        make_flow({devx_action(MLX5DV_FLOW_ACTION_DEST_DEVX, destination)});
+    }
+    void lead_to_tir() {
+        lead_to(tir.get());
+        ASSERT_TRUE(flow) << std::strerror(errno);
+    }
+    void post_receive() {
+        const mlx5::WqeDataSeg segment{2048, mr->lkey, reinterpret_cast<uint64_t>(&buffer[2048])};
+        std::memcpy(page(kReceive), &segment, sizeof segment);
+        auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kReceiveRecord));
+        __atomic_store_n(&record->receive.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
+    }
+    void send(const Frame& frame) {
+        std::copy(frame.begin(), frame.end(), buffer.begin());
+        auto* const wqe = page(kSend);
+        std::memset(wqe, 0, 64);
+        // Control, Ethernet and data segment, 16 bytes each.
+        net::store_be<uint32_t>(wqe, 0x0a); // SEND, WQE 0
+        net::store_be<uint32_t>(wqe + 4, sqn << 8 | 3);
+        wqe[11] = 8; // a completion, please
+        const mlx5::WqeDataSeg segment{static_cast<uint32_t>(frame.size()), mr->lkey,
+                                       reinterpret_cast<uint64_t>(buffer.data())};
+        std::memcpy(wqe + 32, &segment, sizeof segment);
+        auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kSendRecord));
+        __atomic_store_n(&record->send.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uint64_t doorbell;
+        std::memcpy(&doorbell, wqe, sizeof doorbell);
+        *static_cast<volatile uint64_t*>(uar->reg_addr) = doorbell;
+    }
+    [[nodiscard]] bool wait_cqe(uint32_t cq) {
+        const auto* const cqe = reinterpret_cast<const mlx5::Cqe*>(page(cq));
+        return wait_until(
+            [&] { return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 != 0xf; });
+    }
+    void arm(uint32_t cqn) {
+        auto* const record = reinterpret_cast<uint32_t*>(page(kReceiveCqRecord));
+        __atomic_store_n(&record[1], net::to_be(uint32_t{0}), __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uint8_t doorbell[8];
+        net::store_be<uint32_t>(doorbell, 0);
+        net::store_be<uint32_t>(doorbell + 4, cqn);
+        uint64_t value;
+        std::memcpy(&value, doorbell, sizeof value);
+        *reinterpret_cast<volatile uint64_t*>(static_cast<uint8_t*>(uar->base_addr) + 0x20) = value;
+    }
+
+    using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
+    std::vector<uint8_t> buffer = std::vector<uint8_t>(4096);
+    MrHandle mr;
+    uint32_t number_of_send_cq = 0, receive_cqn = 0, rqn = 0, tirn = 0, sqn = 0;
+    DevxHandle send_cq, receive_cq, rq, tir, tis, sq;
+    MatcherHandle matcher;
+    FlowHandle flow;
+};
+
+} // namespace test

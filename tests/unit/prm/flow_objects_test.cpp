@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flow objects have an owner, and counters come in bulks.
+#include "tests/unit/prm/transports.hpp"
+
+namespace prm_test {
+namespace {
+
+constexpr uint32_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST,
+                   kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT;
+
+class FlowObjectsTest : public TransportTest {
+  protected:
+    FlowObjectsTest() {
+        first = made(by(mine, table_request(1)));
+        second = made(by(mine, table_request(2)));
+        group = made(by(mine, group_request(first)));
+    }
+    static Request table_request(uint64_t level) {
+        constexpr Field kContext = PRM(create_flow_table_in, flow_table_context);
+        return REQUEST(CREATE_FLOW_TABLE, create_flow_table)
+            .set(inside(kContext, PRM(flow_table_context, level)), level)
+            .set(inside(kContext, PRM(flow_table_context, log_size)), 2);
+    }
+    static Request group_request(Number table) {
+        return REQUEST(CREATE_FLOW_GROUP, create_flow_group)
+            .set(PRM(create_flow_group_in, table_id), table)
+            .set(PRM(create_flow_group_in, end_flow_index), 3);
+    }
+    /// From the first table to this one.
+    Request entry_request(Number to, Number counter = 0) {
+        constexpr Field kContext = PRM(set_fte_in, flow_context);
+        Request request =
+            REQUEST(SET_FLOW_TABLE_ENTRY, set_fte)
+                .set(PRM(set_fte_in, table_id), first)
+                .set(inside(kContext, PRM(flow_context, group_id)), group)
+                .set(inside(kContext, PRM(flow_context, action)), kForward | (counter ? kCount : 0))
+                .set(inside(kContext, PRM(flow_context, destination_list_size)), 1)
+                .set(inside(kContext, PRM(flow_context, flow_counter_list_size)), counter != 0)
+                .page(uint64_t{1} << 56 | uint64_t{to} << 32);
+        if (counter) request.page(uint64_t{counter} << 32);
+        return request;
+    }
+    Number counters(uint16_t uid, uint64_t bulk) {
+        return run(by(uid, REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)
+                               .set(PRM(alloc_flow_counter_in, flow_counter_bulk), bulk)))
+            .get(PRM(alloc_flow_counter_out, flow_counter_id));
+    }
+    static Request query(Number counter, uint64_t count = 0) {
+        return REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
+            .set(PRM(query_flow_counter_in, flow_counter_id), counter)
+            .set(PRM(query_flow_counter_in, num_of_counters), count);
+    }
+    static Request release(Number counter) {
+        return REQUEST(DEALLOC_FLOW_COUNTER, dealloc_flow_counter)
+            .set(PRM(dealloc_flow_counter_in, flow_counter_id), counter);
+    }
+    Number first = 0, second = 0, group = 0;
+};
+
+TEST_P(FlowObjectsTest, TablesAreTheirUsers) {
+    const auto table = [&](Request request, Field at) { return by(other, request.set(at, first)); };
+    for (const Request& command :
+         {table(REQUEST(QUERY_FLOW_TABLE, query_flow_table), PRM(query_flow_table_in, table_id)),
+          table(REQUEST(DESTROY_FLOW_TABLE, destroy_flow_table),
+                PRM(destroy_flow_table_in, table_id)),
+          table(REQUEST(MODIFY_FLOW_TABLE, modify_flow_table)
+                    .set(PRM(modify_flow_table_in, modify_field_select),
+                         MLX5_MODIFY_FLOW_TABLE_MISS_TABLE_ID),
+                PRM(modify_flow_table_in, table_id)),
+          by(other, group_request(first)), by(other, entry_request(second)),
+          table(REQUEST(DELETE_FLOW_TABLE_ENTRY, delete_fte), PRM(delete_fte_in, table_id)),
+          table(REQUEST(QUERY_FLOW_TABLE_ENTRY, query_fte), PRM(query_fte_in, table_id)),
+          by(other, REQUEST(DESTROY_FLOW_GROUP, destroy_flow_group)
+                        .set(PRM(destroy_flow_group_in, table_id), first)
+                        .set(PRM(destroy_flow_group_in, group_id), group))})
+        EXPECT_EQ(status(command), FwStatus::bad_resource)
+            << std::hex << net::load_be<uint16_t>(command.in.data());
+    EXPECT_EQ(status(by(mine, entry_request(second))), FwStatus::ok);
+}
+
+TEST_P(FlowObjectsTest, EntriesNameWhatTheirOwnerHas) {
+    const Number foreign = made(by(other, table_request(3)));
+    EXPECT_EQ(status(by(mine, entry_request(foreign))), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(mine, entry_request(second, counters(other, 0)))), FwStatus::bad_resource);
+    constexpr Field kContext = PRM(set_fte_in, flow_context);
+    constexpr uint64_t kSetTtl = uint64_t{1u << 28 | MLX5_ACTION_IN_FIELD_OUT_IP_TTL << 16 | 8};
+    const Request edits = REQUEST(ALLOC_MODIFY_HEADER_CONTEXT, alloc_modify_header_context)
+                              .set(PRM(alloc_modify_header_context_in, num_of_actions), 1)
+                              .page(kSetTtl << 32);
+    const Number not_mine =
+        run(by(other, edits)).get(PRM(alloc_modify_header_context_out, modify_header_id));
+    const auto editing = [&](Number context) {
+        return by(mine, entry_request(second)
+                            .set(inside(kContext, PRM(flow_context, action)),
+                                 kForward | MLX5_FLOW_CONTEXT_ACTION_MOD_HDR)
+                            .set(inside(kContext, PRM(flow_context, modify_header_id)), context));
+    };
+    EXPECT_EQ(status(editing(not_mine)), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(0, editing(0))), FwStatus::bad_resource) << "there is no context 0";
+    EXPECT_EQ(status(by(mine, REQUEST(DEALLOC_MODIFY_HEADER_CONTEXT, dealloc_modify_header_context)
+                                  .set(PRM(dealloc_modify_header_context_in, modify_header_id),
+                                       not_mine))),
+              FwStatus::bad_resource);
+    EXPECT_EQ(status(by(0, editing(not_mine))), FwStatus::ok) << "the driver sees everything";
+}
+
+TEST_P(FlowObjectsTest, CountersComeInBulks) {
+    constexpr uint64_t kFour = 4, kUnknown = 0x80;
+    EXPECT_EQ(status(REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)
+                         .set(PRM(alloc_flow_counter_in, flow_counter_bulk), kUnknown)),
+              FwStatus::bad_parameter);
+    const Number bulk = counters(mine, kFour), next = counters(mine, 0);
+    const uint32_t size = kFour * kCounterBulk;
+    EXPECT_FALSE(bulk <= next && next < bulk + size) << "a number of its own";
+    EXPECT_EQ(status(by(mine, query(bulk + size - 1))), FwStatus::ok);
+    EXPECT_EQ(status(by(other, query(bulk + size - 1))), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(mine, release(bulk + 1))), FwStatus::bad_resource) << "all at once";
+    ASSERT_EQ(status(by(mine, entry_request(second, bulk + size - 1))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, release(bulk))), FwStatus::resource_busy);
+    EXPECT_EQ(status(by(mine, REQUEST(DELETE_FLOW_TABLE_ENTRY, delete_fte)
+                                  .set(PRM(delete_fte_in, table_id), first))),
+              FwStatus::ok);
+    EXPECT_EQ(status(by(mine, release(bulk))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, query(bulk))), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(mine, query(next))), FwStatus::ok);
+}
+
+TEST_P(FlowObjectsTest, AUserWithTablesStays) {
+    const auto destroy = REQUEST(DESTROY_UCTX, destroy_uctx).set(PRM(destroy_uctx_in, uid), mine);
+    EXPECT_EQ(status(destroy), FwStatus::resource_busy);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, FlowObjectsTest, transports(), name_of);
+
+} // namespace
+} // namespace prm_test

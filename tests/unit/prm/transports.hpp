@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Both ways for commands to firmware: by the command queue of a guest, and from a process. Commands
+// have the same statuses either way.
+#pragma once
+
+#include "app/softhca/uverbs/devx/port_firmware.hpp"
+#include "tests/unit/pci/guest.hpp"
+
+#include <functional>
+
+namespace prm_test {
+
+inline constexpr size_t kPage = 4096, kPages = 8;
+
+/// A way for commands to firmware, and what a driver has there.
+class Transport {
+  public:
+    virtual ~Transport() = default;
+    virtual Answer run(Request request) = 0;
+    uint64_t memory = 0; ///< address of kPages zeroed pages
+    Number eq = 0, uar = 0;
+};
+
+class GuestTransport final : public Transport, private pci_test::Guest {
+  public:
+    GuestTransport() {
+        start_driver();
+        memory = alloc(kPages * kPage);
+        Transport::eq = Guest::eq;
+        Transport::uar = Guest::uar;
+    }
+    Answer run(Request request) override { return execute(request); }
+
+  private:
+    void TestBody() override {}
+};
+
+class ProcessTransport final : public Transport {
+  public:
+    ProcessTransport() {
+        const auto start = reinterpret_cast<uint64_t>(storage_.data());
+        memory = (start + kPage - 1) & ~(kPage - 1);
+        eq = uverbs::PortFirmware::eq_of(0);
+        uar = firmware_.with_firmware([](Firmware& firmware) {
+            firmware.objects.act_for(kSharedUid);
+            firmware.objects.add(Kind::uar, 1, {});
+            firmware.objects.act_for(0);
+            return Number{1};
+        });
+    }
+    Answer run(Request request) override {
+        constexpr Field kUid{16, 16};
+        Answer answer;
+        answer.out.resize(1024);
+        const auto uid =
+            static_cast<uint16_t>(Fields(request.in.data(), request.in.size()).get(kUid));
+        (void)firmware_.execute(request.in, answer.out, uid);
+        return answer;
+    }
+
+  private:
+    std::vector<std::byte> storage_ = std::vector<std::byte>((kPages + 1) * kPage);
+    core::Device device_{core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}},
+                         std::make_unique<testbed::FakeWire>(), nullptr};
+    uverbs::PortFirmware firmware_{device_, 100000};
+};
+
+struct Named {
+    const char* name;
+    std::function<std::unique_ptr<Transport>()> make;
+};
+
+/// The parameters of a test that runs by each of them, and what it is called then.
+[[nodiscard]] inline auto transports() {
+    return testing::Values(Named{"Guest", [] { return std::make_unique<GuestTransport>(); }},
+                           Named{"Process", [] { return std::make_unique<ProcessTransport>(); }});
+}
+[[nodiscard]] inline std::string name_of(const testing::TestParamInfo<Named>& test) {
+    return test.param.name;
+}
+
+/// Two users of the firmware who do not know each other, and its driver (uid 0).
+class TransportTest : public testing::TestWithParam<Named> {
+  protected:
+    static constexpr Field kUid{16, 16};
+
+    TransportTest()
+        : transport(GetParam().make()), mine(new_user(kRawTransmit)), other(new_user(0)) {}
+    static Request by(uint16_t uid, Request request) { return request.set(kUid, uid); }
+    Answer run(const Request& request) { return transport->run(request); }
+    FwStatus status(const Request& request) { return run(request).status(); }
+    Number made(const Request& request) {
+        const Answer answer = run(request);
+        EXPECT_EQ(answer.status(), FwStatus::ok)
+            << "opcode " << std::hex << net::load_be<uint16_t>(request.in.data());
+        return answer.number();
+    }
+    uint16_t new_user(uint32_t caps) {
+        return static_cast<uint16_t>(
+            run(REQUEST(CREATE_UCTX, create_uctx)
+                    .set(inside(PRM(create_uctx_in, uctx), PRM(uctx, cap)), caps))
+                .get(PRM(create_uctx_out, uid)));
+    }
+
+    std::unique_ptr<Transport> transport;
+    uint16_t mine, other;
+};
+
+} // namespace prm_test
