@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rte_flow through testpmd: each action once, and match against miss by one bit.
 
-The full matrix of items is in test_flow_items.py.
+The full matrix of items is in flow/test_flow_items.py.
 """
 
 import re

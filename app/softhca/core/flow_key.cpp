@@ -201,12 +201,16 @@ Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint
               FlowKey& key) {
     const Bytes frame{head};
     extract_layer(headers, frame, 0, true, key.outer);
-    if (is_mpls(headers.ether_type) && frame.fits(headers.l3, kMplsBytes))
+    Inner inner;
+    if (is_mpls(headers.ether_type) && frame.fits(headers.l3, kMplsBytes)) {
         key.tunnel.mpls = frame.u32(headers.l3);
-    if (headers.l3_end == 0) return {};
-    key.tunnel.vxlan_vni = headers.vni;
-    Inner inner = extract_behind_ip(headers, frame, key.tunnel);
-    if (headers.inner != 0) inner = {headers.inner, headers.inner_type};
+        inner = skip_labels(frame, headers.l3);
+    }
+    if (headers.l3_end != 0) {
+        key.tunnel.vxlan_vni = headers.vni;
+        inner = extract_behind_ip(headers, frame, key.tunnel);
+        if (headers.inner != 0) inner = {headers.inner, headers.inner_type};
+    }
     if (inner.at == 0) return {};
 
     net::Headers tunnel = headers;

@@ -126,6 +126,23 @@ TEST(Engines, NameTheFieldThatTheyHaveNoPlaceFor) {
                 StartsWith("field data_off cannot be matched"));
 }
 
+/// mlx5_ib would take its SPI for that of the outer header.
+TEST(Engines, VerbsHasNoEspInATunnel) {
+    const Engines engines;
+    const auto spi = all_ones<rte_flow_item_esp>();
+    auto mask = zeroed<rte_flow_item_esp>();
+    mask.hdr.spi = spi.hdr.spi;
+    const auto patterns = translate_pattern(Rule()
+                                                .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                                                .item(RTE_FLOW_ITEM_TYPE_GRE)
+                                                .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                                                .item(RTE_FLOW_ITEM_TYPE_ESP, &spi, &mask)
+                                                .pattern())
+                              .value();
+    EXPECT_THAT(lack_of(*engines.verbs, patterns[0]), StartsWith("cannot be matched inside"));
+    EXPECT_EQ(lack_of(*engines.mlx5, patterns[0]), "");
+}
+
 TEST(Engines, Mlx5WritesWhatThePrmSays) {
     auto eth = zeroed<rte_flow_item_eth>(), eth_mask = eth;
     eth_mask.has_vlan = 1;

@@ -31,8 +31,6 @@ Pattern pattern_of(std::string_view key) {
     return Pattern::from_bytes(std::span(bytes, key.size()).subspan(sizeof(KeyHead)));
 }
 
-void DestroyRule::operator()(rte_flow* rule) const { rte_flow::destroy(rule); }
-
 uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(key); }
 
 SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_t level) const {
@@ -45,8 +43,6 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
     request.target = std::move(target);
     request.drop = drop;
     request.tag = tag;
-    request.counters = counter ? counter->get() : nullptr;
-    request.counted = counter != nullptr;
     return request;
 }
 
@@ -55,7 +51,7 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
 using rawqp::RulePart;
 static_assert(sizeof(rte_flow) % alignof(RulePart) == 0, "the parts follow the rule");
 
-rte_flow* rte_flow::make(const rawqp::Plan& plan) {
+rte_flow* rte_flow::make(const rawqp::Plan& plan, rawqp::Counters counters) {
     std::vector<std::string> keys;
     size_t bytes = sizeof(rte_flow) + plan.parts.size() * sizeof(RulePart);
     for (const rawqp::PlannedPart& part : plan.parts)
@@ -64,7 +60,8 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan) {
     auto* const memory = static_cast<char*>(::operator new(bytes));
     auto* const rule = new (memory) rte_flow;
     static_cast<rawqp::RuleTerms&>(*rule) = plan;
-    auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
+    rule->counters = std::move(counters);
+    auto* part = reinterpret_cast<RulePart*>(rule + 1);
     auto* key = reinterpret_cast<char*>(part + plan.parts.size());
     for (size_t i = 0; i < plan.parts.size(); ++i, ++part) {
         std::memcpy(key, keys[i].data(), keys[i].size());
@@ -73,34 +70,27 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan) {
                             rawqp::hash_of(keys[i]),
                             plan.parts[i].traffic,
                             plan.parts[i].target,
-                            plan.parts[i].whole,
-                            plan.parts[i].turn,
                             {},
                             {}};
         key += keys[i].size();
-        ++rule->part_count_;
+        ++rule->part_count;
     }
     return rule;
 }
 
 void rte_flow::destroy(rte_flow* rule) {
-    std::destroy_n(rule->parts_, rule->part_count_);
+    for (RulePart& part : rule->parts())
+        part.~RulePart();
     rule->~rte_flow();
     ::operator delete(rule);
 }
 
-void rte_flow::become(rawqp::OwnedRule other) {
-    std::destroy_n(parts_, part_count_);
-    static_cast<rawqp::RuleTerms&>(*this) = static_cast<rawqp::RuleTerms&&>(*other);
-    parts_ = other->parts_;
-    part_count_ = std::exchange(other->part_count_, uint16_t{0});
-    for (RulePart& part : parts())
-        part.rule = this;
-    donor_ = other->donor_ ? std::move(other->donor_) : std::move(other);
-}
-
 rawqp::SteeringRequest rte_flow::request(const RulePart& part, uint16_t level) const {
-    return RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
+    rawqp::SteeringRequest request =
+        RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
+    request.counters = counters.get();
+    request.counted = request.counters != nullptr;
+    return request;
 }
 
 namespace {
@@ -128,7 +118,7 @@ std::string rte_flow::text() {
     for (const RulePart& part : parts()) {
         lines += fmt::format("{} priority {}: {}: {}{}{}", egress ? "egress" : "ingress", priority,
                              rawqp::pattern_of(part.key).text(), destination_text(*this, part),
-                             tag_text(tag), counter ? ", count" : "");
+                             tag_text(tag), counters ? ", count" : "");
         if (edits)
             lines += fmt::format(", {} fields rewritten{}", edits->rewrites.size(),
                                  edits->reformat != rawqp::Reformat::none ? ", reformatted" : "");

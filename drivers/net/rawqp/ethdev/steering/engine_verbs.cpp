@@ -110,12 +110,16 @@ void SpecWriter::match(const Pattern& pattern) {
     }
 }
 
-/// Whether the layer's header itself can be asked for.
-bool can_ask_for(const Layer& layer) {
+/// Why the layer's header itself cannot be asked for, or null.
+const char* no_way_to_ask_for(const Layer& layer) {
     const bool tagged_by_tci = layer.masks(0, 16);
-    return layer.protocol == Protocol::vlan      ? layer.depth == 0 && tagged_by_tci
-           : layer.protocol == Protocol::gre_key ? true
-                                                 : layer.protocol != Protocol::second_vlan;
+    if (layer.protocol == Protocol::second_vlan ||
+        (layer.protocol == Protocol::vlan && (layer.depth != 0 || !tagged_by_tci)))
+        return "cannot be matched: verbs flow specs carry one VLAN tag, by conditions on its TCI";
+    // mlx5_ib takes the inner spec for the outer one.
+    if (layer.protocol == Protocol::esp && layer.depth != 0)
+        return "cannot be matched inside a tunnel: verbs flow specs carry the outer header only";
+    return nullptr;
 }
 
 class VerbsEngine final : public Engine {
@@ -134,9 +138,7 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
     if (request.egress) return Lack{nullptr, "verbs flow specs steer received packets only"};
     if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
     for (const Layer& layer : request.pattern.layers())
-        if (!can_ask_for(layer))
-            return Lack{&layer, "cannot be matched: verbs flow specs carry one VLAN tag, by "
-                                "conditions on its TCI"};
+        if (const char* const why = no_way_to_ask_for(layer)) return Lack{&layer, why};
     return first_lack(request.pattern, "verbs flow specs have",
                       [](const Layer&, const Field& field) { return field.verbs.spec != 0; });
 }

@@ -71,9 +71,17 @@ constexpr Field kSecondVlan[] = {
 };
 constexpr Field kArp[] = {{"header", 0, 8 * 28}};
 constexpr Field kMpls[] = {
-    {"label, tc, s, ttl", 0, 32, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x00, 0x20)}};
-constexpr Field kMplsInUdp[] = {{"label, tc, s, ttl", 0, 32, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x60)}};
-constexpr Field kMplsInGre[] = {{"label, tc, s, ttl", 0, 32, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x40)}};
+    {"label, tc, s", 0, 24, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x00, 0x20)},
+    {"ttl", 24, 8, {IBV_FLOW_SPEC_MPLS, 24}, misc2(0x18, 0x38)},
+};
+constexpr Field kMplsInUdp[] = {
+    {"label, tc, s", 0, 24, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x60)},
+    {"ttl", 24, 8, {IBV_FLOW_SPEC_MPLS, 24}, misc2(0x78)},
+};
+constexpr Field kMplsInGre[] = {
+    {"label, tc, s", 0, 24, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x40)},
+    {"ttl", 24, 8, {IBV_FLOW_SPEC_MPLS, 24}, misc2(0x58)},
+};
 constexpr Field kIpv4[] = {
     {"version", 0, 4, kVerbsImplies, kIpVersion},
     {"ihl", 4, 4, kNotInVerbs, headers(0xd0)},
@@ -121,7 +129,8 @@ constexpr Field kIcmp[] = {
     {"type", 0, 8, kNotInVerbs, misc3(0x100)},
     {"code", 8, 8, kNotInVerbs, misc3(0x108)},
     {"cksum", 16, 16},
-    {"ident and seq", 32, 32, kNotInVerbs, misc3(0xc0)},
+    {"ident", 32, 16, kNotInVerbs, misc3(0xc0)},
+    {"seq", 48, 16, kNotInVerbs, misc3(0xd0)},
 };
 constexpr Field kIcmp6[] = {
     {"type", 0, 8, kNotInVerbs, misc3(0x110)},
@@ -135,7 +144,7 @@ constexpr Field kEsp[] = {
 };
 constexpr Field kAh[] = {{"header", 0, 8 * 12}};
 constexpr Mlx5 kGreChecksum = misc(0x00), kGreKeyed = misc(0x02), kGreSequence = misc(0x03),
-               kGreProtocol = misc(0x70), kGreKey = misc(0x80);
+               kGreProtocol = misc(0x70), kGreKey = misc(0x80), kGreFlowId = misc(0x98);
 constexpr Field kGre[] = {
     {"c bit", 0, 1, {IBV_FLOW_SPEC_GRE, 0}, kGreChecksum},
     {"reserved bit", 1, 1, {IBV_FLOW_SPEC_GRE, 1}},
@@ -152,7 +161,8 @@ constexpr Field kNvgre[] = {
     {"s bit", 3, 1, {IBV_FLOW_SPEC_GRE, 3}, kGreSequence},
     {"rsvd0 and version", 4, 12, {IBV_FLOW_SPEC_GRE, 4}},
     {"protocol", 16, 16, {IBV_FLOW_SPEC_GRE, 16}, kGreProtocol},
-    {"tni and flow_id", 32, 32, {IBV_FLOW_SPEC_GRE, 32}, kGreKey},
+    {"tni", 32, 24, {IBV_FLOW_SPEC_GRE, 32}, kGreKey},
+    {"flow_id", 56, 8, {IBV_FLOW_SPEC_GRE, 56}, kGreFlowId},
 };
 constexpr Field kVxlan[] = {
     {"flags", 0, 8},

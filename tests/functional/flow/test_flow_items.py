@@ -2,10 +2,9 @@
 """Items of rte_flow: every field bit by bit, on both engines, and what headers alone ask for."""
 
 from dataclasses import dataclass
-from typing import Iterator
 
 import pytest
-from rig.flow_rules import ENGINES, TAKE, flow_stack, receiving_rules, taken
+from rig.flow_rules import TAKE, taken
 from rig.packets import ether, ipv4, ipv6, opaque, tcp4, tcp6, udp4, udp6
 from rig.stack import Stack
 from scapy.layers.inet import ICMP, TCP, UDP
@@ -14,26 +13,7 @@ from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from functional.conftest import OpenStack
-
-pytestmark = pytest.mark.guest
-
-
-@pytest.fixture(scope="module")
-def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with flow_stack(open_stack, datapath) as stack:
-        yield stack
-
-
-@pytest.fixture
-def engine(datapath: str) -> str:
-    return ENGINES[datapath]
-
-
-@pytest.fixture(autouse=True)
-def receiving(stack: Stack) -> Iterator[None]:
-    with receiving_rules(stack):
-        yield
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 
 VLAN_FRAME = ether() / Dot1Q(vlan=0x123, prio=5, id=0) / ipv4() / UDP(sport=7, dport=53) / Raw(b"x")
@@ -170,6 +150,7 @@ FIELDS = {
                       GTP_FRAME, UDP_TUNNEL + 4, "ff" * 4),
     "gtpu msg_type": Field("eth / ipv4 / udp / gtpu msg_type is 255", GTP_FRAME, UDP_TUNNEL + 1, "ff"),
     "mpls label": Field("eth / mpls label is 0x12345", MPLS_FRAME, 14, "fffff0"),
+    "in mpls": Field("eth / mpls / ipv4 ttl is 7", MPLS_FRAME, 14 + 4 + 8, "ff"),
     "mpls over udp": Field("eth / ipv4 / udp / mpls label is 0x12345",
                            MPLS_UDP_FRAME, UDP_TUNNEL, "fffff0"),
     "mpls over gre": Field("eth / ipv4 / gre / mpls label is 0x12345",
@@ -263,6 +244,10 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth / ipv4 / udp dst spec 2000 dst last 2005 dst mask 0xffff":
         ([udp4(dport=port) for port in range(2000, 2006)],
          [udp4(dport=port) for port in (1999, 2006, 2010, 10000)]),
+    # Numbers of their own, although they are neighbours in the header and in the device.
+    "eth / ipv4 / icmp ident spec 0 ident last 1 ident mask 0xffff seq is 2":
+        ([ether() / ipv4() / ICMP(id=ident, seq=2) for ident in (0, 1)],
+         [ether() / ipv4() / ICMP(id=ident, seq=seq) for ident, seq in ((0, 3), (1, 0), (2, 2))]),
     "eth type is 0x0800": ([udp4(), tcp4()], [udp6(), opaque(60, 1)]),
     "eth type is 0x0800 / ipv4": ([udp4(), tcp4()], [udp6()]),
     "eth / ipv4 proto is 17 / udp": ([udp4()], [tcp4()]),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rte_flow: every action, priorities, refusals, the life of rules. The items are in
-test_flow_items.py, what changes packets is in test_flow_edits.py."""
+test_flow_items.py, what changes packets is in ../test_flow_edits.py."""
 
 import re
-from typing import Iterator, Sequence
+from typing import Sequence
 
 import pytest
-from rig.flow_rules import ENGINES, QUEUES, TAKE, flow_stack, receive, receiving_rules, taken
+from rig.flow_rules import QUEUES, TAKE, receive, taken
 from rig.packets import ether, ipv4, ipv6, opaque, tcp4, tcp6, udp4, udp6
 from rig.ports import lossless
 from rig.stack import Stack
@@ -18,24 +18,7 @@ from scapy.layers.vxlan import VXLAN
 
 from functional.conftest import OpenStack
 
-pytestmark = pytest.mark.guest
-
-
-@pytest.fixture(scope="module")
-def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with flow_stack(open_stack, datapath) as stack:
-        yield stack
-
-
-@pytest.fixture
-def engine(datapath: str) -> str:
-    return ENGINES[datapath]
-
-
-@pytest.fixture(autouse=True)
-def receiving(stack: Stack) -> Iterator[None]:
-    with receiving_rules(stack):
-        yield
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 
 # -- actions -----------------------------------------------------------------------------------------

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures for tests of rte_flow rules: a port for each engine, whose rules mark what they take.
+
+Modules whose tests receive say `pytestmark = pytest.mark.usefixtures("receiving")`.
+"""
+
+from typing import Iterator
+
+import pytest
+from rig.flow_rules import ENGINES, flow_stack, receiving_rules
+from rig.stack import Stack
+
+from functional.conftest import OpenStack
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    with flow_stack(open_stack, datapath) as stack:
+        yield stack
+
+
+@pytest.fixture
+def engine(datapath: str) -> str:
+    return ENGINES[datapath]
+
+
+@pytest.fixture
+def receiving(stack: Stack) -> Iterator[None]:
+    """Receives, and forgets the rules at the end."""
+    with receiving_rules(stack):
+        yield
