@@ -3,6 +3,7 @@
 
 import re
 import textwrap
+from dataclasses import dataclass
 
 from .stack import ROOT
 
@@ -24,3 +25,29 @@ def recipe(section: str, start: str = "") -> str:
 def commands(block: str) -> list[str]:
     """The commands of a block, those over several lines made one."""
     return re.sub(r"\\\n *", "", block).splitlines()
+
+
+# What testpmd calls otherwise than the guide, or in parts.
+_PARTS = {"tci": ("tci", "pcp", "dei", "vid"), "key": ("value",)}
+
+
+@dataclass(frozen=True)
+class MatchedFields:
+    """The fields of rte_flow items that the guide's table names, as (item, field) in testpmd's words."""
+
+    by_both: frozenset[tuple[str, str]]
+    by_mlx5: frozenset[tuple[str, str]]  # these by flow_engine=mlx5 alone
+
+
+def matched_fields() -> MatchedFields:
+    table = re.search(r"csv-table:: Items\n(?:   :.*\n)+\n((?:   .+\n)+)", GUIDE.read_text())
+    assert table, f"{GUIDE.name} has no table of items"
+    by_both: set[tuple[str, str]] = set()
+    by_mlx5: set[tuple[str, str]] = set()
+    for line in table[1].splitlines():
+        item, *cells = (cell.strip() for cell in line.split(";"))
+        for column, cell in zip((by_both, by_mlx5), [*cells[:1], " ".join(cells[1:])]):
+            for name in re.split(r", |; ", cell):
+                parts = _PARTS.get(name) or name.split(" and ")
+                column |= {(item.replace("_gpe", "-gpe"), part) for part in parts if part}
+    return MatchedFields(frozenset(by_both), frozenset(by_mlx5))

@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import dataclass, field
+from typing import Sequence
 
 from .screen import Screen
 
@@ -83,17 +84,25 @@ class Testpmd:
             raise CommandRefused(f"{text!r} should have said {pattern!r}, but said:\n{answer}")
         return match
 
-    def silent(self, *texts: str) -> None:
-        """Runs commands that answer only when they fail. They are typed all at once: waiting for
-        each answer takes longer than most commands."""
+    def answers(self, texts: Sequence[str]) -> list[str]:
+        """Those of several commands, which are typed all at once: waiting for each answer takes longer
+        than most commands."""
+        if not texts:
+            return []
         position = self.program.send_line("\n".join(texts))
+        answers = []
         for text in texts:
             echo = self.program.wait_for(re.escape(text) + r"\n", position, 15)
             prompt = self.program.wait_for(re.escape(PROMPT), echo.end(), 15)
-            answer = self.program.output[echo.end() : prompt.start()]
+            answers.append(self.program.output[echo.end() : prompt.start()])
+            position = prompt.start()
+        return answers
+
+    def silent(self, *texts: str) -> None:
+        """Runs commands that answer only when they fail."""
+        for text, answer in zip(texts, self.answers(texts)):
             if re.search(r"(?i)fail|error|bad|invalid|cannot|not found|not supported", answer):
                 raise CommandRefused(f"{text!r} was refused:\n{answer}")
-            position = prompt.start()
 
     def start(self, mode: str = "", lossless: bool = False) -> None:
         """Starts forwarding. `lossless`: when a Tx ring is full, testpmd tries again (up to one

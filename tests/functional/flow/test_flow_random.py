@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random rules and packets, against a model of rte_flow that was written from its guide: each packet
+goes where the model says, and what is refused is refused for a reason that the driver's guide gives.
+
+A failure names its seed, and `pytest tests/functional/test_flow_random.py -k` repeats the test of it.
+"""
+
+from typing import Callable, Sequence
+
+import pytest
+from rig.flow_model import TUNNELS, Rule
+from rig.flow_random import QUEUES, Words, random_round
+from rig.flow_runs import FlowRun, Refusals
+from rig.guide import matched_fields
+from rig.ports import lossless
+
+from functional.conftest import OpenStack
+
+RULES_OF_ROUND = 8
+RULES_OF_SEED = 400  # that are accepted: 10,000 in all
+SEEDS = 25
+
+
+def words_of(engine: str) -> Words:
+    fields = matched_fields()
+    return fields.by_both if engine == "verbs" else fields.by_both | fields.by_mlx5
+
+
+# -- refusals that there are reasons for -------------------------------------------------------------
+
+Applies = Callable[[Rule, Sequence[Rule]], bool]
+
+
+def asks(*names: str) -> Applies:
+    return lambda rule, _: any(one.name in names for item in rule.items for one in item.asked)
+
+
+def has(*kinds: str) -> Applies:
+    return lambda rule, _: any(item.kind in kinds for item in rule.items)
+
+
+def carries(*kinds: str) -> Applies:
+    """In a tunnel."""
+
+    def applies(rule: Rule, _: Sequence[Rule]) -> bool:
+        items = [item.kind for item in rule.items]
+        first = next((at for at, kind in enumerate(items) if kind in TUNNELS), len(items))
+        return any(kind in kinds for kind in items[first:])
+
+    return applies
+
+
+def has_range(rule: Rule, _: Sequence[Rule]) -> bool:
+    return any(one.last is not None for item in rule.items for one in item.conditions)
+
+
+def spreads(rule: Rule, _: Sequence[Rule]) -> bool:
+    return len(rule.queues) > 1
+
+
+def twice(rule: Rule, others: Sequence[Rule]) -> bool:
+    return any(rule.priority == other.priority for other in others)
+
+
+def any_of(*reasons: Applies) -> Applies:
+    return lambda rule, others: any(applies(rule, others) for applies in reasons)
+
+
+REFUSED: Refusals = {
+    "the device matches masks, and this range": has_range,
+    "item icmp6?: field .* cannot be matched inside a tunnel": carries("icmp", "icmp6"),
+    "field has_more_vlan cannot be matched": asks("has_more_vlan"),  # behind the second tag
+    "field packet_id cannot be matched": asks("packet_id"),
+    "none of its types applies": spreads,
+    "a rule of the same priority matches": twice,
+    r"cannot create steering rule .*/esp": carries("esp"),
+}
+REFUSED_BY: dict[str, Refusals] = {
+    "mlx5": REFUSED,
+    "verbs": REFUSED | {
+        "verbs flow specs have no place": any_of(
+            asks(*(name for _, name in matched_fields().by_mlx5)), has("vlan", "geneve", "vxlan-gpe", "gtp")),
+        "verbs flow specs carry one VLAN tag": any_of(has("vlan"), asks("has_vlan")),
+        "verbs flow specs carry the outer header only": carries("esp"),
+        # What mlx5_ib does not take.
+        "cannot create steering rule": any_of(asks("ttl", "hop"), has("gre_key", "nvgre")),
+    },
+}
+
+
+@pytest.mark.parametrize("seed, rules", [
+    (0, 100), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough)
+                for seed in range(1, SEEDS + 1))])
+@pytest.mark.parametrize("engine", REFUSED_BY)
+def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rules: int) -> None:
+    ports = lossless(1, devargs=f"flow_engine={engine}")
+    arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
+    with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
+        run = FlowRun(stack, REFUSED_BY[engine])
+        round_ = 0
+        while run.rules < rules:
+            run.play(random_round(f"{engine}-{seed}-{round_}", RULES_OF_ROUND, words_of(engine),
+                                  counting=engine == "verbs"))
+            round_ += 1
+    # Rules decide of most packets, one of them mostly; and enough packets are missed.
+    assert run.taken > run.rules and run.passed > run.rules
+    assert run.open_ < run.taken / 4, f"{run.open_} of {run.taken} packets might go several ways"

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What rte_flow rules mean, by the rte_flow guide of DPDK: which packets a rule takes, and what becomes
+of a packet that meets several. Written from that guide, the RFCs and the limits that the driver's guide
+states, without regard to the driver's code. Frames are well formed but for what the tests flip.
+"""
+
+from dataclasses import dataclass, field
+from typing import Iterator, Sequence
+
+VLAN_TYPES = (0x8100, 0x88A8)
+IPV4, IPV6, ARP, MPLS, BRIDGED = 0x0800, 0x86DD, 0x0806, 0x8847, 0x6558
+NEXT_OF_TYPE = {IPV4: "ipv4", IPV6: "ipv6", ARP: "arp_eth_ipv4", MPLS: "mpls", BRIDGED: "eth"}
+NEXT_OF_IPV4 = {1: "icmp", 6: "tcp", 17: "udp", 47: "gre", 50: "esp"}
+NEXT_OF_IPV6 = {6: "tcp", 17: "udp", 47: "gre", 50: "esp", 58: "icmp6"}
+NEXT_OF_GPE = {1: "ipv4", 2: "ipv6", 3: "eth"}
+TUNNEL_OF_PORT = {4789: "vxlan", 4790: "vxlan-gpe", 6081: "geneve", 2152: "gtp", 6635: "mpls"}
+FRAGMENT = 44
+
+# Bytes of each header, and its fields as testpmd names them: first bit, bits.
+HEADERS: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {
+    "eth": (14, {"dst": (0, 48), "src": (48, 48), "type": (96, 16)}),
+    "vlan": (4, {"pcp": (0, 3), "dei": (3, 1), "vid": (4, 12), "tci": (0, 16), "inner_type": (16, 16)}),
+    "arp_eth_ipv4": (28, {}),
+    "mpls": (4, {"label": (0, 20)}),
+    "ipv4": (20, {"tos": (8, 8), "packet_id": (32, 16), "fragment_offset": (48, 16), "ttl": (64, 8),
+                  "proto": (72, 8), "src": (96, 32), "dst": (128, 32)}),
+    "ipv6": (40, {"tc": (4, 8), "flow": (12, 20), "proto": (48, 8), "hop": (56, 8), "src": (64, 128),
+                  "dst": (192, 128)}),
+    "tcp": (20, {"src": (0, 16), "dst": (16, 16), "flags": (104, 8)}),
+    "udp": (8, {"src": (0, 16), "dst": (16, 16)}),
+    "icmp": (8, {"type": (0, 8), "code": (8, 8), "ident": (32, 16), "seq": (48, 16)}),
+    "icmp6": (8, {"type": (0, 8), "code": (8, 8)}),
+    "esp": (8, {"spi": (0, 32)}),
+    "gre": (4, {"protocol": (16, 16)}),
+    "gre_key": (4, {"value": (0, 32)}),
+    "nvgre": (8, {"tni": (32, 24)}),
+    "vxlan": (8, {"vni": (32, 24)}),
+    "vxlan-gpe": (8, {"vni": (32, 24)}),
+    "geneve": (8, {"vni": (32, 24), "protocol": (16, 16)}),
+    "gtp": (8, {"msg_type": (8, 8), "teid": (32, 32)}),
+}
+# What an item without a mask asks for ("Default mask matches …" of the rte_flow guide).
+DEFAULT_MASKS: dict[str, tuple[str, ...]] = {
+    "eth": ("dst", "src"), "vlan": ("vid",), "mpls": ("label",), "ipv4": ("src", "dst"),
+    "ipv6": ("src", "dst"), "tcp": ("src", "dst"), "udp": ("src", "dst"), "icmp": ("type", "code"),
+    "icmp6": ("type", "code"), "esp": ("spi",), "gre": ("protocol",), "gre_key": ("value",),
+    "nvgre": ("tni",), "vxlan": ("vni",), "vxlan-gpe": ("vni",), "geneve": ("vni",), "gtp": ("teid",),
+}
+TUNNELS = ("mpls", "gre", "gre_key", "nvgre", "vxlan", "vxlan-gpe", "geneve", "gtp")
+# Bits beside a header that some items have: is there more of the kind behind it?
+FLAGS = {"eth": "has_vlan", "vlan": "has_more_vlan", "ipv6": "has_frag_ext"}
+
+
+# -- packets -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Header:
+    """A header of a frame. `data` is empty if the frame has only announced it: a later fragment."""
+
+    kind: str
+    data: bytes
+    at: int = 0  # in the frame
+    fragment: bool = False  # IPv6: with a fragment extension
+    protocol: int | None = None  # IPv6: behind that extension
+
+    def get(self, bit: int, bits: int) -> int:
+        total = 8 * len(self.data)
+        return int.from_bytes(self.data, "big") >> (total - bit - bits) & ((1 << bits) - 1)
+
+    def number(self, name: str) -> int:
+        """A field's; of IPv6, the protocol is that behind the extensions, as devices find it."""
+        if self.protocol is not None and name == "proto":
+            return self.protocol
+        return self.get(*HEADERS[self.kind][1][name])
+
+
+def dissect(frame: bytes) -> list[Header]:
+    """Its headers, outermost first, as far as they are known."""
+    return list(_headers(frame, 0, "eth"))
+
+
+def _headers(frame: bytes, at: int, kind: str | None) -> Iterator[Header]:
+    while kind is not None:
+        header = Header(kind, frame[at : at + HEADERS[kind][0]], at)
+        yield header
+        at += len(header.data)
+        if kind == "eth" or kind == "vlan":
+            ether_type = _type_on_wire(header)
+            kind = "vlan" if ether_type in VLAN_TYPES else NEXT_OF_TYPE.get(ether_type)
+        elif kind == "ipv4":
+            at = header.at + 4 * header.get(4, 4)
+            kind = NEXT_OF_IPV4.get(header.get(72, 8))
+            if kind and header.get(51, 13):  # a later fragment
+                yield Header(kind, b"")
+                return
+        elif kind == "ipv6":
+            protocol = header.get(48, 8)
+            if protocol == FRAGMENT:
+                header.fragment = True
+                header.protocol = protocol = frame[at]
+                later = int.from_bytes(frame[at + 2 : at + 4], "big") >> 3
+                at += 8
+                if later:
+                    if known := NEXT_OF_IPV6.get(protocol):
+                        yield Header(known, b"")
+                    return
+            kind = NEXT_OF_IPV6.get(protocol)
+        elif kind == "udp":
+            kind = TUNNEL_OF_PORT.get(header.get(16, 16))
+        elif kind == "gre":
+            protocol = header.get(16, 16)
+            if header.data[0] & 0x80:  # checksum
+                at += 4
+            if header.data[0] & 0x20:
+                yield Header("gre_key", frame[at : at + 4], at)
+                at += 4
+            if header.data[0] & 0x10:  # sequence number
+                at += 4
+            kind = NEXT_OF_TYPE.get(protocol) if protocol != ARP else None
+        elif kind == "vxlan":
+            kind = "eth"
+        elif kind == "vxlan-gpe":
+            kind = NEXT_OF_GPE.get(header.data[3])
+        elif kind == "geneve":
+            at += 4 * (header.data[0] & 0x3F)
+            kind = NEXT_OF_TYPE.get(header.get(16, 16))
+        elif kind == "mpls":
+            kind = {4: "ipv4", 6: "ipv6"}.get(frame[at] >> 4, "eth")
+        elif kind == "gtp":
+            kind = {4: "ipv4", 6: "ipv6"}.get(frame[at] >> 4) if header.data[1] == 255 else None
+        else:
+            return
+
+
+# -- rules -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Condition:
+    """On a field: spec and mask, or a range from spec to last."""
+
+    name: str
+    spec: int
+    mask: int
+    last: int | None = None
+
+    def holds(self, number: int) -> bool:
+        if self.last is None:
+            return (number ^ self.spec) & self.mask == 0
+        return self.spec & self.mask <= number & self.mask <= self.last & self.mask
+
+
+@dataclass(frozen=True)
+class Item:
+    kind: str
+    conditions: tuple[Condition, ...] = ()
+    bare_spec: bool = False  # without a mask: the default one counts
+
+    @property
+    def asked(self) -> tuple[Condition, ...]:
+        """What counts: without a mask, all fields of the default one, be they given or zero."""
+        if not self.bare_spec:
+            return self.conditions
+        given = {one.name: one for one in self.conditions}
+        return tuple(given.get(name) or Condition(name, 0, -1) for name in DEFAULT_MASKS[self.kind])
+
+    def on(self, name: str) -> Condition | None:
+        return next((one for one in self.asked if one.name == name), None)
+
+
+@dataclass
+class Rule:
+    items: list[Item]
+    priority: int = 0
+    queues: tuple[int, ...] = ()  # none: drop
+    mark: int | None = None
+    flag: bool = False
+    count: bool = False
+    rss_types: str = ""  # of a rule with several queues
+    text: str = field(default="", compare=False)  # in testpmd's words
+
+    def takes(self, headers: Sequence[Header]) -> bool:
+        return _takes([item for item in self.items if item.kind != "void"], headers)
+
+
+def _holds(item: Item, header: Header, beside: dict[str, int]) -> bool:
+    """`beside` has the values of fields that stand elsewhere."""
+    if not header.data:
+        return not item.asked
+    return all(one.holds(beside[one.name] if one.name in beside else header.number(one.name))
+               for one in item.asked)
+
+
+def _tags(headers: Sequence[Header], at: int) -> int:
+    count = 0
+    while at + count < len(headers) and headers[at + count].kind == "vlan":
+        count += 1
+    return count
+
+
+_TYPE = {"eth": "type", "vlan": "inner_type"}
+
+
+def _type_on_wire(header: Header) -> int:
+    return header.number(_TYPE[header.kind])
+
+
+def _type_behind(headers: Sequence[Header], at: int) -> int:
+    """The EtherType behind all tags, of the header at `at`."""
+    return _type_on_wire(headers[at + _tags(headers, at + 1)])
+
+
+def _takes(items: Sequence[Item], headers: Sequence[Header]) -> bool:
+    at = 0
+    for number, item in enumerate(items):
+        following = items[number + 1].kind if number + 1 < len(items) else ""
+        if item.kind == "any":
+            return True
+        # An Ethernet header may go without saying, where nothing else can stand.
+        if item.kind != "eth" and (number == 0 or items[number - 1].kind in ("vxlan", "nvgre")):
+            at += 1 if item.kind == "vlan" else 1 + _tags(headers, at + 1)
+        if item.kind != "gre_key" and at < len(headers) and headers[at].kind == "gre_key":
+            at += 1
+        if at >= len(headers):
+            return False
+        header = headers[at]
+        if item.kind == "eth" or item.kind == "vlan":
+            before = items[number - 1] if number else None
+            if header.kind != item.kind or not _takes_l2(item, before, following, headers, at):
+                return False
+            at += 1 if following == "vlan" else 1 + _tags(headers, at + 1)
+        elif item.kind == "nvgre":
+            if header.kind != "gre" or not _takes_nvgre(item, header, headers[at + 1 : at + 2]):
+                return False
+            at += 2
+        elif item.kind == "gre" and following == "gre_key":
+            if header.kind != "gre" or not _holds(item, header, {}):
+                return False
+            at += 1
+            if at >= len(headers) or headers[at].kind != "gre_key":
+                return False
+        else:
+            beside = {"has_frag_ext": int(header.fragment)}
+            if header.kind != item.kind or not _holds(item, header, beside):
+                return False
+            at += 1
+    return True
+
+
+def _takes_l2(item: Item, before: Item | None, following: str, headers: Sequence[Header],
+              at: int) -> bool:
+    """Ethernet or a tag. `type` is that of the tag if one is asked for right behind, else what stands
+    behind all tags. By the driver's guide, a vlan item is of 802.1Q if nothing says otherwise, the
+    outer one of two of either kind."""
+    header = headers[at]
+    if item.kind == "vlan" and following != "vlan":
+        kind = _type_on_wire(headers[at - 1])
+        said = before is not None and before.on(_TYPE.get(before.kind, "")) is not None
+        if kind != VLAN_TYPES[0] and not said:
+            return False
+    name = _TYPE[item.kind]
+    more = _tags(headers, at + 1)
+    wire_type = _type_on_wire(header)
+    if following == "vlan" and not more:
+        return False
+    beside = {FLAGS[item.kind]: int(more > 0)}
+    asked = item.on(name)
+    tag_asked = asked is not None and asked.last is None and asked.spec & asked.mask in VLAN_TYPES
+    beside[name] = wire_type if following == "vlan" or tag_asked else _type_behind(headers, at)
+    return _holds(item, header, beside)
+
+
+def _takes_nvgre(item: Item, header: Header, key: Sequence[Header]) -> bool:
+    """RFC 7637: no checksum, a key, no sequence number, and Ethernet in it."""
+    if not header.data:
+        return not item.asked
+    if header.data[0] & 0xB0 != 0x20 or header.get(16, 16) != BRIDGED or not key:
+        return False
+    return _holds(item, Header("nvgre", header.data + key[0].data), {})
+
+
+# -- what becomes of a packet ------------------------------------------------------------------------
+
+
+def best(rules: Sequence[Rule], headers: Sequence[Header]) -> list[Rule]:
+    """The rules that may decide: those of the best priority among all that take the packet. The guide
+    leaves it open which one does if there are several."""
+    taking = [rule for rule in rules if rule.takes(headers)]
+    top = min((rule.priority for rule in taking), default=0)
+    return [rule for rule in taking if rule.priority == top]

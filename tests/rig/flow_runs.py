@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Plays rounds of random rules and packets on a port, and compares what comes of them with the model."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Callable, Sequence
+
+from scapy.layers.l2 import Ether
+
+from .flow_model import Rule, dissect
+from .flow_random import Round, expected
+from .packets import MARKER_TYPE, marker
+from .stack_base import StackBase
+from .testpmd import ReceivedPacket
+
+# What a refusal says, and of which rules it may say so, with those that stand already.
+Refusals = dict[str, Callable[[Rule, Sequence[Rule]], bool]]
+
+_BURST = 32  # what testpmd takes from a queue at once
+
+
+@dataclass
+class FlowRun:
+    """One port, its rules and what was seen of them."""
+
+    stack: StackBase
+    refusals: Refusals
+    taken: int = 0  # packets of which a rule decided
+    passed: int = 0  # packets that all rules left alone
+    open_: int = 0  # packets of which several rules might decide
+    rules: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stack.testpmd.silent("set verbose 1")
+        self.stack.testpmd.start("rxonly")
+        # A burst that began before the first rule with a mark reports none.
+        self.stack.testpmd.create_flow(0, "ingress pattern eth type is 0 / end actions mark id 1 / queue"
+                                          " index 0 / end")
+        self._receive([], [bytes(marker(count)) for count in range(2)])
+        self.stack.testpmd.flush_flows(0)
+
+    def play(self, round_: Round) -> None:
+        numbers = self._create(round_)
+        rules = list(numbers.values())
+        markers = self._compare(round_, rules)
+        self._compare_counts(round_, numbers, [*round_.frames, *markers])
+        if len(rules) % 3 == 0:  # fewer of them: what is left still does the same
+            gone = list(numbers)[::2]
+            for number in gone:
+                self.stack.testpmd.destroy_flow(0, number)
+            self._compare(round_, [rule for number, rule in numbers.items() if number not in gone])
+        self.stack.testpmd.flush_flows(0)
+
+    def _fail(self, round_: Round, what: str) -> None:
+        rules = "\n".join(f"  flow create 0 {rule.text}" for rule in round_.rules)
+        raise AssertionError(f"seed {round_.seed}: {what}\nall rules of the round:\n{rules}")
+
+    # -- rules ----------------------------------------------------------------------------------------
+
+    def _create(self, round_: Round) -> dict[int, Rule]:
+        """By their numbers; those that are refused have a reason."""
+        texts = [rule.text for rule in round_.rules]
+        validated, *answers = self.stack.testpmd.answers(
+            [f"flow validate 0 {texts[0]}", *(f"flow create 0 {text}" for text in texts)])
+        if validated.strip() != answers[0].strip() and not (
+                "validated" in validated and "created" in answers[0]):
+            self._fail(round_, f"validate says {validated!r}, create {answers[0]!r}:\n  {texts[0]}")
+        created: dict[int, Rule] = {}
+        for rule, answer in zip(round_.rules, answers):
+            if found := re.search(r"Flow rule #(\d+) created", answer):
+                created[int(found[1])] = rule
+                continue
+            reason = next((reason for reason, applies in self.refusals.items()
+                           if re.search(reason, answer) and applies(rule, list(created.values()))), None)
+            if reason is None:
+                self._fail(round_, f"refused without need: {answer.strip()}\n  {rule.text}")
+            else:
+                self.refused[reason] = self.refused.get(reason, 0) + 1
+        self.rules += len(created)
+        return created
+
+    # -- packets --------------------------------------------------------------------------------------
+
+    def _receive(self, frames: Sequence[bytes], markers: Sequence[bytes]) -> list[ReceivedPacket]:
+        """Those that arrived. A marker shows that all before it have reached their queues, and the
+        others, one after the other, that every queue was polled often enough since."""
+        wire, testpmd = self.stack.wires[0], self.stack.testpmd
+        position = testpmd.mark_output()
+        wire.send_all(frames)
+        for count, frame in enumerate(markers, 1):
+            wire.send(frame)
+            testpmd.program.wait_until(
+                lambda text: text.count(f"type=0x{MARKER_TYPE:04x}", position) >= count,
+                f"marker {count}")
+        return [packet for packet in testpmd.received_so_far(position)
+                if packet.ether_type != MARKER_TYPE]
+
+    def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
+        """Returns the markers that were sent as well."""
+        markers = [bytes(marker(count)) for count in range(2 + len(round_.frames) // _BURST)]
+        arrived = {packet.length: packet for packet in self._receive(round_.frames, markers)}
+        for frame in round_.frames:
+            may = expected(rules, frame)
+            got = arrived.pop(len(frame), None)
+            self.open_ += len(may) > 1
+            self.taken += bool(may)
+            self.passed += not may
+            if any(_agrees(rule, got) for rule in may) if may else _untouched(got):
+                continue
+            wanted = "\n".join(f"  {rule.text}" for rule in may) or "  none of the rules"
+            self._fail(round_, f"this packet, {_seen(got)}:\n  {Ether(frame).summary()}\n  {frame.hex()}\n"
+                               f"  {' / '.join(header.kind for header in dissect(frame))}\n"
+                               f"should have been taken by\n{wanted}")
+        if arrived:
+            self._fail(round_, f"packets of unknown lengths came: {arrived}")
+        return markers
+
+    def _compare_counts(self, round_: Round, numbers: dict[int, Rule], sent: Sequence[bytes]) -> None:
+        rules = list(numbers.values())
+        decided = [(frame, expected(rules, frame)) for frame in sent]
+        counting = {number: rule for number, rule in numbers.items() if rule.count}
+        answers = self.stack.testpmd.answers([f"flow query 0 {number} count" for number in counting])
+        for rule, answer in zip(counting.values(), answers):
+            found = re.search(r"hits: (\d+)\n *bytes: (\d+)", answer)
+            sure = [len(frame) for frame, may in decided if may == [rule]]
+            most = [len(frame) for frame, may in decided if rule in may]
+            if not found or not len(sure) <= int(found[1]) <= len(most) or (
+                    not sum(sure) <= int(found[2]) <= sum(most)):
+                self._fail(round_, f"counted {answer.strip()!r}, instead of {len(sure)} … {len(most)} "
+                                   f"packets and {sum(sure)} … {sum(most)} bytes:\n  {rule.text}")
+
+
+def _untouched(packet: ReceivedPacket | None) -> bool:
+    return packet is not None and packet.mark is None and "RTE_MBUF_F_RX_FDIR" not in packet.flags
+
+
+def _agrees(rule: Rule, packet: ReceivedPacket | None) -> bool:
+    """Whether this became of the packet by the rule."""
+    if packet is None:
+        return not rule.queues
+    flagged = "RTE_MBUF_F_RX_FDIR" in packet.flags
+    return packet.queue in rule.queues and packet.mark == rule.mark and (
+        flagged == (rule.flag or rule.mark is not None))
+
+
+def _seen(packet: ReceivedPacket | None) -> str:
+    if packet is None:
+        return "which did not arrive"
+    flag = " with the flag" if "RTE_MBUF_F_RX_FDIR" in packet.flags else ""
+    return f"which came to queue {packet.queue} with mark {packet.mark}{flag}"
