@@ -114,6 +114,11 @@ inline void set_newer_info([[maybe_unused]] rte_eth_dev_info& info,
 #endif
 }
 
+// rte_flow_actions_update came with 23.07, its own argument being the array of actions.
+template <auto Update, class Ops> constexpr void set_actions_update([[maybe_unused]] Ops& ops) {
+    if constexpr (requires { ops.actions_update; }) ops.actions_update = Update;
+}
+
 // The hash function that an RSS configuration asks for; before 23.11 it could not ask.
 inline rte_eth_hash_function rss_function([[maybe_unused]] const rte_eth_rss_conf& conf) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)

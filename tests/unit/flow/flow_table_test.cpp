@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of rte_flow rules: actions, RSS expansion, stop and start, failures half way.
-#include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
-#include "tests/unit/flow/fake_device.hpp"
-#include "tests/unit/flow/rule.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/unit/flow/flow_table.hpp"
 
 #include <map>
 
@@ -16,54 +11,6 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-Rule udp_to(uint16_t port, uint16_t queue) {
-    rte_flow_item_udp spec{};
-    spec.hdr.dst_port = rte_cpu_to_be_16(port);
-    return Rule()
-        .item(RTE_FLOW_ITEM_TYPE_ETH)
-        .item(RTE_FLOW_ITEM_TYPE_IPV4)
-        .item(RTE_FLOW_ITEM_TYPE_UDP, &spec)
-        .queue(queue);
-}
-
-class FlowTableTest : public testing::Test {
-  protected:
-    FakeDevice device{4};
-    RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
-    std::unique_ptr<Steering> steering = make_steering(device, qps);
-    FlowTable table{*steering, device.rx_queues};
-    rte_flow_error error{};
-
-    ~FlowTableTest() override {
-        table.flush(nullptr);
-        EXPECT_EQ(qps.size(), 0u);
-        EXPECT_THAT(device.flows, IsEmpty());
-        EXPECT_THAT(device.qps, IsEmpty());
-        EXPECT_THAT(device.tables, IsEmpty());
-        EXPECT_THAT(device.counters, IsEmpty());
-        EXPECT_THAT(device.violations, IsEmpty());
-    }
-    void start() { ASSERT_TRUE(table.start()); }
-    rte_flow* create(const Rule& rule) {
-        return table.create(&rule.attr, rule.pattern(), rule.actions(), &error);
-    }
-    int validate(const Rule& rule) {
-        return table.validate(&rule.attr, rule.pattern(), rule.actions(), &error);
-    }
-    /// Both refuse, with the same text, and leave nothing.
-    std::string refused(const Rule& rule) {
-        const size_t before = device.flows.size();
-        EXPECT_LT(validate(rule), 0);
-        std::string text = error.message;
-        error = {};
-        EXPECT_EQ(create(rule), nullptr);
-        EXPECT_EQ(rte_errno, -validate(rule));
-        EXPECT_EQ(text, error.message);
-        EXPECT_EQ(device.flows.size(), before);
-        return text;
-    }
-};
 
 TEST_F(FlowTableTest, QueueRuleReachesItsQueue) {
     start();

@@ -67,6 +67,13 @@ class Rule {
         const rte_flow_action_mark conf{id};
         return action(RTE_FLOW_ACTION_TYPE_MARK, &conf);
     }
+    Rule& indirect(rte_flow_action_handle* handle) {
+        rte_flow_action action{};
+        action.type = RTE_FLOW_ACTION_TYPE_INDIRECT;
+        action.conf = handle;
+        actions_.insert(actions_.end() - 1, action);
+        return *this;
+    }
     Rule& action(rte_flow_action_type type) { return action<uint8_t>(type, nullptr); }
     template <class Conf> Rule& action(rte_flow_action_type type, const Conf* conf) {
         rte_flow_action action{};

@@ -47,18 +47,18 @@ FlowResult<void> check_ingress(const ActionContext& context, const rte_flow_acti
                   name);
 }
 
-FlowResult<void> check_queue(const ActionContext& context, const rte_flow_action& action,
-                             const char* name, uint16_t queue) {
-    if (queue < context.scope.rx_queues) return {};
+FlowResult<void> check_queue(const rte_flow_action& action, const char* name, uint16_t queue,
+                             uint16_t rx_queues) {
+    if (queue < rx_queues) return {};
     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
                   "action {}: no Rx queue {}: the port is configured with {}", name, queue,
-                  context.scope.rx_queues);
+                  rx_queues);
 }
 
 FlowResult<void> handle_queue(ActionContext& context, const rte_flow_action& action) {
     if (auto ok = check_ingress(context, action, "queue"); !ok) return ok;
     const auto& conf = *static_cast<const rte_flow_action_queue*>(action.conf);
-    if (auto ok = check_queue(context, action, "queue", conf.index); !ok) return ok;
+    if (auto ok = check_queue(action, "queue", conf.index, context.scope.rx_queues); !ok) return ok;
     context.collected.table = {conf.index};
     return set_fate(context, action, "queue");
 }
@@ -69,24 +69,32 @@ FlowResult<void> handle_drop(ActionContext& context, const rte_flow_action& acti
     return set_fate(context, action, "drop");
 }
 
-FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& action,
-                           const rte_flow_action_rss& conf) {
+FlowResult<void> check_level(const ActionContext& context, const rte_flow_action& action) {
+    const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
+    const bool tunnelled =
+        std::ranges::any_of(context.scope.pattern.layers(),
+                            [](const Layer& layer) { return traits_of(layer.protocol).tunnel; });
+    if (conf.level == 2 && !tunnelled)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action rss: level 2 hashes what a tunnel carries, and the pattern has none: "
+                      "add its item");
+    return {};
+}
+
+} // namespace
+
+FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
+                           size_t table_entries) {
     constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
+    const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
     if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: hash function {} is not supported: use default or toeplitz",
                       hash_function_name(conf.func));
-    const auto layers = context.scope.pattern.layers();
-    const bool tunnelled = std::ranges::any_of(
-        layers, [](const Layer& layer) { return traits_of(layer.protocol).tunnel; });
     if (conf.level > 2)
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: level {}: the device looks into one tunnel (level 2)",
                       conf.level);
-    if (conf.level == 2 && !tunnelled)
-        return refuse(EINVAL, kConf, &action,
-                      "action rss: level 2 hashes what a tunnel carries, and the pattern has none: "
-                      "add its item");
     if (const uint64_t unknown = conf.types & ~supported_rss_types())
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: types {} are not supported: ipv4, ipv6, tcp and udp types are, "
@@ -97,11 +105,15 @@ FlowResult<void> check_rss(const ActionContext& context, const rte_flow_action& 
                       kRssKeyBytes, conf.key_len);
     if (conf.queue_num == 0 || conf.queue == nullptr)
         return refuse(EINVAL, kConf, &action, "action rss: no queues given");
-    if (conf.queue_num > context.scope.table_entries)
+    if (conf.queue_num > table_entries)
         return refuse(ENOTSUP, kConf, &action, "action rss: {} queues: the device takes at most {}",
-                      conf.queue_num, context.scope.table_entries);
+                      conf.queue_num, table_entries);
+    for (uint32_t i = 0; i < conf.queue_num; ++i)
+        if (auto ok = check_queue(action, "rss", conf.queue[i], rx_queues); !ok) return ok;
     return {};
 }
+
+namespace {
 
 /// The queues as an indirection table of at most `most` entries. If their number is no power of
 /// two, the table has at least 16 entries a queue, where the device allows it, so that no queue
@@ -118,9 +130,9 @@ std::vector<uint16_t> spread(const uint16_t* queues, size_t count, size_t most) 
 FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& action) {
     if (auto ok = check_ingress(context, action, "rss"); !ok) return ok;
     const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
-    if (auto ok = check_rss(context, action, conf); !ok) return ok;
-    for (uint32_t i = 0; i < conf.queue_num; ++i)
-        if (auto ok = check_queue(context, action, "rss", conf.queue[i]); !ok) return ok;
+    if (auto ok = check_rss(action, context.scope.rx_queues, context.scope.table_entries); !ok)
+        return ok;
+    if (auto ok = check_level(context, action); !ok) return ok;
     auto& collected = context.collected;
     collected.table = spread(conf.queue, conf.queue_num, context.scope.table_entries);
     if (conf.key != nullptr && conf.key_len != 0)
@@ -157,11 +169,43 @@ FlowResult<void> handle_flag(ActionContext& context, const rte_flow_action& acti
 }
 
 FlowResult<void> handle_count(ActionContext& context, const rte_flow_action& action) {
+    if (context.collected.count != nullptr)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action count: the rule has one already; a rule counts into one counter");
     context.collected.count = &action;
     return {};
 }
 
 FlowResult<void> handle_void(ActionContext&, const rte_flow_action&) { return {}; }
+
+FlowResult<void> handle(ActionContext& context, const rte_flow_action& action);
+
+/// An indirect action is read as what it stands for; refusals name the application's own.
+FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& action) {
+    const SharedActionRef shared =
+        context.scope.shared.find(static_cast<const rte_flow_action_handle*>(action.conf));
+    if (!shared)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action indirect: no such action on this port: it was destroyed already or "
+                      "is another port's");
+    const rte_flow_indir_action_conf& of = shared->directions;
+    if (context.scope.egress ? of.egress == 0 : of.ingress == 0)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action indirect: this {} was made for {} rules", shared->name,
+                      context.scope.egress ? "ingress" : "egress");
+    if (auto ok = handle(context, shared->action); !ok) {
+        ok.error().cause = &action;
+        return ok;
+    }
+    FlowActions& collected = context.collected;
+    if (collected.chosen_rss == &shared->action) collected.chosen_rss = &action;
+    if (shared->rss) collected.shared_rss = shared;
+    if (shared->counter) {
+        collected.count = &action;
+        collected.shared_counter = shared->counter;
+    }
+    return {};
+}
 
 constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_VOID, "void", false, handle_void},
@@ -171,6 +215,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_MARK, "mark", true, handle_mark},
     {RTE_FLOW_ACTION_TYPE_FLAG, "flag", false, handle_flag},
     {RTE_FLOW_ACTION_TYPE_COUNT, "count", false, handle_count},
+    {RTE_FLOW_ACTION_TYPE_INDIRECT, "indirect", true, handle_indirect},
 };
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
@@ -181,9 +226,10 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
                           "action {}: its configuration is missing", kind.name);
         return kind.handle(context, action);
     }
-    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
-                  "action {} is not supported: use queue, rss, drop, mark, flag, count, {}",
-                  action_name(action.type), edit_action_names());
+    return refuse(
+        ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+        "action {} is not supported: use queue, rss, drop, mark, flag, count, indirect, {}",
+        action_name(action.type), edit_action_names());
 }
 
 } // namespace

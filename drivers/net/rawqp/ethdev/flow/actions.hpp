@@ -3,6 +3,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/flow/shared_action.hpp"
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
@@ -23,6 +24,8 @@ struct FlowActions {
     Edits edits;
 
     const rte_flow_action* count = nullptr; ///< the count action, if there is one
+    CounterRef shared_counter;              ///< of an indirect one
+    SharedActionRef shared_rss;             ///< the indirect action that the destination is from
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
 };
@@ -33,10 +36,15 @@ struct ActionScope {
     bool egress;
     uint16_t rx_queues;   ///< that the port has now
     size_t table_entries; ///< most of an indirection table, a power of two
+    const SharedActions& shared;
 };
 
 /// Errors name the action.
 [[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
                                                         const ActionScope& scope);
+
+/// Checks what a configuration of action rss says by itself, whatever the pattern.
+[[nodiscard]] FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
+                                         size_t table_entries);
 
 } // namespace rawqp

@@ -14,10 +14,12 @@
 
 namespace rawqp {
 
-/// A priority and, within it, the depth of a traffic class: more headers are tried first.
+/// A priority and, within it, the depth of a traffic class: more headers are tried first. A rule
+/// that takes over from another one of the same match stands in the other turn, until that is gone.
 struct RulePlace {
     uint32_t priority = 0;
     uint16_t depth = 0;
+    uint8_t turn = 0; ///< 0 or 1
     auto operator<=>(const RulePlace&) const = default;
 };
 
@@ -28,6 +30,7 @@ class LevelMap {
 
     /// Whether there are levels enough for these places as well; of one they are used already.
     [[nodiscard]] bool fits(std::span<const RulePlace> places, uint16_t levels) const;
+    [[nodiscard]] bool uses(const RulePlace& place) const { return used_.contains(place); }
     /// Another user of the place. If no level is free between its neighbours, these make room.
     [[nodiscard]] Result<void> acquire(const RulePlace& place, uint16_t levels, const Move& move);
     void release(const RulePlace& place);

@@ -28,6 +28,40 @@ int isolate(rte_eth_dev* dev, int set, rte_flow_error* error) noexcept {
     return 0;
 }
 
+/// Indirect actions, and other actions for a rule.
+constexpr void add_action_ops(rte_flow_ops& ops) {
+    ops.action_handle_create = [](rte_eth_dev* dev, const rte_flow_indir_action_conf* conf,
+                                  const rte_flow_action* action, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->share(conf, action, error);
+    };
+    ops.action_handle_destroy = [](rte_eth_dev* dev, rte_flow_action_handle* handle,
+                                   rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->unshare(handle, error);
+    };
+    ops.action_handle_update = [](rte_eth_dev* dev, rte_flow_action_handle* handle,
+                                  const void* update, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->update_shared(handle, update, error);
+    };
+    ops.action_handle_query = [](rte_eth_dev* dev, const rte_flow_action_handle* handle, void* data,
+                                 rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->query_shared(handle, data, error);
+    };
+    compat::set_actions_update<[](rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* actions,
+                                  rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->update_actions(flow, actions, error);
+    }>(ops);
+}
+
 constexpr rte_flow_ops make_flow_ops() {
     rte_flow_ops ops{};
     ops.validate = [](rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* pattern,
@@ -65,6 +99,7 @@ constexpr rte_flow_ops make_flow_ops() {
         return port.flows->dump(flow, file, error);
     };
     ops.isolate = isolate;
+    add_action_ops(ops);
     return ops;
 }
 constinit const rte_flow_ops kFlowOps = make_flow_ops();

@@ -31,6 +31,8 @@ Pattern pattern_of(std::string_view key) {
     return Pattern::from_bytes(std::span(bytes, key.size()).subspan(sizeof(KeyHead)));
 }
 
+void DestroyRule::operator()(rte_flow* rule) const { rte_flow::destroy(rule); }
+
 uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(key); }
 
 SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_t level) const {
@@ -43,6 +45,8 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
     request.target = std::move(target);
     request.drop = drop;
     request.tag = tag;
+    request.counters = counter ? counter->get() : nullptr;
+    request.counted = counter != nullptr;
     return request;
 }
 
@@ -51,7 +55,7 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
 using rawqp::RulePart;
 static_assert(sizeof(rte_flow) % alignof(RulePart) == 0, "the parts follow the rule");
 
-rte_flow* rte_flow::make(const rawqp::Plan& plan, rawqp::Counters counters) {
+rte_flow* rte_flow::make(const rawqp::Plan& plan) {
     std::vector<std::string> keys;
     size_t bytes = sizeof(rte_flow) + plan.parts.size() * sizeof(RulePart);
     for (const rawqp::PlannedPart& part : plan.parts)
@@ -60,8 +64,7 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan, rawqp::Counters counters) {
     auto* const memory = static_cast<char*>(::operator new(bytes));
     auto* const rule = new (memory) rte_flow;
     static_cast<rawqp::RuleTerms&>(*rule) = plan;
-    rule->counters = std::move(counters);
-    auto* part = reinterpret_cast<RulePart*>(rule + 1);
+    auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
     auto* key = reinterpret_cast<char*>(part + plan.parts.size());
     for (size_t i = 0; i < plan.parts.size(); ++i, ++part) {
         std::memcpy(key, keys[i].data(), keys[i].size());
@@ -70,27 +73,34 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan, rawqp::Counters counters) {
                             rawqp::hash_of(keys[i]),
                             plan.parts[i].traffic,
                             plan.parts[i].target,
+                            plan.parts[i].whole,
+                            plan.parts[i].turn,
                             {},
                             {}};
         key += keys[i].size();
-        ++rule->part_count;
+        ++rule->part_count_;
     }
     return rule;
 }
 
 void rte_flow::destroy(rte_flow* rule) {
-    for (RulePart& part : rule->parts())
-        part.~RulePart();
+    std::destroy_n(rule->parts_, rule->part_count_);
     rule->~rte_flow();
     ::operator delete(rule);
 }
 
+void rte_flow::become(rawqp::OwnedRule other) {
+    std::destroy_n(parts_, part_count_);
+    static_cast<rawqp::RuleTerms&>(*this) = static_cast<rawqp::RuleTerms&&>(*other);
+    parts_ = other->parts_;
+    part_count_ = std::exchange(other->part_count_, uint16_t{0});
+    for (RulePart& part : parts())
+        part.rule = this;
+    donor_ = other->donor_ ? std::move(other->donor_) : std::move(other);
+}
+
 rawqp::SteeringRequest rte_flow::request(const RulePart& part, uint16_t level) const {
-    rawqp::SteeringRequest request =
-        RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
-    request.counters = counters.get();
-    request.counted = request.counters != nullptr;
-    return request;
+    return RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
 }
 
 namespace {
@@ -118,7 +128,7 @@ std::string rte_flow::text() {
     for (const RulePart& part : parts()) {
         lines += fmt::format("{} priority {}: {}: {}{}{}", egress ? "egress" : "ingress", priority,
                              rawqp::pattern_of(part.key).text(), destination_text(*this, part),
-                             tag_text(tag), counters ? ", count" : "");
+                             tag_text(tag), counter ? ", count" : "");
         if (edits)
             lines += fmt::format(", {} fields rewritten{}", edits->rewrites.size(),
                                  edits->reformat != rawqp::Reformat::none ? ", reformatted" : "");

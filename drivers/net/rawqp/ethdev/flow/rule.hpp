@@ -4,6 +4,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
+#include "drivers/net/rawqp/ethdev/flow/counter.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
@@ -13,13 +14,13 @@
 
 namespace rawqp {
 
-using Counters = verbs::Handle<ibv_counters>;
-
 /// A rule of the device before it has a place to be kept in.
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
     RssTargetRef target; ///< null for egress
+    bool whole = true;   ///< the rule's own pattern; else a class of it, made for RSS
+    uint8_t turn = 0;    ///< see RulePlace
 };
 
 /// What all parts of a rule have in common.
@@ -28,17 +29,19 @@ struct RuleTerms {
     uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     bool egress = false;
     bool drop = false;
-    SharedEdits edits; ///< null: none
+    SharedEdits edits;   ///< null: none
+    CounterRef counter;  ///< null: none
+    SharedActionRef rss; ///< the indirect action that spreads its packets; null: none
 
-    /// What the device is asked for a part, but for its counters.
+    /// What the device is asked for a part.
     [[nodiscard]] SteeringRequest request(Pattern pattern, RssTargetRef target,
                                           uint16_t level) const;
 };
 
 /// A rule as translated, of which the device knows nothing.
 struct Plan : RuleTerms {
-    const rte_flow_action* count = nullptr;
-    std::vector<PlannedPart> parts; ///< most specific class first
+    const rte_flow_action* count = nullptr; ///< the action, if there is one
+    std::vector<PlannedPart> parts;         ///< most specific class first
 };
 
 /// One rule of the device, in the memory of the rule that it is a part of.
@@ -48,6 +51,8 @@ struct RulePart {
     uint64_t hash;        ///< of the key
     TrafficClass traffic;
     RssTargetRef target;
+    bool whole;             ///< see PlannedPart
+    uint8_t turn = 0;       ///< see RulePlace
     PlaceRef place;         ///< of an ingress rule that is kept
     SteeringRule installed; ///< while the port runs
 };
@@ -58,25 +63,28 @@ struct RulePart {
 [[nodiscard]] Pattern pattern_of(std::string_view key);
 [[nodiscard]] uint64_t hash_of(std::string_view key);
 
+struct DestroyRule {
+    void operator()(rte_flow* rule) const;
+};
+
 } // namespace rawqp
 
 /// What the application holds a pointer to. The declaration belongs to DPDK, hence no namespace.
 struct rte_flow : rawqp::RuleTerms {
     rte_flow *before = nullptr, *after = nullptr; ///< in order of creation
-    uint16_t part_count = 0;
-    rawqp::Counters counters;                  ///< outlives the rules that count into it
-    uint64_t seen_packets = 0, seen_bytes = 0; ///< counts at the last reset
 
     /// The memory holds the parts and their keys as well.
-    [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan, rawqp::Counters counters);
+    [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan);
     static void destroy(rte_flow* rule);
+    /// Does from now on what the other one does, with its parts. Its own are taken out of the
+    /// device, where those of the other one may be already.
+    void become(std::unique_ptr<rte_flow, rawqp::DestroyRule> other);
 
     rte_flow(const rte_flow&) = delete;
     rte_flow& operator=(const rte_flow&) = delete;
 
-    [[nodiscard]] std::span<rawqp::RulePart> parts() {
-        return {reinterpret_cast<rawqp::RulePart*>(this + 1), part_count};
-    }
+    [[nodiscard]] std::span<rawqp::RulePart> parts() { return {parts_, part_count_}; }
+    [[nodiscard]] std::span<const rawqp::RulePart> parts() const { return {parts_, part_count_}; }
     /// One line for each rule of the device, for people.
     [[nodiscard]] std::string text();
     [[nodiscard]] rawqp::SteeringRequest request(const rawqp::RulePart& part, uint16_t level) const;
@@ -84,11 +92,13 @@ struct rte_flow : rawqp::RuleTerms {
   private:
     rte_flow() = default;
     ~rte_flow() = default;
+
+    rawqp::RulePart* parts_ = nullptr;
+    uint16_t part_count_ = 0;
+    /// In whose memory the parts are, if not in its own.
+    std::unique_ptr<rte_flow, rawqp::DestroyRule> donor_;
 };
 
 namespace rawqp {
-struct DestroyRule {
-    void operator()(rte_flow* rule) const { rte_flow::destroy(rule); }
-};
 using OwnedRule = std::unique_ptr<rte_flow, DestroyRule>;
 } // namespace rawqp

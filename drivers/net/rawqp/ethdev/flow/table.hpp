@@ -30,6 +30,17 @@ class FlowTable {
     /// Action count only: packets and bytes since creation or the last reset, also across stops.
     int query(rte_flow* flow, const rte_flow_action* action, void* data, rte_flow_error* error);
 
+    /// Other actions for what the rule matches, with no packet lost or taken twice.
+    int update_actions(rte_flow* flow, const rte_flow_action* actions, rte_flow_error* error);
+
+    /// Indirect actions: see rte_flow_action_handle_create and its kind. An update of rss leads the
+    /// packets of all its rules elsewhere, with none lost or taken twice, or changes nothing.
+    rte_flow_action_handle* share(const rte_flow_indir_action_conf* conf,
+                                  const rte_flow_action* action, rte_flow_error* error);
+    int unshare(rte_flow_action_handle* handle, rte_flow_error* error);
+    int update_shared(rte_flow_action_handle* handle, const void* update, rte_flow_error* error);
+    int query_shared(const rte_flow_action_handle* handle, void* data, rte_flow_error* error);
+
     /// Writes the rule, or all of them with null, as people read them.
     int dump(const rte_flow* flow, FILE* file, rte_flow_error* error);
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From the words of an application to the rules of the device that stand for them.
+#include "drivers/net/rawqp/ethdev/flow/items.hpp"
+#include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+
+namespace {
+
+FlowResult<void> check_attributes(const rte_flow_attr* attr) {
+    if (attr == nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, nullptr, "no attributes given");
+    if (attr->group != 0)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, attr,
+                      "group {}: only group 0 exists", static_cast<uint32_t>(attr->group));
+    if (attr->transfer)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, attr,
+                      "transfer rules are not supported: the port has no embedded switch");
+    if (attr->ingress == attr->egress)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR_INGRESS, attr,
+                      "the rule has {}: set ingress or egress",
+                      attr->ingress ? "two directions" : "no direction");
+    if (attr->egress && attr->priority >= SteeringLevels::kMaxPriorities)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
+                      "priority {}: the largest of an egress rule is {}",
+                      static_cast<uint32_t>(attr->priority), SteeringLevels::kMaxPriorities - 1);
+    return {};
+}
+
+} // namespace
+
+/// Where another rule of the same match stands in the device, the new one needs the other turn.
+uint8_t FlowTable::Impl::turn_for(const Plan& plan, TrafficClass traffic, std::string_view key,
+                                  const rte_flow* replaced) const {
+    if (plan.egress) return 0;
+    if (replaced != nullptr) {
+        const auto parts = replaced->parts();
+        const auto same = std::ranges::find(parts, key, &RulePart::key);
+        if (same != parts.end()) return same->turn ^ 1;
+    }
+    const bool other = levels.uses(place_of(plan.priority, traffic, 1)) &&
+                       !levels.uses(place_of(plan.priority, traffic, 0));
+    return other ? 1 : 0; // rather than a level more
+}
+
+FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
+                                            const FlowActions& wanted, const rte_flow* replaced,
+                                            bool& hashed) {
+    for (ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
+        hashed |= split.hash_fields != 0;
+        if (wanted.rss_depth != 0 && split.hash_fields != 0) split.hash_fields |= IBV_RX_HASH_INNER;
+        RssTargetRef target;
+        if (!plan.egress)
+            target =
+                steering.qps().target(destination_of(wanted.table, wanted.key, split.hash_fields));
+        const std::string key = key_of(plan.priority, plan.egress, split.pattern);
+        if (const rte_flow* const same = rules.find(key); same != nullptr && same != replaced)
+            return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                          "a rule of the same priority matches {} with the same values already: "
+                          "destroy it first or use another priority",
+                          split.pattern.names());
+        const uint8_t turn = turn_for(plan, split.traffic, key, replaced);
+        plan.parts.push_back({split.traffic, split.pattern, std::move(target), false, turn});
+    }
+    plan.parts.back().whole = true; // the classes of a pattern come before it
+    return {};
+}
+
+/// Whether some engine has words for all of it; the device is not asked.
+FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
+    for (const PlannedPart& part : plan.parts) {
+        SteeringRequest request = plan.request(part.pattern, part.target, 0);
+        request.counted = plan.count != nullptr;
+        const std::optional<Lack> lack = steering.lack(request);
+        if (!lack) continue;
+        if (lack->layer == nullptr)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
+        const uint8_t number = lack->layer->item;
+        const bool known = pattern != nullptr && number != Layer::kNone;
+        const rte_flow_item* const item = known ? pattern + number : pattern;
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, item, "item {}: {}",
+                      traits_of(lack->layer->protocol).name, lack->what);
+    }
+    return {};
+}
+
+FlowResult<Plan> FlowTable::Impl::plan(uint32_t priority, bool egress,
+                                       std::span<const Pattern> patterns, const FlowActions& wanted,
+                                       const rte_flow* replaced) {
+    Plan plan;
+    plan.priority = priority;
+    plan.egress = egress;
+    plan.drop = wanted.drop;
+    if (!wanted.edits.empty()) plan.edits = std::make_shared<const Edits>(wanted.edits);
+    plan.tag = wanted.tag;
+    plan.count = wanted.count;
+    plan.counter = wanted.shared_counter;
+    plan.rss = wanted.shared_rss;
+    bool hashed = false;
+    for (const Pattern& each : patterns)
+        if (auto ok = add_parts(plan, each, wanted, replaced, hashed); !ok)
+            return tl::unexpected(ok.error());
+    if (wanted.chosen_rss != nullptr && !hashed && wanted.table.size() > 1)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, wanted.chosen_rss,
+                      "action rss: none of its types applies to packets of this pattern ({}), all "
+                      "would go to one queue: add a fitting type or use action queue",
+                      patterns.front().names());
+    if (replaced == nullptr) return plan;
+    if (auto ok = check(plan, nullptr); !ok) return tl::unexpected(ok.error());
+    if (auto ok = check_levels(plan, nullptr); !ok) return tl::unexpected(ok.error());
+    return plan;
+}
+
+FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                                            const rte_flow_action* actions) {
+    if (queues.count() == 0 && (attr == nullptr || !attr->egress))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "the port is configured with no Rx queue, which every ingress rule "
+                      "needs, also one that drops: verbs ties rules to queues");
+    if (auto ok = check_attributes(attr); !ok) return tl::unexpected(ok.error());
+    auto patterns = translate_pattern(pattern);
+    if (!patterns) return tl::unexpected(patterns.error());
+    const bool egress = attr->egress != 0;
+    auto wanted = translate_actions(actions, scope(patterns->front(), egress));
+    if (!wanted) return tl::unexpected(wanted.error());
+    auto planned = plan(attr->priority, egress, *patterns, *wanted, nullptr);
+    if (!planned) return planned;
+    if (auto ok = check(*planned, pattern); !ok) return tl::unexpected(ok.error());
+    if (auto ok = check_levels(*planned, attr); !ok) return tl::unexpected(ok.error());
+    return planned;
+}
+
+/// Before the Rx queues are set up the device cannot be asked: start() will look again.
+SteeringLevels FlowTable::Impl::known_levels() const {
+    return steering.levels().value_or(SteeringLevels{});
+}
+
+FlowResult<void> FlowTable::Impl::check_levels(const Plan& plan, const rte_flow_attr* attr) const {
+    if (plan.egress) return {};
+    std::vector<RulePlace> places;
+    for (const PlannedPart& part : plan.parts)
+        places.push_back(place_of(plan.priority, part.traffic, part.turn));
+    const uint16_t most = known_levels().flow_levels();
+    if (levels.fits(places, most)) return {};
+    if (attr == nullptr)
+        return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "all {} steering priorities that the device has for rules are in use, and a "
+                      "rule that takes over from another one needs one beside that: use fewer "
+                      "rte_flow priorities, or destroy the rule and create it anew",
+                      most);
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
+                  "priority {}: the device has {} steering priorities for rules, and other "
+                  "rte_flow priorities use them (each up to {}: for rules with ports, with IP, "
+                  "and others): use one of those",
+                  plan.priority, most, kClassDepths);
+}
+
+} // namespace rawqp

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rules of a port.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/pointer_set.hpp"
+#include "drivers/net/rawqp/ethdev/flow/rule.hpp"
+
+namespace rawqp {
+
+/// Rules in order of creation; found by their handles and by what they match.
+class RuleList {
+  public:
+    RuleList() = default;
+    RuleList(const RuleList&) = delete;
+    RuleList& operator=(const RuleList&) = delete;
+    ~RuleList() { clear(); }
+
+    void add(OwnedRule rule) {
+        rte_flow* const added = rule.release();
+        added->before = last_;
+        (last_ != nullptr ? last_->after : first_) = added;
+        last_ = added;
+        handles_.insert(hash_of_handle(added), *added);
+        add_keys(*added);
+    }
+    void erase(rte_flow& rule) {
+        (rule.before != nullptr ? rule.before->after : first_) = rule.after;
+        (rule.after != nullptr ? rule.after->before : last_) = rule.before;
+        handles_.erase(hash_of_handle(&rule), rule);
+        erase_keys(rule);
+        rte_flow::destroy(&rule);
+    }
+    /// The rule keeps its handle and its place, and does from now on what `fresh` does.
+    void replace(rte_flow& rule, OwnedRule fresh) {
+        erase_keys(rule);
+        rule.become(std::move(fresh));
+        add_keys(rule);
+    }
+    void clear() {
+        while (last_ != nullptr)
+            erase(*last_);
+    }
+    /// A handle may be stale: it is compared and not followed.
+    [[nodiscard]] rte_flow* find(const rte_flow* handle) const {
+        return handles_.find(hash_of_handle(handle),
+                             [&](const rte_flow& rule) { return &rule == handle; });
+    }
+    /// The rule that has such a part.
+    [[nodiscard]] rte_flow* find(std::string_view key) const {
+        const RulePart* const part =
+            keys_.find(hash_of(key), [&](const RulePart& known) { return known.key == key; });
+        return part != nullptr ? part->rule : nullptr;
+    }
+    [[nodiscard]] rte_flow* first() const { return first_; }
+    [[nodiscard]] size_t size() const { return handles_.size(); }
+
+  private:
+    /// Spreads addresses over all bits.
+    static uint64_t hash_of_handle(const rte_flow* rule) {
+        const uint64_t product = reinterpret_cast<uintptr_t>(rule) * 0x9e3779b97f4a7c15u;
+        return product ^ product >> 32;
+    }
+    void add_keys(rte_flow& rule) {
+        for (RulePart& part : rule.parts())
+            keys_.insert(part.hash, part);
+    }
+    void erase_keys(rte_flow& rule) {
+        for (const RulePart& part : rule.parts())
+            keys_.erase(part.hash, part);
+    }
+
+    rte_flow *first_ = nullptr, *last_ = nullptr;
+    PointerSet<rte_flow> handles_;
+    PointerSet<RulePart> keys_;
+};
+
+} // namespace rawqp

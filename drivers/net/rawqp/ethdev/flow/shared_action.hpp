@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Indirect actions of rte_flow: made once, used by many rules, changed for all of them together.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/counter.hpp"
+#include "drivers/net/rawqp/ethdev/rss_state.hpp"
+
+#include <map>
+#include <vector>
+
+namespace rawqp {
+
+/// The configuration of action rss with all that it points to.
+class RssConf {
+  public:
+    explicit RssConf(const rte_flow_action_rss& conf);
+    RssConf(const RssConf&) = delete;
+    RssConf& operator=(const RssConf&) = delete;
+    [[nodiscard]] const rte_flow_action_rss& get() const { return conf_; }
+
+  private:
+    rte_flow_action_rss conf_;
+    std::vector<uint16_t> queues_;
+    std::vector<uint8_t> key_;
+};
+
+using SharedActionRef = std::shared_ptr<rte_flow_action_handle>;
+
+} // namespace rawqp
+
+/// What the application holds a pointer to; rules that use it share it. The declaration belongs to
+/// DPDK, hence no namespace.
+struct rte_flow_action_handle {
+    const char* name;
+    rte_flow_indir_action_conf directions; ///< of the rules that may use it
+    /// What stands for it in a rule.
+    rte_flow_action action;
+    std::unique_ptr<rawqp::RssConf> rss; ///< of action rss
+    rawqp::CounterRef counter;           ///< of action count
+};
+
+namespace rawqp {
+
+/// The indirect actions of a port.
+class SharedActions {
+  public:
+    void add(SharedActionRef action) {
+        const rte_flow_action_handle* const handle = action.get();
+        actions_.emplace(handle, std::move(action));
+    }
+    void erase(const rte_flow_action_handle* handle) { actions_.erase(handle); }
+    /// A handle may be stale: it is compared and not followed. Null: there is no such action.
+    [[nodiscard]] SharedActionRef find(const rte_flow_action_handle* handle) const {
+        const auto at = actions_.find(handle);
+        return at != actions_.end() ? at->second : nullptr;
+    }
+
+  private:
+    std::map<const rte_flow_action_handle*, SharedActionRef> actions_;
+};
+
+/// Whether rules use it, besides the `known` references that the caller has.
+[[nodiscard]] bool in_use(const SharedActionRef& action, long known);
+
+} // namespace rawqp

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the files of FlowTable share: plan.cpp makes plans of what the application asks for,
+// table.cpp has the rules live, table_shared.cpp changes those that live.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/rule_list.hpp"
+#include "drivers/net/rawqp/ethdev/flow/table.hpp"
+
+namespace rawqp {
+
+struct FlowTable::Impl {
+    Steering& steering;
+    RxQueueSet& queues;
+    bool running = false; ///< between start and stop: rules are in the device
+    LevelMap levels{};    ///< of ingress rules
+    SharedActions shared{};
+    RuleList rules{};
+
+    // plan.cpp
+    FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                               const rte_flow_action* actions);
+    /// A rule of these terms; `replaced` is the one whose place it takes, or null.
+    FlowResult<Plan> plan(uint32_t priority, bool egress, std::span<const Pattern> patterns,
+                          const FlowActions& wanted, const rte_flow* replaced);
+    [[nodiscard]] ActionScope scope(const Pattern& pattern, bool egress) const {
+        return {pattern, egress, queues.count(), queues.table_entries(), shared};
+    }
+
+    // table.cpp
+    /// The rule of a plan: in the device if the port runs, else accepted by it.
+    FlowResult<OwnedRule> realize(Plan& plan);
+    FlowResult<OwnedRule> make(Plan& plan);
+    Result<void> place(rte_flow& rule);
+    Result<void> place_again();
+    FlowResult<void> validate(rte_flow& rule);
+    Result<void> install(rte_flow& rule);
+
+    // table_shared.cpp
+    FlowResult<SharedActionRef> share(const rte_flow_indir_action_conf& directions,
+                                      const rte_flow_action& action);
+    FlowResult<void> update(const SharedActionRef& shared, const rte_flow_action& update);
+    FlowResult<void> update(rte_flow& rule, const rte_flow_action* actions);
+    FlowResult<Plan> plan_with(const rte_flow& rule, const rte_flow_action& rss);
+
+  private:
+    FlowResult<void> add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
+                               const rte_flow* replaced, bool& hashed);
+    FlowResult<void> check(const Plan& plan, const rte_flow_item* pattern);
+    FlowResult<void> check_levels(const Plan& plan, const rte_flow_attr* attr) const;
+    [[nodiscard]] uint8_t turn_for(const Plan& plan, TrafficClass traffic, std::string_view key,
+                                   const rte_flow* replaced) const;
+    Result<void> move(const RulePlace& place, uint16_t level);
+    [[nodiscard]] SteeringLevels known_levels() const;
+    [[nodiscard]] RulePlace place_of(uint32_t priority, TrafficClass traffic, uint8_t turn) const {
+        return {priority, known_levels().depth(traffic), turn};
+    }
+};
+
+/// Hands a refusal to the caller. rte_flow_error keeps only a pointer to the text.
+int report(const FlowError& refused, rte_flow_error* error);
+[[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
+[[nodiscard]] FlowError unknown(const rte_flow* flow);
+
+} // namespace rawqp

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Changing rules that live: indirect actions, and new actions for a rule. What a rule does next is
+// in the device, in the other turn of its levels (see RulePlace), before what it did is taken out:
+// each packet meets one of them.
+#include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace rawqp {
+
+namespace {
+
+FlowError unknown(const rte_flow_action_handle* handle) {
+    return {ENOENT, RTE_FLOW_ERROR_TYPE_ACTION, handle,
+            "no such indirect action on this port: it was destroyed already or is another port's"};
+}
+
+std::vector<Pattern> patterns_of(const rte_flow& rule) {
+    std::vector<Pattern> patterns;
+    for (const RulePart& part : rule.parts())
+        if (part.whole) patterns.push_back(pattern_of(part.key));
+    return patterns;
+}
+
+} // namespace
+
+FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_conf& directions,
+                                                   const rte_flow_action& action) {
+    auto shared = std::make_shared<rte_flow_action_handle>();
+    shared->directions = directions;
+    shared->action.type = action.type;
+    if (directions.transfer != 0 || (directions.ingress == 0 && directions.egress == 0))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "an indirect action is for ingress rules, for egress rules or for both: set "
+                      "that; the port has no embedded switch for transfer rules");
+    switch (action.type) {
+    case RTE_FLOW_ACTION_TYPE_RSS:
+        shared->name = "rss";
+        if (action.conf == nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                          "action rss: its configuration is missing");
+        if (auto ok = check_rss(action, queues.count(), queues.table_entries()); !ok)
+            return tl::unexpected(ok.error());
+        shared->rss =
+            std::make_unique<RssConf>(*static_cast<const rte_flow_action_rss*>(action.conf));
+        shared->action.conf = &shared->rss->get();
+        return shared;
+    case RTE_FLOW_ACTION_TYPE_COUNT: {
+        shared->name = "count";
+        auto counter = FlowCounter::make(steering.qps().context(), &action);
+        if (!counter) return tl::unexpected(counter.error());
+        shared->counter = std::move(*counter);
+        return shared;
+    }
+    default:
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action {} cannot be an indirect one: rss and count can",
+                      action_name(action.type));
+    }
+}
+
+/// The rule as it will be with another configuration of the rss action that it shares.
+FlowResult<Plan> FlowTable::Impl::plan_with(const rte_flow& rule, const rte_flow_action& rss) {
+    const std::vector<Pattern> patterns = patterns_of(rule);
+    const rte_flow_action actions[] = {rss, {}};
+    auto wanted = translate_actions(actions, scope(patterns.front(), rule.egress));
+    if (!wanted) return tl::unexpected(wanted.error());
+    auto planned = plan(rule.priority, rule.egress, patterns, *wanted, &rule);
+    if (planned) static_cast<RuleTerms&>(*planned) = rule;
+    return planned;
+}
+
+FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
+                                         const rte_flow_action& update) {
+    if (update.type != action->action.type || !action->rss)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &update,
+                      "an indirect {} cannot be updated by action {}: rss can, by rss; a count is "
+                      "set back by a query",
+                      action->name, action_name(update.type));
+    auto next = share(action->directions, update);
+    if (!next) return tl::unexpected(next.error());
+
+    std::vector<std::pair<rte_flow*, OwnedRule>> fresh;
+    std::set<std::string> keys; // of all that is fresh
+    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
+        if (rule->rss != action) continue;
+        auto planned = plan_with(*rule, (*next)->action);
+        if (!planned) {
+            planned.error().cause = &update;
+            return tl::unexpected(planned.error());
+        }
+        for (const PlannedPart& part : planned->parts)
+            if (!keys.insert(key_of(rule->priority, rule->egress, part.pattern)).second)
+                return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &update,
+                              "with these types two rules of one priority would both match {} with "
+                              "the same values: give one of them another priority",
+                              part.pattern.names());
+        auto made = realize(*planned);
+        if (!made) return tl::unexpected(made.error());
+        fresh.emplace_back(rule, std::move(*made));
+    }
+    for (auto& [rule, successor] : fresh)
+        rules.replace(*rule, std::move(successor));
+    action->rss = std::move((*next)->rss);
+    action->action.conf = &action->rss->get();
+    return {};
+}
+
+FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* actions) {
+    if (rule.egress)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_HANDLE, &rule,
+                      "the device cannot have two egress rules of one match, as an update without "
+                      "a gap needs: destroy the rule and create another one");
+    const std::vector<Pattern> patterns = patterns_of(rule);
+    const auto wanted = translate_actions(actions, scope(patterns.front(), rule.egress));
+    if (!wanted) return tl::unexpected(wanted.error());
+    auto planned = plan(rule.priority, rule.egress, patterns, *wanted, &rule);
+    if (!planned) return tl::unexpected(planned.error());
+    // A rule that goes on counting goes on with what it has counted.
+    const bool own = rule.counter && rule.counter.use_count() == 1;
+    if (planned->count != nullptr && !planned->counter && own) planned->counter = rule.counter;
+    auto fresh = realize(*planned);
+    if (!fresh) return tl::unexpected(fresh.error());
+    rules.replace(rule, std::move(*fresh));
+    return {};
+}
+
+rte_flow_action_handle* FlowTable::share(const rte_flow_indir_action_conf* conf,
+                                         const rte_flow_action* action, rte_flow_error* error) {
+    const rte_flow_indir_action_conf none{};
+    auto shared = impl_->share(conf != nullptr ? *conf : none, *action);
+    if (!shared) {
+        report(shared.error(), error);
+        return nullptr;
+    }
+    impl_->shared.add(*shared);
+    return shared->get();
+}
+
+int FlowTable::unshare(rte_flow_action_handle* handle, rte_flow_error* error) {
+    const SharedActionRef shared = impl_->shared.find(handle);
+    if (!shared) return report(unknown(handle), error);
+    constexpr long kKnown = 2; // in the table, and here
+    if (in_use(shared, kKnown))
+        return report({EBUSY, RTE_FLOW_ERROR_TYPE_ACTION, handle,
+                       fmt::format("rules use this indirect {}: destroy them first", shared->name)},
+                      error);
+    impl_->shared.erase(handle);
+    return 0;
+}
+
+int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
+                             rte_flow_error* error) {
+    const SharedActionRef shared = impl_->shared.find(handle);
+    if (!shared) return report(unknown(handle), error);
+    const auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
+    return done ? 0 : report(done.error(), error);
+}
+
+int FlowTable::query_shared(const rte_flow_action_handle* handle, void* data,
+                            rte_flow_error* error) {
+    const SharedActionRef shared = impl_->shared.find(handle);
+    if (!shared) return report(unknown(handle), error);
+    if (!shared->counter)
+        return report({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, handle,
+                       fmt::format("an indirect {} has nothing to query: count has", shared->name)},
+                      error);
+    const auto read = shared->counter->query(*static_cast<rte_flow_query_count*>(data));
+    return read ? 0 : report(read.error(), error);
+}
+
+int FlowTable::update_actions(rte_flow* flow, const rte_flow_action* actions,
+                              rte_flow_error* error) {
+    rte_flow* const rule = impl_->rules.find(flow);
+    if (rule == nullptr) return report(unknown(flow), error);
+    const auto done = impl_->update(*rule, actions);
+    return done ? 0 : report(done.error(), error);
+}
+
+} // namespace rawqp

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Indirect actions of rte_flow: rss and count that rules share. What each update does to the
+device's rules is in tests/unit/flow/shared_action_test.cpp."""
+
+from contextlib import contextmanager
+from typing import Iterator
+
+import pytest
+from rig.flow_rules import ENGINES, flow_stack, receive, receiving_rules
+from rig.packets import opaque, tcp4, udp4, udp6
+from rig.stack import Stack
+
+from functional.conftest import OpenStack
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    with flow_stack(open_stack, datapath) as stack:
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def receiving(stack: Stack) -> Iterator[None]:
+    with receiving_rules(stack):
+        yield
+
+
+@contextmanager
+def shared(stack: Stack, action: str) -> Iterator[int]:
+    """An indirect action; the rules that use it are gone at the end."""
+    testpmd = stack.testpmd
+    answer = testpmd.expect(f"flow indirect_action 0 create ingress action {action} / end",
+                            r"Indirect action #(\d+) created")
+    number = int(answer[1])
+    yield number
+    testpmd.flush_flows(0)
+    testpmd.expect(f"flow indirect_action 0 destroy action_id {number}", "destroyed")
+
+
+def test_rules_share_an_rss_that_is_updated(stack: Stack) -> None:
+    """Its queues, its types; the marks of the rules stay their own."""
+    frames = [frame for n in range(1, 40)
+              for frame in (udp4(sport=n), tcp4(sport=n), udp6(sport=n))]
+
+    def seen() -> dict[int | None, set[int]]:
+        by_mark: dict[int | None, set[int]] = {}
+        for packet in receive(stack, frames):
+            by_mark.setdefault(packet.mark, set()).add(packet.queue)
+        return by_mark
+
+    with shared(stack, "rss types ipv4-udp ipv4-tcp end queues 0 1 end") as number:
+        for mark, layer in ((1, "udp"), (2, "tcp")):
+            stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {layer} / end actions"
+                                         f" mark id {mark} / indirect {number} / end")
+        stack.testpmd.create_flow(0, "ingress pattern eth / ipv6 / end actions queue index 1 / end")
+        assert seen() == {1: {0, 1}, 2: {0, 1}, None: {1}}
+        for update, queues in (("types ipv4-udp ipv4-tcp end queues 2 3 end", {2, 3}),
+                               ("types ipv4-udp ipv4-tcp ipv6 end queues 3 0 2 end", {0, 2, 3})):
+            stack.testpmd.expect(f"flow indirect_action 0 update {number} action rss {update} / end",
+                                 "updated")
+            assert seen() == {1: queues, 2: queues, None: {1}}
+        answer = stack.testpmd.command(
+            f"flow indirect_action 0 update {number} action rss types ipv6 end queues 0 1 end / end")
+        assert "none of its types applies" in answer
+        assert "rules use this indirect rss" in stack.testpmd.command(
+            f"flow indirect_action 0 destroy action_id {number}")
+
+
+def test_an_update_loses_and_doubles_nothing(stack: Stack) -> None:
+    """Frames keep coming while the queues of a shared rss change."""
+    testpmd = stack.testpmd
+    with shared(stack, "rss types ipv4-udp end queues 0 1 end") as number:
+        testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / end actions mark id 1"
+                               f" / indirect {number} / end")
+        position, sent = testpmd.mark_output(), 0
+        for queues in ("2 3", "1 0 2", "3", "0 1") * 3:
+            at = stack.program.send_line(f"flow indirect_action 0 update {number}"
+                                         f" action rss types ipv4-udp end queues {queues} end / end")
+            for _ in range(8):
+                sent += 1
+                stack.wires[0].send(udp4(sport=sent))
+            stack.program.wait_for("updated", at)
+        stack.wires[0].send(opaque(60, 1))
+        packets = testpmd.received(position, sent + 1)
+        assert len(packets) == sent + 1
+        assert sum(packet.mark == 1 for packet in packets) == sent
+
+
+def test_rules_share_a_count(stack: Stack, datapath: str) -> None:
+    with shared(stack, "count") as number:
+        if ENGINES[datapath] != "auto":
+            why = stack.testpmd.refused_flow(0, "ingress pattern eth / ipv4 / end actions indirect"
+                                                f" {number} / queue index 1 / end")
+            assert "mlx5dv flows have counters by DevX only" in why
+            return
+        for layer in ("udp", "tcp"):
+            stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {layer} / end actions"
+                                         f" indirect {number} / queue index 1 / end")
+
+        def counted() -> tuple[int, int]:
+            answer = stack.testpmd.expect(
+                f"flow indirect_action 0 query {number}",
+                r"hits_set: 1\n *bytes_set: 1\n *hits: (\d+)\n *bytes: (\d+)")
+            return int(answer[1]), int(answer[2])
+
+        assert counted() == (0, 0)
+        receive(stack, [bytes(udp4()).ljust(100), bytes(tcp4()).ljust(200), udp6()])
+        assert counted() == (2, 300)
+        receive(stack, [bytes(tcp4()).ljust(200)])
+        assert counted() == (3, 500)
+
+
+def test_what_is_refused(stack: Stack) -> None:
+    create = "flow indirect_action 0 create ingress action {} / end"
+    for action, why in (("rss queues 0 7 end", "no Rx queue 7"),
+                        ("mark id 5", "action mark cannot be an indirect one")):
+        assert why in stack.testpmd.command(create.format(action))

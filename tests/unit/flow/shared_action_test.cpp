@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Indirect actions, and rules that get other actions while they live.
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "tests/unit/flow/flow_table.hpp"
+
+#include <set>
+
+namespace rawqp::test {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// Action rss with its queues.
+struct RssAction {
+    std::vector<uint16_t> queues;
+    rte_flow_action_rss conf{};
+    rte_flow_action action{};
+
+    explicit RssAction(std::vector<uint16_t> list, uint64_t types = RTE_ETH_RSS_IPV4)
+        : queues(std::move(list)) {
+        conf.types = types;
+        conf.queue = queues.data();
+        conf.queue_num = static_cast<uint32_t>(queues.size());
+        action.type = RTE_FLOW_ACTION_TYPE_RSS;
+        action.conf = &conf;
+    }
+    RssAction(const RssAction&) = delete;
+    RssAction& operator=(const RssAction&) = delete;
+};
+
+Rule ipv4_from(uint32_t address) {
+    rte_flow_item_ipv4 spec{};
+    spec.hdr.src_addr = rte_cpu_to_be_32(address);
+    return Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4, &spec);
+}
+
+class SharedActionTest : public FlowTableTest {
+  protected:
+    ~SharedActionTest() override { device.on_change = nullptr; }
+
+    rte_flow_action_handle* share(const rte_flow_action& action) {
+        rte_flow_indir_action_conf conf{};
+        conf.ingress = 1;
+        return table.share(&conf, &action, &error);
+    }
+    rte_flow_action_handle* share_count() {
+        rte_flow_action count{};
+        count.type = RTE_FLOW_ACTION_TYPE_COUNT;
+        return share(count);
+    }
+    int update(rte_flow_action_handle* handle, const rte_flow_action& action) {
+        return table.update_shared(handle, &action, &error);
+    }
+    std::vector<std::vector<uint16_t>> queues() const {
+        std::vector<std::vector<uint16_t>> list;
+        for (const auto& flow : device.flows)
+            list.push_back(flow->qp->queues);
+        return list;
+    }
+    /// From now on there is always a flow of each of these patterns, and never two of one level.
+    void watch() {
+        std::set<Bytes> patterns;
+        for (const auto& flow : device.flows)
+            patterns.insert(match_of(*flow));
+        device.on_change = [this, patterns] {
+            std::set<Bytes> present;
+            std::set<std::pair<uint16_t, Bytes>> places;
+            for (const auto& flow : device.flows) {
+                present.insert(match_of(*flow));
+                EXPECT_TRUE(places.emplace(flow->level(), match_of(*flow)).second);
+            }
+            EXPECT_TRUE(std::ranges::includes(present, patterns));
+        };
+    }
+
+  private:
+    /// The specs but for those of actions, which come first and last.
+    static Bytes match_of(const verbs_test::Flow& flow) {
+        Bytes match;
+        for (size_t at = sizeof(ibv_flow_attr); at < flow.bytes.size();) {
+            uint32_t type;
+            uint16_t size;
+            std::memcpy(&type, &flow.bytes[at], sizeof type);
+            std::memcpy(&size, &flow.bytes[at + sizeof type], sizeof size);
+            if (type < IBV_FLOW_SPEC_ACTION_TAG)
+                match.insert(match.end(), &flow.bytes[at], &flow.bytes[at] + size);
+            at += size;
+        }
+        return match;
+    }
+};
+
+TEST_F(SharedActionTest, AnUpdateOfRssMovesAllItsRulesWithoutAGap) {
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    ASSERT_NE(rss, nullptr) << error.message;
+    ASSERT_NE(create(ipv4_from(1).indirect(rss)), nullptr) << error.message;
+    ASSERT_NE(create(ipv4_from(2).indirect(rss).mark(7)), nullptr) << error.message;
+    rte_flow* const other = create(ipv4_from(3).queue(3));
+    EXPECT_EQ(qps.size(), 2u);
+    EXPECT_THAT(refused(ipv4_from(1).queue(2)), HasSubstr("matches eth/ipv4"));
+
+    watch();
+    for (const auto& list : {std::vector<uint16_t>{2, 3}, {1, 0}, {1, 2}}) {
+        ASSERT_EQ(update(rss, RssAction(list).action), 0) << error.message;
+        auto all = queues();
+        EXPECT_EQ(std::erase(all, std::vector<uint16_t>{3}), 1u);
+        EXPECT_THAT(all, Each(list));
+        EXPECT_THAT(all, SizeIs(2));
+        EXPECT_EQ(qps.size(), 2u);
+        EXPECT_THAT(refused(ipv4_from(1).queue(2)), HasSubstr("matches eth/ipv4"));
+    }
+    device.on_change = nullptr;
+    EXPECT_EQ(table.destroy(other, &error), 0);
+    table.stop();
+    EXPECT_THAT(device.flows, IsEmpty());
+    start();
+    EXPECT_THAT(queues(), Each(std::vector<uint16_t>{1, 2}));
+}
+
+TEST_F(SharedActionTest, AnUpdateOfRssMayChangeItsTypesAndItsKey) {
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    rte_flow* const flow = create(ipv4_from(1).indirect(rss));
+    ASSERT_THAT(device.flows, SizeIs(1));
+    watch();
+    RssKey key{};
+    key.fill(0x5a);
+    RssAction next({0, 1}, RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    next.conf.key = key.data();
+    next.conf.key_len = kRssKeyBytes;
+    ASSERT_EQ(update(rss, next.action), 0) << error.message;
+    ASSERT_THAT(device.flows, SizeIs(2)); // UDP has a hash of its own
+    for (const auto* each : device.rules())
+        EXPECT_EQ(each->qp->key, key);
+    ASSERT_EQ(update(rss, RssAction({2, 3}).action), 0) << error.message;
+    EXPECT_THAT(queues(), testing::ElementsAre(std::vector<uint16_t>{2, 3}));
+    device.on_change = nullptr;
+    ASSERT_EQ(table.destroy(flow, &error), 0);
+    EXPECT_THAT(device.flows, IsEmpty());
+    EXPECT_EQ(table.unshare(rss, &error), 0);
+}
+
+TEST_F(SharedActionTest, AnUpdateThatFailsAtAnyCallChangesNothing) {
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    ASSERT_NE(create(ipv4_from(1).indirect(rss)), nullptr);
+    ASSERT_NE(create(ipv4_from(2).indirect(rss)), nullptr);
+    watch();
+    int failures = 0;
+    for (;; ++failures) {
+        device.fail_call(failures + 1, ENOMEM);
+        if (update(rss, RssAction({2, 3}).action) == 0) break;
+        EXPECT_EQ(rte_errno, ENOMEM);
+        EXPECT_THAT(queues(), Each(std::vector<uint16_t>{0, 1}));
+        EXPECT_THAT(device.flows, SizeIs(2));
+        EXPECT_EQ(qps.size(), 1u);
+    }
+    EXPECT_EQ(failures, 4); // table, QP, two flows
+    EXPECT_THAT(queues(), Each(std::vector<uint16_t>{2, 3}));
+}
+
+TEST_F(SharedActionTest, AnUpdateOfAStoppedPortHoldsFromItsStart) {
+    auto* const rss = share(RssAction({0, 1}).action);
+    ASSERT_NE(create(ipv4_from(1).indirect(rss)), nullptr) << error.message;
+    ASSERT_EQ(update(rss, RssAction({2, 3}).action), 0) << error.message;
+    start();
+    EXPECT_THAT(queues(), testing::ElementsAre(std::vector<uint16_t>{2, 3}));
+}
+
+TEST_F(SharedActionTest, WhatIsNotAnUpdateIsRefused) {
+    device.offers_counters = true;
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    auto* const count = share_count();
+    ASSERT_NE(create(ipv4_from(1).indirect(rss).indirect(count)), nullptr) << error.message;
+    const auto refused_update = [&](rte_flow_action_handle* handle, const rte_flow_action& next) {
+        EXPECT_LT(update(handle, next), 0);
+        EXPECT_THAT(queues(), Each(std::vector<uint16_t>{0, 1}));
+        return std::string(error.message);
+    };
+    EXPECT_THAT(refused_update(rss, RssAction({9}).action), HasSubstr("no Rx queue 9"));
+    EXPECT_THAT(refused_update(rss, RssAction({2, 3}, RTE_ETH_RSS_IPV6).action),
+                HasSubstr("none of its types applies to packets of this pattern (eth/ipv4)"));
+    RssAction inner({2, 3});
+    inner.conf.level = 2;
+    EXPECT_THAT(refused_update(rss, inner.action), HasSubstr("level 2 hashes what a tunnel"));
+    EXPECT_EQ(error.cause, &inner.action);
+    EXPECT_THAT(refused_update(count, inner.action), HasSubstr("an indirect count cannot"));
+    EXPECT_THAT(refused_update(nullptr, inner.action), HasSubstr("no such indirect action"));
+
+    // Both would then have a part for UDP at one level.
+    ASSERT_NE(create(ipv4_from(5).item(RTE_FLOW_ITEM_TYPE_UDP).queue(0)), nullptr);
+    ASSERT_NE(create(ipv4_from(5).indirect(rss)), nullptr) << error.message;
+    const RssAction udp({2, 3}, RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    EXPECT_LT(update(rss, udp.action), 0);
+    EXPECT_THAT(error.message, HasSubstr("matches eth/ipv4/udp"));
+    EXPECT_EQ(rte_errno, EEXIST);
+    table.flush(&error);
+    EXPECT_EQ(table.unshare(count, &error), 0);
+}
+
+TEST_F(SharedActionTest, LifeOfHandles) {
+    device.offers_counters = true;
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    auto* const count = share_count();
+    rte_flow* const flow = create(ipv4_from(1).indirect(rss).indirect(count));
+    for (auto* const handle : {rss, count}) {
+        EXPECT_EQ(table.unshare(handle, &error), -EBUSY);
+        EXPECT_THAT(error.message, HasSubstr("destroy them first"));
+    }
+    EXPECT_EQ(table.destroy(flow, &error), 0);
+    for (auto* const handle : {rss, count}) {
+        EXPECT_EQ(table.unshare(handle, &error), 0) << error.message;
+        EXPECT_EQ(table.unshare(handle, &error), -ENOENT);
+        EXPECT_THAT(refused(ipv4_from(1).indirect(handle)), HasSubstr("no such action on this"));
+    }
+    EXPECT_THAT(device.counters, IsEmpty());
+    EXPECT_EQ(share(RssAction({0, 9}).action), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no Rx queue 9"));
+    rte_flow_action mark{};
+    mark.type = RTE_FLOW_ACTION_TYPE_MARK;
+    EXPECT_EQ(share(mark), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("action mark cannot be an indirect one"));
+    const rte_flow_indir_action_conf nowhere{};
+    const RssAction plain({0});
+    EXPECT_EQ(table.share(&nowhere, &plain.action, &error), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("for ingress rules, for egress"));
+}
+
+TEST_F(SharedActionTest, ASharedCountIsTheSumOfItsRules) {
+    device.offers_counters = true;
+    start();
+    auto* const count = share_count();
+    rte_flow* const one = create(ipv4_from(1).queue(0).indirect(count));
+    rte_flow* const two = create(ipv4_from(2).queue(0).indirect(count));
+    ASSERT_NE(two, nullptr) << error.message;
+    ASSERT_THAT(device.counters, SizeIs(1));
+    device.counters[0]->packets = 5;
+    device.counters[0]->bytes = 500;
+    rte_flow_query_count read{};
+    read.reset = 1;
+    ASSERT_EQ(table.query_shared(count, &read, &error), 0) << error.message;
+    EXPECT_EQ(read.hits, 5u);
+    EXPECT_EQ(read.bytes, 500u);
+    device.counters[0]->packets = 7;
+    rte_flow_action action{};
+    action.type = RTE_FLOW_ACTION_TYPE_COUNT;
+    for (rte_flow* const flow : {one, two}) {
+        read = {};
+        ASSERT_EQ(table.query(flow, &action, &read, &error), 0) << error.message;
+        EXPECT_EQ(read.hits, 2u);
+    }
+    EXPECT_THAT(refused(ipv4_from(3).queue(0).indirect(count).indirect(count)),
+                HasSubstr("has one already"));
+    auto* const rss = share(RssAction({0, 1}).action);
+    EXPECT_EQ(table.query_shared(rss, &read, &error), -ENOTSUP);
+    EXPECT_THAT(error.message, HasSubstr("indirect rss has nothing to query"));
+    table.flush(&error);
+    EXPECT_EQ(table.unshare(count, &error), 0);
+}
+
+TEST_F(SharedActionTest, ARuleGetsOtherActionsWithoutAGap) {
+    device.offers_counters = true;
+    start();
+    rte_flow* const flow = create(ipv4_from(1).queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT));
+    watch();
+    device.counters[0]->packets = 5;
+    ASSERT_EQ(
+        table.update_actions(
+            flow, Rule().queue(2).mark(3).action(RTE_FLOW_ACTION_TYPE_COUNT).actions(), &error),
+        0)
+        << error.message;
+    ASSERT_THAT(device.flows, SizeIs(1));
+    EXPECT_EQ(device.flows[0]->qp->queues, std::vector<uint16_t>{2});
+    EXPECT_NE(device.flows[0]->find(IBV_FLOW_SPEC_ACTION_TAG), 0u);
+    EXPECT_TRUE(device.rx_queues.marks);
+    rte_flow_query_count read{};
+    rte_flow_action count{};
+    count.type = RTE_FLOW_ACTION_TYPE_COUNT;
+    ASSERT_EQ(table.query(flow, &count, &read, &error), 0) << error.message;
+    EXPECT_EQ(read.hits, 5u); // goes on
+
+    auto* const rss = share(RssAction({0, 1}).action);
+    ASSERT_EQ(table.update_actions(flow, Rule().indirect(rss).actions(), &error), 0)
+        << error.message;
+    EXPECT_EQ(table.query(flow, &count, &read, &error), -EINVAL);
+    EXPECT_THAT(device.counters, IsEmpty());
+    ASSERT_EQ(update(rss, RssAction({2, 3}).action), 0);
+    EXPECT_THAT(queues(), testing::ElementsAre(std::vector<uint16_t>{2, 3}));
+    EXPECT_EQ(table.unshare(rss, &error), -EBUSY);
+    ASSERT_EQ(
+        table.update_actions(flow, Rule().action(RTE_FLOW_ACTION_TYPE_DROP).actions(), &error), 0);
+    EXPECT_EQ(table.unshare(rss, &error), 0);
+    EXPECT_NE(device.flows[0]->find(IBV_FLOW_SPEC_ACTION_DROP), 0u);
+
+    EXPECT_LT(table.update_actions(flow, Rule().queue(9).actions(), &error), 0);
+    EXPECT_THAT(error.message, HasSubstr("no Rx queue 9"));
+    EXPECT_LT(table.update_actions(nullptr, Rule().queue(0).actions(), &error), 0);
+}
+
+TEST_F(SharedActionTest, WithoutALevelToSpareNoRuleTakesOver) {
+    start();
+    rte_flow* flow = nullptr;
+    for (uint32_t priority = 0; priority < 10; ++priority) {
+        Rule rule = ipv4_from(1).queue(0);
+        rule.attr.priority = priority;
+        flow = create(rule);
+        ASSERT_NE(flow, nullptr) << error.message;
+    }
+    EXPECT_EQ(table.update_actions(flow, Rule().queue(1).actions(), &error), -ENOSPC);
+    EXPECT_THAT(error.message, HasSubstr("all 10 steering priorities"));
+}
+
+} // namespace
+} // namespace rawqp::test
