@@ -31,6 +31,8 @@ TEST(Devargs, Everything) {
 TEST(Devargs, FlowEngines) {
     EXPECT_EQ(parse_devargs("device=a").value().flow_engine, FlowEngine::automatic);
     EXPECT_EQ(parse_devargs("device=a,flow_engine=verbs").value().flow_engine, FlowEngine::verbs);
+    EXPECT_FALSE(parse_devargs("device=a").value().port_guard);
+    EXPECT_TRUE(parse_devargs("device=a,port_guard=1").value().port_guard);
     EXPECT_EQ(parse_devargs("device=a,flow_engine=mlx5").value().flow_engine, FlowEngine::mlx5);
 }
 

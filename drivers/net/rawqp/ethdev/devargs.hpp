@@ -19,8 +19,9 @@ struct Devargs {
     std::string iface;
     std::string datapath = "auto";
     FlowEngine flow_engine = FlowEngine::automatic;
-    bool cqe_comp = false;  ///< Rx CQEs may come compressed, where the format and the device can
-    bool real_time = false; ///< rx_timestamp=real: nanoseconds rather than ticks
+    bool port_guard = false; ///< rules reserve the kernel's TCP and UDP ports that they take
+    bool cqe_comp = false;   ///< Rx CQEs may come compressed, where the format and the device can
+    bool real_time = false;  ///< rx_timestamp=real: nanoseconds rather than ticks
     bool multi_packet_rx = false;             ///< mprq_en: striding receive queues
     StridingSpec striding{.copy_bytes = 128}; ///< mprq_log_stride_num, _size, mprq_max_memcpy_len
     bool tx_multi_packet = true;              ///< txq_mpw

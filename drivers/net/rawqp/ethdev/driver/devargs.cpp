@@ -59,6 +59,7 @@ constexpr Argument kArguments[] = {
     {"iface", kAnyText, to<&Devargs::iface>},
     {"datapath", one_of("auto|mlx5|verbs"), to<&Devargs::datapath>},
     {"flow_engine", one_of("auto|verbs|mlx5"), to<&Devargs::flow_engine>}, // as FlowEngine
+    {"port_guard", kSwitch, to<&Devargs::port_guard>},
     {"cqe_comp", kSwitch, to<&Devargs::cqe_comp>},
     {"rx_timestamp", one_of("raw|real"), to<&Devargs::real_time>},
     {"mprq_en", kSwitch, to<&Devargs::multi_packet_rx>},

@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 #include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 #include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
@@ -84,7 +85,13 @@ Result<void> make_steering(Port& port) {
     if (!steering) return tl::unexpected(std::move(steering.error()));
     port.steering = std::move(*steering);
     port.filters = std::make_unique<Filters>(*port.steering);
-    port.flows = std::make_unique<FlowTable>(*port.steering, *port.rx_queue_set);
+    std::unique_ptr<PortGuard> guard;
+    if (port.devargs.port_guard) {
+        auto made = PortGuard::make();
+        if (!made) return tl::unexpected(std::move(made.error()));
+        guard = std::move(*made);
+    }
+    port.flows = std::make_unique<FlowTable>(*port.steering, *port.rx_queue_set, std::move(guard));
     return {};
 }
 

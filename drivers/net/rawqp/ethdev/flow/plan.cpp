@@ -129,6 +129,11 @@ FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte
     if (!planned) return planned;
     if (auto ok = check(*planned, pattern); !ok) return tl::unexpected(ok.error());
     if (auto ok = check_levels(*planned, attr); !ok) return tl::unexpected(ok.error());
+    if (guard && !egress) {
+        auto reserved = guard->reserve(*patterns, pattern);
+        if (!reserved) return tl::unexpected(reserved.error());
+        planned->ports = std::move(*reserved);
+    }
     return planned;
 }
 

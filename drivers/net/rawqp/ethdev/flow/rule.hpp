@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/flow/counter.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
+#include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
@@ -29,9 +30,10 @@ struct RuleTerms {
     uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     bool egress = false;
     bool drop = false;
-    SharedEdits edits;   ///< null: none
-    CounterRef counter;  ///< null: none
-    SharedActionRef rss; ///< the indirect action that spreads its packets; null: none
+    SharedEdits edits;     ///< null: none
+    CounterRef counter;    ///< null: none
+    SharedActionRef rss;   ///< the indirect action that spreads its packets; null: none
+    ReservationsRef ports; ///< that the kernel gives to nobody; null: none
 
     /// What the device is asked for a part.
     [[nodiscard]] SteeringRequest request(Pattern pattern, RssTargetRef target,

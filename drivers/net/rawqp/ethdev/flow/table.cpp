@@ -32,7 +32,11 @@ void take_out(rte_flow& rule) {
 
 } // namespace
 
-FlowTable::FlowTable(Steering& steering, RxQueueSet& queues) : impl_(new Impl{steering, queues}) {}
+FlowTable::FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard)
+    : impl_(new Impl{steering, queues, std::move(guard)}) {}
+
+FlowTable::FlowTable(Steering& steering, RxQueueSet& queues)
+    : FlowTable(steering, queues, nullptr) {}
 
 FlowTable::~FlowTable() = default;
 

@@ -10,6 +10,8 @@
 
 namespace rawqp {
 
+class PortGuard;
+
 /// validate and create accept the same set: what the translator understands and the device takes
 /// (asked by a trial rule that no traffic meets), and no match twice at one priority (EEXIST).
 /// rte_flow_error names the offending item or action; its message stays valid until the next
@@ -18,6 +20,8 @@ namespace rawqp {
 /// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
 class FlowTable {
   public:
+    /// With a guard, rules reserve the TCP and UDP ports that they take from the kernel.
+    FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard);
     FlowTable(Steering& steering, RxQueueSet& queues);
     ~FlowTable();
 

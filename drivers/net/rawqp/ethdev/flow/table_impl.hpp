@@ -11,8 +11,9 @@ namespace rawqp {
 struct FlowTable::Impl {
     Steering& steering;
     RxQueueSet& queues;
-    bool running = false; ///< between start and stop: rules are in the device
-    LevelMap levels{};    ///< of ingress rules
+    std::unique_ptr<PortGuard> guard; ///< null: rules may take ports that sockets have
+    bool running = false;             ///< between start and stop: rules are in the device
+    LevelMap levels{};                ///< of ingress rules
     SharedActions shared{};
     RuleList rules{};
 

@@ -118,6 +118,7 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     if (!wanted) return tl::unexpected(wanted.error());
     auto planned = plan(rule.priority, rule.egress, patterns, *wanted, &rule);
     if (!planned) return tl::unexpected(planned.error());
+    planned->ports = rule.ports;
     // A rule that goes on counting goes on with what it has counted.
     const bool own = rule.counter && rule.counter.use_count() == 1;
     if (planned->count != nullptr && !planned->counter && own) planned->counter = rule.counter;
