@@ -117,6 +117,22 @@ def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
     assert processes.primary.quit() == 0
 
 
+def test_a_port_is_plugged(start: StartProcesses, forward: str) -> None:
+    """EAL has the secondary detach what its primary detaches, and attach what comes."""
+    processes = start()
+    program = run_forward(processes, forward)
+    for _ in range(3):
+        processes.steer_to(1)
+        processes.transfer(50)
+        processes.primary.stop_port(1)
+        processes.primary.expect("port detach 1", "Device is detached")
+        ask(program, "ports: 1, " + ANSWER.format(0, r"\d+", "up", 0), 2)
+        processes.primary.expect("port attach net_rawqp1,device=mlx5_1", "Port 1 is attached")
+        ask(program, "ports: 2, " + ANSWER.format(0, r"\d+", "up", 0), 2)
+        processes.primary.start_port(1)
+    assert processes.primary.quit() == 0
+
+
 @pytest.mark.guest
 def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
     """What polls on gets nothing, what asks an error, and nothing waits. The kernel has all that the

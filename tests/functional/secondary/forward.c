@@ -23,9 +23,9 @@ static void answer(void) {
     uint64_t clock; // a question to the primary
     const int read = rte_eth_stats_get(0, &stats);
     rte_eth_link_get(0, &link);
-    printf("stats: %d, received: %lu, link: %s, clock: %d, stop: %d\n", read,
-           (unsigned long)stats.ipackets, link.link_status ? "up" : "down",
-           rte_eth_read_clock(0, &clock), rte_eth_dev_stop(0));
+    printf("ports: %u, stats: %d, received: %lu, link: %s, clock: %d, stop: %d\n",
+           rte_eth_dev_count_avail(), read, (unsigned long)stats.ipackets,
+           link.link_status ? "up" : "down", rte_eth_read_clock(0, &clock), rte_eth_dev_stop(0));
     fflush(stdout);
 }
 

@@ -86,27 +86,29 @@ struct Attacher {
     rte_iova_t to_iova; ///< from an address in the buffer
 };
 
-/// Copies the packet into `mbuf`, described as if it held all of it, and as many more as it takes.
-template <RxOptions O>
-inline void copy(StridingRing& ring, const uint8_t* from, uint32_t bytes, rte_mbuf& mbuf) {
-    const uint32_t first = O.scattered ? RTE_MIN(bytes, uint32_t{ring.first_room}) : bytes;
-    rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), from, first);
-    mbuf.data_len = static_cast<uint16_t>(first);
-    if constexpr (O.scattered) {
-        rte_mbuf* last = &mbuf;
-        for (uint32_t at = first; at < bytes;) {
-            rte_mbuf* const next = ring.stash[--ring.stashed];
-            const uint32_t part = RTE_MIN(bytes - at, uint32_t{ring.next_room});
-            rearm_mbuf(*next, ring.rearm);
-            next->data_off = 0;
-            next->data_len = static_cast<uint16_t>(part);
-            next->ol_flags = ring.base_flags;
-            rte_memcpy(next->buf_addr, from + at, part);
-            last->next = next;
-            last = next;
-            ++mbuf.nb_segs;
-            at += part;
-        }
+/// Copies a packet's first bytes into `mbuf`. It is not inlined: rte_memcpy() is large, and there
+/// is a burst for each combination of options.
+[[gnu::noinline]] inline void copy(const uint8_t* from, uint32_t bytes, rte_mbuf& mbuf) {
+    rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), from, bytes);
+    mbuf.data_len = static_cast<uint16_t>(bytes);
+}
+
+/// Copies the others into as many more mbufs as they take.
+[[gnu::noinline]] inline void copy_rest(StridingRing& ring, const uint8_t* from, uint32_t bytes,
+                                        rte_mbuf& mbuf) {
+    rte_mbuf* last = &mbuf;
+    for (uint32_t at = 0; at < bytes;) {
+        rte_mbuf* const next = ring.stash[--ring.stashed];
+        const uint32_t part = RTE_MIN(bytes - at, uint32_t{ring.next_room});
+        rearm_mbuf(*next, ring.rearm);
+        next->data_off = 0;
+        next->data_len = static_cast<uint16_t>(part);
+        next->ol_flags = ring.base_flags;
+        rte_memcpy(next->buf_addr, from + at, part);
+        last->next = next;
+        last = next;
+        ++mbuf.nb_segs;
+        at += part;
     }
 }
 
@@ -134,8 +136,11 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Pe
     const uint8_t* const data = ring.data_of(buffer) + (ring.used << ring.log_stride_bytes);
     if (attached)
         mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
-    else
-        copy<O>(ring, data, bytes, *mbuf);
+    else {
+        const uint32_t first = O.scattered ? RTE_MIN(bytes, uint32_t{ring.first_room}) : bytes;
+        copy(data, first, *mbuf);
+        if (O.scattered && bytes > first) copy_rest(ring, data + first, bytes - first, *mbuf);
+    }
     if constexpr (O.offloads)
         if (mbuf->ol_flags & kUnproven) [[unlikely]]
             settle_checksums(&mbuf, 1);
