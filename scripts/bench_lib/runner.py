@@ -68,8 +68,11 @@ class Machine:
         return ("far", "near", "cold") if len(self.cpus) > 1 else ("near", "cold")
 
     def real_time(self) -> list[str]:
-        """A prefix that keeps other programs from getting between a device and its driver."""
-        command = ["chrt", "--fifo", "1"]
+        """A prefix that keeps other programs from getting between a device and its driver.
+
+        Round robin, not first in, first out: EAL's first thread polls while it waits for its other
+        threads to begin, and where these are on its CPU they have to get their turn."""
+        command = ["chrt", "--rr", "1"]
         if shutil.which("chrt") is None:
             return []
         trial = subprocess.run([*command, "true"], capture_output=True, check=False)
