@@ -77,7 +77,11 @@ void fill_mlx5(void* library, Api& api) {
         find(library, "mlx5dv_create_flow", found.mlx5_create_flow) &&
         find(library, "mlx5dv_create_flow_action_modify_header", found.mlx5_create_modify_header) &&
         find(library, "mlx5dv_create_flow_action_packet_reformat",
-             found.mlx5_create_packet_reformat))
+             found.mlx5_create_packet_reformat) &&
+        find(library, "mlx5dv_devx_obj_create", found.mlx5_devx_obj_create) &&
+        find(library, "mlx5dv_devx_obj_query", found.mlx5_devx_obj_query) &&
+        find(library, "mlx5dv_devx_obj_modify", found.mlx5_devx_obj_modify) &&
+        find(library, "mlx5dv_devx_obj_destroy", found.mlx5_devx_obj_destroy))
         api = found;
 }
 

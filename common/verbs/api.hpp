@@ -54,6 +54,10 @@ struct Api {
     decltype(&::mlx5dv_create_flow)      mlx5_create_flow = nullptr;
     decltype(&::mlx5dv_create_flow_action_modify_header) mlx5_create_modify_header = nullptr;
     decltype(&::mlx5dv_create_flow_action_packet_reformat) mlx5_create_packet_reformat = nullptr;
+    decltype(&::mlx5dv_devx_obj_create)  mlx5_devx_obj_create = nullptr;
+    decltype(&::mlx5dv_devx_obj_query)   mlx5_devx_obj_query = nullptr;
+    decltype(&::mlx5dv_devx_obj_modify)  mlx5_devx_obj_modify = nullptr;
+    decltype(&::mlx5dv_devx_obj_destroy) mlx5_devx_obj_destroy = nullptr;
     // clang-format on
 };
 

@@ -28,7 +28,7 @@ def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str) 
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rss-udp"]
     if datapath == "mlx5":  # verbs cannot report hashes
         arguments.append(f"--rx-offloads={_RSS_HASH:#x}")
-    ports = lossless(1, devargs=f"flow_engine={ENGINES[datapath]}")
+    ports = lossless(1, devargs=f"flow_engine={ENGINES[datapath]}", devx="on")
     with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.silent("set verbose 1")
         yield stack

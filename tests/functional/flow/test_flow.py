@@ -115,20 +115,8 @@ def test_rss_with_a_key_of_its_own(stack: Stack, datapath: str) -> None:
     assert len(set(by_hash.values())) == 4
 
 
-@pytest.fixture
-def counting(stack: Stack, engine: str) -> bool:
-    """Flows by mlx5dv count by DevX only, and say so."""
-    if engine == "auto":
-        return True
-    why = stack.testpmd.refused_flow(0, "ingress pattern eth / end actions count / drop / end")
-    assert "mlx5dv flows have counters by DevX only" in why
-    return False
-
-
-def test_counts_of_a_rule(stack: Stack, counting: bool) -> None:
+def test_counts_of_a_rule(stack: Stack) -> None:
     """Frames of 100 and 60 bytes, the FCS not among them; what other rules take does not count."""
-    if not counting:
-        return
     first = stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is 53 / end"
                                             " actions count / mark id 5 / queue index 1 / end")
     other = stack.testpmd.create_flow(0, "ingress pattern eth / ipv6 / end"
@@ -141,9 +129,7 @@ def test_counts_of_a_rule(stack: Stack, counting: bool) -> None:
     assert stack.testpmd.query_count(0, other) == (1, max(60, len(udp6())))
 
 
-def test_counts_of_what_is_dropped(stack: Stack, counting: bool) -> None:
-    if not counting:
-        return
+def test_counts_of_what_is_dropped(stack: Stack) -> None:
     rule = stack.testpmd.create_flow(
         0, "ingress pattern eth / ipv4 / end actions count / drop / end")
     stack.wires[0].send_all([udp4(), tcp4()])
@@ -151,10 +137,8 @@ def test_counts_of_what_is_dropped(stack: Stack, counting: bool) -> None:
     assert stack.testpmd.query_count(0, rule)[0] == 2
 
 
-def test_counts_of_a_rule_that_spreads(stack: Stack, counting: bool) -> None:
+def test_counts_of_a_rule_that_spreads(stack: Stack) -> None:
     """The driver makes several of the device's rules of it: their sum is what it shows."""
-    if not counting:
-        return
     rule = stack.testpmd.create_flow(
         0, "ingress pattern eth / end actions count / rss types ipv4-udp ipv6-tcp ipv6 end"
            " queues 1 3 end / end")

@@ -27,9 +27,10 @@ std::string lack_of(const Engine& engine, const Pattern& pattern) {
 struct Engines {
     FakeDevice device{1};
     std::unique_ptr<Engine> verbs = make_verbs_engine(1), mlx5;
+    Devx devx{device.api(), device.context()};
     Engines() {
         device.offer_mlx5_flows();
-        mlx5 = make_mlx5_engine(device.api(), device.context());
+        mlx5 = make_mlx5_engine(device.api(), device.context(), devx, device.rx_queues);
     }
 };
 
@@ -261,15 +262,48 @@ TEST_F(BothEnginesTest, AFailureLeavesNothing) {
 TEST_F(BothEnginesTest, WhatNoEngineHasWordsForIsSaidOnce) {
     request.pattern.eth().set(kTagged, 1, 0);
     EXPECT_FALSE(steering->lack(request));
-    request.counted = true;
+    request.counter = steering->make_counter();
     EXPECT_EQ(steering->lack(request)->what,
               "field has_vlan cannot be matched: verbs flow specs have no place for it: clear "
-              "its mask; by mlx5: action count: mlx5dv flows have counters by DevX only");
-    request.counted = false;
+              "its mask; by mlx5: action count: mlx5dv flows have counters by DevX only, which "
+              "the kernel does not give to this process");
+    request.counter = nullptr;
     request.pattern.eth().value[0] = request.pattern.eth().mask[0] = 1;
     EXPECT_THAT(steering->lack(request)->what, HasSubstr("multicast"));
     request.strict_level = false;
     EXPECT_FALSE(steering->lack(request));
+}
+
+TEST_F(BothEnginesTest, ACounterHasAnObjectOfEachEngineThatItCountsFor) {
+    device.offers_counters = device.offers_devx = true;
+    request.counter = steering->make_counter();
+    const auto by_verbs = steering->install(request);
+    ASSERT_TRUE(by_verbs);
+    ASSERT_THAT(device.counters, SizeIs(1));
+    EXPECT_THAT(device.devx_objects, IsEmpty());
+    request.pattern.eth().set(kTagged, 1, 0);
+    ASSERT_FALSE(steering->lack(request));
+    const auto by_mlx5 = steering->install(request);
+    ASSERT_TRUE(by_mlx5);
+    ASSERT_THAT(device.devx_objects, SizeIs(1));
+    EXPECT_EQ(device.devx_objects[0]->opcode(), 0x939);
+    EXPECT_TRUE(std::ranges::any_of(device.flows[1]->actions, [&](const auto& action) {
+        return action.type == MLX5DV_FLOW_ACTION_COUNTERS_DEVX &&
+               verbs_test::DevxObject::of(action.obj) == device.devx_objects[0].get();
+    }));
+
+    device.counters[0]->packets = 3;
+    device.counters[0]->bytes = 300;
+    device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
+    const auto counts = request.counter->read();
+    ASSERT_TRUE(counts);
+    EXPECT_EQ(counts->packets, 7u);
+    EXPECT_EQ(counts->bytes, 700u);
+    request.counter->reset(*counts);
+    device.counters[0]->packets = 5;
+    EXPECT_EQ(request.counter->read()->packets, 2u);
+    device.fail_next("devx_obj_query", EIO);
+    EXPECT_FALSE(request.counter->read());
 }
 
 TEST_F(BothEnginesTest, OneCanBeChosen) {

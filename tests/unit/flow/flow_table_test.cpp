@@ -4,6 +4,7 @@
 #include "tests/unit/flow/flow_table.hpp"
 
 #include <map>
+#include <set>
 
 namespace rawqp::test {
 namespace {
@@ -66,6 +67,43 @@ TEST_F(FlowTableTest, RulesThatMakeRoomAreNeverOut) {
     table.stop();
     start();
     EXPECT_THAT(device.flows, SizeIs(9));
+}
+
+TEST_F(FlowTableTest, AMoveThatFailsHalfWayLeavesEveryRuleAtItsLevel) {
+    start();
+    for (const uint32_t priority : {0u, 3u, 10u, 20u, 30u, 40u, 50u, 60u, 70u}) {
+        Rule rule = udp_to(1, 0);
+        rule.attr.priority = priority;
+        ASSERT_NE(create(rule), nullptr) << error.message;
+    }
+    for (const uint16_t port : {2, 3}) { // with one of the rules above at one level
+        Rule rule = udp_to(port, 0);
+        rule.attr.priority = 3;
+        ASSERT_NE(create(rule), nullptr) << error.message;
+    }
+    const auto levels = [&] {
+        std::multiset<uint16_t> all;
+        for (const auto* flow : device.rules())
+            all.insert(flow->level());
+        return all;
+    };
+    const auto before = levels();
+    Rule between = udp_to(1, 0);
+    between.attr.priority = 15;
+    for (int nth = 1; nth <= 3; ++nth) {
+        int calls = 0;
+        device.refuse_flow = [&](const auto&) { return ++calls == nth ? ENOMEM : 0; };
+        EXPECT_EQ(create(between), nullptr);
+        EXPECT_EQ(calls, nth);
+        EXPECT_EQ(levels(), before);
+    }
+    device.refuse_flow = nullptr;
+    ASSERT_NE(create(between), nullptr) << error.message;
+    EXPECT_THAT(device.flows, SizeIs(12));
+    std::map<uint16_t, size_t> used;
+    for (const uint16_t level : levels())
+        ++used[level];
+    EXPECT_THAT(used, SizeIs(10)); // the three of one priority are together still
 }
 
 TEST_F(FlowTableTest, RssExpandsByClass) {
@@ -218,7 +256,7 @@ TEST_F(FlowTableTest, AttributeRefusals) {
         edit(rule.attr);
         return rule;
     };
-    EXPECT_THAT(refused(with([](auto& attr) { attr.group = 1; })), HasSubstr("group 1"));
+    EXPECT_THAT(refused(with([](auto& attr) { attr.group = 1; })), HasSubstr("groups above 0"));
     EXPECT_THAT(refused(with([](auto& attr) { attr.egress = 1; })), HasSubstr("two directions"));
     EXPECT_THAT(refused(with([](auto& attr) { attr.transfer = 1; })), HasSubstr("transfer"));
     EXPECT_THAT(refused(with([](auto& attr) { attr.ingress = 0; })), HasSubstr("no direction"));

@@ -371,6 +371,45 @@ struct FakeVerbs {
         return kept("counters", device->counters, counters);
     }
 
+    static mlx5dv_devx_obj* create_devx(ibv_context*, const void* in, size_t in_bytes, void* out,
+                                        size_t out_bytes) {
+        if (!device->offers_devx) return failed<mlx5dv_devx_obj>(EINVAL); // as the kernel
+        if (refused("devx_obj_create")) return nullptr;
+        const auto* const command = static_cast<const uint8_t*>(in);
+        auto* const object = new DevxObject{{command, command + in_bytes}, device->next_number_++};
+        const uint32_t number = __builtin_bswap32(object->number);
+        std::memset(out, 0, out_bytes);
+        std::memcpy(static_cast<uint8_t*>(out) + 8, &number, sizeof number);
+        return reinterpret_cast<mlx5dv_devx_obj*>(
+            kept("DevX object", device->devx_objects, object));
+    }
+    static int query_devx(mlx5dv_devx_obj*, const void*, size_t, void* out, size_t out_bytes) {
+        std::memset(out, 0, out_bytes);
+        const size_t bytes = std::min(device->devx_answer.size(), out_bytes - 8);
+        if (bytes != 0)
+            std::memcpy(static_cast<uint8_t*>(out) + 8, device->devx_answer.data(), bytes);
+        return device->enter("devx_obj_query");
+    }
+    static int modify_devx(mlx5dv_devx_obj* handle, const void* in, size_t in_bytes, void* out,
+                           size_t out_bytes) {
+        if (const int error = device->enter("devx_obj_modify")) return error;
+        const auto* const command = static_cast<const uint8_t*>(in);
+        DevxObject::of(handle)->changes.emplace_back(command, command + in_bytes);
+        std::memset(out, 0, out_bytes);
+        return 0;
+    }
+    static int destroy_devx(mlx5dv_devx_obj* handle) {
+        const auto uses = [&](const Flow& flow) {
+            return std::ranges::any_of(flow.actions, [&](const mlx5dv_flow_action_attr& used) {
+                return (used.type == MLX5DV_FLOW_ACTION_DEST_DEVX ||
+                        used.type == MLX5DV_FLOW_ACTION_COUNTERS_DEVX) &&
+                       used.obj == handle;
+            });
+        };
+        device->check(free_of(device->flows, uses), "DevX object destroyed while a flow uses it");
+        return dropped("DevX object", device->devx_objects, DevxObject::of(handle));
+    }
+
     static int get_async_event(ibv_context* context, ibv_async_event* event) {
         return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
     }
@@ -433,6 +472,10 @@ void FakeRdma::offer_mlx5_flows() {
                                           mlx5dv_flow_table_type table) {
         return FakeVerbs::create_flow_action(context, header, size, table, type);
     };
+    api_.mlx5_devx_obj_create = FakeVerbs::create_devx;
+    api_.mlx5_devx_obj_query = FakeVerbs::query_devx;
+    api_.mlx5_devx_obj_modify = FakeVerbs::modify_devx;
+    api_.mlx5_devx_obj_destroy = FakeVerbs::destroy_devx;
 }
 
 FakeRdma::~FakeRdma() {

@@ -53,6 +53,7 @@ class FakeRdma {
     std::vector<std::unique_ptr<Counters>> counters;
     std::vector<std::unique_ptr<Matcher>> matchers;
     std::vector<std::unique_ptr<FlowAction>> flow_actions;
+    std::vector<std::unique_ptr<DevxObject>> devx_objects;
     [[nodiscard]] std::vector<const Flow*> rules() const;
 
     // Answers, to be changed before attaching.
@@ -61,6 +62,9 @@ class FakeRdma {
     ibv_port_attr port{};
     uint16_t priorities = 16; ///< of flows
     bool offers_counters = false;
+    bool offers_devx = false;
+    /// What commands query of an object is this, after the status; empty: zeros.
+    std::vector<uint8_t> devx_answer;
     /// Refuses a flow with the errno returned; 0 accepts.
     std::function<int(const Flow&)> refuse_flow;
 

@@ -120,6 +120,22 @@ struct Flow : ibv_flow {
     }
 };
 
+/// Made by a firmware command, which it keeps. Modifying it appends the commands.
+struct DevxObject {
+    std::vector<uint8_t> command;
+    uint32_t number = 0;
+    std::vector<std::vector<uint8_t>> changes{};
+
+    static DevxObject* of(mlx5dv_devx_obj* handle) { return reinterpret_cast<DevxObject*>(handle); }
+    [[nodiscard]] uint16_t opcode() const {
+        return static_cast<uint16_t>(command[0] << 8 | command[1]);
+    }
+    [[nodiscard]] uint32_t word(size_t byte) const {
+        return static_cast<uint32_t>(command[byte] << 24 | command[byte + 1] << 16 |
+                                     command[byte + 2] << 8 | command[byte + 3]);
+    }
+};
+
 struct Counters : ibv_counters {
     uint64_t packets = 0, bytes = 0;
     unsigned attached = 0;

@@ -16,7 +16,7 @@ namespace {
 struct ActionContext {
     const ActionScope& scope;
     FlowActions collected{};
-    const char* fate = nullptr; ///< the fate action: queue, rss or drop
+    const char* fate = nullptr; ///< the fate action: queue, rss, drop or jump
     const char* tag = nullptr;  ///< the action that set the tag
 };
 
@@ -67,6 +67,16 @@ FlowResult<void> handle_drop(ActionContext& context, const rte_flow_action& acti
     context.collected.drop = true;
     context.collected.table = {0};
     return set_fate(context, action, "drop");
+}
+
+FlowResult<void> handle_jump(ActionContext& context, const rte_flow_action& action) {
+    const auto& conf = *static_cast<const rte_flow_action_jump*>(action.conf);
+    if (conf.group <= context.scope.group)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action jump: from group {} to {}: a jump leads to a higher group",
+                      context.scope.group, conf.group);
+    context.collected.jump = conf.group;
+    return set_fate(context, action, "jump");
 }
 
 FlowResult<void> check_level(const ActionContext& context, const rte_flow_action& action) {
@@ -212,6 +222,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_QUEUE, "queue", true, handle_queue},
     {RTE_FLOW_ACTION_TYPE_RSS, "rss", true, handle_rss},
     {RTE_FLOW_ACTION_TYPE_DROP, "drop", false, handle_drop},
+    {RTE_FLOW_ACTION_TYPE_JUMP, "jump", true, handle_jump},
     {RTE_FLOW_ACTION_TYPE_MARK, "mark", true, handle_mark},
     {RTE_FLOW_ACTION_TYPE_FLAG, "flag", false, handle_flag},
     {RTE_FLOW_ACTION_TYPE_COUNT, "count", false, handle_count},
@@ -228,7 +239,7 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
     }
     return refuse(
         ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
-        "action {} is not supported: use queue, rss, drop, mark, flag, count, indirect, {}",
+        "action {} is not supported: use queue, rss, drop, jump, mark, flag, count, indirect, {}",
         action_name(action.type), edit_action_names());
 }
 
@@ -252,7 +263,7 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     context.collected.edits = std::move(*edited);
     if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
-                      "the rule has no fate action: add action queue, rss or drop");
+                      "the rule has no fate action: add action queue, rss, drop or jump");
     if (context.collected.drop && context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "action {} has no effect on dropped packets", context.tag);

@@ -20,7 +20,8 @@ struct FlowActions {
     uint64_t rss_types = 0; ///< 0: no hashing
     uint8_t rss_depth = 0;  ///< 1: by the headers in a tunnel
     bool drop = false;
-    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
+    std::optional<uint32_t> jump; ///< to this group
+    uint32_t tag = 0;             ///< flow tag of mark or flag; 0: none
     Edits edits;
 
     const rte_flow_action* count = nullptr; ///< the count action, if there is one
@@ -33,6 +34,7 @@ struct FlowActions {
 /// What actions are read against.
 struct ActionScope {
     const Pattern& pattern;
+    uint32_t group;
     bool egress;
     uint16_t rx_queues;   ///< that the port has now
     size_t table_entries; ///< most of an indirection table, a power of two

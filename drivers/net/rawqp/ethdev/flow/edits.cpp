@@ -148,6 +148,26 @@ FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& a
     return rewrite_of(*target, {number, (field->target.bits + 7u) / 8u}, change);
 }
 
+bool has_layer(const Pattern& pattern, Protocol protocol) {
+    return std::ranges::any_of(pattern.layers(), [&](const Layer& layer) {
+        return layer.depth == 0 && layer.protocol == protocol;
+    });
+}
+
+/// TPID and TCI of a tag that goes on.
+FlowResult<uint32_t> pushed_tag(const rte_flow_action& action) {
+    const auto* const conf = static_cast<const rte_flow_action_of_push_vlan*>(action.conf);
+    if (conf == nullptr)
+        return refuse(EINVAL, kConf, &action, "action of_push_vlan: its configuration is missing");
+    const uint16_t type = rte_be_to_cpu_16(conf->ethertype);
+    if (type != RTE_ETHER_TYPE_VLAN && type != RTE_ETHER_TYPE_QINQ)
+        return refuse(EINVAL, kConf, &action,
+                      "action of_push_vlan: EtherType {:#06x} is no VLAN tag's: use 0x8100 or "
+                      "0x88a8",
+                      type);
+    return uint32_t{type} << 16;
+}
+
 /// What a header to put on has unless its item says otherwise.
 void set_defaults(Layer& layer) {
     const auto unless_given = [&](uint16_t bit, uint16_t bits, uint64_t number) {
@@ -251,10 +271,64 @@ FlowResult<void> EditReader::encap(const rte_flow_action& action,
     return {};
 }
 
+FlowResult<void> EditReader::pop_vlan(const rte_flow_action& action) {
+    if (edits_.pop_vlan || edits_.push_vlan)
+        return refuse(ENOTSUP, kAction, &action,
+                      "action of_pop_vlan: one tag can come off, and then one go on");
+    if (!has_layer(pattern_, vlan))
+        return refuse(EINVAL, kAction, &action,
+                      "action of_pop_vlan: the pattern has no item vlan: add it, for only packets "
+                      "with a tag can lose one");
+    edits_.pop_vlan = true;
+    return {};
+}
+
+FlowResult<void> EditReader::push_vlan(const rte_flow_action& action) {
+    if (edits_.push_vlan)
+        return refuse(ENOTSUP, kAction, &action, "action of_push_vlan: only one tag can go on");
+    auto tag = pushed_tag(action);
+    if (!tag) return tl::unexpected(tag.error());
+    edits_.push_vlan = *tag;
+    return {};
+}
+
+/// Of the tag that was pushed; an id also of one that the packet has.
+FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
+    const bool of_id = action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID;
+    if (!edits_.push_vlan && !of_id)
+        return refuse(ENOTSUP, kAction, &action,
+                      "action of_set_vlan_pcp: the device changes no priority of a tag that the "
+                      "packet has: take it off and push another one before");
+    if (!edits_.push_vlan && edits_.pop_vlan && !has_layer(pattern_, second_vlan))
+        return refuse(EINVAL, kAction, &action,
+                      "action of_set_vlan_vid: the tag is off by then: push one before");
+    if (!edits_.push_vlan)
+        return take(read_set(
+            pattern_, *std::ranges::find(kSetActions, action.type, &SetAction::type), action));
+    if (action.conf == nullptr)
+        return refuse(EINVAL, kConf, &action, "action {}: its configuration is missing",
+                      action_name(action.type));
+    // Both are numbers in network byte order.
+    const auto* const conf = static_cast<const uint8_t*>(action.conf);
+    constexpr uint32_t kPcpShift = 13, kIdMask = 0xfff, kPcpMask = 7u << kPcpShift;
+    const uint64_t number =
+        of_id ? get_bits({conf, 2}, kVlanId, kVlanIdBits) : get_bits({conf, 1}, 5, 3) << kPcpShift;
+    edits_.push_vlan =
+        (*edits_.push_vlan & ~(of_id ? kIdMask : kPcpMask)) | static_cast<uint32_t>(number);
+    return {};
+}
+
 FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     FlowResult<void> done;
     const auto* const set = std::ranges::find(kSetActions, action.type, &SetAction::type);
-    if (set != std::end(kSetActions))
+    if (action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID ||
+        action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_PCP)
+        done = set_vlan(action);
+    else if (action.type == RTE_FLOW_ACTION_TYPE_OF_POP_VLAN)
+        done = pop_vlan(action);
+    else if (action.type == RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN)
+        done = push_vlan(action);
+    else if (set != std::end(kSetActions))
         done = take(read_set(pattern_, *set, action));
     else if (action.type == RTE_FLOW_ACTION_TYPE_MODIFY_FIELD)
         done = take(read_modify(pattern_, action));
@@ -307,7 +381,7 @@ std::string edit_action_names() {
     for (const SetAction& action : kSetActions)
         text.append(action_name(action.type)).append(", ");
     return text + "modify_field, raw_encap, raw_decap, vxlan_encap, vxlan_decap, nvgre_encap, "
-                  "nvgre_decap";
+                  "nvgre_decap, of_push_vlan, of_pop_vlan, of_set_vlan_pcp";
 }
 
 } // namespace rawqp

@@ -20,6 +20,9 @@ class EditReader {
   private:
     FlowResult<void> take(FlowResult<Rewrite> rewrite);
     FlowResult<void> decap(const rte_flow_action& action, bool of_l2);
+    FlowResult<void> pop_vlan(const rte_flow_action& action);
+    FlowResult<void> push_vlan(const rte_flow_action& action);
+    FlowResult<void> set_vlan(const rte_flow_action& action);
     FlowResult<void> encap(const rte_flow_action& action, FlowResult<std::vector<uint8_t>> header);
 
     const Pattern& pattern_;

@@ -2,6 +2,7 @@
 // From the words of an application to the rules of the device that stand for them.
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 
 #include <algorithm>
 
@@ -12,9 +13,6 @@ namespace {
 FlowResult<void> check_attributes(const rte_flow_attr* attr) {
     if (attr == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, nullptr, "no attributes given");
-    if (attr->group != 0)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_GROUP, attr,
-                      "group {}: only group 0 exists", static_cast<uint32_t>(attr->group));
     if (attr->transfer)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_TRANSFER, attr,
                       "transfer rules are not supported: the port has no embedded switch");
@@ -22,7 +20,11 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR_INGRESS, attr,
                       "the rule has {}: set ingress or egress",
                       attr->ingress ? "two directions" : "no direction");
-    if (attr->egress && attr->priority >= SteeringLevels::kMaxPriorities)
+    if (attr->group != 0 && attr->priority >= GroupTable::kPriorities)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
+                      "priority {}: the largest in a group above 0 is {}",
+                      static_cast<uint32_t>(attr->priority), GroupTable::kPriorities - 1);
+    if (attr->group == 0 && attr->egress && attr->priority >= SteeringLevels::kMaxPriorities)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
                       "priority {}: the largest of an egress rule is {}",
                       static_cast<uint32_t>(attr->priority), SteeringLevels::kMaxPriorities - 1);
@@ -40,6 +42,7 @@ uint8_t FlowTable::Impl::turn_for(const Plan& plan, TrafficClass traffic, std::s
         const auto same = std::ranges::find(parts, key, &RulePart::key);
         if (same != parts.end()) return same->turn ^ 1;
     }
+    if (!plan.has_levels()) return 0;
     const bool other = levels.uses(place_of(plan.priority, traffic, 1)) &&
                        !levels.uses(place_of(plan.priority, traffic, 0));
     return other ? 1 : 0; // rather than a level more
@@ -52,10 +55,10 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
         hashed |= split.hash_fields != 0;
         if (wanted.rss_depth != 0 && split.hash_fields != 0) split.hash_fields |= IBV_RX_HASH_INNER;
         RssTargetRef target;
-        if (!plan.egress)
+        if (!plan.egress && !plan.jump)
             target =
                 steering.qps().target(destination_of(wanted.table, wanted.key, split.hash_fields));
-        const std::string key = key_of(plan.priority, plan.egress, split.pattern);
+        const std::string key = key_of(plan, split.pattern);
         if (const rte_flow* const same = rules.find(key); same != nullptr && same != replaced)
             return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                           "a rule of the same priority matches {} with the same values already: "
@@ -71,9 +74,7 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
 /// Whether some engine has words for all of it; the device is not asked.
 FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
     for (const PlannedPart& part : plan.parts) {
-        SteeringRequest request = plan.request(part.pattern, part.target, 0);
-        request.counted = plan.count != nullptr;
-        const std::optional<Lack> lack = steering.lack(request);
+        const std::optional<Lack> lack = steering.lack(plan.request(part.pattern, part.target, 0));
         if (!lack) continue;
         if (lack->layer == nullptr)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
@@ -86,17 +87,22 @@ FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* p
     return {};
 }
 
-FlowResult<Plan> FlowTable::Impl::plan(uint32_t priority, bool egress,
+FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
                                        std::span<const Pattern> patterns, const FlowActions& wanted,
                                        const rte_flow* replaced) {
     Plan plan;
-    plan.priority = priority;
-    plan.egress = egress;
+    static_cast<RulePosition&>(plan) = position;
+    plan.jump = wanted.jump;
     plan.drop = wanted.drop;
     if (!wanted.edits.empty()) plan.edits = std::make_shared<const Edits>(wanted.edits);
     plan.tag = wanted.tag;
     plan.count = wanted.count;
     plan.counter = wanted.shared_counter;
+    if (plan.count != nullptr && !plan.counter) {
+        // A rule that goes on counting goes on with what it has counted.
+        const bool own = replaced != nullptr && replaced->counter.use_count() == 1;
+        plan.counter = own ? replaced->counter : steering.make_counter();
+    }
     plan.rss = wanted.shared_rss;
     bool hashed = false;
     for (const Pattern& each : patterns)
@@ -122,14 +128,14 @@ FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte
     if (auto ok = check_attributes(attr); !ok) return tl::unexpected(ok.error());
     auto patterns = translate_pattern(pattern);
     if (!patterns) return tl::unexpected(patterns.error());
-    const bool egress = attr->egress != 0;
-    auto wanted = translate_actions(actions, scope(patterns->front(), egress));
+    const RulePosition position{attr->group, attr->priority, attr->egress != 0};
+    auto wanted = translate_actions(actions, scope(patterns->front(), position));
     if (!wanted) return tl::unexpected(wanted.error());
-    auto planned = plan(attr->priority, egress, *patterns, *wanted, nullptr);
+    auto planned = plan(position, *patterns, *wanted, nullptr);
     if (!planned) return planned;
     if (auto ok = check(*planned, pattern); !ok) return tl::unexpected(ok.error());
     if (auto ok = check_levels(*planned, attr); !ok) return tl::unexpected(ok.error());
-    if (guard && !egress) {
+    if (guard && !position.egress) {
         auto reserved = guard->reserve(*patterns, pattern);
         if (!reserved) return tl::unexpected(reserved.error());
         planned->ports = std::move(*reserved);
@@ -143,7 +149,7 @@ SteeringLevels FlowTable::Impl::known_levels() const {
 }
 
 FlowResult<void> FlowTable::Impl::check_levels(const Plan& plan, const rte_flow_attr* attr) const {
-    if (plan.egress) return {};
+    if (!plan.has_levels()) return {};
     std::vector<RulePlace> places;
     for (const PlannedPart& part : plan.parts)
         places.push_back(place_of(plan.priority, part.traffic, part.turn));

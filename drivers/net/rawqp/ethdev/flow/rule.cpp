@@ -13,13 +13,14 @@ namespace rawqp {
 namespace {
 /// In front of the pattern's bytes.
 struct KeyHead {
+    uint32_t group;
     uint32_t priority;
     uint32_t egress;
 };
 } // namespace
 
-std::string key_of(uint32_t priority, bool egress, const Pattern& pattern) {
-    const KeyHead head{priority, egress};
+std::string key_of(const RulePosition& position, const Pattern& pattern) {
+    const KeyHead head{position.group, position.priority, position.egress};
     std::vector<uint8_t> bytes(sizeof head);
     std::memcpy(bytes.data(), &head, sizeof head);
     pattern.append_to(bytes);
@@ -38,6 +39,8 @@ uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(ke
 SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_t level) const {
     SteeringRequest request;
     request.strict_level = true;
+    request.group = group;
+    request.jump = jump;
     request.egress = egress;
     request.level = level;
     request.edits = edits;
@@ -45,8 +48,7 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
     request.target = std::move(target);
     request.drop = drop;
     request.tag = tag;
-    request.counters = counter ? counter->get() : nullptr;
-    request.counted = counter != nullptr;
+    request.counter = counter;
     return request;
 }
 
@@ -59,7 +61,7 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan) {
     std::vector<std::string> keys;
     size_t bytes = sizeof(rte_flow) + plan.parts.size() * sizeof(RulePart);
     for (const rawqp::PlannedPart& part : plan.parts)
-        bytes += keys.emplace_back(rawqp::key_of(plan.priority, plan.egress, part.pattern)).size();
+        bytes += keys.emplace_back(rawqp::key_of(plan, part.pattern)).size();
 
     auto* const memory = static_cast<char*>(::operator new(bytes));
     auto* const rule = new (memory) rte_flow;
@@ -107,6 +109,7 @@ namespace {
 
 std::string destination_text(const rte_flow& rule, const RulePart& part) {
     if (rule.drop) return "drop";
+    if (rule.jump) return fmt::format("jump to group {}", *rule.jump);
     if (!part.target) return "send";
     const rawqp::RssDestination& to = part.target->destination;
     if (to.hash_fields == 0) return fmt::format("queue {}", to.queues.front());
@@ -126,12 +129,16 @@ std::string tag_text(uint32_t tag) {
 std::string rte_flow::text() {
     std::string lines;
     for (const RulePart& part : parts()) {
-        lines += fmt::format("{} priority {}: {}: {}{}{}", egress ? "egress" : "ingress", priority,
-                             rawqp::pattern_of(part.key).text(), destination_text(*this, part),
-                             tag_text(tag), counter ? ", count" : "");
+        const std::string of_group = group == 0 ? "" : fmt::format(" group {}", group);
+        lines +=
+            fmt::format("{}{} priority {}: {}: {}{}{}", egress ? "egress" : "ingress", of_group,
+                        priority, rawqp::pattern_of(part.key).text(), destination_text(*this, part),
+                        tag_text(tag), counter ? ", count" : "");
         if (edits)
-            lines += fmt::format(", {} fields rewritten{}", edits->rewrites.size(),
-                                 edits->reformat != rawqp::Reformat::none ? ", reformatted" : "");
+            lines += fmt::format(", {} fields rewritten{}{}{}", edits->rewrites.size(),
+                                 edits->reformat != rawqp::Reformat::none ? ", reformatted" : "",
+                                 edits->pop_vlan ? ", tag taken off" : "",
+                                 edits->push_vlan ? ", tag put on" : "");
         lines += part.installed.engine != nullptr
                      ? fmt::format(" (by {})\n", part.installed.engine->name())
                      : " (not installed: the port is stopped)\n";

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
-#include "drivers/net/rawqp/ethdev/flow/counter.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
@@ -19,21 +18,30 @@ namespace rawqp {
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
-    RssTargetRef target; ///< null for egress
+    RssTargetRef target; ///< null for egress and jumps
     bool whole = true;   ///< the rule's own pattern; else a class of it, made for RSS
     uint8_t turn = 0;    ///< see RulePlace
 };
 
-/// What all parts of a rule have in common.
-struct RuleTerms {
+/// Whose packets a rule is for, and when it is tried.
+struct RulePosition {
+    uint32_t group = 0;
     uint32_t priority = 0;
-    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     bool egress = false;
+
+    /// Whether the rule shares the device's levels with the port's filters.
+    [[nodiscard]] bool has_levels() const { return group == 0 && !egress; }
+};
+
+/// What all parts of a rule have in common.
+struct RuleTerms : RulePosition {
+    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     bool drop = false;
-    SharedEdits edits;     ///< null: none
-    CounterRef counter;    ///< null: none
-    SharedActionRef rss;   ///< the indirect action that spreads its packets; null: none
-    ReservationsRef ports; ///< that the kernel gives to nobody; null: none
+    std::optional<uint32_t> jump; ///< to this group
+    SharedEdits edits;            ///< null: none
+    CounterRef counter;           ///< null: none
+    SharedActionRef rss;          ///< the indirect action that spreads its packets; null: none
+    ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
 
     /// What the device is asked for a part.
     [[nodiscard]] SteeringRequest request(Pattern pattern, RssTargetRef target,
@@ -49,7 +57,7 @@ struct Plan : RuleTerms {
 /// One rule of the device, in the memory of the rule that it is a part of.
 struct RulePart {
     rte_flow* rule;
-    std::string_view key; ///< priority and pattern: equal ones the device could not tell apart
+    std::string_view key; ///< position and pattern: equal ones the device could not tell apart
     uint64_t hash;        ///< of the key
     TrafficClass traffic;
     RssTargetRef target;
@@ -60,7 +68,7 @@ struct RulePart {
 };
 
 /// The bytes that a key is made of.
-[[nodiscard]] std::string key_of(uint32_t priority, bool egress, const Pattern& pattern);
+[[nodiscard]] std::string key_of(const RulePosition& position, const Pattern& pattern);
 /// The pattern of such a key.
 [[nodiscard]] Pattern pattern_of(std::string_view key);
 [[nodiscard]] uint64_t hash_of(std::string_view key);

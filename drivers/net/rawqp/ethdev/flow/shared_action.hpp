@@ -2,8 +2,9 @@
 // Indirect actions of rte_flow: made once, used by many rules, changed for all of them together.
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/flow/counter.hpp"
+#include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/rss_state.hpp"
+#include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 
 #include <map>
 #include <vector>

@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 namespace rawqp {
@@ -23,6 +24,16 @@ FlowError unknown(const rte_flow* flow) {
             "no such rule on this port: it was destroyed already or is another port's"};
 }
 
+FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& result) {
+    const auto counts = counter.read();
+    if (!counts) return from_device(counts.error());
+    result.hits_set = result.bytes_set = 1;
+    result.hits = counts->packets;
+    result.bytes = counts->bytes;
+    if (result.reset != 0) counter.reset(*counts);
+    return {};
+}
+
 namespace {
 
 void take_out(rte_flow& rule) {
@@ -40,18 +51,16 @@ FlowTable::FlowTable(Steering& steering, RxQueueSet& queues)
 
 FlowTable::~FlowTable() = default;
 
-FlowResult<OwnedRule> FlowTable::Impl::make(Plan& plan) {
-    if (plan.count != nullptr && !plan.counter) {
-        auto created = FlowCounter::make(steering.qps().context(), plan.count);
-        if (!created) return tl::unexpected(created.error());
-        plan.counter = std::move(*created);
-    }
-    return OwnedRule(rte_flow::make(plan));
+/// Of a rule that has its place.
+uint16_t FlowTable::Impl::level_of(const rte_flow& rule, const RulePart& part) {
+    if (rule.has_levels()) return part.place.level();
+    if (rule.group == 0) return static_cast<uint16_t>(rule.priority); // no classes are sent
+    return GroupTable::place_of(rule.priority, depth_of(part.traffic), part.turn);
 }
 
-/// Gives the parts of an ingress rule their levels.
+/// Gives the parts of a rule their levels, if it needs such.
 Result<void> FlowTable::Impl::place(rte_flow& rule) {
-    if (rule.egress) return {};
+    if (!rule.has_levels()) return {};
     const uint16_t most = known_levels().flow_levels();
     for (RulePart& part : rule.parts()) {
         const RulePlace wanted = place_of(rule.priority, part.traffic, part.turn);
@@ -76,16 +85,20 @@ Result<void> FlowTable::Impl::place_again() {
     return {};
 }
 
-/// Each rule stands at both levels for a moment, and its packets meet the upper one.
+/// Each rule stands at both levels for a moment, and its packets meet the upper one. All of them
+/// move or none: the map has one level for a place.
 Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
     if (!running) return {};
+    std::vector<std::pair<RulePart*, SteeringRule>> moved;
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
         for (RulePart& part : rule->parts()) {
             if (!part.place.is(place)) continue;
-            auto moved = steering.install(rule->request(part, level));
-            if (!moved) return tl::unexpected(std::move(moved.error()));
-            part.installed = std::move(*moved);
+            auto installed = steering.install(rule->request(part, level));
+            if (!installed) return tl::unexpected(std::move(installed.error()));
+            moved.emplace_back(&part, std::move(*installed));
         }
+    for (auto& [part, installed] : moved)
+        part->installed = std::move(installed);
     return {};
 }
 
@@ -93,7 +106,8 @@ Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
 FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
     if (!running && !rule.egress && !steering.levels()) return {}; // no Rx queue yet
     for (const RulePart& part : rule.parts()) {
-        const auto level = static_cast<uint16_t>(rule.egress ? rule.priority : 0);
+        // The highest level will do, where it is not known yet.
+        const uint16_t level = rule.has_levels() ? uint16_t{0} : level_of(rule, part);
         if (auto accepted = steering.validate(rule.request(part, level)); !accepted)
             return from_device(accepted.error());
     }
@@ -103,8 +117,7 @@ FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
 /// All of the rule or nothing. Most specific class first, as planned.
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
     for (RulePart& part : rule.parts()) {
-        const auto level = rule.egress ? static_cast<uint16_t>(rule.priority) : part.place.level();
-        auto installed = steering.install(rule.request(part, level));
+        auto installed = steering.install(rule.request(part, level_of(rule, part)));
         if (!installed) {
             take_out(rule);
             return tl::unexpected(installed.error());
@@ -114,31 +127,29 @@ Result<void> FlowTable::Impl::install(rte_flow& rule) {
     return {};
 }
 
-FlowResult<OwnedRule> FlowTable::Impl::realize(Plan& plan) {
-    auto rule = make(plan);
-    if (!rule) return rule;
+FlowResult<OwnedRule> FlowTable::Impl::realize(const Plan& plan) {
+    OwnedRule rule(rte_flow::make(plan));
     if (plan.tag != 0) queues.use_marks();
-    if (auto placed = place(**rule); !placed) return from_device(placed.error());
+    if (auto placed = place(*rule); !placed) return from_device(placed.error());
     if (!running) {
-        if (auto accepted = validate(**rule); !accepted) return tl::unexpected(accepted.error());
-    } else if (auto installed = install(**rule); !installed)
+        if (auto accepted = validate(*rule); !accepted) return tl::unexpected(accepted.error());
+    } else if (auto installed = install(*rule); !installed)
         return from_device(installed.error());
     return rule;
 }
 
 int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                         const rte_flow_action* actions, rte_flow_error* error) {
-    auto plan = impl_->translate(attr, pattern, actions);
+    const auto plan = impl_->translate(attr, pattern, actions);
     if (!plan) return report(plan.error(), error);
-    const auto rule = impl_->make(*plan);
-    if (!rule) return report(rule.error(), error);
-    if (auto accepted = impl_->validate(**rule); !accepted) return report(accepted.error(), error);
+    const OwnedRule rule(rte_flow::make(*plan));
+    if (auto accepted = impl_->validate(*rule); !accepted) return report(accepted.error(), error);
     return 0;
 }
 
 rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                             const rte_flow_action* actions, rte_flow_error* error) {
-    auto plan = impl_->translate(attr, pattern, actions);
+    const auto plan = impl_->translate(attr, pattern, actions);
     FlowResult<OwnedRule> rule =
         plan ? impl_->realize(*plan) : FlowResult<OwnedRule>(tl::unexpected(plan.error()));
     if (!rule) {
@@ -177,7 +188,7 @@ int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
         return report({EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                        "the rule has no count action: create it with one"},
                       error);
-    auto read = rule.counter->query(*static_cast<rte_flow_query_count*>(data));
+    const auto read = query_counter(*rule.counter, *static_cast<rte_flow_query_count*>(data));
     return read ? 0 : report(read.error(), error);
 }
 

@@ -21,16 +21,16 @@ struct FlowTable::Impl {
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                const rte_flow_action* actions);
     /// A rule of these terms; `replaced` is the one whose place it takes, or null.
-    FlowResult<Plan> plan(uint32_t priority, bool egress, std::span<const Pattern> patterns,
+    FlowResult<Plan> plan(const RulePosition& position, std::span<const Pattern> patterns,
                           const FlowActions& wanted, const rte_flow* replaced);
-    [[nodiscard]] ActionScope scope(const Pattern& pattern, bool egress) const {
-        return {pattern, egress, queues.count(), queues.table_entries(), shared};
+    [[nodiscard]] ActionScope scope(const Pattern& pattern, const RulePosition& position) const {
+        return {pattern,        position.group,         position.egress,
+                queues.count(), queues.table_entries(), shared};
     }
 
     // table.cpp
     /// The rule of a plan: in the device if the port runs, else accepted by it.
-    FlowResult<OwnedRule> realize(Plan& plan);
-    FlowResult<OwnedRule> make(Plan& plan);
+    FlowResult<OwnedRule> realize(const Plan& plan);
     Result<void> place(rte_flow& rule);
     Result<void> place_again();
     FlowResult<void> validate(rte_flow& rule);
@@ -52,6 +52,7 @@ struct FlowTable::Impl {
                                    const rte_flow* replaced) const;
     Result<void> move(const RulePlace& place, uint16_t level);
     [[nodiscard]] SteeringLevels known_levels() const;
+    [[nodiscard]] static uint16_t level_of(const rte_flow& rule, const RulePart& part);
     [[nodiscard]] RulePlace place_of(uint32_t priority, TrafficClass traffic, uint8_t turn) const {
         return {priority, known_levels().depth(traffic), turn};
     }
@@ -61,5 +62,7 @@ struct FlowTable::Impl {
 int report(const FlowError& refused, rte_flow_error* error);
 [[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
 [[nodiscard]] FlowError unknown(const rte_flow* flow);
+/// Packets and bytes since the counter was made or last reset; resets it if the result asks so.
+[[nodiscard]] FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& result);
 
 } // namespace rawqp

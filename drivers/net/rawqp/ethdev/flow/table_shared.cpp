@@ -49,9 +49,10 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
         return shared;
     case RTE_FLOW_ACTION_TYPE_COUNT: {
         shared->name = "count";
-        auto counter = FlowCounter::make(steering.qps().context(), &action);
-        if (!counter) return tl::unexpected(counter.error());
-        shared->counter = std::move(*counter);
+        SteeringRequest counted;
+        counted.counter = shared->counter = steering.make_counter();
+        if (const auto lack = steering.lack(counted))
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", lack->what);
         return shared;
     }
     default:
@@ -65,9 +66,9 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
 FlowResult<Plan> FlowTable::Impl::plan_with(const rte_flow& rule, const rte_flow_action& rss) {
     const std::vector<Pattern> patterns = patterns_of(rule);
     const rte_flow_action actions[] = {rss, {}};
-    auto wanted = translate_actions(actions, scope(patterns.front(), rule.egress));
+    auto wanted = translate_actions(actions, scope(patterns.front(), rule));
     if (!wanted) return tl::unexpected(wanted.error());
-    auto planned = plan(rule.priority, rule.egress, patterns, *wanted, &rule);
+    auto planned = plan(rule, patterns, *wanted, &rule);
     if (planned) static_cast<RuleTerms&>(*planned) = rule;
     return planned;
 }
@@ -92,7 +93,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
             return tl::unexpected(planned.error());
         }
         for (const PlannedPart& part : planned->parts)
-            if (!keys.insert(key_of(rule->priority, rule->egress, part.pattern)).second)
+            if (!keys.insert(key_of(*rule, part.pattern)).second)
                 return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &update,
                               "with these types two rules of one priority would both match {} with "
                               "the same values: give one of them another priority",
@@ -114,14 +115,11 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
                       "the device cannot have two egress rules of one match, as an update without "
                       "a gap needs: destroy the rule and create another one");
     const std::vector<Pattern> patterns = patterns_of(rule);
-    const auto wanted = translate_actions(actions, scope(patterns.front(), rule.egress));
+    const auto wanted = translate_actions(actions, scope(patterns.front(), rule));
     if (!wanted) return tl::unexpected(wanted.error());
-    auto planned = plan(rule.priority, rule.egress, patterns, *wanted, &rule);
+    auto planned = plan(rule, patterns, *wanted, &rule);
     if (!planned) return tl::unexpected(planned.error());
     planned->ports = rule.ports;
-    // A rule that goes on counting goes on with what it has counted.
-    const bool own = rule.counter && rule.counter.use_count() == 1;
-    if (planned->count != nullptr && !planned->counter && own) planned->counter = rule.counter;
     auto fresh = realize(*planned);
     if (!fresh) return tl::unexpected(fresh.error());
     rules.replace(rule, std::move(*fresh));
@@ -168,7 +166,7 @@ int FlowTable::query_shared(const rte_flow_action_handle* handle, void* data,
         return report({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, handle,
                        fmt::format("an indirect {} has nothing to query: count has", shared->name)},
                       error);
-    const auto read = shared->counter->query(*static_cast<rte_flow_query_count*>(data));
+    const auto read = query_counter(*shared->counter, *static_cast<rte_flow_query_count*>(data));
     return read ? 0 : report(read.error(), error);
 }
 

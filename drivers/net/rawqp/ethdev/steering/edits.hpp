@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,9 +36,14 @@ enum class Reformat : uint8_t {
 struct Edits {
     std::vector<Rewrite> rewrites;
     Reformat reformat = Reformat::none;
-    std::vector<uint8_t> header; ///< of `reformat`
+    std::vector<uint8_t> header;       ///< of `reformat`
+    bool pop_vlan = false;             ///< before fields change
+    std::optional<uint32_t> push_vlan; ///< TPID and TCI of a tag that goes on after that
 
-    [[nodiscard]] bool empty() const { return rewrites.empty() && reformat == Reformat::none; }
+    [[nodiscard]] bool empty() const {
+        return rewrites.empty() && reformat == Reformat::none && !changes_tags();
+    }
+    [[nodiscard]] bool changes_tags() const { return pop_vlan || push_vlan; }
     auto operator<=>(const Edits&) const = default;
 };
 using SharedEdits = std::shared_ptr<const Edits>;

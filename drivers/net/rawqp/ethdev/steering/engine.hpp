@@ -6,7 +6,9 @@
 #include "common/result.hpp"
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
+#include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+#include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
 
 #include <memory>
 #include <optional>
@@ -16,18 +18,19 @@ namespace rawqp {
 /// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
 struct SteeringRequest {
     ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore pattern and level
-    uint16_t level = 0;
+    uint32_t group = 0; ///< above 0: of packets that a jump brings there
+    uint16_t level = 0; ///< in group 0 the device's; else of GroupTable::kPlaces
     /// Have multicast addresses obey the level too. Otherwise mlx5_ib tries such rules after all
     /// levels, where several processes that want the same group each get a copy.
     bool strict_level = false;
     Pattern pattern;
     bool egress = false; ///< of sent packets: without a target
     RssTargetRef target;
-    SharedEdits edits; ///< null: packets stay as they are
+    std::optional<uint32_t> jump; ///< to a group, without a target
+    SharedEdits edits;            ///< null: packets stay as they are
     bool drop = false;
-    uint32_t tag = 0; ///< flow tag, 24 bits; 0: none
-    bool counted = false;
-    ibv_counters* counters = nullptr; ///< then: where to, when it is installed
+    uint32_t tag = 0;   ///< flow tag, 24 bits; 0: none
+    CounterRef counter; ///< null: not counted
 };
 
 /// What an engine has no words for.
@@ -36,30 +39,22 @@ struct Lack {
     std::string what;
 };
 
-/// Something that rules of one kind share in the device, given back when the last of them is gone.
-class SharedPart {
-  public:
-    virtual ~SharedPart() = default;
-    virtual void release() = 0;
-};
-struct ReleasePart {
-    void operator()(SharedPart* part) const { part->release(); }
-};
-
-using PartRef = std::unique_ptr<SharedPart, ReleasePart>;
-
 /// A rule in the device; taken out on destruction, before what it shares.
 struct DeviceRule {
-    std::array<PartRef, 3> shared; ///< matcher, rewriting, reformatting
+    /// Matcher or table, rewriting, reformatting, the next table or TIR.
+    std::array<PartRef, 4> shared;
+    PartRef entry; ///< of a table
     verbs::Flow flow;
 
     DeviceRule() = default;
     DeviceRule(DeviceRule&&) = default;
     DeviceRule& operator=(DeviceRule&& other) noexcept {
         flow = std::move(other.flow); // the former one goes in the same order as on destruction
+        entry = std::move(other.entry);
         shared = std::move(other.shared);
         return *this;
     }
+    explicit operator bool() const { return flow != nullptr || entry != nullptr; }
 };
 
 /// Control threads only.
@@ -69,16 +64,20 @@ class Engine {
     [[nodiscard]] virtual const char* name() const = 0;
     /// Why there is no way to ask for this; the device is not asked.
     [[nodiscard]] virtual std::optional<Lack> lack(const SteeringRequest& request) const = 0;
-    /// For a request that it has words for. Null with errno if the device refuses.
+    /// For a request that it has words for. Null with errno if the device refuses. `qp`: of the
+    /// request's target, in group 0.
     [[nodiscard]] virtual DeviceRule create(const SteeringRequest& request, ibv_qp* qp) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Engine> make_verbs_engine(uint8_t ib_port);
 /// Null: the device is none of libmlx5's, or the library has no such calls.
-[[nodiscard]] std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context);
+[[nodiscard]] std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context,
+                                                       Devx& devx, const RxQueueSet& queues);
 
 /// The request as ibv_create_flow takes it: an ibv_flow_attr and its specs.
-[[nodiscard]] std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port);
+/// `counters`: null if the packets are not counted.
+[[nodiscard]] std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port,
+                                                   ibv_counters* counters = nullptr);
 
 /// fte_match_param up to misc 3, as mlx5dv_create_flow_matcher and mlx5dv_create_flow take it.
 struct Mlx5Match {

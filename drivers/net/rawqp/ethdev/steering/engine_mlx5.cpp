@@ -2,11 +2,12 @@
 // Rules in the device's own terms, by mlx5dv: a matcher for each mask and level, which all rules of
 // that mask share, and flows with their values.
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
+#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 
 namespace rawqp {
 namespace {
@@ -49,78 +50,59 @@ struct FlowActionKey {
     auto operator<=>(const FlowActionKey&) const = default;
 };
 
-/// Objects of the device that rules share, by what they are made from: made for the first rule,
-/// destroyed after the last one.
-template <class Key, class Object> class SharedObjects {
-  public:
-    explicit SharedObjects(int (*destroy)(Object* object)) : destroy_(destroy) {}
-
-    struct Entry final : SharedPart {
-        SharedObjects* owner = nullptr;
-        const Key* key = nullptr; ///< by which the owner knows it
-        Object* object = nullptr;
-        size_t users = 0;
-
-        void release() override { owner->release(*this); }
-    };
-
-    /// Null with errno. `make(key)` gives the object, or null with errno.
-    template <class Make> Entry* acquire(Key key, Make make) {
-        const auto [at, fresh] = entries_.try_emplace(std::move(key));
-        Entry& entry = at->second;
-        if (fresh) {
-            entry.owner = this;
-            entry.key = &at->first;
-            entry.object = make(at->first);
-            if (entry.object == nullptr) {
-                const int error = errno;
-                entries_.erase(at);
-                errno = error;
-                return nullptr;
-            }
-        }
-        ++entry.users;
-        return &entry;
-    }
-
-  private:
-    void release(Entry& entry) {
-        if (--entry.users != 0) return;
-        destroy_(entry.object);
-        entries_.erase(entries_.find(*entry.key));
-    }
-
-    int (*destroy_)(Object* object);
-    std::map<Key, Entry> entries_;
+struct GroupKey {
+    bool egress;
+    uint32_t group;
+    auto operator<=>(const GroupKey&) const = default;
 };
+
+// Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40.
+constexpr uint8_t kFirstLevel = 40, kLastLevel = 63;
+
+/// A jump leads to a higher level.
+uint8_t level_of(uint32_t group) {
+    return static_cast<uint8_t>(std::min<uint64_t>(uint64_t{kFirstLevel} + group, kLastLevel));
+}
 
 class Mlx5Engine final : public Engine {
   public:
-    Mlx5Engine(const verbs::Api& api, ibv_context* context)
-        : api_(api), context_(context), matchers_(api.mlx5_destroy_flow_matcher),
-          actions_(ibv_destroy_flow_action) {}
+    Mlx5Engine(const verbs::Api& api, ibv_context* context, Devx& devx, const RxQueueSet& queues)
+        : api_(api), context_(context), devx_(devx), tirs_(devx, queues) {}
 
     [[nodiscard]] const char* name() const override { return "mlx5"; }
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
     [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
 
   private:
-    [[nodiscard]] mlx5dv_flow_matcher* make_matcher(const MatcherKey& key) const;
-    [[nodiscard]] ibv_flow_action* make_action(const FlowActionKey& key) const;
-    bool acquire_edits(const SteeringRequest& request, DeviceRule& rule,
-                       std::vector<mlx5dv_flow_action_attr>& actions);
+    using FlowActions = std::vector<mlx5dv_flow_action_attr>;
+
+    [[nodiscard]] verbs::Handle<mlx5dv_flow_matcher> make_matcher(const MatcherKey& key) const;
+    [[nodiscard]] verbs::Handle<ibv_flow_action> make_action(const FlowActionKey& key) const;
+    [[nodiscard]] DevxObject make_entry_action(const FlowActionKey& key);
+    bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, FlowActions& actions);
+    bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
+    GroupTable* acquire_table(const GroupKey& key, PartRef& place);
+    bool choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
+                    FlowActions& actions);
+    bool choose_way(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
+    void create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
+    void create_entry(const SteeringRequest& request, DeviceRule& rule);
 
     const verbs::Api& api_;
     ibv_context* context_;
-    SharedObjects<MatcherKey, mlx5dv_flow_matcher> matchers_;
-    SharedObjects<FlowActionKey, ibv_flow_action> actions_;
+    Devx& devx_;
+    SharedObjects<MatcherKey, verbs::Handle<mlx5dv_flow_matcher>> matchers_;
+    SharedObjects<FlowActionKey, verbs::Handle<ibv_flow_action>> actions_;
+    SharedObjects<FlowActionKey, DevxObject> entry_actions_;
+    SharedObjects<GroupKey, std::unique_ptr<GroupTable>> tables_;
+    RssTirs tirs_;
 };
 
 mlx5dv_flow_table_type table_of(bool egress) {
     return egress ? MLX5DV_FLOW_TABLE_TYPE_NIC_TX : MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
 }
 
-mlx5dv_flow_matcher* Mlx5Engine::make_matcher(const MatcherKey& key) const {
+verbs::Handle<mlx5dv_flow_matcher> Mlx5Engine::make_matcher(const MatcherKey& key) const {
     Parameters mask(key.mask);
     mlx5dv_flow_matcher_attr attr{};
     attr.type = IBV_FLOW_ATTR_NORMAL;
@@ -129,29 +111,75 @@ mlx5dv_flow_matcher* Mlx5Engine::make_matcher(const MatcherKey& key) const {
     attr.match_mask = mask.get();
     if (key.egress) attr.comp_mask = MLX5DV_FLOW_MATCHER_MASK_FT_TYPE;
     attr.ft_type = table_of(key.egress);
-    return api_.mlx5_create_flow_matcher(context_, &attr);
+    return {api_.mlx5_create_flow_matcher(context_, &attr),
+            {api_.mlx5_destroy_flow_matcher, "flow matcher"}};
 }
 
-ibv_flow_action* Mlx5Engine::make_action(const FlowActionKey& key) const {
+/// How the device names a reformat.
+struct ReformatName {
+    Reformat reformat;
+    mlx5dv_flow_action_packet_reformat_type of_flow;
+    uint32_t of_entry; ///< 0: none, an entry has a bit for it
+};
+constexpr ReformatName kReformatNames[] = {
+    {Reformat::strip_tunnel, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2, 0},
+    {Reformat::wrap, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL, prm::kL2ToL2Tunnel},
+    {Reformat::strip_tunnel_to_l3, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2,
+     prm::kL3TunnelToL2},
+    {Reformat::wrap_l3, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL,
+     prm::kL2ToL3Tunnel},
+};
+
+const ReformatName& name_of(Reformat reformat) {
+    return *std::ranges::find(kReformatNames, reformat, &ReformatName::reformat);
+}
+
+verbs::Handle<ibv_flow_action> Mlx5Engine::make_action(const FlowActionKey& key) const {
     std::vector<uint8_t> bytes = key.bytes;
     const mlx5dv_flow_table_type table = table_of(key.egress);
-    if (key.reformat == Reformat::none)
-        return api_.mlx5_create_modify_header(context_, bytes.size(),
-                                              reinterpret_cast<uint64_t*>(bytes.data()), table);
-    const auto kind = key.reformat == Reformat::strip_tunnel
-                          ? MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2
-                      : key.reformat == Reformat::wrap
-                          ? MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL
-                      : key.reformat == Reformat::strip_tunnel_to_l3
-                          ? MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2
-                          : MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL;
-    return api_.mlx5_create_packet_reformat(context_, bytes.size(),
-                                            bytes.empty() ? nullptr : bytes.data(), kind, table);
+    ibv_flow_action* const made =
+        key.reformat == Reformat::none
+            ? api_.mlx5_create_modify_header(context_, bytes.size(),
+                                             reinterpret_cast<uint64_t*>(bytes.data()), table)
+            : api_.mlx5_create_packet_reformat(context_, bytes.size(),
+                                               bytes.empty() ? nullptr : bytes.data(),
+                                               name_of(key.reformat).of_flow, table);
+    return {made, {ibv_destroy_flow_action, "flow action"}};
+}
+
+/// The same for entries of tables, by commands: the numbers of flow actions are the kernel's
+/// secret.
+DevxObject Mlx5Engine::make_entry_action(const FlowActionKey& key) {
+    const auto size = static_cast<uint32_t>(key.bytes.size());
+    std::vector<uint8_t> command;
+    const auto start = [&](const auto& head, size_t data_at) {
+        command.resize(std::max(sizeof head, data_at) + size);
+        std::memcpy(command.data(), &head, sizeof head);
+        std::ranges::copy(key.bytes, command.begin() + static_cast<ptrdiff_t>(data_at));
+    };
+    if (key.reformat == Reformat::none) {
+        prm::AllocModifyHeaderIn in{};
+        in.head.opcode = static_cast<uint16_t>(prm::Opcode::alloc_modify_header_context);
+        in.type_and_count = (key.egress ? 1u : 0u) << 24 | size / sizeof(uint64_t);
+        start(in, sizeof in);
+        return devx_.make_raw(command, "header modification");
+    }
+    prm::AllocPacketReformatIn in{};
+    in.head.opcode = static_cast<uint16_t>(prm::Opcode::alloc_packet_reformat_context);
+    in.type_and_size = name_of(key.reformat).of_entry << 24 | size;
+    start(in, prm::kReformatDataAt);
+    return devx_.make_raw(command, "packet reformat");
+}
+
+FlowActionKey rewriting_key(const SteeringRequest& request) {
+    const std::vector<uint64_t> commands = rewrite_commands(request.edits->rewrites);
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(commands.data());
+    return {request.egress, Reformat::none, {bytes, bytes + commands.size() * sizeof(uint64_t)}};
 }
 
 /// False with errno.
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
-                               std::vector<mlx5dv_flow_action_attr>& actions) {
+                               FlowActions& actions) {
     if (!request.edits) return true;
     const Edits& edits = *request.edits;
     const auto add = [&](FlowActionKey key, PartRef& place) {
@@ -161,21 +189,48 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
         place = PartRef(action);
         mlx5dv_flow_action_attr attr{};
         attr.type = MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION;
-        attr.action = action->object;
+        attr.action = action->object.get();
         actions.push_back(attr);
         return true;
     };
-    if (!edits.rewrites.empty()) {
-        const std::vector<uint64_t> commands = rewrite_commands(edits.rewrites);
-        const auto* const bytes = reinterpret_cast<const uint8_t*>(commands.data());
-        if (!add({request.egress,
-                  Reformat::none,
-                  {bytes, bytes + commands.size() * sizeof(uint64_t)}},
-                 rule.shared[1]))
-            return false;
-    }
+    if (!edits.rewrites.empty() && !add(rewriting_key(request), rule.shared[1])) return false;
     return edits.reformat == Reformat::none ||
            add({request.egress, edits.reformat, edits.header}, rule.shared[2]);
+}
+
+bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
+                               EntryActions& actions) {
+    if (!request.edits) return true;
+    const Edits& edits = *request.edits;
+    const auto add = [&](FlowActionKey key, PartRef& place, std::optional<uint32_t>& number) {
+        auto* const action = entry_actions_.acquire(
+            std::move(key), [this](const FlowActionKey& of) { return make_entry_action(of); });
+        if (action == nullptr) return false;
+        place = PartRef(action);
+        number = action->object.number;
+        return true;
+    };
+    actions.pop_vlan = edits.pop_vlan;
+    actions.push_vlan = edits.push_vlan;
+    actions.decap = edits.reformat == Reformat::strip_tunnel;
+    if (!edits.rewrites.empty() && !add(rewriting_key(request), rule.shared[1], actions.rewriting))
+        return false;
+    return edits.reformat == Reformat::none || actions.decap ||
+           add({request.egress, edits.reformat, edits.header}, rule.shared[2],
+               actions.reformatting);
+}
+
+/// Null with errno.
+GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& place) {
+    auto* const table = tables_.acquire(key, [this](const GroupKey& of) {
+        constexpr uint8_t kLarge = 20, kSmall = 16; // devices have few large ones
+        auto made = GroupTable::make(devx_, of.egress, level_of(of.group), kLarge);
+        return made ? std::move(made)
+                    : GroupTable::make(devx_, of.egress, level_of(of.group), kSmall);
+    });
+    if (table == nullptr) return nullptr;
+    place = PartRef(table);
+    return table->object.get();
 }
 
 /// As mlx5_ib decides it, which tries such rules after all levels: by the bytes in the places of a
@@ -192,9 +247,20 @@ bool sorted_as_multicast(const Pattern& pattern) {
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.type != IBV_FLOW_ATTR_NORMAL)
         return Lack{nullptr, "mlx5dv flows have no default rules"};
-    if (request.counted)
-        return Lack{nullptr, "action count: mlx5dv flows have counters by DevX only"};
-    if (request.strict_level && sorted_as_multicast(request.pattern))
+    if ((request.group != 0 || request.jump) && !devx_.available())
+        return Lack{nullptr, "groups above 0 and action jump need flow tables by DevX, which the "
+                             "kernel does not give to this process: use group 0"};
+    if (request.jump && level_of(*request.jump) <= level_of(request.group))
+        return Lack{nullptr, fmt::format("action jump: from group {} to {}: a jump leads to a "
+                                         "higher group, and the device tells groups up to {} apart",
+                                         request.group, *request.jump, kLastLevel - kFirstLevel)};
+    if (request.edits && request.edits->changes_tags() && request.group == 0)
+        return Lack{nullptr, "VLAN tags come off and go on in groups above 0 only: jump to one "
+                             "first"};
+    if (request.counter && !devx_.available())
+        return Lack{nullptr, "action count: mlx5dv flows have counters by DevX only, which the "
+                             "kernel does not give to this process"};
+    if (request.group == 0 && request.strict_level && sorted_as_multicast(request.pattern))
         return Lack{&request.pattern.eth(), "matches multicast, which the kernel's driver tries "
                                             "after all other mlx5dv flows"};
     return first_lack(request.pattern, "the device's match parameters have",
@@ -203,33 +269,96 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
                       });
 }
 
-DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
-    DeviceRule rule;
+/// Where a flow's packets go. False with errno.
+bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
+                            FlowActions& actions) {
+    mlx5dv_flow_action_attr way{};
+    if (request.drop) {
+        way.type = MLX5DV_FLOW_ACTION_DROP;
+    } else if (request.jump) {
+        const GroupTable* const table =
+            acquire_table({request.egress, *request.jump}, rule.shared[3]);
+        if (table == nullptr) return false;
+        way.type = MLX5DV_FLOW_ACTION_DEST_DEVX;
+        way.obj = table->object().handle.get();
+    } else if (request.egress) {
+        return true;
+    } else {
+        way.type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
+        way.qp = qp;
+    }
+    actions.push_back(way);
+    return true;
+}
+
+bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
+                            EntryActions& actions) {
+    actions.drop = request.drop;
+    if (request.jump) {
+        const GroupTable* const table =
+            acquire_table({request.egress, *request.jump}, rule.shared[3]);
+        if (table != nullptr) actions.table = table->object().number;
+        return table != nullptr;
+    }
+    if (request.drop || request.egress) return true;
+    auto* const tir = tirs_.acquire(request.target->destination);
+    if (tir == nullptr) return false;
+    rule.shared[3] = PartRef(tir);
+    actions.tir = tir->object.tir.number;
+    return true;
+}
+
+/// A flow of the kernel's tables, which are group 0.
+void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     const Mlx5Match match = mlx5_match(request.pattern);
     auto* const matcher =
         matchers_.acquire({request.egress, request.level, match.criteria, match.mask},
                           [this](const MatcherKey& key) { return make_matcher(key); });
-    if (matcher == nullptr) return rule;
+    if (matcher == nullptr) return;
     rule.shared[0] = PartRef(matcher);
-    std::vector<mlx5dv_flow_action_attr> actions;
+    FlowActions actions;
+    if (!choose_way(request, qp, rule, actions)) return;
     const auto add = [&](mlx5dv_flow_action_type type) -> mlx5dv_flow_action_attr& {
         actions.push_back({});
         actions.back().type = type;
         return actions.back();
     };
-    if (request.drop)
-        add(MLX5DV_FLOW_ACTION_DROP);
-    else if (!request.egress)
-        add(MLX5DV_FLOW_ACTION_DEST_IBV_QP).qp = qp;
     if (request.tag != 0) add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
-    if (acquire_edits(request, rule, actions)) {
-        Parameters value(match.value);
-        rule.flow = verbs::Flow(
-            api_.mlx5_create_flow(matcher->object, value.get(), actions.size(), actions.data()),
-            {ibv_destroy_flow, "steering rule"});
+    if (request.counter) {
+        const DevxObject* const counter = request.counter->devx();
+        if (counter == nullptr) return;
+        add(MLX5DV_FLOW_ACTION_COUNTERS_DEVX).obj = counter->handle.get();
     }
+    if (!acquire_edits(request, rule, actions)) return;
+    Parameters value(match.value);
+    rule.flow = verbs::Flow(
+        api_.mlx5_create_flow(matcher->object.get(), value.get(), actions.size(), actions.data()),
+        {ibv_destroy_flow, "steering rule"});
+}
+
+/// An entry of a group's table.
+void Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
+    GroupTable* const table = acquire_table({request.egress, request.group}, rule.shared[0]);
+    EntryActions actions;
+    if (table == nullptr || !choose_way(request, rule, actions)) return;
+    actions.tag = request.tag;
+    if (request.counter) {
+        const DevxObject* const counter = request.counter->devx();
+        if (counter == nullptr) return;
+        actions.counter = counter->number;
+    }
+    if (acquire_edits(request, rule, actions))
+        rule.entry = table->add(request.level, mlx5_match(request.pattern), actions);
+}
+
+DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
+    DeviceRule rule;
+    if (request.group == 0)
+        create_flow(request, qp, rule);
+    else
+        create_entry(request, rule);
     const int error = errno;
-    if (!rule.flow) rule = {};
+    if (!rule) rule = {};
     errno = error;
     return rule;
 }
@@ -251,10 +380,11 @@ Mlx5Match mlx5_match(const Pattern& pattern) {
     return match;
 }
 
-std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context) {
+std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context, Devx& devx,
+                                         const RxQueueSet& queues) {
     if (api.mlx5_create_flow_matcher == nullptr || !api.mlx5_is_supported(context->device))
         return nullptr;
-    return std::make_unique<Mlx5Engine>(api, context);
+    return std::make_unique<Mlx5Engine>(api, context, devx, queues);
 }
 
 } // namespace rawqp

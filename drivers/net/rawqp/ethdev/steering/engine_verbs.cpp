@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rules as verbs flow specs: one spec for each header, an 802.1Q tag in that of Ethernet.
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 
 #include <algorithm>
@@ -135,17 +136,25 @@ class VerbsEngine final : public Engine {
 };
 
 std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
+    if (request.group != 0 || request.jump)
+        return Lack{nullptr, "groups above 0 and action jump: verbs flow specs know one group"};
     if (request.egress) return Lack{nullptr, "verbs flow specs steer received packets only"};
     if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
     for (const Layer& layer : request.pattern.layers())
         if (const char* const why = no_way_to_ask_for(layer)) return Lack{&layer, why};
-    return first_lack(request.pattern, "verbs flow specs have",
-                      [](const Layer&, const Field& field) { return field.verbs.spec != 0; });
+    auto lack = first_lack(request.pattern, "verbs flow specs have",
+                           [](const Layer&, const Field& field) { return field.verbs.spec != 0; });
+    if (!lack && request.counter && request.counter->verbs() == nullptr)
+        lack = Lack{nullptr, fmt::format("action count: the device offers no flow counters: {}",
+                                         errno_text(errno, Attempt::steer))};
+    return lack;
 }
 
 DeviceRule VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp) {
-    std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_);
     DeviceRule rule;
+    ibv_counters* const counters = request.counter ? request.counter->verbs() : nullptr;
+    if (request.counter && counters == nullptr) return rule;
+    std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_, counters);
     rule.flow = verbs::Flow(ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
                             {ibv_destroy_flow, "steering rule"});
     return rule;
@@ -153,7 +162,8 @@ DeviceRule VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp) {
 
 } // namespace
 
-std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port) {
+std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port,
+                                     ibv_counters* counters) {
     ibv_flow_attr attr{};
     attr.type = request.type;
     attr.port = ib_port;
@@ -167,9 +177,9 @@ std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_
         writer.match(request.pattern);
     }
     if (request.drop) writer.append(IBV_FLOW_SPEC_ACTION_DROP, sizeof(ibv_flow_spec_action_drop));
-    if (request.counters != nullptr)
+    if (counters != nullptr)
         writer.action(IBV_FLOW_SPEC_ACTION_COUNT, &ibv_flow_spec_counter_action::counters,
-                      request.counters);
+                      counters);
     return writer.finish(attr);
 }
 

@@ -77,6 +77,7 @@ class RssQps {
     /// Number of live hash QPs (for leak checks).
     [[nodiscard]] size_t size() const { return live_; }
     [[nodiscard]] ibv_context* context() const { return context_; }
+    [[nodiscard]] const RxQueueSet& queues() const { return queues_; }
 
   private:
     friend ReleaseQp;

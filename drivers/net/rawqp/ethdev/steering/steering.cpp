@@ -41,6 +41,7 @@ std::string describe(const SteeringRequest& request) {
                              : request.type == IBV_FLOW_ATTR_ALL_DEFAULT ? "all-default"
                                                                          : "multicast-default";
     if (request.drop) return fmt::format("{} to drop", kind);
+    if (request.jump) return fmt::format("{} to group {}", kind, *request.jump);
     if (!request.target) return fmt::format("{} for what is sent", kind);
     const RssDestination& to = request.target->destination;
     return fmt::format("{} to {} (hash fields: {})", kind,
@@ -55,13 +56,15 @@ std::string describe(const SteeringRequest& request) {
 Result<std::unique_ptr<Steering>> Steering::make(const verbs::Api& api, RssQps& qps,
                                                  uint8_t ib_port, FlowEngine wanted) {
     std::vector<std::unique_ptr<Engine>> engines;
+    auto devx = std::make_unique<Devx>(api, qps.context());
     if (wanted != FlowEngine::mlx5) engines.push_back(make_verbs_engine(ib_port));
     if (wanted != FlowEngine::verbs)
-        if (auto mlx5 = make_mlx5_engine(api, qps.context())) engines.push_back(std::move(mlx5));
+        if (auto mlx5 = make_mlx5_engine(api, qps.context(), *devx, qps.queues()))
+            engines.push_back(std::move(mlx5));
     if (engines.empty())
         return fail(ENOTSUP, "flow_engine=mlx5: this is no device of libmlx5, or the library is "
                              "older than rdma-core 44: use flow_engine=auto");
-    return std::unique_ptr<Steering>(new Steering(qps, std::move(engines)));
+    return std::unique_ptr<Steering>(new Steering(qps, std::move(devx), std::move(engines)));
 }
 
 std::optional<Lack> Steering::lack(const SteeringRequest& request) const {
@@ -81,7 +84,7 @@ std::optional<Lack> Steering::lack(const SteeringRequest& request) const {
 
 Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     SteeringRule rule;
-    if (request.target) {
+    if (request.target && request.group == 0) {
         auto qp = qps_.acquire(request.target);
         if (!qp) return tl::unexpected(qp.error());
         rule.qp = std::move(*qp);
@@ -91,7 +94,7 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     for (const auto& engine : engines_) {
         if (engine->lack(request)) continue;
         rule.device = engine->create(request, rule.qp.get());
-        if (rule.device.flow) {
+        if (rule.device) {
             rule.engine = engine.get();
             break;
         }
@@ -99,8 +102,8 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
         if (!is_refusal(error)) break;
     }
     // Rules for multicast may stand apart from the levels.
-    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && !request.egress &&
-                       !request.pattern.multicast_only();
+    const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && request.group == 0 &&
+                       !request.egress && !request.pattern.multicast_only();
     if (rule.engine != nullptr && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
         levels_ = SteeringLevels{};
     if (rule.engine == nullptr)

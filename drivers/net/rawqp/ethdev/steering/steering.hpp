@@ -74,12 +74,17 @@ class Steering {
     [[nodiscard]] Result<void> validate(SteeringRequest request);
 
     [[nodiscard]] RssQps& qps() { return qps_; }
+    /// A counter for requests; the device is not asked before the first of them.
+    [[nodiscard]] CounterRef make_counter() {
+        return std::make_shared<FlowCounter>(qps_.context(), *devx_);
+    }
 
   private:
-    Steering(RssQps& qps, std::vector<std::unique_ptr<Engine>> engines)
-        : qps_(qps), engines_(std::move(engines)) {}
+    Steering(RssQps& qps, std::unique_ptr<Devx> devx, std::vector<std::unique_ptr<Engine>> engines)
+        : qps_(qps), devx_(std::move(devx)), engines_(std::move(engines)) {}
 
     RssQps& qps_;
+    std::unique_ptr<Devx> devx_;
     std::vector<std::unique_ptr<Engine>> engines_; ///< at least one
     std::optional<SteeringLevels> levels_;
 };

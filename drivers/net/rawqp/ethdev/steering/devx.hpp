@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Objects of the device that the process makes by firmware commands, where the kernel lets it.
+#pragma once
+
+#include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/ethdev/steering/devx_commands.hpp"
+
+#include <span>
+
+namespace rawqp {
+
+/// An object and its number, by which other commands name it.
+struct DevxObject {
+    verbs::Handle<mlx5dv_devx_obj> handle;
+    uint32_t number = 0;
+
+    explicit operator bool() const { return handle != nullptr; }
+};
+
+/// Control threads only.
+class Devx {
+  public:
+    Devx(const verbs::Api& api, ibv_context* context) : api_(api), context_(context) {}
+
+    /// Whether the process may make objects: tried by a counter until it was seen.
+    [[nodiscard]] bool available();
+
+    /// None, with errno, if it is refused; a status of the firmware becomes the errno that fits.
+    template <class In> [[nodiscard]] DevxObject make(In in, const char* kind) {
+        in.head.opcode = static_cast<uint16_t>(In::kOpcode);
+        DevxObject made = make_raw({reinterpret_cast<const uint8_t*>(&in), sizeof in}, kind);
+        made.number &= In::kNumber;
+        return made;
+    }
+    /// For commands of any length; the number has all bits of its word.
+    [[nodiscard]] DevxObject make_raw(std::span<const uint8_t> command, const char* kind);
+
+    /// 0 or an errno.
+    template <class In, class Out>
+    [[nodiscard]] int query(mlx5dv_devx_obj* object, In in, Out& out) const {
+        in.head.opcode = static_cast<uint16_t>(In::kOpcode);
+        out = {};
+        const int error = api_.mlx5_devx_obj_query(object, &in, sizeof in, &out, sizeof out);
+        return settle(error, out.head);
+    }
+
+  private:
+    [[nodiscard]] static int settle(int error, const prm::AnswerHead& answer);
+
+    const verbs::Api& api_;
+    ibv_context* context_;
+    bool available_ = false;
+};
+
+} // namespace rawqp

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
+
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+
+#include <cerrno>
+
+namespace rawqp {
+
+ibv_counters* FlowCounter::verbs() {
+    if (verbs_) return verbs_.get();
+    ibv_counters_init_attr init{};
+    verbs::Handle<ibv_counters> made(ibv_create_counters(context_, &init),
+                                     {ibv_destroy_counters, "flow counters"});
+    int error = made ? 0 : errno;
+    // Indices 0 and 1 of what ibv_read_counters fills.
+    for (const auto what : {IBV_COUNTER_PACKETS, IBV_COUNTER_BYTES}) {
+        ibv_counter_attach_attr attach{};
+        attach.counter_desc = what;
+        attach.index = what;
+        if (error == 0) error = ibv_attach_counters_point_flow(made.get(), &attach, nullptr);
+    }
+    if (error == 0) verbs_ = std::move(made);
+    errno = error;
+    return verbs_.get();
+}
+
+const DevxObject* FlowCounter::devx() {
+    if (!object_) object_ = devx_.make(prm::AllocFlowCounterIn{}, "flow counter");
+    return object_ ? &object_ : nullptr;
+}
+
+Result<FlowCounts> FlowCounter::read() {
+    FlowCounts counts;
+    uint64_t values[2] = {};
+    int error = verbs_ ? ibv_read_counters(verbs_.get(), values, 2, 0) : 0;
+    counts = {values[IBV_COUNTER_PACKETS], values[IBV_COUNTER_BYTES]};
+    if (error == 0 && object_) {
+        prm::QueryFlowCounterIn in{};
+        prm::QueryFlowCounterOut out;
+        in.counter = object_.number;
+        error = devx_.query(object_.handle.get(), in, out);
+        counts.packets += out.packets;
+        counts.bytes += out.bytes;
+    }
+    if (error != 0)
+        return fail(error, "cannot read the counters of a rule: {}",
+                    errno_text(error, Attempt::steer));
+    return FlowCounts{counts.packets - seen_.packets, counts.bytes - seen_.bytes};
+}
+
+} // namespace rawqp

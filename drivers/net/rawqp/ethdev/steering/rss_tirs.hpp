@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What hash QPs are to verbs, for entries of the process's own flow tables: TIRs by DevX. (libmlx5
+// does not tell the number of a hash QP's TIR, by which an entry would name it.)
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/steering/devx.hpp"
+#include "drivers/net/rawqp/ethdev/steering/rss.hpp"
+#include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
+
+namespace rawqp {
+
+struct RssTir {
+    DevxObject table; ///< none for one queue
+    DevxObject tir;   ///< goes before the table that it refers to
+
+    explicit operator bool() const { return bool(tir); }
+};
+
+/// By destination. Control threads only.
+class RssTirs {
+  public:
+    using Shared = SharedObjects<RssDestination, RssTir>;
+
+    RssTirs(Devx& devx, const RxQueueSet& queues) : devx_(devx), queues_(queues) {}
+
+    /// A use of the destination's TIR. Null with errno.
+    [[nodiscard]] Shared::Entry* acquire(const RssDestination& destination);
+
+  private:
+    [[nodiscard]] RssTir make(const RssDestination& destination);
+    [[nodiscard]] DevxObject make_table(const RssDestination& destination);
+
+    Devx& devx_;
+    const RxQueueSet& queues_;
+    DevxObject domain_; ///< transport domain, made for the first TIR
+    Shared tirs_;
+};
+
+} // namespace rawqp

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Groups of rte_flow and the jumps between them, which the mlx5 engine makes of flow tables (DevX)."""
+
+import re
+from typing import Iterator
+
+import pytest
+from rig.flow_rules import ENGINES, MARK, TAKE, receive, taken
+from rig.packets import ether, ipv4, opaque, tcp4, tcp6, udp4, udp6
+from rig.ports import lossless
+from rig.stack import Stack
+from rig.wire import padded
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import Dot1AD, Dot1Q
+from scapy.packet import Packet, Raw
+
+from functional.conftest import OpenStack
+
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
+
+DATA = Raw(b"payload" * 8)
+
+
+def create(stack: Stack, rule: str) -> int:
+    return stack.testpmd.create_flow(0, rule)
+
+
+def jump(stack: Stack, group: int, pattern: str = "eth / ipv4", to: str = "") -> int:
+    return create(stack, f"{to} ingress pattern {pattern} / end actions jump group {group} / end")
+
+
+def missed(stack: Stack, frame: bytes) -> None:
+    """No queue gets it; what comes after it arrives."""
+    position = stack.testpmd.mark_output()
+    stack.wires[0].send_all([frame, bytes(udp6())])
+    packet, = stack.testpmd.received(position, 1)
+    assert packet.mark is None
+
+
+def test_a_group_sees_what_jumps_to_it(stack: Stack) -> None:
+    create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is 2000 / {TAKE}")
+    assert taken(stack, [udp4(), tcp4(), udp6()]) == 0
+    way = jump(stack, 1)
+    assert taken(stack, [udp4()]) == 1
+    assert taken(stack, [udp6()]) == 0
+    for bit in range(16):
+        missed(stack, bytes(udp4(dport=2000 ^ 1 << bit)))
+    stack.testpmd.destroy_flow(0, way)
+    assert taken(stack, [udp4(), tcp4()]) == 0
+
+
+def test_a_jump_into_nothing_loses_the_packet(stack: Stack) -> None:
+    way = jump(stack, 7)
+    missed(stack, bytes(udp4()))
+    stack.testpmd.destroy_flow(0, way)
+    assert taken(stack, [udp4()]) == 0
+
+
+def test_from_group_to_group(stack: Stack) -> None:
+    """Each narrows what the one before it let through; a chain as long as the device has levels."""
+    jump(stack, 1)
+    for group in range(1, 22):
+        jump(stack, group + 1, f"eth / ipv4 / udp src spec {1 << group % 16} src mask {1 << group % 16}"
+             if group < 16 else "eth / ipv4", f"group {group}")
+    create(stack, f"group 22 ingress pattern eth / ipv4 / udp / {TAKE}")
+    assert taken(stack, [udp4(sport=0xFFFE), udp4(sport=0xFFFF)]) == 2
+    for bit in range(1, 16):
+        missed(stack, bytes(udp4(sport=0xFFFF ^ 1 << bit)))
+
+
+@pytest.mark.parametrize("priorities", [(0, 1, 2), (2, 1, 0), (4095, 17, 3), (5, 4095, 0)])
+def test_priorities_of_a_group(stack: Stack, priorities: tuple[int, ...]) -> None:
+    """The best one wins, whichever came first, and also against specificity."""
+    jump(stack, 3)
+    patterns = ("eth / ipv4 / udp dst is 2000", "eth / ipv4", "eth")
+    rules = {}
+    for number, priority in enumerate(priorities):
+        rules[priority] = create(
+            stack, f"group 3 priority {priority} ingress pattern {patterns[number]} / end actions"
+                   f" mark id {priority} / queue index 1 / end")
+    for priority in sorted(rules):
+        assert receive(stack, [udp4()])[0].mark == priority
+        stack.testpmd.destroy_flow(0, rules[priority])
+    missed(stack, bytes(udp4()))
+
+
+def test_many_priorities(stack: Stack) -> None:
+    jump(stack, 1)
+    chosen = list(range(4000, 0, -97))
+    for priority in chosen:
+        create(stack, f"group 1 priority {priority} ingress pattern eth / ipv4 / udp src is {priority}"
+                      f" / end actions mark id {priority} / queue index 1 / end")
+    create(stack, "group 1 priority 2000 ingress pattern eth / ipv4 / end actions mark id 1"
+                  " / queue index 1 / end")
+    packets = receive(stack, [udp4(sport=priority) for priority in chosen])
+    marks = {packet.mark for packet in packets}
+    assert marks == {p for p in chosen if p < 2000} | {1}
+
+
+def test_many_rules_of_one_mask(stack: Stack) -> None:
+    """Ranges of the table grow, and what is destroyed makes room."""
+    jump(stack, 1)
+    rules = [create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
+                           f" mark id {port} / queue index 1 / end") for port in range(1, 301)]
+    packets = receive(stack, [udp4(dport=port) for port in range(1, 301)])
+    assert sorted(packet.mark or 0 for packet in packets) == list(range(1, 301))
+    for rule in rules[::2]:
+        stack.testpmd.destroy_flow(0, rule)
+    missed(stack, bytes(udp4(dport=1)))
+    for port in range(1, 301, 2):
+        create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
+                      f" mark id {port + 1000} / queue index 1 / end")
+    packets = receive(stack, [udp4(dport=1), udp4(dport=2), udp4(dport=299)])
+    assert {packet.mark for packet in packets} == {1001, 2, 1299}
+
+
+def test_rss_in_a_group(stack: Stack) -> None:
+    jump(stack, 1, "eth")
+    create(stack, "group 1 ingress pattern eth / end actions rss types ipv4-udp ipv6-tcp end"
+                  " queues 1 3 end / end")
+    def spread(frames: list[bytes]) -> set[int]:
+        return {packet.queue for packet in receive(stack, frames)}
+    ports = range(1, 40)
+    assert spread([bytes(udp4(sport=n)) for n in ports]) == {1, 3}
+    assert spread([bytes(tcp6(sport=n)) for n in ports]) == {1, 3}
+    assert spread([bytes(tcp4(sport=n)) for n in ports]) == {1}
+    assert spread([opaque(60, n) for n in ports]) == {1}
+
+
+def test_marks_and_counts_on_the_way(stack: Stack) -> None:
+    """A mark of the rule that jumps stays unless the group gives another one."""
+    way = create(stack, "ingress pattern eth / ipv4 / end"
+                        " actions count / mark id 11 / jump group 1 / end")
+    kept = create(stack, "group 1 ingress pattern eth / ipv4 / udp / end"
+                         " actions count / queue index 1 / end")
+    other = create(stack, "group 1 ingress pattern eth / ipv4 / tcp / end"
+                          " actions count / mark id 12 / queue index 1 / end")
+    gone = create(stack, "group 1 ingress pattern eth / ipv4 proto is 50 / end actions count / drop / end")
+    packets = receive(stack, [udp4(), tcp4(), tcp4()])
+    assert sorted(packet.mark or 0 for packet in packets) == [11, 12, 12]
+    missed(stack, bytes(ether() / ipv4(proto=50) / (b"x" * 60)))
+    count = stack.testpmd.query_count
+    assert [count(0, rule)[0] for rule in (way, kept, other, gone)] == [4, 1, 2, 1]
+
+
+def test_dump_tells_groups_and_jumps(stack: Stack) -> None:
+    jump(stack, 1)
+    create(stack, f"group 1 ingress pattern eth / ipv4 / udp / {TAKE}")
+    text = stack.testpmd.command("flow dump 0 all")
+    assert re.search(r"ingress priority 0: eth .* / ipv4 .*: jump to group 1 \(by mlx5\)", text)
+    assert re.search(rf"ingress group 1 priority 0: .* / udp: queue 2, mark {MARK} \(by mlx5\)", text)
+
+
+@pytest.mark.parametrize("rule, why", [
+    ("group 2 ingress pattern eth / end actions jump group 2 / end", "from group 2 to 2"),
+    ("group 2 ingress pattern eth / end actions jump group 1 / end", "a jump leads to a higher group"),
+    ("ingress pattern eth / end actions jump group 1 / queue index 0 / end", "has jump already"),
+    ("group 30 ingress pattern eth / end actions jump group 31 / end", "tells groups up to 23 apart"),
+    ("group 1 priority 4096 ingress pattern eth / end actions drop / end", "a group above 0 is 4095"),
+])
+def test_refusals(stack: Stack, rule: str, why: str) -> None:
+    assert why in stack.testpmd.refused_flow(0, rule)
+
+
+def test_without_devx(open_stack: OpenStack, datapath: str) -> None:
+    """A kernel that gives no DevX: the refusal says so, and group 0 works."""
+    with open_stack(lossless(1, devargs="flow_engine=mlx5", devx="off"), datapath=datapath) as stack:
+        stack.testpmd.silent("set verbose 1")
+        why = stack.testpmd.refused_flow(0, "ingress pattern eth / end actions jump group 1 / end")
+        assert "need flow tables by DevX, which the kernel does not give to this process" in why
+        why = stack.testpmd.refused_flow(0, "ingress pattern eth / end actions count / drop / end")
+        assert "mlx5dv flows have counters by DevX only" in why
+        stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / end actions drop / end")
+
+
+# -- VLAN tags ---------------------------------------------------------------------------------------
+
+
+def tagged(vlan: int, prio: int = 5, tpid: int = 0x8100) -> Packet:
+    return ether() / Dot1Q(type=0x800, vlan=vlan, prio=prio) / ipv4() / UDP(sport=7, dport=53) / DATA \
+        if tpid == 0x8100 else ether() / Dot1AD(type=0x800, vlan=vlan, prio=prio) / ipv4() \
+        / UDP(sport=7, dport=53) / DATA
+
+
+PLAIN = ether() / ipv4() / UDP(sport=7, dport=53) / DATA
+VLAN5, UDP53 = "eth / vlan vid is 5 / ipv4", "eth has_vlan is 0 / ipv4 / udp dst is 53"
+PUSH = "of_push_vlan ethertype 0x8100"
+
+# Actions, pattern, a packet and what becomes of it.
+TAGS: dict[str, tuple[str, Packet, Packet]] = {
+    "of_pop_vlan": (VLAN5, tagged(5), PLAIN),
+    PUSH: (UDP53, PLAIN, tagged(0, 0)),
+    PUSH + " / of_set_vlan_vid vlan_vid 77": (UDP53, PLAIN, tagged(77, 0)),
+    PUSH + " / of_set_vlan_vid vlan_vid 77 / of_set_vlan_pcp vlan_pcp 3": (UDP53, PLAIN, tagged(77, 3)),
+    "of_push_vlan ethertype 0x88a8 / of_set_vlan_pcp vlan_pcp 7 / of_set_vlan_vid vlan_vid 4095":
+        (UDP53, PLAIN, tagged(4095, 7, 0x88A8)),
+    "of_pop_vlan / " + PUSH + " / of_set_vlan_vid vlan_vid 9": (VLAN5, tagged(5), tagged(9, 0)),
+    "of_set_vlan_vid vlan_vid 77": (VLAN5, tagged(5), tagged(77)),
+    "of_set_vlan_vid vlan_vid 6 / " + PUSH + " / of_set_vlan_vid vlan_vid 7":
+        (VLAN5, tagged(5), ether(type=0x8100) / Dot1Q(type=0x8100, vlan=7) / tagged(6)[Dot1Q]),
+}
+
+
+@pytest.fixture(scope="module")
+def forwarders(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    with open_stack(lossless(2, devargs=f"flow_engine={ENGINES[datapath]}", devx="on"),
+                    datapath=datapath) as stack:
+        stack.testpmd.start("io", lossless=True)
+        yield stack
+        stack.testpmd.stop()
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_tags_come_off_and_go_on(forwarders: Stack, direction: str) -> None:
+    """In group 1. A packet that differs from the pattern in one bit keeps its tags."""
+    port, fate = (0, " / queue index 0") if direction == "ingress" else (1, "")
+    testpmd, wires = forwarders.testpmd, forwarders.wires
+
+    def passed(frame: bytes) -> bytes:
+        wires[0].send(frame)
+        return wires[1].receive()
+
+    testpmd.create_flow(port, f"{direction} pattern eth / end actions jump group 1 / end")
+    testpmd.create_flow(port, f"group 1 priority 9 {direction} pattern eth / end actions"
+                              f" count{fate} / end")
+    for actions, (pattern, frame, changed) in TAGS.items():
+        rule = testpmd.create_flow(
+            port, f"group 1 {direction} pattern {pattern} / end actions {actions}{fate} / end")
+        assert passed(padded(frame)) == padded(changed), actions
+        other = bytearray(padded(frame))
+        other[15 if pattern == VLAN5 else 37] ^= 1
+        assert passed(bytes(other)) == bytes(other), actions
+        testpmd.destroy_flow(port, rule)
+    testpmd.flush_flows(port)
+
+
+@pytest.mark.parametrize("rule, why", [
+    ("ingress pattern eth / vlan / end actions of_pop_vlan / queue index 0 / end",
+     "VLAN tags come off and go on in groups above 0 only: jump to one first"),
+    ("group 1 ingress pattern eth / end actions of_pop_vlan / queue index 0 / end",
+     "the pattern has no item vlan"),
+    ("group 1 ingress pattern eth / vlan / end actions of_set_vlan_pcp vlan_pcp 1 / queue index 0 / end",
+     "take it off and push another one before"),
+    ("group 1 ingress pattern eth / vlan / end actions of_pop_vlan / of_set_vlan_vid vlan_vid 1"
+     " / queue index 0 / end", "the tag is off by then"),
+    ("group 1 ingress pattern eth / end actions of_push_vlan ethertype 0x9100 / queue index 0 / end",
+     "EtherType 0x9100 is no VLAN tag's"),
+    (f"group 1 ingress pattern eth / end actions {PUSH} / {PUSH} / queue index 0 / end",
+     "only one tag can go on"),
+])
+def test_tags_that_cannot_change(stack: Stack, rule: str, why: str) -> None:
+    assert why in stack.testpmd.refused_flow(0, rule)
