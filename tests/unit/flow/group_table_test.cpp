@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "tests/unit/flow/fake_device.hpp"
+#include "tests/unit/flow/flow_table.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -240,6 +241,93 @@ TEST_F(GroupTest, AShareThatIsFullIsSaid) {
     EXPECT_TRUE(table->add(kLast - 1, {}, {}));
     kept.pop_back();
     EXPECT_TRUE(table->add(kLast, {}, {}));
+}
+
+/// Rules of an application in groups.
+class GroupRuleTest : public GroupTest {
+  protected:
+    FlowTable table{*steering, device.rx_queues};
+    rte_flow_error error{};
+
+    ~GroupRuleTest() override { table.flush(nullptr); }
+    rte_flow* create(const Rule& rule) {
+        return table.create(&rule.attr, rule.pattern(), rule.actions(), &error);
+    }
+    static Rule in_group(uint32_t group, Rule rule) {
+        rule.attr.group = group;
+        return rule;
+    }
+    static Rule jump_to(uint32_t group) {
+        const rte_flow_action_jump conf{group};
+        return Rule().item(RTE_FLOW_ITEM_TYPE_ETH).action(RTE_FLOW_ACTION_TYPE_JUMP, &conf);
+    }
+};
+
+TEST_F(GroupRuleTest, ComeAndGoWithThePort) {
+    const Rule rule = in_group(1, udp_to(53, 2).action(RTE_FLOW_ACTION_TYPE_COUNT));
+    ASSERT_NE(create(jump_to(1)), nullptr) << error.message;
+    rte_flow* const counted = create(rule);
+    ASSERT_NE(counted, nullptr) << error.message;
+    EXPECT_THAT(made(kEntry), IsEmpty()); // accepted, but the port is stopped
+    for (int turn = 0; turn < 2; ++turn) {
+        ASSERT_TRUE(table.start());
+        EXPECT_THAT(made(kEntry), SizeIs(1));
+        EXPECT_THAT(device.flows, SizeIs(1));
+        EXPECT_EQ(create(rule), nullptr);
+        EXPECT_THAT(error.message, HasSubstr("matches eth/ipv4/udp with the same values already"));
+        table.stop();
+        EXPECT_THAT(made(kEntry), IsEmpty());
+        EXPECT_THAT(made(kTable), IsEmpty());
+        EXPECT_THAT(made(kTir), IsEmpty());
+        EXPECT_THAT(device.flows, IsEmpty());
+        EXPECT_THAT(made(0x939), SizeIs(1)); // it has counted
+    }
+    device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
+    const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+    rte_flow_query_count result{};
+    result.reset = 1;
+    for (const uint64_t hits : {4u, 0u}) {
+        ASSERT_EQ(table.query(counted, &action, &result, &error), 0);
+        EXPECT_EQ(result.hits, hits);
+        EXPECT_EQ(result.bytes, 100 * hits);
+    }
+}
+
+TEST_F(GroupRuleTest, OneMatchStandsInManyGroupsAndPriorities) {
+    ASSERT_TRUE(table.start());
+    for (const uint32_t group : {0u, 1u, 2u, 1000000u})
+        ASSERT_NE(create(in_group(group, udp_to(53, 0))), nullptr) << error.message;
+    for (const uint32_t priority : {1u, 2u, 4095u}) {
+        Rule rule = in_group(1, udp_to(53, 0));
+        rule.attr.priority = priority;
+        ASSERT_NE(create(rule), nullptr) << error.message;
+    }
+    EXPECT_THAT(made(kEntry), SizeIs(6));
+    EXPECT_THAT(made(kTable), SizeIs(3));
+    EXPECT_THAT(made(kTir), SizeIs(1));
+    std::vector<uint32_t> indices; // in the order of priorities
+    for (const DevxObject* entry : made(kEntry))
+        if (entry->word(20) == made(kTable)[0]->number) indices.push_back(entry->word(32));
+    EXPECT_THAT(indices, SizeIs(4));
+    EXPECT_TRUE(std::ranges::is_sorted(indices));
+}
+
+TEST_F(GroupRuleTest, AFailureHalfWayLeavesNothing) {
+    ASSERT_TRUE(table.start());
+    const Rule rss = in_group(1, Rule()
+                                     .item(RTE_FLOW_ITEM_TYPE_ETH)
+                                     .rss({0, 1}, RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_TCP));
+    ASSERT_NE(create(rss), nullptr) << error.message; // the transport domain is made once
+    table.flush(nullptr);
+    const size_t before = device.devx_objects.size();
+    int failures = 0;
+    for (int nth = 3;; ++nth) { // the first two tables are tries: a large one, then a small one
+        device.fail_call(nth, ENOMEM);
+        if (create(rss) != nullptr) break;
+        ++failures;
+        EXPECT_EQ(device.devx_objects.size(), before) << nth;
+    }
+    EXPECT_GE(failures, 9); // three entries with their groups and TIRs
 }
 
 } // namespace
