@@ -2,20 +2,23 @@
 """The recipes of the driver's guide do what they say, as written."""
 
 import os
+import re
 import shlex
 import subprocess
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
 from rig.guide import commands, recipe
-from rig.packets import opaque, port_mac, udp4
+from rig.packets import ether, opaque, port_mac, tcp4, tcp6, udp4, udp6
 from rig.ports import lossless
 from rig.program import Program
 from rig.stack import OWN_NETWORK, Build, SoftHca
 from scapy.layers.inet import IP
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Packet
 
 from functional.conftest import StartSoftHca, StartStack
 
@@ -78,11 +81,17 @@ def ovs_files(build: Build) -> Path:
 class OpenVSwitch:
     """ovsdb-server and ovs-vswitchd, with softhca below the latter, in a network of their own."""
 
-    def __init__(self, hca: SoftHca, files: Path, env: dict[str, str]) -> None:
+    def __init__(self, hca: SoftHca, files: Path, folder: Path, env: dict[str, str]) -> None:
         self.wires = hca.wires
         self.program = hca.program
+        self._folder = folder
         self._path = f"{files / 'bin'}:{os.environ['PATH']}"
         self._env = env
+
+    def ask(self, command: str) -> str:
+        """ovs-vswitchd itself."""
+        control, = self._folder.glob("ovs-vswitchd*.ctl")
+        return self.run(f"ovs-appctl -t {control} {command}")
 
     def run(self, command: str) -> str:
         result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=90,
@@ -104,7 +113,7 @@ def open_vswitch(start_softhca: StartSoftHca, files: Path, folder: Path) -> Iter
             lossless(2),
             [f"{files}/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", f"unix:{folder}/db.sock"],
             env=env | NOT_OURS, prefix=OWN_NETWORK)
-        yield OpenVSwitch(hca, files, env)
+        yield OpenVSwitch(hca, files, folder, env)
     finally:
         server.close()
 
@@ -122,3 +131,67 @@ def test_open_vswitch(start_softhca: StartSoftHca, ovs_files: Path,
             frame = opaque(size, seed=size)
             ovs.wires[0].send(frame)
             assert ovs.wires[1].receive() == frame
+
+
+# OpenFlow rules of ours, packets that make a megaflow of one, and what OVS calls its actions.
+MEGAFLOWS: dict[str, tuple[list[Packet], str]] = {
+    "udp,nw_dst=10.0.0.2,tp_dst=53,actions=output:p1": ([udp4(bytes(30), dport=53)], "p1"),
+    "tcp,nw_src=10.0.0.1,actions=drop": ([tcp4()], "drop"),
+    "ipv6,ipv6_dst=fd00::2,actions=output:p1": ([udp6(), tcp6()], "p1"),
+    "arp,actions=output:p1": ([ether() / ARP(pdst="10.0.0.9")], "p1"),
+    "dl_type=0x88b5,dl_src=02:aa:00:00:00:01,actions=output:p1": ([opaque(60, 1)], "p1"),
+}
+PACKETS = 40  # of each megaflow
+
+
+def partly_offloaded(ovs: OpenVSwitch, actions: str) -> int | None:
+    """Of the only megaflow that there is: how many packets OVS counts, once the device knows it."""
+    flows = ovs.ask("dpctl/dump-flows -m type=all")
+    flow = re.search(r"packets:(\d+), .*offloaded:partial, .*actions:(\S+?)[,\n]", flows + "\n")
+    if flow is None or flow[2] != actions:
+        return None
+    assert flows.count("ufid:") == 1, flows
+    return int(flow[1])
+
+
+def thread_counter(ovs: OpenVSwitch, name: str) -> int:
+    """Of the threads that poll the ports."""
+    return sum(map(int, re.findall(rf"{name}: (\d+)", ovs.ask("dpif-netdev/pmd-stats-show"))))
+
+
+def wait_received(ovs: OpenVSwitch, packets: int) -> None:
+    deadline = time.monotonic() + 20
+    while thread_counter(ovs, "packets received") < packets:
+        assert time.monotonic() < deadline, ovs.ask("dpif-netdev/pmd-stats-show")
+
+
+def test_open_vswitch_offloads(start_softhca: StartSoftHca, ovs_files: Path,
+                               new_folder: Callable[[], Path]) -> None:
+    """Megaflows of L2, L3 and L4 become rules: OVS knows their packets by the mark, and counts all."""
+    with open_vswitch(start_softhca, ovs_files, new_folder()) as ovs:
+        for command in commands(recipe("Open vSwitch", "ovs-vsctl set Open_vSwitch . ")):
+            ovs.run(command)
+        for command in commands(recipe("Open vSwitch")):
+            ovs.run(command)
+        sent = 0
+        for rule, (frames, actions) in MEGAFLOWS.items():
+            ovs.run("ovs-ofctl del-flows br0")
+            ovs.run(f"ovs-ofctl add-flow br0 in_port=p0,{rule}")
+            ovs.ask("revalidator/purge")
+            before = sent
+            deadline = time.monotonic() + 20
+            while partly_offloaded(ovs, actions) is None:  # the first packets tell OVS of it
+                assert time.monotonic() < deadline, ovs.ask("dpctl/dump-flows -m type=all")
+                ovs.wires[0].send(frames[0])
+                sent += 1
+            wait_received(ovs, sent)
+            hits, counted = thread_counter(ovs, "phwol hits"), partly_offloaded(ovs, actions)
+            assert counted is not None
+            ovs.wires[0].send_all(frames[at % len(frames)] for at in range(PACKETS))
+            sent += PACKETS
+            wait_received(ovs, sent)
+            assert partly_offloaded(ovs, actions) == counted + PACKETS
+            assert thread_counter(ovs, "phwol hits") == hits + PACKETS, rule
+            if actions != "drop":
+                for _ in range(before, sent):
+                    ovs.wires[1].receive()
