@@ -3,6 +3,7 @@
 
 #include <array>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <stdexcept>
 
 namespace perf {
@@ -152,12 +153,24 @@ rte_flow* insert_rule(uint16_t port, unsigned number, rte_flow_error& error) {
     return rte_flow_create(port, &attributes, pattern, actions, &error);
 }
 
+/// What malloc and DPDK have given to this process, a software device in it included.
+double bytes_in_use() {
+    size_t bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (unsigned i = 0; i < rte_socket_count(); ++i) {
+        rte_malloc_socket_stats stats{};
+        if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
+            bytes += stats.heap_allocsz_bytes;
+    }
+    return static_cast<double>(bytes);
+}
+
 } // namespace
 
 Figure measure_flows(Port& port, unsigned rules) {
     std::vector<rte_flow*> handles;
     handles.reserve(rules);
     rte_flow_error error{};
+    const double bytes_before = bytes_in_use();
     const uint64_t start = rte_rdtsc();
     for (unsigned i = 0; i < rules; ++i) {
         rte_flow* const rule = insert_rule(port.id(), i, error);
@@ -169,13 +182,16 @@ Figure measure_flows(Port& port, unsigned rules) {
         handles.push_back(rule);
     }
     const double inserted = seconds_since(start);
+    const double bytes = bytes_in_use() - bytes_before;
     const uint64_t again = rte_rdtsc();
     for (rte_flow* const rule : handles)
         if (rte_flow_destroy(port.id(), rule, &error) != 0)
             throw std::runtime_error("flow rule not destroyed");
     const double deleted = seconds_since(again);
     Figure figure{.measure = "flows", .unit = "rules/s", .value = rules / inserted};
-    figure.more = {{"deletions_per_s", rules / deleted}, {"rules", static_cast<double>(rules)}};
+    figure.more = {{"deletions_per_s", rules / deleted},
+                   {"bytes_per_rule", bytes / rules},
+                   {"rules", static_cast<double>(rules)}};
     return figure;
 }
 

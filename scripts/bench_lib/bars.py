@@ -73,3 +73,8 @@ def latency(size: str, burst: int, percentile: str) -> str | None:
 def other_build(setting: str) -> str | None:
     """This build's driver ÷ another's."""
     return "<= 1.05" if setting == "near" else None
+
+
+def flows() -> str:
+    """Rules inserted or deleted per second ÷ net_mlx5's best."""
+    return ">= 1.00"

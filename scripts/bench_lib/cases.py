@@ -44,24 +44,48 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
                              bars.latency(size, burst, percentile))
 
 
-# net_mlx5 can make its rules in two ways, but not both in one process.
+# net_mlx5 can make its rules in two ways, but not both in one process; ours both. The first is its
+# best. Rows of its second way end in _verbs.
 FLOW_ENGINES = {"": "its default", "dv_flow_en=0": "verbs flows"}
+FLOW_MEASURES = {"insertion": "flows", "deletion": "flow_deletions", "memory": "flow_bytes"}
+OUR_ENGINES = ("verbs", "mlx5")
+MANY_RULES = 100_000
 
 
 def flows(runner: Runner, effort: Effort, results: Results) -> None:
-    """Flow rules per second, inserted and deleted, beside both flow engines of net_mlx5."""
+    """Flow rules per second, inserted and deleted, and their memory, beside both flow engines of
+    net_mlx5; 100,000 of them beside few."""
     for devargs, engine in FLOW_ENGINES.items():
         bench = Bench()
         bench.add(RAWQP, RAWQP)
         bench.add(MLX5, MLX5, devargs)
-        layout = bench.layout()
-        options = [*layout.subjects, "--measure", "flows", "--passes", str(effort.turns)]
-        figures = results.collect(f"flows, {engine}", 1, lambda _: runner.on_softhca(
-            layout.wires, layout.eal, options, apart=True))
-        for row, measure in (("insertion", "flows"), ("deletion", "flow_deletions")):
+        figures = flow_figures(runner, results, bench, f"flows, {engine}", effort.turns)
+        for row, measure in FLOW_MEASURES.items():
             results.add(f"flows.{row}.vs_mlx5" + ("_verbs" if devargs else ""),
                         pick(figures, RAWQP, measure=measure), pick(figures, MLX5, measure=measure),
-                        (RAWQP, f"{MLX5}, {engine}"))
+                        (RAWQP, f"{MLX5}, {engine}"),
+                        None if devargs or row == "memory" else bars.flows())
+    bench = Bench()
+    for name in OUR_ENGINES:
+        bench.add(name, RAWQP, f"flow_engine={name}")
+    few = flow_figures(runner, results, bench, "flows, few", effort.turns)
+    many = flow_figures(runner, results, bench, "flows, many", effort.turns, MANY_RULES)
+    for name in OUR_ENGINES:
+        for row, measure in FLOW_MEASURES.items():
+            results.add(f"flows.{row}.{name}.{MANY_RULES}", pick(many, name, measure=measure),
+                        pick(few, name, measure=measure),
+                        (f"{MANY_RULES} rules by {name}", f"1000 rules by {name}"))
+
+
+def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, turns: int,
+                 rules: int = 1000) -> list[Figure]:
+    """With turns from 0 on, by which one run is compared with another."""
+    layout = bench.layout()
+    options = [*layout.subjects, "--measure", "flows", "--passes", str(turns), "--rules", str(rules)]
+    figures = results.collect(what, 1, lambda _: runner.on_softhca(layout.wires, layout.eal, options,
+                                                                   apart=True))
+    first = min((figure.turn for figure in figures), default=0)
+    return [replace(figure, turn=figure.turn - first) for figure in figures]
 
 
 SECONDARY = f"{RAWQP} secondary"
@@ -105,7 +129,7 @@ def flow_perf(runner: Runner, effort: Effort, results: Results) -> None:
         figures += results.collect("flow_perf", 1, lambda _: flow_perf_turn(runner, turn))
     for measure in FLOW_PERF_RATES:
         results.add(f"flow_perf.{measure}", pick(figures, RAWQP, measure=measure),
-                    pick(figures, MLX5, measure=measure), (RAWQP, MLX5))
+                    pick(figures, MLX5, measure=measure), (RAWQP, MLX5), bars.flows())
 
 
 def flow_perf_turn(runner: Runner, turn: int) -> list[Figure]:

@@ -33,6 +33,7 @@ class Translator {
     /// Each replaced by what `each` appends for it.
     template <class Each> void replace(Each each) {
         Patterns before = std::exchange(patterns_, {});
+        patterns_.reserve(before.size());
         for (const Pattern& pattern : before)
             each(pattern);
     }
@@ -185,7 +186,7 @@ bool differ(const LayerBytes& a, const LayerBytes& b, uint16_t bit, uint16_t bit
 FlowResult<void> Translator::fill(const rte_flow_item& item, const std::string& name, Asked asked) {
     std::vector<const Field*> ranges;
     for (const Field& field : fields_of(last()))
-        if (any_bit(asked.last, field.bit, field.bits) &&
+        if (item.last != nullptr && any_bit(asked.last, field.bit, field.bits) &&
             differ(asked.last, asked.value, field.bit, field.bits))
             ranges.push_back(&field);
 
@@ -206,10 +207,12 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, const std::string& 
     for (Pattern& pattern : patterns_) {
         Layer& layer = pattern.last();
         layer.item = number_;
-        for (const Field& field : fields_of(layer.protocol))
-            for (size_t i = field.bit; i < size_t{field.bit} + field.bits; ++i)
-                if (any_bit(layer.mask, i, 1) && any_bit(asked.mask, i, 1) &&
-                    get_bits(layer.value, i, 1) != get_bits(asked.value, i, 1))
+        LayerBytes contradicting;
+        for (size_t i = 0; i < kLayerBytes; ++i)
+            contradicting[i] = layer.mask[i] & asked.mask[i] & (layer.value[i] ^ asked.value[i]);
+        if (contradicting != LayerBytes{})
+            for (const Field& field : fields_of(layer.protocol))
+                if (any_bit(contradicting, field.bit, field.bits))
                     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                                   "item {}: no such header has this value in field {}", name,
                                   field.name);

@@ -21,7 +21,9 @@ struct KeyHead {
 
 std::string key_of(const RulePosition& position, const Pattern& pattern) {
     const KeyHead head{position.group, position.priority, position.egress};
-    std::vector<uint8_t> bytes(sizeof head);
+    std::vector<uint8_t> bytes;
+    bytes.reserve(sizeof head + 2 * sizeof(Layer) * pattern.layers().size());
+    bytes.resize(sizeof head);
     std::memcpy(bytes.data(), &head, sizeof head);
     pattern.append_to(bytes);
     return {bytes.begin(), bytes.end()};

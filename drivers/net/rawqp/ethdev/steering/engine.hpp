@@ -10,6 +10,7 @@
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 #include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -92,10 +93,16 @@ template <class Carried>
 [[nodiscard]] std::optional<Lack> first_lack(const Pattern& pattern, const char* who,
                                              Carried carried) {
     for (const Layer& layer : pattern.layers()) {
+        const auto fields = fields_of(layer.protocol);
+        if (std::ranges::none_of(fields, [&](const Field& field) {
+                return !carried(layer, field) && layer.masks(field.bit, field.bits);
+            }))
+            continue; // as a rule
+        // The same bits may be those of another field, too.
         std::array<uint8_t, kLayerBytes> left = layer.mask;
-        for (const Field& field : fields_of(layer.protocol))
+        for (const Field& field : fields)
             if (carried(layer, field)) set_bits(left, field.bit, field.bits, 0);
-        for (const Field& field : fields_of(layer.protocol))
+        for (const Field& field : fields)
             if (any_bit(left, field.bit, field.bits))
                 return Lack{&layer,
                             fmt::format("field {} cannot be matched{}: {} no place for it: clear "

@@ -38,7 +38,10 @@ const SpecLayout* layout_of(uint16_t type) {
 /// An ibv_flow_attr being written, with its specs. What lies between members is zero.
 class SpecWriter {
   public:
-    SpecWriter() { bytes_.resize(sizeof(ibv_flow_attr)); }
+    SpecWriter() {
+        bytes_.reserve(512); // most rules
+        bytes_.resize(sizeof(ibv_flow_attr));
+    }
 
     /// Another spec; all zeros match any header of that kind.
     size_t append(uint32_t type, uint16_t size) {
@@ -77,7 +80,7 @@ void SpecWriter::fill(const Layer& layer, const SpecLayout& spec, size_t at) {
     const auto value = bytes.subspan(at + spec.value, spec.filter);
     const auto mask = bytes.subspan(at + spec.value + spec.filter, spec.filter);
     for (const Field& field : fields_of(layer.protocol)) {
-        if (field.verbs.spec != spec.type) continue;
+        if (field.verbs.spec != spec.type || !layer.masks(field.bit, field.bits)) continue;
         or_bits(layer.value, field.bit, field.bits, value, field.verbs.bit);
         or_bits(layer.mask, field.bit, field.bits, mask, field.verbs.bit);
     }

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""DPDK's dpdk-test-flow-perf inserts and deletes rules of all items and actions that the driver's guide
+names and that it knows; 100,000 of them at a cost that does not depend on their number."""
+
+import re
+from typing import Callable, Sequence
+
+import pytest
+from rig.ports import lossless
+from rig.stack import DRIVER
+
+from functional.conftest import StartSoftHca
+
+LATER_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # dpdk-test-flow-perf does not close its ports
+
+FlowPerf = Callable[..., str]
+
+
+@pytest.fixture
+def flow_perf(start_softhca: StartSoftHca) -> FlowPerf:
+    """flow_perf(options, rules=…, devargs=…): inserts rules and deletes them; returns what it says."""
+
+    def run(options: Sequence[str], rules: int = 64, devargs: str = "") -> str:
+        eal = ["--lcores", "0,1", "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry",
+               "--no-pci", "-d", DRIVER, "--vdev", f"net_rawqp0,device=mlx5_0{devargs}"]
+        counts = [f"--rules-count={rules}", f"--rules-batch={min(rules, 10000)}"]
+        hca = start_softhca(lossless(1), ["dpdk-test-flow-perf", *eal, "--", "--deletion-rate",
+                                          *counts, *options], env=LATER_LEAKS)
+        status, output = hca.program.wait(120), hca.program.output
+        assert status == 0 and "Total deletion rate" in output, output[-3000:]
+        return output
+
+    return run
+
+
+MAC = "--set-src-mac --set-dst-mac"
+RULES = [
+    "--ingress --ether --ipv4 --queue",
+    "--ingress --ether --vlan --ipv4 --tcp --queue --mark",
+    "--ingress --ether --ipv6 --udp --rss --flag",
+    "--ingress --ether --ipv4 --udp --vxlan --drop",
+    "--ingress --ether --ipv4 --udp --vxlan-gpe --queue",
+    "--ingress --ether --ipv4 --gre --queue",
+    "--ingress --ether --ipv4 --udp --geneve --queue",
+    "--ingress --ether --ipv4 --udp --gtp --queue",
+    "--ingress --ether --ipv4 --icmpv4 --queue",
+    "--ingress --ether --ipv6 --icmpv6 --queue",
+    "--ingress --ether --ipv4 --count --queue",
+    f"--ingress --ether --ipv4 --tcp {MAC} --set-src-ipv4 --set-dst-ipv4 --set-src-tp --set-dst-tp --queue",
+    f"--egress --ether --ipv4 --tcp {MAC} --set-src-ipv4 --set-dst-ipv4 --set-src-tp --set-dst-tp",
+    "--ingress --ether --ipv6 --tcp --set-src-ipv6 --set-dst-ipv6 --set-ipv6-dscp --set-ttl --queue",
+    "--ingress --ether --ipv4 --tcp --inc-tcp-ack --inc-tcp-seq --queue --unique-data",
+    "--ingress --ether --ipv4 --tcp --dec-tcp-ack --dec-tcp-seq --dec-ttl --set-ipv4-dscp --queue",
+    "--ingress --ether --ipv4 --udp --vxlan --vxlan-decap --queue",
+    "--ingress --ether --ipv4 --udp --vxlan --raw-decap=ether,ipv4,udp,vxlan --queue",
+    "--egress --ether --ipv4 --vxlan-encap",
+    "--egress --ether --ipv4 --raw-encap=ether,ipv4,udp,vxlan",
+    "--ingress --ether --ipv4 --queue --random-priority=3,7",
+]
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_rules_go_in_and_out(flow_perf: FlowPerf, rules: str) -> None:
+    flow_perf(rules.split())
+
+
+@pytest.mark.unsanitized
+@pytest.mark.parametrize("engine", ["verbs", "mlx5"])
+def test_the_last_of_100000_rules_costs_what_the_first_did(flow_perf: FlowPerf, engine: str) -> None:
+    """What grows with the number would be some twenty times; the machine may be busy."""
+    shown = flow_perf(["--ingress", "--ether", "--ipv4", "--queue", "--dump-iterations"], 100_000,
+                      f",flow_engine={engine}")
+    batches = [float(text) for text in re.findall(r"batch #\d+: 10000 rules in ([\d.]+) sec", shown)]
+    for seconds in batches[:10], batches[10:]:  # insertion, deletion
+        assert len(seconds) == 10 and min(seconds[-4:]) < 8 * min(seconds[:4]), shown
