@@ -49,6 +49,7 @@ OF_TUNNELS: list[tuple[str, ...]] = [
     ("udp", "vxlan", "eth"), ("udp", "vxlan-gpe", "eth"), ("udp", "vxlan-gpe"),
     ("udp", "geneve", "eth"), ("udp", "geneve"), ("udp", "gtp"), ("gre",), ("gre", "gre_key"),
     ("gre", "eth"), ("nvgre", "eth"), ("udp", "mpls"), ("gre", "mpls")]
+UNCOMMON = {"vxlan-gpe", "geneve", "gtp", "mpls"}
 CARRIED = [kinds for kinds in PLAIN if kinds and kinds[0].startswith("ip")]
 PROTOCOL = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "nvgre": 47, "esp": 50, "icmp6": 58}
 NO_PROTOCOL = 253  # for experiments
@@ -65,12 +66,16 @@ Words = frozenset[tuple[str, str]]  # (item, field) that an engine can match
 class Dice(random.Random):
     """Prefers what can be matched."""
 
-    def __init__(self, seed: str, words: Words) -> None:
+    def __init__(self, seed: str, words: Words, plain: bool) -> None:
+        """`plain`: what drivers understand alike. These words only, no ranges, no half protocols, no tags but one of
+        802.1Q, common tunnels."""
         super().__init__(seed)
         self._words = words
+        self.plain = plain
 
     def asks(self, kind: str, name: str, chance: float) -> bool:
-        return self.random() < (chance if (kind, name) in self._words else 0.02)
+        seldom = 0 if self.plain else 0.02
+        return self.random() < (chance if (kind, name) in self._words else seldom)
 
 
 # -- frames ------------------------------------------------------------------------------------------
@@ -93,18 +98,19 @@ def _random_layer(kind: str, dice: Dice) -> Layer:
         if numbers := NUMBERS.get(f"{kind}.{name}"):
             layer.fields[name] = dice.choice(numbers)
     if kind == "vlan":
-        layer.tag_type = dice.choice([0x8100, 0x8100, 0x88A8])
+        layer.tag_type = dice.choice([0x8100, 0x8100, 0x8100 if dice.plain else 0x88A8])
     layer.options = kind == "ipv4" and dice.random() < 0.1
     return layer
 
 
 def random_layers(dice: Dice) -> list[Layer]:
-    kinds: list[str] = ["eth", *["vlan"] * dice.choice([0, 0, 0, 1, 1, 2])]
+    kinds: list[str] = ["eth", *["vlan"] * dice.choice([0, 0, 0, 1, 1, 1 if dice.plain else 2])]
     shape = dice.random()
-    if shape < 0.05:
+    if shape < 0.05 and not dice.plain:
         kinds += ["mpls", *dice.choice(CARRIED)]
     elif shape < 0.4:
-        kinds += [dice.choice(["ipv4", "ipv6"]), *dice.choice(OF_TUNNELS)]
+        tunnels = [tunnel for tunnel in OF_TUNNELS if not dice.plain or not UNCOMMON & {*tunnel}]
+        kinds += [dice.choice(["ipv4", "ipv6"]), *dice.choice(tunnels)]
         kinds += dice.choice(CARRIED)
     else:
         kinds += dice.choice(PLAIN)
@@ -259,9 +265,10 @@ def _condition(kind: str, name: str, number: int, dice: Dice) -> Condition:
     bits = _width(kind, name)
     full = (1 << bits) - 1
     way = dice.random()
-    if way < 0.55 or (kind, name) in (("eth", "type"), ("vlan", "inner_type")):
+    is_type = (kind, name) in (("eth", "type"), ("vlan", "inner_type"))
+    if way < 0.55 or is_type or (dice.plain and name in ("proto", "protocol")):
         return Condition(name, number, full)
-    if way < 0.9 or bits > 16 or name in ("pcp", "dei", "vid"):  # which are one field of rte_flow
+    if way < 0.9 or bits > 16 or dice.plain or name in ("pcp", "dei", "vid"):  # which are one field of rte_flow
         mask = full << dice.randrange(bits) & full if dice.random() < 0.4 else 0
         while not mask:
             mask = dice.getrandbits(bits)
@@ -381,7 +388,7 @@ def random_rule(dice: Dice, frame: bytes) -> tuple[Rule, list[Asked]]:
         items = [asked.item for asked in all_asked]
         if dice.random() < 0.05:
             items.insert(dice.randrange(len(items) + 1), Item("void"))
-        if dice.random() < 0.05:
+        if dice.random() < 0.05 and not dice.plain:
             items.append(Item("any"))
         rule = Rule(items)
         if not any(item.conditions for item in items) and dice.random() < 0.8:
@@ -422,9 +429,9 @@ class Round:
 FIRST_LENGTH = 260  # longer than all headers together
 
 
-def random_round(seed: str, rules: int, words: Words, counting: bool) -> Round:
-    dice = Dice(seed, words)
-    priorities = dice.choice([[0], [0, 1], [0, 1, 2], [0, 5, 1000]])
+def random_round(seed: str, rules: int, words: Words, counting: bool, plain: bool = False) -> Round:
+    dice = Dice(seed, words, plain)
+    priorities = dice.choice([[0], [0, 1], [0, 1, 2], [0, 1, 2] if plain else [0, 5, 1000]])
     round_ = Round(seed, [], [])
 
     def add(frame: bytes) -> None:

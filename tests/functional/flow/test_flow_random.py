@@ -5,11 +5,9 @@ goes where the model says, and what is refused is refused for a reason that the 
 A failure names its seed, and `pytest tests/functional/test_flow_random.py -k` repeats the test of it.
 """
 
-from typing import Callable, Sequence
-
 import pytest
-from rig.flow_model import TUNNELS, Rule
 from rig.flow_random import QUEUES, Words, random_round
+from rig.flow_reasons import any_of, asks, carries, has, has_range, spreads, twice
 from rig.flow_runs import FlowRun, Refusals
 from rig.guide import matched_fields
 from rig.ports import lossless
@@ -24,46 +22,6 @@ SEEDS = 25
 def words_of(engine: str) -> Words:
     fields = matched_fields()
     return fields.by_both if engine == "verbs" else fields.by_both | fields.by_mlx5
-
-
-# -- refusals that there are reasons for -------------------------------------------------------------
-
-Applies = Callable[[Rule, Sequence[Rule]], bool]
-
-
-def asks(*names: str) -> Applies:
-    return lambda rule, _: any(one.name in names for item in rule.items for one in item.asked)
-
-
-def has(*kinds: str) -> Applies:
-    return lambda rule, _: any(item.kind in kinds for item in rule.items)
-
-
-def carries(*kinds: str) -> Applies:
-    """In a tunnel."""
-
-    def applies(rule: Rule, _: Sequence[Rule]) -> bool:
-        items = [item.kind for item in rule.items]
-        first = next((at for at, kind in enumerate(items) if kind in TUNNELS), len(items))
-        return any(kind in kinds for kind in items[first:])
-
-    return applies
-
-
-def has_range(rule: Rule, _: Sequence[Rule]) -> bool:
-    return any(one.last is not None for item in rule.items for one in item.conditions)
-
-
-def spreads(rule: Rule, _: Sequence[Rule]) -> bool:
-    return len(rule.queues) > 1
-
-
-def twice(rule: Rule, others: Sequence[Rule]) -> bool:
-    return any(rule.priority == other.priority for other in others)
-
-
-def any_of(*reasons: Applies) -> Applies:
-    return lambda rule, others: any(applies(rule, others) for applies in reasons)
 
 
 REFUSED: Refusals = {

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is peculiar to a rule: the reasons for which drivers refuse one."""
+
+from typing import Callable, Sequence
+
+from .flow_model import TUNNELS, Rule
+
+# Of a rule, with those that stand already.
+Applies = Callable[[Rule, Sequence[Rule]], bool]
+
+
+def asks(*names: str) -> Applies:
+    return lambda rule, _: any(one.name in names for item in rule.items for one in item.asked)
+
+
+def has(*kinds: str) -> Applies:
+    return lambda rule, _: any(item.kind in kinds for item in rule.items)
+
+
+def carries(*kinds: str) -> Applies:
+    """In a tunnel."""
+
+    def applies(rule: Rule, _: Sequence[Rule]) -> bool:
+        items = [item.kind for item in rule.items]
+        first = next((at for at, kind in enumerate(items) if kind in TUNNELS), len(items))
+        return any(kind in kinds for kind in items[first:])
+
+    return applies
+
+
+def has_range(rule: Rule, _: Sequence[Rule]) -> bool:
+    return any(one.last is not None for item in rule.items for one in item.conditions)
+
+
+def spreads(rule: Rule, _: Sequence[Rule]) -> bool:
+    return len(rule.queues) > 1
+
+
+def twice(rule: Rule, others: Sequence[Rule]) -> bool:
+    return any(rule.priority == other.priority for other in others)
+
+
+def any_of(*reasons: Applies) -> Applies:
+    return lambda rule, others: any(applies(rule, others) for applies in reasons)
+
+
+def counts(rule: Rule, _: Sequence[Rule]) -> bool:
+    return rule.count
