@@ -234,10 +234,10 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
                       "item vlan: EtherType {:#06x} is that of a VLAN tag: a third tag cannot be "
                       "matched",
                       tag_type(patterns_.front().last()));
+    if (last() != Protocol::eth && last() != Protocol::vlan) return {};
     replace([&](Pattern pattern) {
         Layer& layer = pattern.last();
-        const bool tagged = (layer.protocol == Protocol::eth || layer.protocol == Protocol::vlan) &&
-                            layer.masks(kTagged, 1) && layer.get(kTagged, 1) == 1;
+        const bool tagged = layer.masks(kTagged, 1) && layer.get(kTagged, 1) == 1;
         const uint16_t type = tag_type(layer);
         if (!tagged && type == 0) {
             patterns_.push_back(pattern);
@@ -324,11 +324,15 @@ FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
 /// Verbs asks for a tag by its bits. "Any tag" is a tag with the CFI/DEI bit set, or not set.
 void Translator::split_any_tag() {
     constexpr uint16_t kTciBits = 16, kDei = 3;
+    const auto asks_for_any = [](const Pattern& pattern) {
+        const auto layers = pattern.layers();
+        return layers.size() > 1 && layers[1].protocol == Protocol::vlan &&
+               !layers[1].masks(0, kTciBits) && layers[1].masks(kCustomerTag, 1) &&
+               (layers.size() == 2 || layers[2].protocol != Protocol::second_vlan);
+    };
+    if (std::ranges::none_of(patterns_, asks_for_any)) return;
     replace([&](const Pattern& pattern) {
-        const auto& layers = pattern.layers();
-        const bool any = layers.size() > 1 && layers[1].protocol == Protocol::vlan &&
-                         !layers[1].masks(0, kTciBits) && layers[1].masks(kCustomerTag, 1) &&
-                         (layers.size() == 2 || layers[2].protocol != Protocol::second_vlan);
+        const bool any = asks_for_any(pattern);
         for (const uint64_t dei : {0, 1}) {
             Pattern next = pattern;
             if (any) next.layers()[1].set(kDei, 1, dei);

@@ -67,6 +67,7 @@ uint16_t depth_of(TrafficClass traffic) { return traits_of(traffic).depth; }
 std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
                                       uint8_t depth) {
     const TrafficClass base = class_of(pattern, depth);
+    if (rte_rss_types == 0) return {{base, pattern, 0}}; // none of them is hashed
     std::vector<ClassRule> rules;
     for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it) {
         const TrafficClass traffic = *it;
