@@ -312,20 +312,21 @@ Result<void> complete(Config& config) {
 
 std::string to_json(const Config& config) {
     json ports = json::array();
-    for (const PortConfig& port : config.ports)
+    for (const PortConfig& port : config.ports) {
         ports.push_back({{"device", port.device},
                          {"pci", port.pci},
                          {"mac", fmt::format("{:02x}", fmt::join(port.mac, ":"))},
                          {"mtu", port.mtu},
                          {"speed", port.speed_mbps},
                          {"pause", port.pause},
-                         {"devx", port.devx},
                          {"carrier", port.carrier_always ? "always" : "peer"},
                          {"wire", port.wire},
                          {"netdev", (port.netdev_tap ? "tap:" : "") + port.netdev},
                          {"fault", to_text(port.faults)},
                          {"wire_fd", port.wire_fd},
                          {"netdev_fd", port.netdev_fd}});
+        if (port.devx) ports.back()["devx"] = *port.devx;
+    }
     const json root = {{"ports", ports},
                        {"threads", config.threads},
                        {"cpus", config.cpus},

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,9 @@ struct PortConfig {
     uint16_t mtu = 1500;          ///< bytes of L3, as a netdev counts it
     uint32_t speed_mbps = 100000; ///< what link queries report
     bool pause = false;           ///< an empty RQ holds the wire instead of dropping
-    bool devx = false;            ///< programs may run firmware commands
-    bool carrier_always = false;  ///< the link is up also while nobody is at the cable's other end
+    /// Programs may run firmware commands. Not said: they may if softhca is built for it.
+    std::optional<bool> devx;
+    bool carrier_always = false; ///< the link is up also while nobody is at the cable's other end
     std::string wire =
         "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
     std::string netdev;      ///< name of the kernel netdev beside the port

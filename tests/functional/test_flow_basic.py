@@ -123,7 +123,6 @@ def test_a_rule_made_while_stopped_works_after_the_start(stack: Stack, receive: 
 REFUSED = {
     "ingress pattern eth / ipv4 / udp / end actions queue index 99 / end": r"(?i)queue",
     "ingress egress pattern eth / end actions drop / end": "two directions",
-    "ingress group 1 pattern eth / end actions drop / end": r"(?i)group",
     "ingress pattern eth / ipv4 / udp / end actions end": r"(?i)action|fate",
     "ingress pattern eth / vxlan / end actions drop / end": r"(?i)item|vxlan",
     "ingress pattern eth type is 0x86dd / ipv4 / end actions drop / end": r"(?i)ipv4|type",

@@ -3,6 +3,8 @@
 takes its packet, and leaves one that differs in one bit. Rules that change packets, received and
 sent: what comes out is what Scapy builds that way."""
 
+import re
+import time
 from typing import Iterator
 
 import pytest
@@ -133,4 +135,25 @@ def test_rules_change_packets(stack: Stack) -> None:
         stack.wires[0].send(last)  # by another queue, which may be quicker
         stack.wires[0].expect([last])
         stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
+def test_rules_count_and_age(stack: Stack) -> None:
+    """By counters of DevX, which the driver has the device write to memory about once a second."""
+    stack.testpmd.start("io")
+    to_queue = "ingress pattern eth / {} / end actions {} / queue index 2 / end"
+    position = stack.testpmd.mark_output()
+    counting = stack.testpmd.create_flow(0, to_queue.format("ipv4 / udp", "count"))
+    ageing = stack.testpmd.create_flow(0, to_queue.format("ipv6 / udp", "age timeout 1"))
+    for _ in range(3):
+        stack.wires[0].send(udp())
+    stack.wires[0].expect([udp()] * 3)
+    deadline = time.monotonic() + 20
+    while (counted := stack.testpmd.query_count(0, counting)) == (0, 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert counted == (3, 3 * len(udp()))
+    stack.program.wait_for("Port 0: flow aged event", position, timeout=20)
+    assert re.search(rf"^\S*\s*{ageing}\s", stack.testpmd.command("flow aged 0"), re.MULTILINE)
+    stack.testpmd.flush_flows(0)
     stack.testpmd.stop()

@@ -51,8 +51,7 @@ def test_verbs(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
     # Contexts are closed over live objects on purpose, which libmlx5 then forgets.
     env = {"ASAN_OPTIONS": "detect_leaks=0"}
     options = ["--enforce"] if suite == "RightsTest" else []
-    port = PortSpec(wire="loop", options={"devx": "on"} if suite.startswith("Devx") else {})
-    output = finished(start_softhca([port], program, env=env, options=options), timeout=120)
+    output = finished(start_softhca([LOOP], program, env=env, options=options), timeout=120)
     assert "[  PASSED  ]" in output and "Running 0 tests" not in output, output
 
 
@@ -281,27 +280,34 @@ def test_without_privileges(build: Build, work: Path) -> None:
 # -- the stock driver ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("devargs", ["mprq_en=1,rxqs_min_mprq=1", "dv_flow_en=0,mprq_en=1,rxqs_min_mprq=1"])
-def test_stock_net_mlx5_with_striding_queues(start_stack: StartStack, devargs: str) -> None:
-    stack = start_stack(2, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
-    stack.testpmd.start("io", lossless=True)
-    stack.wires[0].transfer(numbered(3000), to=stack.wires[1], timeout=30)
-    stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)
+STRIDING = "mprq_en=1,rxqs_min_mprq=1"
 
 
-@pytest.mark.parametrize("devargs", ["", "mprq_en=1,rxqs_min_mprq=1", "dv_flow_en=0"])
-def test_stock_net_mlx5_with_devx(start_stack: StartStack, devargs: str) -> None:
-    """Its queues are made by firmware commands then, its rules lead to TIRs of commands."""
-    ports = [PortSpec(options={"pause": "on", "devx": "on"})] * 2
+@pytest.mark.parametrize(("devx", "devargs"), [
+    ("on", ""), ("on", STRIDING), ("on", "dv_flow_en=0"), ("off", STRIDING), ("off", f"dv_flow_en=0,{STRIDING}"),
+])
+def test_stock_net_mlx5_forwards(start_stack: StartStack, devx: str, devargs: str) -> None:
+    """With DevX, its queues are made by firmware commands and its rules lead to TIRs of commands."""
+    ports = [PortSpec(options={"pause": "on", "devx": devx})] * 2
     stack = start_stack(ports, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(3000), to=stack.wires[1], timeout=30)
     stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)
 
 
+def test_hardware_steering_is_refused(start_stack: StartStack) -> None:
+    """The device has none; net_mlx5 lives on without rules."""
+    testpmd = start_stack([PortSpec()], pmd="mlx5", pmd_devargs="dv_flow_en=2", memory_mb=512).testpmd
+    testpmd.stop_port(0)
+    answer = testpmd.command("flow configure 0 queues_number 1 queues_size 64 counters_number 0 "
+                             "aging_counters_number 0 meters_number 0 flags 0")
+    assert "fail to configure port: Operation not supported" in answer
+    testpmd.start_port(0)
+
+
 def test_without_devx_the_firmware_answers_nobody(start_softhca: StartSoftHca, build: Build) -> None:
     program = [str(verbs_program(build.folder)), "--gtest_filter=DevxTest.CapabilitiesAreForEveryContext"]
-    hca = start_softhca([LOOP], program)
+    hca = start_softhca([PortSpec(wire="loop", options={"devx": "off"})], program)
     assert hca.program.wait(30) != 0 and "Operation not supported" in hca.program.output
 
 

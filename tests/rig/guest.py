@@ -236,7 +236,7 @@ class Guest:
     def loop(self, mac: str) -> Iterator["GuestPort"]:
         """A port, the only one, that is cabled to itself."""
         self.drop_spares()
-        port = self.plug(0, PortSpec(options={"mac": mac, "devx": "on"}), "loop")
+        port = self.plug(0, PortSpec(options={"mac": mac}), "loop")
         self.load_drivers()
         port.wait_until_ready()
         yield port

@@ -118,26 +118,6 @@ Outcome<void> Device::dealloc_pd(Number pd) {
     return {};
 }
 
-Outcome<uint32_t> Device::create_mkey(MkeyAttr attr) {
-    const ControlLock lock(*state_);
-    Pd* const pd = state_->pds.find(attr.pd);
-    if (!pd) return refuse(Status::bad_resource);
-    if (attr.length > attr.memory.length() || attr.iova + attr.length < attr.iova)
-        return refuse(Status::bad_parameter);
-    const uint32_t lkey = state_->mkeys.insert(std::move(attr));
-    if (lkey == 0) return refuse(Status::limit);
-    pd->users++;
-    return lkey;
-}
-
-Outcome<void> Device::destroy_mkey(uint32_t lkey) {
-    const ControlLock lock(*state_);
-    const Number pd = state_->mkeys.erase(lkey);
-    if (pd == 0) return refuse(Status::bad_resource);
-    state_->pds.find(pd)->users--;
-    return {};
-}
-
 // ---------------------------------------------------------------- CQ
 
 Outcome<Number> Device::create_cq(const CqAttr& attr) {

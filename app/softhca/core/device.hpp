@@ -32,6 +32,8 @@ struct Limits {
     static constexpr uint32_t kMaxRqtSize = 2048;
     static constexpr uint8_t kLogMaxMkeys = 16;
     static constexpr uint32_t kMaxMkeys = 1u << kLogMaxMkeys;
+    static constexpr uint8_t kMaxIndirection = 4; ///< keys of keys of keys …
+    static constexpr uint8_t kLogMaxKeyParts = 16;
     static constexpr uint8_t kLogMaxPds = 16, kLogMaxCqs = 16, kLogMaxSqs = 12, kLogMaxRqs = 16,
                              kLogMaxTirs = 16, kLogMaxRqts = 12;
     static constexpr uint16_t kBypassPriorities = 16; ///< that programs have …
@@ -74,6 +76,9 @@ class Device {
     /// Returns the lkey: mkey index << 8 | variant.
     [[nodiscard]] Outcome<uint32_t> create_mkey(MkeyAttr attr);
     [[nodiscard]] Outcome<void> destroy_mkey(uint32_t lkey);
+    /// Writes into memory, as far as the key allows.
+    [[nodiscard]] Outcome<void> write_memory(uint32_t lkey, uint64_t address,
+                                             std::span<const std::byte> bytes);
 
     [[nodiscard]] Outcome<Number> create_cq(const CqAttr& attr);
     [[nodiscard]] Outcome<void> destroy_cq(Number cqn);
@@ -148,6 +153,8 @@ class Device {
     [[nodiscard]] Outcome<Number> create_flow_counters(uint32_t count = 1);
     [[nodiscard]] Outcome<void> destroy_flow_counters(Number first);
     [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
+    /// As many as there is room for; those that do not exist are left as they are.
+    void query_flow_counters(Number first, std::span<FlowCounts> counts, bool clear);
     void destroy_all_flow_tables(); ///< and their counters, edits and reformats
 
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;

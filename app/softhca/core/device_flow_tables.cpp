@@ -94,6 +94,14 @@ Outcome<FlowCounts> Device::query_flow_counter(Number counter, bool clear) {
     return clear ? std::exchange(found->counts, {}) : found->counts;
 }
 
+void Device::query_flow_counters(Number first, std::span<FlowCounts> counts, bool clear) {
+    const ControlLock lock(*state_);
+    for (FlowCounts& to : counts) {
+        FlowCounter* const found = state_->flow_tables.find_counter(first++);
+        if (found) to = clear ? std::exchange(found->counts, {}) : found->counts;
+    }
+}
+
 void Device::destroy_all_flow_tables() {
     const ControlLock lock(*state_);
     state_->flow_tables.clear();

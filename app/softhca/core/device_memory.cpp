@@ -1,10 +1,63 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of objects whose memory the program has taken away.
+// Memory keys, and what becomes of objects whose memory the program has taken away.
 #include "app/softhca/core/device_state.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 namespace softhca::core {
+namespace {
+
+[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
+
+/// Bytes that the key's memory or parts have.
+uint64_t room_of(const MkeyAttr& attr) {
+    return std::accumulate(attr.parts.begin(), attr.parts.end(), attr.memory.length(),
+                           [](uint64_t sum, const KeyPart& part) { return sum + part.bytes; });
+}
+
+} // namespace
+
+Outcome<uint32_t> Device::create_mkey(MkeyAttr attr) {
+    const ControlLock lock(*state_);
+    Pd* const pd = state_->pds.find(attr.pd);
+    if (!pd) return refuse(Status::bad_resource);
+    if (attr.length > room_of(attr) || attr.iova + attr.length < attr.iova)
+        return refuse(Status::bad_parameter);
+    if (attr.parts.size() >> Limits::kLogMaxKeyParts != 0) return refuse(Status::limit);
+    const uint32_t lkey = state_->mkeys.insert(std::move(attr));
+    if (lkey == 0) return refuse(Status::limit);
+    pd->users++;
+    return lkey;
+}
+
+Outcome<void> Device::destroy_mkey(uint32_t lkey) {
+    const ControlLock lock(*state_);
+    const Number pd = state_->mkeys.erase(lkey);
+    if (pd == 0) return refuse(Status::bad_resource);
+    state_->pds.find(pd)->users--;
+    return {};
+}
+
+Outcome<void> Device::write_memory(uint32_t lkey, uint64_t address,
+                                   std::span<const std::byte> bytes) {
+    const ControlLock lock(*state_);
+    const std::optional<Number> pd = state_->mkeys.pd_of(lkey);
+    if (!pd) return refuse(Status::bad_resource);
+    const std::byte* from = bytes.data();
+    const auto put = [&](std::byte* to, uint32_t count) {
+        std::memcpy(to, from, count);
+        from += count;
+        return true;
+    };
+    bool written = false;
+    const void* const missing = run_guarded(*state_, [&] {
+        written = state_->mkeys.translate(lkey, *pd, Access::write, address,
+                                          static_cast<uint32_t>(bytes.size()), put);
+    });
+    return written && !missing ? Outcome<void>{} : refuse(Status::bad_parameter);
+}
 
 bool Device::State::covers(const void* address) const {
     const auto works_on = [&](const auto& entry) { return entry.second->works_on(address); };

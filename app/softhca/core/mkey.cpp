@@ -11,9 +11,9 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
         if (next_ == kFirst) variant_++; // the indices come round: give them new keys
         if (entries_[index]) continue;
         const uint32_t lkey = index << 8 | attr.variant.value_or(variant_);
-        entries_[index] =
-            std::make_unique<Mkey>(Mkey{lkey, attr.pd, attr.iova, attr.length, attr.local_write,
-                                        attr.any_pd, std::move(attr.memory)});
+        entries_[index] = std::make_unique<Mkey>(
+            Mkey{lkey, attr.pd, attr.iova, attr.length, attr.local_write, attr.any_pd,
+                 std::move(attr.memory), std::move(attr.parts)});
         used_++;
         return lkey;
     }

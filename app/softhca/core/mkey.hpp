@@ -2,10 +2,11 @@
 // Memory keys: from (lkey, address) in a WQE to host memory, with all checks.
 #pragma once
 
-#include "app/softhca/core/types.hpp"
+#include "app/softhca/core/device.hpp"
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace softhca::core {
@@ -18,6 +19,7 @@ struct Mkey {
     bool local_write;
     bool any_pd;
     DmaArea memory;
+    std::vector<KeyPart> parts; ///< of an indirect key
 };
 
 /// What a queue wants to do with the memory.
@@ -41,12 +43,19 @@ class MkeyTable {
             entries_, [&](const auto& key) { return key && key->memory.contains(address); });
     }
 
+    /// The PD of a key; nothing when there is none.
+    [[nodiscard]] std::optional<Number> pd_of(uint32_t lkey) const {
+        const uint32_t index = lkey >> 8;
+        if (index >= kEntries || !entries_[index] || entries_[index]->lkey != lkey) return {};
+        return entries_[index]->pd;
+    }
+
     /// Calls `piece(std::byte*, uint32_t bytes)` for each contiguous part of the range. False, with
     /// no piece reported, when the key does not exist, belongs to another PD, does not allow the
     /// access or does not cover the range; false also when `piece` returns false.
     template <class Piece>
     [[nodiscard]] bool translate(uint32_t lkey, Number pd, Access access, uint64_t address,
-                                 uint32_t bytes, Piece&& piece) const {
+                                 uint32_t bytes, Piece&& piece, uint8_t depth = 0) const {
         const uint32_t index = lkey >> 8;
         if (index >= kEntries) return false;
         const Mkey* const key = entries_[index].get();
@@ -54,6 +63,12 @@ class MkeyTable {
         if (access == Access::write && !key->local_write) return false;
         uint64_t offset = address - key->iova; // wraps to a huge value below the range
         if (offset > key->length || bytes > key->length - offset) return false;
+        if (!key->parts.empty()) [[unlikely]] {
+            NoPiece ask;
+            if (depth == 0 && !translate_parts(*key, access, offset, bytes, ask, 1)) return false;
+            return translate_parts(*key, access, offset, bytes, piece,
+                                   static_cast<uint8_t>(depth + 1));
+        }
         while (bytes != 0) {
             const auto part =
                 static_cast<uint32_t>(std::min<uint64_t>(key->memory.run(offset), bytes));
@@ -65,6 +80,31 @@ class MkeyTable {
     }
 
   private:
+    /// To ask only.
+    struct NoPiece {
+        bool operator()(std::byte*, uint32_t) const { return true; }
+    };
+    /// The same for an indirect key, from `offset` on.
+    template <class Piece>
+    [[nodiscard, gnu::noinline]] bool translate_parts(const Mkey& key, Access access,
+                                                      uint64_t offset, uint32_t bytes, Piece& piece,
+                                                      uint8_t depth) const {
+        if (depth > Limits::kMaxIndirection) return false;
+        for (const KeyPart& part : key.parts) {
+            if (bytes == 0) break;
+            if (offset >= part.bytes) {
+                offset -= part.bytes;
+                continue;
+            }
+            const auto here = static_cast<uint32_t>(std::min<uint64_t>(part.bytes - offset, bytes));
+            if (!translate(part.lkey, key.pd, access, part.address + offset, here, piece, depth))
+                return false;
+            offset = 0;
+            bytes -= here;
+        }
+        return bytes == 0;
+    }
+
     std::vector<std::unique_ptr<Mkey>> entries_;
     // Index 1 is never given out: MLX5_INVALID_LKEY (0x100) must not name a key.
     uint32_t next_ = 2;

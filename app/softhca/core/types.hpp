@@ -54,11 +54,19 @@ class Listener {
     virtual void on_async(AsyncEvent event, Number number, uint64_t cookie) = 0;
 };
 
+/// Bytes of another key of the same PD, from an address of that key on.
+struct KeyPart {
+    uint32_t lkey = 0;
+    uint64_t address = 0, bytes = 0;
+};
+
 struct MkeyAttr {
     Number pd = 0;
     uint64_t iova = 0; ///< address of the first byte as WQEs name it
     uint64_t length = 0;
     DmaArea memory;
+    /// In place of memory: an indirect key. Its parts are looked up when they are used.
+    std::vector<KeyPart> parts{};
     bool local_write = false;         ///< needed to receive into it
     bool any_pd = false;              ///< queues of every PD may use it (a device's reserved lkey)
     std::optional<uint8_t> variant{}; ///< low byte of the key, when the owner chooses it

@@ -34,7 +34,7 @@ A port is written as key=value,... :
   mtu=BYTES       68 to 9978 (default: 1500)
   speed=MBPS      what the link claims: 1000 ... 400000, or 1G ... 400G (default: 100G)
   pause=on|off    on: an empty receive queue holds the wire (default: off, frames are dropped)
-  devx=on|off     on: programs may run firmware commands (default: off)
+  devx=on|off     off: programs may not run firmware commands (default: on, they may)
   carrier=peer|always
                   always: the link is up even while nobody is at the other end of link: or socket:,
                   for programs that want it up when they start (default: peer)

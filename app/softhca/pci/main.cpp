@@ -52,7 +52,7 @@ Result<void> run(const Options& options) {
                                                           .carrier_always = only.carrier_always},
                                        std::move(wires->wire), nullptr));
     core::Engine engine({.threads = 1, .cpus = {}}, std::move(devices));
-    pci::Function function(engine.device(0), only.speed_mbps, only.devx);
+    pci::Function function(engine.device(0), only.speed_mbps, only.devx.value_or(true));
     std::unique_ptr<control::ControlServer> control;
     if (!options.control.empty()) {
         auto started =

@@ -8,6 +8,9 @@ namespace {
 
 Fields fields_of(Capabilities::Page& page) { return {page.data(), page.size()}; }
 
+// What the kernel's header has as reserved bits. Source: mlx5_prm.h of DPDK.
+constexpr Field kFlowCountersDump{PRM(cmd_hca_cap, max_flow_counter_15_0).offset + 17, 1};
+
 void limits(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
     set(PRM(cmd_hca_cap, log_max_qp), log_limit(Kind::qp));
@@ -20,8 +23,8 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, log_max_eq_sz), 22);
     set(PRM(cmd_hca_cap, log_max_mkey), log_limit(Kind::mkey));
     set(PRM(cmd_hca_cap, log_max_mrw_sz), 40);
-    set(PRM(cmd_hca_cap, log_max_klm_list_size), 16);
-    set(PRM(cmd_hca_cap, max_indirection), 4);
+    set(PRM(cmd_hca_cap, log_max_klm_list_size), core::Limits::kLogMaxKeyParts);
+    set(PRM(cmd_hca_cap, max_indirection), core::Limits::kMaxIndirection);
     set(PRM(cmd_hca_cap, log_max_msg), 30);
     set(PRM(cmd_hca_cap, log_max_pd), log_limit(Kind::pd));
     set(PRM(cmd_hca_cap, log_max_xrcd), log_limit(Kind::xrcd));
@@ -48,7 +51,8 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, log_max_current_mc_list), 7);
     set(PRM(cmd_hca_cap, max_flow_counter_15_0), core::Limits::kMaxFlowCounters & 0xffff);
     set(PRM(cmd_hca_cap, max_flow_counter_31_16), core::Limits::kMaxFlowCounters >> 16);
-    set(PRM(cmd_hca_cap, log_max_flow_counter_bulk), 15); // of one query
+    set(PRM(cmd_hca_cap, log_max_flow_counter_bulk), kLogMaxQueriedCounters);
+    set(kFlowCountersDump, 1);
     set(PRM(cmd_hca_cap, flow_counter_bulk_alloc), kCounterBulks);
     set(PRM(cmd_hca_cap, max_qp_cnt), 16);
     set(PRM(cmd_hca_cap, max_tc), 1);

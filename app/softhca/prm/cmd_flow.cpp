@@ -4,6 +4,7 @@
 #include "app/softhca/prm/match.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 namespace softhca::prm {
@@ -243,7 +244,7 @@ bool exists(Objects& objects, core::Number table, uint64_t actions,
     if (actions & kModify) named.push_back({Kind::modify_header, attr.rewrite.edits});
     if (actions & kReformat) named.push_back({Kind::reformat, attr.rewrite.reformat});
     return objects.exist(named) && std::ranges::all_of(attr.counters, [&](core::Number counter) {
-               return objects.find_run(Kind::flow_counters, counter);
+               return objects.run_from(Kind::flow_counters, counter) != 0;
            });
 }
 
@@ -319,25 +320,53 @@ FwStatus dealloc_flow_counter(Firmware& firmware, Command& command) {
         [&](core::Number first) { return firmware.device.destroy_flow_counters(first); });
 }
 
-/// One counter, or a run of them in which numbers without a counter, or with somebody else's, read
-/// as zero.
+// Fields of a query that is to write to memory, which the kernel's header has as reserved bits.
+// Source: mlx5_prm.h of DPDK.
+constexpr Field kDumpKey{0x60, 32}, kDumpAddress{0x80, 64}, kDump{0xc1, 1},
+    kDumpedCounters{0xc2, 30};
+constexpr uint64_t kMostQueried = uint64_t{1} << kLogMaxQueriedCounters;
+
+/// The values of a run of counters, as answers have them. Numbers without a counter, or with
+/// somebody else's, read as zero.
+std::vector<std::byte> read_counters(Firmware& firmware, core::Number first, size_t count,
+                                     bool clear) {
+    std::vector<core::FlowCounts> counts(count);
+    for (size_t done = 0; done < count;) {
+        const core::Number number = first + static_cast<core::Number>(done);
+        const size_t run =
+            std::min<size_t>(firmware.objects.run_from(Kind::flow_counters, number), count - done);
+        if (run != 0)
+            firmware.device.query_flow_counters(number, std::span(counts).subspan(done, run),
+                                                clear);
+        done += std::max<size_t>(run, 1);
+    }
+    std::vector<std::byte> values(count * PRM_BYTES(traffic_counter));
+    std::byte* to = values.data();
+    for (const core::FlowCounts& one : counts) {
+        net::store_be(to + PRM(traffic_counter, packets).offset / 8, one.packets);
+        net::store_be(to + PRM(traffic_counter, octets).offset / 8, one.bytes);
+        to += PRM_BYTES(traffic_counter);
+    }
+    return values;
+}
+
+/// One counter, or a run of them, whose values may go to memory in place of the answer.
 FwStatus query_flow_counter(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number first = number(in, PRM(query_flow_counter_in, flow_counter_id));
-    const uint64_t asked = in.get(PRM(query_flow_counter_in, num_of_counters));
-    const bool clear = in.get(PRM(query_flow_counter_in, clear)) != 0;
-    for (uint32_t i = 0; i < std::max<uint64_t>(asked, 1); i++) {
-        if (!firmware.objects.find_run(Kind::flow_counters, first + i)) {
-            if (asked == 0) return FwStatus::bad_resource;
-            continue;
-        }
-        const auto counts = firmware.device.query_flow_counter(first + i, clear);
-        if (!counts) return status_of(counts);
-        Fields out = command.output().at(
-            {(PRM_BYTES(query_flow_counter_out) + i * PRM_BYTES(traffic_counter)) * 8, 0});
-        out.set(PRM(traffic_counter, packets), counts->packets);
-        out.set(PRM(traffic_counter, octets), counts->bytes);
-    }
+    const uint64_t asked = in.get(kDumpedCounters);
+    const bool dumps = in.get(kDump) != 0;
+    if (asked == 0 && firmware.objects.run_from(Kind::flow_counters, first) == 0)
+        return FwStatus::bad_resource;
+    if (asked > kMostQueried) return FwStatus::exceeded_limit;
+    const auto key = static_cast<uint32_t>(in.get(kDumpKey));
+    if (dumps && !firmware.objects.exist({{Kind::mkey, key >> 8}})) return FwStatus::bad_resource;
+    const auto values = read_counters(firmware, first, std::max<uint64_t>(asked, 1),
+                                      in.get(PRM(query_flow_counter_in, clear)) != 0);
+    if (dumps) return status_of(firmware.device.write_memory(key, in.get(kDumpAddress), values));
+    constexpr size_t kHead = PRM_BYTES(query_flow_counter_out);
+    const size_t room = std::max(command.out.size(), kHead) - kHead;
+    std::memcpy(command.out.data() + kHead, values.data(), std::min(room, values.size()));
     return FwStatus::ok;
 }
 

@@ -5,9 +5,10 @@
 namespace softhca::prm {
 namespace {
 
-enum class AccessMode : uint8_t { physical = 0, mtt = 1, klm = 2 };
+enum class AccessMode : uint8_t { physical = 0, mtt = 1, klm = 2, ksm = 3 };
 constexpr uint64_t kPagesPerOctword = 2;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
+constexpr uint8_t kMaxLogPart = 40;
 
 UmemPlace key_umem(Command& command) {
     const Fields in = command.input();
@@ -36,6 +37,48 @@ std::optional<core::DmaArea> key_memory(Firmware& firmware, Command& command, co
     return firmware.memory.area(std::span(pages).first(needed), shift, offset, length);
 }
 
+// An entry of that list; the kernel's header has none. Source: mlx5_prm.h of DPDK.
+constexpr size_t kKlmBytes = 16;
+constexpr Field kKlmCount{0, 32}, kKlmKey{0x20, 32}, kKlmAddress{0x40, 64};
+
+/// The keys that an indirect key consists of; `log_bytes`: each of so many bytes, else they say so.
+/// Their list is padded with empty ones.
+std::vector<core::KeyPart> key_parts(Command& command, std::optional<uint8_t> log_bytes) {
+    constexpr size_t kFirst = PRM(create_mkey_in, klm_pas_mtt[0]).offset;
+    const Fields in = command.input();
+    const uint64_t count =
+        std::min<uint64_t>(in.get(PRM(create_mkey_in, translations_octword_actual_size)),
+                           (in.size() - std::min(in.size(), kFirst / 8)) / kKlmBytes);
+    std::vector<core::KeyPart> parts;
+    for (uint64_t i = 0; i < count; i++) {
+        const Fields klm = in.at({kFirst + i * kKlmBytes * 8, 0});
+        const auto lkey = static_cast<uint32_t>(klm.get(kKlmKey));
+        const uint64_t bytes = log_bytes ? uint64_t{1} << *log_bytes : klm.get(kKlmCount);
+        if (lkey != 0) parts.push_back({lkey, klm.get(kKlmAddress), bytes});
+    }
+    return parts;
+}
+
+/// Memory, or parts, of a key that has them from the start.
+FwStatus fill_key(Firmware& firmware, Command& command, const Fields& context, AccessMode mode,
+                  core::MkeyAttr& attr) {
+    attr.iova = context.get(PRM(mkc, start_addr));
+    attr.length = context.get(PRM(mkc, len));
+    if (context.get(PRM(mkc, length64)) || attr.length > kMaxRegion) return FwStatus::bad_parameter;
+    if (mode == AccessMode::mtt) {
+        auto memory = key_memory(firmware, command, context, attr);
+        if (!memory) return FwStatus::bad_parameter;
+        attr.memory = std::move(*memory);
+        return FwStatus::ok;
+    }
+    std::optional<uint8_t> log_bytes;
+    if (mode == AccessMode::ksm)
+        log_bytes = static_cast<uint8_t>(context.get(PRM(mkc, log_page_size)));
+    if (log_bytes.value_or(0) > kMaxLogPart) return FwStatus::bad_parameter;
+    attr.parts = key_parts(command, log_bytes);
+    return FwStatus::ok;
+}
+
 FwStatus create_mkey(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_mkey_in, memory_key_mkey_entry));
     core::MkeyAttr attr;
@@ -45,6 +88,8 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
     std::vector<Ref> uses = {{Kind::pd, attr.pd}};
     const auto mode = static_cast<AccessMode>(context.get(PRM(mkc, access_mode_1_0)) |
                                               context.get(PRM(mkc, access_mode_4_2)) << 2);
+    const bool listed =
+        command.input().get(PRM(create_mkey_in, translations_octword_actual_size)) != 0;
     const bool whole_space = context.get(PRM(mkc, length64)) != 0;
     if (mode == AccessMode::mtt) add_use(uses, key_umem(command));
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
@@ -54,17 +99,14 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
         attr.memory = firmware.all_memory;
         attr.length = whole_space ? attr.memory.length() : context.get(PRM(mkc, len));
         if (!whole_space) attr.iova = 0;
-    } else if (mode == AccessMode::mtt && !context.get(PRM(mkc, free))) {
-        attr.iova = context.get(PRM(mkc, start_addr));
-        attr.length = context.get(PRM(mkc, len));
-        if (whole_space || attr.length > kMaxRegion) return FwStatus::bad_parameter;
-        auto memory = key_memory(firmware, command, context, attr);
-        if (!memory) return FwStatus::bad_parameter;
-        attr.memory = std::move(*memory);
-    } else if (mode == AccessMode::mtt || mode == AccessMode::klm) {
-        attr.length = 0; // a key without memory, to be filled by UMR, which we do not have
-    } else {
+    } else if (mode > AccessMode::ksm) {
         return FwStatus::bad_parameter;
+    } else if (!context.get(PRM(mkc, free)) && (mode == AccessMode::mtt || listed)) {
+        if (const FwStatus status = fill_key(firmware, command, context, mode, attr);
+            status != FwStatus::ok)
+            return status;
+    } else {
+        attr.length = 0; // a key without memory, to be filled by UMR, which we do not have
     }
     const auto lkey = firmware.device.create_mkey(std::move(attr));
     if (!lkey) return to_firmware(lkey.error());

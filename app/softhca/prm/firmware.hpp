@@ -75,6 +75,7 @@ inline constexpr uint8_t kLogMaxDestinations = 6;
 /// Counters of a bulk, times what these bits allow (Linux: enum mlx5_fc_bulk_alloc_bitmask).
 inline constexpr uint32_t kCounterBulk = 128;
 inline constexpr uint8_t kCounterBulks = 0x1f;
+inline constexpr uint8_t kLogMaxQueriedCounters = 15;
 
 /// Memory that a user has registered.
 struct Umem {

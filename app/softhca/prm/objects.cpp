@@ -64,12 +64,13 @@ Object* Objects::find(Kind kind, core::Number number) {
     return found && is_visible(*found) ? found : nullptr;
 }
 
-Object* Objects::find_run(Kind kind, core::Number number) {
-    auto after = objects_.upper_bound({kind, number});
-    if (after == objects_.begin()) return nullptr;
-    auto& [ref, object] = *--after;
-    const bool holds = ref.kind == kind && number - ref.number < object.detail;
-    return holds && is_visible(object) ? &object : nullptr;
+core::Number Objects::run_from(Kind kind, core::Number number) {
+    const auto after = objects_.upper_bound({kind, number});
+    if (after == objects_.begin()) return 0;
+    const auto& [ref, object] = *std::prev(after);
+    const core::Number at = number - ref.number;
+    const bool holds = ref.kind == kind && at < object.detail && is_visible(object);
+    return holds ? object.detail - at : 0;
 }
 
 bool Objects::has_owner(uint16_t uid) const {

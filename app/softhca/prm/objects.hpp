@@ -125,8 +125,9 @@ class Objects {
     [[nodiscard]] Object* find(Kind kind, core::Number number);
     /// The same, whoever may see it.
     [[nodiscard]] Object* look_up(Kind kind, core::Number number);
-    /// The object that has this number among its own, of which there are Object::detail.
-    [[nodiscard]] Object* find_run(Kind kind, core::Number number);
+    /// Those numbers of one object, which has Object::detail of them, that begin with this one;
+    /// 0: none.
+    [[nodiscard]] core::Number run_from(Kind kind, core::Number number);
     [[nodiscard]] bool has_owner(uint16_t uid) const;
     /// Whether all of these exist; the first that does not is remembered.
     [[nodiscard]] bool exist(const std::vector<Ref>& refs);

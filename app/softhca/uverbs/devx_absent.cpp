@@ -8,7 +8,7 @@
 namespace softhca::uverbs {
 
 Errno open_devx(Context& context) {
-    if (context.port.config.devx)
+    if (context.port.config.devx.value_or(false))
         std::fprintf(stderr,
                      "softhca: %s: devx=on: built without DevX, for there were no kernel headers "
                      "(apt install linux-headers-amd64, then build again)\n",

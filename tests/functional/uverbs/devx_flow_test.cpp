@@ -109,6 +109,36 @@ TEST_F(DevxFlowTest, FlowsCountInCountersOfCommands) {
     flow.reset();
 }
 
+/// As a driver reads many of them.
+TEST_F(DevxFlowTest, CountersAreWrittenToMemory) {
+    const TestTable table = make_table(64);
+    const DevxHandle counters = make_counters(1);
+    const DevxHandle entry =
+        made(make(entry_request(table, kForward | kCount, to(kTir, tirn), counter + 3)));
+    lead_to(table.table.get());
+    ASSERT_TRUE(flow) << std::strerror(errno);
+    expect_passage();
+    const auto dump = [&](uint32_t key, uint64_t address) {
+        return query(counters.get(), REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
+                                         .set(PRM(query_flow_counter_in, flow_counter_id), counter)
+                                         .set({0x60, 32}, key)
+                                         .set({0x80, 64}, address)
+                                         .set({0xc1, 1}, 1)
+                                         .set({0xc2, 30}, 4))
+            .error;
+    };
+    constexpr size_t kAt = 1024, kValues = 4 * PRM_BYTES(traffic_counter);
+    std::fill_n(buffer.begin() + kAt, kValues, 0xff);
+    const DevxHandle key = make_indirect_key({{kAt, kValues}});
+    ASSERT_EQ(dump(indirect_key, 0), 0);
+    EXPECT_EQ(net::load_be<uint64_t>(&buffer[kAt]), 0u);
+    EXPECT_EQ(net::load_be<uint64_t>(&buffer[kAt + 48]), 1u);
+    EXPECT_EQ(net::load_be<uint64_t>(&buffer[kAt + 56]), 150u);
+    EXPECT_EQ(dump(indirect_key, 1), EREMOTEIO) << "the last one ends outside";
+    EXPECT_EQ(dump(0x123400, 0), EREMOTEIO) << "no such key";
+    flow.reset();
+}
+
 TEST_F(DevxFlowTest, WhatIsSentGoesThroughTables) {
     const TestTable table = make_table(64, kSendTables);
     const DevxHandle counters = make_counters();

@@ -90,14 +90,16 @@ class DevxQueueTest : public DevxTest {
     }
     void send(const Frame& frame) {
         std::copy(frame.begin(), frame.end(), buffer.begin());
+        send(mr->lkey, reinterpret_cast<uint64_t>(buffer.data()), frame.size());
+    }
+    void send(uint32_t key, uint64_t address, size_t bytes) {
         auto* const wqe = page(kSend);
         std::memset(wqe, 0, 64);
         // Control, Ethernet and data segment, 16 bytes each.
         net::store_be<uint32_t>(wqe, 0x0a); // SEND, WQE 0
         net::store_be<uint32_t>(wqe + 4, sqn << 8 | 3);
         wqe[11] = 8; // a completion, please
-        const mlx5::WqeDataSeg segment{static_cast<uint32_t>(frame.size()), mr->lkey,
-                                       reinterpret_cast<uint64_t>(buffer.data())};
+        const mlx5::WqeDataSeg segment{static_cast<uint32_t>(bytes), key, address};
         std::memcpy(wqe + 32, &segment, sizeof segment);
         auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kSendRecord));
         __atomic_store_n(&record->send.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
@@ -105,6 +107,29 @@ class DevxQueueTest : public DevxTest {
         uint64_t doorbell;
         std::memcpy(&doorbell, wqe, sizeof doorbell);
         *static_cast<volatile uint64_t*>(uar->reg_addr) = doorbell;
+    }
+    /// A key of bytes of the buffer: at these offsets, so many each. Its addresses begin at 0.
+    DevxHandle make_indirect_key(std::vector<std::pair<size_t, uint32_t>> parts) {
+        constexpr Field kContext = PRM(create_mkey_in, memory_key_mkey_entry);
+        uint64_t length = 0;
+        Request request = REQUEST(CREATE_MKEY, create_mkey);
+        for (const auto& [offset, bytes] : parts) {
+            request.page(uint64_t{bytes} << 32 | mr->lkey);
+            request.page(reinterpret_cast<uint64_t>(&buffer[offset]));
+            length += bytes;
+        }
+        request.set(PRM(create_mkey_in, translations_octword_actual_size), parts.size())
+            .set(inside(kContext, PRM(mkc, access_mode_1_0)), MLX5_MKC_ACCESS_MODE_KLMS)
+            .set(inside(kContext, PRM(mkc, lr)), 1)
+            .set(inside(kContext, PRM(mkc, lw)), 1)
+            .set(inside(kContext, PRM(mkc, qpn)), 0xffffff)
+            .set(inside(kContext, PRM(mkc, pd)), pdn)
+            .set(inside(kContext, PRM(mkc, mkey_7_0)), 0x5a)
+            .set(inside(kContext, PRM(mkc, translations_octword_size)), parts.size())
+            .set(inside(kContext, PRM(mkc, len)), length);
+        DevxHandle key = made(make(request));
+        indirect_key = last.number() << 8 | 0x5a;
+        return key;
     }
     [[nodiscard]] bool wait_cqe(uint32_t cq) {
         const auto* const cqe = reinterpret_cast<const mlx5::Cqe*>(page(cq));
@@ -126,6 +151,7 @@ class DevxQueueTest : public DevxTest {
     using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
     std::vector<uint8_t> buffer = std::vector<uint8_t>(4096);
     MrHandle mr;
+    uint32_t indirect_key = 0; ///< the last that was made
     uint32_t number_of_send_cq = 0, receive_cqn = 0, rqn = 0, tirn = 0, sqn = 0;
     DevxHandle send_cq, receive_cq, rq, tir, tis, sq;
     MatcherHandle matcher;

@@ -170,6 +170,19 @@ TEST_F(DevxQueueTest, FramesPassQueuesMadeByCommands) {
     EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 200), frame);
 }
 
+TEST_F(DevxQueueTest, KeysAreMadeOfKeys) {
+    lead_to_tir();
+    post_receive();
+    const Frame frame = UdpFrame{.size = 200, .seed = 6}.bytes();
+    std::copy(frame.begin(), frame.begin() + 70, buffer.begin() + 1024);
+    std::copy(frame.begin() + 70, frame.end(), buffer.begin());
+    const DevxHandle key = make_indirect_key({{1024, 70}, {0, 130}});
+    send(indirect_key, 0, 200);
+    ASSERT_TRUE(wait_cqe(kSendCq));
+    ASSERT_TRUE(wait_cqe(kReceiveCq));
+    EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 200), frame);
+}
+
 TEST_F(DevxQueueTest, ATirStaysWhileAFlowLeadsThere) {
     lead_to_tir();
     mlx5dv_devx_obj* const used = tir.release();

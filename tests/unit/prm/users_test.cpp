@@ -137,6 +137,27 @@ TEST_P(UsersTest, KeysAreMadeOfUmems) {
               FwStatus::bad_parameter);
 }
 
+TEST_P(UsersTest, KeysAreMadeOfKeys) {
+    constexpr uint64_t kParts = 2, kFixed = 3;
+    const Field length = inside(PRM(create_mkey_in, memory_key_mkey_entry), PRM(mkc, len));
+    const auto indirect = [&](uint64_t mode, uint64_t parts) {
+        Request request = mkey_request(mode)
+                              .set(PRM(create_mkey_in, mkey_umem_valid), 0)
+                              .set(PRM(create_mkey_in, translations_octword_actual_size), parts);
+        for (uint64_t part = 0; part < parts; part++)
+            request.page(uint64_t{kPage} << 32 | 0x500).page(0);
+        return by(mine, request);
+    };
+    EXPECT_EQ(status(indirect(kParts, 2)), FwStatus::ok);
+    EXPECT_EQ(status(indirect(kParts, 1)), FwStatus::bad_parameter) << "longer than its parts";
+    EXPECT_EQ(status(indirect(kFixed, 2).set(
+                  inside(PRM(create_mkey_in, memory_key_mkey_entry), PRM(mkc, log_page_size)), 12)),
+              FwStatus::ok);
+    EXPECT_EQ(status(indirect(kFixed, 2)), FwStatus::bad_parameter) << "parts of one byte";
+    EXPECT_EQ(status(indirect(kFixed, 2).set(length, 2)), FwStatus::ok);
+    EXPECT_EQ(status(indirect(kFixed + 1, 2)), FwStatus::bad_parameter) << "device memory";
+}
+
 TEST_P(UsersTest, UmemsHaveTheirPages) {
     const Field count = inside(PRM(create_umem_in, umem), PRM(umem, num_of_mtt));
     EXPECT_EQ(status(by(mine, umem_request(true).set(count, kPages + 1))),

@@ -35,8 +35,9 @@ TEST(Config, PortTakesEveryOption) {
     EXPECT_EQ(p.mtu, 9000);
     EXPECT_EQ(p.speed_mbps, 25000u);
     EXPECT_TRUE(p.pause);
-    EXPECT_TRUE(p.devx);
-    EXPECT_FALSE(port("devx=off").devx);
+    EXPECT_EQ(p.devx, true);
+    EXPECT_EQ(port("devx=off").devx, false);
+    EXPECT_EQ(port("mtu=1500").devx, std::nullopt);
     EXPECT_TRUE(p.carrier_always);
     EXPECT_EQ(p.device, "rdma0");
     EXPECT_EQ(p.pci, "0000:3b:00.1");

@@ -62,7 +62,7 @@ Errno general_command(Context& context, const IoctlAttributes& attributes) {
     User* const user = user_of(context);
     if (user) return is_general(exchange.in) ? run(*user, exchange) : EINVAL;
     if (!is_for_everyone(exchange.in)) return EINVAL;
-    if (!context.port.config.devx) return EOPNOTSUPP;
+    if (!context.port.config.devx.value_or(true)) return EOPNOTSUPP;
     const Errno error = PortFirmware::of(context.port)->execute(exchange.in, exchange.out, 0);
     put(exchange.answer, exchange.out);
     return error;

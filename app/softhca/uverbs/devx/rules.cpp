@@ -218,6 +218,15 @@ std::vector<uint8_t> destroy_command(const ObjectRule& rule, std::span<const uin
     return out;
 }
 
+/// A key made of other keys names no memory itself.
+static bool is_indirect_key(std::span<const uint8_t> create_mkey) {
+    constexpr size_t kContext = PRM(create_mkey_in, memory_key_mkey_entry).offset;
+    constexpr Field kLow = PRM(mkc, access_mode_1_0), kHigh = PRM(mkc, access_mode_4_2);
+    const uint64_t mode = get(create_mkey, {kContext + kLow.offset, kLow.width}) |
+                          get(create_mkey, {kContext + kHigh.offset, kHigh.width}) << 2;
+    return mode == MLX5_MKC_ACCESS_MODE_KLMS || mode == MLX5_MKC_ACCESS_MODE_KSM;
+}
+
 void force_umems(std::span<uint8_t> command) {
     const auto say = [&](std::initializer_list<Field> fields, size_t context = 0) {
         for (const Field field : fields)
@@ -227,7 +236,9 @@ void force_umems(std::span<uint8_t> command) {
     const std::initializer_list<Field> wq_fields = {PRM(wq, dbr_umem_valid),
                                                     PRM(wq, wq_umem_valid)};
     switch (opcode_of(command)) {
-    case MLX5_CMD_OP_CREATE_MKEY: say({PRM(create_mkey_in, mkey_umem_valid)}); break;
+    case MLX5_CMD_OP_CREATE_MKEY:
+        if (!is_indirect_key(command)) say({PRM(create_mkey_in, mkey_umem_valid)});
+        break;
     case MLX5_CMD_OP_CREATE_CQ:
         say({PRM(create_cq_in, cq_umem_valid)});
         say({PRM(cqc, dbr_umem_valid)}, PRM(create_cq_in, cq_context).offset);

@@ -99,7 +99,7 @@ Errno UmemObject::take_down(core::Device&) {
 } // namespace devx
 
 Errno open_devx(Context& context) {
-    if (!context.port.config.devx) return EOPNOTSUPP;
+    if (!context.port.config.devx.value_or(true)) return EOPNOTSUPP;
     const auto firmware = PortFirmware::of(context.port);
     std::vector<uint8_t> in(PRM_BYTES(create_uctx_in)), out(PRM_BYTES(create_uctx_out));
     devx::set(in, {0, 16}, MLX5_CMD_OP_CREATE_UCTX);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Indirect keys: what is made of other keys.
+#include "app/softhca/core/mkey.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace softhca::core;
+
+class IndirectKeys : public testing::Test {
+  protected:
+    IndirectKeys() { plain = insert({.pd = 1, .length = kBytes, .memory = whole()}); }
+    DmaArea whole() { return DmaArea::contiguous(memory.data(), memory.size()); }
+    uint32_t insert(MkeyAttr attr) {
+        attr.local_write = true;
+        return table.insert(std::move(attr));
+    }
+    uint32_t insert(std::vector<KeyPart> parts, uint64_t length, uint64_t iova = 0) {
+        MkeyAttr attr;
+        attr.pd = 1;
+        attr.iova = iova;
+        attr.length = length;
+        attr.parts = std::move(parts);
+        return insert(std::move(attr));
+    }
+    /// Offsets and sizes of the pieces; nothing and "no" when it is refused.
+    std::string pieces(uint32_t key, uint64_t address, uint32_t bytes, Number pd = 1) {
+        std::string text;
+        const bool done = table.translate(
+            key, pd, Access::write, address, bytes, [&](const std::byte* piece, uint32_t count) {
+                text += std::to_string(piece - memory.data()) + "+" + std::to_string(count) + " ";
+                return true;
+            });
+        return done ? text : text + "no";
+    }
+
+    static constexpr size_t kBytes = 4096;
+    std::vector<std::byte> memory = std::vector<std::byte>(kBytes);
+    MkeyTable table;
+    uint32_t plain = 0;
+};
+
+TEST_F(IndirectKeys, PartsFollowEachOther) {
+    const uint32_t key = insert({{plain, 1000, 10}, {plain, 0, 20}, {plain, 500, 30}}, 60, 0x7000);
+    EXPECT_EQ(pieces(key, 0x7000, 60), "1000+10 0+20 500+30 ");
+    EXPECT_EQ(pieces(key, 0x7000 + 15, 20), "5+15 500+5 ");
+    EXPECT_EQ(pieces(key, 0x7000 + 30, 30), "500+30 ");
+    EXPECT_EQ(pieces(key, 0x7000 + 1, 60), "no") << "too long";
+    EXPECT_EQ(pieces(key, 0x6fff, 1), "no");
+    EXPECT_EQ(pieces(key, 0x7000, 0), "");
+}
+
+TEST_F(IndirectKeys, NothingIsReportedWhenAPartFails) {
+    const uint32_t foreign = insert({.pd = 2, .length = kBytes, .memory = whole()});
+    EXPECT_EQ(pieces(insert({{plain, 0, 10}, {plain, kBytes - 5, 10}}, 20), 0, 20), "no");
+    EXPECT_EQ(pieces(insert({{plain, 0, 10}, {foreign, 0, 10}}, 20), 0, 20), "no");
+    EXPECT_EQ(pieces(insert({{plain, 0, 10}, {0x123400, 0, 10}}, 20), 0, 20), "no");
+    const uint32_t key = insert({{plain, 0, 10}}, 10);
+    EXPECT_EQ(pieces(key, 0, 10, 2), "no") << "another PD";
+    EXPECT_EQ(pieces(key, 0, 10), "0+10 ");
+    table.erase(plain);
+    EXPECT_EQ(pieces(key, 0, 10), "no") << "the part is gone";
+}
+
+TEST_F(IndirectKeys, KeysOfKeysEndSomewhere) {
+    uint32_t key = plain;
+    for (uint8_t depth = 1; depth <= Limits::kMaxIndirection; depth++)
+        key = insert({{key, 1, kBytes - depth}}, kBytes - depth);
+    EXPECT_EQ(pieces(key, 0, 8), "4+8 ");
+    EXPECT_EQ(pieces(insert({{key, 1, 16}}, 16), 0, 8), "no") << "too deep";
+    // Indices follow each other, so this is a key of itself.
+    const uint32_t own = insert({{insert({{plain, 0, 1}}, 1) + 0x100, 0, 10}}, 10);
+    EXPECT_EQ(pieces(own, 0, 10), "no");
+}
+
+} // namespace
