@@ -2,6 +2,7 @@
 """Plays rounds of random rules and packets on a port, and compares what comes of them with the model."""
 
 import re
+import time
 from dataclasses import dataclass, field
 from typing import Callable, Sequence
 
@@ -31,6 +32,7 @@ class FlowRun:
     refusals: Refusals
     excuse: Excuse = lambda rules, frame: False
     validates: bool = True  # refuses nothing later that it has found good
+    counts_lag: float = 0  # seconds by which its counters may be late
     taken: int = 0  # packets of which a rule decided
     passed: int = 0  # packets that all rules left alone
     open_: int = 0  # packets of which several rules might decide
@@ -132,6 +134,14 @@ class FlowRun:
         rules = list(numbers.values())
         decided = [(frame, expected(rules, frame)) for frame in sent]
         counting = {number: rule for number, rule in numbers.items() if rule.count}
+        deadline = time.monotonic() + self.counts_lag
+        while (wrong := self._wrong_count(rules, counting, decided)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if wrong:
+            self._fail(round_, wrong)
+
+    def _wrong_count(self, rules: Sequence[Rule], counting: dict[int, Rule],
+                     decided: Sequence[tuple[bytes, Sequence[Rule]]]) -> str | None:
         answers = self.stack.testpmd.answers([f"flow query 0 {number} count" for number in counting])
         for rule, answer in zip(counting.values(), answers):
             found = re.search(r"hits: (\d+)\n *bytes: (\d+)", answer)
@@ -141,8 +151,9 @@ class FlowRun:
                     if rule in may or self.excuse(rules, frame)]
             if not found or not len(sure) <= int(found[1]) <= len(most) or (
                     not sum(sure) <= int(found[2]) <= sum(most)):
-                self._fail(round_, f"counted {answer.strip()!r}, instead of {len(sure)} … {len(most)} "
-                                   f"packets and {sum(sure)} … {sum(most)} bytes:\n  {rule.text}")
+                return (f"counted {answer.strip()!r}, instead of {len(sure)} … {len(most)} packets and "
+                        f"{sum(sure)} … {sum(most)} bytes:\n  {rule.text}")
+        return None
 
 
 def _untouched(packet: ReceivedPacket | None) -> bool:
