@@ -2,6 +2,7 @@
 """Receive side scaling: spread, stickiness, the table, the hash value itself."""
 
 import itertools
+import time
 from collections import Counter
 from typing import Callable, Iterator, Sequence
 
@@ -168,6 +169,32 @@ def test_the_key_can_be_changed(stack: Stack) -> None:
     for packet, (_, source, destination) in zip(packets, cases):
         assert packet.queue == table[flow_hash(key, source, destination) % len(table)]
     testpmd.silent(f"port config 0 rss-hash-key ipv4 {before.hex()}")
+
+
+def test_updates_under_traffic_lose_and_double_nothing(stack: Stack) -> None:
+    """Frames keep coming while the table, the types and the key change."""
+    testpmd = stack.testpmd
+    table, key = testpmd.reta(0, reta_size(stack)), testpmd.rss_key(0)
+    testpmd.silent("set verbose 0")  # testpmd's prompt, for which commands wait, mixes with packets
+    testpmd.clear_stats()
+    sent, other = 0, bytes(range(1, 41)).hex()
+    for command in ("port config 0 rss reta (0,3),(1,2),(2,1),(3,0)",
+                    f"port config 0 rss-hash-key ipv4-udp {other}", "port config all rss ip",
+                    "port config 0 rss reta (0,1),(1,1),(2,1),(3,1)", "port config all rss all",
+                    f"port config 0 rss-hash-key ipv4 {key.hex()}") * 3:
+        at = stack.program.send_line(command)
+        for _ in range(8):
+            sent += 1
+            stack.wires[0].send(udp4(sport=sent))
+        stack.program.wait_for("testpmd> ", at)
+    deadline = time.monotonic() + 20
+    while testpmd.stats(0).rx_packets < sent:
+        assert time.monotonic() < deadline
+    testpmd.silent("set verbose 1")
+    show_all(stack, [opaque(60, 1)])  # and what has come twice is behind us
+    assert testpmd.stats(0).rx_packets == sent + 3  # with two markers
+    testpmd.silent("port config 0 rss reta "
+                   + ",".join(f"({index},{table[index]})" for index in range(4)))
 
 
 def test_statistics_of_each_queue(stack: Stack) -> None:

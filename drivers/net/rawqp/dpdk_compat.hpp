@@ -103,14 +103,15 @@ template <class Address> const uint8_t* ipv6_bytes(const Address& address) noexc
     return reinterpret_cast<const uint8_t*>(&address);
 }
 
-// The fields that rte_eth_dev_info gained in 23.11: Toeplitz only, and the largest Rx buffer
+// The fields that rte_eth_dev_info gained in 23.11: Toeplitz, and the largest Rx buffer
 // (bytes of one mbuf) that the device makes use of.
 inline void set_newer_info([[maybe_unused]] rte_eth_dev_info& info,
                            [[maybe_unused]] uint32_t max_rx_bufsize) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
     info.max_rx_bufsize = max_rx_bufsize;
-    info.rss_algo_capa =
-        RTE_ETH_HASH_ALGO_CAPA_MASK(DEFAULT) | RTE_ETH_HASH_ALGO_CAPA_MASK(TOEPLITZ);
+    info.rss_algo_capa = RTE_ETH_HASH_ALGO_CAPA_MASK(DEFAULT) |
+                         RTE_ETH_HASH_ALGO_CAPA_MASK(TOEPLITZ) |
+                         RTE_ETH_HASH_ALGO_CAPA_MASK(SYMMETRIC_TOEPLITZ);
 #endif
 }
 
@@ -126,6 +127,29 @@ inline rte_eth_hash_function rss_function([[maybe_unused]] const rte_eth_rss_con
 #else
     return RTE_ETH_HASH_FUNCTION_DEFAULT;
 #endif
+}
+
+// Tells the hash function of an RSS configuration, which has a member for it since 23.11.
+template <class Conf>
+void set_rss_function([[maybe_unused]] Conf& conf,
+                      [[maybe_unused]] rte_eth_hash_function function) noexcept {
+    if constexpr (requires { conf.algorithm; }) conf.algorithm = function;
+}
+
+// The functions of flow queues, which Fill(table) sets: in rte_flow_ops up to 23.11, in a table of
+// their own beside the port's since 24.11.
+template <auto Fill, class Ops> constexpr void add_async_ops([[maybe_unused]] Ops& ops) {
+    if constexpr (requires { ops.async_create; }) Fill(ops);
+}
+template <auto Fill, class Dev> void set_async_ops([[maybe_unused]] Dev& dev) noexcept {
+    if constexpr (requires { dev.flow_fp_ops; }) {
+        static const auto table = [&] {
+            auto filled = *dev.flow_fp_ops; // ethdev's own, which refuse all
+            Fill(filled);
+            return filled;
+        }();
+        dev.flow_fp_ops = &table;
+    }
 }
 
 // Starts Run(arg) on a control thread: off the lcores' CPUs, named `name` (15 characters at most).

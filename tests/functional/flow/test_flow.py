@@ -115,6 +115,31 @@ def test_rss_with_a_key_of_its_own(stack: Stack, datapath: str) -> None:
     assert len(set(by_hash.values())) == 4
 
 
+def test_rss_that_is_symmetric(stack: Stack, datapath: str) -> None:
+    """Both directions of a connection have one hash: by a key that verbs can ask for."""
+    rule = ("ingress pattern eth / {} / udp / end actions rss func symmetric_toeplitz types ipv4-udp"
+            " ipv6-udp end {}queues 0 1 2 3 end / end")
+    key, other = "3e91" * 20, bytes(range(1, 41)).hex()
+    for layer, given in (("ipv4", ""), ("ipv6", ""), ("ipv4", f"key {key} key_len 40 ")):
+        number = stack.testpmd.create_flow(0, rule.format(layer, given))
+        queues = set()
+        for n in range(1, 40):
+            there = udp4(sport=n, dport=9) if layer == "ipv4" else udp6(sport=n, dport=9)
+            back = there.copy()
+            ip, udp = back[1], back[2]
+            ip.src, ip.dst, udp.sport, udp.dport = ip.dst, ip.src, udp.dport, udp.sport
+            del ip.chksum, udp.chksum
+            first, second = receive(stack, [there, back])
+            assert (first.queue, first.rss_hash) == (second.queue, second.rss_hash)
+            queues.add(first.queue)
+        assert len(queues) > 1
+        stack.testpmd.destroy_flow(0, number)
+    assert "a key that repeats" in stack.testpmd.refused_flow(
+        0, rule.format("ipv4", f"key {other} key_len 40 "))
+    assert "takes source and destination" in stack.testpmd.refused_flow(
+        0, rule.format("ipv4", "").replace("ipv4-udp", "ipv4-udp l3-src-only"))
+
+
 def test_counts_of_a_rule(stack: Stack) -> None:
     """Frames of 100 and 60 bytes, the FCS not among them; what other rules take does not count."""
     first = stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is 53 / end"

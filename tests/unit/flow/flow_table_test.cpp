@@ -384,7 +384,7 @@ TEST_F(FlowTableTest, StaleAndForeignHandles) {
     ASSERT_EQ(table.destroy(flow, &error), 0);
     EXPECT_EQ(table.destroy(flow, &error), -EINVAL);
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_HANDLE);
-    EXPECT_EQ(table.destroy(nullptr, &error), -EINVAL);
+    EXPECT_EQ(table.destroy(static_cast<rte_flow*>(nullptr), &error), -EINVAL);
 }
 
 TEST_F(FlowTableTest, ThousandsOfRules) {

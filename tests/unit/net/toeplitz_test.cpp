@@ -3,8 +3,14 @@
 #include "common/net/toeplitz.hpp"
 #include "tests/unit/net/frames.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <immintrin.h> // before rte_vect.h, which has no extern "C" around it
+#include <random>
+extern "C" {
+#include <rte_thash.h>
+}
 
 namespace {
 
@@ -75,6 +81,27 @@ TEST(Toeplitz, TableAgreesWithTheDefinitionForEachByteValue) {
             input[at] = static_cast<uint8_t>(value);
             ASSERT_EQ(toeplitz.hash(input), net::toeplitz_reference(kKey, input));
         }
+}
+
+/// DPDK's own, which applications look for the queue of a packet with. It takes words of the host.
+TEST(Toeplitz, IsThatOfSoftrss) {
+    std::mt19937 random(7);
+    for (int round = 0; round < 100; ++round) {
+        net::RssKey key;
+        std::ranges::generate(key, [&] { return static_cast<uint8_t>(random()); });
+        for (const size_t words : {2u, 3u, 8u, 9u}) { // addresses, and with ports; IPv4 and IPv6
+            std::array<uint32_t, 9> tuple;
+            std::ranges::generate(tuple, random);
+            Bytes input;
+            for (size_t i = 0; i < words; ++i) {
+                input.resize(input.size() + 4);
+                frames::put16(input, 4 * i, static_cast<uint16_t>(tuple[i] >> 16));
+                frames::put16(input, 4 * i + 2, static_cast<uint16_t>(tuple[i]));
+            }
+            EXPECT_EQ(net::Toeplitz(key).hash(input),
+                      rte_softrss(tuple.data(), static_cast<uint32_t>(words), key.data()));
+        }
+    }
 }
 
 } // namespace

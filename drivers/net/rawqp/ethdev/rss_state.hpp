@@ -17,6 +17,15 @@ inline constexpr RssKey kDefaultRssKey = {
     0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
     0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 
+/// With a key that repeats its first two bytes both directions of a connection have one hash, as
+/// addresses and ports are multiples of that: it is the hash of source xor destination.
+inline constexpr RssKey kSymmetricRssKey = [] {
+    RssKey key{};
+    for (size_t i = 0; i < key.size(); ++i)
+        key[i] = kDefaultRssKey[i % 2];
+    return key;
+}();
+
 /// Most entries of the port's redirection table, a power of two.
 inline constexpr uint16_t kRetaMax = 512;
 
@@ -40,8 +49,9 @@ class RetaTable {
 /// Live from dev_configure on.
 struct RssState {
     RssKey key = kDefaultRssKey;
-    uint64_t types = 0; ///< RTE_ETH_RSS_*; 0: everything to reta[0]
-    RetaTable reta;     ///< of power-of-two length
+    bool symmetric = false; ///< asked for as such
+    uint64_t types = 0;     ///< RTE_ETH_RSS_*; 0: everything to reta[0]
+    RetaTable reta;         ///< of power-of-two length
 };
 
 } // namespace rawqp

@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 #include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 #include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/flow/ops.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
@@ -189,6 +190,7 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     if (Result<void> done = build(*port); !done) return done;
 
     dev->dev_ops = &kPortOps;
+    set_flow_queue_ops(*dev);
     dev->data->numa_node = port->sysfs.numa_node(port->device);
     dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
     dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;

@@ -79,6 +79,11 @@ FlowResult<void> handle_jump(ActionContext& context, const rte_flow_action& acti
     return set_fate(context, action, "jump");
 }
 
+Result<RssKey> key_of(const rte_flow_action_rss& conf) {
+    const std::span given(conf.key, conf.key != nullptr ? conf.key_len : 0);
+    return key_for(conf.func, conf.types, given, kDefaultRssKey);
+}
+
 FlowResult<void> check_level(const ActionContext& context, const rte_flow_action& action) {
     const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
     const bool tunnelled =
@@ -97,10 +102,6 @@ FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                            size_t table_entries) {
     constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
     const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
-    if (conf.func != RTE_ETH_HASH_FUNCTION_DEFAULT && conf.func != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action rss: hash function {} is not supported: use default or toeplitz",
-                      hash_function_name(conf.func));
     if (conf.level > 2)
         return refuse(ENOTSUP, kConf, &action,
                       "action rss: level {}: the device looks into one tunnel (level 2)",
@@ -110,9 +111,8 @@ FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                       "action rss: types {} are not supported: ipv4, ipv6, tcp and udp types are, "
                       "with l3/l4 src/dst only",
                       rss_type_names(unknown));
-    if (conf.key != nullptr && conf.key_len != 0 && conf.key_len != kRssKeyBytes)
-        return refuse(ENOTSUP, kConf, &action, "action rss: a hash key has {} bytes, not {}",
-                      kRssKeyBytes, conf.key_len);
+    if (const auto key = key_of(conf); !key)
+        return refuse(key.error().code, kConf, &action, "action rss: {}", key.error().what);
     if (conf.queue_num == 0 || conf.queue == nullptr)
         return refuse(EINVAL, kConf, &action, "action rss: no queues given");
     if (conf.queue_num > table_entries)
@@ -145,8 +145,7 @@ FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& actio
     if (auto ok = check_level(context, action); !ok) return ok;
     auto& collected = context.collected;
     collected.table = spread(conf.queue, conf.queue_num, context.scope.table_entries);
-    if (conf.key != nullptr && conf.key_len != 0)
-        std::copy_n(conf.key, kRssKeyBytes, collected.key.begin());
+    collected.key = *key_of(conf); // check_rss() has looked at it
     collected.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
     collected.rss_depth = conf.level == 2 ? 1 : 0;
     if (conf.types != 0) collected.chosen_rss = &action;

@@ -28,6 +28,13 @@ int isolate(rte_eth_dev* dev, int set, rte_flow_error* error) noexcept {
     return 0;
 }
 
+template <class Handle>
+int destroy(rte_eth_dev* dev, Handle* handle, rte_flow_error* error) noexcept {
+    Port& port = Port::of(dev);
+    const std::lock_guard lock(port.control);
+    return port.flows->destroy(handle, error);
+}
+
 /// Indirect actions, and other actions for a rule.
 constexpr void add_action_ops(rte_flow_ops& ops) {
     ops.action_handle_create = [](rte_eth_dev* dev, const rte_flow_indir_action_conf* conf,
@@ -61,6 +68,109 @@ constexpr void add_action_ops(rte_flow_ops& ops) {
         return port.flows->update_actions(flow, actions, error);
     }>(ops);
 }
+
+/// Templates, and tables of them.
+constexpr void add_template_ops(rte_flow_ops& ops) {
+    ops.info_get = [](rte_eth_dev*, rte_flow_port_info* port, rte_flow_queue_info* queue,
+                      rte_flow_error*) noexcept { return FlowTable::info(port, queue); };
+    ops.configure = [](rte_eth_dev* dev, const rte_flow_port_attr* attributes, uint16_t queues,
+                       const rte_flow_queue_attr** sizes, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->configure(*attributes, {sizes, queues}, error);
+    };
+    ops.pattern_template_create = [](rte_eth_dev* dev,
+                                     const rte_flow_pattern_template_attr* attributes,
+                                     const rte_flow_item* items, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->create_pattern_template(*attributes, items, error);
+    };
+    ops.actions_template_create = [](rte_eth_dev* dev,
+                                     const rte_flow_actions_template_attr* attributes,
+                                     const rte_flow_action* actions, const rte_flow_action* masks,
+                                     rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->create_actions_template(*attributes, actions, masks, error);
+    };
+    ops.template_table_create = [](rte_eth_dev* dev, const rte_flow_template_table_attr* attributes,
+                                   rte_flow_pattern_template** patterns, uint8_t pattern_count,
+                                   rte_flow_actions_template** actions, uint8_t action_count,
+                                   rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->create_template_table(*attributes, {patterns, pattern_count},
+                                                 {actions, action_count}, error);
+    };
+    ops.pattern_template_destroy = destroy<rte_flow_pattern_template>;
+    ops.actions_template_destroy = destroy<rte_flow_actions_template>;
+    ops.template_table_destroy = destroy<rte_flow_template_table>;
+}
+
+/// Queues of operations. Several threads may use one each: the port has one lock.
+template <class Ops> constexpr void fill_async_ops(Ops& ops) {
+    ops.async_create = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
+                          rte_flow_template_table* table, const rte_flow_item* items,
+                          uint8_t pattern, const rte_flow_action* actions, uint8_t action,
+                          void* user_data, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->async_create(queue, table, items, pattern, actions, action, user_data,
+                                        error);
+    };
+    ops.async_destroy = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
+                           rte_flow* flow, void* user_data, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->async_destroy(queue, flow, user_data, error);
+    };
+    ops.push = [](rte_eth_dev*, uint32_t, rte_flow_error*) noexcept { return 0; };
+    ops.pull = [](rte_eth_dev* dev, uint32_t queue, rte_flow_op_result* results, uint16_t count,
+                  rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->pull(queue, {results, count}, error);
+    };
+    ops.async_action_handle_create = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
+                                        const rte_flow_indir_action_conf* conf,
+                                        const rte_flow_action* action, void* user_data,
+                                        rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        rte_flow_action_handle* handle = nullptr;
+        port.flows->async(queue, user_data, error, [&] {
+            handle = port.flows->share(conf, action, error);
+            return handle != nullptr ? 0 : -rte_errno;
+        });
+        return handle;
+    };
+    ops.async_action_handle_destroy = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
+                                         rte_flow_action_handle* handle, void* user_data,
+                                         rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->async(queue, user_data, error,
+                                 [&] { return port.flows->unshare(handle, error); });
+    };
+    ops.async_action_handle_update = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
+                                        rte_flow_action_handle* handle, const void* update,
+                                        void* user_data, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->async(queue, user_data, error,
+                                 [&] { return port.flows->update_shared(handle, update, error); });
+    };
+    ops.async_action_handle_query = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
+                                       const rte_flow_action_handle* handle, void* data,
+                                       void* user_data, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->async(queue, user_data, error,
+                                 [&] { return port.flows->query_shared(handle, data, error); });
+    };
+}
+constexpr auto kFillAsyncOps = [](auto& ops) { fill_async_ops(ops); };
 
 constexpr rte_flow_ops make_flow_ops() {
     rte_flow_ops ops{};
@@ -100,11 +210,15 @@ constexpr rte_flow_ops make_flow_ops() {
     };
     ops.isolate = isolate;
     add_action_ops(ops);
+    add_template_ops(ops);
+    compat::add_async_ops<kFillAsyncOps>(ops);
     return ops;
 }
 constinit const rte_flow_ops kFlowOps = make_flow_ops();
 
 } // namespace
+
+void set_flow_queue_ops(rte_eth_dev& dev) noexcept { compat::set_async_ops<kFillAsyncOps>(dev); }
 
 int flow_ops_get(rte_eth_dev*, const rte_flow_ops** ops) noexcept {
     *ops = &kFlowOps;

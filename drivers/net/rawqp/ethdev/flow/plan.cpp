@@ -33,24 +33,39 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
 
 } // namespace
 
-/// Where another rule of the same match stands in the device, the new one needs the other turn.
-uint8_t FlowTable::Impl::turn_for(const Plan& plan, TrafficClass traffic, std::string_view key,
-                                  const rte_flow* replaced) const {
-    if (plan.egress) return 0;
-    if (replaced != nullptr) {
+tl::unexpected<FlowError> same_match(const Pattern& pattern) {
+    return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                  "a rule of the same priority matches {} with the same values already: "
+                  "destroy it first or use another priority",
+                  pattern.names());
+}
+
+/// Of a rule that takes over from none: rather the other turn than a level more.
+uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) const {
+    return levels.uses(place_of(priority, traffic, 1)) &&
+                   !levels.uses(place_of(priority, traffic, 0))
+               ? 1
+               : 0;
+}
+
+/// Where the rule that is replaced stands in the device, the new one needs the other turn.
+FlowResult<void> FlowTable::Impl::find_room(Plan& plan, const rte_flow* replaced) {
+    for (PlannedPart& part : plan.parts) {
+        const std::string key = key_of(plan, part.pattern);
+        if (const rte_flow* const same = rules.find(key); same != nullptr && same != replaced)
+            return same_match(part.pattern);
+        if (plan.egress) continue;
+        if (plan.has_levels()) part.turn = turn_in_use(plan.priority, part.traffic);
+        if (replaced == nullptr) continue;
         const auto parts = replaced->parts();
-        const auto same = std::ranges::find(parts, key, &RulePart::key);
-        if (same != parts.end()) return same->turn ^ 1;
+        const auto same = std::ranges::find(parts, std::string_view(key), &RulePart::key);
+        if (same != parts.end()) part.turn = same->turn ^ 1;
     }
-    if (!plan.has_levels()) return 0;
-    const bool other = levels.uses(place_of(plan.priority, traffic, 1)) &&
-                       !levels.uses(place_of(plan.priority, traffic, 0));
-    return other ? 1 : 0; // rather than a level more
+    return {};
 }
 
 FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
-                                            const FlowActions& wanted, const rte_flow* replaced,
-                                            bool& hashed) {
+                                            const FlowActions& wanted, bool& hashed) {
     for (ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
         hashed |= split.hash_fields != 0;
         if (wanted.rss_depth != 0 && split.hash_fields != 0) split.hash_fields |= IBV_RX_HASH_INNER;
@@ -58,14 +73,7 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
         if (!plan.egress && !plan.jump)
             target =
                 steering.qps().target(destination_of(wanted.table, wanted.key, split.hash_fields));
-        const std::string key = key_of(plan, split.pattern);
-        if (const rte_flow* const same = rules.find(key); same != nullptr && same != replaced)
-            return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                          "a rule of the same priority matches {} with the same values already: "
-                          "destroy it first or use another priority",
-                          split.pattern.names());
-        const uint8_t turn = turn_for(plan, split.traffic, key, replaced);
-        plan.parts.push_back({split.traffic, split.pattern, std::move(target), false, turn});
+        plan.parts.push_back({split.traffic, split.pattern, std::move(target), false});
     }
     plan.parts.back().whole = true; // the classes of a pattern come before it
     return {};
@@ -106,8 +114,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.rss = wanted.shared_rss;
     bool hashed = false;
     for (const Pattern& each : patterns)
-        if (auto ok = add_parts(plan, each, wanted, replaced, hashed); !ok)
-            return tl::unexpected(ok.error());
+        if (auto ok = add_parts(plan, each, wanted, hashed); !ok) return tl::unexpected(ok.error());
     if (wanted.chosen_rss != nullptr && !hashed && wanted.table.size() > 1)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, wanted.chosen_rss,
                       "action rss: none of its types applies to packets of this pattern ({}), all "
@@ -115,12 +122,13 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
                       patterns.front().names());
     if (replaced == nullptr) return plan;
     if (auto ok = check(plan, nullptr); !ok) return tl::unexpected(ok.error());
+    if (auto ok = find_room(plan, replaced); !ok) return tl::unexpected(ok.error());
     if (auto ok = check_levels(plan, nullptr); !ok) return tl::unexpected(ok.error());
     return plan;
 }
 
-FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
-                                            const rte_flow_action* actions) {
+FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                                          const rte_flow_action* actions) {
     if (queues.count() == 0 && (attr == nullptr || !attr->egress))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                       "the port is configured with no Rx queue, which every ingress rule "
@@ -134,9 +142,26 @@ FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte
     auto planned = plan(position, *patterns, *wanted, nullptr);
     if (!planned) return planned;
     if (auto ok = check(*planned, pattern); !ok) return tl::unexpected(ok.error());
+    return planned;
+}
+
+namespace {
+std::vector<Pattern> whole_patterns(const Plan& plan) {
+    std::vector<Pattern> patterns;
+    for (const PlannedPart& part : plan.parts)
+        if (part.whole) patterns.push_back(part.pattern);
+    return patterns;
+}
+} // namespace
+
+FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                                            const rte_flow_action* actions) {
+    auto planned = outline(attr, pattern, actions);
+    if (!planned) return planned;
+    if (auto ok = find_room(*planned, nullptr); !ok) return tl::unexpected(ok.error());
     if (auto ok = check_levels(*planned, attr); !ok) return tl::unexpected(ok.error());
-    if (guard && !position.egress) {
-        auto reserved = guard->reserve(*patterns, pattern);
+    if (guard && !planned->egress) {
+        auto reserved = guard->reserve(whole_patterns(*planned), pattern);
         if (!reserved) return tl::unexpected(reserved.error());
         planned->ports = std::move(*reserved);
     }

@@ -37,6 +37,11 @@ template <class T> class PointerSet {
         --used_;
     }
     [[nodiscard]] size_t size() const { return used_; }
+    /// Makes room for so many objects in all: to insert them, nothing is allocated.
+    void reserve(size_t count) {
+        while (2 * count > slots_.size())
+            grow();
+    }
 
   private:
     struct Slot {

@@ -29,6 +29,16 @@ std::string key_of(const RulePosition& position, const Pattern& pattern) {
     return {bytes.begin(), bytes.end()};
 }
 
+std::vector<size_t> value_places(const Pattern& pattern) {
+    std::vector<size_t> places;
+    std::vector<uint8_t> bytes(sizeof(KeyHead));
+    for (const Layer& layer : pattern.layers()) {
+        places.push_back(bytes.size() + Pattern::kValueInLayer);
+        Pattern::append_layer(layer, bytes);
+    }
+    return places;
+}
+
 Pattern pattern_of(std::string_view key) {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(key.data());
     return Pattern::from_bytes(std::span(bytes, key.size()).subspan(sizeof(KeyHead)));
@@ -59,38 +69,60 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
 using rawqp::RulePart;
 static_assert(sizeof(rte_flow) % alignof(RulePart) == 0, "the parts follow the rule");
 
+size_t rte_flow::bytes_for(std::span<const std::string> keys) {
+    size_t bytes = sizeof(rte_flow) + keys.size() * sizeof(RulePart);
+    for (const std::string& key : keys)
+        bytes += key.size();
+    return bytes;
+}
+
 rte_flow* rte_flow::make(const rawqp::Plan& plan) {
     std::vector<std::string> keys;
-    size_t bytes = sizeof(rte_flow) + plan.parts.size() * sizeof(RulePart);
     for (const rawqp::PlannedPart& part : plan.parts)
-        bytes += keys.emplace_back(rawqp::key_of(plan, part.pattern)).size();
+        keys.push_back(rawqp::key_of(plan, part.pattern));
+    rte_flow* const rule = make(plan, plan.parts, keys, ::operator new(bytes_for(keys)), nullptr);
+    rule->hash_keys();
+    return rule;
+}
 
-    auto* const memory = static_cast<char*>(::operator new(bytes));
+rte_flow* rte_flow::make(const rawqp::RuleTerms& terms, std::span<const rawqp::PlannedPart> parts,
+                         std::span<const std::string> keys, void* memory,
+                         rawqp::RuleMemory* owner) {
     auto* const rule = new (memory) rte_flow;
-    static_cast<rawqp::RuleTerms&>(*rule) = plan;
+    static_cast<rawqp::RuleTerms&>(*rule) = terms;
+    rule->owner_ = owner;
     auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
-    auto* key = reinterpret_cast<char*>(part + plan.parts.size());
-    for (size_t i = 0; i < plan.parts.size(); ++i, ++part) {
+    auto* key = reinterpret_cast<char*>(part + parts.size());
+    for (size_t i = 0; i < parts.size(); ++i, ++part) {
         std::memcpy(key, keys[i].data(), keys[i].size());
-        new (part) RulePart{rule,
-                            {key, keys[i].size()},
-                            rawqp::hash_of(keys[i]),
-                            plan.parts[i].traffic,
-                            plan.parts[i].target,
-                            plan.parts[i].whole,
-                            plan.parts[i].turn,
-                            {},
-                            {}};
+        const std::string_view its_key(key, keys[i].size());
+        const rawqp::PlannedPart& of = parts[i];
+        new (part) RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, {}, {}};
         key += keys[i].size();
         ++rule->part_count_;
     }
     return rule;
 }
 
+void rte_flow::add_to_key(size_t part, size_t at, std::span<const uint8_t> bits) {
+    auto* const key = const_cast<char*>(parts_[part].key.data()); // in this rule's memory
+    for (size_t i = 0; i < bits.size(); ++i)
+        key[at + i] = static_cast<char>(key[at + i] | bits[i]);
+}
+
+void rte_flow::hash_keys() {
+    for (RulePart& part : parts())
+        part.hash = rawqp::hash_of(part.key);
+}
+
 void rte_flow::destroy(rte_flow* rule) {
     std::destroy_n(rule->parts_, rule->part_count_);
+    rawqp::RuleMemory* const owner = rule->owner_;
     rule->~rte_flow();
-    ::operator delete(rule);
+    if (owner != nullptr)
+        owner->release(rule);
+    else
+        ::operator delete(rule);
 }
 
 void rte_flow::become(rawqp::OwnedRule other) {

@@ -73,6 +73,16 @@ struct RulePart {
 [[nodiscard]] Pattern pattern_of(std::string_view key);
 [[nodiscard]] uint64_t hash_of(std::string_view key);
 
+/// Where in the key the values of the pattern's layers are.
+[[nodiscard]] std::vector<size_t> value_places(const Pattern& pattern);
+
+/// Who gets the memory of a rule back.
+class RuleMemory {
+  public:
+    virtual ~RuleMemory() = default;
+    virtual void release(void* memory) = 0;
+};
+
 struct DestroyRule {
     void operator()(rte_flow* rule) const;
 };
@@ -85,6 +95,15 @@ struct rte_flow : rawqp::RuleTerms {
 
     /// The memory holds the parts and their keys as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan);
+    /// In memory of somebody else, of bytes_for(keys); hash_keys() is up to the caller.
+    [[nodiscard]] static rte_flow* make(const rawqp::RuleTerms& terms,
+                                        std::span<const rawqp::PlannedPart> parts,
+                                        std::span<const std::string> keys, void* memory,
+                                        rawqp::RuleMemory* owner);
+    [[nodiscard]] static size_t bytes_for(std::span<const std::string> keys);
+    /// Sets bits of a key.
+    void add_to_key(size_t part, size_t at, std::span<const uint8_t> bits);
+    void hash_keys();
     static void destroy(rte_flow* rule);
     /// Does from now on what the other one does, with its parts. Its own are taken out of the
     /// device, where those of the other one may be already.
@@ -105,6 +124,7 @@ struct rte_flow : rawqp::RuleTerms {
 
     rawqp::RulePart* parts_ = nullptr;
     uint16_t part_count_ = 0;
+    rawqp::RuleMemory* owner_ = nullptr; ///< null: the heap
     /// In whose memory the parts are, if not in its own.
     std::unique_ptr<rte_flow, rawqp::DestroyRule> donor_;
 };

@@ -53,6 +53,11 @@ class RuleList {
     }
     [[nodiscard]] rte_flow* first() const { return first_; }
     [[nodiscard]] size_t size() const { return handles_.size(); }
+    /// For so many rules of so many parts each, to be added without allocation.
+    void reserve(size_t count, size_t parts) {
+        handles_.reserve(handles_.size() + count);
+        keys_.reserve(keys_.size() + count * parts);
+    }
 
   private:
     /// Spreads addresses over all bits.

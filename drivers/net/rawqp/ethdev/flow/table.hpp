@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
+#include <span>
 
 namespace rawqp {
 
@@ -45,6 +46,42 @@ class FlowTable {
     int update_shared(rte_flow_action_handle* handle, const void* update, rte_flow_error* error);
     int query_shared(const rte_flow_action_handle* handle, void* data, rte_flow_error* error);
 
+    // Templates and queues of operations: see rte_flow_configure and what follows it there. An
+    // operation is done when it is asked for: what cannot be done is refused at once, and results
+    // are of success.
+    static int info(rte_flow_port_info* port, rte_flow_queue_info* queue);
+    int configure(const rte_flow_port_attr& port, std::span<const rte_flow_queue_attr*> sizes,
+                  rte_flow_error* error);
+    rte_flow_pattern_template*
+    create_pattern_template(const rte_flow_pattern_template_attr& attributes,
+                            const rte_flow_item* items, rte_flow_error* error);
+    rte_flow_actions_template*
+    create_actions_template(const rte_flow_actions_template_attr& attributes,
+                            const rte_flow_action* actions, const rte_flow_action* masks,
+                            rte_flow_error* error);
+    /// Asks the device for a rule of each pair. Rules of the table need no memory but its own.
+    rte_flow_template_table* create_template_table(const rte_flow_template_table_attr& attributes,
+                                                   std::span<rte_flow_pattern_template*> patterns,
+                                                   std::span<rte_flow_actions_template*> actions,
+                                                   rte_flow_error* error);
+    int destroy(rte_flow_pattern_template* handle, rte_flow_error* error);
+    int destroy(rte_flow_actions_template* handle, rte_flow_error* error);
+    int destroy(rte_flow_template_table* handle, rte_flow_error* error);
+    rte_flow* async_create(uint32_t queue, rte_flow_template_table* handle,
+                           const rte_flow_item* items, uint8_t pattern,
+                           const rte_flow_action* actions, uint8_t action, void* user_data,
+                           rte_flow_error* error);
+    int async_destroy(uint32_t queue, rte_flow* flow, void* user_data, rte_flow_error* error);
+    int pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error);
+    /// Any operation that answers with 0, by a queue.
+    template <class Operation>
+    int async(uint32_t queue, void* user_data, rte_flow_error* error, Operation operation) {
+        if (const int refused = check_queue(queue, error); refused != 0) return refused;
+        const int result = operation();
+        if (result == 0) done(queue, user_data);
+        return result;
+    }
+
     /// Writes the rule, or all of them with null, as people read them.
     int dump(const rte_flow* flow, FILE* file, rte_flow_error* error);
 
@@ -54,6 +91,9 @@ class FlowTable {
     void stop();
 
   private:
+    int check_queue(uint32_t queue, rte_flow_error* error) const;
+    void done(uint32_t queue, void* user_data);
+
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -3,8 +3,10 @@
 // table.cpp has the rules live, table_shared.cpp changes those that live.
 #pragma once
 
+#include "drivers/net/rawqp/ethdev/flow/flow_queue.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule_list.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
+#include "drivers/net/rawqp/ethdev/flow/templates.hpp"
 
 namespace rawqp {
 
@@ -15,11 +17,18 @@ struct FlowTable::Impl {
     bool running = false;             ///< between start and stop: rules are in the device
     LevelMap levels{};                ///< of ingress rules
     SharedActions shared{};
+    std::vector<std::unique_ptr<rte_flow_pattern_template>> pattern_templates{};
+    std::vector<std::unique_ptr<rte_flow_actions_template>> actions_templates{};
+    std::vector<std::unique_ptr<rte_flow_template_table>> tables{};
+    std::vector<FlowQueue> operations{};
     RuleList rules{};
 
     // plan.cpp
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                const rte_flow_action* actions);
+    /// translate() without what depends on other rules and on the values of this one.
+    FlowResult<Plan> outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                             const rte_flow_action* actions);
     /// A rule of these terms; `replaced` is the one whose place it takes, or null.
     FlowResult<Plan> plan(const RulePosition& position, std::span<const Pattern> patterns,
                           const FlowActions& wanted, const rte_flow* replaced);
@@ -43,13 +52,30 @@ struct FlowTable::Impl {
     FlowResult<void> update(rte_flow& rule, const rte_flow_action* actions);
     FlowResult<Plan> plan_with(const rte_flow& rule, const rte_flow_action& rss);
 
+    // table_async.cpp
+    FlowResult<std::unique_ptr<rte_flow_template_table>>
+    make_table(const rte_flow_template_table_attr& attributes,
+               std::span<rte_flow_pattern_template*> patterns,
+               std::span<rte_flow_actions_template*> actions);
+    FlowResult<Recipe> cook(const rte_flow_attr& attributes,
+                            const rte_flow_pattern_template& pattern,
+                            const rte_flow_actions_template& actions);
+    FlowResult<OwnedRule> fill(rte_flow_template_table& table, size_t pattern,
+                               const rte_flow_item* items, size_t action,
+                               const rte_flow_action* actions);
+    FlowResult<rte_flow*> create(rte_flow_template_table& table, size_t pattern,
+                                 const rte_flow_item* items, size_t action,
+                                 const rte_flow_action* actions);
+    [[nodiscard]] FlowResult<void> check_room(uint32_t queue) const;
+
   private:
     FlowResult<void> add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
-                               const rte_flow* replaced, bool& hashed);
+                               bool& hashed);
+    /// Looks whether another rule has the same match, and chooses turns.
+    FlowResult<void> find_room(Plan& plan, const rte_flow* replaced);
+    [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
     FlowResult<void> check(const Plan& plan, const rte_flow_item* pattern);
     FlowResult<void> check_levels(const Plan& plan, const rte_flow_attr* attr) const;
-    [[nodiscard]] uint8_t turn_for(const Plan& plan, TrafficClass traffic, std::string_view key,
-                                   const rte_flow* replaced) const;
     Result<void> move(const RulePlace& place, uint16_t level);
     [[nodiscard]] SteeringLevels known_levels() const;
     [[nodiscard]] static uint16_t level_of(const rte_flow& rule, const RulePart& part);
@@ -64,5 +90,6 @@ int report(const FlowError& refused, rte_flow_error* error);
 [[nodiscard]] FlowError unknown(const rte_flow* flow);
 /// Packets and bytes since the counter was made or last reset; resets it if the result asks so.
 [[nodiscard]] FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& result);
+[[nodiscard]] tl::unexpected<FlowError> same_match(const Pattern& pattern);
 
 } // namespace rawqp

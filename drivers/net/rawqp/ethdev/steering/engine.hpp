@@ -76,9 +76,10 @@ class Engine {
                                                        Devx& devx, const RxQueueSet& queues);
 
 /// The request as ibv_create_flow takes it: an ibv_flow_attr and its specs.
-/// `counters`: null if the packets are not counted.
+/// `counters`: null if the packets are not counted. In the given memory, as far as it is enough.
 [[nodiscard]] std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port,
-                                                   ibv_counters* counters = nullptr);
+                                                   ibv_counters* counters = nullptr,
+                                                   std::vector<uint8_t> memory = {});
 
 /// fte_match_param up to misc 3, as mlx5dv_create_flow_matcher and mlx5dv_create_flow take it.
 struct Mlx5Match {

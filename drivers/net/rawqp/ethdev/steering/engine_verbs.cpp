@@ -38,9 +38,10 @@ const SpecLayout* layout_of(uint16_t type) {
 /// An ibv_flow_attr being written, with its specs. What lies between members is zero.
 class SpecWriter {
   public:
-    SpecWriter() {
+    /// In memory that may have served another one.
+    explicit SpecWriter(std::vector<uint8_t> memory) : bytes_(std::move(memory)) {
         bytes_.reserve(512); // most rules
-        bytes_.resize(sizeof(ibv_flow_attr));
+        bytes_.assign(sizeof(ibv_flow_attr), 0);
     }
 
     /// Another spec; all zeros match any header of that kind.
@@ -136,6 +137,7 @@ class VerbsEngine final : public Engine {
 
   private:
     uint8_t ib_port_;
+    std::vector<uint8_t> bytes_; ///< of the last request
 };
 
 std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
@@ -157,8 +159,8 @@ DeviceRule VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp) {
     DeviceRule rule;
     ibv_counters* const counters = request.counter ? request.counter->verbs() : nullptr;
     if (request.counter && counters == nullptr) return rule;
-    std::vector<uint8_t> bytes = flow_attr_bytes(request, ib_port_, counters);
-    rule.flow = verbs::Flow(ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes.data())),
+    bytes_ = flow_attr_bytes(request, ib_port_, counters, std::move(bytes_));
+    rule.flow = verbs::Flow(ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes_.data())),
                             {ibv_destroy_flow, "steering rule"});
     return rule;
 }
@@ -166,11 +168,11 @@ DeviceRule VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp) {
 } // namespace
 
 std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port,
-                                     ibv_counters* counters) {
+                                     ibv_counters* counters, std::vector<uint8_t> memory) {
     ibv_flow_attr attr{};
     attr.type = request.type;
     attr.port = ib_port;
-    SpecWriter writer;
+    SpecWriter writer(std::move(memory));
     // The tag comes first: mlx5_ib tells a multicast rule by its first spec alone.
     if (request.tag != 0 || (request.strict_level && request.pattern.multicast_only()))
         writer.action(IBV_FLOW_SPEC_ACTION_TAG, &ibv_flow_spec_action_tag::tag_id,

@@ -85,16 +85,19 @@ Follows Pattern::push(Protocol protocol) {
 
 bool Pattern::multicast_only() const { return (eth().value[0] & eth().mask[0] & 1) != 0; }
 
-void Pattern::append_to(std::vector<uint8_t>& bytes) const {
-    for (const Layer& layer : layers()) {
-        bytes.push_back(static_cast<uint8_t>(layer.protocol));
-        bytes.push_back(layer.depth);
-        for (const auto* half : {&layer.value, &layer.mask}) {
-            const size_t size = traits_of(layer.protocol).bytes;
-            bytes.insert(bytes.end(), half->begin(), half->begin() + static_cast<ptrdiff_t>(size));
-            bytes.push_back(half->back());
-        }
+void Pattern::append_layer(const Layer& layer, std::vector<uint8_t>& bytes) {
+    bytes.push_back(static_cast<uint8_t>(layer.protocol));
+    bytes.push_back(layer.depth);
+    for (const auto* half : {&layer.value, &layer.mask}) {
+        const size_t size = traits_of(layer.protocol).bytes;
+        bytes.insert(bytes.end(), half->begin(), half->begin() + static_cast<ptrdiff_t>(size));
+        bytes.push_back(half->back());
     }
+}
+
+void Pattern::append_to(std::vector<uint8_t>& bytes) const {
+    for (const Layer& layer : layers())
+        append_layer(layer, bytes);
 }
 
 Pattern Pattern::from_bytes(std::span<const uint8_t> bytes) {

@@ -57,6 +57,8 @@ class Pattern {
 
     /// A form of few bytes: two patterns are the same if theirs are.
     void append_to(std::vector<uint8_t>& bytes) const;
+    static void append_layer(const Layer& layer, std::vector<uint8_t>& bytes);
+    static constexpr size_t kValueInLayer = 2; ///< where its value is in these bytes
     [[nodiscard]] static Pattern from_bytes(std::span<const uint8_t> bytes);
 
     /// "eth/ipv4/tcp", for messages.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 namespace rawqp {
 namespace {
@@ -26,20 +27,15 @@ int apply(Port& port, const RssState& wanted) {
     return 0;
 }
 
-Result<void> take_key(const rte_eth_rss_conf& conf, RssKey& key) {
-    if (conf.rss_key == nullptr) return {};
-    if (conf.rss_key_len != key.size())
-        return fail(EINVAL, "an RSS hash key of {} bytes was given: {} are needed",
-                    conf.rss_key_len, key.size());
-    std::copy_n(conf.rss_key, key.size(), key.begin());
-    return {};
-}
-
-Result<void> check_function(const rte_eth_rss_conf& conf) {
+/// Takes over types, function and key.
+Result<void> take(const rte_eth_rss_conf& conf, uint64_t types, RssState& rss) {
     const rte_eth_hash_function function = compat::rss_function(conf);
-    if (function != RTE_ETH_HASH_FUNCTION_DEFAULT && function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
-        return fail(ENOTSUP, "RSS hash function {} is not supported: only Toeplitz is",
-                    hash_function_name(function));
+    const std::span given(conf.rss_key, conf.rss_key != nullptr ? conf.rss_key_len : 0);
+    const Result<RssKey> key = key_for(function, types, given, rss.key);
+    if (!key) return fail(key.error().code, "RSS: {}", key.error().what);
+    rss.key = *key;
+    rss.types = types;
+    rss.symmetric = function == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
     return {};
 }
 
@@ -67,10 +63,10 @@ Result<void> configure_rss(Port& port) {
     if ((conf.rxmode.mq_mode & ~static_cast<unsigned>(RTE_ETH_MQ_RX_RSS_FLAG)) != 0)
         return fail(ENOTSUP, "Rx multi-queue mode {} is not supported: use none or rss",
                     mq_mode_names(conf.rxmode.mq_mode));
-    if (Result<void> done = check_function(wanted); !done) return done;
-    if (Result<void> done = take_key(wanted, rss.key); !done) return done;
     const bool spread = (conf.rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG) != 0;
-    rss.types = spread ? wanted.rss_hf & supported_rss_types() : 0;
+    if (Result<void> done = take(wanted, spread ? wanted.rss_hf & supported_rss_types() : 0, rss);
+        !done)
+        return done;
 
     const size_t entries = std::max<size_t>(reta_size(port), 1);
     const bool fits =
@@ -120,10 +116,7 @@ int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
                                                        rss_type_names(conf->rss_hf &
                                                                       ~supported_rss_types()))});
     RssState wanted = port.rss;
-    wanted.types = conf->rss_hf;
-    if (const Result<void> done = check_function(*conf); !done)
-        return report(port.name, done.error());
-    if (const Result<void> done = take_key(*conf, wanted.key); !done)
+    if (const Result<void> done = take(*conf, conf->rss_hf, wanted); !done)
         return report(port.name, done.error());
     return apply(port, wanted);
 }
@@ -131,6 +124,8 @@ int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
 int rss_hash_conf_get(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
     const RssState& rss = SharedPort::of(dev).rss;
     conf->rss_hf = rss.types;
+    compat::set_rss_function(*conf, rss.symmetric ? RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ
+                                                  : RTE_ETH_HASH_FUNCTION_TOEPLITZ);
     // A caller that wants the types only may leave a buffer that is too short.
     if (conf->rss_key != nullptr && conf->rss_key_len >= rss.key.size())
         std::copy(rss.key.begin(), rss.key.end(), conf->rss_key);

@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
@@ -70,6 +71,27 @@ uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types) {
     case TrafficClass::ipv6_udp: return types & kIpv6Udp ? ipv6 | udp : ipv6_whole;
     }
     return 0;
+}
+
+Result<RssKey> key_for(rte_eth_hash_function function, uint64_t rte_rss_types,
+                       std::span<const uint8_t> given, const RssKey& otherwise) {
+    const bool symmetric = function == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
+    if (!symmetric && function != RTE_ETH_HASH_FUNCTION_DEFAULT &&
+        function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
+        return fail(ENOTSUP,
+                    "hash function {} is not supported: use toeplitz or symmetric_toeplitz",
+                    hash_function_name(function));
+    if (symmetric && (rte_rss_types & kDirections) != 0)
+        return fail(EINVAL, "hash function symmetric_toeplitz takes source and destination: leave "
+                            "out the types that take one of them");
+    if (!given.empty() && given.size() != kRssKeyBytes)
+        return fail(EINVAL, "a hash key has {} bytes, not {}", kRssKeyBytes, given.size());
+    RssKey key = symmetric ? kSymmetricRssKey : otherwise;
+    if (!given.empty()) std::ranges::copy(given, key.begin());
+    if (symmetric && !std::equal(key.begin() + 2, key.end(), key.begin()))
+        return fail(ENOTSUP, "the device hashes symmetrically with a key that repeats its first "
+                             "two bytes only, and this one does not: give such a key, or none");
+    return key;
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace rawqp {
@@ -42,6 +43,12 @@ struct RssDestination {
 [[nodiscard]] uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types);
 /// The RTE_ETH_RSS_* types that hash_fields_of understands.
 [[nodiscard]] uint64_t supported_rss_types();
+
+/// The key for a hash function of ethdev and these types; an empty one was not given. Of the
+/// device's hash functions Toeplitz is the only one that verbs can ask for: it is symmetric by its
+/// key.
+[[nodiscard]] Result<RssKey> key_for(rte_eth_hash_function function, uint64_t rte_rss_types,
+                                     std::span<const uint8_t> given, const RssKey& otherwise);
 
 /// A destination and, while rules lead there, its hash QP. Equal ones are one.
 struct RssTarget {

@@ -6,25 +6,11 @@ from contextlib import contextmanager
 from typing import Iterator
 
 import pytest
-from rig.flow_rules import flow_stack, receive, receiving_rules
+from rig.flow_rules import receive
 from rig.packets import opaque, tcp4, udp4, udp6
 from rig.stack import Stack
 
-from functional.conftest import OpenStack
-
-pytestmark = pytest.mark.guest
-
-
-@pytest.fixture(scope="module")
-def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with flow_stack(open_stack, datapath) as stack:
-        yield stack
-
-
-@pytest.fixture(autouse=True)
-def receiving(stack: Stack) -> Iterator[None]:
-    with receiving_rules(stack):
-        yield
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 
 IN_GROUPS = pytest.mark.parametrize("group", [0, 1])

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules from templates, by queues of operations. An operation is done when it is asked for, and its
+// result waits for the application: nothing is in flight between them. What a rule costs beside the
+// device is its values, put into the key of its recipe; no memory is allocated for it.
+#include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
+#include "drivers/net/rawqp/flow_tag.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+
+namespace {
+
+constexpr uint32_t kMostQueues = 64, kMostOperations = 65536;
+constexpr uint32_t kMostRules = 1u << 24; ///< of a table
+
+/// The object behind a handle, which may be stale: it is compared and not followed.
+template <class T> auto find(std::vector<std::unique_ptr<T>>& list, const T* handle) {
+    return std::ranges::find(list, handle, &std::unique_ptr<T>::get);
+}
+
+FlowError unknown(const char* what, const void* handle) {
+    return {EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, handle,
+            fmt::format("no such {} on this port: it was destroyed already or is another port's",
+                        what)};
+}
+
+template <class T>
+T* keep(std::vector<std::unique_ptr<T>>& list, FlowResult<std::unique_ptr<T>> made,
+        rte_flow_error* error) {
+    if (!made) {
+        report(made.error(), error);
+        return nullptr;
+    }
+    return list.emplace_back(std::move(*made)).get();
+}
+
+template <class T>
+int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* what,
+         rte_flow_error* error) {
+    const auto at = find(list, handle);
+    if (at == list.end()) return report(unknown(what, handle), error);
+    if ((*at)->users != 0)
+        return report(
+            {EBUSY, RTE_FLOW_ERROR_TYPE_HANDLE, handle,
+             fmt::format("{} tables use this {}: destroy them first", (*at)->users, what)},
+            error);
+    list.erase(at);
+    return 0;
+}
+
+/// Which of the template's actions the rule has another configuration for, and that.
+FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
+                             const rte_flow_actions_template& from, const rte_flow_action* actions,
+                             uint16_t rx_queues) {
+    constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
+    for (size_t i = 0; i < from.given.size(); ++i) {
+        if (!from.given[i]) continue;
+        const rte_flow_action& action = actions[i];
+        if (action.type != from.actions.entries()[i].type || action.conf == nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                          "action {} in place of the template's {} with a configuration",
+                          action_name(action.type), action_name(from.actions.entries()[i].type));
+        if (action.type == RTE_FLOW_ACTION_TYPE_QUEUE) {
+            queue = static_cast<const rte_flow_action_queue*>(action.conf)->index;
+            if (*queue >= rx_queues)
+                return refuse(EINVAL, kConf, &action,
+                              "action queue: no Rx queue {}: the port is configured with {}",
+                              *queue, rx_queues);
+        } else {
+            const uint32_t id = static_cast<const rte_flow_action_mark*>(action.conf)->id;
+            if (id > kMarkMax)
+                return refuse(EINVAL, kConf, &action,
+                              "action mark: id {:#x} does not fit: the largest is {:#x}", id,
+                              kMarkMax);
+            terms.tag = tag_of_mark(id);
+        }
+    }
+    return {};
+}
+
+} // namespace
+
+FlowResult<Recipe> FlowTable::Impl::cook(const rte_flow_attr& attributes,
+                                         const rte_flow_pattern_template& pattern,
+                                         const rte_flow_actions_template& actions) {
+    auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
+    if (!planned) return tl::unexpected(planned.error());
+    Recipe recipe{std::move(*planned), {}, {}};
+    if (auto ok = complete(recipe, pattern); !ok) return tl::unexpected(ok.error());
+    // With zeros for values, the device can be asked.
+    const OwnedRule trial(rte_flow::make(recipe.plan));
+    if (auto ok = validate(*trial); !ok) return tl::unexpected(ok.error());
+    return recipe;
+}
+
+FlowResult<std::unique_ptr<rte_flow_template_table>>
+FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
+                            std::span<rte_flow_pattern_template*> patterns,
+                            std::span<rte_flow_actions_template*> actions) {
+    if (attributes.nb_flows == 0 || attributes.nb_flows > kMostRules)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
+                      "a table of {} rules: there may be 1 … {}", attributes.nb_flows, kMostRules);
+    auto table = std::make_unique<rte_flow_template_table>();
+    table->attributes = attributes.flow_attr;
+    size_t bytes = 0, parts = 0;
+    for (const rte_flow_pattern_template* const pattern : patterns)
+        if (find(pattern_templates, pattern) == pattern_templates.end())
+            return tl::unexpected(unknown("pattern template", pattern));
+    for (const rte_flow_actions_template* const action : actions)
+        if (find(actions_templates, action) == actions_templates.end())
+            return tl::unexpected(unknown("actions template", action));
+    for (const rte_flow_pattern_template* const pattern : patterns)
+        for (const rte_flow_actions_template* const action : actions) {
+            auto recipe = cook(table->attributes, *pattern, *action);
+            if (!recipe) return tl::unexpected(recipe.error());
+            bytes = std::max(bytes, rte_flow::bytes_for(recipe->keys));
+            parts = std::max(parts, recipe->keys.size());
+            table->recipes.push_back(std::move(*recipe));
+        }
+    table->slots = std::make_unique<RuleSlots>(attributes.nb_flows, bytes);
+    rules.reserve(attributes.nb_flows, parts);
+    table->patterns.assign(patterns.begin(), patterns.end());
+    table->actions.assign(actions.begin(), actions.end());
+    for (auto* const pattern : patterns)
+        ++pattern->users;
+    for (auto* const action : actions)
+        ++action->users;
+    return table;
+}
+
+/// A rule with its key, of which the device knows nothing.
+FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size_t pattern,
+                                            const rte_flow_item* items, size_t action,
+                                            const rte_flow_action* actions) {
+    Recipe& recipe = table.recipe(pattern, action);
+    RuleTerms terms = recipe.plan;
+    std::optional<uint16_t> queue;
+    if (auto ok = take_values(terms, queue, *table.actions[action], actions, queues.count()); !ok)
+        return tl::unexpected(ok.error());
+    void* const slot = table.slots->take();
+    if (slot == nullptr)
+        return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_HANDLE, &table,
+                      "all rules of the table are in use: destroy some, or make it larger");
+    OwnedRule rule(rte_flow::make(terms, recipe.plan.parts, recipe.keys, slot, table.slots.get()));
+    const rte_flow_item* const of = table.patterns[pattern]->items.entries();
+    for (const Recipe::Value& value : recipe.values) {
+        rte_flow_item item = items[value.item];
+        if (item.type != of[value.item].type || item.spec == nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &items[value.item],
+                          "item {} in place of the template's {} with a spec", item_name(item.type),
+                          item_name(of[value.item].type));
+        item.mask = of[value.item].mask;
+        const auto asked = read_item(*value.kind, item, {});
+        rule->add_to_key(value.part, value.at,
+                         std::span(asked->value).first(traits_of(value.kind->protocol).bytes));
+    }
+    rule->hash_keys();
+    if (queue) {
+        if (table.queues.size() <= *queue) table.queues.resize(*queue + size_t{1});
+        if (RssTargetRef& to = table.queues[*queue]; !to)
+            to = steering.qps().target({.queues = {*queue}});
+    }
+    for (RulePart& part : rule->parts()) {
+        if (queue) part.target = table.queues[*queue];
+        part.turn = rule->has_levels() ? turn_in_use(rule->priority, part.traffic) : uint8_t{0};
+        if (rules.find(part.key) != nullptr) return same_match(pattern_of(part.key));
+    }
+    return rule;
+}
+
+FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, size_t pattern,
+                                              const rte_flow_item* items, size_t action,
+                                              const rte_flow_action* actions) {
+    if (pattern >= table.patterns.size() || action >= table.actions.size())
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "pattern template {} and actions template {}: the table has {} and {}",
+                      pattern, action, table.patterns.size(), table.actions.size());
+    auto rule = fill(table, pattern, items, action, actions);
+    if (!rule) return tl::unexpected(rule.error());
+    if (guard && !(*rule)->egress) {
+        std::vector<Pattern> patterns;
+        for (const RulePart& part : (*rule)->parts())
+            if (part.whole) patterns.push_back(pattern_of(part.key));
+        auto reserved = guard->reserve(patterns, nullptr);
+        if (!reserved) return tl::unexpected(reserved.error());
+        (*rule)->ports = std::move(*reserved);
+    }
+    if ((*rule)->tag != 0) queues.use_marks();
+    if (auto placed = place(**rule); !placed) return from_device(placed.error());
+    if (running)
+        if (auto installed = install(**rule); !installed) return from_device(installed.error());
+    rte_flow* const created = rule->get();
+    rules.add(std::move(*rule));
+    return created;
+}
+
+FlowResult<void> FlowTable::Impl::check_room(uint32_t queue) const {
+    if (queue >= operations.size())
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "no flow queue {}: rte_flow_configure was asked for {}", queue,
+                      operations.size());
+    if (operations[queue].has_room()) return {};
+    return refuse(EAGAIN, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                  "the results of flow queue {} are not pulled: call rte_flow_pull", queue);
+}
+
+int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
+    *port = {};
+    port->max_nb_queues = kMostQueues;
+    if (queue != nullptr) queue->max_size = kMostOperations;
+    return 0;
+}
+
+int FlowTable::configure(const rte_flow_port_attr& port,
+                         std::span<const rte_flow_queue_attr*> sizes, rte_flow_error* error) {
+    constexpr auto kWhere = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
+    if (port.nb_counters != 0 || port.nb_aging_objects != 0 || port.nb_meters != 0 ||
+        port.nb_conn_tracks != 0 || port.flags != 0)
+        return report({ENOTSUP, kWhere, &port,
+                       "no counters, meters, ages and connections are made in advance: ask for "
+                       "none; indirect actions can be made at any time"},
+                      error);
+    std::vector<FlowQueue> made;
+    for (const rte_flow_queue_attr* const size : sizes) {
+        if (size->size == 0 || size->size > kMostOperations || sizes.size() > kMostQueues)
+            return report(
+                {EINVAL, kWhere, size,
+                 fmt::format("{} flow queues, one of {} operations: there may be up to {} "
+                             "of 1 … {}",
+                             sizes.size(), size->size, kMostQueues, kMostOperations)},
+                error);
+        made.emplace_back(size->size);
+    }
+    impl_->operations = std::move(made);
+    return 0;
+}
+
+rte_flow_pattern_template*
+FlowTable::create_pattern_template(const rte_flow_pattern_template_attr& attributes,
+                                   const rte_flow_item* items, rte_flow_error* error) {
+    return keep(impl_->pattern_templates, make_pattern_template(attributes, items), error);
+}
+
+int FlowTable::destroy(rte_flow_pattern_template* handle, rte_flow_error* error) {
+    return drop(impl_->pattern_templates, handle, "pattern template", error);
+}
+
+rte_flow_actions_template*
+FlowTable::create_actions_template(const rte_flow_actions_template_attr& attributes,
+                                   const rte_flow_action* actions, const rte_flow_action* masks,
+                                   rte_flow_error* error) {
+    return keep(impl_->actions_templates, make_actions_template(attributes, actions, masks), error);
+}
+
+int FlowTable::destroy(rte_flow_actions_template* handle, rte_flow_error* error) {
+    return drop(impl_->actions_templates, handle, "actions template", error);
+}
+
+rte_flow_template_table* FlowTable::create_template_table(
+    const rte_flow_template_table_attr& attributes, std::span<rte_flow_pattern_template*> patterns,
+    std::span<rte_flow_actions_template*> actions, rte_flow_error* error) {
+    return keep(impl_->tables, impl_->make_table(attributes, patterns, actions), error);
+}
+
+int FlowTable::destroy(rte_flow_template_table* handle, rte_flow_error* error) {
+    const auto at = find(impl_->tables, handle);
+    if (at == impl_->tables.end()) return report(unknown("template table", handle), error);
+    if (!(*at)->slots->all_free())
+        return report(
+            {EBUSY, RTE_FLOW_ERROR_TYPE_HANDLE, handle, "the table has rules: destroy them first"},
+            error);
+    for (auto* const pattern : (*at)->patterns)
+        --pattern->users;
+    for (auto* const action : (*at)->actions)
+        --action->users;
+    impl_->tables.erase(at);
+    return 0;
+}
+
+rte_flow* FlowTable::async_create(uint32_t queue, rte_flow_template_table* handle,
+                                  const rte_flow_item* items, uint8_t pattern,
+                                  const rte_flow_action* actions, uint8_t action, void* user_data,
+                                  rte_flow_error* error) {
+    FlowResult<rte_flow*> created(nullptr);
+    if (auto room = impl_->check_room(queue); !room)
+        created = tl::unexpected(room.error());
+    else if (find(impl_->tables, handle) == impl_->tables.end())
+        created = tl::unexpected(unknown("template table", handle));
+    else
+        created = impl_->create(*handle, pattern, items, action, actions);
+    if (!created) {
+        report(created.error(), error);
+        return nullptr;
+    }
+    impl_->operations[queue].done(user_data);
+    return *created;
+}
+
+int FlowTable::async_destroy(uint32_t queue, rte_flow* flow, void* user_data,
+                             rte_flow_error* error) {
+    return async(queue, user_data, error, [&] { return destroy(flow, error); });
+}
+
+int FlowTable::check_queue(uint32_t queue, rte_flow_error* error) const {
+    const auto room = impl_->check_room(queue);
+    return room ? 0 : report(room.error(), error);
+}
+
+void FlowTable::done(uint32_t queue, void* user_data) { impl_->operations[queue].done(user_data); }
+
+int FlowTable::pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error) {
+    if (queue >= impl_->operations.size()) return report(impl_->check_room(queue).error(), error);
+    return static_cast<int>(impl_->operations[queue].pull(results));
+}
+
+} // namespace rawqp

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/flow/templates.hpp"
+
+#include "drivers/net/rawqp/ethdev/flow/items.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+
+namespace {
+
+/// Specs of template items are not looked at.
+constexpr std::array<std::max_align_t, 16> kZeros{};
+
+template <class Entry>
+FlowResult<CopiedList<Entry>> copy(rte_flow_conv_op operation, const Entry* from) {
+    CopiedList<Entry> list;
+    rte_flow_error error{};
+    const int bytes = rte_flow_conv(operation, nullptr, 0, from, &error);
+    if (bytes >= 0) {
+        list.memory.resize((static_cast<size_t>(bytes) + 7) / 8);
+        rte_flow_conv(operation, list.memory.data(), list.memory.size() * 8, from, &error);
+        while (list.entries()[list.count].type != 0) // both END are 0
+            ++list.count;
+        return list;
+    }
+    return refuse(-bytes, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                  "the template cannot be copied: {}",
+                  error.message != nullptr ? error.message : "an unknown item or action");
+}
+
+/// The first field of the item whose value decides how the pattern is read.
+const char* deciding_field(const ItemKind& kind, const rte_flow_item& item) {
+    rte_flow_item probe = item;
+    probe.spec = probe.mask; // all ones that matter
+    const auto asked = read_item(kind, probe, {});
+    if (!asked) return nullptr;
+    const auto asks = [&](uint16_t bit, uint16_t bits) { return any_bit(asked->mask, bit, bits); };
+    constexpr uint16_t kFlags = 8 * (kLayerBytes - 1), kFragmentOffset = 48;
+    switch (kind.protocol) {
+    case Protocol::eth:
+        if (asks(96, 16)) return "type";
+        break;
+    case Protocol::vlan:
+        if (asks(16, 16)) return "inner_type";
+        break;
+    case Protocol::ipv4:
+        if (asks(kFragmentOffset, 16)) return "fragment_offset";
+        break;
+    default: break;
+    }
+    return asks(kFlags, 8) ? "has_…" : nullptr;
+}
+
+FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& theirs) {
+    if (item.last != nullptr)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &theirs,
+                      "item {}: templates have masks and no ranges", item_name(item.type));
+    item.spec = item.mask != nullptr ? kZeros.data() : nullptr;
+    if (item.mask == nullptr || item.type == RTE_FLOW_ITEM_TYPE_VOID) return {};
+    const auto kind = known_kind(item);
+    const char* const field = kind ? deciding_field(**kind, item) : nullptr;
+    if (field == nullptr) return {}; // the translator knows the others
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &theirs,
+                  "item {}: field {} decides how a pattern is read, and cannot be a rule's value: "
+                  "clear its mask and name headers by items",
+                  item_name(item.type), field);
+}
+
+/// Whether a mask says that the template's configuration is that of all rules.
+bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
+    switch (action.type) {
+    case RTE_FLOW_ACTION_TYPE_QUEUE:
+        return mask.conf != nullptr &&
+               static_cast<const rte_flow_action_queue*>(mask.conf)->index != 0;
+    case RTE_FLOW_ACTION_TYPE_MARK:
+        return mask.conf != nullptr && static_cast<const rte_flow_action_mark*>(mask.conf)->id != 0;
+    default: return mask.conf != nullptr || action.conf == nullptr;
+    }
+}
+
+FlowResult<void> check_action(const rte_flow_action& action, bool given) {
+    constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
+    if (action.type == RTE_FLOW_ACTION_TYPE_COUNT)
+        return refuse(ENOTSUP, kAction, &action,
+                      "action count: in templates use an indirect one: a counter for each rule "
+                      "would have to be made with it");
+    const bool takes_values =
+        action.type == RTE_FLOW_ACTION_TYPE_QUEUE || action.type == RTE_FLOW_ACTION_TYPE_MARK;
+    if (!given || takes_values) return {};
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action {}: only queue and mark differ from rule to rule: give the template its "
+                  "configuration, and a mask",
+                  action_name(action.type));
+}
+
+} // namespace
+
+RuleSlots::RuleSlots(size_t count, size_t bytes) : count_(count) {
+    const size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
+    memory_ = std::make_unique<std::max_align_t[]>(count * units);
+    free_.reserve(count);
+    for (size_t i = count; i-- > 0;)
+        free_.push_back(&memory_[i * units]);
+}
+
+void* RuleSlots::take() {
+    if (free_.empty()) return nullptr;
+    void* const slot = free_.back();
+    free_.pop_back();
+    return slot;
+}
+
+FlowResult<std::unique_ptr<rte_flow_pattern_template>>
+make_pattern_template(const rte_flow_pattern_template_attr& attributes,
+                      const rte_flow_item* items) {
+    if (attributes.relaxed_matching != 0)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
+                      "relaxed matching is not supported: each item asks for its header");
+    auto list = copy(RTE_FLOW_CONV_OP_PATTERN, items);
+    if (!list) return tl::unexpected(list.error());
+    for (size_t i = 0; i < list->count; ++i)
+        if (auto ok = check_item(list->entries()[i], items[i]); !ok)
+            return tl::unexpected(ok.error());
+    if (auto patterns = translate_pattern(list->entries()); !patterns) {
+        FlowError error = patterns.error();
+        const auto* const cause = static_cast<const rte_flow_item*>(error.cause);
+        if (cause != nullptr) error.cause = items + (cause - list->entries());
+        return tl::unexpected(std::move(error));
+    }
+    auto made = std::make_unique<rte_flow_pattern_template>();
+    made->attributes = attributes;
+    made->items = std::move(*list);
+    return made;
+}
+
+FlowResult<std::unique_ptr<rte_flow_actions_template>>
+make_actions_template(const rte_flow_actions_template_attr& attributes,
+                      const rte_flow_action* actions, const rte_flow_action* masks) {
+    auto list = copy(RTE_FLOW_CONV_OP_ACTIONS, actions);
+    if (!list) return tl::unexpected(list.error());
+    auto made = std::make_unique<rte_flow_actions_template>();
+    for (size_t i = 0; i < list->count; ++i) {
+        if (masks[i].type != actions[i].type)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &masks[i],
+                          "the masks are not those of the actions: action {} stands at that of {}",
+                          action_name(masks[i].type), action_name(actions[i].type));
+        const bool indirect = actions[i].type == RTE_FLOW_ACTION_TYPE_INDIRECT;
+        if (indirect) list->entries()[i].conf = actions[i].conf; // a handle
+        made->given.push_back(!indirect && !is_fixed(actions[i], masks[i]));
+        if (auto ok = check_action(actions[i], made->given.back()); !ok)
+            return tl::unexpected(ok.error());
+        if (made->given.back()) list->entries()[i].conf = kZeros.data(); // any queue, any mark
+    }
+    made->attributes = attributes;
+    made->actions = std::move(*list);
+    return made;
+}
+
+FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern) {
+    const rte_flow_item* const items = pattern.items.entries();
+    for (size_t part = 0; part < recipe.plan.parts.size(); ++part) {
+        const Pattern& of = recipe.plan.parts[part].pattern;
+        recipe.keys.push_back(key_of(recipe.plan, of));
+        const std::vector<size_t> places = value_places(of);
+        for (size_t layer = 0; layer < places.size(); ++layer) {
+            const uint8_t item = of.layers()[layer].item;
+            if (item == Layer::kNone || items[item].mask == nullptr) continue;
+            const auto kind = known_kind(items[item]);
+            if (!kind) return tl::unexpected(kind.error());
+            recipe.values.push_back({item, *kind, part, places[layer]});
+        }
+    }
+    return {};
+}
+
+} // namespace rawqp

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Templates of rte_flow: what the rules of a table have in common, so that a rule is its values.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
+#include "drivers/net/rawqp/ethdev/flow/rule.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace rawqp {
+
+/// A list of items or actions with all that they point to.
+template <class Entry> struct CopiedList {
+    std::vector<uint64_t> memory; ///< aligned for what rte_flow_conv lays out in it
+    size_t count = 0;             ///< without END
+
+    [[nodiscard]] Entry* entries() { return reinterpret_cast<Entry*>(memory.data()); }
+    [[nodiscard]] const Entry* entries() const {
+        return reinterpret_cast<const Entry*>(memory.data());
+    }
+};
+
+} // namespace rawqp
+
+// What the application holds pointers to. The declarations belong to DPDK, hence no namespace.
+
+struct rte_flow_pattern_template {
+    rte_flow_pattern_template_attr attributes;
+    rawqp::CopiedList<rte_flow_item> items; ///< with masks, and zeros for specs
+    size_t users = 0;                       ///< tables
+};
+
+struct rte_flow_actions_template {
+    rte_flow_actions_template_attr attributes;
+    rawqp::CopiedList<rte_flow_action> actions;
+    std::vector<bool> given; ///< of each action: the rule gives its configuration
+    size_t users = 0;        ///< tables
+};
+
+namespace rawqp {
+
+/// What a rule of a pattern template and an actions template is made of, ready but for its values.
+struct Recipe {
+    /// Where an item's value goes in the key of each part.
+    struct Value {
+        uint8_t item;
+        const ItemKind* kind;
+        size_t part, at; ///< in the key of this part, at this byte
+    };
+    Plan plan;
+    std::vector<std::string> keys; ///< of its parts, with zeros for values
+    std::vector<Value> values;
+};
+
+/// Memory for rules, all of one size, taken and given back without allocation.
+class RuleSlots final : public RuleMemory {
+  public:
+    RuleSlots(size_t count, size_t bytes);
+    /// Null: all are in use.
+    [[nodiscard]] void* take();
+    void release(void* slot) override { free_.push_back(slot); }
+    [[nodiscard]] bool all_free() const { return free_.size() == count_; }
+
+  private:
+    size_t count_;
+    std::unique_ptr<std::max_align_t[]> memory_;
+    std::vector<void*> free_; ///< has room for all of them
+};
+
+/// Refusals name the item. Of an item, values of all fields may differ from rule to rule, but for
+/// those that decide which headers follow.
+[[nodiscard]] FlowResult<std::unique_ptr<rte_flow_pattern_template>>
+make_pattern_template(const rte_flow_pattern_template_attr& attributes, const rte_flow_item* items);
+/// Refusals name the action.
+[[nodiscard]] FlowResult<std::unique_ptr<rte_flow_actions_template>>
+make_actions_template(const rte_flow_actions_template_attr& attributes,
+                      const rte_flow_action* actions, const rte_flow_action* masks);
+/// Adds keys and values to a recipe with its plan.
+[[nodiscard]] FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern);
+
+} // namespace rawqp
+
+struct rte_flow_template_table {
+    rte_flow_attr attributes;
+    std::vector<rte_flow_pattern_template*> patterns;
+    std::vector<rte_flow_actions_template*> actions;
+    std::vector<rawqp::Recipe> recipes; ///< of all pairs, those of a pattern together
+    std::unique_ptr<rawqp::RuleSlots> slots;
+    std::vector<rawqp::RssTargetRef> queues; ///< those of its rules, once there was one
+
+    [[nodiscard]] rawqp::Recipe& recipe(size_t pattern, size_t action) {
+        return recipes[pattern * actions.size() + action];
+    }
+};

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules from templates: the same rules as create makes, without an allocation for one.
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "tests/unit/flow/allocations.hpp"
+#include "tests/unit/flow/flow_table.hpp"
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// UDP over IPv4 by source address and destination port.
+Rule flow(uint32_t source, uint16_t port) {
+    auto ipv4 = zeroed<rte_flow_item_ipv4>(), ipv4_mask = ipv4;
+    ipv4.hdr.src_addr = rte_cpu_to_be_32(source);
+    ipv4_mask.hdr.src_addr = rte_cpu_to_be_32(0xffff00ff);
+    auto udp = zeroed<rte_flow_item_udp>(), udp_mask = udp;
+    udp.hdr.dst_port = rte_cpu_to_be_16(port);
+    udp_mask.hdr.dst_port = 0xffff;
+    return Rule()
+        .item(RTE_FLOW_ITEM_TYPE_ETH)
+        .item(RTE_FLOW_ITEM_TYPE_VOID)
+        .item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, &ipv4_mask)
+        .item(RTE_FLOW_ITEM_TYPE_UDP, &udp, &udp_mask);
+}
+
+class TemplateTest : public FlowTableTest {
+  protected:
+    ~TemplateTest() override { table.flush(nullptr); }
+
+    void configure(uint32_t size) {
+        const rte_flow_port_attr port{};
+        const rte_flow_queue_attr queue{size};
+        const rte_flow_queue_attr* sizes[] = {&queue, &queue};
+        ASSERT_EQ(table.configure(port, sizes, &error), 0) << error.message;
+    }
+    rte_flow_pattern_template* pattern_of(const Rule& rule) {
+        rte_flow_pattern_template_attr attributes{};
+        attributes.ingress = 1;
+        return table.create_pattern_template(attributes, rule.pattern(), &error);
+    }
+    rte_flow_actions_template* actions_of(const Rule& rule, const Rule& masks) {
+        rte_flow_actions_template_attr attributes{};
+        attributes.ingress = 1;
+        return table.create_actions_template(attributes, rule.actions(), masks.actions(), &error);
+    }
+    /// Of these templates, with so many rules.
+    rte_flow_template_table* table_of(rte_flow_pattern_template* pattern,
+                                      rte_flow_actions_template* actions, uint32_t rules) {
+        rte_flow_template_table_attr attributes{};
+        attributes.flow_attr.ingress = 1;
+        attributes.nb_flows = rules;
+        return table.create_template_table(attributes, {&pattern, 1}, {&actions, 1}, &error);
+    }
+    /// Queue and mark are each rule's own.
+    rte_flow_template_table* marking_table(uint32_t rules) {
+        return table_of(pattern_of(flow(0, 0)),
+                        actions_of(Rule().queue(1).mark(1), Rule().queue(0).mark(0)), rules);
+    }
+    rte_flow* enqueue(rte_flow_template_table* of, const Rule& rule, void* user_data = nullptr) {
+        return table.async_create(0, of, rule.pattern(), 0, rule.actions(), 0, user_data, &error);
+    }
+    std::string refused_pattern(const Rule& rule) {
+        EXPECT_EQ(pattern_of(rule), nullptr);
+        return error.message;
+    }
+    std::string refused_actions(const Rule& rule, const Rule& masks) {
+        EXPECT_EQ(actions_of(rule, masks), nullptr);
+        return error.message;
+    }
+};
+
+TEST_F(TemplateTest, RulesAreThoseOfCreate) {
+    configure(64);
+    start();
+    auto* const of = marking_table(8);
+    ASSERT_NE(of, nullptr) << error.message;
+    EXPECT_THAT(device.flows, IsEmpty());
+    const Rule rules[] = {flow(0x0a000001, 53).queue(2).mark(7),
+                          flow(0x0a110002, 0).queue(0).mark(0)};
+    for (const Rule& rule : rules) {
+        rte_flow* const made = enqueue(of, rule);
+        ASSERT_NE(made, nullptr) << error.message;
+        ASSERT_THAT(device.flows, SizeIs(1));
+        const Bytes bytes = device.flows[0]->bytes;
+        const auto queues = device.flows[0]->qp->queues;
+        EXPECT_THAT(refused(rule), HasSubstr("matches eth/ipv4/udp"));
+        EXPECT_EQ(table.async_destroy(1, made, nullptr, &error), 0);
+        EXPECT_THAT(device.flows, IsEmpty());
+        rte_flow* const usual = create(rule);
+        ASSERT_NE(usual, nullptr) << error.message;
+        EXPECT_EQ(device.flows[0]->bytes, bytes);
+        EXPECT_EQ(device.flows[0]->qp->queues, queues);
+        EXPECT_EQ(enqueue(of, rule), nullptr);
+        EXPECT_EQ(rte_errno, EEXIST);
+        EXPECT_EQ(table.destroy(usual, &error), 0);
+    }
+    EXPECT_TRUE(device.rx_queues.marks);
+}
+
+TEST_F(TemplateTest, ClassesOfAnRssHaveTheValuesToo) {
+    configure(64);
+    start();
+    auto ipv4 = zeroed<rte_flow_item_ipv4>(), mask = ipv4;
+    ipv4.hdr.src_addr = rte_cpu_to_be_32(0x0a000001);
+    mask.hdr.src_addr = 0xffffffff;
+    const Rule rule = Rule()
+                          .item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, &mask)
+                          .rss({0, 1}, RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    auto* const of = table_of(pattern_of(rule), actions_of(rule, rule), 4);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, rule), nullptr) << error.message;
+    std::vector<Bytes> made;
+    for (const auto* each : device.rules())
+        made.push_back(each->bytes);
+    EXPECT_THAT(made, SizeIs(2));
+    table.flush(&error);
+    ASSERT_NE(create(rule), nullptr);
+    for (size_t i = 0; i < made.size(); ++i)
+        EXPECT_EQ(device.rules()[i]->bytes, made[i]);
+}
+
+TEST_F(TemplateTest, NothingIsAllocatedForARule) {
+    constexpr uint32_t kRules = 1000;
+    configure(kRules);
+    start();
+    auto* const of = marking_table(kRules);
+    ASSERT_NE(of, nullptr) << error.message;
+    std::vector<Rule> rules;
+    for (uint32_t n = 0; n < kRules; ++n)
+        rules.push_back(flow(n >> 8 << 16, static_cast<uint16_t>(n & 0xff)).queue(n % 4).mark(n));
+    // A rule for each queue, whose hash QPs these are.
+    for (uint32_t n = 0; n < 4; ++n)
+        ASSERT_NE(enqueue(of, rules[n]), nullptr) << error.message;
+    device.flows.reserve(2 * kRules);
+
+    // What the device of the tests allocates for a flow by itself.
+    Bytes bytes = device.flows[0]->bytes;
+    size_t before = allocations();
+    ibv_flow* const bare = ibv_create_flow(device.flows[0]->qp->plain(),
+                                           reinterpret_cast<ibv_flow_attr*>(bytes.data()));
+    const size_t each = allocations() - before;
+    ASSERT_NE(bare, nullptr);
+    EXPECT_EQ(ibv_destroy_flow(bare), 0);
+
+    std::vector<rte_flow*> made(kRules);
+    for (int round = 0; round < 2; ++round) {
+        before = allocations();
+        for (uint32_t n = 4; n < kRules; ++n)
+            made[n] = enqueue(of, rules[n]);
+        EXPECT_EQ(allocations() - before, (kRules - 4) * each);
+        EXPECT_EQ(device.flows.size(), kRules);
+        EXPECT_EQ(enqueue(of, flow(1, 1).queue(0).mark(0)), nullptr);
+        std::vector<rte_flow_op_result> results(kRules);
+        while (table.pull(0, results, &error) > 0)
+            ;
+        before = allocations();
+        for (uint32_t n = 4; n < kRules; ++n)
+            EXPECT_EQ(table.async_destroy(1, made[n], nullptr, &error), 0);
+        EXPECT_EQ(allocations() - before, 0u);
+        while (table.pull(1, results, &error) > 0)
+            ;
+    }
+}
+
+TEST_F(TemplateTest, QueuesGiveEachResultOnce) {
+    configure(2);
+    start();
+    auto* const of = marking_table(2);
+    int data[3];
+    ASSERT_NE(enqueue(of, flow(1, 1).queue(0).mark(0), &data[0]), nullptr);
+    rte_flow* const second = enqueue(of, flow(1, 2).queue(0).mark(0), &data[1]);
+    EXPECT_EQ(enqueue(of, flow(1, 3).queue(0).mark(0)), nullptr);
+    EXPECT_EQ(rte_errno, EAGAIN);
+    EXPECT_THAT(error.message, HasSubstr("call rte_flow_pull"));
+    EXPECT_EQ(table.async_destroy(0, second, nullptr, &error), -EAGAIN);
+    EXPECT_THAT(device.flows, SizeIs(2));
+    std::array<rte_flow_op_result, 4> results{};
+    ASSERT_EQ(table.pull(0, results, &error), 2);
+    EXPECT_EQ(results[0].user_data, &data[0]);
+    EXPECT_EQ(results[1].user_data, &data[1]);
+    EXPECT_EQ(results[1].status, RTE_FLOW_OP_SUCCESS);
+    EXPECT_EQ(table.pull(0, results, &error), 0);
+
+    EXPECT_EQ(enqueue(of, flow(1, 3).queue(0).mark(0)), nullptr);
+    EXPECT_EQ(rte_errno, ENOSPC);
+    EXPECT_THAT(error.message, HasSubstr("all rules of the table are in use"));
+    EXPECT_EQ(table.async_destroy(0, second, &data[2], &error), 0);
+    EXPECT_NE(enqueue(of, flow(1, 3).queue(0).mark(0)), nullptr) << error.message;
+    EXPECT_EQ(table.pull(0, results, &error), 2);
+    EXPECT_EQ(results[0].user_data, &data[2]);
+    EXPECT_EQ(table.async_destroy(7, second, nullptr, &error), -EINVAL);
+    EXPECT_THAT(error.message, HasSubstr("no flow queue 7"));
+}
+
+TEST_F(TemplateTest, StopAndStartKeepTheRules) {
+    configure(8);
+    auto* const of = marking_table(2);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, flow(1, 1).queue(3).mark(9)), nullptr) << error.message;
+    EXPECT_THAT(device.flows, IsEmpty());
+    start();
+    EXPECT_THAT(device.flows, SizeIs(1));
+    table.stop();
+    EXPECT_THAT(device.flows, IsEmpty());
+    start();
+    EXPECT_EQ(device.flows[0]->qp->queues, std::vector<uint16_t>{3});
+}
+
+TEST_F(TemplateTest, AFailureOfTheDeviceLeavesNothing) {
+    configure(8);
+    start();
+    auto* const of = marking_table(1);
+    const Rule rule = flow(1, 1).queue(3).mark(9);
+    for (int nth = 1;; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        if (enqueue(of, rule) != nullptr) break;
+        EXPECT_EQ(rte_errno, ENOMEM);
+        EXPECT_THAT(device.flows, IsEmpty());
+    }
+    std::array<rte_flow_op_result, 8> results{};
+    EXPECT_EQ(table.pull(0, results, &error), 1);
+}
+
+TEST_F(TemplateTest, LifeOfTemplatesAndTables) {
+    configure(8);
+    start();
+    auto* const pattern = pattern_of(flow(0, 0));
+    auto* const actions = actions_of(Rule().queue(1), Rule().queue(0));
+    auto* const of = table_of(pattern, actions, 2);
+    ASSERT_NE(of, nullptr) << error.message;
+    EXPECT_EQ(table.destroy(pattern, &error), -EBUSY);
+    EXPECT_EQ(table.destroy(actions, &error), -EBUSY);
+    rte_flow* const rule = enqueue(of, flow(1, 1).queue(0));
+    EXPECT_EQ(table.destroy(of, &error), -EBUSY);
+    EXPECT_EQ(table.destroy(rule, &error), 0);
+    EXPECT_EQ(table.destroy(of, &error), 0);
+    EXPECT_EQ(enqueue(of, flow(1, 1).queue(0)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no such template table"));
+    EXPECT_EQ(table.destroy(of, &error), -EINVAL);
+    EXPECT_EQ(table.destroy(pattern, &error), 0);
+    EXPECT_EQ(table_of(pattern, actions, 2), nullptr);
+    EXPECT_EQ(table.destroy(actions, &error), 0);
+    EXPECT_EQ(table.destroy(actions, &error), -EINVAL);
+}
+
+TEST_F(TemplateTest, SharedRssOfATableIsUpdated) {
+    configure(8);
+    start();
+    const uint16_t queues[] = {0, 1, 2, 3};
+    rte_flow_action_rss conf{};
+    conf.types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+    conf.queue = queues;
+    conf.queue_num = 2;
+    rte_flow_action rss{};
+    rss.type = RTE_FLOW_ACTION_TYPE_RSS;
+    rss.conf = &conf;
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    auto* const handle = table.share(&directions, &rss, &error);
+    const Rule actions = Rule().indirect(handle);
+    auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(actions, actions), 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    for (int round = 0; round < 2; ++round) {
+        rte_flow* const rule = enqueue(of, flow(1, 1).indirect(handle));
+        ASSERT_NE(rule, nullptr) << error.message;
+        conf.queue = queues + 2 - 2 * round;
+        ASSERT_EQ(table.update_shared(handle, &rss, &error), 0) << error.message;
+        EXPECT_EQ(device.flows[0]->qp->queues.front(), 2 - 2 * round);
+        ASSERT_EQ(table.destroy(rule, &error), 0);
+    }
+    EXPECT_EQ(table.destroy(of, &error), 0);
+}
+
+TEST_F(TemplateTest, Refusals) {
+    configure(8);
+    start();
+    auto eth = zeroed<rte_flow_item_eth>();
+    auto eth_mask = eth;
+    eth_mask.hdr.ether_type = 0xffff;
+    EXPECT_THAT(refused_pattern(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask)),
+                HasSubstr("item eth: field type decides"));
+    eth_mask = zeroed<rte_flow_item_eth>();
+    eth_mask.has_vlan = 1;
+    EXPECT_THAT(refused_pattern(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask)),
+                HasSubstr("item eth: field has_"));
+    EXPECT_THAT(refused_pattern(Rule().item(RTE_FLOW_ITEM_TYPE_UDP)), HasSubstr("out of order"));
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
+    rte_flow_pattern_template_attr relaxed{};
+    relaxed.relaxed_matching = 1;
+    EXPECT_EQ(table.create_pattern_template(relaxed, flow(0, 0).pattern(), &error), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("relaxed"));
+
+    const Rule count = Rule().queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    EXPECT_THAT(refused_actions(count, count), HasSubstr("use an indirect one"));
+    EXPECT_THAT(refused_actions(Rule().queue(0), Rule().mark(0)), HasSubstr("not those of the"));
+    const Rule rss = Rule().rss({0, 1});
+    EXPECT_THAT(refused_actions(rss, Rule().action(RTE_FLOW_ACTION_TYPE_RSS)),
+                HasSubstr("action rss: only queue and mark"));
+    // What translation refuses, tables do.
+    auto* const pattern = pattern_of(flow(0, 0));
+    EXPECT_EQ(table_of(pattern, actions_of(Rule().mark(1), Rule().mark(1)), 1), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no fate action"));
+    EXPECT_EQ(table_of(pattern, actions_of(Rule().queue(9), Rule().queue(0xffff)), 1), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no Rx queue 9"));
+    auto* const actions = actions_of(Rule().queue(1).mark(1), Rule().queue(0).mark(0));
+    EXPECT_EQ(table_of(pattern, actions, 0), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("a table of 0 rules"));
+    auto* const of = table_of(pattern, actions, 1);
+    EXPECT_EQ(enqueue(of, flow(1, 1).queue(9).mark(0)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no Rx queue 9"));
+    EXPECT_EQ(enqueue(of, flow(1, 1).queue(0).mark(kMarkMax + 1)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("does not fit"));
+    EXPECT_EQ(enqueue(of, flow(1, 1).mark(0).queue(0)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("in place of the template's queue"));
+    const Rule bare = Rule()
+                          .item(RTE_FLOW_ITEM_TYPE_ETH)
+                          .item(RTE_FLOW_ITEM_TYPE_VOID)
+                          .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                          .item(RTE_FLOW_ITEM_TYPE_UDP)
+                          .queue(0)
+                          .mark(0);
+    EXPECT_EQ(enqueue(of, bare), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("in place of the template's ipv4 with a spec"));
+    EXPECT_EQ(
+        table.async_create(0, of, flow(1, 1).pattern(), 1, bare.actions(), 0, nullptr, &error),
+        nullptr);
+    EXPECT_THAT(error.message, HasSubstr("pattern template 1 and actions template 0"));
+    EXPECT_THAT(device.flows, IsEmpty());
+
+    rte_flow_port_attr port{};
+    port.nb_counters = 1;
+    EXPECT_EQ(table.configure(port, {}, &error), -ENOTSUP);
+}
+
+} // namespace
+} // namespace rawqp::test
