@@ -118,18 +118,24 @@ def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
 
 
 def test_a_port_is_plugged(start: StartProcesses, forward: str) -> None:
-    """EAL has the secondary detach what its primary detaches, and attach what comes."""
+    """EAL has the secondary detach what its primary detaches, and attach what comes. No program may
+    poll a port meanwhile."""
     processes = start()
     program = run_forward(processes, forward)
     for _ in range(3):
         processes.steer_to(1)
         processes.transfer(50)
         processes.primary.stop_port(1)
+        since = len(program.output)
+        program.signal(signal.SIGUSR2)
+        program.wait_for("close: 0", since)
         processes.primary.expect("port detach 1", "Device is detached")
         ask(program, "ports: 1, " + ANSWER.format(0, r"\d+", "up", 0), 2)
         processes.primary.expect("port attach net_rawqp1,device=mlx5_1", "Port 1 is attached")
         ask(program, "ports: 2, " + ANSWER.format(0, r"\d+", "up", 0), 2)
         processes.primary.start_port(1)
+        program.signal(signal.SIGUSR2)
+        program.wait_for("both ports", since)
     assert processes.primary.quit() == 0
 
 

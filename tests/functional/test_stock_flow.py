@@ -75,12 +75,12 @@ RULES: dict[str, tuple[Packet, Packet]] = {
 @pytest.fixture(scope="module")
 def stack(open_stack: OpenStack) -> Iterator[Stack]:
     with open_stack(lossless(1), pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"]) as stack:
-        stack.testpmd.silent("set verbose 1")
         yield stack
 
 
 def test_rules_take_their_packets(stack: Stack) -> None:
     """One after the other on one stack: in the guest, a stack takes seconds."""
+    stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
     for rule, frames in RULES.items():
         stack.testpmd.create_flow(
@@ -93,6 +93,7 @@ def test_rules_take_their_packets(stack: Stack) -> None:
         assert hits[0].length == max(len(frames[0]), 60), rule
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
+    stack.testpmd.silent("set verbose 0")
 
 
 NEW_MAC = "02:11:22:33:44:55"

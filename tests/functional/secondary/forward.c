@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // As primary: ports 0 and 1. As secondary: forwards between them, by queue 1 of each, until it is
 // killed. On SIGUSR1 it says what port 0 answers; on SIGUSR2 it closes port 1, and sends the
-// packets of port 0 back from then on.
+// packets of port 0 back until the next SIGUSR2.
 #include "ports.h"
 
 #include <signal.h>
@@ -43,9 +43,12 @@ static void forward(void) {
         if (question == SIGUSR1) {
             answer();
         } else {
-            printf("close: %d\n", rte_eth_dev_close(1));
+            if (ports == 2)
+                printf("close: %d\n", rte_eth_dev_close(1));
+            else
+                printf("both ports\n");
             fflush(stdout);
-            ports = 1;
+            ports = 3 - ports;
         }
     }
 }

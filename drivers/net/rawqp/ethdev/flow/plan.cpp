@@ -82,7 +82,8 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
 /// Whether some engine has words for all of it; the device is not asked.
 FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
     for (const PlannedPart& part : plan.parts) {
-        const std::optional<Lack> lack = steering.lack(plan.request(part.pattern, part.target, 0));
+        const SteeringRequest request = plan.request(part.pattern, part.target, 0);
+        const std::optional<Lack> lack = steering.lack(request);
         if (!lack) continue;
         if (lack->layer == nullptr)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
