@@ -232,7 +232,7 @@ def test_symmetric_mp(beside: Processes, tmp_path: Path) -> None:
     beside.start_primary(program, [*options, "0"])
     beside.hca.program.wait_for("lcore 0 using queue", timeout=60)
     secondary = beside.run_secondary(program, [*options, "1"])
-    secondary.wait_for("lcore 0 using queue", timeout=60)
+    secondary.wait_for(r"lcore \d+ using queue", timeout=60)
     expect_all(beside, spread(200))
 
 

@@ -121,8 +121,9 @@ class Processes:
         before = self.home.env.get("LD_PRELOAD", "")
         self.home.env["LD_PRELOAD"] = ":".join(filter(None, [before, *libraries]))
 
-    def lcores(self, count: int = 1) -> list[str]:
-        return ["--lcores", ",".join(f"{lcore}@({self.home.cpus})" for lcore in range(count))]
+    def lcores(self, count: int = 1, first: int = 0) -> list[str]:
+        return ["--lcores", ",".join(f"{lcore}@({self.home.cpus})"
+                                     for lcore in range(first, first + count))]
 
     def start_primary(self, program: str, own: Sequence[str], eal: Sequence[str] = (),
                       lcores: int = 1, devargs: str = "") -> None:
@@ -142,8 +143,10 @@ class Processes:
         return self.others[-1]
 
     def run_secondary(self, program: str, own: Sequence[str] = (), lcores: int = 1) -> Screen:
-        return self.run([program, "--proc-type=secondary", *self.lcores(lcores), *self.eal, "--",
-                         *own])
+        """With lcores of its own: a mempool has one cache for each number, in whatever process."""
+        first = 4 * (len(self.others) + 1)
+        return self.run([program, "--proc-type=secondary", *self.lcores(lcores, first), *self.eal,
+                         "--", *own])
 
     def transfer(self, count: int = 200) -> None:
         one, other = self.hca.wires
