@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Callable, Iterator
 
@@ -185,6 +185,27 @@ def test_a_secondary_hangs(start: StartProcesses, forward: str) -> None:
     processes.primary.start_port("all")
     processes.steer_to(1)
     processes.transfer(50)
+
+
+def test_a_secondary_is_late(start: StartProcesses, forward: str) -> None:
+    """It still polls as before when its primary starts the queues again: they wait for it."""
+    processes = start()
+    program = run_forward(processes, forward)
+    program.signal(signal.SIGHUP)
+    program.wait_for("busy")
+    processes.primary.stop_port("all")
+    stopped = processes.objects()
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(processes.primary.start_port, "all")
+        early = wait([starting], timeout=0.5)
+        as_before = processes.objects() == stopped
+        program.signal(signal.SIGHUP)
+        assert not early.done and as_before
+        starting.result()
+    processes.steer_to(1)
+    processes.transfer(50)
+    processes.primary.stop_port("all")
+    assert processes.primary.mbufs_in_use() == 0
 
 
 @pytest.mark.guest(when=lambda params: params["kills"] == 10)

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // As primary: ports 0 and 1. As secondary: forwards between them, by queue 1 of each, until it is
 // killed. On SIGUSR1 it says what port 0 answers; on SIGUSR2 it closes port 1, and sends the
-// packets of port 0 back until the next SIGUSR2.
+// packets of port 0 back until the next SIGUSR2. From one SIGHUP to the next EAL's interrupt thread
+// is busy, while packets are forwarded.
 #include "ports.h"
 
+#include <rte_alarm.h>
 #include <signal.h>
 
 static volatile sig_atomic_t asked;
 static void ask(int number) { asked = number; }
+static volatile sig_atomic_t busy;
+static void toggle_busy(int number) {
+    (void)number;
+    busy = !busy;
+}
 
 static int primary(void) {
     struct rte_mempool* const pool = make_pool("rx", 4095);
@@ -27,6 +34,14 @@ static void answer(void) {
            rte_eth_dev_count_avail(), read, (unsigned long)stats.ipackets,
            link.link_status ? "up" : "down", rte_eth_read_clock(0, &clock), rte_eth_dev_stop(0));
     fflush(stdout);
+}
+
+static void be_busy(void* unused) {
+    (void)unused;
+    if (busy) say("busy");
+    while (busy)
+        rte_delay_us_sleep(1000);
+    (void)rte_eal_alarm_set(1000, be_busy, NULL);
 }
 
 static void forward(void) {
@@ -58,6 +73,8 @@ int main(int argc, char** argv) {
     if (rte_eal_process_type() == RTE_PROC_PRIMARY) return primary();
     signal(SIGUSR1, ask);
     signal(SIGUSR2, ask);
+    signal(SIGHUP, toggle_busy);
+    if (rte_eal_alarm_set(1000, be_busy, NULL) != 0) return 3;
     say("forwarding");
     forward();
 }

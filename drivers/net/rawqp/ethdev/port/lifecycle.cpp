@@ -129,6 +129,7 @@ int dev_configure(rte_eth_dev* dev) noexcept {
 
 int dev_start(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
+    port.secondaries->wait_for_mute();
     if (const Result<void> done = start(port); !done) {
         halt(port);
         return report(port.name, done.error());

@@ -55,15 +55,25 @@ void Secondaries::tell(Event event) {
             if (ready <= 0) break;
             EventMessage answer;
             if (recv(peer.channel.get(), &answer, sizeof answer, MSG_DONTWAIT) <= 0) return true;
-            if (answer == message) return event == Event::closed;
+            if (answer != message) continue; // to one that it was late with
+            peer.mute = false;
+            return event == Event::closed;
         }
         if (!std::exchange(peer.mute, true))
             RAWQP_LOG(WARNING,
                       "%s: a secondary process does not answer within %u ms: it must not poll the "
-                      "port's queues now (said once)",
+                      "port's queues now (said once, until it answers again)",
                       port_.name.c_str(), kLetGoMilliseconds);
         return false;
     });
+}
+
+void Secondaries::wait_for_mute() {
+    const auto any = [this] {
+        const std::lock_guard lock(mutex_);
+        return std::ranges::any_of(peers_, &Peer::mute);
+    };
+    if (any()) tell(Event::changed);
 }
 
 } // namespace rawqp

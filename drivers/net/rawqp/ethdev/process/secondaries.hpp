@@ -25,13 +25,17 @@ class Secondaries {
     /// has died is forgotten; one that does not answer in time is named in the log, once.
     void tell(Event event);
 
+    /// Before queues start: one that did not answer may still poll them as they were before, and is
+    /// given time again to let go.
+    void wait_for_mute();
+
     /// Another one: its end of a new channel. The caller holds Port::control.
     [[nodiscard]] Result<Fd> admit();
 
   private:
     struct Peer {
         Fd channel;
-        bool mute = false; ///< it was told of already that it does not answer
+        bool mute = false; ///< it owes an answer, and the log says so
     };
     void forget_dead();
 

@@ -248,6 +248,7 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
 
 int rx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
+    port.secondaries->wait_for_mute();
     if (const Result<void> done = start_rx_queue(*port.rx_queues[id]); !done)
         return report(port.name, done.error());
     dev->data->rx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;

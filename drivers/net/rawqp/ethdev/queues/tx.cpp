@@ -250,6 +250,7 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
 
 int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
+    port.secondaries->wait_for_mute();
     if (const Result<void> done = start_tx_queue(*port.tx_queues[id]); !done)
         return report(port.name, done.error());
     dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STARTED;

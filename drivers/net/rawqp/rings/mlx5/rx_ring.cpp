@@ -170,13 +170,13 @@ Result<void> rx_start(RxRing& base) {
     MlxRxRing& ring = mlx(base);
     ring.block.drain(ring.cq);
     rewind(ring);
-    ring.refill_batch = refill_batch(ring.mask + 1u);
     ring.retry.open();
     if (!write_wqes(ring) || !fill(ring)) {
         rx_stop(ring);
         return not_filled(ring);
     }
     ring.ring_doorbell();
+    ring.refill_batch = refill_batch(ring.mask + 1u); // from here on bursts replace buffers
     return {};
 }
 

@@ -373,7 +373,6 @@ Result<void> rx_start(RxRing& base) {
     ring.pool_size = ring.pool->populated_size; // before the look: it may be growing
     ring.data_offset =
         ring.segments == 1 ? common_data_offset(ring.pool, ring.segment(0).offset, ring.mrs) : 0;
-    ring.refill_batch = refill_batch(ring.mask + 1u);
     ring.retry.open();
     if (!fill(ring)) {
         rx_stop(ring);
@@ -381,6 +380,7 @@ Result<void> rx_start(RxRing& base) {
     }
     ring.unposted_empty = true;
     post(ring, 0);
+    ring.refill_batch = refill_batch(ring.mask + 1u); // from here on bursts replace buffers
     if (ring.missing() > 0)
         RAWQP_LOG(WARNING, "port %u Rx queue %u: the provider took %u of %u receive requests",
                   ring.port_id, ring.queue_id, ring.posted(), ring.mask + 1u);
