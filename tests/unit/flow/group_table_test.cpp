@@ -170,7 +170,8 @@ TEST_F(GroupTest, AFailureLeavesNothing) {
 
 TEST_F(GroupTest, WithoutDevxItIsSaid) {
     device.offers_devx = false;
-    const auto lack = make_steering(device, qps, FlowEngine::automatic)->lack(request(1));
+    const SteeringRequest in_a_group = request(1);
+    const auto lack = make_steering(device, qps, FlowEngine::automatic)->lack(in_a_group);
     ASSERT_TRUE(lack);
     EXPECT_THAT(lack->what, HasSubstr("DevX, which the kernel does not give"));
     SteeringRequest backwards = request(2);

@@ -24,7 +24,6 @@ using ActionHandler = FlowResult<void> (*)(ActionContext& context, const rte_flo
 
 struct ActionKind {
     rte_flow_action_type type;
-    const char* name;
     bool needs_conf;
     ActionHandler handle;
 };
@@ -45,14 +44,6 @@ FlowResult<void> check_ingress(const ActionContext& context, const rte_flow_acti
     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
                   "action {} is for received packets: what an egress rule does not drop goes out",
                   name);
-}
-
-FlowResult<void> check_queue(const rte_flow_action& action, const char* name, uint16_t queue,
-                             uint16_t rx_queues) {
-    if (queue < rx_queues) return {};
-    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                  "action {}: no Rx queue {}: the port is configured with {}", name, queue,
-                  rx_queues);
 }
 
 FlowResult<void> handle_queue(ActionContext& context, const rte_flow_action& action) {
@@ -97,6 +88,21 @@ FlowResult<void> check_level(const ActionContext& context, const rte_flow_action
 }
 
 } // namespace
+
+FlowResult<void> check_queue(const rte_flow_action& action, const char* name, uint16_t queue,
+                             uint16_t rx_queues) {
+    if (queue < rx_queues) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action {}: no Rx queue {}: the port is configured with {}", name, queue,
+                  rx_queues);
+}
+
+FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action) {
+    const uint32_t id = static_cast<const rte_flow_action_mark*>(action.conf)->id;
+    if (id <= kMarkMax) return tag_of_mark(id);
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action mark: id {:#x} does not fit: the largest is {:#x}", id, kMarkMax);
+}
 
 FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                            size_t table_entries) {
@@ -165,12 +171,9 @@ FlowResult<void> set_tag(ActionContext& context, const rte_flow_action& action, 
 }
 
 FlowResult<void> handle_mark(ActionContext& context, const rte_flow_action& action) {
-    const auto& conf = *static_cast<const rte_flow_action_mark*>(action.conf);
-    if (conf.id > kMarkMax)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                      "action mark: id {:#x} does not fit: the largest is {:#x}", conf.id,
-                      kMarkMax);
-    return set_tag(context, action, "mark", tag_of_mark(conf.id));
+    const auto tag = tag_of_mark(action);
+    if (!tag) return tl::unexpected(tag.error());
+    return set_tag(context, action, "mark", *tag);
 }
 
 FlowResult<void> handle_flag(ActionContext& context, const rte_flow_action& action) {
@@ -217,23 +220,21 @@ FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& 
 }
 
 constexpr ActionKind kActions[] = {
-    {RTE_FLOW_ACTION_TYPE_VOID, "void", false, handle_void},
-    {RTE_FLOW_ACTION_TYPE_QUEUE, "queue", true, handle_queue},
-    {RTE_FLOW_ACTION_TYPE_RSS, "rss", true, handle_rss},
-    {RTE_FLOW_ACTION_TYPE_DROP, "drop", false, handle_drop},
-    {RTE_FLOW_ACTION_TYPE_JUMP, "jump", true, handle_jump},
-    {RTE_FLOW_ACTION_TYPE_MARK, "mark", true, handle_mark},
-    {RTE_FLOW_ACTION_TYPE_FLAG, "flag", false, handle_flag},
-    {RTE_FLOW_ACTION_TYPE_COUNT, "count", false, handle_count},
-    {RTE_FLOW_ACTION_TYPE_INDIRECT, "indirect", true, handle_indirect},
+    {RTE_FLOW_ACTION_TYPE_VOID, false, handle_void},
+    {RTE_FLOW_ACTION_TYPE_QUEUE, true, handle_queue},
+    {RTE_FLOW_ACTION_TYPE_RSS, true, handle_rss},
+    {RTE_FLOW_ACTION_TYPE_DROP, false, handle_drop},
+    {RTE_FLOW_ACTION_TYPE_JUMP, true, handle_jump},
+    {RTE_FLOW_ACTION_TYPE_MARK, true, handle_mark},
+    {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag},
+    {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count},
+    {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
     for (const ActionKind& kind : kActions) {
         if (kind.type != action.type) continue;
-        if (kind.needs_conf && action.conf == nullptr)
-            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                          "action {}: its configuration is missing", kind.name);
+        if (kind.needs_conf && action.conf == nullptr) return lacks_configuration(action);
         return kind.handle(context, action);
     }
     return refuse(

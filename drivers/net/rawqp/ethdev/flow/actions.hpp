@@ -45,6 +45,13 @@ struct ActionScope {
 [[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
                                                         const ActionScope& scope);
 
+/// Whether there is such a queue. `name`: of the action.
+[[nodiscard]] FlowResult<void> check_queue(const rte_flow_action& action, const char* name,
+                                           uint16_t queue, uint16_t rx_queues);
+
+/// The flow tag for an action mark.
+[[nodiscard]] FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action);
+
 /// Checks what a configuration of action rss says by itself, whatever the pattern.
 [[nodiscard]] FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                                          size_t table_entries);

@@ -104,16 +104,13 @@ FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
     const auto target = target_of(pattern, kind.targets, action);
     if (!target) return tl::unexpected(target.error());
     if (kind.bytes == 0) return rewrite_of(*target, {&kOne, 1}, kind.change);
-    if (action.conf == nullptr)
-        return refuse(EINVAL, kConf, &action, "action {}: its configuration is missing",
-                      action_name(action.type));
+    if (action.conf == nullptr) return lacks_configuration(action);
     return rewrite_of(*target, {static_cast<const uint8_t*>(action.conf), kind.bytes}, kind.change);
 }
 
 FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action) {
     const auto* const conf = static_cast<const rte_flow_action_modify_field*>(action.conf);
-    if (conf == nullptr)
-        return refuse(EINVAL, kConf, &action, "action modify_field: its configuration is missing");
+    if (conf == nullptr) return lacks_configuration(action);
     const auto* const field = std::ranges::find(kModifiable, conf->dst.field, &ModifiableField::id);
     if (field == std::end(kModifiable))
         return refuse(ENOTSUP, kConf, &action,
@@ -157,8 +154,7 @@ bool has_layer(const Pattern& pattern, Protocol protocol) {
 /// TPID and TCI of a tag that goes on.
 FlowResult<uint32_t> pushed_tag(const rte_flow_action& action) {
     const auto* const conf = static_cast<const rte_flow_action_of_push_vlan*>(action.conf);
-    if (conf == nullptr)
-        return refuse(EINVAL, kConf, &action, "action of_push_vlan: its configuration is missing");
+    if (conf == nullptr) return lacks_configuration(action);
     const uint16_t type = rte_be_to_cpu_16(conf->ethertype);
     if (type != RTE_ETHER_TYPE_VLAN && type != RTE_ETHER_TYPE_QINQ)
         return refuse(EINVAL, kConf, &action,
@@ -223,7 +219,7 @@ FlowResult<std::vector<uint8_t>> raw_header(const rte_flow_action& action) {
     return std::vector<uint8_t>(conf->data, conf->data + conf->size);
 }
 
-/// Ethernet with a VLAN tag at most, and nothing behind it.
+/// Ethernet with a VLAN tag at most, and nothing after it.
 constexpr size_t kLongestL2 = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 
 /// Whether a raw_decap names no more than an Ethernet header.
@@ -305,9 +301,7 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
     if (!edits_.push_vlan)
         return take(read_set(
             pattern_, *std::ranges::find(kSetActions, action.type, &SetAction::type), action));
-    if (action.conf == nullptr)
-        return refuse(EINVAL, kConf, &action, "action {}: its configuration is missing",
-                      action_name(action.type));
+    if (action.conf == nullptr) return lacks_configuration(action);
     // Both are numbers in network byte order.
     const auto* const conf = static_cast<const uint8_t*>(action.conf);
     constexpr uint32_t kPcpShift = 13, kIdMask = 0xfff, kPcpMask = 7u << kPcpShift;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/names.hpp"
 
 #include <fmt/format.h>
 #include <string>
@@ -24,6 +25,11 @@ template <class... Args>
                                                fmt::format_string<Args...> format, Args&&... args) {
     return tl::unexpected<FlowError>(
         FlowError{code, type, cause, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+[[nodiscard]] inline tl::unexpected<FlowError> lacks_configuration(const rte_flow_action& action) {
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action {}: its configuration is missing", action_name(action.type));
 }
 
 } // namespace rawqp

@@ -227,7 +227,7 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, const std::string& 
 }
 
 /// Tags that were asked for by the header before them alone become layers: devices find the
-/// EtherType behind all tags.
+/// EtherType after all tags.
 FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
     if (last() == Protocol::second_vlan && tag_type(patterns_.front().last()) != 0)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item,
@@ -253,7 +253,7 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
             if (!lower.demand(bit, 16, tpid)) continue;
             if (next.push(placed(Protocol::vlan, lower.protocol)) != Pattern::Follows::yes)
                 continue;
-            if (inner_type_known) { // has_vlan beside a type: that behind the tag
+            if (inner_type_known) { // has_vlan beside a type: that after the tag
                 or_bits(former.value, bit, 16, next.last().value, type_bit(Protocol::vlan));
                 or_bits(former.mask, bit, 16, next.last().mask, type_bit(Protocol::vlan));
             }

@@ -28,45 +28,29 @@ int isolate(rte_eth_dev* dev, int set, rte_flow_error* error) noexcept {
     return 0;
 }
 
+/// The operation that is this method of the port's rules, with the port locked.
+template <auto Method> struct Locked;
+template <class Answer, class... Arguments, Answer (FlowTable::*Method)(Arguments...)>
+struct Locked<Method> {
+    static Answer call(rte_eth_dev* dev, Arguments... arguments) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return (*port.flows.*Method)(arguments...);
+    }
+};
+template <auto Method> constexpr auto* locked = Locked<Method>::call;
+
 template <class Handle>
-int destroy(rte_eth_dev* dev, Handle* handle, rte_flow_error* error) noexcept {
-    Port& port = Port::of(dev);
-    const std::lock_guard lock(port.control);
-    return port.flows->destroy(handle, error);
-}
+constexpr auto* destroy_locked =
+    locked<static_cast<int (FlowTable::*)(Handle*, rte_flow_error*)>(&FlowTable::destroy)>;
 
 /// Indirect actions, and other actions for a rule.
 constexpr void add_action_ops(rte_flow_ops& ops) {
-    ops.action_handle_create = [](rte_eth_dev* dev, const rte_flow_indir_action_conf* conf,
-                                  const rte_flow_action* action, rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->share(conf, action, error);
-    };
-    ops.action_handle_destroy = [](rte_eth_dev* dev, rte_flow_action_handle* handle,
-                                   rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->unshare(handle, error);
-    };
-    ops.action_handle_update = [](rte_eth_dev* dev, rte_flow_action_handle* handle,
-                                  const void* update, rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->update_shared(handle, update, error);
-    };
-    ops.action_handle_query = [](rte_eth_dev* dev, const rte_flow_action_handle* handle, void* data,
-                                 rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->query_shared(handle, data, error);
-    };
-    compat::set_actions_update<[](rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* actions,
-                                  rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->update_actions(flow, actions, error);
-    }>(ops);
+    ops.action_handle_create = locked<&FlowTable::share>;
+    ops.action_handle_destroy = locked<&FlowTable::unshare>;
+    ops.action_handle_update = locked<&FlowTable::update_shared>;
+    ops.action_handle_query = locked<&FlowTable::query_shared>;
+    compat::set_actions_update<locked<&FlowTable::update_actions>>(ops);
 }
 
 /// Templates, and tables of them.
@@ -103,9 +87,9 @@ constexpr void add_template_ops(rte_flow_ops& ops) {
         return port.flows->create_template_table(*attributes, {patterns, pattern_count},
                                                  {actions, action_count}, error);
     };
-    ops.pattern_template_destroy = destroy<rte_flow_pattern_template>;
-    ops.actions_template_destroy = destroy<rte_flow_actions_template>;
-    ops.template_table_destroy = destroy<rte_flow_template_table>;
+    ops.pattern_template_destroy = destroy_locked<rte_flow_pattern_template>;
+    ops.actions_template_destroy = destroy_locked<rte_flow_actions_template>;
+    ops.template_table_destroy = destroy_locked<rte_flow_template_table>;
 }
 
 /// Queues of operations. Several threads may use one each: the port has one lock.
@@ -174,34 +158,11 @@ constexpr auto kFillAsyncOps = [](auto& ops) { fill_async_ops(ops); };
 
 constexpr rte_flow_ops make_flow_ops() {
     rte_flow_ops ops{};
-    ops.validate = [](rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* pattern,
-                      const rte_flow_action* actions, rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->validate(attr, pattern, actions, error);
-    };
-    ops.create = [](rte_eth_dev* dev, const rte_flow_attr* attr, const rte_flow_item* pattern,
-                    const rte_flow_action* actions, rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->create(attr, pattern, actions, error);
-    };
-    ops.destroy = [](rte_eth_dev* dev, rte_flow* flow, rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->destroy(flow, error);
-    };
-    ops.flush = [](rte_eth_dev* dev, rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->flush(error);
-    };
-    ops.query = [](rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
-                   rte_flow_error* error) noexcept {
-        Port& port = Port::of(dev);
-        const std::lock_guard lock(port.control);
-        return port.flows->query(flow, action, data, error);
-    };
+    ops.validate = locked<&FlowTable::validate>;
+    ops.create = locked<&FlowTable::create>;
+    ops.destroy = destroy_locked<rte_flow>;
+    ops.flush = locked<&FlowTable::flush>;
+    ops.query = locked<&FlowTable::query>;
     ops.dev_dump = [](rte_eth_dev* dev, rte_flow* flow, FILE* file,
                       rte_flow_error* error) noexcept {
         Port& port = Port::of(dev);

@@ -51,14 +51,13 @@ uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) co
 /// Where the rule that is replaced stands in the device, the new one needs the other turn.
 FlowResult<void> FlowTable::Impl::find_room(Plan& plan, const rte_flow* replaced) {
     for (PlannedPart& part : plan.parts) {
-        const std::string key = key_of(plan, part.pattern);
-        if (const rte_flow* const same = rules.find(key); same != nullptr && same != replaced)
+        if (const rte_flow* const same = rules.find(part.key); same != nullptr && same != replaced)
             return same_match(part.pattern);
         if (plan.egress) continue;
         if (plan.has_levels()) part.turn = turn_in_use(plan.priority, part.traffic);
         if (replaced == nullptr) continue;
         const auto parts = replaced->parts();
-        const auto same = std::ranges::find(parts, std::string_view(key), &RulePart::key);
+        const auto same = std::ranges::find(parts, std::string_view(part.key), &RulePart::key);
         if (same != parts.end()) part.turn = same->turn ^ 1;
     }
     return {};
@@ -73,7 +72,8 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
         if (!plan.egress && !plan.jump)
             target =
                 steering.qps().target(destination_of(wanted.table, wanted.key, split.hash_fields));
-        plan.parts.push_back({split.traffic, split.pattern, std::move(target), false});
+        plan.parts.push_back(
+            {split.traffic, split.pattern, key_of(plan, split.pattern), std::move(target), false});
     }
     plan.parts.back().whole = true; // the classes of a pattern come before it
     return {};

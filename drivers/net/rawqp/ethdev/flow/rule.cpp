@@ -69,36 +69,31 @@ SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_
 using rawqp::RulePart;
 static_assert(sizeof(rte_flow) % alignof(RulePart) == 0, "the parts follow the rule");
 
-size_t rte_flow::bytes_for(std::span<const std::string> keys) {
-    size_t bytes = sizeof(rte_flow) + keys.size() * sizeof(RulePart);
-    for (const std::string& key : keys)
-        bytes += key.size();
+size_t rte_flow::bytes_for(std::span<const rawqp::PlannedPart> parts) {
+    size_t bytes = sizeof(rte_flow) + parts.size() * sizeof(RulePart);
+    for (const rawqp::PlannedPart& part : parts)
+        bytes += part.key.size();
     return bytes;
 }
 
 rte_flow* rte_flow::make(const rawqp::Plan& plan) {
-    std::vector<std::string> keys;
-    for (const rawqp::PlannedPart& part : plan.parts)
-        keys.push_back(rawqp::key_of(plan, part.pattern));
-    rte_flow* const rule = make(plan, plan.parts, keys, ::operator new(bytes_for(keys)), nullptr);
+    rte_flow* const rule = make(plan, plan.parts, ::operator new(bytes_for(plan.parts)), nullptr);
     rule->hash_keys();
     return rule;
 }
 
 rte_flow* rte_flow::make(const rawqp::RuleTerms& terms, std::span<const rawqp::PlannedPart> parts,
-                         std::span<const std::string> keys, void* memory,
-                         rawqp::RuleMemory* owner) {
+                         void* memory, rawqp::RuleMemory* owner) {
     auto* const rule = new (memory) rte_flow;
     static_cast<rawqp::RuleTerms&>(*rule) = terms;
     rule->owner_ = owner;
     auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
     auto* key = reinterpret_cast<char*>(part + parts.size());
-    for (size_t i = 0; i < parts.size(); ++i, ++part) {
-        std::memcpy(key, keys[i].data(), keys[i].size());
-        const std::string_view its_key(key, keys[i].size());
-        const rawqp::PlannedPart& of = parts[i];
-        new (part) RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, {}, {}};
-        key += keys[i].size();
+    for (const rawqp::PlannedPart& of : parts) {
+        std::memcpy(key, of.key.data(), of.key.size());
+        const std::string_view its_key(key, of.key.size());
+        new (part++) RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, {}, {}};
+        key += of.key.size();
         ++rule->part_count_;
     }
     return rule;
@@ -133,6 +128,13 @@ void rte_flow::become(rawqp::OwnedRule other) {
     for (RulePart& part : parts())
         part.rule = this;
     donor_ = other->donor_ ? std::move(other->donor_) : std::move(other);
+}
+
+std::vector<rawqp::Pattern> rte_flow::whole_patterns() const {
+    std::vector<rawqp::Pattern> patterns;
+    for (const RulePart& part : parts())
+        if (part.whole) patterns.push_back(rawqp::pattern_of(part.key));
+    return patterns;
 }
 
 rawqp::SteeringRequest rte_flow::request(const RulePart& part, uint16_t level) const {

@@ -18,6 +18,7 @@ namespace rawqp {
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
+    std::string key;     ///< see RulePart
     RssTargetRef target; ///< null for egress and jumps
     bool whole = true;   ///< the rule's own pattern; else a class of it, made for RSS
     uint8_t turn = 0;    ///< see RulePlace
@@ -95,12 +96,11 @@ struct rte_flow : rawqp::RuleTerms {
 
     /// The memory holds the parts and their keys as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan);
-    /// In memory of somebody else, of bytes_for(keys); hash_keys() is up to the caller.
+    /// In memory of somebody else, of bytes_for(parts); hash_keys() is up to the caller.
     [[nodiscard]] static rte_flow* make(const rawqp::RuleTerms& terms,
-                                        std::span<const rawqp::PlannedPart> parts,
-                                        std::span<const std::string> keys, void* memory,
+                                        std::span<const rawqp::PlannedPart> parts, void* memory,
                                         rawqp::RuleMemory* owner);
-    [[nodiscard]] static size_t bytes_for(std::span<const std::string> keys);
+    [[nodiscard]] static size_t bytes_for(std::span<const rawqp::PlannedPart> parts);
     /// Sets bits of a key.
     void add_to_key(size_t part, size_t at, std::span<const uint8_t> bits);
     void hash_keys();
@@ -114,6 +114,8 @@ struct rte_flow : rawqp::RuleTerms {
 
     [[nodiscard]] std::span<rawqp::RulePart> parts() { return {parts_, part_count_}; }
     [[nodiscard]] std::span<const rawqp::RulePart> parts() const { return {parts_, part_count_}; }
+    /// Its own patterns, without those made for RSS.
+    [[nodiscard]] std::vector<rawqp::Pattern> whole_patterns() const;
     /// One line for each rule of the device, for people.
     [[nodiscard]] std::string text();
     [[nodiscard]] rawqp::SteeringRequest request(const rawqp::RulePart& part, uint16_t level) const;

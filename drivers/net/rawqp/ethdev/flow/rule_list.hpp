@@ -46,9 +46,10 @@ class RuleList {
                              [&](const rte_flow& rule) { return &rule == handle; });
     }
     /// The rule that has such a part.
-    [[nodiscard]] rte_flow* find(std::string_view key) const {
+    [[nodiscard]] rte_flow* find(std::string_view key) const { return find(key, hash_of(key)); }
+    [[nodiscard]] rte_flow* find(std::string_view key, uint64_t hash) const {
         const RulePart* const part =
-            keys_.find(hash_of(key), [&](const RulePart& known) { return known.key == key; });
+            keys_.find(hash, [&](const RulePart& known) { return known.key == key; });
         return part != nullptr ? part->rule : nullptr;
     }
     [[nodiscard]] rte_flow* first() const { return first_; }

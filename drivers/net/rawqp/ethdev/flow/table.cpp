@@ -19,9 +19,10 @@ tl::unexpected<FlowError> from_device(const Error& error) {
         FlowError{error.code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, error.what});
 }
 
-FlowError unknown(const rte_flow* flow) {
-    return {EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
-            "no such rule on this port: it was destroyed already or is another port's"};
+FlowError unknown(const char* what, const void* handle, int code, rte_flow_error_type type) {
+    return {code, type, handle,
+            fmt::format("no such {} on this port: it was destroyed already or is another port's",
+                        what)};
 }
 
 FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& result) {
@@ -163,7 +164,7 @@ rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* patt
 
 int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
-    if (rule == nullptr) return report(unknown(flow), error);
+    if (rule == nullptr) return report(unknown("rule", flow), error);
     impl_->rules.erase(*rule);
     return 0;
 }
@@ -176,7 +177,7 @@ int FlowTable::flush(rte_flow_error*) {
 int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
                      rte_flow_error* error) {
     rte_flow* const found = impl_->rules.find(flow);
-    if (found == nullptr) return report(unknown(flow), error);
+    if (found == nullptr) return report(unknown("rule", flow), error);
     rte_flow& rule = *found;
     for (; action->type == RTE_FLOW_ACTION_TYPE_VOID; ++action)
         ;
@@ -193,7 +194,8 @@ int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
 }
 
 int FlowTable::dump(const rte_flow* flow, FILE* file, rte_flow_error* error) {
-    if (flow != nullptr && impl_->rules.find(flow) == nullptr) return report(unknown(flow), error);
+    if (flow != nullptr && impl_->rules.find(flow) == nullptr)
+        return report(unknown("rule", flow), error);
     size_t number = 0;
     for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after, ++number)
         if (flow == nullptr || flow == rule)

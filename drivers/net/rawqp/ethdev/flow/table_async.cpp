@@ -20,12 +20,6 @@ template <class T> auto find(std::vector<std::unique_ptr<T>>& list, const T* han
     return std::ranges::find(list, handle, &std::unique_ptr<T>::get);
 }
 
-FlowError unknown(const char* what, const void* handle) {
-    return {EINVAL, RTE_FLOW_ERROR_TYPE_HANDLE, handle,
-            fmt::format("no such {} on this port: it was destroyed already or is another port's",
-                        what)};
-}
-
 template <class T>
 T* keep(std::vector<std::unique_ptr<T>>& list, FlowResult<std::unique_ptr<T>> made,
         rte_flow_error* error) {
@@ -54,7 +48,6 @@ int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* wha
 FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
                              const rte_flow_actions_template& from, const rte_flow_action* actions,
                              uint16_t rx_queues) {
-    constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
     for (size_t i = 0; i < from.given.size(); ++i) {
         if (!from.given[i]) continue;
         const rte_flow_action& action = actions[i];
@@ -64,17 +57,11 @@ FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
                           action_name(action.type), action_name(from.actions.entries()[i].type));
         if (action.type == RTE_FLOW_ACTION_TYPE_QUEUE) {
             queue = static_cast<const rte_flow_action_queue*>(action.conf)->index;
-            if (*queue >= rx_queues)
-                return refuse(EINVAL, kConf, &action,
-                              "action queue: no Rx queue {}: the port is configured with {}",
-                              *queue, rx_queues);
+            if (auto ok = check_queue(action, "queue", *queue, rx_queues); !ok) return ok;
         } else {
-            const uint32_t id = static_cast<const rte_flow_action_mark*>(action.conf)->id;
-            if (id > kMarkMax)
-                return refuse(EINVAL, kConf, &action,
-                              "action mark: id {:#x} does not fit: the largest is {:#x}", id,
-                              kMarkMax);
-            terms.tag = tag_of_mark(id);
+            const auto tag = tag_of_mark(action);
+            if (!tag) return tl::unexpected(tag.error());
+            terms.tag = *tag;
         }
     }
     return {};
@@ -82,12 +69,12 @@ FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
 
 } // namespace
 
-FlowResult<Recipe> FlowTable::Impl::cook(const rte_flow_attr& attributes,
-                                         const rte_flow_pattern_template& pattern,
-                                         const rte_flow_actions_template& actions) {
+FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
+                                                const rte_flow_pattern_template& pattern,
+                                                const rte_flow_actions_template& actions) {
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
-    Recipe recipe{std::move(*planned), {}, {}};
+    Recipe recipe{std::move(*planned), {}};
     if (auto ok = complete(recipe, pattern); !ok) return tl::unexpected(ok.error());
     // With zeros for values, the device can be asked.
     const OwnedRule trial(rte_flow::make(recipe.plan));
@@ -113,10 +100,10 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
             return tl::unexpected(unknown("actions template", action));
     for (const rte_flow_pattern_template* const pattern : patterns)
         for (const rte_flow_actions_template* const action : actions) {
-            auto recipe = cook(table->attributes, *pattern, *action);
+            auto recipe = make_recipe(table->attributes, *pattern, *action);
             if (!recipe) return tl::unexpected(recipe.error());
-            bytes = std::max(bytes, rte_flow::bytes_for(recipe->keys));
-            parts = std::max(parts, recipe->keys.size());
+            bytes = std::max(bytes, rte_flow::bytes_for(recipe->plan.parts));
+            parts = std::max(parts, recipe->plan.parts.size());
             table->recipes.push_back(std::move(*recipe));
         }
     table->slots = std::make_unique<RuleSlots>(attributes.nb_flows, bytes);
@@ -143,7 +130,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
     if (slot == nullptr)
         return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_HANDLE, &table,
                       "all rules of the table are in use: destroy some, or make it larger");
-    OwnedRule rule(rte_flow::make(terms, recipe.plan.parts, recipe.keys, slot, table.slots.get()));
+    OwnedRule rule(rte_flow::make(terms, recipe.plan.parts, slot, table.slots.get()));
     const rte_flow_item* const of = table.patterns[pattern]->items.entries();
     for (const Recipe::Value& value : recipe.values) {
         rte_flow_item item = items[value.item];
@@ -165,7 +152,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
     for (RulePart& part : rule->parts()) {
         if (queue) part.target = table.queues[*queue];
         part.turn = rule->has_levels() ? turn_in_use(rule->priority, part.traffic) : uint8_t{0};
-        if (rules.find(part.key) != nullptr) return same_match(pattern_of(part.key));
+        if (rules.find(part.key, part.hash) != nullptr) return same_match(pattern_of(part.key));
     }
     return rule;
 }
@@ -180,10 +167,7 @@ FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, si
     auto rule = fill(table, pattern, items, action, actions);
     if (!rule) return tl::unexpected(rule.error());
     if (guard && !(*rule)->egress) {
-        std::vector<Pattern> patterns;
-        for (const RulePart& part : (*rule)->parts())
-            if (part.whole) patterns.push_back(pattern_of(part.key));
-        auto reserved = guard->reserve(patterns, nullptr);
+        auto reserved = guard->reserve((*rule)->whole_patterns(), nullptr);
         if (!reserved) return tl::unexpected(reserved.error());
         (*rule)->ports = std::move(*reserved);
     }

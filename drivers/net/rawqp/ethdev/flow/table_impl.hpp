@@ -50,16 +50,16 @@ struct FlowTable::Impl {
                                       const rte_flow_action& action);
     FlowResult<void> update(const SharedActionRef& shared, const rte_flow_action& update);
     FlowResult<void> update(rte_flow& rule, const rte_flow_action* actions);
-    FlowResult<Plan> plan_with(const rte_flow& rule, const rte_flow_action& rss);
+    FlowResult<Plan> plan_again(const rte_flow& rule, const rte_flow_action* actions);
 
     // table_async.cpp
     FlowResult<std::unique_ptr<rte_flow_template_table>>
     make_table(const rte_flow_template_table_attr& attributes,
                std::span<rte_flow_pattern_template*> patterns,
                std::span<rte_flow_actions_template*> actions);
-    FlowResult<Recipe> cook(const rte_flow_attr& attributes,
-                            const rte_flow_pattern_template& pattern,
-                            const rte_flow_actions_template& actions);
+    FlowResult<Recipe> make_recipe(const rte_flow_attr& attributes,
+                                   const rte_flow_pattern_template& pattern,
+                                   const rte_flow_actions_template& actions);
     FlowResult<OwnedRule> fill(rte_flow_template_table& table, size_t pattern,
                                const rte_flow_item* items, size_t action,
                                const rte_flow_action* actions);
@@ -87,7 +87,9 @@ struct FlowTable::Impl {
 /// Hands a refusal to the caller. rte_flow_error keeps only a pointer to the text.
 int report(const FlowError& refused, rte_flow_error* error);
 [[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
-[[nodiscard]] FlowError unknown(const rte_flow* flow);
+/// Of a handle that is none of this port's.
+[[nodiscard]] FlowError unknown(const char* what, const void* handle, int code = EINVAL,
+                                rte_flow_error_type type = RTE_FLOW_ERROR_TYPE_HANDLE);
 /// Packets and bytes since the counter was made or last reset; resets it if the result asks so.
 [[nodiscard]] FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& result);
 [[nodiscard]] tl::unexpected<FlowError> same_match(const Pattern& pattern);

@@ -12,16 +12,8 @@ namespace rawqp {
 
 namespace {
 
-FlowError unknown(const rte_flow_action_handle* handle) {
-    return {ENOENT, RTE_FLOW_ERROR_TYPE_ACTION, handle,
-            "no such indirect action on this port: it was destroyed already or is another port's"};
-}
-
-std::vector<Pattern> patterns_of(const rte_flow& rule) {
-    std::vector<Pattern> patterns;
-    for (const RulePart& part : rule.parts())
-        if (part.whole) patterns.push_back(pattern_of(part.key));
-    return patterns;
+FlowError unknown_action(const rte_flow_action_handle* handle) {
+    return unknown("indirect action", handle, ENOENT, RTE_FLOW_ERROR_TYPE_ACTION);
 }
 
 } // namespace
@@ -38,9 +30,7 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
     switch (action.type) {
     case RTE_FLOW_ACTION_TYPE_RSS:
         shared->name = "rss";
-        if (action.conf == nullptr)
-            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                          "action rss: its configuration is missing");
+        if (action.conf == nullptr) return lacks_configuration(action);
         if (auto ok = check_rss(action, queues.count(), queues.table_entries()); !ok)
             return tl::unexpected(ok.error());
         shared->rss =
@@ -62,15 +52,12 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
     }
 }
 
-/// The rule as it will be with another configuration of the rss action that it shares.
-FlowResult<Plan> FlowTable::Impl::plan_with(const rte_flow& rule, const rte_flow_action& rss) {
-    const std::vector<Pattern> patterns = patterns_of(rule);
-    const rte_flow_action actions[] = {rss, {}};
-    auto wanted = translate_actions(actions, scope(patterns.front(), rule));
+/// The rule as it will be with other actions.
+FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flow_action* actions) {
+    const std::vector<Pattern> patterns = rule.whole_patterns();
+    const auto wanted = translate_actions(actions, scope(patterns.front(), rule));
     if (!wanted) return tl::unexpected(wanted.error());
-    auto planned = plan(rule, patterns, *wanted, &rule);
-    if (planned) static_cast<RuleTerms&>(*planned) = rule;
-    return planned;
+    return plan(rule, patterns, *wanted, &rule);
 }
 
 FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
@@ -87,13 +74,15 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
     std::set<std::string> keys; // of all that is fresh
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
         if (rule->rss != action) continue;
-        auto planned = plan_with(*rule, (*next)->action);
+        const rte_flow_action actions[] = {(*next)->action, {}};
+        auto planned = plan_again(*rule, actions);
         if (!planned) {
             planned.error().cause = &update;
             return tl::unexpected(planned.error());
         }
+        static_cast<RuleTerms&>(*planned) = *rule; // its other actions stay
         for (const PlannedPart& part : planned->parts)
-            if (!keys.insert(key_of(*rule, part.pattern)).second)
+            if (!keys.insert(part.key).second)
                 return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &update,
                               "with these types two rules of one priority would both match {} with "
                               "the same values: give one of them another priority",
@@ -114,10 +103,7 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_HANDLE, &rule,
                       "the device cannot have two egress rules of one match, as an update without "
                       "a gap needs: destroy the rule and create another one");
-    const std::vector<Pattern> patterns = patterns_of(rule);
-    const auto wanted = translate_actions(actions, scope(patterns.front(), rule));
-    if (!wanted) return tl::unexpected(wanted.error());
-    auto planned = plan(rule, patterns, *wanted, &rule);
+    auto planned = plan_again(rule, actions);
     if (!planned) return tl::unexpected(planned.error());
     planned->ports = rule.ports;
     auto fresh = realize(*planned);
@@ -140,7 +126,7 @@ rte_flow_action_handle* FlowTable::share(const rte_flow_indir_action_conf* conf,
 
 int FlowTable::unshare(rte_flow_action_handle* handle, rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
-    if (!shared) return report(unknown(handle), error);
+    if (!shared) return report(unknown_action(handle), error);
     constexpr long kKnown = 2; // in the table, and here
     if (in_use(shared, kKnown))
         return report({EBUSY, RTE_FLOW_ERROR_TYPE_ACTION, handle,
@@ -153,7 +139,7 @@ int FlowTable::unshare(rte_flow_action_handle* handle, rte_flow_error* error) {
 int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
                              rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
-    if (!shared) return report(unknown(handle), error);
+    if (!shared) return report(unknown_action(handle), error);
     const auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
     return done ? 0 : report(done.error(), error);
 }
@@ -161,7 +147,7 @@ int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
 int FlowTable::query_shared(const rte_flow_action_handle* handle, void* data,
                             rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
-    if (!shared) return report(unknown(handle), error);
+    if (!shared) return report(unknown_action(handle), error);
     if (!shared->counter)
         return report({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, handle,
                        fmt::format("an indirect {} has nothing to query: count has", shared->name)},
@@ -173,7 +159,7 @@ int FlowTable::query_shared(const rte_flow_action_handle* handle, void* data,
 int FlowTable::update_actions(rte_flow* flow, const rte_flow_action* actions,
                               rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
-    if (rule == nullptr) return report(unknown(flow), error);
+    if (rule == nullptr) return report(unknown("rule", flow), error);
     const auto done = impl_->update(*rule, actions);
     return done ? 0 : report(done.error(), error);
 }

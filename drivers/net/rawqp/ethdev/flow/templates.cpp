@@ -162,7 +162,6 @@ FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& patte
     const rte_flow_item* const items = pattern.items.entries();
     for (size_t part = 0; part < recipe.plan.parts.size(); ++part) {
         const Pattern& of = recipe.plan.parts[part].pattern;
-        recipe.keys.push_back(key_of(recipe.plan, of));
         const std::vector<size_t> places = value_places(of);
         for (size_t layer = 0; layer < places.size(); ++layer) {
             const uint8_t item = of.layers()[layer].item;

@@ -51,8 +51,7 @@ struct Recipe {
         size_t part, at; ///< in the key of this part, at this byte
     };
     Plan plan;
-    std::vector<std::string> keys; ///< of its parts, with zeros for values
-    std::vector<Value> values;
+    std::vector<Value> values; ///< which are zeros in the keys of the parts
 };
 
 /// Memory for rules, all of one size, taken and given back without allocation.
@@ -78,7 +77,7 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes, const rt
 [[nodiscard]] FlowResult<std::unique_ptr<rte_flow_actions_template>>
 make_actions_template(const rte_flow_actions_template_attr& attributes,
                       const rte_flow_action* actions, const rte_flow_action* masks);
-/// Adds keys and values to a recipe with its plan.
+/// Adds the values to a recipe with its plan.
 [[nodiscard]] FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern);
 
 } // namespace rawqp

@@ -81,7 +81,7 @@ class Mlx5Engine final : public Engine {
     [[nodiscard]] DevxObject make_entry_action(const FlowActionKey& key);
     bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, FlowActions& actions);
     bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
-    GroupTable* acquire_table(const GroupKey& key, PartRef& place);
+    GroupTable* acquire_table(const GroupKey& key, PartRef& use);
     bool choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                     FlowActions& actions);
     bool choose_way(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
@@ -182,14 +182,13 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                FlowActions& actions) {
     if (!request.edits) return true;
     const Edits& edits = *request.edits;
-    const auto add = [&](FlowActionKey key, PartRef& place) {
-        auto* const action = actions_.acquire(
-            std::move(key), [this](const FlowActionKey& of) { return make_action(of); });
+    const auto add = [&](FlowActionKey key, PartRef& use) {
+        const auto* const action = actions_.acquire(
+            use, std::move(key), [this](const FlowActionKey& of) { return make_action(of); });
         if (action == nullptr) return false;
-        place = PartRef(action);
         mlx5dv_flow_action_attr attr{};
         attr.type = MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION;
-        attr.action = action->object.get();
+        attr.action = action->get();
         actions.push_back(attr);
         return true;
     };
@@ -202,13 +201,11 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                EntryActions& actions) {
     if (!request.edits) return true;
     const Edits& edits = *request.edits;
-    const auto add = [&](FlowActionKey key, PartRef& place, std::optional<uint32_t>& number) {
-        auto* const action = entry_actions_.acquire(
-            std::move(key), [this](const FlowActionKey& of) { return make_entry_action(of); });
-        if (action == nullptr) return false;
-        place = PartRef(action);
-        number = action->object.number;
-        return true;
+    const auto add = [&](FlowActionKey key, PartRef& use, std::optional<uint32_t>& number) {
+        const DevxObject* const action = entry_actions_.acquire(
+            use, std::move(key), [this](const FlowActionKey& of) { return make_entry_action(of); });
+        if (action != nullptr) number = action->number;
+        return action != nullptr;
     };
     actions.pop_vlan = edits.pop_vlan;
     actions.push_vlan = edits.push_vlan;
@@ -221,16 +218,14 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
 }
 
 /// Null with errno.
-GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& place) {
-    auto* const table = tables_.acquire(key, [this](const GroupKey& of) {
+GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& use) {
+    const auto* const table = tables_.acquire(use, key, [this](const GroupKey& of) {
         constexpr uint8_t kLarge = 20, kSmall = 16; // devices have few large ones
         auto made = GroupTable::make(devx_, of.egress, level_of(of.group), kLarge);
         return made ? std::move(made)
                     : GroupTable::make(devx_, of.egress, level_of(of.group), kSmall);
     });
-    if (table == nullptr) return nullptr;
-    place = PartRef(table);
-    return table->object.get();
+    return table != nullptr ? table->get() : nullptr;
 }
 
 /// As mlx5_ib decides it, which tries such rules after all levels: by the bytes in the places of a
@@ -301,21 +296,18 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
         return table != nullptr;
     }
     if (request.drop || request.egress) return true;
-    auto* const tir = tirs_.acquire(request.target->destination);
-    if (tir == nullptr) return false;
-    rule.shared[3] = PartRef(tir);
-    actions.tir = tir->object.tir.number;
-    return true;
+    const RssTir* const made = tirs_.acquire(rule.shared[3], request.target->destination);
+    if (made != nullptr) actions.tir = made->tir.number;
+    return made != nullptr;
 }
 
 /// A flow of the kernel's tables, which are group 0.
 void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     const Mlx5Match match = mlx5_match(request.pattern);
-    auto* const matcher =
-        matchers_.acquire({request.egress, request.level, match.criteria, match.mask},
-                          [this](const MatcherKey& key) { return make_matcher(key); });
+    const auto* const matcher = matchers_.acquire(
+        rule.shared[0], {request.egress, request.level, match.criteria, match.mask},
+        [this](const MatcherKey& key) { return make_matcher(key); });
     if (matcher == nullptr) return;
-    rule.shared[0] = PartRef(matcher);
     FlowActions actions;
     if (!choose_way(request, qp, rule, actions)) return;
     const auto add = [&](mlx5dv_flow_action_type type) -> mlx5dv_flow_action_attr& {
@@ -332,7 +324,7 @@ void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceR
     if (!acquire_edits(request, rule, actions)) return;
     Parameters value(match.value);
     rule.flow = verbs::Flow(
-        api_.mlx5_create_flow(matcher->object.get(), value.get(), actions.size(), actions.data()),
+        api_.mlx5_create_flow(matcher->get(), value.get(), actions.size(), actions.data()),
         {ibv_destroy_flow, "steering rule"});
 }
 

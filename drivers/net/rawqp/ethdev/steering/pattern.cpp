@@ -43,7 +43,7 @@ const Binding* find_binding(const Layer& lower, Protocol upper, Follows& follows
     return nullptr;
 }
 
-/// A header right behind that of a tunnel which belongs to the tunnel as well: a GRE key.
+/// A header right after that of a tunnel which belongs to the tunnel as well: a GRE key.
 bool extends_tunnel(const Layer& lower, Protocol upper) {
     return traits_of(lower.protocol).tunnel && traits_of(upper).tunnel;
 }

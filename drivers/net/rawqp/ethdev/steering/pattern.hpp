@@ -36,7 +36,7 @@ struct Layer {
 
 /// Layers in the order of a packet's bytes. The first one is Ethernet, always. Each layer follows
 /// from a field of the one before (see Binding), which is demanded as well; of VLAN tags that is
-/// kCustomerTag or kServiceTag, as devices find the EtherType behind all tags.
+/// kCustomerTag or kServiceTag, as devices find the EtherType after all tags.
 class Pattern {
   public:
     static constexpr size_t kMostLayers = 12;

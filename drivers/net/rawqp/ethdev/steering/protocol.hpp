@@ -54,7 +54,7 @@ struct Field {
     };
     /// In fte_match_param of the PRM (mlx5_ifc.h of Linux).
     struct Mlx5Place {
-        uint16_t outer = kNone, inner = kNone; ///< in front of a tunnel's header, and behind it
+        uint16_t outer = kNone, inner = kNone; ///< before a tunnel's header, and after it
     };
 
     const char* name; ///< as testpmd writes it

@@ -30,8 +30,8 @@ uint32_t field_select(uint64_t fields) {
 
 } // namespace
 
-RssTirs::Shared::Entry* RssTirs::acquire(const RssDestination& destination) {
-    return tirs_.acquire(destination, [this](const RssDestination& of) { return make(of); });
+const RssTir* RssTirs::acquire(PartRef& use, const RssDestination& destination) {
+    return tirs_.acquire(use, destination, [this](const RssDestination& of) { return make(of); });
 }
 
 DevxObject RssTirs::make_table(const RssDestination& destination) {

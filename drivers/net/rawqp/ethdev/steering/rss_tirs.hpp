@@ -19,12 +19,10 @@ struct RssTir {
 /// By destination. Control threads only.
 class RssTirs {
   public:
-    using Shared = SharedObjects<RssDestination, RssTir>;
-
     RssTirs(Devx& devx, const RxQueueSet& queues) : devx_(devx), queues_(queues) {}
 
-    /// A use of the destination's TIR. Null with errno.
-    [[nodiscard]] Shared::Entry* acquire(const RssDestination& destination);
+    /// The destination's TIR, as long as `use` lives. Null with errno.
+    [[nodiscard]] const RssTir* acquire(PartRef& use, const RssDestination& destination);
 
   private:
     [[nodiscard]] RssTir make(const RssDestination& destination);
@@ -33,7 +31,7 @@ class RssTirs {
     Devx& devx_;
     const RxQueueSet& queues_;
     DevxObject domain_; ///< transport domain, made for the first TIR
-    Shared tirs_;
+    SharedObjects<RssDestination, RssTir> tirs_;
 };
 
 } // namespace rawqp

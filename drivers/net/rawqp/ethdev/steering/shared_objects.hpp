@@ -24,17 +24,9 @@ using PartRef = std::unique_ptr<SharedPart, ReleasePart>;
 /// Owning objects by what they are made from: made for the first rule, gone after the last one.
 template <class Key, class Object> class SharedObjects {
   public:
-    struct Entry final : SharedPart {
-        SharedObjects* owner = nullptr;
-        const Key* key = nullptr; ///< by which the owner knows it
-        Object object{};
-        size_t users = 0;
-
-        void release() override { owner->release(*this); }
-    };
-
-    /// Null with errno. `make(key)` gives the object, or a false one with errno.
-    template <class Make> Entry* acquire(Key key, Make make) {
+    /// A use, which `use` keeps. Null with errno. `make(key)` gives the object, or a false one with
+    /// errno.
+    template <class Make> Object* acquire(PartRef& use, Key key, Make make) {
         const auto [at, fresh] = entries_.try_emplace(std::move(key));
         Entry& entry = at->second;
         if (fresh) {
@@ -49,10 +41,20 @@ template <class Key, class Object> class SharedObjects {
             }
         }
         ++entry.users;
-        return &entry;
+        use = PartRef(&entry);
+        return &entry.object;
     }
 
   private:
+    struct Entry final : SharedPart {
+        SharedObjects* owner = nullptr;
+        const Key* key = nullptr; ///< by which the owner knows it
+        Object object{};
+        size_t users = 0;
+
+        void release() override { owner->release(*this); }
+    };
+
     void release(Entry& entry) {
         if (--entry.users == 0) entries_.erase(entries_.find(*entry.key));
     }

@@ -66,6 +66,7 @@ class Steering {
 
     /// What keeps every engine from asking for the request, in one sentence.
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const;
+    std::optional<Lack> lack(SteeringRequest&&) const = delete; ///< it points into the request
     /// Errors name the layers and destination of the rule and carry verbs' errno.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
 
