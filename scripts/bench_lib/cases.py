@@ -44,12 +44,12 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
                              bars.latency(size, burst, percentile))
 
 
-# net_mlx5 can make its rules in two ways, but not both in one process; ours both. The first is its
-# best. Rows of its second way end in _verbs.
+# net_mlx5 can make its rules in two ways, but not both in one process; ours both. Rows of its second
+# way end in _verbs.
 FLOW_ENGINES = {"": "its default", "dv_flow_en=0": "verbs flows"}
 FLOW_MEASURES = {"insertion": "flows", "deletion": "flow_deletions", "memory": "flow_bytes"}
 OUR_ENGINES = ("verbs", "mlx5")
-MANY_RULES = 100_000
+FEW_RULES, MANY_RULES = 1000, 100_000
 
 
 def flows(runner: Runner, effort: Effort, results: Results) -> None:
@@ -64,7 +64,7 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
             results.add(f"flows.{row}.vs_mlx5" + ("_verbs" if devargs else ""),
                         pick(figures, RAWQP, measure=measure), pick(figures, MLX5, measure=measure),
                         (RAWQP, f"{MLX5}, {engine}"),
-                        None if devargs or row == "memory" else bars.flows())
+                        None if row == "memory" else bars.flows())
     bench = Bench()
     for name in OUR_ENGINES:
         bench.add(name, RAWQP, f"flow_engine={name}")
@@ -74,11 +74,11 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
         for row, measure in FLOW_MEASURES.items():
             results.add(f"flows.{row}.{name}.{MANY_RULES}", pick(many, name, measure=measure),
                         pick(few, name, measure=measure),
-                        (f"{MANY_RULES} rules by {name}", f"1000 rules by {name}"))
+                        (f"{MANY_RULES} rules by {name}", f"{FEW_RULES} rules by {name}"))
 
 
 def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, turns: int,
-                 rules: int = 1000) -> list[Figure]:
+                 rules: int = FEW_RULES) -> list[Figure]:
     """With turns from 0 on, by which one run is compared with another."""
     layout = bench.layout()
     options = [*layout.subjects, "--measure", "flows", "--passes", str(turns), "--rules", str(rules)]

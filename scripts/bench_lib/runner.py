@@ -42,7 +42,8 @@ class BenchError(Exception):
 
 
 # What a figure of rawqp-perf holds beside its value, as measures of their own.
-FURTHER = {"deletions_per_s": "flow_deletions", "bytes_per_rule": "flow_bytes", "p99": "latency_p99", "p999": "latency_p999"}
+FURTHER = {"deletions_per_s": "flow_deletions", "bytes_per_rule": "flow_bytes", "p99": "latency_p99",
+           "p999": "latency_p999"}
 UNITS = {"bytes_per_rule": "bytes/rule"}  # where that is another one
 
 
@@ -295,7 +296,8 @@ class Runner:
             figure = Figure(one["subject"], one["measure"], one["value"], self._turns + one["pass"],
                             one["unit"], one["size"], one["burst"], one["queues"], one["fast_free"])
             figures.append(figure)
-            figures += [replace(figure, measure=measure, value=one[key], unit=UNITS.get(key, figure.unit))
+            figures += [replace(figure, measure=measure, value=one[key],
+                                unit=UNITS.get(key, figure.unit))
                         for key, measure in FURTHER.items() if key in one]
         self._turns = 1 + max((figure.turn for figure in figures), default=self._turns)
         return figures

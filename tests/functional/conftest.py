@@ -177,7 +177,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         for name in ("RAWQP_BUILD", "RAWQP_SANITIZE")
         if name in os.environ
     ]
-    command = ["/usr/bin/python3", "-m", "pytest", f"tests/functional/{item.nodeid.removeprefix('functional/')}"]
+    test = item.nodeid.removeprefix("functional/")
+    command = ["/usr/bin/python3", "-m", "pytest", f"tests/functional/{test}"]
     if item.config.getoption("--front") == "guest":
         command.append("--front=guest")
     lines = [" ".join([*settings, shlex.join(command)])]

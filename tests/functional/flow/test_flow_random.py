@@ -2,7 +2,7 @@
 """Random rules and packets, against a model of rte_flow that was written from its guide: each packet
 goes where the model says, and what is refused is refused for a reason that the driver's guide gives.
 
-A failure names its seed, and `pytest tests/functional/test_flow_random.py -k` repeats the test of it.
+A failure names its seed, and `pytest tests/functional/flow/test_flow_random.py -k` repeats the test of it.
 """
 
 import pytest
