@@ -77,7 +77,7 @@ class Floor : public VerbsEnd {
         uint16_t producer = 0;
         uint16_t sent = 0, freed = 0; ///< mbufs
         RingArray<rte_mbuf*> mbufs;   ///< that the device has, and those that it has returned
-        RingArray<uint16_t> ends;     ///< of each WQE: `sent` behind its last packet
+        RingArray<uint16_t> ends;     ///< of each WQE: `sent` after its last packet
     };
     void map_rx(const VerbsQueue& verbs, RxQueue& queue);
     void map_tx(const VerbsQueue& verbs, TxQueue& queue);

@@ -117,7 +117,7 @@ struct Cqe {
     uint8_t rx_hash_type; ///< 0: not hashed; kHashIp*, kHashL4*
     uint8_t ml_path;
     uint8_t reserved1[2];
-    be16 check_sum; ///< one's complement sum of the bytes behind the L2 header
+    be16 check_sum; ///< one's complement sum of the bytes after the L2 header
     be16 slid;
     be32 flags_rqpn;
     uint8_t hds_ip_ext; ///< kL3Ok, kL4Ok
@@ -156,7 +156,7 @@ inline constexpr uint32_t kByteCountMask = 0xffff; ///< of a striding RQ's byte_
 
 /// What a compressed block keeps of each completion (mlx5_mini_cqe8). `n` completions take `n`
 /// entries of the ring: the first holds the title, a CQE whose byte_count is n and whose other
-/// fields are common to all; the arrays of eight mini CQEs lie in the entry behind the title (0 to
+/// fields are common to all; the arrays of eight mini CQEs lie in the entry after the title (0 to
 /// 7) and in the entries 8, 16 … after the title. The device leaves the other entries as they are.
 /// A block ends where the ring does (net_mlx5's vector reader counts on it).
 struct MiniCqe {

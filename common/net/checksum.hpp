@@ -59,7 +59,7 @@ inline uint64_t ChecksumSum::sum_short(const void* data, size_t length) {
         sum += word;
         sum += sum < word; // end-around carry
     }
-    uint64_t rest = 0; // zeros behind the last byte do not change the sum
+    uint64_t rest = 0; // zeros after the last byte do not change the sum
     size_t at = 0;
     for (const size_t size : {4, 2, 1}) {
         if (!(length & size)) continue;

@@ -37,19 +37,19 @@ inline constexpr uint32_t kParseBytes = 256;
 
 /// Offsets count from the start of the frame; 0 means absent.
 struct Headers {
-    uint16_t l3 = 0;         ///< behind the Ethernet header and all VLAN tags
-    uint16_t l3_end = 0;     ///< behind the IP header and its extensions; not of later fragments
+    uint16_t l3 = 0;         ///< after the Ethernet header and all VLAN tags
+    uint16_t l3_end = 0;     ///< after the IP header and its extensions; not of later fragments
     uint16_t l4 = 0;         ///< TCP or UDP header, complete and in this fragment
-    uint16_t payload = 0;    ///< behind the TCP or UDP header
+    uint16_t payload = 0;    ///< after the TCP or UDP header
     uint16_t inner = 0;      ///< what a tunnel (VXLAN, GRE, IP in IP) carries
     uint16_t inner_type = 0; ///< EtherType of that: IPv4, IPv6, or kEtherBridged for a frame
 
-    uint16_t ether_type = 0; ///< behind all VLAN tags
+    uint16_t ether_type = 0; ///< after all VLAN tags
     uint16_t vlan_tci = 0;   ///< of the first tag
     uint16_t first_tag = 0;  ///< its type: kEtherVlan, kEtherQinq or 0
 
     uint8_t ip_version = 0; ///< 4 or 6 when a complete IP header is there
-    uint8_t ip_proto = 0;   ///< IPv6: behind the extension headers
+    uint8_t ip_proto = 0;   ///< IPv6: after the extension headers
     uint8_t tos = 0;        ///< IPv4 TOS or IPv6 traffic class
     uint8_t ttl = 0;        ///< IPv4 TTL or IPv6 hop limit
     uint8_t ipv4_ihl = 0;   ///< in 32-bit words

@@ -47,7 +47,7 @@ DEFAULT_MASKS: dict[str, tuple[str, ...]] = {
     "nvgre": ("tni",), "vxlan": ("vni",), "vxlan-gpe": ("vni",), "geneve": ("vni",), "gtp": ("teid",),
 }
 TUNNELS = ("mpls", "gre", "gre_key", "nvgre", "vxlan", "vxlan-gpe", "geneve", "gtp")
-# Bits beside a header that some items have: is there more of the kind behind it?
+# Bits beside a header that some items have: is there more of the kind after it?
 FLAGS = {"eth": "has_vlan", "vlan": "has_more_vlan", "ipv6": "has_frag_ext"}
 
 
@@ -62,14 +62,14 @@ class Header:
     data: bytes
     at: int = 0  # in the frame
     fragment: bool = False  # IPv6: with a fragment extension
-    protocol: int | None = None  # IPv6: behind that extension
+    protocol: int | None = None  # IPv6: after that extension
 
     def get(self, bit: int, bits: int) -> int:
         total = 8 * len(self.data)
         return int.from_bytes(self.data, "big") >> (total - bit - bits) & ((1 << bits) - 1)
 
     def number(self, name: str) -> int:
-        """A field's; of IPv6, the protocol is that behind the extensions, as devices find it."""
+        """A field's; of IPv6, the protocol is that after the extensions, as devices find it."""
         if self.protocol is not None and name == "proto":
             return self.protocol
         return self.get(*HEADERS[self.kind][1][name])
@@ -207,7 +207,7 @@ def _type_on_wire(header: Header) -> int:
 
 
 def _type_behind(headers: Sequence[Header], at: int) -> int:
-    """The EtherType behind all tags, of the header at `at`."""
+    """The EtherType after all tags, of the header at `at`."""
     return _type_on_wire(headers[at + _tags(headers, at + 1)])
 
 
@@ -250,8 +250,8 @@ def _takes(items: Sequence[Item], headers: Sequence[Header]) -> bool:
 
 def _takes_l2(item: Item, before: Item | None, following: str, headers: Sequence[Header],
               at: int) -> bool:
-    """Ethernet or a tag. `type` is that of the tag if one is asked for right behind, else what stands
-    behind all tags. By the driver's guide, a vlan item is of 802.1Q if nothing says otherwise, the
+    """Ethernet or a tag. `type` is that of the tag if one is asked for right after, else what stands
+    after all tags. By the driver's guide, a vlan item is of 802.1Q if nothing says otherwise, the
     outer one of two of either kind."""
     header = headers[at]
     if item.kind == "vlan" and following != "vlan":

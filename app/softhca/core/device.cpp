@@ -12,8 +12,6 @@ namespace {
 
 constexpr uint32_t kMaxNumber = 0xffffff;
 
-[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
-
 /// Whether a ring of this many bytes lies in the area, with entries that no page boundary cuts.
 bool ring_fits(const DmaArea& ring, uint64_t bytes, uint64_t alignment) {
     return ring.length() >= bytes && reinterpret_cast<uintptr_t>(ring.at(0)) % alignment == 0;

@@ -3,12 +3,6 @@
 #include "app/softhca/core/device_state.hpp"
 
 namespace softhca::core {
-namespace {
-
-[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
-
-} // namespace
-
 Outcome<Number> Device::create_flow_table(const FlowTableAttr& attr) {
     const ControlLock lock(*state_);
     return state_->flow_tables.create_table(attr);

@@ -9,8 +9,6 @@
 namespace softhca::core {
 namespace {
 
-[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
-
 /// Bytes that the key's memory or parts have.
 uint64_t room_of(const MkeyAttr& attr) {
     return std::accumulate(attr.parts.begin(), attr.parts.end(), attr.memory.length(),

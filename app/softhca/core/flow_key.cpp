@@ -27,7 +27,7 @@ struct Bytes {
     [[nodiscard]] uint32_t u32(uint32_t at) const { return net::load_be<uint32_t>(&head[at]); }
 };
 
-/// IP packets behind headers that do not name their version.
+/// IP packets after headers that do not name their version.
 Inner ip_at(const Bytes& frame, uint32_t at) {
     if (!frame.fits(at, 1)) return {};
     switch (frame.u8(at) >> 4) {
@@ -37,7 +37,7 @@ Inner ip_at(const Bytes& frame, uint32_t at) {
     }
 }
 
-/// Behind the labels: IP if it looks like that, else a frame.
+/// After the labels: IP if it looks like that, else a frame.
 Inner skip_labels(const Bytes& frame, uint32_t at) {
     constexpr uint32_t kBottom = 0x100;
     for (uint32_t i = 0; i < kMostLabels && frame.fits(at, kMplsBytes); i++, at += kMplsBytes) {
@@ -100,10 +100,10 @@ Inner extract_gre(const Bytes& frame, uint32_t at, TunnelKey& key) {
     key.gre_protocol = frame.u16(at + 2);
     const uint32_t key_at = at + 4 + 4u * key.gre_checksum;
     if (key.gre_has_key && frame.fits(key_at, 4)) key.gre_key = frame.u32(key_at);
-    const uint32_t behind = key_at + 4u * key.gre_has_key + 4u * key.gre_sequence;
-    if (!is_mpls(key.gre_protocol) || !frame.fits(behind, kMplsBytes)) return {};
-    key.mpls_over_gre = frame.u32(behind);
-    return skip_labels(frame, behind);
+    const uint32_t after = key_at + 4u * key.gre_has_key + 4u * key.gre_sequence;
+    if (!is_mpls(key.gre_protocol) || !frame.fits(after, kMplsBytes)) return {};
+    key.mpls_over_gre = frame.u32(after);
+    return skip_labels(frame, after);
 }
 
 Inner extract_gtpu(const Bytes& frame, uint32_t at, TunnelKey& key) {
@@ -114,17 +114,17 @@ Inner extract_gtpu(const Bytes& frame, uint32_t at, TunnelKey& key) {
     key.gtpu_type = frame.u8(at + 1);
     key.gtpu_teid = frame.u32(at + 4);
     if (key.gtpu_type != kGpdu) return {};
-    uint32_t behind = at + kBytes;
+    uint32_t after = at + kBytes;
     if (key.gtpu_flags & kAnyOption) {
-        behind += kOptionBytes;
+        after += kOptionBytes;
         // Extension headers: length in words first, the type of the next one last.
         bool more = (key.gtpu_flags & kExtension) != 0;
-        while (more && frame.fits(behind - 1, 2) && frame.u8(behind - 1) != 0) {
-            more = frame.u8(behind) != 0;
-            behind += frame.u8(behind) * 4u;
+        while (more && frame.fits(after - 1, 2) && frame.u8(after - 1) != 0) {
+            more = frame.u8(after) != 0;
+            after += frame.u8(after) * 4u;
         }
     }
-    return ip_at(frame, behind);
+    return ip_at(frame, after);
 }
 
 Inner extract_gpe(const Bytes& frame, uint32_t at, TunnelKey& key) {
@@ -133,11 +133,11 @@ Inner extract_gpe(const Bytes& frame, uint32_t at, TunnelKey& key) {
     key.gpe_flags = frame.u8(at);
     key.gpe_protocol = frame.u8(at + 3);
     key.gpe_vni = frame.u32(at + 4) >> 8;
-    const uint32_t behind = at + net::kVxlanBytes;
+    const uint32_t after = at + net::kVxlanBytes;
     switch (key.gpe_protocol) {
-    case kIpv4: return {behind, net::kEtherIpv4};
-    case kIpv6: return {behind, net::kEtherIpv6};
-    case kEthernet: return {behind, net::kEtherBridged};
+    case kIpv4: return {after, net::kEtherIpv4};
+    case kIpv6: return {after, net::kEtherIpv6};
+    case kEthernet: return {after, net::kEtherBridged};
     default: return {};
     }
 }
@@ -168,7 +168,7 @@ Inner extract_udp_tunnel(const Bytes& frame, uint32_t at, uint16_t port, TunnelK
     }
 }
 
-/// What stands behind the IP header in a packet that is no later fragment.
+/// What follows the IP header in a packet that is no later fragment.
 Inner extract_behind_ip(const net::Headers& headers, const Bytes& frame, TunnelKey& key) {
     const uint32_t at = headers.l3_end;
     switch (headers.ip_proto) {

@@ -9,8 +9,6 @@
 namespace softhca::core {
 namespace {
 
-[[nodiscard]] tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
-
 /// A packet that is copied to many tables, which copy it again, must not keep the device for ever.
 constexpr uint32_t kMaxVisits = 128;
 

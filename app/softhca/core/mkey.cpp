@@ -21,10 +21,10 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
 }
 
 Number MkeyTable::erase(uint32_t lkey) {
-    const uint32_t index = lkey >> 8;
-    if (index >= kEntries || !entries_[index] || entries_[index]->lkey != lkey) return 0;
-    const Number pd = entries_[index]->pd;
-    entries_[index].reset();
+    const Mkey* const key = find(lkey);
+    if (!key) return 0;
+    const Number pd = key->pd;
+    entries_[lkey >> 8].reset();
     used_--;
     return pd;
 }

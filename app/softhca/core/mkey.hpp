@@ -45,9 +45,8 @@ class MkeyTable {
 
     /// The PD of a key; nothing when there is none.
     [[nodiscard]] std::optional<Number> pd_of(uint32_t lkey) const {
-        const uint32_t index = lkey >> 8;
-        if (index >= kEntries || !entries_[index] || entries_[index]->lkey != lkey) return {};
-        return entries_[index]->pd;
+        const Mkey* const key = find(lkey);
+        return key ? std::optional(key->pd) : std::nullopt;
     }
 
     /// Calls `piece(std::byte*, uint32_t bytes)` for each contiguous part of the range. False, with
@@ -56,10 +55,8 @@ class MkeyTable {
     template <class Piece>
     [[nodiscard]] bool translate(uint32_t lkey, Number pd, Access access, uint64_t address,
                                  uint32_t bytes, Piece&& piece, uint8_t depth = 0) const {
-        const uint32_t index = lkey >> 8;
-        if (index >= kEntries) return false;
-        const Mkey* const key = entries_[index].get();
-        if (!key || key->lkey != lkey || (key->pd != pd && !key->any_pd)) return false;
+        const Mkey* const key = find(lkey);
+        if (!key || (key->pd != pd && !key->any_pd)) return false;
         if (access == Access::write && !key->local_write) return false;
         uint64_t offset = address - key->iova; // wraps to a huge value below the range
         if (offset > key->length || bytes > key->length - offset) return false;
@@ -80,6 +77,13 @@ class MkeyTable {
     }
 
   private:
+    /// Null when there is no such key.
+    [[nodiscard]] const Mkey* find(uint32_t lkey) const {
+        const uint32_t index = lkey >> 8;
+        const Mkey* const key = index < kEntries ? entries_[index].get() : nullptr;
+        return key && key->lkey == lkey ? key : nullptr;
+    }
+
     /// To ask only.
     struct NoPiece {
         bool operator()(std::byte*, uint32_t) const { return true; }

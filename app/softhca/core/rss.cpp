@@ -15,7 +15,7 @@ class HashInput {
   public:
     explicit HashInput(bool symmetric) : symmetric_(symmetric) {}
 
-    /// A source and the destination behind it. `type_bit` is the source's; the next one is the
+    /// A source and the destination after it. `type_bit` is the source's; the next one is the
     /// destination's.
     void add_pair(bool source, bool destination, uint8_t type_bit, const std::byte* fields,
                   size_t bytes) {

@@ -29,6 +29,7 @@ enum class Status : uint8_t {
     unsupported,   ///< a valid request that this device cannot serve  (EOPNOTSUPP)
 };
 template <class T> using Outcome = tl::expected<T, Status>;
+[[nodiscard]] inline tl::unexpected<Status> refuse(Status status) { return tl::unexpected(status); }
 
 /// Object numbers are 24 bits wide, as on the wire of the device; 0 is never a valid number.
 using Number = uint32_t;

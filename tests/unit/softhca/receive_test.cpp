@@ -226,7 +226,7 @@ TEST_F(Receive, ScatterListOfSeveralSegments) {
         got.insert(got.end(), second.begin(), second.end());
         got.insert(got.end(), third.begin(), third.end());
         EXPECT_EQ(got, frame);
-        EXPECT_EQ(get(memory_at(250), 1)[0], 0xee) << "written behind a segment";
+        EXPECT_EQ(get(memory_at(250), 1)[0], 0xee) << "written after a segment";
     }
 }
 

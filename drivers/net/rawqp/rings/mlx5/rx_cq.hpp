@@ -12,7 +12,7 @@ namespace rawqp::mlx5rings {
 /// Completions that were not taken yet, `limit` at most.
 template <class Ring> uint32_t completions_waiting(const Ring& ring, uint32_t limit) {
     if (!ring.may_compress) return ring.cq.waiting(limit);
-    // Of a block that packets are taken from the rest waits, and what comes behind it.
+    // Of a block that packets are taken from the rest waits, and what comes after it.
     const uint32_t left = ring.block_left;
     const uint32_t index = ring.cq.consumer + (left > 0 ? ring.block.count : 0);
     return left >= limit ? limit : left + ring.cq.waiting_in_blocks(index, limit - left);

@@ -13,7 +13,7 @@ enum class Stamps : uint8_t { none, ticks, real_time };
 struct RxOptions {
     bool scattered = false; ///< packets over several mbufs
     bool offloads = false;  ///< checksum, VLAN or hash wanted
-    bool crc = false;       ///< may be kept behind the packet
+    bool crc = false;       ///< may be kept after the packet
     Stamps stamps = Stamps::none;
     bool mark = false; ///< rte_flow marks in use
 };

@@ -25,7 +25,7 @@ template <RxOptions O> inline rte_mbuf** slot_mbufs(const MlxRxRing& ring, uint3
     return &ring.mbufs[O.scattered ? slot << ring.log_segments : slot];
 }
 
-/// Up to `run` packets, one by one, none behind the ring's or the CQ's end. Returns how many; the
+/// Up to `run` packets, one by one, none after the ring's or the CQ's end. Returns how many; the
 /// ring has moved on by them.
 template <RxOptions O>
 inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {

@@ -301,7 +301,7 @@ template <RxOptions O>
     return taken;
 }
 
-/// Of up to `run` packets, none of them behind the ring's or the CQ's end, as many as make whole
+/// Of up to `run` packets, none of them after the ring's or the CQ's end, as many as make whole
 /// steps of plain CQEs. The ring has moved on by them.
 template <RxOptions O>
 inline uint32_t take_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {

@@ -23,7 +23,7 @@ inline constexpr uint32_t kInlineHeader = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 inline constexpr uint32_t kInlineIp = kInlineHeader + sizeof(rte_ipv6_hdr);
 inline constexpr uint32_t kInlineTcp = kInlineIp + sizeof(rte_tcp_hdr);
 
-/// Positions just behind a WQE that asked for a completion, and how the mbufs before them are
+/// Positions just after a WQE that asked for a completion, and how the mbufs before them are
 /// freed.
 struct TxMark {
     rte_mempool* pool; ///< the burst's mbufs go back there unseen; null: each is looked at

@@ -3,7 +3,7 @@
 //
 // It is a control, an Ethernet and one data segment per mbuf segment, 16 bytes each: a packet in
 // one mbuf is one WQEBB. Bytes of the packet that are copied into the WQE (inlined) start at the
-// end of the Ethernet segment and run on into further segments. The ring may wrap anywhere behind
+// end of the Ethernet segment and run on into further segments. The ring may wrap anywhere after
 // the first 64 bytes.
 #pragma once
 
@@ -16,7 +16,7 @@ inline constexpr uint32_t kHeadSegments = 2; ///< control and Ethernet
 inline constexpr uint32_t kInlineAt =
     mlx5::kSegment + offsetof(mlx5::WqeEthSeg, inline_header); ///< from the start of the WQE
 
-/// Segments that `bytes` of packet take behind an inline header (WqeInlineSeg).
+/// Segments that `bytes` of packet take after an inline header (WqeInlineSeg).
 constexpr uint32_t inline_segments(uint32_t bytes) {
     return (sizeof(mlx5::WqeInlineSeg) + bytes + mlx5::kSegment - 1) / mlx5::kSegment;
 }
@@ -64,7 +64,7 @@ inline mlx5::WqeCtrlSeg* write_control(const MlxTxRing& ring, uint8_t* wqe, mlx5
 /// What of a packet goes into its WQE.
 struct Inlined {
     uint32_t bytes = 0;      ///< from the start of the packet
-    uint32_t tag_bytes = 0;  ///< of VLAN tags put in behind the addresses by software
+    uint32_t tag_bytes = 0;  ///< of VLAN tags put in after the addresses by software
     bool segmented = false;  ///< TSO
     bool impossible = false; ///< the packet is not what it is said to be
 
@@ -102,7 +102,7 @@ template <TxOptions O> inline Inlined inlined(const MlxTxRing& ring, const rte_m
     return result;
 }
 
-/// Writes bytes behind one another into the WQE at the producer index.
+/// Writes bytes one after another into the WQE at the producer index.
 class WqeBytes {
   public:
     explicit WqeBytes(const MlxTxRing& ring)
