@@ -2,11 +2,13 @@
 """Templates, tables and queues of rte_flow operations. What is refused, and that no rule takes
 memory, is in tests/unit/flow/template_test.cpp."""
 
+import re
+from contextlib import contextmanager
 from typing import Iterator
 
 import pytest
-from rig.flow_rules import QUEUES, receive
-from rig.packets import tcp4, udp4
+from rig.flow_rules import MARK, QUEUES, receive
+from rig.packets import tcp4, udp4, udp6
 from rig.stack import Stack
 
 pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
@@ -16,20 +18,25 @@ PATTERN = "eth / ipv4 src mask 255.255.255.255 / udp dst mask 65535 / end"
 
 
 @pytest.fixture
-def table(stack: Stack, receiving: None) -> Iterator[int]:
-    """UDP over IPv4 by source address and destination port; queue and mark are each rule's own."""
+def configured(stack: Stack, receiving: None) -> None:
     testpmd = stack.testpmd
     testpmd.stop()
     testpmd.stop_port(0)
     testpmd.expect("flow configure 0 queues_number 2 queues_size 64", "number of queues 2 with 64")
     testpmd.start_port(0)
     testpmd.start("rxonly")
+
+
+@contextmanager
+def table_of(stack: Stack, actions: str, mask: str, group: int = 0) -> Iterator[int]:
+    """UDP over IPv4 by source address and destination port. Rules and templates go at the end."""
+    testpmd = stack.testpmd
     for command in (
         f"pattern_template 0 create ingress pattern_template_id 1 relaxed no template {PATTERN}",
-        "actions_template 0 create ingress actions_template_id 2 template mark id 1 / queue index 0"
-        " / end mask mark / queue / end",
-        f"template_table 0 create table_id 3 ingress rules_number {RULES} pattern_template 1"
-        " actions_template 2"):
+        f"actions_template 0 create ingress actions_template_id 2 template {actions} / end mask {mask}"
+        " / end",
+        f"template_table 0 create table_id 3 group {group} priority 0 ingress rules_number {RULES}"
+        " pattern_template 1 actions_template 2"):
         testpmd.expect(f"flow {command}", "created")
     yield 3
     testpmd.flush_flows(0)
@@ -38,11 +45,22 @@ def table(stack: Stack, receiving: None) -> Iterator[int]:
         testpmd.expect(f"flow {command}", "destroyed")
 
 
-def enqueue(stack: Stack, table: int, port: int) -> str:
+@pytest.fixture
+def table(stack: Stack, configured: None) -> Iterator[int]:
+    """Queue and mark are each rule's own."""
+    with table_of(stack, "mark id 1 / queue index 0", "mark / queue") as table:
+        yield table
+
+
+def enqueue_actions(stack: Stack, table: int, port: int, actions: str) -> str:
     return stack.testpmd.command(
         f"flow queue 0 create 0 template_table {table} pattern_template 0 actions_template 0"
         f" postpone no pattern eth / ipv4 src is 10.0.0.1 / udp dst is {port} / end"
-        f" actions mark id {port} / queue index {port % QUEUES} / end")
+        f" actions {actions} / end")
+
+
+def enqueue(stack: Stack, table: int, port: int) -> str:
+    return enqueue_actions(stack, table, port, f"mark id {port} / queue index {port % QUEUES}")
 
 
 def pull(stack: Stack) -> int:
@@ -82,3 +100,101 @@ def test_a_full_table_and_the_same_match(stack: Stack, table: int) -> None:
     while pull(stack) > 0:
         pass
     assert "all rules of the table are in use" in enqueue(stack, table, 1000)
+
+
+def rule_number(answer: str) -> int:
+    enqueued = re.search(r"Flow rule #(\d+) creation enqueued", answer)
+    assert enqueued, answer
+    return int(enqueued[1])
+
+
+def marks_of(stack: Stack, ports: range) -> list[int | None]:
+    packets = receive(stack, [udp4(dport=port) for port in ports])
+    return sorted((packet.mark for packet in packets), key=str)
+
+
+@pytest.mark.usefixtures("configured")
+class TestActions:
+    """What is the template's: each rule does it."""
+
+    def test_drop(self, stack: Stack) -> None:
+        with table_of(stack, "count / drop", "count / drop") as table:
+            rules = [rule_number(enqueue_actions(stack, table, port, "count / drop"))
+                     for port in (1, 2)]
+            frames = [udp4(dport=port) for port in (1, 2, 2, 3)]
+            position = stack.testpmd.mark_output()
+            stack.wires[0].send_all(frames + [udp6()])
+            assert {packet.ether_type for packet in stack.testpmd.received(position, 2)} == {
+                0x0800, 0x86DD}
+            assert [stack.testpmd.query_count(0, rule)[0] for rule in rules] == [1, 2]
+
+    def test_flag(self, stack: Stack) -> None:
+        with table_of(stack, "flag / queue index 0", "flag / queue index 0") as table:
+            rule_number(enqueue_actions(stack, table, 1, "flag / queue index 1"))
+            flagged = [packet.queue for packet in receive(stack, [udp4(dport=1), udp4(dport=2)])
+                       if "RTE_MBUF_F_RX_FDIR" in packet.flags]
+            assert flagged == [1]
+
+    def test_rss(self, stack: Stack) -> None:
+        rss = f"mark id {MARK} / rss types ipv4-udp end queues 1 3 end"
+        with table_of(stack, rss, rss) as table:
+            rule_number(enqueue_actions(stack, table, 1, rss))
+            packets = receive(stack, [udp4(sport=port, dport=1) for port in range(1, 40)])
+            assert {(packet.mark, packet.queue) for packet in packets} == {(MARK, 1), (MARK, 3)}
+
+    def test_each_rule_counts(self, stack: Stack) -> None:
+        """Also when its place was another rule's before."""
+        actions = "queue index 1 / count"
+        with table_of(stack, actions, "queue / count") as table:
+            for _ in range(2):
+                rules = [rule_number(enqueue_actions(stack, table, port, actions)) for port in (1, 2)]
+                receive(stack, [bytes(udp4(dport=port)).ljust(100) for port in (1, 2, 2, 3)])
+                assert [stack.testpmd.query_count(0, rule) for rule in rules] == [(1, 100), (2, 200)]
+                for rule in rules:
+                    assert "enqueued" in stack.testpmd.command(
+                        f"flow queue 0 destroy 0 postpone no rule {rule}")
+
+    def test_an_indirect_count(self, stack: Stack) -> None:
+        created = stack.testpmd.expect("flow indirect_action 0 create ingress action count / end",
+                                       r"Indirect action #(\d+) created")
+        count = f"indirect {created[1]}"
+        with table_of(stack, f"queue index 1 / {count}", f"queue / {count}") as table:
+            for port in (1, 2):
+                rule_number(enqueue_actions(stack, table, port, f"queue index 1 / {count}"))
+            receive(stack, [udp4(dport=port) for port in (1, 2, 2, 3)])
+            stack.testpmd.expect(f"flow indirect_action 0 query {created[1]}", r"hits: 3\n")
+        stack.testpmd.expect(f"flow indirect_action 0 destroy action_id {created[1]}", "destroyed")
+
+    def test_each_rule_jumps_to_its_group(self, stack: Stack) -> None:
+        for group in (3, 4):
+            stack.testpmd.create_flow(
+                0, f"group {group} ingress pattern eth / end actions mark id {group} / queue index 1"
+                   " / end")
+        with table_of(stack, "jump group 1", "jump group 0") as table:
+            for port, group in ((1, 3), (2, 4), (3, 3)):
+                rule_number(enqueue_actions(stack, table, port, f"jump group {group}"))
+            assert marks_of(stack, range(1, 5)) == [3, 3, 4, None]
+            assert "from group 0 to 0" in enqueue_actions(stack, table, 5, "jump group 0")
+
+    def test_edits_in_a_group(self, stack: Stack) -> None:
+        """A pushed tag is seen by what takes the packets next."""
+        stack.testpmd.create_flow(
+            0, "ingress pattern eth / ipv4 / end actions jump group 1 / end")
+        stack.testpmd.create_flow(
+            0, "group 2 ingress pattern eth / vlan vid is 77 / ipv4 ttl is 9 / end actions"
+               f" mark id {MARK} / queue index 2 / end")
+        stack.testpmd.create_flow(
+            0, "group 2 priority 1 ingress pattern eth / end actions queue index 0 / end")
+        stack.testpmd.create_flow(
+            0, "group 1 priority 1 ingress pattern eth / end actions queue index 0 / end")
+        actions = ("set_ttl ttl_value 9 / of_push_vlan ethertype 0x8100"
+                   " / of_set_vlan_vid vlan_vid 77 / jump group 2")
+        with table_of(stack, actions, actions, group=1) as table:
+            rule_number(enqueue_actions(stack, table, 1, actions))
+            assert marks_of(stack, range(1, 3)) == [MARK, None]
+
+    def test_what_differs_from_rule_to_rule_is_refused(self, stack: Stack) -> None:
+        refused = stack.testpmd.command(
+            "flow actions_template 0 create ingress actions_template_id 2 template"
+            " set_ttl ttl_value 9 / queue index 0 / end mask set_ttl / queue / end")
+        assert "action set_ttl: only queue, mark, jump and an indirect count differ" in refused

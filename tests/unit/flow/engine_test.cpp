@@ -20,7 +20,7 @@ std::string lack_of(const Engine& engine, const Pattern& pattern) {
     SteeringRequest request;
     request.pattern = pattern;
     const std::optional<Lack> lack = engine.lack(request);
-    return lack ? lack->what : "";
+    return lack ? lack->what() : "";
 }
 
 /// Both engines, on a device that is never asked.

@@ -23,9 +23,23 @@ inline Rule udp_to(uint16_t port, uint16_t queue) {
 
 class FlowTableTest : public testing::Test {
   protected:
+    /// `mlx5`: on a device that has words of its own, and DevX.
+    explicit FlowTableTest(FlowEngine engine = FlowEngine::automatic) : engine_(engine) {}
+
+  private:
+    const FlowEngine engine_;
+    static FakeDevice& offering(FakeDevice& device, FlowEngine engine) {
+        if (engine == FlowEngine::mlx5) {
+            device.offer_mlx5_flows();
+            device.offers_devx = true;
+        }
+        return device;
+    }
+
+  protected:
     FakeDevice device{4};
     RssQps qps{device.api(), device.context(), device.pd(), device.rx_queues};
-    std::unique_ptr<Steering> steering = make_steering(device, qps);
+    std::unique_ptr<Steering> steering = make_steering(offering(device, engine_), qps, engine_);
     FlowTable table{*steering, device.rx_queues};
     rte_flow_error error{};
 

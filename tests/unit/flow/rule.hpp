@@ -67,6 +67,11 @@ class Rule {
         const rte_flow_action_mark conf{id};
         return action(RTE_FLOW_ACTION_TYPE_MARK, &conf);
     }
+    /// An action of another rule, which keeps what it points to.
+    Rule& as(const rte_flow_action& action) {
+        actions_.insert(actions_.end() - 1, action);
+        return *this;
+    }
     Rule& indirect(rte_flow_action_handle* handle) {
         rte_flow_action action{};
         action.type = RTE_FLOW_ACTION_TYPE_INDIRECT;

@@ -61,12 +61,8 @@ FlowResult<void> handle_drop(ActionContext& context, const rte_flow_action& acti
 }
 
 FlowResult<void> handle_jump(ActionContext& context, const rte_flow_action& action) {
-    const auto& conf = *static_cast<const rte_flow_action_jump*>(action.conf);
-    if (conf.group <= context.scope.group)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                      "action jump: from group {} to {}: a jump leads to a higher group",
-                      context.scope.group, conf.group);
-    context.collected.jump = conf.group;
+    if (auto ok = check_jump(action, context.scope.group); !ok) return ok;
+    context.collected.jump = static_cast<const rte_flow_action_jump*>(action.conf)->group;
     return set_fate(context, action, "jump");
 }
 
@@ -95,6 +91,28 @@ FlowResult<void> check_queue(const rte_flow_action& action, const char* name, ui
     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
                   "action {}: no Rx queue {}: the port is configured with {}", name, queue,
                   rx_queues);
+}
+
+FlowResult<void> check_jump(const rte_flow_action& action, uint32_t from) {
+    const uint32_t to = static_cast<const rte_flow_action_jump*>(action.conf)->group;
+    if (to > from) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action jump: from group {} to {}: a jump leads to a higher group", from, to);
+}
+
+FlowResult<SharedActionRef> find_shared(const rte_flow_action& action, const SharedActions& shared,
+                                        bool egress) {
+    SharedActionRef found = shared.find(static_cast<const rte_flow_action_handle*>(action.conf));
+    if (!found)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action indirect: no such action on this port: it was destroyed already or "
+                      "is another port's");
+    const rte_flow_indir_action_conf& of = found->directions;
+    if (egress ? of.egress == 0 : of.ingress == 0)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action indirect: this {} was made for {} rules", found->name,
+                      egress ? "ingress" : "egress");
+    return found;
 }
 
 FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action) {
@@ -194,17 +212,9 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action);
 
 /// An indirect action is read as what it stands for; refusals name the application's own.
 FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& action) {
-    const SharedActionRef shared =
-        context.scope.shared.find(static_cast<const rte_flow_action_handle*>(action.conf));
-    if (!shared)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                      "action indirect: no such action on this port: it was destroyed already or "
-                      "is another port's");
-    const rte_flow_indir_action_conf& of = shared->directions;
-    if (context.scope.egress ? of.egress == 0 : of.ingress == 0)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                      "action indirect: this {} was made for {} rules", shared->name,
-                      context.scope.egress ? "ingress" : "egress");
+    const auto found = find_shared(action, context.scope.shared, context.scope.egress);
+    if (!found) return tl::unexpected(found.error());
+    const SharedActionRef& shared = *found;
     if (auto ok = handle(context, shared->action); !ok) {
         ok.error().cause = &action;
         return ok;

@@ -49,6 +49,13 @@ struct ActionScope {
 [[nodiscard]] FlowResult<void> check_queue(const rte_flow_action& action, const char* name,
                                            uint16_t queue, uint16_t rx_queues);
 
+/// Whether a jump leads on from this group.
+[[nodiscard]] FlowResult<void> check_jump(const rte_flow_action& action, uint32_t from);
+
+/// What an action indirect stands for, in a rule of this direction.
+[[nodiscard]] FlowResult<SharedActionRef> find_shared(const rte_flow_action& action,
+                                                      const SharedActions& shared, bool egress);
+
 /// The flow tag for an action mark.
 [[nodiscard]] FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action);
 

@@ -83,7 +83,7 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
 FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
     for (const PlannedPart& part : plan.parts) {
         const SteeringRequest request = plan.request(part.pattern, part.target, 0);
-        const std::optional<Lack> lack = steering.lack(request);
+        const std::optional<LackText> lack = steering.lack(request);
         if (!lack) continue;
         if (lack->layer == nullptr)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
@@ -109,7 +109,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.counter = wanted.shared_counter;
     if (plan.count != nullptr && !plan.counter) {
         // A rule that goes on counting goes on with what it has counted.
-        const bool own = replaced != nullptr && replaced->counter.use_count() == 1;
+        const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared();
         plan.counter = own ? replaced->counter : steering.make_counter();
     }
     plan.rss = wanted.shared_rss;

@@ -2,6 +2,7 @@
 // Rules from templates, by queues of operations. An operation is done when it is asked for, and its
 // result waits for the application: nothing is in flight between them. What a rule costs beside the
 // device is its values, put into the key of its recipe; no memory is allocated for it.
+#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
@@ -44,20 +45,39 @@ int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* wha
     return 0;
 }
 
-/// Which of the template's actions the rule has another configuration for, and that.
-FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
-                             const rte_flow_actions_template& from, const rte_flow_action* actions,
-                             uint16_t rx_queues) {
-    for (size_t i = 0; i < from.given.size(); ++i) {
-        if (!from.given[i]) continue;
-        const rte_flow_action& action = actions[i];
-        if (action.type != from.actions.entries()[i].type || action.conf == nullptr)
+bool gives_counter(const rte_flow_actions_template& actions) {
+    return std::ranges::any_of(actions.given, [](const rte_flow_actions_template::Given& given) {
+        return given.type == RTE_FLOW_ACTION_TYPE_INDIRECT;
+    });
+}
+
+} // namespace
+
+/// What the rule gives for actions of the template.
+FlowResult<void> FlowTable::Impl::take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
+                                              const rte_flow_actions_template& from,
+                                              const rte_flow_action* actions) {
+    for (const auto& [at, type] : from.given) {
+        const rte_flow_action& action = actions[at];
+        if (action.type != type || action.conf == nullptr)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
                           "action {} in place of the template's {} with a configuration",
-                          action_name(action.type), action_name(from.actions.entries()[i].type));
-        if (action.type == RTE_FLOW_ACTION_TYPE_QUEUE) {
+                          action_name(action.type), action_name(type));
+        if (type == RTE_FLOW_ACTION_TYPE_QUEUE) {
             queue = static_cast<const rte_flow_action_queue*>(action.conf)->index;
-            if (auto ok = check_queue(action, "queue", *queue, rx_queues); !ok) return ok;
+            if (auto ok = rawqp::check_queue(action, "queue", *queue, queues.count()); !ok)
+                return ok;
+        } else if (type == RTE_FLOW_ACTION_TYPE_JUMP) {
+            if (auto ok = check_jump(action, terms.group); !ok) return ok;
+            terms.jump = static_cast<const rte_flow_action_jump*>(action.conf)->group;
+        } else if (type == RTE_FLOW_ACTION_TYPE_INDIRECT) {
+            const auto found = find_shared(action, shared, terms.egress);
+            if (!found) return tl::unexpected(found.error());
+            if (!(*found)->counter)
+                return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                              "action indirect: a {} in place of the template's count",
+                              (*found)->name);
+            terms.counter = (*found)->counter;
         } else {
             const auto tag = tag_of_mark(action);
             if (!tag) return tl::unexpected(tag.error());
@@ -67,19 +87,32 @@ FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
     return {};
 }
 
-} // namespace
-
 FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
                                                 const rte_flow_pattern_template& pattern,
                                                 const rte_flow_actions_template& actions) {
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
-    Recipe recipe{std::move(*planned), {}};
+    Recipe recipe{std::move(*planned), {}, false};
     if (auto ok = complete(recipe, pattern); !ok) return tl::unexpected(ok.error());
     // With zeros for values, the device can be asked.
     const OwnedRule trial(rte_flow::make(recipe.plan));
     if (auto ok = validate(*trial); !ok) return tl::unexpected(ok.error());
     return recipe;
+}
+
+/// Counters for all rules that may come, as the trial of the recipe had one.
+FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& recipe,
+                                        size_t rules) {
+    table.counters.resize(rules);
+    for (auto& [counter, used] : table.counters) {
+        if (!counter) counter = steering.make_counter();
+        if (!counter->prepare(*recipe.plan.counter))
+            return refuse(
+                errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                "the device does not make {} counters, one for each rule of the table: {}", rules,
+                errno_text(errno, Attempt::steer));
+    }
+    return {};
 }
 
 FlowResult<std::unique_ptr<rte_flow_template_table>>
@@ -104,6 +137,13 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
             if (!recipe) return tl::unexpected(recipe.error());
             bytes = std::max(bytes, rte_flow::bytes_for(recipe->plan.parts));
             parts = std::max(parts, recipe->plan.parts.size());
+            if (const CounterRef& trial = recipe->plan.counter; trial && !trial->shared()) {
+                recipe->counts = !gives_counter(*action);
+                if (recipe->counts)
+                    if (auto ok = count(*table, *recipe, attributes.nb_flows); !ok)
+                        return tl::unexpected(ok.error());
+                recipe->plan.counter = nullptr;
+            }
             table->recipes.push_back(std::move(*recipe));
         }
     table->slots = std::make_unique<RuleSlots>(attributes.nb_flows, bytes);
@@ -124,12 +164,23 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
     Recipe& recipe = table.recipe(pattern, action);
     RuleTerms terms = recipe.plan;
     std::optional<uint16_t> queue;
-    if (auto ok = take_values(terms, queue, *table.actions[action], actions, queues.count()); !ok)
+    if (auto ok = take_values(terms, queue, *table.actions[action], actions); !ok)
         return tl::unexpected(ok.error());
     void* const slot = table.slots->take();
     if (slot == nullptr)
         return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_HANDLE, &table,
                       "all rules of the table are in use: destroy some, or make it larger");
+    if (recipe.counts) {
+        auto& [counter, used] = table.counters[table.slots->number_of(slot)];
+        if (used && !counter->renew()) {
+            table.slots->release(slot);
+            return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                          "the rule's counter cannot be set to zero: {}",
+                          errno_text(errno, Attempt::steer));
+        }
+        used = true;
+        terms.counter = counter;
+    }
     OwnedRule rule(rte_flow::make(terms, recipe.plan.parts, slot, table.slots.get()));
     const rte_flow_item* const of = table.patterns[pattern]->items.entries();
     for (const Recipe::Value& value : recipe.values) {
@@ -193,6 +244,7 @@ FlowResult<void> FlowTable::Impl::check_room(uint32_t queue) const {
 int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
     *port = {};
     port->max_nb_queues = kMostQueues;
+    port->max_nb_counters = kMostRules;
     if (queue != nullptr) queue->max_size = kMostOperations;
     return 0;
 }
@@ -200,11 +252,11 @@ int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
 int FlowTable::configure(const rte_flow_port_attr& port,
                          std::span<const rte_flow_queue_attr*> sizes, rte_flow_error* error) {
     constexpr auto kWhere = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
-    if (port.nb_counters != 0 || port.nb_aging_objects != 0 || port.nb_meters != 0 ||
-        port.nb_conn_tracks != 0 || port.flags != 0)
+    if (port.nb_aging_objects != 0 || port.nb_meters != 0 || port.nb_conn_tracks != 0 ||
+        port.flags != 0)
         return report({ENOTSUP, kWhere, &port,
-                       "no counters, meters, ages and connections are made in advance: ask for "
-                       "none; indirect actions can be made at any time"},
+                       "no meters, ages and connections are made in advance: ask for none; "
+                       "indirect actions can be made at any time, counters come with tables"},
                       error);
     std::vector<FlowQueue> made;
     for (const rte_flow_queue_attr* const size : sizes) {

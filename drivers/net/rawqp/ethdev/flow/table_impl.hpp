@@ -60,6 +60,10 @@ struct FlowTable::Impl {
     FlowResult<Recipe> make_recipe(const rte_flow_attr& attributes,
                                    const rte_flow_pattern_template& pattern,
                                    const rte_flow_actions_template& actions);
+    FlowResult<void> count(rte_flow_template_table& table, Recipe& recipe, size_t rules);
+    FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
+                                 const rte_flow_actions_template& from,
+                                 const rte_flow_action* actions);
     FlowResult<OwnedRule> fill(rte_flow_template_table& table, size_t pattern,
                                const rte_flow_item* items, size_t action,
                                const rte_flow_action* actions);

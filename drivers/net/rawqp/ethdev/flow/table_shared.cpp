@@ -40,7 +40,7 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
     case RTE_FLOW_ACTION_TYPE_COUNT: {
         shared->name = "count";
         SteeringRequest counted;
-        counted.counter = shared->counter = steering.make_counter();
+        counted.counter = shared->counter = steering.make_counter(true);
         if (const auto lack = steering.lack(counted))
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", lack->what);
         return shared;

@@ -68,41 +68,65 @@ FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& theirs) {
                   item_name(item.type), field);
 }
 
+/// Whether a mask has any bit set.
+bool masks_something(const rte_flow_action& mask) {
+    if (mask.conf == nullptr) return false;
+    std::array<std::max_align_t, 64> copied{};
+    rte_flow_error error{};
+    const int bytes = rte_flow_conv(RTE_FLOW_CONV_OP_ACTION, &copied, sizeof copied, &mask, &error);
+    const auto* const conf = reinterpret_cast<const rte_flow_action*>(copied.data())->conf;
+    if (bytes < 0 || static_cast<size_t>(bytes) > sizeof copied || conf == nullptr) return true;
+    const std::span all(reinterpret_cast<const uint8_t*>(copied.data()), sizeof copied);
+    return std::ranges::any_of(
+        all.subspan(static_cast<size_t>(static_cast<const uint8_t*>(conf) - all.data())),
+        [](uint8_t byte) { return byte != 0; });
+}
+
 /// Whether a mask says that the template's configuration is that of all rules.
 bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
+    constexpr auto kSet = [](uint8_t byte) { return byte != 0; };
     switch (action.type) {
-    case RTE_FLOW_ACTION_TYPE_QUEUE:
+    case RTE_FLOW_ACTION_TYPE_COUNT: return true; // its identifier is nothing to drivers
+    case RTE_FLOW_ACTION_TYPE_INDIRECT: return mask.conf != nullptr;
+    case RTE_FLOW_ACTION_TYPE_MODIFY_FIELD: // what matters is its value
         return mask.conf != nullptr &&
-               static_cast<const rte_flow_action_queue*>(mask.conf)->index != 0;
-    case RTE_FLOW_ACTION_TYPE_MARK:
-        return mask.conf != nullptr && static_cast<const rte_flow_action_mark*>(mask.conf)->id != 0;
-    default: return mask.conf != nullptr || action.conf == nullptr;
+               std::ranges::any_of(
+                   static_cast<const rte_flow_action_modify_field*>(mask.conf)->src.value, kSet);
+    default: return action.conf == nullptr || masks_something(mask);
     }
 }
 
-FlowResult<void> check_action(const rte_flow_action& action, bool given) {
-    constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
-    if (action.type == RTE_FLOW_ACTION_TYPE_COUNT)
-        return refuse(ENOTSUP, kAction, &action,
-                      "action count: in templates use an indirect one: a counter for each rule "
-                      "would have to be made with it");
-    const bool takes_values =
-        action.type == RTE_FLOW_ACTION_TYPE_QUEUE || action.type == RTE_FLOW_ACTION_TYPE_MARK;
-    if (!given || takes_values) return {};
+constexpr uint16_t kAnyQueue = 0;
+constexpr uint32_t kAnyMark = 0, kAnyGroup = UINT32_MAX;
+
+/// What stands in a template for an action that rules give: its type is that of the mask, for an
+/// indirect one has its real one there.
+FlowResult<rte_flow_action> stand_in(const rte_flow_action& action, const rte_flow_action& mask) {
+    switch (action.type) {
+    case RTE_FLOW_ACTION_TYPE_QUEUE: return rte_flow_action{action.type, &kAnyQueue};
+    case RTE_FLOW_ACTION_TYPE_MARK: return rte_flow_action{action.type, &kAnyMark};
+    case RTE_FLOW_ACTION_TYPE_JUMP: return rte_flow_action{action.type, &kAnyGroup};
+    case RTE_FLOW_ACTION_TYPE_INDIRECT:
+        if (mask.type == RTE_FLOW_ACTION_TYPE_COUNT) return rte_flow_action{mask.type, nullptr};
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action indirect: rules can give a count, if the mask has type count; for "
+                      "others give the template the handle, and a mask");
+    default: break;
+    }
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                  "action {}: only queue and mark differ from rule to rule: give the template its "
-                  "configuration, and a mask",
+                  "action {}: only queue, mark, jump and an indirect count differ from rule to "
+                  "rule: give the template its configuration, and a mask with bits set",
                   action_name(action.type));
 }
 
 } // namespace
 
-RuleSlots::RuleSlots(size_t count, size_t bytes) : count_(count) {
-    const size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
-    memory_ = std::make_unique<std::max_align_t[]>(count * units);
+RuleSlots::RuleSlots(size_t count, size_t bytes)
+    : count_(count), units_((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)),
+      memory_(std::make_unique<std::max_align_t[]>(count * units_)) {
     free_.reserve(count);
     for (size_t i = count; i-- > 0;)
-        free_.push_back(&memory_[i * units]);
+        free_.push_back(&memory_[i * units_]);
 }
 
 void* RuleSlots::take() {
@@ -142,16 +166,18 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
     if (!list) return tl::unexpected(list.error());
     auto made = std::make_unique<rte_flow_actions_template>();
     for (size_t i = 0; i < list->count; ++i) {
-        if (masks[i].type != actions[i].type)
+        rte_flow_action& copied = list->entries()[i];
+        const bool indirect = actions[i].type == RTE_FLOW_ACTION_TYPE_INDIRECT;
+        if (masks[i].type != actions[i].type && !indirect)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &masks[i],
                           "the masks are not those of the actions: action {} stands at that of {}",
                           action_name(masks[i].type), action_name(actions[i].type));
-        const bool indirect = actions[i].type == RTE_FLOW_ACTION_TYPE_INDIRECT;
-        if (indirect) list->entries()[i].conf = actions[i].conf; // a handle
-        made->given.push_back(!indirect && !is_fixed(actions[i], masks[i]));
-        if (auto ok = check_action(actions[i], made->given.back()); !ok)
-            return tl::unexpected(ok.error());
-        if (made->given.back()) list->entries()[i].conf = kZeros.data(); // any queue, any mark
+        if (indirect) copied.conf = actions[i].conf; // a handle
+        if (is_fixed(actions[i], masks[i])) continue;
+        const auto any = stand_in(actions[i], masks[i]);
+        if (!any) return tl::unexpected(any.error());
+        copied = *any;
+        made->given.push_back({i, actions[i].type});
     }
     made->attributes = attributes;
     made->actions = std::move(*list);

@@ -35,9 +35,14 @@ struct rte_flow_pattern_template {
 
 struct rte_flow_actions_template {
     rte_flow_actions_template_attr attributes;
-    rawqp::CopiedList<rte_flow_action> actions;
-    std::vector<bool> given; ///< of each action: the rule gives its configuration
-    size_t users = 0;        ///< tables
+    /// An action whose configuration each rule gives.
+    struct Given {
+        size_t at;
+        rte_flow_action_type type; ///< as rules have it
+    };
+    rawqp::CopiedList<rte_flow_action> actions; ///< with some value for what rules give
+    std::vector<Given> given;
+    size_t users = 0; ///< tables
 };
 
 namespace rawqp {
@@ -52,6 +57,7 @@ struct Recipe {
     };
     Plan plan;
     std::vector<Value> values; ///< which are zeros in the keys of the parts
+    bool counts = false;       ///< each rule has a counter of its own
 };
 
 /// Memory for rules, all of one size, taken and given back without allocation.
@@ -62,9 +68,13 @@ class RuleSlots final : public RuleMemory {
     [[nodiscard]] void* take();
     void release(void* slot) override { free_.push_back(slot); }
     [[nodiscard]] bool all_free() const { return free_.size() == count_; }
+    [[nodiscard]] size_t number_of(const void* slot) const {
+        return static_cast<size_t>(static_cast<const std::max_align_t*>(slot) - memory_.get()) /
+               units_;
+    }
 
   private:
-    size_t count_;
+    size_t count_, units_;
     std::unique_ptr<std::max_align_t[]> memory_;
     std::vector<void*> free_; ///< has room for all of them
 };
@@ -88,6 +98,12 @@ struct rte_flow_template_table {
     std::vector<rte_flow_actions_template*> actions;
     std::vector<rawqp::Recipe> recipes; ///< of all pairs, those of a pattern together
     std::unique_ptr<rawqp::RuleSlots> slots;
+    /// Of the rule in each slot, if rules have counters of their own.
+    struct SlotCounter {
+        rawqp::CounterRef counter;
+        bool used = false;
+    };
+    std::vector<SlotCounter> counters;
     std::vector<rawqp::RssTargetRef> queues; ///< those of its rules, once there was one
 
     [[nodiscard]] rawqp::Recipe& recipe(size_t pattern, size_t action) {

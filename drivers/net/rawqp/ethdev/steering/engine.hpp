@@ -34,10 +34,15 @@ struct SteeringRequest {
     CounterRef counter; ///< null: not counted
 };
 
-/// What an engine has no words for.
+/// What an engine has no words for. No text is made of it before somebody wants to read it: where
+/// the next engine has words, nobody does.
 struct Lack {
     const Layer* layer = nullptr; ///< of the request; null: it is no header
-    std::string what;
+    const char* why = nullptr;
+    const Field* field = nullptr; ///< of the layer, which `why` says who has no place for
+    int error = 0;                ///< with which the device said so
+
+    [[nodiscard]] std::string what() const;
 };
 
 /// A rule in the device; taken out on destruction, before what it shares.
@@ -104,12 +109,7 @@ template <class Carried>
         for (const Field& field : fields)
             if (carried(layer, field)) set_bits(left, field.bit, field.bits, 0);
         for (const Field& field : fields)
-            if (any_bit(left, field.bit, field.bits))
-                return Lack{&layer,
-                            fmt::format("field {} cannot be matched{}: {} no place for it: clear "
-                                        "its mask",
-                                        field.name, layer.depth != 0 ? " inside a tunnel" : "",
-                                        who)};
+            if (any_bit(left, field.bit, field.bits)) return Lack{&layer, who, &field};
     }
     return std::nullopt;
 }

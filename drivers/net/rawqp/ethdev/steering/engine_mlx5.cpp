@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 namespace rawqp {
 namespace {
@@ -42,12 +43,43 @@ struct MatcherKey {
     auto operator<=>(const MatcherKey&) const = default;
 };
 
-/// Edits of packets as the device takes them: header rewriting, or reformatting with its header.
+/// Edits of packets as the device takes them: what it rewrites, or a reformat with its header. Keys
+/// are the same if that part of their edits is.
 struct FlowActionKey {
     bool egress;
-    Reformat reformat; ///< none: `bytes` are commands of rewriting
-    std::vector<uint8_t> bytes;
-    auto operator<=>(const FlowActionKey&) const = default;
+    bool rewrites;
+    SharedEdits edits;
+
+    friend bool operator<(const FlowActionKey& a, const FlowActionKey& b) {
+        if (a.egress != b.egress) return b.egress;
+        if (a.rewrites != b.rewrites) return b.rewrites;
+        if (a.edits == b.edits) return false;
+        return a.rewrites ? a.edits->rewrites < b.edits->rewrites
+                          : std::tie(a.edits->reformat, a.edits->header) <
+                                std::tie(b.edits->reformat, b.edits->header);
+    }
+    /// Commands of rewriting, or the header.
+    [[nodiscard]] std::vector<uint8_t> bytes() const {
+        if (!rewrites) return edits->header;
+        const std::vector<uint64_t> commands = rewrite_commands(edits->rewrites);
+        const auto* const first = reinterpret_cast<const uint8_t*>(commands.data());
+        return {first, first + commands.size() * sizeof(uint64_t)};
+    }
+};
+
+/// What becomes of a flow's packets: a way, a tag, a counter, rewriting and reformatting at most.
+class FlowActionList {
+  public:
+    mlx5dv_flow_action_attr& add(mlx5dv_flow_action_type type) {
+        actions_[count_].type = type;
+        return actions_[count_++];
+    }
+    [[nodiscard]] size_t size() const { return count_; }
+    [[nodiscard]] mlx5dv_flow_action_attr* data() { return actions_.data(); }
+
+  private:
+    std::array<mlx5dv_flow_action_attr, 5> actions_{};
+    size_t count_ = 0;
 };
 
 struct GroupKey {
@@ -58,6 +90,7 @@ struct GroupKey {
 
 // Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40.
 constexpr uint8_t kFirstLevel = 40, kLastLevel = 63;
+static_assert(kLastLevel - kFirstLevel == 23, "see Mlx5Engine::lack() and the guide");
 
 /// A jump leads to a higher level.
 uint8_t level_of(uint32_t group) {
@@ -74,16 +107,14 @@ class Mlx5Engine final : public Engine {
     [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
 
   private:
-    using FlowActions = std::vector<mlx5dv_flow_action_attr>;
-
     [[nodiscard]] verbs::Handle<mlx5dv_flow_matcher> make_matcher(const MatcherKey& key) const;
     [[nodiscard]] verbs::Handle<ibv_flow_action> make_action(const FlowActionKey& key) const;
     [[nodiscard]] DevxObject make_entry_action(const FlowActionKey& key);
-    bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, FlowActions& actions);
+    bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, FlowActionList& actions);
     bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     GroupTable* acquire_table(const GroupKey& key, PartRef& use);
     bool choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
-                    FlowActions& actions);
+                    FlowActionList& actions);
     bool choose_way(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     void create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
     void create_entry(const SteeringRequest& request, DeviceRule& rule);
@@ -135,29 +166,30 @@ const ReformatName& name_of(Reformat reformat) {
 }
 
 verbs::Handle<ibv_flow_action> Mlx5Engine::make_action(const FlowActionKey& key) const {
-    std::vector<uint8_t> bytes = key.bytes;
+    std::vector<uint8_t> bytes = key.bytes();
     const mlx5dv_flow_table_type table = table_of(key.egress);
     ibv_flow_action* const made =
-        key.reformat == Reformat::none
+        key.rewrites
             ? api_.mlx5_create_modify_header(context_, bytes.size(),
                                              reinterpret_cast<uint64_t*>(bytes.data()), table)
             : api_.mlx5_create_packet_reformat(context_, bytes.size(),
                                                bytes.empty() ? nullptr : bytes.data(),
-                                               name_of(key.reformat).of_flow, table);
+                                               name_of(key.edits->reformat).of_flow, table);
     return {made, {ibv_destroy_flow_action, "flow action"}};
 }
 
 /// The same for entries of tables, by commands: the numbers of flow actions are the kernel's
 /// secret.
 DevxObject Mlx5Engine::make_entry_action(const FlowActionKey& key) {
-    const auto size = static_cast<uint32_t>(key.bytes.size());
+    const std::vector<uint8_t> bytes = key.bytes();
+    const auto size = static_cast<uint32_t>(bytes.size());
     std::vector<uint8_t> command;
     const auto start = [&](const auto& head, size_t data_at) {
         command.resize(std::max(sizeof head, data_at) + size);
         std::memcpy(command.data(), &head, sizeof head);
-        std::ranges::copy(key.bytes, command.begin() + static_cast<ptrdiff_t>(data_at));
+        std::ranges::copy(bytes, command.begin() + static_cast<ptrdiff_t>(data_at));
     };
-    if (key.reformat == Reformat::none) {
+    if (key.rewrites) {
         prm::AllocModifyHeaderIn in{};
         in.head.opcode = static_cast<uint16_t>(prm::Opcode::alloc_modify_header_context);
         in.type_and_count = (key.egress ? 1u : 0u) << 24 | size / sizeof(uint64_t);
@@ -166,55 +198,45 @@ DevxObject Mlx5Engine::make_entry_action(const FlowActionKey& key) {
     }
     prm::AllocPacketReformatIn in{};
     in.head.opcode = static_cast<uint16_t>(prm::Opcode::alloc_packet_reformat_context);
-    in.type_and_size = name_of(key.reformat).of_entry << 24 | size;
+    in.type_and_size = name_of(key.edits->reformat).of_entry << 24 | size;
     start(in, prm::kReformatDataAt);
     return devx_.make_raw(command, "packet reformat");
 }
 
-FlowActionKey rewriting_key(const SteeringRequest& request) {
-    const std::vector<uint64_t> commands = rewrite_commands(request.edits->rewrites);
-    const auto* const bytes = reinterpret_cast<const uint8_t*>(commands.data());
-    return {request.egress, Reformat::none, {bytes, bytes + commands.size() * sizeof(uint64_t)}};
-}
-
 /// False with errno.
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
-                               FlowActions& actions) {
+                               FlowActionList& actions) {
     if (!request.edits) return true;
     const Edits& edits = *request.edits;
-    const auto add = [&](FlowActionKey key, PartRef& use) {
-        const auto* const action = actions_.acquire(
-            use, std::move(key), [this](const FlowActionKey& of) { return make_action(of); });
+    const auto add = [&](bool rewrites, PartRef& use) {
+        const auto* const action =
+            actions_.acquire(use, {request.egress, rewrites, request.edits},
+                             [this](const FlowActionKey& key) { return make_action(key); });
         if (action == nullptr) return false;
-        mlx5dv_flow_action_attr attr{};
-        attr.type = MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION;
-        attr.action = action->get();
-        actions.push_back(attr);
+        actions.add(MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION).action = action->get();
         return true;
     };
-    if (!edits.rewrites.empty() && !add(rewriting_key(request), rule.shared[1])) return false;
-    return edits.reformat == Reformat::none ||
-           add({request.egress, edits.reformat, edits.header}, rule.shared[2]);
+    if (!edits.rewrites.empty() && !add(true, rule.shared[1])) return false;
+    return edits.reformat == Reformat::none || add(false, rule.shared[2]);
 }
 
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                EntryActions& actions) {
     if (!request.edits) return true;
     const Edits& edits = *request.edits;
-    const auto add = [&](FlowActionKey key, PartRef& use, std::optional<uint32_t>& number) {
+    const auto add = [&](bool rewrites, PartRef& use, std::optional<uint32_t>& number) {
         const DevxObject* const action = entry_actions_.acquire(
-            use, std::move(key), [this](const FlowActionKey& of) { return make_entry_action(of); });
+            use, {request.egress, rewrites, request.edits},
+            [this](const FlowActionKey& key) { return make_entry_action(key); });
         if (action != nullptr) number = action->number;
         return action != nullptr;
     };
     actions.pop_vlan = edits.pop_vlan;
     actions.push_vlan = edits.push_vlan;
     actions.decap = edits.reformat == Reformat::strip_tunnel;
-    if (!edits.rewrites.empty() && !add(rewriting_key(request), rule.shared[1], actions.rewriting))
-        return false;
+    if (!edits.rewrites.empty() && !add(true, rule.shared[1], actions.rewriting)) return false;
     return edits.reformat == Reformat::none || actions.decap ||
-           add({request.egress, edits.reformat, edits.header}, rule.shared[2],
-               actions.reformatting);
+           add(false, rule.shared[2], actions.reformatting);
 }
 
 /// Null with errno.
@@ -246,9 +268,8 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
         return Lack{nullptr, "groups above 0 and action jump need flow tables by DevX, which the "
                              "kernel does not give to this process: use group 0"};
     if (request.jump && level_of(*request.jump) <= level_of(request.group))
-        return Lack{nullptr, fmt::format("action jump: from group {} to {}: a jump leads to a "
-                                         "higher group, and the device tells groups up to {} apart",
-                                         request.group, *request.jump, kLastLevel - kFirstLevel)};
+        return Lack{nullptr, "action jump: a jump leads to a higher group, and the device tells "
+                             "groups up to 23 apart"};
     if (request.edits && request.edits->changes_tags() && request.group == 0)
         return Lack{nullptr, "VLAN tags come off and go on in groups above 0 only: jump to one "
                              "first"};
@@ -266,23 +287,17 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
 
 /// Where a flow's packets go. False with errno.
 bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
-                            FlowActions& actions) {
-    mlx5dv_flow_action_attr way{};
+                            FlowActionList& actions) {
     if (request.drop) {
-        way.type = MLX5DV_FLOW_ACTION_DROP;
+        actions.add(MLX5DV_FLOW_ACTION_DROP);
     } else if (request.jump) {
         const GroupTable* const table =
             acquire_table({request.egress, *request.jump}, rule.shared[3]);
         if (table == nullptr) return false;
-        way.type = MLX5DV_FLOW_ACTION_DEST_DEVX;
-        way.obj = table->object().handle.get();
-    } else if (request.egress) {
-        return true;
-    } else {
-        way.type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
-        way.qp = qp;
+        actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
+    } else if (!request.egress) {
+        actions.add(MLX5DV_FLOW_ACTION_DEST_IBV_QP).qp = qp;
     }
-    actions.push_back(way);
     return true;
 }
 
@@ -308,18 +323,13 @@ void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceR
         rule.shared[0], {request.egress, request.level, match.criteria, match.mask},
         [this](const MatcherKey& key) { return make_matcher(key); });
     if (matcher == nullptr) return;
-    FlowActions actions;
+    FlowActionList actions;
     if (!choose_way(request, qp, rule, actions)) return;
-    const auto add = [&](mlx5dv_flow_action_type type) -> mlx5dv_flow_action_attr& {
-        actions.push_back({});
-        actions.back().type = type;
-        return actions.back();
-    };
-    if (request.tag != 0) add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
+    if (request.tag != 0) actions.add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
     if (request.counter) {
         const DevxObject* const counter = request.counter->devx();
         if (counter == nullptr) return;
-        add(MLX5DV_FLOW_ACTION_COUNTERS_DEVX).obj = counter->handle.get();
+        actions.add(MLX5DV_FLOW_ACTION_COUNTERS_DEVX).obj = counter->handle.get();
     }
     if (!acquire_edits(request, rule, actions)) return;
     Parameters value(match.value);

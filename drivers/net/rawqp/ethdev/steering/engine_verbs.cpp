@@ -150,8 +150,7 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
     auto lack = first_lack(request.pattern, "verbs flow specs have",
                            [](const Layer&, const Field& field) { return field.verbs.spec != 0; });
     if (!lack && request.counter && request.counter->verbs() == nullptr)
-        lack = Lack{nullptr, fmt::format("action count: the device offers no flow counters: {}",
-                                         errno_text(errno, Attempt::steer))};
+        lack = Lack{nullptr, "action count: the device offers no flow counters", nullptr, errno};
     return lack;
 }
 

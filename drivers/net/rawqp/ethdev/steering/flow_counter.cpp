@@ -30,6 +30,31 @@ const DevxObject* FlowCounter::devx() {
     return object_ ? &object_ : nullptr;
 }
 
+bool FlowCounter::prepare(const FlowCounter& other) {
+    return (!other.verbs_ || verbs() != nullptr) && (!other.object_ || devx() != nullptr);
+}
+
+bool FlowCounter::renew() {
+    const bool by_verbs = verbs_ != nullptr;
+    verbs_ = {}; // verbs reads none without a flow: another one starts at zero
+    if (by_verbs && verbs() == nullptr) return false;
+    seen_ = {};
+    errno = read_devx(seen_);
+    return errno == 0;
+}
+
+/// 0 or an errno.
+int FlowCounter::read_devx(FlowCounts& counts) const {
+    if (!object_) return 0;
+    prm::QueryFlowCounterIn in{};
+    prm::QueryFlowCounterOut out;
+    in.counter = object_.number;
+    const int error = devx_.query(object_.handle.get(), in, out);
+    counts.packets += out.packets;
+    counts.bytes += out.bytes;
+    return error;
+}
+
 Result<FlowCounts> FlowCounter::read() {
     FlowCounts counts;
     uint64_t values[2] = {};
@@ -38,14 +63,7 @@ Result<FlowCounts> FlowCounter::read() {
     // is one of mlx5dv then.
     if (error == EINVAL && object_) error = 0;
     counts = {values[IBV_COUNTER_PACKETS], values[IBV_COUNTER_BYTES]};
-    if (error == 0 && object_) {
-        prm::QueryFlowCounterIn in{};
-        prm::QueryFlowCounterOut out;
-        in.counter = object_.number;
-        error = devx_.query(object_.handle.get(), in, out);
-        counts.packets += out.packets;
-        counts.bytes += out.bytes;
-    }
+    if (error == 0) error = read_devx(counts);
     if (error != 0)
         return fail(error, "cannot read the counters of a rule: {}",
                     errno_text(error, Attempt::steer));

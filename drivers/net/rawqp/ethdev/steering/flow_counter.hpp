@@ -18,7 +18,11 @@ struct FlowCounts {
 /// Control threads only.
 class FlowCounter {
   public:
-    FlowCounter(ibv_context* context, Devx& devx) : context_(context), devx_(devx) {}
+    /// `shared`: it is of no rule's own.
+    FlowCounter(ibv_context* context, Devx& devx, bool shared)
+        : context_(context), devx_(devx), shared_(shared) {}
+
+    [[nodiscard]] bool shared() const { return shared_; }
 
     /// For rules by verbs. Null with errno.
     [[nodiscard]] ibv_counters* verbs();
@@ -32,10 +36,17 @@ class FlowCounter {
         seen_.packets += told.packets;
         seen_.bytes += told.bytes;
     }
+    /// Sets to zero, for another rule, what no rule counts in. False with errno.
+    [[nodiscard]] bool renew();
+    /// Makes now what the other one has made for its rules. False with errno.
+    [[nodiscard]] bool prepare(const FlowCounter& other);
 
   private:
+    [[nodiscard]] int read_devx(FlowCounts& counts) const;
+
     ibv_context* context_;
     Devx& devx_;
+    bool shared_;
     verbs::Handle<ibv_counters> verbs_;
     DevxObject object_;
     FlowCounts seen_; ///< when it was last reset

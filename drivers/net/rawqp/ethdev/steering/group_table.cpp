@@ -14,19 +14,22 @@ constexpr uint32_t table_type(bool sends) { return (sends ? 1u : 0u) << 24; }
 
 } // namespace
 
-/// An entry in the device, and its index.
-struct GroupTable::Entry final : SharedPart {
-    GroupTable* table;
-    Range* range;
-    uint32_t index;
-    DevxObject object;
+void GroupTable::Entry::release() {
+    object = {};
+    range->table->give_back(*this);
+}
 
-    void release() override {
-        object = {};
-        table->give_back(*range, index);
-        delete this;
+GroupTable::Entry& GroupTable::Range::take() {
+    Entry* entry = nullptr;
+    if (free.empty()) {
+        entry = &entries[next++ - first];
+        entry->range = this;
+    } else {
+        entry = free.back();
+        free.pop_back();
     }
-};
+    return *entry;
+}
 
 std::unique_ptr<GroupTable> GroupTable::make(Devx& devx, bool sends, uint8_t level,
                                              uint8_t log_entries) {
@@ -80,8 +83,9 @@ GroupTable::Range* GroupTable::open_range(std::map<MaskKey, Ranges>::iterator ow
     DevxObject group = devx_.make(in, "flow group");
     if (!group) return nullptr;
     Range& range =
-        ranges_.emplace(best, Range{best, best + best_size, std::move(group), best, {}, owner})
+        ranges_.emplace(best, Range{this, best, best + best_size, std::move(group), owner})
             .first->second;
+    range.free.reserve(best_size);
     owner->second.push_back(&range);
     return &range;
 }
@@ -93,8 +97,9 @@ void GroupTable::close(Range& range) {
     ranges_.erase(range.first);
 }
 
-void GroupTable::give_back(Range& range, uint32_t index) {
-    range.free.push_back(index);
+void GroupTable::give_back(Entry& entry) {
+    Range& range = *entry.range;
+    range.free.push_back(&entry);
     if (range.empty()) close(range);
 }
 
@@ -108,13 +113,12 @@ PartRef GroupTable::add(uint32_t place, const Mlx5Match& match, const EntryActio
         errno = error;
         return nullptr;
     }
-    const uint32_t index = range->free.empty() ? range->next++ : range->free.back();
-    if (!range->free.empty()) range->free.pop_back();
+    Entry& entry = range->take();
 
     prm::SetFteIn in{};
     in.table_type = table_type(sends_);
     in.table = table_.number;
-    in.index = index;
+    in.index = range->index_of(entry);
     in.group = range->group.number;
     in.tag = actions.tag;
     std::ranges::copy(match.value, in.value);
@@ -151,20 +155,15 @@ PartRef GroupTable::add(uint32_t place, const Mlx5Match& match, const EntryActio
 
     in.head.opcode = static_cast<uint16_t>(prm::SetFteIn::kOpcode);
     const size_t bytes = offsetof(prm::SetFteIn, list) + listed * sizeof(prm::SetFteIn::Listed);
-    DevxObject made =
+    entry.object =
         devx_.make_raw({reinterpret_cast<const uint8_t*>(&in), bytes}, "flow table entry");
-    if (!made) {
+    if (!entry.object) {
         const int error = errno;
-        give_back(*range, index);
+        give_back(entry);
         errno = error;
         return nullptr;
     }
-    auto* const entry = new Entry;
-    entry->table = this;
-    entry->range = range;
-    entry->index = index;
-    entry->object = std::move(made);
-    return PartRef(entry);
+    return PartRef(&entry);
 }
 
 } // namespace rawqp

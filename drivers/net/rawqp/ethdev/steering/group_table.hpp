@@ -57,22 +57,34 @@ class GroupTable {
     };
     struct Range;
     using Ranges = std::vector<Range*>;
+    /// An entry in the device, at the index that is its own in the range.
+    struct Entry final : SharedPart {
+        Range* range = nullptr;
+        DevxObject object;
+        void release() override;
+    };
+    /// With the memory for its entries: none is allocated for one.
     struct Range {
+        GroupTable* table;
         uint32_t first, end;
         DevxObject group;
-        uint32_t next;              ///< the first index that was never used
-        std::vector<uint32_t> free; ///< used before
         std::map<MaskKey, Ranges>::iterator owner;
+        uint32_t next = first; ///< the first index that was never used
+        std::vector<Entry> entries = std::vector<Entry>(end - first);
+        std::vector<Entry*> free{}; ///< used before; has room for all
 
         [[nodiscard]] bool full() const { return free.empty() && next == end; }
         [[nodiscard]] bool empty() const { return free.size() == next - first; }
+        [[nodiscard]] Entry& take();
+        [[nodiscard]] uint32_t index_of(const Entry& entry) const {
+            return first + static_cast<uint32_t>(&entry - entries.data());
+        }
     };
-    struct Entry;
 
     GroupTable(Devx& devx, bool sends, uint32_t size) : devx_(devx), sends_(sends), size_(size) {}
 
     Range* open_range(std::map<MaskKey, Ranges>::iterator owner);
-    void give_back(Range& range, uint32_t index);
+    void give_back(Entry& entry);
     void close(Range& range);
 
     Devx& devx_;

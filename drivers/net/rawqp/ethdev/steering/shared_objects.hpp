@@ -26,8 +26,9 @@ template <class Key, class Object> class SharedObjects {
   public:
     /// A use, which `use` keeps. Null with errno. `make(key)` gives the object, or a false one with
     /// errno.
-    template <class Make> Object* acquire(PartRef& use, Key key, Make make) {
-        const auto [at, fresh] = entries_.try_emplace(std::move(key));
+    template <class Make> Object* acquire(PartRef& use, const Key& key, Make make) {
+        const auto [at, fresh] = entries_.try_emplace(key); // copied if it is new
+
         Entry& entry = at->second;
         if (fresh) {
             entry.owner = this;

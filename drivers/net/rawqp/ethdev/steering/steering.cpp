@@ -67,17 +67,24 @@ Result<std::unique_ptr<Steering>> Steering::make(const verbs::Api& api, RssQps& 
     return std::unique_ptr<Steering>(new Steering(qps, std::move(devx), std::move(engines)));
 }
 
-std::optional<Lack> Steering::lack(const SteeringRequest& request) const {
-    std::optional<Lack> first;
+std::string Lack::what() const {
+    if (field != nullptr)
+        return fmt::format("field {} cannot be matched{}: {} no place for it: clear its mask",
+                           field->name, layer->depth != 0 ? " inside a tunnel" : "", why);
+    return error == 0 ? why : fmt::format("{}: {}", why, errno_text(error, Attempt::steer));
+}
+
+std::optional<LackText> Steering::lack(const SteeringRequest& request) const {
+    std::optional<LackText> first;
     for (const auto& engine : engines_) {
-        std::optional<Lack> lack = engine->lack(request);
-        if (!lack) return lack;
+        const std::optional<Lack> lack = engine->lack(request);
+        if (!lack) return std::nullopt;
         if (!first)
-            first = std::move(lack);
+            first = {lack->layer, lack->what()};
         else if (lack->layer == first->layer)
-            first->what = std::move(lack->what); // the engine of more words says it best
+            first->what = lack->what(); // the engine of more words says it best
         else
-            first->what += fmt::format("; by {}: {}", engine->name(), lack->what);
+            first->what += fmt::format("; by {}: {}", engine->name(), lack->what());
     }
     return first;
 }

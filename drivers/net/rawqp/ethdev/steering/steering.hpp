@@ -50,6 +50,12 @@ struct SteeringRule {
     }
 };
 
+/// What no engine has words for.
+struct LackText {
+    const Layer* layer; ///< of the request; null: it is no header
+    std::string what;   ///< one sentence
+};
+
 /// A port's access to steering, which its filters and rte_flow share. A rule is asked for in the
 /// words of the first engine that has them, or of the next one if the device refuses those. Control
 /// threads only.
@@ -64,9 +70,9 @@ class Steering {
     [[nodiscard]] Result<SteeringLevels> levels();
     [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
 
-    /// What keeps every engine from asking for the request, in one sentence.
-    [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const;
-    std::optional<Lack> lack(SteeringRequest&&) const = delete; ///< it points into the request
+    /// What keeps every engine from asking for the request.
+    [[nodiscard]] std::optional<LackText> lack(const SteeringRequest& request) const;
+    std::optional<LackText> lack(SteeringRequest&&) const = delete; ///< it points into the request
     /// Errors name the layers and destination of the rule and carry verbs' errno.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
 
@@ -76,8 +82,8 @@ class Steering {
 
     [[nodiscard]] RssQps& qps() { return qps_; }
     /// A counter for requests; the device is not asked before the first of them.
-    [[nodiscard]] CounterRef make_counter() {
-        return std::make_shared<FlowCounter>(qps_.context(), *devx_);
+    [[nodiscard]] CounterRef make_counter(bool shared = false) {
+        return std::make_shared<FlowCounter>(qps_.context(), *devx_, shared);
     }
 
   private:

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What rules from templates do: actions of the template, of each rule, and counters of their own,
+// by either engine, without an allocation for a rule.
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "tests/unit/flow/templates.hpp"
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using verbs_test::DevxObject;
+
+constexpr uint16_t kEntry = 0x936, kCounter = 0x939, kModify = 0x940, kTable = 0x930;
+
+/// On the engine that has words for all actions.
+class TemplateActionsTest : public TemplateTest {
+  protected:
+    TemplateActionsTest() : TemplateTest(FlowEngine::mlx5) {
+        configure(1024);
+        start();
+        device.flows.reserve(8192); // what is allocated from here on is for single objects
+        device.devx_objects.reserve(8192);
+    }
+    std::vector<const DevxObject*> made(uint16_t opcode) const {
+        std::vector<const DevxObject*> found;
+        for (const auto& object : device.devx_objects)
+            if (object->opcode() == opcode) found.push_back(object.get());
+        return found;
+    }
+    /// A table of rules that all do the same.
+    rte_flow_template_table* fixed(const Rule& actions, uint32_t group = 0, uint32_t rules = 4) {
+        return table_of(pattern_of(flow(0, 0)), actions_of(actions, actions), rules, group);
+    }
+    static Rule jump(uint32_t group) {
+        const rte_flow_action_jump conf{group};
+        return Rule().action(RTE_FLOW_ACTION_TYPE_JUMP, &conf);
+    }
+    /// A new tag of this VLAN.
+    static Rule& push_vlan(Rule& rule, uint16_t id) {
+        const rte_flow_action_of_push_vlan type{RTE_BE16(RTE_ETHER_TYPE_VLAN)};
+        const rte_flow_action_of_set_vlan_vid vid{rte_cpu_to_be_16(id)};
+        return rule.action(RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN, &type)
+            .action(RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID, &vid);
+    }
+    uint64_t hits(rte_flow* rule) {
+        const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+        rte_flow_query_count result{};
+        EXPECT_EQ(table.query(rule, &action, &result, &error), 0) << error.message;
+        return result.hits;
+    }
+    rte_flow_action_handle* share_count() {
+        rte_flow_indir_action_conf directions{};
+        directions.ingress = 1;
+        const rte_flow_action count{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+        return table.share(&directions, &count, &error);
+    }
+    void take_results() {
+        std::array<rte_flow_op_result, 64> results{};
+        for (const uint32_t queue : {0u, 1u})
+            while (table.pull(queue, results, &error) > 0)
+                ;
+    }
+    void no_allocation(rte_flow_template_table* of, const Rule& actions, size_t device_allocates);
+};
+
+/// What a rule of the device does, with nothing of its values.
+std::vector<int> doings(const verbs_test::Flow& flow) {
+    std::vector<int> types;
+    for (const mlx5dv_flow_action_attr& action : flow.actions)
+        types.push_back(action.type);
+    return types;
+}
+
+TEST_F(TemplateActionsTest, OfTheTemplateAreThoseOfCreate) {
+    const std::array<uint8_t, 6> mac = {2, 0, 0, 0, 0, 9};
+    const Rule actions[] = {
+        Rule().action(RTE_FLOW_ACTION_TYPE_DROP),
+        Rule().action(RTE_FLOW_ACTION_TYPE_DROP).action(RTE_FLOW_ACTION_TYPE_COUNT),
+        Rule().action(RTE_FLOW_ACTION_TYPE_FLAG).queue(2),
+        Rule().action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &mac).mark(5).queue(1),
+        jump(3),
+    };
+    for (const Rule& each : actions) {
+        auto* const of = fixed(each);
+        ASSERT_NE(of, nullptr) << error.message;
+        // Rules give neither these actions nor their configurations again.
+        rte_flow* const rule =
+            table.async_create(0, of, flow(1, 1).pattern(), 0, each.actions(), 0, nullptr, &error);
+        ASSERT_NE(rule, nullptr) << error.message;
+        const auto by_template = doings(*device.flows[0]);
+        EXPECT_EQ(table.destroy(rule, &error), 0);
+        Rule whole = flow(1, 1);
+        for (const auto* action = each.actions(); action->type != RTE_FLOW_ACTION_TYPE_END;
+             ++action)
+            whole.as(*action);
+        rte_flow* const usual = create(whole);
+        ASSERT_NE(usual, nullptr) << error.message;
+        EXPECT_EQ(doings(*device.flows[0]), by_template);
+        EXPECT_EQ(table.destroy(usual, &error), 0);
+        EXPECT_EQ(table.destroy(of, &error), 0);
+    }
+    EXPECT_THAT(made(kCounter), IsEmpty());
+}
+
+TEST_F(TemplateActionsTest, ARuleOfAGroupPutsTagsOn) {
+    Rule actions;
+    push_vlan(actions, 5).queue(1);
+    EXPECT_EQ(fixed(actions), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("in groups above 0 only"));
+    auto* const of = fixed(actions, 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, flow(1, 1).queue(1)), nullptr) << error.message;
+    EXPECT_EQ(made(kEntry)[0]->word(64), 0x81000005u);
+}
+
+TEST_F(TemplateActionsTest, EachRuleJumpsToItsGroup) {
+    auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(jump(9), jump(0)), 4, 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    EXPECT_THAT(made(kTable), IsEmpty()); // the trial's is gone
+    const auto to = [&](uint16_t port, uint32_t group) {
+        return table.async_create(0, of, flow(1, port).pattern(), 0, jump(group).actions(), 0,
+                                  nullptr, &error);
+    };
+    for (const uint32_t group : {2u, 7u, 2u}) // the third one shares the table of the first
+        ASSERT_NE(to(static_cast<uint16_t>(group + made(kEntry).size()), group), nullptr)
+            << error.message;
+    EXPECT_THAT(made(kTable), SizeIs(3));
+    EXPECT_EQ(made(kEntry)[0]->word(832), made(kEntry)[2]->word(832));
+    EXPECT_NE(made(kEntry)[0]->word(832), made(kEntry)[1]->word(832));
+    EXPECT_EQ(to(99, 1), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("from group 1 to 1"));
+}
+
+TEST_F(TemplateActionsTest, EachRuleCountsForItself) {
+    const Rule actions = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    auto* const of = fixed(actions, 0, 3);
+    ASSERT_NE(of, nullptr) << error.message;
+    EXPECT_THAT(made(kCounter), SizeIs(3)); // in advance
+    rte_flow* const first = enqueue(of, flow(1, 1));
+    rte_flow* const second = enqueue(of, flow(1, 2));
+    ASSERT_TRUE(first != nullptr && second != nullptr) << error.message;
+    EXPECT_NE(device.flows[0]->actions.back().obj, device.flows[1]->actions.back().obj);
+    device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
+    EXPECT_EQ(hits(first), 4u);
+    // The next rule of the place begins at zero, and goes on when it is changed.
+    EXPECT_EQ(table.async_destroy(0, first, nullptr, &error), 0);
+    rte_flow* const next = enqueue(of, flow(1, 3));
+    EXPECT_EQ(next, first);
+    EXPECT_EQ(hits(next), 0u);
+    device.devx_answer = hex("0000000000000000 0000000000000007 0000000000000190");
+    const Rule other = Rule().queue(2).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    ASSERT_EQ(table.update_actions(next, other.actions(), &error), 0) << error.message;
+    EXPECT_EQ(hits(next), 3u);
+    EXPECT_THAT(made(kCounter), SizeIs(3));
+    EXPECT_EQ(table.destroy(next, &error), 0);
+    EXPECT_EQ(table.destroy(second, &error), 0);
+    EXPECT_EQ(table.destroy(of, &error), 0);
+    EXPECT_THAT(made(kCounter), IsEmpty());
+}
+
+TEST_F(TemplateActionsTest, CountersThatTheDeviceDoesNotMakeAreNamed) {
+    int named = 0;
+    for (int nth = 1;; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        if (fixed(Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT), 0, 8) != nullptr) break;
+        const bool of_a_counter =
+            std::string(error.message).find("8 counters, one for each rule") != std::string::npos;
+        named += of_a_counter ? 1 : 0;
+        EXPECT_THAT(made(kCounter), IsEmpty());
+    }
+    EXPECT_EQ(named, 8);
+}
+
+TEST_F(TemplateActionsTest, RulesGiveTheCountThatTheyShare) {
+    auto *const one = share_count(), *const two = share_count();
+    // The mask says what is behind the handles that rules give.
+    auto* const of = table_of(pattern_of(flow(0, 0)),
+                              actions_of(Rule().queue(1).indirect(nullptr),
+                                         Rule().queue(0xffff).action(RTE_FLOW_ACTION_TYPE_COUNT)),
+                              4);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, flow(1, 1).queue(1).indirect(one)), nullptr) << error.message;
+    ASSERT_NE(enqueue(of, flow(1, 2).queue(1).indirect(two)), nullptr) << error.message;
+    EXPECT_NE(device.flows[0]->actions.back().obj, device.flows[1]->actions.back().obj);
+    EXPECT_EQ(table.unshare(one, &error), -EBUSY);
+    EXPECT_EQ(enqueue(of, flow(1, 3).queue(1).indirect(nullptr)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("with a configuration"));
+    auto* const stranger = reinterpret_cast<rte_flow_action_handle*>(this);
+    EXPECT_EQ(enqueue(of, flow(1, 3).queue(1).indirect(stranger)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no such action on this port"));
+    // A handle of the template's is that of all rules, whichever type the mask has.
+    const rte_flow_action_count set{1};
+    for (const Rule& mask : {Rule().queue(1).indirect(two),
+                             Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT, &set)}) {
+        auto* const all =
+            table_of(pattern_of(flow(0, 0)), actions_of(Rule().queue(1).indirect(two), mask), 4);
+        ASSERT_NE(all, nullptr) << error.message;
+        rte_flow* const rule = enqueue(all, flow(1, 9).queue(1).indirect(nullptr));
+        ASSERT_NE(rule, nullptr) << error.message;
+        EXPECT_EQ(device.flows[2]->actions.back().obj, device.flows[1]->actions.back().obj);
+        EXPECT_EQ(table.destroy(rule, &error), 0);
+        EXPECT_EQ(table.destroy(all, &error), 0);
+    }
+    table.flush(&error);
+    EXPECT_EQ(table.destroy(of, &error), 0);
+    EXPECT_EQ(table.unshare(one, &error), 0);
+    EXPECT_EQ(table.unshare(two, &error), 0);
+}
+
+TEST_F(TemplateActionsTest, WhatCannotDifferFromRuleToRuleIsSaid) {
+    const std::array<uint8_t, 6> mac = {2, 0, 0, 0, 0, 9}, zeros{};
+    const auto with = [](const std::array<uint8_t, 6>& address) {
+        return Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &address);
+    };
+    EXPECT_NE(actions_of(with(mac), with(mac)), nullptr);
+    EXPECT_THAT(refused_actions(with(mac), with(zeros)),
+                HasSubstr("action set_mac_src: only queue, mark, jump and an indirect count"));
+    EXPECT_THAT(refused_actions(Rule().indirect(nullptr), Rule().indirect(nullptr)),
+                HasSubstr("rules can give a count, if the mask has type count"));
+    rte_flow_action_modify_field field{};
+    field.dst.field = RTE_FLOW_FIELD_IPV4_TTL;
+    field.src.field = RTE_FLOW_FIELD_VALUE;
+    field.src.value[0] = 7;
+    field.width = 8;
+    auto mask = field;
+    const auto modify = [](const rte_flow_action_modify_field& conf) {
+        return Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf);
+    };
+    EXPECT_NE(actions_of(modify(field), modify(mask)), nullptr);
+    mask.src.value[0] = 0;
+    EXPECT_THAT(refused_actions(modify(field), modify(mask)),
+                HasSubstr("action modify_field: only"));
+}
+
+/// `device_allocates`: what the device of the tests does for a rule by itself.
+void TemplateActionsTest::no_allocation(rte_flow_template_table* of, const Rule& actions,
+                                        size_t device_allocates) {
+    constexpr uint32_t kRules = 1000;
+    std::vector<Rule> rules;
+    for (uint32_t n = 0; n < kRules; ++n)
+        rules.push_back(flow(n >> 8 << 16, static_cast<uint16_t>(n & 0xff)));
+    std::vector<rte_flow*> made(kRules);
+    for (int round = 0; round < 2; ++round) {
+        size_t before = allocations();
+        for (uint32_t n = 0; n < kRules; ++n)
+            made[n] = table.async_create(0, of, rules[n].pattern(), 0, actions.actions(), 0,
+                                         nullptr, &error);
+        // Ranges of a group's table come at the first rule of a mask, and double.
+        constexpr size_t kSome = kRules / 10;
+        EXPECT_LT(allocations() - before, kRules * device_allocates + kSome);
+        EXPECT_NE(made.back(), nullptr) << error.message;
+        take_results();
+        before = allocations();
+        for (rte_flow* const rule : made)
+            EXPECT_EQ(table.async_destroy(1, rule, nullptr, &error), 0);
+        EXPECT_LT(allocations() - before, kSome);
+        take_results();
+    }
+}
+
+TEST_F(TemplateActionsTest, NothingIsAllocatedForAFlow) {
+    const std::array<uint8_t, 6> mac = {2, 0, 0, 0, 0, 9};
+    const Rule actions = Rule()
+                             .action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &mac)
+                             .action(RTE_FLOW_ACTION_TYPE_COUNT)
+                             .mark(5)
+                             .queue(1);
+    auto* const of = fixed(actions, 0, 1000);
+    ASSERT_NE(of, nullptr) << error.message;
+    // The matcher, the rewriting and the hash QP are those of this one.
+    ASSERT_NE(create(udp_to(7, 1)), nullptr);
+    ASSERT_NE(enqueue(of, flow(0xffff, 0xffff)), nullptr) << error.message;
+    const auto& flow = *device.flows.back();
+    std::vector<mlx5dv_flow_action_attr> listed = flow.actions;
+    std::vector<size_t> match(1 + flow.value.size() / sizeof(size_t), flow.value.size());
+    auto* const value = reinterpret_cast<mlx5dv_flow_match_parameters*>(match.data());
+    const size_t before = allocations();
+    auto* const bare = device.api().mlx5_create_flow(
+        reinterpret_cast<mlx5dv_flow_matcher*>(const_cast<verbs_test::Matcher*>(flow.matcher)),
+        value, listed.size(), listed.data());
+    uint8_t in[32] = {}, out[32];
+    EXPECT_EQ(device.api().mlx5_devx_obj_query(listed.back().obj, in, sizeof in, out, sizeof out),
+              0);
+    const size_t each = allocations() - before;
+    ASSERT_NE(bare, nullptr);
+    EXPECT_EQ(ibv_destroy_flow(bare), 0);
+    table.flush(&error);
+    no_allocation(of, actions, each);
+}
+
+TEST_F(TemplateActionsTest, NothingIsAllocatedForAnEntry) {
+    const std::array<uint8_t, 6> mac = {2, 0, 0, 0, 0, 9};
+    Rule actions;
+    push_vlan(actions, 5)
+        .action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &mac)
+        .rss({0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    auto* const of = fixed(actions, 1, 1000);
+    ASSERT_NE(of, nullptr) << error.message;
+    rte_flow* const kept = create([] { // so do table, rewriting and TIR
+        Rule rule = flow(0xffff, 0xffff);
+        const std::array<uint8_t, 6> address = {2, 0, 0, 0, 0, 9};
+        rule.attr.group = 1;
+        return rule.action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &address)
+            .rss({0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    }());
+    ASSERT_NE(kept, nullptr) << error.message;
+    const std::vector<uint8_t> command = made(kEntry)[0]->command;
+    uint8_t out[16];
+    const size_t before = allocations();
+    auto* const bare = device.api().mlx5_devx_obj_create(device.context(), command.data(),
+                                                         command.size(), out, sizeof out);
+    const size_t each = allocations() - before;
+    EXPECT_EQ(device.api().mlx5_devx_obj_destroy(bare), 0);
+    EXPECT_THAT(made(kModify), SizeIs(1));
+    no_allocation(of, actions, each);
+}
+
+} // namespace
+} // namespace rawqp::test
