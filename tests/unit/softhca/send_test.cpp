@@ -318,12 +318,12 @@ TEST_F(Send, PacingKeepsTheRateOfALateDevice) {
     using Time = std::chrono::duration<double, std::milli>;
     constexpr Time kMost(20);
     run();
+    const auto begin = Clock::now();
     ASSERT_TRUE(device->pace_sq(sq.number, 10'000)); // a frame a millisecond
     for (size_t i = 0; i < 31; i++)
         post_frame(frames::pattern(1250), 0, 0);
     sq.ring_doorbell();
     auto last = Clock::now();
-    const auto begin = last;
     Time due(0);
     for (const int late : {7, 5, 3}) {
         std::this_thread::sleep_for(std::chrono::milliseconds(late));
@@ -346,6 +346,7 @@ TEST_F(Send, PacingKeepsTheRate) {
     EXPECT_EQ(device->pace_sq(sq.number, Limits::kMinRateKbps - 1).error(), Status::bad_parameter);
     EXPECT_EQ(device->pace_sq(sq.number, Limits::kMaxRateKbps + 1).error(), Status::bad_parameter);
     EXPECT_EQ(device->pace_sq(0xfffff, 1000).error(), Status::bad_resource);
+    const auto begin = Clock::now();
     ASSERT_TRUE(device->pace_sq(sq.number, 10'000));
     for (size_t i = 0; i < 5; i++)
         post_frame(frames::pattern(1250), i * 2048);
@@ -355,7 +356,6 @@ TEST_F(Send, PacingKeepsTheRate) {
     for (size_t i = 0; i < 5; i++)
         several.data(lkey, put(i * 2048, frames::pattern(1250)), 1250);
     sq.post(several);
-    const auto begin = Clock::now();
     sq.ring_doorbell();
     while (wire->sent.size() < 10 && Clock::now() - begin < std::chrono::seconds(10))
         run();
