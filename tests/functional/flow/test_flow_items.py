@@ -27,6 +27,7 @@ QINQ_FRAME = ether() / Dot1AD(vlan=7) / Dot1Q(vlan=0x123, prio=5) / ipv4() / UDP
 TWICE_FRAME = ether() / Dot1Q(vlan=7) / Dot1Q(vlan=0x123, prio=5) / ipv4() / UDP() / Raw(bytes(40))
 INSIDE = ipv4(ttl=7) / UDP(sport=7, dport=53) / Raw(bytes(20))
 GRE_IP_FRAME = ether() / ipv4() / GRE() / INSIDE
+GRE_ETH_FRAME = ether() / ipv4() / GRE(proto=0x6558) / ether() / INSIDE
 KEY_FRAME = ether() / ipv4() / GRE(key_present=1, key=0x12345678) / INSIDE
 NVGRE_FRAME = (ether() / ipv4() / GRE(proto=0x6558, key_present=1, key=0x12345678)
                / ether() / INSIDE)
@@ -248,7 +249,8 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth / ipv4 / udp / vxlan / eth / ipv4 / udp": ([VXLAN_FRAME], [VXLAN6_FRAME, udp4(), GPE_FRAME]),
     "eth / ipv4 / udp / geneve": ([GENEVE_FRAME], [VXLAN_FRAME, udp4()]),
     "eth / ipv4 / udp / vxlan-gpe / eth / ipv4": ([GPE_FRAME], [VXLAN_FRAME, GENEVE_FRAME]),
-    "eth / ipv4 / gre / ipv4 / udp": ([GRE_IP_FRAME], [GRE_FRAME, udp4()]),
+    "eth / ipv4 / gre / ipv4 / udp": ([GRE_IP_FRAME], [GRE_FRAME, GRE_ETH_FRAME, udp4()]),
+    "eth / ipv4 / gre / eth / ipv4 / udp": ([GRE_ETH_FRAME], [GRE_FRAME, GRE_IP_FRAME, udp4()]),
     "eth / ipv4 / gre / gre_key": ([KEY_FRAME, NVGRE_FRAME], [GRE_IP_FRAME]),
     "eth / ipv4 / nvgre": ([NVGRE_FRAME], [KEY_FRAME, GRE_IP_FRAME]),
     "eth / mpls": ([MPLS_FRAME], [udp4(), MPLS_UDP_FRAME]),
