@@ -39,9 +39,9 @@ from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
-FUNCTIONAL_TIMEOUT_S = 1200
-KERNEL_TIMEOUT_S = 1500
-COMMAND_TIMEOUT_S = 2400
+FUNCTIONAL_TIMEOUT_S = 2400
+KERNEL_TIMEOUT_S = 3600
+COMMAND_TIMEOUT_S = 3600
 FUZZ_SECONDS = 60  # for each target
 CANNOT_RUN = 77  # the exit status that says so
 
