@@ -2,6 +2,8 @@
 """What to know of programs that softhca has launched. The demo uses it, too: without Scapy."""
 
 import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,18 @@ def program_under(launcher: Screen) -> int:
     if len(children) != 1:
         raise AssertionError(f"softhca (process {launcher.pid}) runs {len(children)} programs")
     return int(children[0])
+
+
+def suspend(process: int, timeout: float = 10) -> None:
+    """Stops a process and waits until none of its threads runs any more."""
+    os.kill(process, signal.SIGSTOP)
+    deadline = time.monotonic() + timeout
+    # Only a parent could wait for the event.
+    while any(stat.read_text().rpartition(")")[2].split()[0] != "T"
+              for stat in Path(f"/proc/{process}/task").glob("*/stat")):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"process {process} does not stop within {timeout} s")
+        time.sleep(0.001)
 
 
 def launcher_env(launcher: Screen) -> dict[str, str]:

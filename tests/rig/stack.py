@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from .launched import DRIVER, devices_of, program_under
+from .launched import DRIVER, devices_of, program_under, suspend
 from .ports import PortSpec, device_name, pci_address, port_mac
 from .program import Program
 from .sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
@@ -166,8 +166,12 @@ class SoftHca:
             raise AssertionError(f"softhca fault failed: {result.stderr or result.stdout}")
 
     def signal_program(self, number: int) -> None:
-        """To the program under softhca, not to that."""
-        os.kill(program_under(self.program), number)
+        """To the program under softhca, not to that. After SIGSTOP it does stand still."""
+        process = program_under(self.program)
+        if number == signal.SIGSTOP:
+            suspend(process)
+        else:
+            os.kill(process, number)
 
     def break_queue(self, port: int, fault: str) -> None:
         self.inject(port, fault)
