@@ -81,6 +81,7 @@ struct RdmaPort {
 class Sysfs {
   public:
     explicit Sysfs(std::string root = "/sys") : root_(std::move(root)) {}
+    [[nodiscard]] const std::string& root() const { return root_; }
 
     /// RDMA devices that the kernel knows, sorted; libibverbs may lack a provider for some.
     [[nodiscard]] std::vector<std::string> rdma_devices() const;

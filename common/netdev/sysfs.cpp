@@ -1,55 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads sysfs by plain C calls: one open file or folder at a time, nothing kept.
+#include "common/files.hpp"
 #include "common/netdev/netdev.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <climits>
-#include <cstdio>
-#include <cstdlib>
-#include <dirent.h>
-#include <memory>
-#include <unistd.h>
 
 namespace netdev {
 namespace {
 
-struct CloseDir {
-    void operator()(DIR* dir) const { closedir(dir); }
-};
-struct CloseFile {
-    void operator()(FILE* file) const { fclose(file); }
-};
-
-/// Names in a folder, sorted; numbers sort as numbers. Empty when it cannot be read.
-std::vector<std::string> entries(const std::string& path) {
-    std::vector<std::string> names;
-    const std::unique_ptr<DIR, CloseDir> dir(opendir(path.c_str()));
-    if (!dir) return names;
-    while (const dirent* entry = readdir(dir.get()))
-        if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-        const bool numbers = std::isdigit(static_cast<unsigned char>(a[0])) &&
-                             std::isdigit(static_cast<unsigned char>(b[0]));
-        return numbers && a.size() != b.size() ? a.size() < b.size() : a < b;
-    });
-    return names;
-}
-
-/// First line of a file without its newline; empty when it cannot be read.
-std::string first_line(const std::string& path) {
-    const std::unique_ptr<FILE, CloseFile> file(fopen(path.c_str(), "re"));
-    char line[256];
-    if (!file || fgets(line, sizeof(line), file.get()) == nullptr) return {};
-    std::string text = line;
-    while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-        text.pop_back();
-    return text;
-}
-
-bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+using files::entries;
+using files::exists;
+using files::first_line;
 
 template <class Number> bool parse(const std::string& text, Number& number) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -110,11 +71,7 @@ Result<RdmaPort> Sysfs::rdma_port_of(const std::string& netdev) const {
 
 std::string Sysfs::bus_address(const std::string& device) const {
     const std::string link = fmt::format("{}/class/infiniband/{}/device", root_, device);
-    char path[PATH_MAX];
-    const ssize_t length = readlink(link.c_str(), path, sizeof path);
-    if (length <= 0) return {};
-    const std::string target(path, static_cast<size_t>(length));
-    return target.substr(target.rfind('/') + 1);
+    return files::base_name(files::link_target(link));
 }
 
 int Sysfs::numa_node(const std::string& device) const {

@@ -1,103 +1,67 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 
+#include "common/diagnosis/checks.hpp"
+#include "common/verbs/device_list.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/driver/formats.hpp"
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
-#include <algorithm>
 #include <linux/capability.h>
-#include <sys/syscall.h>
 
 namespace rawqp {
 namespace {
 
-/// libibverbs' list of devices, freed with this object.
-class DeviceList {
-  public:
-    explicit DeviceList(const verbs::Api& api)
-        : api_(api), list_(api.get_device_list(&count_)), error_(list_ == nullptr ? errno : 0) {}
-    ~DeviceList() {
-        if (list_ != nullptr) api_.free_device_list(list_);
-    }
-    DeviceList(const DeviceList&) = delete;
-    DeviceList& operator=(const DeviceList&) = delete;
-
-    [[nodiscard]] int error() const { return error_; }
-    [[nodiscard]] ibv_device* find(const std::string& name) const {
-        for (int i = 0; i < count_; ++i)
-            if (name == api_.get_device_name(list_[i])) return list_[i];
-        return nullptr;
-    }
-    [[nodiscard]] std::string names() const {
-        std::string names;
-        for (int i = 0; i < count_; ++i)
-            names += fmt::format("{}{}", names.empty() ? "" : ", ", api_.get_device_name(list_[i]));
-        return names;
-    }
-
-  private:
-    const verbs::Api& api_;
-    int count_ = 0;
-    ibv_device** list_;
-    int error_;
-};
-
-tl::unexpected<Error> no_such_device(const Port& port, const DeviceList& list) {
-    if (list.error() != 0)
-        return fail(list.error(),
-                    "cannot list RDMA devices: {}: is the kernel module ib_uverbs loaded "
-                    "(modprobe ib_uverbs)?",
-                    rte_strerror(list.error()));
-    const std::vector<std::string> kernel = port.sysfs.rdma_devices();
-    if (std::find(kernel.begin(), kernel.end(), port.device) != kernel.end())
-        return fail(ENODEV,
-                    "RDMA device {} is known to the kernel, but libibverbs cannot use it: its user "
-                    "space provider is missing (Debian package ibverbs-providers), or ib_uverbs is "
-                    "not loaded",
-                    port.device);
-    const std::string names = list.names();
-    if (names.empty())
-        return fail(
-            ENODEV,
-            "there is no RDMA device {}, nor any other: no RDMA NIC, or the kernel module for "
-            "it (mlx5_ib, mlx4_ib, mana_ib ...) is not loaded",
-            port.device);
-    return fail(ENODEV, "there is no RDMA device {}: there are {}", port.device, names);
+/// What rawqp-doctor would look at.
+diagnosis::Case case_of(const Port& port) {
+    diagnosis::Case subject;
+    subject.host = diagnosis::Host("", port.sysfs.root());
+    subject.api = *port.api;
+    subject.device = port.device;
+    subject.port = port.ib_port;
+    return subject;
 }
 
-/// Why the device node cannot be opened. libibverbs looks for the node in other places when the
-/// first open fails, and returns the last errno of that search: ask again for the first.
-Error open_failure(const std::string& name, const ibv_device& device, int error) {
-    const std::string node = fmt::format("/dev/infiniband/{}", device.dev_name);
-    const bool refused = error == EACCES || error == EPERM;
-    const int cause = refused || access(node.c_str(), R_OK | W_OK) == 0 ? error : errno;
-    switch (cause) {
-    case EACCES:
-    case EPERM:
-        return {cause, fmt::format("cannot open RDMA device {}: no permission for {}: run as "
-                                   "root or as a member of its group",
-                                   name, node)};
-    case ENOENT:
-    case ENXIO:
-        return {cause, fmt::format("cannot open RDMA device {}: {} is missing: a container "
-                                   "must be given /dev/infiniband",
-                                   name, node)};
-    default:
-        return {error != 0 ? error : EIO,
-                fmt::format("cannot open RDMA device {}: {}", name,
-                            errno_text(error != 0 ? error : EIO, Attempt::open_device))};
-    }
+/// The device is not in libibverbs' list. `error`: there is no list.
+tl::unexpected<Error> no_such_device(const Port& port, int error) {
+    diagnosis::Case subject = case_of(port);
+    const auto broken =
+        error != 0 ? first_broken(subject, {"uverbs-module", "provider"})
+                   : first_broken(subject, {"nic", "uverbs-module", "rdma-device", "provider"});
+    return fail(error != 0 ? error : ENODEV, "cannot find RDMA device {}: {}", port.device,
+                broken ? broken->sentence() : "it has come just now: try again");
+}
+
+tl::unexpected<Error> no_such_interface(const Port& port, Error error) {
+    diagnosis::Case subject = case_of(port);
+    subject.device.clear();
+    subject.iface = port.devargs.iface;
+    if (const auto broken = first_broken(subject, {"rdma-device"})) error.what = broken->sentence();
+    return tl::unexpected(std::move(error));
+}
+
+/// Why the device cannot be opened. libibverbs looks for its node in other places when the first
+/// open fails, and `error` is that of the last one: it tells little of the node.
+Error open_failure(const Port& port, const ibv_device& device, int error) {
+    diagnosis::Case subject = case_of(port);
+    subject.node = fmt::format("/dev/infiniband/{}", device.dev_name);
+    if (error == EACCES || error == EPERM) subject.open_error = error;
+    const int cause = error != 0 ? error : EIO;
+    if (const auto broken = first_broken(subject, {"uverbs-node", "rdma-cgroup"}))
+        return {subject.open_error != 0 ? subject.open_error : cause,
+                fmt::format("cannot open RDMA device {}: {}", port.device, broken->sentence())};
+    return {cause, fmt::format("cannot open RDMA device {}: {}", port.device,
+                               verbs::errno_text(cause, verbs::Attempt::open_device))};
 }
 
 Result<void> open_context(Port& port) {
-    const DeviceList list(*port.api);
+    const verbs::DeviceList list(*port.api);
     ibv_device* device = list.find(port.device);
-    if (device == nullptr) return no_such_device(port, list);
+    if (device == nullptr) return no_such_device(port, list.error());
     ibv_context* context = port.api->open_device(device);
-    if (context == nullptr) return tl::unexpected(open_failure(port.device, *device, errno));
+    if (context == nullptr) return tl::unexpected(open_failure(port, *device, errno));
     port.context = verbs::Context(context, {port.api->close_device, "device context"});
 
     if (const int error = verbs::query_device(*port.api, context, port.attributes))
@@ -127,24 +91,16 @@ Result<void> open_port(Port& port) {
     return {};
 }
 
-/// Whether this process has CAP_NET_RAW. In a user namespace the kernel asks for more: then the
-/// first QP of a queue is refused, with the reason.
-bool may_send_raw() {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-    return syscall(SYS_capget, &header, sets) == 0 &&
-           (sets[CAP_TO_INDEX(CAP_NET_RAW)].effective & CAP_TO_MASK(CAP_NET_RAW)) != 0;
-}
-
 /// Devices may, but need not, report the QP types that they hash for, and the permission is checked
-/// only when a QP is created. If either is in doubt, one is created here, so that the probe fails
-/// rather than the first queue.
+/// only when a QP is created; in a user namespace the kernel asks for more than CAP_NET_RAW there,
+/// and then the first QP of a queue is refused, with the reason. If either is in doubt, one is
+/// created here, so that the probe fails rather than the first queue.
 Result<void> check_raw_packet(const Port& port) {
     if (port.attributes.max_wq_type_rq == 0)
         return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
                     port.device);
     if (ibv_is_qpt_supported(port.attributes.rss_caps.supported_qpts, IBV_QPT_RAW_PACKET) &&
-        may_send_raw())
+        diagnosis::Host().capable(CAP_NET_RAW))
         return {};
     ibv_cq_init_attr_ex completions{};
     completions.cqe = 1;
@@ -154,7 +110,7 @@ Result<void> check_raw_packet(const Port& port) {
     if (!cq) {
         const int error = errno;
         return fail(error, "{}: cannot create a CQ: {}", port.device,
-                    errno_text(error, Attempt::open_device));
+                    verbs::errno_text(error, verbs::Attempt::open_device));
     }
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_RAW_PACKET;
@@ -165,7 +121,7 @@ Result<void> check_raw_packet(const Port& port) {
     if (!qp) {
         const int error = errno;
         return fail(error, "{} refuses RAW_PACKET QPs: {}", port.device,
-                    errno_text(error, Attempt::create_raw_qp));
+                    verbs::errno_text(error, verbs::Attempt::create_raw_qp));
     }
     return {};
 }
@@ -177,7 +133,7 @@ Result<void> open_device(Port& port) {
     port.ib_port = port.devargs.port != 0 ? port.devargs.port : 1;
     if (!port.devargs.iface.empty()) {
         Result<netdev::RdmaPort> found = port.sysfs.rdma_port_of(port.devargs.iface);
-        if (!found) return tl::unexpected(std::move(found.error()));
+        if (!found) return no_such_interface(port, std::move(found.error()));
         port.device = found->device;
         port.ib_port = found->port;
     }

@@ -2,7 +2,7 @@
 // Rules from templates, by queues of operations. An operation is done when it is asked for, and its
 // result waits for the application: nothing is in flight between them. What a rule costs beside the
 // device is its values, put into the key of its recipe; no memory is allocated for it.
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
@@ -110,7 +110,7 @@ FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& 
             return refuse(
                 errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                 "the device does not make {} counters, one for each rule of the table: {}", rules,
-                errno_text(errno, Attempt::steer));
+                verbs::errno_text(errno, verbs::Attempt::steer));
     }
     return {};
 }
@@ -176,7 +176,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
             table.slots->release(slot);
             return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                           "the rule's counter cannot be set to zero: {}",
-                          errno_text(errno, Attempt::steer));
+                          verbs::errno_text(errno, verbs::Attempt::steer));
         }
         used = true;
         terms.counter = counter;

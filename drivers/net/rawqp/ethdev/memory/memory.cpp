@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -192,7 +192,7 @@ Result<MrEntry> Memory::add_range(AddressRange range) {
     if (mr == nullptr) {
         const int error = errno;
         return fail(error, "cannot register {} bytes at {}: {}", range.end - range.start, start,
-                    errno_text(error, Attempt::register_memory));
+                    verbs::errno_text(error, verbs::Attempt::register_memory));
     }
     RAWQP_LOG(DEBUG, "%s: registered %zu bytes at %p, lkey %#x", port_name_.c_str(),
               range.end - range.start, start, mr->lkey);

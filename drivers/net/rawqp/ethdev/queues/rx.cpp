@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
@@ -45,7 +45,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
     if (cq == nullptr) {
         const int error = errno;
         return fail(error, "Rx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
-                    attributes.cqe, errno_text(error, Attempt::create_queue));
+                    attributes.cqe, verbs::errno_text(error, verbs::Attempt::create_queue));
     }
     queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
     queue.spec.cq = cq;
@@ -71,7 +71,7 @@ Result<void> create_wq(RxQueue& queue) {
         const int error = errno;
         return fail(error, "Rx queue {}: cannot create a WQ of {} WQEs of {} segments: {}",
                     queue.spec.queue_id, attributes.max_wr, attributes.max_sge,
-                    errno_text(error, Attempt::create_queue));
+                    verbs::errno_text(error, verbs::Attempt::create_queue));
     }
     queue.wq = verbs::Wq(wq, {ibv_destroy_wq, "WQ"});
     queue.spec.wq = wq;

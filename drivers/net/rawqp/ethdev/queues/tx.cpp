@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
@@ -33,7 +33,7 @@ Result<void> create_tx_cq(TxQueue& queue) {
     if (cq == nullptr) {
         const int error = errno;
         return fail(error, "Tx queue {}: cannot create a CQ of {} entries: {}", queue.spec.queue_id,
-                    attributes.cqe, errno_text(error, Attempt::create_queue));
+                    attributes.cqe, verbs::errno_text(error, verbs::Attempt::create_queue));
     }
     queue.cq = verbs::CqEx(cq, {queue.port.api->destroy_cq});
     queue.spec.cq = cq;
@@ -92,7 +92,7 @@ Result<void> create_qp(TxQueue& queue) {
         const int error = errno;
         return fail(error, "Tx queue {}: cannot create a QP of {} WQEs of {} segments: {}",
                     queue.spec.queue_id, queue.spec.descriptors, queue.spec.max_segments,
-                    errno_text(error, Attempt::create_send_qp));
+                    verbs::errno_text(error, verbs::Attempt::create_send_qp));
     }
     queue.qp = verbs::Qp(qp, {queue.port.api->destroy_qp, "QP"});
     queue.spec.qp = qp;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rules as verbs flow specs: one spec for each header, an 802.1Q tag in that of Ethernet.
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 
 #include <cerrno>
 
@@ -66,7 +66,7 @@ Result<FlowCounts> FlowCounter::read() {
     if (error == 0) error = read_devx(counts);
     if (error != 0)
         return fail(error, "cannot read the counters of a rule: {}",
-                    errno_text(error, Attempt::steer));
+                    verbs::errno_text(error, verbs::Attempt::steer));
     return FlowCounts{counts.packets - seen_.packets, counts.bytes - seen_.bytes};
 }
 

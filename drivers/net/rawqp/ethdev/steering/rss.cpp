@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
 #include <algorithm>
@@ -146,7 +146,7 @@ Result<void> RssQps::create(RssTarget& target) {
     if (!made) {
         const int error = errno;
         return fail(error, "cannot create an RSS indirection table of {} entries: {}", wqs.size(),
-                    errno_text(error, Attempt::steer));
+                    verbs::errno_text(error, verbs::Attempt::steer));
     }
 
     RssKey key = destination.key;
@@ -164,7 +164,7 @@ Result<void> RssQps::create(RssTarget& target) {
         const int error = errno;
         return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}",
                     wqs.size(), hash_field_names(destination.hash_fields),
-                    errno_text(error, Attempt::steer));
+                    verbs::errno_text(error, verbs::Attempt::steer));
     }
     target.table = std::move(made);
     ++live_;

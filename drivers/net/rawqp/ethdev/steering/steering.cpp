@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
+#include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -71,7 +71,8 @@ std::string Lack::what() const {
     if (field != nullptr)
         return fmt::format("field {} cannot be matched{}: {} no place for it: clear its mask",
                            field->name, layer->depth != 0 ? " inside a tunnel" : "", why);
-    return error == 0 ? why : fmt::format("{}: {}", why, errno_text(error, Attempt::steer));
+    return error == 0 ? why
+                      : fmt::format("{}: {}", why, verbs::errno_text(error, verbs::Attempt::steer));
 }
 
 std::optional<LackText> Steering::lack(const SteeringRequest& request) const {
@@ -115,7 +116,7 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
         levels_ = SteeringLevels{};
     if (rule.engine == nullptr)
         return fail(error, "cannot create steering rule {}: {}", describe(request),
-                    errno_text(error, Attempt::steer));
+                    verbs::errno_text(error, verbs::Attempt::steer));
     return rule;
 }
 

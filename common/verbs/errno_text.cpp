@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/errno_text.hpp"
-
-#include "drivers/net/rawqp/dpdk.hpp"
+#include "common/verbs/errno_text.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <system_error>
 
-namespace rawqp {
+namespace verbs {
 namespace {
 
 using enum Attempt;
@@ -53,11 +52,13 @@ constexpr Cause kCauses[] = {
 
 } // namespace
 
+std::string errno_text(int error) { return std::generic_category().message(error); }
+
 std::string errno_text(int error, Attempt attempt) {
     for (const Cause& cause : kCauses)
         if (cause.error == error && (cause.attempts & only(attempt)) != 0)
-            return fmt::format("{}: {}", rte_strerror(error), cause.text);
-    return rte_strerror(error);
+            return fmt::format("{}: {}", errno_text(error), cause.text);
+    return errno_text(error);
 }
 
-} // namespace rawqp
+} // namespace verbs

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace rawqp {
+namespace verbs {
 
 /// What failed with the errno.
 enum class Attempt : uint8_t {
@@ -17,8 +17,11 @@ enum class Attempt : uint8_t {
     steer = 32, ///< rules, hash QPs and their tables
 };
 
+/// "Operation not permitted".
+[[nodiscard]] std::string errno_text(int error);
+
 /// "Operation not permitted: CAP_NET_RAW is needed …": the errno's text and, where one is known,
 /// the likely cause and the remedy.
 [[nodiscard]] std::string errno_text(int error, Attempt attempt);
 
-} // namespace rawqp
+} // namespace verbs

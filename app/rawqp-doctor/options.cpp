@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/rawqp-doctor/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace doctor {
+namespace {
+
+constexpr const char* kDescription =
+    "rawqp-doctor says why net_rawqp does not work on a device: it looks at every link of the "
+    "chain\n"
+    "from the NIC to the driver, and names the first one that is broken and every later one, with\n"
+    "what was seen, what it means and the command that mends it.";
+
+constexpr const char* kFooter = R"(
+Run it as the user, in the container and with the rights that the DPDK program has: it sees what that
+program sees. On the device it creates one object of each kind that a port is made of and releases it
+again; it sends no packet and takes none from anyone.
+
+Exit status: 0 if no link is broken, 1 if one is, 2 for a wrong command line.
+
+Examples:
+  rawqp-doctor                       the first RDMA device
+  rawqp-doctor --iface eth2          the one beside a network interface
+  rawqp-doctor --json | jq '.findings[] | select(.state == "broken")'
+)";
+
+} // namespace
+
+std::optional<Options> parse_options(int argc, char** argv, int& status) {
+    Options options;
+    CLI::App app(kDescription, "rawqp-doctor");
+    app.footer(kFooter);
+    app.set_version_flag("--version", DOCTOR_VERSION);
+    auto* const device =
+        app.add_option("--device", options.device, "RDMA device, as ibv_devices names it");
+    app.add_option("--iface", options.iface, "network interface beside the device")
+        ->excludes(device);
+    app.add_option("--port", options.port, "port of the device (1)")->check(CLI::Range(1, 255));
+    app.add_option("--program", options.program,
+                   "the DPDK program, whose file capabilities count as well as one's own")
+        ->check(CLI::ExistingFile);
+    app.add_flag("--json", options.json, "for programs");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        constexpr int kWrongCommandLine = 2;
+        status = app.exit(error) == 0 ? 0 : kWrongCommandLine;
+        return std::nullopt;
+    }
+    return options;
+}
+
+} // namespace doctor

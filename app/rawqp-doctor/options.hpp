@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command line of rawqp-doctor.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace doctor {
+
+struct Options {
+    std::string device, iface;
+    uint8_t port = 1;
+    std::string program;
+    bool json = false;
+};
+
+/// Nothing if the program is to end at once, with `status`: after --help or a mistake.
+[[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int& status);
+
+} // namespace doctor

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom the checks are about, and what they have learned on their way.
+#pragma once
+
+#include "common/diagnosis/host.hpp"
+#include "common/verbs/handles.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace diagnosis {
+
+/// What the checks of a device make on it, each for those after it. Members go in reverse.
+struct Trial {
+    verbs::Context context;
+    ibv_device_attr_ex attributes{};
+    verbs::Pd pd;
+    verbs::Cq cq;
+    verbs::Wq wq;
+    verbs::RwqIndTable table;
+    verbs::Qp hash_qp;
+};
+
+struct Case {
+    Host host;
+
+    // Asked for; all may be left empty.
+    std::string device; ///< RDMA device; else that of `iface`, else the first one
+    std::string iface;
+    uint8_t port = 1;    ///< of the RDMA device, from 1
+    std::string program; ///< the DPDK program that is to use the device
+    verbs::LibraryNames libraries;
+
+    // Learned; whoever knows already may fill it in.
+    std::optional<verbs::Api> api;
+    std::string node;   ///< "/dev/infiniband/uverbs0"
+    int open_error = 0; ///< errno with which the node could not be opened
+    std::string netdev;
+    Trial trial;
+
+    /// A folder of sysfs that says more of the device: "/sys/class/infiniband/mlx5_0/WHAT".
+    [[nodiscard]] std::string of_device(std::string_view what) const {
+        return fmt::format("/sys/class/infiniband/{}/{}", device, what);
+    }
+    [[nodiscard]] bool known_to_kernel() const {
+        return !device.empty() && host.exists("/sys/class/infiniband/" + device);
+    }
+    /// Names in libibverbs' list; empty without a library.
+    [[nodiscard]] std::vector<std::string> usable_devices() const;
+};
+
+} // namespace diagnosis

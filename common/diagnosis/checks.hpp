@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The chain from a NIC to packets: one check for each link, in an order in which a link stands
+// after those that it hangs on. rawqp-doctor walks all of it, the driver looks at some links when a
+// probe has failed.
+#pragma once
+
+#include "common/diagnosis/case.hpp"
+#include "common/diagnosis/finding.hpp"
+
+#include <array>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace diagnosis {
+
+struct Check {
+    std::string_view id;
+    std::string_view about;
+    Verdict (*look)(Case&);
+    std::array<std::string_view, 3> needs{}; ///< ids: with one of these broken it is not looked at
+};
+
+[[nodiscard]] std::span<const Check> chain();
+
+/// Looks at every link. A link is skipped when one that it needs is broken or was skipped. Calls
+/// `report` for each finding as it is made. One thread.
+std::vector<Finding> examine(Case& subject,
+                             const std::function<void(const Finding&)>& report = nullptr);
+
+/// The first of these links, in the order of the chain, that is broken; nothing if none is.
+[[nodiscard]] std::optional<Verdict> first_broken(Case& subject,
+                                                  std::initializer_list<std::string_view> ids);
+
+} // namespace diagnosis

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawqp-doctor on devices with one link broken: it names that link, what follows from it, and how to
+mend it. What only another machine could show is in tests/unit/diagnosis."""
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Mapping, Sequence
+
+import pytest
+from rig.guide import recipe
+from rig.launcher import UNPRIVILEGED
+from rig.stack import Build, PortSpec
+
+from functional.conftest import StartSoftHca
+
+# Without files and rights, sanitizers do not work either; the checks' unit tests run with them.
+pytestmark = pytest.mark.unsanitized
+
+
+class Walk:
+    """What the doctor has found."""
+
+    def __init__(self, status: int, output: str) -> None:
+        self.status = status
+        self.text = output
+        start = output.find("{")
+        self.report: dict[str, Any] = json.loads(output[start:]) if start >= 0 else {}
+        self.findings: dict[str, dict[str, str]] = {
+            each["id"]: each for each in self.report.get("findings", [])
+        }
+
+    def states(self, state: str) -> list[str]:
+        return [name for name, each in self.findings.items() if each["state"] == state]
+
+
+Doctor = Callable[..., Walk]
+
+
+@pytest.fixture
+def doctor(build: Build, start_softhca: StartSoftHca) -> Doctor:
+    """doctor(port options, *arguments): rawqp-doctor under softhca."""
+
+    def examine(
+        options: Mapping[str, str] | None = None,
+        *arguments: str,
+        wire: str = "loop",
+        softhca: Sequence[str] = (),
+        prefix: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Walk:
+        program = [str(build.folder / "app/rawqp-doctor/rawqp-doctor"), *arguments]
+        ports = [PortSpec(wire=wire, options=options or {})]
+        hca = start_softhca(ports, program, options=softhca, prefix=prefix, env=env)
+        return Walk(hca.program.wait(60), hca.program.output)
+
+    return examine
+
+
+def test_a_healthy_device(doctor: Doctor) -> None:
+    walk = doctor({}, "--json")
+    assert walk.status == 0 and walk.report["healthy"] and walk.report["first_broken"] is None
+    assert walk.report["device"] == "mlx5_0"
+    assert walk.states("broken") == walk.states("skipped") == walk.states("unknown") == []
+    assert "soft0" in walk.findings["netdev"]["evidence"]
+    assert "100000 Mbit/s, MTU 1500" in walk.findings["port"]["evidence"]
+
+
+def test_text_for_people(doctor: Doctor) -> None:
+    """The first broken link is marked; each broken one has its cause and its remedy."""
+    walk = doctor({"fault": "create_flow:ENOMEM,reg_mr:ENOMEM"})
+    assert walk.status == 1
+    lines = walk.text.splitlines()
+    marked = [line for line in lines if "the first broken link" in line]
+    assert len(marked) == 1 and re.match(r"BROKEN\s+registration", marked[0])
+    assert len([line for line in lines if line.startswith("BROKEN")]) == 2
+    assert len([line for line in lines if re.match(r"\s+remedy ", line)]) >= 2
+    assert re.search(r"(?m)^broken: registration, flow\s*$", walk.text)
+    healthy = doctor()
+    assert "no link is broken: --no-pci --vdev net_rawqp0,device=mlx5_0" in healthy.text
+
+
+def test_the_guide_shows_what_is_printed(doctor: Doctor) -> None:
+    """Line by line, but for those left out; on this machine's paths and releases of libraries."""
+    shown = {
+        "ok       nic": doctor(),
+        "ok       uverbs-node    /dev/infiniband/uverbs0, mode 0666, group root\n…\nBROKEN   cap":
+            doctor(softhca=["--enforce"], prefix=["prlimit", SMALL, *UNPRIVILEGED]),
+        "ok       uverbs-node    /dev/infiniband/uverbs0, mode 0666, group root\n…\nBROKEN   prov":
+            doctor(prefix=in_mounts(NO_PROVIDER)),
+        "BROKEN   port": doctor(wire="link:nobody"),
+    }
+    for start, walk in shown.items():
+        for line in recipe("rawqp-doctor", start).splitlines():
+            pattern = re.sub(r"rdmav\d+|/usr/lib/[\w.\\/-]+", lambda _: r"\S+", re.escape(line))
+            assert line == "…" or re.search(rf"(?m)^{pattern}\s*$", walk.text), (line, walk.text)
+
+
+@dataclass
+class Break:
+    """How a link is broken, and what the doctor says of it."""
+
+    link: str
+    said: str  # in evidence, cause or remedy
+    faults: str = ""
+    wire: str = "loop"
+    prefix: Sequence[str] = ()
+    options: Sequence[str] = ()
+    skipped: Sequence[str] = field(default=())  # on its account
+
+
+def in_mounts(script: str) -> list[str]:
+    """A prefix for a program that sees files differently."""
+    user = ["--map-root-user"] if os.getuid() else []
+    return ["unshare", *user, "--mount", "bash", "-ec", f'{script}\nexec "$@"', "mounts"]
+
+
+NO_PROVIDER = (
+    "for folder in /usr/lib/*/libibverbs; do mount -t tmpfs none $folder; done\n"
+    "for file in /usr/lib/*/libmlx5.so.1; do mount --bind /dev/null $file; done"
+)
+NO_LIBRARY = "for file in /usr/lib/*/libibverbs.so.1; do mount --bind /dev/null $file; done"
+SMALL = "--memlock=1000000:1000000"
+NOT_LOCKING = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"] if os.getuid() == 0 else []
+TRIALS = ["port", "registration", "raw-packet", "work-queue", "rss", "flow", "interrupts", "offloads"]
+
+BREAKS = {
+    "node": Break("uverbs-node", "no permission for /dev/infiniband/uverbs0", "open:EACCES",
+                  skipped=["device", *TRIALS]),
+    "cgroup of devices": Break("uverbs-node", "DeviceAllow=/dev/infiniband/uverbs0", "open:EPERM",
+                             skipped=["device", *TRIALS]),
+    "provider": Break("provider", "apt install ibverbs-providers", prefix=in_mounts(NO_PROVIDER),
+                      skipped=["device", *TRIALS]),
+    "library": Break("libibverbs", "apt install libibverbs1", prefix=in_mounts(NO_LIBRARY),
+                     skipped=["provider", "device", *TRIALS]),
+    "capability": Break("capability", "setcap cap_net_raw", prefix=UNPRIVILEGED,
+                        options=["--enforce"], skipped=["raw-packet", "rss", "flow"]),
+    "memlock": Break("memlock", "ulimit -l", options=["--enforce"],
+                     prefix=["prlimit", SMALL, *NOT_LOCKING]),
+    "device": Break("device", "the kernel does not open mlx5_0", "get_context:EIO", skipped=TRIALS),
+    "carrier": Break("port", "the cable is unplugged", wire="link:nobody"),
+    "registration": Break("registration", "too little memory", "reg_mr:ENOMEM"),
+    "raw packets": Break("raw-packet", "refuses RAW_PACKET QPs", "create_qp:EOPNOTSUPP",
+                         skipped=["rss", "flow"]),
+    "work queue": Break("work-queue", "no receive WQ", "create_wq:EINVAL", skipped=["rss", "flow"]),
+    "rss": Break("rss", "no RSS table", "create_rwq_ind_tbl:ENOMEM", skipped=["flow"]),
+    "flow": Break("flow", "eswitch", "create_flow:EOPNOTSUPP"),
+    "interrupts": Break("interrupts", "ulimit -n", "create_comp_channel:EMFILE"),
+}
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_a_broken_link(doctor: Doctor, what: str) -> None:
+    broken = BREAKS[what]
+    if broken.link == "capability" and os.getuid() != 0:
+        assert not UNPRIVILEGED  # the user has no rights to lose
+    options = {"fault": broken.faults} if broken.faults else {}
+    walk = doctor(options, "--json", wire=broken.wire, softhca=broken.options,
+                  prefix=broken.prefix)
+    assert walk.status == 1
+    assert walk.report["first_broken"] == broken.link, walk.text
+    finding = walk.findings[broken.link]
+    assert finding["state"] == "broken" and finding["cause"] and finding["remedy"]
+    assert re.search(broken.said, " ".join(finding.values())), finding
+    assert walk.states("skipped") == list(broken.skipped)
+    for name in broken.skipped:
+        assert walk.findings[name]["skipped_for"] == broken.link
+
+
+def test_a_later_link_is_named_as_well(doctor: Doctor) -> None:
+    """Memory that cannot be pinned is found by the limit and on trial."""
+    walk = doctor({}, "--json", softhca=["--enforce"],
+                  prefix=["prlimit", SMALL, *NOT_LOCKING])
+    assert walk.states("broken") == ["memlock", "registration"]
+    assert "976 KiB" in walk.findings["memlock"]["evidence"]
+
+
+def test_libraries_of_two_releases(doctor: Doctor, tmp_path: Path) -> None:
+    """As after an installation of MLNX_OFED beside the distribution's rdma-core."""
+    ours = next(Path("/usr/lib").glob("*/libmlx5.so.1")).resolve()
+    theirs = tmp_path / re.sub(r"\.\d+\.0$", ".999.0", ours.name)
+    theirs.write_bytes(ours.read_bytes())
+    (tmp_path / "libmlx5.so.1").symlink_to(theirs.name)
+    walk = doctor({}, "--json", env={"LD_LIBRARY_PATH": str(tmp_path)})
+    assert walk.report["first_broken"] == "libibverbs"
+    assert "libmlx5 of 999.0" in walk.findings["libibverbs"]["cause"]
+
+
+def test_devices_by_name(doctor: Doctor) -> None:
+    assert doctor({}, "--json", "--iface", "soft0").report["device"] == "mlx5_0"
+    walk = doctor({}, "--device", "mlx5_7", "--json")
+    assert walk.report["first_broken"] == "rdma-device"
+    assert walk.findings["rdma-device"]["cause"] == "there is no RDMA device mlx5_7: there are mlx5_0"
+    walk = doctor({}, "--json", "--iface", "lo")
+    assert "lo has no RDMA device" in walk.findings["rdma-device"]["cause"]
+    walk = doctor({}, "--json", "--port", "2")
+    assert walk.report["first_broken"] == "port"
+
+
+@pytest.mark.parametrize("arguments", [["--devise", "x"], ["--device", "a", "--iface", "b"],
+                                       ["--port", "0"], ["--program", "/nonexistent"]])
+def test_mistakes(doctor: Doctor, arguments: list[str]) -> None:
+    walk = doctor({}, *arguments)
+    assert walk.status == 2 and arguments[0] in walk.text
