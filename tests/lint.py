@@ -104,6 +104,8 @@ BORDERS = (
     (r"drivers/", r"softhca", "the driver holds no line that exists for softhca"),
     (r"common/", r'#include "(drivers|app)/', "common/ serves the others and uses none of them"),
     (r"app/", r'#include "drivers/', "softhca knows nothing of the driver"),
+    (r"app/softhca/core/(?!rings/)", r'#include "(common/mlx5|app/softhca/core/rings)/|\bmlx5::',
+     "the core knows no family's formats outside rings/: requests.hpp and ring_format.hpp are the border"),
     (r"(drivers/(?!net/rawqp/dpdk\.hpp)|common/|app/(?!rawqp-perf/dpdk\.hpp))",
      r"#include <(rte_|ethdev_|bus_)", "a part's dpdk.hpp alone includes DPDK"),
     (r"(tests|scripts|app)/(?!.*\.[ch]pp$)", r"\bsys\.path\b",

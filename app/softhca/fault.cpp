@@ -12,27 +12,27 @@
 namespace softhca {
 namespace {
 
-using mlx5::CqeSyndrome;
+using core::CompletionError;
 
 constexpr const char* kForms =
     "COMMAND:ERRNO[:TIMES], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, device_fatal or none";
 constexpr int kMaxErrno = 133; // EHWPOISON is the last one
 
-struct SyndromeName {
+struct CauseName {
     std::string_view name;
-    CqeSyndrome syndrome;
+    CompletionError cause;
 };
-constexpr std::array kSyndromes = {
-    SyndromeName{"local_length", CqeSyndrome::local_length},
-    SyndromeName{"local_qp_operation", CqeSyndrome::local_qp_operation},
-    SyndromeName{"local_protection", CqeSyndrome::local_protection},
-    SyndromeName{"flushed", CqeSyndrome::flushed},
-    SyndromeName{"mw_bind", CqeSyndrome::mw_bind},
-    SyndromeName{"bad_response", CqeSyndrome::bad_response},
-    SyndromeName{"local_access", CqeSyndrome::local_access},
-    SyndromeName{"remote_invalid_request", CqeSyndrome::remote_invalid_request},
-    SyndromeName{"remote_access", CqeSyndrome::remote_access},
-    SyndromeName{"remote_operation", CqeSyndrome::remote_operation},
+constexpr std::array kCauses = {
+    CauseName{"local_length", CompletionError::local_length},
+    CauseName{"local_qp_operation", CompletionError::local_qp_operation},
+    CauseName{"local_protection", CompletionError::local_protection},
+    CauseName{"flushed", CompletionError::flushed},
+    CauseName{"mw_bind", CompletionError::mw_bind},
+    CauseName{"bad_response", CompletionError::bad_response},
+    CauseName{"local_access", CompletionError::local_access},
+    CauseName{"remote_invalid_request", CompletionError::remote_invalid_request},
+    CauseName{"remote_access", CompletionError::remote_access},
+    CauseName{"remote_operation", CompletionError::remote_operation},
 };
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -81,13 +81,13 @@ Result<Fault> parse_completion_fault(std::span<const std::string_view> parts) {
         return fail(EINVAL, "error_cqe: of which queue? Its number is in `softhca stat`");
     CompletionFault fault{.queue = *queue};
     if (parts.size() == 2) return fault;
-    for (const SyndromeName& known : kSyndromes) {
-        fault.syndrome = known.syndrome;
+    for (const CauseName& known : kCauses) {
+        fault.cause = known.cause;
         if (known.name == parts[2]) return fault;
     }
     std::vector<std::string_view> names;
-    names.reserve(kSyndromes.size());
-    for (const SyndromeName& known : kSyndromes)
+    names.reserve(kCauses.size());
+    for (const CauseName& known : kCauses)
         names.push_back(known.name);
     return fail(EINVAL, "{}: no syndrome; they are {}", parts[2], fmt::join(names, ", "));
 }

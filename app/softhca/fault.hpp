@@ -2,7 +2,7 @@
 // Faults on request: what can go wrong at a device, how it is written, and which commands fail.
 #pragma once
 
-#include "common/mlx5/formats.hpp"
+#include "app/softhca/core/completion_error.hpp"
 #include "common/result.hpp"
 
 #include <array>
@@ -25,7 +25,7 @@ struct CommandFault {
 /// "error_cqe:NUMBER", "error_cqe:NUMBER:local_length".
 struct CompletionFault {
     uint32_t queue = 0; ///< as `softhca stat` shows it
-    mlx5::CqeSyndrome syndrome = mlx5::CqeSyndrome::local_qp_operation;
+    core::CompletionError cause = core::CompletionError::local_qp_operation;
 };
 /// An SQ, RQ or CQ breaks: it goes to error, and an asynchronous event says so. "fatal:NUMBER".
 struct FatalFault {

@@ -69,7 +69,7 @@ struct Inject {
     bool operator()(const CommandFault&) const { return false; } // not the device's
     bool operator()(const NoCommandFaults&) const { return false; }
     bool operator()(const CompletionFault& fault) const {
-        return device.inject_error(fault.queue, fault.syndrome).has_value();
+        return device.inject_error(fault.queue, fault.cause).has_value();
     }
     bool operator()(const FatalFault& fault) const {
         return device.inject_fatal(fault.number).has_value();

@@ -1,133 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A completion queue as the device sees it: writes CQEs, watches for overrun, raises events.
+// A completion queue, but for its format: who it belongs to and whether it still works.
 #pragma once
 
-#include "app/softhca/core/compress.hpp"
 #include "app/softhca/core/types.hpp"
-
-#include <bit>
-#include <cstddef>
-#include <cstring>
-#include <memory>
-#include <type_traits>
 
 namespace softhca::core {
 
-/// Used by the device thread with the device locked.
+/// Used by the device thread with the device locked. Who writes completions knows the format, and
+/// so the class; what is virtual here happens once per round, or on request.
 class Cq {
   public:
-    Cq(Number number, const CqAttr& attr);
+    Cq(Number number, const CqAttr& attr)
+        : events_(attr.events && attr.listener), listener_(attr.listener), cookie_(attr.cookie),
+          number_(number) {}
+    virtual ~Cq() = default;
+    Cq(const Cq&) = delete;
+    Cq& operator=(const Cq&) = delete;
 
-    /// True when `entries` CQEs can be written without overrun.
-    [[nodiscard]] bool has_room(uint32_t entries) {
-        return !failed_ && (room_ >= entries || refresh_room() >= entries);
-    }
-
-    /// Writes one CQE, or keeps it for a block, and raises the event if the CQ is armed. `qpn_word`
-    /// and `wqe_counter` stand at its end; `fill(Entry&)` sets what else is not zero, straight in
-    /// the ring. Entry: mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ
-    /// is in error for good and its owner has been told.
-    template <class Entry, class Fill>
-    bool write(mlx5::CqeOpcode opcode, uint32_t qpn_word, uint16_t wqe_counter, Fill&& fill) {
-        static_assert(sizeof(Entry) == kBody + sizeof(Tail));
-        if (!has_room(1)) {
-            fail();
-            return false;
-        }
-        if (block_) {
-            if constexpr (std::is_same_v<Entry, mlx5::Cqe>) {
-                if (opcode == mlx5::CqeOpcode::resp_send) {
-                    mlx5::Cqe cqe{};
-                    fill(cqe);
-                    cqe.sop_drop_qpn = qpn_word;
-                    cqe.wqe_counter = wqe_counter;
-                    keep(cqe);
-                    return true;
-                }
-            }
-            write_block();
-        }
-        std::byte* const to = entry_at(producer_);
-        std::memset(to, 0, kBody);
-        fill(*reinterpret_cast<Entry*>(to));
-        finish(to, {qpn_word, wqe_counter, 0, op_own(opcode)});
-        producer_++;
-        room_--;
-        if (armed_ != Arm::none) raise(opcode);
-        return true;
-    }
-
-    [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size);
-    /// Writes what is kept for a block. A CQ that compresses needs it before its consumer may wait.
-    void write_block();
-    [[nodiscard]] bool compresses() const { return block_ != nullptr; }
-
-    /// Looks for a new arm request in the doorbell record. Only for CQs with events.
-    void poll_arm();
+    /// Goes on in another ring, which RingFormat has found fit; see Device::resize_cq.
+    [[nodiscard]] virtual Outcome<void> resize(DmaArea ring, uint8_t log_entries,
+                                               uint8_t cqe_size) = 0;
+    /// Looks for a new arm request. Only for CQs with events.
+    virtual void poll_arm() = 0;
+    /// Whether completions are kept back, and their end: needed before the consumer may wait.
+    [[nodiscard]] virtual bool compresses() const = 0;
+    virtual void write_block() = 0;
+    /// Whether this byte of the owner's memory belongs to it.
+    [[nodiscard]] virtual bool works_on(const void* address) const = 0;
 
     /// Breaks for good, as by an overrun: nothing is written any more, and its owner is told.
-    void fail();
-
-    [[nodiscard]] bool works_on(const void* address) const {
-        return ring_.contains(address) || lies_in(*doorbell_, address);
+    void fail() {
+        if (failed_) return;
+        failed_ = true;
+        if (listener_) listener_->on_async(AsyncEvent::cq_error, number_, cookie_);
     }
-    [[nodiscard]] Number number() const { return number_; }
-    [[nodiscard]] bool has_events() const { return events_; }
-    [[nodiscard]] uint32_t entries() const { return 1u << log_entries_; }
-    [[nodiscard]] uint32_t producer() const { return producer_; }
     [[nodiscard]] bool failed() const { return failed_; }
+    [[nodiscard]] bool has_events() const { return events_; }
+    [[nodiscard]] Number number() const { return number_; }
 
     uint32_t users = 0; ///< queues that complete here
 
+  protected:
+    void tell() { listener_->on_completion(number_, cookie_); }
+
   private:
-    enum class Arm : uint8_t { none, any, solicited };
-
-    /// The last eight bytes of every CQE.
-    struct Tail {
-        mlx5::be32 qpn_word;
-        mlx5::be16 wqe_counter;
-        uint8_t signature;
-        uint8_t op_own;
-    };
-    static constexpr size_t kBody = sizeof(mlx5::Cqe) - sizeof(Tail);
-    static_assert(sizeof(Tail) == 8 && offsetof(mlx5::Cqe, sop_drop_qpn) == kBody &&
-                  offsetof(mlx5::ErrorCqe, wqe_opcode_qpn) == kBody);
-
-    // A consumer may arm with a value equal to the record's initial zero (libmlx5's first arm
-    // does), so the device marks an arm as taken with a value that no consumer writes.
-    static constexpr uint32_t kArmTaken = ~0u;
-
-    [[nodiscard]] uint8_t op_own(mlx5::CqeOpcode opcode) const {
-        const auto owner = static_cast<uint8_t>((producer_ >> log_entries_) & mlx5::kOwnerMask);
-        return static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 | owner);
-    }
-    /// The owner bit must appear last: it goes out with the last eight bytes, in one store.
-    static void finish(std::byte* entry, const Tail& tail) {
-        __atomic_store_n(reinterpret_cast<uint64_t*>(entry + kBody), std::bit_cast<uint64_t>(tail),
-                         __ATOMIC_RELEASE);
-    }
-    void keep(const mlx5::Cqe& cqe);
-
-    [[nodiscard]] std::byte* entry_at(uint32_t index) const {
-        const uint64_t slot = index & (entries() - 1);
-        return ring_.at(slot * cqe_size_ + (cqe_size_ - sizeof(mlx5::Cqe)));
-    }
-
-    uint32_t refresh_room();
-    void raise(mlx5::CqeOpcode opcode);
-    void tell();
-
-    DmaArea ring_;
-    std::unique_ptr<CqeBlock> block_; ///< null: every completion is a CQE of its own
-    uint32_t producer_ = 0;
-    uint32_t told_ = 0; ///< completion events so far
-    uint32_t room_ = 0; ///< entries known to be free; the truth may be more
-    uint16_t cqe_size_;
-    uint8_t log_entries_;
-    Arm armed_ = Arm::none;
     bool failed_ = false;
     bool events_;
-    mlx5::CqDoorbell* doorbell_;
     Listener* listener_;
     uint64_t cookie_;
     Number number_;

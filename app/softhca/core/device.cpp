@@ -12,21 +12,6 @@ namespace {
 
 constexpr uint32_t kMaxNumber = 0xffffff;
 
-/// Whether a ring of this many bytes lies in the area, with entries that no page boundary cuts.
-bool ring_fits(const DmaArea& ring, uint64_t bytes, uint64_t alignment) {
-    return ring.length() >= bytes && reinterpret_cast<uintptr_t>(ring.at(0)) % alignment == 0;
-}
-
-bool valid_striding(const RqAttr& attr) {
-    if (!attr.striding) return true;
-    const StridingAttr& strides = *attr.striding;
-    constexpr uint8_t kLogNextAndDataSeg = 5;
-    return strides.log_strides <= Limits::kLogMaxStrides &&
-           strides.log_stride_bytes >= Limits::kLogMinStrideBytes &&
-           strides.log_stride_bytes <= Limits::kLogMaxStrideBytes &&
-           attr.log_wqe_bytes >= kLogNextAndDataSeg;
-}
-
 /// reset -> ready -> error -> reset; any state may go to error or to reset.
 bool valid_transition(QueueState from, QueueState to) {
     return !(from == QueueState::error && to == QueueState::ready);
@@ -37,13 +22,12 @@ template <class Q> void rewind(Q& queue) {
     if constexpr (std::is_same_v<Q, Sq>) {
         queue.sent = 0;
         queue.progress = {};
-        __atomic_store_n(&queue.doorbell->send.raw, 0u, __ATOMIC_RELEASE);
     } else {
         queue.next_stride = 0;
         queue.held_since = 0;
         queue.gave_up = false;
-        __atomic_store_n(&queue.doorbell->receive.raw, 0u, __ATOMIC_RELEASE);
     }
+    queue.doorbell.store(0);
 }
 
 /// `active` holds the queues that poll() has to look at.
@@ -51,7 +35,7 @@ template <class Q>
 void change_state(const Device::State& device, Q& queue, QueueState state,
                   std::vector<Q*>& active) {
     if (state == QueueState::reset) {
-        // A doorbell record that is not there any more needs no zero.
+        // A doorbell that is not there any more needs no zero.
         std::ignore = run_guarded(device, [&] { rewind(queue); });
         std::erase(active, &queue);
     } else if (queue.state == QueueState::reset) {
@@ -122,12 +106,9 @@ Outcome<Number> Device::create_cq(const CqAttr& attr) {
     const ControlLock lock(*state_);
     if (state_->cqs.is_full(Limits::kLogMaxCqs)) return refuse(Status::limit);
     if (attr.log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
-    if (attr.cqe_size != 64 && attr.cqe_size != 128) return refuse(Status::bad_parameter);
-    const uint64_t bytes = uint64_t{attr.cqe_size} << attr.log_entries;
-    if (!attr.doorbell || !ring_fits(attr.ring, bytes, sizeof(mlx5::Cqe)))
-        return refuse(Status::bad_parameter);
+    if (!attr.doorbell || !state_->rings.fits(attr)) return refuse(Status::bad_parameter);
     const Number number = state_->new_number();
-    Cq& cq = state_->cqs.insert(number, std::make_unique<Cq>(number, attr));
+    Cq& cq = state_->cqs.insert(number, state_->rings.make_cq(number, attr));
     if (cq.has_events()) state_->event_cqs.push_back(&cq);
     if (cq.compresses()) state_->block_cqs.push_back(&cq);
     return number;
@@ -149,9 +130,11 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
     Cq* const cq = state_->cqs.find(cqn);
     if (!cq) return refuse(Status::bad_resource);
     if (log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
-    if (cqe_size != 64 && cqe_size != 128) return refuse(Status::bad_parameter);
-    if (!ring_fits(ring, uint64_t{cqe_size} << log_entries, sizeof(mlx5::Cqe)))
-        return refuse(Status::bad_parameter);
+    CqAttr attr;
+    attr.ring = ring;
+    attr.log_entries = log_entries;
+    attr.cqe_size = cqe_size;
+    if (!state_->rings.fits(attr)) return refuse(Status::bad_parameter);
     return cq->resize(std::move(ring), log_entries, cqe_size);
 }
 
@@ -164,9 +147,7 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     Cq* const cq = state_->cqs.find(attr.cqn);
     if (!pd || !cq) return refuse(Status::bad_resource);
     if (attr.log_wqebbs > Limits::kLogMaxWqebbs) return refuse(Status::limit);
-    const uint64_t bytes = uint64_t{mlx5::kWqebb} << attr.log_wqebbs;
-    if (!attr.doorbell || !ring_fits(attr.ring, bytes, mlx5::kWqebb))
-        return refuse(Status::bad_parameter);
+    if (!attr.doorbell || !state_->rings.fits(attr)) return refuse(Status::bad_parameter);
     const Number number = state_->new_number();
     auto sq = make_queue<Sq>(attr, number, *cq);
     sq->mask = static_cast<uint16_t>((1u << attr.log_wqebbs) - 1);
@@ -209,7 +190,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     std::erase(state_->active_sqs, sq);
-    state_->sender.forget(*sq);
+    state_->data_path->forget(*sq);
     for (const auto& [rqn, rq] : state_->rqs)
         if (rq->partner == sq) rq->partner = nullptr;
     sq->cq->users--;
@@ -221,19 +202,13 @@ Outcome<void> Device::destroy_sq(Number sqn) {
 // ---------------------------------------------------------------- RQ
 
 Outcome<Number> Device::create_rq(const RqAttr& attr) {
-    constexpr uint8_t kLogMinWqe = 4, kLogMaxWqe = 10; // one data segment; 64 of them
     const ControlLock lock(*state_);
     if (state_->rqs.is_full(Limits::kLogMaxRqs)) return refuse(Status::limit);
     Pd* const pd = state_->pds.find(attr.pd);
     Cq* const cq = state_->cqs.find(attr.cqn);
     if (!pd || !cq) return refuse(Status::bad_resource);
     if (attr.log_wqes > Limits::kLogMaxRqWqes) return refuse(Status::limit);
-    if (attr.log_wqe_bytes < kLogMinWqe || attr.log_wqe_bytes > kLogMaxWqe)
-        return refuse(Status::bad_parameter);
-    const uint64_t bytes = uint64_t{1} << (attr.log_wqes + attr.log_wqe_bytes);
-    if (!attr.doorbell || !ring_fits(attr.ring, bytes, sizeof(mlx5::WqeDataSeg)) ||
-        !valid_striding(attr))
-        return refuse(Status::bad_parameter);
+    if (!attr.doorbell || !state_->rings.fits(attr)) return refuse(Status::bad_parameter);
     const Number number = state_->new_number();
     auto rq = make_queue<Rq>(attr, number, *cq);
     rq->mask = static_cast<uint16_t>((1u << attr.log_wqes) - 1);
@@ -244,8 +219,10 @@ Outcome<Number> Device::create_rq(const RqAttr& attr) {
     rq->striding = attr.striding.has_value();
     if (attr.striding) rq->strides = *attr.striding;
     for (const auto& [sqn, sq] : state_->sqs)
-        if (sq->doorbell == rq->doorbell) rq->partner = sq.get();
-    state_->receiver.delay_drop_rqs += attr.delay_drop;
+        if (const void* const record = sq->doorbell.record();
+            record && record == rq->doorbell.record())
+            rq->partner = sq.get();
+    state_->delay_drop.rqs += attr.delay_drop;
     pd->users++;
     state_->rqs.insert(number, std::move(rq));
     return number;
@@ -281,7 +258,7 @@ Outcome<void> Device::destroy_rq(Number rqn) {
     if (!rq) return refuse(Status::bad_resource);
     if (rq->users != 0) return refuse(Status::busy);
     std::erase(state_->active_rqs, rq);
-    state_->receiver.delay_drop_rqs -= rq->hold_when_empty;
+    state_->delay_drop.rqs -= rq->hold_when_empty;
     rq->cq->users--;
     state_->pds.find(rq->pd)->users--;
     state_->rqs.erase(rqn);
@@ -426,7 +403,7 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     if (attr.priority > Limits::kMulticastPriority || (sends && !attr.tirs.empty()) ||
         (sends ? attr.drop && leads : attr.drop == leads) ||
         (attr.pass_on && (attr.drop || attr.domain != FlowDomain::bypass)) ||
-        attr.tag.value_or(0) > mlx5::kFlowTagMask)
+        attr.tag.value_or(0) > Limits::kMaxFlowTag)
         return refuse(Status::bad_parameter);
     FlowTables& tables = state_->flow_tables;
     auto flow = std::make_unique<Flow>();

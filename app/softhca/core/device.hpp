@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/types.hpp"
 #include "app/softhca/wire/wire.hpp"
+#include "common/net/endian.hpp"
 
 #include <array>
 #include <memory>
@@ -14,8 +15,12 @@
 
 namespace softhca::core {
 
+/// The families of NICs whose rings a device may have: a folder of core/rings each.
+enum class Family : uint8_t { mlx5 };
+
 struct DeviceConfig {
     std::string name = "mlx5_0";
+    Family family = Family::mlx5;
     std::array<uint8_t, 6> mac{};
     uint16_t mtu = 1500;         ///< of the port; frames up to mtu + 18 bytes pass
     bool pause = false;          ///< an empty RQ holds the wire (802.3x) instead of dropping
@@ -43,6 +48,7 @@ struct Limits {
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
     static constexpr uint32_t kMaxFlowCounters = 1u << 16;
+    static constexpr uint32_t kMaxFlowTag = 0xffffff;
     static constexpr uint8_t kLogMaxHeaderEdits = 16, kLogMaxReformats = 16;
     static constexpr uint32_t kMaxHeaderEdits = 1u << kLogMaxHeaderEdits;
     static constexpr uint32_t kMaxReformats = 1u << kLogMaxReformats;
@@ -174,7 +180,7 @@ class Device {
     /// The port's unicast addresses besides its MAC, for the loopback.
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses);
     /// Has the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
-    void show_clock(mlx5::be64* where);
+    void show_clock(net::be64* where);
     /// Administrative link state; the port is up when this and the wire are.
     void set_link(bool up);
     [[nodiscard]] bool link_up() const;
@@ -183,8 +189,8 @@ class Device {
     void remove_listener(Listener* listener);
 
     /// Faults on request. The next WQE of an SQ, or the next packet for an RQ, ends with an error
-    /// CQE of that syndrome, and the queue goes to error.
-    [[nodiscard]] Outcome<void> inject_error(Number queue, mlx5::CqeSyndrome syndrome);
+    /// CQE for that cause, and the queue goes to error.
+    [[nodiscard]] Outcome<void> inject_error(Number queue, CompletionError error);
     /// An SQ, RQ (not in reset) or CQ breaks now: it goes to error and its owner gets the event.
     [[nodiscard]] Outcome<void> inject_fatal(Number number);
     /// Listeners are told that the device is dead, and it is: no packet passes any more. Objects

@@ -5,12 +5,12 @@
 
 namespace softhca::core {
 
-Outcome<void> Device::inject_error(Number queue, mlx5::CqeSyndrome syndrome) {
+Outcome<void> Device::inject_error(Number queue, CompletionError error) {
     const ControlLock lock(*state_);
     Queue* found = state_->sqs.find(queue);
     if (!found) found = state_->rqs.find(queue);
     if (!found) return tl::unexpected(Status::bad_resource);
-    found->injected = syndrome;
+    found->injected = error;
     return {};
 }
 

@@ -37,7 +37,7 @@ Outcome<void> Device::destroy_flow_group(Number table, Number group) {
 
 Outcome<void> Device::set_flow_entry(Number table, uint32_t index, const FlowEntryAttr& attr) {
     const ControlLock lock(*state_);
-    if (attr.tag.value_or(0) > mlx5::kFlowTagMask) return refuse(Status::bad_parameter);
+    if (attr.tag.value_or(0) > Limits::kMaxFlowTag) return refuse(Status::bad_parameter);
     std::vector<Tir*> tirs;
     for (const Number number : attr.tirs) {
         tirs.push_back(state_->tirs.find(number));

@@ -91,16 +91,7 @@ void Device::State::lose_memory(const void* address) {
     bool broken = break_cqs(address);
     broken |= break_queues(active_sqs, address);
     broken |= break_queues(active_rqs, address);
-    const bool placing = placer.is_placing();
-    receiver.abandon();
-    // The packet that was under way from the wire is counted, and would only be counted again.
-    if (placing && receiving) port.wire().pop();
-    if (broken)
-        placer.abandon();
-    else if (placing)
-        placer.fail_for_memory();
-    else if (!receiving)
-        sender.fail_for_memory();
+    data_path->lose_memory(broken, receiving);
 }
 
 } // namespace softhca::core

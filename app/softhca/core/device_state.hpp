@@ -7,10 +7,8 @@
 #include "app/softhca/core/memory_guard.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/objects.hpp"
-#include "app/softhca/core/place.hpp"
 #include "app/softhca/core/port.hpp"
-#include "app/softhca/core/receive.hpp"
-#include "app/softhca/core/send.hpp"
+#include "app/softhca/core/ring_format.hpp"
 #include "app/softhca/core/steering.hpp"
 
 #include <atomic>
@@ -44,11 +42,17 @@ template <class T> class ObjectTable {
 struct Device::State final : GuardedMemory {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
-        : config(std::move(device_config)), port(config, std::move(wire), std::move(kernel)),
-          sender(mkeys, port, receiver), placer(mkeys, port),
-          receiver(steering, flow_tables, placer, port, config.pause) {}
+        : config(std::move(device_config)), rings(rings_of(config.family)),
+          port(config, std::move(wire), std::move(kernel)),
+          data_path(rings.make_data_path({.mkeys = mkeys,
+                                          .steering = steering,
+                                          .tables = flow_tables,
+                                          .port = port,
+                                          .delay_drop = delay_drop,
+                                          .pause = config.pause})) {}
 
     const DeviceConfig config;
+    const RingFormat& rings;
 
     // A control call announces itself, so that the device thread, which takes the lock again at
     // once, lets it in.
@@ -61,9 +65,8 @@ struct Device::State final : GuardedMemory {
     Steering steering;
     FlowTables flow_tables;
     Port port;
-    Sender sender;
-    Placer placer;
-    Receiver receiver;
+    DelayDrop delay_drop;
+    const std::unique_ptr<DataPath> data_path;
 
     ObjectTable<Pd> pds;
     ObjectTable<Cq> cqs;
@@ -84,8 +87,6 @@ struct Device::State final : GuardedMemory {
     [[nodiscard]] Number new_number();
     /// Lets the wire begin if its frames have somewhere to go.
     void start_wire();
-    /// Receives from the wire. Returns how many frames.
-    size_t receive(size_t budget);
     /// See Device::poll().
     size_t poll_round();
 

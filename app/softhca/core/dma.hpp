@@ -9,12 +9,6 @@
 
 namespace softhca::core {
 
-/// Whether the address is one of this object's bytes.
-template <class T> [[nodiscard]] bool lies_in(const T& object, const void* address) {
-    const auto first = reinterpret_cast<uintptr_t>(&object);
-    return reinterpret_cast<uintptr_t>(address) - first < sizeof object;
-}
-
 /// A byte range made of equal, power-of-two host pages; one huge page when contiguous. Does not own
 /// the pages. Cheap to read from device threads; immutable after construction.
 class DmaArea {
@@ -31,6 +25,12 @@ class DmaArea {
     }
 
     [[nodiscard]] uint64_t length() const { return length_; }
+
+    /// Whether there is room for a ring of so many bytes, with entries of this alignment, which no
+    /// page boundary cuts then.
+    [[nodiscard]] bool holds(uint64_t bytes, uint64_t alignment) const {
+        return length_ >= bytes && reinterpret_cast<uintptr_t>(at(0)) % alignment == 0;
+    }
 
     /// Host address of byte `at`; the caller has checked at < length().
     [[nodiscard]] std::byte* at(uint64_t at) const {

@@ -17,15 +17,15 @@ struct Pd {
     uint32_t users = 0;
 };
 
-/// What SQs and RQs have in common. Counters of ring positions run over 16 bits, as the doorbell
-/// records do; the low bits are the place in the ring.
+/// What SQs and RQs have in common. Counters of ring positions run over 16 bits; the low bits are
+/// the place in the ring.
 struct Queue {
     DmaArea ring;
     uint16_t consumer = 0; ///< next entry to execute
-    uint16_t producer = 0; ///< doorbell record as last read
+    uint16_t producer = 0; ///< as the doorbell last said
     uint16_t mask = 0;     ///< entries - 1
     QueueState state = QueueState::reset;
-    mlx5::QueueDoorbell* doorbell = nullptr;
+    Doorbell doorbell;
     Cq* cq = nullptr;
     Number pd = 0;
     Number number = 0;
@@ -34,14 +34,14 @@ struct Queue {
     Listener* listener = nullptr;
     uint64_t cookie = 0;
     uint32_t users = 0;
-    /// On request, the next WQE or packet ends in error with this syndrome.
-    std::optional<mlx5::CqeSyndrome> injected;
+    /// On request, the next WQE or packet ends in this error.
+    std::optional<CompletionError> injected;
 
     /// Entries posted and not executed. After a wild doorbell more than the ring holds.
     [[nodiscard]] uint16_t pending() const { return static_cast<uint16_t>(producer - consumer); }
     [[nodiscard]] uint64_t entries() const { return uint64_t{mask} + 1; }
     [[nodiscard]] bool works_on(const void* address) const {
-        return ring.contains(address) || lies_in(*doorbell, address);
+        return ring.contains(address) || doorbell.lies_at(address);
     }
     /// Where in the ring the next entry to execute is.
     [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
@@ -53,8 +53,8 @@ struct SendProgress {
     uint32_t copies = 0; ///< so many have left of those that rules make of it
 };
 
-/// Ring positions are WQEBBs. In both kinds of queue, fail() is for a queue that cannot go on when
-/// no CQE can say so.
+/// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is
+/// for a queue that cannot go on when no CQE can say so.
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     SendProgress progress;  ///< of the packet after those, which waits for the wire
@@ -92,6 +92,14 @@ struct Rq : Queue {
         enter_error();
         if (listener) listener->on_async(AsyncEvent::rq_fatal, number, cookie);
     }
+};
+
+/// See Device::set_delay_drop.
+struct DelayDrop {
+    uint32_t rqs = 0;        ///< that may hold the wire without the port's pause option
+    uint64_t timeout_ns = 0; ///< 0: off
+    uint64_t rearm_ns = 0;   ///< 0: a timeout switches it off for good
+    uint64_t off_until = 0;  ///< device clock
 };
 
 /// Indirection table; the size is a power of two.

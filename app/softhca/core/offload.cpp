@@ -66,16 +66,16 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
     const uint32_t rest = frame.length();
     frame.push_front(head, bytes);
 
-    if (offloads.cs_flags & SendOffloads::kCsMask) {
+    if (offloads.checksums != 0) {
         const std::span<const std::byte> view(head, bytes);
         const uint32_t length = bytes + rest;
         const Headers outer = net::parse(view, length);
         if (outer.inner != 0) // inside out: the outer UDP checksum covers the inner ones
             write_checksums(head, frame.pieces(), net::parse_inner(view, length, outer),
-                            offloads.cs_flags & mlx5::kCsL3Inner,
-                            offloads.cs_flags & mlx5::kCsL4Inner);
-        write_checksums(head, frame.pieces(), outer, offloads.cs_flags & mlx5::kCsL3,
-                        offloads.cs_flags & mlx5::kCsL4);
+                            offloads.checksums & SendOffloads::kL3Inner,
+                            offloads.checksums & SendOffloads::kL4Inner);
+        write_checksums(head, frame.pieces(), outer, offloads.checksums & SendOffloads::kL3,
+                        offloads.checksums & SendOffloads::kL4);
     }
     if (offloads.insert_vlan && bytes >= net::kEthernetBytes) {
         frame.replace_front(insert_vlan(head, offloads), bytes + net::kVlanBytes);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "app/softhca/core/gather.hpp"
-#include "common/mlx5/formats.hpp"
 #include "common/net/parse.hpp"
 
 #include <array>
@@ -20,29 +19,31 @@ struct HeaderBuffer {
     [[nodiscard]] std::byte* data() { return bytes.data() + kHeadroom; }
 };
 
-/// What the Ethernet segment of a WQE asks for.
+/// What a send request wants to have done to its frames.
 struct SendOffloads {
-    uint8_t cs_flags = 0; ///< mlx5::kCs*
+    /// Checksums to be computed: bits of `checksums`. L3 is IPv4's, L4 TCP's or UDP's.
+    static constexpr uint8_t kL3Inner = 1u << 4, kL4Inner = 1u << 5, kL3 = 1u << 6, kL4 = 1u << 7,
+                             kChecksums = kL3Inner | kL4Inner | kL3 | kL4;
+
+    uint8_t checksums = 0;
     bool insert_vlan = false;
     bool svlan = false;
     uint16_t tci = 0;
 
-    static constexpr uint8_t kCsMask =
-        mlx5::kCsL3 | mlx5::kCsL4 | mlx5::kCsL3Inner | mlx5::kCsL4Inner;
-    [[nodiscard]] bool any() const { return insert_vlan || (cs_flags & kCsMask) != 0; }
+    [[nodiscard]] bool any() const { return insert_vlan || checksums != 0; }
 };
 
 /// Applies the offloads: the frame's first bytes move into `header`, which becomes its first piece.
 void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads);
 
-/// One TSO WQE: a header template and how the segments differ from it.
+/// One TSO request: a header template and how the segments differ from it.
 class TsoHeader {
   public:
     /// False when the template is not a TCP packet (plain or in a tunnel) of `bytes` header bytes.
     [[nodiscard]] bool prepare(std::span<const std::byte> header);
 
     /// Writes the header of one segment: `index` of the segment, `offset` of its payload in the
-    /// whole payload, `bytes` of payload, `last` of its WQE. Checksums are left to
+    /// whole payload, `bytes` of payload, `last` of its request. Checksums are left to
     /// apply_offloads().
     void write(std::byte* to, uint32_t index, uint32_t offset, uint32_t bytes, bool last) const;
 

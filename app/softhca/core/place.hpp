@@ -5,26 +5,17 @@
 #include "app/softhca/core/gather.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/port.hpp"
-#include "app/softhca/core/rss.hpp"
+#include "app/softhca/core/requests.hpp"
 
 namespace softhca::core {
 
-/// Why a receive WQE failed: reported in the error CQE's vendor_syndrome.
-enum class ReceiveFault : uint8_t {
-    none = 0,
-    doorbell_jump = 0x09, ///< the doorbell record moved by more than the ring holds
-    protection = 0x10,    ///< lkey unknown, of another PD, not writable, or range not covered
-    too_short = 0x11,     ///< the packet is longer than the scatter list
-    injected = 0x20,      ///< on request (Device::inject_error)
-};
-
 /// Used by the device thread with the device locked.
-class Placer {
+template <Rings R> class Placer {
   public:
     Placer(const MkeyTable& mkeys, Port& port) : mkeys_(mkeys), port_(port) {}
 
-    /// Whether the queue has a WQE for a packet of this many bytes. A striding WQE whose rest is
-    /// too short is closed by this.
+    /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
+    /// is too short is closed by this.
     [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
 
     /// Delivers the packet, or counts why not.
@@ -36,12 +27,12 @@ class Placer {
 
     /// A packet is being put into an RQ: after place() was left by a fault (see MemoryGuard).
     [[nodiscard]] bool is_placing() const { return placing_ != nullptr; }
-    /// The WQE of that packet ends in a protection error.
+    /// The request of that packet ends in a protection error.
     void fail_for_memory();
     /// That packet is lost, and the queue has been told.
     void abandon();
 
-    /// Completes the WQEs of a queue in error as flushed. Returns how many.
+    /// Completes the requests of a queue in error as flushed. Returns how many.
     size_t flush(Rq& rq);
 
   private:
@@ -51,16 +42,18 @@ class Placer {
         uint32_t bytes = 0;
         bool vlan_stripped = false;
     };
+    using Ring = typename R::Receive;
     void put(const Target& target, const Packet& packet, uint32_t tag);
     [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
     void read_doorbell(Rq& rq);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
     [[nodiscard]] ReceiveFault scatter(const Rq& rq, const Cut& cut);
     [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, const Cut& cut);
-    void describe(const Target& target, const Packet& packet, const Cut& cut, mlx5::Cqe& cqe);
-    [[nodiscard]] bool write_filler(Rq& rq);
+    [[nodiscard]] bool complete(const Target& target, const Packet& packet, const Cut& cut,
+                                uint32_t tag, uint32_t strides);
+    [[nodiscard]] bool leave_rest(Rq& rq);
     void fail(Rq& rq, ReceiveFault fault);
-    void write_error(Rq& rq, mlx5::CqeSyndrome syndrome, ReceiveFault fault);
+    void write_error(Rq& rq, CompletionError error, ReceiveFault fault);
 
     const MkeyTable& mkeys_;
     Port& port_;

@@ -14,23 +14,10 @@ constexpr size_t kKernelBudget = 32;
 
 } // namespace
 
-size_t Device::State::receive(size_t budget) {
-    wire::Wire& wire = port.wire();
-    size_t done = 0;
-    for (; done < budget; done++) {
-        const std::span<const std::byte> frame = wire.peek();
-        if (frame.empty()) break;
-        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-        if (!receiver.receive({&piece, 1}, static_cast<uint32_t>(frame.size()))) break;
-        wire.pop();
-    }
-    return done;
-}
-
 void Device::State::start_wire() {
     const std::span<const std::byte> first = port.wire().preview();
     const iovec piece{const_cast<std::byte*>(first.data()), first.size()};
-    if (first.empty() || receiver.is_expected({&piece, 1}, static_cast<uint32_t>(first.size())))
+    if (first.empty() || data_path->is_expected({&piece, 1}, static_cast<uint32_t>(first.size())))
         port.start_wire();
 }
 
@@ -41,12 +28,12 @@ size_t Device::State::poll_round() {
     if (port.start_is_due()) start_wire();
     size_t work = 0;
     for (Sq* const sq : active_sqs)
-        work += sender.run(*sq, kSendBudget);
-    work += sender.run_kernel(kKernelBudget);
+        work += data_path->send(*sq, kSendBudget);
+    work += data_path->send_kernel(kKernelBudget);
     receiving = true;
-    work += receive(kReceiveBudget);
+    work += data_path->receive(kReceiveBudget);
     for (Rq* const rq : active_rqs)
-        if (rq->state == QueueState::error) work += placer.flush(*rq);
+        if (rq->state == QueueState::error) work += data_path->flush(*rq);
     for (Cq* const cq : block_cqs)
         cq->write_block();
     for (Cq* const cq : event_cqs)
@@ -106,7 +93,8 @@ uint16_t Device::mtu() const {
 
 void Device::set_delay_drop(uint64_t timeout_ns, uint64_t rearm_ns) {
     const ControlLock lock(*state_);
-    state_->receiver.set_delay_drop(timeout_ns, rearm_ns);
+    DelayDrop& delay_drop = state_->delay_drop;
+    delay_drop = {.rqs = delay_drop.rqs, .timeout_ns = timeout_ns, .rearm_ns = rearm_ns};
 }
 
 void Device::set_mac(const std::array<uint8_t, 6>& mac) {
@@ -129,7 +117,7 @@ void Device::set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) 
     state_->port.set_other_addresses(std::move(addresses));
 }
 
-void Device::show_clock(mlx5::be64* where) {
+void Device::show_clock(net::be64* where) {
     const ControlLock lock(*state_);
     state_->port.show_clock(where);
 }

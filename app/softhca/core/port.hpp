@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "common/net/endian.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -77,7 +78,7 @@ class Port {
     [[nodiscard]] uint64_t now() const { return now_; }
     void read_clock();
     /// Also writes the clock there, for programs to read; it must outlive the port.
-    void show_clock(mlx5::be64* where) { clock_register_ = where; }
+    void show_clock(net::be64* where) { clock_register_ = where; }
 
     /// Counts a frame that the wire brought.
     void count_received(std::span<const iovec> pieces, uint32_t bytes) {
@@ -105,7 +106,7 @@ class Port {
     static void count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,
                             FlowCounts& broadcast);
 
-    mlx5::be64* clock_register_ = nullptr;
+    net::be64* clock_register_ = nullptr;
     std::unique_ptr<wire::Wire> wire_;
     std::unique_ptr<wire::Wire> kernel_;
     bool admin_up_ = true;

@@ -13,16 +13,17 @@
 namespace softhca::core {
 
 /// One device's receive side. Used by the device thread with the device locked.
-class Receiver {
+template <Rings R> class Receiver {
   public:
-    Receiver(const Steering& steering, const FlowTables& tables, Placer& placer, Port& port,
-             bool pause)
-        : steering_(steering), tables_(tables), placer_(placer), port_(port), pause_(pause) {}
+    Receiver(const Steering& steering, const FlowTables& tables, Placer<R>& placer, Port& port,
+             DelayDrop& delay_drop, bool pause)
+        : steering_(steering), tables_(tables), placer_(placer), port_(port),
+          delay_drop_(delay_drop), pause_(pause) {}
 
-    /// Takes a frame from the wire. False: an RQ without WQEs holds the wire, offer it again.
+    /// Takes a frame from the wire. False: an RQ without requests holds the wire, offer it again.
     [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes);
 
-    /// Whether such a frame would find somebody: a rule, and a posted WQE wherever that leads.
+    /// See DataPath.
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes);
 
     /// Receives a frame that an SQ of transport domain `domain`, or the kernel netdev, sent to this
@@ -44,20 +45,8 @@ class Receiver {
     /// Copies a frame that was sent to those who sniff.
     void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
 
-    /// See Device::set_delay_drop.
-    void set_delay_drop(uint64_t timeout_ns, uint64_t rearm_ns) {
-        delay_drop_ = {.timeout_ns = timeout_ns, .rearm_ns = rearm_ns};
-    }
-
-    uint32_t delay_drop_rqs = 0; ///< RQs that may hold the wire without the port's pause option
-
   private:
     static constexpr size_t kMaxCopy = 10240; ///< beyond the longest frame that a port passes
-    struct DelayDrop {
-        uint64_t timeout_ns = 0; ///< 0: off
-        uint64_t rearm_ns = 0;   ///< 0: a timeout switches it off for good
-        uint64_t off_until = 0;  ///< device clock
-    };
     /// Where the present frame comes from when no wire brought it.
     struct Origin {
         Number domain;
@@ -85,10 +74,10 @@ class Receiver {
 
     const Steering& steering_;
     const FlowTables& tables_;
-    Placer& placer_;
+    Placer<R>& placer_;
     Port& port_;
+    DelayDrop& delay_drop_;
     bool pause_;
-    DelayDrop delay_drop_;
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
     FlowPath path_;                   ///< likewise
     FlowPath sniff_path_;

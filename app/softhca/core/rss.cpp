@@ -6,9 +6,7 @@
 namespace softhca::core {
 namespace {
 
-constexpr uint8_t kHashSrcIp = 1u << 2, kHashSrcPort = 1u << 6; // destinations: the bits above
-static_assert((kHashSrcIp | kHashSrcIp << 1) == mlx5::kHashIp);
-static_assert((kHashSrcPort | kHashSrcPort << 1) == mlx5::kHashL4);
+static_assert(kHashDstIp == kHashSrcIp << 1 && kHashDstPort == kHashSrcPort << 1);
 
 /// The hash input: selected fields, one after the other.
 class HashInput {

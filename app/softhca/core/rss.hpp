@@ -7,11 +7,15 @@
 
 namespace softhca::core {
 
-/// The RQ that gets the packet, and the hash as its CQE reports it.
+/// What was hashed: bits of Target::hash_type.
+inline constexpr uint8_t kHashSrcIp = 1u << 2, kHashDstIp = 1u << 3, kHashSrcPort = 1u << 6,
+                         kHashDstPort = 1u << 7;
+
+/// The RQ that gets the packet, and the hash that its completion reports.
 struct Target {
     Rq* rq = nullptr;
     uint32_t hash = 0;
-    uint8_t hash_type = 0; ///< mlx5::kHashIp | kHashL4 bits of what was hashed; 0: nothing
+    uint8_t hash_type = 0; ///< kHash… of what was hashed; 0: nothing
     bool inner = false;    ///< the completion is to describe what the tunnel carries
 };
 

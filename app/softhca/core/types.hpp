@@ -3,10 +3,11 @@
 // A front (uverbs, PCI) translates its ABI into these and calls Device; the core knows no ABI.
 #pragma once
 
+#include "app/softhca/core/completion_error.hpp"
 #include "app/softhca/core/dma.hpp"
+#include "app/softhca/core/doorbell.hpp"
 #include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/flow_key.hpp"
-#include "common/mlx5/formats.hpp"
 
 #include <array>
 #include <cstdint>
@@ -78,12 +79,12 @@ enum class MiniFormat : uint8_t { hash, checksum, checksum_stride };
 
 struct CqAttr {
     DmaArea ring;
-    mlx5::CqDoorbell* doorbell = nullptr; ///< in the owner's memory, outlives the CQ
+    CqDoorbell doorbell;
     uint8_t log_entries = 0;
-    uint8_t cqe_size = 64; ///< 64 or 128
+    uint8_t cqe_size = 64;
     Listener* listener = nullptr;
     uint64_t cookie = 0;
-    bool events = false;                ///< has a completion channel or EQ: watch the arm record
+    bool events = false;                ///< has a completion channel or EQ: watch the arm doorbell
     std::optional<MiniFormat> compress; ///< write receive completions in blocks where possible
 };
 
@@ -102,7 +103,7 @@ struct SqAttr {
     Number cqn = 0;
     Number transport_domain = kKernelDomain; ///< see TirAttr::self_loopback
     DmaArea ring;
-    mlx5::QueueDoorbell* doorbell = nullptr;
+    Doorbell doorbell;
     uint8_t log_wqebbs = 0;
     uint32_t user_index = 0; ///< reported in CQE srqn_uidx
     Listener* listener = nullptr;
@@ -120,7 +121,7 @@ struct RqAttr {
     Number pd = 0;
     Number cqn = 0;
     DmaArea ring;
-    mlx5::QueueDoorbell* doorbell = nullptr;
+    Doorbell doorbell;
     uint8_t log_wqes = 0;
     uint8_t log_wqe_bytes = 0;
     uint32_t user_index = 0;

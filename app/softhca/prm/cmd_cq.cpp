@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/ring_memory.hpp"
 
@@ -60,7 +61,8 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
     core::CqAttr attr = read_sizes(context);
     if (attr.log_entries > core::Limits::kLogMaxCqEntries) return FwStatus::exceeded_limit;
     auto ring = cq_ring(firmware, command, context, PRM(create_cq_in, pas[0]), attr);
-    attr.doorbell = doorbell_record<mlx5::CqDoorbell>(firmware, record, true);
+    attr.doorbell =
+        core::mlx5_rings::cq_doorbell(doorbell_record<mlx5::CqDoorbell>(firmware, record, true));
     if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
     attr.listener = firmware.listener();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send and receive queues, shared receive queues (RMP, XRC SRQ: numbers only) and TIS.
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/ring_memory.hpp"
 
@@ -46,7 +47,11 @@ FwStatus read_wq(Firmware& firmware, const Command& command, const Fields& wq, s
                           uint64_t{1} << log_bytes, false);
     // Drivers register these for reading only. The zero of a reset is not missed where it cannot
     // be.
-    attr.doorbell = doorbell_record<mlx5::QueueDoorbell>(firmware, record, false);
+    auto* const doorbell = doorbell_record<mlx5::QueueDoorbell>(firmware, record, false);
+    if constexpr (std::is_same_v<Attr, core::SqAttr>)
+        attr.doorbell = core::mlx5_rings::send_doorbell(doorbell);
+    else
+        attr.doorbell = core::mlx5_rings::receive_doorbell(doorbell);
     if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
     attr.listener = firmware.listener();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels and completion queues.
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
 #include <bit>
@@ -12,12 +13,6 @@ namespace softhca::uverbs {
 namespace {
 
 using core::Limits;
-
-/// Ring and doorbell as the driver part of the request gives them.
-struct CqMemory {
-    core::DmaArea ring;
-    mlx5::CqDoorbell* doorbell;
-};
 
 Errno mini_format(const mlx5_ib_create_cq& request, std::optional<core::MiniFormat>& format) {
     if (request.cqe_comp_en == 0) return 0;
@@ -80,7 +75,7 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     cq->events.async = command.async;
     const auto number =
         context.device->create_cq({.ring = std::move(*ring),
-                                   .doorbell = doorbell,
+                                   .doorbell = core::mlx5_rings::cq_doorbell(doorbell),
                                    .log_entries = static_cast<uint8_t>(std::countr_zero(entries)),
                                    .cqe_size = static_cast<uint8_t>(driver.cqe_size),
                                    .listener = &context.events,

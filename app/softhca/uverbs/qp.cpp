@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RAW_PACKET queue pairs: an SQ, an RQ, and a TIR through which flows reach the RQ.
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
@@ -75,7 +76,7 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
                                    .cqn = cq->number,
                                    .transport_domain = context.transport_domain,
                                    .ring = std::move(*ring),
-                                   .doorbell = doorbell,
+                                   .doorbell = core::mlx5_rings::send_doorbell(doorbell),
                                    .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
                                    .user_index = driver.uidx,
                                    .listener = &context.events,
@@ -105,7 +106,7 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
         {.pd = pd,
          .cqn = cq->number,
          .ring = std::move(*ring),
-         .doorbell = doorbell,
+         .doorbell = core::mlx5_rings::receive_doorbell(doorbell),
          .log_wqes = static_cast<uint8_t>(std::countr_zero(wqes)),
          .log_wqe_bytes = static_cast<uint8_t>(driver.rq_wqe_shift),
          .user_index = driver.uidx,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive work queues and the indirection tables that RSS spreads over.
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
@@ -54,7 +55,8 @@ Errno read_attributes(Context& context, const ib_uverbs_ex_create_wq& request,
     if (const Errno error = context.pin_queue(wq, driver.buf_addr, bytes, driver.db_addr))
         return error;
     auto ring = user_area(driver.buf_addr, bytes, true);
-    out.doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
+    out.doorbell =
+        core::mlx5_rings::receive_doorbell(user_doorbell<mlx5::QueueDoorbell>(driver.db_addr));
     if (!ring || !out.doorbell) return EFAULT;
     out.pd = pd->number;
     out.cqn = cq->number;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues: ownership, counters that run over, arming, events.
-#include "app/softhca/core/cq.hpp"
+#include "app/softhca/core/rings/mlx5/cq.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {
 namespace {
+
+using mlx5_rings::Cq;
 
 /// A CQ without a device.
 class CqTest : public testing::Test {
@@ -14,7 +16,7 @@ class CqTest : public testing::Test {
     Cq make(bool events) {
         CqAttr attr;
         attr.ring = ring.area();
-        attr.doorbell = &doorbell;
+        attr.doorbell = cq_doorbell(&doorbell);
         attr.log_entries = kLog;
         attr.listener = &listener;
         attr.cookie = 5;
@@ -150,7 +152,7 @@ class CqBlockTest : public CqTest {
     Cq make_compressing(MiniFormat format) {
         CqAttr attr;
         attr.ring = large.area();
-        attr.doorbell = &doorbell;
+        attr.doorbell = cq_doorbell(&doorbell);
         attr.log_entries = kLogLarge;
         attr.listener = &listener;
         attr.compress = format;

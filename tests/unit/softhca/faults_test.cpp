@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Faults on request: they look as real ones do, hit what they name, and pass.
-#include "app/softhca/core/place.hpp"
-#include "app/softhca/core/send.hpp"
+#include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {
@@ -24,7 +23,7 @@ class Faults : public Testbed {
 };
 
 TEST_F(Faults, TheNextSendEndsInError) {
-    ASSERT_TRUE(device->inject_error(sq.number, CqeSyndrome::remote_access));
+    ASSERT_TRUE(device->inject_error(sq.number, CompletionError::remote_access));
     run();
     EXPECT_EQ(tx_cq.poll(), nullptr) << "an idle queue has nothing to complete";
     post_send();
@@ -46,7 +45,7 @@ TEST_F(Faults, TheNextSendEndsInError) {
 TEST_F(Faults, TheNextPacketEndsInError) {
     steer_all(rq);
     post_buffers(rq, 2);
-    ASSERT_TRUE(device->inject_error(rq.number, CqeSyndrome::local_length));
+    ASSERT_TRUE(device->inject_error(rq.number, CompletionError::local_length));
     wire->incoming.push_back(frames::pattern(100));
     run();
     const mlx5::ErrorCqe* cqe = rx_cq.poll_error(mlx5::CqeOpcode::resp_error);
@@ -85,8 +84,9 @@ TEST_F(Faults, QueuesAndCqsTellTheirOwners) {
 }
 
 TEST_F(Faults, WhatIsNotThereCannotBreak) {
-    EXPECT_EQ(device->inject_error(0xabcdef, CqeSyndrome::flushed).error(), Status::bad_resource);
-    EXPECT_EQ(device->inject_error(tx_cq.number, CqeSyndrome::flushed).error(),
+    EXPECT_EQ(device->inject_error(0xabcdef, CompletionError::flushed).error(),
+              Status::bad_resource);
+    EXPECT_EQ(device->inject_error(tx_cq.number, CompletionError::flushed).error(),
               Status::bad_resource);
     EXPECT_EQ(device->inject_fatal(0xabcdef).error(), Status::bad_resource);
     ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));

@@ -237,7 +237,7 @@ TEST_F(MissingMemory, DoorbellRecordsMayGoToo) {
     attr.pd = pd;
     attr.cqn = tx_cq.number;
     attr.ring = ring.area();
-    attr.doorbell = reinterpret_cast<mlx5::QueueDoorbell*>(records.data() + 64);
+    attr.doorbell = send_doorbell(reinterpret_cast<mlx5::QueueDoorbell*>(records.data() + 64));
     attr.log_wqebbs = 4;
     attr.listener = &listener;
     const Number number = device->create_sq(attr).value();

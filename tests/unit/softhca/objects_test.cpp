@@ -15,7 +15,7 @@ class Objects : public Testbed {
     CqAttr cq_attr() {
         CqAttr attr;
         attr.ring = pages.area();
-        attr.doorbell = &cq_doorbell;
+        attr.doorbell = cq_doorbell(&cq_record);
         attr.log_entries = 4;
         return attr;
     }
@@ -24,7 +24,7 @@ class Objects : public Testbed {
         attr.pd = pd;
         attr.cqn = rx_cq.number;
         attr.ring = pages.area();
-        attr.doorbell = &doorbell;
+        attr.doorbell = receive_doorbell(&doorbell);
         attr.log_wqes = 4;
         attr.log_wqe_bytes = 4;
         return attr;
@@ -34,12 +34,12 @@ class Objects : public Testbed {
         attr.pd = pd;
         attr.cqn = tx_cq.number;
         attr.ring = pages.area();
-        attr.doorbell = &doorbell;
+        attr.doorbell = send_doorbell(&doorbell);
         attr.log_wqebbs = 4;
         return attr;
     }
     Pages pages{64 * 1024};
-    mlx5::CqDoorbell cq_doorbell{};
+    mlx5::CqDoorbell cq_record{};
     mlx5::QueueDoorbell doorbell{};
 };
 
@@ -112,7 +112,7 @@ TEST_F(Objects, CqAttributes) {
     attr.log_entries = 11; // 128 KiB, the ring has 64
     EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
     attr = cq_attr();
-    attr.doorbell = nullptr;
+    attr.doorbell = {};
     EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
     attr = cq_attr();
     attr.ring = DmaArea::contiguous(pages.data() + 8, 4096);

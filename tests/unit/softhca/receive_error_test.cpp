@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive queues that cannot take a packet: empty, faulty, in error, their CQ full.
-#include "app/softhca/core/place.hpp"
+#include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {

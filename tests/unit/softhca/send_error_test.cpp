@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Faulty send WQEs: the right error CQE, the queue in error, the rest flushed, recovery.
-#include "app/softhca/core/send.hpp"
+#include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Striding (multi-packet) receive queues.
-#include "app/softhca/core/place.hpp"
+#include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {

@@ -74,7 +74,7 @@ TestCq::TestCq(Device& device, uint8_t log_entries, FakeListener* listener, bool
         ring.data()[(i + 1) * cqe_size - 1] = std::byte{0xf0}; // opcode invalid
     CqAttr attr;
     attr.ring = ring.area();
-    attr.doorbell = &doorbell;
+    attr.doorbell = cq_doorbell(&doorbell);
     attr.log_entries = log_entries;
     attr.cqe_size = cqe_size;
     attr.listener = listener;
@@ -157,7 +157,7 @@ TestSq::TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs, FakeLi
     attr.cqn = cqn;
     attr.transport_domain = domain;
     attr.ring = paged ? ring.paged_area() : ring.area();
-    attr.doorbell = &doorbell;
+    attr.doorbell = send_doorbell(&doorbell);
     attr.log_wqebbs = log_wqebbs;
     attr.user_index = 0x5a;
     attr.listener = listener;
@@ -195,7 +195,7 @@ TestRq::TestRq(Device& device, Number pd, Number cqn, const RqOptions& options)
     attr.pd = pd;
     attr.cqn = cqn;
     attr.ring = ring.area();
-    attr.doorbell = &doorbell;
+    attr.doorbell = receive_doorbell(&doorbell);
     attr.log_wqes = options.log_wqes;
     attr.log_wqe_bytes = options.log_wqe_bytes;
     attr.user_index = 0xa5;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "tests/unit/net/frames.hpp"
 
 #include <deque>
@@ -15,6 +16,9 @@ namespace testbed {
 using frames::Bytes;
 using namespace softhca;
 using namespace softhca::core;
+using mlx5_rings::cq_doorbell;
+using mlx5_rings::receive_doorbell;
+using mlx5_rings::send_doorbell;
 
 /// Where a port's frames go to and come from.
 struct FakeWire final : wire::Wire {

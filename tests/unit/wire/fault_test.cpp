@@ -25,10 +25,10 @@ TEST(Fault, EveryKindIsParsed) {
     EXPECT_EQ(parsed<CommandFault>("reg_mr:ENOMEM:3").times, 3u);
 
     EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").queue, 64u);
-    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").syndrome,
-              mlx5::CqeSyndrome::local_qp_operation);
-    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64:local_length").syndrome,
-              mlx5::CqeSyndrome::local_length);
+    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").cause,
+              core::CompletionError::local_qp_operation);
+    EXPECT_EQ(parsed<CompletionFault>("error_cqe:64:local_length").cause,
+              core::CompletionError::local_length);
     EXPECT_EQ(parsed<FatalFault>("fatal:70").number, 70u);
     (void)parsed<DeviceFault>("device_fatal");
     (void)parsed<NoCommandFaults>("none");

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/core/receive.hpp"
+// The bodies of Receiver, for the file that instantiates it for a ring format.
+#pragma once
 
 #include "app/softhca/core/gather.hpp"
+#include "app/softhca/core/receive.hpp"
 
 #include <algorithm>
 
 namespace softhca::core {
-namespace {
 
-/// How long an RQ without WQEs may hold a wire with pause before its packets are dropped after all.
-constexpr uint64_t kMaxHoldNs = 1'000'000'000;
+/// How long an RQ without requests may hold a wire with pause before its packets are dropped after
+/// all.
+inline constexpr uint64_t kMaxHoldNs = 1'000'000'000;
 
-} // namespace
-
-bool Receiver::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain) {
+template <Rings R>
+bool Receiver<R>::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain) {
     // What is received is the device's own, whatever becomes of the memory that it was sent from.
     const uint32_t copied = std::min(bytes, static_cast<uint32_t>(copy_.size()));
     copy_front(pieces, copy_.data(), copied);
@@ -24,23 +25,23 @@ bool Receiver::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain
     return done;
 }
 
-bool Receiver::is_deaf(const Tir& tir) const {
+template <Rings R> bool Receiver<R>::is_deaf(const Tir& tir) const {
     if (origin_->domain != tir.transport_domain) return false;
     return origin_->group ? !tir.self_loopback.multicast : !tir.self_loopback.unicast;
 }
 
-void Receiver::count_arrival(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R> void Receiver<R>::count_arrival(std::span<const iovec> pieces, uint32_t bytes) {
     origin_ ? port_.count_looped(pieces, bytes) : port_.count_received(pieces, bytes);
 }
 
-void Receiver::place(const FlowPath::Stop& stop) {
+template <Rings R> void Receiver<R>::place(const FlowPath::Stop& stop) {
     if (origin_ && is_deaf(*stop.tir))
         port_.counters.drop_self_loopback++;
     else
         placer_.place(select_target(*stop.tir, *stop.packet), *stop.packet, stop.tag);
 }
 
-bool Receiver::steer(const Packet& packet) {
+template <Rings R> bool Receiver<R>::steer(const Packet& packet) {
     path_.begin(false);
     if (tables_.active(FlowRoot::receive)) {
         tables_.walk(FlowRoot::receive, packet, path_);
@@ -57,7 +58,7 @@ bool Receiver::steer(const Packet& packet) {
     return to_kernel;
 }
 
-bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R> bool Receiver<R>::receive(std::span<const iovec> pieces, uint32_t bytes) {
     PortCounters& counters = port_.counters;
     const auto count = [&](uint64_t& cause) {
         count_arrival(pieces, bytes);
@@ -70,7 +71,7 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
 
     const Packet packet(pieces, bytes);
     const bool to_kernel = steer(packet);
-    const bool may_hold = pause_ || delay_drop_rqs != 0;
+    const bool may_hold = pause_ || delay_drop_.rqs != 0;
     if (may_hold && must_hold()) return false;
 
     count_arrival(pieces, bytes);
@@ -81,7 +82,7 @@ bool Receiver::receive(std::span<const iovec> pieces, uint32_t bytes) {
     return true;
 }
 
-void Receiver::count_losses(bool to_kernel) {
+template <Rings R> void Receiver<R>::count_losses(bool to_kernel) {
     PortCounters& counters = port_.counters;
     counters.drop_rewrite += path_.misfits;
     if (to_kernel || !path_.stops.empty() || path_.misfits != 0) return;
@@ -91,12 +92,12 @@ void Receiver::count_losses(bool to_kernel) {
                             : counters.drop_no_match)++;
 }
 
-bool Receiver::listens(const FlowPath::Stop& stop) {
+template <Rings R> bool Receiver<R>::listens(const FlowPath::Stop& stop) {
     Rq& rq = *select_target(*stop.tir, *stop.packet).rq;
     return rq.state == QueueState::ready && placer_.has_room(rq, stop.packet->bytes());
 }
 
-bool Receiver::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R> bool Receiver<R>::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
     const Packet packet(pieces, bytes);
     if (steer(packet)) return true;
     return (path_.dropped || !path_.stops.empty()) &&
@@ -104,14 +105,14 @@ bool Receiver::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
                                [&](const FlowPath::Stop& stop) { return listens(stop); });
 }
 
-void Receiver::deliver(const FlowPath& path) {
+template <Rings R> void Receiver<R>::deliver(const FlowPath& path) {
     path.count();
     for (const FlowPath::Stop& stop : path.stops)
         place(stop);
 }
 
 /// Who sniffs gets the packet as it is, before rules change it.
-void Receiver::sniff(FlowRoot root, const Packet& packet) {
+template <Rings R> void Receiver<R>::sniff(FlowRoot root, const Packet& packet) {
     if (!tables_.active(root) && !steering_.has(FlowDomain::sniffer)) return;
     sniff_path_.begin(false);
     if (tables_.active(root)) tables_.walk(root, packet, sniff_path_);
@@ -121,14 +122,14 @@ void Receiver::sniff(FlowRoot root, const Packet& packet) {
     deliver(sniff_path_);
 }
 
-void Receiver::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R> void Receiver<R>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes || bytes > port_.max_frame()) return;
     copy_front(pieces, copy_.data(), bytes);
     const iovec piece{copy_.data(), bytes};
     sniff(FlowRoot::sniff_sent, Packet({&piece, 1}, bytes));
 }
 
-void Receiver::steer_sent(const Packet& packet, FlowPath& path) {
+template <Rings R> void Receiver<R>::steer_sent(const Packet& packet, FlowPath& path) {
     path.begin(true);
     if (tables_.active(FlowRoot::transmit)) {
         tables_.walk(FlowRoot::transmit, packet, path);
@@ -139,18 +140,18 @@ void Receiver::steer_sent(const Packet& packet, FlowPath& path) {
     }
 }
 
-bool Receiver::must_hold() {
+template <Rings R> bool Receiver<R>::must_hold() {
     bool hold = false; // all destinations are asked before the first one gets its copy
     for (const FlowPath::Stop& stop : path_.stops)
         hold |= holds(*stop.tir, *stop.packet);
     return hold;
 }
 
-bool Receiver::holds(const Tir& tir, const Packet& packet) {
+template <Rings R> bool Receiver<R>::holds(const Tir& tir, const Packet& packet) {
     return !(origin_ && is_deaf(tir)) && holds(*select_target(tir, packet).rq, packet.bytes());
 }
 
-bool Receiver::holds(Rq& rq, uint32_t bytes) {
+template <Rings R> bool Receiver<R>::holds(Rq& rq, uint32_t bytes) {
     const bool delays =
         rq.hold_when_empty && delay_drop_.timeout_ns != 0 && port_.now() >= delay_drop_.off_until;
     if (!(pause_ || delays) || rq.state != QueueState::ready) {
@@ -167,7 +168,7 @@ bool Receiver::holds(Rq& rq, uint32_t bytes) {
     return goes_on_holding(rq, port_.now() - rq.held_since);
 }
 
-bool Receiver::goes_on_holding(Rq& rq, uint64_t held_ns) {
+template <Rings R> bool Receiver<R>::goes_on_holding(Rq& rq, uint64_t held_ns) {
     if (pause_) {
         rq.gave_up |= held_ns > kMaxHoldNs;
         return !rq.gave_up;

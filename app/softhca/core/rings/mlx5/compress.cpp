@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/core/compress.hpp"
+#include "app/softhca/core/rings/mlx5/compress.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace softhca::core {
+namespace softhca::core::mlx5_rings {
 namespace {
 
 /// The completion without what a block does not keep, or keeps in the mini CQE.
@@ -55,4 +55,4 @@ bool CqeBlock::add(const mlx5::Cqe& cqe) {
     return true;
 }
 
-} // namespace softhca::core
+} // namespace softhca::core::mlx5_rings

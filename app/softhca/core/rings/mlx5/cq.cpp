@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/core/cq.hpp"
+#include "app/softhca/core/rings/mlx5/cq.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace softhca::core {
+namespace softhca::core::mlx5_rings {
 
 Cq::Cq(Number number, const CqAttr& attr)
-    : ring_(attr.ring),
+    : core::Cq(number, attr), ring_(attr.ring),
       block_(attr.compress ? std::make_unique<CqeBlock>(*attr.compress) : nullptr),
-      cqe_size_(attr.cqe_size), log_entries_(attr.log_entries),
-      events_(attr.events && attr.listener), doorbell_(attr.doorbell), listener_(attr.listener),
-      cookie_(attr.cookie), number_(number) {
-    if (events_) __atomic_store_n(&doorbell_->arm.raw, kArmTaken, __ATOMIC_RELAXED);
+      cqe_size_(attr.cqe_size), log_entries_(attr.log_entries), doorbell_(attr.doorbell) {
+    if (has_events()) doorbell_.arm.store(kArmTaken);
 }
 
 /// The consumer counter is taken modulo twice the size: consumers exist that keep 16 bits of it
 /// only. A value that no consumer can have reached counts as full.
 uint32_t Cq::refresh_room() {
-    const uint32_t consumer =
-        net::to_be(__atomic_load_n(&doorbell_->consumer.raw, __ATOMIC_ACQUIRE));
+    const uint32_t consumer = net::to_be(doorbell_.consumer.load());
     const uint32_t kept = block_ ? block_->size() : 0;
     const uint32_t used = (producer_ + kept - consumer) & (2 * entries() - 1);
     room_ = entries() - std::min(used, entries());
@@ -55,14 +52,8 @@ void Cq::write_block() {
     if (armed_ != Arm::none) raise(mlx5::CqeOpcode::resp_send);
 }
 
-void Cq::fail() {
-    if (failed_) return;
-    failed_ = true;
-    if (listener_) listener_->on_async(AsyncEvent::cq_error, number_, cookie_);
-}
-
 Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
-    if (failed_) return tl::unexpected(Status::bad_state);
+    if (failed()) return tl::unexpected(Status::bad_state);
     write_block(); // while the CQ is still armed for it
     const uint32_t waiting = entries() - refresh_room();
     if (waiting == entries()) return tl::unexpected(Status::busy);
@@ -82,19 +73,18 @@ void Cq::raise(mlx5::CqeOpcode opcode) {
     const bool error =
         opcode == mlx5::CqeOpcode::req_error || opcode == mlx5::CqeOpcode::resp_error;
     if (armed_ == Arm::solicited && !error) return;
+    tell_armed();
+}
+
+void Cq::tell_armed() {
+    armed_ = Arm::none;
+    told_++;
     tell();
 }
 
-void Cq::tell() {
-    armed_ = Arm::none;
-    told_++;
-    listener_->on_completion(number_, cookie_);
-}
-
 void Cq::poll_arm() {
-    if (__atomic_load_n(&doorbell_->arm.raw, __ATOMIC_RELAXED) == kArmTaken) return;
-    const uint32_t arm =
-        net::to_be(__atomic_exchange_n(&doorbell_->arm.raw, kArmTaken, __ATOMIC_ACQ_REL));
+    if (doorbell_.arm.load() == kArmTaken) return;
+    const uint32_t arm = net::to_be(doorbell_.arm.exchange(kArmTaken));
     constexpr uint32_t kCounterMask = 0xffffff, kSequenceMask = 3;
     // A request bears the number of events so far. Any other value is none: Linux writes one, once
     // a CQ is created, that keeps a CQ which is only polled from being armed by its record.
@@ -102,7 +92,7 @@ void Cq::poll_arm() {
     armed_ = arm & mlx5::kCqArmSolicited ? Arm::solicited : Arm::any;
     // Completions that arrived before the request was seen: the consumer must hear of them. A
     // solicited-only consumer may get one event too many this way, never one too few.
-    if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell();
+    if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell_armed();
 }
 
-} // namespace softhca::core
+} // namespace softhca::core::mlx5_rings

@@ -3,10 +3,11 @@
 #pragma once
 
 #include "app/softhca/core/types.hpp"
+#include "common/mlx5/formats.hpp"
 
 #include <array>
 
-namespace softhca::core {
+namespace softhca::core::mlx5_rings {
 
 /// The block being gathered. Lives as long as a round of the device thread at most.
 class CqeBlock {
@@ -36,4 +37,4 @@ class CqeBlock {
     MiniFormat format_;
 };
 
-} // namespace softhca::core
+} // namespace softhca::core::mlx5_rings

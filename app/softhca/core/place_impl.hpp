@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The bodies of Placer, for the file that instantiates it for a ring format.
+#pragma once
+
+#include "app/softhca/core/place.hpp"
+#include "common/net/checksum.hpp"
+
+#include <tuple>
+#include <utility>
+
+namespace softhca::core {
+
+inline constexpr uint32_t kMacs = 12; // bytes in front of a VLAN tag
+
+[[nodiscard]] inline CompletionError error_of(ReceiveFault fault) {
+    switch (fault) {
+    case ReceiveFault::protection: return CompletionError::local_protection;
+    case ReceiveFault::too_short: return CompletionError::local_length;
+    default: return CompletionError::local_qp_operation;
+    }
+}
+
+template <Rings R> void Placer<R>::read_doorbell(Rq& rq) {
+    const uint16_t producer = Ring::posted(rq);
+    if (producer == rq.producer) return;
+    rq.producer = producer;
+    rq.counters.doorbells++;
+    if (rq.pending() <= rq.entries()) return;
+    if (rq.state == QueueState::ready) fail(rq, ReceiveFault::doorbell_jump);
+    rq.consumer = producer; // nothing up to here can be trusted
+}
+
+template <Rings R> uint32_t Placer<R>::strides_for(const Rq& rq, uint32_t bytes) const {
+    const uint32_t shift = rq.strides.two_byte_shift ? 2 : 0;
+    return (bytes + shift + (1u << rq.strides.log_stride_bytes) - 1) >> rq.strides.log_stride_bytes;
+}
+
+template <Rings R> bool Placer<R>::has_room(Rq& rq, uint32_t bytes) {
+    if (rq.pending() == 0) read_doorbell(rq);
+    if (rq.pending() == 0) return false;
+    if (!rq.striding || rq.next_stride == 0) return true;
+    const uint32_t strides = 1u << rq.strides.log_strides;
+    if (rq.next_stride + strides_for(rq, bytes) <= strides) return true;
+    if (!leave_rest(rq)) return false;
+    if (rq.pending() == 0) read_doorbell(rq);
+    return rq.pending() != 0;
+}
+
+/// Tells that the rest of the current striding request stays unused, and leaves it.
+template <Rings R> bool Placer<R>::leave_rest(Rq& rq) {
+    const uint32_t unused = (1u << rq.strides.log_strides) - rq.next_stride;
+    const bool written = Ring::complete_unused(rq, unused, port_.now());
+    rq.next_stride = 0;
+    rq.consumer++;
+    rq.counters.wqes++;
+    if (written)
+        rq.counters.cqes++;
+    else
+        rq.fail();
+    return written;
+}
+
+template <Rings R> void Placer<R>::fail_for_memory() {
+    Rq& rq = *placing_;
+    abandon();
+    if (rq.state == QueueState::ready) fail(rq, ReceiveFault::protection);
+}
+
+template <Rings R> void Placer<R>::abandon() {
+    if (std::exchange(placing_, nullptr)) port_.counters.drop_rx_error++;
+}
+
+template <Rings R> void Placer<R>::put(const Target& target, const Packet& packet, uint32_t tag) {
+    Rq& rq = *target.rq;
+    if (rq.state != QueueState::ready) {
+        port_.counters.drop_queue_not_ready++;
+        return;
+    }
+    const Cut cut = this->cut(rq, packet);
+    if (!has_room(rq, cut.bytes)) {
+        port_.counters.drop_out_of_buffer++;
+        rq.counters.out_of_buffer++;
+        return;
+    }
+    const ReceiveFault fault = rq.injected   ? ReceiveFault::injected
+                               : rq.striding ? scatter_strides(rq, cut)
+                                             : scatter(rq, cut);
+    if (fault != ReceiveFault::none) {
+        port_.counters.drop_rx_error++;
+        fail(rq, fault);
+        return;
+    }
+
+    const uint32_t used = rq.striding ? strides_for(rq, cut.bytes) : 0;
+    if (!complete(target, packet, cut, tag, used)) {
+        port_.counters.drop_out_of_buffer++;
+        rq.counters.out_of_buffer++;
+        rq.fail();
+        return;
+    }
+    rq.next_stride += used;
+    if (!rq.striding || rq.next_stride == 1u << rq.strides.log_strides) {
+        rq.next_stride = 0;
+        rq.consumer++;
+        rq.counters.wqes++;
+    }
+    rq.counters.cqes++;
+    rq.counters.packets++;
+    rq.counters.bytes += cut.bytes;
+    port_.counters.delivered++;
+}
+
+template <Rings R> typename Placer<R>::Cut Placer<R>::cut(const Rq& rq, const Packet& packet) {
+    Cut cut{packet.pieces(), packet.bytes()};
+    cut.vlan_stripped = rq.vlan_strip && packet.headers().first_tag == net::kEtherVlan;
+    if (!cut.vlan_stripped && !rq.scatter_fcs) return cut;
+
+    cut_.clear();
+    PieceCursor cursor(packet.pieces());
+    uint32_t rest = packet.bytes();
+    bool fits = true;
+    if (cut.vlan_stripped) {
+        cursor.copy(kMacs, macs_.data());
+        cursor.skip(net::kVlanBytes);
+        rest -= kMacs + net::kVlanBytes;
+        fits = cut_.add(macs_.data(), kMacs);
+    }
+    fits = fits && cursor.take(rest, cut_);
+    if (rq.scatter_fcs) {
+        uint32_t crc = 0; // the wire's: it covers the tag
+        for (const iovec& piece : packet.pieces())
+            crc = net::crc32(crc, piece.iov_base, piece.iov_len);
+        for (size_t i = 0; i < fcs_.size(); i++)
+            fcs_[i] = static_cast<std::byte>(crc >> (8 * i));
+        fits = fits && cut_.add(fcs_.data(), static_cast<uint32_t>(fcs_.size()));
+    }
+    if (!fits) return {packet.pieces(), packet.bytes()}; // hundreds of pieces: does not happen
+    return {cut_.pieces(), cut_.length(), cut.vlan_stripped};
+}
+
+template <Rings R> ReceiveFault Placer<R>::scatter(const Rq& rq, const Cut& cut) {
+    PieceCursor cursor(cut.pieces);
+    uint32_t left = cut.bytes;
+    typename Ring::Buffers buffers(rq);
+    for (Segment buffer; left != 0;) {
+        if (!buffers.next(buffer)) return ReceiveFault::too_short;
+        const uint32_t part = std::min(buffer.bytes, left);
+        const bool mapped = mkeys_.translate(buffer.lkey, rq.pd, Access::write, buffer.address,
+                                             part, [&](std::byte* to, uint32_t bytes) {
+                                                 cursor.copy(bytes, to);
+                                                 return true;
+                                             });
+        if (!mapped) return ReceiveFault::protection;
+        left -= part;
+    }
+    return ReceiveFault::none;
+}
+
+template <Rings R> ReceiveFault Placer<R>::scatter_strides(const Rq& rq, const Cut& cut) {
+    const uint32_t needed = strides_for(rq, cut.bytes);
+    const Segment buffer = Ring::strided_buffer(rq);
+    const uint64_t offset = (uint64_t{rq.next_stride} << rq.strides.log_stride_bytes) +
+                            (rq.strides.two_byte_shift ? 2 : 0);
+    if (needed > 1u << rq.strides.log_strides || cut.bytes > Ring::kMaxStridedBytes ||
+        offset + cut.bytes > buffer.bytes)
+        return ReceiveFault::too_short;
+    PieceCursor cursor(cut.pieces);
+    const bool mapped = mkeys_.translate(buffer.lkey, rq.pd, Access::write, buffer.address + offset,
+                                         cut.bytes, [&](std::byte* to, uint32_t bytes) {
+                                             cursor.copy(bytes, to);
+                                             return true;
+                                         });
+    return mapped ? ReceiveFault::none : ReceiveFault::protection;
+}
+
+/// Describes the packet, or what its tunnel carries: sound is what is sound outside and inside.
+template <Rings R>
+bool Placer<R>::complete(const Target& target, const Packet& packet, const Cut& cut, uint32_t tag,
+                         uint32_t strides) {
+    const net::Headers& outer = packet.headers();
+    ChecksumVerdict verdict = packet.verify(outer);
+    net::Headers inner;
+    if (target.inner) {
+        inner = packet.inner_headers();
+        const ChecksumVerdict inside = packet.verify(inner);
+        verdict.l3_ok = verdict.l3_ok && inside.l3_ok;
+        verdict.l4_ok = (verdict.l4_ok || outer.l4 == 0) && inside.l4_ok;
+    }
+    return Ring::complete(*target.rq, {.target = target,
+                                       .packet = packet,
+                                       .headers = target.inner ? inner : outer,
+                                       .verdict = verdict,
+                                       .bytes = cut.bytes,
+                                       .tag = tag,
+                                       .vlan_stripped = cut.vlan_stripped,
+                                       .strides = strides,
+                                       .time = port_.now()});
+}
+
+template <Rings R> void Placer<R>::fail(Rq& rq, ReceiveFault fault) {
+    rq.enter_error();
+    write_error(rq, fault == ReceiveFault::injected ? *rq.injected : error_of(fault), fault);
+    rq.injected.reset();
+    rq.consumer++;
+    rq.counters.wqes++;
+    rq.next_stride = 0;
+}
+
+template <Rings R> size_t Placer<R>::flush(Rq& rq) {
+    read_doorbell(rq);
+    size_t flushed = 0;
+    for (; rq.pending() != 0 && Ring::has_room(rq); flushed++) {
+        write_error(rq, CompletionError::flushed, ReceiveFault::none);
+        rq.consumer++;
+        rq.counters.wqes++;
+    }
+    return flushed;
+}
+
+template <Rings R> void Placer<R>::write_error(Rq& rq, CompletionError error, ReceiveFault fault) {
+    if (Ring::complete(rq, error, fault))
+        rq.counters.error_cqes++;
+    else
+        rq.fail();
+}
+
+} // namespace softhca::core

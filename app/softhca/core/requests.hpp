@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the device executes and how it completes, whatever the rings look like. A ring format reads
+// requests and writes completions; the data path (send.hpp, place.hpp, receive.hpp) is a template
+// over it, so that neither costs a call.
+#pragma once
+
+#include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/offload.hpp"
+#include "app/softhca/core/packet.hpp"
+#include "app/softhca/core/rss.hpp"
+
+#include <concepts>
+#include <span>
+
+namespace softhca::core {
+
+/// Why a send request failed: reported beside the cause, for people who debug a driver. What is bad
+/// and how, the ring format says.
+enum class SendFault : uint8_t {
+    none = 0,
+    bad_opcode = 0x01,
+    bad_ds = 0x02,    ///< of no size, or of more than the doorbell announced
+    bad_index = 0x03, ///< it says another place in the ring than its own
+    bad_qpn = 0x04,
+    bad_eth_segment = 0x05, ///< cut off, or inline header beyond the request
+    bad_inline_data = 0x06, ///< beyond the request
+    no_data = 0x07,         ///< nothing to send
+    bad_tso = 0x08,         ///< header is no TCP packet, or MSS 0
+    doorbell_jump = 0x09,   ///< the doorbell moved by more than the ring holds
+    protection = 0x10,      ///< lkey unknown, of another PD, or range not covered
+    too_long = 0x11,        ///< more bytes than a message may have
+    injected = 0x20,        ///< on request (Device::inject_error)
+};
+
+/// Likewise a receive request.
+enum class ReceiveFault : uint8_t {
+    none = 0,
+    doorbell_jump = 0x09, ///< the doorbell moved by more than the ring holds
+    protection = 0x10,    ///< lkey unknown, of another PD, not writable, or range not covered
+    too_short = 0x11,     ///< the packet is longer than the scatter list
+    injected = 0x20,      ///< on request (Device::inject_error)
+};
+
+/// What to send: packets that the data segments make up.
+struct SendRequest {
+    enum class Kind : uint8_t {
+        nop,
+        packet,  ///< one, of all segments
+        tso,     ///< one for each `mss` bytes of all segments, after `header`
+        packets, ///< one of each segment
+    };
+    Kind kind = Kind::nop;
+    bool reports = false;       ///< wants a completion when it is done …
+    bool reports_flush = false; ///< … and when it is not executed
+    uint16_t steps = 1;         ///< ring positions that it takes, at least 1
+    uint16_t mss = 0;
+    uint32_t metadata = 0; ///< for rules about what is sent
+    SendOffloads offloads;
+    std::span<const std::byte> header; ///< inlined beginning of the packet
+};
+
+/// A part of a packet: in the request itself, or in memory that a key leads to.
+struct Segment {
+    const std::byte* inlined = nullptr;
+    uint32_t bytes = 0;
+    uint32_t lkey = 0;
+    uint64_t address = 0;
+};
+
+/// What is known of a packet that was put into an RQ.
+struct Received {
+    const Target& target;
+    const Packet& packet;
+    const net::Headers& headers; ///< those that are described: target.inner says which
+    ChecksumVerdict verdict;     ///< of all levels, but for the sum, which is the outer one's
+    uint32_t bytes = 0;          ///< in memory
+    uint32_t tag = 0;
+    bool vlan_stripped = false;
+    uint32_t strides = 0; ///< striding RQ: used up, from rq.next_stride on
+    uint64_t time = 0;
+};
+
+/// Reads one send request at a time, and completes it.
+template <class S>
+concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
+                            typename S::Cursor cursor, Segment segment) {
+    /// How far the owner has got.
+    { S::posted(queue) } -> std::same_as<uint16_t>;
+    /// Whether the SQ's completion can be told.
+    { S::has_room(sq) } -> std::same_as<bool>;
+    /// Copies the request at the consumer position: what is checked is what is executed, whatever
+    /// the program writes meanwhile. Also of a faulty one, request() says steps and reports.
+    { ring.fetch(queue) } -> std::same_as<SendFault>;
+    /// Finds out the rest of request().
+    { ring.decode() } -> std::same_as<SendFault>;
+    { read.request() } -> std::same_as<const SendRequest&>;
+    /// The segments after request().header, one after the other.
+    { read.first() } -> std::same_as<typename S::Cursor>;
+    { read.at_end(cursor) } -> std::same_as<bool>;
+    { read.next(cursor, segment) } -> std::same_as<SendFault>;
+    /// The request is done, or failed. False when its CQ overran.
+    { read.complete(sq, uint16_t{}, uint64_t{}) } -> std::same_as<bool>;
+    { read.complete(sq, CompletionError{}, SendFault{}) } -> std::same_as<bool>;
+};
+
+/// Reads receive requests and completes them.
+template <class R>
+concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received, Segment segment) {
+    { R::posted(queue) } -> std::same_as<uint16_t>;
+    { R::has_room(rq) } -> std::same_as<bool>;
+    /// The buffers of the request at the consumer position; false after the last one.
+    { typename R::Buffers(queue).next(segment) } -> std::same_as<bool>;
+    /// The one buffer of a striding request.
+    { R::strided_buffer(queue) } -> std::same_as<Segment>;
+    /// The most that a packet in strides may have.
+    { R::kMaxStridedBytes } -> std::convertible_to<uint32_t>;
+    /// A packet is there; the rest of a striding request stays unused; a request failed. False when
+    /// the CQ overran.
+    { R::complete(rq, received) } -> std::same_as<bool>;
+    { R::complete_unused(rq, uint32_t{}, uint64_t{}) } -> std::same_as<bool>;
+    { R::complete(rq, CompletionError{}, ReceiveFault{}) } -> std::same_as<bool>;
+};
+
+/// Both, of one family.
+template <class R>
+concept Rings = SendRing<typename R::Send> && ReceiveRing<typename R::Receive>;
+
+} // namespace softhca::core

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a Device asks of a family's rings, and of the data path over them.
+#pragma once
+
+#include "app/softhca/core/device.hpp"
+#include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/mkey.hpp"
+#include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/port.hpp"
+#include "app/softhca/core/steering.hpp"
+
+#include <memory>
+#include <span>
+#include <sys/uio.h>
+
+namespace softhca::core {
+
+/// The way of packets between the wire and the rings, for one device. Used by the device thread
+/// with the device locked, once per queue and round.
+class DataPath {
+  public:
+    virtual ~DataPath() = default;
+
+    /// Executes requests of a ready SQ until it is empty, `budget` packets are out or the wire is
+    /// busy; flushes one in error. Returns units of work done.
+    virtual size_t send(Sq& sq, size_t budget) = 0;
+    /// Sends what the kernel netdev has. Returns how many frames.
+    virtual size_t send_kernel(size_t budget) = 0;
+    /// Receives from the wire. Returns how many frames.
+    virtual size_t receive(size_t budget) = 0;
+    /// Completes the requests of an RQ in error as flushed. Returns how many.
+    virtual size_t flush(Rq& rq) = 0;
+    /// Whether such a frame would find somebody: a rule, and a posted request wherever that leads.
+    [[nodiscard]] virtual bool is_expected(std::span<const iovec> pieces, uint32_t bytes) = 0;
+    /// An SQ goes.
+    virtual void forget(const Sq& sq) = 0;
+    /// A round was left by a fault, in which frames were taken from the wire (`receiving`) or sent.
+    /// What was under way ends in a protection error, unless the queue or CQ itself is `broken`.
+    virtual void lose_memory(bool broken, bool receiving) = 0;
+};
+
+/// What a data path works with; all of it outlives it.
+struct DataPathParts {
+    const MkeyTable& mkeys;
+    const Steering& steering;
+    const FlowTables& tables;
+    Port& port;
+    DelayDrop& delay_drop;
+    bool pause = false;
+};
+
+/// A family's rings. Without state: one object serves all devices.
+class RingFormat {
+  public:
+    virtual ~RingFormat() = default;
+
+    /// Whether such a ring can be: sizes of its entries, its bytes, where it lies.
+    [[nodiscard]] virtual bool fits(const CqAttr& attr) const = 0;
+    [[nodiscard]] virtual bool fits(const SqAttr& attr) const = 0;
+    [[nodiscard]] virtual bool fits(const RqAttr& attr) const = 0;
+
+    [[nodiscard]] virtual std::unique_ptr<Cq> make_cq(Number number, const CqAttr& attr) const = 0;
+    [[nodiscard]] virtual std::unique_ptr<DataPath>
+    make_data_path(const DataPathParts& parts) const = 0;
+};
+
+/// The table of families (core/rings/families.cpp).
+[[nodiscard]] const RingFormat& rings_of(Family family);
+
+} // namespace softhca::core

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A CQ of the mlx5 format: writes CQEs, watches for overrun, raises events.
+#pragma once
+
+#include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/rings/mlx5/compress.hpp"
+#include "common/mlx5/formats.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+namespace softhca::core::mlx5_rings {
+
+/// Used by the device thread with the device locked.
+class Cq final : public core::Cq {
+  public:
+    Cq(Number number, const CqAttr& attr);
+
+    /// True when `entries` CQEs can be written without overrun.
+    [[nodiscard]] bool has_room(uint32_t entries) {
+        return !failed() && (room_ >= entries || refresh_room() >= entries);
+    }
+
+    /// Writes one CQE, or keeps it for a block, and raises the event if the CQ is armed. `qpn_word`
+    /// and `wqe_counter` stand at its end; `fill(Entry&)` sets what else is not zero, straight in
+    /// the ring. Entry: mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ
+    /// is in error for good and its owner has been told.
+    template <class Entry, class Fill>
+    bool write(mlx5::CqeOpcode opcode, uint32_t qpn_word, uint16_t wqe_counter, Fill&& fill) {
+        static_assert(sizeof(Entry) == kBody + sizeof(Tail));
+        if (!has_room(1)) {
+            fail();
+            return false;
+        }
+        if (block_) {
+            if constexpr (std::is_same_v<Entry, mlx5::Cqe>) {
+                if (opcode == mlx5::CqeOpcode::resp_send) {
+                    mlx5::Cqe cqe{};
+                    fill(cqe);
+                    cqe.sop_drop_qpn = qpn_word;
+                    cqe.wqe_counter = wqe_counter;
+                    keep(cqe);
+                    return true;
+                }
+            }
+            write_block();
+        }
+        std::byte* const to = entry_at(producer_);
+        std::memset(to, 0, kBody);
+        fill(*reinterpret_cast<Entry*>(to));
+        finish(to, {qpn_word, wqe_counter, 0, op_own(opcode)});
+        producer_++;
+        room_--;
+        if (armed_ != Arm::none) raise(opcode);
+        return true;
+    }
+
+    [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
+                                       uint8_t cqe_size) override;
+    void write_block() override;
+    [[nodiscard]] uint32_t producer() const { return producer_; }
+    [[nodiscard]] bool compresses() const override { return block_ != nullptr; }
+    void poll_arm() override;
+    [[nodiscard]] bool works_on(const void* address) const override {
+        return ring_.contains(address) || doorbell_.consumer.lies_at(address) ||
+               doorbell_.arm.lies_at(address);
+    }
+
+  private:
+    enum class Arm : uint8_t { none, any, solicited };
+
+    /// The last eight bytes of every CQE.
+    struct Tail {
+        mlx5::be32 qpn_word;
+        mlx5::be16 wqe_counter;
+        uint8_t signature;
+        uint8_t op_own;
+    };
+    static constexpr size_t kBody = sizeof(mlx5::Cqe) - sizeof(Tail);
+    static_assert(sizeof(Tail) == 8 && offsetof(mlx5::Cqe, sop_drop_qpn) == kBody &&
+                  offsetof(mlx5::ErrorCqe, wqe_opcode_qpn) == kBody);
+
+    // A consumer may arm with a value equal to the record's initial zero (libmlx5's first arm
+    // does), so the device marks an arm as taken with a value that no consumer writes.
+    static constexpr uint32_t kArmTaken = ~0u;
+
+    [[nodiscard]] uint8_t op_own(mlx5::CqeOpcode opcode) const {
+        const auto owner = static_cast<uint8_t>((producer_ >> log_entries_) & mlx5::kOwnerMask);
+        return static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 | owner);
+    }
+    /// The owner bit must appear last: it goes out with the last eight bytes, in one store.
+    static void finish(std::byte* entry, const Tail& tail) {
+        __atomic_store_n(reinterpret_cast<uint64_t*>(entry + kBody), std::bit_cast<uint64_t>(tail),
+                         __ATOMIC_RELEASE);
+    }
+    void keep(const mlx5::Cqe& cqe);
+
+    [[nodiscard]] uint32_t entries() const { return 1u << log_entries_; }
+    [[nodiscard]] std::byte* entry_at(uint32_t index) const {
+        const uint64_t slot = index & (entries() - 1);
+        return ring_.at(slot * cqe_size_ + (cqe_size_ - sizeof(mlx5::Cqe)));
+    }
+
+    uint32_t refresh_room();
+    void raise(mlx5::CqeOpcode opcode);
+    void tell_armed();
+
+    DmaArea ring_;
+    std::unique_ptr<CqeBlock> block_; ///< null: every completion is a CQE of its own
+    uint32_t producer_ = 0;
+    uint32_t told_ = 0; ///< completion events so far
+    uint32_t room_ = 0; ///< entries known to be free; the truth may be more
+    uint16_t cqe_size_;
+    uint8_t log_entries_;
+    Arm armed_ = Arm::none;
+    CqDoorbell doorbell_;
+};
+
+/// Queues over rings of this format complete in CQs of this format.
+[[nodiscard]] inline Cq& cq_of(Queue& queue) { return static_cast<Cq&>(*queue.cq); }
+
+} // namespace softhca::core::mlx5_rings

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive WQEs of the mlx5 format as buffers, and CQEs that describe packets.
+#pragma once
+
+#include "app/softhca/core/requests.hpp"
+#include "app/softhca/core/rings/mlx5/cq.hpp"
+#include "app/softhca/core/rings/mlx5/syndrome.hpp"
+
+#include <cstring>
+
+namespace softhca::core::mlx5_rings {
+
+/// Everything about receive WQEs is in the ring and the RQ, so this has no state.
+class ReceiveWqe {
+  public:
+    static constexpr uint32_t kMaxStridedBytes = mlx5::kByteCountMask;
+
+    [[nodiscard]] static uint16_t posted(const Rq& rq) {
+        return static_cast<uint16_t>(net::to_be(rq.doorbell.load()));
+    }
+    [[nodiscard]] static bool has_room(Rq& rq) { return cq_of(rq).has_room(1); }
+
+    /// The scatter list, which an invalid lkey ends before the WQE does.
+    class Buffers {
+      public:
+        explicit Buffers(const Rq& rq)
+            : rq_(rq), at_(wqe_at(rq)), end_(at_ + (uint64_t{1} << rq.log_wqe_bytes)) {}
+        [[nodiscard]] bool next(Segment& segment) {
+            if (at_ == end_) return false;
+            segment = load_segment(rq_, at_);
+            at_ += sizeof(mlx5::WqeDataSeg);
+            return segment.lkey != mlx5::kInvalidLkey;
+        }
+
+      private:
+        const Rq& rq_;
+        uint64_t at_, end_;
+    };
+    [[nodiscard]] static Segment strided_buffer(const Rq& rq) {
+        return load_segment(rq, wqe_at(rq) + sizeof(mlx5::WqeNextSeg));
+    }
+
+    [[nodiscard]] static bool complete(Rq& rq, const Received& received);
+    [[nodiscard]] static bool complete_unused(Rq& rq, uint32_t strides, uint64_t time);
+    [[nodiscard]] static bool complete(Rq& rq, CompletionError error, ReceiveFault fault);
+
+  private:
+    [[nodiscard]] static uint64_t wqe_at(const Rq& rq) { return rq.slot() << rq.log_wqe_bytes; }
+    [[nodiscard]] static Segment load_segment(const Rq& rq, uint64_t at);
+    static void describe(const Received& received, mlx5::Cqe& cqe);
+};
+
+static_assert((kHashSrcIp | kHashDstIp) == mlx5::kHashIp &&
+              (kHashSrcPort | kHashDstPort) == mlx5::kHashL4);
+static_assert(Limits::kMaxFlowTag == mlx5::kFlowTagMask);
+
+inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
+    mlx5::WqeDataSeg segment; // 16-byte aligned in the ring: it crosses no page
+    std::memcpy(&segment, rq.ring.at(at), sizeof segment);
+    const uint32_t bytes = segment.byte_count & ~mlx5::kInlineFlag;
+    return {.bytes = bytes != 0 ? bytes : 1u << 31, .lkey = segment.lkey, .address = segment.addr};
+}
+
+[[nodiscard]] inline mlx5::CqeL4 l4_type(const net::Headers& headers) {
+    if (headers.l4 == 0 || headers.fragment) return mlx5::CqeL4::none;
+    if (headers.ip_proto == net::kProtoUdp) return mlx5::CqeL4::udp;
+    if (!(headers.tcp_flags & net::kTcpAck)) return mlx5::CqeL4::tcp_no_ack;
+    const bool data = headers.payload < headers.l3 + headers.ip_bytes;
+    return data ? mlx5::CqeL4::tcp_ack_data : mlx5::CqeL4::tcp_ack;
+}
+
+[[nodiscard]] inline uint8_t type_bits(const net::Headers& headers) {
+    const auto l3 = headers.ip_version == 4   ? mlx5::CqeL3::ipv4
+                    : headers.ip_version == 6 ? mlx5::CqeL3::ipv6
+                                              : mlx5::CqeL3::none;
+    return static_cast<uint8_t>((headers.fragment ? mlx5::kIpFragment : 0) |
+                                static_cast<uint8_t>(l4_type(headers)) << 4 |
+                                static_cast<uint8_t>(l3) << 2);
+}
+
+/// The fields of the CQE that tell about the packet.
+inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
+    const net::Headers& outer = received.packet.headers();
+    const ChecksumVerdict& verdict = received.verdict;
+    cqe.check_sum = verdict.l3_sum;
+    if (received.target.inner)
+        cqe.packet_info =
+            static_cast<uint8_t>(mlx5::kTunnelled | (outer.ip_version == 6 ? mlx5::kOuterIpv6 : 0));
+    cqe.rx_hash_result = received.target.hash;
+    cqe.rx_hash_type = received.target.hash_type;
+    cqe.hds_ip_ext = static_cast<uint8_t>(mlx5::kL2Ok | (verdict.l3_ok ? mlx5::kL3Ok : 0) |
+                                          (verdict.l4_ok ? mlx5::kL4Ok : 0));
+    cqe.l4_l3_type = static_cast<uint8_t>(type_bits(received.headers) |
+                                          (received.vlan_stripped ? mlx5::kVlanStripped : 0));
+    if (received.vlan_stripped) cqe.vlan_info = outer.vlan_tci;
+    cqe.srqn_uidx = received.target.rq->user_index;
+    cqe.metadata = received.packet.key().meta.reg_b;
+    cqe.timestamp = received.time;
+}
+
+inline bool ReceiveWqe::complete(Rq& rq, const Received& received) {
+    const auto counter = rq.striding ? static_cast<uint16_t>(rq.next_stride) : rq.consumer;
+    return cq_of(rq).write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, received.tag & mlx5::kFlowTagMask,
+                                      counter, [&](mlx5::Cqe& cqe) {
+                                          describe(received, cqe);
+                                          cqe.byte_count = received.strides << 16 | received.bytes;
+                                          if (rq.striding) cqe.wqe_id = rq.consumer;
+                                      });
+}
+
+inline bool ReceiveWqe::complete_unused(Rq& rq, uint32_t strides, uint64_t time) {
+    constexpr uint32_t kFiller = 1u << 31;
+    return cq_of(rq).write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, 0,
+                                      static_cast<uint16_t>(rq.next_stride), [&](mlx5::Cqe& cqe) {
+                                          cqe.wqe_id = rq.consumer;
+                                          cqe.srqn_uidx = rq.user_index;
+                                          cqe.byte_count = kFiller | strides << 16;
+                                          cqe.timestamp = time;
+                                      });
+}
+
+inline bool ReceiveWqe::complete(Rq& rq, CompletionError error, ReceiveFault fault) {
+    return cq_of(rq).write<mlx5::ErrorCqe>(
+        mlx5::CqeOpcode::resp_error, rq.number, rq.consumer, [&](mlx5::ErrorCqe& cqe) {
+            cqe.srqn_uidx = rq.user_index;
+            cqe.vendor_syndrome = static_cast<uint8_t>(fault);
+            cqe.syndrome = static_cast<uint8_t>(syndrome_of(error));
+        });
+}
+
+static_assert(ReceiveRing<ReceiveWqe>);
+
+} // namespace softhca::core::mlx5_rings

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The bodies of Sender, for the file that instantiates it for a ring format.
+#pragma once
+
+#include "app/softhca/core/send.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace softhca::core {
+
+// Packet pacing: the device looks at its queues now and then only, and on a machine with other work
+// its thread sleeps longer than it wants to. What a queue with packets could not send meanwhile is
+// sent afterwards, so that the rate is kept; what this sends at once is bounded. A queue that has
+// nothing to send saves up next to nothing.
+inline constexpr uint64_t kBusyCredit = 20 * Limits::kClockKhz; // ms
+inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
+
+[[nodiscard]] inline CompletionError error_of(SendFault fault) {
+    switch (fault) {
+    case SendFault::protection: return CompletionError::local_protection;
+    case SendFault::too_long:
+    case SendFault::no_data: return CompletionError::local_length;
+    default: return CompletionError::local_qp_operation;
+    }
+}
+
+template <Rings R> size_t Sender<R>::run(Sq& sq, size_t budget) {
+    if (sq.state == QueueState::reset) return 0;
+    if (!read_doorbell(sq)) {
+        save_time(sq, kIdleCredit);
+        return 0;
+    }
+    current_ = &sq;
+    if (sq.state == QueueState::error) return flush(sq);
+    size_t work = 0;
+    while (sq.consumer != sq.producer && work < budget) {
+        const Step step = execute(sq, budget - work);
+        work += step.packets;
+        if (step.fault != SendFault::none) {
+            fail(sq, step.fault);
+            return work + 1;
+        }
+        if (!step.complete) break;
+        complete(sq);
+        work += step.packets == 0;
+        if (sq.state != QueueState::ready) break; // its CQ overran
+    }
+    return work;
+}
+
+/// False when there is nothing to do.
+template <Rings R> bool Sender<R>::read_doorbell(Sq& sq) {
+    const uint16_t producer = R::Send::posted(sq);
+    if (producer != sq.producer) {
+        sq.producer = producer;
+        sq.counters.doorbells++;
+        if (sq.pending() > sq.entries()) {
+            // Nothing up to the new position can be trusted: drop it, also in an error queue.
+            if (sq.state == QueueState::ready) fail(sq, SendFault::doorbell_jump);
+            sq.consumer = producer;
+        }
+    }
+    return sq.consumer != sq.producer;
+}
+
+/// Queue in error: requests complete as flushed, except those that asked for the first error only.
+template <Rings R> size_t Sender<R>::flush(Sq& sq) {
+    size_t flushed = 0;
+    while (sq.consumer != sq.producer && R::Send::has_room(sq)) {
+        std::ignore = ring_.fetch(sq); // faulty or not: only steps and reports matter
+        if (ring_.request().reports_flush)
+            write_error(sq, CompletionError::flushed, SendFault::none);
+        skip(sq);
+        flushed++;
+    }
+    return flushed;
+}
+
+template <Rings R> typename Sender<R>::Step Sender<R>::execute(Sq& sq, size_t budget) {
+    if (const SendFault fault = ring_.fetch(sq); fault != SendFault::none) return {fault};
+    if (sq.injected) return {SendFault::injected};
+    if (const SendFault fault = ring_.decode(); fault != SendFault::none) return {fault};
+    switch (ring_.request().kind) {
+    case SendRequest::Kind::nop: return {.complete = true};
+    case SendRequest::Kind::tso: return execute_tso(sq, budget);
+    case SendRequest::Kind::packets: return execute_packets(sq, budget);
+    case SendRequest::Kind::packet: break;
+    }
+    return execute_packet(sq);
+}
+
+/// Appends what the segment at `at` names and steps over it.
+template <Rings R>
+inline SendFault Sender<R>::gather_segment(const Sq& sq, Cursor& at, Gather& into) {
+    Segment segment;
+    if (const SendFault fault = ring_.next(at, segment); fault != SendFault::none) return fault;
+    if (segment.inlined)
+        return segment.bytes == 0 || into.add(segment.inlined, segment.bytes) ? SendFault::none
+                                                                              : SendFault::too_long;
+    if (uint64_t{segment.bytes} + into.length() > Limits::kMaxTsoBytes) return SendFault::too_long;
+    const bool mapped = mkeys_.translate(segment.lkey, sq.pd, Access::read, segment.address,
+                                         segment.bytes, [&](const std::byte* piece, uint32_t part) {
+                                             __builtin_prefetch(piece);
+                                             return into.add(piece, part);
+                                         });
+    return mapped ? SendFault::none : SendFault::protection;
+}
+
+/// Appends what all segments name.
+template <Rings R> inline SendFault Sender<R>::gather_segments(const Sq& sq, Gather& into) {
+    SendFault fault = SendFault::none;
+    for (Cursor at = ring_.first(); !ring_.at_end(at) && fault == SendFault::none;)
+        fault = gather_segment(sq, at, into);
+    return fault;
+}
+
+/// Packet pacing: whether what was sent before has not had its time yet.
+template <Rings R> bool Sender<R>::must_wait(const Sq& sq) const {
+    return sq.rate_kbps != 0 && sq.paced_until > port_.now();
+}
+
+/// No more than `most` of the time that the queue did not use is made good for.
+template <Rings R> void Sender<R>::save_time(Sq& sq, uint64_t most) const {
+    if (sq.rate_kbps == 0) return;
+    sq.paced_until = std::max(sq.paced_until, port_.now() - std::min(port_.now(), most));
+}
+
+template <Rings R> void Sender<R>::spend_time(Sq& sq, uint32_t bytes) const {
+    if (sq.rate_kbps == 0) return;
+    save_time(sq, kBusyCredit);
+    sq.paced_until += uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
+}
+
+/// False when the wire is busy, or a receiver holds. `looped` keeps that the frame has had its
+/// loopback while it waits for the wire.
+template <Rings R>
+bool Sender<R>::transmit(std::span<const iovec> pieces, uint32_t bytes, Number domain,
+                         bool& looped) {
+    if (!port_.loops()) return port_.transmit(pieces, bytes);
+    const Port::Route route = port_.route(pieces, bytes);
+    if (route != Port::Route::wire && !looped) {
+        looped = true; // also when a receiver's memory is found missing on the way
+        if (!receiver_.loop(pieces, bytes, domain)) return looped = false;
+    }
+    if (route != Port::Route::loopback && !port_.transmit(pieces, bytes)) return false;
+    looped = false;
+    return true;
+}
+
+/// As transmit(), by the rules for what is sent.
+template <Rings R>
+bool Sender<R>::send_steered(std::span<const iovec> pieces, uint32_t bytes, const Origin& origin,
+                             SendProgress& progress) {
+    if (!receiver_.steers_sent() || bytes < net::kEthernetBytes)
+        return transmit(pieces, bytes, origin.domain, progress.looped);
+    const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
+    receiver_.steer_sent(packet, path_);
+    for (; progress.copies < path_.sent.size(); progress.copies++) {
+        const Packet& copy = *path_.sent[progress.copies];
+        if (!transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) return false;
+    }
+    progress.copies = 0;
+    path_.count();
+    port_.counters.drop_rewrite += path_.misfits;
+    if (path_.sent.empty() && path_.misfits == 0) port_.counters.drop_tx_rule++;
+    return true;
+}
+
+template <Rings R> size_t Sender<R>::run_kernel(size_t budget) {
+    wire::Wire* const kernel = port_.kernel();
+    if (!kernel) return 0;
+    size_t done = 0;
+    for (; done < budget; done++) {
+        const std::span<const std::byte> frame = kernel->peek();
+        if (frame.empty()) break;
+        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+        if (!send_steered({&piece, 1}, static_cast<uint32_t>(frame.size()), {}, kernel_progress_))
+            break;
+        port_.counters.kernel_tx_packets++;
+        kernel->pop();
+    }
+    return done;
+}
+
+/// False when the wire is busy or the queue has to wait.
+template <Rings R> bool Sender<R>::send_frame(Sq& sq, Gather& frame) {
+    if (must_wait(sq)) return false;
+    const uint32_t bytes = frame.length();
+    if (ring_.request().offloads.any()) apply_offloads(frame, header_, ring_.request().offloads);
+    if (!send_steered(frame.pieces(), frame.length(),
+                      {sq.transport_domain, ring_.request().metadata, sq.number}, sq.progress))
+        return false;
+    spend_time(sq, frame.length());
+    sq.counters.packets++;
+    sq.counters.bytes += bytes;
+    sq.sent++;
+    // Last: it is sent, whatever happens to the copies.
+    if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
+    return true;
+}
+
+template <Rings R> typename Sender<R>::Step Sender<R>::execute_packet(Sq& sq) {
+    const std::span<const std::byte> header = ring_.request().header;
+    frame_.clear();
+    if (!header.empty())
+        std::ignore = frame_.add(header.data(), static_cast<uint32_t>(header.size()));
+    if (const auto fault = gather_segments(sq, frame_); fault != SendFault::none) return {fault};
+    if (frame_.length() == 0) return {SendFault::no_data};
+    if (sq.sent == 0 && !send_frame(sq, frame_)) return {};
+    return {.complete = true, .packets = 1};
+}
+
+/// One segment per packet, and what is asked for concerns all of them.
+template <Rings R> typename Sender<R>::Step Sender<R>::execute_packets(Sq& sq, size_t budget) {
+    if (!ring_.request().header.empty()) return {SendFault::bad_eth_segment};
+    if (ring_.at_end(ring_.first())) return {SendFault::no_data};
+    // All segments are checked before a packet leaves; this also prefetches the packets.
+    for (Cursor at = ring_.first(); !ring_.at_end(at);) {
+        frame_.clear();
+        if (const auto fault = gather_segment(sq, at, frame_); fault != SendFault::none)
+            return {fault};
+        if (frame_.length() == 0) return {SendFault::no_data};
+    }
+    const uint32_t already_sent = sq.sent;
+    Step step;
+    Cursor at = ring_.first();
+    for (uint32_t packet = 0; !ring_.at_end(at); packet++) {
+        frame_.clear();
+        std::ignore = gather_segment(sq, at, frame_);
+        if (packet < already_sent) continue;
+        if (step.packets == budget || !send_frame(sq, frame_)) return step;
+        step.packets++;
+    }
+    step.complete = true;
+    return step;
+}
+
+template <Rings R> typename Sender<R>::Step Sender<R>::execute_tso(Sq& sq, size_t budget) {
+    const uint32_t mss = ring_.request().mss;
+    const std::span<const std::byte> inlined = ring_.request().header;
+    TsoHeader header;
+    if (mss == 0 || !header.prepare(inlined)) return {SendFault::bad_tso};
+    payload_.clear();
+    if (const auto fault = gather_segments(sq, payload_); fault != SendFault::none) return {fault};
+
+    const uint32_t total = payload_.length();
+    Step step;
+    PieceCursor cursor(payload_.pieces());
+    cursor.skip(std::min(sq.sent * mss, total));
+    for (uint32_t offset = sq.sent * mss; offset < total || sq.sent == 0; offset += mss) {
+        if (step.packets == budget) return step;
+        const uint32_t bytes = std::min<uint32_t>(mss, total - offset);
+        header.write(tso_header_.data(), sq.sent, offset, bytes, offset + bytes == total);
+        frame_.clear();
+        std::ignore = frame_.add(tso_header_.data(), static_cast<uint32_t>(inlined.size()));
+        if (!cursor.take(bytes, frame_)) return {SendFault::too_long};
+        if (!send_frame(sq, frame_)) return step;
+        step.packets++;
+    }
+    step.complete = true;
+    return step;
+}
+
+/// Goes on after the present request, or after all that there is if it claims to be longer.
+template <Rings R> void Sender<R>::skip(Sq& sq) {
+    sq.consumer =
+        static_cast<uint16_t>(sq.consumer + std::min(ring_.request().steps, sq.pending()));
+}
+
+template <Rings R> void Sender<R>::complete(Sq& sq) {
+    const uint16_t index = sq.consumer;
+    sq.consumer = static_cast<uint16_t>(index + ring_.request().steps);
+    sq.sent = 0;
+    sq.counters.wqes++;
+    if (!ring_.request().reports) return;
+    if (ring_.complete(sq, index, port_.now()))
+        sq.counters.cqes++;
+    else
+        sq.fail();
+}
+
+template <Rings R> void Sender<R>::fail(Sq& sq, SendFault fault) {
+    port_.counters.tx_error_wqes++;
+    sq.counters.wqes++;
+    sq.state = QueueState::error;
+    write_error(sq, fault == SendFault::injected ? *sq.injected : error_of(fault), fault);
+    sq.injected.reset();
+    skip(sq);
+    sq.sent = 0;
+}
+
+template <Rings R> void Sender<R>::fail_for_memory() {
+    if (current_ && current_->state == QueueState::ready) fail(*current_, SendFault::protection);
+}
+
+template <Rings R> void Sender<R>::write_error(Sq& sq, CompletionError error, SendFault fault) {
+    if (ring_.complete(sq, error, fault))
+        sq.counters.error_cqes++;
+    else
+        sq.fail();
+}
+
+} // namespace softhca::core
