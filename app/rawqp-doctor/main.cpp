@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-doctor/options.hpp"
 #include "app/rawqp-doctor/output.hpp"
+#include "app/rawqp-doctor/watch.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <thread>
 
 namespace {
 
@@ -12,18 +15,34 @@ void print(const std::string& text) {
     std::fflush(stdout);
 }
 
+std::vector<diagnosis::Finding> watch(const diagnosis::Case& subject, unsigned seconds) {
+    const doctor::Counters before = doctor::read_counters(subject);
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    return doctor::drops(before, doctor::read_counters(subject), seconds);
+}
+
 int examine(const doctor::Options& options) {
     diagnosis::Case subject;
     subject.device = options.device;
     subject.iface = options.iface;
     subject.port = options.port;
     subject.program = options.program;
+    subject.plugin = options.plugin;
+    subject.plugin_folder = DOCTOR_PMD_DIR;
+    subject.devargs = options.devargs;
     bool healthy = true;
-    const auto findings = diagnosis::examine(subject, [&](const diagnosis::Finding& finding) {
+    const auto report = [&](const diagnosis::Finding& finding) {
         const bool first = healthy && doctor::is_broken(finding);
         if (first) healthy = false;
         if (!options.json) print(doctor::text_of(finding, first));
-    });
+    };
+    std::vector<diagnosis::Finding> findings = diagnosis::examine(subject, report);
+    if (options.watch_seconds != 0 && subject.known_to_kernel()) {
+        for (diagnosis::Finding& finding : watch(subject, options.watch_seconds)) {
+            report(finding);
+            findings.push_back(std::move(finding));
+        }
+    }
     print(options.json ? doctor::json_of(subject, findings)
                        : "\n" + doctor::verdict_of(subject, findings));
     return healthy ? 0 : 1;

@@ -22,6 +22,7 @@ Exit status: 0 if no link is broken, 1 if one is, 2 for a wrong command line.
 Examples:
   rawqp-doctor                       the first RDMA device
   rawqp-doctor --iface eth2          the one beside a network interface
+  rawqp-doctor --watch 5             while packets get lost
   rawqp-doctor --json | jq '.findings[] | select(.state == "broken")'
 )";
 
@@ -40,6 +41,13 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--program", options.program,
                    "the DPDK program, whose file capabilities count as well as one's own")
         ->check(CLI::ExistingFile);
+    app.add_option("--plugin", options.plugin,
+                   "the driver's file, where it is not installed (as EAL's -d)");
+    app.add_option("--devargs", options.devargs,
+                   "device arguments, as device=mlx5_0,txq_mpw=0: are they right?");
+    app.add_option("--watch", options.watch_seconds,
+                   "looks at counters for as many seconds: what drops packets, and why")
+        ->check(CLI::Range(1, 3600));
     app.add_flag("--json", options.json, "for programs");
     try {
         app.parse(argc, argv);

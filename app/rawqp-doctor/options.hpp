@@ -11,7 +11,8 @@ namespace doctor {
 struct Options {
     std::string device, iface;
     uint8_t port = 1;
-    std::string program;
+    std::string program, plugin, devargs;
+    unsigned watch_seconds = 0; ///< 0: counters are not looked at
     bool json = false;
 };
 

@@ -28,8 +28,11 @@ struct Case {
     // Asked for; all may be left empty.
     std::string device; ///< RDMA device; else that of `iface`, else the first one
     std::string iface;
-    uint8_t port = 1;    ///< of the RDMA device, from 1
-    std::string program; ///< the DPDK program that is to use the device
+    uint8_t port = 1;          ///< of the RDMA device, from 1
+    std::string program;       ///< the DPDK program that is to use the device
+    std::string plugin;        ///< the driver's file; empty: that in `plugin_folder`
+    std::string plugin_folder; ///< where the DPDK in use looks for drivers; empty: not known
+    std::string devargs;       ///< device arguments to be looked at
     verbs::LibraryNames libraries;
 
     // Learned; whoever knows already may fill it in.

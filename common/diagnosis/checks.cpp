@@ -19,6 +19,7 @@ constexpr Check kChain[] = {
      links::uverbs_node,
      {"rdma-device", "uverbs-module"}},
     {"rdma-cgroup", "limits of the rdma cgroup", links::rdma_cgroup, {"rdma-device"}},
+    {"in-use", "other processes on the device", links::in_use, {"uverbs-node"}},
     {"capability", "right to raw packets", links::capability},
     {"memlock", "limit on locked memory", links::memlock},
     {"hugepages", "hugepages", links::hugepages},
@@ -37,6 +38,9 @@ constexpr Check kChain[] = {
     {"flow", "flow rule, on trial", links::flow, {"rss"}},
     {"interrupts", "channel of Rx interrupts, on trial", links::interrupts, {"device"}},
     {"offloads", "checksum offloads and segmentation", links::offloads, {"device"}},
+    {"plugin", "the driver's file and DPDK's ABI", links::plugin},
+    {"devargs", "device arguments", links::devargs},
+    {"secondary", "preconditions of secondary processes", links::secondary},
 };
 
 /// The broken link on account of which a check is not to be made; empty: none.

@@ -17,6 +17,7 @@ Verdict bond(Case& subject);
 // rights.cpp
 Verdict uverbs_node(Case& subject); ///< learns Case::node and open_error
 Verdict rdma_cgroup(Case& subject);
+Verdict in_use(Case& subject);
 Verdict capability(Case& subject);
 Verdict memlock(Case& subject);
 
@@ -38,5 +39,10 @@ Verdict registration(Case& subject);
 Verdict interrupts(Case& subject);
 Verdict offloads(Case& subject);
 Verdict port(Case& subject);
+
+// plugin.cpp
+Verdict plugin(Case& subject); ///< learns Case::plugin
+Verdict devargs(Case& subject);
+Verdict secondary(Case& subject);
 
 } // namespace diagnosis::links

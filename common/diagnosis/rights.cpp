@@ -2,6 +2,7 @@
 // What this process may do: device node, cgroups, capabilities, locked memory.
 #include "common/diagnosis/links.hpp"
 #include "common/fd.hpp"
+#include "common/processes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -193,6 +194,22 @@ Verdict rdma_cgroup(Case& subject) {
         }
     }
     return Verdict::ok("no limit is reached");
+}
+
+Verdict in_use(Case& subject) {
+    std::string others;
+    for (const processes::Process& each :
+         processes::with_open(subject.node, subject.host.at("/proc")))
+        if (each.pid != std::to_string(getpid()))
+            others += fmt::format("{}{}", others.empty() ? "" : ", ", each.text());
+    if (others.empty())
+        return Verdict::ok(fmt::format("no process in sight has {} open", subject.node));
+    return Verdict::warning(
+        fmt::format("{} is open in {}", subject.node, others),
+        "another process has queues and rules on this device: a rule for the same packets fails "
+        "with \"File exists\", and each takes packets that the other expects",
+        "end that process, or give it another device; \"File exists\" within one process: a port "
+        "that was closed is still probed, detach it (rte_dev_remove; testpmd: device detach NAME)");
 }
 
 Verdict capability(Case& subject) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "common/netdev/local_port.hpp"
 
+#include "common/processes.hpp"
+
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <ifaddrs.h>
@@ -13,7 +14,6 @@
 #include <memory>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <optional>
 #include <sched.h>
 #include <sstream>
 #include <sys/socket.h>
@@ -117,26 +117,6 @@ bool conflict(const LocalPort& port, const Socket& socket) {
     return socket.address.v6 && std::equal(has.begin() + 12, has.end(), wants.begin());
 }
 
-std::optional<std::string> process_with(uint64_t inode) {
-    const std::string link = fmt::format("socket:[{}]", inode);
-    std::error_code error;
-    for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
-        const std::string pid = process.path().filename();
-        if (pid.find_first_not_of("0123456789") != pid.npos) continue;
-        std::error_code unreadable; // of another user, or gone
-        std::filesystem::directory_iterator files(process.path() / "fd", unreadable);
-        for (; !unreadable && files != std::filesystem::directory_iterator();
-             files.increment(unreadable)) {
-            std::error_code gone;
-            if (std::filesystem::read_symlink(files->path(), gone) != link) continue;
-            std::string name;
-            std::getline(std::ifstream(process.path() / "comm"), name);
-            return fmt::format("{} (pid {})", name, pid);
-        }
-    }
-    return std::nullopt;
-}
-
 } // namespace
 
 std::string IpAddress::text() const {
@@ -186,7 +166,8 @@ std::string holder_of(const LocalPort& port) {
                                        : "the kernel itself, as for a tunnel interface";
                 continue;
             }
-            if (auto process = process_with(socket.inode)) return *process;
+            const auto users = processes::with_open(fmt::format("socket:[{}]", socket.inode));
+            if (!users.empty()) return users.front().text();
             found = fmt::format("a process of user {} that is not visible from here", socket.uid);
         }
     }

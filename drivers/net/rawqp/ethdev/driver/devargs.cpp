@@ -3,23 +3,17 @@
 // shows come from it.
 #include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 
+#include "common/allowed.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 namespace rawqp {
 namespace {
 
-/// One of the choices; without any, a number; without a largest one, any text.
-struct Allowed {
-    std::string_view choices; ///< "raw|real"
-    unsigned min = 0, max = 0;
-};
 constexpr Allowed kAnyText{};
 constexpr Allowed kSwitch{.choices = "0|1"};
 constexpr Allowed one_of(std::string_view choices) { return {.choices = choices}; }
@@ -27,28 +21,22 @@ constexpr Allowed number(unsigned min, unsigned max) {
     return {.choices = {}, .min = min, .max = max};
 }
 
-/// A value that its argument allows.
-struct Given {
-    std::string_view text;
-    unsigned number = 0; ///< of choices: which one
-};
-
 struct Argument {
     std::string_view key;
     Allowed allowed;
-    void (*store)(Devargs& devargs, const Given& given);
+    void (*store)(Devargs& devargs, const AllowedValue& given);
 };
 
-template <class Field> void assign(Field& field, const Given& given) {
+template <class Field> void assign(Field& field, const AllowedValue& given) {
     if constexpr (std::is_same_v<Field, std::string>)
         field = given.text;
     else
         field = static_cast<Field>(given.number);
 }
-template <auto Member> void to(Devargs& devargs, const Given& given) {
+template <auto Member> void to(Devargs& devargs, const AllowedValue& given) {
     assign(devargs.*Member, given);
 }
-template <auto Member> void to_striding(Devargs& devargs, const Given& given) {
+template <auto Member> void to_striding(Devargs& devargs, const AllowedValue& given) {
     assign(devargs.striding.*Member, given);
 }
 
@@ -131,46 +119,11 @@ struct FreeKvargs {
     void operator()(rte_kvargs* args) const { rte_kvargs_free(args); }
 };
 
-std::vector<std::string_view> split(std::string_view choices) {
-    std::vector<std::string_view> list;
-    for (size_t bar = 0; bar != choices.npos;) {
-        bar = choices.find('|');
-        list.push_back(choices.substr(0, bar));
-        if (bar != choices.npos) choices.remove_prefix(bar + 1);
-    }
-    return list;
-}
-
-/// "neither raw nor real", "none of l2, ip and tcp".
-std::string none_of(const std::vector<std::string_view>& choices) {
-    if (choices.size() == 2) return fmt::format("neither {} nor {}", choices[0], choices[1]);
-    return fmt::format("none of {} and {}", fmt::join(choices.begin(), choices.end() - 1, ", "),
-                       choices.back());
-}
-
-Result<Given> check(const Argument& argument, std::string_view text) {
-    const auto& [choices, min, max] = argument.allowed;
-    Given given{text};
-    if (!choices.empty()) {
-        const std::vector<std::string_view> list = split(choices);
-        const auto found = std::ranges::find(list, text);
-        if (found == list.end())
-            return fail(EINVAL, "{}={}: {}", argument.key, text, none_of(list));
-        given.number = static_cast<unsigned>(found - list.begin());
-    } else if (max != 0) {
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, given.number);
-        if (error != std::errc() || stop != end || given.number < min || given.number > max)
-            return fail(EINVAL, "{}={}: not a number from {} to {}", argument.key, text, min, max);
-    }
-    return given;
-}
-
 Result<void> parse_pair(std::string_view key, std::string_view value, Devargs& devargs) {
     const auto* const argument = std::ranges::find(kArguments, key, &Argument::key);
     if (argument == std::end(kArguments))
         return fail(EINVAL, "unknown device argument \"{}\": known are {}", key, kUsage.view());
-    const Result<Given> given = check(*argument, value);
+    const Result<AllowedValue> given = check_value(key, argument->allowed, value);
     if (!given) return tl::unexpected(given.error());
     argument->store(devargs, *given);
     return {};

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What running DPDK programs tell of their ports over their telemetry sockets.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace doctor {
+
+struct DpdkPort {
+    std::string name; ///< "net_rawqp0 (pid 12)"
+    std::map<std::string, uint64_t> xstats;
+};
+
+/// The net_rawqp ports of all programs that answer: those of this user, as EAL places their
+/// sockets.
+[[nodiscard]] std::vector<DpdkPort> running_ports();
+
+} // namespace doctor

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawqp-doctor on a kernel whose links are broken one by one, as they break on machines."""
+
+import json
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+import pytest
+from rig.guest import Guest, GuestPort
+from rig.stack import Build
+
+NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all"
+
+
+@pytest.fixture(scope="module")
+def loop(guest: Guest) -> Iterator[GuestPort]:
+    with guest.loop("02:00:00:00:00:ab") as port:
+        yield port
+
+
+class Doctor:
+    def __init__(self, guest: Guest, loop: GuestPort, build: Build) -> None:
+        self.guest, self.loop = guest, loop
+        self.program = build.folder / "app/rawqp-doctor/rawqp-doctor"
+
+    def findings(self, prefix: str = "") -> dict[str, Any]:
+        """By id; "first": the id of the first broken link."""
+        done = self.guest.try_run(f"ulimit -l unlimited; {prefix} {self.program} --json", 120)
+        report = json.loads(done.stdout)
+        assert done.returncode == (0 if report["healthy"] else 1), done.stderr
+        found = {each["id"]: each for each in report["findings"]}
+        return {**found, "first": report["first_broken"], "device": report["device"]}
+
+    @contextmanager
+    def broken(self, how: str, mend: str) -> Iterator[dict[str, Any]]:
+        """What is found while something is broken; afterwards all is well again."""
+        self.guest.run(how)
+        try:
+            yield self.findings()
+        finally:
+            self.guest.run(mend, 120)
+            self.loop.wait_until_ready()
+
+
+@pytest.fixture
+def doctor(guest: Guest, loop: GuestPort, build: Build) -> Doctor:
+    return Doctor(guest, loop, build)
+
+
+def test_a_healthy_device(doctor: Doctor) -> None:
+    found = doctor.findings()
+    assert found["first"] is None, found
+    assert found["device"] == doctor.loop.name
+    assert doctor.loop.pci in found["nic"]["evidence"]
+    assert found["netdev"]["evidence"] == doctor.loop.netdev
+
+
+def test_without_the_rdma_module(doctor: Doctor) -> None:
+    with doctor.broken("rmmod mlx5_ib", "modprobe mlx5_ib") as found:
+        assert found["first"] == "rdma-device"
+        assert found["rdma-device"]["remedy"] == "modprobe mlx5_ib"
+
+
+def test_without_the_uverbs_module(doctor: Doctor) -> None:
+    unload = "rmmod mlx5_ib && rmmod ib_uverbs"
+    with doctor.broken(unload, "modprobe ib_uverbs && modprobe mlx5_ib") as found:
+        assert found["first"] == "uverbs-module"
+        assert "modprobe ib_uverbs" in found["uverbs-module"]["remedy"]
+
+
+def test_a_function_without_driver(doctor: Doctor) -> None:
+    driver = "/sys/bus/pci/drivers/mlx5_core"
+    with doctor.broken(f"echo {doctor.loop.pci} > {driver}/unbind",
+                       f"echo {doctor.loop.pci} > {driver}/bind") as found:
+        assert found["first"] == "nic"
+        assert found["nic"]["cause"] == f"no kernel driver has {doctor.loop.pci}"
+
+
+def test_an_interface_in_another_namespace(doctor: Doctor) -> None:
+    netdev = doctor.loop.netdev
+    with doctor.broken(f"ip netns add away && ip link set {netdev} netns away",
+                       f"ip netns exec away ip link set {netdev} netns 1 && ip netns del away"
+                       ) as found:
+        assert found["netdev"]["state"] == "warning"
+        assert "another network namespace" in found["netdev"]["cause"]
+
+
+def test_an_interface_that_is_down(doctor: Doctor) -> None:
+    netdev = doctor.loop.netdev
+    with doctor.broken(f"ip link set {netdev} down", f"ip link set {netdev} up") as found:
+        assert found["first"] == "port"
+        assert found["port"]["remedy"] == f"ip link set {netdev} up"
+
+
+def test_a_user_without_rights(doctor: Doctor) -> None:
+    """Of the node and of raw packets; both are named."""
+    doctor.guest.run("chmod 0600 /dev/infiniband/uverbs*")
+    found = doctor.findings(NOBODY)
+    assert found["first"] == "uverbs-node"
+    assert "mode 0600" in found["uverbs-node"]["evidence"]
+    assert found["capability"]["state"] == "broken"
+    doctor.guest.run("chmod 0666 /dev/infiniband/uverbs*")
+    found = doctor.findings(NOBODY)
+    assert found["first"] == "capability"
+    doctor.guest.run("chmod 0600 /dev/infiniband/uverbs*")

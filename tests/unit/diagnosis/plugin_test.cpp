@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the doctor says of the driver's file, its arguments, and of other processes.
+#include "tests/unit/diagnosis/machine.hpp"
+
+#include <sys/stat.h>
+
+namespace diagnosis::test {
+namespace {
+
+constexpr const char* kFolder = "/usr/lib/here/dpdk/pmds-23.0";
+constexpr const char* kPlugin = "/usr/lib/here/dpdk/pmds-23.0/librte_net_rawqp.so";
+
+/// As much of the driver's file as is looked at.
+std::string driver_file(const char* abi) {
+    std::string bytes = fmt::format("ELF librte_eal.so.{}", abi);
+    bytes += '\0';
+    bytes += "PMD_INFO_STRING= {\"name\": \"net_rawqp\", \"params\": \"device=<string> "
+             "port=<1..255> iface=<string> datapath=<auto|mlx5|verbs> txq_mpw=<0|1>\", "
+             "\"pci_ids\": []}";
+    bytes += '\0';
+    return bytes + "more=<0|1>";
+}
+
+TEST_F(MachineTest, DriverThatIsNotInstalled) {
+    subject.plugin_folder = kFolder;
+    EXPECT_THAT(look("plugin"), Says(State::warning, "meson install -C build"));
+    subject.plugin = "/nonexistent/librte_net_rawqp.so";
+    EXPECT_THAT(look("plugin"), Says(State::broken, "no driver for EAL to load"));
+}
+
+TEST_F(MachineTest, DriverOfAnotherRelease) {
+    subject.plugin_folder = kFolder;
+    write(kPlugin, driver_file("23"));
+    EXPECT_THAT(look("plugin"), Says(State::broken, "wants librte_eal.so.23; installed: none"));
+    write("/usr/lib/here/librte_eal.so.25", "");
+    write("/usr/lib/here/librte_eal.so.25.1", "");
+    EXPECT_THAT(look("plugin"), Says(State::broken, "wants librte_eal.so.23; installed: 25"));
+    write("/usr/lib/here/librte_eal.so.23", "");
+    EXPECT_THAT(look("plugin"), Says(State::ok, "DPDK ABI 23"));
+}
+
+TEST_F(MachineTest, DriverBelowAWorldWritableFolder) {
+    write("/usr/lib/librte_eal.so.23", "");
+    subject.plugin = "/home/me/build/librte_net_rawqp.so";
+    write(subject.plugin, driver_file("23"));
+    EXPECT_THAT(look("plugin"), Says(State::ok, subject.plugin));
+    ASSERT_EQ(chmod((root / "home/me").c_str(), 0777), 0);
+    EXPECT_THAT(look("plugin"), Says(State::broken, "every user may write to /home/me"));
+    EXPECT_THAT(look("plugin"), Says(State::broken, "LD_LIBRARY_PATH=/home/me/build"));
+}
+
+/// Complaint: device arguments are a dark art.
+TEST_F(MachineTest, DeviceArguments) {
+    subject.plugin = kPlugin;
+    EXPECT_THAT(look("devargs"), Says(State::ok, "none were given"));
+    subject.devargs = "device=mlx5_0";
+    EXPECT_THAT(look("devargs"), Says(State::unknown, "does not tell its arguments"));
+    write(kPlugin, driver_file("23"));
+    const std::pair<const char*, const char*> wrong[] = {
+        {"device=mlx5_0,txq_mpq=1", "unknown device argument \"txq_mpq\": known are"},
+        {"device=mlx5_0,more=1", "unknown device argument \"more\""},
+        {"device=mlx5_0,txq_mpw=2", "txq_mpw=2: neither 0 nor 1"},
+        {"device=mlx5_0,datapath=fast", "none of auto, mlx5 and verbs"},
+        {"device=mlx5_0,port=0", "not a number from 1 to 255"},
+        {"device=mlx5_0,port=1x", "not a number from 1 to 255"},
+        {"device=", "\"device\" has no value"},
+        {"net_rawqp0,txq_mpw", "\"txq_mpw\" has no value"},
+        {"device=a,device=b", "more than once"},
+        {"txq_mpw=0", "one of device= and iface= is needed"},
+        {"device=a,iface=b", "one of device= and iface= is needed"},
+    };
+    for (const auto& [devargs, words] : wrong) {
+        subject.devargs = devargs;
+        EXPECT_THAT(look("devargs"), Says(State::broken, words)) << devargs;
+    }
+    for (const char* devargs : {"device=mlx5_0", "iface=eth2,datapath=verbs,txq_mpw=0",
+                                "net_rawqp0,device=mlx5_0,port=255"}) {
+        subject.devargs = devargs;
+        EXPECT_THAT(look("devargs"), Says(State::ok, devargs));
+    }
+}
+
+/// Complaint: probing again fails with "File exists".
+TEST_F(MachineTest, AnotherProcessOnTheDevice) {
+    subject.node = "/dev/infiniband/uverbs0";
+    EXPECT_THAT(look("in-use"), Says(State::ok, "no process in sight"));
+    write("/proc/4711/comm", "dpdk-testpmd");
+    write("/proc/4711/maps", "");
+    fs::create_directories(root / "proc/4711/fd");
+    fs::create_symlink("/dev/null", root / "proc/4711/fd/0");
+    EXPECT_THAT(look("in-use"), Says(State::ok, "no process in sight"));
+    fs::create_symlink("/dev/infiniband/uverbs0", root / "proc/4711/fd/17");
+    EXPECT_THAT(look("in-use"), Says(State::warning, "open in dpdk-testpmd (pid 4711)"));
+    EXPECT_THAT(look("in-use"), Says(State::warning, "\"File exists\""));
+}
+
+TEST_F(MachineTest, SecondaryProcesses) {
+    EXPECT_THAT(look("secondary"), Says(State::warning, "export XDG_RUNTIME_DIR"));
+    setenv("XDG_RUNTIME_DIR", "/run/me", 1);
+    fs::create_directories(root / "run/me");
+    fs::create_directories(root / "var/run");
+    EXPECT_THAT(look("secondary"), Says(State::warning, "no hugepages"));
+    write("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512");
+    EXPECT_THAT(look("secondary"), Says(State::ok, "is writable"));
+    unsetenv("XDG_RUNTIME_DIR");
+}
+
+} // namespace
+} // namespace diagnosis::test
