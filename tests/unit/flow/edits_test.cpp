@@ -110,7 +110,7 @@ TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
     conf.dst.level = 0;
     conf.src.field = RTE_FLOW_FIELD_IPV4_TTL;
     EXPECT_THAT(refused(with()), HasSubstr("copies no fields"));
-    conf.dst.field = RTE_FLOW_FIELD_TAG;
+    conf.dst.field = RTE_FLOW_FIELD_MARK;
     EXPECT_THAT(refused(with()), HasSubstr("this destination cannot be changed"));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The guide's table of rte_flow items says what the tables of the code say.
+// The guide's table of rte_flow items and the list of features say what the tables of the code say.
+#include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 #include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
@@ -39,9 +40,13 @@ std::vector<std::string> rows_of_the_code() {
     return rows;
 }
 
-std::vector<std::string> rows_of_the_guide() {
+std::ifstream open_guide(const char* file) {
     const auto program = std::filesystem::read_symlink("/proc/self/exe");
-    std::ifstream guide(program.parent_path() / "../../../doc/guides/nics/rawqp.rst");
+    return std::ifstream(program.parent_path() / "../../../doc/guides/nics" / file);
+}
+
+std::vector<std::string> rows_of_the_guide() {
+    std::ifstream guide = open_guide("rawqp.rst");
     std::vector<std::string> rows;
     std::string line;
     while (std::getline(guide, line) && !line.starts_with(".. csv-table:: Items"))
@@ -53,8 +58,38 @@ std::vector<std::string> rows_of_the_guide() {
     return rows;
 }
 
+/// The names in one section of the list of features.
+std::vector<std::string> features_of(const std::string& section) {
+    std::ifstream features = open_guide("features/rawqp.ini");
+    std::vector<std::string> names;
+    std::string line;
+    while (std::getline(features, line) && line != "[" + section + "]")
+        ;
+    while (std::getline(features, line) && !line.starts_with("["))
+        if (const size_t end = line.find(' '); end != line.npos)
+            names.push_back(line.substr(0, end));
+    return names;
+}
+
 TEST(Guide, HasTheItemsOfTheCode) {
     EXPECT_THAT(rows_of_the_guide(), testing::ElementsAreArray(rows_of_the_code()));
+}
+
+TEST(Guide, FeaturesAreTheItemsOfTheCode) {
+    std::vector<std::string> items{"any", "void", "ipv6_frag_ext"};
+    for (const ItemKind& kind : item_kinds())
+        items.push_back(item_name(kind.type));
+    std::ranges::sort(items);
+    EXPECT_THAT(features_of("rte_flow items"), testing::ElementsAreArray(items));
+}
+
+TEST(Guide, FeaturesAreTheActionsOfTheCode) {
+    std::vector<std::string> actions;
+    std::istringstream names(action_names());
+    for (std::string name; std::getline(names >> std::ws, name, ',');)
+        actions.push_back(name);
+    std::ranges::sort(actions);
+    EXPECT_THAT(features_of("rte_flow actions"), testing::ElementsAreArray(actions));
 }
 
 } // namespace

@@ -241,19 +241,40 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
+/// Actions that there is no row for, and what would work.
+struct Refusal {
+    rte_flow_action_type type;
+    const char* why;
+};
+constexpr Refusal kRefused[] = {
+    {RTE_FLOW_ACTION_TYPE_PASSTHRU, "the device tries no other rule of a group after the first one "
+                                    "that matches: use jump, and rules of that group"},
+    {RTE_FLOW_ACTION_TYPE_METER, "the driver makes no meters"},
+    {RTE_FLOW_ACTION_TYPE_SAMPLE, "a packet has one destination"},
+};
+
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
     for (const ActionKind& kind : kActions) {
         if (kind.type != action.type) continue;
         if (kind.needs_conf && action.conf == nullptr) return lacks_configuration(action);
         return kind.handle(context, action);
     }
-    return refuse(
-        ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
-        "action {} is not supported: use queue, rss, drop, jump, mark, flag, count, indirect, {}",
-        action_name(action.type), edit_action_names());
+    for (const Refusal& refused : kRefused)
+        if (refused.type == action.type)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                          "action {} is not supported: {}", action_name(action.type), refused.why);
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                  "action {} is not supported: use {}", action_name(action.type), action_names());
 }
 
 } // namespace
+
+std::string action_names() {
+    std::string names;
+    for (const ActionKind& kind : kActions)
+        if (kind.type != RTE_FLOW_ACTION_TYPE_VOID) names += action_name(kind.type) + ", ";
+    return names + edit_action_names();
+}
 
 FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
                                           const ActionScope& scope) {

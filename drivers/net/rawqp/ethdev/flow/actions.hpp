@@ -45,6 +45,9 @@ struct ActionScope {
 [[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
                                                         const ActionScope& scope);
 
+/// All that there are: "queue, rss, …".
+[[nodiscard]] std::string action_names();
+
 /// Whether there is such a queue. `name`: of the action.
 [[nodiscard]] FlowResult<void> check_queue(const rte_flow_action& action, const char* name,
                                            uint16_t queue, uint16_t rx_queues);

@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace rawqp {
@@ -23,7 +24,7 @@ constexpr Target kMacDst{eth, 0, 48}, kMacSrc{eth, 48, 48}, kVid{vlan, kVlanId, 
     kDscp4{ipv4, 8, 6}, kTtl{ipv4, 64, 8}, kSrc4{ipv4, 96, 32}, kDst4{ipv4, 128, 32},
     kDscp6{ipv6, 4, 6}, kHop{ipv6, 56, 8}, kSrc6{ipv6, 64, 128}, kDst6{ipv6, 192, 128},
     kTcpSrc{tcp, 0, 16}, kTcpDst{tcp, 16, 16}, kSeq{tcp, 32, 32}, kAck{tcp, 64, 32},
-    kUdpSrc{udp, 0, 16}, kUdpDst{udp, 16, 16};
+    kUdpSrc{udp, 0, 16}, kUdpDst{udp, 16, 16}, kMeta{meta, 0, 32}, kTag{Protocol::tag, 0, kTagBits};
 
 enum class Change : uint8_t { set, add, subtract };
 
@@ -58,19 +59,47 @@ struct ModifiableField {
     Target target;
 };
 constexpr ModifiableField kModifiable[] = {
-    {RTE_FLOW_FIELD_MAC_DST, kMacDst},      {RTE_FLOW_FIELD_MAC_SRC, kMacSrc},
-    {RTE_FLOW_FIELD_VLAN_ID, kVid},         {RTE_FLOW_FIELD_IPV4_DSCP, kDscp4},
-    {RTE_FLOW_FIELD_IPV4_TTL, kTtl},        {RTE_FLOW_FIELD_IPV4_SRC, kSrc4},
-    {RTE_FLOW_FIELD_IPV4_DST, kDst4},       {RTE_FLOW_FIELD_IPV6_DSCP, kDscp6},
-    {RTE_FLOW_FIELD_IPV6_HOPLIMIT, kHop},   {RTE_FLOW_FIELD_IPV6_SRC, kSrc6},
-    {RTE_FLOW_FIELD_IPV6_DST, kDst6},       {RTE_FLOW_FIELD_TCP_PORT_SRC, kTcpSrc},
-    {RTE_FLOW_FIELD_TCP_PORT_DST, kTcpDst}, {RTE_FLOW_FIELD_TCP_SEQ_NUM, kSeq},
-    {RTE_FLOW_FIELD_TCP_ACK_NUM, kAck},     {RTE_FLOW_FIELD_UDP_PORT_SRC, kUdpSrc},
+    {RTE_FLOW_FIELD_MAC_DST, kMacDst},
+    {RTE_FLOW_FIELD_MAC_SRC, kMacSrc},
+    {RTE_FLOW_FIELD_VLAN_ID, kVid},
+    {RTE_FLOW_FIELD_IPV4_DSCP, kDscp4},
+    {RTE_FLOW_FIELD_IPV4_TTL, kTtl},
+    {RTE_FLOW_FIELD_IPV4_SRC, kSrc4},
+    {RTE_FLOW_FIELD_IPV4_DST, kDst4},
+    {RTE_FLOW_FIELD_IPV6_DSCP, kDscp6},
+    {RTE_FLOW_FIELD_IPV6_HOPLIMIT, kHop},
+    {RTE_FLOW_FIELD_IPV6_SRC, kSrc6},
+    {RTE_FLOW_FIELD_IPV6_DST, kDst6},
+    {RTE_FLOW_FIELD_TCP_PORT_SRC, kTcpSrc},
+    {RTE_FLOW_FIELD_TCP_PORT_DST, kTcpDst},
+    {RTE_FLOW_FIELD_TCP_SEQ_NUM, kSeq},
+    {RTE_FLOW_FIELD_TCP_ACK_NUM, kAck},
+    {RTE_FLOW_FIELD_UDP_PORT_SRC, kUdpSrc},
     {RTE_FLOW_FIELD_UDP_PORT_DST, kUdpDst},
+    {RTE_FLOW_FIELD_META, kMeta},
+    {RTE_FLOW_FIELD_TAG, kTag},
 };
 
 constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
 constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
+
+/// Bits of a number in the CPU's order as those of metadata, each run of them apart.
+std::vector<Rewrite> rewrites_of(Protocol protocol, size_t index, uint32_t number, uint32_t mask) {
+    std::vector<Rewrite> rewrites;
+    for (uint16_t end = kTagBits; end > 0 && mask != 0;) { // the lowest bits are the last ones
+        const auto skipped = static_cast<uint16_t>(std::countr_zero(mask));
+        const auto bits = static_cast<uint16_t>(std::countr_one(mask >> skipped));
+        end = static_cast<uint16_t>(end - skipped - bits);
+        const uint32_t value = number >> skipped;
+        Rewrite rewrite{protocol, static_cast<uint16_t>(index * kTagBits + end), bits, false, {}};
+        set_bits(rewrite.value, 0, bits, value);
+        rewrites.push_back(rewrite);
+        const unsigned done = skipped + bits;
+        number = done < kTagBits ? number >> done : 0;
+        mask = done < kTagBits ? mask >> done : 0;
+    }
+    return rewrites;
+}
 
 /// The one of the targets whose header the pattern has, in front of any tunnel.
 FlowResult<Target> target_of(const Pattern& pattern, std::span<const Target> targets,
@@ -78,6 +107,7 @@ FlowResult<Target> target_of(const Pattern& pattern, std::span<const Target> tar
     std::string names;
     for (const Target& target : targets) {
         if (target.bits == 0) continue;
+        if (is_metadata(target.protocol)) return target;
         for (const Layer& layer : pattern.layers())
             if (layer.depth == 0 && layer.protocol == target.protocol) return target;
         names.append(names.empty() ? "" : " or ").append(traits_of(target.protocol).name);
@@ -108,15 +138,30 @@ FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
     return rewrite_of(*target, {static_cast<const uint8_t*>(action.conf), kind.bytes}, kind.change);
 }
 
-FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action) {
+/// Refuses what the device has no register for.
+FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol, size_t index,
+                                bool egress) {
+    if (protocol == meta && egress)
+        return refuse(ENOTSUP, kAction, &action,
+                      "action {}: metadata is of received packets: use tags in egress rules",
+                      action_name(action.type));
+    if (index < (protocol == meta ? 1 : kTags)) return {};
+    return refuse(ENOTSUP, kConf, &action, "action {}: index {}: the largest is {}",
+                  action_name(action.type), index, kTags - 1);
+}
+
+FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action,
+                                bool egress) {
     const auto* const conf = static_cast<const rte_flow_action_modify_field*>(action.conf);
     if (conf == nullptr) return lacks_configuration(action);
     const auto* const field = std::ranges::find(kModifiable, conf->dst.field, &ModifiableField::id);
     if (field == std::end(kModifiable))
         return refuse(ENOTSUP, kConf, &action,
                       "action modify_field: this destination cannot be changed: MAC, IP addresses, "
-                      "DSCP, TTL, hop limit, VLAN id, ports, TCP sequence and ack number can");
-    if (conf->dst.level > 1)
+                      "DSCP, TTL, hop limit, VLAN id, ports, TCP sequence and ack number, meta and "
+                      "tags can");
+    const bool metadata = is_metadata(field->target.protocol);
+    if (conf->dst.level > 1 && !metadata)
         return refuse(ENOTSUP, kConf, &action,
                       "action modify_field: level {}: only outermost headers (0 or 1) are changed",
                       static_cast<unsigned>(conf->dst.level));
@@ -139,6 +184,16 @@ FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& a
                                    : static_cast<const uint8_t*>(conf->src.pvalue);
     if (number == nullptr)
         return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
+    if (metadata) { // as in their items, a number of the CPU's order
+        if (auto ok = check_metadata(action, target->protocol, conf->dst.level, egress); !ok)
+            return tl::unexpected(ok.error());
+        if (conf->operation != RTE_FLOW_MODIFY_SET)
+            return refuse(ENOTSUP, kConf, &action,
+                          "action modify_field: metadata is set, not added to");
+        uint32_t value = 0;
+        std::memcpy(&value, number, sizeof value);
+        return rewrites_of(target->protocol, conf->dst.level, value, ~0u).front();
+    }
     const Change change = conf->operation == RTE_FLOW_MODIFY_ADD   ? Change::add
                           : conf->operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
                                                                    : Change::set;
@@ -242,6 +297,23 @@ FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
     return {};
 }
 
+FlowResult<void> EditReader::set_metadata(const rte_flow_action& action) {
+    if (action.conf == nullptr) return lacks_configuration(action);
+    const bool of_tag = action.type == RTE_FLOW_ACTION_TYPE_SET_TAG;
+    // Both begin with number and mask.
+    const auto& conf = *static_cast<const rte_flow_action_set_meta*>(action.conf);
+    const Protocol protocol = of_tag ? Protocol::tag : meta;
+    const size_t index =
+        of_tag ? static_cast<const rte_flow_action_set_tag*>(action.conf)->index : 0;
+    if (auto ok = check_metadata(action, protocol, index, egress_); !ok) return ok;
+    if (conf.mask == 0)
+        return refuse(EINVAL, kConf, &action, "action {}: its mask is zero: it would set nothing",
+                      action_name(action.type));
+    for (const Rewrite& rewrite : rewrites_of(protocol, index, conf.data, conf.mask))
+        edits_.rewrites.push_back(rewrite);
+    return {};
+}
+
 FlowResult<void> EditReader::decap(const rte_flow_action& action, bool of_l2) {
     if (decap_ != nullptr || encap_ != nullptr)
         return refuse(ENOTSUP, kAction, &action,
@@ -324,8 +396,11 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
         done = push_vlan(action);
     else if (set != std::end(kSetActions))
         done = take(read_set(pattern_, *set, action));
+    else if (action.type == RTE_FLOW_ACTION_TYPE_SET_META ||
+             action.type == RTE_FLOW_ACTION_TYPE_SET_TAG)
+        done = set_metadata(action);
     else if (action.type == RTE_FLOW_ACTION_TYPE_MODIFY_FIELD)
-        done = take(read_modify(pattern_, action));
+        done = take(read_modify(pattern_, action, egress_));
     else if (action.type == RTE_FLOW_ACTION_TYPE_VXLAN_DECAP ||
              action.type == RTE_FLOW_ACTION_TYPE_NVGRE_DECAP)
         done = decap(action, false);
@@ -375,7 +450,7 @@ std::string edit_action_names() {
     for (const SetAction& action : kSetActions)
         text.append(action_name(action.type)).append(", ");
     return text + "modify_field, raw_encap, raw_decap, vxlan_encap, vxlan_decap, nvgre_encap, "
-                  "nvgre_decap, of_push_vlan, of_pop_vlan, of_set_vlan_pcp";
+                  "nvgre_decap, of_push_vlan, of_pop_vlan, of_set_vlan_pcp, set_meta, set_tag";
 }
 
 } // namespace rawqp

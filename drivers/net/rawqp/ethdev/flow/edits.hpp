@@ -19,6 +19,7 @@ class EditReader {
 
   private:
     FlowResult<void> take(FlowResult<Rewrite> rewrite);
+    FlowResult<void> set_metadata(const rte_flow_action& action);
     FlowResult<void> decap(const rte_flow_action& action, bool of_l2);
     FlowResult<void> pop_vlan(const rte_flow_action& action);
     FlowResult<void> push_vlan(const rte_flow_action& action);

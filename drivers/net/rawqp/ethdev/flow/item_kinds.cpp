@@ -56,6 +56,8 @@ constexpr ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_GENEVE, Protocol::geneve, {{{32, 24}}}},
     {RTE_FLOW_ITEM_TYPE_GTP, Protocol::gtp, {{{32, 32}}}},
     {RTE_FLOW_ITEM_TYPE_GTPU, Protocol::gtp, {{{32, 32}}}},
+    {RTE_FLOW_ITEM_TYPE_META, Protocol::meta, {}},
+    {RTE_FLOW_ITEM_TYPE_TAG, Protocol::tag, {}},
 };
 
 /// Items that there is no row for, and what would work.
@@ -67,9 +69,8 @@ constexpr Refusal kRefused[] = {
     {RTE_FLOW_ITEM_TYPE_SCTP,
      "the device matches no SCTP ports: use item ipv4 or ipv6 with proto 132"},
     {RTE_FLOW_ITEM_TYPE_GTPC, "the device looks into GTP-U only: use item udp with dst 2123"},
-    {RTE_FLOW_ITEM_TYPE_MARK, "no rule sets a mark before another one matches"},
-    {RTE_FLOW_ITEM_TYPE_META, "no rule sets metadata before another one matches"},
-    {RTE_FLOW_ITEM_TYPE_TAG, "no rule sets a tag before another one matches"},
+    {RTE_FLOW_ITEM_TYPE_MARK, "the device does not match what it reports: set a tag beside the "
+                              "mark, and use item tag"},
     {RTE_FLOW_ITEM_TYPE_RAW, "the device matches fields of headers, not bytes at an offset"},
 };
 
@@ -93,7 +94,36 @@ LayerBytes read_bytes(const ItemKind& kind, const void* item) {
     return bytes;
 }
 
+/// A number of the CPU's order and its place in the layer; a tag's is in the spec.
+FlowResult<Asked> read_metadata(const rte_flow_item& item, const std::string& name) {
+    if (item.last != nullptr)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
+                      "item {}: there are no ranges of metadata: use a mask or several rules",
+                      name);
+    const auto index = tag_index(item);
+    if (!index) return tl::unexpected(index.error());
+    const auto number = [](const void* of) { return *static_cast<const uint32_t*>(of); };
+    const uint32_t mask = item.mask != nullptr ? number(item.mask) : ~0u;
+    Asked asked;
+    const auto bit = static_cast<uint16_t>(*index * kTagBits);
+    set_bits(asked.mask, bit, kTagBits, mask);
+    set_bits(asked.value, bit, kTagBits, number(item.spec) & mask);
+    return asked;
+}
+
 } // namespace
+
+FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
+    if (item.type != RTE_FLOW_ITEM_TYPE_TAG) return uint8_t{0};
+    const auto* const mask = static_cast<const rte_flow_item_tag*>(item.mask);
+    if (mask != nullptr && mask->index != UINT8_MAX)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
+                      "item tag: its index is no condition but says which tag: use mask 0xff");
+    const uint8_t index = static_cast<const rte_flow_item_tag*>(item.spec)->index;
+    if (index < kTags) return index;
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
+                  "item tag: index {}: the largest is {}", index, kTags - 1);
+}
 
 std::span<const ItemKind> item_kinds() { return kItems; }
 
@@ -119,6 +149,7 @@ FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
                           "item {}: last without spec", name);
         return asked; // any header of this kind
     }
+    if (is_metadata(kind.protocol)) return read_metadata(item, name);
     if (item.mask != nullptr)
         asked.mask = read_bytes(kind, item.mask);
     else

@@ -35,6 +35,8 @@ using LayerBytes = std::array<uint8_t, kLayerBytes>;
 struct Asked {
     LayerBytes value{}, mask{}, last{};
 };
+/// Which tag an item tag with a spec asks for; 0 for any other item.
+[[nodiscard]] FlowResult<uint8_t> tag_index(const rte_flow_item& item);
 [[nodiscard]] FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
                                           const std::string& name);
 

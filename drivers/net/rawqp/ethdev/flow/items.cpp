@@ -20,6 +20,7 @@ class Translator {
 
     FlowResult<void> add(const rte_flow_item& item, bool before_vlan);
     FlowResult<void> add_any(const rte_flow_item& item);
+    FlowResult<void> add_metadata(const ItemKind& kind, const rte_flow_item& item);
     FlowResult<void> add_fragment(const rte_flow_item& item);
     FlowResult<void> push(const ItemKind& kind, const rte_flow_item& item, const std::string& name);
     FlowResult<void> fill(const rte_flow_item& item, const std::string& name, Asked asked);
@@ -295,8 +296,32 @@ FlowResult<void> Translator::add_fragment(const rte_flow_item& item) {
     return {};
 }
 
+/// In any place among headers; several tags have one layer.
+FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_item& item) {
+    const std::string name = item_name(item.type);
+    const auto asked = read_item(kind, item, name);
+    if (!asked) return tl::unexpected(asked.error());
+    const auto index = item.spec != nullptr ? tag_index(item) : FlowResult<uint8_t>(uint8_t{0});
+    for (Pattern& pattern : patterns_) {
+        Layer& layer = pattern.metadata(kind.protocol);
+        if (layer.masks(static_cast<uint16_t>(*index * kTagBits), kTagBits))
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item,
+                          "item {}: the pattern asks for this metadata already: use one item with "
+                          "both masks",
+                          name);
+        layer.item = number_;
+        for (size_t i = 0; i < kLayerBytes; ++i) {
+            layer.value[i] |= asked->value[i];
+            layer.mask[i] |= asked->mask[i];
+        }
+    }
+    return {};
+}
+
 FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
     if (item.type == RTE_FLOW_ITEM_TYPE_ANY) return add_any(item);
+    if (const auto of = known_kind(item); of && is_metadata((*of)->protocol))
+        return add_metadata(**of, item);
     if (open_end_)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                       "item {} after item any: the device finds headers by those before them: name "

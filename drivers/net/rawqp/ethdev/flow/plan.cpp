@@ -31,6 +31,22 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
     return {};
 }
 
+/// Metadata is what rules have set before.
+FlowResult<void> check_metadata(const Pattern& pattern, const RulePosition& position,
+                                const rte_flow_item* items) {
+    const Layer* const layer = pattern.find_metadata();
+    if (layer == nullptr) return {};
+    const rte_flow_item* const item = items + layer->item;
+    if (position.group == 0)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
+                      "item {}: no rule has set it before those of group 0: match it in a group "
+                      "that packets come to by a jump",
+                      traits_of(layer->protocol).name);
+    if (!position.egress || layer->protocol != Protocol::meta) return {};
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
+                  "item meta: packets are sent without metadata: use tags in egress rules");
+}
+
 } // namespace
 
 tl::unexpected<FlowError> same_match(const Pattern& pattern) {
@@ -138,6 +154,8 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
     auto patterns = translate_pattern(pattern);
     if (!patterns) return tl::unexpected(patterns.error());
     const RulePosition position{attr->group, attr->priority, attr->egress != 0};
+    if (auto ok = check_metadata(patterns->front(), position, pattern); !ok)
+        return tl::unexpected(ok.error());
     auto wanted = translate_actions(actions, scope(patterns->front(), position));
     if (!wanted) return tl::unexpected(wanted.error());
     auto planned = plan(position, *patterns, *wanted, nullptr);

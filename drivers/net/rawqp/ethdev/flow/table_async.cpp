@@ -190,6 +190,11 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
                           "item {} in place of the template's {} with a spec", item_name(item.type),
                           item_name(of[value.item].type));
         item.mask = of[value.item].mask;
+        const auto index = tag_index(item);
+        if (!index) return tl::unexpected(index.error());
+        if (*index != *tag_index(of[value.item]))
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &items[value.item],
+                          "item tag: its index is not the template's");
         const auto asked = read_item(*value.kind, item, {});
         rule->add_to_key(value.part, value.at,
                          std::span(asked->value).first(traits_of(value.kind->protocol).bytes));

@@ -57,7 +57,10 @@ FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& theirs) {
     if (item.last != nullptr)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &theirs,
                       "item {}: templates have masks and no ranges", item_name(item.type));
-    item.spec = item.mask != nullptr ? kZeros.data() : nullptr;
+    if (item.type == RTE_FLOW_ITEM_TYPE_TAG && item.spec != nullptr && item.mask != nullptr)
+        const_cast<rte_flow_item_tag*>(static_cast<const rte_flow_item_tag*>(item.spec))->data = 0;
+    else
+        item.spec = item.mask != nullptr ? kZeros.data() : nullptr;
     if (item.mask == nullptr || item.type == RTE_FLOW_ITEM_TYPE_VOID) return {};
     const auto kind = known_kind(item);
     const char* const field = kind ? deciding_field(**kind, item) : nullptr;
@@ -147,6 +150,11 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes,
     for (size_t i = 0; i < list->count; ++i)
         if (auto ok = check_item(list->entries()[i], items[i]); !ok)
             return tl::unexpected(ok.error());
+    const auto is_tag = [](const rte_flow_item& item) {
+        return item.type == RTE_FLOW_ITEM_TYPE_TAG;
+    };
+    if (std::ranges::count_if(std::span(list->entries(), list->count), is_tag) > 1)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, items, "a template has one item tag");
     if (auto patterns = translate_pattern(list->entries()); !patterns) {
         FlowError error = patterns.error();
         const auto* const cause = static_cast<const rte_flow_item*>(error.cause);

@@ -18,17 +18,36 @@ struct RewritableField {
 };
 using enum Protocol;
 constexpr RewritableField kRewritable[] = {
-    {eth, 0, 48, 0x04},    {eth, 48, 48, 0x01},    {vlan, kVlanId, kVlanIdBits, 0x17},
-    {ipv4, 8, 6, 0x06},    {ipv4, 64, 8, 0x0a},    {ipv4, 96, 32, 0x15},
-    {ipv4, 128, 32, 0x16}, {ipv6, 4, 6, 0x06},     {ipv6, 56, 8, 0x47},
-    {ipv6, 64, 128, 0x0d}, {ipv6, 192, 128, 0x11}, {tcp, 0, 16, 0x08},
-    {tcp, 16, 16, 0x09},   {tcp, 32, 32, 0x59},    {tcp, 64, 32, 0x5b},
-    {udp, 0, 16, 0x0b},    {udp, 16, 16, 0x0c},
+    {eth, 0, 48, 0x04},
+    {eth, 48, 48, 0x01},
+    {vlan, kVlanId, kVlanIdBits, 0x17},
+    {ipv4, 8, 6, 0x06},
+    {ipv4, 64, 8, 0x0a},
+    {ipv4, 96, 32, 0x15},
+    {ipv4, 128, 32, 0x16},
+    {ipv6, 4, 6, 0x06},
+    {ipv6, 56, 8, 0x47},
+    {ipv6, 64, 128, 0x0d},
+    {ipv6, 192, 128, 0x11},
+    {tcp, 0, 16, 0x08},
+    {tcp, 16, 16, 0x09},
+    {tcp, 32, 32, 0x59},
+    {tcp, 64, 32, 0x5b},
+    {udp, 0, 16, 0x0b},
+    {udp, 16, 16, 0x0c},
+    {meta, 0, 32, 0x52},
+    {Protocol::tag, 0, 32, 0x53},
+    {Protocol::tag, 32, 32, 0x54},
+    {Protocol::tag, 64, 32, 0x55},
+    {Protocol::tag, 96, 32, 0x56},
+    {Protocol::tag, 128, 32, 0x57},
 };
 
 const RewritableField* find(Protocol protocol, uint16_t bit, uint16_t bits) {
     const auto* const found = std::ranges::find_if(kRewritable, [&](const RewritableField& field) {
-        return field.protocol == protocol && field.bit == bit && field.bits == bits;
+        if (field.protocol != protocol) return false;
+        return is_metadata(protocol) ? field.bit <= bit && bit + bits <= field.bit + field.bits
+                                     : field.bit == bit && field.bits == bits;
     });
     return found == std::end(kRewritable) ? nullptr : found;
 }
@@ -46,10 +65,12 @@ std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites) {
     for (const Rewrite& rewrite : rewrites) {
         const RewritableField* const field = find(rewrite.protocol, rewrite.bit, rewrite.bits);
         if (field == nullptr) continue; // translation has seen to it
-        for (uint16_t done = 0; done < field->bits; done = static_cast<uint16_t>(done + kWord)) {
-            const auto bits = std::min<uint16_t>(kWord, static_cast<uint16_t>(field->bits - done));
+        const int above = field->bit + field->bits - rewrite.bit - rewrite.bits; // left as they are
+        for (uint16_t done = 0; done < rewrite.bits; done = static_cast<uint16_t>(done + kWord)) {
+            const auto bits = std::min<uint16_t>(kWord, static_cast<uint16_t>(rewrite.bits - done));
             const uint64_t number = uint64_t{field->number} + done / kWord;
             const uint64_t command = (rewrite.add ? kAdd : kSet) << 60 | number << 48 |
+                                     static_cast<uint64_t>(above) << 40 |
                                      uint64_t{bits} % kWord << 32 |
                                      get_bits(rewrite.value, done, bits);
             commands.push_back(net::to_be(command));

@@ -13,10 +13,10 @@
 
 namespace rawqp {
 
-/// A field of an outermost header that gets another value.
+/// A field of an outermost header, or some bits of metadata, that get another value.
 struct Rewrite {
     Protocol protocol = Protocol::eth;
-    uint16_t bit = 0, bits = 0;      ///< of the header; a row of the table of fields to rewrite
+    uint16_t bit = 0, bits = 0;      ///< of the layer; a row of the table of fields to rewrite
     bool add = false;                ///< the value is added rather than set
     std::array<uint8_t, 16> value{}; ///< the first bits of it, as on the wire
 

@@ -68,7 +68,8 @@ Follows Pattern::push(Protocol protocol) {
     upper.protocol = protocol;
     upper.depth = lower.depth;
     if (traits_of(lower.protocol).tunnel && !extends_tunnel(lower, protocol)) ++upper.depth;
-    if (count_ == kMostLayers || upper.depth > 1) return Follows::too_deep;
+    constexpr size_t kMetadata = kProtocols - static_cast<size_t>(Protocol::meta);
+    if (headers() == kMostLayers - kMetadata || upper.depth > 1) return Follows::too_deep;
     demand_fixed(upper);
     if (is_tag(protocol)) {
         if (lower.masks(kTagged, 1) && lower.get(kTagged, 1) == 0) return Follows::contradicts;
@@ -79,8 +80,23 @@ Follows Pattern::push(Protocol protocol) {
     } else if (binding->bits != 0 && !lower.demand(binding->bit, binding->bits, binding->value)) {
         return Follows::contradicts;
     }
-    layers_[count_++] = upper;
+    const auto at = layers_.begin() + static_cast<ptrdiff_t>(headers());
+    std::shift_right(at, layers_.begin() + ++count_, 1);
+    *at = upper;
     return Follows::yes;
+}
+
+Layer& Pattern::metadata(Protocol protocol) {
+    const auto known = std::ranges::find(layers(), protocol, &Layer::protocol);
+    if (known != layers().end()) return *known;
+    Layer& layer = layers_[count_++]; // there is room: see push()
+    layer.protocol = protocol;
+    return layer;
+}
+
+const Layer* Pattern::find_metadata() const {
+    const size_t count = headers();
+    return count < count_ ? &layers_[count] : nullptr;
 }
 
 bool Pattern::multicast_only() const { return (eth().value[0] & eth().mask[0] & 1) != 0; }

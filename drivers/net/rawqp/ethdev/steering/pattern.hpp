@@ -34,9 +34,10 @@ struct Layer {
     void forget(uint16_t bit, uint16_t bits);
 };
 
-/// Layers in the order of a packet's bytes. The first one is Ethernet, always. Each layer follows
-/// from a field of the one before (see Binding), which is demanded as well; of VLAN tags that is
-/// kCustomerTag or kServiceTag, as devices find the EtherType after all tags.
+/// Layers in the order of a packet's bytes, and after them those of metadata. The first one is
+/// Ethernet, always. Each header follows from a field of the one before (see Binding), which is
+/// demanded as well; of VLAN tags that is kCustomerTag or kServiceTag, as devices find the
+/// EtherType after all tags.
 class Pattern {
   public:
     static constexpr size_t kMostLayers = 12;
@@ -45,11 +46,15 @@ class Pattern {
 
     /// Adds a header after the last one. `contradicts`: that one demands another.
     [[nodiscard]] Follows push(Protocol protocol);
+    /// The layer of this kind of metadata, new if need be.
+    [[nodiscard]] Layer& metadata(Protocol protocol);
+    [[nodiscard]] const Layer* find_metadata() const; ///< the first one, or null
 
     [[nodiscard]] std::span<Layer> layers() { return {layers_.data(), count_}; }
     [[nodiscard]] std::span<const Layer> layers() const { return {layers_.data(), count_}; }
-    [[nodiscard]] Layer& last() { return layers_[count_ - 1]; }
-    [[nodiscard]] const Layer& last() const { return layers_[count_ - 1]; }
+    /// The last header.
+    [[nodiscard]] Layer& last() { return layers_[headers() - 1]; }
+    [[nodiscard]] const Layer& last() const { return layers_[headers() - 1]; }
     /// The outermost Ethernet header.
     [[nodiscard]] Layer& eth() { return layers_[0]; }
     [[nodiscard]] const Layer& eth() const { return layers_[0]; }
@@ -67,6 +72,13 @@ class Pattern {
     [[nodiscard]] std::string text() const;
 
   private:
+    [[nodiscard]] size_t headers() const {
+        size_t count = count_;
+        while (is_metadata(layers_[count - 1].protocol))
+            --count;
+        return count;
+    }
+
     std::array<Layer, kMostLayers> layers_{};
     uint8_t count_ = 1;
 };

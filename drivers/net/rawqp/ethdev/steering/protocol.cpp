@@ -197,6 +197,20 @@ struct ProtocolRow {
     ProtocolTraits traits;
     std::span<const Field> fields;
 };
+// Metadata registers C. Number 0 is the kernel's, which tells ports apart by it.
+constexpr Mlx5 register_c(unsigned number) {
+    return misc2(static_cast<uint16_t>(0x160 - 32 * number));
+}
+constexpr Field kMeta[] = {{"data", 0, 32, kNotInVerbs, register_c(1)}};
+constexpr Field kTag[] = {
+    {"index 0", 0 * kTagBits, kTagBits, kNotInVerbs, register_c(2)},
+    {"index 1", 1 * kTagBits, kTagBits, kNotInVerbs, register_c(3)},
+    {"index 2", 2 * kTagBits, kTagBits, kNotInVerbs, register_c(4)},
+    {"index 3", 3 * kTagBits, kTagBits, kNotInVerbs, register_c(5)},
+    {"index 4", 4 * kTagBits, kTagBits, kNotInVerbs, register_c(6)},
+};
+static_assert(std::size(kTag) == kTags);
+
 // Indexed by Protocol.
 constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {{"eth", 14, false, IBV_FLOW_SPEC_ETH, false}, kEth},
@@ -222,6 +236,8 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {{"vxlan-gpe", 8, true, 0, false}, kVxlanGpe},
     {{"geneve", 8, true, 0, false}, kGeneve},
     {{"gtp", 8, true, 0, false}, kGtp},
+    {{"meta", 4, false, 0, false}, kMeta},
+    {{"tag", kTags* kTagBits / 8, false, 0, false}, kTag},
 }};
 
 using enum Protocol;

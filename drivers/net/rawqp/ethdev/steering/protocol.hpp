@@ -35,8 +35,12 @@ enum class Protocol : uint8_t {
     vxlan_gpe,
     geneve,
     gtp,
+    meta, ///< no headers, from here on: what rules have said of a packet to those of later groups
+    tag,
 };
-inline constexpr size_t kProtocols = static_cast<size_t>(Protocol::gtp) + 1;
+inline constexpr size_t kProtocols = static_cast<size_t>(Protocol::tag) + 1;
+[[nodiscard]] constexpr bool is_metadata(Protocol protocol) { return protocol >= Protocol::meta; }
+inline constexpr uint16_t kTags = 5, kTagBits = 32; ///< of layer tag, one after the other
 
 /// A layer's bytes are its header's as on the wire, and after them flags: what can be asked of a
 /// packet and is no field of this header.

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What rules say of a packet to those of later groups: the device's registers, in matches and in
+// commands that set them.
+#include "tests/unit/flow/templates.hpp"
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+using verbs_test::DevxObject;
+
+constexpr uint16_t kEntry = 0x936, kGroup = 0x933;
+constexpr size_t kMaskAt = 64, kValueAt = 128, kRegister = 3 * 64 + 0x160 / 8; ///< of number 0
+
+class MetadataTest : public TemplateTest {
+  protected:
+    MetadataTest() : TemplateTest(FlowEngine::mlx5) {
+        configure(8);
+        start();
+    }
+    const DevxObject& made(uint16_t opcode) const {
+        for (const auto& object : device.devx_objects)
+            if (object->opcode() == opcode) return *object;
+        throw std::logic_error("no such object");
+    }
+    static Rule tagged(uint32_t data, uint8_t index, uint32_t mask = ~0u) {
+        const rte_flow_item_tag spec{data, index}, all{mask, 0xff};
+        Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &spec, &all).item(RTE_FLOW_ITEM_TYPE_IPV4);
+        rule.attr.group = 1;
+        return rule;
+    }
+    static Rule set_tag(uint32_t data, uint32_t mask, uint8_t index) {
+        const rte_flow_action_set_tag conf{data, mask, index};
+        return Rule().action(RTE_FLOW_ACTION_TYPE_SET_TAG, &conf);
+    }
+    /// The commands of a rule of group 0 that also jumps.
+    Bytes commands(Rule rule) {
+        const rte_flow_action_jump jump{1};
+        rte_flow* const made = create(rule.action(RTE_FLOW_ACTION_TYPE_JUMP, &jump));
+        EXPECT_NE(made, nullptr) << error.message;
+        const Bytes bytes = made != nullptr ? device.flow_actions.back()->bytes : Bytes{};
+        table.flush(nullptr);
+        return bytes;
+    }
+};
+
+TEST_F(MetadataTest, EachRunOfBitsIsACommand) {
+    EXPECT_EQ(commands(set_tag(0x12345678, ~0u, 0)), hex("1053 0000 12345678"));
+    EXPECT_EQ(commands(set_tag(0x12345678, ~0u, 4)), hex("1057 0000 12345678"));
+    EXPECT_EQ(commands(set_tag(0x12345678, 0x00ffff00, 1)), hex("1054 0810 00003456"));
+    EXPECT_EQ(commands(set_tag(0x80000001, 0x80000001, 2)),
+              hex("1055 0001 00000001 1055 1f01 00000001"));
+    const rte_flow_action_set_meta meta{0xabcdef01, 0xffff0000};
+    EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_SET_META, &meta)),
+              hex("1052 1010 0000abcd"));
+    rte_flow_action_modify_field field{};
+    field.dst.field = RTE_FLOW_FIELD_TAG;
+    field.dst.level = 3;
+    field.src.field = RTE_FLOW_FIELD_VALUE;
+    field.width = 32;
+    const uint32_t number = 0x11223344; // as in the item, in the CPU's order
+    std::memcpy(field.src.value, &number, sizeof number);
+    EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &field)),
+              hex("1056 0000 11223344"));
+}
+
+TEST_F(MetadataTest, ItemsAskForRegisters) {
+    const rte_flow_item_tag second{0x22222222, 4};
+    const rte_flow_item_meta meta{0x33333333};
+    Rule rule = tagged(0x11111111, 0, 0xffff)
+                    .item(RTE_FLOW_ITEM_TYPE_TAG, &second)
+                    .item(RTE_FLOW_ITEM_TYPE_UDP) // headers go on as if they were not there
+                    .item(RTE_FLOW_ITEM_TYPE_META, &meta)
+                    .queue(1);
+    ASSERT_NE(create(rule), nullptr) << error.message;
+    const auto& group = made(kGroup);
+    const auto& entry = made(kEntry);
+    const auto masked = [&](size_t number) { return group.word(kMaskAt + kRegister - 4 * number); };
+    const auto wanted = [&](size_t number) {
+        return entry.word(kValueAt + kRegister - 4 * number);
+    };
+    EXPECT_EQ(masked(2), 0xffffu);
+    EXPECT_EQ(wanted(2), 0x1111u);
+    EXPECT_EQ(masked(6), ~0u);
+    EXPECT_EQ(wanted(6), 0x22222222u);
+    EXPECT_EQ(masked(1), ~0u);
+    EXPECT_EQ(wanted(1), 0x33333333u);
+    EXPECT_EQ(masked(0), 0u);
+    EXPECT_EQ(group.command[kMaskAt + 0x80 / 8], 0xff); // the IP protocol
+    EXPECT_EQ(entry.command[kValueAt + 0x80 / 8], 17);
+}
+
+TEST_F(MetadataTest, RulesOfATableDifferInATag) {
+    auto* const of =
+        table_of(pattern_of(tagged(0, 3)), actions_of(Rule().queue(1), Rule().queue(1)), 2, 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, tagged(0x55667788, 3)), nullptr) << error.message;
+    EXPECT_EQ(made(kEntry).word(kValueAt + kRegister - 4 * 5), 0x55667788u);
+    EXPECT_EQ(enqueue(of, tagged(1, 2)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("its index is not the template's"));
+    const rte_flow_item_tag two{0, 2};
+    EXPECT_THAT(refused_pattern(tagged(0, 3).item(RTE_FLOW_ITEM_TYPE_TAG, &two)),
+                HasSubstr("one item tag"));
+}
+
+TEST_F(MetadataTest, Refusals) {
+    Rule first = tagged(1, 0).queue(0);
+    first.attr.group = 0;
+    EXPECT_THAT(refused(first), HasSubstr("item tag: no rule has set it before those of group 0"));
+    EXPECT_THAT(refused(tagged(1, 5).queue(0)), HasSubstr("index 5: the largest is 4"));
+    const rte_flow_item_tag spec{1, 0}, some{1, 1};
+    Rule partial = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &spec, &some).queue(0);
+    EXPECT_THAT(refused(partial), HasSubstr("use mask 0xff"));
+    EXPECT_THAT(refused(tagged(1, 0).item(RTE_FLOW_ITEM_TYPE_TAG, &spec).queue(0)),
+                HasSubstr("for this metadata already"));
+    const rte_flow_item_meta meta{1}, last{5};
+    Rule range = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta, &meta, &last).queue(0);
+    EXPECT_THAT(refused(range), HasSubstr("no ranges of metadata"));
+    Rule sent = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta);
+    sent.attr.group = 1;
+    sent.attr.ingress = 0;
+    sent.attr.egress = 1;
+    EXPECT_THAT(refused(sent), HasSubstr("packets are sent without metadata"));
+    const rte_flow_item_mark mark{1};
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_MARK, &mark).queue(0)),
+                HasSubstr("use item tag"));
+    EXPECT_THAT(refused(set_tag(1, 1, 5).queue(0)), HasSubstr("index 5: the largest is 4"));
+    EXPECT_THAT(refused(set_tag(1, 0, 0).queue(0)), HasSubstr("its mask is zero"));
+    const rte_flow_action_set_meta conf{1, 1};
+    Rule out = Rule().action(RTE_FLOW_ACTION_TYPE_SET_META, &conf);
+    out.attr.ingress = 0;
+    out.attr.egress = 1;
+    EXPECT_THAT(refused(out), HasSubstr("use tags in egress rules"));
+    EXPECT_THAT(refused(Rule().action(RTE_FLOW_ACTION_TYPE_PASSTHRU)),
+                HasSubstr("use jump, and rules of that group"));
+}
+
+} // namespace
+} // namespace rawqp::test
