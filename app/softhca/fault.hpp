@@ -40,7 +40,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFaul
 
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 51> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 53> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -90,7 +90,9 @@ inline constexpr std::array<std::string_view, 51> kFaultCommands = {"open",
                                                                     "devx_umem_reg",
                                                                     "devx_umem_dereg",
                                                                     "devx_async_cmd_fd_alloc",
-                                                                    "devx_async_event_fd_alloc"};
+                                                                    "devx_async_event_fd_alloc",
+                                                                    "pp_obj_alloc",
+                                                                    "pp_obj_destroy"};
 
 /// Whether `name`, as a front's table of commands has it (CREATE_QP, EX_CREATE_QP), is `command`.
 [[nodiscard]] constexpr bool is_command(std::string_view name, std::string_view command) {

@@ -8,6 +8,7 @@ SUITES = [
     "CountersTest",
     "DescriptorTest",
     "DevxFlowTest",
+    "DevxPacingTest",
     "DevxQueueTest",
     "DevxTest",
     "EventsTest",

@@ -200,6 +200,7 @@ void flow_tables(Fields caps) {
 
 void pacing(Fields caps) {
     caps.set(PRM(qos_cap, packet_pacing), 1);
+    caps.set(PRM(qos_cap, packet_pacing_uid), 1);
     caps.set(PRM(qos_cap, packet_pacing_min_rate), core::Limits::kMinRateKbps);
     caps.set(PRM(qos_cap, packet_pacing_max_rate), core::Limits::kMaxRateKbps);
     caps.set(PRM(qos_cap, packet_pacing_rate_table_size), kPacingRates);

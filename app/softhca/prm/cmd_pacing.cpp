@@ -2,28 +2,41 @@
 // Packet pacing: a table of rates, and SQs that name one of its rows.
 #include "app/softhca/prm/command_tools.hpp"
 
+#include <algorithm>
+
 namespace softhca::prm {
 namespace {
 
+/// Bursts, sizes of packets and modes of counting, in what follows the rate: none of it is here,
+/// nor do the capabilities say so.
+bool wants_more_than_a_rate(const Fields& context) {
+    constexpr size_t kAfterRate = 4;
+    const std::vector<uint8_t> bytes = context.copy(PRM_BYTES(set_pp_rate_limit_context));
+    return std::any_of(bytes.begin() + kAfterRate, bytes.end(),
+                       [](uint8_t byte) { return byte != 0; });
+}
+
 /// Row of a command, or null. Row 0 is that of SQs without a limit.
-uint32_t* row_of(Firmware& firmware, uint64_t index) {
-    return index != 0 && index < firmware.rates_kbps.size() ? &firmware.rates_kbps[index] : nullptr;
+PacingRate* row_of(Firmware& firmware, uint64_t index) {
+    return index != 0 && index < firmware.rates.size() ? &firmware.rates[index] : nullptr;
 }
 
 FwStatus set_rate_limit(Firmware& firmware, Command& command) {
     using core::Limits;
     const Fields in = command.input();
     const auto index = in.get(PRM(set_pp_rate_limit_in, rate_limit_index));
-    const auto kbps =
-        in.at(PRM(set_pp_rate_limit_in, ctx)).get(PRM(set_pp_rate_limit_context, rate_limit));
-    uint32_t* const row = row_of(firmware, index);
+    const Fields context = in.at(PRM(set_pp_rate_limit_in, ctx));
+    const auto kbps = context.get(PRM(set_pp_rate_limit_context, rate_limit));
+    PacingRate* const row = row_of(firmware, index);
     if (!row) return FwStatus::bad_resource;
     if (kbps != 0 && (kbps < Limits::kMinRateKbps || kbps > Limits::kMaxRateKbps))
         return FwStatus::bad_parameter;
-    *row = static_cast<uint32_t>(kbps);
+    if (wants_more_than_a_rate(context)) return FwStatus::bad_parameter;
+    *row = {};
+    if (kbps != 0) *row = {.kbps = static_cast<uint32_t>(kbps), .uid = command.uid};
     for (const core::Number sqn : firmware.objects.numbers(Kind::sq))
         if (firmware.objects.look_up(Kind::sq, sqn)->detail == index)
-            (void)firmware.device.pace_sq(sqn, *row);
+            (void)firmware.device.pace_sq(sqn, row->kbps);
     return FwStatus::ok;
 }
 
@@ -31,18 +44,18 @@ FwStatus query_rate_limit(Firmware& firmware, Command& command) {
     // Row and rate stand where the command that sets them has them.
     constexpr Field kIndex = PRM(set_pp_rate_limit_in, rate_limit_index);
     constexpr Field kContext = PRM(set_pp_rate_limit_in, ctx);
-    const uint32_t* const row = row_of(firmware, command.input().get(kIndex));
+    const PacingRate* const row = row_of(firmware, command.input().get(kIndex));
     if (!row) return FwStatus::bad_resource;
-    command.output().at(kContext).set(PRM(set_pp_rate_limit_context, rate_limit), *row);
+    command.output().at(kContext).set(PRM(set_pp_rate_limit_context, rate_limit), row->kbps);
     return FwStatus::ok;
 }
 
 } // namespace
 
 FwStatus pace_sq(Firmware& firmware, core::Number sqn, uint64_t index) {
-    const uint32_t* const row = row_of(firmware, index);
-    if (index != 0 && !row) return FwStatus::bad_resource;
-    const auto paced = firmware.device.pace_sq(sqn, row ? *row : 0);
+    const PacingRate* const row = row_of(firmware, index);
+    if (index != 0 && (!row || !firmware.objects.sees(row->uid))) return FwStatus::bad_resource;
+    const auto paced = firmware.device.pace_sq(sqn, row ? row->kbps : 0);
     return paced ? FwStatus::ok : to_firmware(paced.error());
 }
 

@@ -186,7 +186,7 @@ void Firmware::reset() {
     if (reserved_pd != 0) (void)device.dealloc_pd(reserved_pd);
     reserved_lkey = reserved_pd = 0;
     flows = {};
-    rates_kbps = {};
+    rates = {};
     device.set_delay_drop(0);
     events.clear();
     objects.clear();

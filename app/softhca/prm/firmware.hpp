@@ -77,6 +77,12 @@ inline constexpr uint32_t kCounterBulk = 128;
 inline constexpr uint8_t kCounterBulks = 0x1f;
 inline constexpr uint8_t kLogMaxQueriedCounters = 15;
 
+/// A row of the packet pacing table.
+struct PacingRate {
+    uint32_t kbps = 0; ///< 0: no limit
+    uint16_t uid = 0;  ///< whose it is: he alone may name it, or, of kSharedUid, everybody
+};
+
 /// Memory that a user has registered.
 struct Umem {
     core::DmaArea memory;
@@ -137,7 +143,7 @@ class Firmware final : private core::Listener {
     uint32_t speed_mbps;
     FlowRecords flows;
     std::map<core::Number, Umem> umems;
-    std::array<uint32_t, kPacingRates> rates_kbps{}; ///< 0: no limit
+    std::array<PacingRate, kPacingRates> rates{};
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;

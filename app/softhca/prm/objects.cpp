@@ -50,9 +50,7 @@ FwStatus to_firmware(core::Status status) {
     return FwStatus::internal_error;
 }
 
-bool Objects::is_visible(const Object& object) const {
-    return is_driver() || object.uid == uid_ || object.uid == kSharedUid;
-}
+bool Objects::is_visible(const Object& object) const { return sees(object.uid); }
 
 Object* Objects::look_up(Kind kind, core::Number number) {
     const auto found = objects_.find({kind, number});

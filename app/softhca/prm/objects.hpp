@@ -125,6 +125,10 @@ class Objects {
     [[nodiscard]] Object* find(Kind kind, core::Number number);
     /// The same, whoever may see it.
     [[nodiscard]] Object* look_up(Kind kind, core::Number number);
+    /// Whether who runs the command sees what is `owner`'s.
+    [[nodiscard]] bool sees(uint16_t owner) const {
+        return is_driver() || owner == uid_ || owner == kSharedUid;
+    }
     /// Those numbers of one object, which has Object::detail of them, that begin with this one;
     /// 0: none.
     [[nodiscard]] core::Number run_from(Kind kind, core::Number number);

@@ -30,7 +30,7 @@ class DevxQueueTest : public DevxTest {
         tir = made(make(tir_request(rqn)));
         tirn = last.number();
         tis = made(make_tis());
-        const uint32_t tisn = last.number();
+        tisn = last.number();
         mr.reset(ibv_reg_mr(pd.get(), buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE));
         ASSERT_TRUE(mr);
         sq = made(make(sq_request(number_of_send_cq, tisn, kSend, kSendRecord)));
@@ -88,24 +88,27 @@ class DevxQueueTest : public DevxTest {
         auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kReceiveRecord));
         __atomic_store_n(&record->receive.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
     }
-    void send(const Frame& frame) {
+    void send(const Frame& frame, uint32_t times = 1) {
         std::copy(frame.begin(), frame.end(), buffer.begin());
-        send(mr->lkey, reinterpret_cast<uint64_t>(buffer.data()), frame.size());
+        send(mr->lkey, reinterpret_cast<uint64_t>(buffer.data()), frame.size(), times);
     }
-    void send(uint32_t key, uint64_t address, size_t bytes) {
-        auto* const wqe = page(kSend);
-        std::memset(wqe, 0, 64);
-        // Control, Ethernet and data segment, 16 bytes each.
-        net::store_be<uint32_t>(wqe, 0x0a); // SEND, WQE 0
-        net::store_be<uint32_t>(wqe + 4, sqn << 8 | 3);
-        wqe[11] = 8; // a completion, please
-        const mlx5::WqeDataSeg segment{static_cast<uint32_t>(bytes), key, address};
-        std::memcpy(wqe + 32, &segment, sizeof segment);
+    /// From the start of the ring on; the last one makes a completion.
+    void send(uint32_t key, uint64_t address, size_t bytes, uint32_t times = 1) {
+        auto* wqe = page(kSend);
+        for (uint32_t index = 0; index < times; index++, wqe += mlx5::kWqebb) {
+            std::memset(wqe, 0, mlx5::kWqebb);
+            // Control, Ethernet and data segment, 16 bytes each.
+            net::store_be<uint32_t>(wqe, index << 8 | 0x0a); // SEND
+            net::store_be<uint32_t>(wqe + 4, sqn << 8 | 3);
+            wqe[11] = index + 1 == times ? mlx5::kCqUpdate : 0;
+            const mlx5::WqeDataSeg segment{static_cast<uint32_t>(bytes), key, address};
+            std::memcpy(wqe + 32, &segment, sizeof segment);
+        }
         auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(page(kSendRecord));
-        __atomic_store_n(&record->send.raw, net::to_be(uint32_t{1}), __ATOMIC_RELEASE);
+        __atomic_store_n(&record->send.raw, net::to_be(times), __ATOMIC_RELEASE);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         uint64_t doorbell;
-        std::memcpy(&doorbell, wqe, sizeof doorbell);
+        std::memcpy(&doorbell, wqe - mlx5::kWqebb, sizeof doorbell);
         *static_cast<volatile uint64_t*>(uar->reg_addr) = doorbell;
     }
     /// A key of bytes of the buffer: at these offsets, so many each. Its addresses begin at 0.
@@ -152,7 +155,7 @@ class DevxQueueTest : public DevxTest {
     std::vector<uint8_t> buffer = std::vector<uint8_t>(4096);
     MrHandle mr;
     uint32_t indirect_key = 0; ///< the last that was made
-    uint32_t number_of_send_cq = 0, receive_cqn = 0, rqn = 0, tirn = 0, sqn = 0;
+    uint32_t number_of_send_cq = 0, receive_cqn = 0, rqn = 0, tirn = 0, tisn = 0, sqn = 0;
     DevxHandle send_cq, receive_cq, rq, tir, tis, sq;
     MatcherHandle matcher;
     FlowHandle flow;

@@ -2,6 +2,7 @@
 // DevX: what programs may ask of the firmware, and what they get.
 #include "tests/functional/uverbs/devx_queues.hpp"
 
+#include <chrono>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -168,6 +169,80 @@ TEST_F(DevxQueueTest, FramesPassQueuesMadeByCommands) {
     ASSERT_TRUE(wait_cqe(kSendCq));
     ASSERT_TRUE(wait_cqe(kReceiveCq));
     EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 200), frame);
+}
+
+class DevxPacingTest : public DevxQueueTest {
+  protected:
+    static constexpr uint32_t kRate = 5000; // kbit/s
+
+    mlx5dv_pp* row(uint32_t kbps, uint32_t flags, uint32_t burst = 0) {
+        std::array<uint8_t, PRM_BYTES(set_pp_rate_limit_context)> rate{};
+        net::store_be(rate.data(), kbps);
+        net::store_be(rate.data() + 4, burst);
+        errno = 0;
+        return mlx5dv_pp_alloc(context.get(), rate.size(), rate.data(), flags);
+    }
+    /// In place of the SQ that there is, whose ring it takes.
+    [[nodiscard]] Request paced_sq_request(uint16_t index) {
+        sq.reset();
+        return sq_request(number_of_send_cq, tisn, kSend, kSendRecord)
+            .set(inside(PRM(create_sq_in, ctx), PRM(sqc, packet_pacing_rate_limit_index)), index);
+    }
+};
+
+TEST_F(DevxPacingTest, SendQueuesKeepToTheRateOfTheirRow) {
+    mlx5dv_pp* const entry = row(kRate, 0);
+    ASSERT_TRUE(entry) << std::strerror(errno);
+    sq = made(make(paced_sq_request(entry->index)));
+    sqn = last.number();
+    ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
+                                   .number(sqn)
+                                   .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))
+                  .error,
+              0);
+    constexpr uint32_t kFrames = 32, kBytes = 1000;
+    constexpr std::chrono::microseconds kEach{uint64_t{kBytes} * 8 * 1000 / kRate};
+    const auto start = std::chrono::steady_clock::now();
+    send(Frame(kBytes, 0x5a), kFrames);
+    ASSERT_TRUE(wait_cqe(kSendCq));
+    // The first frame does not wait, and the one after it may make up for half a millisecond.
+    EXPECT_GT(std::chrono::steady_clock::now() - start, kEach * (kFrames - 2));
+    sq.reset();
+    mlx5dv_pp_free(entry);
+}
+
+TEST_F(DevxPacingTest, WhatIsNotKeptIsRefused) {
+    EXPECT_FALSE(row(kRate, 0, 3000));
+    EXPECT_EQ(errno, EINVAL) << "a bound of bursts";
+    mlx5dv_pp* const entry = row(kRate, 0);
+    EXPECT_TRUE(entry);
+    if (entry) mlx5dv_pp_free(entry);
+    EXPECT_FALSE(make(paced_sq_request(1))) << "nobody's row";
+    EXPECT_EQ(last.status(), FwStatus::bad_resource);
+}
+
+TEST_F(DevxPacingTest, RowsAreSharedOrDedicated) {
+    constexpr uint32_t kDedicated = 1;
+    mlx5dv_pp* const first = row(kRate, 0);
+    ASSERT_TRUE(first) << std::strerror(errno);
+    mlx5dv_pp* const same = row(kRate, 0);
+    mlx5dv_pp* const own = row(kRate, kDedicated);
+    ASSERT_TRUE(same && own);
+    EXPECT_EQ(first->index, same->index);
+    EXPECT_NE(first->index, own->index);
+    EXPECT_FALSE(row(0, 0));
+    EXPECT_EQ(errno, EINVAL) << "no rate";
+    EXPECT_FALSE(row(1, 0));
+    EXPECT_EQ(errno, EINVAL) << "slower than the device can";
+    for (const mlx5dv_pp* const entry : {first, own})
+        EXPECT_TRUE(made(make(paced_sq_request(entry->index))));
+    const uint16_t freed = own->index;
+    for (mlx5dv_pp* const entry : {own, same, first})
+        mlx5dv_pp_free(entry);
+    EXPECT_FALSE(make(paced_sq_request(freed)));
+    EXPECT_EQ(last.status(), FwStatus::bad_resource) << "no rate stands there any more";
+    EXPECT_FALSE(mlx5dv_alloc_var(context.get(), 0));
+    EXPECT_EQ(errno, EPROTONOSUPPORT) << "of virtio emulation, which the device has not";
 }
 
 TEST_F(DevxQueueTest, KeysAreMadeOfKeys) {

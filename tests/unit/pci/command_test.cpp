@@ -174,6 +174,12 @@ TEST_F(CommandTest, PacingKeepsToTheTableOfRates) {
     EXPECT_EQ(set_rate(kPacingRates, 5000), FwStatus::bad_resource);
     EXPECT_EQ(set_rate(1, core::Limits::kMinRateKbps - 1), FwStatus::bad_parameter);
     EXPECT_EQ(set_rate(1, core::Limits::kMaxRateKbps + 1), FwStatus::bad_parameter);
+    for (const Field unkept : {PRM(set_pp_rate_limit_context, burst_upper_bound),
+                               PRM(set_pp_rate_limit_context, typical_packet_size)})
+        EXPECT_EQ(status_of(REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
+                                .set(PRM(set_pp_rate_limit_in, rate_limit_index), 1)
+                                .set(inside(PRM(set_pp_rate_limit_in, ctx), unkept), 100)),
+                  FwStatus::bad_parameter);
     EXPECT_EQ(set_rate(1, 5000), FwStatus::ok);
     const Answer row = execute(REQUEST(QUERY_RATE_LIMIT, set_pp_rate_limit)
                                    .set(PRM(set_pp_rate_limit_in, rate_limit_index), 1));

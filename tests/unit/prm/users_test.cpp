@@ -137,6 +137,30 @@ TEST_P(UsersTest, KeysAreMadeOfUmems) {
               FwStatus::bad_parameter);
 }
 
+TEST_P(UsersTest, PacingRowsAreTheirUsers) {
+    const auto make_row = [&](uint16_t uid, uint64_t index) {
+        return by(uid, REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
+                           .set(PRM(set_pp_rate_limit_in, rate_limit_index), index)
+                           .set(inside(PRM(set_pp_rate_limit_in, ctx),
+                                       PRM(set_pp_rate_limit_context, rate_limit)),
+                                5000));
+    };
+    constexpr uint64_t kMine = 1, kForeign = 2, kShared = 3;
+    EXPECT_EQ(status(make_row(mine, kMine)), FwStatus::ok);
+    EXPECT_EQ(status(make_row(other, kForeign)), FwStatus::ok);
+    EXPECT_EQ(status(make_row(kSharedUid, kShared)), FwStatus::ok);
+    const Number cq = made(by(mine, cq_request(umem)));
+    const auto paced = [&](uint64_t row) {
+        return by(mine, sq_request(cq).set(inside(PRM(create_sq_in, ctx),
+                                                  PRM(sqc, packet_pacing_rate_limit_index)),
+                                           row));
+    };
+    EXPECT_EQ(status(paced(kMine)), FwStatus::ok);
+    EXPECT_EQ(status(paced(kForeign)), FwStatus::bad_resource);
+    EXPECT_EQ(status(paced(kShared)), FwStatus::ok);
+    EXPECT_EQ(status(paced(kShared + 1)), FwStatus::bad_resource) << "nobody's";
+}
+
 TEST_P(UsersTest, KeysAreMadeOfKeys) {
     constexpr uint64_t kParts = 2, kFixed = 3;
     const Field length = inside(PRM(create_mkey_in, memory_key_mkey_entry), PRM(mkc, len));

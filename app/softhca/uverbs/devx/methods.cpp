@@ -287,6 +287,8 @@ constexpr std::array kMethods{
            "DEVX_ASYNC_CMD_FD_ALLOC", open_answers},
     Method{MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD, MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
            "DEVX_ASYNC_EVENT_FD_ALLOC", open_events},
+    Method{MLX5_IB_OBJECT_PP, MLX5_IB_METHOD_PP_OBJ_ALLOC, "PP_OBJ_ALLOC", alloc_pacing},
+    Method{MLX5_IB_OBJECT_PP, MLX5_IB_METHOD_PP_OBJ_DESTROY, "PP_OBJ_DESTROY", free_pacing},
 };
 
 static_assert(std::all_of(kMethods.begin(), kMethods.end(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Methods about files, for the table in methods.cpp.
+// Methods about files and pacing, for the table in methods.cpp.
 #pragma once
 
 #include "app/softhca/uverbs/context.hpp"
@@ -11,5 +11,9 @@ namespace softhca::uverbs::devx {
 [[nodiscard]] Errno open_answers(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno open_events(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno subscribe_events(Context& context, const IoctlAttributes& attributes);
+
+// pacing.cpp
+[[nodiscard]] Errno alloc_pacing(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno free_pacing(Context& context, const IoctlAttributes& attributes);
 
 } // namespace softhca::uverbs::devx

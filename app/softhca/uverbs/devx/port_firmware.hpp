@@ -5,6 +5,7 @@
 #include "app/softhca/prm/firmware.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/devx/events.hpp"
+#include "app/softhca/uverbs/devx/pacing.hpp"
 #include "app/softhca/uverbs/devx/process_memory.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 
@@ -35,6 +36,7 @@ class PortFirmware {
     }
 
     devx::EventFiles events;
+    devx::PacingTable pacing;
 
   private:
     std::mutex mutex_;

@@ -31,6 +31,8 @@ class User final : public DevxUser {
         return firmware->execute(in, out, uid_);
     }
 
+    [[nodiscard]] uint16_t uid() const { return uid_; }
+
     const std::shared_ptr<PortFirmware> firmware;
 
   private:
