@@ -30,6 +30,8 @@ int examine(const doctor::Options& options) {
     subject.plugin = options.plugin;
     subject.plugin_folder = DOCTOR_PMD_DIR;
     subject.devargs = options.devargs;
+    for (const doctor::DpdkPort& port : doctor::running_ports())
+        subject.dpdk_ports.push_back(port.name);
     bool healthy = true;
     const auto report = [&](const diagnosis::Finding& finding) {
         const bool first = healthy && doctor::is_broken(finding);

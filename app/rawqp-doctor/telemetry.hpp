@@ -14,7 +14,7 @@ struct DpdkPort {
     std::map<std::string, uint64_t> xstats;
 };
 
-/// The net_rawqp ports of all programs that answer: those of this user, as EAL places their
+/// The ports of all programs that answer: those of this user, as EAL places their
 /// sockets.
 [[nodiscard]] std::vector<DpdkPort> running_ports();
 

@@ -163,6 +163,8 @@ Counters read_counters(const diagnosis::Case& subject) {
             for (const auto& [name, value] : *more)
                 counters.device[name] = value;
     counters.ports = running_ports();
+    std::erase_if(counters.ports,
+                  [](const DpdkPort& port) { return !port.name.starts_with("net_rawqp"); });
     return counters;
 }
 

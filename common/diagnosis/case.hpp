@@ -35,6 +35,9 @@ struct Case {
     std::string devargs;       ///< device arguments to be looked at
     verbs::LibraryNames libraries;
 
+    /// Ports of running DPDK programs: "0000:ca:00.0 (pid 7)".
+    std::vector<std::string> dpdk_ports;
+
     // Learned; whoever knows already may fill it in.
     std::optional<verbs::Api> api;
     std::string node;   ///< "/dev/infiniband/uverbs0"

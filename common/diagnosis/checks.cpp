@@ -40,6 +40,7 @@ constexpr Check kChain[] = {
     {"offloads", "checksum offloads and segmentation", links::offloads, {"device"}},
     {"plugin", "the driver's file and DPDK's ABI", links::plugin},
     {"devargs", "device arguments", links::devargs},
+    {"dpdk-driver", "DPDK's own driver on the device", links::dpdk_driver, {"rdma-device"}},
     {"secondary", "preconditions of secondary processes", links::secondary},
 };
 

@@ -2,6 +2,7 @@
 // What the device does when it is asked: each kind of object that a port is made of is created once
 // and released again. No packet is sent, and none is taken from anyone.
 #include "common/diagnosis/links.hpp"
+#include "common/diagnosis/refusals.hpp"
 #include "common/verbs/device_list.hpp"
 #include "common/verbs/errno_text.hpp"
 
@@ -17,20 +18,6 @@ namespace {
 
 using verbs::Attempt;
 using verbs::errno_text;
-
-std::string memlock_advice() {
-    return "ulimit -l unlimited (as root); systemd: LimitMEMLOCK=infinity; in a container: "
-           "--ulimit=memlock=-1:-1";
-}
-
-/// A trial failed with `error`.
-Verdict refused(const std::string& what, int error, Attempt attempt, const std::string& cause) {
-    const bool memory = error == ENOMEM;
-    return Verdict::broken(fmt::format("{}: {}", what, errno_text(error, attempt)), cause,
-                           memory           ? memlock_advice()
-                           : error == EPERM ? "run as root, or: setcap cap_net_raw+ep PROGRAM"
-                                            : "dmesg and devlink health tell what the device says");
-}
 
 Result<void> make_basics(Case& subject) {
     const verbs::Api& api = *subject.api;
@@ -119,22 +106,14 @@ Verdict raw_packet(Case& subject) {
     attributes.cap.max_send_wr = attributes.cap.max_send_sge = 1;
     const verbs::Qp qp(subject.api->create_qp(subject.trial.pd.get(), &attributes),
                        {subject.api->destroy_qp, "QP"});
-    if (!qp)
-        return refused("ibv_create_qp", errno, Attempt::create_raw_qp,
-                       fmt::format("{} refuses RAW_PACKET QPs", subject.device));
+    if (!qp) return no_raw_packets(subject.device, errno);
     return Verdict::ok("created and released");
 }
 
 Verdict work_queue(Case& subject) {
     Trial& trial = subject.trial;
     const uint32_t most = trial.attributes.max_wq_type_rq;
-    if (most == 0)
-        return Verdict::broken(
-            "max_wq_type_rq is 0",
-            fmt::format("{} has no receive WQs (ibv_create_wq), which the driver "
-                        "needs",
-                        subject.device),
-            "use a NIC of the mlx5 family (ConnectX-4 or later)");
+    if (most == 0) return no_work_queues(subject.device);
     if (const Result<void> done = make_basics(subject); !done) return no_basics(done.error());
     ibv_wq_init_attr attributes{};
     attributes.wq_type = IBV_WQT_RQ;
@@ -183,7 +162,7 @@ Verdict flow(Case& subject) {
     const int error = errno;
     const Verdict verdict = refused("ibv_create_flow", error, Attempt::steer,
                                     fmt::format("{} refuses flow rules", subject.device));
-    if (error == EPERM) return verdict;
+    if (error != EINVAL && error != EOPNOTSUPP) return verdict;
     return Verdict::broken(
         verdict.evidence, verdict.cause,
         "ethtool -K IFACE ntuple on; devlink dev eswitch show: rules are for mode legacy, or for "
@@ -204,12 +183,9 @@ Verdict registration(Case& subject) {
                                                  IBV_ACCESS_LOCAL_WRITE),
                        {subject.api->dereg_mr, "MR"});
     if (mr) return Verdict::ok(fmt::format("{} KiB registered and released", kBytes >> 10));
-    const int error = errno;
-    Verdict verdict =
-        refused("ibv_reg_mr", error, Attempt::register_memory,
-                fmt::format("the kernel does not pin {} KiB for {}", kBytes >> 10, subject.device));
-    verdict.remedy = memlock_advice();
-    return verdict;
+    return refused(
+        "ibv_reg_mr", errno, Attempt::register_memory,
+        fmt::format("the kernel does not pin {} KiB for {}", kBytes >> 10, subject.device));
 }
 
 Verdict interrupts(Case& subject) {

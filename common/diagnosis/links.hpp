@@ -43,6 +43,7 @@ Verdict port(Case& subject);
 // plugin.cpp
 Verdict plugin(Case& subject); ///< learns Case::plugin
 Verdict devargs(Case& subject);
+Verdict dpdk_driver(Case& subject);
 Verdict secondary(Case& subject);
 
 } // namespace diagnosis::links

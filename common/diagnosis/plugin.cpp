@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ std::string world_writable_parent(const Host& host, std::string path) {
 }
 
 /// ABI versions of the DPDK libraries in folders that the dynamic linker looks into: "23".
-std::vector<std::string> installed_abis(const Case& subject) {
+std::set<std::string> installed_abis(const Case& subject) {
     std::vector<std::string> folders = {"/usr/lib", "/usr/lib64", "/usr/local/lib",
                                         "/usr/local/lib64"};
     // …/dpdk/pmds-23.0 lies in the folder of the libraries.
@@ -54,13 +55,11 @@ std::vector<std::string> installed_abis(const Case& subject) {
         }
     }
     constexpr std::string_view kEal = "librte_eal.so.";
-    std::vector<std::string> found;
+    std::set<std::string> found;
     for (const std::string& folder : folders)
         for (const std::string& name : subject.host.list(folder))
             if (name.starts_with(kEal) && name.find('.', kEal.size()) == name.npos)
-                found.push_back(name.substr(kEal.size()));
-    std::ranges::sort(found);
-    found.erase(std::ranges::unique(found).begin(), found.end());
+                found.insert(name.substr(kEal.size()));
     return found;
 }
 
@@ -139,8 +138,8 @@ Verdict plugin(Case& subject) {
                                             "rawqp-doctor --plugin FILE looks at that one"));
     }
     const std::string abi = text_after(*bytes, "librte_eal.so.", std::string_view("\0", 1));
-    const std::vector<std::string> abis = installed_abis(subject);
-    if (std::ranges::find(abis, abi) == abis.end())
+    const std::set<std::string> abis = installed_abis(subject);
+    if (!abis.contains(abi))
         return Verdict::broken(
             fmt::format("{} wants librte_eal.so.{}; installed: {}", subject.plugin, abi,
                         abis.empty() ? "none" : fmt::format("{}", fmt::join(abis, ", "))),
@@ -169,6 +168,22 @@ Verdict devargs(Case& subject) {
     return Verdict::broken(
         subject.devargs, wrong,
         fmt::format("dpdk-pmdinfo.py {} lists them, the guide explains them", subject.plugin));
+}
+
+Verdict dpdk_driver(Case& subject) {
+    const std::string address = subject.host.sysfs().bus_address(subject.device);
+    const std::string away = fmt::format("--no-pci, -b {}, or -a for other devices", address);
+    for (const std::string& port : subject.dpdk_ports)
+        if (!address.empty() && port.starts_with(address + " "))
+            return Verdict::warning(
+                fmt::format("DPDK port {}", port),
+                "DPDK's own driver has taken the NIC: two drivers on it take each other's packets",
+                fmt::format("start the program with {}", away));
+    const std::vector<std::string> plugins = subject.host.list(subject.plugin_folder);
+    const bool installed = std::ranges::any_of(
+        plugins, [](const std::string& name) { return name.starts_with("librte_net_mlx5.so"); });
+    if (!installed) return Verdict::ok("net_mlx5 is not installed");
+    return Verdict::ok(fmt::format("no program uses it; keep it away by {}", away));
 }
 
 Verdict secondary(Case& subject) {

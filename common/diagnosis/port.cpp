@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The RDMA port and the interface beside it: kind, link, speed, MTU.
 #include "common/diagnosis/links.hpp"
-
-#include "common/verbs/errno_text.hpp"
+#include "common/diagnosis/refusals.hpp"
 
 #include <net/if.h>
 
@@ -35,24 +34,14 @@ Verdict link_of(const Case& subject, const ::netdev::Netdev& netdev) {
 
 Verdict port(Case& subject) {
     const unsigned ports = subject.trial.attributes.orig_attr.phys_port_cnt;
-    if (subject.port > ports)
-        return Verdict::broken(
-            fmt::format("ports 1 to {}", ports),
-            fmt::format("RDMA device {} has no port {}", subject.device, subject.port),
-            "--port and the device argument port count from 1");
+    if (subject.port > ports) return no_such_port(subject.device, subject.port, ports);
     ibv_port_attr attributes{};
     if (const int error =
             verbs::query_port(*subject.api, subject.trial.context.get(), subject.port, attributes))
-        return Verdict::broken(
-            fmt::format("ibv_query_port: {}", verbs::errno_text(error)),
-            fmt::format("{} port {} does not answer", subject.device, subject.port),
-            "dmesg and devlink health tell what the device says");
+        return refused("ibv_query_port", error, verbs::Attempt::open_device,
+                       fmt::format("{} port {} does not answer", subject.device, subject.port));
     if (attributes.link_layer != IBV_LINK_LAYER_ETHERNET)
-        return Verdict::broken(
-            "link_layer is InfiniBand",
-            fmt::format("{} port {} is an InfiniBand port: raw packets need Ethernet",
-                        subject.device, subject.port),
-            fmt::format("mlxconfig -d PCI set LINK_TYPE_P{}=2, of a ConnectX VPI", subject.port));
+        return not_ethernet(subject.device, subject.port);
     if (!subject.netdev.empty()) return link_of(subject, ::netdev::Netdev(subject.netdev));
     if (attributes.state != IBV_PORT_ACTIVE)
         return Verdict::broken("Ethernet, the RDMA port is not active",

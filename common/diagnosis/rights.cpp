@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What this process may do: device node, cgroups, capabilities, locked memory.
 #include "common/diagnosis/links.hpp"
+#include "common/diagnosis/refusals.hpp"
 #include "common/fd.hpp"
 #include "common/processes.hpp"
 
@@ -221,9 +222,7 @@ Verdict capability(Case& subject) {
                         subject.host.field("/proc/thread-self/status", "CapEff"),
                         subject.program.empty() ? "" : "; file capabilities of the program: none"),
             "CAP_NET_RAW is needed for RAW_PACKET queue pairs and flow rules",
-            fmt::format("run as root, or: setcap cap_net_raw+ep {} (the program then ignores "
-                        "LD_LIBRARY_PATH); in a container: --cap-add=NET_RAW",
-                        subject.program.empty() ? "PROGRAM" : subject.program));
+            net_raw_remedy(subject.program));
     const std::string evidence =
         mine ? "this process has CAP_NET_RAW" : subject.program + " has cap_net_raw";
     if (subject.host.in_user_namespace())
@@ -246,8 +245,7 @@ Verdict memlock(Case& subject) {
     return Verdict::broken(
         fmt::format("{}; one queue with 8192 mbufs takes some {} KiB", evidence, kNeeded >> 10),
         "RLIMIT_MEMLOCK is too low: packet memory and rings are pinned for the device",
-        "ulimit -l unlimited (as root), or in /etc/security/limits.d: \"* - memlock unlimited\"; "
-        "systemd: LimitMEMLOCK=infinity; in a container: --ulimit=memlock=-1:-1");
+        memlock_remedy());
 }
 
 } // namespace diagnosis::links

@@ -20,6 +20,13 @@ enum class Attempt : uint8_t {
 /// "Operation not permitted".
 [[nodiscard]] std::string errno_text(int error);
 
+/// Texts that live for ever; empty where nothing is known.
+struct Reason {
+    const char* cause = "";
+    const char* remedy = "";
+};
+[[nodiscard]] Reason reason_of(int error, Attempt attempt);
+
 /// "Operation not permitted: CAP_NET_RAW is needed …": the errno's text and, where one is known,
 /// the likely cause and the remedy.
 [[nodiscard]] std::string errno_text(int error, Attempt attempt);

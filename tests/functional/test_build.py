@@ -56,6 +56,8 @@ def test_install_goes_to_the_plugin_folder(tmp_path: Path) -> None:
     folder = re.search(r'RTE_EAL_PMD_PATH "(.*)"', macros)
     assert folder and folder[1].startswith("/")
     assert (tmp_path / folder[1][1:] / DRIVER.name).is_file()
+    for installed in ("bin/rawqp-doctor", "share/man/man1/rawqp-doctor.1"):
+        assert len(list(tmp_path.rglob(installed))) == 1, installed
 
 
 @pytest.mark.unsanitized

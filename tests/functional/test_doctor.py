@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
@@ -15,7 +16,8 @@ import pytest
 from rig.guide import recipe
 from rig.launched import DRIVER, launcher_env
 from rig.launcher import UNPRIVILEGED
-from rig.stack import Build, PortSpec
+from rig.ports import pci_address
+from rig.stack import ROOT, Build, PortSpec
 from rig.testpmd import Testpmd
 
 from functional.conftest import StartSoftHca
@@ -141,6 +143,10 @@ BREAKS = {
                              skipped=["in-use", "device", *TRIALS]),
     "provider": Break("provider", "apt install ibverbs-providers", prefix=in_mounts(NO_PROVIDER),
                       skipped=["device", *TRIALS]),
+    "provider of another release": Break(
+        "provider", "of different releases",
+        prefix=in_mounts(f"{NO_PROVIDER}\ntouch $folder/libmlx5-rdmav99.so"),
+        skipped=["device", *TRIALS]),
     "library": Break("libibverbs", "apt install libibverbs1", prefix=in_mounts(NO_LIBRARY),
                      skipped=["provider", "device", *TRIALS]),
     "capability": Break("capability", "setcap cap_net_raw", prefix=UNPRIVILEGED,
@@ -222,31 +228,58 @@ def test_the_drivers_file_and_arguments(doctor: Doctor, build: Build, tmp_path: 
     assert walk.findings["devargs"]["state"] == "ok"
 
 
+class WatchedProgram:
+    """testpmd with telemetry on a port that receives all the time, and the doctor beside it."""
+
+    def __init__(self, build: Build, start_softhca: StartSoftHca, *eal: str) -> None:
+        self.doctor = doctor_of(build)
+        self.prefix = f"doctor{os.getpid()}"
+        memory = ["-l", "0,1", "--no-huge", "-m", "512", f"--file-prefix={self.prefix}"]
+        options = ["--", "-i", "--no-mlockall", "--rxq=2", "--txq=2", "--total-num-mbufs=2048"]
+        hca = start_softhca([PortSpec(wire="gen:rate=5000")],
+                            ["dpdk-testpmd", *memory, *eal, *options])
+        self.testpmd = Testpmd(hca.program)
+        self.env = {**os.environ, **hca.env, **launcher_env(hca.program)}
+
+    def examine(self, *arguments: str) -> Walk:
+        done = subprocess.run([self.doctor, "--json", *arguments], env=self.env,
+                              capture_output=True, text=True, timeout=60)
+        return Walk(done.returncode, done.stdout)
+
+    def close(self) -> None:
+        """EAL leaves its folder behind."""
+        shutil.rmtree(f"/var/run/dpdk/{self.prefix}", ignore_errors=True)
+
+
 def test_drops_are_explained(build: Build, start_softhca: StartSoftHca) -> None:
     """Nobody polls a program's queues: the doctor names them, and that they have no descriptors."""
-    prefix = f"doctor{os.getpid()}"
-    eal = ["-l", "0,1", "--no-huge", "-m", "128", "--no-pci", f"--file-prefix={prefix}"]
-    program = ["dpdk-testpmd", *eal, "-d", DRIVER, "--vdev", "net_rawqp0,device=mlx5_0"]
-    options = ["--", "-i", "--no-mlockall", "--rxq=2", "--txq=2", "--total-num-mbufs=2048"]
-    try:
-        hca = start_softhca([PortSpec(wire="gen:rate=5000")], [*program, *options])
-        testpmd = Testpmd(hca.program)
-        env = {**os.environ, **hca.env, **launcher_env(hca.program)}
-
-        def watch() -> Walk:
-            command = [doctor_of(build), "--json", "--watch", "1"]
-            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
-            return Walk(done.returncode, done.stdout)
-
-        walk = watch()
+    eal = ["--no-pci", "-d", DRIVER, "--vdev", "net_rawqp0,device=mlx5_0"]
+    with closing(WatchedProgram(build, start_softhca, *eal)) as program:
+        walk = program.examine("--watch", "1")
         finding = walk.findings["drops-no-descriptors"]
         assert walk.status == 1 and finding["state"] == "broken"
         assert re.search(r"out_of_buffer \+\d+; Rx queues of net_rawqp0 .* took nothing: 0, 1 in 1 s",
                          finding["evidence"])
-        testpmd.start("rxonly")
-        assert "took nothing: 0, 1" not in watch().text  # a slow machine may drop all the same
-    finally:
-        shutil.rmtree(f"/var/run/dpdk/{prefix}", ignore_errors=True)
+        program.testpmd.start("rxonly")
+        walk = program.examine("--watch", "1")
+        assert "took nothing: 0, 1" not in walk.text  # a slow machine may drop all the same
+        assert walk.findings["dpdk-driver"]["state"] == "ok"
+
+
+def test_dpdks_own_driver_is_noticed(build: Build, start_softhca: StartSoftHca) -> None:
+    with closing(WatchedProgram(build, start_softhca, "-a", pci_address(0))) as program:
+        finding = program.examine().findings["dpdk-driver"]
+        assert finding["state"] == "warning"
+        assert re.match(rf"DPDK port {pci_address(0)} \(pid \d+\)", finding["evidence"])
+        assert "--no-pci" in finding["remedy"]
+
+
+def test_the_man_page_has_all_options(build: Build) -> None:
+    told = subprocess.run([doctor_of(build), "--help"], check=True, capture_output=True, text=True)
+    options = set(re.findall(r"(?m)^  (?:-\w,)?(--[a-z]+)", told.stdout))
+    page = (ROOT / "doc/man/rawqp-doctor.1").read_text().replace("\\-", "-")
+    documented = set(re.findall(r"\n\.(?:B|BI|BR)(?: -h ,\\ )? ?(--[a-z]+)", page))
+    assert options and options == documented & options, options ^ documented
 
 
 @pytest.mark.parametrize("arguments", [["--devise", "x"], ["--device", "a", "--iface", "b"],

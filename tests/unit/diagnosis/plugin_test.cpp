@@ -94,6 +94,33 @@ TEST_F(MachineTest, AnotherProcessOnTheDevice) {
     EXPECT_THAT(look("in-use"), Says(State::warning, "\"File exists\""));
 }
 
+TEST_F(MachineTest, DpdksOwnDriver) {
+    add_device("mlx5_0", "0000:ca:00.0", "eth2");
+    subject.plugin_folder = kFolder;
+    EXPECT_THAT(look("dpdk-driver"), Says(State::ok, "net_mlx5 is not installed"));
+    write(std::string(kFolder) + "/librte_net_mlx5.so.23", "");
+    EXPECT_THAT(look("dpdk-driver"), Says(State::ok, "--no-pci, -b 0000:ca:00.0"));
+    subject.dpdk_ports = {"net_rawqp0 (pid 7)", "0000:ca:00.01 (pid 7)"};
+    EXPECT_THAT(look("dpdk-driver"), Says(State::ok, "no program uses it"));
+    subject.dpdk_ports.emplace_back("0000:ca:00.0 (pid 8)");
+    EXPECT_THAT(look("dpdk-driver"), Says(State::warning, "DPDK port 0000:ca:00.0 (pid 8)"));
+}
+
+TEST_F(MachineTest, LibrariesOfRdmaCore) {
+    EXPECT_THAT(look("libibverbs"), Says(State::ok, "libibverbs.so.1"));
+    EXPECT_TRUE(subject.api.has_value());
+    const auto load = [this](const char* ibverbs, const char* mlx5) {
+        subject.api.reset();
+        subject.libraries = {.ibverbs = ibverbs, .mlx5 = mlx5};
+        return look("libibverbs");
+    };
+    EXPECT_THAT(load("libno-such-verbs.so.1", "libmlx5.so.1"),
+                Says(State::broken, "libno-such-verbs.so.1 cannot be loaded"));
+    EXPECT_THAT(load("libm.so.6", "libmlx5.so.1"), Says(State::broken, "has no function ibv_"));
+    EXPECT_THAT(load("libibverbs.so.1", "libno-such-provider.so.1"),
+                Says(State::warning, "libno-such-provider.so.1 is missing"));
+}
+
 TEST_F(MachineTest, SecondaryProcesses) {
     EXPECT_THAT(look("secondary"), Says(State::warning, "export XDG_RUNTIME_DIR"));
     setenv("XDG_RUNTIME_DIR", "/run/me", 1);

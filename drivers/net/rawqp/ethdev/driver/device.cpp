@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 
 #include "common/diagnosis/checks.hpp"
+#include "common/diagnosis/refusals.hpp"
 #include "common/verbs/device_list.hpp"
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/driver/formats.hpp"
@@ -73,19 +74,15 @@ Result<void> open_context(Port& port) {
 Result<void> open_port(Port& port) {
     const unsigned ports = port.attributes.orig_attr.phys_port_cnt;
     if (port.ib_port > ports)
-        return fail(EINVAL, "RDMA device {} has no port {}: it has {}", port.device, port.ib_port,
-                    ports == 1 ? "port 1 only" : fmt::format("ports 1 to {}", ports));
+        return fail(EINVAL, "{}",
+                    diagnosis::no_such_port(port.device, port.ib_port, ports).sentence());
     ibv_port_attr attributes{};
     if (const int error =
             verbs::query_port(*port.api, port.context.get(), port.ib_port, attributes))
         return fail(error, "cannot query {} port {}: {}", port.device, port.ib_port,
                     rte_strerror(error));
     if (attributes.link_layer != IBV_LINK_LAYER_ETHERNET)
-        return fail(
-            ENOTSUP,
-            "{} port {} is an InfiniBand port: raw packets need Ethernet (a ConnectX VPI port "
-            "is switched by mlxconfig, LINK_TYPE_P{}=2)",
-            port.device, port.ib_port, port.ib_port);
+        return fail(ENOTSUP, "{}", diagnosis::not_ethernet(port.device, port.ib_port).sentence());
     const rte_eth_link link = link_of(attributes);
     rte_eth_linkstatus_set(port.dev, &link);
     return {};
@@ -97,8 +94,7 @@ Result<void> open_port(Port& port) {
 /// created here, so that the probe fails rather than the first queue.
 Result<void> check_raw_packet(const Port& port) {
     if (port.attributes.max_wq_type_rq == 0)
-        return fail(ENOTSUP, "{} has no receive WQs (ibv_create_wq), which the driver needs",
-                    port.device);
+        return fail(ENOTSUP, "{}", diagnosis::no_work_queues(port.device).sentence());
     if (ibv_is_qpt_supported(port.attributes.rss_caps.supported_qpts, IBV_QPT_RAW_PACKET) &&
         diagnosis::Host().capable(CAP_NET_RAW))
         return {};
@@ -120,8 +116,7 @@ Result<void> check_raw_packet(const Port& port) {
                        {port.api->destroy_qp, "QP"});
     if (!qp) {
         const int error = errno;
-        return fail(error, "{} refuses RAW_PACKET QPs: {}", port.device,
-                    verbs::errno_text(error, verbs::Attempt::create_raw_qp));
+        return fail(error, "{}", diagnosis::no_raw_packets(port.device, error).sentence());
     }
     return {};
 }
