@@ -43,7 +43,8 @@ template <class T>
     if (!place.valid)
         return reinterpret_cast<T*>(firmware.memory.translate(place.offset, sizeof(T)));
     const auto part = umem_part(firmware, place, sizeof(T), write);
-    return part && part->run(0) == sizeof(T) ? reinterpret_cast<T*>(part->at(0)) : nullptr;
+    // A umem may begin anywhere, so that a right offset is not enough.
+    return part && part->holds(sizeof(T), sizeof(T)) ? reinterpret_cast<T*>(part->at(0)) : nullptr;
 }
 
 /// Adds the umem to what an object uses, if it names one.

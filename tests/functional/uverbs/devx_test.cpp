@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace test {
@@ -102,6 +103,21 @@ TEST_F(DevxTest, RingsAreInsideTheirUmem) {
         << "programs have no bus addresses";
 }
 
+TEST_F(DevxTest, UmemsMayBeginAnywhereButNotTheirRings) {
+    umem.reset(
+        mlx5dv_devx_umem_reg(context.get(), page(0) + 1, 16 * kPage - 1, IBV_ACCESS_LOCAL_WRITE));
+    ASSERT_TRUE(umem) << std::strerror(errno);
+    const auto cq_at = [&](uint64_t ring, uint64_t record) {
+        return make(cq_request(0, 1)
+                        .set(inside(PRM(create_cq_in, cq_context), PRM(cqc, dbr_addr)), record)
+                        .set({0x280, 64}, ring));
+    };
+    EXPECT_FALSE(cq_at(0, kPage));
+    EXPECT_EQ(last.status(), FwStatus::bad_parameter) << "the ring";
+    EXPECT_FALSE(cq_at(kPage - 1, 8 * kPage));
+    EXPECT_EQ(last.status(), FwStatus::bad_parameter) << "the record";
+}
+
 TEST_F(DevxTest, UmemsNeedMemoryAndSense) {
     errno = 0;
     EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), page(0), 0, IBV_ACCESS_LOCAL_WRITE));
@@ -169,6 +185,38 @@ TEST_F(DevxQueueTest, FramesPassQueuesMadeByCommands) {
     ASSERT_TRUE(wait_cqe(kSendCq));
     ASSERT_TRUE(wait_cqe(kReceiveCq));
     EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 200), frame);
+}
+
+/// A kernel pins the pages of a umem: the device finds no WQE there. softhca finds no memory.
+/// Either way the queue ends, nobody crashes, and others work as before.
+TEST_F(DevxQueueTest, AUmemThatIsTakenAwayEndsItsQueueOnly) {
+    void* const region =
+        mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(region, MAP_FAILED);
+    UmemHandle other(mlx5dv_devx_umem_reg(context.get(), region, kPage, IBV_ACCESS_LOCAL_WRITE));
+    ASSERT_TRUE(other) << std::strerror(errno);
+    constexpr Field kWq = inside(PRM(create_sq_in, ctx), PRM(sqc, wq));
+    sq.reset();
+    sq = made(make(sq_request(number_of_send_cq, tisn, 0, kSendRecord)
+                       .set(inside(kWq, Field{0x160, 32}), other->umem_id)));
+    sqn = last.number();
+    ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
+                                   .number(sqn)
+                                   .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))
+                  .error,
+              0);
+    ASSERT_EQ(mprotect(region, kPage, PROT_NONE), 0);
+    send(Frame(100, 0x5a)); // the doorbell is what matters: the WQE is in another place
+    constexpr uint32_t kError = 3;
+    const Field state = inside(PRM(query_sq_out, sq_context), PRM(sqc, state));
+    EXPECT_TRUE(wait_until([&] {
+        return query(sq.get(), REQUEST(QUERY_SQ, query_sq).number(sqn)).answer.get(state) == kError;
+    }));
+    ASSERT_EQ(mprotect(region, kPage, PROT_READ | PROT_WRITE), 0);
+    sq.reset();
+    other.reset();
+    EXPECT_EQ(munmap(region, kPage), 0);
+    expect_working(context.get(), pd.get());
 }
 
 class DevxPacingTest : public DevxQueueTest {

@@ -17,7 +17,9 @@ class Transport {
   public:
     virtual ~Transport() = default;
     virtual Answer run(Request request) = 0;
-    uint64_t memory = 0; ///< address of kPages zeroed pages
+    [[nodiscard]] virtual core::Device& device() = 0;
+    [[nodiscard]] virtual std::byte* pages() = 0; ///< what is at `memory`
+    uint64_t memory = 0;                          ///< address of kPages zeroed pages
     Number eq = 0, uar = 0;
 };
 
@@ -30,6 +32,8 @@ class GuestTransport final : public Transport, private pci_test::Guest {
         Transport::uar = Guest::uar;
     }
     Answer run(Request request) override { return execute(request); }
+    [[nodiscard]] core::Device& device() override { return *Guest::device; }
+    [[nodiscard]] std::byte* pages() override { return at(memory); }
 
   private:
     void TestBody() override {}
@@ -57,6 +61,8 @@ class ProcessTransport final : public Transport {
         (void)firmware_.execute(request.in, answer.out, uid);
         return answer;
     }
+    [[nodiscard]] core::Device& device() override { return device_; }
+    [[nodiscard]] std::byte* pages() override { return reinterpret_cast<std::byte*>(memory); }
 
   private:
     std::vector<std::byte> storage_ = std::vector<std::byte>((kPages + 1) * kPage);
