@@ -10,12 +10,11 @@
 namespace doctor {
 
 struct DpdkPort {
-    std::string name; ///< "net_rawqp0 (pid 12)"
+    std::string name; ///< "net_rawqp0 (pid 12)", "0000:ca:00.0 (pid 12)"
     std::map<std::string, uint64_t> xstats;
 };
 
-/// The ports of all programs that answer: those of this user, as EAL places their
-/// sockets.
+/// The ports of all programs that answer: those of this user, as EAL places their sockets.
 [[nodiscard]] std::vector<DpdkPort> running_ports();
 
 } // namespace doctor

@@ -7,9 +7,10 @@
 #include "common/verbs/errno_text.hpp"
 
 #include <array>
-#include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <memory>
 #include <sys/mman.h>
 #include <sys/resource.h>
 

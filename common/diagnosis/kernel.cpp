@@ -3,7 +3,6 @@
 #include "common/diagnosis/links.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 
 namespace diagnosis::links {

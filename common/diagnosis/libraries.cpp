@@ -4,11 +4,10 @@
 #include "common/verbs/device_list.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <memory>
+#include <system_error>
 
 namespace diagnosis {
 namespace {

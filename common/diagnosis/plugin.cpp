@@ -5,7 +5,6 @@
 #include "common/diagnosis/links.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -127,15 +126,14 @@ Verdict plugin(Case& subject) {
     const std::string file = subject.host.at(subject.plugin);
     const auto bytes = files::contents(file);
     if (!bytes) {
-        const std::string folder = subject.plugin_folder;
         const std::string evidence = fmt::format("{} cannot be read", subject.plugin);
         if (given)
             return Verdict::broken(evidence, "there is no driver for EAL to load",
-                                   fmt::format("-d {}/{}", folder, kName));
+                                   fmt::format("-d {}/{}", subject.plugin_folder, kName));
         return Verdict::warning(evidence,
                                 "the driver is not installed where this DPDK looks for drivers",
-                                fmt::format("meson install -C build, or EAL's option -d FILE; "
-                                            "rawqp-doctor --plugin FILE looks at that one"));
+                                "meson install -C build, or EAL's option -d FILE; rawqp-doctor "
+                                "--plugin FILE looks at that one");
     }
     const std::string abi = text_after(*bytes, "librte_eal.so.", std::string_view("\0", 1));
     const std::set<std::string> abis = installed_abis(subject);

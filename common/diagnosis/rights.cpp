@@ -5,17 +5,17 @@
 #include "common/fd.hpp"
 #include "common/processes.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
+#include <cstddef>
+#include <cstdlib>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sstream>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace diagnosis::links {

@@ -3,6 +3,7 @@
 
 #include "common/processes.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>

@@ -10,6 +10,7 @@
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
+#include <cerrno>
 #include <linux/capability.h>
 
 namespace rawqp {
