@@ -15,6 +15,7 @@
 namespace rawqp {
 
 class Answers;
+class AgeTimer;
 class AsyncEvents;
 class Filters;
 class FlowTable;
@@ -40,8 +41,8 @@ inline constexpr uint16_t kMaxMtu = 9978;
 }
 
 /// process_private of the primary process; one control thread at a time per port, as ethdev
-/// demands. Members are destroyed in reverse order: secondaries, events, other drivers, flows,
-/// filters, steering, RSS QPs, queues, memory, ring memory, PD, context.
+/// demands. Members are destroyed in reverse order: secondaries, age timer, events, other drivers,
+/// flows, filters, steering, RSS QPs, queues, memory, ring memory, PD, context.
 struct Port final : ProcessPort {
     Port(rte_eth_dev* ethdev, SharedPort& shared_part);
     ~Port(); // both in port/lifecycle.cpp, which knows all of the rooms
@@ -79,6 +80,7 @@ struct Port final : ProcessPort {
     /// Held while queues and flow rules are made, changed and destroyed, as secondaries ask for
     /// resets and counters at any time.
     std::mutex control;
+    std::unique_ptr<AgeTimer> age_timer;      ///< gone before `control` is held to close
     std::unique_ptr<Secondaries> secondaries; ///< told of changes
     std::unique_ptr<Answers> answers;         ///< given to them
 

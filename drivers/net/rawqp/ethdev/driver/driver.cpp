@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/ethdev/driver/device.hpp"
 #include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 #include "drivers/net/rawqp/ethdev/driver/ops.hpp"
+#include "drivers/net/rawqp/ethdev/flow/age_timer.hpp"
 #include "drivers/net/rawqp/ethdev/flow/ops.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
@@ -93,6 +94,8 @@ Result<void> make_steering(Port& port) {
         guard = std::move(*made);
     }
     port.flows = std::make_unique<FlowTable>(*port.steering, *port.rx_queue_set, std::move(guard));
+    port.age_timer = std::make_unique<AgeTimer>(port);
+    port.flows->on_ages([timer = port.age_timer.get()] { timer->arm(); });
     return {};
 }
 

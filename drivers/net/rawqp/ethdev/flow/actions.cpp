@@ -115,6 +115,12 @@ FlowResult<SharedActionRef> find_shared(const rte_flow_action& action, const Sha
     return found;
 }
 
+FlowResult<void> check_age(const rte_flow_action& action) {
+    if (static_cast<const rte_flow_action_age*>(action.conf)->timeout != 0) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action age: timeout 0: the shortest is a second");
+}
+
 FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action) {
     const uint32_t id = static_cast<const rte_flow_action_mark*>(action.conf)->id;
     if (id <= kMarkMax) return tag_of_mark(id);
@@ -206,6 +212,15 @@ FlowResult<void> handle_count(ActionContext& context, const rte_flow_action& act
     return {};
 }
 
+FlowResult<void> handle_age(ActionContext& context, const rte_flow_action& action) {
+    if (context.collected.age != nullptr)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action age: the rule has one already");
+    if (auto ok = check_age(action); !ok) return ok;
+    context.collected.age = &action;
+    return {};
+}
+
 FlowResult<void> handle_void(ActionContext&, const rte_flow_action&) { return {}; }
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action);
@@ -226,6 +241,10 @@ FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& 
         collected.count = &action;
         collected.shared_counter = shared->counter;
     }
+    if (shared->age) {
+        collected.age = &action;
+        collected.shared_age = shared->age;
+    }
     return {};
 }
 
@@ -238,6 +257,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_MARK, true, handle_mark},
     {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag},
     {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count},
+    {RTE_FLOW_ACTION_TYPE_AGE, true, handle_age},
     {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
@@ -295,6 +315,11 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "the rule has no fate action: add action queue, rss, drop or jump");
+    if (const FlowActions& with = context.collected;
+        with.shared_age ? with.count != nullptr : with.age != nullptr && with.shared_counter)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, with.age,
+                      "action age: a rule has one counter, and count and age would need one each: "
+                      "use both as actions of the rule alone, or leave out one of them");
     if (context.collected.drop && context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "action {} has no effect on dropped packets", context.tag);

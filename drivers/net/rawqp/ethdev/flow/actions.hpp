@@ -26,6 +26,8 @@ struct FlowActions {
 
     const rte_flow_action* count = nullptr; ///< the count action, if there is one
     CounterRef shared_counter;              ///< of an indirect one
+    const rte_flow_action* age = nullptr;   ///< the age action, if there is one
+    AgeRef shared_age;                      ///< of an indirect one
     SharedActionRef shared_rss;             ///< the indirect action that the destination is from
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
@@ -58,6 +60,8 @@ struct ActionScope {
 /// What an action indirect stands for, in a rule of this direction.
 [[nodiscard]] FlowResult<SharedActionRef> find_shared(const rte_flow_action& action,
                                                       const SharedActions& shared, bool egress);
+
+[[nodiscard]] FlowResult<void> check_age(const rte_flow_action& action);
 
 /// The flow tag for an action mark.
 [[nodiscard]] FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action);

@@ -170,6 +170,11 @@ constexpr rte_flow_ops make_flow_ops() {
         return port.flows->dump(flow, file, error);
     };
     ops.isolate = isolate;
+    ops.get_aged_flows = locked<&FlowTable::aged>;
+    ops.get_q_aged_flows = [](rte_eth_dev* dev, uint32_t, void** contexts, uint32_t count,
+                              rte_flow_error* error) noexcept { // of all queues
+        return locked<&FlowTable::aged>(dev, contexts, count, error);
+    };
     add_action_ops(ops);
     add_template_ops(ops);
     compat::add_async_ops<kFillAsyncOps>(ops);

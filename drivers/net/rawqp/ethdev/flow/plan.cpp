@@ -121,13 +121,19 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.drop = wanted.drop;
     if (!wanted.edits.empty()) plan.edits = std::make_shared<const Edits>(wanted.edits);
     plan.tag = wanted.tag;
-    plan.count = wanted.count;
-    plan.counter = wanted.shared_counter;
+    plan.count = wanted.count != nullptr ? wanted.count : wanted.age;
+    plan.counts = wanted.count != nullptr;
+    plan.age = wanted.shared_age;
+    plan.counter = plan.age ? plan.age->counter() : wanted.shared_counter;
     if (plan.count != nullptr && !plan.counter) {
         // A rule that goes on counting goes on with what it has counted.
         const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared();
         plan.counter = own ? replaced->counter : steering.make_counter();
     }
+    if (wanted.age != nullptr && !plan.age)
+        plan.age = std::make_shared<FlowAge>(
+            plan.counter, *static_cast<const rte_flow_action_age*>(wanted.age->conf),
+            FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;
     bool hashed = false;
     for (const Pattern& each : patterns)

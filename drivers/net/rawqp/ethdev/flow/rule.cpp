@@ -167,9 +167,9 @@ std::string rte_flow::text() {
     for (const RulePart& part : parts()) {
         const std::string of_group = group == 0 ? "" : fmt::format(" group {}", group);
         lines +=
-            fmt::format("{}{} priority {}: {}: {}{}{}", egress ? "egress" : "ingress", of_group,
+            fmt::format("{}{} priority {}: {}: {}{}{}{}", egress ? "egress" : "ingress", of_group,
                         priority, rawqp::pattern_of(part.key).text(), destination_text(*this, part),
-                        tag_text(tag), counter ? ", count" : "");
+                        tag_text(tag), counts ? ", count" : "", age ? ", age" : "");
         if (edits)
             lines += fmt::format(", {} fields rewritten{}{}{}", edits->rewrites.size(),
                                  edits->reformat != rawqp::Reformat::none ? ", reformatted" : "",

@@ -41,6 +41,8 @@ struct RuleTerms : RulePosition {
     std::optional<uint32_t> jump; ///< to this group
     SharedEdits edits;            ///< null: none
     CounterRef counter;           ///< null: none
+    bool counts = false;          ///< the application may ask for it
+    AgeRef age;                   ///< by this counter; null: none
     SharedActionRef rss;          ///< the indirect action that spreads its packets; null: none
     ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
 
@@ -51,7 +53,7 @@ struct RuleTerms : RulePosition {
 
 /// A rule as translated, of which the device knows nothing.
 struct Plan : RuleTerms {
-    const rte_flow_action* count = nullptr; ///< the action, if there is one
+    const rte_flow_action* count = nullptr; ///< the action that needs a counter, if there is one
     std::vector<PlannedPart> parts;         ///< most specific class first
 };
 

@@ -11,7 +11,8 @@ RssConf::RssConf(const rte_flow_action_rss& conf) : conf_(conf) {
 }
 
 bool in_use(const SharedActionRef& action, long known) {
-    return action.use_count() > known || (action->counter && action->counter.use_count() > 1);
+    return action.use_count() > known || action->counter.use_count() > 1 ||
+           action->age.use_count() > 1;
 }
 
 } // namespace rawqp

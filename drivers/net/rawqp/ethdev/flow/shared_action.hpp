@@ -3,6 +3,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/flow/age.hpp"
 #include "drivers/net/rawqp/ethdev/rss_state.hpp"
 #include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 
@@ -38,6 +39,8 @@ struct rte_flow_action_handle {
     rte_flow_action action;
     std::unique_ptr<rawqp::RssConf> rss; ///< of action rss
     rawqp::CounterRef counter;           ///< of action count
+    rawqp::AgeRef age;                   ///< of action age
+    rte_flow_action_age age_conf;        ///< with which it began
 };
 
 namespace rawqp {

@@ -159,7 +159,29 @@ rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* patt
     }
     rte_flow* const created = rule->get();
     impl_->rules.add(std::move(*rule));
+    impl_->watch_age(*created);
     return created;
+}
+
+void FlowTable::Impl::watch(const AgeRef& age) {
+    ages.add(age);
+    if (on_ages) on_ages();
+}
+
+void FlowTable::Impl::watch_age(rte_flow& rule) {
+    if (!rule.age || rule.counter->shared()) return;
+    if (rule.age->context() == nullptr) rule.age->set_context(&rule);
+    watch(rule.age);
+}
+
+bool FlowTable::look_at_ages(FlowAge::Time now) { return impl_->ages.look(now); }
+
+bool FlowTable::has_ages() const { return !impl_->ages.empty(); }
+
+void FlowTable::on_ages(std::function<void()> call) { impl_->on_ages = std::move(call); }
+
+int FlowTable::aged(void** contexts, uint32_t count, rte_flow_error*) {
+    return static_cast<int>(impl_->ages.aged({contexts, contexts != nullptr ? count : 0}));
 }
 
 int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
@@ -181,11 +203,19 @@ int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
     rte_flow& rule = *found;
     for (; action->type == RTE_FLOW_ACTION_TYPE_VOID; ++action)
         ;
+    if (action->type == RTE_FLOW_ACTION_TYPE_AGE && rule.age) {
+        rule.age->query(*static_cast<rte_flow_query_age*>(data), FlowAge::Clock::now());
+        return 0;
+    }
+    if (action->type == RTE_FLOW_ACTION_TYPE_AGE)
+        return report({EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+                       "the rule has no age action: create it with one"},
+                      error);
     if (action->type != RTE_FLOW_ACTION_TYPE_COUNT)
-        return report(
-            {ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action, "only action count can be queried"},
-            error);
-    if (!rule.counter)
+        return report({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
+                       "only actions count and age can be queried"},
+                      error);
+    if (!rule.counts)
         return report({EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                        "the rule has no count action: create it with one"},
                       error);

@@ -6,6 +6,8 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -32,8 +34,18 @@ class FlowTable {
                      const rte_flow_action* actions, rte_flow_error* error);
     int destroy(rte_flow* flow, rte_flow_error* error);
     int flush(rte_flow_error* error);
-    /// Action count only: packets and bytes since creation or the last reset, also across stops.
+    /// Of count, packets and bytes since creation or the last reset, also across stops; of age, see
+    /// rte_flow_query_age.
     int query(rte_flow* flow, const rte_flow_action* action, void* data, rte_flow_error* error);
+
+    /// Looks which rules have aged; true if the application has to be told.
+    bool look_at_ages(std::chrono::steady_clock::time_point now);
+    /// Whether there may be rules to look at.
+    [[nodiscard]] bool has_ages() const;
+    /// Calls this when there are.
+    void on_ages(std::function<void()> call);
+    /// See rte_flow_get_aged_flows.
+    int aged(void** contexts, uint32_t count, rte_flow_error* error);
 
     /// Other actions for what the rule matches, with no packet lost or taken twice.
     int update_actions(rte_flow* flow, const rte_flow_action* actions, rte_flow_error* error);

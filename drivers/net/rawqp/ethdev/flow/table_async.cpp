@@ -249,7 +249,7 @@ FlowResult<void> FlowTable::Impl::check_room(uint32_t queue) const {
 int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
     *port = {};
     port->max_nb_queues = kMostQueues;
-    port->max_nb_counters = kMostRules;
+    port->max_nb_counters = port->max_nb_aging_objects = kMostRules;
     if (queue != nullptr) queue->max_size = kMostOperations;
     return 0;
 }
@@ -257,11 +257,10 @@ int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
 int FlowTable::configure(const rte_flow_port_attr& port,
                          std::span<const rte_flow_queue_attr*> sizes, rte_flow_error* error) {
     constexpr auto kWhere = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
-    if (port.nb_aging_objects != 0 || port.nb_meters != 0 || port.nb_conn_tracks != 0 ||
-        port.flags != 0)
+    if (port.nb_meters != 0 || port.nb_conn_tracks != 0 || port.flags != 0)
         return report({ENOTSUP, kWhere, &port,
-                       "no meters, ages and connections are made in advance: ask for none; "
-                       "indirect actions can be made at any time, counters come with tables"},
+                       "no meters and connections are made in advance: ask for none; indirect "
+                       "actions can be made at any time, counters come with tables"},
                       error);
     std::vector<FlowQueue> made;
     for (const rte_flow_queue_attr* const size : sizes) {

@@ -22,6 +22,8 @@ struct FlowTable::Impl {
     std::vector<std::unique_ptr<rte_flow_template_table>> tables{};
     std::vector<FlowQueue> operations{};
     RuleList rules{};
+    FlowAges ages{};
+    std::function<void()> on_ages{};
 
     // plan.cpp
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
@@ -40,6 +42,9 @@ struct FlowTable::Impl {
     // table.cpp
     /// The rule of a plan: in the device if the port runs, else accepted by it.
     FlowResult<OwnedRule> realize(const Plan& plan);
+    /// The rule has come to live: its age, if it is its own, is looked at from now on.
+    void watch_age(rte_flow& rule);
+    void watch(const AgeRef& age);
     Result<void> place(rte_flow& rule);
     Result<void> place_again();
     FlowResult<void> validate(rte_flow& rule);

@@ -45,9 +45,25 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", lack->what);
         return shared;
     }
+    case RTE_FLOW_ACTION_TYPE_AGE: {
+        shared->name = "age";
+        if (action.conf == nullptr) return lacks_configuration(action);
+        if (auto ok = check_age(action); !ok) return tl::unexpected(ok.error());
+        const auto& conf = *static_cast<const rte_flow_action_age*>(action.conf);
+        SteeringRequest counted;
+        counted.counter = steering.make_counter(true);
+        if (const auto lack = steering.lack(counted))
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", lack->what);
+        shared->age = std::make_shared<FlowAge>(counted.counter, conf, FlowAge::Clock::now());
+        if (conf.context == nullptr) shared->age->set_context(shared.get());
+        shared->age_conf = conf;
+        shared->action.conf = &shared->age_conf;
+        watch(shared->age);
+        return shared;
+    }
     default:
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
-                      "action {} cannot be an indirect one: rss and count can",
+                      "action {} cannot be an indirect one: rss, count and age can",
                       action_name(action.type));
     }
 }
@@ -109,6 +125,7 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     auto fresh = realize(*planned);
     if (!fresh) return tl::unexpected(fresh.error());
     rules.replace(rule, std::move(*fresh));
+    watch_age(rule);
     return {};
 }
 
@@ -140,6 +157,11 @@ int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
                              rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
     if (!shared) return report(unknown_action(handle), error);
+    if (shared->age) {
+        shared->age->update(*static_cast<const rte_flow_update_age*>(update),
+                            FlowAge::Clock::now());
+        return 0;
+    }
     const auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
     return done ? 0 : report(done.error(), error);
 }
@@ -148,10 +170,15 @@ int FlowTable::query_shared(const rte_flow_action_handle* handle, void* data,
                             rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
     if (!shared) return report(unknown_action(handle), error);
+    if (shared->age) {
+        shared->age->query(*static_cast<rte_flow_query_age*>(data), FlowAge::Clock::now());
+        return 0;
+    }
     if (!shared->counter)
-        return report({ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, handle,
-                       fmt::format("an indirect {} has nothing to query: count has", shared->name)},
-                      error);
+        return report(
+            {ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, handle,
+             fmt::format("an indirect {} has nothing to query: count and age have", shared->name)},
+            error);
     const auto read = query_counter(*shared->counter, *static_cast<rte_flow_query_count*>(data));
     return read ? 0 : report(read.error(), error);
 }

@@ -174,6 +174,9 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
     if (!list) return tl::unexpected(list.error());
     auto made = std::make_unique<rte_flow_actions_template>();
     for (size_t i = 0; i < list->count; ++i) {
+        if (actions[i].type == RTE_FLOW_ACTION_TYPE_AGE)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
+                          "action age: rules of a table share one: use an indirect age");
         rte_flow_action& copied = list->entries()[i];
         const bool indirect = actions[i].type == RTE_FLOW_ACTION_TYPE_INDIRECT;
         if (masks[i].type != actions[i].type && !indirect)

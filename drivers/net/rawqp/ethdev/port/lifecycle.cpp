@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Life of a port: configure, start, stop, close.
+#include "drivers/net/rawqp/ethdev/flow/age_timer.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
@@ -153,6 +154,7 @@ int dev_stop(rte_eth_dev* dev) noexcept {
 int dev_close(rte_eth_dev* dev) noexcept {
     if (dev->process_private == nullptr) return 0;
     const std::unique_ptr<Port> port(&Port::of(dev));
+    port->age_timer.reset(); // who is told of aged rules may ask for them
     const std::unique_lock lock(port->control);
     port->events.reset(); // first: its handler reads the port
     halt(*port);

@@ -56,6 +56,12 @@ int FlowCounter::read_devx(FlowCounts& counts) const {
 }
 
 Result<FlowCounts> FlowCounter::read() {
+    auto counts = total();
+    if (!counts) return counts;
+    return FlowCounts{counts->packets - seen_.packets, counts->bytes - seen_.bytes};
+}
+
+Result<FlowCounts> FlowCounter::total() {
     FlowCounts counts;
     uint64_t values[2] = {};
     int error = verbs_ ? ibv_read_counters(verbs_.get(), values, 2, 0) : 0;
@@ -67,7 +73,7 @@ Result<FlowCounts> FlowCounter::read() {
     if (error != 0)
         return fail(error, "cannot read the counters of a rule: {}",
                     verbs::errno_text(error, verbs::Attempt::steer));
-    return FlowCounts{counts.packets - seen_.packets, counts.bytes - seen_.bytes};
+    return counts;
 }
 
 } // namespace rawqp

@@ -31,6 +31,8 @@ class FlowCounter {
 
     /// Since it was made or last reset, also over times when no rule counted.
     [[nodiscard]] Result<FlowCounts> read();
+    /// Never reset.
+    [[nodiscard]] Result<FlowCounts> total();
     /// Sets to zero what read() has told.
     void reset(const FlowCounts& told) {
         seen_.packets += told.packets;

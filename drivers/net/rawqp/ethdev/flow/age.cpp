@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/flow/age.hpp"
+
+namespace rawqp {
+
+FlowAge::FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now)
+    : counter_(std::move(counter)), timeout_(conf.timeout), context_(conf.context), last_hit_(now) {
+    read(now); // what was counted before
+    last_hit_ = now;
+    next_look_ = now + interval();
+}
+
+/// Of rules that are not in the device nothing can be read, and no packet hits them either.
+void FlowAge::read(Time now) {
+    const auto counts = counter_->total();
+    if (!counts || counts->packets == packets_) return;
+    packets_ = counts->packets;
+    last_hit_ = now;
+}
+
+bool FlowAge::look(Time now) {
+    if (now < next_look_) return false;
+    read(now);
+    next_look_ = now + interval();
+    if (!over(now)) next_look_ = std::min(next_look_, last_hit_ + timeout_);
+    return over(now) && !std::exchange(aged_, true);
+}
+
+void FlowAge::update(const rte_flow_update_age& update, Time now) {
+    if (update.timeout_valid != 0) timeout_ = Seconds(update.timeout);
+    if (update.touch != 0) {
+        last_hit_ = now;
+        aged_ = false;
+    }
+    next_look_ = now;
+}
+
+void FlowAge::query(rte_flow_query_age& result, Time now) {
+    read(now);
+    result = {};
+    result.aged = aged_ || over(now) ? 1 : 0;
+    result.sec_since_last_hit_valid = 1;
+    constexpr int64_t kMost = (1 << 24) - 1;
+    const auto since = std::chrono::duration_cast<Seconds>(now - last_hit_).count();
+    result.sec_since_last_hit = static_cast<uint32_t>(std::min<int64_t>(since, kMost)) & kMost;
+}
+
+bool FlowAges::look(FlowAge::Time now) {
+    bool fresh = false;
+    std::erase_if(ages_, [&](const std::weak_ptr<FlowAge>& entry) {
+        const AgeRef age = entry.lock();
+        if (age != nullptr && age->look(now)) fresh = true;
+        return age == nullptr;
+    });
+    return fresh && !std::exchange(told_, true);
+}
+
+size_t FlowAges::aged(std::span<void*> contexts) {
+    told_ = false;
+    size_t count = 0;
+    for (const std::weak_ptr<FlowAge>& entry : ages_) {
+        const AgeRef age = entry.lock();
+        if (age == nullptr || !age->aged()) continue;
+        if (!contexts.empty()) {
+            if (count == contexts.size()) break;
+            contexts[count] = age->context();
+        }
+        ++count;
+    }
+    return count;
+}
+
+} // namespace rawqp

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Action age: rules that no packet has hit for a time, by their counters.
+#pragma once
+
+#include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace rawqp {
+
+/// Of one rule, or shared by several. Once aged it stays so, until it is touched. Control threads
+/// only.
+class FlowAge {
+  public:
+    using Clock = std::chrono::steady_clock;
+    using Time = Clock::time_point;
+
+    FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now);
+
+    [[nodiscard]] const CounterRef& counter() const { return counter_; }
+    [[nodiscard]] bool aged() const { return aged_; }
+    /// What the application knows it by.
+    [[nodiscard]] void* context() const { return context_; }
+    void set_context(void* context) { context_ = context; }
+
+    /// Reads the counter if it is time to; true if it has aged just now.
+    [[nodiscard]] bool look(Time now);
+    void update(const rte_flow_update_age& update, Time now);
+    void query(rte_flow_query_age& result, Time now);
+
+  private:
+    using Seconds = std::chrono::seconds;
+
+    /// Between two looks: rules with long timeouts are many, and need not be looked at often.
+    [[nodiscard]] Seconds interval() const { return std::max(timeout_ / 8, Seconds(1)); }
+
+    [[nodiscard]] bool over(Time now) const { return now >= last_hit_ + timeout_; }
+    void read(Time now);
+
+    CounterRef counter_;
+    Seconds timeout_;
+    void* context_;
+    Time last_hit_, next_look_;
+    uint64_t packets_ = 0; ///< at the last look
+    bool aged_ = false;
+};
+using AgeRef = std::shared_ptr<FlowAge>;
+
+/// The ages of a port, as long as rules or indirect actions have them.
+class FlowAges {
+  public:
+    void add(const AgeRef& age) { ages_.push_back(age); }
+    [[nodiscard]] bool empty() const { return ages_.empty(); }
+    /// Looks at those whose time has come; true if the application has to be told: of the first
+    /// ones that have aged since it last asked.
+    [[nodiscard]] bool look(FlowAge::Time now);
+    /// Contexts of those that have aged, as far as there is room; with no room, how many.
+    [[nodiscard]] size_t aged(std::span<void*> contexts);
+
+  private:
+    std::vector<std::weak_ptr<FlowAge>> ages_;
+    bool told_ = false;
+};
+
+} // namespace rawqp
