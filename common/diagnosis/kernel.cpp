@@ -115,6 +115,23 @@ Verdict no_device_for_iface(const Case& subject, const Error& error) {
                   "or: ip link set DEV netns NAME");
 }
 
+Verdict without_driver(const Host& host, const Function& function, const std::string& evidence) {
+    const std::string& address = function.address;
+    const std::string cause = fmt::format("no kernel driver has {}", address);
+    const std::string wanted =
+        host.line(fmt::format("/sys/bus/pci/devices/{}/driver_override", address));
+    if (!wanted.empty() && wanted != "(null)" && wanted != kMlx5.core)
+        return Verdict::broken(
+            evidence, fmt::format("{}: it is kept for {} (driver_override)", cause, wanted),
+            fmt::format("echo > /sys/bus/pci/devices/{0}/driver_override; "
+                        "echo {0} > /sys/bus/pci/drivers_probe",
+                        address));
+    const std::string driver = fmt::format("/sys/bus/pci/drivers/{}", kMlx5.core);
+    return Verdict::broken(evidence, cause,
+                           host.exists(driver) ? fmt::format("echo {} > {}/bind", address, driver)
+                                               : fmt::format("modprobe {}", kMlx5.core));
+}
+
 /// Without any RDMA device in sight.
 Verdict no_devices(const Case& subject) {
     const std::vector<Function> all = functions(subject.host);
@@ -150,10 +167,7 @@ Verdict nic(Case& subject) {
                             "the driver goes through it",
                             each.address, each.driver),
                 fmt::format("dpdk-devbind.py --bind={} {}", kMlx5.core, each.address));
-        if (each.driver.empty())
-            return Verdict::broken(text_of(all),
-                                   fmt::format("no kernel driver has {}", each.address),
-                                   fmt::format("modprobe {}", kMlx5.core));
+        if (each.driver.empty()) return without_driver(subject.host, each, text_of(all));
     }
     if (all.empty() && subject.host.sysfs().rdma_devices().empty() &&
         subject.usable_devices().empty())

@@ -32,14 +32,18 @@ class Doctor:
         return {**found, "first": report["first_broken"], "device": report["device"]}
 
     @contextmanager
-    def broken(self, how: str, mend: str) -> Iterator[dict[str, Any]]:
-        """What is found while something is broken; afterwards all is well again."""
+    def broken(self, how: str, mend: str = "") -> Iterator[dict[str, Any]]:
+        """What is found while something is broken. By default it is mended by what is told for the
+        first broken link; afterwards all is well again."""
         self.guest.run(how)
         try:
-            yield self.findings()
+            found = self.findings()
+            yield found
+            self.guest.run(mend or found[found["first"]]["remedy"], 120)
         finally:
-            self.guest.run(mend, 120)
+            self.guest.load_drivers()
             self.loop.wait_until_ready()
+        assert self.findings()["first"] is None
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def test_a_healthy_device(doctor: Doctor) -> None:
 
 
 def test_without_the_rdma_module(doctor: Doctor) -> None:
-    with doctor.broken("rmmod mlx5_ib", "modprobe mlx5_ib") as found:
+    with doctor.broken("rmmod mlx5_ib") as found:
         assert found["first"] == "rdma-device"
         assert found["rdma-device"]["remedy"] == "modprobe mlx5_ib"
 
@@ -69,11 +73,18 @@ def test_without_the_uverbs_module(doctor: Doctor) -> None:
 
 
 def test_a_function_without_driver(doctor: Doctor) -> None:
-    driver = "/sys/bus/pci/drivers/mlx5_core"
-    with doctor.broken(f"echo {doctor.loop.pci} > {driver}/unbind",
-                       f"echo {doctor.loop.pci} > {driver}/bind") as found:
+    with doctor.broken(f"echo {doctor.loop.pci} > /sys/bus/pci/drivers/mlx5_core/unbind") as found:
         assert found["first"] == "nic"
         assert found["nic"]["cause"] == f"no kernel driver has {doctor.loop.pci}"
+
+
+def test_a_function_kept_for_vfio(doctor: Doctor) -> None:
+    """As by driverctl and dpdk-devbind, whether or not vfio-pci takes it."""
+    function = f"/sys/bus/pci/devices/{doctor.loop.pci}"
+    with doctor.broken(f"echo vfio-pci > {function}/driver_override"
+                       f" && echo {doctor.loop.pci} > {function}/driver/unbind") as found:
+        assert found["first"] == "nic"
+        assert "kept for vfio-pci" in found["nic"]["cause"]
 
 
 def test_an_interface_in_another_namespace(doctor: Doctor) -> None:
@@ -87,7 +98,7 @@ def test_an_interface_in_another_namespace(doctor: Doctor) -> None:
 
 def test_an_interface_that_is_down(doctor: Doctor) -> None:
     netdev = doctor.loop.netdev
-    with doctor.broken(f"ip link set {netdev} down", f"ip link set {netdev} up") as found:
+    with doctor.broken(f"ip link set {netdev} down") as found:
         assert found["first"] == "port"
         assert found["port"]["remedy"] == f"ip link set {netdev} up"
 

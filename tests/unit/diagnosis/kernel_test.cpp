@@ -23,6 +23,13 @@ TEST_F(MachineTest, NoNic) {
 TEST_F(MachineTest, NicWithoutDriver) {
     add_function("0000:ca:00.0", "");
     EXPECT_THAT(look("nic"), Says(State::broken, "modprobe mlx5_core"));
+    write("/sys/bus/pci/drivers/mlx5_core/uevent", "");
+    EXPECT_THAT(look("nic"), Says(State::broken, "echo 0000:ca:00.0 > /sys/bus/pci/drivers/mlx5"));
+    write("/sys/bus/pci/devices/0000:ca:00.0/driver_override", "vfio-pci");
+    EXPECT_THAT(look("nic"), Says(State::broken, "it is kept for vfio-pci (driver_override)"));
+    EXPECT_THAT(look("nic"), Says(State::broken, "echo 0000:ca:00.0 > /sys/bus/pci/drivers_probe"));
+    write("/sys/bus/pci/devices/0000:ca:00.0/driver_override", "(null)");
+    EXPECT_THAT(look("nic"), Says(State::broken, "echo 0000:ca:00.0"));
 }
 
 /// Complaint: the NIC is bound to vfio by mistake.
