@@ -152,6 +152,13 @@ template <auto Fill, class Dev> void set_async_ops([[maybe_unused]] Dev& dev) no
     }
 }
 
+/// Which tag modify_field means: 23.11 has a member for it, beside the older way to say it.
+template <class Field> uint8_t tag_index(const Field& field) noexcept {
+    if constexpr (requires { field.tag_index; })
+        if (field.tag_index != 0) return field.tag_index;
+    return static_cast<uint8_t>(field.level);
+}
+
 // Starts Run(arg) on a control thread: off the lcores' CPUs, named `name` (15 characters at most).
 // Returns 0 or an errno value (positive). The caller joins it by rte_thread_join.
 template <uint32_t (*Run)(void*)>

@@ -185,14 +185,16 @@ FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& a
     if (number == nullptr)
         return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
     if (metadata) { // as in their items, a number of the CPU's order
-        if (auto ok = check_metadata(action, target->protocol, conf->dst.level, egress); !ok)
+        const bool of_tag = target->protocol == Protocol::tag;
+        const uint8_t index = of_tag ? compat::tag_index(conf->dst) : uint8_t{0};
+        if (auto ok = check_metadata(action, target->protocol, index, egress); !ok)
             return tl::unexpected(ok.error());
         if (conf->operation != RTE_FLOW_MODIFY_SET)
             return refuse(ENOTSUP, kConf, &action,
                           "action modify_field: metadata is set, not added to");
         uint32_t value = 0;
         std::memcpy(&value, number, sizeof value);
-        return rewrites_of(target->protocol, conf->dst.level, value, ~0u).front();
+        return rewrites_of(target->protocol, index, value, ~0u).front();
     }
     const Change change = conf->operation == RTE_FLOW_MODIFY_ADD   ? Change::add
                           : conf->operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
