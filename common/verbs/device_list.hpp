@@ -31,6 +31,7 @@ class DeviceList {
     }
     [[nodiscard]] std::vector<std::string> names() const {
         std::vector<std::string> names;
+        names.reserve(static_cast<size_t>(count_));
         for (int i = 0; i < count_; ++i)
             names.emplace_back(api_.get_device_name(list_[i]));
         return names;

@@ -99,7 +99,6 @@ inline constexpr uint32_t kRawTransmit = 1;
 struct Ref {
     Kind kind;
     core::Number number;
-    // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 in what <=> becomes for a pointer
     auto operator<=>(const Ref&) const = default;
 };
 

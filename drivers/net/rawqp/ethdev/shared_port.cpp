@@ -53,9 +53,9 @@ const RingFormat& SharedPort::ring_format(RingFormats formats) const {
 }
 
 void SharedPort::set_ring_format(const RingFormat& wanted, RingFormats formats) {
-    for (uint8_t i = 0; i < formats.size(); ++i) {
+    for (size_t i = 0; i < formats.size(); ++i) {
         if (formats[i] != &wanted && formats[i]->striding != &wanted) continue;
-        format = i;
+        format = static_cast<uint8_t>(i);
         striding = formats[i] != &wanted;
     }
 }

@@ -20,13 +20,13 @@ struct Locked<Operation> {
         return Operation(dev, args...);
     }
 };
-template <auto Operation> constexpr auto locked = Locked<Operation>::call;
+template <auto Operation> constexpr auto kLocked = Locked<Operation>::call;
 
 constexpr eth_dev_ops make_ops() {
     eth_dev_ops ops{};
-    ops.dev_configure = locked<dev_configure>;
-    ops.dev_start = locked<dev_start>;
-    ops.dev_stop = locked<dev_stop>;
+    ops.dev_configure = kLocked<dev_configure>;
+    ops.dev_start = kLocked<dev_start>;
+    ops.dev_stop = kLocked<dev_stop>;
     ops.dev_close = dev_close;
     ops.dev_infos_get = dev_info_get;
     ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
@@ -35,19 +35,19 @@ constexpr eth_dev_ops make_ops() {
     ops.rxq_info_get = rxq_info_get;
     ops.txq_info_get = txq_info_get;
     ops.fw_version_get = fw_version_get;
-    ops.rx_queue_setup = locked<rx_queue_setup>;
-    ops.rx_queue_release = locked<rx_queue_release>;
-    ops.rx_queue_start = locked<rx_queue_start>;
-    ops.rx_queue_stop = locked<rx_queue_stop>;
+    ops.rx_queue_setup = kLocked<rx_queue_setup>;
+    ops.rx_queue_release = kLocked<rx_queue_release>;
+    ops.rx_queue_start = kLocked<rx_queue_start>;
+    ops.rx_queue_stop = kLocked<rx_queue_stop>;
     ops.rx_queue_intr_enable = rx_queue_intr_enable;
     ops.rx_queue_intr_disable = rx_queue_intr_disable;
     ops.get_monitor_addr = get_monitor_addr;
     ops.read_clock = read_clock;
-    ops.tx_queue_setup = locked<tx_queue_setup>;
-    ops.tx_queue_release = locked<tx_queue_release>;
-    ops.tx_queue_start = locked<tx_queue_start>;
-    ops.tx_queue_stop = locked<tx_queue_stop>;
-    ops.set_queue_rate_limit = locked<set_queue_rate_limit>;
+    ops.tx_queue_setup = kLocked<tx_queue_setup>;
+    ops.tx_queue_release = kLocked<tx_queue_release>;
+    ops.tx_queue_start = kLocked<tx_queue_start>;
+    ops.tx_queue_stop = kLocked<tx_queue_stop>;
+    ops.set_queue_rate_limit = kLocked<set_queue_rate_limit>;
     ops.tx_done_cleanup = tx_done_cleanup;
     ops.link_update = link_update;
     ops.dev_set_link_up = set_link_up;

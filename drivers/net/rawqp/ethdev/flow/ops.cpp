@@ -38,19 +38,19 @@ struct Locked<Method> {
         return (*port.flows.*Method)(arguments...);
     }
 };
-template <auto Method> constexpr auto* locked = Locked<Method>::call;
+template <auto Method> constexpr auto* kLocked = Locked<Method>::call;
 
 template <class Handle>
-constexpr auto* destroy_locked =
-    locked<static_cast<int (FlowTable::*)(Handle*, rte_flow_error*)>(&FlowTable::destroy)>;
+constexpr auto* kDestroyLocked =
+    kLocked<static_cast<int (FlowTable::*)(Handle*, rte_flow_error*)>(&FlowTable::destroy)>;
 
 /// Indirect actions, and other actions for a rule.
 constexpr void add_action_ops(rte_flow_ops& ops) {
-    ops.action_handle_create = locked<&FlowTable::share>;
-    ops.action_handle_destroy = locked<&FlowTable::unshare>;
-    ops.action_handle_update = locked<&FlowTable::update_shared>;
-    ops.action_handle_query = locked<&FlowTable::query_shared>;
-    compat::set_actions_update<locked<&FlowTable::update_actions>>(ops);
+    ops.action_handle_create = kLocked<&FlowTable::share>;
+    ops.action_handle_destroy = kLocked<&FlowTable::unshare>;
+    ops.action_handle_update = kLocked<&FlowTable::update_shared>;
+    ops.action_handle_query = kLocked<&FlowTable::query_shared>;
+    compat::set_actions_update<kLocked<&FlowTable::update_actions>>(ops);
 }
 
 /// Templates, and tables of them.
@@ -87,9 +87,9 @@ constexpr void add_template_ops(rte_flow_ops& ops) {
         return port.flows->create_template_table(*attributes, {patterns, pattern_count},
                                                  {actions, action_count}, error);
     };
-    ops.pattern_template_destroy = destroy_locked<rte_flow_pattern_template>;
-    ops.actions_template_destroy = destroy_locked<rte_flow_actions_template>;
-    ops.template_table_destroy = destroy_locked<rte_flow_template_table>;
+    ops.pattern_template_destroy = kDestroyLocked<rte_flow_pattern_template>;
+    ops.actions_template_destroy = kDestroyLocked<rte_flow_actions_template>;
+    ops.template_table_destroy = kDestroyLocked<rte_flow_template_table>;
 }
 
 /// Queues of operations. Several threads may use one each: the port has one lock.
@@ -158,11 +158,11 @@ constexpr auto kFillAsyncOps = [](auto& ops) { fill_async_ops(ops); };
 
 constexpr rte_flow_ops make_flow_ops() {
     rte_flow_ops ops{};
-    ops.validate = locked<&FlowTable::validate>;
-    ops.create = locked<&FlowTable::create>;
-    ops.destroy = destroy_locked<rte_flow>;
-    ops.flush = locked<&FlowTable::flush>;
-    ops.query = locked<&FlowTable::query>;
+    ops.validate = kLocked<&FlowTable::validate>;
+    ops.create = kLocked<&FlowTable::create>;
+    ops.destroy = kDestroyLocked<rte_flow>;
+    ops.flush = kLocked<&FlowTable::flush>;
+    ops.query = kLocked<&FlowTable::query>;
     ops.dev_dump = [](rte_eth_dev* dev, rte_flow* flow, FILE* file,
                       rte_flow_error* error) noexcept {
         Port& port = Port::of(dev);
@@ -170,10 +170,10 @@ constexpr rte_flow_ops make_flow_ops() {
         return port.flows->dump(flow, file, error);
     };
     ops.isolate = isolate;
-    ops.get_aged_flows = locked<&FlowTable::aged>;
+    ops.get_aged_flows = kLocked<&FlowTable::aged>;
     ops.get_q_aged_flows = [](rte_eth_dev* dev, uint32_t, void** contexts, uint32_t count,
                               rte_flow_error* error) noexcept { // of all queues
-        return locked<&FlowTable::aged>(dev, contexts, count, error);
+        return kLocked<&FlowTable::aged>(dev, contexts, count, error);
     };
     add_action_ops(ops);
     add_template_ops(ops);

@@ -75,7 +75,7 @@ Result<void> Taker::take(const netdev::LocalPort& port) {
 }
 
 Result<void> Taker::take_one(const netdev::LocalPort& port) {
-    const auto done = take(port);
+    auto done = take(port);
     if (done || done.error().code != EADDRINUSE) return done;
     return fail(EADDRINUSE,
                 "{} is in use by {}: a rule that takes it would leave that without "
@@ -86,7 +86,7 @@ Result<void> Taker::take_one(const netdev::LocalPort& port) {
 /// All addresses at once, also those to come; or, where a socket of one of them is in the way, each
 /// of those that packets from outside can have: it may be loopback's.
 Result<void> Taker::take_any(const netdev::LocalPort& port) {
-    const auto done = take(port);
+    auto done = take(port);
     if (done || done.error().code != EADDRINUSE) return done;
     const auto addresses = netdev::local_addresses(port.address.v6);
     if (!addresses) return tl::unexpected(addresses.error());

@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -90,10 +91,10 @@ rte_flow* rte_flow::make(const rawqp::RuleTerms& terms, std::span<const rawqp::P
     auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
     auto* key = reinterpret_cast<char*>(part + parts.size());
     for (const rawqp::PlannedPart& of : parts) {
-        std::memcpy(key, of.key.data(), of.key.size());
+        char* const end = std::copy(of.key.begin(), of.key.end(), key);
         const std::string_view its_key(key, of.key.size());
         new (part++) RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, {}, {}};
-        key += of.key.size();
+        key = end;
         ++rule->part_count_;
     }
     return rule;

@@ -47,7 +47,7 @@ struct WhileAlive<Operation> {
         if (SecondaryPort::of(dev).alive()) Operation(dev, args...);
     }
 };
-template <auto Operation> constexpr auto while_alive = WhileAlive<Operation>::call;
+template <auto Operation> constexpr auto kWhileAlive = WhileAlive<Operation>::call;
 
 int info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     rte_device* const device = info->device; // ethdev has put it there
@@ -65,6 +65,7 @@ int link_update(rte_eth_dev* dev, int) noexcept {
     }
     rte_eth_link now{};
     rte_eth_linkstatus_get(dev, &now);
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): it loses the union
     return now.link_status == before.link_status ? -1 : 0;
 }
 
@@ -148,22 +149,22 @@ int tx_done_cleanup(void* ring, uint32_t count) noexcept {
 
 constexpr eth_dev_ops make_ops() {
     eth_dev_ops ops{};
-    ops.dev_infos_get = while_alive<info_get>;
+    ops.dev_infos_get = kWhileAlive<info_get>;
     ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
-    ops.rx_burst_mode_get = while_alive<rx_burst_mode>;
-    ops.tx_burst_mode_get = while_alive<tx_burst_mode>;
-    ops.rxq_info_get = while_alive<rxq_info_get>;
-    ops.txq_info_get = while_alive<txq_info_get>;
-    ops.fw_version_get = while_alive<fw_version_get>;
+    ops.rx_burst_mode_get = kWhileAlive<rx_burst_mode>;
+    ops.tx_burst_mode_get = kWhileAlive<tx_burst_mode>;
+    ops.rxq_info_get = kWhileAlive<rxq_info_get>;
+    ops.txq_info_get = kWhileAlive<txq_info_get>;
+    ops.fw_version_get = kWhileAlive<fw_version_get>;
     ops.link_update = link_update;
-    ops.reta_query = while_alive<reta_query>;
-    ops.rss_hash_conf_get = while_alive<rss_hash_conf_get>;
+    ops.reta_query = kWhileAlive<reta_query>;
+    ops.rss_hash_conf_get = kWhileAlive<rss_hash_conf_get>;
     ops.flow_ops_get = flow_ops_get;
-    ops.stats_get = compat::stats<while_alive<stats_get>>;
-    ops.stats_reset = while_alive<stats_reset>;
-    ops.xstats_get = while_alive<xstats_get>;
-    ops.xstats_get_names = while_alive<xstats_get_names>;
-    ops.xstats_reset = while_alive<xstats_reset>;
+    ops.stats_get = compat::stats<kWhileAlive<stats_get>>;
+    ops.stats_reset = kWhileAlive<stats_reset>;
+    ops.xstats_get = kWhileAlive<xstats_get>;
+    ops.xstats_get_names = kWhileAlive<xstats_get_names>;
+    ops.xstats_reset = kWhileAlive<xstats_reset>;
     ops.read_clock = device_clock;
     ops.tx_done_cleanup = tx_done_cleanup;
     ops.dev_close = close;

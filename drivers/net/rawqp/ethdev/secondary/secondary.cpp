@@ -181,12 +181,12 @@ void SecondaryPort::follow() {
         return runs && load_state(queue.state) == QueueState::running;
     };
     std::vector<uint16_t> closed_tx;
-    for (uint16_t i = 0; i < guards_.rx.size(); ++i)
+    for (size_t i = 0; i < guards_.rx.size(); ++i)
         if (guards_.rx[i].is_open() && !stays(shared.rx[i])) guards_.rx[i].close();
-    for (uint16_t i = 0; i < guards_.tx.size(); ++i) {
+    for (size_t i = 0; i < guards_.tx.size(); ++i) {
         if (!guards_.tx[i].is_open() || stays(shared.tx[i])) continue;
         guards_.tx[i].close();
-        closed_tx.push_back(i);
+        closed_tx.push_back(static_cast<uint16_t>(i));
     }
     if (!guards_.wait_until_left(kLeaveMilliseconds)) {
         RAWQP_LOG(WARNING, "%s: a burst of this process does not end", name.c_str());

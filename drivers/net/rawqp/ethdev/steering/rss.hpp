@@ -34,7 +34,6 @@ struct RssDestination {
     std::vector<uint16_t> queues;
     RssKey key = kDefaultRssKey;
     uint64_t hash_fields = 0;
-    // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 in what <=> becomes for a pointer
     auto operator<=>(const RssDestination&) const = default;
 };
 
