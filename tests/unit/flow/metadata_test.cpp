@@ -121,6 +121,9 @@ TEST_F(MetadataTest, Refusals) {
     sent.attr.ingress = 0;
     sent.attr.egress = 1;
     EXPECT_THAT(refused(sent), HasSubstr("packets are sent without metadata"));
+    Rule both = tagged(1, 0).item(RTE_FLOW_ITEM_TYPE_META, &meta);
+    both.attr = sent.attr;
+    EXPECT_THAT(refused(both), HasSubstr("packets are sent without metadata"));
     const rte_flow_item_mark mark{1};
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_MARK, &mark).queue(0)),
                 HasSubstr("use item tag"));

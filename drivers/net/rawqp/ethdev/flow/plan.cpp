@@ -34,17 +34,18 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
 /// Metadata is what rules have set before.
 FlowResult<void> check_metadata(const Pattern& pattern, const RulePosition& position,
                                 const rte_flow_item* items) {
-    const Layer* const layer = pattern.find_metadata();
-    if (layer == nullptr) return {};
-    const rte_flow_item* const item = items + layer->item;
-    if (position.group == 0)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
-                      "item {}: no rule has set it before those of group 0: match it in a group "
-                      "that packets come to by a jump",
-                      traits_of(layer->protocol).name);
-    if (!position.egress || layer->protocol != Protocol::meta) return {};
-    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
-                  "item meta: packets are sent without metadata: use tags in egress rules");
+    for (const Layer& layer : pattern.all_metadata()) {
+        const rte_flow_item* const item = items + layer.item;
+        if (position.group == 0)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
+                          "item {}: no rule has set it before those of group 0: match it in a "
+                          "group that packets come to by a jump",
+                          traits_of(layer.protocol).name);
+        if (position.egress && layer.protocol == Protocol::meta)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
+                          "item meta: packets are sent without metadata: use tags in egress rules");
+    }
+    return {};
 }
 
 } // namespace

@@ -94,11 +94,6 @@ Layer& Pattern::metadata(Protocol protocol) {
     return layer;
 }
 
-const Layer* Pattern::find_metadata() const {
-    const size_t count = headers();
-    return count < count_ ? &layers_[count] : nullptr;
-}
-
 bool Pattern::multicast_only() const { return (eth().value[0] & eth().mask[0] & 1) != 0; }
 
 void Pattern::append_layer(const Layer& layer, std::vector<uint8_t>& bytes) {

@@ -48,7 +48,9 @@ class Pattern {
     [[nodiscard]] Follows push(Protocol protocol);
     /// The layer of this kind of metadata, new if need be.
     [[nodiscard]] Layer& metadata(Protocol protocol);
-    [[nodiscard]] const Layer* find_metadata() const; ///< the first one, or null
+    [[nodiscard]] std::span<const Layer> all_metadata() const {
+        return layers().subspan(headers());
+    }
 
     [[nodiscard]] std::span<Layer> layers() { return {layers_.data(), count_}; }
     [[nodiscard]] std::span<const Layer> layers() const { return {layers_.data(), count_}; }
