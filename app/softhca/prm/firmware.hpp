@@ -80,7 +80,7 @@ inline constexpr uint8_t kLogMaxQueriedCounters = 15;
 /// A row of the packet pacing table.
 struct PacingRate {
     uint32_t kbps = 0; ///< 0: no limit
-    uint16_t uid = 0;  ///< whose it is: he alone may name it, or, of kSharedUid, everybody
+    uint16_t uid = 0;  ///< the only user who may name it, or kSharedUid: all may
 };
 
 /// Memory that a user has registered.

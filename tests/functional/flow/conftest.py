@@ -8,6 +8,7 @@ from typing import Iterator
 
 import pytest
 from rig.flow_rules import ENGINES, flow_stack, receiving_rules
+from rig.ports import lossless
 from rig.stack import Stack
 
 from functional.conftest import OpenStack
@@ -17,6 +18,16 @@ from functional.conftest import OpenStack
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
     with flow_stack(open_stack, datapath) as stack:
         yield stack
+
+
+@pytest.fixture(scope="module")
+def forwarders(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    """Two ports that send what they receive, with groups."""
+    with open_stack(lossless(2, devargs=f"flow_engine={ENGINES[datapath]}", devx="on"),
+                    datapath=datapath) as stack:
+        stack.testpmd.start("io", lossless=True)
+        yield stack
+        stack.testpmd.stop()
 
 
 @pytest.fixture

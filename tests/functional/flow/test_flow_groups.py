@@ -2,10 +2,9 @@
 """Groups of rte_flow and the jumps between them, which the mlx5 engine makes of flow tables (DevX)."""
 
 import re
-from typing import Iterator
 
 import pytest
-from rig.flow_rules import ENGINES, MARK, TAKE, receive, taken
+from rig.flow_rules import MARK, TAKE, receive, taken
 from rig.packets import ether, ipv4, opaque, tcp4, tcp6, udp4, udp6
 from rig.ports import lossless
 from rig.stack import Stack
@@ -199,15 +198,6 @@ TAGS: dict[str, tuple[str, Packet, Packet]] = {
     "of_set_vlan_vid vlan_vid 6 / " + PUSH + " / of_set_vlan_vid vlan_vid 7":
         (VLAN5, tagged(5), ether(type=0x8100) / Dot1Q(type=0x8100, vlan=7) / tagged(6)[Dot1Q]),
 }
-
-
-@pytest.fixture(scope="module")
-def forwarders(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with open_stack(lossless(2, devargs=f"flow_engine={ENGINES[datapath]}", devx="on"),
-                    datapath=datapath) as stack:
-        stack.testpmd.start("io", lossless=True)
-        yield stack
-        stack.testpmd.stop()
 
 
 @pytest.mark.parametrize("direction", ["ingress", "egress"])

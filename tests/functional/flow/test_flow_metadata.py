@@ -2,15 +2,10 @@
 """What rules of one group say of a packet to those of the next: set_tag, set_meta and the items that
 ask for it. What is refused is in tests/unit/flow/metadata_test.cpp."""
 
-from typing import Iterator
-
 import pytest
-from rig.flow_rules import ENGINES, TAKE, taken
+from rig.flow_rules import TAKE, taken
 from rig.packets import udp4
-from rig.ports import lossless
 from rig.stack import Stack
-
-from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 
@@ -85,15 +80,6 @@ class TestIngress:
                                      " actions jump group 1 / end")
         take(stack, "tag data is 0 index is 0 / eth")
         assert taken(stack, [udp4(dport=port) for port in (100, 101, 100, 101)]) == 2
-
-
-@pytest.fixture(scope="module")
-def forwarders(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with open_stack(lossless(2, devargs=f"flow_engine={ENGINES[datapath]}", devx="on"),
-                    datapath=datapath) as stack:
-        stack.testpmd.start("io", lossless=True)
-        yield stack
-        stack.testpmd.stop()
 
 
 def test_tags_of_what_is_sent(forwarders: Stack) -> None:

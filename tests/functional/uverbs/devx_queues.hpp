@@ -33,13 +33,17 @@ class DevxQueueTest : public DevxTest {
         tisn = last.number();
         mr.reset(ibv_reg_mr(pd.get(), buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE));
         ASSERT_TRUE(mr);
-        sq = made(make(sq_request(number_of_send_cq, tisn, kSend, kSendRecord)));
-        sqn = last.number();
         ASSERT_EQ(modify(rq.get(), REQUEST(MODIFY_RQ, modify_rq)
                                        .number(rqn)
                                        .set(inside(PRM(modify_rq_in, ctx), PRM(rqc, state)), 1))
                       .error,
                   0);
+        ASSERT_NO_FATAL_FAILURE(use_sq(sq_request(number_of_send_cq, tisn, kSend, kSendRecord)));
+    }
+    /// The SQ that is sent by, ready.
+    void use_sq(const Request& request) {
+        sq = made(make(request));
+        sqn = last.number();
         ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
                                        .number(sqn)
                                        .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))

@@ -197,14 +197,8 @@ TEST_F(DevxQueueTest, AUmemThatIsTakenAwayEndsItsQueueOnly) {
     ASSERT_TRUE(other) << std::strerror(errno);
     constexpr Field kWq = inside(PRM(create_sq_in, ctx), PRM(sqc, wq));
     sq.reset();
-    sq = made(make(sq_request(number_of_send_cq, tisn, 0, kSendRecord)
-                       .set(inside(kWq, Field{0x160, 32}), other->umem_id)));
-    sqn = last.number();
-    ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
-                                   .number(sqn)
-                                   .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))
-                  .error,
-              0);
+    ASSERT_NO_FATAL_FAILURE(use_sq(sq_request(number_of_send_cq, tisn, 0, kSendRecord)
+                                       .set(inside(kWq, Field{0x160, 32}), other->umem_id)));
     ASSERT_EQ(mprotect(region, kPage, PROT_NONE), 0);
     send(Frame(100, 0x5a)); // the doorbell is what matters: the WQE is in another place
     constexpr uint32_t kError = 3;
@@ -241,13 +235,7 @@ class DevxPacingTest : public DevxQueueTest {
 TEST_F(DevxPacingTest, SendQueuesKeepToTheRateOfTheirRow) {
     mlx5dv_pp* const entry = row(kRate, 0);
     ASSERT_TRUE(entry) << std::strerror(errno);
-    sq = made(make(paced_sq_request(entry->index)));
-    sqn = last.number();
-    ASSERT_EQ(modify(sq.get(), REQUEST(MODIFY_SQ, modify_sq)
-                                   .number(sqn)
-                                   .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, state)), 1))
-                  .error,
-              0);
+    ASSERT_NO_FATAL_FAILURE(use_sq(paced_sq_request(entry->index)));
     constexpr uint32_t kFrames = 32, kBytes = 1000;
     constexpr std::chrono::microseconds kEach{uint64_t{kBytes} * 8 * 1000 / kRate};
     const auto start = std::chrono::steady_clock::now();
