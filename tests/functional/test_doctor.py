@@ -274,14 +274,6 @@ def test_dpdks_own_driver_is_noticed(build: Build, start_softhca: StartSoftHca) 
         assert "--no-pci" in finding["remedy"]
 
 
-def test_the_man_page_has_all_options(build: Build) -> None:
-    told = subprocess.run([doctor_of(build), "--help"], check=True, capture_output=True, text=True)
-    options = set(re.findall(r"(?m)^  (?:-\w,)?(--[a-z]+)", told.stdout))
-    page = (ROOT / "doc/man/rawqp-doctor.1").read_text().replace("\\-", "-")
-    documented = set(re.findall(r"\n\.(?:B|BI|BR)(?: -h ,\\ )? ?(--[a-z]+)", page))
-    assert options and options == documented & options, options ^ documented
-
-
 @pytest.mark.parametrize("arguments", [["--devise", "x"], ["--device", "a", "--iface", "b"],
                                        ["--port", "0"], ["--program", "/nonexistent"]])
 def test_mistakes(doctor: Doctor, arguments: list[str]) -> None:

@@ -132,7 +132,6 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
 
 void declare(CLI::App& app, Arguments& arguments) {
     app.formatter(std::make_shared<HelpFormatter>());
-    app.footer(kFooter);
     app.set_version_flag("--version", SOFTHCA_VERSION);
     app.add_option("--port", arguments.ports, "a port, as key=value,...; repeat it for more ports")
         ->type_name("KEY=VALUE,...")
@@ -179,6 +178,8 @@ void declare(CLI::App& app, Arguments& arguments) {
     fault
         ->add_option("--pid", arguments.fault.pid, "of this program, if several have such a device")
         ->type_name("PID");
+
+    app.footer(kFooter); // last: commands that are added later inherit it
 }
 
 } // namespace
