@@ -2,13 +2,10 @@
 """Checks of the source text: one test each in `scripts/test lint`."""
 from __future__ import annotations
 
-import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Protocol
@@ -223,28 +220,6 @@ class Rooms:
                     seen.add(room)
                     ways.append([*way, room])
         return []
-
-
-@dataclass
-class ClangTidy:
-    """clang-tidy on each source of our own in the compile database, two at a time. It cannot read
-    another compiler's precompiled headers, so `build` is one by clang."""
-    build: Path
-    name: str = "clang-tidy"
-
-    def run(self) -> Outcome:
-        if shutil.which("clang-tidy") is None:
-            return Outcome(skipped="clang-tidy is missing (scripts/setup installs it)")
-        database = json.loads((self.build / "compile_commands.json").read_text())
-        files = sorted({os.path.normpath(Path(entry["directory"]) / entry["file"])
-                        for entry in database})
-        command = ["clang-tidy", "--quiet", "-p", str(self.build)]
-        with ThreadPoolExecutor(2) as pool:
-            answers = list(pool.map(lambda file: subprocess.run(
-                [*command, file], cwd=ROOT, capture_output=True, text=True, check=False), files))
-        wrong = [(file, answer) for file, answer in zip(files, answers) if answer.returncode != 0]
-        return Outcome(bool(wrong), "".join(answer.stdout for _, answer in wrong),
-                       shlex.join([*command, *(file for file, _ in wrong)]))
 
 
 def checks() -> list[Check]:

@@ -35,6 +35,7 @@ from typing import IO, Callable, Sequence
 from xml.etree import ElementTree
 
 import lint
+import tidy
 from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -257,7 +258,7 @@ def build(option: str) -> Results:
 
 SUITES: dict[str, Callable[[], Results]] = {
     "lint": lambda: check_sources(lint.checks()),
-    "tidy": lambda: check_sources([lint.ClangTidy(ROOT / "build-clang")]),
+    "tidy": lambda: check_sources([tidy.ClangTidy(ROOT / "build-clang")]),
     "clang": lambda: build("clang"),
     "sanitize": lambda: build("sanitize"),
     "fuzz": lambda: command("fuzz", "tests/fuzz/run", str(FUZZ_SECONDS)),

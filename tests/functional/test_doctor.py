@@ -17,7 +17,7 @@ from rig.guide import recipe
 from rig.launched import DRIVER, launcher_env
 from rig.launcher import UNPRIVILEGED
 from rig.ports import pci_address
-from rig.stack import ROOT, Build, PortSpec
+from rig.stack import Build, PortSpec
 from rig.testpmd import Testpmd
 
 from functional.conftest import StartSoftHca
