@@ -55,10 +55,11 @@ class SpecWriter {
     /// An action, whose one member follows its head.
     template <class Spec, class T> void action(ibv_flow_spec_type type, T Spec::*member, T value) {
         const size_t at = append(type, sizeof(Spec));
-        const Spec spec{};
-        const auto offset =
-            reinterpret_cast<const char*>(&(spec.*member)) - reinterpret_cast<const char*>(&spec);
-        std::memcpy(&bytes_[at + static_cast<size_t>(offset)], &value, sizeof value);
+        Spec spec{};
+        spec.type = type;
+        spec.size = sizeof spec;
+        spec.*member = value;
+        std::memcpy(&bytes_[at], &spec, sizeof spec);
     }
     void match(const Pattern& pattern);
     [[nodiscard]] std::vector<uint8_t> finish(ibv_flow_attr attr) {
