@@ -83,11 +83,11 @@ struct Avx2Step {
             const __m256i bytes = lanes(low + 44, high + 44);
             const __m256i info = lanes(low + 24, high + 24);
             const __m256i hash = lanes(low + 4, high + 4);
-            rows[i] = _mm256_blend_epi32(_mm256_blend_epi32(bytes, info, 0x22), hash, 0xcc);
+            rows_[i] = _mm256_blend_epi32(_mm256_blend_epi32(bytes, info, 0x22), hash, 0xcc);
             ends[i] = lanes(low + 48, high + 48);
         }
-        info = words(column<1>(rows));
-        hash_type = words(column<3>(rows));
+        info = words(column<1>(rows_));
+        hash_type = words(column<3>(rows_));
         tag = words(column<2>(ends));
         op_own = words(column<3>(ends));
     }
@@ -96,10 +96,10 @@ struct Avx2Step {
         const __m256i rearm = raw(constants.rearm), high_flags = raw(constants.high_flags);
         const __m256i flags01 = _mm256_unpacklo_epi32(raw(flags), high_flags);
         const __m256i flags23 = _mm256_unpackhi_epi32(raw(flags), high_flags);
-        first[0] = _mm256_unpacklo_epi64(rearm, flags01);
-        first[1] = _mm256_blend_epi32(rearm, flags01, 0xcc);
-        first[2] = _mm256_unpacklo_epi64(rearm, flags23);
-        first[3] = _mm256_blend_epi32(rearm, flags23, 0xcc);
+        first_[0] = _mm256_unpacklo_epi64(rearm, flags01);
+        first_[1] = _mm256_blend_epi32(rearm, flags01, 0xcc);
+        first_[2] = _mm256_unpacklo_epi64(rearm, flags23);
+        first_[3] = _mm256_blend_epi32(rearm, flags23, 0xcc);
     }
     template <bool Crc, class Constants>
     void put_fields(const Constants& constants, Vector packet_types) {
@@ -107,30 +107,30 @@ struct Avx2Step {
         const __m256i type[4] = {types, _mm256_srli_si256(types, 4), _mm256_srli_si256(types, 8),
                                  _mm256_srli_si256(types, 12)};
         for (int i = 0; i < 4; ++i) {
-            const __m256i fields = _mm256_shuffle_epi8(rows[i], raw(constants.fields));
-            second[i] = _mm256_blend_epi32(fields, type[i], 0x11);
-            if constexpr (Crc) second[i] = _mm256_sub_epi16(second[i], raw(constants.crc));
+            const __m256i fields = _mm256_shuffle_epi8(rows_[i], raw(constants.fields));
+            second_[i] = _mm256_blend_epi32(fields, type[i], 0x11);
+            if constexpr (Crc) second_[i] = _mm256_sub_epi16(second_[i], raw(constants.crc));
         }
     }
     void store(rte_mbuf** mbufs) const {
         for (int i = 0; i < 4; ++i) {
-            store16(first_half(mbufs[i]), _mm256_castsi256_si128(first[i]));
-            store16(second_half(mbufs[i]), _mm256_castsi256_si128(second[i]));
-            store16(first_half(mbufs[i + 4]), _mm256_extracti128_si256(first[i], 1));
-            store16(second_half(mbufs[i + 4]), _mm256_extracti128_si256(second[i], 1));
+            store16(first_half(mbufs[i]), _mm256_castsi256_si128(first_[i]));
+            store16(second_half(mbufs[i]), _mm256_castsi256_si128(second_[i]));
+            store16(first_half(mbufs[i + 4]), _mm256_extracti128_si256(first_[i], 1));
+            store16(second_half(mbufs[i + 4]), _mm256_extracti128_si256(second_[i], 1));
         }
     }
     [[nodiscard]] Sums lengths() const {
-        const auto length = [this](int i) { return reinterpret_cast<Sums>(second[i]) >> 32; };
+        const auto length = [this](int i) { return reinterpret_cast<Sums>(second_[i]) >> 32; };
         return (length(0) + length(1)) + (length(2) + length(3));
     }
 
     Vector info, hash_type, tag, op_own;
 
   private:
-    __m256i rows[4]; ///< byte count, info, hash, hash type
-    __m256i first[4];
-    __m256i second[4];
+    __m256i rows_[4]; ///< byte count, info, hash, hash type
+    __m256i first_[4];
+    __m256i second_[4];
 };
 
 } // namespace

@@ -36,8 +36,8 @@ struct Avx512Step {
                                              _mm512_loadu_si512(&cqes[i + 1]));
         };
         const __m512i p01 = pair(0), p23 = pair(2), p45 = pair(4), p67 = pair(6);
-        rows[0] = join(p01, p23);
-        rows[1] = join(p45, p67);
+        rows_[0] = join(p01, p23);
+        rows_[1] = join(p45, p67);
         collect(p01, p23, p45, p67);
     }
 
@@ -47,7 +47,7 @@ struct Avx512Step {
         const __m512i common = _mm512_inserti64x4(_mm512_castsi256_si512(raw(constants.rearm)),
                                                   raw(constants.high_flags), 1);
         for (int i = 0; i < 2; ++i)
-            first[i] = _mm512_permutex2var_epi32(low_flags, first_order(4 * i), common);
+            first_[i] = _mm512_permutex2var_epi32(low_flags, first_order(4 * i), common);
     }
     template <bool Crc, class Constants>
     void put_fields(const Constants& constants, Vector packet_types) {
@@ -55,22 +55,22 @@ struct Avx512Step {
         const __m512i fields =
             _mm512_broadcast_i32x4(_mm256_castsi256_si128(raw(constants.fields)));
         for (int i = 0; i < 2; ++i) {
-            __m512i second = _mm512_mask_permutexvar_epi32(_mm512_shuffle_epi8(rows[i], fields),
+            __m512i second = _mm512_mask_permutexvar_epi32(_mm512_shuffle_epi8(rows_[i], fields),
                                                            0x1111, spread_order(4 * i), types);
             if constexpr (Crc)
                 second = _mm512_sub_epi16(second, _mm512_broadcast_i64x4(raw(constants.crc)));
-            packets[2 * i] = _mm512_permutex2var_epi64(first[i], low_pair(), second);
-            packets[2 * i + 1] = _mm512_permutex2var_epi64(first[i], high_pair(), second);
+            packets_[2 * i] = _mm512_permutex2var_epi64(first_[i], low_pair(), second);
+            packets_[2 * i + 1] = _mm512_permutex2var_epi64(first_[i], high_pair(), second);
         }
     }
     void store(rte_mbuf** mbufs) const {
         for (int i = 0; i < 4; ++i) {
-            store32(first_half(mbufs[2 * i]), _mm512_castsi512_si256(packets[i]));
-            store32(first_half(mbufs[2 * i + 1]), _mm512_extracti64x4_epi64(packets[i], 1));
+            store32(first_half(mbufs[2 * i]), _mm512_castsi512_si256(packets_[i]));
+            store32(first_half(mbufs[2 * i + 1]), _mm512_extracti64x4_epi64(packets_[i], 1));
         }
     }
     [[nodiscard]] Sums lengths() const {
-        const auto length = [this](int i) { return _mm512_srli_epi64(packets[i], 32); };
+        const auto length = [this](int i) { return _mm512_srli_epi64(packets_[i], 32); };
         const __m512i sum = _mm512_add_epi64(_mm512_add_epi64(length(0), length(1)),
                                              _mm512_add_epi64(length(2), length(3)));
         // Word 2 of each packet's four is (packet type, length).
@@ -87,10 +87,10 @@ struct Avx512Step {
     }
     void collect(__m512i p01, __m512i p23, __m512i p45, __m512i p67) {
         const __m512i both = _mm512_permutex2var_epi32(
-            rows[0],
+            rows_[0],
             _mm512_setr_epi32(1, 5, 9, 13, kOther + 1, kOther + 5, kOther + 9, kOther + 13, 3, 7,
                               11, 15, kOther + 3, kOther + 7, kOther + 11, kOther + 15),
-            rows[1]);
+            rows_[1]);
         info = words(_mm512_castsi512_si256(both));
         hash_type = words(_mm512_extracti64x4_epi64(both, 1));
         // tag 0, op_own 0, tag 1, op_own 1 at words 8 to 11
@@ -104,9 +104,9 @@ struct Avx512Step {
         op_own = words(_mm512_extracti64x4_epi64(joined, 1));
     }
 
-    __m512i rows[2];    ///< four packets each: byte count, info, hash, hash type
-    __m512i first[2];   ///< first halves of four mbufs each
-    __m512i packets[4]; ///< two packets each, 32 bytes a packet
+    __m512i rows_[2];    ///< four packets each: byte count, info, hash, hash type
+    __m512i first_[2];   ///< first halves of four mbufs each
+    __m512i packets_[4]; ///< two packets each, 32 bytes a packet
 };
 
 } // namespace
