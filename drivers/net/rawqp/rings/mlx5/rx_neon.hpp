@@ -76,7 +76,7 @@ struct NeonStep {
         for (int i = 0; i < 4; ++i) {
             const uint8x16x4_t cqe = vld1q_u8_x4(reinterpret_cast<const uint8_t*>(&cqes[i]));
             rows[i] = vreinterpretq_u32_u8(vqtbl4q_u8(cqe, to_words));
-            second[i] = vreinterpretq_u32_u8(vqtbl4q_u8(cqe, to_fields));
+            second_[i] = vreinterpretq_u32_u8(vqtbl4q_u8(cqe, to_fields));
         }
         const Columns columns(rows);
         info = columns.word[0];
@@ -93,22 +93,22 @@ struct NeonStep {
     }
     template <bool Crc, class Constants>
     void put_fields(const Constants& constants, Vector packet_types) {
-        second[0] = vcopyq_laneq_u32(second[0], 0, packet_types, 0);
-        second[1] = vcopyq_laneq_u32(second[1], 0, packet_types, 1);
-        second[2] = vcopyq_laneq_u32(second[2], 0, packet_types, 2);
-        second[3] = vcopyq_laneq_u32(second[3], 0, packet_types, 3);
+        second_[0] = vcopyq_laneq_u32(second_[0], 0, packet_types, 0);
+        second_[1] = vcopyq_laneq_u32(second_[1], 0, packet_types, 1);
+        second_[2] = vcopyq_laneq_u32(second_[2], 0, packet_types, 2);
+        second_[3] = vcopyq_laneq_u32(second_[3], 0, packet_types, 3);
         if constexpr (Crc)
-            for (Vector& fields : second)
+            for (Vector& fields : second_)
                 fields = minus16(fields, constants.crc);
     }
     void store(rte_mbuf** mbufs) const {
         for (uint32_t i = 0; i < kStep; ++i) {
-            store_lane<0>(first_half(mbufs[i]), first[i]);
-            store_lane<0>(second_half(mbufs[i]), second[i]);
+            store_lane<0>(first_half(mbufs[i]), first_[i]);
+            store_lane<0>(second_half(mbufs[i]), second_[i]);
         }
     }
     [[nodiscard]] Sums lengths() const {
-        const auto length = [this](int i) { return vreinterpretq_u64_u32(second[i]) >> 32; };
+        const auto length = [this](int i) { return vreinterpretq_u64_u32(second_[i]) >> 32; };
         return (length(0) + length(1)) + (length(2) + length(3));
     }
 
@@ -117,11 +117,11 @@ struct NeonStep {
   private:
     template <int I, class Constants> void put_flags_of(const Constants& constants, Vector flags) {
         const Vector low_flags = vcopyq_laneq_u32(constants.rearm, 2, flags, I);
-        first[I] = vcopyq_laneq_u32(low_flags, 3, constants.high_flags, 0);
+        first_[I] = vcopyq_laneq_u32(low_flags, 3, constants.high_flags, 0);
     }
 
-    Vector first[4];
-    Vector second[4];
+    Vector first_[4];
+    Vector second_[4];
 };
 
 } // namespace
