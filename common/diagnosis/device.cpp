@@ -161,13 +161,14 @@ Verdict flow(Case& subject) {
                            {ibv_destroy_flow, "flow rule"});
     if (flow) return Verdict::ok("created and released");
     const int error = errno;
-    const Verdict verdict = refused("ibv_create_flow", error, Attempt::steer,
-                                    fmt::format("{} refuses flow rules", subject.device));
-    if (error != EINVAL && error != EOPNOTSUPP) return verdict;
-    return Verdict::broken(
-        verdict.evidence, verdict.cause,
-        "ethtool -K IFACE ntuple on; devlink dev eswitch show: rules are for mode legacy, or for "
-        "the representor's function; devlink health and dmesg tell what the device says");
+    Verdict verdict = refused("ibv_create_flow", error, Attempt::steer,
+                              fmt::format("{} refuses flow rules", subject.device));
+    if (error == EINVAL || error == EOPNOTSUPP)
+        verdict.remedy =
+            "ethtool -K IFACE ntuple on; devlink dev eswitch show: rules are for mode legacy, or "
+            "for "
+            "the representor's function; devlink health and dmesg tell what the device says";
+    return verdict;
 }
 
 Verdict registration(Case& subject) {
