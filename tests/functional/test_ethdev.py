@@ -12,7 +12,7 @@ from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
 
-SUITES = ["FlowKeep", "Memory", "UnknownMemory"]
+SUITES = ["Control", "FlowKeep", "Memory", "UnknownMemory"]
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]
 HUGEPAGES = 64  # of 2 MiB

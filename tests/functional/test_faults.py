@@ -98,6 +98,20 @@ def test_a_port_that_cannot_start(stack: Stack, fault: str) -> None:
     assert set(objects(stack, 2).values()) == {0}
 
 
+def test_a_reset_that_fails(stack: Stack) -> None:
+    """The device cannot be opened again: the port can be closed then, and plugged in anew."""
+    with stack.plugged(2):
+        stack.inject(2, "alloc_pd:ENOMEM")
+        refusal = stack.testpmd.command("port reset 2", timeout=30)
+        assert re.search("cannot be reset, close it: .*protection domain", refusal), refusal
+        assert "Failed to reset port 2" in refusal
+        stack.testpmd.command("show port stats 2")  # is refused, no more
+        stack.inject(2, "none")
+    assert set(objects(stack, 2).values()) == {0}
+    with stack.plugged(2):
+        pass
+
+
 # -- error completions -----------------------------------------------------------------------------
 
 

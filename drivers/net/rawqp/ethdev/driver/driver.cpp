@@ -180,6 +180,24 @@ constexpr rte_vdev_driver make_driver() {
 }
 constinit rte_vdev_driver rawqp_driver = make_driver();
 
+/// Of a port that a reset could not bring back: it can be closed and unplugged, for which
+/// applications ask what device it is on; ethdev refuses all else.
+constexpr eth_dev_ops make_lost_ops() {
+    eth_dev_ops ops{};
+    ops.dev_close = dev_close;
+    ops.dev_infos_get = [](rte_eth_dev*, rte_eth_dev_info*) noexcept { return 0; }; // ethdev knows
+    return ops;
+}
+constinit const eth_dev_ops kLostOps = make_lost_ops();
+
+/// What applications have set of a port goes with it.
+void forget_configuration(rte_eth_dev_data& data) {
+    data.dev_configured = 0; // or it could be started without queues
+    data.promiscuous = 0;
+    data.all_multicast = 0;
+    data.vlan_filter_conf = {};
+}
+
 } // namespace
 
 Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
@@ -206,6 +224,25 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     port->answers = std::make_unique<Answers>(*port);
     (void)port.release(); // dev_close has it
     return {};
+}
+
+int dev_reset(rte_eth_dev* dev) noexcept {
+    const Port& old = Port::of(dev);
+    const verbs::Api& api = *old.api;
+    Devargs devargs = old.devargs;
+    const std::string sysfs = old.sysfs.root();
+    const std::string name = old.name;
+    dev_close(dev);
+    rte_eth_dev_data& data = *dev->data;
+    forget_configuration(data);
+    rte_ether_addr* const addresses = std::exchange(data.mac_addrs, nullptr);
+    const Result<void> done = attach(dev, api, std::move(devargs), sysfs);
+    rte_free(data.mac_addrs != nullptr ? addresses : nullptr);
+    if (data.mac_addrs == nullptr) data.mac_addrs = addresses; // ethdev reads them at any time
+    if (done) return 0;
+    dev->dev_ops = &kLostOps;
+    return report(
+        name, {done.error().code, fmt::format("cannot be reset, close it: {}", done.error().what)});
 }
 
 } // namespace rawqp

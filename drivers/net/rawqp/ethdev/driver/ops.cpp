@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/driver/ops.hpp"
 
+#include "drivers/net/rawqp/ethdev/driver/driver.hpp"
 #include "drivers/net/rawqp/ethdev/flow/ops.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
@@ -28,6 +29,8 @@ constexpr eth_dev_ops make_ops() {
     ops.dev_start = kLocked<dev_start>;
     ops.dev_stop = kLocked<dev_stop>;
     ops.dev_close = dev_close;
+    ops.dev_reset = dev_reset;
+    ops.eth_dev_priv_dump = kLocked<priv_dump>; // on the thread of telemetry, too
     ops.dev_infos_get = dev_info_get;
     ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
     ops.rx_burst_mode_get = rx_burst_mode_get;

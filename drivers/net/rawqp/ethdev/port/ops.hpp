@@ -36,6 +36,10 @@ int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
 /// Has secondary processes tell the same as dev_info_get does now.
 void publish_info(Port& port);
 
+// dump.cpp
+/// What the port is made of, for people to read.
+int priv_dump(rte_eth_dev* dev, FILE* file) noexcept;
+
 // stats.cpp
 /// `queues` may be null.
 int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept;

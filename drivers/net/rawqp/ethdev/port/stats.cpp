@@ -32,14 +32,31 @@ struct Sums {
     TxCounters tx;
 };
 
-/// A port's receive and transmit side, summed over released and live queues.
-Sums totals(const ProcessPort& port) {
+void write(compat::QueueStats& stats, uint16_t queue, const RxCounters& count) {
+    if (queue >= RTE_ETHDEV_QUEUE_STAT_CNTRS) return;
+    stats.q_ipackets[queue] = count.packets;
+    stats.q_ibytes[queue] = count.bytes;
+    stats.q_errors[queue] = count.errors;
+}
+void write(compat::QueueStats& stats, uint16_t queue, const TxCounters& count) {
+    if (queue >= RTE_ETHDEV_QUEUE_STAT_CNTRS) return;
+    stats.q_opackets[queue] = count.packets;
+    stats.q_obytes[queue] = count.bytes;
+}
+
+/// A port's receive and transmit side, summed over released and live queues. Each counter is read
+/// once, so that those of queues, if they are asked for, add up to the port's in full traffic, too.
+Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
     Sums sum{port.shared.totals.rx, port.shared.totals.tx};
-    for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t) {
-        sum.rx += since_reset(ring, queue.base);
+    for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t i) {
+        const RxCounters count = since_reset(ring, queue.base);
+        sum.rx += count;
+        if (queues != nullptr) write(*queues, i, count);
     });
-    for_each_tx(port, [&](const TxRing& ring, SharedTxQueue& queue, uint16_t) {
-        sum.tx += since_reset(ring, queue.base);
+    for_each_tx(port, [&](const TxRing& ring, SharedTxQueue& queue, uint16_t i) {
+        const TxCounters count = since_reset(ring, queue.base);
+        sum.tx += count;
+        if (queues != nullptr) write(*queues, i, count);
     });
     return sum;
 }
@@ -82,27 +99,11 @@ std::vector<netdev::Counter> all_xstats(const ProcessPort& port) {
     return all;
 }
 
-void write_queue_stats(const ProcessPort& port, compat::QueueStats& stats) {
-    for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t i) {
-        if (i >= RTE_ETHDEV_QUEUE_STAT_CNTRS) return;
-        const RxCounters count = since_reset(ring, queue.base);
-        stats.q_ipackets[i] = count.packets;
-        stats.q_ibytes[i] = count.bytes;
-        stats.q_errors[i] = count.errors;
-    });
-    for_each_tx(port, [&](const TxRing& ring, SharedTxQueue& queue, uint16_t i) {
-        if (i >= RTE_ETHDEV_QUEUE_STAT_CNTRS) return;
-        const TxCounters count = since_reset(ring, queue.base);
-        stats.q_opackets[i] = count.packets;
-        stats.q_obytes[i] = count.bytes;
-    });
-}
-
 } // namespace
 
 int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept {
     const ProcessPort& port = ProcessPort::of(dev);
-    const Sums sum = totals(port);
+    const Sums sum = totals(port, queues);
     stats.ipackets = sum.rx.packets;
     stats.ibytes = sum.rx.bytes;
     stats.ierrors = sum.rx.errors;
@@ -112,7 +113,6 @@ int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues
     stats.oerrors = sum.tx.errors;
     const uint64_t out_of_buffer = missed(port);
     stats.imissed = out_of_buffer - std::min(out_of_buffer, port.shared.totals.missed_base);
-    if (queues != nullptr) write_queue_stats(port, *queues);
     return 0;
 }
 

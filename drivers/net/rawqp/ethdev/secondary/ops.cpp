@@ -157,6 +157,7 @@ constexpr eth_dev_ops make_ops() {
     ops.txq_info_get = kWhileAlive<txq_info_get>;
     ops.fw_version_get = kWhileAlive<fw_version_get>;
     ops.link_update = link_update;
+    ops.eth_dev_priv_dump = kWhileAlive<priv_dump>;
     ops.reta_query = kWhileAlive<reta_query>;
     ops.rss_hash_conf_get = kWhileAlive<rss_hash_conf_get>;
     ops.flow_ops_get = flow_ops_get;
@@ -170,6 +171,7 @@ constexpr eth_dev_ops make_ops() {
     ops.dev_close = close;
     ops.dev_stop = stop;
     refused<"rte_eth_dev_configure">(ops.dev_configure);
+    refused<"rte_eth_dev_reset">(ops.dev_reset);
     refused<"rte_eth_dev_start">(ops.dev_start);
     refused<"rte_eth_rx_queue_setup">(ops.rx_queue_setup);
     refused<"rte_eth_tx_queue_setup">(ops.tx_queue_setup);

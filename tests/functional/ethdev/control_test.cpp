@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What concerns the port as a whole: reset, dump, sums.
+#include "tests/functional/ethdev/port.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace test {
+namespace {
+
+class Control : public PortTest {
+  protected:
+    [[nodiscard]] static std::string dump() {
+        char* text = nullptr;
+        size_t size = 0;
+        FILE* const file = open_memstream(&text, &size);
+        EXPECT_EQ(rte_eth_dev_priv_dump(kPort, file), 0);
+        fclose(file);
+        const std::string copy(text, size);
+        std::free(text);
+        return copy;
+    }
+};
+
+TEST_F(Control, AResetMakesThePortAnew) {
+    const unsigned before = rte_mempool_in_use_count(rx_pool());
+    ASSERT_GT(before, 0u);
+    rte_ether_addr other{{2, 0, 0, 0, 0, 9}};
+    ASSERT_EQ(rte_eth_dev_mac_addr_add(kPort, &other, 0), 0);
+    ASSERT_EQ(rte_eth_promiscuous_enable(kPort), 0);
+    expect_round_trips(rx_pool(), 10);
+    for (int round = 0; round < 2; ++round) {
+        ASSERT_EQ(rte_eth_dev_reset(kPort), 0);
+        EXPECT_EQ(rte_mempool_in_use_count(rx_pool()), 0u);
+        EXPECT_EQ(rte_eth_dev_start(kPort), -EINVAL) << "it is to be configured again";
+        EXPECT_EQ(stats().ipackets, 0u);
+        EXPECT_EQ(rte_eth_promiscuous_get(kPort), 0);
+        ASSERT_NO_FATAL_FAILURE(start(rx_pool()));
+        EXPECT_EQ(rte_mempool_in_use_count(rx_pool()), before);
+        expect_round_trips(rx_pool(), 10);
+    }
+    rte_ether_addr addresses[2];
+    ASSERT_GT(rte_eth_macaddrs_get(kPort, addresses, 2), 0);
+    EXPECT_TRUE(rte_is_zero_ether_addr(&addresses[1])) << "that of the first life";
+}
+
+/// Sends and receives on queue 0 for as long as it lives.
+class Traffic {
+  public:
+    Traffic(rte_mempool* pool, const Frame& content)
+        : thread_([this, pool, content] {
+              while (!done_) {
+                  rte_mbuf* packets[32];
+                  const uint16_t got = rte_eth_rx_burst(kPort, 0, packets, 32);
+                  rte_pktmbuf_free_bulk(packets, got);
+                  if (rte_pktmbuf_alloc_bulk(pool, packets, 8) != 0) continue;
+                  for (int i = 0; i < 8; ++i)
+                      std::memcpy(
+                          rte_pktmbuf_append(packets[i], static_cast<uint16_t>(content.size())),
+                          content.data(), content.size());
+                  const uint16_t sent = rte_eth_tx_burst(kPort, 0, packets, 8);
+                  rte_pktmbuf_free_bulk(packets + sent, 8u - sent);
+              }
+          }) {}
+    ~Traffic() {
+        done_ = true;
+        thread_.join();
+    }
+
+  private:
+    std::atomic<bool> done_ = false;
+    std::thread thread_;
+};
+
+TEST_F(Control, QueuesAddUpToThePortInFullTraffic) {
+    constexpr std::array kNames{"rx_good_packets", "rx_q0_packets", "rx_q1_packets",
+                                "tx_good_packets", "tx_q0_packets", "tx_q1_packets"};
+    std::array<uint64_t, kNames.size()> ids{}, values{};
+    for (size_t i = 0; i < kNames.size(); ++i)
+        ASSERT_EQ(rte_eth_xstats_get_id_by_name(kPort, kNames[i], &ids[i]), 0) << kNames[i];
+    const Traffic traffic(make_pool(512), frame(1));
+    const uint64_t end = rte_get_tsc_cycles() + rte_get_tsc_hz();
+    while (rte_get_tsc_cycles() < end) {
+        ASSERT_EQ(rte_eth_xstats_get_by_id(kPort, ids.data(), values.data(), ids.size()),
+                  static_cast<int>(ids.size()));
+        ASSERT_EQ(values[0], values[1] + values[2]);
+        ASSERT_EQ(values[3], values[4] + values[5]);
+    }
+    EXPECT_GT(values[0], 0u);
+}
+
+TEST_F(Control, ADumpShowsQueuesAndDevice) {
+    expect_round_trips(rx_pool(), 10);
+    const std::string running = dump();
+    for (const char* part : {"port 0 net_rawqp0", "mlx5_", " port 1, firmware ", ", running",
+                             "rxq 0     running, 64 descriptors", "txq 1     running",
+                             "; 10 packets, 645 bytes, 0 errors"})
+        EXPECT_NE(running.find(part), std::string::npos) << part << " is not in\n" << running;
+    ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+    EXPECT_NE(dump().find("rxq 0     stopped"), std::string::npos) << dump();
+    ASSERT_EQ(rte_eth_dev_start(kPort), 0);
+}
+
+} // namespace
+} // namespace test
