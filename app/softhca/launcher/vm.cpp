@@ -27,6 +27,7 @@ int become_vm(const char* const* arguments) {
         for (; *arguments; ++arguments)
             command.emplace_back(*arguments);
         std::vector<char*> argv;
+        argv.reserve(command.size() + 1);
         for (std::string& word : command)
             argv.push_back(word.data());
         argv.push_back(nullptr);

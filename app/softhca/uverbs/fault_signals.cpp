@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <utility>
 
 namespace softhca::uverbs::fault_signals {
 namespace {
@@ -122,7 +121,9 @@ void exchange(int signal, const struct sigaction* action, struct sigaction* old)
     struct sigaction before {};
     {
         const Lock lock;
-        before = std::exchange(find(signal)->action, action ? wanted : find(signal)->action);
+        struct sigaction& kept_action = find(signal)->action;
+        before = kept_action;
+        if (action) kept_action = wanted;
     }
     if (old) *old = before;
 }

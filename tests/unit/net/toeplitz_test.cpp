@@ -6,8 +6,13 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <immintrin.h> // before rte_vect.h, which has no extern "C" around it
 #include <random>
+// The compiler's vectors before rte_vect.h, which has no extern "C" around them.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 extern "C" {
 #include <rte_thash.h>
 }

@@ -32,7 +32,7 @@ struct PacingEntry final : Object {
 
 uint16_t PacingTable::find(const Context& context, uint16_t uid, bool dedicated) const {
     uint16_t empty = 0;
-    for (uint16_t index = 1; index < rows_.size(); index++) {
+    for (uint16_t index = 1; index < prm::kPacingRates; index++) {
         const Row& row = rows_[index];
         if (row.users == 0) {
             if (empty == 0) empty = index;
