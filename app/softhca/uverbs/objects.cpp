@@ -20,7 +20,8 @@ Errno errno_of(core::Status status) {
 }
 
 Errno Object::destroy(core::Device& device) {
-    const auto known = known_to ? numbers() : std::vector<prm::Ref>{};
+    if (!known_to) return take_down(device);
+    const std::vector<prm::Ref> known = numbers();
     if (std::ranges::any_of(known, [&](const prm::Ref& ref) { return known_to->in_use(ref); }))
         return EBUSY;
     if (const Errno error = take_down(device)) return error;
