@@ -116,7 +116,7 @@ class DevxQueueTest : public DevxTest {
         *static_cast<volatile uint64_t*>(uar->reg_addr) = doorbell;
     }
     /// A key of bytes of the buffer: at these offsets, so many each. Its addresses begin at 0.
-    DevxHandle make_indirect_key(std::vector<std::pair<size_t, uint32_t>> parts) {
+    DevxHandle make_indirect_key(const std::vector<std::pair<size_t, uint32_t>>& parts) {
         constexpr Field kContext = PRM(create_mkey_in, memory_key_mkey_entry);
         uint64_t length = 0;
         Request request = REQUEST(CREATE_MKEY, create_mkey);
