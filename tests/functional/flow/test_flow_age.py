@@ -46,8 +46,8 @@ def test_an_indirect_age_is_touched(stack: Stack) -> None:
     since = testpmd.mark_output()
     number = int(testpmd.expect("flow indirect_action 0 create ingress action age timeout 1 / end",
                                 r"Indirect action #(\d+) created")[1])
-    for port in (1, 2):
-        create(stack, port, f"indirect {number}")
+    counting, _ = (create(stack, port, f"{count}indirect {number}")
+                   for port, count in ((1, "count / "), (2, "")))
     testpmd.program.wait_for(EVENT, since)
     assert aged(stack) == [f"Indirect action {number}"]
     testpmd.expect(f"flow indirect_action 0 query {number}", r"aged: 1\n")
@@ -57,6 +57,7 @@ def test_an_indirect_age_is_touched(stack: Stack) -> None:
     receive(stack, [udp4(dport=1)])
     testpmd.expect(f"flow indirect_action 0 query {number}",
                    r"aged: 0\n(?s:.*)sec_since_last_hit: \d\n")
+    assert testpmd.query_count(0, counting)[0] == 1
     testpmd.flush_flows(0)
     testpmd.expect(f"flow indirect_action 0 destroy action_id {number}", "destroyed")
 

@@ -167,6 +167,38 @@ TEST_F(AgeTest, RulesShareOneThatIsTouched) {
     EXPECT_FALSE(table.has_ages());
 }
 
+TEST_F(AgeTest, RulesThatShareOneCountForThemselves) {
+    auto* const age = share_age(10, nullptr);
+    std::vector<rte_flow*> rules;
+    for (const uint32_t source : {1u, 2u}) {
+        rules.push_back(create(Rule()
+                                   .item(RTE_FLOW_ITEM_TYPE_ETH)
+                                   .item(RTE_FLOW_ITEM_TYPE_IPV4, &from(source))
+                                   .queue(0)
+                                   .action(RTE_FLOW_ACTION_TYPE_COUNT)
+                                   .indirect(age)));
+        ASSERT_NE(rules.back(), nullptr) << error.message;
+    }
+    hit(3);
+    EXPECT_FALSE(look(seconds(9)));
+    EXPECT_FALSE(look(seconds(18)));
+    EXPECT_TRUE(look(seconds(19)));
+    EXPECT_THAT(aged(), ElementsAre(age));
+    for (rte_flow* const rule : rules)
+        EXPECT_EQ(query<rte_flow_query_count>(rule, RTE_FLOW_ACTION_TYPE_COUNT).hits, 3u);
+    rte_flow_update_age touch{};
+    touch.touch = 1;
+    ASSERT_EQ(table.update_shared(age, &touch, &error), 0) << error.message;
+    // One goes, and one goes on counting without the age: neither keeps it young any more.
+    EXPECT_EQ(table.destroy(rules[0], &error), 0);
+    const Rule other = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    ASSERT_EQ(table.update_actions(rules[1], other.actions(), &error), 0) << error.message;
+    hit(5);
+    EXPECT_TRUE(look(seconds(10)));
+    EXPECT_EQ(query<rte_flow_query_count>(rules[1], RTE_FLOW_ACTION_TYPE_COUNT).hits, 5u);
+    EXPECT_EQ(table.unshare(age, &error), 0);
+}
+
 TEST_F(AgeTest, AnUpdateOfActionsBringsANewOne) {
     rte_flow* const rule = create(aging(1, 10, nullptr));
     const Rule next = add_age(Rule().queue(1), 20, nullptr);
@@ -183,8 +215,15 @@ TEST_F(AgeTest, Refusals) {
     EXPECT_THAT(refused(add_age(aging(1, 5, nullptr), 5, nullptr)),
                 HasSubstr("the rule has one already"));
     auto* const age = share_age(10, nullptr);
-    EXPECT_THAT(refused(udp_to(1, 1).indirect(age).action(RTE_FLOW_ACTION_TYPE_COUNT)),
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    const rte_flow_action count{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+    auto* const shared = table.share(&directions, &count, &error);
+    EXPECT_THAT(refused(udp_to(1, 1).indirect(age).indirect(shared)),
                 HasSubstr("a rule has one counter"));
+    EXPECT_THAT(refused(aging(1, 5, nullptr).indirect(shared)),
+                HasSubstr("packets of other rules"));
+    EXPECT_EQ(table.unshare(shared, &error), 0);
     EXPECT_EQ(share_age(0, nullptr), nullptr);
     EXPECT_EQ(table.unshare(age, &error), 0);
     rte_flow_actions_template_attr attributes{};

@@ -216,6 +216,15 @@ TEST_F(BothEnginesTest, Mlx5AsksForTheRest) {
     EXPECT_EQ(flow.actions[1].tag_value, 77u);
 }
 
+TEST_F(BothEnginesTest, AnEngineThatWasFoundIsNotLookedForAgain) {
+    SteeringRequest other = request;
+    other.pattern.eth().set(kTagged, 1, 0);
+    request.engine = steering->engine_for(other).value();
+    const auto rule = steering->install(request);
+    ASSERT_TRUE(rule) << rule.error().what;
+    EXPECT_STREQ(rule->engine->name(), "mlx5"); // though verbs has words for this one
+}
+
 TEST_F(BothEnginesTest, Mlx5AsksWhenTheDeviceRefusesVerbs) {
     device.refuse_flow = [](const verbs_test::Flow&) { return EOPNOTSUPP; };
     request.drop = true;
@@ -261,17 +270,17 @@ TEST_F(BothEnginesTest, AFailureLeavesNothing) {
 
 TEST_F(BothEnginesTest, WhatNoEngineHasWordsForIsSaidOnce) {
     request.pattern.eth().set(kTagged, 1, 0);
-    EXPECT_FALSE(steering->lack(request));
+    EXPECT_TRUE(steering->engine_for(request));
     request.counter = steering->make_counter();
-    EXPECT_EQ(steering->lack(request)->what,
+    EXPECT_EQ(steering->engine_for(request).error().what,
               "field has_vlan cannot be matched: verbs flow specs have no place for it: clear "
               "its mask; by mlx5: action count: mlx5dv flows have counters by DevX only, which "
               "the kernel does not give to this process");
     request.counter = nullptr;
     request.pattern.eth().value[0] = request.pattern.eth().mask[0] = 1;
-    EXPECT_THAT(steering->lack(request)->what, HasSubstr("multicast"));
+    EXPECT_THAT(steering->engine_for(request).error().what, HasSubstr("multicast"));
     request.strict_level = false;
-    EXPECT_FALSE(steering->lack(request));
+    EXPECT_TRUE(steering->engine_for(request));
 }
 
 TEST_F(BothEnginesTest, ACounterHasAnObjectOfEachEngineThatItCountsFor) {
@@ -282,7 +291,7 @@ TEST_F(BothEnginesTest, ACounterHasAnObjectOfEachEngineThatItCountsFor) {
     ASSERT_THAT(device.counters, SizeIs(1));
     EXPECT_THAT(device.devx_objects, IsEmpty());
     request.pattern.eth().set(kTagged, 1, 0);
-    ASSERT_FALSE(steering->lack(request));
+    ASSERT_TRUE(steering->engine_for(request));
     const auto by_mlx5 = steering->install(request);
     ASSERT_TRUE(by_mlx5);
     ASSERT_THAT(device.devx_objects, SizeIs(1));
@@ -309,7 +318,7 @@ TEST_F(BothEnginesTest, ACounterHasAnObjectOfEachEngineThatItCountsFor) {
 TEST_F(BothEnginesTest, OneCanBeChosen) {
     const auto verbs = make_steering(device, qps, FlowEngine::verbs);
     request.pattern.eth().set(kTagged, 1, 0);
-    EXPECT_TRUE(verbs->lack(request));
+    EXPECT_FALSE(verbs->engine_for(request));
     request.pattern = {};
     const auto mlx5 = make_steering(device, qps, FlowEngine::mlx5);
     const auto rule = mlx5->install(request);

@@ -154,8 +154,8 @@ TEST_F(GroupTest, AFailureLeavesNothing) {
     Edits edits;
     edits.rewrites.push_back({Protocol::eth, 48, 48, false, {}});
     rule.edits = std::make_shared<const Edits>(edits);
-    ASSERT_FALSE(steering->lack(rule));  // has asked for DevX
-    for (int nth = 1; nth <= 6; ++nth) { // table, domain, RQT, TIR, rewriting, group, entry
+    ASSERT_TRUE(steering->engine_for(rule)); // has asked for DevX
+    for (int nth = 1; nth <= 6; ++nth) {     // table, domain, RQT, TIR, rewriting, group, entry
         const auto first = nth == 1 ? EINVAL : ENOMEM;
         device.fail_call(nth, first);
         const auto refused = steering->install(rule);
@@ -171,13 +171,13 @@ TEST_F(GroupTest, AFailureLeavesNothing) {
 TEST_F(GroupTest, WithoutDevxItIsSaid) {
     device.offers_devx = false;
     const SteeringRequest in_a_group = request(1);
-    const auto lack = make_steering(device, qps, FlowEngine::automatic)->lack(in_a_group);
-    ASSERT_TRUE(lack);
-    EXPECT_THAT(lack->what, HasSubstr("DevX, which the kernel does not give"));
+    const auto engine = make_steering(device, qps)->engine_for(in_a_group);
+    ASSERT_FALSE(engine);
+    EXPECT_THAT(engine.error().what, HasSubstr("DevX, which the kernel does not give"));
     SteeringRequest backwards = request(2);
     backwards.jump = 2;
     device.offers_devx = true;
-    EXPECT_THAT(steering->lack(backwards)->what, HasSubstr("leads to a higher group"));
+    EXPECT_THAT(steering->engine_for(backwards).error().what, HasSubstr("leads to a higher group"));
 }
 
 TEST_F(GroupTest, EveryPlaceHasAShareInItsOrder) {

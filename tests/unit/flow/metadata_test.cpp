@@ -90,6 +90,22 @@ TEST_F(MetadataTest, ItemsAskForRegisters) {
     EXPECT_EQ(entry.command[kValueAt + 0x80 / 8], 17);
 }
 
+/// Registers have no order: the second rule is the first one again.
+TEST_F(MetadataTest, ItsOrderDoesNotMatter) {
+    const rte_flow_item_meta meta{7};
+    const rte_flow_item_tag tag{5, 0};
+    const auto both = [&](bool tag_first) {
+        Rule rule;
+        if (tag_first) rule.item(RTE_FLOW_ITEM_TYPE_TAG, &tag);
+        rule.item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_META, &meta);
+        if (!tag_first) rule.item(RTE_FLOW_ITEM_TYPE_TAG, &tag);
+        rule.attr.group = 1;
+        return rule.queue(0);
+    };
+    ASSERT_NE(create(both(true)), nullptr) << error.message;
+    EXPECT_THAT(refused(both(false)), HasSubstr("with the same values already"));
+}
+
 TEST_F(MetadataTest, RulesOfATableDifferInATag) {
     auto* const of =
         table_of(pattern_of(tagged(0, 3)), actions_of(Rule().queue(1), Rule().queue(1)), 2, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What rules from templates do: actions of the template, of each rule, and counters of their own,
 // by either engine, without an allocation for a rule.
+#include "drivers/net/rawqp/ethdev/flow/age.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -50,12 +51,13 @@ class TemplateActionsTest : public TemplateTest {
         EXPECT_EQ(table.query(rule, &action, &result, &error), 0) << error.message;
         return result.hits;
     }
-    rte_flow_action_handle* share_count() {
+    rte_flow_action_handle* share(rte_flow_action_type type, const void* conf = nullptr) {
         rte_flow_indir_action_conf directions{};
         directions.ingress = 1;
-        const rte_flow_action count{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
-        return table.share(&directions, &count, &error);
+        const rte_flow_action action{type, conf};
+        return table.share(&directions, &action, &error);
     }
+    rte_flow_action_handle* share_count() { return share(RTE_FLOW_ACTION_TYPE_COUNT); }
     void take_results() {
         std::array<rte_flow_op_result, 64> results{};
         for (const uint32_t queue : {0u, 1u})
@@ -209,6 +211,70 @@ TEST_F(TemplateActionsTest, RulesGiveTheCountThatTheyShare) {
     EXPECT_EQ(table.unshare(two, &error), 0);
 }
 
+TEST_F(TemplateActionsTest, RulesGiveTheAgeThatTheyShare) {
+    rte_flow_action_age conf{};
+    conf.timeout = 10;
+    auto *const one = share(RTE_FLOW_ACTION_TYPE_AGE, &conf), *const two = share(
+                                                                  RTE_FLOW_ACTION_TYPE_AGE, &conf);
+    constexpr auto kAge = RTE_FLOW_ACTION_TYPE_AGE, kCount = RTE_FLOW_ACTION_TYPE_COUNT;
+    const auto of_age = [](const Rule& rule, rte_flow_action_handle* age) {
+        return Rule(rule).queue(1).indirect(age);
+    };
+    for (const bool counts : {false, true}) {
+        Rule actions = of_age({}, nullptr), masks = Rule().queue(0xffff).action(kAge);
+        if (counts) {
+            actions.action(kCount);
+            masks.action(kCount);
+        }
+        auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(actions, masks), 4);
+        ASSERT_NE(of, nullptr) << error.message;
+        ASSERT_NE(enqueue(of, of_age(flow(1, 1), one)), nullptr) << error.message;
+        ASSERT_NE(enqueue(of, of_age(flow(1, 2), one)), nullptr) << error.message;
+        rte_flow* const other = enqueue(of, of_age(flow(1, 3), two));
+        ASSERT_NE(other, nullptr) << error.message;
+        EXPECT_EQ(device.flows[0]->actions.back().obj == device.flows[1]->actions.back().obj,
+                  !counts);
+        EXPECT_NE(device.flows[0]->actions.back().obj, device.flows[2]->actions.back().obj);
+        device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
+        const auto soon = FlowAge::Clock::now() + std::chrono::seconds(9);
+        EXPECT_FALSE(table.look_at_ages(soon)); // they are hit
+        EXPECT_FALSE(table.look_at_ages(soon + std::chrono::seconds(9)));
+        if (counts) {
+            EXPECT_EQ(hits(other), 4u);
+        }
+        rte_flow_query_age age{};
+        const rte_flow_action query{kAge, nullptr};
+        EXPECT_EQ(table.query(other, &query, &age, &error), 0) << error.message;
+        EXPECT_EQ(enqueue(of, of_age(flow(1, 4), share_count())), nullptr);
+        EXPECT_THAT(error.message, HasSubstr("a count in place of the template's age"));
+        device.devx_answer = {};
+        table.flush(&error);
+        take_results();
+        EXPECT_EQ(table.destroy(of, &error), 0);
+    }
+    const Rule both = Rule().queue(1).indirect(nullptr).indirect(nullptr),
+               masks = Rule().queue(0xffff).action(kAge).action(kCount);
+    EXPECT_EQ(table_of(pattern_of(flow(0, 0)), actions_of(both, masks), 4), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("a rule has one counter"));
+}
+
+/// The engine of a table's rules was found without their values.
+TEST_F(TemplateActionsTest, AValueThatNobodyCanAskForIsRefused) {
+    const auto to = [](uint8_t first) {
+        auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
+        eth.hdr.dst_addr.addr_bytes[0] = first;
+        std::fill_n(mask.hdr.dst_addr.addr_bytes, 6, uint8_t{0xff});
+        return Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &mask);
+    };
+    auto* const of =
+        table_of(pattern_of(to(0)), actions_of(Rule().queue(1), Rule().queue(0xffff)), 4);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, to(2)), nullptr) << error.message;
+    EXPECT_EQ(enqueue(of, to(3)), nullptr); // multicast, which the kernel tries last
+    EXPECT_EQ(rte_errno, ENOTSUP);
+    EXPECT_THAT(device.flows, SizeIs(1));
+}
+
 TEST_F(TemplateActionsTest, WhatCannotDifferFromRuleToRuleIsSaid) {
     const std::array<uint8_t, 6> mac = {2, 0, 0, 0, 0, 9}, zeros{};
     const auto with = [](const std::array<uint8_t, 6>& address) {
@@ -216,9 +282,9 @@ TEST_F(TemplateActionsTest, WhatCannotDifferFromRuleToRuleIsSaid) {
     };
     EXPECT_NE(actions_of(with(mac), with(mac)), nullptr);
     EXPECT_THAT(refused_actions(with(mac), with(zeros)),
-                HasSubstr("action set_mac_src: only queue, mark, jump and an indirect count"));
+                HasSubstr("action set_mac_src: only queue, mark, jump, and an indirect count"));
     EXPECT_THAT(refused_actions(Rule().indirect(nullptr), Rule().indirect(nullptr)),
-                HasSubstr("rules can give a count, if the mask has type count"));
+                HasSubstr("rules can give a count or an age"));
     rte_flow_action_modify_field field{};
     field.dst.field = RTE_FLOW_FIELD_IPV4_TTL;
     field.src.field = RTE_FLOW_FIELD_VALUE;

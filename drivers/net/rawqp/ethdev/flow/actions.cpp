@@ -85,6 +85,12 @@ FlowResult<void> check_level(const ActionContext& context, const rte_flow_action
 
 } // namespace
 
+tl::unexpected<FlowError> refuse_shared_count(const rte_flow_action* age) {
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, age,
+                  "action age: a rule has one counter, and an indirect count has packets of other "
+                  "rules in it: use a count of the rule alone, or leave out one of them");
+}
+
 FlowResult<void> check_queue(const rte_flow_action& action, const char* name, uint16_t queue,
                              uint16_t rx_queues) {
     if (queue < rx_queues) return {};
@@ -315,11 +321,8 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "the rule has no fate action: add action queue, rss, drop or jump");
-    if (const FlowActions& with = context.collected;
-        with.shared_age ? with.count != nullptr : with.age != nullptr && with.shared_counter)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, with.age,
-                      "action age: a rule has one counter, and count and age would need one each: "
-                      "use both as actions of the rule alone, or leave out one of them");
+    if (const FlowActions& with = context.collected; with.age != nullptr && with.shared_counter)
+        return refuse_shared_count(with.age);
     if (context.collected.drop && context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "action {} has no effect on dropped packets", context.tag);

@@ -62,6 +62,8 @@ struct ActionScope {
                                                       const SharedActions& shared, bool egress);
 
 [[nodiscard]] FlowResult<void> check_age(const rte_flow_action& action);
+/// Of an age beside an indirect count.
+[[nodiscard]] tl::unexpected<FlowError> refuse_shared_count(const rte_flow_action* age);
 
 /// The flow tag for an action mark.
 [[nodiscard]] FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action);

@@ -10,12 +10,24 @@ FlowAge::FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now)
     next_look_ = now + interval();
 }
 
+void FlowAge::watch(FlowCounter& counter) {
+    const auto [at, fresh] = watched_.try_emplace(&counter);
+    if (!fresh) return;
+    if (const auto counts = counter.total()) at->second = counts->packets;
+}
+
 /// Of rules that are not in the device nothing can be read, and no packet hits them either.
-void FlowAge::read(Time now) {
-    const auto counts = counter_->total();
-    if (!counts || counts->packets == packets_) return;
-    packets_ = counts->packets;
+void FlowAge::read(FlowCounter& counter, uint64_t& packets, Time now) {
+    const auto counts = counter.total();
+    if (!counts || counts->packets == packets) return;
+    packets = counts->packets;
     last_hit_ = now;
+}
+
+void FlowAge::read(Time now) {
+    read(*counter_, packets_, now);
+    for (auto& [counter, packets] : watched_)
+        read(*counter, packets, now);
 }
 
 bool FlowAge::look(Time now) {

@@ -7,14 +7,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 namespace rawqp {
 
-/// Of one rule, or shared by several. Once aged it stays so, until it is touched. Control threads
-/// only.
+/// Of one rule, or shared by several, some of which may count for themselves. Once aged it stays
+/// so, until it is touched. Control threads only.
 class FlowAge {
   public:
     using Clock = std::chrono::steady_clock;
@@ -22,7 +23,12 @@ class FlowAge {
 
     FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now);
 
+    /// That of its rules which have no other one.
     [[nodiscard]] const CounterRef& counter() const { return counter_; }
+    [[nodiscard]] bool shared() const { return counter_->shared(); }
+    /// Looks at the counter of a rule as well, until it is to forget it.
+    void watch(FlowCounter& counter);
+    void forget(FlowCounter& counter) { watched_.erase(&counter); }
     [[nodiscard]] bool aged() const { return aged_; }
     /// What the application knows it by.
     [[nodiscard]] void* context() const { return context_; }
@@ -41,8 +47,10 @@ class FlowAge {
 
     [[nodiscard]] bool over(Time now) const { return now >= last_hit_ + timeout_; }
     void read(Time now);
+    void read(FlowCounter& counter, uint64_t& packets, Time now);
 
     CounterRef counter_;
+    std::map<FlowCounter*, uint64_t> watched_; ///< beside it, with packets at the last look
     Seconds timeout_;
     void* context_;
     Time last_hit_, next_look_;

@@ -94,25 +94,7 @@ LayerBytes read_bytes(const ItemKind& kind, const void* item) {
     return bytes;
 }
 
-/// A number of the CPU's order and its place in the layer; a tag's is in the spec.
-FlowResult<Asked> read_metadata(const rte_flow_item& item, const std::string& name) {
-    if (item.last != nullptr)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
-                      "item {}: there are no ranges of metadata: use a mask or several rules",
-                      name);
-    const auto index = tag_index(item);
-    if (!index) return tl::unexpected(index.error());
-    const auto number = [](const void* of) { return *static_cast<const uint32_t*>(of); };
-    const uint32_t mask = item.mask != nullptr ? number(item.mask) : ~0u;
-    Asked asked;
-    const auto bit = static_cast<uint16_t>(*index * kTagBits);
-    set_bits(asked.mask, bit, kTagBits, mask);
-    set_bits(asked.value, bit, kTagBits, number(item.spec) & mask);
-    return asked;
-}
-
-} // namespace
-
+/// Which tag an item tag with a spec asks for; 0 for any other item.
 FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
     if (item.type != RTE_FLOW_ITEM_TYPE_TAG) return uint8_t{0};
     const auto* const mask = static_cast<const rte_flow_item_tag*>(item.mask);
@@ -125,6 +107,39 @@ FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
                   "item tag: index {}: the largest is {}", index, kTags - 1);
 }
 
+LayerBytes metadata_bytes(const void* number, uint8_t index) {
+    LayerBytes bytes{};
+    const size_t bit = size_t{index} * kTagBits;
+    set_bits(bytes, bit, kTagBits, *static_cast<const uint32_t*>(number));
+    return bytes;
+}
+
+void apply_mask(Asked& asked) {
+    for (size_t i = 0; i < kLayerBytes; ++i) {
+        asked.value[i] &= asked.mask[i];
+        asked.last[i] &= asked.mask[i];
+    }
+}
+
+/// A number of the CPU's order and its place in the layer; a tag's is in the spec.
+FlowResult<Asked> read_metadata(const rte_flow_item& item, const std::string& name) {
+    if (item.last != nullptr)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
+                      "item {}: there are no ranges of metadata: use a mask or several rules",
+                      name);
+    const auto index = tag_index(item);
+    if (!index) return tl::unexpected(index.error());
+    const rte_flow_item_meta all{~0u};
+    Asked asked;
+    asked.index = *index;
+    asked.mask = metadata_bytes(item.mask != nullptr ? item.mask : &all, *index);
+    asked.value = metadata_bytes(item.spec, *index);
+    apply_mask(asked);
+    return asked;
+}
+
+} // namespace
+
 std::span<const ItemKind> item_kinds() { return kItems; }
 
 FlowResult<const ItemKind*> known_kind(const rte_flow_item& item) {
@@ -135,6 +150,11 @@ FlowResult<const ItemKind*> known_kind(const rte_flow_item& item) {
                       item_name(item.type), refused->why);
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item, "item {} is not supported: use {}",
                   item_name(item.type), known_items());
+}
+
+LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t index) {
+    return is_metadata(kind.protocol) ? metadata_bytes(item.spec, index)
+                                      : read_bytes(kind, item.spec);
 }
 
 FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
@@ -158,10 +178,7 @@ FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
                 set_bits(asked.mask, range.bit + i, 1, 1);
     asked.value = read_bytes(kind, item.spec);
     if (item.last != nullptr) asked.last = read_bytes(kind, item.last);
-    for (size_t i = 0; i < kLayerBytes; ++i) {
-        asked.value[i] &= asked.mask[i];
-        asked.last[i] &= asked.mask[i];
-    }
+    apply_mask(asked);
     return asked;
 }
 

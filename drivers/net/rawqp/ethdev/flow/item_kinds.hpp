@@ -34,9 +34,10 @@ using LayerBytes = std::array<uint8_t, kLayerBytes>;
 /// What an item asks for; its mask is applied.
 struct Asked {
     LayerBytes value{}, mask{}, last{};
+    uint8_t index = 0; ///< which tag, of an item tag
 };
-/// Which tag an item tag with a spec asks for; 0 for any other item.
-[[nodiscard]] FlowResult<uint8_t> tag_index(const rte_flow_item& item);
+/// The bytes of an item's spec in a layer. `index`: of its tag.
+[[nodiscard]] LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t index);
 [[nodiscard]] FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
                                           const std::string& name);
 

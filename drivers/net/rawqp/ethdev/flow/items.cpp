@@ -301,10 +301,9 @@ FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_i
     const std::string name = item_name(item.type);
     const auto asked = read_item(kind, item, name);
     if (!asked) return tl::unexpected(asked.error());
-    const auto index = item.spec != nullptr ? tag_index(item) : FlowResult<uint8_t>(uint8_t{0});
     for (Pattern& pattern : patterns_) {
         Layer& layer = pattern.metadata(kind.protocol);
-        if (layer.masks(static_cast<uint16_t>(*index * kTagBits), kTagBits))
+        if (layer.masks(static_cast<uint16_t>(asked->index * kTagBits), kTagBits))
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                           "item {}: the pattern asks for this metadata already: use one item with "
                           "both masks",

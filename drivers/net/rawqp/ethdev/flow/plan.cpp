@@ -96,12 +96,14 @@ FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
     return {};
 }
 
-/// Whether some engine has words for all of it; the device is not asked.
-FlowResult<void> FlowTable::Impl::check(const Plan& plan, const rte_flow_item* pattern) {
-    for (const PlannedPart& part : plan.parts) {
+/// Which engines have words for all of it; the device is not asked.
+FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item* pattern) {
+    for (PlannedPart& part : plan.parts) {
         const SteeringRequest request = plan.request(part.pattern, part.target, 0);
-        const std::optional<LackText> lack = steering.lack(request);
-        if (!lack) continue;
+        const auto engine = steering.engine_for(request);
+        part.engine = engine.value_or(nullptr);
+        if (engine) continue;
+        const LackText* const lack = &engine.error();
         if (lack->layer == nullptr)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
         const uint8_t number = lack->layer->item;
@@ -125,7 +127,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.count = wanted.count != nullptr ? wanted.count : wanted.age;
     plan.counts = wanted.count != nullptr;
     plan.age = wanted.shared_age;
-    plan.counter = plan.age ? plan.age->counter() : wanted.shared_counter;
+    plan.counter = plan.age && !plan.counts ? plan.age->counter() : wanted.shared_counter;
     if (plan.count != nullptr && !plan.counter) {
         // A rule that goes on counting goes on with what it has counted.
         const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared();
@@ -145,7 +147,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
                       "would go to one queue: add a fitting type or use action queue",
                       patterns.front().names());
     if (replaced == nullptr) return plan;
-    if (auto ok = check(plan, nullptr); !ok) return tl::unexpected(ok.error());
+    if (auto ok = choose_engines(plan, nullptr); !ok) return tl::unexpected(ok.error());
     if (auto ok = find_room(plan, replaced); !ok) return tl::unexpected(ok.error());
     if (auto ok = check_levels(plan, nullptr); !ok) return tl::unexpected(ok.error());
     return plan;
@@ -167,7 +169,7 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
     if (!wanted) return tl::unexpected(wanted.error());
     auto planned = plan(position, *patterns, *wanted, nullptr);
     if (!planned) return planned;
-    if (auto ok = check(*planned, pattern); !ok) return tl::unexpected(ok.error());
+    if (auto ok = choose_engines(*planned, pattern); !ok) return tl::unexpected(ok.error());
     return planned;
 }
 

@@ -49,7 +49,8 @@ void DestroyRule::operator()(rte_flow* rule) const { rte_flow::destroy(rule); }
 
 uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(key); }
 
-SteeringRequest RuleTerms::request(Pattern pattern, RssTargetRef target, uint16_t level) const {
+SteeringRequest RuleTerms::request(const Pattern& pattern, RssTargetRef target,
+                                   uint16_t level) const {
     SteeringRequest request;
     request.strict_level = true;
     request.group = group;
@@ -83,27 +84,29 @@ rte_flow* rte_flow::make(const rawqp::Plan& plan) {
     return rule;
 }
 
-rte_flow* rte_flow::make(const rawqp::RuleTerms& terms, std::span<const rawqp::PlannedPart> parts,
+rte_flow* rte_flow::make(rawqp::RuleTerms terms, std::span<const rawqp::PlannedPart> parts,
                          void* memory, rawqp::RuleMemory* owner) {
     auto* const rule = new (memory) rte_flow;
-    static_cast<rawqp::RuleTerms&>(*rule) = terms;
+    static_cast<rawqp::RuleTerms&>(*rule) = std::move(terms);
     rule->owner_ = owner;
     auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
     auto* key = reinterpret_cast<char*>(part + parts.size());
     for (const rawqp::PlannedPart& of : parts) {
         char* const end = std::copy(of.key.begin(), of.key.end(), key);
         const std::string_view its_key(key, of.key.size());
-        new (part++) RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, {}, {}};
+        new (part++)
+            RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, of.engine, {}, {}};
         key = end;
         ++rule->part_count_;
     }
     return rule;
 }
 
-void rte_flow::add_to_key(size_t part, size_t at, std::span<const uint8_t> bits) {
+void rte_flow::add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
+                          std::span<const uint8_t> mask) {
     auto* const key = const_cast<char*>(parts_[part].key.data()); // in this rule's memory
     for (size_t i = 0; i < bits.size(); ++i)
-        key[at + i] = static_cast<char>(key[at + i] | bits[i]);
+        key[at + i] = static_cast<char>(key[at + i] | (bits[i] & mask[i]));
 }
 
 void rte_flow::hash_keys() {
@@ -139,7 +142,9 @@ std::vector<rawqp::Pattern> rte_flow::whole_patterns() const {
 }
 
 rawqp::SteeringRequest rte_flow::request(const RulePart& part, uint16_t level) const {
-    return RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
+    auto request = RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
+    request.engine = part.engine;
+    return request;
 }
 
 namespace {

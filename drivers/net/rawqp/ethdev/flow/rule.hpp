@@ -18,10 +18,11 @@ namespace rawqp {
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
-    std::string key;     ///< see RulePart
-    RssTargetRef target; ///< null for egress and jumps
-    bool whole = true;   ///< the rule's own pattern; else a class of it, made for RSS
-    uint8_t turn = 0;    ///< see RulePlace
+    std::string key;                ///< see RulePart
+    RssTargetRef target;            ///< null for egress and jumps
+    bool whole = true;              ///< the rule's own pattern; else a class of it, made for RSS
+    uint8_t turn = 0;               ///< see RulePlace
+    const Engine* engine = nullptr; ///< see SteeringRequest
 };
 
 /// Whose packets a rule is for, and when it is tried.
@@ -47,7 +48,7 @@ struct RuleTerms : RulePosition {
     ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
 
     /// What the device is asked for a part.
-    [[nodiscard]] SteeringRequest request(Pattern pattern, RssTargetRef target,
+    [[nodiscard]] SteeringRequest request(const Pattern& pattern, RssTargetRef target,
                                           uint16_t level) const;
 };
 
@@ -66,6 +67,7 @@ struct RulePart {
     RssTargetRef target;
     bool whole;             ///< see PlannedPart
     uint8_t turn = 0;       ///< see RulePlace
+    const Engine* engine;   ///< see SteeringRequest
     PlaceRef place;         ///< of an ingress rule that is kept
     SteeringRule installed; ///< while the port runs
 };
@@ -99,12 +101,13 @@ struct rte_flow : rawqp::RuleTerms {
     /// The memory holds the parts and their keys as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan);
     /// In memory of somebody else, of bytes_for(parts); hash_keys() is up to the caller.
-    [[nodiscard]] static rte_flow* make(const rawqp::RuleTerms& terms,
+    [[nodiscard]] static rte_flow* make(rawqp::RuleTerms terms,
                                         std::span<const rawqp::PlannedPart> parts, void* memory,
                                         rawqp::RuleMemory* owner);
     [[nodiscard]] static size_t bytes_for(std::span<const rawqp::PlannedPart> parts);
-    /// Sets bits of a key.
-    void add_to_key(size_t part, size_t at, std::span<const uint8_t> bits);
+    /// Sets bits of a key, those that the mask has as well.
+    void add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
+                    std::span<const uint8_t> mask);
     void hash_keys();
     static void destroy(rte_flow* rule);
     /// Does from now on what the other one does, with its parts. Its own are taken out of the

@@ -28,6 +28,7 @@ class RuleList {
         (rule.after != nullptr ? rule.after->before : last_) = rule.before;
         handles_.erase(hash_of_handle(&rule), rule);
         erase_keys(rule);
+        if (rule.age) rule.age->forget(*rule.counter);
         rte_flow::destroy(&rule);
     }
     /// The rule keeps its handle and its place, and does from now on what `fresh` does.

@@ -169,7 +169,9 @@ void FlowTable::Impl::watch(const AgeRef& age) {
 }
 
 void FlowTable::Impl::watch_age(rte_flow& rule) {
-    if (!rule.age || rule.counter->shared()) return;
+    if (!rule.age) return;
+    if (rule.counter != rule.age->counter()) rule.age->watch(*rule.counter);
+    if (rule.age->shared()) return;
     if (rule.age->context() == nullptr) rule.age->set_context(&rule);
     watch(rule.age);
 }

@@ -45,19 +45,13 @@ int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* wha
     return 0;
 }
 
-bool gives_counter(const rte_flow_actions_template& actions) {
-    return std::ranges::any_of(actions.given, [](const rte_flow_actions_template::Given& given) {
-        return given.type == RTE_FLOW_ACTION_TYPE_INDIRECT;
-    });
-}
-
 } // namespace
 
 /// What the rule gives for actions of the template.
 FlowResult<void> FlowTable::Impl::take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
                                               const rte_flow_actions_template& from,
                                               const rte_flow_action* actions) {
-    for (const auto& [at, type] : from.given) {
+    for (const auto& [at, type, behind] : from.given) {
         const rte_flow_action& action = actions[at];
         if (action.type != type || action.conf == nullptr)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
@@ -73,11 +67,12 @@ FlowResult<void> FlowTable::Impl::take_values(RuleTerms& terms, std::optional<ui
         } else if (type == RTE_FLOW_ACTION_TYPE_INDIRECT) {
             const auto found = find_shared(action, shared, terms.egress);
             if (!found) return tl::unexpected(found.error());
-            if (!(*found)->counter)
+            if ((*found)->action.type != behind)
                 return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                              "action indirect: a {} in place of the template's count",
-                              (*found)->name);
-            terms.counter = (*found)->counter;
+                              "action indirect: a {} in place of the template's {}", (*found)->name,
+                              action_name(behind));
+            terms.age = (*found)->age;
+            terms.counter = terms.age ? terms.age->counter() : (*found)->counter;
         } else {
             const auto tag = tag_of_mark(action);
             if (!tag) return tl::unexpected(tag.error());
@@ -115,6 +110,23 @@ FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& 
     return {};
 }
 
+/// What the trial of a recipe had for itself goes: its rules have counters of their own, or give
+/// counter and age.
+FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, Recipe& recipe,
+                                               const rte_flow_actions_template& actions,
+                                               size_t rules) {
+    const bool given = actions.gives(RTE_FLOW_ACTION_TYPE_COUNT);
+    Plan& plan = recipe.plan;
+    if (given && plan.age) return refuse_shared_count(plan.count);
+    if (!plan.counter || plan.counter->shared()) return {};
+    recipe.counts = plan.counts && !given;
+    if (recipe.counts)
+        if (auto ok = count(table, recipe, rules); !ok) return ok;
+    plan.counter = nullptr;
+    if (plan.age && !plan.age->shared()) plan.age = nullptr;
+    return {};
+}
+
 FlowResult<std::unique_ptr<rte_flow_template_table>>
 FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
                             std::span<rte_flow_pattern_template*> patterns,
@@ -137,13 +149,8 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
             if (!recipe) return tl::unexpected(recipe.error());
             bytes = std::max(bytes, rte_flow::bytes_for(recipe->plan.parts));
             parts = std::max(parts, recipe->plan.parts.size());
-            if (const CounterRef& trial = recipe->plan.counter; trial && !trial->shared()) {
-                recipe->counts = !gives_counter(*action);
-                if (recipe->counts)
-                    if (auto ok = count(*table, *recipe, attributes.nb_flows); !ok)
-                        return tl::unexpected(ok.error());
-                recipe->plan.counter = nullptr;
-            }
+            if (auto ok = own_counters(*table, *recipe, *action, attributes.nb_flows); !ok)
+                return tl::unexpected(ok.error());
             table->recipes.push_back(std::move(*recipe));
         }
     table->slots = std::make_unique<RuleSlots>(attributes.nb_flows, bytes);
@@ -181,23 +188,20 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
         used = true;
         terms.counter = counter;
     }
-    OwnedRule rule(rte_flow::make(terms, recipe.plan.parts, slot, table.slots.get()));
-    const rte_flow_item* const of = table.patterns[pattern]->items.entries();
+    OwnedRule rule(rte_flow::make(std::move(terms), recipe.plan.parts, slot, table.slots.get()));
     for (const Recipe::Value& value : recipe.values) {
-        rte_flow_item item = items[value.item];
-        if (item.type != of[value.item].type || item.spec == nullptr)
-            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &items[value.item],
+        const rte_flow_item& item = items[value.item];
+        if (item.type != value.kind->type || item.spec == nullptr)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                           "item {} in place of the template's {} with a spec", item_name(item.type),
-                          item_name(of[value.item].type));
-        item.mask = of[value.item].mask;
-        const auto index = tag_index(item);
-        if (!index) return tl::unexpected(index.error());
-        if (*index != *tag_index(of[value.item]))
-            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &items[value.item],
+                          item_name(value.kind->type));
+        if (item.type == RTE_FLOW_ITEM_TYPE_TAG &&
+            static_cast<const rte_flow_item_tag*>(item.spec)->index != value.index)
+            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                           "item tag: its index is not the template's");
-        const auto asked = read_item(*value.kind, item, {});
-        rule->add_to_key(value.part, value.at,
-                         std::span(asked->value).first(traits_of(value.kind->protocol).bytes));
+        const LayerBytes bytes = read_spec(*value.kind, item, value.index);
+        const size_t size = traits_of(value.kind->protocol).bytes;
+        rule->add_to_key(value.part, value.at, std::span(bytes).first(size), value.mask);
     }
     rule->hash_keys();
     if (queue) {
@@ -233,6 +237,7 @@ FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, si
         if (auto installed = install(**rule); !installed) return from_device(installed.error());
     rte_flow* const created = rule->get();
     rules.add(std::move(*rule));
+    watch_age(*created);
     return created;
 }
 

@@ -42,7 +42,8 @@ struct FlowTable::Impl {
     // table.cpp
     /// The rule of a plan: in the device if the port runs, else accepted by it.
     FlowResult<OwnedRule> realize(const Plan& plan);
-    /// The rule has come to live: its age, if it is its own, is looked at from now on.
+    /// The rule has come to live: its age is looked at from now on, that of several rules by the
+    /// counter that the rule has for itself as well.
     void watch_age(rte_flow& rule);
     void watch(const AgeRef& age);
     Result<void> place(rte_flow& rule);
@@ -66,6 +67,8 @@ struct FlowTable::Impl {
                                    const rte_flow_pattern_template& pattern,
                                    const rte_flow_actions_template& actions);
     FlowResult<void> count(rte_flow_template_table& table, Recipe& recipe, size_t rules);
+    FlowResult<void> own_counters(rte_flow_template_table& table, Recipe& recipe,
+                                  const rte_flow_actions_template& actions, size_t rules);
     FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
                                  const rte_flow_actions_template& from,
                                  const rte_flow_action* actions);
@@ -83,7 +86,7 @@ struct FlowTable::Impl {
     /// Looks whether another rule has the same match, and chooses turns.
     FlowResult<void> find_room(Plan& plan, const rte_flow* replaced);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
-    FlowResult<void> check(const Plan& plan, const rte_flow_item* pattern);
+    FlowResult<void> choose_engines(Plan& plan, const rte_flow_item* pattern);
     FlowResult<void> check_levels(const Plan& plan, const rte_flow_attr* attr) const;
     Result<void> move(const RulePlace& place, uint16_t level);
     [[nodiscard]] SteeringLevels known_levels() const;

@@ -41,8 +41,8 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
         shared->name = "count";
         SteeringRequest counted;
         counted.counter = shared->counter = steering.make_counter(true);
-        if (const auto lack = steering.lack(counted))
-            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", lack->what);
+        if (const auto engine = steering.engine_for(counted); !engine)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", engine.error().what);
         return shared;
     }
     case RTE_FLOW_ACTION_TYPE_AGE: {
@@ -52,8 +52,8 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
         const auto& conf = *static_cast<const rte_flow_action_age*>(action.conf);
         SteeringRequest counted;
         counted.counter = steering.make_counter(true);
-        if (const auto lack = steering.lack(counted))
-            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", lack->what);
+        if (const auto engine = steering.engine_for(counted); !engine)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", engine.error().what);
         shared->age = std::make_shared<FlowAge>(counted.counter, conf, FlowAge::Clock::now());
         if (conf.context == nullptr) shared->age->set_context(shared.get());
         shared->age_conf = conf;
@@ -97,12 +97,14 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
             return tl::unexpected(planned.error());
         }
         static_cast<RuleTerms&>(*planned) = *rule; // its other actions stay
-        for (const PlannedPart& part : planned->parts)
+        for (PlannedPart& part : planned->parts) {
+            part.engine = nullptr; // it was found without those
             if (!keys.insert(part.key).second)
                 return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &update,
                               "with these types two rules of one priority would both match {} with "
                               "the same values: give one of them another priority",
                               part.pattern.names());
+        }
         auto made = realize(*planned);
         if (!made) return tl::unexpected(made.error());
         fresh.emplace_back(rule, std::move(*made));
@@ -124,7 +126,10 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     planned->ports = rule.ports;
     auto fresh = realize(*planned);
     if (!fresh) return tl::unexpected(fresh.error());
+    const AgeRef former = rule.age;
+    const CounterRef counter = rule.counter;
     rules.replace(rule, std::move(*fresh));
+    if (former && former != rule.age) former->forget(*counter); // which may go on for the rule
     watch_age(rule);
     return {};
 }

@@ -101,6 +101,12 @@ bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
 
 constexpr uint16_t kAnyQueue = 0;
 constexpr uint32_t kAnyMark = 0, kAnyGroup = UINT32_MAX;
+constexpr rte_flow_action_age any_age() {
+    rte_flow_action_age age{};
+    age.timeout = 1;
+    return age;
+}
+constexpr rte_flow_action_age kAnyAge = any_age();
 
 /// What stands in a template for an action that rules give: its type is that of the mask, for an
 /// indirect one has its real one there.
@@ -111,15 +117,18 @@ FlowResult<rte_flow_action> stand_in(const rte_flow_action& action, const rte_fl
     case RTE_FLOW_ACTION_TYPE_JUMP: return rte_flow_action{action.type, &kAnyGroup};
     case RTE_FLOW_ACTION_TYPE_INDIRECT:
         if (mask.type == RTE_FLOW_ACTION_TYPE_COUNT) return rte_flow_action{mask.type, nullptr};
+        if (mask.type == RTE_FLOW_ACTION_TYPE_AGE) return rte_flow_action{mask.type, &kAnyAge};
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                      "action indirect: rules can give a count, if the mask has type count; for "
-                      "others give the template the handle, and a mask");
+                      "action indirect: rules can give a count or an age, if the mask has that "
+                      "type; of an rss, its types decide which rules of the device there are: give "
+                      "the template the handle, and a mask");
     default: break;
     }
-    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                  "action {}: only queue, mark, jump and an indirect count differ from rule to "
-                  "rule: give the template its configuration, and a mask with bits set",
-                  action_name(action.type));
+    return refuse(
+        ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+        "action {}: only queue, mark, jump, and an indirect count or age differ from rule "
+        "to rule: give the template its configuration, and a mask with bits set",
+        action_name(action.type));
 }
 
 } // namespace
@@ -176,7 +185,8 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
     for (size_t i = 0; i < list->count; ++i) {
         if (actions[i].type == RTE_FLOW_ACTION_TYPE_AGE)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
-                          "action age: rules of a table share one: use an indirect age");
+                          "action age: rules of a table have none of their own: use an indirect "
+                          "age, which each rule can give");
         rte_flow_action& copied = list->entries()[i];
         const bool indirect = actions[i].type == RTE_FLOW_ACTION_TYPE_INDIRECT;
         if (masks[i].type != actions[i].type && !indirect)
@@ -188,7 +198,7 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
         const auto any = stand_in(actions[i], masks[i]);
         if (!any) return tl::unexpected(any.error());
         copied = *any;
-        made->given.push_back({i, actions[i].type});
+        made->given.push_back({i, actions[i].type, any->type});
     }
     made->attributes = attributes;
     made->actions = std::move(*list);
@@ -205,7 +215,9 @@ FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& patte
             if (item == Layer::kNone || items[item].mask == nullptr) continue;
             const auto kind = known_kind(items[item]);
             if (!kind) return tl::unexpected(kind.error());
-            recipe.values.push_back({item, *kind, part, places[layer]});
+            const auto asked = read_item(**kind, items[item], {});
+            if (!asked) return tl::unexpected(asked.error());
+            recipe.values.push_back({item, *kind, part, places[layer], asked->mask, asked->index});
         }
     }
     return {};

@@ -6,7 +6,7 @@
 #include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule.hpp"
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -38,8 +38,14 @@ struct rte_flow_actions_template {
     /// An action whose configuration each rule gives.
     struct Given {
         size_t at;
-        rte_flow_action_type type; ///< as rules have it
+        rte_flow_action_type type;   ///< as rules have it
+        rte_flow_action_type behind; ///< what an indirect one stands for
     };
+    [[nodiscard]] bool gives(rte_flow_action_type indirect) const {
+        return std::ranges::any_of(given, [&](const Given& each) {
+            return each.type == RTE_FLOW_ACTION_TYPE_INDIRECT && each.behind == indirect;
+        });
+    }
     rawqp::CopiedList<rte_flow_action> actions; ///< with some value for what rules give
     std::vector<Given> given;
     size_t users = 0; ///< tables
@@ -54,6 +60,8 @@ struct Recipe {
         uint8_t item;
         const ItemKind* kind;
         size_t part, at; ///< in the key of this part, at this byte
+        LayerBytes mask; ///< of the template
+        uint8_t index;   ///< of its tag
     };
     Plan plan;
     std::vector<Value> values; ///< which are zeros in the keys of the parts

@@ -16,6 +16,8 @@
 
 namespace rawqp {
 
+class Engine;
+
 /// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
 struct SteeringRequest {
     ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore pattern and level
@@ -32,6 +34,8 @@ struct SteeringRequest {
     bool drop = false;
     uint32_t tag = 0;   ///< flow tag, 24 bits; 0: none
     CounterRef counter; ///< null: not counted
+    /// The first one that has words for it, as Steering::engine_for() found; null: nobody looked.
+    const Engine* engine = nullptr;
 };
 
 /// What an engine has no words for. No text is made of it before somebody wants to read it: where
@@ -70,8 +74,8 @@ class Engine {
     [[nodiscard]] virtual const char* name() const = 0;
     /// Why there is no way to ask for this; the device is not asked.
     [[nodiscard]] virtual std::optional<Lack> lack(const SteeringRequest& request) const = 0;
-    /// For a request that it has words for. Null with errno if the device refuses. `qp`: of the
-    /// request's target, in group 0.
+    /// For a request that it has words for, whatever its values. Null with errno if the device
+    /// refuses, or nobody can ask for these values. `qp`: of the request's target, in group 0.
     [[nodiscard]] virtual DeviceRule create(const SteeringRequest& request, ibv_qp* qp) = 0;
 };
 

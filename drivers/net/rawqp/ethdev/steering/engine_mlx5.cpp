@@ -252,8 +252,7 @@ GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& use) {
 
 /// As mlx5_ib decides it, which tries such rules after all levels: by the bytes in the places of a
 /// MAC and of an IPv4 address.
-bool sorted_as_multicast(const Pattern& pattern) {
-    const Mlx5Match match = mlx5_match(pattern);
+bool sorted_as_multicast(const Mlx5Match& match) {
     constexpr size_t kMac = 0x40 / 8, kIpv4 = 0x1e0 / 8;
     const auto both = [&](size_t at, uint8_t bits, uint8_t wanted) {
         return (match.value[at] & bits) == wanted && (match.mask[at] & bits) == wanted;
@@ -276,7 +275,8 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.counter && !devx_.available())
         return Lack{nullptr, "action count: mlx5dv flows have counters by DevX only, which the "
                              "kernel does not give to this process"};
-    if (request.group == 0 && request.strict_level && sorted_as_multicast(request.pattern))
+    if (request.group == 0 && request.strict_level &&
+        sorted_as_multicast(mlx5_match(request.pattern)))
         return Lack{&request.pattern.eth(), "matches multicast, which the kernel's driver tries "
                                             "after all other mlx5dv flows"};
     return first_lack(request.pattern, "the device's match parameters have",
@@ -319,6 +319,10 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
 /// A flow of the kernel's tables, which are group 0.
 void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     const Mlx5Match match = mlx5_match(request.pattern);
+    if (request.strict_level && sorted_as_multicast(match)) { // by values that a template lacks
+        errno = EOPNOTSUPP;
+        return;
+    }
     const auto* const matcher = matchers_.acquire(
         rule.shared[0], {request.egress, request.level, match.criteria, match.mask},
         [this](const MatcherKey& key) { return make_matcher(key); });
@@ -375,10 +379,8 @@ Mlx5Match mlx5_match(const Pattern& pattern) {
             if (place == Field::kNone || !layer.masks(field.bit, field.bits)) continue;
             or_bits(layer.value, field.bit, field.bits, match.value, place);
             or_bits(layer.mask, field.bit, field.bits, match.mask, place);
+            match.criteria |= static_cast<uint8_t>(1 << place / (8 * kBlockBytes));
         }
-    for (size_t block = 0; block < Mlx5Match::kBytes / kBlockBytes; ++block)
-        if (any_bit(match.mask, 8 * block * kBlockBytes, 8 * kBlockBytes))
-            match.criteria |= static_cast<uint8_t>(1 << block);
     return match;
 }
 

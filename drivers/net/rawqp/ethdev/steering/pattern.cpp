@@ -87,11 +87,14 @@ Follows Pattern::push(Protocol protocol) {
 }
 
 Layer& Pattern::metadata(Protocol protocol) {
-    const auto known = std::ranges::find(layers(), protocol, &Layer::protocol);
-    if (known != layers().end()) return *known;
-    Layer& layer = layers_[count_++]; // there is room: see push()
-    layer.protocol = protocol;
-    return layer;
+    // There is room: see push(). Headers come before all metadata.
+    const auto at = std::find_if(layers_.begin(), layers_.begin() + count_,
+                                 [&](const Layer& layer) { return layer.protocol >= protocol; });
+    if (at != layers_.begin() + count_ && at->protocol == protocol) return *at;
+    std::shift_right(at, layers_.begin() + ++count_, 1);
+    *at = {};
+    at->protocol = protocol;
+    return *at;
 }
 
 bool Pattern::multicast_only() const { return (eth().value[0] & eth().mask[0] & 1) != 0; }

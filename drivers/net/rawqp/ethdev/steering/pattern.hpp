@@ -34,10 +34,10 @@ struct Layer {
     void forget(uint16_t bit, uint16_t bits);
 };
 
-/// Layers in the order of a packet's bytes, and after them those of metadata. The first one is
-/// Ethernet, always. Each header follows from a field of the one before (see Binding), which is
-/// demanded as well; of VLAN tags that is kCustomerTag or kServiceTag, as devices find the
-/// EtherType after all tags.
+/// Layers in the order of a packet's bytes, and after them those of metadata in the order of
+/// Protocol, however they were asked for. The first one is Ethernet, always. Each header follows
+/// from a field of the one before (see Binding), which is demanded as well; of VLAN tags that is
+/// kCustomerTag or kServiceTag, as devices find the EtherType after all tags.
 class Pattern {
   public:
     static constexpr size_t kMostLayers = 12;

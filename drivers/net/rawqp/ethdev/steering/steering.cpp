@@ -75,11 +75,11 @@ std::string Lack::what() const {
                       : fmt::format("{}: {}", why, verbs::errno_text(error, verbs::Attempt::steer));
 }
 
-std::optional<LackText> Steering::lack(const SteeringRequest& request) const {
+tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest& request) const {
     std::optional<LackText> first;
     for (const auto& engine : engines_) {
         const std::optional<Lack> lack = engine->lack(request);
-        if (!lack) return std::nullopt;
+        if (!lack) return engine.get();
         if (!first)
             first = {lack->layer, lack->what()};
         else if (lack->layer == first->layer)
@@ -87,7 +87,7 @@ std::optional<LackText> Steering::lack(const SteeringRequest& request) const {
         else
             first->what += fmt::format("; by {}: {}", engine->name(), lack->what());
     }
-    return first;
+    return tl::unexpected(std::move(*first)); // there is an engine
 }
 
 Result<SteeringRule> Steering::install(const SteeringRequest& request) {
@@ -98,9 +98,11 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
         rule.qp = std::move(*qp);
     }
 
-    int error = EOPNOTSUPP; // what a caller gets that has not looked for lacks
+    int error = EOPNOTSUPP; // what a caller gets that has not looked for an engine
+    const Engine* known = request.engine;
     for (const auto& engine : engines_) {
-        if (engine->lack(request)) continue;
+        if (known != nullptr ? engine.get() != known : engine->lack(request).has_value()) continue;
+        known = nullptr; // of those after it nothing is known
         rule.device = engine->create(request, rule.qp.get());
         if (rule.device) {
             rule.engine = engine.get();

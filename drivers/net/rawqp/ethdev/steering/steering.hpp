@@ -70,10 +70,14 @@ class Steering {
     [[nodiscard]] Result<SteeringLevels> levels();
     [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
 
-    /// What keeps every engine from asking for the request.
-    [[nodiscard]] std::optional<LackText> lack(const SteeringRequest& request) const;
-    std::optional<LackText> lack(SteeringRequest&&) const = delete; ///< it points into the request
-    /// Errors name the layers and destination of the rule and carry verbs' errno.
+    /// The first engine that has words for the request, for its other values as well; or what keeps
+    /// every one from asking for it.
+    [[nodiscard]] tl::expected<const Engine*, LackText>
+    engine_for(const SteeringRequest& request) const;
+    /// It points into the request.
+    tl::expected<const Engine*, LackText> engine_for(SteeringRequest&&) const = delete;
+    /// Errors name the layers and destination of the rule and carry verbs' errno. What a request's
+    /// engine has words for is not looked at again.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
 
     /// Whether the device would accept the request: installs it for a moment, narrowed to a frame
