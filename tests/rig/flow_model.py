@@ -178,6 +178,10 @@ class Rule:
     flag: bool = False
     count: bool = False
     rss_types: str = ""  # of a rule with several queues
+    egress: bool = False  # of what is sent: none of the queues matters, but whether there is one
+    age: int | None = None  # seconds
+    pop_vlan: bool = False
+    push_vlan: tuple[int, int, int] | None = None  # after that: EtherType, PCP, VID
     text: str = field(default="", compare=False)  # in testpmd's words
 
     def takes(self, headers: Sequence[Header]) -> bool:

@@ -11,6 +11,7 @@ from scapy.layers.l2 import Ether
 from .flow_model import Rule, dissect
 from .flow_random import Round, expected
 from .flow_reasons import Applies
+from .flow_templates import TemplateRules, configure, fits
 from .packets import MARKER_TYPE, marker
 from .stack_base import StackBase
 from .testpmd import ReceivedPacket
@@ -34,6 +35,7 @@ class FlowRun:
     validates: bool = True  # refuses nothing later that it has found good
     counts_lag: float = 0  # seconds by which its counters may be late
     detours: bool = False  # some rules say only who takes a packet, and others of group 1 do it
+    templates: bool = False  # some rules are made from templates
     taken: int = 0  # packets of which a rule decided
     passed: int = 0  # packets that all rules left alone
     open_: int = 0  # packets of which several rules might decide
@@ -41,8 +43,12 @@ class FlowRun:
     excused: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     counters: dict[int, int] = field(default_factory=dict)  # of rules with a detour: who counts
+    from_templates: int = 0
 
     def __post_init__(self) -> None:
+        self.tables = TemplateRules(self.stack)
+        if self.templates:
+            configure(self.stack)
         self.stack.testpmd.silent("set verbose 1")
         self.stack.testpmd.start("rxonly")
         # A burst that began before the first rule with a mark reports none.
@@ -63,6 +69,7 @@ class FlowRun:
                 self.stack.testpmd.destroy_flow(0, number)
             self._compare(round_, [rule for number, rule in numbers.items() if number not in gone])
         self.stack.testpmd.flush_flows(0)
+        self.tables.clear()
         return rules
 
     def _fail(self, round_: Round, what: str) -> None:
@@ -73,7 +80,9 @@ class FlowRun:
 
     def _create(self, round_: Round) -> dict[int, Rule]:
         """By their numbers; those that are refused have a reason."""
-        ways = [self._detour(rule, number) for number, rule in enumerate(round_.rules)]
+        by_template = [rule for rule in round_.rules[1::2] if self.templates and fits(rule)]
+        rules = [rule for rule in round_.rules if not any(rule is other for other in by_template)]
+        ways = [self._detour(rule, number) for number, rule in enumerate(rules)]
         texts = [text for text, _ in ways]
         validated, *answers = self.stack.testpmd.answers(
             [f"flow validate 0 {texts[0]}", *(f"flow create 0 {text}" for text in texts)])
@@ -81,8 +90,13 @@ class FlowRun:
                 "validated" in validated and "created" in answers[0]):
             self._fail(round_, f"validate says {validated!r}, create {answers[0]!r}:\n  {texts[0]}")
         created: dict[int, Rule] = {}
-        for rule, (_, counter), answer in zip(round_.rules, ways, answers):
-            if found := re.search(r"Flow rule #(\d+) created", answer):
+        for rule in by_template:
+            rules.append(rule)
+            ways.append((rule.text, None))
+            answers.append(self.tables.create(rule))
+        for rule, (_, counter), answer in zip(rules, ways, answers):
+            if found := re.search(r"Flow rule #(\d+) creat(ed|ion enqueued)", answer):
+                self.from_templates += found[2] != "ed"
                 created[int(found[1])] = rule
                 self.counters[int(found[1])] = int(found[1]) if counter is None else counter
                 continue

@@ -7,6 +7,7 @@ A failure names its seed, and `pytest tests/functional/flow/test_flow_random.py 
 """
 
 import pytest
+from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_random import QUEUES, Words, random_round
 from rig.flow_reasons import any_of, asks, carries, has, has_range, spreads, twice
 from rig.flow_runs import FlowRun, Refusals
@@ -56,7 +57,7 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
     ports = lossless(1, devargs=f"flow_engine={engine}")
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
-        run = FlowRun(stack, REFUSED_BY[engine], detours=engine == "mlx5")
+        run = FlowRun(stack, REFUSED_BY[engine], detours=engine == "mlx5", templates=True)
         round_ = 0
         while run.rules < rules:
             run.play(random_round(f"{engine}-{seed}-{round_}", RULES_OF_ROUND, words_of(engine),
@@ -65,3 +66,20 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
     # Rules decide of most packets, one of them mostly; and enough packets are missed.
     assert run.taken > run.rules and run.passed > run.rules
     assert run.open_ < run.taken / 4, f"{run.open_} of {run.taken} packets might go several ways"
+    assert run.from_templates > run.rules / 40
+
+
+@pytest.mark.parametrize("seed, rules", [
+    (0, 60), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(1, 6))])
+def test_what_comes_out_again(open_stack: OpenStack, seed: int, rules: int) -> None:
+    """Rules of either direction, byte by byte; and those that age."""
+    ports = lossless(1, devargs="flow_engine=mlx5", devx="on")
+    with open_stack(ports, datapath="mlx5", testpmd_args=ARGUMENTS) as stack:
+        run = ForwardRun(stack, REFUSED)
+        round_ = 0
+        while run.rules < rules:
+            run.play(forwarded(random_round(f"forward-{seed}-{round_}", RULES_OF_ROUND,
+                                            words_of("mlx5"), counting=True)))
+            round_ += 1
+    assert run.taken > run.rules and run.passed > run.rules
+    assert run.edited > run.rules / 4 and run.aged > 0

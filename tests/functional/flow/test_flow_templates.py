@@ -8,6 +8,7 @@ from typing import Iterator
 
 import pytest
 from rig.flow_rules import MARK, QUEUES, receive
+from rig.flow_templates import configure, pull
 from rig.packets import tcp4, udp4, udp6
 from rig.stack import Stack
 
@@ -19,12 +20,9 @@ PATTERN = "eth / ipv4 src mask 255.255.255.255 / udp dst mask 65535 / end"
 
 @pytest.fixture
 def configured(stack: Stack, receiving: None) -> None:
-    testpmd = stack.testpmd
-    testpmd.stop()
-    testpmd.stop_port(0)
-    testpmd.expect("flow configure 0 queues_number 2 queues_size 64", "number of queues 2 with 64")
-    testpmd.start_port(0)
-    testpmd.start("rxonly")
+    stack.testpmd.stop()
+    configure(stack)
+    stack.testpmd.start("rxonly")
 
 
 @contextmanager
@@ -63,13 +61,6 @@ def enqueue_actions(stack: Stack, table: int, port: int, actions: str) -> str:
 
 def enqueue(stack: Stack, table: int, port: int) -> str:
     return enqueue_actions(stack, table, port, f"mark id {port} / queue index {port % QUEUES}")
-
-
-def pull(stack: Stack) -> int:
-    """How many operations have succeeded; none has failed."""
-    stack.testpmd.expect("flow push 0 queue 0", "pushed")
-    return int(stack.testpmd.expect("flow pull 0 queue 0",
-                                    r"pulled \d+ operations \(0 failed, (\d+) succeeded\)")[1])
 
 
 def test_rules_of_a_table_take_their_packets(stack: Stack, table: int) -> None:
@@ -199,4 +190,4 @@ class TestActions:
         refused = stack.testpmd.command(
             "flow actions_template 0 create ingress actions_template_id 2 template"
             " set_ttl ttl_value 9 / queue index 0 / end mask set_ttl / queue / end")
-        assert "action set_ttl: only queue, mark, jump and an indirect count differ" in refused
+        assert "action set_ttl: only queue, mark, jump, and an indirect count or age differ" in refused

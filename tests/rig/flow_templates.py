@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules by templates: the same as by `flow create`, so that the same is true of them."""
+
+from dataclasses import dataclass, field
+
+from .flow_model import Item, Rule
+from .stack_base import StackBase
+
+CONFIGURED = 64  # operations of a queue
+_LONGEST_RULE = 370  # in testpmd's words: it reads 512 characters, in which tables are named as well
+# Fields that decide how a pattern is read, or that the item after them decides.
+_DECIDING = {"type", "inner_type", "has_vlan", "has_more_vlan", "has_frag_ext", "fragment_offset", "proto",
+             "protocol"}
+
+
+def configure(stack: StackBase) -> None:
+    """The port, before it forwards."""
+    testpmd = stack.testpmd
+    testpmd.stop_port(0)
+    testpmd.expect(f"flow configure 0 queues_number 2 queues_size {CONFIGURED}",
+                   f"number of queues 2 with {CONFIGURED}")
+    testpmd.start_port(0)
+
+
+def pull(stack: StackBase) -> int:
+    """How many operations have succeeded; none has failed."""
+    stack.testpmd.expect("flow push 0 queue 0", "pushed")
+    return int(stack.testpmd.expect("flow pull 0 queue 0",
+                                    r"pulled \d+ operations \(0 failed, (\d+) succeeded\)")[1])
+
+
+def fits(rule: Rule) -> bool:
+    """Whether a template can stand for the rule."""
+    def may_differ(item: Item) -> bool:
+        of_tunnel = item.kind == "udp" and item is not rule.items[-1]
+        return item.kind != "any" and not item.bare_spec and all(
+            one.last is None and one.name not in _DECIDING and not (of_tunnel and one.name == "dst")
+            for one in item.conditions)
+
+    return len(rule.queues) < 2 and len(rule.text) < _LONGEST_RULE and all(map(may_differ, rule.items))
+
+
+@dataclass
+class TemplateRules:
+    """Tables of one rule each."""
+
+    stack: StackBase
+    tables: list[list[str]] = field(default_factory=list)  # of each, the commands that end it
+
+    def create(self, rule: Rule) -> str:
+        """testpmd's answer, to the first command that is refused."""
+        number = len(self.tables)
+        matches, actions = rule.text.split(" actions ")
+        items = matches.split("pattern ")[1]
+        # Queue and mark are the rule's own.
+        masks = " / ".join(word.split()[0] for word in actions.split(" / "))
+        ends: list[str] = []
+        self.tables.append(ends)
+        for command, name, rest in (
+            ("pattern_template", "pattern_template",
+             f"ingress pattern_template_id {number} relaxed no template {items}"),
+            ("actions_template", "actions_template",
+             f"ingress actions_template_id {number} template {actions} mask {masks}"),
+            ("template_table", "table",
+             f"table_id {number} group 0 priority {rule.priority} ingress rules_number 1"
+             f" pattern_template {number} actions_template {number}")):
+            answer = self.stack.testpmd.command(f"flow {command} 0 create {rest}")
+            if " created" not in answer:
+                return answer
+            ends.insert(0, f"flow {command} 0 destroy {name} {number}")
+        answer = self.stack.testpmd.command(
+            f"flow queue 0 create 0 template_table {number} pattern_template 0 actions_template 0"
+            f" postpone no pattern {items} actions {actions}")
+        while pull(self.stack) > 0:  # testpmd keeps what it knows of an operation until then
+            pass
+        return answer
+
+    def clear(self) -> None:
+        """After the rules."""
+        for ends in self.tables:
+            for command in ends:
+                self.stack.testpmd.expect(command, "destroyed")
+        self.tables.clear()
