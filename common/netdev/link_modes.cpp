@@ -54,6 +54,17 @@ bool holds(std::span<const uint32_t> mask, const ModeRange& range) {
     return false;
 }
 
+struct FecBit {
+    unsigned mode;
+    uint32_t fec;
+};
+constexpr FecBit kFecs[] = {
+    {ETHTOOL_LINK_MODE_FEC_NONE_BIT, ETHTOOL_FEC_OFF},
+    {ETHTOOL_LINK_MODE_FEC_BASER_BIT, ETHTOOL_FEC_BASER},
+    {ETHTOOL_LINK_MODE_FEC_RS_BIT, ETHTOOL_FEC_RS},
+    {ETHTOOL_LINK_MODE_FEC_LLRS_BIT, ETHTOOL_FEC_LLRS},
+};
+
 } // namespace
 
 std::vector<uint32_t> speeds_of_modes(std::span<const uint32_t> mask) {
@@ -62,6 +73,13 @@ std::vector<uint32_t> speeds_of_modes(std::span<const uint32_t> mask) {
         if (holds(mask, range) && (speeds.empty() || speeds.back() != range.mbps))
             speeds.push_back(range.mbps);
     return speeds;
+}
+
+uint32_t fec_of_modes(std::span<const uint32_t> mask) {
+    uint32_t all = 0;
+    for (const FecBit& bit : kFecs)
+        if (holds(mask, {bit.mode, bit.mode, 0})) all |= bit.fec;
+    return all;
 }
 
 } // namespace netdev

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "common/netdev/netdev.hpp"
 
+#include "common/netdev/ethtool.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -34,24 +36,6 @@ class ControlSocket {
     int error_; ///< why there is no socket
 };
 
-/// A kernel structure that ends in an array of unknown length, with room for `bytes` of it.
-template <class Header> class Variable {
-  public:
-    explicit Variable(size_t bytes)
-        : storage_((sizeof(Header) + bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t)) {}
-    Header* operator->() { return get(); }
-    Header* get() { return reinterpret_cast<Header*>(storage_.data()); }
-    uint8_t* tail() { return reinterpret_cast<uint8_t*>(storage_.data()) + sizeof(Header); }
-
-  private:
-    std::vector<uint64_t> storage_;
-};
-
-/// With its three masks of link modes.
-class LinkSettings : public Variable<ethtool_link_settings> {
-    using Variable::Variable;
-};
-
 namespace {
 
 const char* hint(int error) {
@@ -59,6 +43,7 @@ const char* hint(int error) {
     case EPERM: return ": CAP_NET_ADMIN is needed";
     case ENODEV: return ": no such interface in this network namespace";
     case EINVAL: return ": the interface does not take this value";
+    case EOPNOTSUPP: return ": the interface's driver or device cannot";
     default: return "";
     }
 }
@@ -130,23 +115,6 @@ Result<void> Netdev::set_up(bool up) const {
     return request(SIOCSIFFLAGS, ifr, up ? "set the link up" : "set the link down");
 }
 
-Result<LinkSettings> Netdev::link_settings() const {
-    constexpr const char* kWhat = "get the link settings";
-    // The first call asks how many words the link mode masks have: the kernel answers with the
-    // negative count. Only the second call, which names that count, returns the settings.
-    ethtool_link_settings probe{};
-    probe.cmd = ETHTOOL_GLINKSETTINGS;
-    if (Result<void> done = ethtool(&probe, kWhat); !done)
-        return tl::unexpected(std::move(done.error()));
-    const auto words = static_cast<size_t>(std::max(-probe.link_mode_masks_nwords, 0));
-    LinkSettings settings(3 * words * sizeof(uint32_t)); // supported, advertised, of the partner
-    settings->cmd = ETHTOOL_GLINKSETTINGS;
-    settings->link_mode_masks_nwords = static_cast<__s8>(words);
-    if (Result<void> done = ethtool(settings.get(), kWhat); !done)
-        return tl::unexpected(std::move(done.error()));
-    return settings;
-}
-
 Result<Link> Netdev::link() const {
     const Result<unsigned> now = flags();
     if (!now) return tl::unexpected(now.error());
@@ -159,48 +127,6 @@ Result<Link> Netdev::link() const {
     link.full_duplex = told.duplex != DUPLEX_HALF;
     link.autoneg = told.autoneg == AUTONEG_ENABLE;
     return link;
-}
-
-Result<std::vector<uint32_t>> Netdev::supported_speeds() const {
-    Result<LinkSettings> settings = link_settings();
-    if (!settings) return tl::unexpected(std::move(settings.error()));
-    const auto words = static_cast<size_t>(std::max<int>((*settings)->link_mode_masks_nwords, 0));
-    std::vector<uint32_t> supported(words);
-    std::memcpy(supported.data(), settings->tail(), words * sizeof(uint32_t));
-    return speeds_of_modes(supported);
-}
-
-Result<std::vector<Counter>> Netdev::counters() const {
-    ethtool_drvinfo driver{};
-    driver.cmd = ETHTOOL_GDRVINFO;
-    if (Result<void> done = ethtool(&driver, "get the driver's name"); !done) {
-        if (done.error().code == EOPNOTSUPP) return std::vector<Counter>{};
-        return tl::unexpected(std::move(done.error()));
-    }
-    const size_t count = driver.n_stats;
-    if (count == 0) return std::vector<Counter>{};
-
-    Variable<ethtool_gstrings> names(count * ETH_GSTRING_LEN);
-    names->cmd = ETHTOOL_GSTRINGS;
-    names->string_set = ETH_SS_STATS;
-    names->len = static_cast<uint32_t>(count);
-    if (Result<void> done = ethtool(names.get(), "get the names of the counters"); !done)
-        return tl::unexpected(std::move(done.error()));
-    Variable<ethtool_stats> values(count * sizeof(uint64_t));
-    values->cmd = ETHTOOL_GSTATS;
-    values->n_stats = static_cast<uint32_t>(count);
-    if (Result<void> done = ethtool(values.get(), "get the counters"); !done)
-        return tl::unexpected(std::move(done.error()));
-
-    // The set may have changed between the calls; what both answers hold is consistent.
-    const size_t known = std::min<size_t>({count, names->len, values->n_stats});
-    std::vector<Counter> counters(known);
-    for (size_t i = 0; i < known; ++i) {
-        const auto* name = reinterpret_cast<const char*>(names.tail()) + i * ETH_GSTRING_LEN;
-        counters[i].name.assign(name, strnlen(name, ETH_GSTRING_LEN));
-        std::memcpy(&counters[i].value, values.tail() + i * sizeof(uint64_t), sizeof(uint64_t));
-    }
-    return counters;
 }
 
 } // namespace netdev

@@ -29,6 +29,29 @@ struct Link {
 /// once, ascending.
 [[nodiscard]] std::vector<uint32_t> speeds_of_modes(std::span<const uint32_t> mask);
 
+/// ETHTOOL_FEC_* of the error correction in such a mask, but for AUTO, which is no link mode.
+[[nodiscard]] uint32_t fec_of_modes(std::span<const uint32_t> mask);
+
+/// Flow control by pause frames (802.3x).
+struct Pause {
+    bool rx = false; ///< those that come are obeyed
+    bool tx = false; ///< they are sent when receive buffers run out
+    bool autoneg = false;
+    bool operator==(const Pause&) const = default;
+};
+
+/// Forward error correction, as ETHTOOL_FEC_*.
+struct FecSetting {
+    uint32_t configured = 0;
+    uint32_t active = 0; ///< while the link is up
+};
+
+/// Plug-in module or cable.
+struct ModuleInfo {
+    uint32_t type = 0;  ///< ETH_MODULE_SFF_*: how its memory is laid out
+    uint32_t bytes = 0; ///< of memory that can be read
+};
+
 /// One counter of `ethtool -S`.
 struct Counter {
     std::string name;
@@ -60,6 +83,17 @@ class Netdev {
     [[nodiscard]] Result<Link> link() const;
     /// Mbit/s that the device can do, whatever the link does; empty: unknown.
     [[nodiscard]] Result<std::vector<uint32_t>> supported_speeds() const;
+    [[nodiscard]] Result<Pause> pause() const;
+    [[nodiscard]] Result<void> set_pause(Pause pause) const; ///< needs CAP_NET_ADMIN
+    [[nodiscard]] Result<FecSetting> fec() const;
+    /// ETHTOOL_FEC_*; drivers may refuse more than one.
+    [[nodiscard]] Result<void> set_fec(uint32_t modes) const; ///< needs CAP_NET_ADMIN
+    /// As fec_of_modes; 0: nothing is told.
+    [[nodiscard]] Result<uint32_t> supported_fec() const;
+    [[nodiscard]] Result<ModuleInfo> module_info() const; ///< this and the next: CAP_NET_ADMIN
+    [[nodiscard]] Result<void> read_module(uint32_t offset, std::span<uint8_t> bytes) const;
+    /// Has the LED blink, and returns when that is over: seconds, at least 1. Needs CAP_NET_ADMIN.
+    [[nodiscard]] Result<void> identify(unsigned seconds) const;
     /// Counters of the interface's driver, in its own order; empty when it has none.
     [[nodiscard]] Result<std::vector<Counter>> counters() const;
 
@@ -67,6 +101,7 @@ class Netdev {
     Result<void> request(unsigned long code, ifreq& request, const char* what) const;
     Result<void> ethtool(void* command, const char* what) const;
     [[nodiscard]] Result<LinkSettings> link_settings() const;
+    [[nodiscard]] Result<std::vector<uint32_t>> supported_modes() const;
 
     std::string name_;
     std::shared_ptr<const ControlSocket> socket_; ///< null: no interface

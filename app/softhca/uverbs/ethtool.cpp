@@ -2,6 +2,7 @@
 #include "app/softhca/uverbs/ethtool.hpp"
 
 #include "app/softhca/identity.hpp"
+#include "app/softhca/uverbs/ethtool_phy.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/user_memory.hpp"
 
@@ -84,13 +85,19 @@ int get_link_settings(const Port& port, ethtool_link_settings& out) {
         return 0;
     }
     constexpr size_t kMaskBytes = 3 * kWords * sizeof(uint32_t);
-    uint32_t* masks = out.link_mode_masks; // supported, advertising, of the partner
+    uint32_t* const masks = out.link_mode_masks; // supported, advertising, of the partner
+    const auto set = [&](int mask, int bit) {
+        masks[mask * kWords + bit / 32] |= 1u << (bit % 32);
+    };
     if (!is_mapped(masks, kMaskBytes, true)) return EFAULT;
     std::memset(masks, 0, kMaskBytes);
     // A port does what is slower than itself, too.
     for (const LinkMode& mode : kLinkModes)
         for (int mask = 0; mask < 2 && mode.mbps <= port.config.speed_mbps; mask++)
-            masks[mask * kWords + mode.bit / 32] |= 1u << (mode.bit % 32);
+            set(mask, mode.bit);
+    for (const core::Fec fec : core::kFecs)
+        if (core::has_fec(port.config.speed_mbps, fec)) set(0, fec_link_mode(fec));
+    set(1, fec_link_mode(active_fec(port)));
     out.link_mode_masks_nwords = kWords;
     out.speed = port.link_up() ? port.config.speed_mbps : static_cast<uint32_t>(SPEED_UNKNOWN);
     out.duplex = port.link_up() ? DUPLEX_FULL : DUPLEX_UNKNOWN;
@@ -193,6 +200,18 @@ std::optional<int> ethtool(Port& port, void* command) {
     case ETHTOOL_GPAUSEPARAM:
         return answer_with<ethtool_pauseparam>(command,
                                                [&](auto& out) { return get_pause(port, out); });
+    case ETHTOOL_GFECPARAM:
+        return answer_with<ethtool_fecparam>(command,
+                                             [&](auto& out) { return get_fec(port, out); });
+    case ETHTOOL_SFECPARAM:
+        return answer_with<ethtool_fecparam>(command, [&](auto& in) { return set_fec(port, in); });
+    case ETHTOOL_GMODULEINFO:
+        return answer_with<ethtool_modinfo>(command,
+                                            [&](auto& out) { return get_module_info(port, out); });
+    case ETHTOOL_GMODULEEEPROM:
+        return answer_with<ethtool_eeprom>(command,
+                                           [&](auto& out) { return get_module_eeprom(port, out); });
+    case ETHTOOL_PHYS_ID: return answer_with<ethtool_value>(command, identify);
     case ETHTOOL_GLINK:
         return answer_with<ethtool_value>(command, [&](auto& out) {
             out.data = port.link_up();

@@ -182,6 +182,30 @@ TEST(Netdev, SpeedsOfLinkModes) {
     EXPECT_EQ(speeds_of_modes(std::span(mask).first(1)), (std::vector<uint32_t>{1000, 40000}));
 }
 
+TEST(Netdev, FecOfLinkModes) {
+    std::array<uint32_t, 3> mask{};
+    const auto set = [&](unsigned bit) { mask[bit / 32] |= 1u << bit % 32; };
+    EXPECT_EQ(fec_of_modes({}), 0u);
+    set(ETHTOOL_LINK_MODE_100000baseCR4_Full_BIT);
+    EXPECT_EQ(fec_of_modes(mask), 0u);
+    set(ETHTOOL_LINK_MODE_FEC_NONE_BIT);
+    set(ETHTOOL_LINK_MODE_FEC_RS_BIT);
+    EXPECT_EQ(fec_of_modes(mask), uint32_t{ETHTOOL_FEC_OFF | ETHTOOL_FEC_RS});
+    set(ETHTOOL_LINK_MODE_FEC_BASER_BIT);
+    set(ETHTOOL_LINK_MODE_FEC_LLRS_BIT);
+    EXPECT_EQ(fec_of_modes(mask),
+              uint32_t{ETHTOOL_FEC_OFF | ETHTOOL_FEC_RS | ETHTOOL_FEC_BASER | ETHTOOL_FEC_LLRS});
+}
+
+TEST(Netdev, WhatTheDriverLacksIsRefused) {
+    const Error refusal = Netdev("lo").pause().error();
+    EXPECT_EQ(refusal.code, EOPNOTSUPP);
+    EXPECT_EQ(refusal.what, "lo: cannot get the flow control: Operation not supported: the "
+                            "interface's driver or device cannot");
+    EXPECT_EQ(Netdev("lo").fec().error().code, EOPNOTSUPP);
+    EXPECT_EQ(Netdev("lo").supported_fec().error().code, EOPNOTSUPP);
+}
+
 TEST(Netdev, AbsentAndUnknown) {
     EXPECT_FALSE(Netdev().present());
     EXPECT_EQ(Netdev().mac().error().code, ENODEV);

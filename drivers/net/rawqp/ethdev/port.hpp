@@ -19,6 +19,7 @@ class AgeTimer;
 class AsyncEvents;
 class Filters;
 class FlowTable;
+class Led;
 class Memory;
 class OtherDrivers;
 class RingMemory;
@@ -76,6 +77,7 @@ struct Port final : ProcessPort {
     bool marks = false;                    ///< rte_flow rules mark packets, or did
     PortTotals& totals = shared.totals;
     std::unique_ptr<OtherDrivers> other_drivers;
+    std::unique_ptr<Led> led; ///< null: it was never turned on
     std::unique_ptr<AsyncEvents> events;
     /// Held while queues and flow rules are made, changed and destroyed, as secondaries ask for
     /// resets and counters at any time.

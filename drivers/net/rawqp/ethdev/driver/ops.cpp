@@ -67,6 +67,15 @@ constexpr eth_dev_ops make_ops() {
     ops.vlan_offload_set = vlan_offload_set;
     ops.vlan_strip_queue_set = vlan_strip_queue_set;
     ops.mtu_set = mtu_set;
+    ops.flow_ctrl_get = flow_ctrl_get;
+    ops.flow_ctrl_set = flow_ctrl_set;
+    ops.fec_get_capability = fec_get_capability;
+    ops.fec_get = fec_get;
+    ops.fec_set = fec_set;
+    ops.get_module_info = get_module_info;
+    ops.get_module_eeprom = get_module_eeprom;
+    ops.dev_led_on = led_on;
+    ops.dev_led_off = led_off;
     ops.reta_update = reta_update;
     ops.reta_query = reta_query;
     ops.rss_hash_update = rss_hash_update;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a secondary process may do with a port, and the refusal of all else.
+#include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 #include "drivers/net/rawqp/ethdev/steering/ops.hpp"
@@ -157,6 +158,11 @@ constexpr eth_dev_ops make_ops() {
     ops.txq_info_get = kWhileAlive<txq_info_get>;
     ops.fw_version_get = kWhileAlive<fw_version_get>;
     ops.link_update = link_update;
+    ops.flow_ctrl_get = kWhileAlive<flow_ctrl_get>;
+    ops.fec_get_capability = kWhileAlive<fec_get_capability>;
+    ops.fec_get = kWhileAlive<fec_get>;
+    ops.get_module_info = kWhileAlive<get_module_info>;
+    ops.get_module_eeprom = kWhileAlive<get_module_eeprom>;
     ops.eth_dev_priv_dump = kWhileAlive<priv_dump>;
     ops.reta_query = kWhileAlive<reta_query>;
     ops.rss_hash_conf_get = kWhileAlive<rss_hash_conf_get>;
@@ -196,6 +202,10 @@ constexpr eth_dev_ops make_ops() {
     refused<"rte_eth_dev_set_vlan_offload">(ops.vlan_offload_set);
     refused<"rte_eth_dev_set_vlan_strip_on_queue">(ops.vlan_strip_queue_set);
     refused<"rte_eth_dev_set_mtu">(ops.mtu_set);
+    refused<"rte_eth_dev_flow_ctrl_set">(ops.flow_ctrl_set);
+    refused<"rte_eth_fec_set">(ops.fec_set);
+    refused<"rte_eth_led_on">(ops.dev_led_on);
+    refused<"rte_eth_led_off">(ops.dev_led_off);
     refused<"rte_eth_dev_rss_reta_update">(ops.reta_update);
     refused<"rte_eth_dev_rss_hash_update">(ops.rss_hash_update);
     return ops;
