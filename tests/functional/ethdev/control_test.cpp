@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <rte_cycles.h>
 #include <thread>
+#include <utility>
 
 namespace test {
 namespace {
@@ -47,30 +49,47 @@ TEST_F(Control, AResetMakesThePortAnew) {
     EXPECT_TRUE(rte_is_zero_ether_addr(&addresses[1])) << "that of the first life";
 }
 
-/// Sends and receives on queue 0 for as long as it lives.
+/// Sends and receives on queue 0 for as long as it lives. All is back when it ends, or the frames
+/// would come to the next test.
 class Traffic {
   public:
-    Traffic(rte_mempool* pool, const Frame& content)
-        : thread_([this, pool, content] {
+    Traffic(rte_mempool* pool, Frame content)
+        : pool_(pool), content_(std::move(content)), thread_([this] {
               while (!done_) {
-                  rte_mbuf* packets[32];
-                  const uint16_t got = rte_eth_rx_burst(kPort, 0, packets, 32);
-                  rte_pktmbuf_free_bulk(packets, got);
-                  if (rte_pktmbuf_alloc_bulk(pool, packets, 8) != 0) continue;
-                  for (int i = 0; i < 8; ++i)
-                      std::memcpy(
-                          rte_pktmbuf_append(packets[i], static_cast<uint16_t>(content.size())),
-                          content.data(), content.size());
-                  const uint16_t sent = rte_eth_tx_burst(kPort, 0, packets, 8);
-                  rte_pktmbuf_free_bulk(packets + sent, 8u - sent);
+                  receive();
+                  send();
               }
+              const uint64_t end = rte_get_tsc_cycles() + 10 * rte_get_tsc_hz();
+              while (on_the_way_ != 0 && rte_get_tsc_cycles() < end)
+                  receive();
           }) {}
     ~Traffic() {
         done_ = true;
         thread_.join();
+        EXPECT_EQ(on_the_way_, 0u) << "frames did not come back";
     }
 
   private:
+    void receive() {
+        rte_mbuf* packets[32];
+        const uint16_t got = rte_eth_rx_burst(kPort, 0, packets, 32);
+        rte_pktmbuf_free_bulk(packets, got);
+        on_the_way_ -= got;
+    }
+    void send() {
+        rte_mbuf* packets[8];
+        if (rte_pktmbuf_alloc_bulk(pool_, packets, 8) != 0) return;
+        const auto bytes = static_cast<uint16_t>(content_.size());
+        for (rte_mbuf* packet : packets)
+            std::memcpy(rte_pktmbuf_append(packet, bytes), content_.data(), bytes);
+        const uint16_t sent = rte_eth_tx_burst(kPort, 0, packets, 8);
+        rte_pktmbuf_free_bulk(packets + sent, 8u - sent);
+        on_the_way_ += sent;
+    }
+
+    rte_mempool* pool_;
+    Frame content_;
+    uint64_t on_the_way_ = 0;
     std::atomic<bool> done_ = false;
     std::thread thread_;
 };
