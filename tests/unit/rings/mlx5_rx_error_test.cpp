@@ -162,7 +162,7 @@ TEST_P(Mlx5RxError, StopWhileDead) {
     expect_traffic(100, 64);
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxError, testing::ValuesIn(kWidths), by_width);
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxError, testing::ValuesIn(kWidths), kByWidth);
 
 } // namespace
 } // namespace rings_test

@@ -393,7 +393,7 @@ TEST_P(Mlx5RxReaders, ABlockThatNoDeviceWritesIsAnError) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::ValuesIn(kWidths), by_width);
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5RxReaders, testing::ValuesIn(kWidths), kByWidth);
 
 } // namespace
 } // namespace rings_test

@@ -107,7 +107,7 @@ const Scenario kScenarios[] = {
 INSTANTIATE_TEST_SUITE_P(Scenarios, Mlx5StridingDifferential,
                          testing::Combine(testing::ValuesIn(kScenarios),
                                           testing::ValuesIn(kVectorWidths)),
-                         by_name_and_width);
+                         kByNameAndWidth);
 
 } // namespace
 } // namespace rings_test

@@ -272,7 +272,7 @@ TEST_P(Mlx5Striding, CountsWhatWaits) {
     EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 1), RTE_ETH_RX_DESC_UNAVAIL);
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Mlx5Striding, testing::ValuesIn(kWidths), by_width);
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5Striding, testing::ValuesIn(kWidths), kByWidth);
 
 } // namespace
 } // namespace rings_test

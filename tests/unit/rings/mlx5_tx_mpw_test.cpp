@@ -337,7 +337,7 @@ TEST_P(Mlx5TxMpw, StopCountsWhatIsLeft) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Senders, Mlx5TxMpw, testing::ValuesIn(kTxWidths), by_width);
+INSTANTIATE_TEST_SUITE_P(Senders, Mlx5TxMpw, testing::ValuesIn(kTxWidths), kByWidth);
 
 } // namespace
 } // namespace rings_test

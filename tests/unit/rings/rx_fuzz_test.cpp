@@ -125,7 +125,7 @@ TEST_P(RxFuzz, SameRandomInputs) {
 INSTANTIATE_TEST_SUITE_P(Cqes, RxFuzz,
                          testing::Combine(testing::Values(kCqes),
                                           testing::ValuesIn(rings_test::kWidths)),
-                         rings_test::by_name_and_width);
+                         rings_test::kByNameAndWidth);
 INSTANTIATE_TEST_SUITE_P(Frames, RxFuzz,
                          testing::Combine(testing::Values(kFrames),
                                           testing::Values(rings_test::kScalar)),

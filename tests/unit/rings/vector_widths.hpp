@@ -49,8 +49,8 @@ inline std::string reader_name(unsigned bits) {
 inline bool has_vectors(unsigned bits) { return missing_vectors(bits).empty(); }
 
 /// For instantiations by width, or by others and then the width.
-inline constexpr auto by_width = [](const auto& info) { return width_name(info.param); };
-inline constexpr auto by_name_and_width = [](const auto& info) {
+inline constexpr auto kByWidth = [](const auto& info) { return width_name(info.param); };
+inline constexpr auto kByNameAndWidth = [](const auto& info) {
     const auto& [what, bits] = info.param;
     return std::string(what.name) + "_" + width_name(bits);
 };
