@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/fault.hpp"
 
+#include "app/softhca/core/error_names.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -12,28 +14,9 @@
 namespace softhca {
 namespace {
 
-using core::CompletionError;
-
 constexpr const char* kForms =
     "COMMAND:ERRNO[:TIMES], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, device_fatal or none";
 constexpr int kMaxErrno = 133; // EHWPOISON is the last one
-
-struct CauseName {
-    std::string_view name;
-    CompletionError cause;
-};
-constexpr std::array kCauses = {
-    CauseName{"local_length", CompletionError::local_length},
-    CauseName{"local_qp_operation", CompletionError::local_qp_operation},
-    CauseName{"local_protection", CompletionError::local_protection},
-    CauseName{"flushed", CompletionError::flushed},
-    CauseName{"mw_bind", CompletionError::mw_bind},
-    CauseName{"bad_response", CompletionError::bad_response},
-    CauseName{"local_access", CompletionError::local_access},
-    CauseName{"remote_invalid_request", CompletionError::remote_invalid_request},
-    CauseName{"remote_access", CompletionError::remote_access},
-    CauseName{"remote_operation", CompletionError::remote_operation},
-};
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
@@ -81,14 +64,13 @@ Result<Fault> parse_completion_fault(std::span<const std::string_view> parts) {
         return fail(EINVAL, "error_cqe: of which queue? Its number is in `softhca stat`");
     CompletionFault fault{.queue = *queue};
     if (parts.size() == 2) return fault;
-    for (const CauseName& known : kCauses) {
-        fault.cause = known.cause;
-        if (known.name == parts[2]) return fault;
-    }
     std::vector<std::string_view> names;
-    names.reserve(kCauses.size());
-    for (const CauseName& known : kCauses)
-        names.push_back(known.name);
+    names.reserve(core::kCompletionErrorNames.size());
+    for (const auto& [name, error] : core::kCompletionErrorNames) {
+        fault.cause = error;
+        if (name == parts[2]) return fault;
+        names.push_back(name);
+    }
     return fail(EINVAL, "{}: no syndrome; they are {}", parts[2], fmt::join(names, ", "));
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/launcher/look.hpp"
 #include "app/softhca/launcher/options.hpp"
 #include "app/softhca/launcher/remote.hpp"
 #include "app/softhca/launcher/run.hpp"
@@ -15,7 +16,9 @@ namespace {
 struct Execute {
     int operator()(int status) const { return status; }
     int operator()(RunCommand& command) const { return run(std::move(command)); }
-    int operator()(const StatCommand& command) const { return show_stats(command); }
+    int operator()(const ShowCommand& command) const { return show(command); }
+    int operator()(const TraceCommand& command) const { return trace(command); }
+    int operator()(const CaptureCommand& command) const { return capture(command); }
     int operator()(const LinkCommand& command) const { return set_link(command); }
     int operator()(const FaultCommand& command) const { return inject_fault(command); }
 };

@@ -12,7 +12,7 @@ EAL = ["--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry", "--
 PROGRAMS: dict[str, list[list[str]]] = {
     "rawqp-doctor": [[]],
     "rawqp-perf": [EAL],
-    "softhca": [[], ["stat"], ["link"], ["fault"], ["vm"]],
+    "softhca": [[], ["stat"], ["dump"], ["trace"], ["capture"], ["link"], ["fault"], ["vm"]],
 }
 
 
@@ -43,6 +43,6 @@ def test_the_page_of_softhca_has_the_keys_of_a_port(build: Build) -> None:
     assert keys and keys == documented, keys ^ documented
 
 
-@pytest.mark.parametrize("command", ["stat", "link", "fault"])
+@pytest.mark.parametrize("command", ["stat", "dump", "trace", "capture", "link", "fault"])
 def test_help_of_a_command_is_about_that_command(build: Build, command: str) -> None:
     assert "wire=" not in help_of(build, "softhca", [command])

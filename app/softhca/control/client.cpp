@@ -38,31 +38,45 @@ std::vector<Instance> find_instances(const std::string& runtime_dir) {
     return found;
 }
 
-Result<json> ask(const Instance& instance, const json& request) {
-    const auto failed = [&](const char* what) {
-        return fail(errno, "process {}: {} ({})", instance.pid, what, std::strerror(errno));
-    };
+Result<Session> Session::open(const Instance& instance) {
+    Session session;
+    session.name_ = instance.pid ? fmt::format("process {}", instance.pid) : instance.socket;
     const auto address = socket_address(instance.socket);
     if (!address) return tl::unexpected(address.error());
-    const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0)
-        return failed("cannot connect");
+    session.socket_ = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int fd = session.socket_.get();
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0)
+        return session.failed("cannot connect");
+    return session;
+}
+
+tl::unexpected<Error> Session::failed(const char* what) const {
+    return fail(errno, "{}: {} ({})", name_, what, std::strerror(errno));
+}
+
+Result<json> Session::ask(const json& request) {
     const std::string line = request.dump() + "\n";
-    if (send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) != ssize_t(line.size()))
+    if (send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) != ssize_t(line.size()))
         return failed("cannot ask");
     std::string answer;
     while (!answer.ends_with('\n')) {
-        char buffer[4096];
-        const ssize_t got = recv(socket.get(), buffer, sizeof buffer, 0);
-        if (got <= 0) return failed(got ? "does not answer; is it stopped?" : "ended");
+        char buffer[65536];
+        const ssize_t got = recv(socket_.get(), buffer, sizeof buffer, 0);
+        if (got == 0) return fail(EPIPE, "{}: ended", name_);
+        if (got < 0) return failed("does not answer; is it stopped?");
         answer.append(buffer, size_t(got));
     }
     json reply = json::parse(answer, nullptr, /*allow_exceptions=*/false);
-    if (!reply.is_object()) return fail(EPROTO, "process {}: answers nonsense", instance.pid);
-    if (reply.contains("error"))
-        return fail(EINVAL, "process {}: {}", instance.pid, reply["error"].dump());
+    if (!reply.is_object()) return fail(EPROTO, "{}: answers nonsense", name_);
+    if (reply.contains("error")) return fail(EINVAL, "{}: {}", name_, reply["error"].dump());
     return reply;
+}
+
+Result<json> ask(const Instance& instance, const json& request) {
+    auto session = Session::open(instance);
+    if (!session) return tl::unexpected(session.error());
+    return session->ask(request);
 }
 
 } // namespace softhca::control

@@ -2,6 +2,7 @@
 // Asks the control sockets of programs that run on softhca's devices.
 #pragma once
 
+#include "common/fd.hpp"
 #include "common/result.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,14 +14,29 @@ namespace softhca::control {
 
 /// A running program's control socket.
 struct Instance {
-    pid_t pid = 0;
+    pid_t pid = 0; ///< 0: unknown
     std::string socket;
 };
 
 /// Those in one runtime folder.
 [[nodiscard]] std::vector<Instance> find_instances(const std::string& runtime_dir);
 
-/// One request, one answer, within two seconds. ECONNREFUSED: the program has gone.
+/// A conversation with one of them.
+class Session {
+  public:
+    /// ECONNREFUSED: the program has gone.
+    [[nodiscard]] static Result<Session> open(const Instance& instance);
+    /// One request, one answer, within two seconds. EPIPE or ECONNRESET: the program has ended.
+    [[nodiscard]] Result<nlohmann::json> ask(const nlohmann::json& request);
+
+  private:
+    [[nodiscard]] tl::unexpected<Error> failed(const char* what) const;
+
+    Fd socket_;
+    std::string name_;
+};
+
+/// A conversation of one request.
 [[nodiscard]] Result<nlohmann::json> ask(const Instance& instance, const nlohmann::json& request);
 
 } // namespace softhca::control

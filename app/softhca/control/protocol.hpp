@@ -2,8 +2,12 @@
 // What the control server and its clients share: where the sockets are. Requests are one JSON
 // object a line:
 //   {"cmd":"stat"}                                     -> {"pid":…,"program":…,"devices":[…]}
+//   {"cmd":"dump"}                                     -> likewise, with every object
 //   {"cmd":"link","device":"mlx5_0","up":false}        -> {"ok":true}
 //   {"cmd":"fault","device":"mlx5_0","fault":"…"}      -> {"ok":true}; see fault.hpp
+//   {"cmd":"watch","device":"mlx5_0","steps":true,"count":5} -> {"ok":true}: from now on, until the
+//     client hangs up, the packets of that device (all, if none is named) are kept for
+//   {"cmd":"next"}                                     -> {"packets":[…],"lost":0,"done":false}
 // and {"error":"…"} for what cannot be done.
 #pragma once
 

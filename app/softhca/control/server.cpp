@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/control/server.hpp"
 
+#include "app/softhca/control/observation.hpp"
 #include "app/softhca/control/protocol.hpp"
 
 #include <algorithm>
@@ -44,10 +45,11 @@ std::optional<size_t> find_device(core::Engine& engine, const std::string& name)
     return std::nullopt;
 }
 
-json answer_stat(core::Engine& engine) {
+/// What each device says.
+json answer_all(core::Engine& engine, json (core::Device::*say)() const) {
     json devices = json::array();
     for (size_t i = 0; i < engine.size(); ++i)
-        devices.push_back(engine.device(i).stats());
+        devices.push_back((engine.device(i).*say)());
     return {{"pid", getpid()}, {"program", program_invocation_short_name}, {"devices", devices}};
 }
 
@@ -105,7 +107,10 @@ json answer_fault(const Target& target, const json& request) {
 
 /// The server's own requests, which are looked up after those of the front.
 Commands with_own(Commands commands, const Target& target) {
-    commands.try_emplace("stat", [target](const json&) { return answer_stat(target.engine); });
+    commands.try_emplace(
+        "stat", [target](const json&) { return answer_all(target.engine, &core::Device::stats); });
+    commands.try_emplace(
+        "dump", [target](const json&) { return answer_all(target.engine, &core::Device::dump); });
     commands.try_emplace(
         "link", [target](const json& request) { return answer_link(target.engine, request); });
     commands.try_emplace("fault",
@@ -113,28 +118,59 @@ Commands with_own(Commands commands, const Target& target) {
     return commands;
 }
 
-json answer_request(const Commands& commands, const json& request) {
-    const auto cmd = request.is_object() ? request.find("cmd") : request.end();
-    if (!request.is_object() || cmd == request.end() || !cmd->is_string())
-        return error_answer("expected one JSON object a line, with the key \"cmd\"");
-    if (const auto found = commands.find(cmd->get<std::string>()); found != commands.end())
-        return found->second(request);
-    std::string known;
-    for (const auto& [name, command] : commands)
-        known += (known.empty() ? "" : ", ") + name;
-    return error_answer("unknown cmd; known are " + known);
-}
-
-std::string answer(const Commands& commands, const std::string& line) {
-    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const json reply = answer_request(commands, request);
-    return reply.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
-}
-
 struct Client {
     Fd socket;
     std::string received;
+    std::unique_ptr<Observation> observation; ///< what it looks at, until it goes
 };
+
+json answer_watch(core::Engine& engine, Client& client, const json& request) {
+    const auto device = request.find("device");
+    const auto steps = request.find("steps");
+    const auto count = request.find("count");
+    if ((device != request.end() && !device->is_string()) ||
+        (steps != request.end() && !steps->is_boolean()) ||
+        (count != request.end() && !count->is_number_unsigned()))
+        return error_answer("watch takes \"device\": a name, \"steps\": true or false, and "
+                            "\"count\": a number");
+    const std::string name = request.value("device", "");
+    std::vector<core::Device*> devices;
+    for (size_t i = 0; i < engine.size(); ++i)
+        if (name.empty() || engine.device(i).config().name == name)
+            devices.push_back(&engine.device(i));
+    if (devices.empty()) return no_device(name);
+    client.observation.reset(); // of an earlier request
+    client.observation = std::make_unique<Observation>(
+        std::move(devices), ObservationOptions{.steps = request.value("steps", false),
+                                               .count = request.value("count", uint64_t{0})});
+    return {{"ok", true}};
+}
+
+json answer_next(const Client& client) {
+    return client.observation ? client.observation->take() : error_answer("watch comes first");
+}
+
+json answer_request(core::Engine& engine, const Commands& commands, Client& client,
+                    const json& request) {
+    const auto cmd = request.is_object() ? request.find("cmd") : request.end();
+    if (!request.is_object() || cmd == request.end() || !cmd->is_string())
+        return error_answer("expected one JSON object a line, with the key \"cmd\"");
+    if (*cmd == "watch") return answer_watch(engine, client, request);
+    if (*cmd == "next") return answer_next(client);
+    if (const auto found = commands.find(cmd->get<std::string>()); found != commands.end())
+        return found->second(request);
+    std::string known = "next, watch";
+    for (const auto& [name, command] : commands)
+        known += ", " + name;
+    return error_answer("unknown cmd; known are " + known);
+}
+
+std::string answer(core::Engine& engine, const Commands& commands, Client& client,
+                   const std::string& line) {
+    const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const json reply = answer_request(engine, commands, client, request);
+    return reply.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+}
 
 bool send_all(int fd, std::string_view text) {
     while (!text.empty()) {
@@ -147,7 +183,7 @@ bool send_all(int fd, std::string_view text) {
 }
 
 /// False when the client has to go: it closed, hangs, or writes an endless line.
-bool serve_client(Client& client, const Commands& commands) {
+bool serve_client(Client& client, core::Engine& engine, const Commands& commands) {
     char buffer[1024];
     const ssize_t got = recv(client.socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -155,7 +191,7 @@ bool serve_client(Client& client, const Commands& commands) {
     client.received.append(buffer, size_t(got));
     size_t end;
     while ((end = client.received.find('\n')) != std::string::npos) {
-        const std::string reply = answer(commands, client.received.substr(0, end));
+        const std::string reply = answer(engine, commands, client, client.received.substr(0, end));
         client.received.erase(0, end + 1);
         if (!send_all(client.socket.get(), reply)) return false;
     }
@@ -178,13 +214,14 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
         listen(listener.get(), int(kMaxClients)) < 0)
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(new ControlServer(
-        path, with_own(std::move(commands), {engine, std::move(set_command_fault)}),
+        path, engine, with_own(std::move(commands), {engine, std::move(set_command_fault)}),
         std::move(listener), std::move(stop), std::move(keeper)));
 }
 
-ControlServer::ControlServer(std::string path, Commands commands, Fd listener, Fd stop, Fd keeper)
-    : path_(std::move(path)), commands_(std::move(commands)), listener_(std::move(listener)),
-      stop_(std::move(stop)), keeper_(std::move(keeper)) {
+ControlServer::ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener,
+                             Fd stop, Fd keeper)
+    : path_(std::move(path)), engine_(engine), commands_(std::move(commands)),
+      listener_(std::move(listener)), stop_(std::move(stop)), keeper_(std::move(keeper)) {
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -212,7 +249,7 @@ void ControlServer::serve() {
         if (waiting[0].revents) return;
         if (waiting[1].revents & POLLHUP) kill(getpid(), SIGKILL);
         for (size_t i = clients.size(); i-- > 0;)
-            if (waiting[i + 3].revents && !serve_client(clients[i], commands_))
+            if (waiting[i + 3].revents && !serve_client(clients[i], engine_, commands_))
                 clients.erase(clients.begin() + std::ptrdiff_t(i));
         if (!waiting[2].revents) continue;
         Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -222,7 +259,7 @@ void ControlServer::serve() {
         }
         setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
                    sizeof kClientPatience);
-        clients.push_back({std::move(accepted), {}});
+        clients.push_back({std::move(accepted), {}, {}});
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers `softhca stat`, `link` and `fault` inside the program that runs on the devices.
+// Answers `softhca stat`, `dump`, `trace`, `capture`, `link` and `fault` inside the program that
+// runs on the devices.
 #pragma once
 
 #include "app/softhca/core/engine.hpp"
@@ -40,10 +41,12 @@ class ControlServer {
     ControlServer& operator=(const ControlServer&) = delete;
 
   private:
-    ControlServer(std::string path, Commands commands, Fd listener, Fd stop, Fd keeper);
+    ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener, Fd stop,
+                  Fd keeper);
     void serve();
 
     std::string path_;
+    core::Engine& engine_;
     Commands commands_;
     Fd listener_;
     Fd stop_; ///< eventfd that ends the thread

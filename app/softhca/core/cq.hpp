@@ -6,6 +6,13 @@
 
 namespace softhca::core {
 
+/// A CQ's ring at one moment.
+struct CqView {
+    uint32_t entries = 0, entry_bytes = 0;
+    uint32_t producer = 0, consumer = 0; ///< as their owners last said
+    bool armed = false;
+};
+
 /// Used by the device thread with the device locked. Who writes completions knows the format, and
 /// so the class; what is virtual here happens once per round, or on request.
 class Cq {
@@ -25,6 +32,8 @@ class Cq {
     /// Whether completions are kept back, and their end: needed before the consumer may wait.
     [[nodiscard]] virtual bool compresses() const = 0;
     virtual void write_block() = 0;
+    /// For those who look. Reads the owner's memory.
+    virtual void look(CqView& view) const = 0;
     /// Whether this byte of the owner's memory belongs to it.
     [[nodiscard]] virtual bool works_on(const void* address) const = 0;
 

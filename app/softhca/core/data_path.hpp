@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The data path over one family's rings. Included by that family's format only.
+// The data path over one family's rings, watched or not (no_watch.hpp). Included by that family's
+// format only.
 #pragma once
 
 #include "app/softhca/core/place_impl.hpp"
@@ -9,13 +10,13 @@
 
 namespace softhca::core {
 
-template <Rings R> class DataPathOver final : public DataPath {
+template <Rings R, class W> class DataPathOver final : public DataPath {
   public:
-    explicit DataPathOver(const DataPathParts& parts)
-        : port_(parts.port), placer_(parts.mkeys, parts.port),
+    DataPathOver(const DataPathParts& parts, W watch)
+        : port_(parts.port), watch_(watch), placer_(parts.mkeys, parts.port, watch),
           receiver_(parts.steering, parts.tables, placer_, parts.port, parts.delay_drop,
-                    parts.pause),
-          sender_(parts.mkeys, parts.port, receiver_) {}
+                    parts.pause, watch),
+          sender_(parts.mkeys, parts.port, receiver_, parts.kernel_progress, watch) {}
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
     size_t send_kernel(size_t budget) override { return sender_.run_kernel(budget); }
@@ -29,12 +30,13 @@ template <Rings R> class DataPathOver final : public DataPath {
 
   private:
     Port& port_;
-    Placer<R> placer_;
-    Receiver<R> receiver_;
-    Sender<R> sender_;
+    [[no_unique_address]] W watch_;
+    Placer<R, W> placer_;
+    Receiver<R, W> receiver_;
+    Sender<R, W> sender_;
 };
 
-template <Rings R> size_t DataPathOver<R>::receive(size_t budget) {
+template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
     wire::Wire& wire = port_.wire();
     size_t done = 0;
     for (; done < budget; done++) {
@@ -47,7 +49,7 @@ template <Rings R> size_t DataPathOver<R>::receive(size_t budget) {
     return done;
 }
 
-template <Rings R> void DataPathOver<R>::lose_memory(bool broken, bool receiving) {
+template <Rings R, class W> void DataPathOver<R, W>::lose_memory(bool broken, bool receiving) {
     const bool placing = placer_.is_placing();
     receiver_.abandon();
     // The packet that was under way from the wire is counted, and would only be counted again.
@@ -58,6 +60,7 @@ template <Rings R> void DataPathOver<R>::lose_memory(bool broken, bool receiving
         placer_.fail_for_memory();
     else if (!receiving)
         sender_.fail_for_memory();
+    watch_.abandoned();
 }
 
 } // namespace softhca::core

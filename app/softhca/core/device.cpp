@@ -297,7 +297,9 @@ Outcome<Number> Device::create_rqt(std::span<const Number> rqns) {
     auto entries = find_rqs(state_->rqs, rqns);
     if (!entries) return refuse(entries.error());
     const Number number = state_->new_number();
-    replace_entries(state_->rqts.insert(number, std::make_unique<Rqt>()), std::move(*entries));
+    Rqt& rqt = state_->rqts.insert(number, std::make_unique<Rqt>());
+    rqt.number = number;
+    replace_entries(rqt, std::move(*entries));
     return number;
 }
 
@@ -369,6 +371,7 @@ Outcome<Number> Device::create_tir(const TirAttr& attr) {
     if (const auto connected = connect_tir(*state_, *tir, attr); !connected)
         return refuse(connected.error());
     const Number number = state_->new_number();
+    tir->number = number;
     state_->tirs.insert(number, std::move(tir));
     return number;
 }
@@ -436,6 +439,7 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
         return refuse(inserted.error());
     flow->hold();
     const Number number = state_->new_number();
+    flow->number = number;
     state_->flows.insert(number, std::move(flow));
     if (!sends) state_->port.start();
     return number;

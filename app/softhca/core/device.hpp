@@ -15,6 +15,8 @@
 
 namespace softhca::core {
 
+class Observer;
+
 /// The families of NICs whose rings a device may have: a folder of core/rings each.
 enum class Family : uint8_t { mlx5 };
 
@@ -201,6 +203,13 @@ class Device {
     [[nodiscard]] const DeviceConfig& config() const;
     /// Everything `softhca stat` shows: port and per-queue counters, objects in use.
     [[nodiscard]] nlohmann::json stats() const;
+    /// Everything `softhca dump` shows: each object with what it refers to, what is posted in the
+    /// rings, rules and flow tables. One list for each kind, of objects without nested lists.
+    [[nodiscard]] nlohmann::json dump() const;
+    /// From now on it is told of every packet (see observer.hpp); it stays until it is removed.
+    /// Without observers, packets cost nothing for it.
+    void add_observer(Observer& observer);
+    void remove_observer(Observer& observer);
     /// A descriptor that becomes readable when poll() may find a frame, or -1 (wires' wait_fd()).
     [[nodiscard]] std::array<int, 2> wait_fds() const;
 

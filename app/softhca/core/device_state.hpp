@@ -8,6 +8,7 @@
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/port.hpp"
+#include "app/softhca/core/recorder.hpp"
 #include "app/softhca/core/ring_format.hpp"
 #include "app/softhca/core/steering.hpp"
 
@@ -43,13 +44,7 @@ struct Device::State final : GuardedMemory {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
-          port(config, std::move(wire), std::move(kernel)),
-          data_path(rings.make_data_path({.mkeys = mkeys,
-                                          .steering = steering,
-                                          .tables = flow_tables,
-                                          .port = port,
-                                          .delay_drop = delay_drop,
-                                          .pause = config.pause})) {}
+          port(config, std::move(wire), std::move(kernel)), data_path(make_data_path()) {}
 
     const DeviceConfig config;
     const RingFormat& rings;
@@ -66,7 +61,9 @@ struct Device::State final : GuardedMemory {
     FlowTables flow_tables;
     Port port;
     DelayDrop delay_drop;
-    const std::unique_ptr<DataPath> data_path;
+    SendProgress kernel_progress;
+    std::unique_ptr<Recorder> recorder; ///< while there are observers
+    std::unique_ptr<DataPath> data_path;
 
     ObjectTable<Pd> pds;
     ObjectTable<Cq> cqs;
@@ -83,6 +80,17 @@ struct Device::State final : GuardedMemory {
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
 
+    /// One that tells the recorder, if there is one.
+    [[nodiscard]] std::unique_ptr<DataPath> make_data_path() {
+        return rings.make_data_path({.mkeys = mkeys,
+                                     .steering = steering,
+                                     .tables = flow_tables,
+                                     .port = port,
+                                     .delay_drop = delay_drop,
+                                     .kernel_progress = kernel_progress,
+                                     .recorder = recorder.get(),
+                                     .pause = config.pause});
+    }
     /// A number that no object has. One space for all kinds.
     [[nodiscard]] Number new_number();
     /// Lets the wire begin if its frames have somewhere to go.

@@ -17,6 +17,7 @@ struct FlowTable;
 /// Packets and bytes of the rules that name it.
 struct FlowCounter {
     FlowCounts counts;
+    Number number = 0;
     uint32_t users = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/watch.hpp"
 
 #include <algorithm>
 
@@ -129,6 +130,7 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     if (!group || group->number != attr.group) return refuse(Status::bad_resource);
     if (table->sends ? !tirs.empty() : attr.send) return refuse(Status::bad_parameter);
     auto entry = std::make_unique<FlowEntry>();
+    entry->index = index;
     entry->value = KeyMask(group->mask).apply(attr.value);
     entry->drop = attr.drop;
     entry->send = attr.send;
@@ -202,8 +204,8 @@ Outcome<Number> FlowTables::create_counters(uint32_t count) {
     if (count == 0) return refuse(Status::bad_parameter);
     if (count > Limits::kMaxFlowCounters - counter_count_) return refuse(Status::limit);
     const Number first = next_counter_;
-    counters_.emplace(first, count);
-    next_counter_ += count;
+    for (FlowCounter& counter : counters_.emplace(first, count).first->second)
+        counter.number = next_counter_++;
     counter_count_ += count;
     return first;
 }
@@ -226,6 +228,7 @@ Outcome<Number> FlowTables::create_edits(std::vector<HeaderEdit> edits) {
         return refuse(Status::limit);
     const Number number = ++last_number_;
     edits_[number] = std::make_unique<HeaderEdits>();
+    edits_[number]->number = number;
     edits_[number]->edits = std::move(edits);
     return number;
 }
@@ -244,6 +247,7 @@ Outcome<Number> FlowTables::create_reformat(ReformatKind kind, std::span<const s
         return refuse(Status::bad_parameter);
     const Number number = ++last_number_;
     reformats_[number] = std::make_unique<Reformat>();
+    reformats_[number]->number = number;
     reformats_[number]->kind = kind;
     reformats_[number]->headers.assign(headers.begin(), headers.end());
     return number;
@@ -286,8 +290,10 @@ Outcome<Rewrite> FlowTables::find_rewrite(const RewriteAttr& attr, bool sends) c
 
 // ---------------------------------------------------------------- packets
 
+template <class W>
 uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
-                            FlowPath& path) {
+                            FlowPath& path, W watch) {
+    watch.follows(rule);
     if (rule.tag.value_or(0) != 0) tag = *rule.tag;
     path.dropped |= rule.drop;
     for (FlowCounter* const counter : rule.counters)
@@ -295,27 +301,38 @@ uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint3
     if (rule.drop) return tag;
     const Packet* const changed = rule.rewrite.any() ? path.rewrite(packet, rule.rewrite) : &packet;
     if (!changed) return tag;
+    if (rule.rewrite.any()) watch.changed(*changed);
     for (Tir* const tir : rule.tirs)
         path.stops.push_back({tir, tag, changed});
     if (rule.send) path.sent.push_back(changed);
     for (const FlowTable* const table : rule.tables)
-        visit(*table, *changed, tag, path);
+        visit(*table, *changed, tag, path, watch);
     return tag;
 }
 
 /// Recursion is as deep as there are levels at most.
-void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path) {
+template <class W>
+void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
+                       W watch) {
     for (const FlowTable* table = &start; table; table = table->miss) {
-        if (path.visits == kMaxVisits) return;
+        if (path.visits == kMaxVisits) return watch.visited_too_many();
         path.visits++;
         for (const auto& group : table->groups) {
             const Rule* const rule = group->rules.find(packet.key());
+            watch.asked(*table, *group, packet.key(), rule);
             if (!rule) continue;
-            follow(*rule->entry, packet, tag, path);
+            follow(*rule->entry, packet, tag, path, watch);
             return;
         }
+        watch.missed(*table);
     }
     if (path.sending) path.sent.push_back(&packet);
 }
+
+template uint32_t FlowTables::follow(const FlowActions&, const Packet&, uint32_t, FlowPath&,
+                                     NoWatch);
+template uint32_t FlowTables::follow(const FlowActions&, const Packet&, uint32_t, FlowPath&, Watch);
+template void FlowTables::visit(const FlowTable&, const Packet&, uint32_t, FlowPath&, NoWatch);
+template void FlowTables::visit(const FlowTable&, const Packet&, uint32_t, FlowPath&, Watch);
 
 } // namespace softhca::core

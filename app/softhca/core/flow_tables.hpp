@@ -2,6 +2,7 @@
 // Flow tables as the device's PRM has them: groups of one mask, entries, goto, miss, counters.
 #pragma once
 
+#include "app/softhca/core/no_watch.hpp"
 #include "app/softhca/core/rule_table.hpp"
 
 #include <array>
@@ -15,7 +16,8 @@ namespace softhca::core {
 
 /// One flow table entry.
 struct FlowEntry : FlowActions {
-    FlowKey value; ///< bits outside the group's mask are zero
+    uint32_t index = 0; ///< in its table
+    FlowKey value;      ///< bits outside the group's mask are zero
 };
 
 /// Entries first..last of a table; all match with one mask.
@@ -70,23 +72,36 @@ class FlowTables {
     /// What a rule for received packets, or for packets that are sent, may do to them.
     [[nodiscard]] Outcome<Rewrite> find_rewrite(const RewriteAttr& attr, bool sends) const;
 
+    // Everything that there is, for those who look.
+    [[nodiscard]] const auto& tables() const { return tables_; }
+    [[nodiscard]] const auto& counters() const { return counters_; }
+    [[nodiscard]] const auto& edits() const { return edits_; }
+    [[nodiscard]] const auto& reformats() const { return reformats_; }
+    [[nodiscard]] const FlowTable* root(FlowRoot root) const {
+        return roots_[static_cast<size_t>(root)];
+    }
+
     [[nodiscard]] bool active(FlowRoot root) const {
         return roots_[static_cast<size_t>(root)] != nullptr;
     }
     /// Where a packet goes from the root on, which must be active.
-    void walk(FlowRoot root, const Packet& packet, FlowPath& path) const {
-        visit(*roots_[static_cast<size_t>(root)], packet, 0, path);
+    template <class W = NoWatch>
+    void walk(FlowRoot root, const Packet& packet, FlowPath& path, W watch = {}) const {
+        visit(*roots_[static_cast<size_t>(root)], packet, 0, path, watch);
     }
     /// Where a rule leads it, onto the path. `tag`: of rules before. Returns the tag from here on.
+    template <class W = NoWatch>
     static uint32_t follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
-                           FlowPath& path);
+                           FlowPath& path, W watch = {});
 
   private:
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;
 
     [[nodiscard]] static FlowGroup* group_of(const FlowTable& table, uint32_t index);
     void release(FlowGroup& group, uint32_t index);
-    static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path);
+    template <class W>
+    static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
+                      W watch);
 
     Numbered<FlowTable> tables_;
     std::map<Number, std::vector<FlowCounter>> counters_; ///< by the number of the first

@@ -43,6 +43,12 @@ class MkeyTable {
             entries_, [&](const auto& key) { return key && key->memory.contains(address); });
     }
 
+    /// Calls `use(const Mkey&)` for each key.
+    template <class Use> void for_each(Use&& use) const {
+        for (const auto& key : entries_)
+            if (key) use(*key);
+    }
+
     /// The PD of a key; nothing when there is none.
     [[nodiscard]] std::optional<Number> pd_of(uint32_t lkey) const {
         const Mkey* const key = find(lkey);

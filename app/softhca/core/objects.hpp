@@ -104,12 +104,14 @@ struct DelayDrop {
 
 /// Indirection table; the size is a power of two.
 struct Rqt {
+    Number number = 0;
     std::vector<Rq*> entries;
     uint32_t users = 0;
 };
 
 /// Where packets that steering has picked go: one RQ, or a hash over several.
 struct Tir {
+    Number number = 0;
     Rq* rq = nullptr;
     Rqt* rqt = nullptr;
     HashFields fields;

@@ -10,9 +10,10 @@
 namespace softhca::core {
 
 /// Used by the device thread with the device locked.
-template <Rings R> class Placer {
+template <Rings R, class W> class Placer {
   public:
-    Placer(const MkeyTable& mkeys, Port& port) : mkeys_(mkeys), port_(port) {}
+    Placer(const MkeyTable& mkeys, Port& port, W watch)
+        : mkeys_(mkeys), port_(port), watch_(watch) {}
 
     /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
     /// is too short is closed by this.
@@ -57,6 +58,7 @@ template <Rings R> class Placer {
 
     const MkeyTable& mkeys_;
     Port& port_;
+    [[no_unique_address]] W watch_;
     Rq* placing_ = nullptr;
     Gather cut_;
     std::array<std::byte, 12> macs_;

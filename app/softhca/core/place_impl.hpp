@@ -20,7 +20,7 @@ inline constexpr uint32_t kMacs = 12; // bytes in front of a VLAN tag
     }
 }
 
-template <Rings R> void Placer<R>::read_doorbell(Rq& rq) {
+template <Rings R, class W> void Placer<R, W>::read_doorbell(Rq& rq) {
     const uint16_t producer = Ring::posted(rq);
     if (producer == rq.producer) return;
     rq.producer = producer;
@@ -30,12 +30,12 @@ template <Rings R> void Placer<R>::read_doorbell(Rq& rq) {
     rq.consumer = producer; // nothing up to here can be trusted
 }
 
-template <Rings R> uint32_t Placer<R>::strides_for(const Rq& rq, uint32_t bytes) const {
+template <Rings R, class W> uint32_t Placer<R, W>::strides_for(const Rq& rq, uint32_t bytes) const {
     const uint32_t shift = rq.strides.two_byte_shift ? 2 : 0;
     return (bytes + shift + (1u << rq.strides.log_stride_bytes) - 1) >> rq.strides.log_stride_bytes;
 }
 
-template <Rings R> bool Placer<R>::has_room(Rq& rq, uint32_t bytes) {
+template <Rings R, class W> bool Placer<R, W>::has_room(Rq& rq, uint32_t bytes) {
     if (rq.pending() == 0) read_doorbell(rq);
     if (rq.pending() == 0) return false;
     if (!rq.striding || rq.next_stride == 0) return true;
@@ -47,7 +47,7 @@ template <Rings R> bool Placer<R>::has_room(Rq& rq, uint32_t bytes) {
 }
 
 /// Tells that the rest of the current striding request stays unused, and leaves it.
-template <Rings R> bool Placer<R>::leave_rest(Rq& rq) {
+template <Rings R, class W> bool Placer<R, W>::leave_rest(Rq& rq) {
     const uint32_t unused = (1u << rq.strides.log_strides) - rq.next_stride;
     const bool written = Ring::complete_unused(rq, unused, port_.now());
     rq.next_stride = 0;
@@ -60,26 +60,29 @@ template <Rings R> bool Placer<R>::leave_rest(Rq& rq) {
     return written;
 }
 
-template <Rings R> void Placer<R>::fail_for_memory() {
+template <Rings R, class W> void Placer<R, W>::fail_for_memory() {
     Rq& rq = *placing_;
     abandon();
     if (rq.state == QueueState::ready) fail(rq, ReceiveFault::protection);
 }
 
-template <Rings R> void Placer<R>::abandon() {
+template <Rings R, class W> void Placer<R, W>::abandon() {
     if (std::exchange(placing_, nullptr)) port_.counters.drop_rx_error++;
 }
 
-template <Rings R> void Placer<R>::put(const Target& target, const Packet& packet, uint32_t tag) {
+template <Rings R, class W>
+void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag) {
     Rq& rq = *target.rq;
     if (rq.state != QueueState::ready) {
         port_.counters.drop_queue_not_ready++;
+        watch_.not_ready(rq);
         return;
     }
     const Cut cut = this->cut(rq, packet);
     if (!has_room(rq, cut.bytes)) {
         port_.counters.drop_out_of_buffer++;
         rq.counters.out_of_buffer++;
+        watch_.no_room(rq);
         return;
     }
     const ReceiveFault fault = rq.injected   ? ReceiveFault::injected
@@ -87,6 +90,7 @@ template <Rings R> void Placer<R>::put(const Target& target, const Packet& packe
                                              : scatter(rq, cut);
     if (fault != ReceiveFault::none) {
         port_.counters.drop_rx_error++;
+        watch_.failed(rq, fault);
         fail(rq, fault);
         return;
     }
@@ -95,9 +99,11 @@ template <Rings R> void Placer<R>::put(const Target& target, const Packet& packe
     if (!complete(target, packet, cut, tag, used)) {
         port_.counters.drop_out_of_buffer++;
         rq.counters.out_of_buffer++;
+        watch_.overrun(rq);
         rq.fail();
         return;
     }
+    watch_.placed(rq, cut.bytes, used);
     rq.next_stride += used;
     if (!rq.striding || rq.next_stride == 1u << rq.strides.log_strides) {
         rq.next_stride = 0;
@@ -110,7 +116,8 @@ template <Rings R> void Placer<R>::put(const Target& target, const Packet& packe
     port_.counters.delivered++;
 }
 
-template <Rings R> typename Placer<R>::Cut Placer<R>::cut(const Rq& rq, const Packet& packet) {
+template <Rings R, class W>
+typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Packet& packet) {
     Cut cut{packet.pieces(), packet.bytes()};
     cut.vlan_stripped = rq.vlan_strip && packet.headers().first_tag == net::kEtherVlan;
     if (!cut.vlan_stripped && !rq.scatter_fcs) return cut;
@@ -138,7 +145,7 @@ template <Rings R> typename Placer<R>::Cut Placer<R>::cut(const Rq& rq, const Pa
     return {cut_.pieces(), cut_.length(), cut.vlan_stripped};
 }
 
-template <Rings R> ReceiveFault Placer<R>::scatter(const Rq& rq, const Cut& cut) {
+template <Rings R, class W> ReceiveFault Placer<R, W>::scatter(const Rq& rq, const Cut& cut) {
     PieceCursor cursor(cut.pieces);
     uint32_t left = cut.bytes;
     typename Ring::Buffers buffers(rq);
@@ -156,7 +163,8 @@ template <Rings R> ReceiveFault Placer<R>::scatter(const Rq& rq, const Cut& cut)
     return ReceiveFault::none;
 }
 
-template <Rings R> ReceiveFault Placer<R>::scatter_strides(const Rq& rq, const Cut& cut) {
+template <Rings R, class W>
+ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, const Cut& cut) {
     const uint32_t needed = strides_for(rq, cut.bytes);
     const Segment buffer = Ring::strided_buffer(rq);
     const uint64_t offset = (uint64_t{rq.next_stride} << rq.strides.log_stride_bytes) +
@@ -174,9 +182,9 @@ template <Rings R> ReceiveFault Placer<R>::scatter_strides(const Rq& rq, const C
 }
 
 /// Describes the packet, or what its tunnel carries: sound is what is sound outside and inside.
-template <Rings R>
-bool Placer<R>::complete(const Target& target, const Packet& packet, const Cut& cut, uint32_t tag,
-                         uint32_t strides) {
+template <Rings R, class W>
+bool Placer<R, W>::complete(const Target& target, const Packet& packet, const Cut& cut,
+                            uint32_t tag, uint32_t strides) {
     const net::Headers& outer = packet.headers();
     ChecksumVerdict verdict = packet.verify(outer);
     net::Headers inner;
@@ -197,7 +205,7 @@ bool Placer<R>::complete(const Target& target, const Packet& packet, const Cut& 
                                        .time = port_.now()});
 }
 
-template <Rings R> void Placer<R>::fail(Rq& rq, ReceiveFault fault) {
+template <Rings R, class W> void Placer<R, W>::fail(Rq& rq, ReceiveFault fault) {
     rq.enter_error();
     write_error(rq, fault == ReceiveFault::injected ? *rq.injected : error_of(fault), fault);
     rq.injected.reset();
@@ -206,7 +214,7 @@ template <Rings R> void Placer<R>::fail(Rq& rq, ReceiveFault fault) {
     rq.next_stride = 0;
 }
 
-template <Rings R> size_t Placer<R>::flush(Rq& rq) {
+template <Rings R, class W> size_t Placer<R, W>::flush(Rq& rq) {
     read_doorbell(rq);
     size_t flushed = 0;
     for (; rq.pending() != 0 && Ring::has_room(rq); flushed++) {
@@ -217,7 +225,8 @@ template <Rings R> size_t Placer<R>::flush(Rq& rq) {
     return flushed;
 }
 
-template <Rings R> void Placer<R>::write_error(Rq& rq, CompletionError error, ReceiveFault fault) {
+template <Rings R, class W>
+void Placer<R, W>::write_error(Rq& rq, CompletionError error, ReceiveFault fault) {
     if (Ring::complete(rq, error, fault))
         rq.counters.error_cqes++;
     else

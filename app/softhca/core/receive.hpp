@@ -13,15 +13,20 @@
 namespace softhca::core {
 
 /// One device's receive side. Used by the device thread with the device locked.
-template <Rings R> class Receiver {
+template <Rings R, class W> class Receiver {
   public:
-    Receiver(const Steering& steering, const FlowTables& tables, Placer<R>& placer, Port& port,
-             DelayDrop& delay_drop, bool pause)
+    Receiver(const Steering& steering, const FlowTables& tables, Placer<R, W>& placer, Port& port,
+             DelayDrop& delay_drop, bool pause, W watch)
         : steering_(steering), tables_(tables), placer_(placer), port_(port),
-          delay_drop_(delay_drop), pause_(pause) {}
+          delay_drop_(delay_drop), pause_(pause), watch_(watch) {}
 
     /// Takes a frame from the wire. False: an RQ without requests holds the wire, offer it again.
-    [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes);
+    [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes) {
+        watch_.begin_received(pieces, bytes, origin_.has_value());
+        const bool done = take(pieces, bytes);
+        watch_.end_received(done);
+        return done;
+    }
 
     /// See DataPath.
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes);
@@ -55,6 +60,7 @@ template <Rings R> class Receiver {
     /// It is a TIR's own domain that the present frame comes from (there is an origin), and the TIR
     /// does not want to hear it.
     [[nodiscard]] bool is_deaf(const Tir& tir) const;
+    [[nodiscard]] bool take(std::span<const iovec> pieces, uint32_t bytes);
     void count_arrival(std::span<const iovec> pieces, uint32_t bytes);
     /// The frame came from the kernel netdev, which does not hear itself.
     [[nodiscard]] bool by_kernel() const { return origin_ && origin_->domain == kKernelDomain; }
@@ -74,10 +80,11 @@ template <Rings R> class Receiver {
 
     const Steering& steering_;
     const FlowTables& tables_;
-    Placer<R>& placer_;
+    Placer<R, W>& placer_;
     Port& port_;
     DelayDrop& delay_drop_;
     bool pause_;
+    [[no_unique_address]] W watch_;
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
     FlowPath path_;                   ///< likewise
     FlowPath sniff_path_;

@@ -13,8 +13,8 @@ namespace softhca::core {
 /// all.
 inline constexpr uint64_t kMaxHoldNs = 1'000'000'000;
 
-template <Rings R>
-bool Receiver<R>::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain) {
+template <Rings R, class W>
+bool Receiver<R, W>::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain) {
     // What is received is the device's own, whatever becomes of the memory that it was sent from.
     const uint32_t copied = std::min(bytes, static_cast<uint32_t>(copy_.size()));
     copy_front(pieces, copy_.data(), copied);
@@ -25,40 +25,47 @@ bool Receiver<R>::loop(std::span<const iovec> pieces, uint32_t bytes, Number dom
     return done;
 }
 
-template <Rings R> bool Receiver<R>::is_deaf(const Tir& tir) const {
+template <Rings R, class W> bool Receiver<R, W>::is_deaf(const Tir& tir) const {
     if (origin_->domain != tir.transport_domain) return false;
     return origin_->group ? !tir.self_loopback.multicast : !tir.self_loopback.unicast;
 }
 
-template <Rings R> void Receiver<R>::count_arrival(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R, class W>
+void Receiver<R, W>::count_arrival(std::span<const iovec> pieces, uint32_t bytes) {
     origin_ ? port_.count_looped(pieces, bytes) : port_.count_received(pieces, bytes);
 }
 
-template <Rings R> void Receiver<R>::place(const FlowPath::Stop& stop) {
-    if (origin_ && is_deaf(*stop.tir))
+template <Rings R, class W> void Receiver<R, W>::place(const FlowPath::Stop& stop) {
+    if (origin_ && is_deaf(*stop.tir)) {
         port_.counters.drop_self_loopback++;
-    else
-        placer_.place(select_target(*stop.tir, *stop.packet), *stop.packet, stop.tag);
+        watch_.deaf(*stop.tir);
+        return;
+    }
+    const Target target = select_target(*stop.tir, *stop.packet);
+    watch_.targeted(*stop.tir, target);
+    placer_.place(target, *stop.packet, stop.tag);
 }
 
-template <Rings R> bool Receiver<R>::steer(const Packet& packet) {
+template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {
     path_.begin(false);
     if (tables_.active(FlowRoot::receive)) {
-        tables_.walk(FlowRoot::receive, packet, path_);
+        tables_.walk(FlowRoot::receive, packet, path_, watch_);
         return false;
     }
     copies_.clear();
-    const Rule* rule = steering_.match(packet.key(), copies_);
+    const Rule* rule = steering_.match(packet.key(), copies_, watch_);
     const bool to_kernel = !rule && !by_kernel() && port_.kernel_accepts(packet.head());
-    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key());
+    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key(), watch_);
     uint32_t tag = 0;
     for (const Rule* const copy : copies_)
-        tag = FlowTables::follow(*copy, packet, tag, path_);
-    if (rule) FlowTables::follow(*rule, packet, tag, path_);
+        tag = FlowTables::follow(*copy, packet, tag, path_, watch_);
+    if (rule) FlowTables::follow(*rule, packet, tag, path_, watch_);
+    if (to_kernel) watch_.for_kernel();
     return to_kernel;
 }
 
-template <Rings R> bool Receiver<R>::receive(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R, class W>
+bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
     PortCounters& counters = port_.counters;
     const auto count = [&](uint64_t& cause) {
         count_arrival(pieces, bytes);
@@ -82,7 +89,7 @@ template <Rings R> bool Receiver<R>::receive(std::span<const iovec> pieces, uint
     return true;
 }
 
-template <Rings R> void Receiver<R>::count_losses(bool to_kernel) {
+template <Rings R, class W> void Receiver<R, W>::count_losses(bool to_kernel) {
     PortCounters& counters = port_.counters;
     counters.drop_rewrite += path_.misfits;
     if (to_kernel || !path_.stops.empty() || path_.misfits != 0) return;
@@ -92,12 +99,13 @@ template <Rings R> void Receiver<R>::count_losses(bool to_kernel) {
                             : counters.drop_no_match)++;
 }
 
-template <Rings R> bool Receiver<R>::listens(const FlowPath::Stop& stop) {
+template <Rings R, class W> bool Receiver<R, W>::listens(const FlowPath::Stop& stop) {
     Rq& rq = *select_target(*stop.tir, *stop.packet).rq;
     return rq.state == QueueState::ready && placer_.has_room(rq, stop.packet->bytes());
 }
 
-template <Rings R> bool Receiver<R>::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R, class W>
+bool Receiver<R, W>::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
     const Packet packet(pieces, bytes);
     if (steer(packet)) return true;
     return (path_.dropped || !path_.stops.empty()) &&
@@ -105,53 +113,55 @@ template <Rings R> bool Receiver<R>::is_expected(std::span<const iovec> pieces, 
                                [&](const FlowPath::Stop& stop) { return listens(stop); });
 }
 
-template <Rings R> void Receiver<R>::deliver(const FlowPath& path) {
+template <Rings R, class W> void Receiver<R, W>::deliver(const FlowPath& path) {
     path.count();
     for (const FlowPath::Stop& stop : path.stops)
         place(stop);
 }
 
 /// Who sniffs gets the packet as it is, before rules change it.
-template <Rings R> void Receiver<R>::sniff(FlowRoot root, const Packet& packet) {
+template <Rings R, class W> void Receiver<R, W>::sniff(FlowRoot root, const Packet& packet) {
     if (!tables_.active(root) && !steering_.has(FlowDomain::sniffer)) return;
+    watch_.sniffed();
     sniff_path_.begin(false);
-    if (tables_.active(root)) tables_.walk(root, packet, sniff_path_);
-    steering_.for_each_sniffer(packet.key(), [&](const Rule& sniffer) {
-        FlowTables::follow(sniffer, packet, 0, sniff_path_);
+    if (tables_.active(root)) tables_.walk(root, packet, sniff_path_, watch_);
+    steering_.for_each_sniffer(packet.key(), watch_, [&](const Rule& sniffer) {
+        FlowTables::follow(sniffer, packet, 0, sniff_path_, watch_);
     });
     deliver(sniff_path_);
 }
 
-template <Rings R> void Receiver<R>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
+template <Rings R, class W>
+void Receiver<R, W>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes || bytes > port_.max_frame()) return;
     copy_front(pieces, copy_.data(), bytes);
     const iovec piece{copy_.data(), bytes};
     sniff(FlowRoot::sniff_sent, Packet({&piece, 1}, bytes));
 }
 
-template <Rings R> void Receiver<R>::steer_sent(const Packet& packet, FlowPath& path) {
+template <Rings R, class W> void Receiver<R, W>::steer_sent(const Packet& packet, FlowPath& path) {
     path.begin(true);
     if (tables_.active(FlowRoot::transmit)) {
-        tables_.walk(FlowRoot::transmit, packet, path);
-    } else if (const Rule* const rule = steering_.match(FlowDomain::egress, packet.key())) {
-        FlowTables::follow(*rule, packet, 0, path);
+        tables_.walk(FlowRoot::transmit, packet, path, watch_);
+    } else if (const Rule* const rule = steering_.match(FlowDomain::egress, packet.key(), watch_)) {
+        FlowTables::follow(*rule, packet, 0, path, watch_);
     } else {
         path.sent.push_back(&packet);
     }
 }
 
-template <Rings R> bool Receiver<R>::must_hold() {
+template <Rings R, class W> bool Receiver<R, W>::must_hold() {
     bool hold = false; // all destinations are asked before the first one gets its copy
     for (const FlowPath::Stop& stop : path_.stops)
         hold |= holds(*stop.tir, *stop.packet);
     return hold;
 }
 
-template <Rings R> bool Receiver<R>::holds(const Tir& tir, const Packet& packet) {
+template <Rings R, class W> bool Receiver<R, W>::holds(const Tir& tir, const Packet& packet) {
     return !(origin_ && is_deaf(tir)) && holds(*select_target(tir, packet).rq, packet.bytes());
 }
 
-template <Rings R> bool Receiver<R>::holds(Rq& rq, uint32_t bytes) {
+template <Rings R, class W> bool Receiver<R, W>::holds(Rq& rq, uint32_t bytes) {
     const bool delays =
         rq.hold_when_empty && delay_drop_.timeout_ns != 0 && port_.now() >= delay_drop_.off_until;
     if (!(pause_ || delays) || rq.state != QueueState::ready) {
@@ -168,7 +178,7 @@ template <Rings R> bool Receiver<R>::holds(Rq& rq, uint32_t bytes) {
     return goes_on_holding(rq, port_.now() - rq.held_since);
 }
 
-template <Rings R> bool Receiver<R>::goes_on_holding(Rq& rq, uint64_t held_ns) {
+template <Rings R, class W> bool Receiver<R, W>::goes_on_holding(Rq& rq, uint64_t held_ns) {
     if (pause_) {
         rq.gave_up |= held_ns > kMaxHoldNs;
         return !rq.gave_up;

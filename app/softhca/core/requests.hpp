@@ -41,6 +41,10 @@ enum class ReceiveFault : uint8_t {
     injected = 0x20,      ///< on request (Device::inject_error)
 };
 
+/// In words.
+[[nodiscard]] const char* text_of(SendFault fault);
+[[nodiscard]] const char* text_of(ReceiveFault fault);
+
 /// What to send: packets that the data segments make up.
 struct SendRequest {
     enum class Kind : uint8_t {

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/packet.hpp"
+#include "app/softhca/core/types.hpp"
 
 #include <array>
 #include <cstdint>
@@ -14,12 +15,14 @@ namespace softhca::core {
 
 /// Done one after the other. A packet without the field stays as it is; checksums follow.
 struct HeaderEdits {
+    Number number = 0;
     std::vector<HeaderEdit> edits;
     uint32_t users = 0;
 };
 
 /// Headers that take the place of others.
 struct Reformat {
+    Number number = 0;
     ReformatKind kind{};
     std::vector<std::byte> headers;
     uint32_t users = 0;

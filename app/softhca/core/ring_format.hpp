@@ -7,13 +7,17 @@
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/port.hpp"
+#include "app/softhca/core/requests.hpp"
 #include "app/softhca/core/steering.hpp"
 
+#include <array>
 #include <memory>
 #include <span>
 #include <sys/uio.h>
 
 namespace softhca::core {
+
+class Recorder;
 
 /// The way of packets between the wire and the rings, for one device. Used by the device thread
 /// with the device locked, once per queue and round.
@@ -46,7 +50,22 @@ struct DataPathParts {
     const FlowTables& tables;
     Port& port;
     DelayDrop& delay_drop;
+    SendProgress& kernel_progress; ///< of the kernel netdev's next frame
+    Recorder* recorder = nullptr;  ///< is told of everything; null: nobody looks
     bool pause = false;
+};
+
+/// A request that is posted and not executed yet, for those who look.
+struct PostedRequest {
+    static constexpr size_t kSegments = 4;
+
+    uint16_t index = 0; ///< position in the ring, as its counter has it
+    uint16_t steps = 1;
+    const char* kind = "";        ///< the format's own name for it
+    const char* fault = nullptr;  ///< it will fail, for this reason
+    uint32_t inlined = 0;         ///< bytes of it in the ring
+    uint32_t segments_in_all = 0; ///< in memory
+    std::array<Segment, kSegments> segments{};
 };
 
 /// A family's rings. Without state: one object serves all devices.
@@ -58,6 +77,12 @@ class RingFormat {
     [[nodiscard]] virtual bool fits(const CqAttr& attr) const = 0;
     [[nodiscard]] virtual bool fits(const SqAttr& attr) const = 0;
     [[nodiscard]] virtual bool fits(const RqAttr& attr) const = 0;
+
+    /// Reads the oldest requests that are posted, as the device would; returns how many. `queue` is
+    /// a copy of the queue, which gets on with each. Owns nothing, as the ring's memory may be gone
+    /// (see MemoryGuard).
+    [[nodiscard]] virtual size_t read_posted(Sq& queue, std::span<PostedRequest> into) const = 0;
+    [[nodiscard]] virtual size_t read_posted(Rq& queue, std::span<PostedRequest> into) const = 0;
 
     [[nodiscard]] virtual std::unique_ptr<Cq> make_cq(Number number, const CqAttr& attr) const = 0;
     [[nodiscard]] virtual std::unique_ptr<DataPath>

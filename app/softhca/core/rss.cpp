@@ -69,7 +69,7 @@ Target select_target(const Tir& tir, const Packet& packet) {
             hash_packet(tir, packet.headers(), packet.head(), target);
     }
     if (tir.rqt)
-        target.rq = tir.rqt->entries[target.hash & (tir.rqt->entries.size() - 1)];
+        target.rq = tir.rqt->entries[entry_of(*tir.rqt, target.hash)];
     else
         target.rq = tir.rq;
     return target;

@@ -19,6 +19,11 @@ struct Target {
     bool inner = false;    ///< the completion is to describe what the tunnel carries
 };
 
+/// The entry of an indirection table that a hash leads to.
+[[nodiscard]] inline size_t entry_of(const Rqt& rqt, uint32_t hash) {
+    return hash & (rqt.entries.size() - 1);
+}
+
 [[nodiscard]] Target select_target(const Tir& tir, const Packet& packet);
 
 } // namespace softhca::core

@@ -6,6 +6,7 @@
 #include "app/softhca/core/flow_path.hpp"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,7 @@ namespace softhca::core {
 
 /// One rule as a front asked for it.
 struct Flow : FlowActions {
+    Number number = 0;
     FlowDomain domain = FlowDomain::bypass;
     uint16_t priority = 0;
     FlowKey value; ///< bits outside mask are zero
@@ -28,6 +30,13 @@ struct Rule : FlowActions {
     std::vector<const Flow*> flows;
     const FlowActions* entry = nullptr; ///< of a flow table: it says what to do, not the rule
 };
+
+/// The mask of rules that want all of a packet.
+[[nodiscard]] inline FlowKey every_bit() {
+    FlowKey ones;
+    std::memset(reinterpret_cast<std::byte*>(&ones), 0xff, sizeof ones);
+    return ones;
+}
 
 /// A mask, reduced to the 64-bit words of a FlowKey that it touches.
 class KeyMask {
@@ -64,6 +73,16 @@ class KeyMask {
             std::memcpy(reinterpret_cast<std::byte*>(&masked) + 8 * index_[i], &bits, sizeof bits);
         }
         return masked;
+    }
+    /// The mask itself.
+    [[nodiscard]] FlowKey as_key() const { return apply(every_bit()); }
+    /// In how many bits `key` and `value` differ under the mask.
+    [[nodiscard]] size_t differing_bits(const FlowKey& key, const FlowKey& value) const {
+        size_t bits = 0;
+        for (size_t i = 0; i < used_; i++)
+            bits += static_cast<size_t>(
+                std::popcount((word(key, index_[i]) ^ word(value, index_[i])) & mask_[i]));
+        return bits;
     }
     bool operator==(const KeyMask&) const = default;
 
@@ -112,6 +131,11 @@ class RuleTable {
             if (!slot.rule) return nullptr;
             if (slot.hash == hash && mask_.match(key, slot.rule->value)) return slot.rule.get();
         }
+    }
+    /// Calls `use(const Rule&)` for each rule, in no order.
+    template <class Use> void for_each(Use&& use) const {
+        for (const Slot& slot : slots_)
+            if (slot.rule) use(*slot.rule);
     }
     /// Adds an empty rule; there is none of this value yet.
     Rule& insert(const FlowKey& value);

@@ -12,10 +12,12 @@
 namespace softhca::core {
 
 /// One device's send side. Used by the device thread with the device locked.
-template <Rings R> class Sender {
+template <Rings R, class W> class Sender {
   public:
-    Sender(const MkeyTable& mkeys, Port& port, Receiver<R>& receiver)
-        : mkeys_(mkeys), port_(port), receiver_(receiver) {}
+    Sender(const MkeyTable& mkeys, Port& port, Receiver<R, W>& receiver,
+           SendProgress& kernel_progress, W watch)
+        : mkeys_(mkeys), port_(port), receiver_(receiver), watch_(watch),
+          kernel_progress_(kernel_progress) {}
 
     /// See DataPath.
     size_t run(Sq& sq, size_t budget);
@@ -66,15 +68,16 @@ template <Rings R> class Sender {
 
     const MkeyTable& mkeys_;
     Port& port_;
-    Receiver<R>& receiver_; ///< of the loopback, and of those who sniff
+    Receiver<R, W>& receiver_; ///< of the loopback, and of those who sniff
+    [[no_unique_address]] W watch_;
     typename R::Send ring_;
     Sq* current_ = nullptr; ///< whose request is in ring_
     Gather frame_;
     Gather payload_;
     HeaderBuffer header_;
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;
-    SendProgress kernel_progress_; ///< of the kernel's next frame
-    FlowPath path_;                ///< of the present packet, if rules decide about it
+    SendProgress& kernel_progress_; ///< of the kernel's next frame
+    FlowPath path_;                 ///< of the present packet, if rules decide about it
 };
 
 } // namespace softhca::core

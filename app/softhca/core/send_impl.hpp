@@ -25,7 +25,7 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
     }
 }
 
-template <Rings R> size_t Sender<R>::run(Sq& sq, size_t budget) {
+template <Rings R, class W> size_t Sender<R, W>::run(Sq& sq, size_t budget) {
     if (sq.state == QueueState::reset) return 0;
     if (!read_doorbell(sq)) {
         save_time(sq, kIdleCredit);
@@ -41,7 +41,10 @@ template <Rings R> size_t Sender<R>::run(Sq& sq, size_t budget) {
             fail(sq, step.fault);
             return work + 1;
         }
-        if (!step.complete) break;
+        if (!step.complete) {
+            watch_.leaves(sq);
+            break;
+        }
         complete(sq);
         work += step.packets == 0;
         if (sq.state != QueueState::ready) break; // its CQ overran
@@ -50,7 +53,7 @@ template <Rings R> size_t Sender<R>::run(Sq& sq, size_t budget) {
 }
 
 /// False when there is nothing to do.
-template <Rings R> bool Sender<R>::read_doorbell(Sq& sq) {
+template <Rings R, class W> bool Sender<R, W>::read_doorbell(Sq& sq) {
     const uint16_t producer = R::Send::posted(sq);
     if (producer != sq.producer) {
         sq.producer = producer;
@@ -65,7 +68,7 @@ template <Rings R> bool Sender<R>::read_doorbell(Sq& sq) {
 }
 
 /// Queue in error: requests complete as flushed, except those that asked for the first error only.
-template <Rings R> size_t Sender<R>::flush(Sq& sq) {
+template <Rings R, class W> size_t Sender<R, W>::flush(Sq& sq) {
     size_t flushed = 0;
     while (sq.consumer != sq.producer && R::Send::has_room(sq)) {
         std::ignore = ring_.fetch(sq); // faulty or not: only steps and reports matter
@@ -77,7 +80,8 @@ template <Rings R> size_t Sender<R>::flush(Sq& sq) {
     return flushed;
 }
 
-template <Rings R> typename Sender<R>::Step Sender<R>::execute(Sq& sq, size_t budget) {
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     if (const SendFault fault = ring_.fetch(sq); fault != SendFault::none) return {fault};
     if (sq.injected) return {SendFault::injected};
     if (const SendFault fault = ring_.decode(); fault != SendFault::none) return {fault};
@@ -91,8 +95,8 @@ template <Rings R> typename Sender<R>::Step Sender<R>::execute(Sq& sq, size_t bu
 }
 
 /// Appends what the segment at `at` names and steps over it.
-template <Rings R>
-inline SendFault Sender<R>::gather_segment(const Sq& sq, Cursor& at, Gather& into) {
+template <Rings R, class W>
+inline SendFault Sender<R, W>::gather_segment(const Sq& sq, Cursor& at, Gather& into) {
     Segment segment;
     if (const SendFault fault = ring_.next(at, segment); fault != SendFault::none) return fault;
     if (segment.inlined)
@@ -108,7 +112,8 @@ inline SendFault Sender<R>::gather_segment(const Sq& sq, Cursor& at, Gather& int
 }
 
 /// Appends what all segments name.
-template <Rings R> inline SendFault Sender<R>::gather_segments(const Sq& sq, Gather& into) {
+template <Rings R, class W>
+inline SendFault Sender<R, W>::gather_segments(const Sq& sq, Gather& into) {
     SendFault fault = SendFault::none;
     for (Cursor at = ring_.first(); !ring_.at_end(at) && fault == SendFault::none;)
         fault = gather_segment(sq, at, into);
@@ -116,17 +121,17 @@ template <Rings R> inline SendFault Sender<R>::gather_segments(const Sq& sq, Gat
 }
 
 /// Packet pacing: whether what was sent before has not had its time yet.
-template <Rings R> bool Sender<R>::must_wait(const Sq& sq) const {
+template <Rings R, class W> bool Sender<R, W>::must_wait(const Sq& sq) const {
     return sq.rate_kbps != 0 && sq.paced_until > port_.now();
 }
 
 /// No more than `most` of the time that the queue did not use is made good for.
-template <Rings R> void Sender<R>::save_time(Sq& sq, uint64_t most) const {
+template <Rings R, class W> void Sender<R, W>::save_time(Sq& sq, uint64_t most) const {
     if (sq.rate_kbps == 0) return;
     sq.paced_until = std::max(sq.paced_until, port_.now() - std::min(port_.now(), most));
 }
 
-template <Rings R> void Sender<R>::spend_time(Sq& sq, uint32_t bytes) const {
+template <Rings R, class W> void Sender<R, W>::spend_time(Sq& sq, uint32_t bytes) const {
     if (sq.rate_kbps == 0) return;
     save_time(sq, kBusyCredit);
     sq.paced_until += uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
@@ -134,11 +139,12 @@ template <Rings R> void Sender<R>::spend_time(Sq& sq, uint32_t bytes) const {
 
 /// False when the wire is busy, or a receiver holds. `looped` keeps that the frame has had its
 /// loopback while it waits for the wire.
-template <Rings R>
-bool Sender<R>::transmit(std::span<const iovec> pieces, uint32_t bytes, Number domain,
-                         bool& looped) {
+template <Rings R, class W>
+bool Sender<R, W>::transmit(std::span<const iovec> pieces, uint32_t bytes, Number domain,
+                            bool& looped) {
     if (!port_.loops()) return port_.transmit(pieces, bytes);
     const Port::Route route = port_.route(pieces, bytes);
+    watch_.routed(route != Port::Route::loopback, route != Port::Route::wire);
     if (route != Port::Route::wire && !looped) {
         looped = true; // also when a receiver's memory is found missing on the way
         if (!receiver_.loop(pieces, bytes, domain)) return looped = false;
@@ -149,9 +155,9 @@ bool Sender<R>::transmit(std::span<const iovec> pieces, uint32_t bytes, Number d
 }
 
 /// As transmit(), by the rules for what is sent.
-template <Rings R>
-bool Sender<R>::send_steered(std::span<const iovec> pieces, uint32_t bytes, const Origin& origin,
-                             SendProgress& progress) {
+template <Rings R, class W>
+bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, const Origin& origin,
+                                SendProgress& progress) {
     if (!receiver_.steers_sent() || bytes < net::kEthernetBytes)
         return transmit(pieces, bytes, origin.domain, progress.looped);
     const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
@@ -167,7 +173,7 @@ bool Sender<R>::send_steered(std::span<const iovec> pieces, uint32_t bytes, cons
     return true;
 }
 
-template <Rings R> size_t Sender<R>::run_kernel(size_t budget) {
+template <Rings R, class W> size_t Sender<R, W>::run_kernel(size_t budget) {
     wire::Wire* const kernel = port_.kernel();
     if (!kernel) return 0;
     size_t done = 0;
@@ -175,8 +181,13 @@ template <Rings R> size_t Sender<R>::run_kernel(size_t budget) {
         const std::span<const std::byte> frame = kernel->peek();
         if (frame.empty()) break;
         const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-        if (!send_steered({&piece, 1}, static_cast<uint32_t>(frame.size()), {}, kernel_progress_))
+        const auto bytes = static_cast<uint32_t>(frame.size());
+        watch_.begin_sent_by_kernel({&piece, 1}, bytes);
+        if (!send_steered({&piece, 1}, bytes, {}, kernel_progress_)) {
+            watch_.cancel_sent();
             break;
+        }
+        watch_.end_sent();
         port_.counters.kernel_tx_packets++;
         kernel->pop();
     }
@@ -184,23 +195,27 @@ template <Rings R> size_t Sender<R>::run_kernel(size_t budget) {
 }
 
 /// False when the wire is busy or the queue has to wait.
-template <Rings R> bool Sender<R>::send_frame(Sq& sq, Gather& frame) {
+template <Rings R, class W> bool Sender<R, W>::send_frame(Sq& sq, Gather& frame) {
     if (must_wait(sq)) return false;
     const uint32_t bytes = frame.length();
     if (ring_.request().offloads.any()) apply_offloads(frame, header_, ring_.request().offloads);
+    watch_.begin_sent(sq, ring_.request(), frame.pieces(), frame.length());
     if (!send_steered(frame.pieces(), frame.length(),
-                      {sq.transport_domain, ring_.request().metadata, sq.number}, sq.progress))
+                      {sq.transport_domain, ring_.request().metadata, sq.number}, sq.progress)) {
+        watch_.cancel_sent();
         return false;
+    }
     spend_time(sq, frame.length());
     sq.counters.packets++;
     sq.counters.bytes += bytes;
     sq.sent++;
     // Last: it is sent, whatever happens to the copies.
     if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
+    watch_.end_sent();
     return true;
 }
 
-template <Rings R> typename Sender<R>::Step Sender<R>::execute_packet(Sq& sq) {
+template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_packet(Sq& sq) {
     const std::span<const std::byte> header = ring_.request().header;
     frame_.clear();
     if (!header.empty())
@@ -212,7 +227,8 @@ template <Rings R> typename Sender<R>::Step Sender<R>::execute_packet(Sq& sq) {
 }
 
 /// One segment per packet, and what is asked for concerns all of them.
-template <Rings R> typename Sender<R>::Step Sender<R>::execute_packets(Sq& sq, size_t budget) {
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_packets(Sq& sq, size_t budget) {
     if (!ring_.request().header.empty()) return {SendFault::bad_eth_segment};
     if (ring_.at_end(ring_.first())) return {SendFault::no_data};
     // All segments are checked before a packet leaves; this also prefetches the packets.
@@ -236,7 +252,8 @@ template <Rings R> typename Sender<R>::Step Sender<R>::execute_packets(Sq& sq, s
     return step;
 }
 
-template <Rings R> typename Sender<R>::Step Sender<R>::execute_tso(Sq& sq, size_t budget) {
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
     const uint32_t mss = ring_.request().mss;
     const std::span<const std::byte> inlined = ring_.request().header;
     TsoHeader header;
@@ -263,38 +280,44 @@ template <Rings R> typename Sender<R>::Step Sender<R>::execute_tso(Sq& sq, size_
 }
 
 /// Goes on after the present request, or after all that there is if it claims to be longer.
-template <Rings R> void Sender<R>::skip(Sq& sq) {
+template <Rings R, class W> void Sender<R, W>::skip(Sq& sq) {
     sq.consumer =
         static_cast<uint16_t>(sq.consumer + std::min(ring_.request().steps, sq.pending()));
 }
 
-template <Rings R> void Sender<R>::complete(Sq& sq) {
+template <Rings R, class W> void Sender<R, W>::complete(Sq& sq) {
     const uint16_t index = sq.consumer;
     sq.consumer = static_cast<uint16_t>(index + ring_.request().steps);
     sq.sent = 0;
     sq.counters.wqes++;
-    if (!ring_.request().reports) return;
-    if (ring_.complete(sq, index, port_.now()))
+    const bool reports = ring_.request().reports;
+    const bool written = reports && ring_.complete(sq, index, port_.now());
+    watch_.completed(sq, index, reports, written);
+    if (!reports) return;
+    if (written)
         sq.counters.cqes++;
     else
         sq.fail();
 }
 
-template <Rings R> void Sender<R>::fail(Sq& sq, SendFault fault) {
+template <Rings R, class W> void Sender<R, W>::fail(Sq& sq, SendFault fault) {
     port_.counters.tx_error_wqes++;
     sq.counters.wqes++;
     sq.state = QueueState::error;
-    write_error(sq, fault == SendFault::injected ? *sq.injected : error_of(fault), fault);
+    const CompletionError error = fault == SendFault::injected ? *sq.injected : error_of(fault);
+    watch_.failed(sq, fault, error);
+    write_error(sq, error, fault);
     sq.injected.reset();
     skip(sq);
     sq.sent = 0;
 }
 
-template <Rings R> void Sender<R>::fail_for_memory() {
+template <Rings R, class W> void Sender<R, W>::fail_for_memory() {
     if (current_ && current_->state == QueueState::ready) fail(*current_, SendFault::protection);
 }
 
-template <Rings R> void Sender<R>::write_error(Sq& sq, CompletionError error, SendFault fault) {
+template <Rings R, class W>
+void Sender<R, W>::write_error(Sq& sq, CompletionError error, SendFault fault) {
     if (ring_.complete(sq, error, fault))
         sq.counters.error_cqes++;
     else

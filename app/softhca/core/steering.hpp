@@ -2,6 +2,7 @@
 // Which rule takes a packet: tuple space search, one RuleTable per (domain, priority, mask).
 #pragma once
 
+#include "app/softhca/core/no_watch.hpp"
 #include "app/softhca/core/rule_table.hpp"
 
 #include <array>
@@ -20,18 +21,25 @@ class Steering {
 
     /// The matching rule of the highest priority (lowest number); of equal priority, that whose
     /// mask has been in use for longer. Null when none matches.
-    [[nodiscard]] const Rule* match(FlowDomain domain, const FlowKey& key) const {
-        for (const auto& table : tables(domain))
-            if (const Rule* const rule = table->find(key)) return rule;
+    template <class W = NoWatch>
+    [[nodiscard]] const Rule* match(FlowDomain domain, const FlowKey& key, W watch = {}) const {
+        for (const auto& table : tables(domain)) {
+            const Rule* const rule = table->find(key);
+            watch.asked(domain, *table, key, rule);
+            if (rule) return rule;
+        }
         return nullptr;
     }
     /// The bypass rule that takes the packet, or null. In `copies` stand those before it that get a
     /// copy and pass the packet on to the priorities after theirs.
-    [[nodiscard]] const Rule* match(const FlowKey& key, std::vector<const Rule*>& copies) const {
+    template <class W = NoWatch>
+    [[nodiscard]] const Rule* match(const FlowKey& key, std::vector<const Rule*>& copies,
+                                    W watch = {}) const {
         uint32_t first_priority = 0;
         for (const auto& table : tables(FlowDomain::bypass)) {
             if (table->priority() < first_priority) continue;
             const Rule* const rule = table->find(key);
+            watch.asked(FlowDomain::bypass, *table, key, rule);
             if (!rule) continue;
             if (!rule->pass_on) return rule;
             copies.push_back(rule);
@@ -41,9 +49,20 @@ class Steering {
     }
     [[nodiscard]] bool has(FlowDomain domain) const { return !tables(domain).empty(); }
     /// Calls `use(const Rule&)` for every sniffer rule that matches.
-    template <class Use> void for_each_sniffer(const FlowKey& key, Use&& use) const {
-        for (const auto& table : tables(FlowDomain::sniffer))
-            if (const Rule* const rule = table->find(key)) use(*rule);
+    template <class W, class Use>
+    void for_each_sniffer(const FlowKey& key, W watch, Use&& use) const {
+        for (const auto& table : tables(FlowDomain::sniffer)) {
+            const Rule* const rule = table->find(key);
+            watch.asked(FlowDomain::sniffer, *table, key, rule);
+            if (rule) use(*rule);
+        }
+    }
+
+    /// Calls `use(const Rule&, const RuleTable&)` for all rules of a domain, those first that see
+    /// packets first.
+    template <class Use> void for_each_rule(FlowDomain domain, Use&& use) const {
+        for (const auto& table : tables(domain))
+            table->for_each([&](const Rule& rule) { use(rule, *table); });
     }
 
     /// Of all lookups so far.

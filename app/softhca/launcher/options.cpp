@@ -58,6 +58,12 @@ Examples:
       with nic.json: {"threads": 1, "ports": [{"wire": "gen:size=60,flows=64", "pause": true}]}
   softhca stat
       what the devices of all running programs count: packets, WQEs, doorbells, drops by cause
+  softhca dump
+      their objects: queues, what is posted in the rings, rules, flow tables, memory keys
+  softhca trace mlx5_0 --count 1
+      the whole way of the next packet in words: rules, hash, queue, WQE, CQE or why it is dropped
+  softhca capture mlx5_0 - | wireshark -k -i -
+      its packets, with what became of each
   softhca link mlx5_0 down
       pulls the cable of a running program's device
   softhca fault mlx5_0 reg_mr:ENOMEM:1
@@ -75,7 +81,10 @@ class HelpFormatter : public CLI::Formatter {
     std::string make_usage(const CLI::App* app, std::string name) const override {
         if (app->get_parent()) return CLI::Formatter::make_usage(app, name);
         return "Usage: softhca [options] -- program [arguments]\n"
-               "       softhca stat [--json] [--pid PID]\n"
+               "       softhca stat [--json] [--pid PID | --socket FILE]\n"
+               "       softhca dump [--json] [--pid PID | --socket FILE]\n"
+               "       softhca trace [DEVICE] [--count N] [--json] [--pid PID | --socket FILE]\n"
+               "       softhca capture DEVICE FILE [--count N] [--pid PID | --socket FILE]\n"
                "       softhca link DEVICE up|down [--pid PID]\n"
                "       softhca fault DEVICE WHAT [--pid PID]\n"
                "       softhca vm [options] [-- command [arguments]]\n";
@@ -90,7 +99,9 @@ struct Arguments {
     std::string config_file;
     int verbose = 0;
     bool enforce = false;
-    StatCommand stat;
+    ShowCommand show;
+    TraceCommand trace;
+    CaptureCommand capture;
     LinkCommand link;
     std::string direction;
     FaultCommand fault;
@@ -130,6 +141,39 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
     return config;
 }
 
+void declare_where(CLI::App& command, Where& where) {
+    auto* const pid = command.add_option("--pid", where.pid, "of this program only");
+    pid->type_name("PID");
+    command
+        .add_option("--socket", where.socket,
+                    "of whoever serves this control socket, as nic0.control in the folder of "
+                    "`softhca vm --log`")
+        ->type_name("FILE")
+        ->excludes(pid);
+}
+
+void declare_looks(CLI::App& app, Arguments& arguments) {
+    const auto add_count = [](CLI::App& command, uint64_t& count) {
+        command.add_option("--count", count, "so many packets (default: until interrupted)")
+            ->type_name("N")
+            ->check(CLI::PositiveNumber);
+    };
+    CLI::App* trace = app.add_subcommand(
+        "trace", "tells in words how packets go through a running device, and why");
+    trace->add_option("DEVICE", arguments.trace.device,
+                      "name, as mlx5_0 (default: all of the program)");
+    add_count(*trace, arguments.trace.count);
+    trace->add_flag("--json", arguments.trace.json, "a JSON object for each packet");
+    declare_where(*trace, arguments.trace.where);
+
+    CLI::App* capture = app.add_subcommand(
+        "capture", "writes the packets of a running device to a capture file (pcapng)");
+    capture->add_option("DEVICE", arguments.capture.device, "name, as mlx5_0")->required();
+    capture->add_option("FILE", arguments.capture.file, "- is stdout")->required();
+    add_count(*capture, arguments.capture.count);
+    declare_where(*capture, arguments.capture.where);
+}
+
 void declare(CLI::App& app, Arguments& arguments) {
     app.formatter(std::make_shared<HelpFormatter>());
     app.set_version_flag("--version", SOFTHCA_VERSION);
@@ -152,9 +196,17 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_flag("-v,--verbose", arguments.verbose,
                  "say what is done; twice: every device command");
 
-    CLI::App* stat = app.add_subcommand("stat", "shows the counters of running devices");
-    stat->add_flag("--json", arguments.stat.json, "as JSON");
-    stat->add_option("--pid", arguments.stat.pid, "of this program only")->type_name("PID");
+    const std::pair<const char*, const char*> shows[] = {
+        {"stat", "shows the counters of running devices"},
+        {"dump", "shows the objects of running devices: queues, rules, tables"}};
+    for (const auto& [name, description] : shows) {
+        CLI::App* const show = app.add_subcommand(name, description);
+        show->add_flag("--json", arguments.show.json, "as JSON");
+        declare_where(*show, arguments.show.where);
+        show->callback([&arguments, what = name] { arguments.show.what = what; });
+    }
+
+    declare_looks(app, arguments);
 
     CLI::App* link = app.add_subcommand("link", "sets the link of a running device up or down");
     link->add_option("DEVICE", arguments.link.device, "name, as mlx5_0")->required();
@@ -202,7 +254,9 @@ Options parse_options(int argc, const char* const* argv) {
     } catch (const CLI::ParseError& error) {
         return usage_error(error.what());
     }
-    if (app.got_subcommand("stat")) return arguments.stat;
+    if (!arguments.show.what.empty()) return arguments.show;
+    if (app.got_subcommand("trace")) return arguments.trace;
+    if (app.got_subcommand("capture")) return arguments.capture;
     if (app.got_subcommand("link")) {
         arguments.link.up = arguments.direction == "up";
         return arguments.link;

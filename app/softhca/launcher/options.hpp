@@ -14,7 +14,7 @@ namespace softhca::launcher {
 /// Exit statuses of the launcher itself; otherwise it exits as the program did. 125 to 127 are
 /// those of timeout(1) and env(1).
 enum ExitStatus : int {
-    kExitFailed = 1,    ///< stat, link, fault: it could not be done
+    kExitFailed = 1,    ///< stat, link …: it could not be done
     kExitUsage = 2,     ///< the command line or configuration is wrong
     kExitNoSetup = 125, ///< ports, runtime folder … could not be prepared
     kExitNotExecutable = 126,
@@ -26,10 +26,30 @@ struct RunCommand {
     Config config; ///< complete() and with valid wires
     std::vector<std::string> program;
 };
-/// softhca stat
-struct StatCommand {
+/// Which running programs are meant.
+struct Where {
+    pid_t pid = 0;        ///< 0: all of this user
+    std::string socket{}; ///< the control socket of one, wherever that is; empty: by `pid`
+};
+/// softhca stat, softhca dump
+struct ShowCommand {
+    std::string what; ///< the request to the control socket
     bool json = false;
-    pid_t pid = 0; ///< 0: every instance
+    Where where;
+};
+/// softhca trace
+struct TraceCommand {
+    std::string device; ///< empty: all of the program
+    uint64_t count = 0; ///< so many packets; 0: until interrupted
+    bool json = false;
+    Where where;
+};
+/// softhca capture DEVICE FILE
+struct CaptureCommand {
+    std::string device;
+    std::string file; ///< "-": stdout
+    uint64_t count = 0;
+    Where where;
 };
 /// softhca link DEVICE up|down
 struct LinkCommand {
@@ -46,7 +66,8 @@ struct FaultCommand {
 };
 
 /// What to do, or the exit status after help was asked for or an error was reported.
-using Options = std::variant<int, RunCommand, StatCommand, LinkCommand, FaultCommand>;
+using Options = std::variant<int, RunCommand, ShowCommand, TraceCommand, CaptureCommand,
+                             LinkCommand, FaultCommand>;
 [[nodiscard]] Options parse_options(int argc, const char* const* argv);
 
 } // namespace softhca::launcher

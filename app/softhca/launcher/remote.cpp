@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace softhca::launcher {
 namespace {
@@ -16,36 +17,37 @@ using control::ask;
 using control::Instance;
 using nlohmann::json;
 
-/// `only` = 0: all.
-std::vector<Instance> find_instances(pid_t only) {
+std::vector<Instance> find_instances(const Where& where) {
+    if (!where.socket.empty()) return {{.pid = 0, .socket = where.socket}};
     std::vector<Instance> found;
     for (const std::string& folder : find_runtime_dirs())
         for (const Instance& instance : control::find_instances(folder))
-            if (!only || instance.pid == only) found.push_back(instance);
+            if (!where.pid || instance.pid == where.pid) found.push_back(instance);
     return found;
 }
 
 struct Answer {
     Instance instance;
-    json stat;
+    json answer;
 };
 
-/// Statistics of every program that answers; the others are named on stderr.
-std::vector<Answer> ask_all(pid_t only) {
+/// What every program answers that does; the others are named on stderr.
+std::vector<Answer> ask_all(const Where& where, const std::string& command = "stat") {
     std::vector<Answer> answers;
-    for (const Instance& instance : find_instances(only)) {
-        auto stat = ask(instance, {{"cmd", "stat"}});
-        if (stat)
-            answers.push_back({instance, std::move(*stat)});
-        else if (stat.error().code != ECONNREFUSED)
-            fmt::print(stderr, "softhca: {}\n", stat.error().what);
+    for (const Instance& instance : find_instances(where)) {
+        auto answer = ask(instance, {{"cmd", command}});
+        if (answer)
+            answers.push_back({instance, std::move(*answer)});
+        else if (answer.error().code != ECONNREFUSED || !where.socket.empty())
+            fmt::print(stderr, "softhca: {}\n", answer.error().what);
     }
     return answers;
 }
 
-int none_running(pid_t only) {
-    if (only)
-        fmt::print(stderr, "softhca: process {} has no softhca device open\n", only);
+int none_running(const Where& where) {
+    if (!where.socket.empty()) return kExitFailed; // which has been said
+    if (where.pid)
+        fmt::print(stderr, "softhca: process {} has no softhca device open\n", where.pid);
     else
         fmt::print(stderr, "softhca: no running program of this user has a softhca device open\n");
     return kExitFailed;
@@ -57,28 +59,38 @@ bool has_device(const json& stat, const std::string& name) {
     return false;
 }
 
-/// Sends a request to the one program that has such a device open. `or_will`: the only program that
-/// runs may as well be asked about one that it has not opened yet.
-int ask_owner(const std::string& device, pid_t only, const json& request, bool or_will = false) {
-    const auto answers = ask_all(only);
-    if (answers.empty()) return none_running(only);
+/// The one program that has such a device open; any device if the name is empty. `or_will`: the
+/// only program that runs may as well be asked about one that it has not opened yet. What is wrong
+/// is said on stderr.
+std::optional<Instance> owner_of(const std::string& device, const Where& where,
+                                 bool or_will = false) {
+    const auto answers = ask_all(where);
+    if (answers.empty()) {
+        (void)none_running(where);
+        return {};
+    }
     std::vector<Instance> owners;
     std::vector<pid_t> pids;
     for (const Answer& answer : answers) {
-        if (!has_device(answer.stat, device)) continue;
+        if (!device.empty() && !has_device(answer.answer, device)) continue;
         owners.push_back(answer.instance);
         pids.push_back(answer.instance.pid);
     }
     if (owners.empty() && or_will && answers.size() == 1) owners.push_back(answers[0].instance);
-    if (owners.size() != 1) {
-        if (owners.empty())
-            fmt::print(stderr, "softhca: no running program has a device {}\n", device);
-        else
-            fmt::print(stderr, "softhca: processes {} each have a device {}; choose by --pid\n",
-                       fmt::join(pids, ", "), device);
-        return kExitFailed;
-    }
-    const auto done = ask(owners[0], request);
+    if (owners.size() == 1) return owners[0];
+    if (owners.empty())
+        fmt::print(stderr, "softhca: no running program has a device {}\n", device);
+    else
+        fmt::print(stderr, "softhca: processes {} each have a device {}; choose by --pid\n",
+                   fmt::join(pids, ", "), device);
+    return {};
+}
+
+/// Sends a request to the one program that has such a device open.
+int ask_owner(const std::string& device, pid_t only, const json& request, bool or_will = false) {
+    const auto owner = owner_of(device, {.pid = only}, or_will);
+    if (!owner) return kExitFailed;
+    const auto done = ask(*owner, request);
     if (done) return 0;
     fmt::print(stderr, "softhca: {}\n", done.error().what);
     return kExitFailed;
@@ -86,19 +98,29 @@ int ask_owner(const std::string& device, pid_t only, const json& request, bool o
 
 } // namespace
 
-int show_stats(const StatCommand& command) {
-    const auto answers = ask_all(command.pid);
+int show(const ShowCommand& command) {
+    const auto answers = ask_all(command.where, command.what);
+    const bool one = command.where.pid || !command.where.socket.empty();
     if (command.json) {
         json instances = json::array();
         for (const Answer& answer : answers)
-            instances.push_back(answer.stat);
+            instances.push_back(answer.answer);
         fmt::print("{}\n", json{{"instances", instances}}.dump(2));
-        return command.pid && answers.empty() ? kExitFailed : 0;
+        return one && answers.empty() ? kExitFailed : 0;
     }
-    if (answers.empty()) return none_running(command.pid);
+    if (answers.empty()) return none_running(command.where);
     for (const Answer& answer : answers)
-        fmt::print("{}", format_stat(answer.stat));
+        fmt::print("{}", format_stat(answer.answer));
     return 0;
+}
+
+std::optional<control::Session> find_owner(const std::string& device, const Where& where) {
+    const auto owner = owner_of(device, where);
+    if (!owner) return {};
+    auto session = control::Session::open(*owner);
+    if (session) return std::move(*session);
+    fmt::print(stderr, "softhca: {}\n", session.error().what);
+    return {};
 }
 
 int set_link(const LinkCommand& command) {

@@ -6,8 +6,8 @@
 
 namespace softhca::launcher {
 
-/// The answer to "stat" for people: a block for each device, a table for each kind of queue.
-/// Counters that are zero are left out. Knows nothing of what the counters are called.
+/// The answer to "stat" or "dump" for people: a block for each device, a table for each kind of
+/// object. What is zero, false or empty is left out. Knows nothing of what things are called.
 [[nodiscard]] std::string format_stat(const nlohmann::json& stat);
 
 } // namespace softhca::launcher

@@ -87,9 +87,10 @@ int main(int argc, char** argv) try {
     auto* const vfio_user =
         app.add_option("--vfio-user", options.vfio_user, "socket to make for QEMU's vfio-user-pci");
     fd->needs(qtest)->excludes(vfio_user);
-    app.add_option("--control", options.control,
-                   "control socket to make: stat, link, inject, event, fatal, commands (one JSON "
-                   "object a line)");
+    app.add_option(
+        "--control", options.control,
+        "control socket to make: stat, dump, link, inject, event, fatal, commands (one JSON "
+        "object a line)");
     CLI11_PARSE(app, argc, argv);
     if (options.fd < 0 && options.vfio_user.empty()) {
         std::fprintf(stderr, "softhca-pci: say how QEMU connects: --fd and --qtest, or "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory that the program takes away while the device works on it.
 #include "app/softhca/core/memory_guard.hpp"
+#include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <csetjmp>
@@ -174,6 +175,31 @@ TEST_F(MissingMemory, ReceivingIntoWhatIsGoneEndsInAnErrorCqe) {
     EXPECT_EQ(device->counters().drop_rx_error, 1u);
     EXPECT_EQ(device->counters().wire_rx_packets, 1u);
     EXPECT_TRUE(wire->incoming.empty());
+}
+
+TEST_F(MissingMemory, WhoLooksIsToldOfIt) {
+    Collector collector(true);
+    device->add_observer(collector);
+    post({0, kFar}, WqeOpcode::enhanced_mpw);
+    steer_all(rq);
+    rq.post({{lkey, memory_at(kFar), kRoom}});
+    wire->incoming.push_back(frames::build({}));
+    {
+        const Hole hole = far_hole();
+        run();
+    }
+    device->remove_observer(collector);
+    std::vector<std::string> verdicts;
+    for (const Passage& passage : collector.passages)
+        verdicts.push_back(passage.verdict);
+    ASSERT_EQ(verdicts.size(), 4u);
+    EXPECT_EQ(verdicts[0], "sent");
+    EXPECT_NE(verdicts[1].find("error CQE local_protection"), std::string::npos) << "the request";
+    EXPECT_EQ(verdicts[2], "memory that it needs is gone") << "its packet";
+    EXPECT_EQ(verdicts[3].find("memory that it needs is gone; drop_rx_error"), 0u);
+    EXPECT_EQ(wire->sent.size(), 1u);
+    expect_protection_error(tx_cq, CqeOpcode::req_error);
+    expect_protection_error(rx_cq, CqeOpcode::resp_error);
 }
 
 TEST_F(MissingMemory, AnSqWithoutItsRingBreaksAndIsLeftAlone) {

@@ -66,9 +66,14 @@ TEST(Options, CommandLineWinsOverTheFile) {
 
 TEST(Options, OtherCommands) {
     const Options stat = parse({"stat", "--json", "--pid", "12"});
-    ASSERT_TRUE(std::holds_alternative<StatCommand>(stat));
-    EXPECT_TRUE(std::get<StatCommand>(stat).json);
-    EXPECT_EQ(std::get<StatCommand>(stat).pid, 12);
+    ASSERT_TRUE(std::holds_alternative<ShowCommand>(stat));
+    EXPECT_EQ(std::get<ShowCommand>(stat).what, "stat");
+    EXPECT_TRUE(std::get<ShowCommand>(stat).json);
+    EXPECT_EQ(std::get<ShowCommand>(stat).where.pid, 12);
+    const Options dump = parse({"dump", "--socket", "nic0.control"});
+    ASSERT_TRUE(std::holds_alternative<ShowCommand>(dump));
+    EXPECT_EQ(std::get<ShowCommand>(dump).what, "dump");
+    EXPECT_EQ(std::get<ShowCommand>(dump).where.socket, "nic0.control");
     const Options link = parse({"link", "mlx5_1", "down"});
     ASSERT_TRUE(std::holds_alternative<LinkCommand>(link));
     EXPECT_EQ(std::get<LinkCommand>(link).device, "mlx5_1");
@@ -88,6 +93,7 @@ TEST(Options, MistakesAreExplained) {
     EXPECT_THAT(error_of({"--config", "/no/such", "--", "p"}), HasSubstr("/no/such"));
     EXPECT_THAT(error_of({"link", "mlx5_0", "sideways"}), HasSubstr("sideways"));
     EXPECT_THAT(error_of({"link", "mlx5_0"}), HasSubstr("STATE"));
+    EXPECT_THAT(error_of({"dump", "--pid", "1", "--socket", "x"}), HasSubstr("--socket"));
 }
 
 } // namespace

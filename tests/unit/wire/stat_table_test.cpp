@@ -26,6 +26,16 @@ TEST(StatTable, ShowsWhatIsNotZero) {
     EXPECT_THAT(text, Not(HasSubstr("sqs")));
 }
 
+TEST(StatTable, ShowsListsAndObjects) {
+    const auto dump = nlohmann::json::parse(R"({"devices": [{"device": "mlx5_0", "rules": [
+        {"match": {"dst_port": "53", "l4": "17"}, "number": 70, "drop": false, "to_tirs": [65, 66]},
+        {"match": {}, "number": 171, "drop": false, "to_tirs": [7]}]}]})");
+    EXPECT_THAT(format_stat(dump), HasSubstr("rules\n"
+                                             "    number match             to_tirs\n"
+                                             "        70 dst_port=53 l4=17 65,66\n"
+                                             "       171                   7\n"));
+}
+
 TEST(StatTable, TakesAnything) {
     EXPECT_THAT(format_stat(nlohmann::json::parse(R"({"devices": [1, {}, {"port": {}}]})")),
                 HasSubstr("all zero"));

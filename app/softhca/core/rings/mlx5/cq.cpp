@@ -76,6 +76,15 @@ void Cq::raise(mlx5::CqeOpcode opcode) {
     tell_armed();
 }
 
+void Cq::look(CqView& view) const {
+    constexpr uint32_t kCounterMask = 0xffffff;
+    view = {.entries = entries(),
+            .entry_bytes = cqe_size_,
+            .producer = producer_ & kCounterMask,
+            .consumer = net::to_be(doorbell_.consumer.load()) & kCounterMask,
+            .armed = armed_ != Arm::none};
+}
+
 void Cq::tell_armed() {
     armed_ = Arm::none;
     told_++;

@@ -4,6 +4,9 @@
 #include "app/softhca/core/data_path.hpp"
 #include "app/softhca/core/rings/mlx5/receive_wqe.hpp"
 #include "app/softhca/core/rings/mlx5/send_wqe.hpp"
+#include "app/softhca/core/watch.hpp"
+
+#include <algorithm>
 
 namespace softhca::core::mlx5_rings {
 namespace {
@@ -23,6 +26,60 @@ bool fits_strides(const RqAttr& attr) {
            attr.log_wqe_bytes >= kLogNextAndDataSeg;
 }
 
+const char* name_of(SendRequest::Kind kind) {
+    switch (kind) {
+    case SendRequest::Kind::nop: return "NOP";
+    case SendRequest::Kind::packet: return "SEND";
+    case SendRequest::Kind::tso: return "LSO";
+    case SendRequest::Kind::packets: return "ENHANCED_MPSW";
+    }
+    return "?";
+}
+
+/// Keeps a segment that was read, as far as there is room.
+void keep(const Segment& segment, PostedRequest& posted) {
+    if (segment.inlined) {
+        posted.inlined += segment.bytes;
+        return;
+    }
+    if (posted.segments_in_all < posted.segments.size())
+        posted.segments[posted.segments_in_all] = segment;
+    posted.segments_in_all++;
+}
+
+PostedRequest describe(SendWqe& wqe, const Sq& sq) {
+    PostedRequest posted{.index = sq.consumer, .kind = "?"};
+    SendFault fault = wqe.fetch(sq);
+    posted.steps = std::min(wqe.request().steps, sq.pending());
+    if (fault == SendFault::none) fault = wqe.decode();
+    if (fault == SendFault::none) {
+        posted.kind = name_of(wqe.request().kind);
+        if (wqe.request().kind != SendRequest::Kind::nop) {
+            posted.inlined = static_cast<uint32_t>(wqe.request().header.size());
+            Segment segment;
+            for (auto at = wqe.first(); !wqe.at_end(at) && fault == SendFault::none;) {
+                fault = wqe.next(at, segment);
+                if (fault == SendFault::none) keep(segment, posted);
+            }
+        }
+    }
+    if (fault != SendFault::none) posted.fault = text_of(fault);
+    return posted;
+}
+
+PostedRequest describe(const Rq& rq) {
+    PostedRequest posted{.index = rq.consumer,
+                         .kind = rq.striding ? "STRIDING_RECEIVE" : "RECEIVE"};
+    if (rq.striding) {
+        keep(ReceiveWqe::strided_buffer(rq), posted);
+        return posted;
+    }
+    ReceiveWqe::Buffers buffers(rq);
+    for (Segment segment; buffers.next(segment);)
+        keep(segment, posted);
+    return posted;
+}
+
 class Format final : public RingFormat {
   public:
     [[nodiscard]] bool fits(const CqAttr& attr) const override {
@@ -39,13 +96,32 @@ class Format final : public RingFormat {
                attr.ring.holds(uint64_t{1} << (attr.log_wqes + attr.log_wqe_bytes),
                                sizeof(mlx5::WqeDataSeg));
     }
+    [[nodiscard]] size_t read_posted(Sq& sq, std::span<PostedRequest> into) const override {
+        SendWqe wqe;
+        sq.producer = SendWqe::posted(sq);
+        size_t count = 0;
+        for (; count < into.size() && sq.pending() != 0; count++) {
+            into[count] = describe(wqe, sq);
+            sq.consumer = static_cast<uint16_t>(sq.consumer + into[count].steps);
+        }
+        return count;
+    }
+    [[nodiscard]] size_t read_posted(Rq& rq, std::span<PostedRequest> into) const override {
+        rq.producer = ReceiveWqe::posted(rq);
+        size_t count = 0;
+        for (; count < into.size() && rq.pending() != 0; count++, rq.consumer++)
+            into[count] = describe(rq);
+        return count;
+    }
     [[nodiscard]] std::unique_ptr<core::Cq> make_cq(Number number,
                                                     const CqAttr& attr) const override {
         return std::make_unique<Cq>(number, attr);
     }
     [[nodiscard]] std::unique_ptr<DataPath>
     make_data_path(const DataPathParts& parts) const override {
-        return std::make_unique<DataPathOver<Mlx5Rings>>(parts);
+        if (!parts.recorder)
+            return std::make_unique<DataPathOver<Mlx5Rings, NoWatch>>(parts, NoWatch{});
+        return std::make_unique<DataPathOver<Mlx5Rings, Watch>>(parts, Watch(*parts.recorder));
     }
 };
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What rules match and do, in words.
+#pragma once
+
+#include "app/softhca/core/flow_path.hpp"
+#include "app/softhca/core/types.hpp"
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace softhca::core {
+
+/// Names and values of header fields, in the order of FlowKey. Fields of what a tunnel carries
+/// begin with "inner.".
+using FieldTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// The fields that `mask` touches: `value`, and the mask where it is not all of the field. Of
+/// addresses it is a prefix length if possible.
+[[nodiscard]] FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask);
+
+[[nodiscard]] const char* text_of(FlowDomain domain);
+[[nodiscard]] const char* text_of(FlowRoot root);
+[[nodiscard]] const char* text_of(QueueState state);
+[[nodiscard]] const char* text_of(ReformatKind kind);
+
+/// A port's counter.
+struct CounterName {
+    const char* name;
+    uint64_t PortCounters::*counter;
+    const char* loss = nullptr; ///< what it means, if it counts packets that came to nothing
+};
+[[nodiscard]] std::span<const CounterName> port_counters();
+
+/// What a rule does to packets before they go to their destinations, one after the other; empty:
+/// nothing.
+[[nodiscard]] std::string describe_rewrite(const Rewrite& rewrite);
+/// As "set dst_ipv4 = 0xa000001".
+[[nodiscard]] std::string describe_edit(const HeaderEdit& edit);
+
+} // namespace softhca::core

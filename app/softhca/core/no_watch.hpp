@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the data path tells of itself when nobody looks: nothing. It is compiled twice, with NoWatch
+// and with Watch (watch.hpp), for devices that have observers (Device::add_observer). So the way of
+// a packet is told by the very code that decides it, and costs nothing otherwise. Both are passed
+// by value; this one takes no register.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+
+#include <cstdint>
+#include <span>
+#include <sys/uio.h>
+
+namespace softhca::core {
+
+class Packet;
+class RuleTable;
+enum class ReceiveFault : uint8_t;
+enum class SendFault : uint8_t;
+struct FlowActions;
+struct FlowGroup;
+struct FlowTable;
+struct Rq;
+struct Rule;
+struct SendRequest;
+struct Sq;
+struct Target;
+struct Tir;
+
+struct NoWatch {
+    void begin_received(std::span<const iovec>, uint32_t, bool) const {}
+    void end_received(bool) const {}
+    void begin_sent(const Sq&, const SendRequest&, std::span<const iovec>, uint32_t) const {}
+    void begin_sent_by_kernel(std::span<const iovec>, uint32_t) const {}
+    void cancel_sent() const {}
+    void end_sent() const {}
+    void completed(const Sq&, uint16_t, bool, bool) const {}
+    void failed(const Sq&, SendFault, CompletionError) const {}
+    void leaves(const Sq&) const {}
+    void routed(bool, bool) const {}
+    void abandoned() const {}
+
+    void asked(FlowDomain, const RuleTable&, const FlowKey&, const Rule*) const {}
+    void asked(const FlowTable&, const FlowGroup&, const FlowKey&, const Rule*) const {}
+    void missed(const FlowTable&) const {}
+    void follows(const FlowActions&) const {}
+    void changed(const Packet&) const {}
+    void visited_too_many() const {}
+    void for_kernel() const {}
+    void sniffed() const {}
+
+    void deaf(const Tir&) const {}
+    void targeted(const Tir&, const Target&) const {}
+    void not_ready(const Rq&) const {}
+    void no_room(const Rq&) const {}
+    void failed(const Rq&, ReceiveFault) const {}
+    void overrun(const Rq&) const {}
+    void placed(const Rq&, uint32_t, uint32_t) const {}
+};
+
+} // namespace softhca::core

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/recorder.hpp"
+
+#include "app/softhca/core/describe.hpp"
+#include "app/softhca/core/error_names.hpp"
+#include "app/softhca/core/gather.hpp"
+#include "app/softhca/core/rss.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace softhca::core {
+namespace {
+
+std::string joined(const FieldTexts& fields) {
+    std::string text;
+    for (const auto& [name, value] : fields)
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+    return text;
+}
+
+/// All header fields of a packet but those that are zero.
+std::string fields_of(const FlowKey& key) {
+    FieldTexts fields = describe_fields(key, every_bit());
+    std::erase_if(fields, [](const auto& field) {
+        return field.second.find_first_not_of("0x.:") == std::string::npos;
+    });
+    return joined(fields);
+}
+
+/// How the packet differs from a rule, as far as the rule cares.
+std::string difference(const FlowKey& packet, const FlowKey& rule, const KeyMask& mask) {
+    const FlowKey bits = mask.as_key();
+    const FieldTexts is = describe_fields(mask.apply(packet), bits);
+    const FieldTexts wanted = describe_fields(rule, bits);
+    std::vector<std::string> parts;
+    for (size_t i = 0; i < is.size(); i++)
+        if (is[i].second != wanted[i].second)
+            parts.push_back(
+                fmt::format("{} is {}, not {}", is[i].first, is[i].second, wanted[i].second));
+    return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// Why no rule of the table matches: by the one that comes nearest, if there are not too many.
+template <class Name>
+std::string why_missed(const RuleTable& table, const FlowKey& key, Name&& name) {
+    constexpr size_t kMost = 256;
+    const Rule* nearest = nullptr;
+    size_t fewest = std::numeric_limits<size_t>::max();
+    size_t rules = 0;
+    table.for_each([&](const Rule& rule) {
+        if (rules++ >= kMost) return;
+        const size_t bits = table.mask().differing_bits(key, rule.value);
+        if (bits >= fewest) return;
+        fewest = bits;
+        nearest = &rule;
+    });
+    if (!nearest) return "it is empty";
+    const std::string why = difference(key, nearest->value, table.mask());
+    if (rules == 1) return fmt::format("{} misses: {}", name(*nearest), why);
+    return fmt::format("none of {} matches; nearest is {}: {}", rules, name(*nearest), why);
+}
+
+std::string name_of(const Rule& rule) {
+    std::vector<Number> numbers;
+    for (const Flow* const flow : rule.flows)
+        numbers.push_back(flow->number);
+    return fmt::format("rule {}", fmt::join(numbers, "+"));
+}
+
+std::string name_of_entry(const Rule& rule) {
+    return fmt::format("entry {}", static_cast<const FlowEntry*>(rule.entry)->index);
+}
+
+std::string match_of(const RuleTable& table, const Rule& rule) {
+    const std::string match = joined(describe_fields(rule.value, table.mask().as_key()));
+    return match.empty() ? "any packet" : match;
+}
+
+template <class T>
+void add_numbers(std::vector<std::string>& to, const char* what, const std::vector<T*>& objects) {
+    for (const T* const object : objects)
+        to.push_back(fmt::format("{} {}", what, object->number));
+}
+
+const char* name_of(SendRequest::Kind kind) {
+    switch (kind) {
+    case SendRequest::Kind::nop: return "nothing";
+    case SendRequest::Kind::packet: return "one packet";
+    case SendRequest::Kind::tso: return "TCP segments";
+    case SendRequest::Kind::packets: return "several packets";
+    }
+    return "?";
+}
+
+std::string offloads_of(const SendRequest& request) {
+    std::string text;
+    const SendOffloads& asked = request.offloads;
+    if (asked.checksums & (SendOffloads::kL3 | SendOffloads::kL3Inner)) text += ", L3 checksum";
+    if (asked.checksums & (SendOffloads::kL4 | SendOffloads::kL4Inner)) text += ", L4 checksum";
+    if (asked.insert_vlan)
+        text += fmt::format(", inserts {} {:#x}", asked.svlan ? "S-tag" : "VLAN tag", asked.tci);
+    if (request.metadata) text += fmt::format(", metadata {:#x}", request.metadata);
+    return text;
+}
+
+std::string hash_of(const Tir& tir, const Target& target) {
+    const std::pair<uint8_t, const char*> known[] = {{kHashSrcIp, "source IP"},
+                                                     {kHashDstIp, "destination IP"},
+                                                     {kHashSrcPort, "source port"},
+                                                     {kHashDstPort, "destination port"}};
+    std::vector<const char*> hashed;
+    for (const auto& [bit, name] : known)
+        if (target.hash_type & bit) hashed.push_back(name);
+    if (!tir.toeplitz) return "hashes nothing";
+    if (hashed.empty()) return "has nothing to hash in it";
+    return fmt::format("hash of {}{}: {:#x}", fmt::join(hashed, ", "),
+                       target.inner && tir.hash_inner ? " in the tunnel" : "", target.hash);
+}
+
+} // namespace
+
+void Recorder::add(Observer& observer) {
+    observers_.push_back(&observer);
+    steps_ |= observer.wants_steps();
+}
+
+bool Recorder::remove(Observer& observer) {
+    std::erase(observers_, &observer);
+    steps_ = std::ranges::any_of(observers_, [](const auto* one) { return one->wants_steps(); });
+    return !observers_.empty();
+}
+
+void Recorder::say(const char* where, std::string text) {
+    if (steps_ && is_open()) current().passage.steps.push_back({where, std::move(text)});
+}
+
+/// Reading the frame may end in a fault (see MemoryGuard): nothing on the stack owns anything.
+void Recorder::open(std::optional<OpenPassage>& open, Passage::Direction direction,
+                    std::span<const iovec> pieces, uint32_t bytes) {
+    open.emplace();
+    open->before = port_.counters;
+    Passage& passage = open->passage;
+    passage.device = &device_;
+    passage.direction = direction;
+    passage.time = port_.now();
+    passage.frame.resize(bytes);
+    copy_front(pieces, passage.frame.data(), bytes);
+}
+
+void Recorder::describe_frame(const char* how) {
+    if (!steps_) return;
+    const auto& frame = current().passage.frame;
+    std::string fields;
+    if (frame.size() >= net::kEthernetBytes) {
+        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+        const Packet packet({&piece, 1}, static_cast<uint32_t>(frame.size()));
+        fields = ": " + fields_of(packet.key());
+    }
+    say(how, fmt::format("{} bytes{}", frame.size(), fields));
+}
+
+/// The packet has come to its end, or there is nothing to tell but its completion.
+void Recorder::close(OpenPassage& open) {
+    const PortCounters& after = port_.counters;
+    for (const CounterName& one : port_counters()) {
+        const uint64_t moved = after.*one.counter - open.before.*one.counter;
+        if (moved == 0 || !one.loss) continue;
+        open.outcomes.push_back(fmt::format("{} ({})", one.name, one.loss));
+        if (steps_) open.passage.steps.push_back({"dropped", open.outcomes.back()});
+    }
+    open.passage.verdict = fmt::format("{}", fmt::join(open.outcomes, "; "));
+}
+
+void Recorder::deliver(const Passage& passage) {
+    for (Observer* const observer : observers_)
+        observer->on_packet(passage);
+}
+
+void Recorder::came_to(Number queue) {
+    Passage& passage = current().passage;
+    if (passage.queue == 0) passage.queue = queue;
+}
+
+// ---------------------------------------------------------------- received
+
+void Recorder::begin_received(std::span<const iovec> pieces, uint32_t bytes, bool looped) {
+    open(received_, Passage::Direction::received, pieces, bytes);
+    describe_frame(looped ? "loopback" : "wire");
+}
+
+void Recorder::end_received(bool done) {
+    const bool looped = sent_.has_value();
+    if (done) {
+        if (port_.counters.kernel_rx_packets != received_->before.kernel_rx_packets)
+            received_->outcomes.emplace_back("to the kernel netdev");
+        close(*received_);
+        deliver(received_->passage);
+        // What it came to is not what the one that is being sent comes to.
+        if (looped)
+            for (const CounterName& one : port_counters())
+                sent_->before.*one.counter +=
+                    port_.counters.*one.counter - received_->before.*one.counter;
+    }
+    received_.reset();
+}
+
+// ---------------------------------------------------------------- sent
+
+void Recorder::begin_sent(const Sq& sq, const SendRequest& request, std::span<const iovec> pieces,
+                          uint32_t bytes) {
+    open(sent_, Passage::Direction::sent, pieces, bytes);
+    came_to(sq.number);
+    if (!steps_) return;
+    say("SQ", fmt::format("WQE {} of SQ {} asks for {}{}; this is number {}", sq.consumer,
+                          sq.number, name_of(request.kind), offloads_of(request), sq.sent + 1));
+    describe_frame("frame");
+}
+
+void Recorder::begin_sent_by_kernel(std::span<const iovec> pieces, uint32_t bytes) {
+    open(sent_, Passage::Direction::sent, pieces, bytes);
+    describe_frame("kernel");
+}
+
+void Recorder::routed(bool to_wire, bool looped) {
+    if (looped) {
+        say("loopback", to_wire ? "the port receives it, too" : "the port receives it itself");
+        if (!to_wire) sent_->outcomes.emplace_back("looped back");
+    }
+}
+
+void Recorder::end_sent() {
+    if (port_.counters.wire_tx_packets != sent_->before.wire_tx_packets) {
+        say("wire", "leaves");
+        sent_->outcomes.insert(sent_->outcomes.begin(), "sent");
+    }
+    close(*sent_);
+    const bool of_queue = sent_->passage.queue != 0;
+    waiting_.push_back(std::move(sent_->passage));
+    sent_.reset();
+    if (!of_queue) deliver_waiting(nullptr, {});
+}
+
+void Recorder::deliver_waiting(const char* where, const std::string& text) {
+    for (Passage& passage : waiting_) {
+        if (where && steps_) passage.steps.push_back({where, text});
+        deliver(passage);
+    }
+    waiting_.clear();
+}
+
+void Recorder::completed(const Sq& sq, uint16_t index, bool reports, bool written) {
+    if (waiting_.empty()) return;
+    deliver_waiting("CQ", !reports  ? fmt::format("WQE {} asks for no CQE", index)
+                          : written ? fmt::format("CQE for WQE {} in CQ {}", index, sq.cq->number())
+                                    : fmt::format("CQ {} is full: it breaks", sq.cq->number()));
+}
+
+void Recorder::failed(const Sq& sq, SendFault fault, CompletionError error) {
+    const std::string text =
+        fmt::format("WQE {} of SQ {} fails ({}): error CQE {} in CQ {}", sq.consumer, sq.number,
+                    text_of(fault), text_of(error), sq.cq->number());
+    deliver_waiting("CQ", text);
+    Passage passage{.device = &device_,
+                    .direction = Passage::Direction::sent,
+                    .time = port_.now(),
+                    .queue = sq.number,
+                    .verdict = text};
+    if (steps_) passage.steps.push_back({"SQ", text});
+    deliver(passage);
+}
+
+void Recorder::leaves(const Sq& sq) {
+    if (waiting_.empty()) return;
+    deliver_waiting("SQ", fmt::format("WQE {} goes on later", sq.consumer));
+}
+
+void Recorder::abandoned() {
+    for (std::optional<OpenPassage>* const open : {&received_, &sent_}) {
+        if (!*open) continue;
+        (*open)->outcomes.emplace_back("memory that it needs is gone");
+        close(**open);
+        deliver((*open)->passage);
+        open->reset();
+    }
+    deliver_waiting("SQ", "the round was left, as memory is gone");
+}
+
+// ---------------------------------------------------------------- steering
+
+void Recorder::asked(FlowDomain domain, const RuleTable& table, const FlowKey& key,
+                     const Rule* rule) {
+    if (!steps_ || !is_open()) return;
+    const std::string text =
+        rule ? fmt::format("{} matches: {}", name_of(*rule), match_of(table, *rule))
+             : why_missed(table, key, [](const Rule& one) { return name_of(one); });
+    say("rules", fmt::format("{}, priority {}: {}", text_of(domain), table.priority(), text));
+}
+
+void Recorder::asked(const FlowTable& table, const FlowGroup& group, const FlowKey& key,
+                     const Rule* rule) {
+    if (!steps_ || !is_open()) return;
+    const std::string text =
+        rule ? fmt::format("{} matches: {}", name_of_entry(*rule), match_of(group.rules, *rule))
+             : why_missed(group.rules, key, name_of_entry);
+    say("table",
+        fmt::format("{} (level {}), group {}: {}", table.number, table.level, group.number, text));
+}
+
+void Recorder::missed(const FlowTable& table) {
+    if (table.miss)
+        say("table", fmt::format("{} has no entry for it: goes to table {}", table.number,
+                                 table.miss->number));
+    else
+        say("table", fmt::format("{} has no entry for it", table.number));
+}
+
+void Recorder::follows(const FlowActions& actions) {
+    if (!steps_ || !is_open()) return;
+    std::vector<std::string> parts;
+    add_numbers(parts, "count in", actions.counters);
+    if (actions.tag) parts.push_back(fmt::format("tag {:#x}", *actions.tag));
+    if (actions.drop) parts.emplace_back("drop");
+    if (actions.rewrite.any()) parts.push_back(describe_rewrite(actions.rewrite));
+    add_numbers(parts, "to TIR", actions.tirs);
+    add_numbers(parts, "to table", actions.tables);
+    if (actions.send) parts.emplace_back("send");
+    if (actions.pass_on) parts.emplace_back("and on to later priorities");
+    say("actions", fmt::format("{}", fmt::join(parts, ", ")));
+}
+
+void Recorder::changed(const Packet& packet) {
+    if (!steps_ || !is_open()) return;
+    say("actions", fmt::format("it is {} bytes now: {}", packet.bytes(), fields_of(packet.key())));
+}
+
+// ---------------------------------------------------------------- receive queues
+
+void Recorder::deaf(const Tir& tir) {
+    say("TIR", fmt::format("{} does not hear its own transport domain", tir.number));
+}
+
+void Recorder::targeted(const Tir& tir, const Target& target) {
+    if (!steps_ || !is_open()) return;
+    std::string way = fmt::format("{} {}", tir.number, hash_of(tir, target));
+    if (tir.rqt)
+        way += fmt::format("; entry {} of {} in RQT {}", entry_of(*tir.rqt, target.hash),
+                           tir.rqt->entries.size(), tir.rqt->number);
+    say("TIR", fmt::format("{}: RQ {}", way, target.rq->number));
+}
+
+void Recorder::not_ready(const Rq& rq) {
+    came_to(rq.number);
+    say("RQ", fmt::format("{} is in state {}", rq.number, text_of(rq.state)));
+}
+
+void Recorder::no_room(const Rq& rq) {
+    came_to(rq.number);
+    say("RQ", fmt::format("{} has no WQE posted", rq.number));
+}
+
+void Recorder::failed(const Rq& rq, ReceiveFault fault) {
+    came_to(rq.number);
+    say("RQ", fmt::format("WQE {} of RQ {} fails ({}): error CQE in CQ {}", rq.consumer, rq.number,
+                          text_of(fault), rq.cq->number()));
+}
+
+void Recorder::overrun(const Rq& rq) {
+    came_to(rq.number);
+    say("CQ", fmt::format("{} is full: it breaks, and RQ {} with it", rq.cq->number(), rq.number));
+}
+
+void Recorder::placed(const Rq& rq, uint32_t bytes, uint32_t strides) {
+    came_to(rq.number);
+    const std::string where = strides != 0
+                                  ? fmt::format("WQE {}, strides {} to {}", rq.consumer,
+                                                rq.next_stride, rq.next_stride + strides - 1)
+                                  : fmt::format("WQE {}", rq.consumer);
+    current().outcomes.push_back(fmt::format("delivered to RQ {} ({})", rq.number, where));
+    say("RQ", fmt::format("{}: {} bytes into {}; CQE in CQ {}", rq.number, bytes, where,
+                          rq.cq->number()));
+}
+
+} // namespace softhca::core

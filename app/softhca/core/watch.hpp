@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the data path tells of itself while somebody looks (see no_watch.hpp).
+#pragma once
+
+#include "app/softhca/core/recorder.hpp"
+
+namespace softhca::core {
+
+/// Hands everything to a recorder; passed by value.
+class Watch {
+  public:
+    explicit Watch(Recorder& recorder) : recorder_(&recorder) {}
+
+    void begin_received(std::span<const iovec> pieces, uint32_t bytes, bool looped) const {
+        recorder_->begin_received(pieces, bytes, looped);
+    }
+    void end_received(bool done) const { recorder_->end_received(done); }
+    void begin_sent(const Sq& sq, const SendRequest& request, std::span<const iovec> pieces,
+                    uint32_t bytes) const {
+        recorder_->begin_sent(sq, request, pieces, bytes);
+    }
+    void begin_sent_by_kernel(std::span<const iovec> pieces, uint32_t bytes) const {
+        recorder_->begin_sent_by_kernel(pieces, bytes);
+    }
+    void cancel_sent() const { recorder_->cancel_sent(); }
+    void end_sent() const { recorder_->end_sent(); }
+    void completed(const Sq& sq, uint16_t index, bool reports, bool written) const {
+        recorder_->completed(sq, index, reports, written);
+    }
+    void failed(const Sq& sq, SendFault fault, CompletionError error) const {
+        recorder_->failed(sq, fault, error);
+    }
+    void leaves(const Sq& sq) const { recorder_->leaves(sq); }
+    void routed(bool to_wire, bool looped) const { recorder_->routed(to_wire, looped); }
+    void abandoned() const { recorder_->abandoned(); }
+
+    void asked(FlowDomain domain, const RuleTable& table, const FlowKey& key,
+               const Rule* rule) const {
+        recorder_->asked(domain, table, key, rule);
+    }
+    void asked(const FlowTable& table, const FlowGroup& group, const FlowKey& key,
+               const Rule* rule) const {
+        recorder_->asked(table, group, key, rule);
+    }
+    void missed(const FlowTable& table) const { recorder_->missed(table); }
+    void follows(const FlowActions& actions) const { recorder_->follows(actions); }
+    void changed(const Packet& packet) const { recorder_->changed(packet); }
+    void visited_too_many() const { recorder_->say("table", "too many tables visited"); }
+    void for_kernel() const { recorder_->say("kernel", "no rule takes it: goes to the netdev"); }
+    void sniffed() const { recorder_->say("sniffers", "copies of it are made"); }
+
+    void deaf(const Tir& tir) const { recorder_->deaf(tir); }
+    void targeted(const Tir& tir, const Target& target) const { recorder_->targeted(tir, target); }
+    void not_ready(const Rq& rq) const { recorder_->not_ready(rq); }
+    void no_room(const Rq& rq) const { recorder_->no_room(rq); }
+    void failed(const Rq& rq, ReceiveFault fault) const { recorder_->failed(rq, fault); }
+    void overrun(const Rq& rq) const { recorder_->overrun(rq); }
+    void placed(const Rq& rq, uint32_t bytes, uint32_t strides) const {
+        recorder_->placed(rq, bytes, strides);
+    }
+
+  private:
+    Recorder* recorder_;
+};
+
+} // namespace softhca::core

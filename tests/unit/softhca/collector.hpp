@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "app/softhca/core/observer.hpp"
+
+#include <vector>
+
+namespace testbed {
+
+/// Keeps all that it is told of packets.
+struct Collector final : softhca::core::Observer {
+    explicit Collector(bool with_steps) : steps(with_steps) {}
+    [[nodiscard]] bool wants_steps() const override { return steps; }
+    void on_packet(const softhca::core::Passage& passage) override { passages.push_back(passage); }
+
+    bool steps;
+    std::vector<softhca::core::Passage> passages;
+};
+
+} // namespace testbed
