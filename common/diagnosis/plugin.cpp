@@ -65,13 +65,15 @@ std::set<std::string> installed_abis(const Case& subject) {
 /// "device=<string> port=<1..255>" of the record for dpdk-pmdinfo, by key.
 std::map<std::string, std::string> arguments_of(const std::string& bytes) {
     std::map<std::string, std::string> arguments;
-    const size_t record = bytes.find("PMD_INFO_STRING= {\"name\": \"net_rawqp\"");
+    // Put together here, for the driver's file has this code as well: a literal would be found
+    // first.
+    const std::string start =
+        fmt::format("PMD_INFO_STRING= {{\"name\": \"{}\", \"params\": \"", "net_rawqp");
+    const size_t record = bytes.find(start);
     if (record == bytes.npos) return arguments;
     std::string_view rest = bytes;
-    rest.remove_prefix(record);
+    rest.remove_prefix(record + start.size());
     rest = rest.substr(0, rest.find('\0'));
-    rest.remove_prefix(std::min(rest.find("\"params\": \""), rest.size()));
-    rest.remove_prefix(std::min<size_t>(11, rest.size()));
     for (;;) {
         const size_t open = rest.find("=<"), close = rest.find('>');
         if (open == rest.npos || close == rest.npos) return arguments;
