@@ -9,7 +9,7 @@ namespace {
 
 struct Cyclic {
     static constexpr std::string_view kName = kReaderName;
-    template <RxOptions O> static constexpr eth_rx_burst_t receive = receive_burst<O>;
+    template <RxOptions O> static constexpr eth_rx_burst_t kReceive = receive_burst<O>;
 };
 
 } // namespace

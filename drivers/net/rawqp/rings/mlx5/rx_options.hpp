@@ -45,7 +45,7 @@ constexpr BurstName kBurstName = burst_name(Queue::kName,
                                              {O.stamps == Stamps::real_time, "real-time stamps"}});
 
 template <class Queue, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst() {
-    return {Queue::template receive<O>, kBurstName<Queue, O>.data()};
+    return {Queue::template kReceive<O>, kBurstName<Queue, O>.data()};
 }
 
 /// By RxVariant. A kind of queue has kName, the text of burst_mode_get, and receive<O>, the burst.

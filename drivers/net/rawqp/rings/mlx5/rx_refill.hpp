@@ -61,7 +61,7 @@ template <uint32_t Lines>
 inline void post_lines(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
                        uint64_t offset) {
     constexpr uint32_t kCount = Lines * kWqesPerLine;
-    memcpy(slots, fresh, kCount * sizeof *slots);
+    memcpy(slots, fresh, kCount * sizeof *slots); // NOLINT(bugprone-sizeof-expression): pointers
     const DataAddresses<kCount> addresses(fresh, offset);
 #pragma GCC unroll 8
     for (uint32_t wqe = 0; wqe < kWqesPerLine; ++wqe) {

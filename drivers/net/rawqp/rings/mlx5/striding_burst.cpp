@@ -10,7 +10,7 @@ namespace {
 
 struct Striding {
     static constexpr std::string_view kName = kStridingReaderName;
-    template <RxOptions O> static constexpr eth_rx_burst_t receive = striding_receive<O>;
+    template <RxOptions O> static constexpr eth_rx_burst_t kReceive = striding_receive<O>;
 };
 
 } // namespace
