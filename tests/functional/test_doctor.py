@@ -194,7 +194,7 @@ def test_a_later_link_is_named_as_well(doctor: Doctor) -> None:
 def test_libraries_of_two_releases(doctor: Doctor, tmp_path: Path) -> None:
     """As after an installation of MLNX_OFED beside the distribution's rdma-core."""
     ours = next(Path("/usr/lib").glob("*/libmlx5.so.1")).resolve()
-    theirs = tmp_path / re.sub(r"\.\d+\.0$", ".999.0", ours.name)
+    theirs = tmp_path / re.sub(r"\.\d+\.\d+$", ".999.0", ours.name)
     theirs.write_bytes(ours.read_bytes())
     (tmp_path / "libmlx5.so.1").symlink_to(theirs.name)
     walk = doctor({}, "--json", env={"LD_LIBRARY_PATH": str(tmp_path)})

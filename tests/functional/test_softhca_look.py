@@ -202,8 +202,8 @@ def test_capture_is_read_by_scapy(stack: Stack, tmp_path: Path) -> None:
     (came, of_came, came_options), (sent, of_sent, sent_options) = found
     assert came == sent == frame
     assert of_came.linktype == 1 and of_came.tsresol == 10**9
-    assert re.fullmatch(rf"delivered to RQ {queue} \(WQE \d+\)", of_came.comment.decode())
-    assert of_sent.comment == b"sent"
+    assert re.fullmatch(rf"delivered to RQ {queue} \(WQE \d+\)", of_came.comment.decode().strip())
+    assert of_sent.comment.strip() == b"sent"
     assert struct.unpack("<I", came_options[FLAGS]) == (INBOUND,)
     assert struct.unpack("<I", sent_options[FLAGS]) == (OUTBOUND,)
     assert struct.unpack("<I", came_options[QUEUE]) == (queue,)

@@ -50,7 +50,7 @@ def work(request: pytest.FixtureRequest) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=f"{WORK_PREFIX}{os.getpid()}-"))
     yield folder
     if request.session.testsfailed:
-        kept = folder.rename(folder.with_name(f"rawqp-failed-{os.getpid()}"))
+        kept = folder.rename(folder.with_name(folder.name.replace("-test-", "-failed-")))
         print(f"\nlogs of the failed run are kept in {kept}")
     else:
         shutil.rmtree(folder, ignore_errors=True)

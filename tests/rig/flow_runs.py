@@ -23,6 +23,8 @@ Refusals = dict[str, Applies]
 Excuse = Callable[[Sequence[Rule], bytes], bool]
 
 _BURST = 32  # what testpmd takes from a queue at once
+# Whole: what testpmd has yet to print of it would be taken for the answer to the next command.
+_WHOLE_MARKER = re.compile(rf"type=0x{MARKER_TYPE:04x}[^\n]*\n[^\n]*ol_flags: [^\n]*\n")
 
 
 @dataclass
@@ -134,7 +136,7 @@ class FlowRun:
         for count, frame in enumerate(markers, 1):
             wire.send(frame)
             testpmd.program.wait_until(
-                lambda text: text.count(f"type=0x{MARKER_TYPE:04x}", position) >= count,
+                lambda text: len(_WHOLE_MARKER.findall(text, position)) >= count,
                 f"marker {count}")
         return [packet for packet in testpmd.received_so_far(position)
                 if packet.ether_type != MARKER_TYPE]

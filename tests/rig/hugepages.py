@@ -49,7 +49,9 @@ def lent(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
         try:
             if int(lender.stdout.readline() or 0) < before + pages:
                 raise NoHugepages(f"the kernel has no {MIB * pages} MiB left for hugepages")
-            yield Hugepages(["nsenter", f"--target={lender.pid}", "--mount", "--"], folder)
+            # --root: in a chroot, the mounts are not those of the namespace's root.
+            enter = ["nsenter", f"--target={lender.pid}", "--mount", "--root", "--wd", "--"]
+            yield Hugepages(enter, folder)
         finally:
             lender.stdin.close()
             lender.wait(10)
