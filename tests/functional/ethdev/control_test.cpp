@@ -21,7 +21,7 @@ class Control : public PortTest {
         FILE* const file = open_memstream(&text, &size);
         EXPECT_EQ(rte_eth_dev_priv_dump(kPort, file), 0);
         fclose(file);
-        const std::string copy(text, size);
+        std::string copy(text, size);
         std::free(text);
         return copy;
     }
