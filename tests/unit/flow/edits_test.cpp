@@ -48,7 +48,7 @@ class EditsTest : public testing::Test {
     }
     std::string refused(const Rule& rule) {
         EXPECT_LT(table->validate(&rule.attr, rule.pattern(), rule.actions(), &error), 0);
-        const std::string text = error.message != nullptr ? error.message : "";
+        std::string text = error.message != nullptr ? error.message : "";
         EXPECT_EQ(create(rule), nullptr);
         EXPECT_EQ(text, error.message);
         return text;
