@@ -166,8 +166,7 @@ Verdict flow(Case& subject) {
     if (error == EINVAL || error == EOPNOTSUPP)
         verdict.remedy =
             "ethtool -K IFACE ntuple on; devlink dev eswitch show: rules are for mode legacy, or "
-            "for "
-            "the representor's function; devlink health and dmesg tell what the device says";
+            "for the representor's function; devlink health and dmesg tell what the device says";
     return verdict;
 }
 

@@ -13,17 +13,6 @@ namespace {
 using core::Passage;
 using nlohmann::json;
 
-std::string hex(const std::vector<std::byte>& bytes) {
-    std::string text;
-    text.reserve(2 * bytes.size());
-    for (const std::byte byte : bytes) {
-        constexpr const char* kDigits = "0123456789abcdef";
-        text += kDigits[size_t(byte) >> 4];
-        text += kDigits[size_t(byte) & 0xf];
-    }
-    return text;
-}
-
 json to_json(const Passage& passage, int64_t to_real_time) {
     json steps = json::array();
     for (const Passage::Step& step : passage.steps)
@@ -33,7 +22,7 @@ json to_json(const Passage& passage, int64_t to_real_time) {
             {"direction", received ? "received" : "sent"},
             {"time", int64_t(passage.time) + to_real_time},
             {"queue", passage.queue},
-            {"frame", hex(passage.frame)},
+            {"frame", fmt::format("{:02x}", fmt::join(passage.frame, ""))},
             {"steps", std::move(steps)},
             {"verdict", passage.verdict}};
 }

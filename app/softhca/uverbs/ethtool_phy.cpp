@@ -40,6 +40,10 @@ std::optional<core::Fec> set_fec_of(const Port& port) {
     return {};
 }
 
+core::Fec fec_of(const Port& port, std::optional<core::Fec> set) {
+    return set.value_or(core::usual_fec(port.config.speed_mbps));
+}
+
 /// A port trains its link anew when its error correction changes.
 void toggle_link(Port& port) {
     core::Device* const device = port.device.load();
@@ -69,16 +73,14 @@ int fec_link_mode(core::Fec fec) {
     return ETHTOOL_LINK_MODE_FEC_NONE_BIT;
 }
 
-core::Fec active_fec(const Port& port) {
-    return set_fec_of(port).value_or(core::usual_fec(port.config.speed_mbps));
-}
+core::Fec active_fec(const Port& port) { return fec_of(port, set_fec_of(port)); }
 
 int get_fec(const Port& port, ethtool_fecparam& out) {
     const std::optional<core::Fec> set = set_fec_of(port);
     out = {};
     out.cmd = ETHTOOL_GFECPARAM;
     out.fec = set ? fec_bit(*set) : uint32_t{ETHTOOL_FEC_AUTO};
-    out.active_fec = port.link_up() ? fec_bit(active_fec(port)) : uint32_t{ETHTOOL_FEC_AUTO};
+    out.active_fec = port.link_up() ? fec_bit(fec_of(port, set)) : uint32_t{ETHTOOL_FEC_AUTO};
     return 0;
 }
 
