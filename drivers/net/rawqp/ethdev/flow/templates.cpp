@@ -101,12 +101,7 @@ bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
 
 constexpr uint16_t kAnyQueue = 0;
 constexpr uint32_t kAnyMark = 0, kAnyGroup = UINT32_MAX;
-constexpr rte_flow_action_age any_age() {
-    rte_flow_action_age age{};
-    age.timeout = 1;
-    return age;
-}
-constexpr rte_flow_action_age kAnyAge = any_age();
+constexpr rte_flow_action_age kAnyAge{1, 0, nullptr};
 
 /// What stands in a template for an action that rules give: its type is that of the mask, for an
 /// indirect one has its real one there.

@@ -48,7 +48,7 @@ template <class Queue, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst()
     return {Queue::template kReceive<O>, kBurstName<Queue, O>.data()};
 }
 
-/// By RxVariant. A kind of queue has kName, the text of burst_mode_get, and receive<O>, the burst.
+/// By RxVariant. A kind of queue has kName, the text of burst_mode_get, and kReceive<O>, the burst.
 template <class Queue, bool Scattered>
 constexpr Burst<eth_rx_burst_t> kBursts[] = {
     make_burst<Queue, rx_options(RxVariant::plain, Scattered)>(),
