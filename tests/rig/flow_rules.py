@@ -9,6 +9,7 @@ from scapy.packet import Packet
 
 from .ports import lossless
 from .stack import Stack
+from .stack_base import StackBase
 from .testpmd import ReceivedPacket
 
 QUEUES = 4
@@ -22,6 +23,14 @@ _RSS_HASH = 1 << 19  # RTE_ETH_RX_OFFLOAD_RSS_HASH
 _BATCH = 128  # frames at once: fewer than a queue has descriptors
 
 
+def turn_marks_on(stack: StackBase) -> None:
+    """Queues report marks from the burst on that follows the first rule that marks. A burst that has
+    begun before may last until after the first frame: so before anything is received."""
+    stack.testpmd.create_flow(0, "ingress pattern eth type is 0 / end actions mark id 1 / queue index 0"
+                                 " / end")
+    stack.testpmd.flush_flows(0)
+
+
 @contextmanager
 def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str) -> Iterator[Stack]:
     """Promiscuous, as testpmd starts: frames that a rule misses arrive without a mark."""
@@ -31,10 +40,7 @@ def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str) 
     ports = lossless(1, devargs=f"flow_engine={ENGINES[datapath]}", devx="on")
     with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.silent("set verbose 1")
-        # Queues report marks from the burst on that follows the first rule that marks: have that
-        # behind, for a burst that has begun before may last until after the first frame.
-        stack.testpmd.create_flow(0, f"ingress pattern eth / {TAKE}")
-        stack.testpmd.flush_flows(0)
+        turn_marks_on(stack)
         yield stack
 
 

@@ -11,6 +11,7 @@ from scapy.layers.l2 import Ether
 from .flow_model import Rule, dissect
 from .flow_random import Round, expected
 from .flow_reasons import Applies
+from .flow_rules import turn_marks_on
 from .flow_templates import TemplateRules, configure, fits
 from .packets import MARKER_TYPE, marker
 from .stack_base import StackBase
@@ -52,12 +53,8 @@ class FlowRun:
         if self.templates:
             configure(self.stack)
         self.stack.testpmd.silent("set verbose 1")
+        turn_marks_on(self.stack)
         self.stack.testpmd.start("rxonly")
-        # A burst that began before the first rule with a mark reports none.
-        self.stack.testpmd.create_flow(0, "ingress pattern eth type is 0 / end actions mark id 1 / queue"
-                                          " index 0 / end")
-        self._receive([], [bytes(marker(count)) for count in range(2)])
-        self.stack.testpmd.flush_flows(0)
 
     def play(self, round_: Round) -> list[Rule]:
         """Returns the rules that were accepted."""
