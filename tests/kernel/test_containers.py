@@ -72,11 +72,11 @@ def forwards(stack: GuestStack) -> None:
 
 
 @pytest.mark.parametrize("datapath", ["mlx5", "verbs"])
-@pytest.mark.parametrize("network", [[], ["--net"]], ids=["host-network", "own-network"])
+@pytest.mark.parametrize("namespaces", [[], ["--net"]], ids=["host-network", "own-network"])
 def test_one_device(start_stack: StartStack, guest: Guest, datapath: str,
-                    network: list[str]) -> None:
+                    namespaces: list[str]) -> None:
     """With a network of its own, the program does not see the interface of its port, and says so."""
-    options = container("unshare", "--mount", *network)
+    options = container("unshare", "--mount", *namespaces)
     stack = start_stack(lossless(2), attach=1, datapath=datapath, **options)
     pid = stack.program.pid
     status = guest.run(f"cat /proc/{pid}/status")
@@ -84,7 +84,7 @@ def test_one_device(start_stack: StartStack, guest: Guest, datapath: str,
     nodes = guest.run(f"ls /proc/{pid}/root/dev/infiniband").split()
     assert len(nodes) == 1 and nodes[0].startswith("uverbs")
     told = "is not in this network namespace: the MAC address is random" in stack.testpmd.startup
-    assert told == bool(network), stack.testpmd.startup
+    assert told == bool(namespaces), stack.testpmd.startup
     forwards(stack)
 
 
