@@ -1,25 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver's guide, whose recipes are run as they are written."""
+"""The driver's guide and the manual of softhca, whose recipes are run as they are written."""
 
 import re
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 from .stack import ROOT
 
 GUIDE = ROOT / "doc/guides/nics/rawqp.rst"
+MANUAL = ROOT / "doc/softhca.md"
 
 
 def recipe(section: str, start: str = "") -> str:
     """The first literal block (of those that start so) below a heading of the guide."""
-    text = GUIDE.read_text()
-    heading = re.search(rf"(?m)^{re.escape(section)}\n[-=~]+\n", text)
-    assert heading, f"{GUIDE.name} has no section {section!r}"
-    for block in re.finditer(r"::\n\n((?:    .*\n|\n)+)", text[heading.end():]):
+    return _block(GUIDE, rf"{re.escape(section)}\n[-=~]+\n", "::\n\n", section, start)
+
+
+def manual_recipe(section: str, start: str = "") -> str:
+    """Likewise, of the manual of softhca."""
+    return _block(MANUAL, rf"##+ {re.escape(section)}\n", "\n\n", section, start)
+
+
+def _block(page: Path, heading: str, opening: str, section: str, start: str) -> str:
+    text = page.read_text()
+    found = re.search(rf"(?m)^{heading}", text)
+    assert found, f"{page.name} has no section {section!r}"
+    for block in re.finditer(rf"{opening}((?:    .*\n|\n)+)", text[found.end() - 1:]):
         lines = textwrap.dedent(block[1]).strip("\n")
         if lines.startswith(start):
             return lines
-    raise AssertionError(f"section {section!r} of {GUIDE.name} has no block {start!r}")
+    raise AssertionError(f"section {section!r} of {page.name} has no block {start!r}")
 
 
 def commands(block: str) -> list[str]:
