@@ -13,7 +13,7 @@ from .flow_random import Round, expected
 from .flow_reasons import Applies
 from .flow_rules import turn_marks_on
 from .flow_templates import TemplateRules, configure, fits
-from .packets import MARKER_TYPE, marker
+from .packets import MARKER_TYPE, marker_by_length
 from .stack_base import StackBase
 from .testpmd import ReceivedPacket
 
@@ -24,8 +24,6 @@ Refusals = dict[str, Applies]
 Excuse = Callable[[Sequence[Rule], bytes], bool]
 
 _BURST = 32  # what testpmd takes from a queue at once
-# Whole: what testpmd has yet to print of it would be taken for the answer to the next command.
-_WHOLE_MARKER = re.compile(rf"type=0x{MARKER_TYPE:04x}[^\n]*\n[^\n]*ol_flags: [^\n]*\n")
 
 
 @dataclass
@@ -130,17 +128,17 @@ class FlowRun:
         wire, testpmd = self.stack.wires[0], self.stack.testpmd
         position = testpmd.mark_output()
         wire.send_all(frames)
-        for count, frame in enumerate(markers, 1):
+        for frame in markers:
             wire.send(frame)
-            testpmd.program.wait_until(
-                lambda text: len(_WHOLE_MARKER.findall(text, position)) >= count,
-                f"marker {count}")
+            # Whole: what testpmd has yet to print would be taken for the answer to the next command.
+            testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
+                                     r".*ol_flags: .*\n", position)
         return [packet for packet in testpmd.received_so_far(position)
                 if packet.ether_type != MARKER_TYPE]
 
     def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
         """Returns the markers that were sent as well."""
-        markers = [bytes(marker(count)) for count in range(2 + len(round_.frames) // _BURST)]
+        markers = [marker_by_length(count) for count in range(2 + len(round_.frames) // _BURST)]
         arrived = {packet.length: packet for packet in self._receive(round_.frames, markers)}
         for frame in round_.frames:
             may = expected(rules, frame)

@@ -72,3 +72,9 @@ def marker(number: int = 0, destination: str = BROADCAST) -> bytes:
     """A frame that every port accepts: sent last, it shows what did not pass before it."""
     header = bytes(Ether(dst=destination, src=PEER_MAC, type=MARKER_TYPE))
     return header + b"marker" + number.to_bytes(4, "big") + bytes(36)
+
+
+def marker_by_length(number: int) -> bytes:
+    """One of which testpmd shows the number. Rules may have the device deliver a marker twice, so two
+    that have come need not be two that were sent."""
+    return marker(number) + bytes(number)

@@ -9,7 +9,7 @@ from typing import Iterator, Sequence
 from scapy.packet import Packet
 
 from .launched import DRIVER
-from .packets import MARKER_TYPE, marker
+from .packets import MARKER_TYPE, marker_by_length
 from .ports import PortSpec, device_name
 from .testpmd import ReceivedPacket, Testpmd
 from .wire import SocketWire
@@ -139,17 +139,17 @@ class StackBase:
             self.wires[port].send(frame)
             # The first marker may overtake the frame on another queue; when the second, sent after
             # the first was seen, is there, every queue has been polled in between.
-            for count in (1, 2):
-                self._send_marker(port, position, count)
+            for number in (1, 2):
+                self._send_marker(port, position, marker_by_length(number))
             shown = self.testpmd.received_so_far(position)
             arrived += [packet for packet in shown if packet.ether_type != MARKER_TYPE]
         return arrived
 
-    def _send_marker(self, port: int, position: int, count: int) -> None:
-        self.wires[port].send(marker(count))
+    def _send_marker(self, port: int, position: int, frame: bytes) -> None:
+        self.wires[port].send(frame)
 
         def seen(_text: str) -> bool:
-            shown = self.testpmd.received_so_far(position)
-            return sum(packet.ether_type == MARKER_TYPE for packet in shown) == count
+            return any(packet.ether_type == MARKER_TYPE and packet.length == len(frame)
+                       for packet in self.testpmd.received_so_far(position))
 
-        self.testpmd.program.wait_until(seen, f"marker {count}")
+        self.testpmd.program.wait_until(seen, f"a marker of {len(frame)} bytes")
