@@ -26,6 +26,15 @@ template <class T> void Destroy<T>::operator()(T* object) const {
 }
 
 template <class T> using Handle = std::unique_ptr<T, Destroy<T>>;
+
+/// For who has to know: an errno value if the object could not be destroyed, which has been
+/// reported.
+template <class T> int destroy(Handle<T>& handle) {
+    T* const object = handle.release();
+    const int error = handle.get_deleter().destroy(object);
+    if (error != 0) report_destroy_failure(handle.get_deleter().kind, error);
+    return error;
+}
 using Context = Handle<ibv_context>;
 using Pd = Handle<ibv_pd>;
 using Td = Handle<ibv_td>;

@@ -96,6 +96,12 @@ int reset_wq_from_any_state(ibv_wq* wq) {
     return ibv_modify_wq(wq, &attributes);
 }
 
+/// Of a WQ that the device is done with.
+void take_mbufs_back(RxQueue& queue) {
+    queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
+    queue.stuck = false;
+}
+
 /// mbufs of `pool` that a frame of `frame` bytes needs, as a power of two. EINVAL when that is more
 /// than the device takes, or more than one without RTE_ETH_RX_OFFLOAD_SCATTER.
 Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
@@ -168,7 +174,10 @@ void RxQueue::publish(bool deferred) {
 }
 
 RxQueue::~RxQueue() {
-    if (ring != nullptr) port.format->rx_destroy(ring);
+    if (ring == nullptr) return;
+    // Where there is no WQ any more, the device cannot write either.
+    if (stuck && verbs::destroy(wq) == 0) take_mbufs_back(*this);
+    port.format->rx_destroy(ring);
 }
 
 uint16_t max_rx_descriptors(const Port& port) {
@@ -300,6 +309,13 @@ Result<void> refit_rx_queues(Port& port) {
 
 Result<void> start_rx_queue(RxQueue& queue) {
     if (queue.running()) return {};
+    if (queue.stuck) {
+        if (const int error = reset_wq_from_any_state(queue.wq.get()))
+            return fail(error,
+                        "Rx queue {}: the WQ still cannot be reset: {}; set the queue up again",
+                        queue.spec.queue_id, rte_strerror(error));
+        take_mbufs_back(queue);
+    }
     if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
         return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
                     rte_strerror(error));
@@ -316,12 +332,15 @@ Result<void> start_rx_queue(RxQueue& queue) {
 void stop_rx_queue(RxQueue& queue) {
     if (!queue.running()) return;
     let_go(queue.port, queue.shared.state);
-    if (const int error = reset_wq_from_any_state(queue.wq.get()))
-        // The device may still write: the mbufs must not be used again. They go with the process.
-        RAWQP_LOG(ERR, "%s: Rx queue %u cannot be stopped: %s; its mbufs are lost",
+    if (const int error = reset_wq_from_any_state(queue.wq.get())) {
+        RAWQP_LOG(ERR,
+                  "%s: Rx queue %u cannot be stopped: %s; its mbufs stay with it until it is "
+                  "started, set up again or released",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
-    else
-        queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
+        queue.stuck = true;
+    } else {
+        take_mbufs_back(queue);
+    }
     advance(queue.shared.state, QueueState::set_up);
 }
 

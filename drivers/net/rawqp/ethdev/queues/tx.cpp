@@ -160,6 +160,12 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     return queue;
 }
 
+/// Of a QP that the device is done with.
+void take_mbufs_back(TxQueue& queue) {
+    queue.port.totals.unsent += queue.port.format->tx_stop(*queue.ring);
+    queue.stuck = false;
+}
+
 /// Gives the device time to send what the application handed over before the port was stopped.
 void drain(const TxQueue& queue) {
     const RingFormat& format = *queue.port.format;
@@ -187,7 +193,10 @@ void TxQueue::publish(bool deferred) {
 }
 
 TxQueue::~TxQueue() {
-    if (ring != nullptr) port.format->tx_destroy(ring);
+    if (ring == nullptr) return;
+    // Where there is no QP any more, the device cannot read either.
+    if (stuck && verbs::destroy(qp) == 0) take_mbufs_back(*this);
+    port.format->tx_destroy(ring);
 }
 
 uint16_t max_tx_descriptors(const Port& port) {
@@ -305,6 +314,13 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
 
 Result<void> start_tx_queue(TxQueue& queue) {
     if (queue.running()) return {};
+    if (queue.stuck) {
+        if (const int error = reset_from_any_state(queue))
+            return fail(error,
+                        "Tx queue {}: the QP still cannot be reset: {}; set the queue up again",
+                        queue.spec.queue_id, rte_strerror(error));
+        take_mbufs_back(queue);
+    }
     if (const int error = make_ready(queue)) {
         (void)reset_from_any_state(queue);
         return fail(error, "Tx queue {}: cannot bring the QP to RTS: {}", queue.spec.queue_id,
@@ -319,12 +335,15 @@ void stop_tx_queue(TxQueue& queue) {
     if (!queue.running()) return;
     let_go(queue.port, queue.shared.state);
     drain(queue);
-    if (const int error = reset_from_any_state(queue))
-        // The device may still read: the mbufs must not be used again. They go with the process.
-        RAWQP_LOG(ERR, "%s: Tx queue %u cannot be stopped: %s; its mbufs are lost",
+    if (const int error = reset_from_any_state(queue)) {
+        RAWQP_LOG(ERR,
+                  "%s: Tx queue %u cannot be stopped: %s; its mbufs stay with it until it is "
+                  "started, set up again or released",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
-    else
-        queue.port.totals.unsent += queue.port.format->tx_stop(*queue.ring);
+        queue.stuck = true;
+    } else {
+        take_mbufs_back(queue);
+    }
     advance(queue.shared.state, QueueState::set_up);
 }
 
