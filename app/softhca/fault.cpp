@@ -10,13 +10,16 @@
 #include <fmt/ranges.h>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace softhca {
 namespace {
 
 constexpr const char* kForms =
-    "COMMAND:ERRNO[:TIMES], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, device_fatal or none";
-constexpr int kMaxErrno = 133; // EHWPOISON is the last one
+    "COMMAND:ERRNO[:TIMES[:AFTER]], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, stall:MILLISECONDS, "
+    "device_fatal or none";
+constexpr std::chrono::milliseconds kLongestStall{1000}; // who asked waits for its end
+constexpr int kMaxErrno = 133;                           // EHWPOISON is the last one
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
@@ -43,17 +46,24 @@ std::optional<int> errno_of(std::string_view name) {
 
 Result<Fault> parse_command_fault(std::span<const std::string_view> parts) {
     CommandFault fault{.command = std::string(parts[0])};
-    if (parts.size() < 2 || parts.size() > 3)
-        return fail(EINVAL, "{}: expected {}:ERRNO or {}:ERRNO:TIMES, as in {}:EPERM", parts[0],
-                    parts[0], parts[0], parts[0]);
+    if (parts.size() < 2 || parts.size() > 4)
+        return fail(EINVAL, "{}: expected {}:ERRNO[:TIMES[:AFTER]], as in {}:EPERM", parts[0],
+                    parts[0], parts[0]);
     const auto error = errno_of(parts[1]);
     if (!error) return fail(EINVAL, "{}: not the name of an errno, as EPERM is", parts[1]);
     fault.error = *error;
-    if (parts.size() == 3) {
+    if (parts.size() > 2) {
         const auto times = to_number(parts[2]);
         if (!times || *times == 0)
             return fail(EINVAL, "{}: the number of failures must be 1 or more", parts[2]);
         fault.times = *times;
+    }
+    if (parts.size() > 3) {
+        const auto after = to_number(parts[3]);
+        if (!after)
+            return fail(EINVAL, "{}: of commands that succeed before, a number is needed",
+                        parts[3]);
+        fault.after = *after;
     }
     return fault;
 }
@@ -74,12 +84,24 @@ Result<Fault> parse_completion_fault(std::span<const std::string_view> parts) {
     return fail(EINVAL, "{}: no syndrome; they are {}", parts[2], fmt::join(names, ", "));
 }
 
+Result<Fault> parse_stall(std::span<const std::string_view> parts) {
+    const auto milliseconds = parts.size() == 2 ? to_number(parts[1]) : std::nullopt;
+    if (!milliseconds || *milliseconds == 0 || *milliseconds > kLongestStall.count())
+        return fail(EINVAL, "stall: for how many milliseconds, 1 to {}?", kLongestStall.count());
+    return StallFault{std::chrono::milliseconds(*milliseconds)};
+}
+
+bool concerns(const CommandFault& fault, std::string_view name) {
+    return fault.command == kAnyCommand || is_command(name, fault.command);
+}
+
 } // namespace
 
 Result<Fault> parse_fault(std::string_view text) {
     const std::vector<std::string_view> parts = split(text, ':');
     if (text == "none") return NoCommandFaults{};
     if (text == "device_fatal") return DeviceFault{};
+    if (parts[0] == "stall") return parse_stall(parts);
     if (parts[0] == "error_cqe") return parse_completion_fault(parts);
     if (parts[0] == "fatal") {
         const auto number = parts.size() == 2 ? to_number(parts[1]) : std::nullopt;
@@ -87,10 +109,11 @@ Result<Fault> parse_fault(std::string_view text) {
             return fail(EINVAL, "fatal: of which queue or CQ? Its number is in `softhca stat`");
         return FatalFault{*number};
     }
-    if (std::find(kFaultCommands.begin(), kFaultCommands.end(), parts[0]) != kFaultCommands.end())
+    if (parts[0] == kAnyCommand ||
+        std::find(kFaultCommands.begin(), kFaultCommands.end(), parts[0]) != kFaultCommands.end())
         return parse_command_fault(parts);
-    return fail(EINVAL, "'{}': no fault; give {}, where COMMAND is one of {}", text, kForms,
-                fmt::join(kFaultCommands, ", "));
+    return fail(EINVAL, "'{}': no fault; give {}, where COMMAND is {} or one of {}", text, kForms,
+                kAnyCommand, fmt::join(kFaultCommands, ", "));
 }
 
 Result<std::vector<CommandFault>> parse_command_faults(std::string_view text) {
@@ -114,6 +137,7 @@ std::string to_text(const std::vector<CommandFault>& faults) {
         text += fmt::format("{}{}:{}", text.empty() ? "" : ",", fault.command,
                             strerrorname_np(fault.error));
         if (fault.times != 0) text += fmt::format(":{}", fault.times);
+        if (fault.after != 0) text += fmt::format(":{}", fault.after);
     }
     return text;
 }
@@ -124,29 +148,31 @@ void CommandFaults::add(CommandFault fault) {
     faults_.push_back(std::move(fault));
 }
 
-void CommandFaults::clear() {
+std::vector<CommandFault> CommandFaults::clear() {
     const std::lock_guard lock(mutex_);
-    faults_.clear();
-}
-
-std::vector<CommandFault>::const_iterator CommandFaults::find(std::string_view name) const {
-    return std::find_if(faults_.begin(), faults_.end(),
-                        [&](const CommandFault& fault) { return is_command(name, fault.command); });
+    return std::exchange(faults_, {});
 }
 
 int CommandFaults::take(std::string_view name) {
     const std::lock_guard lock(mutex_);
-    const auto found = find(name);
-    if (found == faults_.end()) return 0;
-    const int error = found->error;
-    CommandFault& fault = faults_[static_cast<size_t>(found - faults_.begin())];
-    if (fault.times != 0 && --fault.times == 0) faults_.erase(found);
-    return error;
+    for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
+        if (!concerns(*fault, name)) continue;
+        if (fault->after != 0) {
+            --fault->after;
+            continue;
+        }
+        const int error = fault->error;
+        if (fault->times != 0 && --fault->times == 0) faults_.erase(fault);
+        return error;
+    }
+    return 0;
 }
 
 int CommandFaults::peek(std::string_view name) const {
     const std::lock_guard lock(mutex_);
-    const auto found = find(name);
+    const auto found = std::find_if(faults_.begin(), faults_.end(), [&](const CommandFault& fault) {
+        return fault.after == 0 && concerns(fault, name);
+    });
     return found == faults_.end() ? 0 : found->error;
 }
 

@@ -6,6 +6,7 @@
 #include "common/result.hpp"
 
 #include <array>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -15,11 +16,12 @@
 namespace softhca {
 
 /// A command of the device fails though nothing is wrong with it. "create_qp:EPERM",
-/// "reg_mr:ENOMEM:1".
+/// "reg_mr:ENOMEM:1", "any:EIO:1:20".
 struct CommandFault {
-    std::string command; ///< one of kFaultCommands
+    std::string command; ///< one of kFaultCommands, or kAnyCommand
     int error = 0;       ///< errno
-    unsigned times = 0;  ///< how often; 0: from now on always
+    unsigned times = 0;  ///< how often; 0: always
+    unsigned after = 0;  ///< as many of these commands succeed before
 };
 /// The next WQE of an SQ, or the next packet for an RQ, ends with an error CQE.
 /// "error_cqe:NUMBER", "error_cqe:NUMBER:local_length".
@@ -31,15 +33,22 @@ struct CompletionFault {
 struct FatalFault {
     uint32_t number = 0;
 };
+/// The device stands still: no packet passes it and no command is answered, but nothing is lost
+/// that waits. "stall:MILLISECONDS".
+struct StallFault {
+    std::chrono::milliseconds duration{};
+};
 /// The device is dead: an event says so and it does no more work. "device_fatal".
 struct DeviceFault {};
 /// Commands succeed again. "none".
 struct NoCommandFaults {};
 
-using Fault = std::variant<CommandFault, CompletionFault, FatalFault, DeviceFault, NoCommandFaults>;
+using Fault = std::variant<CommandFault, CompletionFault, FatalFault, StallFault, DeviceFault,
+                           NoCommandFaults>;
 
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
+inline constexpr std::string_view kAnyCommand = "any";
 inline constexpr std::array<std::string_view, 53> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
@@ -124,16 +133,15 @@ class CommandFaults {
 
     /// Takes the place of an earlier one for the same command.
     void add(CommandFault fault);
-    void clear();
+    /// Returns what has not come, or not as often as asked.
+    std::vector<CommandFault> clear();
     /// The errno with which the command, by its name in a front's table, fails now; 0: it does not.
-    /// Counts as one of the fault's times.
+    /// It counts for each fault that has it in mind, as one of its times or of those before.
     [[nodiscard]] int take(std::string_view name);
     /// The same without counting.
     [[nodiscard]] int peek(std::string_view name) const;
 
   private:
-    [[nodiscard]] std::vector<CommandFault>::const_iterator find(std::string_view name) const;
-
     mutable std::mutex mutex_;
     std::vector<CommandFault> faults_;
 };

@@ -124,7 +124,13 @@ def test_faults_at_run_time(launcher: Launcher) -> None:
     missing = launcher.run("fault", "mlx5_0", "fatal:77")
     assert missing.returncode == 1 and "no such queue" in missing.stderr
     assert "mlx5_9" in launcher.run("fault", "mlx5_9", "none").stderr
-    assert launcher.run("fault", "mlx5_0", "alloc_pd:ENOMEM").returncode == 0
+    assert launcher.run("fault", "mlx5_0", "alloc_pd:ENOMEM:1:5").returncode == 0
+    ended = launcher.run("fault", "mlx5_0", "none")
+    assert ended.returncode == 0 and ended.stdout == "ended: alloc_pd:ENOMEM:1:5\n"
+    assert launcher.run("fault", "mlx5_0", "none").stdout == ""
+    begin = time.monotonic()
+    assert launcher.run("fault", "mlx5_0", "stall:300").returncode == 0
+    assert time.monotonic() - begin >= 0.3
     assert launcher.run("fault", "mlx5_0", "device_fatal").returncode == 0
     watch.wait_for("IBV_EVENT_DEVICE_FATAL")
 

@@ -4,7 +4,8 @@
 //   {"cmd":"stat"}                                     -> {"pid":…,"program":…,"devices":[…]}
 //   {"cmd":"dump"}                                     -> likewise, with every object
 //   {"cmd":"link","device":"mlx5_0","up":false}        -> {"ok":true}
-//   {"cmd":"fault","device":"mlx5_0","fault":"…"}      -> {"ok":true}; see fault.hpp
+//   {"cmd":"fault","device":"mlx5_0","fault":"…"}      -> {"ok":true}; see fault.hpp;
+//     "none" also answers what was still to fail: {"ok":true,"ended":"reg_mr:ENOMEM:1"}
 //   {"cmd":"watch","device":"mlx5_0","steps":true,"count":5} -> {"ok":true}: from now on, until the
 //     client hangs up, the packets of that device (all, if none is named) are kept for
 //   {"cmd":"next"}                                     -> {"packets":[…],"lost":0,"done":false}

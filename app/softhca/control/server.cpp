@@ -36,7 +36,7 @@ json no_device(const std::string& name) {
 /// What requests are about.
 struct Target {
     core::Engine& engine;
-    ControlServer::SetCommandFault set_command_fault;
+    ControlServer::FindCommandFaults find_command_faults;
 };
 
 std::optional<size_t> find_device(core::Engine& engine, const std::string& name) {
@@ -76,6 +76,10 @@ struct Inject {
     bool operator()(const FatalFault& fault) const {
         return device.inject_fatal(fault.number).has_value();
     }
+    bool operator()(const StallFault& fault) const {
+        device.stall(fault.duration);
+        return true;
+    }
     bool operator()(const DeviceFault&) const {
         device.inject_device_fatal();
         return true;
@@ -93,9 +97,13 @@ json answer_fault(const Target& target, const json& request) {
     if (!fault) return error_answer(fault.error().what);
     const auto* const command = std::get_if<CommandFault>(&*fault);
     if (command || std::holds_alternative<NoCommandFaults>(*fault)) {
-        if (!target.set_command_fault)
+        if (!target.find_command_faults)
             return error_answer("verbs commands pass through the kernel here: see \"inject\"");
-        return target.set_command_fault(name, command) ? json{{"ok", true}} : no_device(name);
+        CommandFaults* const faults = target.find_command_faults(name);
+        if (!faults) return no_device(name);
+        if (!command) return {{"ok", true}, {"ended", to_text(faults->clear())}};
+        faults->add(*command);
+        return {{"ok", true}};
     }
     const auto found = find_device(target.engine, name);
     if (!found) return no_device(name);
@@ -202,7 +210,7 @@ bool serve_client(Client& client, core::Engine& engine, const Commands& commands
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& path,
                                                             core::Engine& engine, Commands commands,
-                                                            SetCommandFault set_command_fault,
+                                                            FindCommandFaults find_command_faults,
                                                             Fd keeper) {
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
@@ -214,7 +222,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
         listen(listener.get(), int(kMaxClients)) < 0)
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(new ControlServer(
-        path, engine, with_own(std::move(commands), {engine, std::move(set_command_fault)}),
+        path, engine, with_own(std::move(commands), {engine, std::move(find_command_faults)}),
         std::move(listener), std::move(stop), std::move(keeper)));
 }
 

@@ -26,16 +26,15 @@ using Commands = std::map<std::string, std::function<nlohmann::json(const nlohma
 /// harms nobody. Destroy it before the engine.
 class ControlServer {
   public:
-    /// Makes a command of a device fail, which need not be in the engine yet; null: none fails any
-    /// more. False: there is no such device. Called on the server's thread.
-    using SetCommandFault =
-        std::function<bool(const std::string& device, const CommandFault* fault)>;
+    /// The faults of a device's commands, which need not be in the engine yet; null: there is no
+    /// such device. Called on the server's thread; they live as long as this.
+    using FindCommandFaults = std::function<CommandFaults*(const std::string& device)>;
 
-    /// Without `set_command_fault`, faults of commands are refused. `keeper` (may be none) is a
+    /// Without `find_command_faults`, faults of commands are refused. `keeper` (may be none) is a
     /// pipe of whoever keeps the devices: the process is killed when its last writer has gone.
     [[nodiscard]] static Result<std::unique_ptr<ControlServer>>
     start(const std::string& path, core::Engine& engine, Commands commands = {},
-          SetCommandFault set_command_fault = {}, Fd keeper = {});
+          FindCommandFaults find_command_faults = {}, Fd keeper = {});
     ~ControlServer();
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;

@@ -7,6 +7,7 @@
 #include "common/net/endian.hpp"
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -195,6 +196,8 @@ class Device {
     [[nodiscard]] Outcome<void> inject_error(Number queue, CompletionError error);
     /// An SQ, RQ (not in reset) or CQ breaks now: it goes to error and its owner gets the event.
     [[nodiscard]] Outcome<void> inject_fatal(Number number);
+    /// For so long, nothing happens: no packet passes and no command is answered. Returns then.
+    void stall(std::chrono::milliseconds duration);
     /// Listeners are told that the device is dead, and it is: no packet passes any more. Objects
     /// can still be destroyed.
     void inject_device_fatal();

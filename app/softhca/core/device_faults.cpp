@@ -3,6 +3,8 @@
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/device_state.hpp"
 
+#include <thread>
+
 namespace softhca::core {
 
 Outcome<void> Device::inject_error(Number queue, CompletionError error) {
@@ -28,6 +30,11 @@ Outcome<void> Device::inject_fatal(Number number) {
         return tl::unexpected(Status::bad_resource);
     }
     return {};
+}
+
+void Device::stall(std::chrono::milliseconds duration) {
+    const ControlLock lock(*state_);
+    std::this_thread::sleep_for(duration);
 }
 
 void Device::inject_device_fatal() {

@@ -39,7 +39,7 @@ A port is written as key=value,... :
                   always: the link is up even while nobody is at the other end of link: or socket:,
                   for programs that want it up when they start (default: peer)
   device=NAME     name of the RDMA device (default: mlx5_0, mlx5_1 ...)
-  fault=COMMAND:ERRNO[:TIMES],...
+  fault=COMMAND:ERRNO[:TIMES[:AFTER]],...
                   device commands fail, as create_qp:EPERM or open:EACCES; see `softhca fault`
   pci=ADDRESS     PCI address it shows (default: 0000:ca:00.0, 0000:ca:00.1 ...)
 
@@ -220,11 +220,14 @@ void declare(CLI::App& app, Arguments& arguments) {
     fault->add_option("DEVICE", arguments.fault.device, "name, as mlx5_0")->required();
     fault
         ->add_option("WHAT", arguments.fault.fault,
-                     "COMMAND:ERRNO[:TIMES]        a command fails, as create_qp:EPERM\n"
-                     "error_cqe:QUEUE[:SYNDROME]   a queue's next WQE ends with an error CQE\n"
-                     "fatal:NUMBER                 a queue or CQ breaks\n"
-                     "device_fatal                 the device is dead\n"
-                     "none                         commands succeed again\n"
+                     "COMMAND:ERRNO[:TIMES[:AFTER]]   a command fails, as create_qp:EPERM,\n"
+                     "                                or any, as any:EIO:1:20\n"
+                     "error_cqe:QUEUE[:SYNDROME]      a queue's next WQE ends with an error CQE\n"
+                     "fatal:NUMBER                    a queue or CQ breaks\n"
+                     "stall:MILLISECONDS              nothing happens for so long\n"
+                     "device_fatal                    the device is dead\n"
+                     "none                            commands succeed again; says which were "
+                     "still to fail\n"
                      "Numbers are those of `softhca stat`")
         ->required();
     fault

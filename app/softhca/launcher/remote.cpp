@@ -86,14 +86,16 @@ std::optional<Instance> owner_of(const std::string& device, const Where& where,
     return {};
 }
 
-/// Sends a request to the one program that has such a device open.
-int ask_owner(const std::string& device, pid_t only, const json& request, bool or_will = false) {
+/// Sends a request to the one program that has such a device open; nothing after an error, which is
+/// said.
+std::optional<json> ask_owner(const std::string& device, pid_t only, const json& request,
+                              bool or_will = false) {
     const auto owner = owner_of(device, {.pid = only}, or_will);
-    if (!owner) return kExitFailed;
-    const auto done = ask(*owner, request);
-    if (done) return 0;
+    if (!owner) return {};
+    auto done = ask(*owner, request);
+    if (done) return std::move(*done);
     fmt::print(stderr, "softhca: {}\n", done.error().what);
-    return kExitFailed;
+    return {};
 }
 
 } // namespace
@@ -124,14 +126,20 @@ std::optional<control::Session> find_owner(const std::string& device, const Wher
 }
 
 int set_link(const LinkCommand& command) {
-    return ask_owner(command.device, command.pid,
-                     {{"cmd", "link"}, {"device", command.device}, {"up", command.up}});
+    const auto done = ask_owner(command.device, command.pid,
+                                {{"cmd", "link"}, {"device", command.device}, {"up", command.up}});
+    return done ? 0 : kExitFailed;
 }
 
 int inject_fault(const FaultCommand& command) {
-    return ask_owner(command.device, command.pid,
-                     {{"cmd", "fault"}, {"device", command.device}, {"fault", command.fault}},
-                     /*or_will=*/true);
+    const auto done =
+        ask_owner(command.device, command.pid,
+                  {{"cmd", "fault"}, {"device", command.device}, {"fault", command.fault}},
+                  /*or_will=*/true);
+    if (!done) return kExitFailed;
+    if (const std::string ended = done->value("ended", ""); !ended.empty())
+        fmt::print("ended: {}\n", ended);
+    return 0;
 }
 
 } // namespace softhca::launcher

@@ -145,19 +145,16 @@ Result<void> Runtime::open_devices(const std::vector<Port*>& ports) {
 }
 
 void Runtime::start_control() {
-    const auto set_fault = [this](const std::string& device, const CommandFault* fault) {
-        for (const auto& port : ports_) {
-            if (port->config.device != device) continue;
-            fault ? port->faults.add(*fault) : port->faults.clear();
-            return true;
-        }
-        return false;
+    const auto faults_of = [this](const std::string& device) -> CommandFaults* {
+        for (const auto& port : ports_)
+            if (port->config.device == device) return &port->faults;
+        return nullptr;
     };
     // A daemon is not the launcher's child, so the kernel would not kill it with the launcher.
     const std::string alive = config_.runtime_dir + "/" + kAliveFile;
     auto control = control::ControlServer::start(
         control::socket_path(config_.runtime_dir, getpid()), *engine_,
-        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }}}, set_fault,
+        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }}}, faults_of,
         Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
     if (!control) return say(control.error().what + " (softhca stat will not see this program)");
     control_ = std::move(*control);

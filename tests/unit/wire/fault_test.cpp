@@ -23,6 +23,8 @@ TEST(Fault, EveryKindIsParsed) {
     EXPECT_EQ(always.error, EPERM);
     EXPECT_EQ(always.times, 0u);
     EXPECT_EQ(parsed<CommandFault>("reg_mr:ENOMEM:3").times, 3u);
+    EXPECT_EQ(parsed<CommandFault>("reg_mr:ENOMEM:3").after, 0u);
+    EXPECT_EQ(parsed<CommandFault>("any:ENOMEM:3:17").after, 17u);
 
     EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").queue, 64u);
     EXPECT_EQ(parsed<CompletionFault>("error_cqe:64").cause,
@@ -30,6 +32,7 @@ TEST(Fault, EveryKindIsParsed) {
     EXPECT_EQ(parsed<CompletionFault>("error_cqe:64:local_length").cause,
               core::CompletionError::local_length);
     EXPECT_EQ(parsed<FatalFault>("fatal:70").number, 70u);
+    EXPECT_EQ(parsed<StallFault>("stall:250").duration, std::chrono::milliseconds(250));
     (void)parsed<DeviceFault>("device_fatal");
     (void)parsed<NoCommandFaults>("none");
 }
@@ -42,11 +45,15 @@ TEST(Fault, MistakesAreNamed) {
         {"create_qp:1", "not the name of an errno"},
         {"create_qp:EPERM:0", "1 or more"},
         {"create_qp:EPERM:x", "1 or more"},
-        {"create_qp:EPERM:1:2", "create_qp:ERRNO"},
+        {"create_qp:EPERM:1:x", "succeed before"},
+        {"create_qp:EPERM:1:2:3", "create_qp:ERRNO"},
         {"error_cqe", "which queue"},
         {"error_cqe:tx", "which queue"},
         {"error_cqe:64:local", "local_length"},
         {"fatal:", "which queue or CQ"},
+        {"stall", "milliseconds"},
+        {"stall:0", "milliseconds"},
+        {"stall:1001", "milliseconds"},
     };
     for (const auto& [text, said] : mistakes) {
         const auto fault = parse_fault(text);
@@ -68,8 +75,24 @@ TEST(Fault, CommandsFailAsOftenAsAsked) {
     EXPECT_EQ(faults.take("CREATE_QP"), EINVAL);
     EXPECT_EQ(faults.take("CREATE_QP"), 0);
     faults.add({.command = "create_qp", .error = EINVAL, .times = 0});
-    faults.clear();
+    EXPECT_EQ(to_text(faults.clear()), "create_qp:EINVAL");
     EXPECT_EQ(faults.take("CREATE_QP"), 0);
+}
+
+TEST(Fault, CommandsFailAfterSomeThatSucceed) {
+    CommandFaults faults(*parse_command_faults("any:EIO:2:2,create_qp:EPERM:1:1"));
+    EXPECT_EQ(faults.peek("CREATE_QP"), 0);
+    EXPECT_EQ(faults.take("CREATE_QP"), 0); // counts for both
+    EXPECT_EQ(faults.take("ALLOC_PD"), 0);
+    EXPECT_EQ(faults.peek("CREATE_QP"), EIO); // the first that is due
+    EXPECT_EQ(faults.take("open"), EIO);
+    EXPECT_EQ(faults.take("REG_MR"), EIO);
+    EXPECT_EQ(faults.take("REG_MR"), 0);
+    EXPECT_EQ(faults.take("EX_CREATE_QP"), EPERM);
+    EXPECT_EQ(to_text(faults.clear()), "");
+    faults.add({.command = "any", .error = EIO, .times = 1, .after = 9});
+    EXPECT_EQ(faults.take("REG_MR"), 0);
+    EXPECT_EQ(to_text(faults.clear()), "any:EIO:1:8");
 }
 
 TEST(Fault, PortsTakeThemAndHandThemOn) {
