@@ -14,6 +14,7 @@ from .guest import Guest
 from .guest_fixtures import running_guest
 from .launcher import Launcher
 from .packets import forbid_address_resolution
+from .reliability import PROPERTY, ROWS, TellFaults
 from .stack import Build
 
 forbid_address_resolution()
@@ -81,3 +82,13 @@ def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
     """One for all tests; each has ports of its own."""
     with running_guest(build.folder, new_folder(), GUEST_LIMIT_S) as guest:
         yield guest
+
+
+@pytest.fixture
+def tell_faults(record_property: Callable[[str, object], None]) -> TellFaults:
+    """tell_faults(row, count): for the table in doc/reliability.md, should the test pass."""
+    def tell(row: str, count: int) -> None:
+        assert row in ROWS, f"no row of rig/reliability.py: {row}"
+        record_property(PROPERTY + row, count)
+
+    return tell

@@ -158,12 +158,13 @@ class SoftHca:
         if result.returncode:
             raise AssertionError(f"softhca link failed: {result.stderr or result.stdout}")
 
-    def inject(self, port: int, fault: str) -> None:
-        """`softhca fault`: lets something go wrong at a device of our program."""
+    def inject(self, port: int, fault: str) -> str:
+        """`softhca fault`: lets something go wrong at a device of our program. Returns what it says."""
         pid = f"--pid={program_under(self.program)}"
         result = self.run_tool("fault", device_name(port), fault, pid)
         if result.returncode:
             raise AssertionError(f"softhca fault failed: {result.stderr or result.stdout}")
+        return result.stdout
 
     def signal_program(self, number: int) -> None:
         """To the program under softhca, not to that. After SIGSTOP it does stand still."""

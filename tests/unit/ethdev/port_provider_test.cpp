@@ -157,5 +157,26 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
         EXPECT_EQ(times, 0) << "failures of " << name << " went unnoticed";
 }
 
+/// A WQ or QP that cannot be reset keeps its mbufs, as the device may still use them, until it can be,
+/// or is gone.
+TEST_F(PortTest, QueuesThatCannotBeReset) {
+    bring_up();
+    const unsigned all = mbufs_in_use();
+    for (const char* const call : {"modify_wq", "modify_qp"}) {
+        rdma.fail_always(call, EIO);
+        ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+        EXPECT_EQ(mbufs_in_use(), call == std::string("modify_wq") ? all : 0) << call;
+        EXPECT_EQ(rte_eth_dev_start(id()), -EIO) << call;
+        rdma.fail_always(call, 0);
+        ASSERT_EQ(rte_eth_dev_start(id()), 0) << call;
+        EXPECT_EQ(mbufs_in_use(), all) << call;
+    }
+    rdma.fail_always("modify_wq", EIO);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    EXPECT_EQ(mbufs_in_use(), all);
+    close();
+    EXPECT_EQ(mbufs_in_use(), 0u);
+}
+
 } // namespace
 } // namespace rawqp::test

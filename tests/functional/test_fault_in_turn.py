@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every command that a port's life gives to its device fails in turn, until a life has none left to
+fail. Whatever fails, nothing stays behind, and the next life, in which that command succeeds, gets as
+far."""
+
+import os
+import re
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from rig.launched import program_under
+from rig.packets import numbered
+from rig.reliability import TellFaults
+from rig.stack import Stack
+
+from functional.conftest import OpenStack
+
+PORT = 1
+
+RULES = {
+    "verbs": ["ingress pattern eth / ipv4 / udp dst is 7 / end actions queue index 1 / end",
+              "ingress pattern eth / ipv6 / end actions rss types ipv6 end queues 0 1 end / end",
+              "ingress pattern eth / ipv4 / tcp / end actions drop / end"],
+    "mlx5": ["ingress pattern eth / ipv4 / udp dst is 7 / end actions count / queue index 1 / end",
+             "ingress pattern eth / ipv6 / end actions mark id 5 / rss types ipv6 end queues 0 1 end / end",
+             "group 1 ingress pattern eth / ipv4 / end actions set_ttl ttl_value 9 / queue index 0 / end",
+             "ingress pattern eth / ipv4 / tcp / end actions jump group 1 / end"],
+}
+
+
+@dataclass
+class Step:
+    command: str
+    good: str = r"(?s)\A(?!.*(?i:fail|error|cannot|refuse|invalid))"  # in its answer, if it has succeeded
+
+
+def life(stack: Stack) -> list[Step]:
+    """Of a port that is there already, from its configuration until it is stopped for good."""
+    rules = [Step(f"flow create {PORT} {rule}", r"rule #\d+ created") for rule in RULES[stack.datapath]]
+    start, stop = Step(f"port start {PORT}"), Step(f"port stop {PORT}")
+    return [
+        Step(f"port config mtu {PORT} 1400"), start,
+        Step(f"set allmulti {PORT} on"), Step(f"set promisc {PORT} off"),
+        Step(f"mac_addr add {PORT} 02:00:00:00:77:01"),
+        Step(f"vlan set filter on {PORT}"), Step(f"rx_vlan add 7 {PORT}"),
+        *rules,
+        Step(f"port config {PORT} rss reta (0,1)"), Step(f"flow flush {PORT}"), *rules[:1],
+        stop, Step(f"port config mtu {PORT} 1500"), start, stop,
+    ]
+
+
+def live(stack: Stack) -> bool:
+    """Whether all went well. The port is gone again in either case."""
+    testpmd = stack.testpmd
+    if f"Port {PORT} is attached" not in testpmd.command(f"port attach {stack.vdev(PORT)}", 30):
+        return False
+    answers = [(step, testpmd.command(step.command, 30)) for step in life(stack)]
+    failed = [step.command for step, answer in answers if not re.search(step.good, answer)]
+    testpmd.command(f"port stop {PORT}", 30)
+    testpmd.expect(f"port detach {PORT}", "Device is detached", 30)
+    return not failed
+
+
+def open_files(process: int) -> Counter[str]:
+    """But for softhca's own streams, to `softhca fault` and `stat`, which may just be ending."""
+    streams = {fields[6] for fields in map(str.split, Path(f"/proc/{process}/net/unix").open())
+               if fields[4] == "0001"}
+    files: Counter[str] = Counter()
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            name = os.readlink(entry)
+            files[re.sub(r"\d+", "#", name)] += re.sub(r"\D", "", name) not in streams
+    return files
+
+
+def left_behind(stack: Stack) -> dict[str, object]:
+    """What a life must not leave: file descriptors, mbufs, memory of DPDK, objects of the device."""
+    testpmd = stack.testpmd
+    device = stack.stat().get(stack.device_name(PORT), {})
+    return {
+        "files": open_files(program_under(stack.program)),
+        "mbufs": testpmd.mbufs_in_use(),
+        "heap": re.findall(r"(?:Alloc_count|Alloc_size):\s*(\d+)", testpmd.command("dump_malloc_stats")),
+        "objects": {kind: count for kind, count in device.get("objects", {}).items() if count},
+    }
+
+
+@pytest.fixture(scope="module")
+def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    """Another port is there all the time."""
+    with open_stack(2, datapath=datapath, attach=1, testpmd_args=["--rxq=2", "--txq=2"]) as stack:
+        yield stack
+
+
+def check_clean(stack: Stack, clean: dict[str, object], after: str) -> None:
+    left = left_behind(stack)
+    differing = [f"{what}: {left[what]}, not {clean[what]}" for what in clean if left[what] != clean[what]]
+    assert not differing, f"{after}:\n" + "\n".join(differing)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("error, stride", [
+    ("ENOMEM", 7), *(pytest.param(error, 1, marks=pytest.mark.thorough)
+                     for error in ("ENOMEM", "EIO", "EPERM"))])
+def test_every_command_fails_in_turn(stack: Stack, error: str, stride: int,
+                                     tell_faults: TellFaults) -> None:
+    """`stride`: of so many commands, one."""
+    assert live(stack)
+    clean = left_behind(stack)
+    nth = 0
+    while True:
+        stack.inject(PORT, f"any:{error}:1:{nth}")
+        good = live(stack)
+        unused = stack.inject(PORT, "none")
+        check_clean(stack, clean, f"command {nth} of mlx5_1 failed with {error} (softhca fault)")
+        if unused:
+            break
+        nth += stride
+    assert good, "no command failed"
+    assert nth > 150, "a life has more commands"
+    tell_faults("command", nth // stride)
+    stack.testpmd.start("io", lossless=True)  # the other port is as it was
+    stack.wires[0].transfer(numbered(100), to=stack.wires[0])
+    stack.testpmd.stop()
