@@ -3,6 +3,7 @@
 
 import pytest
 from rig.packets import marker, numbered, opaque
+from rig.reliability import TellFaults
 from rig.stack import PortSpec
 
 from functional.conftest import StartStack
@@ -12,7 +13,8 @@ pytestmark = pytest.mark.guest
 RXD = 128
 
 
-def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack) -> None:
+def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
+                                  tell_faults: TellFaults) -> None:
     """Nobody polls: the ring takes what it has room for, the device counts the rest."""
     stack = start_stack([PortSpec()], datapath=datapath, testpmd_args=[f"--rxd={RXD}"])
     sent = stack.wires[0].send_all(numbered(1000))
@@ -35,9 +37,11 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack) -> Non
 
     stack.testpmd.command("clear port stats 0")
     assert stack.testpmd.stats(0).rx_missed == 0
+    tell_faults("empty", 1)
 
 
-def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack) -> None:
+def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack,
+                                      tell_faults: TellFaults) -> None:
     """Packets pile up in a Tx ring that cannot drain, until the pool has none for refilling."""
     stack = start_stack(2, datapath=datapath, testpmd_args=[
         "--rxd=512", "--txd=512", "--total-num-mbufs=1100", "--mbcache=0"])
@@ -60,3 +64,4 @@ def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack) ->
     forward = stack.testpmd.forward_stats()
     assert len(arrived) == sent - dropped_by_device - forward[1].tx_dropped - (
         device["delivered"] - port.rx_packets)
+    tell_faults("nombuf", 1)

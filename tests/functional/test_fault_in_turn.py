@@ -5,7 +5,6 @@ far."""
 
 import os
 import re
-import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass

@@ -12,6 +12,7 @@ from typing import Iterator
 import pytest
 from rig.guest_stack import GuestStack
 from rig.packets import numbered
+from rig.reliability import TellFaults
 
 from kernel.conftest import DRIVERS, OpenStack
 
@@ -57,7 +58,8 @@ def attach_and_start(stack: GuestStack) -> str:
 
 
 @pytest.mark.parametrize("what", FAILURES)
-def test_a_failing_command(stack: GuestStack, driver: str, what: str) -> None:
+def test_a_failing_command(stack: GuestStack, driver: str, what: str,
+                           tell_faults: TellFaults) -> None:
     failure = FAILURES[what]
     stack.inject(1, failure.command, failure.status)
     try:
@@ -73,6 +75,7 @@ def test_a_failing_command(stack: GuestStack, driver: str, what: str) -> None:
 
     text = attach_and_start(stack)
     assert not re.search(r"(?i)fail|error", text), f"it did not come back:\n{text}"
+    tell_faults("firmware", refused)
 
 
 def test_traffic_after_all_failures(stack: GuestStack) -> None:

@@ -10,6 +10,7 @@ from rig.guest import Guest
 from rig.guest_stack import GuestStack
 from rig.packets import marker, numbered, port_mac
 from rig.ports import lossless
+from rig.reliability import TellFaults
 
 from kernel.conftest import DRIVERS, StartStack
 
@@ -36,7 +37,8 @@ def fatal_error(stack: GuestStack) -> None:
 
 @pytest.mark.parametrize("lose", [unplugged, fatal_error])
 def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
-                                          lose: Callable[[GuestStack], None]) -> None:
+                                          lose: Callable[[GuestStack], None],
+                                          tell_faults: TellFaults) -> None:
     """The process lives on, and can close the port and end."""
     stack = start_stack(lossless(2), **DRIVERS[driver])
     testpmd = stack.testpmd
@@ -46,10 +48,11 @@ def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
     lose(stack)
     testpmd.wait_until_removed(0, position, forwarding=True)
     assert_port_1_lives(stack)
+    tell_faults("device-fatal", 1)
 
 
 def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: Guest,
-                                                driver: str) -> None:
+                                                driver: str, tell_faults: TellFaults) -> None:
     """The kernel takes everything back; a new process has the port at once."""
     stack = start_stack(lossless(2), **DRIVERS[driver])
     stack.testpmd.start("io", lossless=True)
@@ -71,6 +74,7 @@ def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: 
     stack.wires[0].send(end)
     stack.wires[1].receive_until(end)  # what the wire still held comes first
     stack.wires[0].transfer(numbered(500), to=stack.wires[1])
+    tell_faults("kill", 1)
     stack.wires[1].transfer(numbered(500), to=stack.wires[0])
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of faults in doc/reliability.md: its rows, and how a run's reports fill them."""
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Callable, Iterable
@@ -66,3 +67,7 @@ def texts_in(document: Path) -> list[str]:
     _, _, rest = document.read_text().partition(BEGIN)
     rows, _, _ = rest.partition(END)
     return [line.split("|")[1].strip() for line in rows.strip().splitlines()[2:]]
+
+
+if __name__ == "__main__":
+    fill(Path(sys.argv[1]), map(Path, sys.argv[2:]))

@@ -211,6 +211,10 @@ class SocketWire:
         except BlockingIOError:
             return False
 
+    def wait_for_room(self, timeout: float = 0.1) -> None:
+        """Returns when the wire takes a frame again, or after so many seconds."""
+        select.select([], [self.connected()], [], timeout)
+
     def transfer(
         self,
         frames: Iterable[bytes | Packet],

@@ -146,6 +146,7 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
         rdma.fail_call(0, 0);
     }
     EXPECT_GT(nth, 50); // the scenario does reach deep
+    RecordProperty("faults:call", nth - 1);
 
     // Without harm may fail: the parent domain (rings in the provider's memory), a look at the
     // link, a state change that is tried another way, a mempool that is registered again when a
@@ -157,8 +158,8 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
         EXPECT_EQ(times, 0) << "failures of " << name << " went unnoticed";
 }
 
-/// A WQ or QP that cannot be reset keeps its mbufs, as the device may still use them, until it can be,
-/// or is gone.
+/// A WQ or QP that cannot be reset keeps its mbufs, as the device may still use them, until it can
+/// be, or is gone.
 TEST_F(PortTest, QueuesThatCannotBeReset) {
     bring_up();
     const unsigned all = mbufs_in_use();

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes wrong while packets are under way: afterwards, all that were sent have arrived or are
+counted as dropped, and traffic goes on."""
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Iterator
+
+import pytest
+from rig.packets import marker, numbered
+from rig.ports import PortSpec
+from rig.reliability import TellFaults
+from rig.stack import Stack
+from rig.wire import padded
+
+from functional.conftest import OpenStack
+
+pytestmark = pytest.mark.guest
+
+FRAME = next(numbered(1))[:14]  # to port 0
+
+
+@pytest.fixture(scope="module", params=["pause", "drop"])
+def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+    """An empty ring holds the wire, or drops what comes."""
+    ports = [PortSpec(options={"pause": "on"} if request.param == "pause" else {}) for _ in range(2)]
+    with open_stack(ports, datapath=datapath, testpmd_args=["--rxq=2", "--txq=2"]) as stack:
+        stack.testpmd.start("io", lossless=True)
+        yield stack
+
+
+@dataclass
+class Load:
+    """What a thread sends to port 0, from which it is forwarded to port 1, and what became of it."""
+
+    stack: Stack
+    sent: int = 0
+    arrived: int = 0
+
+    def drops(self) -> int:
+        """All that devices and testpmd count."""
+        counted = sum(value for port in range(2) for name, value in self.stack.counters(port).items()
+                      if name.startswith("drop_"))
+        forwarded = self.stack.testpmd.forward_stats()
+        return counted + sum(port.tx_dropped for port in forwarded.values())
+
+    def drain(self) -> None:
+        """Until a marker passes; those sent before may be dropped, as other packets."""
+        one, other = self.stack.wires
+        for number in range(20):
+            one.send(marker(number))
+            self.sent += 1
+            while (frame := other.poll(1)) is not None:
+                self.arrived += 1
+                if frame == padded(marker(number)):
+                    return
+        raise AssertionError("nothing passes any more")
+
+
+@contextmanager
+def load(stack: Stack) -> Iterator[Load]:
+    """Packets are under way; at the end all are accounted for."""
+    one, other = stack.wires
+    other.drain()
+    under_way = Load(stack)
+    before = under_way.drops()
+    ends = threading.Event()
+
+    def send() -> None:
+        for number in count():
+            if ends.is_set():
+                return
+            if one.try_send(FRAME + number.to_bytes(8, "big") + bytes(42)):
+                under_way.sent += 1
+            else:
+                one.wait_for_room()
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    try:
+        yield under_way
+    finally:
+        ends.set()
+        sender.join()
+    under_way.drain()
+    assert under_way.sent == under_way.arrived + under_way.drops() - before
+    assert under_way.arrived > 0
+
+
+@pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.thorough)])
+def test_a_link_that_flaps(stack: Stack, times: int, tell_faults: TellFaults) -> None:
+    """Of the port that receives, of the one that sends, in turns."""
+    with load(stack) as under_way:
+        for number in range(times):
+            stack.set_link(number % 2, False)
+            stack.set_link(number % 2, True)
+    assert under_way.drops() > 0, "no packet met a link that was down"
+    tell_faults("link", times)
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(50, marks=pytest.mark.thorough)])
+def test_a_device_that_stands_still(stack: Stack, times: int, tell_faults: TellFaults) -> None:
+    """Now this one, now that, for a moment or as long as it takes to fill all rings."""
+    with load(stack) as under_way:
+        for number in range(times):
+            stack.break_queue(number % 2, f"stall:{(5, 200)[number % 4 == 3]}")
+    assert under_way.arrived > times
+    tell_faults("stall", times)
+
+
+def test_a_second_in_which_nothing_drains(stack: Stack, tell_faults: TellFaults) -> None:
+    """The far end takes nothing: the Tx ring fills, then the Rx rings, then the wire holds or the
+    device drops."""
+    with load(stack):
+        stack.wires[1].hold(True)
+        time.sleep(1)
+        stack.wires[1].hold(False)
+    tell_faults("empty", 1)
