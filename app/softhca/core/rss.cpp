@@ -14,16 +14,22 @@ class HashInput {
     explicit HashInput(bool symmetric) : symmetric_(symmetric) {}
 
     /// A source and the destination after it. `type_bit` is the source's; the next one is the
-    /// destination's.
+    /// destination's. Symmetrically, they are what ethtool calls symmetric-or-xor, which Linux says
+    /// the device does.
     void add_pair(bool source, bool destination, uint8_t type_bit, const std::byte* fields,
                   size_t bytes) {
-        const bool swap =
-            symmetric_ && source && destination && std::memcmp(fields, fields + bytes, bytes) > 0;
-        if (source) add(type_bit, fields + (swap ? bytes : 0), bytes);
-        if (destination)
-            add(static_cast<uint8_t>(type_bit << 1), fields + (swap ? 0 : bytes), bytes);
+        std::byte* const at = bytes_.data() + size_;
+        if (source) add(type_bit, fields, bytes);
+        if (destination) add(static_cast<uint8_t>(type_bit << 1), fields + bytes, bytes);
+        if (!symmetric_ || !source || !destination) return;
+        for (size_t i = 0; i < bytes; ++i) {
+            at[i] = fields[i] | fields[bytes + i];
+            at[bytes + i] = fields[i] ^ fields[bytes + i];
+        }
     }
-    [[nodiscard]] std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
+    [[nodiscard]] std::span<const uint8_t> bytes() const {
+        return {reinterpret_cast<const uint8_t*>(bytes_.data()), size_};
+    }
     [[nodiscard]] uint8_t type() const { return type_; }
 
   private:
@@ -33,7 +39,7 @@ class HashInput {
         type_ |= type_bit;
     }
 
-    std::array<uint8_t, net::kRssMaxInput> bytes_;
+    std::array<std::byte, net::kRssMaxInput> bytes_;
     size_t size_ = 0;
     uint8_t type_ = 0;
     bool symmetric_;

@@ -148,7 +148,7 @@ struct TirAttr {
     std::array<uint8_t, 40> toeplitz_key{};
     bool tunnels = false;    ///< looks into tunnels: completions describe what they carry …
     bool hash_inner = false; ///< … and that is what is hashed; needs `tunnels`
-    bool symmetric = false;  ///< both directions of a flow hash alike: the lower one comes first
+    bool symmetric = false;  ///< both directions of a flow hash alike, by OR and XOR
     Number transport_domain = kKernelDomain;
     Loopback self_loopback; ///< also hears SQs of its own domain (see Device::set_loopback)
 };

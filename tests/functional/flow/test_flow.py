@@ -131,6 +131,9 @@ def test_rss_that_is_symmetric(stack: Stack, datapath: str) -> None:
             del ip.chksum, udp.chksum
             first, second = receive(stack, [there, back])
             assert (first.queue, first.rss_hash) == (second.queue, second.rss_hash)
+            if datapath == "mlx5":
+                assert first.rss_hash == flow_hash(bytes.fromhex(key if given else "6d5a" * 20),
+                                                   ip.src, ip.dst, (udp.sport, udp.dport))
             queues.add(first.queue)
         assert len(queues) > 1
         stack.testpmd.destroy_flow(0, number)

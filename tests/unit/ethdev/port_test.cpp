@@ -202,7 +202,39 @@ TEST_F(PortTest, HashConfiguration) {
     rte_eth_rss_conf types_only{};
     ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &types_only), 0);
     EXPECT_EQ(types_only.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_TCP);
+    // A configuration without a key is one with the driver's own.
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    conf.rss_key_len = sizeof(key);
+    ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &conf), 0);
+    EXPECT_TRUE(std::equal(std::begin(key), std::end(key), kDefaultRssKey.begin()));
 }
+
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+TEST_F(PortTest, HashFunction) {
+    bring_up();
+    rte_eth_rss_conf conf{};
+    conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+    const auto after = [&](rte_eth_hash_function function) {
+        conf.algorithm = function;
+        EXPECT_EQ(rte_eth_dev_rss_hash_update(id(), &conf), 0);
+        rte_eth_rss_conf told{};
+        EXPECT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &told), 0);
+        return told.algorithm;
+    };
+    EXPECT_EQ(after(RTE_ETH_HASH_FUNCTION_DEFAULT), RTE_ETH_HASH_FUNCTION_TOEPLITZ);
+    for (const auto function :
+         {RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ, RTE_ETH_HASH_FUNCTION_TOEPLITZ})
+        EXPECT_EQ(after(function), function);
+    conf.algorithm = RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ_SORT;
+    EXPECT_LT(rte_eth_dev_rss_hash_update(id(), &conf), 0);
+    rte_eth_dev_info info{};
+    ASSERT_EQ(rte_eth_dev_info_get(id(), &info), 0);
+    EXPECT_EQ(info.rss_algo_capa, RTE_ETH_HASH_ALGO_CAPA_MASK(DEFAULT) |
+                                      RTE_ETH_HASH_ALGO_CAPA_MASK(TOEPLITZ) |
+                                      RTE_ETH_HASH_ALGO_CAPA_MASK(SYMMETRIC_TOEPLITZ));
+}
+#endif
 
 TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     bring_up();

@@ -2,7 +2,9 @@
 // Hash fields of each traffic class, and the cache of hash QPs.
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "tests/unit/flow/fake_device.hpp"
+#include "tests/unit/net/softrss.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace rawqp::test {
@@ -47,6 +49,71 @@ TEST(HashFields, OneDirection) {
               kIp4 | IBV_RX_HASH_DST_PORT_TCP);
     EXPECT_EQ(hash_fields_of(ipv4_tcp, tcp | RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY),
               kIp4 | kTcp);
+}
+
+constexpr auto kDefault = RTE_ETH_HASH_FUNCTION_DEFAULT, kToeplitz = RTE_ETH_HASH_FUNCTION_TOEPLITZ,
+               kSymmetric = RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
+
+RssHash chosen(rte_eth_hash_function function, std::span<const uint8_t> key, const RssHash& now,
+               uint64_t types = RTE_ETH_RSS_IP) {
+    const auto hash = hash_for(function, types, key, now);
+    EXPECT_TRUE(hash) << hash.error().what;
+    return hash.value_or(RssHash{});
+}
+
+std::string refusal(rte_eth_hash_function function, std::span<const uint8_t> key, uint64_t types) {
+    const auto hash = hash_for(function, types, key, {});
+    return hash ? "" : hash.error().what;
+}
+
+/// By rte_softrss, in which applications look for the queue of a packet.
+TEST(Hash, SymmetricKeysGiveBothDirectionsOneHash) {
+    RssKey other;
+    for (size_t i = 0; i < other.size(); ++i)
+        other[i] = i % 2 == 0 ? 0x3e : 0x91;
+    for (const RssKey& key : {chosen(kSymmetric, {}, {}).key, chosen(kSymmetric, other, {}).key})
+        for (uint32_t n = 1; n < 100; ++n) {
+            const uint32_t source = n * 2654435761u, destination = ~n * 40503u, ports = n * 65599u;
+            uint32_t there[] = {source, destination, ports};
+            uint32_t back[] = {destination, source, ports << 16 | ports >> 16};
+            EXPECT_EQ(rte_softrss(there, 3, key.data()), rte_softrss(back, 3, key.data()));
+            EXPECT_NE(rte_softrss(there, 3, key.data()), 0u);
+        }
+}
+
+TEST(Hash, WhatIsLeftOpenGoesOnAsItIs) {
+    RssKey repeating, plain;
+    repeating.fill(0x5a);
+    plain.fill(0x5a);
+    plain.back() = 0;
+    const RssHash now = chosen(kSymmetric, repeating, {});
+    EXPECT_TRUE(now.symmetric);
+    EXPECT_EQ(chosen(kSymmetric, {}, now).key, repeating) << "symmetric as it is";
+    EXPECT_EQ(chosen(kSymmetric, {}, {plain, false}).key, kSymmetricRssKey);
+    EXPECT_EQ(chosen(kToeplitz, {}, now).key, repeating);
+    EXPECT_FALSE(chosen(kToeplitz, {}, now).symmetric);
+    // The default function is the driver's choice: symmetric, while that holds.
+    EXPECT_TRUE(chosen(kDefault, {}, now).symmetric);
+    EXPECT_TRUE(chosen(kDefault, kSymmetricRssKey, now).symmetric);
+    EXPECT_FALSE(chosen(kDefault, plain, now).symmetric);
+    EXPECT_FALSE(chosen(kDefault, {}, now, RTE_ETH_RSS_IP | RTE_ETH_RSS_L3_SRC_ONLY).symmetric);
+    EXPECT_FALSE(chosen(kDefault, repeating, {}).symmetric) << "nobody asked for it";
+}
+
+TEST(Hash, RefusalsSayWhatWouldWork) {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+    static_assert(kSymmetricSort == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ_SORT);
+#endif
+    EXPECT_THAT(refusal(kSymmetricSort, {}, RTE_ETH_RSS_IP),
+                testing::AllOf(testing::HasSubstr("symmetric_toeplitz_sort"),
+                               testing::HasSubstr("OR and XOR"),
+                               testing::HasSubstr("use symmetric_toeplitz")));
+    EXPECT_THAT(refusal(RTE_ETH_HASH_FUNCTION_SIMPLE_XOR, {}, RTE_ETH_RSS_IP),
+                testing::HasSubstr("simple_xor is not supported: use toeplitz"));
+    EXPECT_THAT(refusal(kSymmetric, kDefaultRssKey, RTE_ETH_RSS_IP),
+                testing::HasSubstr("give such a key, or none"));
+    EXPECT_THAT(refusal(kSymmetric, {}, RTE_ETH_RSS_IP | RTE_ETH_RSS_L4_DST_ONLY),
+                testing::HasSubstr("leave out the types"));
 }
 
 TEST(HashFields, EveryFieldSetIsOneThatTheKernelTakes) {

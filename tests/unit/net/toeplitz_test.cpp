@@ -2,20 +2,12 @@
 // The RSS verification suite that Microsoft publishes with the NDIS documentation.
 #include "common/net/toeplitz.hpp"
 #include "tests/unit/net/frames.hpp"
+#include "tests/unit/net/softrss.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <random>
-// The compiler's vectors before rte_vect.h, which has no extern "C" around them.
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-extern "C" {
-#include <rte_thash.h>
-}
 
 namespace {
 
@@ -88,7 +80,7 @@ TEST(Toeplitz, TableAgreesWithTheDefinitionForEachByteValue) {
         }
 }
 
-/// DPDK's own, which applications look for the queue of a packet with. It takes words of the host.
+/// It takes words of the host.
 TEST(Toeplitz, IsThatOfSoftrss) {
     std::mt19937 random(7);
     for (int round = 0; round < 100; ++round) {

@@ -66,9 +66,9 @@ FlowResult<void> handle_jump(ActionContext& context, const rte_flow_action& acti
     return set_fate(context, action, "jump");
 }
 
-Result<RssKey> key_of(const rte_flow_action_rss& conf) {
+Result<RssHash> hash_of(const rte_flow_action_rss& conf) {
     const std::span given(conf.key, conf.key != nullptr ? conf.key_len : 0);
-    return key_for(conf.func, conf.types, given, kDefaultRssKey);
+    return hash_for(conf.func, conf.types, given, {});
 }
 
 FlowResult<void> check_level(const ActionContext& context, const rte_flow_action& action) {
@@ -147,8 +147,8 @@ FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                       "action rss: types {} are not supported: ipv4, ipv6, tcp and udp types are, "
                       "with l3/l4 src/dst only",
                       rss_type_names(unknown));
-    if (const auto key = key_of(conf); !key)
-        return refuse(key.error().code, kConf, &action, "action rss: {}", key.error().what);
+    if (const auto hash = hash_of(conf); !hash)
+        return refuse(hash.error().code, kConf, &action, "action rss: {}", hash.error().what);
     if (conf.queue_num == 0 || conf.queue == nullptr)
         return refuse(EINVAL, kConf, &action, "action rss: no queues given");
     if (conf.queue_num > table_entries)
@@ -181,7 +181,7 @@ FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& actio
     if (auto ok = check_level(context, action); !ok) return ok;
     auto& collected = context.collected;
     collected.table = spread(conf.queue, conf.queue_num, context.scope.table_entries);
-    collected.key = *key_of(conf); // check_rss() has looked at it
+    collected.key = hash_of(conf)->key; // check_rss() has looked at it
     collected.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
     collected.rss_depth = conf.level == 2 ? 1 : 0;
     if (conf.types != 0) collected.chosen_rss = &action;

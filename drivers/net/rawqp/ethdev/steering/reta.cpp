@@ -27,15 +27,15 @@ int apply(Port& port, const RssState& wanted) {
     return 0;
 }
 
-/// Takes over types, function and key.
-Result<void> take(const rte_eth_rss_conf& conf, uint64_t types, RssState& rss) {
-    const rte_eth_hash_function function = compat::rss_function(conf);
+/// Takes over types, function and key; what the configuration leaves open is as it was.
+Result<void> take(const rte_eth_rss_conf& conf, uint64_t types, const RssHash& before,
+                  RssState& rss) {
     const std::span given(conf.rss_key, conf.rss_key != nullptr ? conf.rss_key_len : 0);
-    const Result<RssKey> key = key_for(function, types, given, rss.key);
-    if (!key) return fail(key.error().code, "RSS: {}", key.error().what);
-    rss.key = *key;
+    const auto hash = hash_for(compat::rss_function(conf), types, given, before);
+    if (!hash) return fail(hash.error().code, "RSS: {}", hash.error().what);
+    rss.key = hash->key;
+    rss.symmetric = hash->symmetric;
     rss.types = types;
-    rss.symmetric = function == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
     return {};
 }
 
@@ -64,9 +64,8 @@ Result<void> configure_rss(Port& port) {
         return fail(ENOTSUP, "Rx multi-queue mode {} is not supported: use none or rss",
                     mq_mode_names(conf.rxmode.mq_mode));
     const bool spread = (conf.rxmode.mq_mode & RTE_ETH_MQ_RX_RSS_FLAG) != 0;
-    if (Result<void> done = take(wanted, spread ? wanted.rss_hf & supported_rss_types() : 0, rss);
-        !done)
-        return done;
+    const uint64_t types = spread ? wanted.rss_hf & supported_rss_types() : 0;
+    if (Result<void> done = take(wanted, types, {}, rss); !done) return done;
 
     const size_t entries = std::max<size_t>(reta_size(port), 1);
     const bool fits =
@@ -116,7 +115,8 @@ int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept {
                                                        rss_type_names(conf->rss_hf &
                                                                       ~supported_rss_types()))});
     RssState wanted = port.rss;
-    if (const Result<void> done = take(*conf, conf->rss_hf, wanted); !done)
+    if (const Result<void> done = take(*conf, conf->rss_hf, {wanted.key, wanted.symmetric}, wanted);
+        !done)
         return report(port.name, done.error());
     return apply(port, wanted);
 }

@@ -41,6 +41,9 @@ uint64_t l4_fields(uint64_t types, uint64_t source, uint64_t destination) {
     return pick(types, RTE_ETH_RSS_L4_SRC_ONLY, RTE_ETH_RSS_L4_DST_ONLY, source, destination);
 }
 
+/// Whether the key makes a Toeplitz hash symmetric.
+bool repeats(const RssKey& key) { return std::equal(key.begin() + 2, key.end(), key.begin()); }
+
 } // namespace
 
 uint64_t supported_rss_types() {
@@ -73,25 +76,35 @@ uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types) {
     return 0;
 }
 
-Result<RssKey> key_for(rte_eth_hash_function function, uint64_t rte_rss_types,
-                       std::span<const uint8_t> given, const RssKey& otherwise) {
+Result<RssHash> hash_for(rte_eth_hash_function function, uint64_t rte_rss_types,
+                         std::span<const uint8_t> given, const RssHash& now) {
+    if (function == kSymmetricSort)
+        return fail(ENOTSUP,
+                    "hash function symmetric_toeplitz_sort is not supported: the device sorts no "
+                    "addresses and ports (what it hashes symmetrically by itself is their OR and "
+                    "XOR): use symmetric_toeplitz");
     const bool symmetric = function == RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
-    if (!symmetric && function != RTE_ETH_HASH_FUNCTION_DEFAULT &&
-        function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
+    const bool any = function == RTE_ETH_HASH_FUNCTION_DEFAULT;
+    if (!symmetric && !any && function != RTE_ETH_HASH_FUNCTION_TOEPLITZ)
         return fail(ENOTSUP,
                     "hash function {} is not supported: use toeplitz or symmetric_toeplitz",
                     hash_function_name(function));
-    if (symmetric && (rte_rss_types & kDirections) != 0)
+    const bool of_both = (rte_rss_types & kDirections) == 0;
+    if (symmetric && !of_both)
         return fail(EINVAL, "hash function symmetric_toeplitz takes source and destination: leave "
                             "out the types that take one of them");
     if (!given.empty() && given.size() != kRssKeyBytes)
         return fail(EINVAL, "a hash key has {} bytes, not {}", kRssKeyBytes, given.size());
-    RssKey key = symmetric ? kSymmetricRssKey : otherwise;
-    if (!given.empty()) std::ranges::copy(given, key.begin());
-    if (symmetric && !std::equal(key.begin() + 2, key.end(), key.begin()))
+    RssHash hash = now;
+    if (!given.empty())
+        std::ranges::copy(given, hash.key.begin());
+    else if (symmetric && !repeats(hash.key))
+        hash.key = kSymmetricRssKey;
+    if (symmetric && !repeats(hash.key))
         return fail(ENOTSUP, "the device hashes symmetrically with a key that repeats its first "
                              "two bytes only, and this one does not: give such a key, or none");
-    return key;
+    hash.symmetric = symmetric || (any && now.symmetric && of_both && repeats(hash.key));
+    return hash;
 }
 
 namespace {

@@ -43,11 +43,21 @@ struct RssDestination {
 /// The RTE_ETH_RSS_* types that hash_fields_of understands.
 [[nodiscard]] uint64_t supported_rss_types();
 
-/// The key for a hash function of ethdev and these types; an empty one was not given. Of the
-/// device's hash functions Toeplitz is the only one that verbs can ask for: it is symmetric by its
-/// key.
-[[nodiscard]] Result<RssKey> key_for(rte_eth_hash_function function, uint64_t rte_rss_types,
-                                     std::span<const uint8_t> given, const RssKey& otherwise);
+/// A Toeplitz hash.
+struct RssHash {
+    RssKey key = kDefaultRssKey;
+    bool symmetric = false; ///< asked for as such
+};
+
+/// symmetric_toeplitz_sort, which has a name since DPDK 23.11.
+inline constexpr auto kSymmetricSort =
+    static_cast<rte_eth_hash_function>(RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ + 1);
+
+/// The hash for a function of ethdev and these types, where the default one leaves the choice to
+/// the driver, and an empty key was not given: then it goes on as it is. Of the device's hash
+/// functions Toeplitz is the only one that verbs can ask for: it is symmetric by its key.
+[[nodiscard]] Result<RssHash> hash_for(rte_eth_hash_function function, uint64_t rte_rss_types,
+                                       std::span<const uint8_t> given, const RssHash& now);
 
 /// A destination and, while rules lead there, its hash QP. Equal ones are one.
 struct RssTarget {
