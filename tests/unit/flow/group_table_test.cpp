@@ -145,6 +145,43 @@ TEST_F(GroupTest, AnEntryTellsAllThatARuleDoes) {
     EXPECT_EQ(made(kReformat)[0]->command[34], 0xab);
 }
 
+/// The kernel's flows have no words for that: they lead to an entry of the same match.
+TEST_F(GroupTest, TagsOfGroup0ChangeInATableBehindTheFlow) {
+    SteeringRequest pop = request(0);
+    pop.level = 5;
+    pop.tag = 0x123456;
+    pop.pattern.eth().set(0, 48, 0x020000000001);
+    Edits edits;
+    edits.pop_vlan = true;
+    pop.edits = std::make_shared<const Edits>(edits);
+    ASSERT_TRUE(steering->engine_for(pop)); // has asked for DevX
+    int made_up_for = 0;
+    for (int nth = 1;; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        const bool installed = steering->install(pop).has_value();
+        if (device.failed().empty()) break; // of all calls that it takes
+        made_up_for += installed ? 1 : 0;
+        EXPECT_LE(device.devx_objects.size(), 1u) << nth; // the transport domain stays
+        EXPECT_THAT(device.flows, IsEmpty());
+    }
+    device.fail_call(0, 0);
+    EXPECT_EQ(made_up_for, 1) << "by a smaller table";
+    const auto rule = steering->install(pop);
+    ASSERT_TRUE(rule) << rule.error().what;
+    ASSERT_THAT(made(kTable), SizeIs(1));
+    EXPECT_EQ(made(kTable)[0]->word(24) >> 16 & 0xff, 40u) << "before that of group 1";
+    const DevxObject& entry = *made(kEntry)[0];
+    EXPECT_EQ(entry.word(kActionsAt), 0x4u | 0x80); // forwarded without its tag
+    EXPECT_EQ(entry.word(72), 0x123456u);
+    EXPECT_EQ(entry.word(kListAt), 2u << 24 | made(kTir)[0]->number);
+    ASSERT_THAT(device.flows, SizeIs(1));
+    ASSERT_THAT(device.flows[0]->actions, SizeIs(1));
+    EXPECT_EQ(DevxObject::of(device.flows[0]->actions[0].obj), made(kTable)[0]);
+    const auto table = GroupTable::make(devx, false, 50, 20);
+    EXPECT_GE(entry.word(32), table->share(pop.level)) << "in the flow's place";
+    EXPECT_LT(entry.word(32), table->share(pop.level + 1));
+}
+
 TEST_F(GroupTest, AFailureLeavesNothing) {
     SteeringRequest rule = request(1, {0, 1});
     RssDestination to{.queues = {0, 1}};

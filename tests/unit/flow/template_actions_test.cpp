@@ -106,15 +106,16 @@ TEST_F(TemplateActionsTest, OfTheTemplateAreThoseOfCreate) {
     EXPECT_THAT(made(kCounter), IsEmpty());
 }
 
-TEST_F(TemplateActionsTest, ARuleOfAGroupPutsTagsOn) {
+TEST_F(TemplateActionsTest, ARulePutsTagsOn) {
     Rule actions;
     push_vlan(actions, 5).queue(1);
-    EXPECT_EQ(fixed(actions), nullptr);
-    EXPECT_THAT(error.message, HasSubstr("in groups above 0 only"));
-    auto* const of = fixed(actions, 1);
-    ASSERT_NE(of, nullptr) << error.message;
-    ASSERT_NE(enqueue(of, flow(1, 1).queue(1)), nullptr) << error.message;
-    EXPECT_EQ(made(kEntry)[0]->word(64), 0x81000005u);
+    for (const uint32_t group : {0u, 1u}) {
+        auto* const of = fixed(actions, group);
+        ASSERT_NE(of, nullptr) << error.message;
+        ASSERT_NE(enqueue(of, flow(1, 1).queue(1)), nullptr) << error.message;
+        EXPECT_EQ(made(kEntry)[group]->word(64), 0x81000005u);
+        EXPECT_THAT(device.flows, SizeIs(1)); // group 0's, which leads there
+    }
 }
 
 TEST_F(TemplateActionsTest, EachRuleJumpsToItsGroup) {

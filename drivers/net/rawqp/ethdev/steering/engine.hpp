@@ -51,17 +51,20 @@ struct Lack {
 
 /// A rule in the device; taken out on destruction, before what it shares.
 struct DeviceRule {
-    /// Matcher or table, rewriting, reformatting, the next table or TIR.
-    std::array<PartRef, 4> shared;
-    PartRef entry; ///< of a table
-    verbs::Flow flow;
+    PartRef matcher, table, rewriting, reformatting, next; ///< the next table, or a TIR
+    PartRef entry;                                         ///< of a table
+    verbs::Flow flow;                                      ///< may lead to the table
 
     DeviceRule() = default;
     DeviceRule(DeviceRule&&) = default;
     DeviceRule& operator=(DeviceRule&& other) noexcept {
         flow = std::move(other.flow); // the former one goes in the same order as on destruction
         entry = std::move(other.entry);
-        shared = std::move(other.shared);
+        next = std::move(other.next);
+        reformatting = std::move(other.reformatting);
+        rewriting = std::move(other.rewriting);
+        table = std::move(other.table);
+        matcher = std::move(other.matcher);
         return *this;
     }
     explicit operator bool() const { return flow != nullptr || entry != nullptr; }

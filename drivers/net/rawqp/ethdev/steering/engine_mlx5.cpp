@@ -88,7 +88,8 @@ struct GroupKey {
     auto operator<=>(const GroupKey&) const = default;
 };
 
-// Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40.
+// Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40, but
+// for what the kernel's flows have no words for.
 constexpr uint8_t kFirstLevel = 40, kLastLevel = 63;
 static_assert(kLastLevel - kFirstLevel == 23, "see Mlx5Engine::lack() and the guide");
 
@@ -116,8 +117,10 @@ class Mlx5Engine final : public Engine {
     bool choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                     FlowActionList& actions);
     bool choose_way(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
+    bool fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
+                   FlowActionList& actions);
     void create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
-    void create_entry(const SteeringRequest& request, DeviceRule& rule);
+    const GroupTable* create_entry(const SteeringRequest& request, DeviceRule& rule);
 
     const verbs::Api& api_;
     ibv_context* context_;
@@ -216,8 +219,8 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
         actions.add(MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION).action = action->get();
         return true;
     };
-    if (!edits.rewrites.empty() && !add(true, rule.shared[1])) return false;
-    return edits.reformat == Reformat::none || add(false, rule.shared[2]);
+    if (!edits.rewrites.empty() && !add(true, rule.rewriting)) return false;
+    return edits.reformat == Reformat::none || add(false, rule.reformatting);
 }
 
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
@@ -234,9 +237,9 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
     actions.pop_vlan = edits.pop_vlan;
     actions.push_vlan = edits.push_vlan;
     actions.decap = edits.reformat == Reformat::strip_tunnel;
-    if (!edits.rewrites.empty() && !add(true, rule.shared[1], actions.rewriting)) return false;
+    if (!edits.rewrites.empty() && !add(true, rule.rewriting, actions.rewriting)) return false;
     return edits.reformat == Reformat::none || actions.decap ||
-           add(false, rule.shared[2], actions.reformatting);
+           add(false, rule.reformatting, actions.reformatting);
 }
 
 /// Null with errno.
@@ -263,15 +266,16 @@ bool sorted_as_multicast(const Mlx5Match& match) {
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.type != IBV_FLOW_ATTR_NORMAL)
         return Lack{nullptr, "mlx5dv flows have no default rules"};
-    if ((request.group != 0 || request.jump) && !devx_.available())
-        return Lack{nullptr, "groups above 0 and action jump need flow tables by DevX, which the "
-                             "kernel does not give to this process: use group 0"};
+    const bool tags = request.edits && request.edits->changes_tags();
+    if ((request.group != 0 || request.jump || tags) && !devx_.available())
+        return Lack{nullptr, tags
+                                 ? "VLAN tags come off and go on in flow tables by DevX, which the "
+                                   "kernel does not give to this process"
+                                 : "groups above 0 and action jump need flow tables by DevX, which "
+                                   "the kernel does not give to this process: use group 0"};
     if (request.jump && level_of(*request.jump) <= level_of(request.group))
         return Lack{nullptr, "action jump: a jump leads to a higher group, and the device tells "
                              "groups up to 23 apart"};
-    if (request.edits && request.edits->changes_tags() && request.group == 0)
-        return Lack{nullptr, "VLAN tags come off and go on in groups above 0 only: jump to one "
-                             "first"};
     if (request.counter && !devx_.available())
         return Lack{nullptr, "action count: mlx5dv flows have counters by DevX only, which the "
                              "kernel does not give to this process"};
@@ -291,8 +295,7 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRu
     if (request.drop) {
         actions.add(MLX5DV_FLOW_ACTION_DROP);
     } else if (request.jump) {
-        const GroupTable* const table =
-            acquire_table({request.egress, *request.jump}, rule.shared[3]);
+        const GroupTable* const table = acquire_table({request.egress, *request.jump}, rule.next);
         if (table == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
     } else if (!request.egress) {
@@ -305,15 +308,36 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
                             EntryActions& actions) {
     actions.drop = request.drop;
     if (request.jump) {
-        const GroupTable* const table =
-            acquire_table({request.egress, *request.jump}, rule.shared[3]);
+        const GroupTable* const table = acquire_table({request.egress, *request.jump}, rule.next);
         if (table != nullptr) actions.table = table->object().number;
         return table != nullptr;
     }
     if (request.drop || request.egress) return true;
-    const RssTir* const made = tirs_.acquire(rule.shared[3], request.target->destination);
+    const RssTir* const made = tirs_.acquire(rule.next, request.target->destination);
     if (made != nullptr) actions.tir = made->tir.number;
     return made != nullptr;
+}
+
+/// What a flow of the kernel's does. False with errno.
+bool Mlx5Engine::fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
+                           FlowActionList& actions) {
+    // Such flows have no words for VLAN tags: they lead to a table, where an entry of the same
+    // match does all of it. Its place among those of the table is that of the flow among flows, so
+    // that a packet meets there the entry of the flow that it has met.
+    if (request.edits && request.edits->changes_tags()) {
+        const GroupTable* const table = create_entry(request, rule);
+        if (table == nullptr) return false;
+        actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
+        return true;
+    }
+    if (!choose_way(request, qp, rule, actions)) return false;
+    if (request.tag != 0) actions.add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
+    if (request.counter) {
+        const DevxObject* const counter = request.counter->devx();
+        if (counter == nullptr) return false;
+        actions.add(MLX5DV_FLOW_ACTION_COUNTERS_DEVX).obj = counter->handle.get();
+    }
+    return acquire_edits(request, rule, actions);
 }
 
 /// A flow of the kernel's tables, which are group 0.
@@ -323,38 +347,31 @@ void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceR
         errno = EOPNOTSUPP;
         return;
     }
-    const auto* const matcher = matchers_.acquire(
-        rule.shared[0], {request.egress, request.level, match.criteria, match.mask},
-        [this](const MatcherKey& key) { return make_matcher(key); });
-    if (matcher == nullptr) return;
+    const auto* const matcher =
+        matchers_.acquire(rule.matcher, {request.egress, request.level, match.criteria, match.mask},
+                          [this](const MatcherKey& key) { return make_matcher(key); });
     FlowActionList actions;
-    if (!choose_way(request, qp, rule, actions)) return;
-    if (request.tag != 0) actions.add(MLX5DV_FLOW_ACTION_TAG).tag_value = request.tag;
-    if (request.counter) {
-        const DevxObject* const counter = request.counter->devx();
-        if (counter == nullptr) return;
-        actions.add(MLX5DV_FLOW_ACTION_COUNTERS_DEVX).obj = counter->handle.get();
-    }
-    if (!acquire_edits(request, rule, actions)) return;
+    if (matcher == nullptr || !fill_flow(request, qp, rule, actions)) return;
     Parameters value(match.value);
     rule.flow = verbs::Flow(
         api_.mlx5_create_flow(matcher->get(), value.get(), actions.size(), actions.data()),
         {ibv_destroy_flow, "steering rule"});
 }
 
-/// An entry of a group's table.
-void Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
-    GroupTable* const table = acquire_table({request.egress, request.group}, rule.shared[0]);
+/// An entry of a group's table. Null with errno.
+const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
+    GroupTable* const table = acquire_table({request.egress, request.group}, rule.table);
     EntryActions actions;
-    if (table == nullptr || !choose_way(request, rule, actions)) return;
+    if (table == nullptr || !choose_way(request, rule, actions)) return nullptr;
     actions.tag = request.tag;
     if (request.counter) {
         const DevxObject* const counter = request.counter->devx();
-        if (counter == nullptr) return;
+        if (counter == nullptr) return nullptr;
         actions.counter = counter->number;
     }
-    if (acquire_edits(request, rule, actions))
-        rule.entry = table->add(request.level, mlx5_match(request.pattern), actions);
+    if (!acquire_edits(request, rule, actions)) return nullptr;
+    rule.entry = table->add(request.level, mlx5_match(request.pattern), actions);
+    return rule.entry != nullptr ? table : nullptr;
 }
 
 DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
@@ -363,8 +380,9 @@ DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
         create_flow(request, qp, rule);
     else
         create_entry(request, rule);
+    if (request.group == 0 ? rule.flow != nullptr : rule.entry != nullptr) return rule;
     const int error = errno;
-    if (!rule) rule = {};
+    rule = {};
     errno = error;
     return rule;
 }
