@@ -42,10 +42,11 @@ std::string difference(const FlowKey& packet, const FlowKey& rule, const KeyMask
     return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// Why no rule of the table matches: by the one that comes nearest, if there are not too many.
+/// Why no rule of the table matches: by the one that comes nearest, of so many as do not hold the
+/// device up for long.
 template <class Name>
 std::string why_missed(const RuleTable& table, const FlowKey& key, Name&& name) {
-    constexpr size_t kMost = 256;
+    constexpr size_t kMost = 4096;
     const Rule* nearest = nullptr;
     size_t fewest = std::numeric_limits<size_t>::max();
     size_t rules = 0;
@@ -59,7 +60,9 @@ std::string why_missed(const RuleTable& table, const FlowKey& key, Name&& name) 
     if (!nearest) return "it is empty";
     const std::string why = difference(key, nearest->value, table.mask());
     if (rules == 1) return fmt::format("{} misses: {}", name(*nearest), why);
-    return fmt::format("none of {} matches; nearest is {}: {}", rules, name(*nearest), why);
+    const std::string among = rules > kMost ? fmt::format(" of {} of them", kMost) : "";
+    return fmt::format("none of {} matches; nearest{} is {}: {}", rules, among, name(*nearest),
+                       why);
 }
 
 std::string name_of(const Rule& rule) {

@@ -95,6 +95,20 @@ TEST_F(TraceTest, AMissByOneBitSaysWhichField) {
     EXPECT_EQ(device->counters().drop_no_match, 1u);
 }
 
+TEST_F(TraceTest, AMissAmongManyRulesSaysHowManyWereLookedAt) {
+    FlowAttr flow;
+    flow.mask.outer.src_port = 0xffff;
+    flow.mask.outer.dst_port = 0xffff;
+    flow.tirs = {direct_tir(rq)};
+    constexpr uint16_t kMost = 4096;
+    for (uint16_t n = 0; n <= kMost; ++n) {
+        flow.value.outer.src_port = n;
+        ASSERT_TRUE(device->create_flow(flow));
+    }
+    receive(frames::build(frames::Spec{}));
+    EXPECT_THAT(text(the_packet()), HasSubstr("none of 4097 matches; nearest of 4096 of them is "));
+}
+
 TEST_F(TraceTest, NoDescriptors) {
     steer_all(rq);
     receive(frames::build(frames::Spec{}));
