@@ -181,6 +181,7 @@ class Rule:
     egress: bool = False  # of what is sent: none of the queues matters, but whether there is one
     age: int | None = None  # seconds
     pop_vlan: bool = False
+    vlan_id: int | None = None  # of the tag that is there
     push_vlan: tuple[int, int, int] | None = None  # after that: EtherType, PCP, VID
     text: str = field(default="", compare=False)  # in testpmd's words
 
