@@ -135,6 +135,29 @@ class TestActions:
             packets = receive(stack, [udp4(sport=port, dport=1) for port in range(1, 40)])
             assert {(packet.mark, packet.queue) for packet in packets} == {(MARK, 1), (MARK, 3)}
 
+    def test_each_rule_spreads(self, stack: Stack) -> None:
+        """Over queues and by types of its own."""
+        open_mask = "mark / rss types end queues end"
+        with table_of(stack, f"mark id {MARK} / rss queues 0 end", open_mask) as table:
+            for port, queues, types in ((1, "1 3", "ipv4-udp"), (2, "0 2", "ipv4-udp"), (3, "0 1 2 3", "ipv4")):
+                rule_number(enqueue_actions(
+                    stack, table, port, f"mark id {port} / rss types {types} end queues {queues} end"))
+            spread: dict[int | None, set[int]] = {}
+            for packet in receive(stack, [udp4(sport=sport, dport=port)
+                                          for sport in range(1, 40) for port in (1, 2, 3)]):
+                spread.setdefault(packet.mark, set()).add(packet.queue)
+            assert spread[1] == {1, 3} and spread[2] == {0, 2}
+            assert len(spread[3]) == 1  # one pair of addresses
+
+    def test_each_rule_ages(self, stack: Stack) -> None:
+        since = stack.testpmd.mark_output()
+        with table_of(stack, "queue index 1 / age timeout 9", "queue / age timeout 0") as table:
+            idle = rule_number(enqueue_actions(stack, table, 1, "queue index 1 / age timeout 1"))
+            rule_number(enqueue_actions(stack, table, 2, "queue index 1 / age timeout 1000"))
+            stack.testpmd.program.wait_for("flow aged event", since)
+            answer = stack.testpmd.expect("flow aged 0", r"total aged flows: 1")
+            assert re.search(rf"Flow\s+{idle}\b", answer.string)
+
     def test_each_rule_counts(self, stack: Stack) -> None:
         """Also when its place was another rule's before."""
         actions = "queue index 1 / count"
@@ -190,4 +213,4 @@ class TestActions:
         refused = stack.testpmd.command(
             "flow actions_template 0 create ingress actions_template_id 2 template"
             " set_ttl ttl_value 9 / queue index 0 / end mask set_ttl / queue / end")
-        assert "action set_ttl: only queue, mark, jump, and an indirect count or age differ" in refused
+        assert "action set_ttl: only queue, rss, mark, jump and age, and what is indirect, differ" in refused

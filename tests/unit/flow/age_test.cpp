@@ -226,12 +226,6 @@ TEST_F(AgeTest, Refusals) {
     EXPECT_EQ(table.unshare(shared, &error), 0);
     EXPECT_EQ(share_age(0, nullptr), nullptr);
     EXPECT_EQ(table.unshare(age, &error), 0);
-    rte_flow_actions_template_attr attributes{};
-    attributes.ingress = 1;
-    const Rule of = aging(1, 5, nullptr);
-    EXPECT_EQ(table.create_actions_template(attributes, of.actions(), of.actions(), &error),
-              nullptr);
-    EXPECT_THAT(error.message, HasSubstr("use an indirect age"));
 }
 
 } // namespace

@@ -283,9 +283,9 @@ TEST_F(TemplateActionsTest, WhatCannotDifferFromRuleToRuleIsSaid) {
     };
     EXPECT_NE(actions_of(with(mac), with(mac)), nullptr);
     EXPECT_THAT(refused_actions(with(mac), with(zeros)),
-                HasSubstr("action set_mac_src: only queue, mark, jump, and an indirect count"));
+                HasSubstr("action set_mac_src: only queue, rss, mark, jump and age, and what"));
     EXPECT_THAT(refused_actions(Rule().indirect(nullptr), Rule().indirect(nullptr)),
-                HasSubstr("rules can give a count or an age"));
+                HasSubstr("rules can give an rss, a count or an age"));
     rte_flow_action_modify_field field{};
     field.dst.field = RTE_FLOW_FIELD_IPV4_TTL;
     field.src.field = RTE_FLOW_FIELD_VALUE;

@@ -224,6 +224,16 @@ TEST_F(TemplateTest, Refusals) {
     eth_mask.has_vlan = 1;
     EXPECT_THAT(refused_pattern(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask)),
                 HasSubstr("item eth: field has_"));
+    auto ipv4 = zeroed<rte_flow_item_ipv4>(), ipv4_mask = ipv4;
+    ipv4_mask.hdr.next_proto_id = 0xff;
+    const Rule with_proto =
+        Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, &ipv4_mask);
+    EXPECT_NE(pattern_of(with_proto), nullptr) << error.message;
+    EXPECT_THAT(
+        refused_pattern(
+            Rule(with_proto).item(RTE_FLOW_ITEM_TYPE_VOID).item(RTE_FLOW_ITEM_TYPE_UDP)),
+        HasSubstr("item ipv4: item udp after it decides field proto, which cannot be a rule's"));
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_MASK);
     EXPECT_THAT(refused_pattern(Rule().item(RTE_FLOW_ITEM_TYPE_UDP)), HasSubstr("out of order"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
     rte_flow_pattern_template_attr relaxed{};
@@ -233,8 +243,7 @@ TEST_F(TemplateTest, Refusals) {
 
     EXPECT_THAT(refused_actions(Rule().queue(0), Rule().mark(0)), HasSubstr("not those of the"));
     const Rule rss = Rule().rss({0, 1});
-    EXPECT_THAT(refused_actions(rss, Rule().action(RTE_FLOW_ACTION_TYPE_RSS)),
-                HasSubstr("action rss: only queue, mark, jump"));
+    EXPECT_THAT(refused_actions(rss, Rule().queue(0)), HasSubstr("at that of rss"));
     // What translation refuses, tables do.
     auto* const pattern = pattern_of(flow(0, 0));
     EXPECT_EQ(table_of(pattern, actions_of(Rule().mark(1), Rule().mark(1)), 1), nullptr);

@@ -159,19 +159,32 @@ FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
     return {};
 }
 
-namespace {
-
-/// The queues as an indirection table of at most `most` entries. If their number is no power of
-/// two, the table has at least 16 entries a queue, where the device allows it, so that no queue
-/// gets over a sixteenth more than another.
-std::vector<uint16_t> spread(const uint16_t* queues, size_t count, size_t most) {
-    const size_t entries =
-        std::has_single_bit(count) ? count : std::min(most, std::bit_ceil(16 * count));
-    std::vector<uint16_t> table(entries);
-    for (size_t i = 0; i < entries; ++i)
-        table[i] = queues[i % count];
-    return table;
+/// If the number of queues is no power of two, the table has at least 16 entries a queue, where the
+/// device allows it, so that no queue gets over a sixteenth more than another.
+void read_rss(const rte_flow_action_rss& conf, size_t table_entries, RssSpread& spread) {
+    const size_t count = conf.queue_num;
+    spread.table.resize(
+        std::has_single_bit(count) ? count : std::min(table_entries, std::bit_ceil(16 * count)));
+    for (size_t i = 0; i < spread.table.size(); ++i)
+        spread.table[i] = conf.queue[i % count];
+    spread.key = hash_of(conf)->key; // check_rss() has looked at it
+    spread.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
+    spread.rss_depth = conf.level == 2 ? 1 : 0;
 }
+
+RssDestination RssSpread::destination(uint64_t hash_fields, RssDestination memory) const {
+    if (hash_fields != 0 && rss_depth != 0) hash_fields |= IBV_RX_HASH_INNER;
+    return destination_of(table, key, hash_fields, std::move(memory));
+}
+
+tl::unexpected<FlowError> refuse_types(const rte_flow_action& action, const Pattern& pattern) {
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action rss: none of its types applies to packets of this pattern ({}), all "
+                  "would go to one queue: add a fitting type or use action queue",
+                  pattern.names());
+}
+
+namespace {
 
 FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& action) {
     if (auto ok = check_ingress(context, action, "rss"); !ok) return ok;
@@ -179,12 +192,8 @@ FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& actio
     if (auto ok = check_rss(action, context.scope.rx_queues, context.scope.table_entries); !ok)
         return ok;
     if (auto ok = check_level(context, action); !ok) return ok;
-    auto& collected = context.collected;
-    collected.table = spread(conf.queue, conf.queue_num, context.scope.table_entries);
-    collected.key = hash_of(conf)->key; // check_rss() has looked at it
-    collected.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
-    collected.rss_depth = conf.level == 2 ? 1 : 0;
-    if (conf.types != 0) collected.chosen_rss = &action;
+    read_rss(conf, context.scope.table_entries, context.collected);
+    if (conf.types != 0) context.collected.chosen_rss = &action;
     return set_fate(context, action, "rss");
 }
 

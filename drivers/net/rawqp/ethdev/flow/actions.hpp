@@ -13,12 +13,20 @@
 
 namespace rawqp {
 
-struct FlowActions {
+/// The queues of a rule, and which packets go to which of them.
+struct RssSpread {
     /// Indirection entries of the destination (power of two); {0} when dropping.
     std::vector<uint16_t> table;
     RssKey key = kDefaultRssKey;
     uint64_t rss_types = 0; ///< 0: no hashing
     uint8_t rss_depth = 0;  ///< 1: by the headers in a tunnel
+
+    /// Where packets of a class go whose hash has these fields. In the memory of another one.
+    [[nodiscard]] RssDestination destination(uint64_t hash_fields,
+                                             RssDestination memory = {}) const;
+};
+
+struct FlowActions : RssSpread {
     bool drop = false;
     std::optional<uint32_t> jump; ///< to this group
     uint32_t tag = 0;             ///< flow tag of mark or flag; 0: none
@@ -71,5 +79,10 @@ struct ActionScope {
 /// Checks what a configuration of action rss says by itself, whatever the pattern.
 [[nodiscard]] FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                                          size_t table_entries);
+/// Of a configuration that has been checked; no memory is allocated if `spread` had as many queues.
+void read_rss(const rte_flow_action_rss& conf, size_t table_entries, RssSpread& spread);
+/// Of an action rss whose types are of no packet that the rule takes.
+[[nodiscard]] tl::unexpected<FlowError> refuse_types(const rte_flow_action& action,
+                                                     const Pattern& pattern);
 
 } // namespace rawqp

@@ -4,16 +4,28 @@
 namespace rawqp {
 
 FlowAge::FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now)
-    : counter_(std::move(counter)), timeout_(conf.timeout), context_(conf.context), last_hit_(now) {
+    : counter_(std::move(counter)) {
+    begin(conf, now);
+}
+
+void FlowAge::begin(const rte_flow_action_age& conf, Time now) {
+    timeout_ = Seconds(conf.timeout);
+    context_ = conf.context;
     read(now); // what was counted before
     last_hit_ = now;
     next_look_ = now + interval();
+    aged_ = false;
 }
 
 void FlowAge::watch(FlowCounter& counter) {
     const auto [at, fresh] = watched_.try_emplace(&counter);
     if (!fresh) return;
     if (const auto counts = counter.total()) at->second = counts->packets;
+}
+
+void FlowAge::forget(FlowCounter& counter) {
+    watched_.erase(&counter);
+    if (!shared()) lives_ = false;
 }
 
 /// Of rules that are not in the device nothing can be read, and no packet hits them either.
@@ -61,8 +73,10 @@ bool FlowAges::look(FlowAge::Time now) {
     bool fresh = false;
     std::erase_if(ages_, [&](const std::weak_ptr<FlowAge>& entry) {
         const AgeRef age = entry.lock();
-        if (age != nullptr && age->look(now)) fresh = true;
-        return age == nullptr;
+        if (age == nullptr) return true;
+        if (age->lives_ && age->look(now)) fresh = true;
+        age->listed_ = age->lives_;
+        return !age->lives_;
     });
     return fresh && !std::exchange(told_, true);
 }
@@ -72,7 +86,7 @@ size_t FlowAges::aged(std::span<void*> contexts) {
     size_t count = 0;
     for (const std::weak_ptr<FlowAge>& entry : ages_) {
         const AgeRef age = entry.lock();
-        if (age == nullptr || !age->aged()) continue;
+        if (age == nullptr || !age->lives_ || !age->aged()) continue;
         if (!contexts.empty()) {
             if (count == contexts.size()) break;
             contexts[count] = age->context();

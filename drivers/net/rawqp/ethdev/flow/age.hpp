@@ -23,12 +23,15 @@ class FlowAge {
 
     FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now);
 
+    /// For another rule that counts there: tables make ages in advance.
+    void begin(const rte_flow_action_age& conf, Time now);
     /// That of its rules which have no other one.
     [[nodiscard]] const CounterRef& counter() const { return counter_; }
     [[nodiscard]] bool shared() const { return counter_->shared(); }
     /// Looks at the counter of a rule as well, until it is to forget it.
     void watch(FlowCounter& counter);
-    void forget(FlowCounter& counter) { watched_.erase(&counter); }
+    /// A rule with this counter has left it.
+    void forget(FlowCounter& counter);
     [[nodiscard]] bool aged() const { return aged_; }
     /// What the application knows it by.
     [[nodiscard]] void* context() const { return context_; }
@@ -40,6 +43,7 @@ class FlowAge {
     void query(rte_flow_query_age& result, Time now);
 
   private:
+    friend class FlowAges;
     using Seconds = std::chrono::seconds;
 
     /// Between two looks: rules with long timeouts are many, and need not be looked at often.
@@ -51,18 +55,25 @@ class FlowAge {
 
     CounterRef counter_;
     std::map<FlowCounter*, uint64_t> watched_; ///< beside it, with packets at the last look
-    Seconds timeout_;
-    void* context_;
+    Seconds timeout_{};
+    void* context_ = nullptr;
     Time last_hit_, next_look_;
     uint64_t packets_ = 0; ///< at the last look
     bool aged_ = false;
+    bool lives_ = false;  ///< some rule or indirect action has it
+    bool listed_ = false; ///< by its port
 };
 using AgeRef = std::shared_ptr<FlowAge>;
 
 /// The ages of a port, as long as rules or indirect actions have them.
 class FlowAges {
   public:
-    void add(const AgeRef& age) { ages_.push_back(age); }
+    void add(const AgeRef& age) {
+        age->lives_ = true;
+        if (!std::exchange(age->listed_, true)) ages_.push_back(age);
+    }
+    /// For so many more, to be added without allocation.
+    void reserve(size_t count) { ages_.reserve(ages_.size() + count); }
     [[nodiscard]] bool empty() const { return ages_.empty(); }
     /// Looks at those whose time has come; true if the application has to be told: of the first
     /// ones that have aged since it last asked.

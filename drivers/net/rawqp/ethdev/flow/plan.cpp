@@ -82,13 +82,11 @@ FlowResult<void> FlowTable::Impl::find_room(Plan& plan, const rte_flow* replaced
 
 FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
                                             const FlowActions& wanted, bool& hashed) {
-    for (ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
+    for (const ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
         hashed |= split.hash_fields != 0;
-        if (wanted.rss_depth != 0 && split.hash_fields != 0) split.hash_fields |= IBV_RX_HASH_INNER;
         RssTargetRef target;
         if (!plan.egress && !plan.jump)
-            target =
-                steering.qps().target(destination_of(wanted.table, wanted.key, split.hash_fields));
+            target = steering.qps().target(wanted.destination(split.hash_fields));
         plan.parts.push_back(
             {split.traffic, split.pattern, key_of(plan, split.pattern), std::move(target), false});
     }
@@ -142,10 +140,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     for (const Pattern& each : patterns)
         if (auto ok = add_parts(plan, each, wanted, hashed); !ok) return tl::unexpected(ok.error());
     if (wanted.chosen_rss != nullptr && !hashed && wanted.table.size() > 1)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, wanted.chosen_rss,
-                      "action rss: none of its types applies to packets of this pattern ({}), all "
-                      "would go to one queue: add a fitting type or use action queue",
-                      patterns.front().names());
+        return refuse_types(*wanted.chosen_rss, patterns.front());
     if (replaced == nullptr) return plan;
     if (auto ok = choose_engines(plan, nullptr); !ok) return tl::unexpected(ok.error());
     if (auto ok = find_room(plan, replaced); !ok) return tl::unexpected(ok.error());

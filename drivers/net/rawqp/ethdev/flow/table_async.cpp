@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kMostQueues = 64, kMostOperations = 65536;
 constexpr uint32_t kMostRules = 1u << 24; ///< of a table
+constexpr rte_flow_action_age kOneSecond{1, 0, nullptr};
 
 /// The object behind a handle, which may be stale: it is compared and not followed.
 template <class T> auto find(std::vector<std::unique_ptr<T>>& list, const T* handle) {
@@ -47,37 +48,95 @@ int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* wha
 
 } // namespace
 
-/// What the rule gives for actions of the template.
-FlowResult<void> FlowTable::Impl::take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
+/// What a rule gives, beside terms.
+struct FlowTable::Impl::Values {
+    std::optional<uint16_t> queue;
+    const rte_flow_action* rss = nullptr; ///< its action, which the table's spread is from
+    bool chosen = false;                  ///< it names its types itself
+    rte_flow_action_age age{};
+};
+
+FlowResult<void> FlowTable::Impl::take_rss(const rte_flow_action& action,
+                                           const rte_flow_action_rss& rss,
+                                           rte_flow_template_table& table,
+                                           const rte_flow_actions_template& from, Values& values) {
+    const rte_flow_action whole{RTE_FLOW_ACTION_TYPE_RSS, &rss};
+    if (auto ok = check_rss(whole, queues.count(), queues.table_entries()); !ok) {
+        ok.error().cause = &action;
+        return ok;
+    }
+    if ((rss.level == 2) != (from.rss.level == 2))
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action rss: level {}: it decides which headers a table looks at, and the "
+                      "template's is {}",
+                      rss.level, from.rss.level);
+    read_rss(rss, queues.table_entries(), table.spread);
+    values.rss = &action;
+    values.chosen = rss.types != 0;
+    return {};
+}
+
+FlowResult<void> FlowTable::Impl::take_shared(const rte_flow_action& action,
+                                              rte_flow_action_type behind,
+                                              rte_flow_template_table& table,
                                               const rte_flow_actions_template& from,
-                                              const rte_flow_action* actions) {
+                                              RuleTerms& terms, Values& values) {
+    const auto found = find_shared(action, shared, terms.egress);
+    if (!found) return tl::unexpected(found.error());
+    if ((*found)->action.type != behind)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action indirect: a {} in place of the template's {}", (*found)->name,
+                      action_name(behind));
+    if ((*found)->rss) {
+        terms.rss = *found;
+        return take_rss(action, (*found)->rss->get(), table, from, values);
+    }
+    terms.age = (*found)->age;
+    terms.counter = terms.age ? terms.age->counter() : (*found)->counter;
+    return {};
+}
+
+/// What the rule gives for actions of the template.
+FlowResult<void> FlowTable::Impl::take_values(rte_flow_template_table& table,
+                                              const rte_flow_actions_template& from,
+                                              const rte_flow_action* actions, RuleTerms& terms,
+                                              Values& values) {
     for (const auto& [at, type, behind] : from.given) {
         const rte_flow_action& action = actions[at];
-        if (action.type != type || action.conf == nullptr)
+        const bool optional = type == RTE_FLOW_ACTION_TYPE_AGE && from.age_mask.timeout != 0;
+        if (action.type != type || (action.conf == nullptr && !optional))
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
                           "action {} in place of the template's {} with a configuration",
                           action_name(action.type), action_name(type));
-        if (type == RTE_FLOW_ACTION_TYPE_QUEUE) {
-            queue = static_cast<const rte_flow_action_queue*>(action.conf)->index;
-            if (auto ok = rawqp::check_queue(action, "queue", *queue, queues.count()); !ok)
-                return ok;
-        } else if (type == RTE_FLOW_ACTION_TYPE_JUMP) {
-            if (auto ok = check_jump(action, terms.group); !ok) return ok;
+        FlowResult<void> taken;
+        switch (type) {
+        case RTE_FLOW_ACTION_TYPE_QUEUE:
+            values.queue = static_cast<const rte_flow_action_queue*>(action.conf)->index;
+            taken = rawqp::check_queue(action, "queue", *values.queue, queues.count());
+            break;
+        case RTE_FLOW_ACTION_TYPE_RSS:
+            taken = take_rss(action,
+                             rss_of(from, *static_cast<const rte_flow_action_rss*>(action.conf)),
+                             table, from, values);
+            break;
+        case RTE_FLOW_ACTION_TYPE_JUMP:
+            taken = check_jump(action, terms.group);
             terms.jump = static_cast<const rte_flow_action_jump*>(action.conf)->group;
-        } else if (type == RTE_FLOW_ACTION_TYPE_INDIRECT) {
-            const auto found = find_shared(action, shared, terms.egress);
-            if (!found) return tl::unexpected(found.error());
-            if ((*found)->action.type != behind)
-                return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                              "action indirect: a {} in place of the template's {}", (*found)->name,
-                              action_name(behind));
-            terms.age = (*found)->age;
-            terms.counter = terms.age ? terms.age->counter() : (*found)->counter;
-        } else {
+            break;
+        case RTE_FLOW_ACTION_TYPE_AGE:
+            values.age = age_of(from, static_cast<const rte_flow_action_age*>(action.conf));
+            if (values.age.timeout == 0) taken = check_age(action);
+            break;
+        case RTE_FLOW_ACTION_TYPE_INDIRECT:
+            taken = take_shared(action, behind, table, from, terms, values);
+            break;
+        default: { // a mark
             const auto tag = tag_of_mark(action);
             if (!tag) return tl::unexpected(tag.error());
             terms.tag = *tag;
         }
+        }
+        if (!taken) return taken;
     }
     return {};
 }
@@ -87,7 +146,7 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
                                                 const rte_flow_actions_template& actions) {
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
-    Recipe recipe{std::move(*planned), {}, false};
+    Recipe recipe{std::move(*planned), {}};
     if (auto ok = complete(recipe, pattern); !ok) return tl::unexpected(ok.error());
     // With zeros for values, the device can be asked.
     const OwnedRule trial(rte_flow::make(recipe.plan));
@@ -99,7 +158,7 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
 FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& recipe,
                                         size_t rules) {
     table.counters.resize(rules);
-    for (auto& [counter, used] : table.counters) {
+    for (auto& [counter, used, age] : table.counters) {
         if (!counter) counter = steering.make_counter();
         if (!counter->prepare(*recipe.plan.counter))
             return refuse(
@@ -119,9 +178,15 @@ FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, R
     Plan& plan = recipe.plan;
     if (given && plan.age) return refuse_shared_count(plan.count);
     if (!plan.counter || plan.counter->shared()) return {};
-    recipe.counts = plan.counts && !given;
+    recipe.ages = plan.age && !plan.age->shared() && !actions.gives(RTE_FLOW_ACTION_TYPE_AGE);
+    recipe.counts = (plan.counts && !given) || recipe.ages;
     if (recipe.counts)
         if (auto ok = count(table, recipe, rules); !ok) return ok;
+    if (recipe.ages) {
+        for (auto& [counter, used, age] : table.counters)
+            if (!age) age = std::make_shared<FlowAge>(counter, kOneSecond, FlowAge::Clock::now());
+        ages.reserve(rules);
+    }
     plan.counter = nullptr;
     if (plan.age && !plan.age->shared()) plan.age = nullptr;
     return {};
@@ -164,29 +229,64 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
     return table;
 }
 
+/// The slot's counter, and its age if the rule has one by it, from the beginning.
+FlowResult<void> FlowTable::Impl::count_anew(rte_flow_template_table& table, const Recipe& recipe,
+                                             const void* slot, const Values& values,
+                                             RuleTerms& terms) {
+    if (!recipe.counts) return {};
+    auto& [counter, used, age] = table.counters[table.slots->number_of(slot)];
+    if (used && !counter->renew())
+        return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                      "the rule's counter cannot be set to zero: {}",
+                      verbs::errno_text(errno, verbs::Attempt::steer));
+    used = true;
+    terms.counter = counter;
+    if (!recipe.ages) return {};
+    age->begin(values.age, FlowAge::Clock::now());
+    terms.age = age;
+    return {};
+}
+
+/// To the queues that the rule gives, if it does.
+FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& table,
+                                       const Values& values) {
+    if (values.queue) {
+        const size_t queue = *values.queue;
+        if (table.queues.size() <= queue) table.queues.resize(queue + 1);
+        if (RssTargetRef& to = table.queues[queue]; !to)
+            to = steering.qps().target({.queues = {*values.queue}});
+        for (RulePart& part : rule.parts())
+            part.target = table.queues[queue];
+    }
+    if (values.rss == nullptr) return {};
+    bool hashed = false;
+    for (RulePart& part : rule.parts()) {
+        const uint64_t fields = hash_fields_of(part.traffic, table.spread.rss_types);
+        hashed |= fields != 0;
+        table.destination = table.spread.destination(fields, std::move(table.destination));
+        part.target = steering.qps().target(table.destination);
+    }
+    if (hashed || !values.chosen || table.spread.table.size() == 1) return {};
+    return refuse_types(*values.rss, pattern_of(rule.parts().back().key));
+}
+
 /// A rule with its key, of which the device knows nothing.
 FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size_t pattern,
                                             const rte_flow_item* items, size_t action,
                                             const rte_flow_action* actions) {
     Recipe& recipe = table.recipe(pattern, action);
     RuleTerms terms = recipe.plan;
-    std::optional<uint16_t> queue;
-    if (auto ok = take_values(terms, queue, *table.actions[action], actions); !ok)
+    Values values;
+    values.age = table.actions[action]->age;
+    if (auto ok = take_values(table, *table.actions[action], actions, terms, values); !ok)
         return tl::unexpected(ok.error());
     void* const slot = table.slots->take();
     if (slot == nullptr)
         return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_HANDLE, &table,
                       "all rules of the table are in use: destroy some, or make it larger");
-    if (recipe.counts) {
-        auto& [counter, used] = table.counters[table.slots->number_of(slot)];
-        if (used && !counter->renew()) {
-            table.slots->release(slot);
-            return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                          "the rule's counter cannot be set to zero: {}",
-                          verbs::errno_text(errno, verbs::Attempt::steer));
-        }
-        used = true;
-        terms.counter = counter;
+    if (auto ok = count_anew(table, recipe, slot, values, terms); !ok) {
+        table.slots->release(slot);
+        return tl::unexpected(ok.error());
     }
     OwnedRule rule(rte_flow::make(std::move(terms), recipe.plan.parts, slot, table.slots.get()));
     for (const Recipe::Value& value : recipe.values) {
@@ -204,13 +304,8 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
         rule->add_to_key(value.part, value.at, std::span(bytes).first(size), value.mask);
     }
     rule->hash_keys();
-    if (queue) {
-        if (table.queues.size() <= *queue) table.queues.resize(*queue + size_t{1});
-        if (RssTargetRef& to = table.queues[*queue]; !to)
-            to = steering.qps().target({.queues = {*queue}});
-    }
+    if (auto ok = lead(*rule, table, values); !ok) return tl::unexpected(ok.error());
     for (RulePart& part : rule->parts()) {
-        if (queue) part.target = table.queues[*queue];
         part.turn = rule->has_levels() ? turn_in_use(rule->priority, part.traffic) : uint8_t{0};
         if (rules.find(part.key, part.hash) != nullptr) return same_match(pattern_of(part.key));
     }

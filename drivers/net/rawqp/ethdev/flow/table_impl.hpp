@@ -69,9 +69,20 @@ struct FlowTable::Impl {
     FlowResult<void> count(rte_flow_template_table& table, Recipe& recipe, size_t rules);
     FlowResult<void> own_counters(rte_flow_template_table& table, Recipe& recipe,
                                   const rte_flow_actions_template& actions, size_t rules);
-    FlowResult<void> take_values(RuleTerms& terms, std::optional<uint16_t>& queue,
+    struct Values;
+    FlowResult<void> take_values(rte_flow_template_table& table,
                                  const rte_flow_actions_template& from,
-                                 const rte_flow_action* actions);
+                                 const rte_flow_action* actions, RuleTerms& terms, Values& values);
+    FlowResult<void> take_shared(const rte_flow_action& action, rte_flow_action_type behind,
+                                 rte_flow_template_table& table,
+                                 const rte_flow_actions_template& from, RuleTerms& terms,
+                                 Values& values);
+    FlowResult<void> take_rss(const rte_flow_action& action, const rte_flow_action_rss& rss,
+                              rte_flow_template_table& table, const rte_flow_actions_template& from,
+                              Values& values);
+    FlowResult<void> lead(rte_flow& rule, rte_flow_template_table& table, const Values& values);
+    FlowResult<void> count_anew(rte_flow_template_table& table, const Recipe& recipe,
+                                const void* slot, const Values& values, RuleTerms& terms);
     FlowResult<OwnedRule> fill(rte_flow_template_table& table, size_t pattern,
                                const rte_flow_item* items, size_t action,
                                const rte_flow_action* actions);

@@ -53,7 +53,29 @@ const char* deciding_field(const ItemKind& kind, const rte_flow_item& item) {
     return asks(kFlags, 8) ? "has_…" : nullptr;
 }
 
-FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& theirs) {
+/// The first field of the item whose value decides whether the header of `next` can follow.
+const char* decided_field(const ItemKind& kind, const rte_flow_item& item,
+                          const rte_flow_item& next) {
+    const auto upper = known_kind(next);
+    rte_flow_item probe = item;
+    probe.spec = probe.mask;
+    const auto asked = read_item(kind, probe, {});
+    if (!upper || !asked) return nullptr;
+    const auto same = [](Protocol placed, Protocol protocol) { // whatever place it has
+        return std::string_view(traits_of(placed).name) == traits_of(protocol).name;
+    };
+    for (const Binding& binding : bindings()) {
+        if (!same(binding.lower, kind.protocol) || !same(binding.upper, (*upper)->protocol))
+            continue;
+        if (!any_bit(asked->mask, binding.bit, binding.bits)) continue;
+        for (const Field& field : fields_of(binding.lower))
+            if (field.bit <= binding.bit && binding.bit < field.bit + field.bits) return field.name;
+    }
+    return nullptr;
+}
+
+FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& next,
+                            const rte_flow_item& theirs) {
     if (item.last != nullptr)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &theirs,
                       "item {}: templates have masks and no ranges", item_name(item.type));
@@ -63,8 +85,14 @@ FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& theirs) {
         item.spec = item.mask != nullptr ? kZeros.data() : nullptr;
     if (item.mask == nullptr || item.type == RTE_FLOW_ITEM_TYPE_VOID) return {};
     const auto kind = known_kind(item);
-    const char* const field = kind ? deciding_field(**kind, item) : nullptr;
-    if (field == nullptr) return {}; // the translator knows the others
+    if (!kind) return {}; // the translator says so
+    if (const char* const field = decided_field(**kind, item, next); field != nullptr)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &theirs,
+                      "item {}: item {} after it decides field {}, which cannot be a rule's value: "
+                      "clear its mask",
+                      item_name(item.type), item_name(next.type), field);
+    const char* const field = deciding_field(**kind, item);
+    if (field == nullptr) return {};
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &theirs,
                   "item {}: field {} decides how a pattern is read, and cannot be a rule's value: "
                   "clear its mask and name headers by items",
@@ -91,6 +119,14 @@ bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
     switch (action.type) {
     case RTE_FLOW_ACTION_TYPE_COUNT: return true; // its identifier is nothing to drivers
     case RTE_FLOW_ACTION_TYPE_INDIRECT: return mask.conf != nullptr;
+    case RTE_FLOW_ACTION_TYPE_AGE: { // its context may be each rule's
+        const auto* const conf = static_cast<const rte_flow_action_age*>(mask.conf);
+        return conf != nullptr && conf->timeout != 0 && conf->context != nullptr;
+    }
+    case RTE_FLOW_ACTION_TYPE_RSS: {
+        const auto* const conf = static_cast<const rte_flow_action_rss*>(mask.conf);
+        return conf != nullptr && (conf->queue_num != 0 || conf->queue != nullptr);
+    }
     case RTE_FLOW_ACTION_TYPE_MODIFY_FIELD: // what matters is its value
         return mask.conf != nullptr &&
                std::ranges::any_of(
@@ -100,30 +136,63 @@ bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
 }
 
 constexpr uint16_t kAnyQueue = 0;
-constexpr uint32_t kAnyMark = 0, kAnyGroup = UINT32_MAX;
-constexpr rte_flow_action_age kAnyAge{1, 0, nullptr};
+constexpr uint32_t kAnyMark = 0, kAnyGroup = UINT32_MAX, kShortest = 1;
+
+/// The types with which the device gets a rule for each class of packets, whose hash rules choose.
+constexpr uint64_t kAllClasses = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+
+template <class Conf> Conf copy_of(const void* conf) {
+    return conf != nullptr ? *static_cast<const Conf*>(conf) : Conf{};
+}
+
+/// The template's part of a configuration, beside what rules give.
+const rte_flow_action_rss* open_rss(const void* conf, const void* mask,
+                                    rte_flow_actions_template& made) {
+    made.rss_mask = copy_of<rte_flow_action_rss>(mask);
+    made.rss = copy_of<rte_flow_action_rss>(conf); // also its level: it decides about the pattern
+    if (made.rss_mask.func == RTE_ETH_HASH_FUNCTION_DEFAULT)
+        made.rss.func = RTE_ETH_HASH_FUNCTION_DEFAULT;
+    if (made.rss_mask.types == 0) made.rss.types = kAllClasses;
+    if (made.rss_mask.key_len == 0) made.rss.key = nullptr;
+    made.rss.queue = &kAnyQueue;
+    made.rss.queue_num = 1;
+    return &made.rss;
+}
+const rte_flow_action_age* open_age(const void* conf, const void* mask,
+                                    rte_flow_actions_template& made) {
+    made.age_mask = copy_of<rte_flow_action_age>(mask);
+    made.age = copy_of<rte_flow_action_age>(conf);
+    if (made.age_mask.timeout == 0) made.age.timeout = kShortest;
+    return &made.age;
+}
 
 /// What stands in a template for an action that rules give: its type is that of the mask, for an
-/// indirect one has its real one there.
-FlowResult<rte_flow_action> stand_in(const rte_flow_action& action, const rte_flow_action& mask) {
+/// indirect one has its real one there. `conf`: its configuration, in the template's memory.
+FlowResult<rte_flow_action> stand_in(const rte_flow_action& action, const rte_flow_action& mask,
+                                     const void* conf, rte_flow_actions_template& made) {
     switch (action.type) {
+    case RTE_FLOW_ACTION_TYPE_AGE: return rte_flow_action{action.type, &made.age};
+    case RTE_FLOW_ACTION_TYPE_RSS:
+        return rte_flow_action{action.type, open_rss(conf, mask.conf, made)};
     case RTE_FLOW_ACTION_TYPE_QUEUE: return rte_flow_action{action.type, &kAnyQueue};
     case RTE_FLOW_ACTION_TYPE_MARK: return rte_flow_action{action.type, &kAnyMark};
     case RTE_FLOW_ACTION_TYPE_JUMP: return rte_flow_action{action.type, &kAnyGroup};
     case RTE_FLOW_ACTION_TYPE_INDIRECT:
         if (mask.type == RTE_FLOW_ACTION_TYPE_COUNT) return rte_flow_action{mask.type, nullptr};
-        if (mask.type == RTE_FLOW_ACTION_TYPE_AGE) return rte_flow_action{mask.type, &kAnyAge};
+        if (mask.type == RTE_FLOW_ACTION_TYPE_AGE)
+            return rte_flow_action{mask.type, open_age(nullptr, nullptr, made)};
+        if (mask.type == RTE_FLOW_ACTION_TYPE_RSS)
+            return rte_flow_action{mask.type, open_rss(nullptr, nullptr, made)};
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                      "action indirect: rules can give a count or an age, if the mask has that "
-                      "type; of an rss, its types decide which rules of the device there are: give "
-                      "the template the handle, and a mask");
+                      "action indirect: rules can give an rss, a count or an age, if the mask has "
+                      "that type; or give the template the handle, and a mask");
     default: break;
     }
-    return refuse(
-        ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-        "action {}: only queue, mark, jump, and an indirect count or age differ from rule "
-        "to rule: give the template its configuration, and a mask with bits set",
-        action_name(action.type));
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action {}: only queue, rss, mark, jump and age, and what is indirect, differ "
+                  "from rule to rule: give the template its configuration, and a mask with bits "
+                  "set",
+                  action_name(action.type));
 }
 
 } // namespace
@@ -151,9 +220,13 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes,
                       "relaxed matching is not supported: each item asks for its header");
     auto list = copy(RTE_FLOW_CONV_OP_PATTERN, items);
     if (!list) return tl::unexpected(list.error());
-    for (size_t i = 0; i < list->count; ++i)
-        if (auto ok = check_item(list->entries()[i], items[i]); !ok)
+    for (size_t i = 0; i < list->count; ++i) {
+        size_t next = i + 1;
+        while (items[next].type == RTE_FLOW_ITEM_TYPE_VOID)
+            ++next;
+        if (auto ok = check_item(list->entries()[i], items[next], items[i]); !ok)
             return tl::unexpected(ok.error());
+    }
     const auto is_tag = [](const rte_flow_item& item) {
         return item.type == RTE_FLOW_ITEM_TYPE_TAG;
     };
@@ -178,10 +251,6 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
     if (!list) return tl::unexpected(list.error());
     auto made = std::make_unique<rte_flow_actions_template>();
     for (size_t i = 0; i < list->count; ++i) {
-        if (actions[i].type == RTE_FLOW_ACTION_TYPE_AGE)
-            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
-                          "action age: rules of a table have none of their own: use an indirect "
-                          "age, which each rule can give");
         rte_flow_action& copied = list->entries()[i];
         const bool indirect = actions[i].type == RTE_FLOW_ACTION_TYPE_INDIRECT;
         if (masks[i].type != actions[i].type && !indirect)
@@ -189,8 +258,9 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
                           "the masks are not those of the actions: action {} stands at that of {}",
                           action_name(masks[i].type), action_name(actions[i].type));
         if (indirect) copied.conf = actions[i].conf; // a handle
+        if (copied.type == RTE_FLOW_ACTION_TYPE_AGE) open_age(copied.conf, masks[i].conf, *made);
         if (is_fixed(actions[i], masks[i])) continue;
-        const auto any = stand_in(actions[i], masks[i]);
+        const auto any = stand_in(actions[i], masks[i], copied.conf, *made);
         if (!any) return tl::unexpected(any.error());
         copied = *any;
         made->given.push_back({i, actions[i].type, any->type});
@@ -198,6 +268,27 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
     made->attributes = attributes;
     made->actions = std::move(*list);
     return made;
+}
+
+rte_flow_action_rss rss_of(const rte_flow_actions_template& from,
+                           const rte_flow_action_rss& given) {
+    rte_flow_action_rss rss = given;
+    if (from.rss_mask.func != RTE_ETH_HASH_FUNCTION_DEFAULT) rss.func = from.rss.func;
+    if (from.rss_mask.level != 0) rss.level = from.rss.level;
+    if (from.rss_mask.types != 0) rss.types = from.rss.types;
+    if (from.rss_mask.key_len != 0) {
+        rss.key = from.rss.key;
+        rss.key_len = from.rss.key_len;
+    }
+    return rss;
+}
+
+rte_flow_action_age age_of(const rte_flow_actions_template& from,
+                           const rte_flow_action_age* given) {
+    rte_flow_action_age age = given != nullptr ? *given : rte_flow_action_age{};
+    if (from.age_mask.timeout != 0) age.timeout = from.age.timeout;
+    if (from.age_mask.context != nullptr) age.context = from.age.context;
+    return age;
 }
 
 FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern) {

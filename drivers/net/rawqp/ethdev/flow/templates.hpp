@@ -48,6 +48,9 @@ struct rte_flow_actions_template {
     }
     rawqp::CopiedList<rte_flow_action> actions; ///< with some value for what rules give
     std::vector<Given> given;
+    /// Of an rss and an age that rules give: what is the template's, where the masks are not zero.
+    rte_flow_action_rss rss{}, rss_mask{};
+    rte_flow_action_age age{}, age_mask{};
     size_t users = 0; ///< tables
 };
 
@@ -66,6 +69,7 @@ struct Recipe {
     Plan plan;
     std::vector<Value> values; ///< which are zeros in the keys of the parts
     bool counts = false;       ///< each rule has a counter of its own
+    bool ages = false;         ///< and an age by it
 };
 
 /// Memory for rules, all of one size, taken and given back without allocation.
@@ -95,6 +99,11 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes, const rt
 [[nodiscard]] FlowResult<std::unique_ptr<rte_flow_actions_template>>
 make_actions_template(const rte_flow_actions_template_attr& attributes,
                       const rte_flow_action* actions, const rte_flow_action* masks);
+/// What a rule of the template is to do by its action rss or age, which it gives in part.
+[[nodiscard]] rte_flow_action_rss rss_of(const rte_flow_actions_template& from,
+                                         const rte_flow_action_rss& given);
+[[nodiscard]] rte_flow_action_age age_of(const rte_flow_actions_template& from,
+                                         const rte_flow_action_age* given);
 /// Adds the values to a recipe with its plan.
 [[nodiscard]] FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern);
 
@@ -110,9 +119,12 @@ struct rte_flow_template_table {
     struct SlotCounter {
         rawqp::CounterRef counter;
         bool used = false;
+        rawqp::AgeRef age; ///< if rules have such, too
     };
     std::vector<SlotCounter> counters;
     std::vector<rawqp::RssTargetRef> queues; ///< those of its rules, once there was one
+    rawqp::RssSpread spread;                 ///< of the rule at hand, if it gives an rss
+    rawqp::RssDestination destination;       ///< of its part at hand
 
     [[nodiscard]] rawqp::Recipe& recipe(size_t pattern, size_t action) {
         return recipes[pattern * actions.size() + action];

@@ -81,9 +81,12 @@ std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_t
 }
 
 RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,
-                              uint64_t hash_fields) {
-    if (hash_fields == 0) return {.queues = {table.front()}};
-    return {.queues = table, .key = key, .hash_fields = hash_fields};
+                              uint64_t hash_fields, RssDestination memory) {
+    const bool hashed = hash_fields != 0;
+    memory.queues.assign(table.begin(), hashed ? table.end() : table.begin() + 1);
+    memory.key = hashed ? key : kDefaultRssKey;
+    memory.hash_fields = hash_fields;
+    return memory;
 }
 
 } // namespace rawqp

@@ -102,8 +102,9 @@ struct ClassRule {
 [[nodiscard]] std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
                                                     uint8_t depth = 0);
 
-/// Where packets of one class go; without hash fields that is the first queue.
+/// Where packets of one class go; without hash fields that is the first queue. In the memory of
+/// another one, as far as it is enough.
 [[nodiscard]] RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,
-                                            uint64_t hash_fields);
+                                            uint64_t hash_fields, RssDestination memory = {});
 
 } // namespace rawqp

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ages and spreads that each rule of a table has for itself, as far as the masks leave them open.
+#include "drivers/net/rawqp/ethdev/flow/age.hpp"
+#include "tests/unit/flow/templates.hpp"
+
+namespace rawqp::test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr auto kAge = RTE_FLOW_ACTION_TYPE_AGE;
+constexpr auto kRss = RTE_FLOW_ACTION_TYPE_RSS;
+
+class TemplateOwnTest : public TemplateTest {
+  protected:
+    TemplateOwnTest() : TemplateTest(FlowEngine::mlx5) {
+        configure(1024);
+        start();
+    }
+    static Rule age(Rule rule, uint32_t timeout, void* context) {
+        rte_flow_action_age conf{};
+        conf.timeout = timeout & 0xffffff;
+        conf.context = context;
+        return rule.queue(1).action(kAge, &conf);
+    }
+    rte_flow_template_table* table_with(const Rule& actions, const Rule& masks,
+                                        uint32_t rules = 4) {
+        auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(actions, masks), rules);
+        EXPECT_NE(of, nullptr) << error.message;
+        return of;
+    }
+    /// One line for each rule of the device.
+    std::string dump(rte_flow* rule) {
+        char* text = nullptr;
+        size_t size = 0;
+        FILE* const file = open_memstream(&text, &size);
+        EXPECT_EQ(table.dump(rule, file, &error), 0);
+        std::fclose(file);
+        const std::string lines(text, size);
+        std::free(text);
+        return lines.substr(lines.find('\n') + 1);
+    }
+    /// By rte_flow_create, where its place is free.
+    std::string usual(const Rule& rule) {
+        rte_flow* const made = create(rule);
+        EXPECT_NE(made, nullptr) << error.message;
+        const std::string text = dump(made);
+        EXPECT_EQ(table.destroy(made, &error), 0);
+        return text;
+    }
+};
+
+TEST_F(TemplateOwnTest, AnAgeByTheMask) {
+    int contexts[2];
+    const Rule actions = age({}, 10, &contexts[0]);
+    const struct {
+        Rule mask;
+        int timeout;
+        void* context;
+    } kCases[] = {
+        {age({}, 0, nullptr), 20, &contexts[1]}, // all of it is each rule's
+        {age({}, 0xffffff, nullptr), 10, &contexts[1]},
+        {age({}, 0xffffff, contexts), 10, &contexts[0]},
+    };
+    for (const auto& [mask, timeout, context] : kCases) {
+        auto* const of = table_with(actions, mask, 2);
+        for (int round = 0; round < 3; ++round) { // of a slot that others had begins anew
+            const auto begun = FlowAge::Clock::now();
+            rte_flow* const rule = enqueue(of, age(flow(1, 1), 20, &contexts[1]));
+            ASSERT_NE(rule, nullptr) << error.message;
+            EXPECT_FALSE(table.look_at_ages(begun + seconds(timeout - 1)));
+            EXPECT_TRUE(table.look_at_ages(begun + seconds(timeout + 3)));
+            void* told = nullptr;
+            EXPECT_EQ(table.aged(&told, 1, &error), 1);
+            EXPECT_EQ(told, context);
+            EXPECT_EQ(table.destroy(rule, &error), 0);
+            EXPECT_EQ(table.aged(nullptr, 0, &error), 0) << "of a rule that is gone";
+        }
+        EXPECT_FALSE(table.look_at_ages(FlowAge::Clock::now() + hours(1)));
+        EXPECT_FALSE(table.has_ages());
+        EXPECT_EQ(table.destroy(of, &error), 0);
+    }
+}
+
+TEST_F(TemplateOwnTest, AnAgeThatIsLeftOpenIsGiven) {
+    auto* const of = table_with(age({}, 0, nullptr), age({}, 0, nullptr));
+    EXPECT_EQ(enqueue(of, flow(1, 1).queue(1).action(kAge)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("in place of the template's age with a configuration"));
+    EXPECT_EQ(enqueue(of, age(flow(1, 1), 0, nullptr)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("timeout 0: the shortest is a second"));
+    EXPECT_FALSE(table.has_ages());
+    // The second one of a match is refused, and does not age.
+    ASSERT_NE(enqueue(of, age(flow(1, 1), 100, nullptr)), nullptr) << error.message;
+    EXPECT_EQ(enqueue(of, age(flow(1, 1), 1, nullptr)), nullptr);
+    EXPECT_FALSE(table.look_at_ages(FlowAge::Clock::now() + seconds(50)));
+}
+
+TEST_F(TemplateOwnTest, AnRssThatIsEachRules) {
+    auto* const of = table_with(Rule().action(kRss), Rule().action(kRss));
+    const std::pair<std::vector<uint16_t>, uint64_t> kSpreads[] = {
+        {{0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_UDP},
+        {{1, 2, 3}, RTE_ETH_RSS_IP},
+        {{3}, 0},
+        {{3, 1}, 0},
+        {{0, 1}, RTE_ETH_RSS_UDP}};
+    for (const auto& [queues, types] : kSpreads) {
+        const std::string text = usual(flow(1, 1).rss(queues, types));
+        rte_flow* const rule = enqueue(of, flow(1, 1).rss(queues, types));
+        ASSERT_NE(rule, nullptr) << error.message;
+        EXPECT_EQ(dump(rule), text);
+        EXPECT_EQ(table.destroy(rule, &error), 0);
+    }
+    EXPECT_EQ(enqueue(of, flow(1, 1).rss({0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_TCP)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("none of its types applies"));
+    EXPECT_EQ(enqueue(of, flow(1, 1).rss({0, 9})), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no Rx queue 9"));
+    rte_flow_action_rss inner{};
+    const uint16_t queue = 0;
+    inner.level = 2;
+    inner.queue_num = 1;
+    inner.queue = &queue;
+    EXPECT_EQ(enqueue(of, flow(1, 1).action(kRss, &inner)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("level 2: it decides which headers"));
+    EXPECT_EQ(enqueue(of, flow(1, 1).action(kRss)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("in place of the template's rss with a configuration"));
+}
+
+/// A pattern of several classes has a rule of the device for each, whatever types rules give.
+TEST_F(TemplateOwnTest, ClassesOfAnRssThatIsEachRules) {
+    auto ipv4 = zeroed<rte_flow_item_ipv4>(), mask = ipv4;
+    mask.hdr.dst_addr = 0xffffffff;
+    const auto to = [&](uint8_t last) {
+        ipv4.hdr.dst_addr = rte_cpu_to_be_32(0x0a000000u | last);
+        return Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, &mask);
+    };
+    auto* const of =
+        table_of(pattern_of(to(0)), actions_of(Rule().action(kRss), Rule().action(kRss)), 4);
+    ASSERT_NE(of, nullptr) << error.message;
+    rte_flow* const udp = enqueue(of, to(1).rss({0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_UDP));
+    ASSERT_NE(udp, nullptr) << error.message;
+    EXPECT_THAT(dump(udp), testing::ContainsRegex("/ udp: rss over 2 entries by IPv4 .*port"));
+    EXPECT_THAT(dump(udp), testing::ContainsRegex("/ tcp: queue 0 "));
+    EXPECT_THAT(dump(udp), testing::ContainsRegex("dst 0xa000001: queue 0 "));
+    rte_flow* const ip = enqueue(of, to(2).rss({0, 1}, RTE_ETH_RSS_IP));
+    ASSERT_NE(ip, nullptr) << error.message;
+    EXPECT_THAT(dump(ip), testing::Not(HasSubstr("port")));
+    EXPECT_THAT(dump(ip), testing::Not(HasSubstr("queue 0")));
+}
+
+TEST_F(TemplateOwnTest, QueuesAloneAreEachRules) {
+    rte_flow_action_rss mask{};
+    mask.types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+    auto* const of =
+        table_with(Rule().rss({0}, RTE_ETH_RSS_NONFRAG_IPV4_UDP), Rule().action(kRss, &mask));
+    const std::string text = usual(flow(1, 1).rss({2, 3}, RTE_ETH_RSS_NONFRAG_IPV4_UDP));
+    rte_flow* const rule = enqueue(of, flow(1, 1).rss({2, 3}, RTE_ETH_RSS_IP));
+    ASSERT_NE(rule, nullptr) << error.message;
+    EXPECT_EQ(dump(rule), text) << "by the types of the template";
+}
+
+TEST_F(TemplateOwnTest, AnIndirectRssOfEachRule) {
+    const auto share = [&](std::vector<uint16_t> queues) {
+        rte_flow_indir_action_conf directions{};
+        directions.ingress = 1;
+        return table.share(&directions, Rule().rss(std::move(queues)).actions(), &error);
+    };
+    auto *const one = share({0, 1}), *const two = share({2, 3});
+    auto* const of = table_with(Rule().indirect(nullptr), Rule().action(kRss));
+    rte_flow* const first = enqueue(of, flow(1, 1).indirect(one));
+    rte_flow* const second = enqueue(of, flow(1, 2).indirect(two));
+    ASSERT_TRUE(first != nullptr && second != nullptr) << error.message;
+    EXPECT_THAT(dump(first), HasSubstr("rss over 2 entries"));
+    const Rule elsewhere = Rule().rss({3, 1, 2, 0});
+    EXPECT_EQ(table.update_shared(one, elsewhere.actions(), &error), 0) << error.message;
+    EXPECT_THAT(dump(first), HasSubstr("rss over 4 entries"));
+    EXPECT_THAT(dump(second), HasSubstr("rss over 2 entries"));
+    EXPECT_EQ(table.unshare(one, &error), -EBUSY);
+    table.flush(&error);
+    EXPECT_EQ(table.unshare(one, &error), 0);
+    EXPECT_EQ(table.unshare(two, &error), 0);
+}
+
+TEST_F(TemplateOwnTest, NothingIsAllocatedForThem) {
+    constexpr uint16_t kRules = 200;
+    rte_flow_action_age open{};
+    auto* const of = table_with(Rule().action(kRss).action(kAge, &open),
+                                Rule().action(kRss).action(kAge, &open), kRules);
+    auto* const bare = table_with(Rule().queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT),
+                                  Rule().queue(0xffff).action(RTE_FLOW_ACTION_TYPE_COUNT), kRules);
+    open.timeout = 9;
+    const Rule actions = Rule().rss({1, 2}).action(kAge, &open), other = Rule().queue(0);
+    device.flows.reserve(2048);
+    std::vector<Rule> rules;
+    for (uint16_t n = 0; n < kRules; ++n)
+        rules.push_back(flow(1, n));
+    const auto allocate = [&](rte_flow_template_table* table_of, const Rule& with) {
+        const size_t before = allocations();
+        for (const Rule& rule : rules)
+            EXPECT_NE(table.async_create(0, table_of, rule.pattern(), 0, with.actions(), 0, nullptr,
+                                         &error),
+                      nullptr);
+        const size_t made = allocations() - before;
+        table.flush(&error);
+        std::array<rte_flow_op_result, kRules> results{};
+        while (table.pull(0, results, &error) > 0)
+            ;
+        return made;
+    };
+    for (int round = 0; round < 2; ++round) { // after the first one, the device has all there is
+        const size_t usual = allocate(bare, other), own = allocate(of, actions);
+        if (round == 0) continue;
+        EXPECT_LE(own, usual + kRules / 10u);
+    }
+}
+
+} // namespace
+} // namespace rawqp::test
