@@ -2,6 +2,7 @@
 """Programs that are built with AddressSanitizer or ThreadSanitizer run under softhca as they are, and
 hear of their own mistakes only."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Callable
 
 import pytest
 from functional.conftest import StartSoftHca
+from rig.guide import manual_recipe
 from rig.stack import PortSpec
 
 pytestmark = pytest.mark.unsanitized  # softhca itself is not
 
 SOURCE = Path(__file__).parent / "sanitized/traffic.cpp"
+RECIPE = "A program with AddressSanitizer or ThreadSanitizer"
 MISTAKES = {
     "address": ("overflow", "AddressSanitizer: heap-buffer-overflow"),
     "thread": ("race", "ThreadSanitizer: data race"),
@@ -25,10 +28,12 @@ def compile_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str
     folder = tmp_path_factory.mktemp("sanitized")
 
     def compile_program(compiler: str, sanitizer: str) -> Path:
-        program = folder / f"{compiler}-{sanitizer}"
-        options = ["-std=c++20", "-g", "-Wno-deprecated-enum-enum-conversion", f"-fsanitize={sanitizer}"]
-        subprocess.run([compiler, *options, str(SOURCE), "-o", str(program), "-libverbs", "-pthread"], check=True)
-        return program
+        place = folder / f"{compiler}-{sanitizer}"
+        place.mkdir()
+        shutil.copy(SOURCE, place / "my-program.cpp")
+        command, = (line for line in manual_recipe(RECIPE).splitlines() if f"={sanitizer} " in line)
+        subprocess.run(shlex.split(command.replace("g++", compiler)), cwd=place, check=True)
+        return place / "my-program"
 
     return compile_program
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recipes of the manual of softhca do what they say, as written."""
+"""The recipes of the manual of softhca do what they say, as written. (That for sanitizers is in
+test_sanitizers.py.)"""
 
 import os
 import re
@@ -80,22 +81,6 @@ def test_ci_job(workshop: Workshop) -> None:
     test = workshop.folder / "test_forwarding.py"
     test.write_text(test.read_text().replace("send(FRAME)", "send(FRAME[::-1])"))
     assert workshop.run(forwarding).returncode
-
-
-@pytest.mark.parametrize(("sanitizer", "mistake", "complaint"), [
-    ("address", "overflow", "AddressSanitizer: heap-buffer-overflow"),
-    ("thread", "race", "ThreadSanitizer: data race"),
-])
-def test_sanitizers(workshop: Workshop, sanitizer: str, mistake: str, complaint: str) -> None:
-    shutil.copy(MY_PROGRAM, workshop.folder / "my-program.cpp")
-    lines = manual_recipe("A program with AddressSanitizer or ThreadSanitizer").splitlines()
-    compiler = next(line for line in lines if f"-fsanitize={sanitizer}" in line)
-    program = lines[lines.index(compiler) + 1]
-    for line in (compiler, program):
-        done = workshop.run(line)
-        assert done.returncode == 0 and "Sanitizer" not in done.stdout, f"{line}: {done.stdout}"
-    wrong = workshop.run(f"{program} {mistake}")
-    assert wrong.returncode and complaint in wrong.stdout
 
 
 def test_perftest(workshop: Workshop) -> None:
