@@ -34,6 +34,12 @@ as_root() {
     fi
 }
 
+# apt-get, with nobody there to answer its questions and nothing beyond what is asked for.
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 --yes \
+        --no-install-recommends "$@"
+}
+
 # Prints the first folder from $1 upwards that every user may write to; fails if there is none.
 world_writable_parent() {
     local folder=$1

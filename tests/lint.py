@@ -12,8 +12,9 @@ from typing import Iterator, Protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
-# Files that have no comments, or that are the licence or prose.
-NO_LICENCE_LINE = {".md", ".json", ".bin", ".gitignore", "LICENSE"}
+# Files that have no comments, or that are the licence or prose; the last three are Debian's.
+NO_LICENCE_LINE = {".md", ".json", ".bin", ".gitignore", "LICENSE", "changelog", "copyright",
+                   "format"}
 
 
 @dataclass

@@ -10,7 +10,8 @@ A suite is one of
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
                      each of the latter with the first of its parameters only
   clang, sanitize    a build with what that option of scripts/setup says
-  fuzz, arm          tests/fuzz/run and scripts/check-arm, a test each
+  fuzz, arm, packages
+                     tests/fuzz/run, scripts/check-arm and scripts/check-package, a test each
   dpdk:SOURCE        scripts/check-dpdk, a test
 A&B&C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
 What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
@@ -263,6 +264,7 @@ SUITES: dict[str, Callable[[], Results]] = {
     "sanitize": lambda: build("sanitize"),
     "fuzz": lambda: command("fuzz", "tests/fuzz/run", str(FUZZ_SECONDS)),
     "arm": lambda: command("arm", "scripts/check-arm"),
+    "packages": lambda: command("packages", "scripts/check-package"),
 }
 SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
     "dpdk": lambda source: command(f"DPDK in {source}", "scripts/check-dpdk", str(source)),

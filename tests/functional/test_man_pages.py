@@ -13,11 +13,13 @@ PROGRAMS: dict[str, list[list[str]]] = {
     "rawqp-doctor": [[]],
     "rawqp-perf": [EAL],
     "softhca": [[], ["stat"], ["dump"], ["trace"], ["capture"], ["link"], ["fault"], ["vm"]],
+    "softhca-pci": [[]],
 }
 
 
 def help_of(build: Build, program: str, words: list[str]) -> str:
-    told = subprocess.run([build.folder / "app" / program / program, *words, "--help"], check=True,
+    folder = build.folder / "app" / ("softhca/pci" if program == "softhca-pci" else program)
+    told = subprocess.run([folder / program, *words, "--help"], check=True,
                           capture_output=True, text=True, timeout=60,
                           env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
     return told.stdout
