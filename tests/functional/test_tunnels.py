@@ -45,6 +45,36 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
         yield stack
 
 
+def test_rules_that_tell_tunnels_apart(open_stack: OpenStack) -> None:
+    """Each kind has queues of its own: then packet types have its name. In isolated mode, as the port's
+    filters bring tunnels of all kinds."""
+    names = {"vxlan": "TUNNEL_VXLAN", "gre": "TUNNEL_GRE"}
+    items = {"vxlan": "udp / vxlan", "gre": "gre"}
+    with open_stack(1, datapath="mlx5", testpmd_args=["--rxq=4", "--txq=4", "--flow-isolate-all"]) as stack:
+        testpmd = stack.testpmd
+        testpmd.silent("set verbose 1")
+        testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {items['vxlan']} / end"
+                               " actions rss queues 1 2 end / end")
+        testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {items['gre']} / end"
+                               " actions queue index 3 / end")
+        testpmd.create_flow(0, "ingress pattern eth / ipv4 / tcp / end actions queue index 3 / end")
+        testpmd.start("rxonly")
+
+        def types(kind: str) -> list[str]:
+            return receive(stack, tunnel(kind, ipv4(), INNER_IPV4 / UDP(sport=1, dport=2))).hw_ptype
+
+        for kind, name in names.items():
+            assert name in types(kind)
+        plain = receive(stack, ether() / ipv4() / TCP(sport=1, dport=2))
+        assert not any("TUNNEL" in word for word in plain.hw_ptype)
+        mixed = testpmd.create_flow(
+            0, "ingress priority 1 pattern eth / end actions queue index 3 / end")
+        assert not any("TUNNEL" in word for word in types("gre"))
+        assert names["vxlan"] in types("vxlan")
+        testpmd.destroy_flow(0, mixed)
+        assert names["gre"] in types("gre")
+
+
 def receive(stack: Stack, frame: bytes | Packet) -> ReceivedPacket:
     position = stack.testpmd.mark_output()
     stack.wires[0].send(frame)

@@ -46,6 +46,7 @@ class ReceivedPacket:
     segments: int
     rss_hash: int | None = None
     mark: int | None = None
+    metadata: int | None = None
     vlan_tci: int | None = None
     hw_ptype: list[str] = field(default_factory=list)
     sw_ptype: list[str] = field(default_factory=list)
@@ -328,6 +329,7 @@ def _parse_packet(port: int, queue: int, match: re.Match[str]) -> ReceivedPacket
         segments=int(match["segs"]),
         rss_hash=number(r"RSS hash=0x([0-9a-f]+)", 16),
         mark=number(r"FDIR matched ID=0x([0-9a-f]+)", 16),
+        metadata=number(r"Rx metadata: 0x([0-9a-f]+)", 16),
         vlan_tci=number(r"VLAN tci=0x([0-9a-f]+)", 16),
         hw_ptype=words(r"hw ptype: ([A-Z0-9_ ]+)"),
         sw_ptype=words(r"sw ptype: ([A-Z0-9_ ]+)"),

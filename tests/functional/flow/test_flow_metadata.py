@@ -3,7 +3,7 @@
 ask for it. What is refused is in tests/unit/flow/metadata_test.cpp."""
 
 import pytest
-from rig.flow_rules import TAKE, taken
+from rig.flow_rules import TAKE, receive, taken
 from rig.packets import udp4
 from rig.stack import Stack
 
@@ -50,6 +50,22 @@ class TestIngress:
         take(stack, f"{SETTERS[actions].format(value=VALUE)} / eth / ipv4 / udp")
         assert taken(stack, [udp4(dport=100)] * 3) == 3
         assert taken(stack, [udp4(dport=200 + bit) for bit in range(32)]) == 0
+
+    def test_what_comes_with_the_packet(self, stack: Stack, datapath: str) -> None:
+        """Set at once or bit by bit, by several groups; zero is none."""
+        for dport, actions in ((100, f"set_meta data {VALUE:#x} mask 0xffffffff"),
+                               (101, "set_meta data 0xffffffff mask 0x0f0f0f0f"),
+                               (102, "set_tag data 5 mask 0xffffffff index 0"),
+                               (103, "set_meta data 0 mask 0xffffffff")):
+            say(stack, dport, actions)
+        stack.testpmd.create_flow(
+            0, "group 1 ingress pattern meta data is 0x0f0f0f0f / eth / end"
+               " actions set_meta data 0x10 mask 0xf0 / queue index 1 / end")
+        take(stack, "eth")
+        packets = receive(stack, [udp4(dport=dport) for dport in (100, 101, 102, 103, 104)] * 3)
+        seen = [packet.metadata for packet in packets]
+        expected = [VALUE, 0x0F0F0F1F, None, None, None] if datapath == "mlx5" else [None] * 5
+        assert sorted(seen, key=str) == sorted(expected * 3, key=str)
 
     def test_registers_do_not_touch_each_other(self, stack: Stack) -> None:
         every = " / ".join(f"set_tag data {index + 1} mask 0xffffffff index {index}"

@@ -33,6 +33,10 @@ class FakeRxQueues final : public RxQueueSet {
         return queue < wqs_.size() ? &wqs_[queue] : nullptr;
     }
     [[nodiscard]] size_t table_entries() const override { return kRetaMax; }
+    void name_tunnels(uint16_t queue, uint32_t type) override { tunnels[queue] = type; }
+    std::map<uint16_t, uint32_t> tunnels;
+    void use_metadata() override { metadata = true; }
+    bool metadata = false;
     void use_marks() override { marks = true; }
 
     /// Nothing may steer to those before any more.

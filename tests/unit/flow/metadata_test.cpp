@@ -50,9 +50,11 @@ TEST_F(MetadataTest, EachRunOfBitsIsACommand) {
     EXPECT_EQ(commands(set_tag(0x12345678, 0x00ffff00, 1)), hex("1054 0810 00003456"));
     EXPECT_EQ(commands(set_tag(0x80000001, 0x80000001, 2)),
               hex("1055 0001 00000001 1055 1f01 00000001"));
+    EXPECT_FALSE(device.rx_queues.metadata);
     const rte_flow_action_set_meta meta{0xabcdef01, 0xffff0000};
     EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_SET_META, &meta)),
-              hex("1052 1010 0000abcd"));
+              hex("1052 1010 0000abcd 1050 1010 0000abcd")); // matched, and reported
+    EXPECT_TRUE(device.rx_queues.metadata);
     rte_flow_action_modify_field field{};
     field.dst.field = RTE_FLOW_FIELD_TAG;
     field.dst.level = 3;

@@ -4,6 +4,7 @@
 
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
+#include "tests/unit/rings/received.hpp"
 #include "tests/unit/rings/vector_widths.hpp"
 #include "tests/unit/rings/verdict_frames.hpp"
 
@@ -27,6 +28,7 @@ struct RxSetup {
     uint32_t cq_entries = 64;
     uint64_t offloads = 0;
     bool mark = false;
+    bool metadata = false; ///< with marks
     bool real_time = false;
     bool compressed = false; ///< the CQ may hold blocks of mini CQEs
     unsigned cache = 0;      ///< of the pool, per lcore
@@ -69,6 +71,7 @@ class Mlx5Rx : public test_eal::EalTest {
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
         ring->tell_all = setup.mark;
+        if (setup.metadata) ask_for_metadata(*ring);
         mrs.on_reset = [this] { return on_reset(); };
         burst = rawqp::kMlx5Format.rx_burst(spec);
     }

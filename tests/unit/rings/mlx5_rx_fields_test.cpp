@@ -188,6 +188,25 @@ TEST_P(Mlx5RxReaders, NoOffloadsNoFlags) {
     rte_pktmbuf_free(mbuf);
 }
 
+/// What rules know of a queue's tunnels is told of packets in tunnels, and of no others.
+TEST_P(Mlx5RxReaders, NameOfTheTunnel) {
+    start({.offloads = kAllOffloads});
+    for (const uint32_t name : {uint32_t{RTE_PTYPE_TUNNEL_VXLAN}, 0u}) {
+        ring->tunnel_type = name;
+        for (uint32_t i = 0; i < 9; ++i) { // vectors and single packets
+            mlx5::Cqe cqe{};
+            cqe.packet_info = i % 3 == 0 ? mlx5::kTunnelled : 0;
+            deliver(64, cqe);
+        }
+        rte_mbuf* mbufs[9];
+        ASSERT_EQ(receive(mbufs, 9), 9u);
+        for (uint32_t i = 0; i < 9; ++i) {
+            EXPECT_EQ(mbufs[i]->packet_type & RTE_PTYPE_TUNNEL_MASK, i % 3 == 0 ? name : 0u);
+            rte_pktmbuf_free(mbufs[i]);
+        }
+    }
+}
+
 TEST_P(Mlx5RxReaders, HashAndVlan) {
     start({.offloads = kAllOffloads});
     mlx5::Cqe cqe{};
@@ -254,6 +273,22 @@ TEST_P(Mlx5RxReaders, Marks) {
         EXPECT_EQ(flags_of(rawqp::tag_of_mark(mark), id),
                   RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID);
         EXPECT_EQ(id, mark);
+    }
+}
+
+TEST_P(Mlx5RxReaders, Metadata) {
+    start({.mark = true, .metadata = true});
+    for (uint32_t i = 0; i < 9; ++i) { // vectors and single packets
+        mlx5::Cqe cqe{};
+        cqe.metadata = i % 3 * 0x01020304;
+        deliver(64, cqe);
+    }
+    rte_mbuf* mbufs[9];
+    ASSERT_EQ(receive(mbufs, 9), 9u);
+    for (uint32_t i = 0; i < 9; ++i) {
+        EXPECT_EQ((mbufs[i]->ol_flags & kMetadataFlag) != 0, i % 3 != 0);
+        EXPECT_EQ(metadata_of(*mbufs[i]), i % 3 * 0x01020304);
+        rte_pktmbuf_free(mbufs[i]);
     }
 }
 

@@ -39,6 +39,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         ASSERT_TRUE(created) << created.error().what;
         ring = *created;
         ring->tell_all = setup.mark;
+        if (setup.metadata) ask_for_metadata(*ring);
         mrs.on_reset = [this] {
             used_ = 0;
             return on_reset();

@@ -94,6 +94,7 @@ const Scenario kScenarios[] = {
     {"plain", {}},
     {"offloads", {.offloads = kAllOffloads}},
     {"marks", {.offloads = kAllOffloads, .mark = true}},
+    {"metadata", {.offloads = kAllOffloads, .mark = true, .metadata = true}},
     {"kept_crc", {.offloads = kAllOffloads | RTE_ETH_RX_OFFLOAD_KEEP_CRC}},
     {"time_stamps", {.offloads = kAllOffloads | RTE_ETH_RX_OFFLOAD_TIMESTAMP, .mark = true}},
     {"real_time_stamps", {.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP, .real_time = true}},

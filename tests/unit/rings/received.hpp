@@ -5,6 +5,7 @@
 #include "common/mlx5/formats.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
+#include "drivers/net/rawqp/rings/ring.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,10 +15,24 @@
 
 namespace rings_test {
 
+/// The mbuf's dynamic field for metadata of rules, and its flag.
+inline constexpr uint8_t kMetadataAt = offsetof(rte_mbuf, dynfield1) + 8 * sizeof(uint32_t);
+inline constexpr uint64_t kMetadataFlag = uint64_t{1} << 40;
+
+inline void ask_for_metadata(rawqp::RxRing& ring) {
+    ring.metadata_offset = kMetadataAt;
+    ring.metadata_flag = kMetadataFlag;
+}
+inline uint32_t metadata_of(rte_mbuf& mbuf) {
+    if ((mbuf.ol_flags & kMetadataFlag) == 0) return 0;
+    return *RTE_MBUF_DYNFIELD(&mbuf, kMetadataAt, uint32_t*);
+}
+
 /// What receive writes into an mbuf: from the rearm word to the hash, and the mark.
 struct Received {
     std::array<uint8_t, 32> fields;
     uint32_t mark;
+    uint32_t metadata;
     uint32_t segments;
     uint64_t time; ///< with time stamps
 
@@ -28,6 +43,7 @@ inline Received received_of(rte_mbuf& mbuf, uint64_t offloads) {
     Received got{};
     memcpy(got.fields.data(), rawqp::compat::mbuf_rearm_word(&mbuf), got.fields.size());
     got.mark = mbuf.ol_flags & RTE_MBUF_F_RX_FDIR ? mbuf.hash.fdir.hi : 0;
+    got.metadata = metadata_of(mbuf);
     got.segments = mbuf.nb_segs;
     if (offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) {
         const int at = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
@@ -50,6 +66,7 @@ inline mlx5::Cqe random_cqe(std::mt19937& random) {
     std::generate(words.begin(), words.end(), std::ref(random));
     memcpy(&cqe, words.data(), sizeof cqe);
     if (random() % 4 == 0) cqe.rx_hash_type = 0;
+    if (random() % 4 == 0) cqe.metadata = 0;
     if (random() % 4 == 0) cqe.sop_drop_qpn = random() % 2 ? 0 : rawqp::kFlowTagFlag;
     return cqe;
 }

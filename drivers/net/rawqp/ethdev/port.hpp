@@ -75,6 +75,7 @@ struct Port final : ProcessPort {
     std::vector<rte_ether_addr> multicast; ///< groups subscribed by set_mc_addr_list
     bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
     bool marks = false;                    ///< rte_flow rules mark packets, or did
+    bool metadata = false;                 ///< and give them metadata
     PortTotals& totals = shared.totals;
     std::unique_ptr<OtherDrivers> other_drivers;
     std::unique_ptr<Led> led; ///< null: it was never turned on

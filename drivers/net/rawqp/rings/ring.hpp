@@ -47,6 +47,12 @@ struct RxRing {
     /// VLAN tags. Bursts then tell all that they can. The control path turns it on at any time,
     /// before the first such packet.
     bool tell_all = false;
+    /// Of metadata that rules set: the mbuf's dynamic field, and its flag in ol_flags; 0: none do,
+    /// or the application has no place for it.
+    uint8_t metadata_offset = 0;
+    uint64_t metadata_flag = 0;
+    /// RTE_PTYPE_TUNNEL_* of all tunnelled packets that come to the queue; 0: of several kinds.
+    uint32_t tunnel_type = 0;
 };
 struct TxRing {
     TxCounters counters;

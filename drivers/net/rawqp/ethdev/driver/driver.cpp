@@ -73,6 +73,11 @@ class PortRxQueues final : public RxQueueSet {
         return std::max<size_t>(reta_size(port_), 1);
     }
     void use_marks() override { rawqp::use_marks(port_); }
+    void name_tunnels(uint16_t queue, uint32_t type) override {
+        if (queue >= port_.rx_queues.size() || !port_.rx_queues[queue]) return;
+        __atomic_store_n(&port_.rx_queues[queue]->ring->tunnel_type, type, __ATOMIC_RELAXED);
+    }
+    void use_metadata() override { rawqp::use_metadata(port_); }
 
   private:
     Port& port_;

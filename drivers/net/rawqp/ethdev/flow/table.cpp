@@ -128,9 +128,16 @@ Result<void> FlowTable::Impl::install(rte_flow& rule) {
     return {};
 }
 
+void FlowTable::Impl::prepare_reports(const RuleTerms& rule) {
+    if (rule.edits && rule.edits->sets(Protocol::meta))
+        queues.use_metadata();
+    else if (rule.tag != 0)
+        queues.use_marks();
+}
+
 FlowResult<OwnedRule> FlowTable::Impl::realize(const Plan& plan) {
     OwnedRule rule(rte_flow::make(plan));
-    if (plan.tag != 0) queues.use_marks();
+    prepare_reports(plan);
     if (auto placed = place(*rule); !placed) return from_device(placed.error());
     if (!running) {
         if (auto accepted = validate(*rule); !accepted) return tl::unexpected(accepted.error());

@@ -326,7 +326,7 @@ FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, si
         if (!reserved) return tl::unexpected(reserved.error());
         (*rule)->ports = std::move(*reserved);
     }
-    if ((*rule)->tag != 0) queues.use_marks();
+    prepare_reports(**rule);
     if (auto placed = place(**rule); !placed) return from_device(placed.error());
     if (running)
         if (auto installed = install(**rule); !installed) return from_device(installed.error());

@@ -42,6 +42,8 @@ struct FlowTable::Impl {
     // table.cpp
     /// The rule of a plan: in the device if the port runs, else accepted by it.
     FlowResult<OwnedRule> realize(const Plan& plan);
+    /// Before there is a packet that the rule marks.
+    void prepare_reports(const RuleTerms& rule);
     /// The rule has come to live: its age is looked at from now on, that of several rules by the
     /// counter that the rule has for itself as well.
     void watch_age(rte_flow& rule);

@@ -44,7 +44,7 @@ void select_bursts(Port& port) {
         dev.rx_pkt_burst = format.rx_burst(spec).function;
         dev.data->scattered_rx = spec.segments > 1 ? 1 : 0;
         for (const auto& queue : port.rx_queues)
-            queue->ring->tell_all = port.marks;
+            report_as_others(port, *queue->ring);
     }
     if (!port.tx_queues.empty()) {
         const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);

@@ -36,6 +36,10 @@ namespace rawqp {
 
 /// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);
+/// And metadata that they set.
+void use_metadata(Port& port);
+/// What rules of the port give packets, a ring that nobody polls is to report.
+void report_as_others(const Port& port, RxRing& ring);
 
 /// RingHost::reset, after an error CQE: the WQ or QP to reset and back to ready.
 [[nodiscard]] int recover(RxQueue& queue);

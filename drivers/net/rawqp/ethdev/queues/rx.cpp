@@ -228,7 +228,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     Result<RxRing*> ring = port.format->rx_create(spec);
     if (!ring) return tl::unexpected(std::move(ring.error()));
     queue->ring = *ring;
-    queue->ring->tell_all = port.marks;
+    report_as_others(port, *queue->ring);
     if (port.shared.shared && port.format->rx_share != nullptr) port.format->rx_share(*queue->ring);
     return queue;
 }
@@ -285,6 +285,29 @@ int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
     const uint16_t port_id = static_cast<RxRing*>(ring)->port_id;
     const auto get = Port::of(&rte_eth_devices[port_id]).format->rx_monitor_addr;
     return get != nullptr ? get(ring, condition) : -ENOTSUP;
+}
+
+namespace {
+
+/// The application may have registered its field since.
+void place_metadata(RxRing& ring) {
+    if (rte_flow_dynf_metadata_avail() == 0) return;
+    ring.metadata_offset = static_cast<uint8_t>(rte_flow_dynf_metadata_offs);
+    __atomic_store_n(&ring.metadata_flag, rte_flow_dynf_metadata_mask, __ATOMIC_RELEASE);
+}
+
+} // namespace
+
+void report_as_others(const Port& port, RxRing& ring) {
+    ring.tell_all = port.marks;
+    if (port.metadata) place_metadata(ring);
+}
+
+void use_metadata(Port& port) {
+    port.metadata = true;
+    for (const std::unique_ptr<RxQueue>& queue : port.rx_queues)
+        if (queue) place_metadata(*queue->ring);
+    use_marks(port);
 }
 
 void use_marks(Port& port) {

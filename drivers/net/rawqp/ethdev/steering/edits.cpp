@@ -59,7 +59,7 @@ bool rewritable(Protocol protocol, uint16_t bit, uint16_t bits) {
 }
 
 std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites) {
-    constexpr uint64_t kSet = 1, kAdd = 2;
+    constexpr uint64_t kSet = 1, kAdd = 2, kNumber = 0xfffull << 48, kReported = 0x50;
     constexpr uint16_t kWord = 32;
     std::vector<uint64_t> commands;
     for (const Rewrite& rewrite : rewrites) {
@@ -74,6 +74,9 @@ std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites) {
                                      uint64_t{bits} % kWord << 32 |
                                      get_bits(rewrite.value, done, bits);
             commands.push_back(net::to_be(command));
+            // What rules match is not what the device reports: that is register B.
+            if (rewrite.protocol == meta)
+                commands.push_back(net::to_be((command & ~kNumber) | uint64_t{kReported} << 48));
         }
     }
     return commands;

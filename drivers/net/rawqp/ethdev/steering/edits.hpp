@@ -4,6 +4,7 @@
 
 #include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -42,6 +43,9 @@ struct Edits {
 
     [[nodiscard]] bool empty() const {
         return rewrites.empty() && reformat == Reformat::none && !changes_tags();
+    }
+    [[nodiscard]] bool sets(Protocol protocol) const {
+        return std::ranges::find(rewrites, protocol, &Rewrite::protocol) != rewrites.end();
     }
     [[nodiscard]] bool changes_tags() const { return pop_vlan || push_vlan; }
     auto operator<=>(const Edits&) const = default;

@@ -113,7 +113,7 @@ ibv_qp* create_plain_qp(const verbs::Api&, ibv_context* context, ibv_qp_init_att
 }
 } // namespace
 
-RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, const RxQueueSet& queues,
+RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, RxQueueSet& queues,
                CreateQp create_qp)
     : api_(api), context_(context), pd_(pd), queues_(queues),
       create_qp_(create_qp != nullptr ? create_qp : create_plain_qp) {}
@@ -192,5 +192,24 @@ void RssQps::release(RssTarget& target) {
 }
 
 void ReleaseQp::operator()(ibv_qp*) const { qps->release(*target); }
+
+void RssQps::count_tunnel(const RssTarget& target, TunnelKind kind, bool comes) {
+    for (const uint16_t queue : target.destination.queues) {
+        if (tunnels_.size() <= queue) tunnels_.resize(queue + size_t{1});
+        TunnelCounts& counts = tunnels_[queue];
+        if (comes ? counts.add(kind) : counts.remove(kind))
+            queues_.name_tunnels(queue, counts.type());
+    }
+}
+
+TunnelUse::TunnelUse(RssQps& qps, RssTargetRef target, TunnelKind kind)
+    : qps_(&qps), target_(std::move(target)), kind_(kind) {
+    if (kind_ == kNoTunnel) target_ = nullptr;
+    if (target_ && target_->tunnels.add(kind_)) qps_->count_tunnel(*target_, kind_, true);
+}
+
+TunnelUse::~TunnelUse() {
+    if (target_ && target_->tunnels.remove(kind_)) qps_->count_tunnel(*target_, kind_, false);
+}
 
 } // namespace rawqp

@@ -11,12 +11,14 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/rss_state.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rx_queue_set.hpp"
+#include "drivers/net/rawqp/ethdev/steering/tunnels.hpp"
 
 #include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace rawqp {
@@ -65,6 +67,7 @@ struct RssTarget {
     verbs::RwqIndTable table;
     verbs::Qp qp; ///< goes before the table that it refers to
     size_t users = 0;
+    TunnelCounts tunnels{}; ///< of the rules that lead there
 };
 using RssTargetRef = std::shared_ptr<RssTarget>;
 
@@ -77,13 +80,34 @@ struct ReleaseQp {
 /// A share of a target's QP; the last one to go takes the QP with it.
 using HashQp = std::unique_ptr<ibv_qp, ReleaseQp>;
 
+/// That a rule leads packets of some tunnels to a target's queues, as long as this lives.
+class TunnelUse {
+  public:
+    TunnelUse() = default;
+    TunnelUse(RssQps& qps, RssTargetRef target, TunnelKind kind);
+    TunnelUse(TunnelUse&& other) noexcept
+        : qps_(other.qps_), target_(std::exchange(other.target_, nullptr)), kind_(other.kind_) {}
+    TunnelUse& operator=(TunnelUse&& other) noexcept {
+        std::swap(qps_, other.qps_);
+        std::swap(target_, other.target_);
+        std::swap(kind_, other.kind_);
+        return *this;
+    }
+    ~TunnelUse();
+
+  private:
+    RssQps* qps_ = nullptr;
+    RssTargetRef target_;
+    TunnelKind kind_ = kNoTunnel;
+};
+
 /// Hash QPs and indirection tables by destination. Outlives its targets. Control threads only.
 class RssQps {
   public:
     /// Null with errno on failure; see RingFormat::rx_hash_qp.
     using CreateQp = ibv_qp* (*)(const verbs::Api& api, ibv_context* context,
                                  ibv_qp_init_attr_ex& attributes);
-    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, const RxQueueSet& queues,
+    RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, RxQueueSet& queues,
            CreateQp create_qp = nullptr);
 
     /// Known by its value; the device is not asked.
@@ -97,14 +121,17 @@ class RssQps {
 
   private:
     friend ReleaseQp;
+    friend TunnelUse;
     void release(RssTarget& target);
+    void count_tunnel(const RssTarget& target, TunnelKind kind, bool comes);
     Result<void> create(RssTarget& target);
 
     const verbs::Api& api_;
     ibv_context* context_;
     ibv_pd* pd_;
-    const RxQueueSet& queues_;
+    RxQueueSet& queues_;
     CreateQp create_qp_;
+    std::vector<TunnelCounts> tunnels_; ///< by queue: of the targets that it is in
     std::map<RssDestination, std::weak_ptr<RssTarget>> targets_;
     size_t live_ = 0;
 };

@@ -18,6 +18,10 @@ class RxQueueSet {
     [[nodiscard]] virtual size_t table_entries() const = 0;
     /// Has them report flow tags, from their next burst on.
     virtual void use_marks() = 0;
+    /// Has this one tell RTE_PTYPE_TUNNEL_* of its tunnelled packets; 0: no longer.
+    virtual void name_tunnels(uint16_t queue, uint32_t type) = 0;
+    /// And metadata that rules set, if the application has a place for it.
+    virtual void use_metadata() = 0;
 };
 
 } // namespace rawqp

@@ -90,7 +90,17 @@ tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest
     return tl::unexpected(std::move(*first)); // there is an engine
 }
 
+/// A name that does not fit any more is gone before the first such packet comes.
 Result<SteeringRule> Steering::install(const SteeringRequest& request) {
+    TunnelUse tunnels;
+    if (request.target && !request.drop)
+        tunnels = TunnelUse(qps_, request.target, tunnels_of(request.pattern));
+    auto rule = put(request);
+    if (rule) rule->tunnels = std::move(tunnels);
+    return rule;
+}
+
+Result<SteeringRule> Steering::put(const SteeringRequest& request) {
     SteeringRule rule;
     if (request.target && request.group == 0) {
         auto qp = qps_.acquire(request.target);
@@ -124,7 +134,7 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
 
 Result<void> Steering::validate(SteeringRequest request) {
     make_unmatchable(request.pattern.eth());
-    if (const auto rule = install(request); !rule) return tl::unexpected(rule.error());
+    if (const auto rule = put(request); !rule) return tl::unexpected(rule.error());
     return {};
 }
 

@@ -36,6 +36,7 @@ struct SteeringLevels {
 
 /// A rule in the device and its share of a hash QP; taken out on destruction, before the QP.
 struct SteeringRule {
+    TunnelUse tunnels;
     HashQp qp;
     DeviceRule device;
     const Engine* engine = nullptr; ///< that made it
@@ -45,6 +46,7 @@ struct SteeringRule {
     SteeringRule& operator=(SteeringRule&& other) noexcept {
         device = std::move(other.device);
         qp = std::move(other.qp);
+        tunnels = std::move(other.tunnels);
         engine = other.engine;
         return *this;
     }
@@ -91,6 +93,8 @@ class Steering {
     }
 
   private:
+    /// A rule that counts for no name of tunnels.
+    [[nodiscard]] Result<SteeringRule> put(const SteeringRequest& request);
     Steering(RssQps& qps, std::unique_ptr<Devx> devx, std::vector<std::unique_ptr<Engine>> engines)
         : qps_(qps), devx_(std::move(devx)), engines_(std::move(engines)) {}
 

@@ -40,7 +40,7 @@ constexpr uint32_t packet_type(uint8_t l4_l3_type) {
 }
 
 /// Of a packet whose Cqe::packet_info says kTunnelled: `l4_l3_type` is about the inside. Which kind
-/// of tunnel it is the device does not tell.
+/// of tunnel it is the device does not tell: see RxRing::tunnel_type.
 constexpr uint32_t tunnel_type(uint8_t packet_info, uint8_t l4_l3_type) {
     uint32_t type =
         RTE_PTYPE_L2_ETHER | (packet_info & mlx5::kOuterIpv6 ? RTE_PTYPE_L3_IPV6_EXT_UNKNOWN
@@ -221,10 +221,26 @@ template <RxOptions O, class Ring> inline void stamp(Ring& ring, const Cqe& cqe,
     *RTE_MBUF_DYNFIELD(&mbuf, ring.extras.timestamp_offset, rte_mbuf_timestamp_t*) = time;
 }
 
+/// Metadata that rules have set; zero is none.
+template <class Ring> inline void tell_metadata(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
+    const uint32_t data = cqe.metadata;
+    if (data == 0) return;
+    *RTE_MBUF_DYNFIELD(&mbuf, ring.metadata_offset, uint32_t*) = data;
+    mbuf.ol_flags |= ring.metadata_flag;
+}
+/// The same for a packet of a compressed block, if its model has some.
+template <class Ring>
+inline void copy_metadata(const Ring& ring, const rte_mbuf& model, rte_mbuf& mbuf) {
+    *RTE_MBUF_DYNFIELD(&mbuf, ring.metadata_offset, uint32_t*) =
+        *RTE_MBUF_DYNFIELD(&model, ring.metadata_offset, const uint32_t*);
+}
+
 /// Corrects what was said of a tunnelled packet as if it were none. What is wrong there may be the
 /// outer header as well as the inner one, which the flags are about: nothing is known.
-inline void describe_tunnel(const Cqe& cqe, rte_mbuf& mbuf) {
-    mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)];
+template <class Ring>
+inline void describe_tunnel(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
+    mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)] |
+                       __atomic_load_n(&ring.tunnel_type, __ATOMIC_RELAXED);
     mbuf.ol_flags &= ~kUnproven;
 }
 
@@ -250,8 +266,11 @@ inline auto describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes)
         flags |= ring.extras.timestamp_flag;
     }
     mbuf.ol_flags = flags;
+    if constexpr (O.mark)
+        if (ring.metadata_flag != 0) [[unlikely]]
+            tell_metadata(ring, cqe, mbuf);
     if (cqe.packet_info & mlx5::kTunnelled) [[unlikely]]
-        describe_tunnel(cqe, mbuf);
+        describe_tunnel(ring, cqe, mbuf);
     if constexpr (O.offloads) return flags;
 }
 
@@ -267,7 +286,11 @@ inline void describe_from_block(Ring& ring, uint32_t result, rte_mbuf& mbuf, uin
     mbuf.data_len = static_cast<uint16_t>(bytes);
     mbuf.vlan_tci = model.vlan_tci;
     mbuf.hash.rss = ring.block.hashes ? result : 0;
-    if constexpr (O.mark) mbuf.hash.fdir.hi = model.hash.fdir.hi;
+    if constexpr (O.mark) {
+        mbuf.hash.fdir.hi = model.hash.fdir.hi;
+        if (model.ol_flags & ring.metadata_flag) [[unlikely]]
+            copy_metadata(ring, model, mbuf);
+    }
 }
 
 /// The CQE at the consumer index is a compressed block's title: packets come from there until it is

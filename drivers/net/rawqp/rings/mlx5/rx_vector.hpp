@@ -252,10 +252,16 @@ inline uint8_t packet_infos(const Cqe* cqes) {
         infos |= cqes[i].packet_info;
     return infos;
 }
-[[gnu::noinline, gnu::cold]] inline void describe_tunnels(const Cqe* cqes, rte_mbuf** mbufs,
-                                                          uint32_t count) {
+template <class Ring>
+[[gnu::noinline, gnu::cold]] inline void tell_all_metadata(const Ring& ring, const Cqe* cqes,
+                                                           rte_mbuf** mbufs, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i)
-        if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(cqes[i], *mbufs[i]);
+        tell_metadata(ring, cqes[i], *mbufs[i]);
+}
+[[gnu::noinline, gnu::cold]] inline void describe_tunnels(const MlxRxRing& ring, const Cqe* cqes,
+                                                          rte_mbuf** mbufs, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i)
+        if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);
 }
 
 /// Whole steps, the first of which is there.
@@ -290,8 +296,11 @@ template <RxOptions O>
     if constexpr (O.stamps != Stamps::none)
         for (uint32_t i = 0; i < taken; ++i)
             stamp<O>(ring, cqes[i], *mbufs[i]);
+    if constexpr (O.mark)
+        if (ring.metadata_flag != 0) [[unlikely]]
+            tell_all_metadata(ring, cqes, mbufs, taken);
     if (infos & mlx5::kTunnelled) [[unlikely]] // in the loop a call would cost registers
-        describe_tunnels(cqes, mbufs, taken);
+        describe_tunnels(ring, cqes, mbufs, taken);
     if constexpr (O.offloads)
         if (any(flags & all(kUnproven))) [[unlikely]]
             settle_checksums(mbufs, taken);
@@ -337,6 +346,10 @@ bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mb
             put_mini<O, 1>(first, second, model, packets[i + 1] = mbufs[i + 1]);
         lengths += sums(second) >> 32;
     }
+    if constexpr (O.mark)
+        if (model.ol_flags & ring.metadata_flag) [[unlikely]]
+            for (uint32_t i = 0; i < mlx5::kMiniCqes; ++i)
+                copy_metadata(ring, model, *mbufs[i]);
     bytes += sum_of_even_words(lengths);
     return true;
 }

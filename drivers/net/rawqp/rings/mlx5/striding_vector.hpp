@@ -47,7 +47,7 @@ inline uint32_t place(StridingRing& ring, const OneStride& one, const Cqe* cqes,
         rte_mbuf& mbuf = *mbufs[i];
         if constexpr (O.stamps != Stamps::none) stamp<O>(ring, cqes[i], mbuf);
         if (cqes[i].packet_info & mlx5::kTunnelled) [[unlikely]]
-            describe_tunnel(cqes[i], mbuf);
+            describe_tunnel(ring, cqes[i], mbuf);
         if (length >= least && length <= most) {
             attacher.attach(ring.used + i, stride_bytes, mbuf);
             mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
@@ -80,7 +80,11 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
     count = place<O>(ring, one, cqes, mbufs, count, bytes);
     if (unproven) [[unlikely]]
         settle_checksums(mbufs, count);
-    if constexpr (O.mark) store_marks(step.tags, mbufs, count);
+    if constexpr (O.mark) {
+        store_marks(step.tags, mbufs, count);
+        if (ring.metadata_flag != 0) [[unlikely]]
+            tell_all_metadata(ring, cqes, mbufs, count);
+    }
     std::copy_n(mbufs, count, packets);
     ring.stashed -= count;
     if (count < kStep) std::copy(mbufs + count, mbufs + kStep, mbufs);

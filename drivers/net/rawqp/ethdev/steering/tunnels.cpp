@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/steering/tunnels.hpp"
+
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+namespace {
+
+using enum Protocol;
+
+struct NamedTunnel {
+    Protocol protocol;
+    uint32_t type;
+};
+constexpr NamedTunnel kTunnels[] = {
+    {vxlan, RTE_PTYPE_TUNNEL_VXLAN},
+    {vxlan_gpe, RTE_PTYPE_TUNNEL_VXLAN_GPE},
+    {geneve, RTE_PTYPE_TUNNEL_GENEVE},
+    {gre, RTE_PTYPE_TUNNEL_GRE},
+    {nvgre, RTE_PTYPE_TUNNEL_NVGRE},
+    {gtp, RTE_PTYPE_TUNNEL_GTPU},
+    {mpls_in_udp, RTE_PTYPE_TUNNEL_MPLS_IN_UDP},
+    {mpls_in_gre, RTE_PTYPE_TUNNEL_MPLS_IN_GRE},
+};
+static_assert(std::size(kTunnels) == kNamedTunnels);
+
+TunnelKind kind_of(Protocol protocol) {
+    const auto* const found = std::ranges::find(kTunnels, protocol, &NamedTunnel::protocol);
+    return static_cast<TunnelKind>(found - std::begin(kTunnels)); // kAnyTunnel: it has no name
+}
+
+/// A UDP port says which tunnel it is, or that there is none.
+TunnelKind tunnels_in(const Layer& of_udp) {
+    for (const Binding& binding : bindings()) {
+        if (binding.lower != udp || !traits_of(binding.upper).tunnel) continue;
+        if (!of_udp.masks(binding.bit, binding.bits)) return kAnyTunnel;
+        Layer whole = of_udp; // a part of the port may be that of a tunnel
+        if (whole.demand(binding.bit, binding.bits, binding.value))
+            return get_bits(of_udp.mask, binding.bit, binding.bits) == 0xffff
+                       ? kind_of(binding.upper)
+                       : kAnyTunnel;
+    }
+    return kNoTunnel;
+}
+
+} // namespace
+
+TunnelKind tunnels_of(const Pattern& pattern) {
+    TunnelKind kind = kAnyTunnel;
+    for (const Layer& layer : pattern.layers()) {
+        if (layer.depth != 0 || is_metadata(layer.protocol)) break;
+        switch (layer.protocol) {
+        case tcp:
+        case icmp:
+        case icmp6:
+        case igmp:
+        case arp:
+        case ah:
+        case esp: kind = kNoTunnel; break;
+        case udp: kind = tunnels_in(layer); break;
+        default:
+            if (traits_of(layer.protocol).tunnel && layer.protocol != gre_key)
+                kind = kind_of(layer.protocol);
+        }
+    }
+    return kind;
+}
+
+uint32_t TunnelCounts::type() const {
+    const auto some = [](uint32_t count) { return count != 0; };
+    if (std::ranges::count_if(counts_, some) != 1) return 0;
+    const auto which = std::ranges::find_if(counts_, some) - counts_.begin();
+    return which < kNamedTunnels ? kTunnels[which].type : 0;
+}
+
+} // namespace rawqp
