@@ -6,33 +6,34 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 
 #include <atomic>
-
-namespace netdev {
-class Netdev;
-}
+#include <functional>
 
 namespace rawqp {
 
-/// The kernel has it blink as long as a call lasts: a thread makes one call after the other. The
-/// interface outlives it.
+/// Has it blink for a second. EBUSY: somebody else does.
+using BlinkOnce = std::function<Result<void>()>;
+
+/// The kernel has it blink as long as a call lasts: a thread makes one call after the other.
 class Led {
   public:
-    explicit Led(const netdev::Netdev& netdev) : netdev_(netdev) {}
+    explicit Led(BlinkOnce blink_once) : blink_once_(std::move(blink_once)) {}
     ~Led() { off(); }
     Led(const Led&) = delete;
     Led& operator=(const Led&) = delete;
 
-    /// Returns after the first second, when it is known that it does blink.
+    /// Returns after the first second, when it is known that it does blink. Of an LED that is on
+    /// nothing more is asked, unless it has stopped since.
     [[nodiscard]] Result<void> on();
     void off(); ///< takes a second at most
 
   private:
     static uint32_t blink(void* self);
 
-    const netdev::Netdev& netdev_;
+    BlinkOnce blink_once_;
     std::atomic<bool> wanted_ = false;
+    std::atomic<bool> failed_ = false; ///< the thread has ended by itself
     rte_thread_t thread_{};
-    bool running_ = false;
+    bool running_ = false; ///< there is a thread to join
 };
 
 } // namespace rawqp

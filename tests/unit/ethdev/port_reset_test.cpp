@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// rte_eth_dev_reset: the port begins anew, or is lost and can only be closed.
+#include "tests/unit/ethdev/port_fixture.hpp"
+
+namespace rawqp::test {
+namespace {
+
+TEST_F(PortTest, AResetBeginsAnew) {
+    ASSERT_TRUE(attach());
+    const std::string fresh = rdma.alive();
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    rte_ether_addr second{{2, 0, 0, 0, 0, 7}};
+    ASSERT_EQ(rte_eth_dev_mac_addr_add(id(), &second, 0), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    ASSERT_EQ(rte_eth_promiscuous_enable(id()), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
+
+    ASSERT_EQ(rte_eth_dev_reset(id()), 0);
+    EXPECT_EQ(rdma.alive(), fresh) << "as after attaching";
+    EXPECT_EQ(mbufs_in_use(), 0u);
+    EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL) << "not configured";
+    EXPECT_EQ(rte_eth_promiscuous_get(id()), 0);
+    EXPECT_EQ(dev->data->mtu, RTE_ETHER_MTU);
+    rte_ether_addr now{};
+    ASSERT_EQ(rte_eth_macaddr_get(id(), &now), 0);
+    EXPECT_FALSE(rte_is_zero_ether_addr(&now)) << "a random one, as there is no interface";
+    EXPECT_TRUE(rte_is_zero_ether_addr(&dev->data->mac_addrs[1]));
+
+    ASSERT_EQ(configure(1, 1), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rdma.alive("WQ"), 1);
+    ASSERT_EQ(rte_eth_dev_reset(id()), 0) << "of a port that runs";
+}
+
+/// Each call of the new life fails in turn. What is left can be looked at and closed, and no more.
+TEST_F(PortTest, AResetThatFailsLeavesAPortToClose) {
+    for (int nth = 1;; ++nth) {
+        ASSERT_LT(nth, 200) << "no reset succeeds";
+        bring_up();
+        ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+        testing::internal::CaptureStderr();
+        rdma.fail_call(nth, EIO);
+        const int result = rte_eth_dev_reset(id());
+        const std::string failed = rdma.failed();
+        rdma.fail_call(0, 0);
+        const std::string log = testing::internal::GetCapturedStderr();
+        SCOPED_TRACE(fmt::format("call {} ({}) fails: {}", nth, failed, log));
+        if (result != 0) {
+            EXPECT_EQ(rdma.alive(), "");
+            EXPECT_EQ(mbufs_in_use(), 0u);
+            EXPECT_THAT(log, testing::HasSubstr("cannot be reset, close it: "));
+            rte_eth_dev_info info{};
+            EXPECT_EQ(rte_eth_dev_info_get(id(), &info), 0);
+            EXPECT_EQ(info.device, &device);
+            rte_ether_addr address{};
+            EXPECT_EQ(rte_eth_macaddr_get(id(), &address), 0);
+            rte_eth_stats stats{};
+            EXPECT_EQ(rte_eth_stats_get(id(), &stats), -ENOTSUP);
+            EXPECT_LT(configure(1, 1), 0);
+            EXPECT_EQ(rte_eth_dev_reset(id()), -ENOTSUP);
+        }
+        close();
+        EXPECT_EQ(rdma.alive(), "");
+        if (failed.empty()) break;
+    }
+}
+
+} // namespace
+} // namespace rawqp::test
