@@ -43,36 +43,58 @@ Result<std::vector<uint32_t>> Netdev::supported_speeds() const {
     return speeds_of_modes(*modes);
 }
 
-Result<std::vector<Counter>> Netdev::counters() const {
+Result<size_t> Netdev::counter_count() const {
     ethtool_drvinfo driver{};
     driver.cmd = ETHTOOL_GDRVINFO;
     if (Result<void> done = ethtool(&driver, "get the driver's name"); !done) {
-        if (done.error().code == EOPNOTSUPP) return std::vector<Counter>{};
+        if (done.error().code == EOPNOTSUPP) return 0;
         return tl::unexpected(std::move(done.error()));
     }
-    const size_t count = driver.n_stats;
-    if (count == 0) return std::vector<Counter>{};
+    return driver.n_stats;
+}
 
-    Variable<ethtool_gstrings> names(count * ETH_GSTRING_LEN);
+Result<std::vector<std::string>> Netdev::counter_names() const {
+    const Result<size_t> count = counter_count();
+    if (!count) return tl::unexpected(count.error());
+    std::vector<std::string> all;
+    if (*count == 0) return all;
+    Variable<ethtool_gstrings> names(*count * ETH_GSTRING_LEN);
     names->cmd = ETHTOOL_GSTRINGS;
     names->string_set = ETH_SS_STATS;
-    names->len = static_cast<uint32_t>(count);
+    names->len = static_cast<uint32_t>(*count);
     if (Result<void> done = ethtool(names.get(), "get the names of the counters"); !done)
         return tl::unexpected(std::move(done.error()));
-    Variable<ethtool_stats> values(count * sizeof(uint64_t));
+    // The set may have changed since it was counted.
+    for (size_t i = 0; i < std::min<size_t>(*count, names->len); ++i) {
+        const auto* name = reinterpret_cast<const char*>(names.tail()) + i * ETH_GSTRING_LEN;
+        all.emplace_back(name, strnlen(name, ETH_GSTRING_LEN));
+    }
+    return all;
+}
+
+Result<std::vector<uint64_t>> Netdev::counter_values() const {
+    const Result<size_t> count = counter_count();
+    if (!count) return tl::unexpected(count.error());
+    std::vector<uint64_t> all;
+    if (*count == 0) return all;
+    Variable<ethtool_stats> values(*count * sizeof(uint64_t));
     values->cmd = ETHTOOL_GSTATS;
-    values->n_stats = static_cast<uint32_t>(count);
+    values->n_stats = static_cast<uint32_t>(*count);
     if (Result<void> done = ethtool(values.get(), "get the counters"); !done)
         return tl::unexpected(std::move(done.error()));
+    all.resize(std::min<size_t>(*count, values->n_stats));
+    std::memcpy(all.data(), values.tail(), all.size() * sizeof(uint64_t));
+    return all;
+}
 
-    // The set may have changed between the calls; what both answers hold is consistent.
-    const size_t known = std::min<size_t>({count, names->len, values->n_stats});
-    std::vector<Counter> counters(known);
-    for (size_t i = 0; i < known; ++i) {
-        const auto* name = reinterpret_cast<const char*>(names.tail()) + i * ETH_GSTRING_LEN;
-        counters[i].name.assign(name, strnlen(name, ETH_GSTRING_LEN));
-        std::memcpy(&counters[i].value, values.tail() + i * sizeof(uint64_t), sizeof(uint64_t));
-    }
+Result<std::vector<Counter>> Netdev::counters() const {
+    const Result<std::vector<std::string>> names = counter_names();
+    if (!names) return tl::unexpected(names.error());
+    const Result<std::vector<uint64_t>> values = counter_values();
+    if (!values) return tl::unexpected(values.error());
+    std::vector<Counter> counters(std::min(names->size(), values->size()));
+    for (size_t i = 0; i < counters.size(); ++i)
+        counters[i] = {(*names)[i], (*values)[i]};
     return counters;
 }
 

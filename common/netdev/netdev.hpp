@@ -52,7 +52,7 @@ struct ModuleInfo {
     uint32_t bytes = 0; ///< of memory that can be read
 };
 
-/// One counter of `ethtool -S`.
+/// One counter of the hardware.
 struct Counter {
     std::string name;
     uint64_t value = 0;
@@ -94,13 +94,17 @@ class Netdev {
     [[nodiscard]] Result<void> read_module(uint32_t offset, std::span<uint8_t> bytes) const;
     /// Has the LED blink, and returns when that is over: seconds, at least 1. Needs CAP_NET_ADMIN.
     [[nodiscard]] Result<void> identify(unsigned seconds) const;
-    /// Counters of the interface's driver, in its own order; empty when it has none.
-    [[nodiscard]] Result<std::vector<Counter>> counters() const;
+    /// Counters of the interface's driver (`ethtool -S`), in its own order; empty when it has none.
+    /// Other settings of the interface may make them more or fewer.
+    [[nodiscard]] Result<std::vector<std::string>> counter_names() const;
+    [[nodiscard]] Result<std::vector<uint64_t>> counter_values() const;
+    [[nodiscard]] Result<std::vector<Counter>> counters() const; ///< both
 
   private:
     Result<void> request(unsigned long code, ifreq& request, const char* what) const;
     Result<void> ethtool(void* command, const char* what) const;
     [[nodiscard]] Result<LinkSettings> link_settings() const;
+    [[nodiscard]] Result<size_t> counter_count() const;
     [[nodiscard]] Result<std::vector<uint32_t>> supported_modes() const;
 
     std::string name_;
@@ -128,7 +132,9 @@ class Sysfs {
     [[nodiscard]] std::string bus_address(const std::string& device) const;
     /// NUMA node of the RDMA device; -1: unknown or any.
     [[nodiscard]] int numa_node(const std::string& device) const;
-    /// Hardware counters of an RDMA port (`hw_counters`), sorted by name; empty when it has none.
+    /// Hardware counters of an RDMA port (`hw_counters`), sorted; empty when it has none.
+    [[nodiscard]] std::vector<std::string> hw_counter_names(const std::string& device,
+                                                            uint8_t port) const;
     [[nodiscard]] std::vector<Counter> hw_counters(const std::string& device, uint8_t port) const;
     /// One of them; ENOENT when the device does not have it.
     [[nodiscard]] Result<uint64_t> hw_counter(const std::string& device, uint8_t port,

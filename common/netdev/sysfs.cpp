@@ -80,11 +80,19 @@ int Sysfs::numa_node(const std::string& device) const {
     return node;
 }
 
+std::vector<std::string> Sysfs::hw_counter_names(const std::string& device, uint8_t port) const {
+    std::vector<std::string> names = entries(port_path(device, port) + "/hw_counters");
+    std::erase_if(names, [&](const std::string& name) {
+        return name == "lifespan" || // for so many milliseconds the kernel tells the same values
+               !hw_counter(device, port, name);
+    });
+    return names;
+}
+
 std::vector<Counter> Sysfs::hw_counters(const std::string& device, uint8_t port) const {
     std::vector<Counter> counters;
-    for (const std::string& name : entries(port_path(device, port) + "/hw_counters"))
-        if (const Result<uint64_t> value = hw_counter(device, port, name))
-            counters.push_back({name, *value});
+    for (const std::string& name : hw_counter_names(device, port))
+        counters.push_back({name, hw_counter(device, port, name).value_or(0)});
     return counters;
 }
 

@@ -33,7 +33,7 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
     assert stack.testpmd.stats(0).rx_packets == device["delivered"] + 3  # with two markers
     assert stack.testpmd.stats(0).rx_missed == dropped
     assert stack.testpmd.xstats(0)["rx_missed_errors"] == dropped
-    assert stack.testpmd.xstats(0)["hw_out_of_buffer"] == dropped
+    assert stack.testpmd.xstats(0)["rx_out_of_buffer"] == dropped
 
     stack.testpmd.command("clear port stats 0")
     assert stack.testpmd.stats(0).rx_missed == 0

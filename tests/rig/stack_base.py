@@ -82,7 +82,9 @@ class StackBase:
             else:
                 device_args += ["-a", self.pci_devargs(index, pmd_devargs)]
         eal = ["--lcores", lcores, "--no-huge", "-m", str(memory_mb)]
-        eal += ["--no-shconf", "--no-telemetry", *device_args, *eal_args]
+        if "--telemetry" not in eal_args:  # which EAL takes, but not back a refusal
+            eal += ["--no-telemetry"]
+        eal += ["--no-shconf", *device_args, *eal_args]
         # Locked, all of the memory above would be filled at once: seconds in the guest.
         own = ["-i", "--no-mlockall", "--total-num-mbufs=8192"]
         return ["dpdk-testpmd", *eal, "--", *own, *testpmd_args]

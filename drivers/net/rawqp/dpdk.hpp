@@ -63,6 +63,7 @@ extern "C" {
 #include <rte_power_intrinsics.h>
 #include <rte_prefetch.h>
 #include <rte_string_fns.h>
+#include <rte_telemetry.h>
 #include <rte_thread.h>
 
 #include <bus_vdev_driver.h>

@@ -152,6 +152,15 @@ template <auto Fill, class Dev> void set_async_ops([[maybe_unused]] Dev& dev) no
     }
 }
 
+// Adds a number to a telemetry dictionary: rte_tel_data_add_dict_u64 has another name since 23.03.
+inline int add_to_dict(rte_tel_data* dict, const char* name, uint64_t value) noexcept {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+    return rte_tel_data_add_dict_uint(dict, name, value);
+#else
+    return rte_tel_data_add_dict_u64(dict, name, value);
+#endif
+}
+
 /// Which tag modify_field means: 23.11 has a member for it, beside the older way to say it.
 template <class Field> uint8_t tag_index(const Field& field) noexcept {
     if constexpr (requires { field.tag_index; })

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <rte_cycles.h>
@@ -15,15 +16,19 @@ namespace {
 
 class Control : public PortTest {
   protected:
-    [[nodiscard]] static std::string dump() {
+    /// What `write(file)` writes.
+    template <class Write> [[nodiscard]] static std::string written(Write write) {
         char* text = nullptr;
         size_t size = 0;
         FILE* const file = open_memstream(&text, &size);
-        EXPECT_EQ(rte_eth_dev_priv_dump(kPort, file), 0);
+        EXPECT_EQ(write(file), 0);
         fclose(file);
         std::string copy(text, size);
         std::free(text);
         return copy;
+    }
+    [[nodiscard]] static std::string dump() {
+        return written([](FILE* file) { return rte_eth_dev_priv_dump(kPort, file); });
     }
 };
 
@@ -118,9 +123,28 @@ TEST_F(Control, ADumpShowsQueuesAndDevice) {
                              "rxq 0     running, 64 descriptors", "txq 1     running",
                              "; 10 packets, 645 bytes, 0 errors"})
         EXPECT_NE(running.find(part), std::string::npos) << part << " is not in\n" << running;
+    ASSERT_EQ(rte_eth_stats_reset(kPort), 0);
+    EXPECT_EQ(dump().find("; 10 packets"), std::string::npos) << "what statistics tell\n" << dump();
     ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
     EXPECT_NE(dump().find("rxq 0     stopped"), std::string::npos) << dump();
     ASSERT_EQ(rte_eth_dev_start(kPort), 0);
+}
+
+TEST_F(Control, DescriptorsAreDumped) {
+    const auto rx = [](uint16_t offset, uint16_t count) {
+        return written(
+            [=](FILE* file) { return rte_eth_rx_descriptor_dump(kPort, 0, offset, count, file); });
+    };
+    const std::string first = rx(0, 2);
+    EXPECT_EQ(first.find("descriptor 0: posted, "), 0u) << first;
+    EXPECT_NE(first.find("\ndescriptor 1: posted, "), std::string::npos) << first;
+    EXPECT_EQ(first.find("descriptor 2"), std::string::npos) << first;
+    EXPECT_EQ(rx(kDescriptors - 1, 1).find("descriptor 63: "), 0u);
+    EXPECT_EQ(rx(kDescriptors, 0), "");
+    EXPECT_EQ(written([](FILE* file) { return rte_eth_tx_descriptor_dump(kPort, 1, 0, 2, file); }),
+              "descriptor 0: free\ndescriptor 1: free\n");
+    EXPECT_EQ(rte_eth_rx_descriptor_dump(kPort, 0, kDescriptors - 1, 2, stderr), -EINVAL);
+    EXPECT_EQ(rte_eth_tx_descriptor_dump(kPort, kQueues, 0, 1, stderr), -EINVAL);
 }
 
 } // namespace

@@ -4,8 +4,6 @@
 #include "tests/unit/flow/rule.hpp"
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 namespace rawqp::test {
@@ -289,35 +287,6 @@ TEST_F(PortTest, StatisticsOutliveAnotherMtu) {
     EXPECT_EQ(stats.ierrors, 2u);
     EXPECT_EQ(stats.rx_nombuf, 3u);
     EXPECT_EQ(extended_stat("rx_q1_packets"), 4u);
-}
-
-TEST_F(PortTest, ResetIsForEveryCounter) {
-    const std::filesystem::path root = testing::TempDir() + "rawqp-sysfs";
-    const std::filesystem::path counters = root / "class/infiniband/fake_0/ports/1/hw_counters";
-    std::filesystem::create_directories(counters);
-    const auto drop = [&](unsigned packets) {
-        std::ofstream(counters / "out_of_buffer") << packets;
-    };
-    sysfs = root;
-    drop(100);
-    bring_up();
-    const auto missed = [&] {
-        rte_eth_stats stats{};
-        EXPECT_EQ(rte_eth_stats_get(id(), &stats), 0);
-        return stats.imissed;
-    };
-    Port::of(dev).totals.unsent = 3;
-    Port::of(dev).totals.unread = 4;
-    EXPECT_EQ(missed(), 100u);
-    EXPECT_EQ(extended_stat("tx_unsent_packets"), 3u);
-    EXPECT_EQ(extended_stat("rx_unread_packets"), 4u);
-    ASSERT_EQ(rte_eth_stats_reset(id()), 0);
-    EXPECT_EQ(missed(), 0u);
-    EXPECT_EQ(extended_stat("tx_unsent_packets"), 0u);
-    EXPECT_EQ(extended_stat("rx_unread_packets"), 0u);
-    drop(107);
-    EXPECT_EQ(missed(), 7u);
-    std::filesystem::remove_all(root);
 }
 
 /// What an error or a stop takes back may have been counted before the statistics were reset.

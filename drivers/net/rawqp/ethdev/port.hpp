@@ -27,6 +27,7 @@ class RssQps;
 class RxQueueSet;
 class Secondaries;
 class Steering;
+class TelemetryEntry;
 struct RxQueue;
 struct TxQueue;
 
@@ -83,12 +84,13 @@ struct Port final : ProcessPort {
     /// Held while queues and flow rules are made, changed and destroyed, as secondaries ask for
     /// resets and counters at any time.
     std::mutex control;
-    std::unique_ptr<AgeTimer> age_timer;      ///< gone before `control` is held to close
-    std::unique_ptr<Secondaries> secondaries; ///< told of changes
-    std::unique_ptr<Answers> answers;         ///< given to them
+    std::unique_ptr<AgeTimer> age_timer;       ///< gone before `control` is held to close
+    std::unique_ptr<Secondaries> secondaries;  ///< told of changes
+    std::unique_ptr<Answers> answers;          ///< given to them
+    std::unique_ptr<TelemetryEntry> telemetry; ///< gone before `control` is held to close
 
     [[nodiscard]] bool started() const { return dev->data->dev_started != 0; }
-    [[nodiscard]] static Port& of(rte_eth_dev* dev) {
+    [[nodiscard]] static Port& of(const rte_eth_dev* dev) {
         return static_cast<Port&>(ProcessPort::of(dev));
     }
 };

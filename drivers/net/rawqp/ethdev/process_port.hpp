@@ -4,6 +4,7 @@
 
 #include "common/netdev/netdev.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/hardware_counters.hpp"
 #include "drivers/net/rawqp/ethdev/shared_port.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 #include "drivers/net/rawqp/rings/ring_host.hpp"
@@ -26,6 +27,7 @@ struct ProcessPort : RingHost {
     netdev::Sysfs sysfs;
     netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
     const RingFormat* format = nullptr;
+    HardwareCounters hardware;
 
     [[nodiscard]] static ProcessPort& of(const rte_eth_dev* dev) {
         return *static_cast<ProcessPort*>(dev->process_private);

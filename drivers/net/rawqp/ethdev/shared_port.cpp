@@ -5,11 +5,15 @@
 
 namespace rawqp {
 
+const char* name_of(QueueState state) {
+    constexpr std::array kNames{"not set up", "stopped", "running", "stopping", "released"};
+    return kNames[static_cast<size_t>(state)];
+}
+
 void advance(QueueState& state, QueueState to) {
-    constexpr std::array kNames{"absent", "set up", "running", "stopping", "released"};
     if (!may_become(state, to))
-        RAWQP_LOG(ERR, "a queue is %s and becomes %s, which it must not",
-                  kNames[static_cast<size_t>(state)], kNames[static_cast<size_t>(to)]);
+        RAWQP_LOG(ERR, "a queue is %s and becomes %s, which it must not", name_of(state),
+                  name_of(to));
     __atomic_store_n(reinterpret_cast<uint8_t*>(&state), static_cast<uint8_t>(to),
                      __ATOMIC_RELEASE);
 }

@@ -65,6 +65,9 @@ void advance(QueueState& state, QueueState to);
         __atomic_load_n(reinterpret_cast<const uint8_t*>(&state), __ATOMIC_ACQUIRE));
 }
 
+/// For people to read.
+[[nodiscard]] const char* name_of(QueueState state);
+
 struct SharedRxQueue {
     QueueState state = QueueState::absent;
     bool deferred = false; ///< port start leaves it stopped
@@ -89,6 +92,14 @@ struct CounterBase {
     uint64_t value = 0;
 };
 
+/// Those of a port, in DPDK's heap: entries follow. When there are more counters, whoever resets
+/// them makes a larger table; this one stays, as other processes may be reading it.
+struct CounterBases {
+    CounterBases* before; ///< null: this is the first one
+    uint32_t size;
+    [[nodiscard]] CounterBase* entries() { return reinterpret_cast<CounterBase*>(this + 1); }
+};
+
 /// Counts that no live queue holds.
 struct PortTotals {
     RxCounters rx; ///< of queues that were released since the last statistics reset
@@ -96,7 +107,7 @@ struct PortTotals {
     uint64_t unread = 0;      ///< packets that stood in Rx rings when they were stopped
     uint64_t unsent = 0;      ///< packets that Tx queues still held when they were stopped
     uint64_t missed_base = 0; ///< the device's out-of-buffer counter at the last reset
-    std::array<CounterBase, 512> hardware_base{}; ///< at the last xstats reset
+    CounterBases* hardware_bases = nullptr; ///< at the last xstats reset; null: there was none
 };
 
 /// What the burst functions of a port are chosen by, so that each process can choose its own.

@@ -9,6 +9,7 @@
 #include "common/result.hpp"
 #include "common/verbs/api.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/figure.hpp"
 #include "drivers/net/rawqp/rings/mr_table.hpp"
 
 #include <cstdint>
@@ -260,6 +261,15 @@ struct RingFormat {
     eth_get_monitor_addr_t rx_monitor_addr;
     eth_tx_descriptor_status_t tx_descriptor_status;
     eth_tx_done_cleanup_t tx_done_cleanup;
+
+    // For people to read, in every process. Of a queue in use it is a glance, as its lcore goes on.
+    Figures (*rx_figures)(const RxRing& ring);
+    Figures (*tx_figures)(const TxRing& ring);
+    /// The descriptor so many after the next one that a packet will be taken from (or, of a send
+    /// queue, put into), in lines of text. They are as many as the queue was set up with.
+    std::string (*rx_descriptor_text)(const RxRing& ring, uint16_t offset);
+    std::string (*tx_descriptor_text)(const TxRing& ring, uint16_t offset);
+
     /// Packet types that Rx reports, ended by RTE_PTYPE_UNKNOWN; null: none.
     const uint32_t* ptypes = nullptr;
 };

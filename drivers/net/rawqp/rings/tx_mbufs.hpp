@@ -26,6 +26,7 @@ class TxMbufs {
     [[nodiscard]] uint16_t size() const { return static_cast<uint16_t>(mask_ + 1); }
 
     [[nodiscard]] rte_mbuf*& slot(uint16_t position) { return slots_[position & mask_]; }
+    [[nodiscard]] const rte_mbuf* at(uint16_t position) const { return slots_[position & mask_]; }
     void set_head(uint16_t head) { head_ = head; }
     /// Slots from the head to the end of the array: as many lie side by side.
     [[nodiscard]] uint16_t run() const {

@@ -17,6 +17,7 @@
 #include "drivers/net/rawqp/ethdev/port/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/port/telemetry.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
@@ -227,6 +228,7 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     publish(*port, sysfs);
     port->secondaries = std::make_unique<Secondaries>(*port);
     port->answers = std::make_unique<Answers>(*port);
+    port->telemetry = std::make_unique<TelemetryEntry>(*port);
     (void)port.release(); // dev_close has it
     return {};
 }

@@ -14,9 +14,9 @@ namespace {
 
 /// The operation with Port::control held.
 template <auto Operation> struct Locked;
-template <class R, class... Args, R (*Operation)(rte_eth_dev*, Args...) noexcept>
+template <class R, class Dev, class... Args, R (*Operation)(Dev*, Args...) noexcept>
 struct Locked<Operation> {
-    static R call(rte_eth_dev* dev, Args... args) noexcept {
+    static R call(Dev* dev, Args... args) noexcept {
         const std::lock_guard lock(Port::of(dev).control);
         return Operation(dev, args...);
     }
@@ -32,6 +32,8 @@ constexpr eth_dev_ops make_ops() {
     ops.dev_reset = dev_reset;
     ops.eth_dev_priv_dump = kLocked<priv_dump>; // on the thread of telemetry, too
     ops.dev_infos_get = dev_info_get;
+    ops.eth_rx_descriptor_dump = kLocked<rx_descriptor_dump>;
+    ops.eth_tx_descriptor_dump = kLocked<tx_descriptor_dump>;
     ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
     ops.rx_burst_mode_get = rx_burst_mode_get;
     ops.tx_burst_mode_get = tx_burst_mode_get;

@@ -53,6 +53,7 @@ class SharedActions {
         actions_.emplace(handle, std::move(action));
     }
     void erase(const rte_flow_action_handle* handle) { actions_.erase(handle); }
+    [[nodiscard]] size_t size() const { return actions_.size(); }
     /// A handle may be stale: it is compared and not followed. Null: there is no such action.
     [[nodiscard]] SharedActionRef find(const rte_flow_action_handle* handle) const {
         const auto at = actions_.find(handle);

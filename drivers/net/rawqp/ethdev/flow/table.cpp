@@ -243,6 +243,23 @@ int FlowTable::dump(const rte_flow* flow, FILE* file, rte_flow_error* error) {
     return 0;
 }
 
+Figures FlowTable::figures() const {
+    uint64_t parts = 0, egress = 0, counted = 0, aged = 0;
+    for (const rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after) {
+        parts += rule->parts().size();
+        egress += rule->egress ? 1 : 0;
+        counted += rule->counts ? 1 : 0;
+        aged += rule->age ? 1 : 0;
+    }
+    return {{"rules", impl_->rules.size()},
+            {"device_rules", impl_->running ? parts : 0},
+            {"egress_rules", egress},
+            {"counting_rules", counted},
+            {"aging_rules", aged},
+            {"indirect_actions", impl_->shared.size()},
+            {"template_tables", impl_->tables.size()}};
+}
+
 Result<void> FlowTable::start() {
     if (impl_->rules.first() != nullptr)
         if (auto placed = impl_->place_again(); !placed) return placed;

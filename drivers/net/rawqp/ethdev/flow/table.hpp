@@ -5,6 +5,7 @@
 #include "common/result.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
+#include "drivers/net/rawqp/figure.hpp"
 
 #include <chrono>
 #include <functional>
@@ -96,6 +97,9 @@ class FlowTable {
 
     /// Writes the rule, or all of them with null, as people read them.
     int dump(const rte_flow* flow, FILE* file, rte_flow_error* error);
+
+    /// How much there is of everything.
+    [[nodiscard]] Figures figures() const;
 
     /// Port start: installs every rule in hardware, or none and says which one failed.
     [[nodiscard]] Result<void> start();

@@ -231,19 +231,26 @@ void Memory::remove(const AddressRange& range, Extent extent) {
     if (live_.size() != live_before || !released.empty()) table_->next_generation();
 }
 
+std::vector<MrEntry> Memory::regions() const {
+    const std::lock_guard lock(mutex_);
+    return entries();
+}
+
 size_t Memory::registrations() const {
     const std::lock_guard lock(mutex_);
     return live_.size() + retired_.size();
 }
 
-void Memory::publish() {
-    std::vector<MrEntry> entries;
-    entries.reserve(live_.size());
+std::vector<MrEntry> Memory::entries() const {
+    std::vector<MrEntry> all;
+    all.reserve(live_.size());
     for (const Registration& each : live_)
-        entries.push_back(
+        all.push_back(
             {each.range.start, each.range.end, each.mr->lkey, rte_cpu_to_be_32(each.mr->lkey)});
-    table_->publish(entries);
+    return all;
 }
+
+void Memory::publish() { table_->publish(entries()); }
 
 void Memory::log_failure(const Error& error) {
     const std::lock_guard lock(mutex_);

@@ -70,6 +70,8 @@ class Memory {
     /// the port is closed.
     void remove(const AddressRange& range, Extent extent);
 
+    /// What the table holds, in order of addresses.
+    [[nodiscard]] std::vector<MrEntry> regions() const;
     /// Live plus retired registrations.
     [[nodiscard]] size_t registrations() const;
 
@@ -82,6 +84,7 @@ class Memory {
     /// Enlarges the table when it is nearly full. Allocates, so the caller holds no lock.
     Result<void> make_room();
     Result<MrEntry> add_range(AddressRange range);
+    [[nodiscard]] std::vector<MrEntry> entries() const; ///< of live_; mutex_ is held
     void publish();
     void log_failure(const Error& error);
     static void on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* self);

@@ -37,6 +37,12 @@ Result<void> AsyncEvents::start() {
     return {};
 }
 
+Figures AsyncEvents::figures() const {
+    return {{"link_up", counts_.link_up},           {"link_down", counts_.link_down},
+            {"device_fatal", counts_.device_fatal}, {"cq_errors", counts_.cq_errors},
+            {"queue_errors", counts_.queue_errors}, {"others", counts_.others}};
+}
+
 void AsyncEvents::on_readable(void* self) {
     for (bool more = true; more;)
         static_cast<AsyncEvents*>(self)->read_one_event(more);
@@ -56,15 +62,18 @@ void AsyncEvents::read_one_event(bool& more) {
     switch (event.event_type) {
     case IBV_EVENT_PORT_ACTIVE:
     case IBV_EVENT_PORT_ERR:
+        ++(event.event_type == IBV_EVENT_PORT_ACTIVE ? counts_.link_up : counts_.link_down);
         if (port_number == port_.ib_port) on_link_change(event.event_type == IBV_EVENT_PORT_ACTIVE);
         break;
     case IBV_EVENT_DEVICE_FATAL:
+        ++counts_.device_fatal;
         RAWQP_LOG(ERR, "%s: RDMA device %s failed or was removed: close the port",
                   port_.name.c_str(), port_.device.c_str());
         if (port_.dev->data->dev_conf.intr_conf.rmv != 0)
             rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_RMV, nullptr);
         break;
     case IBV_EVENT_CQ_ERR:
+        ++counts_.cq_errors;
         // No more CQEs arrive, neither for packets nor for errors.
         RAWQP_LOG(ERR,
                   "%s: a CQ of %s failed, and its queue with it: stop the port, set up its queues "
@@ -75,11 +84,13 @@ void AsyncEvents::read_one_event(bool& more) {
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_WQ_FATAL:
+        ++counts_.queue_errors;
         // The error CQE of the same failure makes the ring recover on its own lcore.
         RAWQP_LOG(WARNING, "%s: event of %s: %s", port_.name.c_str(), port_.device.c_str(),
                   port_.api->event_type_str(event.event_type));
         break;
     default:
+        ++counts_.others;
         RAWQP_LOG(DEBUG, "%s: event of %s ignored: %s", port_.name.c_str(), port_.device.c_str(),
                   port_.api->event_type_str(event.event_type));
     }

@@ -5,6 +5,9 @@
 
 #include "common/result.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/figure.hpp"
+
+#include <atomic>
 
 namespace rawqp {
 
@@ -20,6 +23,8 @@ class AsyncEvents {
     AsyncEvents& operator=(const AsyncEvents&) = delete;
 
     [[nodiscard]] Result<void> start();
+    /// How many of each kind were read.
+    [[nodiscard]] Figures figures() const;
 
   private:
     static void on_readable(void* self);
@@ -28,6 +33,12 @@ class AsyncEvents {
     void on_link_change(bool expected_up);
     void report_link();
 
+    /// Counted on EAL's interrupt thread alone, read anywhere.
+    struct Counts {
+        std::atomic<uint64_t> link_up = 0, link_down = 0, device_fatal = 0, cq_errors = 0,
+                              queue_errors = 0, others = 0;
+    };
+    Counts counts_;
     Port& port_;
     rte_intr_handle* handle_ = nullptr;
     bool registered_ = false;

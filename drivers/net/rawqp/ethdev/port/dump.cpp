@@ -10,17 +10,6 @@
 namespace rawqp {
 namespace {
 
-const char* name(QueueState state) {
-    switch (state) {
-    case QueueState::absent: return "not set up";
-    case QueueState::set_up: return "stopped";
-    case QueueState::running: return "running";
-    case QueueState::stopping: return "stopping";
-    case QueueState::released: return "released";
-    }
-    return "?";
-}
-
 std::string describe_device(const ProcessPort& port) {
     const SharedPort& shared = port.shared;
     return fmt::format("  device    {} port {}, firmware {}, interface {}\n", shared.device.data(),
@@ -57,13 +46,13 @@ std::string describe_rss(const RssState& rss) {
 std::string describe_rx(const ProcessPort& port, uint16_t id) {
     const SharedRxQueue& queue = port.shared.rx[id];
     const QueueState state = load_state(queue.state);
-    std::string text = fmt::format("  rxq {:<5} {}", id, name(state));
+    std::string text = fmt::format("  rxq {:<5} {}", id, name_of(state));
     if (state == QueueState::absent) return text + "\n";
     text += fmt::format("{}, {} descriptors, {} to a packet, offloads {:#x}",
                         queue.deferred ? ", deferred" : "", queue.descriptors, queue.segments,
                         queue.offloads);
     if (const auto* ring = static_cast<const RxRing*>(port.dev->data->rx_queues[id])) {
-        const RxCounters count = snapshot(*ring);
+        const RxCounters count = since_reset(*ring, queue.base);
         text +=
             fmt::format("; {} packets, {} bytes, {} errors, {} without mbuf, {} recoveries",
                         count.packets, count.bytes, count.errors, count.nombuf, count.recoveries);
@@ -72,21 +61,48 @@ std::string describe_rx(const ProcessPort& port, uint16_t id) {
 }
 
 std::string describe_tx(const ProcessPort& port, uint16_t id) {
-    const SharedTxQueue& queue = port.shared.tx[id];
+    SharedTxQueue& queue = port.shared.tx[id];
     const QueueState state = load_state(queue.state);
-    std::string text = fmt::format("  txq {:<5} {}", id, name(state));
+    std::string text = fmt::format("  txq {:<5} {}", id, name_of(state));
     if (state == QueueState::absent) return text + "\n";
     text += fmt::format("{}, {} descriptors, offloads {:#x}", queue.deferred ? ", deferred" : "",
                         queue.descriptors, queue.offloads);
     if (const auto* ring = static_cast<const TxRing*>(port.dev->data->tx_queues[id])) {
-        const TxCounters count = snapshot(*ring);
+        const TxCounters count = since_reset(*ring, queue.base);
         text += fmt::format("; {} packets, {} bytes, {} errors, {} recoveries", count.packets,
                             count.bytes, count.errors, count.recoveries);
     }
     return text + "\n";
 }
 
+/// Descriptors [offset, offset + count) of a queue of so many, each by `text`.
+template <class Text>
+int dump_descriptors(uint16_t offset, uint16_t count, uint16_t all, FILE* file, Text text) {
+    if (offset + count > all) return -EINVAL;
+    for (uint16_t i = offset; i < offset + count; ++i)
+        if (fputs(text(i).c_str(), file) < 0) return -EIO;
+    return 0;
+}
+
 } // namespace
+
+int rx_descriptor_dump(const rte_eth_dev* dev, uint16_t queue, uint16_t offset, uint16_t count,
+                       FILE* file) noexcept {
+    const ProcessPort& port = ProcessPort::of(dev);
+    const auto* const ring = static_cast<const RxRing*>(dev->data->rx_queues[queue]);
+    if (ring == nullptr) return -EINVAL;
+    return dump_descriptors(offset, count, port.shared.rx[queue].descriptors, file,
+                            [&](uint16_t i) { return port.format->rx_descriptor_text(*ring, i); });
+}
+
+int tx_descriptor_dump(const rte_eth_dev* dev, uint16_t queue, uint16_t offset, uint16_t count,
+                       FILE* file) noexcept {
+    const ProcessPort& port = ProcessPort::of(dev);
+    const auto* const ring = static_cast<const TxRing*>(dev->data->tx_queues[queue]);
+    if (ring == nullptr) return -EINVAL;
+    return dump_descriptors(offset, count, port.shared.tx[queue].descriptors, file,
+                            [&](uint16_t i) { return port.format->tx_descriptor_text(*ring, i); });
+}
 
 int priv_dump(rte_eth_dev* dev, FILE* file) noexcept {
     const ProcessPort& port = ProcessPort::of(dev);

@@ -11,6 +11,7 @@
 #include "drivers/net/rawqp/ethdev/port/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
+#include "drivers/net/rawqp/ethdev/port/telemetry.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
@@ -156,6 +157,7 @@ int dev_close(rte_eth_dev* dev) noexcept {
     if (dev->process_private == nullptr) return 0;
     const std::unique_ptr<Port> port(&Port::of(dev));
     port->age_timer.reset(); // who is told of aged rules may ask for them
+    port->telemetry.reset();
     const std::unique_lock lock(port->control);
     port->events.reset(); // first: its handler reads the port
     halt(*port);
@@ -165,6 +167,7 @@ int dev_close(rte_eth_dev* dev) noexcept {
         rx_queue_release(dev, static_cast<uint16_t>(i));
     for (size_t i = 0; i < port->tx_queues.size(); ++i)
         tx_queue_release(dev, static_cast<uint16_t>(i));
+    free_bases(port->totals);
     dev->process_private = nullptr;
     set_ring_host(dev->data->port_id, nullptr);
     return 0;

@@ -39,6 +39,10 @@ void publish_info(Port& port);
 // dump.cpp
 /// What the port is made of, for people to read.
 int priv_dump(rte_eth_dev* dev, FILE* file) noexcept;
+int rx_descriptor_dump(const rte_eth_dev* dev, uint16_t queue, uint16_t offset, uint16_t count,
+                       FILE* file) noexcept;
+int tx_descriptor_dump(const rte_eth_dev* dev, uint16_t queue, uint16_t offset, uint16_t count,
+                       FILE* file) noexcept;
 
 // stats.cpp
 /// `queues` may be null.

@@ -68,35 +68,13 @@ uint64_t missed(const ProcessPort& port) {
     return port.sysfs.hw_counter(shared.device.data(), shared.ib_port, "out_of_buffer").value_or(0);
 }
 
-/// Counters that the hardware keeps: those of the RDMA port, then those of its netdev.
-std::vector<netdev::Counter> hardware_counters(const ProcessPort& port) {
-    const SharedPort& shared = port.shared;
-    std::vector<netdev::Counter> all;
-    for (netdev::Counter& counter : port.sysfs.hw_counters(shared.device.data(), shared.ib_port))
-        all.push_back({"hw_" + counter.name, counter.value});
-    if (Result<std::vector<netdev::Counter>> counters = port.netdev.counters())
-        for (netdev::Counter& counter : *counters)
-            all.push_back({"netdev_" + counter.name, counter.value});
-    return all;
-}
-
-uint64_t base_of(const ProcessPort& port, size_t index, const std::string& name) {
-    const auto& base = port.shared.totals.hardware_base;
-    return index < base.size() && base[index].name.data() == name ? base[index].value : 0;
-}
-
-std::vector<netdev::Counter> all_xstats(const ProcessPort& port) {
+/// What the driver counts beside the statistics that all drivers have.
+Figures own_counters(const ProcessPort& port) {
     const Sums sum = totals(port);
-    std::vector<netdev::Counter> all{{"rx_recoveries", sum.rx.recoveries},
-                                     {"rx_unread_packets", port.shared.totals.unread},
-                                     {"tx_recoveries", sum.tx.recoveries},
-                                     {"tx_unsent_packets", port.shared.totals.unsent}};
-    const std::vector<netdev::Counter> hardware = hardware_counters(port);
-    for (size_t i = 0; i < hardware.size(); ++i) {
-        const netdev::Counter& now = hardware[i];
-        all.push_back({now.name, now.value - std::min(now.value, base_of(port, i, now.name))});
-    }
-    return all;
+    return {{"rx_recoveries", sum.rx.recoveries},
+            {"rx_unread_packets", port.shared.totals.unread},
+            {"tx_recoveries", sum.tx.recoveries},
+            {"tx_unsent_packets", port.shared.totals.unsent}};
 }
 
 } // namespace
@@ -134,29 +112,38 @@ int stats_reset(rte_eth_dev* dev) noexcept {
 }
 
 int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size) noexcept {
-    const std::vector<netdev::Counter> all = all_xstats(ProcessPort::of(dev));
-    if (names != nullptr && size >= all.size())
-        for (size_t i = 0; i < all.size(); ++i)
-            rte_strscpy(names[i].name, all[i].name.c_str(), sizeof(names[i].name));
-    return static_cast<int>(all.size());
+    ProcessPort& port = ProcessPort::of(dev);
+    const Figures own = own_counters(port);
+    const std::vector<std::string> hardware = port.hardware.names(port);
+    const size_t count = own.size() + hardware.size();
+    if (names != nullptr && size >= count) {
+        for (const Figure& figure : own)
+            rte_strscpy((names++)->name, figure.name, sizeof names->name);
+        for (const std::string& name : hardware)
+            rte_strscpy((names++)->name, name.c_str(), sizeof names->name);
+    }
+    return static_cast<int>(count);
 }
 
 int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept {
-    const std::vector<netdev::Counter> all = all_xstats(ProcessPort::of(dev));
-    if (values != nullptr && size >= all.size())
-        for (size_t i = 0; i < all.size(); ++i)
-            values[i] = {i, all[i].value};
-    return static_cast<int>(all.size());
+    ProcessPort& port = ProcessPort::of(dev);
+    const Figures own = own_counters(port);
+    const std::vector<uint64_t> hardware = port.hardware.read(port);
+    const size_t count = own.size() + hardware.size();
+    if (values == nullptr || size < count) return static_cast<int>(count);
+    uint64_t id = 0;
+    for (const Figure& figure : own) {
+        values[id] = {id, figure.value};
+        ++id;
+    }
+    for (size_t i = 0; i < hardware.size(); ++i, ++id)
+        values[id] = {id, hardware[i]};
+    return static_cast<int>(count);
 }
 
 int xstats_reset(rte_eth_dev* dev) noexcept {
-    const ProcessPort& port = ProcessPort::of(dev);
-    auto& base = port.shared.totals.hardware_base;
-    const std::vector<netdev::Counter> now = hardware_counters(port);
-    for (size_t i = 0; i < std::min(now.size(), base.size()); ++i) {
-        rte_strscpy(base[i].name.data(), now[i].name.c_str(), base[i].name.size());
-        base[i].value = now[i].value;
-    }
+    ProcessPort& port = ProcessPort::of(dev);
+    if (!port.hardware.reset(port)) return -ENOMEM;
     return stats_reset(dev); // some extended statistics are the driver's own counters
 }
 

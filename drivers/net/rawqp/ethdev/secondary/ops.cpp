@@ -36,9 +36,9 @@ template <Name kName, class Operation> constexpr void refused(Operation& operati
 
 /// What all processes do alike, as long as there is something to look at.
 template <auto Operation> struct WhileAlive;
-template <class... Args, int (*Operation)(rte_eth_dev*, Args...) noexcept>
+template <class Dev, class... Args, int (*Operation)(Dev*, Args...) noexcept>
 struct WhileAlive<Operation> {
-    static int call(rte_eth_dev* dev, Args... args) noexcept {
+    static int call(Dev* dev, Args... args) noexcept {
         return SecondaryPort::of(dev).alive() ? Operation(dev, args...) : -EIO;
     }
 };
@@ -164,6 +164,8 @@ constexpr eth_dev_ops make_ops() {
     ops.get_module_info = kWhileAlive<get_module_info>;
     ops.get_module_eeprom = kWhileAlive<get_module_eeprom>;
     ops.eth_dev_priv_dump = kWhileAlive<priv_dump>;
+    ops.eth_rx_descriptor_dump = kWhileAlive<rx_descriptor_dump>;
+    ops.eth_tx_descriptor_dump = kWhileAlive<tx_descriptor_dump>;
     ops.reta_query = kWhileAlive<reta_query>;
     ops.rss_hash_conf_get = kWhileAlive<rss_hash_conf_get>;
     ops.flow_ops_get = flow_ops_get;

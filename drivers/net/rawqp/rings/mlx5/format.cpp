@@ -3,6 +3,7 @@
 
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
+#include "drivers/net/rawqp/rings/mlx5/ring_text.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_cq.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
@@ -105,6 +106,10 @@ constexpr RingFormat make_format() {
     format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::MlxRxRing>;
     format.tx_descriptor_status = tx_descriptor_status<mlx5rings::MlxTxRing>;
     format.tx_done_cleanup = tx_done_cleanup<mlx5rings::MlxTxRing>;
+    format.rx_figures = mlx5rings::rx_figures;
+    format.tx_figures = mlx5rings::tx_figures;
+    format.rx_descriptor_text = mlx5rings::rx_descriptor_text;
+    format.tx_descriptor_text = mlx5rings::tx_descriptor_text;
     format.ptypes = kPacketTypes;
     return format;
 }
@@ -139,6 +144,8 @@ constexpr RingFormat make_striding_format() {
     format.rx_queue_count = compat::queue_count<mlx5rings::striding_queue_count>;
     format.rx_descriptor_status = mlx5rings::striding_descriptor_status;
     format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::StridingRing>;
+    format.rx_figures = mlx5rings::striding_figures;
+    format.rx_descriptor_text = mlx5rings::striding_descriptor_text;
     return format;
 }
 constinit const RingFormat kStridingFormat = make_striding_format();

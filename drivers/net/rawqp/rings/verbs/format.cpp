@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
 
+#include "drivers/net/rawqp/rings/verbs/ring_text.hpp"
 #include "drivers/net/rawqp/rings/verbs/rx.hpp"
 #include "drivers/net/rawqp/rings/verbs/tx.hpp"
 
@@ -76,6 +77,10 @@ constinit const RingFormat kVerbsFormat{
     .rx_monitor_addr = nullptr, // nor does it say where they are
     .tx_descriptor_status = tx_descriptor_status<verbsrings::VerbsTxRing>,
     .tx_done_cleanup = tx_done_cleanup<verbsrings::VerbsTxRing>,
+    .rx_figures = verbsrings::rx_figures,
+    .tx_figures = verbsrings::tx_figures,
+    .rx_descriptor_text = verbsrings::rx_descriptor_text,
+    .tx_descriptor_text = verbsrings::tx_descriptor_text,
     .ptypes = kPacketTypes,
 };
 
