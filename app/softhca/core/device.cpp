@@ -170,8 +170,7 @@ Outcome<void> Device::pace_sq(Number sqn, uint32_t kbps) {
     const ControlLock lock(*state_);
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
-    if (kbps != 0 && (kbps < Limits::kMinRateKbps || kbps > Limits::kMaxRateKbps))
-        return refuse(Status::bad_parameter);
+    if (kbps > Limits::kMaxRateKbps) return refuse(Status::bad_parameter);
     sq->rate_kbps = kbps;
     state_->port.read_clock();
     sq->paced_until = state_->port.now();

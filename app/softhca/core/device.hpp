@@ -63,7 +63,7 @@ struct Limits {
     static constexpr uint8_t kLogMinStrideBytes = 6;
     static constexpr uint8_t kLogMaxStrideBytes = 13;
     static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
-    static constexpr uint32_t kMinRateKbps = 1000; ///< packet pacing
+    static constexpr uint32_t kMinRateKbps = 1;    ///< packet pacing
     static constexpr uint32_t kMaxRateKbps = 100'000'000;
 };
 

@@ -193,8 +193,9 @@ void flow_tables(Fields caps) {
         rewriting(table);
     const auto allow = [](Fields table, Field field) { table.set(field, 1); };
     allow(receive, PRM(flow_table_prop_layout, decap));
+    for (const Fields& table : {receive, transmit})
+        allow(table, PRM(flow_table_prop_layout, reformat));
     allow(receive, PRM(flow_table_prop_layout, reformat_l3_tunnel_to_l2));
-    allow(transmit, PRM(flow_table_prop_layout, reformat));
     allow(transmit, PRM(flow_table_prop_layout, reformat_l2_to_l3_tunnel));
 }
 

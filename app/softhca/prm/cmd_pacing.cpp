@@ -22,15 +22,13 @@ PacingRate* row_of(Firmware& firmware, uint64_t index) {
 }
 
 FwStatus set_rate_limit(Firmware& firmware, Command& command) {
-    using core::Limits;
     const Fields in = command.input();
     const auto index = in.get(PRM(set_pp_rate_limit_in, rate_limit_index));
     const Fields context = in.at(PRM(set_pp_rate_limit_in, ctx));
     const auto kbps = context.get(PRM(set_pp_rate_limit_context, rate_limit));
     PacingRate* const row = row_of(firmware, index);
     if (!row) return FwStatus::bad_resource;
-    if (kbps != 0 && (kbps < Limits::kMinRateKbps || kbps > Limits::kMaxRateKbps))
-        return FwStatus::bad_parameter;
+    if (kbps > core::Limits::kMaxRateKbps) return FwStatus::bad_parameter;
     if (wants_more_than_a_rate(context)) return FwStatus::bad_parameter;
     *row = {};
     if (kbps != 0) *row = {.kbps = static_cast<uint32_t>(kbps), .uid = command.uid};

@@ -9,6 +9,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
 namespace softhca::uverbs {
 namespace {
@@ -65,6 +66,14 @@ Errno query_port_method(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
+/// Of the vport and its switch: mlx5_ib knows it where a switch is on (switchdev) only, and says
+/// nothing elsewhere.
+Errno query_switch_port(Context&, const IoctlAttributes& attributes) {
+    if (attributes.number(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM) != 1u) return EINVAL;
+    attributes.out(MLX5_IB_ATTR_QUERY_PORT).put(mlx5_ib_uapi_query_port{});
+    return 0;
+}
+
 /// The port has no GIDs (no RoCE); what is checked is how the program asks.
 Errno query_gid_table(Context&, const IoctlAttributes& attributes) {
     const uint64_t entry = attributes.number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE).value_or(0);
@@ -112,6 +121,7 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "GET_CONTEXT", open_context, true},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "QUERY_CONTEXT", query_context},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "QUERY_PORT", query_port_method},
+    Method{UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, "QUERY_PORT", query_switch_port},
     Method{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, "QUERY_GID_TABLE", query_gid_table},
     Method{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "QUERY_PD", query_pd},
     Method{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "QUERY_MR", query_mr},

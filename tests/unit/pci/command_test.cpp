@@ -172,7 +172,7 @@ TEST_F(CommandTest, PacingKeepsToTheTableOfRates) {
     };
     EXPECT_EQ(set_rate(0, 5000), FwStatus::bad_resource) << "row 0 stands for no limit";
     EXPECT_EQ(set_rate(kPacingRates, 5000), FwStatus::bad_resource);
-    EXPECT_EQ(set_rate(1, core::Limits::kMinRateKbps - 1), FwStatus::bad_parameter);
+    EXPECT_EQ(set_rate(1, core::Limits::kMinRateKbps), FwStatus::ok);
     EXPECT_EQ(set_rate(1, core::Limits::kMaxRateKbps + 1), FwStatus::bad_parameter);
     for (const Field unkept : {PRM(set_pp_rate_limit_context, burst_upper_bound),
                                PRM(set_pp_rate_limit_context, typical_packet_size)})

@@ -343,7 +343,7 @@ TEST_F(Send, PacingKeepsTheRateOfALateDevice) {
 
 TEST_F(Send, PacingKeepsTheRate) {
     using Clock = std::chrono::steady_clock;
-    EXPECT_EQ(device->pace_sq(sq.number, Limits::kMinRateKbps - 1).error(), Status::bad_parameter);
+    EXPECT_TRUE(device->pace_sq(sq.number, Limits::kMinRateKbps));
     EXPECT_EQ(device->pace_sq(sq.number, Limits::kMaxRateKbps + 1).error(), Status::bad_parameter);
     EXPECT_EQ(device->pace_sq(0xfffff, 1000).error(), Status::bad_resource);
     const auto begin = Clock::now();
