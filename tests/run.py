@@ -9,6 +9,8 @@ A suite is one of
   unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
                      each of the latter with the first of its parameters only
+  rdma:BUILD         the suites of others, on both fronts: tests/rdma; rdma-daily:BUILD without tests
+                     marked `thorough`
   clang, sanitize    a build with what that option of scripts/setup says
   fuzz, arm, packages
                      tests/fuzz/run, scripts/check-arm and scripts/check-package, a test each
@@ -43,7 +45,9 @@ ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
 FUNCTIONAL_TIMEOUT_S = 2400
 KERNEL_TIMEOUT_S = 3600
+RDMA_TIMEOUT_S = 3600
 COMMAND_TIMEOUT_S = 3600
+FEW = 5  # tests that are named when all are skipped for the same reason
 FUZZ_SECONDS = 60  # for each target
 CANNOT_RUN = 77  # the exit status that says so
 
@@ -223,6 +227,14 @@ def kernel_once(build: Path) -> Results:
     return kernel(build, "--once")
 
 
+def rdma(build: Path, *options: str) -> Results:
+    return pytest_suite("rdma", "tests/rdma", build, list(options), RDMA_TIMEOUT_S)
+
+
+def rdma_daily(build: Path) -> Results:
+    return rdma(build, "-m", "not thorough")
+
+
 def check_sources(checks: list[lint.Check]) -> Results:
     results = Results()
     for check in checks:
@@ -273,6 +285,8 @@ SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
     "unsanitized": unsanitized,
     "kernel": kernel,
     "kernel-once": kernel_once,
+    "rdma": rdma,
+    "rdma-daily": rdma_daily,
 }
 
 
@@ -316,14 +330,24 @@ def run_together(first: str, *others: str) -> Results:
     return all_at_once([partial(run, first), partial(run_all, others)])
 
 
+def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in skipped:
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        if len(names) > FEW:
+            names = [f"{names[0]} and {len(names) - 1} more"]
+        for name in names:
+            print(f"SKIPPED {name}: {reason}")
+
+
 def main(suites: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT also in a job of the background
         signal.signal(number, signal.default_int_handler)
     total = Results()
     for suite in suites:
         total.add(run_together(*suite.split("&")))
-    for name, reason in total.skipped:
-        print(f"SKIPPED {name}: {reason}")
+    show_skipped(total.skipped)
     for lacking, count in Counter(
             found[0] for _, reason in total.skipped
             if (found := re.search(r"this CPU has no \S+", reason))).items():

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures: the suites of others on softhca, with each wire and in a guest."""
+
+import json
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+from rig import rdma_core
+from rig.guest import PATIENCE, Guest
+from rig.ports import PortSpec
+from rig.rdma_core import Cases, Ending, Endings
+from rig.stack import OWN_NETWORK, Build, SoftHca
+
+from rdma.listed import FRONTS, GUEST, GUEST_WIRE, is_run, listed
+
+CASE_S = 60
+GUEST_CASE_S = 300
+GUEST_LIMIT_S = 3000
+# Each day one wire has all cases, the others have what has traffic. All of it is run by `full`.
+DAILY_WIRE = "socket"
+TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl")
+
+
+def daily(front: str, case: str) -> bool:
+    if front in (DAILY_WIRE, GUEST):
+        return True
+    return listed(front, case) is None and any(word in case for word in TRAFFIC)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if "case" in params and not daily(params["cases"], params["case"]):
+            item.add_marker(pytest.mark.thorough)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        chosen = [(front, case) for front in FRONTS for case in rdma_core.names()
+                  if is_run(front, case)]
+        metafunc.parametrize("cases,case", chosen, indirect=["cases"], scope="session",
+                             ids=[f"{front}-{case}" for front, case in chosen])
+
+
+@pytest.fixture(scope="session")
+def upstream(new_folder: Callable[[], Path]) -> Path:
+    """rdma-core's tests, unpacked."""
+    return rdma_core.unpack(new_folder())
+
+
+def port_on(wire: str, folder: Path) -> PortSpec:
+    names = {"link": f"link:t{uuid.uuid4().hex[:12]}", "pair": "pair:a", "tap": "tap:rdma0",
+             "pcap": f"pcap:,{folder}/sent.pcap"}
+    # Nobody else is at the other end of these; a socket's connects late.
+    lonely = {"carrier": "always"} if wire in ("link", "socket") else {}
+    return PortSpec(names.get(wire, wire), lonely)
+
+
+@contextmanager
+def on_wire(build: Build, folder: Path, wire: str, upstream: Path) -> Iterator[Cases]:
+    hca = SoftHca(build, folder, [port_on(wire, folder)] * (2 if wire == "pair" else 1),
+                  rdma_core.command("mlx5_0", CASE_S), env=rdma_core.environment(upstream),
+                  prefix=OWN_NETWORK if wire == "tap" else [])
+    try:
+        yield Cases(hca.program, CASE_S)
+    finally:
+        hca.close()
+
+
+@contextmanager
+def in_guest(guest: Guest, folder: Path, upstream: Path) -> Iterator[Cases]:
+    guest.drop_spares()
+    port = guest.plug(0, PortSpec(), GUEST_WIRE)
+    guest.load_drivers()
+    port.wait_until_ready()
+    # Memory that is registered is locked.
+    command = ["sh", "-c", 'ulimit -l unlimited; exec "$@"', "sh",
+               *rdma_core.command(port.name, GUEST_CASE_S)]
+    program = guest.start(command, folder / "cases.log", rdma_core.environment(upstream),
+                          limit=GUEST_LIMIT_S)
+    try:
+        yield Cases(program, GUEST_CASE_S / PATIENCE)
+    finally:
+        program.close()
+        port.unplug()
+
+
+@pytest.fixture(scope="session")
+def endings(build: Build) -> Iterator[Endings]:
+    """How cases ended. What this run has found is kept for tests/rdma/table.py."""
+    found: Endings = {}
+    yield found
+    kept = build.folder / "test-results/rdma-core.json"
+    kept.parent.mkdir(exist_ok=True)
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    for front, cases in found.items():
+        before.setdefault(front, {}).update(
+            {case: [ending.ended, ending.reason] for case, ending in cases.items()})
+    kept.write_text(json.dumps(before, indent=1))
+
+
+@pytest.fixture(scope="session")
+def cases(request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path],
+          upstream: Path, endings: Endings,
+          ) -> Iterator[Callable[[str], Ending]]:
+    """Runs a case on the front that the parameter names."""
+    front: str = request.param
+    folder = new_folder()
+    running = (in_guest(request.getfixturevalue("guest"), folder, upstream) if front == GUEST
+               else on_wire(build, folder, front, upstream))
+    with running as program:
+        def run(case: str) -> Ending:
+            ending = program.run(case)
+            endings.setdefault(front, {})[case] = ending
+            return ending
+
+        yield run

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""perftest's raw Ethernet programs, with each option that means something to them.
+
+What fails is here too, with what it says and whose fault it is; a run that begins to pass is noticed.
+"""
+
+from dataclasses import dataclass
+
+WHY = {
+    "perftest": "Fails on any NIC by perftest's own fault (4.5).",
+    "kernel": "The kernel's mlx5 driver refuses it on any NIC.",
+    "units": "For something that some NICs have, that this one has not, and that its capabilities do not claim.",
+}
+
+IPV4 = "-J 10.0.0.2 -j 10.0.0.1 -K 2000 -k 1000"
+IPV6 = "-s 128 --raw_ipv6 -J fd00::2 -j fd00::1 -K 2000 -k 1000"
+PACED = "--rate_limit=10 --rate_units=M --rate_limit_type=PP"
+
+
+@dataclass(frozen=True)
+class Run:
+    program: str  # without raw_ethernet_
+    options: str
+    server: str | None = None  # the server's options, if they are others
+    client_first: bool = False  # it is the one that receives
+    said: str = ""  # a regular expression for the output of a run that fails
+    why: str = ""  # then: of WHY
+    note: str = ""  # then: what the matter is
+    daily: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.program} {self.options}".strip()
+
+
+def runs(program: str, *options: str, daily: bool = False) -> list[Run]:
+    return [Run(program, each, daily=daily) for each in options]
+
+
+def fails(program: str, options: str, why: str, said: str, note: str) -> Run:
+    return Run(program, options, said=said, why=why, note=note)
+
+
+HANGS = "did not end within"
+
+RUNS = [
+    *runs("bw", "", "-s 1500", IPV4, IPV6, "--vlan_en", "-l 16 -n 1600", PACED, daily=True),
+    *runs("bw", "-b", "-D 1 -f 0", "-I 64", "--recv_post_list=16 -n 1600", "-N", "-q 2", "-Q 50", "-Q 1",
+          "-r 1024", "-t 256", "-w 0.001", "-y 0.001", "--force-link=Ethernet", "--inline_recv=32",
+          "--mr_per_qp", "--use_old_post_send", "-b --report-both", "--report_gbits", "--use_hugepages",
+          "--wait_destroy=1", "--disable_pcie_relaxed", "--rate_limit=1 --rate_limit_type=SW",
+          f"{PACED} --burst_size=4 --typical_pkt_size=64", f"{IPV4} --tcp", f"{IPV6} --tcp",
+          "--vlan_en --vlan_pcp=3", "--vlan_en --vlan_pcp=8", f"{IPV4} --flows=4 -n 1600",
+          f"{IPV4} --flows=4 --flows_burst=2 -n 1600", "--promiscuous", "--sniffer", "-m 1500",
+          f"{IPV4} -L 10", f"{IPV4} -T 4", "-u 14", "-F", "-p 18600", "-i 1", "-D 1 -f 0 --cpu_util",
+          "--perform_warm_up", "--tclass=3"),
+    Run("bw", "--output=bandwidth", server=""),
+    Run("bw", "--output=message_rate", server=""),
+    Run("bw", "--reversed", client_first=True),
+    fails("bw", "-W counters/port_xmit_data", "perftest", HANGS,
+          "opens counters in tests with a handshake only, and reads standard input instead"),
+    fails("bw", "-e", "perftest", HANGS, "never asks the CQ for an event"),
+    fails("bw", "-Y 0x88b5", "perftest", "Parser function exited with Error", "does not know its own option"),
+    fails("bw", "-G -q 2", "perftest", "Parser function exited with Error", "built without RSS"),
+    fails("bw", f"{IPV6} --flow_label=5", "perftest", HANGS,
+          "its rule wants the flow label that its packets do not have"),
+    fails("bw", "--rate_limit=10 --rate_limit_type=HW", "perftest",
+          "The QP failed to accept HW rate limit", "takes it on InfiniBand only"),
+    fails("bw", "--raw_mcast", "kernel", HANGS, "multicast groups (`ibv_attach_mcast`) are for UD"),
+    fails("bw", "-S 1", "kernel", "Failed to modify QP .* to RTR", "a RAW_PACKET QP has no address vector"),
+    fails("bw", "--use-srq", "units", "Couldn't create SRQ", "no shared receive queues"),
+    fails("bw", "--odp", "units", "failed to create mr", "no on-demand paging"),
+
+    *runs("lat", "", IPV4, daily=True),
+    *runs("lat", "-H", "-U", "-C", "-I 64", "-D 1 -f 0", "--latency_gap=10", "--reply_every=2", IPV6,
+          f"{IPV4} --tcp", "--vlan_en", "--promiscuous", "-r 64", "--use_old_post_send",
+          "--inline_recv=32", "--use_hugepages", "-m 1500", "--perform_warm_up", "--sniffer"),
+    Run("lat", "--output=latency", server=""),
+    fails("lat", "-e", "perftest", HANGS, "never asks the CQ for an event"),
+
+    Run("burst_lat", "", said="SW Rate limiter cann't be executed on non-BW", why="perftest",
+        note="turns the rate limiter on and then refuses it in this program", daily=True),
+
+    *runs("fs_rate", "", IPV4, daily=True),
+    *runs("fs_rate", "-H", "-U", f"{IPV4} --tcp", IPV6, "--vlan_en", "-n 100", "-D 1"),
+]
