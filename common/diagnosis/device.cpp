@@ -93,10 +93,12 @@ Verdict device(Case& subject) {
     if (const int failed = verbs::query_device(api, context, trial.attributes))
         return refused("ibv_query_device_ex", failed, Attempt::open_device,
                        fmt::format("{} does not say what it can", subject.device));
-    return Verdict::ok(
-        fmt::format("firmware {}, {} port(s), {} QPs, {} CQs", trial.attributes.orig_attr.fw_ver,
-                    trial.attributes.orig_attr.phys_port_cnt, trial.attributes.orig_attr.max_qp,
-                    trial.attributes.orig_attr.max_cq));
+    const ibv_device_attr& basic = trial.attributes.orig_attr;
+    const uint64_t own = trial.attributes.max_dm_size; // ibv_alloc_dm
+    return Verdict::ok(fmt::format("firmware {}, {} port(s), {} QPs, {} CQs, {}", basic.fw_ver,
+                                   basic.phys_port_cnt, basic.max_qp, basic.max_cq,
+                                   own == 0 ? "no memory of its own"
+                                            : fmt::format("{} bytes of its own, not used", own)));
 }
 
 Verdict raw_packet(Case& subject) {
@@ -184,8 +186,8 @@ Verdict registration(Case& subject) {
                                                  IBV_ACCESS_LOCAL_WRITE),
                        {subject.api->dereg_mr, "MR"});
     if (mr) return Verdict::ok(fmt::format("{} KiB registered and released", kBytes >> 10));
-    return refused(
-        "ibv_reg_mr", errno, Attempt::register_memory,
+    return not_registered(
+        subject.host, kBytes, errno,
         fmt::format("the kernel does not pin {} KiB for {}", kBytes >> 10, subject.device));
 }
 

@@ -24,6 +24,22 @@ bool Host::capable(unsigned capability) const {
     return (std::strtoull(sets.c_str(), nullptr, 16) >> capability & 1) != 0;
 }
 
+std::optional<uint64_t> Host::locked_memory_limit() const {
+    constexpr std::string_view kName = "Max locked memory"; // soft limit, hard limit
+    std::istringstream lines(text("/proc/self/limits"));
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with(kName)) continue;
+        std::istringstream words(line.substr(kName.size()));
+        uint64_t bytes = 0;
+        if (words >> bytes) return bytes;
+    }
+    return std::nullopt;
+}
+
+uint64_t Host::pinned_memory() const { // "VmPin:  1234 kB"
+    return std::strtoull(field("/proc/self/status", "VmPin").c_str(), nullptr, 10) << 10;
+}
+
 bool Host::in_user_namespace() const {
     std::istringstream map(text("/proc/self/uid_map"));
     uint64_t inside = 0, outside = 0, count = 0;

@@ -5,6 +5,7 @@
 #include "common/files.hpp"
 #include "common/netdev/netdev.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,10 @@ class Host {
 
     /// Whether the calling thread has a capability (CAP_* of <linux/capability.h>).
     [[nodiscard]] bool capable(unsigned capability) const;
+    /// RLIMIT_MEMLOCK of this process in bytes, the soft limit; nothing: unlimited.
+    [[nodiscard]] std::optional<uint64_t> locked_memory_limit() const;
+    /// Bytes that this process has pinned for devices, which count against that.
+    [[nodiscard]] uint64_t pinned_memory() const;
     /// Whether this process lives in a user namespace of its own.
     [[nodiscard]] bool in_user_namespace() const;
     [[nodiscard]] bool in_container() const;

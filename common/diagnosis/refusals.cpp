@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <linux/capability.h>
 
 namespace diagnosis {
 
@@ -50,6 +51,24 @@ Verdict no_work_queues(const std::string& device) {
                                        "needs",
                                        device),
                            "use a NIC of the mlx5 family (ConnectX-4 or later)");
+}
+
+Verdict not_registered(const Host& host, uint64_t bytes, int error, const std::string& cause) {
+    Verdict said = refused("ibv_reg_mr", error, verbs::Attempt::register_memory, cause);
+    const std::optional<uint64_t> limit = host.locked_memory_limit();
+    const bool limited = limit && !host.capable(CAP_IPC_LOCK);
+    // EPERM: the limit is 0. ENOMEM also means what it says.
+    if (error != ENOMEM && !(error == EPERM && limited && *limit == 0)) return said;
+    if (!limited)
+        return Verdict::broken(said.evidence + "; RLIMIT_MEMLOCK does not limit this process",
+                               cause + ": too little memory, or a part of it is not mapped",
+                               "free memory of the host; dmesg tells what the device says");
+    const uint64_t pinned = host.pinned_memory();
+    said.evidence += fmt::format("; {} bytes needed, {} allowed by RLIMIT_MEMLOCK", bytes, *limit);
+    if (pinned != 0) said.evidence += fmt::format(", {} of these taken", pinned);
+    if (pinned + bytes > *limit) said.cause = cause + ": RLIMIT_MEMLOCK is too low";
+    said.remedy = memlock_remedy();
+    return said;
 }
 
 Verdict no_raw_packets(const std::string& device, int error) {

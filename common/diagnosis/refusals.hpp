@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/diagnosis/finding.hpp"
+#include "common/diagnosis/host.hpp"
 #include "common/verbs/errno_text.hpp"
 
 namespace diagnosis {
@@ -16,6 +17,10 @@ namespace diagnosis {
 [[nodiscard]] Verdict not_ethernet(const std::string& device, unsigned port);
 [[nodiscard]] Verdict no_work_queues(const std::string& device);
 [[nodiscard]] Verdict no_raw_packets(const std::string& device, int error);
+
+/// ibv_reg_mr failed with `error`: whether the limit of this process is why, in bytes.
+[[nodiscard]] Verdict not_registered(const Host& host, uint64_t bytes, int error,
+                                     const std::string& cause);
 
 /// How to get the right to raw packets; `program` may be empty.
 [[nodiscard]] std::string net_raw_remedy(const std::string& program = "");

@@ -133,19 +133,6 @@ bool file_gives(const std::string& path, unsigned capability) {
     return size >= needed && (data.data[0].permitted >> capability & 1) != 0;
 }
 
-/// First of the "Max locked memory" values: the soft limit in bytes; nothing: unlimited.
-std::optional<uint64_t> locked_memory(const Host& host) {
-    constexpr std::string_view kName = "Max locked memory";
-    std::istringstream lines(host.text("/proc/self/limits"));
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with(kName)) continue;
-        std::istringstream words(line.substr(kName.size()));
-        uint64_t bytes = 0;
-        if (words >> bytes) return bytes;
-    }
-    return std::nullopt;
-}
-
 } // namespace
 
 Verdict uverbs_node(Case& subject) {
@@ -236,7 +223,7 @@ Verdict capability(Case& subject) {
 Verdict memlock(Case& subject) {
     // What a program with one queue of each kind and DPDK's usual 8192 mbufs comes to.
     constexpr uint64_t kNeeded = uint64_t{32} << 20;
-    const std::optional<uint64_t> limit = locked_memory(subject.host);
+    const std::optional<uint64_t> limit = subject.host.locked_memory_limit();
     if (!limit) return Verdict::ok("unlimited");
     const std::string evidence = fmt::format("RLIMIT_MEMLOCK is {} KiB", *limit >> 10);
     if (subject.host.capable(CAP_IPC_LOCK))

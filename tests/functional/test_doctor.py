@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping, Sequence
 import pytest
 from rig.guide import recipe
 from rig.launched import DRIVER, launcher_env
-from rig.launcher import UNPRIVILEGED
+from rig.launcher import LITTLE_LOCKED, UNPRIVILEGED
 from rig.ports import pci_address
 from rig.stack import Build, PortSpec
 from rig.testpmd import Testpmd
@@ -76,6 +76,7 @@ def test_a_healthy_device(doctor: Doctor) -> None:
     assert walk.states("broken") == walk.states("skipped") == walk.states("unknown") == []
     assert "soft0" in walk.findings["netdev"]["evidence"]
     assert "100000 Mbit/s, MTU 1500" in walk.findings["port"]["evidence"]
+    assert "no memory of its own" in walk.findings["device"]["evidence"]
 
 
 def test_text_for_people(doctor: Doctor) -> None:
@@ -97,7 +98,7 @@ def test_the_guide_shows_what_is_printed(doctor: Doctor) -> None:
     shown = {
         "ok       nic": doctor(),
         "ok       uverbs-node    /dev/infiniband/uverbs0, mode 0666, group root\n…\nBROKEN   cap":
-            doctor(softhca=["--enforce"], prefix=["prlimit", SMALL, *UNPRIVILEGED]),
+            doctor(softhca=["--enforce"], prefix=[*LITTLE_LOCKED, *UNPRIVILEGED]),
         "ok       uverbs-node    /dev/infiniband/uverbs0, mode 0666, group root\n…\nBROKEN   prov":
             doctor(prefix=in_mounts(NO_PROVIDER)),
         "BROKEN   port": doctor(wire="link:nobody"),
@@ -132,8 +133,6 @@ NO_PROVIDER = (
     "for file in /usr/lib/*/libmlx5.so.1; do mount --bind /dev/null $file; done"
 )
 NO_LIBRARY = "for file in /usr/lib/*/libibverbs.so.1; do mount --bind /dev/null $file; done"
-SMALL = "--memlock=1000000:1000000"
-NOT_LOCKING = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"] if os.getuid() == 0 else []
 TRIALS = ["port", "registration", "raw-packet", "work-queue", "rss", "flow", "interrupts", "offloads"]
 
 BREAKS = {
@@ -152,7 +151,7 @@ BREAKS = {
     "capability": Break("capability", "setcap cap_net_raw", prefix=UNPRIVILEGED,
                         options=["--enforce"], skipped=["raw-packet", "rss", "flow"]),
     "memlock": Break("memlock", "ulimit -l", options=["--enforce"],
-                     prefix=["prlimit", SMALL, *NOT_LOCKING]),
+                     prefix=LITTLE_LOCKED),
     "device": Break("device", "the kernel does not open mlx5_0", "get_context:EIO", skipped=TRIALS),
     "carrier": Break("port", "the cable is unplugged", wire="link:nobody"),
     "registration": Break("registration", "too little memory", "reg_mr:ENOMEM"),
@@ -185,10 +184,12 @@ def test_a_broken_link(doctor: Doctor, what: str) -> None:
 
 def test_a_later_link_is_named_as_well(doctor: Doctor) -> None:
     """Memory that cannot be pinned is found by the limit and on trial."""
-    walk = doctor({}, "--json", softhca=["--enforce"],
-                  prefix=["prlimit", SMALL, *NOT_LOCKING])
+    walk = doctor({}, "--json", softhca=["--enforce"], prefix=LITTLE_LOCKED)
     assert walk.states("broken") == ["memlock", "registration"]
     assert "976 KiB" in walk.findings["memlock"]["evidence"]
+    refusal = walk.findings["registration"]
+    assert "16777216 bytes needed, 1000000 allowed" in refusal["evidence"]
+    assert "RLIMIT_MEMLOCK is too low" in refusal["cause"]
 
 
 def test_libraries_of_two_releases(doctor: Doctor, tmp_path: Path) -> None:

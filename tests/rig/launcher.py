@@ -33,6 +33,11 @@ UNPRIVILEGED = (
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 )
 
+# Programs that may lock little memory.
+LITTLE_LOCKED = ["prlimit", "--memlock=1000000:1000000"]
+if os.geteuid() == 0:
+    LITTLE_LOCKED += ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"]
+
 
 class Launcher:
     """softhca with a runtime folder of its own."""

@@ -103,6 +103,15 @@ TEST_F(VerbsTest, MrWithImpossibleAccess) {
                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)));
 }
 
+TEST_F(VerbsTest, TheDeviceHasNoMemoryToGive) {
+    ibv_device_attr_ex attributes{};
+    ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &attributes), 0);
+    EXPECT_EQ(attributes.max_dm_size, 0u);
+    ibv_alloc_dm_attr wanted{};
+    wanted.length = 64;
+    EXPECT_EQ(ibv_alloc_dm(context.get(), &wanted), nullptr);
+}
+
 TEST_F(VerbsTest, PdInUseIsBusy) {
     const Pages pages(1);
     const MrHandle mr(ibv_reg_mr(pd.get(), pages.at(0), 4096, 0));

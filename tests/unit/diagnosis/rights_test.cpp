@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the doctor says of processes that may not do what a port needs, and of their memory.
+#include "common/diagnosis/refusals.hpp"
 #include "tests/unit/diagnosis/machine.hpp"
+#include "tests/unit/verbs/fake_rdma.hpp"
 
 #include <linux/capability.h>
 #include <sys/stat.h>
@@ -83,6 +85,39 @@ TEST_F(MachineTest, LockedMemory) {
     EXPECT_THAT(look("memlock"), Says(State::ok, "1048576 KiB"));
     add_process(kNone);
     EXPECT_THAT(look("memlock"), Says(State::ok, "unlimited"));
+}
+
+/// What ibv_alloc_dm could have; nobody takes it.
+TEST_F(MachineTest, MemoryOfTheDevice) {
+    verbs_test::FakeRdma rdma;
+    subject.api = rdma.api();
+    subject.device = rdma.names.front();
+    EXPECT_THAT(look("device"), Says(State::ok, ", no memory of its own"));
+    rdma.attributes.max_dm_size = 131072;
+    EXPECT_THAT(look("device"), Says(State::ok, ", 131072 bytes of its own, not used"));
+    subject.trial = {};
+}
+
+TEST_F(MachineTest, MemoryThatCannotBeRegistered) {
+    const auto refusal = [&](int error) {
+        return not_registered(subject.host, 5'000'000, error, "no memory region");
+    };
+    add_process(kNone, "8388608");
+    EXPECT_THAT(refusal(ENOMEM), Says(State::broken, "too little memory, or RLIMIT_MEMLOCK"));
+    write("/proc/self/status", "Name:\tx\nVmPin:\t    4000 kB");
+    EXPECT_THAT(refusal(ENOMEM),
+                Says(State::broken, "5000000 bytes needed, 8388608 allowed by RLIMIT_MEMLOCK, "
+                                    "4096000 of these taken | no memory region: RLIMIT_MEMLOCK is "
+                                    "too low | ulimit -l"));
+    add_process(kNone, "0");
+    EXPECT_THAT(refusal(EPERM), Says(State::broken, "0 allowed by RLIMIT_MEMLOCK"));
+    EXPECT_THAT(refusal(EFAULT), Says(State::broken, "no memory region: the memory is not mapped"));
+    for (const char* const capabilities : {"0000000000004000", kNone}) {
+        add_process(capabilities, capabilities == kNone ? "unlimited" : "8388608");
+        EXPECT_THAT(refusal(ENOMEM),
+                    Says(State::broken, "RLIMIT_MEMLOCK does not limit this process | no memory "
+                                        "region: too little memory"));
+    }
 }
 
 TEST_F(MachineTest, Hugepages) {
