@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rig.launcher import LITTLE_LOCKED
 from rig.stack import DRIVER, Build, PortSpec
 from rig.testpmd import Testpmd
 
@@ -93,6 +94,22 @@ def test_another_driver_on_the_device(start_softhca: StartSoftHca, first: str) -
                       hca.program.output)
     assert len(said) == 1 and "-b 0000:ca:00.0" in said[0], hca.program.output
     assert testpmd.quit() == 0
+
+
+@pytest.mark.guest
+def test_memory_that_may_not_be_locked(request: pytest.FixtureRequest,
+                                       start_softhca: StartSoftHca) -> None:
+    """The line has the bytes needed, those allowed and the command. Kernels demand rights anyway."""
+    rights = {"options": ["--enforce"]} if request.config.getoption("--front") == "uverbs" else {}
+    hca = start_softhca([PortSpec(wire="loop")], [
+        *LITTLE_LOCKED, "dpdk-testpmd", "--lcores", "0@0,1@0", *EAL[2:], "-d", DRIVER,
+        "--vdev", "net_rawqp0,device=mlx5_0",
+        "--", "--no-mlockall", "--total-num-mbufs=2048"], **rights)
+    assert hca.program.wait(60) != 0
+    said = driver_lines(hca.program.output)
+    assert re.search(r"mempool mb_pool_0: cannot register \d{7} bytes at .*: RLIMIT_MEMLOCK is too low "
+                     r"\(ibv_reg_mr: .*; \d{7} bytes needed, 1000000 allowed by RLIMIT_MEMLOCK.*\): "
+                     r"ulimit -l", said[-1]), said
 
 
 @pytest.mark.unsanitized

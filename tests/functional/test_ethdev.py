@@ -13,9 +13,9 @@ from rig.stack import DRIVER, Build, PortSpec
 from functional.conftest import StartSoftHca
 
 SUITES = ["Cable", "Control", "FlowKeep", "Memory", "UnknownMemory"]
+HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]
-HUGEPAGES = 64  # of 2 MiB
 
 
 def program_of(build: Build) -> str:
@@ -36,7 +36,7 @@ def run(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
 def test_every_suite_is_listed(build: Build) -> None:
     listing = subprocess.run([program_of(build), "--gtest_list_tests"], check=True,
                              capture_output=True, text=True).stdout
-    assert sorted(line.rstrip(".") for line in listing.splitlines() if line.endswith(".")) == SUITES
+    assert sorted(line.rstrip(".") for line in listing.splitlines() if line.endswith(".")) == sorted({*SUITES, *HUGE_SUITES})
 
 
 # Memory is registered for all rings alike: in the guest once. softhca's PCI front has no registers for
@@ -49,16 +49,17 @@ def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite:
 
 
 @pytest.fixture
-def hugepages() -> Iterator[None]:
+def hugepages(suite: str) -> Iterator[None]:
     """Some hugepages more than there are, given back also when the test is killed."""
     before = int(NR_HUGEPAGES.read_text())
-    with lent_to_test(HUGEPAGES):
+    with lent_to_test(HUGE_SUITES[suite]):
         yield
     assert int(NR_HUGEPAGES.read_text()) == before
 
 
 # Not in the guest: hugepages are the host's to lend.
-def test_memory_in_hugepages(start_softhca: StartSoftHca, build: Build, datapath: str,
+@pytest.mark.parametrize("suite", HUGE_SUITES)
+def test_memory_in_hugepages(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
                              hugepages: None) -> None:
     """DPDK's heap starts empty here and takes hugepages as it needs them."""
-    run(start_softhca, build, datapath, "Memory", HUGE)
+    run(start_softhca, build, datapath, suite, HUGE)

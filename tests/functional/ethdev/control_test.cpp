@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What concerns the port as a whole: reset, dump, sums.
-#include "tests/functional/ethdev/port.hpp"
+#include "tests/functional/ethdev/traffic.hpp"
 
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <rte_cycles.h>
-#include <thread>
-#include <utility>
 
 namespace test {
 namespace {
 
-class Control : public PortTest {
-  protected:
-    /// What `write(file)` writes.
-    template <class Write> [[nodiscard]] static std::string written(Write write) {
-        char* text = nullptr;
-        size_t size = 0;
-        FILE* const file = open_memstream(&text, &size);
-        EXPECT_EQ(write(file), 0);
-        fclose(file);
-        std::string copy(text, size);
-        std::free(text);
-        return copy;
-    }
-    [[nodiscard]] static std::string dump() {
-        return written([](FILE* file) { return rte_eth_dev_priv_dump(kPort, file); });
-    }
-};
+class Control : public PortTest {};
 
 TEST_F(Control, AResetMakesThePortAnew) {
     const unsigned before = rte_mempool_in_use_count(rx_pool());
@@ -53,51 +32,6 @@ TEST_F(Control, AResetMakesThePortAnew) {
     ASSERT_GT(rte_eth_macaddrs_get(kPort, addresses, 2), 0);
     EXPECT_TRUE(rte_is_zero_ether_addr(&addresses[1])) << "that of the first life";
 }
-
-/// Sends and receives on queue 0 for as long as it lives. All is back when it ends, or the frames
-/// would come to the next test.
-class Traffic {
-  public:
-    Traffic(rte_mempool* pool, Frame content)
-        : pool_(pool), content_(std::move(content)), thread_([this] {
-              while (!done_) {
-                  receive();
-                  send();
-              }
-              const uint64_t end = rte_get_tsc_cycles() + 10 * rte_get_tsc_hz();
-              while (on_the_way_ != 0 && rte_get_tsc_cycles() < end)
-                  receive();
-          }) {}
-    ~Traffic() {
-        done_ = true;
-        thread_.join();
-        EXPECT_EQ(on_the_way_, 0u) << "frames did not come back";
-    }
-
-  private:
-    void receive() {
-        rte_mbuf* packets[32];
-        const uint16_t got = rte_eth_rx_burst(kPort, 0, packets, 32);
-        rte_pktmbuf_free_bulk(packets, got);
-        on_the_way_ -= got;
-    }
-    void send() {
-        rte_mbuf* packets[8];
-        if (rte_pktmbuf_alloc_bulk(pool_, packets, 8) != 0) return;
-        const auto bytes = static_cast<uint16_t>(content_.size());
-        for (rte_mbuf* packet : packets)
-            std::memcpy(rte_pktmbuf_append(packet, bytes), content_.data(), bytes);
-        const uint16_t sent = rte_eth_tx_burst(kPort, 0, packets, 8);
-        rte_pktmbuf_free_bulk(packets + sent, 8u - sent);
-        on_the_way_ += sent;
-    }
-
-    rte_mempool* pool_;
-    Frame content_;
-    uint64_t on_the_way_ = 0;
-    std::atomic<bool> done_ = false;
-    std::thread thread_;
-};
 
 TEST_F(Control, QueuesAddUpToThePortInFullTraffic) {
     constexpr std::array kNames{"rx_good_packets", "rx_q0_packets", "rx_q1_packets",

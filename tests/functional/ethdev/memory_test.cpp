@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packet memory that comes, grows and goes while the port runs.
-#include "tests/functional/ethdev/port.hpp"
+#include "tests/functional/ethdev/traffic.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <rte_errno.h>
 #include <rte_malloc.h>
+#include <span>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace test {
 namespace {
@@ -44,6 +47,12 @@ class Pages {
     ~Pages() { munmap(data_, size_); }
     Pages(const Pages&) = delete;
     Pages& operator=(const Pages&) = delete;
+    /// Puts other memory in the place of this.
+    void renew() {
+        EXPECT_EQ(mmap(data_, size_, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                  data_);
+    }
     [[nodiscard]] char* data() const { return static_cast<char*>(data_); }
     [[nodiscard]] size_t size() const { return size_; }
 
@@ -80,6 +89,15 @@ class Memory : public PortTest {
         EXPECT_EQ(stats().oerrors, 0u);
         PortTest::TearDown();
     }
+    /// Memory regions of the port.
+    [[nodiscard]] static unsigned regions() {
+        const std::string text = dump();
+        const size_t at = text.find("  memory    ");
+        EXPECT_NE(at, std::string::npos) << text;
+        return static_cast<unsigned>(std::stoul(text.substr(at + 12)));
+    }
+    static void expect_attached_round_trips(rte_mempool* pool, std::span<char> memory,
+                                            uint8_t seed);
     /// Takes mbufs out of the pool.
     [[nodiscard]] static std::vector<rte_mbuf*> take(rte_mempool* pool, unsigned count) {
         std::vector<rte_mbuf*> taken(count);
@@ -132,23 +150,120 @@ TEST_F(Memory, APoolThatGrowsIsReceivedInto) {
     ASSERT_NO_FATAL_FAILURE(start(rx_pool())); // the queues let go of the pool
 }
 
+/// A pool whose buffers are on these pages.
+rte_mempool* make_pinned_pool(const Pages& pages, unsigned count) {
+    rte_pktmbuf_extmem area{};
+    area.buf_ptr = pages.data();
+    area.buf_iova = RTE_BAD_IOVA;
+    area.buf_len = pages.size();
+    area.elt_size = RTE_MBUF_DEFAULT_BUF_SIZE;
+    return rte_pktmbuf_pool_create_extbuf(unique_name().c_str(), count, 0, 0,
+                                          RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY, &area, 1);
+}
+
 TEST_F(Memory, ExternalMemoryRegisteredWhileThePortRuns) {
     const Pages pages(1 << 20);
     ASSERT_EQ(rte_extmem_register(pages.data(), pages.size(), nullptr, 0, kPage), 0)
         << rte_strerror(rte_errno);
     {
-        rte_pktmbuf_extmem area{};
-        area.buf_ptr = pages.data();
-        area.buf_iova = RTE_BAD_IOVA;
-        area.buf_len = pages.size();
-        area.elt_size = RTE_MBUF_DEFAULT_BUF_SIZE;
-        const Pool pool(rte_pktmbuf_pool_create_extbuf(unique_name().c_str(), kMbufs, 0, 0,
-                                                       RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY,
-                                                       &area, 1));
+        const Pool pool(make_pinned_pool(pages, kMbufs));
         ASSERT_TRUE(pool) << rte_strerror(rte_errno);
         expect_round_trips(pool.get(), 100);
     }
     EXPECT_EQ(rte_extmem_unregister(pages.data(), pages.size()), 0);
+}
+
+TEST_F(Memory, PinnedBuffersAreReceivedInto) {
+    constexpr unsigned kCount = 2 * kQueues * kDescriptors;
+    const unsigned before = regions();
+    Pages pages(kCount * RTE_MBUF_DEFAULT_BUF_SIZE); // nobody told DPDK about them
+    for (int life = 0; life < 2; ++life) {
+        const Pool pool(make_pinned_pool(pages, kCount));
+        ASSERT_TRUE(pool) << rte_strerror(rte_errno);
+        ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+        ASSERT_NO_FATAL_FAILURE(start(pool.get()));
+        EXPECT_EQ(regions(), before + 1);
+        expect_round_trips(rx_pool(), kCount);
+        expect_round_trips(pool.get(), 10);
+        ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+        ASSERT_NO_FATAL_FAILURE(start(rx_pool())); // the queues let go of the pool
+        pages.renew();                             // of which the next life must not see the old
+    }
+    EXPECT_EQ(regions(), before);
+}
+
+/// Packets from all over the memory, attached to mbufs of `pool`, come back as they are.
+void Memory::expect_attached_round_trips(rte_mempool* pool, std::span<char> memory, uint8_t seed) {
+    constexpr size_t kStep = 1024;
+    rte_mbuf_ext_shared_info shared{};
+    shared.free_cb = [](void*, void*) {};
+    for (size_t at = 0; at + kStep <= memory.size(); at += memory.size() / 50) {
+        const Frame content = frame(seed, 1000);
+        std::copy(content.begin(), content.end(), &memory[at]);
+        rte_mbuf* const packet = rte_pktmbuf_alloc(pool);
+        ASSERT_NE(packet, nullptr);
+        rte_mbuf_ext_refcnt_set(&shared, 1);
+        rte_pktmbuf_attach_extbuf(packet, &memory[at], RTE_BAD_IOVA, kStep, &shared);
+        ASSERT_NE(rte_pktmbuf_append(packet, static_cast<uint16_t>(content.size())), nullptr);
+        ASSERT_TRUE(send(packet));
+        rte_mbuf* const back = receive();
+        ASSERT_NE(back, nullptr) << "from " << at;
+        EXPECT_EQ(content_of(back), content);
+        rte_pktmbuf_free(back);
+    }
+    take_back_mbufs(pool);
+}
+
+TEST_F(Memory, ExternalMemoryIsMappedAndUnmapped) {
+    rte_eth_dev_info info;
+    ASSERT_EQ(rte_eth_dev_info_get(kPort, &info), 0);
+    const Pool pool(make_pool(kMbufs));
+    ASSERT_TRUE(pool);
+    Pages pages(1 << 20);
+    const unsigned before = regions();
+    for (uint8_t life = 0; life < 3; ++life, pages.renew()) {
+        ASSERT_EQ(rte_extmem_register(pages.data(), pages.size(), nullptr, 0, kPage), 0);
+        ASSERT_EQ(rte_dev_dma_map(info.device, pages.data(), 0, pages.size()), 0);
+        EXPECT_EQ(rte_dev_dma_map(info.device, pages.data(), 0, kPage), 0) << "a part of it";
+        EXPECT_EQ(regions(), before + 1);
+        ASSERT_NO_FATAL_FAILURE(
+            expect_attached_round_trips(pool.get(), {pages.data(), pages.size()}, life));
+        EXPECT_EQ(rte_dev_dma_unmap(info.device, pages.data(), 0, pages.size()), 0);
+        EXPECT_EQ(regions(), before);
+        ASSERT_EQ(rte_extmem_unregister(pages.data(), pages.size()), 0);
+    }
+}
+
+TEST_F(Memory, WhatIsNotThereIsNotMapped) {
+    rte_eth_dev_info info;
+    ASSERT_EQ(rte_eth_dev_info_get(kPort, &info), 0);
+    const Pages pages(1 << 20);
+    ASSERT_EQ(munmap(pages.data() + kPage, kPage), 0);
+    ASSERT_EQ(rte_extmem_register(pages.data(), pages.size(), nullptr, 0, kPage), 0);
+    const unsigned before = regions();
+    EXPECT_EQ(rte_dev_dma_map(info.device, pages.data(), 0, pages.size()), -1);
+    EXPECT_TRUE(rte_errno == EFAULT || rte_errno == ENOMEM) << rte_errno; // libibverbs' own look
+    EXPECT_EQ(regions(), before);
+    EXPECT_EQ(rte_extmem_unregister(pages.data(), pages.size()), 0);
+}
+
+TEST_F(Memory, ComesAndGoesUnderTraffic) {
+    constexpr unsigned kMany = 16384; // more than what EAL has at its start: see TheHeapGrows
+    const unsigned before = regions();
+    const Pool steady(make_pool(kMbufs));
+    ASSERT_TRUE(steady);
+    {
+        Traffic traffic(steady.get(), frame(1, 1000));
+        for (int round = 0; round < 5; ++round) {
+            rte_mempool* const pool = make_pool(kMany);
+            ASSERT_NE(pool, nullptr) << rte_strerror(rte_errno);
+            traffic.take_from(pool, 300);
+            traffic.take_from(steady.get(), 300);
+            ASSERT_TRUE(wait(10000, [&] { return rte_mempool_avail_count(pool) == kMany; }));
+            rte_mempool_free(pool);
+        }
+    }
+    EXPECT_EQ(regions(), before + 1) << "that of the steady pool";
 }
 
 TEST_F(Memory, TheHeapGrows) {
@@ -169,6 +284,48 @@ TEST_F(Memory, TheHeapGrows) {
         EXPECT_EQ(content_of(back), content);
         rte_pktmbuf_free(back);
     }
+    std::erase(all, nullptr);
+    rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
+}
+
+/// Of the heap, which takes pages for it and gives them back, where it can.
+TEST_F(Memory, PacketsInTheHeap) {
+    const Pool pool(make_pool(kMbufs));
+    ASSERT_TRUE(pool);
+    const unsigned before = regions();
+    for (uint8_t round = 0; round < 4; ++round) {
+        constexpr size_t kBytes = 16 << 20;
+        const std::unique_ptr<void, void (*)(void*)> heap(rte_malloc(nullptr, kBytes, kPage),
+                                                          rte_free);
+        ASSERT_TRUE(heap);
+        ASSERT_NO_FATAL_FAILURE(expect_attached_round_trips(
+            pool.get(), {static_cast<char*>(heap.get()), kBytes}, round));
+        EXPECT_LE(regions(), before + 2); // around the pool, in memory that does not shrink
+    }
+}
+
+class Million : public Memory {};
+
+TEST_F(Million, MbufsAreInOneRegion) {
+    constexpr unsigned kCount = 1 << 20;
+    constexpr uint16_t kBytes = 60;
+    const unsigned before = regions();
+    const Pool pool(rte_pktmbuf_pool_create(unique_name().c_str(), kCount, 0, 0,
+                                            RTE_PKTMBUF_HEADROOM + kBytes, SOCKET_ID_ANY));
+    ASSERT_TRUE(pool) << rte_strerror(rte_errno);
+    EXPECT_EQ(regions(), before + 1);
+    std::vector<rte_mbuf*> all = take(pool.get(), kCount);
+    for (unsigned i = 0; i < kCount; i += kCount / 64) {
+        const Frame content = frame(static_cast<uint8_t>(i), kBytes);
+        char* const to = rte_pktmbuf_append(all[i], kBytes);
+        std::copy(content.begin(), content.end(), to);
+        ASSERT_TRUE(send(std::exchange(all[i], nullptr)));
+        rte_mbuf* const back = receive();
+        ASSERT_NE(back, nullptr) << "mbuf " << i;
+        EXPECT_EQ(content_of(back), content);
+        rte_pktmbuf_free(back);
+    }
+    EXPECT_EQ(regions(), before + 1);
     std::erase(all, nullptr);
     rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
 }

@@ -2,21 +2,12 @@
 #include "tests/functional/ethdev/port.hpp"
 
 #include <cstring>
-#include <rte_cycles.h>
 #include <rte_errno.h>
 
 namespace test {
 namespace {
 
 constexpr unsigned kRxMbufs = 4 * kQueues * kDescriptors;
-
-/// Calls `done` until it is true or the time is over.
-template <class Done> bool wait(unsigned milliseconds, Done&& done) {
-    const uint64_t end = rte_get_tsc_cycles() + rte_get_tsc_hz() / 1000 * milliseconds;
-    while (!done())
-        if (rte_get_tsc_cycles() > end) return false;
-    return true;
-}
 
 } // namespace
 

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <gtest/gtest.h>
+#include <rte_cycles.h>
 #include <rte_ethdev.h>
 #include <rte_flow.h>
 #include <rte_mbuf.h>
@@ -25,6 +28,14 @@ inline constexpr uint16_t kTestType = 0x88b5; // an EtherType for local experime
 [[nodiscard]] std::string unique_name();
 /// A pool without cache, so that its counts are exact. Null on failure.
 [[nodiscard]] rte_mempool* make_pool(unsigned count);
+
+/// Calls `done` until it is true or the time is over.
+template <class Done> bool wait(unsigned milliseconds, Done&& done) {
+    const uint64_t end = rte_get_tsc_cycles() + rte_get_tsc_hz() / 1000 * milliseconds;
+    while (!done())
+        if (rte_get_tsc_cycles() > end) return false;
+    return true;
+}
 
 /// The port with two queues each way, started. Its Rx pool lives as long as the process.
 class PortTest : public testing::Test {
@@ -51,6 +62,20 @@ class PortTest : public testing::Test {
     /// `count` frames in mbufs of `pool` come back byte for byte.
     static void expect_round_trips(rte_mempool* pool, unsigned count);
     [[nodiscard]] static rte_eth_stats stats();
+    /// What `write(file)` writes.
+    template <class Write> [[nodiscard]] static std::string written(Write write) {
+        char* text = nullptr;
+        size_t size = 0;
+        FILE* const file = open_memstream(&text, &size);
+        EXPECT_EQ(write(file), 0);
+        fclose(file);
+        std::string copy(text, size);
+        std::free(text);
+        return copy;
+    }
+    [[nodiscard]] static std::string dump() {
+        return written([](FILE* file) { return rte_eth_dev_priv_dump(kPort, file); });
+    }
 };
 
 } // namespace test

@@ -4,6 +4,7 @@
 // mempool of its own, and goes on with single ones at each SIGUSR1.
 #include "ports.h"
 
+#include <rte_errno.h>
 #include <rte_interrupts.h>
 #include <rte_memzone.h>
 #include <signal.h>
@@ -38,6 +39,14 @@ static void tell_clock(void) {
     uint64_t time = 0;
     const int result = rte_eth_read_clock(PORT, &time);
     printf("clock: %d, %lu\n", result, (unsigned long)time);
+}
+
+/// Mapping is the primary's.
+static void tell_mapping(void* memory) {
+    struct rte_eth_dev_info info;
+    const int known = rte_eth_dev_info_get(PORT, &info);
+    const int result = rte_dev_dma_map(info.device, memory, 0, 4096);
+    printf("map: %d, %d, %s\n", known, result, rte_strerror(rte_errno));
 }
 
 static unsigned long received(void) {
@@ -77,6 +86,7 @@ static int secondary(void) {
     tell_count(rule);
     tell_count(rule);
     tell_count((struct rte_flow*)packets); // none of the primary's
+    tell_mapping(rte_memzone_lookup("rule")->addr);
     printf("received: %lu", received());
     rte_eth_stats_reset(PORT);
     printf(", after reset: %lu\n", received());

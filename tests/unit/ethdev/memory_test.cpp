@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <thread>
 
 namespace rawqp::test {
@@ -21,6 +22,14 @@ TEST(MergeRanges, SortsAndJoins) {
     EXPECT_EQ(merge_ranges({{10, 20}, {21, 30}}), (Ranges{{10, 20}, {21, 30}})); // a hole
     EXPECT_EQ(merge_ranges({{10, 40}, {15, 20}, {35, 50}}), (Ranges{{10, 50}}));
     EXPECT_EQ(merge_ranges({{10, 10}, {30, 20}}), Ranges{}); // empty ones vanish
+}
+
+TEST(Without, CutsRanges) {
+    const Ranges two{{10, 20}, {30, 40}};
+    EXPECT_EQ(without(two, {20, 30}), two);
+    EXPECT_EQ(without(two, {15, 35}), (Ranges{{10, 15}, {35, 40}}));
+    EXPECT_EQ(without(two, {32, 34}), (Ranges{{10, 20}, {30, 32}, {34, 40}}));
+    EXPECT_EQ(without(two, {5, 40}), Ranges{});
 }
 
 class MrTableTest : public test_eal::EalTest {
@@ -46,6 +55,15 @@ TEST_F(MrTableTest, FindsByHalfOpenRange) {
     EXPECT_FALSE(table.find(250));
     EXPECT_EQ(table.find(399)->lkey, 3u);
     EXPECT_FALSE(table.find(400));
+}
+
+TEST_F(MrTableTest, AnEntryCanSayAllMemory) {
+    publish({{0, UINTPTR_MAX, 7, 8}});
+    MrCache cache(&table);
+    for (const uintptr_t address : {uintptr_t{0}, uintptr_t{4096}, UINTPTR_MAX - 1}) {
+        EXPECT_EQ(table.find(address)->lkey, 7u);
+        EXPECT_EQ(cache.find(address)->lkey_be, 8u);
+    }
 }
 
 TEST_F(MrTableTest, GrowsAndShrinks) {
@@ -180,27 +198,110 @@ TEST_F(MemoryTest, HeapMemoryOnDemand) {
     rte_free(heap);
 }
 
-TEST_F(MemoryTest, HeapRunTakesInThePoolsWithinIt) {
+TEST_F(MemoryTest, HeapMemoryLeavesPoolsTheirKeys) {
     Memory memory(rdma.api(), &pd, "test", 0);
     Pool pool = make_pool();
     ASSERT_TRUE(memory.add_pool(pool.get()));
-    const uint32_t pool_lkey = memory.table().find(packet_in(pool))->lkey;
+    const MrEntry chunk = *memory.table().find(packet_in(pool));
+    void* heap = rte_malloc("test", 64, 64);
+    const auto address = reinterpret_cast<uintptr_t>(heap);
+    MrEntry found;
+    ASSERT_TRUE(memory.register_address(address, found));
+    EXPECT_TRUE(found.end <= chunk.start || chunk.end <= found.start);
+    EXPECT_TRUE(found.start <= address && address + 64 <= found.end);
+    EXPECT_EQ(memory.table().find(packet_in(pool))->lkey, chunk.lkey);
+    EXPECT_EQ(memory.table().size(), 2u);
+    rte_free(heap);
+}
+
+/// Pages of the heap go one by one, and are taken again in between.
+TEST_F(MemoryTest, HeapMemoryIsReleasedWithItsLastPage) {
+    constexpr uintptr_t kPage = 4096;
+    Memory memory(rdma.api(), &pd, "test", 0);
     void* heap = rte_malloc("test", 64, 64);
     MrEntry run;
     ASSERT_TRUE(memory.register_address(reinterpret_cast<uintptr_t>(heap), run));
-    EXPECT_EQ(memory.table().size(), 1u);
-    EXPECT_EQ(memory.table().find(packet_in(pool))->lkey, run.lkey);
-    EXPECT_NE(run.lkey, pool_lkey);
-    EXPECT_EQ(rdma.alive("MR"), 2); // WQEs may still carry the old lkey
+    const uintptr_t page = (run.start / 2 + run.end / 2) & ~(kPage - 1);
 
-    // Pages inside the run vanish: no new packet may use the run, posted ones still may.
-    memory.remove({run.start, run.start + 4096}, Memory::Extent::touching);
-    EXPECT_EQ(memory.table().size(), 0u);
+    const uint32_t generation = memory.table().generation();
+    memory.remove({page, page + kPage}, Memory::Extent::touching);
+    EXPECT_NE(memory.table().generation(), generation);
+    EXPECT_FALSE(memory.table().find(page));
+    for (const uintptr_t rest : {page - 1, page + kPage})
+        EXPECT_EQ(memory.table().find(rest)->lkey, run.lkey) << "it stays in use";
+    EXPECT_EQ(rdma.alive("MR"), 1);
+
+    MrEntry again;
+    ASSERT_TRUE(memory.register_address(page, again));
+    EXPECT_NE(again.lkey, run.lkey) << "other pages are there now";
     EXPECT_EQ(rdma.alive("MR"), 2);
-    // All of it vanishes: nothing is left.
-    memory.remove({run.start, run.end}, Memory::Extent::touching);
+    memory.remove({page, page + kPage}, Memory::Extent::touching);
+    EXPECT_EQ(rdma.alive("MR"), 1) << "the second region had no other page";
+
+    memory.remove({run.start, page}, Memory::Extent::touching);
+    memory.remove({page + kPage, run.end}, Memory::Extent::touching);
+    EXPECT_EQ(memory.table().size(), 0u);
     EXPECT_EQ(rdma.alive("MR"), 0);
     rte_free(heap);
+}
+
+/// Pages that DPDK knows nothing of.
+struct Pages {
+    static constexpr size_t kBytes = 1 << 18;
+    Pages()
+        : data(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+    ~Pages() { munmap(data, kBytes); }
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    [[nodiscard]] uintptr_t address() const { return reinterpret_cast<uintptr_t>(data); }
+
+    void* data;
+};
+
+TEST_F(MemoryTest, PinnedBuffersRatherThanTheirMbufs) {
+    const Pages pages;
+    rte_pktmbuf_extmem area{};
+    area.buf_ptr = pages.data;
+    area.buf_len = Pages::kBytes;
+    area.elt_size = 2560; // of which the buffers leave a part out
+    Memory memory(rdma.api(), &pd, "test", 0);
+    ASSERT_TRUE(memory.follow());
+    const size_t before = memory.table().size();
+    Pool pool(rte_pktmbuf_pool_create_extbuf("pinned", 63, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
+                                             SOCKET_ID_ANY, &area, 1));
+    ASSERT_TRUE(pool);
+    EXPECT_EQ(memory.table().size(), before) << "there were no buffers yet";
+    MrEntry entry;
+    ASSERT_TRUE(memory.register_address(packet_in(pool), entry));
+    EXPECT_EQ(entry.start, pages.address());
+    EXPECT_EQ(entry.end, pages.address() + 62 * 2560 + RTE_MBUF_DEFAULT_BUF_SIZE);
+    ASSERT_TRUE(memory.add_pool(pool.get()));
+    EXPECT_EQ(memory.table().size(), before + 1);
+    pool.reset();
+    EXPECT_FALSE(memory.table().find(pages.address()));
+    EXPECT_EQ(memory.registrations(), before);
+}
+
+TEST_F(MemoryTest, MapsExternalMemory) {
+    const Pages pages;
+    const AddressRange all = range_of(pages.data, Pages::kBytes);
+    const AddressRange half{all.start, all.start + Pages::kBytes / 2};
+    Memory memory(rdma.api(), &pd, "test", 0);
+    ASSERT_TRUE(memory.map(all));
+    ASSERT_TRUE(memory.map(half));
+    EXPECT_EQ(rdma.alive("MR"), 1);
+    memory.remove(half, Memory::Extent::touching);
+    EXPECT_FALSE(memory.table().find(all.start));
+    EXPECT_TRUE(memory.table().find(half.end));
+    ASSERT_TRUE(memory.map(all)); // with one key for all of it
+    EXPECT_EQ(memory.table().size(), 1u);
+    memory.remove(all, Memory::Extent::touching);
+    EXPECT_EQ(rdma.alive("MR"), 0);
+
+    rdma.fail_call(1, EFAULT);
+    const Result<void> mapped = memory.map(all);
+    ASSERT_FALSE(mapped);
+    EXPECT_EQ(mapped.error().code, EFAULT);
 }
 
 TEST_F(MemoryTest, UnknownMemoryAndFailures) {

@@ -178,10 +178,41 @@ int probe(rte_vdev_device* vdev) noexcept {
     return 0;
 }
 
+/// The memory of a port in the process that registers it.
+Result<Memory*> memory_of(rte_vdev_device* vdev) {
+    if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+        return fail(ENOTSUP, "memory is mapped and unmapped by the primary process");
+    rte_eth_dev* const dev = rte_eth_dev_allocated(rte_vdev_device_name(vdev));
+    if (dev == nullptr || dev->process_private == nullptr)
+        return fail(ENODEV, "the port is closed");
+    return Port::of(dev).memory.get();
+}
+
+int report_by_errno(rte_vdev_device* vdev, const Result<void>& result) {
+    if (result) return 0;
+    rte_errno = -report(rte_vdev_device_name(vdev), result.error());
+    return -1;
+}
+
+/// The device knows memory by its virtual address: the IOVA means nothing here.
+int dma_map(rte_vdev_device* vdev, void* address, uint64_t /*iova*/, size_t length) noexcept {
+    return report_by_errno(vdev, memory_of(vdev).and_then([&](Memory* memory) {
+        return memory->map(range_of(address, length));
+    }));
+}
+
+int dma_unmap(rte_vdev_device* vdev, void* address, uint64_t /*iova*/, size_t length) noexcept {
+    return report_by_errno(vdev, memory_of(vdev).map([&](Memory* memory) {
+        memory->remove(range_of(address, length), Memory::Extent::touching);
+    }));
+}
+
 constexpr rte_vdev_driver make_driver() {
     rte_vdev_driver driver{};
     driver.probe = probe;
     driver.remove = remove;
+    driver.dma_map = dma_map;
+    driver.dma_unmap = dma_unmap;
     return driver;
 }
 constinit rte_vdev_driver rawqp_driver = make_driver();

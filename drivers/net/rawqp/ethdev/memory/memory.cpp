@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 
-#include "common/verbs/errno_text.hpp"
+#include "common/diagnosis/refusals.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -13,12 +13,35 @@ namespace {
 /// it, still comes after all data. Providers and kernels that do not know the flag ignore it.
 constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
 
-AddressRange range_of(const void* address, size_t length) {
-    const auto start = reinterpret_cast<uintptr_t>(address);
-    return {start, start + length};
+bool is_pinned(rte_mempool* pool) {
+    return pool->private_data_size >= sizeof(rte_pktmbuf_pool_private) && // else not of mbufs
+           (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0;
 }
 
+/// Where the external buffers of a pool are. Those of neighbours follow each other, some with a gap
+/// between: smaller than a page, it lies in their pages.
+std::vector<AddressRange> pinned_ranges(rte_mempool* pool) {
+    std::vector<AddressRange> ranges;
+    rte_mempool_obj_iter(
+        pool,
+        [](rte_mempool* pool, void* opaque, void* object, unsigned) {
+            constexpr uintptr_t kPage = 4096;
+            auto& ranges = *static_cast<std::vector<AddressRange>*>(opaque);
+            const auto& mbuf = *static_cast<const rte_mbuf*>(object);
+            if (mbuf.pool != pool) return; // not initialised yet
+            const AddressRange buffer = range_of(mbuf.buf_addr, mbuf.buf_len);
+            if (!ranges.empty() && buffer.start - ranges.back().end < kPage)
+                ranges.back().end = buffer.end;
+            else
+                ranges.push_back(buffer);
+        },
+        &ranges);
+    return merge_ranges(std::move(ranges));
+}
+
+/// Where packets of the pool can lie.
 std::vector<AddressRange> pool_ranges(rte_mempool* pool) {
+    if (is_pinned(pool)) return pinned_ranges(pool);
     std::vector<AddressRange> ranges;
     rte_mempool_mem_iter(
         pool,
@@ -130,13 +153,16 @@ Result<void> Memory::follow() {
 
 Result<void> Memory::add_pool(rte_mempool* pool) {
     for (const AddressRange& range : pool_ranges(pool))
-        if (Result<MrEntry> entry = make_room().and_then([&] { return add_range(range); });
-            !entry) {
-            entry.error().what =
-                fmt::format("{}: mempool {}: {}", port_name_, pool->name, entry.error().what);
-            return tl::unexpected(std::move(entry.error()));
+        if (Result<void> done = map(range); !done) {
+            done.error().what =
+                fmt::format("{}: mempool {}: {}", port_name_, pool->name, done.error().what);
+            return done;
         }
     return {};
+}
+
+Result<void> Memory::map(const AddressRange& range) {
+    return make_room().and_then([&] { return add_range(range); }).map([](const MrEntry&) {});
 }
 
 bool Memory::register_address(uintptr_t address, MrEntry& entry) {
@@ -152,7 +178,7 @@ bool Memory::register_address(uintptr_t address, MrEntry& entry) {
     } else {
         const MemoryReadLock lock;
         if (const AddressRange area = find_in_dpdk_memory(address); !area.empty())
-            added = add_range(area);
+            added = add_gap(area, address);
     }
     if (!added) {
         log_failure(added.error());
@@ -163,8 +189,8 @@ bool Memory::register_address(uintptr_t address, MrEntry& entry) {
 }
 
 Result<void> Memory::make_room() {
-    // More than one: as many threads may be between here and their registration.
-    const size_t wanted = table_->size() + RTE_MAX_LCORE;
+    // As many threads may be between here and their registration, which may split an entry.
+    const size_t wanted = table_->size() + size_t{2} * RTE_MAX_LCORE;
     if (wanted <= table_->capacity()) return {};
     MrTable::Room room = MrTable::allocate(2 * wanted);
     if (!room) return fail(ENOMEM, "no DPDK memory for a table of {} MRs", 2 * wanted);
@@ -173,84 +199,77 @@ Result<void> Memory::make_room() {
     return {};
 }
 
-Result<MrEntry> Memory::add_range(AddressRange range) {
+Result<MrEntry> Memory::add_range(const AddressRange& range) {
     const std::lock_guard lock(mutex_);
-    if (const auto known = table().find(range.start); known && range.end <= known->end)
-        return *known;
-    if (live_.size() == table_->capacity())
-        return fail(ENOMEM, "no room for another MR among {}", live_.size());
+    const auto known = table().find(range.start);
+    return known && range.end <= known->end ? *known : add_locked(range);
+}
 
-    // Entries are disjoint: the new registration takes in those that it overlaps. Both ends of each
-    // are in use, so all between is mapped.
-    for (const Registration& other : live_)
-        if (other.range.overlaps(range))
-            range = {std::min(range.start, other.range.start),
-                     std::max(range.end, other.range.end)};
+Result<MrEntry> Memory::add_gap(AddressRange range, uintptr_t address) {
+    const std::lock_guard lock(mutex_);
+    for (const MrEntry& entry : entries_) {
+        if (entry.start > address)
+            range.end = std::min(range.end, entry.start);
+        else if (entry.end <= address)
+            range.start = std::max(range.start, entry.end);
+        else
+            return entry;
+    }
+    return add_locked(range);
+}
 
+Result<MrEntry> Memory::add_locked(const AddressRange& range) {
+    if (entries_.size() + 2 > table_->capacity())
+        return fail(ENOMEM, "no room for another MR among {}", entries_.size());
     auto* const start = reinterpret_cast<void*>(range.start); // NOLINT(performance-no-int-to-ptr)
-    ibv_mr* mr = api_.reg_mr_iova2(pd_, start, range.end - range.start, range.start, kAccess);
+    const size_t bytes = range.end - range.start;
+    ibv_mr* mr = api_.reg_mr_iova2(pd_, start, bytes, range.start, kAccess);
     if (mr == nullptr) {
         const int error = errno;
-        return fail(error, "cannot register {} bytes at {}: {}", range.end - range.start, start,
-                    verbs::errno_text(error, verbs::Attempt::register_memory));
+        const std::string what = fmt::format("cannot register {} bytes at {}", bytes, start);
+        return fail(error, "{}",
+                    diagnosis::not_registered(diagnosis::Host(), bytes, error, what).sentence());
     }
-    RAWQP_LOG(DEBUG, "%s: registered %zu bytes at %p, lkey %#x", port_name_.c_str(),
-              range.end - range.start, start, mr->lkey);
+    RAWQP_LOG(DEBUG, "%s: registered %zu bytes at %p, lkey %#x", port_name_.c_str(), bytes, start,
+              mr->lkey);
 
-    auto first = std::find_if(live_.begin(), live_.end(), [&](const Registration& other) {
-        return other.range.end > range.start;
-    });
-    while (first != live_.end() && first->range.start < range.end) {
-        retired_.push_back(std::move(*first));
-        first = live_.erase(first);
-    }
-    live_.insert(first, {range, verbs::Mr(mr, {api_.dereg_mr, "MR"})});
-    publish();
-    return *table().find(range.start);
+    registrations_.push_back({verbs::Mr(mr, {api_.dereg_mr, "MR"}), {range}});
+    const MrEntry entry{range.start, range.end, mr->lkey, rte_cpu_to_be_32(mr->lkey)};
+    entries_ = without(entries_, range);
+    entries_.insert(std::ranges::upper_bound(entries_, entry.start, {}, &MrEntry::start), entry);
+    table_->publish(entries_);
+    return entry;
 }
 
 void Memory::remove(const AddressRange& range, Extent extent) {
     const std::lock_guard lock(mutex_);
-    const size_t live_before = live_.size();
-    for (auto it = live_.begin(); it != live_.end();) {
-        const bool gone =
-            extent == Extent::inside ? range.contains(it->range) : range.overlaps(it->range);
-        if (!gone) {
-            ++it;
-            continue;
-        }
-        retired_.push_back(std::move(*it));
-        it = live_.erase(it);
+    bool changed = false;
+    for (Registration& each : registrations_) {
+        std::vector<AddressRange> left = without(each.left, range);
+        if (left == each.left || (extent == Extent::inside && !left.empty())) continue;
+        if (left.empty())
+            std::erase_if(entries_,
+                          [&](const MrEntry& entry) { return entry.lkey == each.mr->lkey; });
+        each.left = std::move(left);
+        changed = true;
     }
-    if (live_.size() != live_before) publish();
-
-    std::vector<Registration> released; // before the lock goes, after the tables are renewed
-    for (Registration& old : retired_)
-        if (range.contains(old.range)) released.push_back(std::move(old));
-    std::erase_if(retired_, [](const Registration& old) { return old.mr == nullptr; });
-    if (live_.size() != live_before || !released.empty()) table_->next_generation();
+    if (!changed) return;
+    if (extent == Extent::touching) entries_ = without(entries_, range);
+    table_->publish(entries_);
+    table_->next_generation();
+    // Only now: no queue finds them any more.
+    std::erase_if(registrations_, [](const Registration& each) { return each.left.empty(); });
 }
 
 std::vector<MrEntry> Memory::regions() const {
     const std::lock_guard lock(mutex_);
-    return entries();
+    return entries_;
 }
 
 size_t Memory::registrations() const {
     const std::lock_guard lock(mutex_);
-    return live_.size() + retired_.size();
+    return registrations_.size();
 }
-
-std::vector<MrEntry> Memory::entries() const {
-    std::vector<MrEntry> all;
-    all.reserve(live_.size());
-    for (const Registration& each : live_)
-        all.push_back(
-            {each.range.start, each.range.end, each.mr->lkey, rte_cpu_to_be_32(each.mr->lkey)});
-    return all;
-}
-
-void Memory::publish() { table_->publish(entries()); }
 
 void Memory::log_failure(const Error& error) {
     const std::lock_guard lock(mutex_);
@@ -269,6 +288,7 @@ void Memory::on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* 
         return;
     }
     if ((pool->flags & RTE_MEMPOOL_F_NON_IO) != 0) return;
+    if (is_pinned(pool)) return; // its mbufs get their buffers later than that
     if (const Result<void> added = memory.add_pool(pool); !added)
         RAWQP_LOG(WARNING, "%s", added.error().what.c_str());
 }

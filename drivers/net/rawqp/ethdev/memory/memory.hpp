@@ -9,6 +9,7 @@
 #include "drivers/net/rawqp/rings/mr_table.hpp"
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <string>
@@ -20,21 +21,38 @@ struct AddressRange {
     uintptr_t start = 0;
     uintptr_t end = 0; ///< one past the last byte
     [[nodiscard]] bool empty() const { return start >= end; }
-    [[nodiscard]] bool contains(const AddressRange& other) const {
-        return start <= other.start && other.end <= end;
-    }
-    [[nodiscard]] bool overlaps(const AddressRange& other) const {
-        return start < other.end && other.start < end;
-    }
     bool operator==(const AddressRange&) const = default;
 };
 
+[[nodiscard]] inline AddressRange range_of(const void* address, size_t length) {
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    return {start, start + length};
+}
+
 /// Sorted, with overlapping and touching ranges made one; empty ranges vanish.
 [[nodiscard]] std::vector<AddressRange> merge_ranges(std::vector<AddressRange> ranges);
+/// What is left of sorted, disjoint ranges, or of what has their two members, without `gone`.
+template <class Range>
+[[nodiscard]] std::vector<Range> without(const std::vector<Range>& ranges,
+                                         const AddressRange& gone) {
+    std::vector<Range> left;
+    for (const Range& range : ranges) {
+        Range before = range, after = range;
+        before.end = std::min(range.end, gone.start);
+        after.start = std::max(range.start, gone.end);
+        if (before.start < before.end) left.push_back(before);
+        if (after.start < after.end) left.push_back(after);
+    }
+    return left;
+}
 
 /// Follows DPDK's memory: a mempool is registered when it is ready and unregistered before it is
 /// destroyed; hugepages that DPDK gives back are unregistered; an address that no entry holds is
-/// looked up (mempool chunk, DPDK heap, rte_extmem) and registered when a queue first meets it.
+/// looked up (mempool, DPDK heap, rte_extmem) and registered when a queue first meets it. External
+/// memory comes and goes without an event: applications map and unmap it (rte_dev_dma_map).
+///
+/// Registrations may overlap; the table has the latest of each address. One ends when all of its
+/// memory is gone, as packets in what is left may be on their way with its lkey.
 ///
 /// Thread-safe. Lock order: DPDK's memory lock, then mutex_; never DPDK's mempool lock within
 /// either.
@@ -51,9 +69,13 @@ class Memory {
     /// the table, and the object is of no use.
     [[nodiscard]] Result<void> follow();
 
-    /// Registers all of a mempool; nothing to do when it is registered. ENOMEM often means
-    /// RLIMIT_MEMLOCK.
+    /// Registers all that packets of a mempool can lie in: its chunks, or the external buffers that
+    /// its mbufs are pinned to. Nothing to do when that is registered.
     [[nodiscard]] Result<void> add_pool(rte_mempool* pool);
+
+    /// rte_dev_dma_map: registers memory before the first packet comes from there. Nothing to do
+    /// when it is registered. rte_dev_dma_unmap is remove(range, Extent::touching).
+    [[nodiscard]] Result<void> map(const AddressRange& range);
 
     /// RingHost::register_address
     bool register_address(uintptr_t address, MrEntry& entry);
@@ -65,27 +87,26 @@ class Memory {
     /// pages below it may stay), or all that touch it (pages are unmapped).
     enum class Extent { inside, touching };
 
-    /// The memory at `range` goes away. Registrations inside it are released at once; one that
-    /// reaches beyond it may still carry packets: no new packet uses it, and it is released when
-    /// the port is closed.
+    /// The memory at `range` goes away: no new packet is in it.
     void remove(const AddressRange& range, Extent extent);
 
     /// What the table holds, in order of addresses.
     [[nodiscard]] std::vector<MrEntry> regions() const;
-    /// Live plus retired registrations.
     [[nodiscard]] size_t registrations() const;
 
   private:
     struct Registration {
-        AddressRange range;
         verbs::Mr mr;
+        std::vector<AddressRange> left; ///< of its memory: what is not gone
     };
 
     /// Enlarges the table when it is nearly full. Allocates, so the caller holds no lock.
     Result<void> make_room();
-    Result<MrEntry> add_range(AddressRange range);
-    [[nodiscard]] std::vector<MrEntry> entries() const; ///< of live_; mutex_ is held
-    void publish();
+    Result<MrEntry> add_range(const AddressRange& range);
+    /// Of the range, what is around the address and in no entry: so pools keep their lkeys, and
+    /// what comes later to the heap goes without the rest.
+    Result<MrEntry> add_gap(AddressRange range, uintptr_t address);
+    Result<MrEntry> add_locked(const AddressRange& range);
     void log_failure(const Error& error);
     static void on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* self);
     static void on_memory_event(rte_mem_event event, const void* address, size_t length,
@@ -99,8 +120,8 @@ class Memory {
     bool follows_heap_ = false;
 
     mutable std::mutex mutex_;
-    std::vector<Registration> live_;    ///< disjoint, sorted by start
-    std::vector<Registration> retired_; ///< in no table, perhaps in a posted WQE
+    std::vector<Registration> registrations_;
+    std::vector<MrEntry> entries_; ///< of the table: disjoint, sorted
     SocketPtr<MrTable> table_;
     std::set<int> logged_; ///< errno values already logged
 };
