@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace fuzz {
 
@@ -16,6 +19,22 @@ class Input {
         uint8_t value = 0;
         fill({&value, 1});
         return value;
+    }
+    /// The lower one first.
+    uint16_t two_bytes() {
+        const uint8_t low = byte();
+        return static_cast<uint16_t>(low | byte() << 8);
+    }
+    /// At most so many.
+    std::vector<uint8_t> take(size_t count) {
+        std::vector<uint8_t> taken(std::min(count, bytes_.size()));
+        fill(taken);
+        return taken;
+    }
+    /// All that are left.
+    std::string text() {
+        const auto rest = std::exchange(bytes_, {});
+        return {rest.begin(), rest.end()};
     }
     void fill(std::span<uint8_t> out) {
         const size_t count = std::min(out.size(), bytes_.size());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Entry points of libFuzzer. RAWQP_FUZZ_PLAY: what plays the inputs.
+#include "tests/fuzz/inputs.hpp"
 #include "tests/fuzz/rx_cqes.hpp"
 #include "tests/fuzz/rx_frames.hpp"
 #include "tests/unit/eal.hpp"

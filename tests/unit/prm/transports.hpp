@@ -63,6 +63,7 @@ class ProcessTransport final : public Transport {
     }
     [[nodiscard]] core::Device& device() override { return device_; }
     [[nodiscard]] std::byte* pages() override { return reinterpret_cast<std::byte*>(memory); }
+    [[nodiscard]] uverbs::PortFirmware& firmware() { return firmware_; }
 
   private:
     std::vector<std::byte> storage_ = std::vector<std::byte>((kPages + 1) * kPage);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Plays random inputs, and those that fuzzers have found worth keeping, as unit tests.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fuzz {
+
+struct Target {
+    const char* name; ///< of its folder in corpus/
+    std::string (*play)(std::span<const uint8_t>);
+};
+
+inline void expect_no_problem(const Target& target, const std::vector<uint8_t>& input,
+                              const std::string& which) {
+    EXPECT_EQ(target.play(input), "") << target.name << ", " << which;
+}
+
+/// So many inputs, of at most `longest` bytes; most begin as one of the corpus, with some bytes
+/// changed.
+inline void play_some(const Target& target, size_t count, size_t longest) {
+    std::vector<std::vector<uint8_t>> corpus;
+    const std::filesystem::path folder = RAWQP_FUZZ_CORPUS;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / target.name)) {
+        std::ifstream file(entry.path(), std::ios::binary);
+        const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+        corpus.emplace_back(bytes.begin(), bytes.end());
+        expect_no_problem(target, corpus.back(), entry.path().filename());
+    }
+    EXPECT_FALSE(corpus.empty());
+    std::mt19937 random{1};
+    for (size_t i = 0; i < count; ++i) {
+        std::vector<uint8_t> input = i % 4 == 0 ? std::vector<uint8_t>(random() % longest)
+                                                : corpus[random() % corpus.size()];
+        for (size_t changes = i % 4 == 0 ? input.size() : random() % 8; changes > 0; --changes)
+            if (!input.empty()) input[random() % input.size()] = static_cast<uint8_t>(random());
+        expect_no_problem(target, input, "input " + std::to_string(i));
+    }
+}
+
+} // namespace fuzz

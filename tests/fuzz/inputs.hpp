@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arbitrary input for whatever reads what users, programs and other processes have written.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace fuzz {
+
+// Each plays one input and returns what went wrong; empty: nothing. Sanitizers tell the rest. One
+// thread.
+
+/// Device arguments of the driver, and softhca's port options, configuration files, wires and
+/// faults; the first byte says which. What is accepted is written again and must be read as the
+/// same; what is refused has a reason. EAL must run.
+[[nodiscard]] std::string play_texts(std::span<const uint8_t> input);
+
+/// Lines on the control socket: each is answered by one, and the server goes on.
+[[nodiscard]] std::string play_control(std::span<const uint8_t> input);
+
+/// Capture files for the wire pcap:.
+[[nodiscard]] std::string play_captures(std::span<const uint8_t> input);
+
+/// What a process at the other end of a link may write into the memory of the cable.
+[[nodiscard]] std::string play_cables(std::span<const uint8_t> input);
+
+/// A frame and rules: the parser, and the look-up against one rule after the other.
+[[nodiscard]] std::string play_rules(std::span<const uint8_t> input);
+
+/// Firmware commands of a process, and what they lead the device to. Input: for each command, a
+/// byte that chooses it, one for its length, and its bytes. Only where there are kernel headers.
+[[nodiscard]] std::string play_commands(std::span<const uint8_t> input);
+
+} // namespace fuzz

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Firmware commands of any bytes.
+#include "tests/fuzz/corpus_test.hpp"
+#include "tests/fuzz/inputs.hpp"
+
+namespace {
+
+TEST(CommandFuzz, Commands) { fuzz::play_some({"commands", fuzz::play_commands}, 300, 2000); }
+
+} // namespace
