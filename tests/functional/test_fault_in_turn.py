@@ -67,13 +67,14 @@ def live(stack: Stack) -> bool:
 
 def open_files(process: int) -> Counter[str]:
     """But for softhca's own streams, to `softhca fault` and `stat`, which may just be ending."""
-    streams = {fields[6] for fields in map(str.split, Path(f"/proc/{process}/net/unix").open())
+    streams = {f"socket:[{fields[6]}]" for fields in map(str.split, Path(f"/proc/{process}/net/unix").open())
                if fields[4] == "0001"}
     files: Counter[str] = Counter()
     for entry in Path(f"/proc/{process}/fd").iterdir():
         with suppress(FileNotFoundError):
             name = os.readlink(entry)
-            files[re.sub(r"\d+", "#", name)] += re.sub(r"\D", "", name) not in streams
+            if name not in streams:
+                files[re.sub(r"\d+", "#", name)] += 1
     return files
 
 
