@@ -138,8 +138,6 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("rule, why", [
-    ("ingress pattern eth / end actions of_push_vlan ethertype 0x8100 / queue index 0 / end",
-     "VLAN tags come off and go on in groups above 0 only"),
     ("ingress pattern eth / end actions passthru / end", "use jump, and rules of that group"),
     ("ingress pattern eth / end actions sample ratio 1 index 0 / queue index 0 / end",
      "a packet has one destination"),

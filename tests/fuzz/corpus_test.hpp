@@ -7,6 +7,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,13 +27,16 @@ inline void expect_no_problem(const Target& target, const std::vector<uint8_t>& 
 /// So many inputs, of at most `longest` bytes; most begin as one of the corpus, with some bytes
 /// changed.
 inline void play_some(const Target& target, size_t count, size_t longest) {
-    std::vector<std::vector<uint8_t>> corpus;
     const std::filesystem::path folder = RAWQP_FUZZ_CORPUS;
-    for (const auto& entry : std::filesystem::directory_iterator(folder / target.name)) {
-        std::ifstream file(entry.path(), std::ios::binary);
+    std::set<std::filesystem::path> files; // in an order of their own, not a file system's
+    for (const auto& entry : std::filesystem::directory_iterator(folder / target.name))
+        files.insert(entry.path());
+    std::vector<std::vector<uint8_t>> corpus;
+    for (const auto& path : files) {
+        std::ifstream file(path, std::ios::binary);
         const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
         corpus.emplace_back(bytes.begin(), bytes.end());
-        expect_no_problem(target, corpus.back(), entry.path().filename());
+        expect_no_problem(target, corpus.back(), path.filename());
     }
     EXPECT_FALSE(corpus.empty());
     std::mt19937 random{1};

@@ -22,17 +22,16 @@ constexpr size_t kMaxFrames = 4096;
 
 /// Takes frames, reading all their bytes, until there are none.
 std::string receive_all(wire::Wire& wire) {
-    unsigned sum = 0;
+    volatile unsigned sum = 0;
     for (size_t i = 0; i < kMaxFrames; ++i) {
         const auto frame = wire.peek();
         if (frame.empty()) return "";
-        if (frame.size() < wire::kMinFrame || frame.size() > wire::kMaxFrame)
-            return fmt::format("a frame of {} bytes", frame.size());
+        if (frame.size() > wire::kMaxFrame) return fmt::format("a frame of {} bytes", frame.size());
         for (const std::byte byte : frame)
-            sum += std::to_integer<unsigned>(byte);
+            sum = sum + std::to_integer<unsigned>(byte);
         wire.pop();
     }
-    return sum == 0 ? "" : "";
+    return "";
 }
 
 } // namespace
