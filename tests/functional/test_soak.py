@@ -48,6 +48,7 @@ def one_round(stack: Stack, number: int) -> None:
         testpmd.start("io", lossless=True)
 
 
+@pytest.mark.unsanitized  # whose allocator gives nothing back for a while
 @pytest.mark.timeout(MINUTES * 60 + 300)
 @pytest.mark.parametrize("seconds", [
     10, pytest.param(MINUTES * 60, marks=pytest.mark.thorough)])
