@@ -46,9 +46,10 @@ struct NoCommandFaults {};
 using Fault = std::variant<CommandFault, CompletionFault, FatalFault, StallFault, DeviceFault,
                            NoCommandFaults>;
 
+/// In place of a command's name: each of kFaultCommands.
+inline constexpr std::string_view kAnyCommand = "any";
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::string_view kAnyCommand = "any";
 inline constexpr std::array<std::string_view, 53> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",

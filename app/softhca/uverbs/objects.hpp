@@ -32,7 +32,7 @@ template <class T> [[nodiscard]] Errno errno_of(const core::Outcome<T>& outcome)
 class DeviceNumbers {
   public:
     virtual ~DeviceNumbers() = default;
-    virtual void adopt(const prm::Ref& object) = 0;
+    virtual void record(const prm::Ref& object) = 0;
     /// By what a command has made.
     [[nodiscard]] virtual bool in_use(const prm::Ref& object) = 0;
     virtual void forget(const prm::Ref& object) = 0;
@@ -177,7 +177,7 @@ class ObjectTable {
         object->known_to = numbers_;
         if (numbers_)
             for (const prm::Ref& ref : object->numbers())
-                numbers_->adopt(ref);
+                numbers_->record(ref);
         objects_.emplace(next_, std::move(object));
         return next_++;
     }

@@ -57,7 +57,7 @@ core::Number User::make_tis() {
     return static_cast<core::Number>(get(out, PRM(create_tis_out, tisn)));
 }
 
-void User::adopt(const prm::Ref& object) {
+void User::record(const prm::Ref& object) {
     firmware->with_firmware([&](prm::Firmware& prm) {
         if (prm.objects.look_up(object.kind, object.number)) return; // made by a command
         prm.objects.act_for(uid_);

@@ -16,7 +16,7 @@ class User final : public DevxUser {
     User(const User&) = delete;
     User& operator=(const User&) = delete;
 
-    void adopt(const prm::Ref& object) override;
+    void record(const prm::Ref& object) override;
     [[nodiscard]] bool in_use(const prm::Ref& object) override;
     void forget(const prm::Ref& object) override;
     [[nodiscard]] core::Number new_uar_number() override;

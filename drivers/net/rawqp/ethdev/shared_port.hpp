@@ -42,6 +42,9 @@ namespace rawqp {
 ///
 /// "No" is forbidden: a queue runs only after it was set up, its WQ or QP goes only after it was
 /// stopped, and it is stopped only after secondaries have let go of it.
+///
+/// A queue whose WQ or QP could not be reset is stopped all the same: nobody polls it, and it holds
+/// its mbufs until it is set up anew or released.
 enum class QueueState : uint8_t { absent, set_up, running, stopping, released };
 
 [[nodiscard]] constexpr bool may_become(QueueState from, QueueState to) {

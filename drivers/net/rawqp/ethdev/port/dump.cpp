@@ -75,12 +75,13 @@ std::string describe_tx(const ProcessPort& port, uint16_t id) {
     return text + "\n";
 }
 
-/// Descriptors [offset, offset + count) of a queue of so many, each by `text`.
-template <class Text>
-int dump_descriptors(uint16_t offset, uint16_t count, uint16_t all, FILE* file, Text text) {
-    if (offset + count > all) return -EINVAL;
+/// Descriptors [offset, offset + count) of a queue with so many of them, each as `text` tells it.
+template <class Ring>
+int dump_descriptors(const void* queue, uint16_t all, uint16_t offset, uint16_t count, FILE* file,
+                     std::string (*text)(const Ring&, uint16_t)) {
+    if (queue == nullptr || offset + count > all) return -EINVAL;
     for (uint16_t i = offset; i < offset + count; ++i)
-        if (fputs(text(i).c_str(), file) < 0) return -EIO;
+        if (fputs(text(*static_cast<const Ring*>(queue), i).c_str(), file) < 0) return -EIO;
     return 0;
 }
 
@@ -89,19 +90,15 @@ int dump_descriptors(uint16_t offset, uint16_t count, uint16_t all, FILE* file, 
 int rx_descriptor_dump(const rte_eth_dev* dev, uint16_t queue, uint16_t offset, uint16_t count,
                        FILE* file) noexcept {
     const ProcessPort& port = ProcessPort::of(dev);
-    const auto* const ring = static_cast<const RxRing*>(dev->data->rx_queues[queue]);
-    if (ring == nullptr) return -EINVAL;
-    return dump_descriptors(offset, count, port.shared.rx[queue].descriptors, file,
-                            [&](uint16_t i) { return port.format->rx_descriptor_text(*ring, i); });
+    return dump_descriptors(dev->data->rx_queues[queue], port.shared.rx[queue].descriptors, offset,
+                            count, file, port.format->rx_descriptor_text);
 }
 
 int tx_descriptor_dump(const rte_eth_dev* dev, uint16_t queue, uint16_t offset, uint16_t count,
                        FILE* file) noexcept {
     const ProcessPort& port = ProcessPort::of(dev);
-    const auto* const ring = static_cast<const TxRing*>(dev->data->tx_queues[queue]);
-    if (ring == nullptr) return -EINVAL;
-    return dump_descriptors(offset, count, port.shared.tx[queue].descriptors, file,
-                            [&](uint16_t i) { return port.format->tx_descriptor_text(*ring, i); });
+    return dump_descriptors(dev->data->tx_queues[queue], port.shared.tx[queue].descriptors, offset,
+                            count, file, port.format->tx_descriptor_text);
 }
 
 int priv_dump(rte_eth_dev* dev, FILE* file) noexcept {

@@ -24,9 +24,9 @@ struct RxQueue {
     verbs::CqEx cq;
     verbs::Wq wq;
     RxSpec spec;
-    RxRing* ring = nullptr; ///< what dev->data->rx_queues[i] points to; owned
-    bool wq_strips = false; ///< the WQ takes VLAN tags out
-    bool stuck = false; ///< the WQ could not be reset: the device may still write into the mbufs
+    RxRing* ring = nullptr;    ///< what dev->data->rx_queues[i] points to; owned
+    bool wq_strips = false;    ///< the WQ takes VLAN tags out
+    bool reset_failed = false; ///< of the WQ: the device may still write into the mbufs
 
     /// The WQ is in RDY and the ring holds mbufs.
     [[nodiscard]] bool running() const { return shared.state == QueueState::running; }
@@ -50,8 +50,8 @@ struct TxQueue {
     verbs::Qp qp;
     TxSpec spec;
     TxRing* ring = nullptr;
-    uint32_t rate_kbps = 0; ///< packet pacing; 0: none
-    bool stuck = false;     ///< the QP could not be reset: the device may still read the mbufs
+    uint32_t rate_kbps = 0;    ///< packet pacing; 0: none
+    bool reset_failed = false; ///< of the QP: the device may still read the mbufs
 
     /// The QP is in RTS.
     [[nodiscard]] bool running() const { return shared.state == QueueState::running; }

@@ -99,7 +99,7 @@ int reset_wq_from_any_state(ibv_wq* wq) {
 /// Of a WQ that the device is done with.
 void take_mbufs_back(RxQueue& queue) {
     queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
-    queue.stuck = false;
+    queue.reset_failed = false;
 }
 
 /// mbufs of `pool` that a frame of `frame` bytes needs, as a power of two. EINVAL when that is more
@@ -159,6 +159,13 @@ Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
     return {};
 }
 
+/// The application may have registered its field since.
+void place_metadata(RxRing& ring) {
+    if (rte_flow_dynf_metadata_avail() == 0) return;
+    ring.metadata_offset = static_cast<uint8_t>(rte_flow_dynf_metadata_offs);
+    __atomic_store_n(&ring.metadata_flag, rte_flow_dynf_metadata_mask, __ATOMIC_RELEASE);
+}
+
 } // namespace
 
 RxQueue::RxQueue(Port& owner, uint16_t id) : port(owner), shared(owner.shared.rx[id]) {}
@@ -176,7 +183,7 @@ void RxQueue::publish(bool deferred) {
 RxQueue::~RxQueue() {
     if (ring == nullptr) return;
     // Where there is no WQ any more, the device cannot write either.
-    if (stuck && verbs::destroy(wq) == 0) take_mbufs_back(*this);
+    if (reset_failed && verbs::destroy(wq) == 0) take_mbufs_back(*this);
     port.format->rx_destroy(ring);
 }
 
@@ -287,17 +294,6 @@ int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
     return get != nullptr ? get(ring, condition) : -ENOTSUP;
 }
 
-namespace {
-
-/// The application may have registered its field since.
-void place_metadata(RxRing& ring) {
-    if (rte_flow_dynf_metadata_avail() == 0) return;
-    ring.metadata_offset = static_cast<uint8_t>(rte_flow_dynf_metadata_offs);
-    __atomic_store_n(&ring.metadata_flag, rte_flow_dynf_metadata_mask, __ATOMIC_RELEASE);
-}
-
-} // namespace
-
 void report_as_others(const Port& port, RxRing& ring) {
     ring.tell_all = port.marks;
     if (port.metadata) place_metadata(ring);
@@ -332,7 +328,7 @@ Result<void> refit_rx_queues(Port& port) {
 
 Result<void> start_rx_queue(RxQueue& queue) {
     if (queue.running()) return {};
-    if (queue.stuck) {
+    if (queue.reset_failed) {
         if (const int error = reset_wq_from_any_state(queue.wq.get()))
             return fail(error,
                         "Rx queue {}: the WQ still cannot be reset: {}; set the queue up again",
@@ -360,7 +356,7 @@ void stop_rx_queue(RxQueue& queue) {
                   "%s: Rx queue %u cannot be stopped: %s; its mbufs stay with it until it is "
                   "started, set up again or released",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
-        queue.stuck = true;
+        queue.reset_failed = true;
     } else {
         take_mbufs_back(queue);
     }

@@ -163,7 +163,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
 /// Of a QP that the device is done with.
 void take_mbufs_back(TxQueue& queue) {
     queue.port.totals.unsent += queue.port.format->tx_stop(*queue.ring);
-    queue.stuck = false;
+    queue.reset_failed = false;
 }
 
 /// Gives the device time to send what the application handed over before the port was stopped.
@@ -195,7 +195,7 @@ void TxQueue::publish(bool deferred) {
 TxQueue::~TxQueue() {
     if (ring == nullptr) return;
     // Where there is no QP any more, the device cannot read either.
-    if (stuck && verbs::destroy(qp) == 0) take_mbufs_back(*this);
+    if (reset_failed && verbs::destroy(qp) == 0) take_mbufs_back(*this);
     port.format->tx_destroy(ring);
 }
 
@@ -314,7 +314,7 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
 
 Result<void> start_tx_queue(TxQueue& queue) {
     if (queue.running()) return {};
-    if (queue.stuck) {
+    if (queue.reset_failed) {
         if (const int error = reset_from_any_state(queue))
             return fail(error,
                         "Tx queue {}: the QP still cannot be reset: {}; set the queue up again",
@@ -340,7 +340,7 @@ void stop_tx_queue(TxQueue& queue) {
                   "%s: Tx queue %u cannot be stopped: %s; its mbufs stay with it until it is "
                   "started, set up again or released",
                   queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
-        queue.stuck = true;
+        queue.reset_failed = true;
     } else {
         take_mbufs_back(queue);
     }
