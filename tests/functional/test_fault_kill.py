@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Callable
 
@@ -27,7 +28,7 @@ TESTPMD = ["dpdk-testpmd", "--no-huge", "-m", "64", "--no-shconf", "--no-telemet
 def kill(hca: SoftHca, moments: random.Random) -> None:
     """At some moment, with packets on the wire as soon as there is one."""
     end = time.monotonic() + moments.uniform(0, LIFE_S)
-    frames = numbered(100_000)
+    frames = cycle(numbered(64))
     while time.monotonic() < end:
         with suppress(AssertionError):  # nobody has connected yet
             hca.wires[0].connected(timeout=max(0, end - time.monotonic()))

@@ -10,7 +10,7 @@ from rig.process_fixtures import lent_to_test
 
 from functional.conftest import StartStack
 
-HUGEPAGES = 64  # of 2 MiB
+HUGEPAGES = 96  # of 2 MiB: testpmd asks for 128 MiB beside the mbufs
 
 
 @pytest.fixture

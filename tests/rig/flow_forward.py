@@ -22,6 +22,7 @@ _PATIENCE = 20
 _LAST = bytes(marker())
 _SOON, _LATE = 1, 1000  # timeouts of ages, in seconds: those that are waited for, and others
 _MOST_PRIORITY = 15  # of an egress rule
+_LONGEST_EDITED = 350  # in testpmd's words: it reads 512 characters, of which edits take 150
 
 
 def _of_one_customer_tag(rule: Rule) -> bool:
@@ -42,12 +43,13 @@ def forwarded(round_: Round, tags: bool = True) -> Round:
         rule.age = dice.choice([None, None, _SOON, _LATE])
         tag = dice.choice([0x8100, 0x88A8]), dice.randrange(8), dice.randrange(1 << 12)
         pushes, pops, numbers = dice.random() < 0.4, dice.random() < 0.5, dice.random() < 0.8
+        edits = tags and len(rule.text) <= _LONGEST_EDITED
         if rule.takes(dissect(_LAST)) or rule.queues:
             rule.queues = (0,)
         if rule.queues and not rule.takes(dissect(_LAST)):
-            rule.push_vlan = tag if pushes and tags else None
+            rule.push_vlan = tag if pushes and edits else None
             if _of_one_customer_tag(rule):
-                rule.pop_vlan = pops and tags
+                rule.pop_vlan = pops and edits
                 rule.vlan_id = tag[2] ^ 1 if numbers and not rule.pop_vlan else None
         rule.count = rule.count or (egress and rule.age is None)  # something it has to do
         if egress:
