@@ -3,13 +3,14 @@
 
 import json
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
 from rig import rdma_core
 from rig.guest import PATIENCE, Guest
+from rig.hugepages import NoHugepages, lent
 from rig.ports import PortSpec
 from rig.rdma_core import Cases, Ending, Endings
 from rig.stack import OWN_NETWORK, Build, SoftHca
@@ -19,6 +20,7 @@ from rdma.listed import FRONTS, GUEST, GUEST_WIRE, is_run, listed
 CASE_S = 60
 GUEST_CASE_S = 300
 GUEST_LIMIT_S = 3000
+HUGEPAGES = 64  # of 2 MiB: for the cases, and options of perftest, that are about them
 # Each day one wire has all cases, the others have what has traffic. All of it is run by `full`.
 DAILY_WIRE = "socket"
 TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl")
@@ -44,6 +46,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                   if is_run(front, case)]
         metafunc.parametrize("cases,case", chosen, indirect=["cases"], scope="session",
                              ids=[f"{front}-{case}" for front, case in chosen])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hugepages() -> Iterator[None]:
+    """Where there are none to be had, what needs them says so."""
+    with ExitStack() as loan:
+        with suppress(NoHugepages):
+            loan.enter_context(lent(HUGEPAGES))
+        yield
 
 
 @pytest.fixture(scope="session")
