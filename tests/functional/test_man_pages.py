@@ -1,28 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The man pages tell of every option that the programs have, and of none that they have not."""
-import os
 import re
-import subprocess
 
 import pytest
+from rig.helps import PROGRAMS, help_of, options_in
 from rig.stack import ROOT, Build
-
-EAL = ["--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry", "--"]
-# How each program is asked for its help: once for itself and once for each of its commands.
-PROGRAMS: dict[str, list[list[str]]] = {
-    "rawqp-doctor": [[]],
-    "rawqp-perf": [EAL],
-    "softhca": [[], ["stat"], ["dump"], ["trace"], ["capture"], ["link"], ["fault"], ["vm"]],
-    "softhca-pci": [[]],
-}
-
-
-def help_of(build: Build, program: str, words: list[str]) -> str:
-    folder = build.folder / "app" / ("softhca/pci" if program == "softhca-pci" else program)
-    told = subprocess.run([folder / program, *words, "--help"], check=True,
-                          capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
-    return told.stdout
 
 
 def page_of(program: str) -> str:
@@ -32,8 +14,7 @@ def page_of(program: str) -> str:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_page_has_the_options(build: Build, program: str) -> None:
     helps = [help_of(build, program, words) for words in PROGRAMS[program]]
-    options = {option for told in helps
-               for option in re.findall(r"(?m)^  (?:-\w,? ?)?(--[a-z-]+)", told)}
+    options = set[str]().union(*map(options_in, helps))
     documented = set(re.findall(r"--[a-z][a-z-]*", page_of(program).partition(".SH EXAMPLES")[0]))
     not_its_own = {"--proc-type"}  # EAL's
     assert options and options == documented - not_its_own, options ^ documented
