@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/result.hpp"
-#include "drivers/net/rawqp/ethdev/steering/devx.hpp"
+#include "drivers/net/rawqp/ethdev/devx/devx.hpp"
 
 #include <memory>
 

@@ -6,7 +6,7 @@
 // priorities get larger ones. Within its share, each mask has ranges that double.
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/steering/devx.hpp"
+#include "drivers/net/rawqp/ethdev/devx/devx.hpp"
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 
 #include <map>

@@ -3,7 +3,7 @@
 // does not tell the number of a hash QP's TIR, by which an entry would name it.)
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/steering/devx.hpp"
+#include "drivers/net/rawqp/ethdev/devx/devx.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/ethdev/steering/devx.hpp"
+#include "drivers/net/rawqp/ethdev/devx/devx.hpp"
 
 #include "drivers/net/rawqp/log.hpp"
 

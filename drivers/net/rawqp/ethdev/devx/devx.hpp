@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/verbs/handles.hpp"
-#include "drivers/net/rawqp/ethdev/steering/devx_commands.hpp"
+#include "drivers/net/rawqp/ethdev/devx/commands.hpp"
 
 #include <span>
 
