@@ -214,6 +214,7 @@ Outcome<Number> Device::create_rq(const RqAttr& attr) {
     rq->log_wqe_bytes = attr.log_wqe_bytes;
     rq->vlan_strip = attr.vlan_strip;
     rq->scatter_fcs = attr.scatter_fcs;
+    rq->q_counter = &state_->own_q_counter;
     rq->hold_when_empty = attr.delay_drop;
     rq->striding = attr.striding.has_value();
     if (attr.striding) rq->strides = *attr.striding;

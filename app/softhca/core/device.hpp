@@ -52,6 +52,7 @@ struct Limits {
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
     static constexpr uint32_t kMaxFlowCounters = 1u << 16;
     static constexpr uint32_t kMaxFlowTag = 0xffffff;
+    static constexpr Number kMaxQCounters = 255; ///< their numbers have eight bits, and 0 is none
     static constexpr uint8_t kLogMaxHeaderEdits = 16, kLogMaxReformats = 16;
     static constexpr uint32_t kMaxHeaderEdits = 1u << kLogMaxHeaderEdits;
     static constexpr uint32_t kMaxReformats = 1u << kLogMaxReformats;
@@ -113,6 +114,13 @@ class Device {
     [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
     [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;
     [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
+
+    /// What an RQ drops for want of requests is counted in the Q counter that it is bound to: at
+    /// first, and when that is destroyed, the device's own, number 0.
+    [[nodiscard]] Outcome<Number> create_q_counter();
+    [[nodiscard]] Outcome<void> destroy_q_counter(Number counter);
+    [[nodiscard]] Outcome<void> bind_q_counter(Number rqn, Number counter);
+    [[nodiscard]] Outcome<uint64_t> query_q_counter(Number counter, bool clear = false);
 
     /// How long RQs with delay_drop may hold the wire; 0, as at the start: not at all. When that
     /// was too short, listeners are told, and packets are dropped again, `rearm_ns` long or until

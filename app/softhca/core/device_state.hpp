@@ -79,6 +79,8 @@ struct Device::State final : GuardedMemory {
     std::vector<Cq*> block_cqs; ///< those that compress
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
+    ObjectTable<QCounter> q_counters;
+    QCounter own_q_counter; ///< of RQs that are bound to none of these
 
     /// One that tells the recorder, if there is one.
     [[nodiscard]] std::unique_ptr<DataPath> make_data_path() {

@@ -17,6 +17,11 @@ struct Pd {
     uint32_t users = 0;
 };
 
+/// Drops of the RQs that are bound to it.
+struct QCounter {
+    uint64_t out_of_buffer = 0;
+};
+
 /// What SQs and RQs have in common. Counters of ring positions run over 16 bits; the low bits are
 /// the place in the ring.
 struct Queue {
@@ -79,8 +84,9 @@ struct Rq : Queue {
     bool gave_up = false;         ///< held the wire for too long: drops until WQEs are posted
     bool striding = false;
     StridingAttr strides;
-    uint32_t next_stride = 0; ///< in the WQE at `consumer`
-    uint64_t held_since = 0;  ///< device clock when it began to hold the wire; 0: it does not
+    uint32_t next_stride = 0;      ///< in the WQE at `consumer`
+    uint64_t held_since = 0;       ///< device clock when it began to hold the wire; 0: it does not
+    QCounter* q_counter = nullptr; ///< never null in a device
 
     /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
     /// a QP of which only the RQ is in error.

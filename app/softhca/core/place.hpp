@@ -47,6 +47,7 @@ template <Rings R, class W> class Placer {
     void put(const Target& target, const Packet& packet, uint32_t tag);
     [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
     void read_doorbell(Rq& rq);
+    void count_out_of_buffer(Rq& rq);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
     [[nodiscard]] ReceiveFault scatter(const Rq& rq, const Cut& cut);
     [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, const Cut& cut);

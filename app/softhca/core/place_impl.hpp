@@ -70,6 +70,12 @@ template <Rings R, class W> void Placer<R, W>::abandon() {
     if (std::exchange(placing_, nullptr)) port_.counters.drop_rx_error++;
 }
 
+template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
+    port_.counters.drop_out_of_buffer++;
+    rq.counters.out_of_buffer++;
+    rq.q_counter->out_of_buffer++;
+}
+
 template <Rings R, class W>
 void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag) {
     Rq& rq = *target.rq;
@@ -80,8 +86,7 @@ void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag)
     }
     const Cut cut = this->cut(rq, packet);
     if (!has_room(rq, cut.bytes)) {
-        port_.counters.drop_out_of_buffer++;
-        rq.counters.out_of_buffer++;
+        count_out_of_buffer(rq);
         watch_.no_room(rq);
         return;
     }
@@ -97,8 +102,7 @@ void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag)
 
     const uint32_t used = rq.striding ? strides_for(rq, cut.bytes) : 0;
     if (!complete(target, packet, cut, tag, used)) {
-        port_.counters.drop_out_of_buffer++;
-        rq.counters.out_of_buffer++;
+        count_out_of_buffer(rq);
         watch_.overrun(rq);
         rq.fail();
         return;

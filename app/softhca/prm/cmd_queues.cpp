@@ -159,6 +159,13 @@ core::StridingAttr read_striding(const Fields& wq) {
             .two_byte_shift = wq.get(PRM(wq, two_byte_shift_en)) != 0};
 }
 
+/// The Q counter that an RQ's context names; 0: none.
+std::optional<core::Number> read_q_counter(Firmware& firmware, const Fields& context) {
+    const auto number = static_cast<core::Number>(context.get(PRM(rqc, counter_set_id)));
+    if (number != 0 && !firmware.objects.find(Kind::q_counter, number)) return {};
+    return number;
+}
+
 FwStatus create_rq(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_rq_in, ctx));
     const Fields wq = context.at(PRM(rqc, wq));
@@ -185,12 +192,13 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
                     static_cast<uint8_t>(attr.log_wqes + attr.log_wqe_bytes), uses, attr);
         status != FwStatus::ok)
         return status;
+    const std::optional<core::Number> q_counter = read_q_counter(firmware, context);
+    if (!q_counter) return FwStatus::bad_resource;
     const auto rqn = firmware.device.create_rq(attr);
     if (!rqn) return to_firmware(rqn.error());
+    (void)firmware.device.bind_q_counter(*rqn, *q_counter);
     return add_object(firmware, command, Kind::rq, *rqn,
-                      {.context = context.copy(PRM_BYTES(rqc)),
-                       .uses = uses,
-                       .detail = static_cast<uint32_t>(context.get(PRM(rqc, counter_set_id)))});
+                      {.context = context.copy(PRM_BYTES(rqc)), .uses = uses});
 }
 
 FwStatus modify_rq(Firmware& firmware, Command& command) {
@@ -208,6 +216,8 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
     if (*from != *current && *current != core::QueueState::error)
         return FwStatus::bad_resource_state;
     const uint64_t fields = in.get(PRM(modify_rq_in, modify_bitmask));
+    const std::optional<core::Number> q_counter = read_q_counter(firmware, context);
+    if (fields & kCounterSet && !q_counter) return FwStatus::bad_resource;
     Fields kept(rq->context.data(), rq->context.size());
     const auto keep = [&](Field field) { kept.set(field, context.get(field)); };
     if (fields & kVlanStrip) {
@@ -215,8 +225,7 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
         keep(PRM(rqc, vsd));
     }
     if (fields & kCounterSet) {
-        settle_q_counter(firmware, rqn);
-        rq->detail = static_cast<uint32_t>(context.get(PRM(rqc, counter_set_id)));
+        (void)firmware.device.bind_q_counter(rqn, *q_counter);
         keep(PRM(rqc, counter_set_id));
     }
     if (*to == *current) return FwStatus::ok;
@@ -235,7 +244,6 @@ FwStatus query_rq(Firmware& firmware, Command& command) {
 }
 
 FwStatus destroy_rq(Firmware& firmware, Command& command) {
-    settle_q_counter(firmware, object_number(command));
     return destroy_object(firmware, Kind::rq, object_number(command),
                           [&](core::Number rqn) { return firmware.device.destroy_rq(rqn); });
 }

@@ -26,32 +26,29 @@ FwStatus dealloc_pd(Firmware& firmware, Command& command) {
 }
 
 FwStatus alloc_q_counter(Firmware& firmware, Command& command) {
-    const core::Number number = firmware.objects.new_number(Kind::q_counter, 1, 255);
-    if (number == 0) return FwStatus::exceeded_limit;
-    firmware.objects.add(Kind::q_counter, number, {});
-    command.output().set(PRM(alloc_q_counter_out, counter_set_id), number);
+    const auto number = firmware.device.create_q_counter();
+    if (!number) return to_firmware(number.error());
+    firmware.objects.add(Kind::q_counter, *number, {});
+    command.output().set(PRM(alloc_q_counter_out, counter_set_id), *number);
     return FwStatus::ok;
 }
 
-core::Number q_counter_number(Command& command) {
-    return static_cast<core::Number>(
-        command.input().get(PRM(dealloc_q_counter_in, counter_set_id)));
-}
-
 FwStatus dealloc_q_counter(Firmware& firmware, Command& command) {
-    return forget_object(firmware, Kind::q_counter, q_counter_number(command));
+    const auto number =
+        static_cast<core::Number>(command.input().get(PRM(dealloc_q_counter_in, counter_set_id)));
+    return destroy_object(firmware, Kind::q_counter, number, [&](core::Number counter) {
+        return firmware.device.destroy_q_counter(counter);
+    });
 }
 
-/// Asking takes the drops of all RQs over into their sets.
 FwStatus query_q_counter(Firmware& firmware, Command& command) {
     const auto number =
         static_cast<core::Number>(command.input().get(PRM(query_q_counter_in, counter_set_id)));
-    for (const core::Number rqn : firmware.objects.numbers(Kind::rq))
-        settle_q_counter(firmware, rqn);
-    Object* const counter = firmware.objects.find(Kind::q_counter, number);
-    if (!counter) return FwStatus::bad_resource;
-    command.output().set(PRM(query_q_counter_out, out_of_buffer), counter->detail);
-    if (command.input().get(PRM(query_q_counter_in, clear))) counter->detail = 0;
+    if (!firmware.objects.find(Kind::q_counter, number)) return FwStatus::bad_resource;
+    const auto drops = firmware.device.query_q_counter(
+        number, command.input().get(PRM(query_q_counter_in, clear)) != 0);
+    if (!drops) return to_firmware(drops.error());
+    command.output().set(PRM(query_q_counter_out, out_of_buffer), static_cast<uint32_t>(*drops));
     return FwStatus::ok;
 }
 

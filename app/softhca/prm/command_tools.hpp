@@ -52,18 +52,6 @@ template <class Destroy>
                           [](core::Number) { return core::Outcome<void>{}; });
 }
 
-/// Adds the drops of an RQ that are not in its Q counter yet. Of an RQ, `detail` is the counter's
-/// number; of a Q counter, what it counted.
-inline void settle_q_counter(Firmware& firmware, core::Number rqn) {
-    Object* const rq = firmware.objects.look_up(Kind::rq, rqn);
-    const auto counters = firmware.device.rq_counters(rqn);
-    if (!rq || !counters) return;
-    const auto drops = static_cast<uint32_t>(counters->out_of_buffer);
-    if (Object* const set = firmware.objects.look_up(Kind::q_counter, rq->detail))
-        set->detail += drops - rq->counted;
-    rq->counted = drops;
-}
-
 /// Has the SQ keep to the rate in that row of the table; row 0: as fast as it can (cmd_pacing.cpp).
 [[nodiscard]] FwStatus pace_sq(Firmware& firmware, core::Number sqn, uint64_t index);
 

@@ -178,6 +178,7 @@ void Firmware::reset() {
                 (void)device.destroy_mkey(objects.find(Kind::mkey, number)->detail);
                 break;
             case Kind::pd: (void)device.dealloc_pd(number); break;
+            case Kind::q_counter: (void)device.destroy_q_counter(number); break;
             default: break;
             }
         }

@@ -108,8 +108,7 @@ struct Object {
     uint32_t users = 0;
     uint16_t uid = 0; ///< whose it is; 0: the driver's. Set by Objects
     uint8_t state = 0;
-    uint32_t detail = 0;  ///< what else the commands of its kind remember
-    uint32_t counted = 0; ///< of an RQ: drops that its earlier Q counters have
+    uint32_t detail = 0; ///< what else the commands of its kind remember
 };
 
 /// Enforces that what is used exists and is not destroyed before its users. Not thread-safe: the

@@ -64,7 +64,7 @@ ContextEntry describe(Context& context, uint32_t number) {
 
 /// The counters of sysfs. Those in counters/ count all frames, as there are no other transports
 /// than Ethernet here.
-std::map<std::string, uint64_t> counters_of(const core::Device& device) {
+std::map<std::string, uint64_t> counters_of(core::Device& device) {
     // In this order: what comes in between is unicast for now, and nothing is negative.
     const core::GroupCounters groups = device.group_counters();
     const core::PortCounters all = device.counters();
@@ -82,7 +82,7 @@ std::map<std::string, uint64_t> counters_of(const core::Device& device) {
         {"counters/unicast_xmit_packets", all.wire_tx_packets - tx_groups},
         {"counters/multicast_xmit_packets", tx_groups},
         {"counters/port_xmit_discards", all.drop_tx_wire},
-        {"hw_counters/out_of_buffer", all.drop_out_of_buffer},
+        {"hw_counters/out_of_buffer", device.query_q_counter(0).value_or(0)},
         {"statistics/rx_packets", all.wire_rx_packets},
         {"statistics/rx_bytes", all.wire_rx_bytes},
         {"statistics/rx_dropped", all.drop_out_of_buffer},
@@ -95,7 +95,7 @@ std::map<std::string, uint64_t> counters_of(const core::Device& device) {
 ProcessEntry describe_self(Runtime& runtime) {
     ProcessEntry process{.pid = getpid(), .ports = {}};
     for (const auto& port : runtime.ports()) {
-        const core::Device* device = port->device.load();
+        core::Device* const device = port->device.load();
         if (!device) continue;
         PortEntry& entry = process.ports.emplace_back();
         entry.device = port->config.device;

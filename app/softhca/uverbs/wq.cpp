@@ -138,7 +138,10 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
             if (const Errno error = errno_of(context.device->modify_rq_vlan_strip(wq->rqn, strip)))
                 return error;
     }
-    return change && *wanted != *now ? errno_of(context.device->modify_rq(wq->rqn, *wanted)) : 0;
+    if (!change || *wanted == *now) return 0;
+    // The kernel's driver binds an RQ to its own Q counter whenever it makes it ready.
+    if (*wanted == QueueState::ready) (void)context.device->bind_q_counter(wq->rqn, 0);
+    return errno_of(context.device->modify_rq(wq->rqn, *wanted));
 }
 
 Errno destroy_wq(Context& context, const WriteCommand& command) {

@@ -169,6 +169,24 @@ TEST_F(TrafficTest, QCountersCountTheirQueuesOnly) {
     EXPECT_EQ(drops(first, true), 3u);
     EXPECT_EQ(drops(first), 0u);
     EXPECT_EQ(drops(second), 2u);
+
+    move.set(inside(PRM(modify_rq_in, ctx), PRM(rqc, counter_set_id)), second + 1);
+    EXPECT_EQ(status_of(move), FwStatus::bad_resource) << "there is none";
+    ASSERT_EQ(status_of(REQUEST(DEALLOC_Q_COUNTER, dealloc_q_counter)
+                            .set(PRM(dealloc_q_counter_in, counter_set_id), second)),
+              FwStatus::ok);
+    ASSERT_EQ(counter(), second) << "the number is free again";
+    receive(1);
+    EXPECT_EQ(drops(second), 0u) << "the queue was bound to another one of this number";
+}
+
+TEST_F(TrafficTest, QCountersHaveNumbersOfEightBits) {
+    for (Number made = 1; made < core::Limits::kMaxQCounters; made++)
+        ASSERT_NE(counter(), 0u);
+    EXPECT_EQ(status_of(REQUEST(ALLOC_Q_COUNTER, alloc_q_counter)), FwStatus::exceeded_limit);
+    function->reset();
+    load_driver();
+    EXPECT_EQ(status_of(REQUEST(ALLOC_Q_COUNTER, alloc_q_counter)), FwStatus::ok);
 }
 
 TEST_F(TrafficTest, PortCountersTellUnicastMulticastAndBroadcastApart) {
