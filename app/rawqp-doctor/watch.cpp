@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fnmatch.h>
+#include <span>
 
 namespace doctor {
 namespace {
@@ -14,8 +15,8 @@ using diagnosis::Verdict;
 struct Cause {
     std::string_view id;
     State state;
-    std::array<const char*, 4> counters; ///< names, with * for anything
-    bool of_program;                     ///< xstats of a DPDK port, not the device's
+    std::array<const char*, 4> of_device;  ///< names of counters, as fnmatch(3) has patterns
+    std::array<const char*, 2> of_program; ///< xstats of DPDK ports
     const char* cause;
     const char* remedy;
 };
@@ -27,73 +28,67 @@ constexpr Cause kCauses[] = {
     {"drops-no-descriptors",
      State::broken,
      {"out_of_buffer"},
-     false,
+     {"rx_q*_missed_errors"},
      "no descriptors: a receive queue had no buffers when packets came",
      "poll more often, or with more lcores and queues; more descriptors (--rxd); is the mempool "
      "empty, or a queue polled by nobody?"},
     {"drops-no-mbufs",
      State::broken,
+     {},
      {"rx_mbuf_allocation_errors"},
-     true,
      "no mbufs: the pool of a receive queue is empty",
      "a larger mempool; does the application free all mbufs that it receives?"},
     {"drops-no-match",
      State::broken,
      {"rx_steer_missed_packets"},
-     false,
+     {},
      "no match: no rule leads these packets anywhere",
      "rte_eth_promiscuous_enable, or the packets' MAC address and VLAN; in isolated mode a flow "
      "rule"},
     {"drops-nic-buffer",
      State::broken,
      {"rx_discards_phy", "rx_prio*_discards", "rx_prio*_buf_discard"},
-     false,
+     {},
      "the NIC's own buffer was full: PCI or memory are too slow for what comes in",
      "flow control (ethtool -A IFACE rx on tx on); cqe_comp=1, mprq_en=1; is the PCI link as wide "
      "as it should be (lspci -vv, LnkSta)?"},
     {"drops-wire-errors",
      State::broken,
      {"rx_crc_errors_phy", "rx_symbol_err_phy", "rx_*_len_errors_phy", "rx_*size_pkts_phy"},
-     false,
+     {},
      "errors: frames came broken, too long or too short",
      "cable, transceiver and FEC (ethtool --show-fec IFACE); the peer's MTU against the port's"},
     {"drops-queue-errors",
      State::broken,
-     {"rx_q*_errors", "rx_errors"},
-     true,
+     {},
+     {"rx_q*[0-9]_errors", "rx_errors"},
      "errors: packets of a queue were lost when it was reset after an error completion",
      "the program's log names the error of each reset"},
     {"drops-sending",
      State::broken,
      {"tx_discards_phy", "tx_errors_phy", "tx_errors"},
-     false,
+     {},
      "packets that were to be sent were dropped by the device",
      "the program's log names errors of Tx queues; ethtool -S IFACE shows which counter grows"},
     {"drops-kernel",
      State::warning,
      {"rx_out_of_buffer"},
-     false,
+     {},
      "the kernel's interface got more than it could take: packets that no rule of the driver takes",
      "give the driver these packets (promiscuous mode, flow rules), or: ethtool -G IFACE rx 8192"},
     {"pause-received",
      State::warning,
      {"rx_pause_ctrl_phy", "rx_global_pause", "rx_prio*_pause"},
-     false,
+     {},
      "pause: the peer asks to send more slowly",
      "what the peer cannot take is held back here; ethtool -A IFACE rx off drops it there instead"},
     {"pause-sent",
      State::warning,
      {"tx_pause_ctrl_phy", "tx_global_pause", "tx_prio*_pause"},
-     false,
+     {},
      "pause: this port asks its peer to send more slowly",
      "see drops-no-descriptors: the queues are not emptied fast enough"},
 };
-
-bool belongs(const std::string& counter, const Cause& cause) {
-    return std::ranges::any_of(cause.counters, [&](const char* pattern) {
-        return pattern != nullptr && fnmatch(pattern, counter.c_str(), 0) == 0;
-    });
-}
 
 using Counts = std::map<std::string, uint64_t>;
 
@@ -104,10 +99,16 @@ uint64_t growth(const Counts& before, const Counts& after, const std::string& na
 }
 
 /// "rx_crc_errors_phy +3, rx_symbol_err_phy +1"; empty: nothing grew.
-std::string growth_of(const Counts& before, const Counts& after, const Cause& cause) {
+std::string growth_of(const Counts& before, const Counts& after,
+                      std::span<const char* const> patterns) {
+    const auto belongs = [&](const std::string& counter) {
+        return std::ranges::any_of(patterns, [&](const char* pattern) {
+            return pattern != nullptr && fnmatch(pattern, counter.c_str(), 0) == 0;
+        });
+    };
     std::string text;
     for (const auto& [name, value] : after)
-        if (const uint64_t more = belongs(name, cause) ? growth(before, after, name) : 0)
+        if (const uint64_t more = belongs(name) ? growth(before, after, name) : 0)
             text += fmt::format("{}{} +{}", text.empty() ? "" : ", ", name, more);
     return text;
 }
@@ -139,15 +140,13 @@ std::string suspects(const Counters& before, const Counters& after) {
 }
 
 std::string evidence_of(const Counters& before, const Counters& after, const Cause& cause) {
-    if (!cause.of_program) {
-        const std::string text = growth_of(before.device, after.device, cause);
-        const bool of_queue = std::string_view(cause.id) == "drops-no-descriptors";
-        return text.empty() || !of_queue ? text : text + suspects(before, after);
-    }
-    std::string text;
+    std::string text = growth_of(before.device, after.device, cause.of_device);
+    if (!text.empty() && std::string_view(cause.id) == "drops-no-descriptors")
+        text += suspects(before, after);
     for (const DpdkPort& now : after.ports)
         if (const DpdkPort* const old = find(before.ports, now.name))
-            if (const std::string more = growth_of(old->xstats, now.xstats, cause); !more.empty())
+            if (const std::string more = growth_of(old->xstats, now.xstats, cause.of_program);
+                !more.empty())
                 text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", now.name, more);
     return text;
 }

@@ -5,6 +5,7 @@ import pytest
 from rig.packets import marker, numbered, opaque
 from rig.reliability import TellFaults
 from rig.stack import PortSpec
+from scapy.layers.l2 import Ether
 
 from functional.conftest import StartStack
 
@@ -38,6 +39,38 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
     stack.testpmd.command("clear port stats 0")
     assert stack.testpmd.stats(0).rx_missed == 0
     tell_faults("empty", 1)
+
+
+@pytest.mark.parametrize("devx", ["on", "off"])
+def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: StartStack,
+                                               devx: str) -> None:
+    """Where the kernel gives DevX, each queue has a counter of its own."""
+    stack = start_stack([PortSpec(options={"devx": devx})], datapath=datapath,
+                        testpmd_args=["--rxq=2", "--txq=2", f"--rxd={RXD}"])
+    stack.testpmd.expect("flow create 0 ingress pattern eth type is 0x9000 / end "
+                         "actions queue index 1 / end", "Flow rule #0 created")
+    frame = bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x9000) / (b"x" * 60))
+
+    def overfill() -> int:
+        """How many packets more were dropped. Nobody polls."""
+        before = stack.counters(0)
+        sent = stack.wires[0].send_all([frame] * (RXD + 20))
+        stack.wait_counter(0, "wire_rx_packets", before["wire_rx_packets"] + sent)
+        dropped = stack.counters(0)["drop_out_of_buffer"] - before["drop_out_of_buffer"]
+        assert dropped >= 20
+        return dropped
+
+    dropped = overfill()
+    told = {name: value for name, value in stack.testpmd.xstats(0).items() if "_missed_" in name}
+    queues = {"rx_q0_missed_errors": 0, "rx_q1_missed_errors": dropped} if devx == "on" else {}
+    assert told == {"rx_missed_errors": dropped, **queues}
+
+    # A queue that starts anew is counted again.
+    stack.testpmd.clear_stats(0)
+    stack.testpmd.silent("port 0 rxq 1 stop", "port 0 rxq 1 start")
+    dropped = overfill()
+    assert stack.testpmd.stats(0).rx_missed == dropped
+    assert stack.testpmd.xstats(0).get("rx_q1_missed_errors", dropped) == dropped
 
 
 def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack,

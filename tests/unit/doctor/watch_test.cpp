@@ -80,6 +80,18 @@ TEST(Watch, QueuesOfPrograms) {
     EXPECT_THAT(look(0).back().verdict.evidence, HasSubstr("rx_q1_errors +1"));
 }
 
+/// Where each queue has a counter of its own, the RDMA port's stands still.
+TEST(Watch, QueuesThatTheDeviceCountsApart) {
+    const DpdkPort before{"net_rawqp0 (pid 7)",
+                          {{"rx_q0_missed_errors", 5}, {"rx_q13_missed_errors", 5}}};
+    DpdkPort after = before;
+    after.xstats["rx_q13_missed_errors"] = 9;
+    const std::vector<Finding> findings = drops({{}, {before}}, {{}, {after}}, 1);
+    ASSERT_EQ(findings.size(), 1u) << "a missed packet is no error of the queue";
+    EXPECT_EQ(findings[0].id, "drops-no-descriptors");
+    EXPECT_EQ(findings[0].verdict.evidence, "net_rawqp0 (pid 7): rx_q13_missed_errors +4 in 1 s");
+}
+
 TEST(Watch, ProgramsThatCameAndWent) {
     const DpdkPort port{"net_rawqp0 (pid 7)", {{"rx_mbuf_allocation_errors", 5}}};
     EXPECT_EQ(drops({{}, {}}, {{}, {port}}, 1).front().id, "drops");

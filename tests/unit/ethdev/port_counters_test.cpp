@@ -2,6 +2,9 @@
 // Statistics with what the hardware counts, as sysfs tells it.
 #include "tests/unit/ethdev/port_fixture.hpp"
 
+#include "common/net/endian.hpp"
+
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -63,6 +66,108 @@ TEST_F(PortCounters, ResetIsForEveryCounter) {
     set("out_of_buffer", 107);
     EXPECT_EQ(missed(), 7u);
     EXPECT_EQ(extended_stat("rx_missed_errors"), 7u);
+}
+
+/// With DevX, each queue has a Q counter.
+class QueueCounters : public PortCounters {
+  protected:
+    QueueCounters() {
+        rdma.offer_mlx5_flows();
+        rdma.offers_devx = true;
+        set("out_of_buffer", 100);
+    }
+    /// Those that are there, in order of the queues.
+    [[nodiscard]] std::vector<verbs_test::DevxObject*> q_counters() const {
+        constexpr uint16_t kAlloc = 0x771;
+        std::vector<verbs_test::DevxObject*> found;
+        for (const auto& object : rdma.devx_objects)
+            if (object->opcode() == kAlloc) found.push_back(object.get());
+        return found;
+    }
+    /// What the device has counted of a queue by now.
+    void count(uint16_t queue, uint32_t drops) const {
+        const net::be32 value = drops;
+        std::vector<uint8_t>& answer = q_counters().at(queue)->answer;
+        answer.resize(248);
+        std::memcpy(&answer[40], &value, sizeof value); // query_q_counter_out.out_of_buffer
+    }
+    [[nodiscard]] bool names_queue(uint16_t queue) const {
+        return all().contains(fmt::format("rx_q{}_missed_errors", queue));
+    }
+    [[nodiscard]] uint64_t missed_by(uint16_t queue) const {
+        return all().at(fmt::format("rx_q{}_missed_errors", queue));
+    }
+};
+
+TEST_F(QueueCounters, EachTellsWhatItsQueueMissed) {
+    bring_up();
+    ASSERT_EQ(q_counters().size(), kQueues);
+    EXPECT_EQ(missed(), 100u);
+    count(0, 3);
+    count(1, 40);
+    EXPECT_EQ(missed(), 143u) << "and what the RDMA port counts";
+    EXPECT_EQ(missed_by(0), 3u);
+    EXPECT_EQ(missed_by(1), 40u);
+    EXPECT_EQ(extended_stat("rx_out_of_buffer"), 143u);
+
+    ASSERT_EQ(rte_eth_xstats_reset(id()), 0);
+    EXPECT_EQ(missed(), 0u);
+    EXPECT_EQ(missed_by(1), 0u);
+    EXPECT_EQ(extended_stat("rx_out_of_buffer"), 0u);
+    count(1, 45);
+    EXPECT_EQ(missed(), 5u);
+    EXPECT_EQ(missed_by(1), 5u);
+    count(1, 0xffffffff);
+    EXPECT_EQ(missed_by(1), 0xffffffffu - 40);
+    count(1, 1); // it has 32 bits
+    EXPECT_EQ(missed_by(1), 0xffffffffu - 40 + 2);
+    EXPECT_EQ(missed(), missed_by(1));
+}
+
+/// The kernel's driver binds a WQ to its own counter whenever it makes it ready.
+TEST_F(QueueCounters, TheyAreBoundWheneverAQueueStarts) {
+    bring_up();
+    ASSERT_EQ(rdma.wq_changes.size(), kQueues);
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    ASSERT_EQ(rte_eth_dev_rx_queue_start(id(), 1), 0);
+    ASSERT_EQ(rdma.wq_changes.size(), kQueues + 1u);
+    Port& port = Port::of(dev);
+    ASSERT_EQ(port.reset(*port.rx_queues[0]->ring), 0); // after an error CQE
+    ASSERT_EQ(rdma.wq_changes.size(), kQueues + 2u);
+    constexpr std::pair<size_t, size_t> kQueueOfChange[] = {{0, 0}, {1, 1}, {2, 1}, {3, 0}};
+    for (const auto& [place, queue] : kQueueOfChange) {
+        const auto& [wq, command] = rdma.wq_changes.at(place);
+        EXPECT_EQ(wq, port.rx_queues[queue]->wq->wq_num);
+        const verbs_test::DevxObject in{command};
+        EXPECT_EQ(in.opcode(), 0x909);
+        EXPECT_EQ(in.word(8), 1u << 28 | wq) << "ready, and its number";
+        EXPECT_EQ(in.word(20), 8u) << "the counter is to change";
+        EXPECT_EQ(in.word(32), 1u << 20) << "to ready";
+        EXPECT_EQ(in.word(44), q_counters().at(queue)->number << 24);
+    }
+}
+
+/// What a queue has missed stays in the port's sum; a queue set up anew begins at zero.
+TEST_F(QueueCounters, NothingIsLostWithAQueue) {
+    bring_up();
+    count(1, 7);
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), 0);
+    EXPECT_EQ(q_counters().size(), kQueues);
+    EXPECT_EQ(missed(), 107u);
+    EXPECT_EQ(missed_by(1), 0u);
+}
+
+TEST_F(QueueCounters, AQueueThatCannotHaveOneIsNotTold) {
+    rdma.fail_next("devx_obj_create", ENOMEM);
+    ASSERT_TRUE(attach());
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    rdma.fail_next("devx_wq_modify", EREMOTEIO);
+    EXPECT_FALSE(names_queue(0));
+    EXPECT_TRUE(names_queue(1));
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_FALSE(names_queue(1)) << "the RDMA port counts it";
+    EXPECT_EQ(missed(), 100u);
 }
 
 /// As net_mlx5 calls them, so that what watches it finds them here.

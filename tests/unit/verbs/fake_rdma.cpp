@@ -383,11 +383,13 @@ struct FakeVerbs {
         return reinterpret_cast<mlx5dv_devx_obj*>(
             kept("DevX object", device->devx_objects, object));
     }
-    static int query_devx(mlx5dv_devx_obj*, const void*, size_t, void* out, size_t out_bytes) {
+    static int query_devx(mlx5dv_devx_obj* handle, const void*, size_t, void* out,
+                          size_t out_bytes) {
         std::memset(out, 0, out_bytes);
-        const size_t bytes = std::min(device->devx_answer.size(), out_bytes - 8);
-        if (bytes != 0)
-            std::memcpy(static_cast<uint8_t*>(out) + 8, device->devx_answer.data(), bytes);
+        const std::vector<uint8_t>& own = DevxObject::of(handle)->answer;
+        const std::vector<uint8_t>& answer = own.empty() ? device->devx_answer : own;
+        const size_t bytes = std::min(answer.size(), out_bytes - 8);
+        if (bytes != 0) std::memcpy(static_cast<uint8_t*>(out) + 8, answer.data(), bytes);
         return device->enter("devx_obj_query");
     }
     static int modify_devx(mlx5dv_devx_obj* handle, const void* in, size_t in_bytes, void* out,
@@ -395,6 +397,14 @@ struct FakeVerbs {
         if (const int error = device->enter("devx_obj_modify")) return error;
         const auto* const command = static_cast<const uint8_t*>(in);
         DevxObject::of(handle)->changes.emplace_back(command, command + in_bytes);
+        std::memset(out, 0, out_bytes);
+        return 0;
+    }
+    static int modify_devx_wq(ibv_wq* wq, const void* in, size_t in_bytes, void* out,
+                              size_t out_bytes) {
+        if (const int error = device->enter("devx_wq_modify")) return error;
+        const auto* const command = static_cast<const uint8_t*>(in);
+        device->wq_changes.push_back({wq->wq_num, {command, command + in_bytes}});
         std::memset(out, 0, out_bytes);
         return 0;
     }
@@ -476,6 +486,7 @@ void FakeRdma::offer_mlx5_flows() {
     api_.mlx5_devx_obj_query = FakeVerbs::query_devx;
     api_.mlx5_devx_obj_modify = FakeVerbs::modify_devx;
     api_.mlx5_devx_obj_destroy = FakeVerbs::destroy_devx;
+    api_.mlx5_devx_wq_modify = FakeVerbs::modify_devx_wq;
 }
 
 FakeRdma::~FakeRdma() {

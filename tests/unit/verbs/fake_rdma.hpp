@@ -63,6 +63,8 @@ class FakeRdma {
     uint16_t priorities = 16; ///< of flows
     bool offers_counters = false;
     bool offers_devx = false;
+    /// Numbers of WQs, and the firmware commands that changed them.
+    std::vector<std::pair<uint32_t, std::vector<uint8_t>>> wq_changes;
     /// What commands query of an object is this, after the status; empty: zeros.
     std::vector<uint8_t> devx_answer;
     /// Refuses a flow with the errno returned; 0 accepts.

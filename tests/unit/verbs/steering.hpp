@@ -125,6 +125,7 @@ struct DevxObject {
     std::vector<uint8_t> command;
     uint32_t number = 0;
     std::vector<std::vector<uint8_t>> changes{};
+    std::vector<uint8_t> answer{}; ///< to queries, after the status; empty: the device's
 
     static DevxObject* of(mlx5dv_devx_obj* handle) { return reinterpret_cast<DevxObject*>(handle); }
     [[nodiscard]] uint16_t opcode() const {

@@ -17,7 +17,7 @@ struct KnownName {
     std::string_view kernel, dpdk;
 };
 constexpr std::array kKnownNames{
-    KnownName{"out_of_buffer", "rx_out_of_buffer"},
+    KnownName{kOutOfBuffer, "rx_out_of_buffer"},
     KnownName{"rx_vport_unicast_packets", "rx_unicast_packets"},
     KnownName{"rx_vport_unicast_bytes", "rx_unicast_bytes"},
     KnownName{"rx_vport_multicast_packets", "rx_multicast_packets"},
@@ -129,9 +129,11 @@ std::vector<uint64_t> HardwareCounters::raw_values(const ProcessPort& port) {
     if (!listed_ || rdma_.size() + of_netdev.size() != names_.size()) look(port);
 
     std::vector<uint64_t> values(names_.size()); // 0: it has gone since
-    for (size_t i = 0; i < rdma_.size(); ++i)
+    for (size_t i = 0; i < rdma_.size(); ++i) {
         values[i] =
             port.sysfs.hw_counter(shared.device.data(), shared.ib_port, rdma_[i]).value_or(0);
+        if (rdma_[i] == kOutOfBuffer) values[i] += shared.totals.missed; // counted apart
+    }
     const size_t known = std::min(of_netdev.size(), values.size() - rdma_.size());
     std::copy_n(of_netdev.begin(), known, values.begin() + static_cast<ptrdiff_t>(rdma_.size()));
     return values;

@@ -10,6 +10,9 @@
 
 namespace rawqp {
 
+/// The RDMA port's drops for want of receive WQEs, by the kernel's name.
+inline constexpr char kOutOfBuffer[] = "out_of_buffer";
+
 struct PortTotals;
 struct ProcessPort;
 

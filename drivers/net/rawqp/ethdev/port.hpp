@@ -53,6 +53,8 @@ struct Port final : ProcessPort {
     int reset(RxRing& ring) override;
     int reset(TxRing& ring) override;
     int read_clock(mlx5dv_clock_info& info) override;
+    void read_missed() override;
+    void read_missed_locked(); ///< with `control` held
 
     Devargs devargs;
     const verbs::Api* api = nullptr;

@@ -29,6 +29,10 @@ struct ProcessPort : RingHost {
     const RingFormat* format = nullptr;
     HardwareCounters hardware;
 
+    /// Brings what queues have missed (SharedRxQueue, PortTotals) up to date, if the device can be
+    /// asked just now.
+    virtual void read_missed() = 0;
+
     [[nodiscard]] static ProcessPort& of(const rte_eth_dev* dev) {
         return *static_cast<ProcessPort*>(dev->process_private);
     }

@@ -78,7 +78,10 @@ struct SharedRxQueue {
     uint16_t descriptors = 0;
     uint64_t offloads = 0;
     rte_mempool* pool = nullptr;
-    RxCounters base; ///< counters at the last statistics reset
+    RxCounters base;            ///< counters at the last statistics reset
+    bool counts_missed = false; ///< the device counts what this queue misses
+    uint64_t missed = 0;        ///< so many, when it was last asked
+    uint64_t missed_base = 0;   ///< at the last reset
 };
 
 struct SharedTxQueue {
@@ -109,7 +112,8 @@ struct PortTotals {
     TxCounters tx;
     uint64_t unread = 0;      ///< packets that stood in Rx rings when they were stopped
     uint64_t unsent = 0;      ///< packets that Tx queues still held when they were stopped
-    uint64_t missed_base = 0; ///< the device's out-of-buffer counter at the last reset
+    uint64_t missed = 0;      ///< by queues that the device counts apart, of all times
+    uint64_t missed_base = 0; ///< that and the RDMA port's out_of_buffer at the last reset
     CounterBases* hardware_bases = nullptr; ///< at the last xstats reset; null: there was none
 };
 

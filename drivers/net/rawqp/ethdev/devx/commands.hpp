@@ -15,8 +15,11 @@ using net::be32;
 using net::be64;
 
 enum class Opcode : uint16_t {
+    alloc_q_counter = 0x771,
+    query_q_counter = 0x773,
     alloc_transport_domain = 0x816,
     create_tir = 0x900,
+    modify_rq = 0x909,
     create_rqt = 0x916,
     create_flow_table = 0x930,
     create_flow_group = 0x933,
@@ -43,7 +46,7 @@ struct AnswerHead {
 static_assert(sizeof(AnswerHead) == 8);
 
 /// Most objects have numbers of 24 bits. What stands above them in the answer is something else.
-inline constexpr uint32_t kNarrow = 0xffffff, kWide = 0xffffffff;
+inline constexpr uint32_t kNarrow = 0xffffff, kWide = 0xffffffff, kByte = 0xff;
 
 /// The answer to what makes an object.
 struct NumberOut {
@@ -78,6 +81,52 @@ struct QueryFlowCounterOut {
     be64 bytes;
 };
 static_assert(sizeof(QueryFlowCounterOut) == 32);
+
+// ---------------------------------------------------------------- Q counters
+
+struct AllocQCounterIn {
+    static constexpr Opcode kOpcode = Opcode::alloc_q_counter;
+    static constexpr uint32_t kNumber = kByte;
+    CommandHead head;
+    be64 reserved;
+};
+static_assert(sizeof(AllocQCounterIn) == 16);
+
+struct QueryQCounterIn {
+    static constexpr Opcode kOpcode = Opcode::query_q_counter;
+    CommandHead head;
+    be32 reserved[4];
+    be32 clear;
+    be32 counter;
+};
+static_assert(sizeof(QueryQCounterIn) == 32 && offsetof(QueryQCounterIn, counter) == 28);
+
+struct QueryQCounterOut {
+    AnswerHead head;
+    be32 of_requests[10];
+    be32 out_of_buffer; ///< packets for which an RQ had no WQE
+    be32 of_connections[51];
+};
+static_assert(sizeof(QueryQCounterOut) == 256 && offsetof(QueryQCounterOut, out_of_buffer) == 48);
+
+/// The RQ of a verbs WQ.
+struct ModifyRqIn {
+    static constexpr Opcode kOpcode = Opcode::modify_rq;
+    CommandHead head;
+    be32 state_and_rq; ///< the state that it is in, kReady, and its number
+    be32 reserved;
+    be64 fields; ///< of the context that are to change: kCounterSetId
+    be64 reserved_2;
+    // rqc
+    be32 state; ///< to go to
+    be32 reserved_3[2];
+    be32 counter_set_id; ///< << 24
+    be32 reserved_4[8];
+    be32 wq[48];
+};
+static_assert(sizeof(ModifyRqIn) == 272 && offsetof(ModifyRqIn, counter_set_id) == 44);
+inline constexpr uint32_t kReady = 1;
+inline constexpr uint64_t kCounterSetId = 1 << 3; // MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_*
 
 // ---------------------------------------------------------------- TIRs
 

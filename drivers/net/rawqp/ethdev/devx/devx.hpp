@@ -44,6 +44,14 @@ class Devx {
         return settle(error, out.head);
     }
 
+    /// About the RQ of a verbs WQ. 0 or an errno.
+    template <class In> [[nodiscard]] int modify(ibv_wq* wq, In in) const {
+        in.head.opcode = static_cast<uint16_t>(In::kOpcode);
+        prm::NumberOut out{};
+        const int error = api_.mlx5_devx_wq_modify(wq, &in, sizeof in, &out, sizeof out);
+        return settle(error, out.head);
+    }
+
   private:
     [[nodiscard]] static int settle(int error, const prm::AnswerHead& answer);
 

@@ -120,6 +120,15 @@ int Port::read_clock(mlx5dv_clock_info& info) {
     return api->mlx5_get_clock_info(context.get(), &info);
 }
 
+void Port::read_missed() {
+    // Whoever holds it may be about to destroy what is asked.
+    if (const std::unique_lock lock(control, std::try_to_lock); lock) read_missed_locked();
+}
+void Port::read_missed_locked() {
+    for (const auto& queue : rx_queues)
+        if (queue) queue->count_missed();
+}
+
 int dev_configure(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
     if (const Result<void> done = configure_rss(port); !done)

@@ -16,6 +16,7 @@ namespace {
 void install(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
     queue->shared.base = {};
+    queue->shared.missed_base = queue->shared.missed;
     queue->publish(deferred);
     port.rx_queues[id] = std::move(queue);
 }

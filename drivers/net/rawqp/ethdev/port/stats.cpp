@@ -8,6 +8,8 @@
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <iterator>
 
 namespace rawqp {
 namespace {
@@ -61,11 +63,21 @@ Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
     return sum;
 }
 
-/// Packets that the device dropped because no receive WQE was posted. One counter for all users of
-/// the RDMA port; 0 where the device has none.
-uint64_t missed(const ProcessPort& port) {
+/// Packets that the device dropped because no receive WQE was posted: of queues that it counts
+/// apart, and of all others of the RDMA port, whoever uses it.
+uint64_t missed(ProcessPort& port) {
+    port.read_missed();
     const SharedPort& shared = port.shared;
-    return port.sysfs.hw_counter(shared.device.data(), shared.ib_port, "out_of_buffer").value_or(0);
+    return shared.totals.missed +
+           port.sysfs.hw_counter(shared.device.data(), shared.ib_port, kOutOfBuffer).value_or(0);
+}
+
+/// Numbers of the queues that the device counts apart.
+std::vector<uint16_t> counted_queues(const ProcessPort& port) {
+    std::vector<uint16_t> queues;
+    for (uint16_t i = 0; i < port.dev->data->nb_rx_queues; ++i)
+        if (port.shared.rx[i].counts_missed) queues.push_back(i);
+    return queues;
 }
 
 /// What the driver counts beside the statistics that all drivers have.
@@ -80,7 +92,7 @@ Figures own_counters(const ProcessPort& port) {
 } // namespace
 
 int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues) noexcept {
-    const ProcessPort& port = ProcessPort::of(dev);
+    ProcessPort& port = ProcessPort::of(dev);
     const Sums sum = totals(port, queues);
     stats.ipackets = sum.rx.packets;
     stats.ibytes = sum.rx.bytes;
@@ -89,36 +101,40 @@ int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues
     stats.opackets = sum.tx.packets;
     stats.obytes = sum.tx.bytes;
     stats.oerrors = sum.tx.errors;
-    const uint64_t out_of_buffer = missed(port);
-    stats.imissed = out_of_buffer - std::min(out_of_buffer, port.shared.totals.missed_base);
+    const uint64_t all = missed(port);
+    stats.imissed = all - std::min(all, port.shared.totals.missed_base);
     return 0;
 }
 
 int stats_reset(rte_eth_dev* dev) noexcept {
-    const ProcessPort& port = ProcessPort::of(dev);
+    ProcessPort& port = ProcessPort::of(dev);
+    PortTotals& totals = port.shared.totals;
+    totals.missed_base = missed(port);
     for_each_rx(port, [](const RxRing& ring, SharedRxQueue& queue, uint16_t) {
         queue.base = snapshot(ring);
+        queue.missed_base = queue.missed;
     });
     for_each_tx(port, [](const TxRing& ring, SharedTxQueue& queue, uint16_t) {
         queue.base = snapshot(ring);
     });
-    PortTotals& totals = port.shared.totals;
     totals.rx = {};
     totals.tx = {};
     totals.unread = 0;
     totals.unsent = 0;
-    totals.missed_base = missed(port);
     return 0;
 }
 
 int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size) noexcept {
     ProcessPort& port = ProcessPort::of(dev);
     const Figures own = own_counters(port);
+    const std::vector<uint16_t> counted = counted_queues(port);
     const std::vector<std::string> hardware = port.hardware.names(port);
-    const size_t count = own.size() + hardware.size();
+    const size_t count = own.size() + counted.size() + hardware.size();
     if (names != nullptr && size >= count) {
         for (const Figure& figure : own)
             rte_strscpy((names++)->name, figure.name, sizeof names->name);
+        for (const uint16_t queue : counted)
+            snprintf((names++)->name, sizeof names->name, "rx_q%u_missed_errors", queue);
         for (const std::string& name : hardware)
             rte_strscpy((names++)->name, name.c_str(), sizeof names->name);
     }
@@ -127,22 +143,22 @@ int xstats_get_names(rte_eth_dev* dev, rte_eth_xstat_name* names, unsigned size)
 
 int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept {
     ProcessPort& port = ProcessPort::of(dev);
-    const Figures own = own_counters(port);
-    const std::vector<uint64_t> hardware = port.hardware.read(port);
-    const size_t count = own.size() + hardware.size();
-    if (values == nullptr || size < count) return static_cast<int>(count);
-    uint64_t id = 0;
-    for (const Figure& figure : own) {
-        values[id] = {id, figure.value};
-        ++id;
-    }
-    for (size_t i = 0; i < hardware.size(); ++i, ++id)
-        values[id] = {id, hardware[i]};
-    return static_cast<int>(count);
+    port.read_missed();
+    std::vector<uint64_t> all;
+    for (const Figure& figure : own_counters(port))
+        all.push_back(figure.value);
+    for (const uint16_t queue : counted_queues(port))
+        all.push_back(port.shared.rx[queue].missed - port.shared.rx[queue].missed_base);
+    std::ranges::copy(port.hardware.read(port), std::back_inserter(all));
+    if (values == nullptr || size < all.size()) return static_cast<int>(all.size());
+    for (uint64_t id = 0; id < all.size(); ++id)
+        values[id] = {id, all[id]};
+    return static_cast<int>(all.size());
 }
 
 int xstats_reset(rte_eth_dev* dev) noexcept {
     ProcessPort& port = ProcessPort::of(dev);
+    port.read_missed();
     if (!port.hardware.reset(port)) return -ENOMEM;
     return stats_reset(dev); // some extended statistics are the driver's own counters
 }

@@ -29,6 +29,7 @@ enum class Question : uint32_t {
     device_clock, ///< rte_eth_read_clock
     read_link,    ///< into rte_eth_dev_data
     query_flow,   ///< action count
+    read_missed,  ///< into SharedPort
 };
 
 struct QuestionMessage {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/ethdev/queues/q_counter.hpp"
 #include "drivers/net/rawqp/ethdev/shared_port.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
@@ -22,6 +23,7 @@ struct RxQueue {
     SharedRxQueue& shared;      ///< of the queue's number: one object at a time is installed there
     verbs::CompChannel channel; ///< null without Rx interrupts
     verbs::CqEx cq;
+    QCounter q_counter;
     verbs::Wq wq;
     RxSpec spec;
     RxRing* ring = nullptr;    ///< what dev->data->rx_queues[i] points to; owned
@@ -34,6 +36,8 @@ struct RxQueue {
     [[nodiscard]] bool released() const { return shared.state == QueueState::released; }
     /// Of a queue that takes its place among the port's: what every process needs to know of it.
     void publish(bool deferred);
+    /// Adds what the queue has missed since the last time to the port's counters.
+    void count_missed();
 };
 
 struct TxQueue {

@@ -96,6 +96,21 @@ int reset_wq_from_any_state(ibv_wq* wq) {
     return ibv_modify_wq(wq, &attributes);
 }
 
+/// A WQ that cannot be counted apart is counted with all others of the RDMA port.
+int make_ready(RxQueue& queue) {
+    if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY)) return error;
+    const int error = queue.q_counter ? queue.q_counter.bind(queue.wq.get()) : EOPNOTSUPP;
+    const bool counted = error == 0;
+    if (counted == queue.shared.counts_missed) return 0;
+    queue.shared.counts_missed = counted;
+    if (!counted)
+        RAWQP_LOG(WARNING,
+                  "%s: Rx queue %u: cannot bind a Q counter to the WQ: %s: what it misses is "
+                  "counted for the RDMA port only",
+                  queue.port.name.c_str(), queue.spec.queue_id, rte_strerror(error));
+    return 0;
+}
+
 /// Of a WQ that the device is done with.
 void take_mbufs_back(RxQueue& queue) {
     queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
@@ -168,7 +183,8 @@ void place_metadata(RxRing& ring) {
 
 } // namespace
 
-RxQueue::RxQueue(Port& owner, uint16_t id) : port(owner), shared(owner.shared.rx[id]) {}
+RxQueue::RxQueue(Port& owner, uint16_t id)
+    : port(owner), shared(owner.shared.rx[id]), q_counter(*owner.api, owner.context.get()) {}
 
 void RxQueue::publish(bool deferred) {
     shared.deferred = deferred;
@@ -176,11 +192,19 @@ void RxQueue::publish(bool deferred) {
     shared.descriptors = spec.descriptors;
     shared.offloads = spec.offloads;
     shared.pool = spec.pool;
+    shared.counts_missed = bool(q_counter);
     port.dev->data->rx_queues[spec.queue_id] = ring;
     advance(shared.state, QueueState::set_up);
 }
 
+void RxQueue::count_missed() {
+    const uint32_t more = q_counter.take();
+    shared.missed += more;
+    port.totals.missed += more;
+}
+
 RxQueue::~RxQueue() {
+    count_missed();
     if (ring == nullptr) return;
     // Where there is no WQ any more, the device cannot write either.
     if (reset_failed && verbs::destroy(wq) == 0) take_mbufs_back(*this);
@@ -255,6 +279,8 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     RxQueue& queue = *port.rx_queues[id];
     stop_rx_queue(queue);
     if (!queue.released()) port.totals.rx += since_reset(*queue.ring, queue.shared.base);
+    queue.count_missed();
+    queue.shared.counts_missed = false;
     advance(queue.shared.state, QueueState::released);
     dev->data->rx_queues[id] = nullptr;
     if (port.started()) return;
@@ -280,7 +306,7 @@ int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
 
 int recover(RxQueue& queue) {
     int error = reset_wq_from_any_state(queue.wq.get());
-    if (error == 0) error = modify_wq(queue.wq.get(), IBV_WQS_RDY);
+    if (error == 0) error = make_ready(queue);
     if (error != 0)
         RAWQP_LOG(ERR, "%s: Rx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
                   queue.spec.queue_id, rte_strerror(error));
@@ -335,7 +361,7 @@ Result<void> start_rx_queue(RxQueue& queue) {
                         queue.spec.queue_id, rte_strerror(error));
         take_mbufs_back(queue);
     }
-    if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY))
+    if (const int error = make_ready(queue))
         return fail(error, "Rx queue {}: cannot make the WQ ready: {}", queue.spec.queue_id,
                     rte_strerror(error));
     Result<void> done = update_wq_strip(queue);

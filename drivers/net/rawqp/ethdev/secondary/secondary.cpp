@@ -242,6 +242,12 @@ int SecondaryPort::read_clock(mlx5dv_clock_info& info) {
     return clock_.error;
 }
 
+void SecondaryPort::read_missed() {
+    const auto queues = std::span(shared.rx).first(dev->data->nb_rx_queues);
+    if (std::ranges::any_of(queues, &SharedRxQueue::counts_missed))
+        (void)ask({.what = Question::read_missed});
+}
+
 rte_eth_dev_data& SecondaryPort::data_to_close() {
     guards_.closed.port_id = port_id_;
     return guards_.closed;
