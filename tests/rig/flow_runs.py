@@ -107,15 +107,18 @@ class FlowRun:
         return created
 
     def _detour(self, rule: Rule, number: int) -> tuple[str, int | None]:
-        """The rule by way of what it says of its packets, a tag or metadata, and who counts them."""
+        """The rule by way of what it says of its packets, a tag, metadata or a mark, and who counts them."""
         matches, actions = rule.text.split(" actions ")
-        data, index = number + 1, number % 7
-        if not self.detours or len(rule.queues) > 1 or index == 6:
+        data, index = number + 1, number % 8
+        marks = rule.mark is not None or rule.flag or not rule.queues  # else it would come with the other mark
+        if not self.detours or len(rule.queues) > 1 or index == 7 or (index == 6 and not marks):
             return rule.text, None
         said, asked = f"set_meta data {data} mask 0xffffffff", f"meta data is {data}"
         if index < 5:
             said, asked = (f"set_tag data {data} mask 0xffffffff index {index}",
                            f"tag data is {data} index is {index}")
+        elif index == 6:
+            said, asked = f"mark id {data}", f"mark id is {data}"
         counter = self.stack.testpmd.create_flow(
             0, f"group 1 ingress pattern {asked} / end actions {actions}")
         return f"{matches} actions {said} / jump group 1 / end", counter

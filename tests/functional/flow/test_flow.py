@@ -238,7 +238,7 @@ REFUSED = {
     "ingress pattern eth / udp / end actions drop / end":
         "item udp is out of order: it needs item ipv4 or ipv6 right before it, not eth",
     "ingress pattern eth / ipv4 / sctp / end actions drop / end": "ipv4 or ipv6 with proto 132",
-    "ingress pattern eth / mark id is 7 / end actions drop / end": "item mark is not supported: the",
+    "ingress pattern eth / mark id is 7 / end actions drop / end": "item mark: no rule has set it before",
     "ingress pattern eth / any num is 2 / end actions drop / end": "item any: a number of headers",
     "ingress pattern eth / any / ipv4 / end actions drop / end": "item ipv4 after item any",
     "ingress pattern eth has_vlan is 0 / vlan / end actions drop / end": "item vlan contradicts",

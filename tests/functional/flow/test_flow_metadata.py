@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What rules of one group say of a packet to those of the next: set_tag, set_meta and the items that
-ask for it. What is refused is in tests/unit/flow/metadata_test.cpp."""
+"""What rules of one group say of a packet to those of the next, by set_tag, set_meta or a mark, and what
+an application says of what it sends: the items that ask for it. What is refused is in
+tests/unit/flow/metadata_test.cpp."""
+
+from typing import Sequence
 
 import pytest
-from rig.flow_rules import TAKE, receive, taken
+from rig.flow_rules import MARK, TAKE, receive, taken
 from rig.packets import udp4
+from rig.ports import lossless
 from rig.stack import Stack
+
+from functional.conftest import OpenStack
 
 pytestmark = pytest.mark.guest
 
@@ -98,6 +104,52 @@ class TestIngress:
         assert taken(stack, [udp4(dport=port) for port in (100, 101, 100, 101)]) == 2
 
 
+@pytest.mark.usefixtures("receiving")
+class TestMark:
+    ID = 0xC30FF1
+
+    def taken(self, stack: Stack, ports: Sequence[int]) -> list[int]:
+        """Of packets to these UDP ports, those that the rule under test takes: it marks them anew."""
+        packets = receive(stack, [udp4(bytes(100 + at), dport=port) for at, port in enumerate(ports)])
+        shortest = min(packet.length for packet in packets)
+        return sorted(ports[packet.length - shortest] for packet in packets if packet.mark == MARK)
+
+    def test_every_bit_counts(self, stack: Stack) -> None:
+        ports = {100: self.ID, **{200 + bit: self.ID ^ 1 << bit for bit in range(24)}}
+        for port, mark in ports.items():
+            say(stack, port, f"mark id {mark}")
+        rule = take(stack, f"mark id is {self.ID} / eth / ipv4 / udp")
+        assert self.taken(stack, [*ports]) == [100]
+        stack.testpmd.destroy_flow(0, rule)
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern mark id spec {self.ID} id mask 0xff0 / eth"
+                                     f" / {TAKE}")
+        outside = [port for port, mark in ports.items() if not (mark ^ self.ID) & 0xFF0]
+        assert self.taken(stack, [*ports]) == outside and len(outside) == 17
+
+    def test_no_mark_is_not_mark_zero(self, stack: Stack) -> None:
+        say(stack, 100, "mark id 0")
+        say(stack, 101, "flag")
+        say(stack, 102, "count")
+        rule = take(stack, "mark id is 0 / eth")
+        assert self.taken(stack, [100, 101, 102]) == [100]
+        stack.testpmd.destroy_flow(0, rule)
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern mark / eth / {TAKE}")
+        assert self.taken(stack, [100, 101, 102]) == [100]
+
+    def test_the_last_one_counts(self, stack: Stack) -> None:
+        """Also where it comes with other changes, and where a flag takes its place."""
+        say(stack, 100, "mark id 5")
+        say(stack, 101, "mark id 5")
+        say(stack, 102, "mark id 5")
+        say(stack, 100, "mark id 6 / set_tag data 9 mask 0xffffffff index 0", group=1)
+        say(stack, 101, "flag", group=1)
+        say(stack, 102, "set_tag data 9 mask 0xffffffff index 0", group=1)
+        take(stack, "mark id is 6 / tag data is 9 index is 0 / eth", group=2)
+        assert self.taken(stack, [100, 101, 102]) == [100]
+        stack.testpmd.create_flow(0, f"group 2 ingress pattern mark id is 5 / eth / {TAKE}")
+        assert self.taken(stack, [100, 101, 102]) == [100, 102]
+
+
 def test_tags_of_what_is_sent(forwarders: Stack) -> None:
     create = forwarders.testpmd.create_flow
     for port, tag in ((100, 5), (101, 4)):
@@ -110,3 +162,35 @@ def test_tags_of_what_is_sent(forwarders: Stack) -> None:
         forwarders.wires[0].send(udp4(dport=port))
         ttls.append(forwarders.wires[1].receive()[22])
     assert ttls == [9, 64]
+
+
+def test_metadata_of_what_is_sent(open_stack: OpenStack) -> None:
+    """What testpmd has its callback write to each mbuf. With the first number it registers the field, and
+    the port sends metadata from its next start on."""
+    with open_stack(lossless(2, devx="on"), datapath="mlx5") as stack:
+        testpmd = stack.testpmd
+
+        def sent_ttl(metadata: int) -> int:
+            testpmd.silent(f"port config 1 tx_metadata {metadata}")
+            testpmd.start("io", lossless=True)
+            stack.wires[0].send(udp4())
+            frame = stack.wires[1].receive()
+            testpmd.stop()
+            return frame[22]
+
+        testpmd.silent("port config 1 tx_metadata 1")
+        testpmd.stop_port(1)
+        testpmd.start_port(1)
+        change = f"egress pattern meta data is {VALUE:#x} / eth / ipv4 / end actions set_ttl ttl_value 9 / end"
+        for group in (0, 1):
+            testpmd.create_flow(1, f"group {group} {change}")
+            if group:
+                testpmd.create_flow(1, "egress pattern eth / end actions jump group 1 / end")
+            assert sent_ttl(VALUE) == 9
+            assert [sent_ttl(VALUE ^ 1 << bit) for bit in (0, 15, 31)] == [64] * 3
+            testpmd.flush_flows(1)
+        testpmd.create_flow(1, "egress pattern eth / ipv4 / end"
+                               " actions set_meta data 0x00ff mask 0x0fff / jump group 1 / end")
+        testpmd.create_flow(1, "group 1 egress pattern meta data is 0x500000ff / eth / ipv4 / end"
+                               " actions set_ttl ttl_value 9 / end")
+        assert [sent_ttl(number) for number in (0x50000123, 0x50001123)] == [9, 64]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What rules say of a packet to those of later groups: the device's registers, in matches and in
 // commands that set them.
+#include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
 
 namespace rawqp::test {
@@ -11,6 +12,7 @@ using verbs_test::DevxObject;
 
 constexpr uint16_t kEntry = 0x936, kGroup = 0x933;
 constexpr size_t kMaskAt = 64, kValueAt = 128, kRegister = 3 * 64 + 0x160 / 8; ///< of number 0
+constexpr size_t kRegisterA = 3 * 64 + 0x180 / 8, kMarkRegister = 3 * 64 + 0x80 / 8;
 
 class MetadataTest : public TemplateTest {
   protected:
@@ -27,6 +29,19 @@ class MetadataTest : public TemplateTest {
         const rte_flow_item_tag spec{data, index}, all{mask, 0xff};
         Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &spec, &all).item(RTE_FLOW_ITEM_TYPE_IPV4);
         rule.attr.group = 1;
+        return rule;
+    }
+    /// Of group 1: with this mark.
+    static Rule marked(uint32_t id, uint32_t mask = ~0u) {
+        const rte_flow_item_mark spec{id}, bits{mask};
+        Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_MARK, &spec, &bits);
+        rule.attr.group = 1;
+        return rule;
+    }
+    static Rule sent(Rule rule, uint32_t group = 0) {
+        rule.attr.group = group;
+        rule.attr.ingress = 0;
+        rule.attr.egress = 1;
         return rule;
     }
     static Rule set_tag(uint32_t data, uint32_t mask, uint8_t index) {
@@ -64,6 +79,86 @@ TEST_F(MetadataTest, EachRunOfBitsIsACommand) {
     std::memcpy(field.src.value, &number, sizeof number);
     EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &field)),
               hex("1056 0000 11223344"));
+}
+
+/// Later groups match it there, and packets without a mark differ from those with mark 0.
+TEST_F(MetadataTest, AMarkBeforeAJumpIsInARegister) {
+    EXPECT_EQ(commands(Rule().mark(5)), hex("1058 0000 80000005"));
+    EXPECT_EQ(commands(Rule().mark(0)), hex("1058 0000 80000000"));
+    EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_FLAG)), hex("1058 0000 00000000"));
+    EXPECT_EQ(commands(set_tag(7, ~0u, 0).mark(5)), hex("1053 0000 00000007 1058 0000 80000005"));
+    const size_t made = device.flow_actions.size();
+    ASSERT_NE(create(Rule().mark(5).queue(1)), nullptr) << error.message;
+    EXPECT_EQ(device.flow_actions.size(), made) << "there is no later group";
+}
+
+TEST_F(MetadataTest, MarksAreShared) {
+    const rte_flow_action_jump jump{1};
+    const auto to_port = [&](uint16_t port, uint32_t mark) {
+        return create(flow(1, port).mark(mark).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump));
+    };
+    ASSERT_NE(to_port(1, 5), nullptr) << error.message;
+    const size_t one = device.flow_actions.size();
+    ASSERT_NE(to_port(2, 5), nullptr) << error.message;
+    EXPECT_EQ(device.flow_actions.size(), one);
+    ASSERT_NE(to_port(3, 6), nullptr) << error.message;
+    EXPECT_EQ(device.flow_actions.size(), one + 1);
+}
+
+TEST_F(MetadataTest, ItemMarkAsksForItsRegister) {
+    struct Case {
+        Rule rule;
+        uint32_t mask, value;
+    };
+    Rule any = Rule().item(RTE_FLOW_ITEM_TYPE_MARK);
+    any.attr.group = 1;
+    for (const auto& [rule, mask, value] : {Case{marked(5), ~0u, 0x80000005},
+                                            {marked(0), ~0u, 0x80000000},
+                                            {marked(0x12345, 0xff0), 0x80000ff0, 0x80000340},
+                                            {any, 0x80000000, 0x80000000}}) {
+        ASSERT_NE(create(Rule(rule).queue(1)), nullptr) << error.message;
+        EXPECT_EQ(made(kGroup).word(kMaskAt + kMarkRegister), mask);
+        EXPECT_EQ(made(kEntry).word(kValueAt + kMarkRegister), value);
+        table.flush(nullptr);
+    }
+}
+
+TEST_F(MetadataTest, RulesOfATableMatchAndGiveMarks) {
+    auto* const by_mark = table_of(pattern_of(marked(0, 0xffffff)),
+                                   actions_of(Rule().queue(1), Rule().queue(1)), 2, 1);
+    ASSERT_NE(by_mark, nullptr) << error.message;
+    ASSERT_NE(enqueue(by_mark, marked(9)), nullptr) << error.message;
+    EXPECT_EQ(made(kEntry).word(kValueAt + kMarkRegister), 0x80000009u);
+    EXPECT_EQ(enqueue(by_mark, marked(kMarkMax + 1)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("no packet has mark 0xfffffe"));
+    const rte_flow_action_jump jump{1};
+    const Rule actions = Rule().mark(1).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump);
+    const rte_flow_action_mark from_rules{0};
+    const Rule masks = Rule()
+                           .action(RTE_FLOW_ACTION_TYPE_MARK, &from_rules)
+                           .action(RTE_FLOW_ACTION_TYPE_JUMP, &jump);
+    auto* const marking = table_of(pattern_of(flow(0, 0)), actions_of(actions, masks), 2);
+    ASSERT_NE(marking, nullptr) << error.message;
+    ASSERT_NE(enqueue(marking, flow(1, 2).mark(3).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump)),
+              nullptr)
+        << error.message;
+    EXPECT_EQ(device.flow_actions.back()->bytes, hex("1058 0000 80000003"));
+}
+
+TEST_F(MetadataTest, WhatIsSentHasMetadataOfTheApplication) {
+    const rte_flow_item_meta meta{0x44556677};
+    ASSERT_NE(create(sent(Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta), 1)), nullptr)
+        << error.message;
+    EXPECT_EQ(made(kGroup).word(kMaskAt + kRegisterA), ~0u);
+    EXPECT_EQ(made(kEntry).word(kValueAt + kRegisterA), 0x44556677u);
+    ASSERT_NE(
+        create(sent(Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta).action(RTE_FLOW_ACTION_TYPE_DROP))),
+        nullptr)
+        << error.message;
+    const rte_flow_action_set_meta conf{0x12, ~0u};
+    EXPECT_EQ(commands(sent(Rule().action(RTE_FLOW_ACTION_TYPE_SET_META, &conf))),
+              hex("1049 0000 00000012"));
+    EXPECT_FALSE(device.rx_queues.metadata);
 }
 
 TEST_F(MetadataTest, ItemsAskForRegisters) {
@@ -134,24 +229,18 @@ TEST_F(MetadataTest, Refusals) {
     const rte_flow_item_meta meta{1}, last{5};
     Rule range = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta, &meta, &last).queue(0);
     EXPECT_THAT(refused(range), HasSubstr("no ranges of metadata"));
-    Rule sent = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta);
-    sent.attr.group = 1;
-    sent.attr.ingress = 0;
-    sent.attr.egress = 1;
-    EXPECT_THAT(refused(sent), HasSubstr("packets are sent without metadata"));
-    Rule both = tagged(1, 0).item(RTE_FLOW_ITEM_TYPE_META, &meta);
-    both.attr = sent.attr;
-    EXPECT_THAT(refused(both), HasSubstr("packets are sent without metadata"));
+    Rule without_rule = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta).queue(0);
+    EXPECT_THAT(refused(without_rule), HasSubstr("item meta: no rule has set it"));
+    Rule before = marked(1).queue(0);
+    before.attr.group = 0;
+    EXPECT_THAT(refused(before), HasSubstr("item mark: no rule has set it"));
+    EXPECT_THAT(refused(marked(kMarkMax + 1).queue(0)), HasSubstr("the largest is 0xfffffd"));
+    EXPECT_THAT(refused(sent(marked(1), 1)), HasSubstr("mark received packets only"));
     const rte_flow_item_mark mark{1};
-    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_MARK, &mark).queue(0)),
-                HasSubstr("use item tag"));
+    EXPECT_THAT(refused(marked(2, 2).item(RTE_FLOW_ITEM_TYPE_MARK, &mark).queue(0)),
+                HasSubstr("for this metadata already"));
     EXPECT_THAT(refused(set_tag(1, 1, 5).queue(0)), HasSubstr("index 5: the largest is 4"));
     EXPECT_THAT(refused(set_tag(1, 0, 0).queue(0)), HasSubstr("its mask is zero"));
-    const rte_flow_action_set_meta conf{1, 1};
-    Rule out = Rule().action(RTE_FLOW_ACTION_TYPE_SET_META, &conf);
-    out.attr.ingress = 0;
-    out.attr.egress = 1;
-    EXPECT_THAT(refused(out), HasSubstr("use tags in egress rules"));
     EXPECT_THAT(refused(Rule().action(RTE_FLOW_ACTION_TYPE_PASSTHRU)),
                 HasSubstr("use jump, and rules of that group"));
 }

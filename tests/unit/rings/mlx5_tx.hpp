@@ -25,6 +25,7 @@ struct TxSetup {
     rawqp::InlineMode min_inline = rawqp::InlineMode::automatic;
     bool blue_flame = false;
     bool own_register = true;
+    bool metadata = false; ///< applications have a field for it
 };
 
 class Mlx5Tx : public TxRingTest {
@@ -50,7 +51,17 @@ class Mlx5Tx : public TxRingTest {
         spec.blue_flame = setup.blue_flame;
         spec.own_register = setup.own_register;
         spec.max_tso = 1 << 18;
+        spec.metadata = setup.metadata;
+        if (spec.metadata && rte_flow_dynf_metadata_avail() == 0) {
+            ASSERT_EQ(rte_flow_dynf_metadata_register(), 0);
+        }
         start_ring();
+    }
+    rte_mbuf* packet_with_metadata(uint32_t number, uint16_t bytes = 64) {
+        rte_mbuf* const mbuf = packet(0, {bytes});
+        mbuf->ol_flags |= RTE_MBUF_DYNFLAG_TX_METADATA;
+        *RTE_FLOW_DYNF_METADATA(mbuf) = number;
+        return mbuf;
     }
     void forget() override {
         sq->doorbell.send = 0;

@@ -155,6 +155,18 @@ TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
     execute_all();
 }
 
+TEST_P(Mlx5TxMpw, MetadataIsSharedOrANewWqeBegins) {
+    start({.offloads = 0, .metadata = true});
+    ASSERT_EQ(send({packet_with_metadata(5), packet_with_metadata(5), packet(0, {64}),
+                    packet(0, {64}), packet_with_metadata(0), packet_with_metadata(0x80000005)}),
+              6u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), mpw(3), mpw(1)));
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(0, 1).metadata, 5u);
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(1, 1).metadata, 0u);
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(3, 1).metadata, 0x80000005u);
+    execute_all();
+}
+
 TEST_P(Mlx5TxMpw, ChainsGoInAWqeOfTheirOwn) {
     start();
     std::vector<rte_mbuf*> mbufs = packets(5);

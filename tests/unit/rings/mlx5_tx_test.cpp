@@ -129,6 +129,23 @@ TEST_F(Mlx5Tx, VlanInsertion) {
     EXPECT_EQ(plain.inline_size, 0u);
 }
 
+TEST_F(Mlx5Tx, Metadata) {
+    for (const uint16_t inline_bytes : {0, 128}) {
+        start({.inline_bytes = inline_bytes, .metadata = true});
+        ASSERT_EQ(send({packet_with_metadata(0x12345678), packet(0, {64})}), 2u);
+        EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(0, 1).metadata, 0x12345678u);
+        const auto second = static_cast<uint16_t>(pending_wqebbs() / 2);
+        EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(second, 1).metadata, 0u);
+        for (int i = 0; i < 2; ++i)
+            EXPECT_EQ(execute(), expected(0, 64));
+        TearDown();
+        ring = nullptr;
+    }
+    start(); // a burst that does not look for it
+    ASSERT_EQ(send({packet_with_metadata(1)}), 1u);
+    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(0, 1).metadata, 0u);
+}
+
 TEST_F(Mlx5Tx, SharedMbufsAndSeveralPools) {
     start();
     const test_eal::Pool other = test_eal::make_pool(64);

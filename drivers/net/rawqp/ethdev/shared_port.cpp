@@ -28,6 +28,7 @@ void SharedBursts::note(const TxSpec& spec) {
     tx_offloads = spec.offloads;
     inline_bytes = spec.inline_bytes;
     multi_packet = spec.multi_packet;
+    metadata = spec.metadata;
     min_inline = spec.min_inline;
 }
 
@@ -45,6 +46,7 @@ TxSpec SharedBursts::tx_spec() const {
     spec.offloads = tx_offloads;
     spec.inline_bytes = inline_bytes;
     spec.multi_packet = multi_packet;
+    spec.metadata = metadata;
     spec.min_inline = min_inline;
     spec.settled = true;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();

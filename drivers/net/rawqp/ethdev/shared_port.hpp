@@ -126,6 +126,7 @@ struct SharedBursts {
     bool real_time = false;
     bool multi_packet = false;
     InlineMode min_inline = InlineMode::none;
+    bool metadata = false;
 
     /// Takes over what burst functions are chosen by.
     void note(const RxSpec& spec);

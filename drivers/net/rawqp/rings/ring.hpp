@@ -146,6 +146,7 @@ struct TxSpec {
     InlineMode min_inline = InlineMode::automatic;
     bool blue_flame = false;         ///< single WQEs are written to the doorbell register
     bool own_register = false;       ///< TxQpNeeds::thread_domain was met
+    bool metadata = false;           ///< applications have a field of mbufs for it
     uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;

@@ -138,14 +138,12 @@ FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
     return rewrite_of(*target, {static_cast<const uint8_t*>(action.conf), kind.bytes}, kind.change);
 }
 
+/// Its register, which received packets have another one for.
+Protocol meta_of(bool egress) { return egress ? sent_meta : meta; }
+
 /// Refuses what the device has no register for.
-FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol, size_t index,
-                                bool egress) {
-    if (protocol == meta && egress)
-        return refuse(ENOTSUP, kAction, &action,
-                      "action {}: metadata is of received packets: use tags in egress rules",
-                      action_name(action.type));
-    if (index < (protocol == meta ? 1 : kTags)) return {};
+FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol, size_t index) {
+    if (index < (protocol == Protocol::tag ? kTags : 1)) return {};
     return refuse(ENOTSUP, kConf, &action, "action {}: index {}: the largest is {}",
                   action_name(action.type), index, kTags - 1);
 }
@@ -187,14 +185,15 @@ FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& a
     if (metadata) { // as in their items, a number of the CPU's order
         const bool of_tag = target->protocol == Protocol::tag;
         const uint8_t index = of_tag ? compat::tag_index(conf->dst) : uint8_t{0};
-        if (auto ok = check_metadata(action, target->protocol, index, egress); !ok)
+        const Protocol protocol = of_tag ? Protocol::tag : meta_of(egress);
+        if (auto ok = check_metadata(action, protocol, index); !ok)
             return tl::unexpected(ok.error());
         if (conf->operation != RTE_FLOW_MODIFY_SET)
             return refuse(ENOTSUP, kConf, &action,
                           "action modify_field: metadata is set, not added to");
         uint32_t value = 0;
         std::memcpy(&value, number, sizeof value);
-        return rewrites_of(target->protocol, index, value, ~0u).front();
+        return rewrites_of(protocol, index, value, ~0u).front();
     }
     const Change change = conf->operation == RTE_FLOW_MODIFY_ADD   ? Change::add
                           : conf->operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
@@ -304,10 +303,10 @@ FlowResult<void> EditReader::set_metadata(const rte_flow_action& action) {
     const bool of_tag = action.type == RTE_FLOW_ACTION_TYPE_SET_TAG;
     // Both begin with number and mask.
     const auto& conf = *static_cast<const rte_flow_action_set_meta*>(action.conf);
-    const Protocol protocol = of_tag ? Protocol::tag : meta;
+    const Protocol protocol = of_tag ? Protocol::tag : meta_of(egress_);
     const size_t index =
         of_tag ? static_cast<const rte_flow_action_set_tag*>(action.conf)->index : 0;
-    if (auto ok = check_metadata(action, protocol, index, egress_); !ok) return ok;
+    if (auto ok = check_metadata(action, protocol, index); !ok) return ok;
     if (conf.mask == 0)
         return refuse(EINVAL, kConf, &action, "action {}: its mask is zero: it would set nothing",
                       action_name(action.type));

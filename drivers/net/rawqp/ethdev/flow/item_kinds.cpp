@@ -5,6 +5,7 @@
 
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/ethdev/steering/bits.hpp"
+#include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -58,6 +59,7 @@ constexpr ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_GTPU, Protocol::gtp, {{{32, 32}}}},
     {RTE_FLOW_ITEM_TYPE_META, Protocol::meta, {}},
     {RTE_FLOW_ITEM_TYPE_TAG, Protocol::tag, {}},
+    {RTE_FLOW_ITEM_TYPE_MARK, Protocol::mark, {}},
 };
 
 /// Items that there is no row for, and what would work.
@@ -69,8 +71,6 @@ constexpr Refusal kRefused[] = {
     {RTE_FLOW_ITEM_TYPE_SCTP,
      "the device matches no SCTP ports: use item ipv4 or ipv6 with proto 132"},
     {RTE_FLOW_ITEM_TYPE_GTPC, "the device looks into GTP-U only: use item udp with dst 2123"},
-    {RTE_FLOW_ITEM_TYPE_MARK, "the device does not match what it reports: set a tag beside the "
-                              "mark, and use item tag"},
     {RTE_FLOW_ITEM_TYPE_RAW, "the device matches fields of headers, not bytes at an offset"},
 };
 
@@ -107,10 +107,12 @@ FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
                   "item tag: index {}: the largest is {}", index, kTags - 1);
 }
 
-LayerBytes metadata_bytes(const void* number, uint8_t index) {
+/// The register of marks has a bit more than the id: a packet without a mark is none with mark 0.
+LayerBytes metadata_bytes(const ItemKind& kind, const void* number, uint8_t index) {
     LayerBytes bytes{};
+    const uint32_t marked = kind.protocol == Protocol::mark ? kMarked : 0;
     const size_t bit = size_t{index} * kTagBits;
-    set_bits(bytes, bit, kTagBits, *static_cast<const uint32_t*>(number));
+    set_bits(bytes, bit, kTagBits, *static_cast<const uint32_t*>(number) | marked);
     return bytes;
 }
 
@@ -121,24 +123,41 @@ void apply_mask(Asked& asked) {
     }
 }
 
+LayerBytes any_mark() {
+    LayerBytes bytes{};
+    set_bits(bytes, 0, kTagBits, kMarked);
+    return bytes;
+}
+
 /// A number of the CPU's order and its place in the layer; a tag's is in the spec.
-FlowResult<Asked> read_metadata(const rte_flow_item& item, const std::string& name) {
+FlowResult<Asked> read_metadata(const ItemKind& kind, const rte_flow_item& item,
+                                const std::string& name) {
     if (item.last != nullptr)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
                       "item {}: there are no ranges of metadata: use a mask or several rules",
                       name);
     const auto index = tag_index(item);
     if (!index) return tl::unexpected(index.error());
+    if (auto ok = check_mark(kind, item); !ok) return tl::unexpected(ok.error());
     const rte_flow_item_meta all{~0u};
     Asked asked;
     asked.index = *index;
-    asked.mask = metadata_bytes(item.mask != nullptr ? item.mask : &all, *index);
-    asked.value = metadata_bytes(item.spec, *index);
+    asked.mask = metadata_bytes(kind, item.mask != nullptr ? item.mask : &all, *index);
+    asked.value = metadata_bytes(kind, item.spec, *index);
     apply_mask(asked);
     return asked;
 }
 
 } // namespace
+
+FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item) {
+    if (kind.protocol != Protocol::mark) return {};
+    const auto* const mask = static_cast<const rte_flow_item_mark*>(item.mask);
+    const uint32_t id = static_cast<const rte_flow_item_mark*>(item.spec)->id;
+    if (id <= kMarkMax || (mask != nullptr && (id & mask->id) <= kMarkMax)) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
+                  "item mark: no packet has mark {:#x}: the largest is {:#x}", id, kMarkMax);
+}
 
 std::span<const ItemKind> item_kinds() { return kItems; }
 
@@ -153,7 +172,7 @@ FlowResult<const ItemKind*> known_kind(const rte_flow_item& item) {
 }
 
 LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t index) {
-    return is_metadata(kind.protocol) ? metadata_bytes(item.spec, index)
+    return is_metadata(kind.protocol) ? metadata_bytes(kind, item.spec, index)
                                       : read_bytes(kind, item.spec);
 }
 
@@ -167,9 +186,10 @@ FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
         if (item.last != nullptr)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
                           "item {}: last without spec", name);
+        if (kind.protocol == Protocol::mark) asked.mask = asked.value = any_mark();
         return asked; // any header of this kind
     }
-    if (is_metadata(kind.protocol)) return read_metadata(item, name);
+    if (is_metadata(kind.protocol)) return read_metadata(kind, item, name);
     if (item.mask != nullptr)
         asked.mask = read_bytes(kind, item.mask);
     else

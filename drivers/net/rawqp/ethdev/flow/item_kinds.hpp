@@ -36,6 +36,8 @@ struct Asked {
     LayerBytes value{}, mask{}, last{};
     uint8_t index = 0; ///< which tag, of an item tag
 };
+/// Of an item mark with a spec: whether there are such marks.
+[[nodiscard]] FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item);
 /// The bytes of an item's spec in a layer. `index`: of its tag.
 [[nodiscard]] LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t index);
 [[nodiscard]] FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,

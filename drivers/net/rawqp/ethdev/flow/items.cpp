@@ -13,6 +13,7 @@ namespace {
 
 class Translator {
   public:
+    explicit Translator(bool egress) : egress_(egress) {}
     FlowResult<std::vector<Pattern>> translate(const rte_flow_item* pattern);
 
   private:
@@ -40,6 +41,7 @@ class Translator {
     }
     [[nodiscard]] Protocol last() const { return patterns_.front().last().protocol; }
 
+    bool egress_;
     Patterns patterns_{1};
     uint8_t number_ = 0;    ///< of the item at hand
     bool started_ = false;  ///< some item has been read
@@ -301,8 +303,9 @@ FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_i
     const std::string name = item_name(item.type);
     const auto asked = read_item(kind, item, name);
     if (!asked) return tl::unexpected(asked.error());
+    const bool sent = egress_ && kind.protocol == Protocol::meta;
     for (Pattern& pattern : patterns_) {
-        Layer& layer = pattern.metadata(kind.protocol);
+        Layer& layer = pattern.metadata(sent ? Protocol::sent_meta : kind.protocol);
         if (layer.masks(static_cast<uint16_t>(asked->index * kTagBits), kTagBits))
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                           "item {}: the pattern asks for this metadata already: use one item with "
@@ -384,10 +387,10 @@ FlowResult<std::vector<Pattern>> Translator::translate(const rte_flow_item* patt
 
 } // namespace
 
-FlowResult<std::vector<Pattern>> translate_pattern(const rte_flow_item* pattern) {
+FlowResult<std::vector<Pattern>> translate_pattern(const rte_flow_item* pattern, bool egress) {
     if (pattern == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_NUM, nullptr, "no pattern given");
-    return Translator().translate(pattern);
+    return Translator(egress).translate(pattern);
 }
 
 } // namespace rawqp

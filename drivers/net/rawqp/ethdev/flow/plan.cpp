@@ -31,19 +31,20 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
     return {};
 }
 
-/// Metadata is what rules have set before.
+/// Metadata is what rules have set before, or the application for what it sends.
 FlowResult<void> check_metadata(const Pattern& pattern, const RulePosition& position,
                                 const rte_flow_item* items) {
     for (const Layer& layer : pattern.all_metadata()) {
         const rte_flow_item* const item = items + layer.item;
-        if (position.group == 0)
+        if (position.group == 0 && layer.protocol != Protocol::sent_meta)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
                           "item {}: no rule has set it before those of group 0: match it in a "
                           "group that packets come to by a jump",
                           traits_of(layer.protocol).name);
-        if (position.egress && layer.protocol == Protocol::meta)
+        if (position.egress && layer.protocol == Protocol::mark)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, item,
-                          "item meta: packets are sent without metadata: use tags in egress rules");
+                          "item mark: rules mark received packets only: use tags or metadata in "
+                          "egress rules");
     }
     return {};
 }
@@ -155,7 +156,7 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
                       "the port is configured with no Rx queue, which every ingress rule "
                       "needs, also one that drops: verbs ties rules to queues");
     if (auto ok = check_attributes(attr); !ok) return tl::unexpected(ok.error());
-    auto patterns = translate_pattern(pattern);
+    auto patterns = translate_pattern(pattern, attr->egress != 0);
     if (!patterns) return tl::unexpected(patterns.error());
     const RulePosition position{attr->group, attr->priority, attr->egress != 0};
     if (auto ok = check_metadata(patterns->front(), position, pattern); !ok)

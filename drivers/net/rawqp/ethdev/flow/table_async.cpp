@@ -299,6 +299,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
             static_cast<const rte_flow_item_tag*>(item.spec)->index != value.index)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                           "item tag: its index is not the template's");
+        if (auto ok = check_mark(*value.kind, item); !ok) return tl::unexpected(ok.error());
         const LayerBytes bytes = read_spec(*value.kind, item, value.index);
         const size_t size = traits_of(value.kind->protocol).bytes;
         rule->add_to_key(value.part, value.at, std::span(bytes).first(size), value.mask);

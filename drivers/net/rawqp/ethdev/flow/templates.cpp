@@ -232,7 +232,7 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes,
     };
     if (std::ranges::count_if(std::span(list->entries(), list->count), is_tag) > 1)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, items, "a template has one item tag");
-    if (auto patterns = translate_pattern(list->entries()); !patterns) {
+    if (auto patterns = translate_pattern(list->entries(), attributes.egress != 0); !patterns) {
         FlowError error = patterns.error();
         const auto* const cause = static_cast<const rte_flow_item*>(error.cause);
         if (cause != nullptr) error.cause = items + (cause - list->entries());

@@ -220,6 +220,9 @@ TxSpec combined_tx_spec(const Port& port, TxSpec spec) {
             spec.offloads &= ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
         spec.max_segments = std::max(spec.max_segments, queue->spec.max_segments);
     }
+    // A field that the application registers later is for the next start.
+    spec.metadata =
+        port.started() ? port.shared.bursts.metadata : rte_flow_dynf_metadata_avail() != 0;
     return spec;
 }
 

@@ -41,6 +41,8 @@ constexpr RewritableField kRewritable[] = {
     {Protocol::tag, 64, 32, 0x55},
     {Protocol::tag, 96, 32, 0x56},
     {Protocol::tag, 128, 32, 0x57},
+    {mark, 0, 32, 0x58},
+    {sent_meta, 0, 32, 0x49},
 };
 
 const RewritableField* find(Protocol protocol, uint16_t bit, uint16_t bits) {

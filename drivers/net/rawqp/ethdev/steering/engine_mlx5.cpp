@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
+#include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -43,17 +44,31 @@ struct MatcherKey {
     auto operator<=>(const MatcherKey&) const = default;
 };
 
+/// Rules of later groups match a mark in a register; that of a flag is none.
+Rewrite note_of(uint32_t tag) {
+    Rewrite note{Protocol::mark, 0, 32, false, {}};
+    if (tag != kFlowTagFlag) set_bits(note.value, 0, 32, kMarked | mark_of_tag(tag));
+    return note;
+}
+
+/// Whether there are later groups.
+bool notes_mark(const SteeringRequest& request) { return request.tag != 0 && request.jump; }
+
 /// Edits of packets as the device takes them: what it rewrites, or a reformat with its header. Keys
 /// are the same if that part of their edits is.
 struct FlowActionKey {
     bool egress;
     bool rewrites;
-    SharedEdits edits;
+    uint32_t noted_tag; ///< see note_of(); 0: none
+    SharedEdits edits;  ///< null: none
 
     friend bool operator<(const FlowActionKey& a, const FlowActionKey& b) {
-        if (a.egress != b.egress) return b.egress;
-        if (a.rewrites != b.rewrites) return b.rewrites;
+        const auto order = [](const FlowActionKey& key) {
+            return std::tie(key.egress, key.rewrites, key.noted_tag);
+        };
+        if (order(a) != order(b)) return order(a) < order(b);
         if (a.edits == b.edits) return false;
+        if (!a.edits || !b.edits) return !a.edits;
         return a.rewrites ? a.edits->rewrites < b.edits->rewrites
                           : std::tie(a.edits->reformat, a.edits->header) <
                                 std::tie(b.edits->reformat, b.edits->header);
@@ -61,7 +76,10 @@ struct FlowActionKey {
     /// Commands of rewriting, or the header.
     [[nodiscard]] std::vector<uint8_t> bytes() const {
         if (!rewrites) return edits->header;
-        const std::vector<uint64_t> commands = rewrite_commands(edits->rewrites);
+        std::vector<Rewrite> all;
+        if (edits) all = edits->rewrites;
+        if (noted_tag != 0) all.push_back(note_of(noted_tag));
+        const std::vector<uint64_t> commands = rewrite_commands(all);
         const auto* const first = reinterpret_cast<const uint8_t*>(commands.data());
         return {first, first + commands.size() * sizeof(uint64_t)};
     }
@@ -206,40 +224,50 @@ DevxObject Mlx5Engine::make_entry_action(const FlowActionKey& key) {
     return devx_.make_raw(command, "packet reformat");
 }
 
+bool rewrites(const SteeringRequest& request) {
+    return notes_mark(request) || (request.edits && !request.edits->rewrites.empty());
+}
+FlowActionKey rewriting_of(const SteeringRequest& request) {
+    return {request.egress, true, notes_mark(request) ? request.tag : 0, request.edits};
+}
+bool reformats(const SteeringRequest& request) {
+    return request.edits && request.edits->reformat != Reformat::none;
+}
+FlowActionKey reformatting_of(const SteeringRequest& request) {
+    return {request.egress, false, 0, request.edits};
+}
+
 /// False with errno.
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                FlowActionList& actions) {
-    if (!request.edits) return true;
-    const Edits& edits = *request.edits;
-    const auto add = [&](bool rewrites, PartRef& use) {
+    const auto add = [&](const FlowActionKey& key, PartRef& use) {
         const auto* const action =
-            actions_.acquire(use, {request.egress, rewrites, request.edits},
-                             [this](const FlowActionKey& key) { return make_action(key); });
+            actions_.acquire(use, key, [this](const FlowActionKey& of) { return make_action(of); });
         if (action == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION).action = action->get();
         return true;
     };
-    if (!edits.rewrites.empty() && !add(true, rule.rewriting)) return false;
-    return edits.reformat == Reformat::none || add(false, rule.reformatting);
+    if (rewrites(request) && !add(rewriting_of(request), rule.rewriting)) return false;
+    return !reformats(request) || add(reformatting_of(request), rule.reformatting);
 }
 
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                EntryActions& actions) {
-    if (!request.edits) return true;
-    const Edits& edits = *request.edits;
-    const auto add = [&](bool rewrites, PartRef& use, std::optional<uint32_t>& number) {
+    const auto add = [&](const FlowActionKey& key, PartRef& use, std::optional<uint32_t>& number) {
         const DevxObject* const action = entry_actions_.acquire(
-            use, {request.egress, rewrites, request.edits},
-            [this](const FlowActionKey& key) { return make_entry_action(key); });
+            use, key, [this](const FlowActionKey& of) { return make_entry_action(of); });
         if (action != nullptr) number = action->number;
         return action != nullptr;
     };
-    actions.pop_vlan = edits.pop_vlan;
-    actions.push_vlan = edits.push_vlan;
-    actions.decap = edits.reformat == Reformat::strip_tunnel;
-    if (!edits.rewrites.empty() && !add(true, rule.rewriting, actions.rewriting)) return false;
-    return edits.reformat == Reformat::none || actions.decap ||
-           add(false, rule.reformatting, actions.reformatting);
+    if (request.edits) {
+        actions.pop_vlan = request.edits->pop_vlan;
+        actions.push_vlan = request.edits->push_vlan;
+        actions.decap = request.edits->reformat == Reformat::strip_tunnel;
+    }
+    if (rewrites(request) && !add(rewriting_of(request), rule.rewriting, actions.rewriting))
+        return false;
+    return !reformats(request) || actions.decap ||
+           add(reformatting_of(request), rule.reformatting, actions.reformatting);
 }
 
 /// Null with errno.

@@ -40,7 +40,7 @@ struct Layer {
 /// kCustomerTag or kServiceTag, as devices find the EtherType after all tags.
 class Pattern {
   public:
-    static constexpr size_t kMostLayers = 12;
+    static constexpr size_t kMostLayers = 14;
 
     enum class Follows : uint8_t { yes, never, contradicts, too_deep };
 

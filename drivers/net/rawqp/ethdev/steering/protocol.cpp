@@ -210,6 +210,12 @@ constexpr Field kTag[] = {
     {"index 4", 4 * kTagBits, kTagBits, kNotInVerbs, register_c(6)},
 };
 static_assert(std::size(kTag) == kTags);
+constexpr uint16_t kAboveMark = 8; // where kMarked is
+constexpr Field kMark[] = {
+    {"id", kAboveMark, 24, kNotInVerbs, misc2(0x80 + kAboveMark)}, // register C 7
+    {"id", 0, kAboveMark, kNotInVerbs, misc2(0x80)},
+};
+constexpr Field kSentMeta[] = {{"data", 0, 32, kNotInVerbs, misc2(0x180)}}; // register A
 
 // Indexed by Protocol.
 constexpr std::array<ProtocolRow, kProtocols> kRows{{
@@ -238,6 +244,8 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {{"gtp", 8, true, 0, false}, kGtp},
     {{"meta", 4, false, 0, false}, kMeta},
     {{"tag", kTags* kTagBits / 8, false, 0, false}, kTag},
+    {{"mark", 4, false, 0, false}, kMark},
+    {{"meta", 4, false, 0, false}, kSentMeta},
 }};
 
 using enum Protocol;

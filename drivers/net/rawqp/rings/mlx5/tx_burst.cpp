@@ -116,7 +116,7 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
 }
 
 /// The table: each field of TxOptions is a digit of the index.
-constexpr size_t kVariants = 2 * 2 * 2 * 3 * 2 * 2 * 2;
+constexpr size_t kVariants = 2 * 2 * 2 * 3 * 2 * 2 * 2 * 2;
 
 constexpr TxOptions tx_options(size_t index) {
     const auto digit = [&index](size_t base) {
@@ -132,8 +132,10 @@ constexpr TxOptions tx_options(size_t index) {
     options.multi_packet = digit(2) != 0;
     options.avx2 = digit(2) != 0;
     options.fast_free = digit(2) != 0;
+    options.metadata = digit(2) != 0;
     // What excludes or includes each other: such entries are of one variant.
-    if (options.long_headers) options.offloads = true;
+    if (options.long_headers || options.metadata) options.offloads = true;
+    if (options.metadata) options.avx2 = options.fast_free = false;
     if (options.inlining == Inlining::header) options.multi_packet = false;
     if (!options.multi_packet || options.inlining != Inlining::none) options.avx2 = false;
     if (options.multi_segment) options.fast_free = false;
@@ -144,7 +146,8 @@ constexpr TxOptions tx_options(size_t index) {
 }
 
 constexpr size_t index_of(const TxOptions& options) {
-    size_t index = options.fast_free;
+    size_t index = options.metadata;
+    index = index * 2 + options.fast_free;
     index = index * 2 + options.avx2;
     index = index * 2 + options.multi_packet;
     index = index * 3 + static_cast<size_t>(options.inlining);
@@ -161,7 +164,8 @@ constexpr BurstName kName = burst_name(O.avx2 ? "mlx5 AVX2" : "mlx5 scalar",
                                         {O.long_headers, "TSO"},
                                         {O.inlining == Inlining::header, "inline header"},
                                         {O.inlining == Inlining::packet, "inline"},
-                                        {O.fast_free, "fast free"}});
+                                        {O.fast_free, "fast free"},
+                                        {O.metadata, "metadata"}});
 
 constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
     return std::array{Burst<eth_tx_burst_t>{send<tx_options(I)>, kName<tx_options(I)>.data()}...};
@@ -198,6 +202,7 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& wanted) {
     options.multi_packet = spec.multi_packet && min_inline == 0;
     options.avx2 = avx2_allowed(spec);
     options.fast_free = whole_packets_of_one_pool(spec.offloads);
+    options.metadata = spec.metadata;
     return kBursts[index_of(options)];
 }
 

@@ -26,8 +26,11 @@ template <TxOptions O> inline uint32_t segment_limit(const MlxTxRing& ring) {
 }
 
 /// Whether the packet may share a WQE with those before it, of which `first` is the first one.
-template <TxOptions O> inline bool joins(const rte_mbuf& packet, const rte_mbuf& first) {
+template <TxOptions O>
+inline bool joins(const MlxTxRing& ring, const rte_mbuf& packet, const rte_mbuf& first) {
     if (packet.nb_segs != 1 || packet.data_len < kMinTxBytes) return false;
+    if constexpr (O.metadata)
+        if (metadata_of<O>(ring, packet) != metadata_of<O>(ring, first)) return false;
     if constexpr (O.offloads) {
         if (((packet.ol_flags ^ first.ol_flags) & kSessionFlags) != 0) return false;
         if (wants_vlan(packet) && packet.vlan_tci != first.vlan_tci) return false;
@@ -37,17 +40,19 @@ template <TxOptions O> inline bool joins(const rte_mbuf& packet, const rte_mbuf&
 
 /// fill_uniform by the widest vectors allowed, if the packets are uniform. 0: they are not.
 template <TxOptions O>
-inline uint64_t fill_all(const Session& session, rte_mbuf** packets, uint32_t lkey_be) {
+inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf** packets,
+                         uint32_t lkey_be) {
     constexpr bool kCheck = !O.fast_free || O.offloads;
-    constexpr uint64_t kMask = O.offloads ? kSessionFlags : 0;
-    // The tags to insert may differ.
+    const uint64_t mask = (O.offloads ? kSessionFlags : 0) | (O.metadata ? ring.metadata_flag : 0);
+    // The tags to insert may differ, and so may metadata.
     if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
+    if (O.metadata && (packets[0]->ol_flags & ring.metadata_flag) != 0) return 0;
 #if defined(__x86_64__)
     if (O.avx2 && session.limit >= 4)
         return fill_uniform_avx2<kCheck>(session.data, session.slots, session.limit, packets,
-                                         lkey_be, kMask);
+                                         lkey_be, mask);
 #endif
-    return fill_uniform<kCheck>(session, packets, lkey_be, kMask);
+    return fill_uniform<kCheck>(session, packets, lkey_be, mask);
 }
 
 /// Takes packets one by one as long as they join the first one. Returns how many.
@@ -56,7 +61,7 @@ inline uint32_t fill_mixed(MlxTxRing& ring, const TxBatch& batch, Session& sessi
                            rte_mbuf** packets) {
     for (uint32_t i = 0; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
-        if (!joins<O>(*packet, *packets[0])) return i;
+        if (!joins<O>(ring, *packet, *packets[0])) return i;
         const auto address = rte_pktmbuf_mtod(packet, uintptr_t);
         const MrEntry* mr = ring.mrs.find(address);
         if (mr == nullptr) [[unlikely]]
@@ -75,7 +80,7 @@ inline uint32_t fill_inline(MlxTxRing& ring, const TxBatch& batch, Session& sess
     size = kHeadSegments;
     for (uint32_t i = 0; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
-        if (!joins<O>(*packet, *packets[0])) return i;
+        if (!joins<O>(ring, *packet, *packets[0])) return i;
         const uint32_t length = packet->data_len;
         mlx5::WqeDataSeg* const at = session.data + (size - kHeadSegments);
         if (length <= ring.inline_bytes && (packet->ol_flags & ring.no_inline_flag) == 0) {
@@ -113,7 +118,7 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
     } else {
         session.limit = RTE_MIN(session.limit, max_size - kHeadSegments);
         taken = session.limit;
-        if (batch.lkey_be != 0) session.bytes = fill_all<O>(session, packets, batch.lkey_be);
+        if (batch.lkey_be != 0) session.bytes = fill_all<O>(ring, session, packets, batch.lkey_be);
         if (session.bytes == 0) {
             batch.lkey_be = 0; // once is enough for a burst
             taken = fill_mixed<O>(ring, batch, session, packets);
@@ -125,6 +130,7 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
     auto& eth = *reinterpret_cast<mlx5::WqeEthSeg*>(wqe + mlx5::kSegment);
     eth = {};
     if constexpr (O.offloads) write_offloads(eth, *packets[0]);
+    if constexpr (O.metadata) eth.metadata = metadata_of<O>(ring, *packets[0]);
     batch.last = write_control(ring, wqe, mlx5::WqeOpcode::enhanced_mpw, size);
     batch.bytes += session.bytes;
     batch.packets += taken;

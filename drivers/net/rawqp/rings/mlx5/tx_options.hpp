@@ -23,6 +23,7 @@ struct TxOptions {
     bool multi_packet; ///< several packets in one WQE (eMPW)
     bool avx2;         ///< the CPU and EAL allow it
     bool fast_free;    ///< every mbuf is of one pool, direct, unshared and a whole packet
+    bool metadata;     ///< packets may have some, for rules to match
 
     /// Whether a WQE may take more WQEBBs than its packet has segments.
     [[nodiscard]] constexpr bool long_wqes() const {

@@ -165,7 +165,11 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
 
 void tx_start(TxRing& base) {
     rawqp::tx_start<MlxTxRing>(base);
-    static_cast<MlxTxRing&>(base).no_inline_flag = no_inline_flag();
+    auto& ring = static_cast<MlxTxRing&>(base);
+    ring.no_inline_flag = no_inline_flag();
+    if (rte_flow_dynf_metadata_avail() == 0) return;
+    ring.metadata_offset = static_cast<uint16_t>(rte_flow_dynf_metadata_offs);
+    ring.metadata_flag = rte_flow_dynf_metadata_mask;
 }
 
 void rewind(MlxTxRing& ring) {

@@ -63,6 +63,10 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
     PoolKeys pools;
 
+    // Of the bursts that look for metadata.
+    uint64_t metadata_flag = 0;   ///< of mbufs that have some
+    uint16_t metadata_offset = 0; ///< in the mbuf
+
     // Control and error path.
     RetryGate retry;
     bool faulty = false; ///< the losses of an error CQE were counted, the reset is due

@@ -48,6 +48,15 @@ inline void write_offloads(mlx5::WqeEthSeg& eth, const rte_mbuf& packet) {
     }
 }
 
+/// What rules match of a packet; 0: it has none.
+template <TxOptions O> inline uint32_t metadata_of(const MlxTxRing& ring, const rte_mbuf& packet) {
+    if (!O.metadata || (packet.ol_flags & ring.metadata_flag) == 0) return 0;
+    uint32_t number;
+    memcpy(&number, reinterpret_cast<const uint8_t*>(&packet) + ring.metadata_offset,
+           sizeof number);
+    return number;
+}
+
 /// Writes the control segment of the WQE at the producer index, of `size` 16-byte segments.
 inline mlx5::WqeCtrlSeg* write_control(const MlxTxRing& ring, uint8_t* wqe, mlx5::WqeOpcode opcode,
                                        uint32_t size) {
@@ -158,6 +167,7 @@ inline void write_eth(const MlxTxRing& ring, uint8_t* wqe, const rte_mbuf& packe
                       const Inlined& what) {
     auto& eth = *reinterpret_cast<mlx5::WqeEthSeg*>(wqe + mlx5::kSegment);
     eth = {};
+    if constexpr (O.metadata) eth.metadata = metadata_of<O>(ring, packet);
     if (what.bytes == 0) {
         if constexpr (O.offloads) write_offloads(eth, packet);
         return;
