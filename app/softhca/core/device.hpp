@@ -56,6 +56,7 @@ struct Limits {
     static constexpr uint8_t kLogMaxHeaderEdits = 16, kLogMaxReformats = 16;
     static constexpr uint32_t kMaxHeaderEdits = 1u << kLogMaxHeaderEdits;
     static constexpr uint32_t kMaxReformats = 1u << kLogMaxReformats;
+    static constexpr uint32_t kMaxSamplers = 1u << 16;
     static constexpr uint8_t kMaxEditsOfRule = 32;
     static constexpr uint32_t kMaxReformatBytes = 128;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
@@ -166,13 +167,15 @@ class Device {
     [[nodiscard]] Outcome<Number> create_reformat(ReformatKind kind,
                                                   std::span<const std::byte> headers);
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
+    [[nodiscard]] Outcome<Number> create_sampler(const SamplerAttr& attr);
+    [[nodiscard]] Outcome<void> destroy_sampler(Number number);
     /// Counters with numbers that follow each other; they go together, by the number of the first.
     [[nodiscard]] Outcome<Number> create_flow_counters(uint32_t count = 1);
     [[nodiscard]] Outcome<void> destroy_flow_counters(Number first);
     [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
     /// As many as there is room for; those that do not exist are left as they are.
     void query_flow_counters(Number first, std::span<FlowCounts> counts, bool clear);
-    void destroy_all_flow_tables(); ///< and their counters, edits and reformats
+    void destroy_all_flow_tables(); ///< and their counters, edits, reformats and samplers
 
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;

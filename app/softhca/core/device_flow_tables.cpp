@@ -71,6 +71,16 @@ Outcome<void> Device::destroy_reformat(Number number) {
     return state_->flow_tables.destroy_reformat(number);
 }
 
+Outcome<Number> Device::create_sampler(const SamplerAttr& attr) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.create_sampler(attr);
+}
+
+Outcome<void> Device::destroy_sampler(Number number) {
+    const ControlLock lock(*state_);
+    return state_->flow_tables.destroy_sampler(number);
+}
+
 Outcome<Number> Device::create_flow_counters(uint32_t count) {
     const ControlLock lock(*state_);
     return state_->flow_tables.create_counters(count);

@@ -42,6 +42,7 @@ void add_actions(json& row, const FlowActions& actions) {
     row["tag"] = actions.tag ? json(*actions.tag) : json();
     row["to_tirs"] = numbers(actions.tirs);
     row["to_tables"] = numbers(actions.tables);
+    row["to_samplers"] = numbers(actions.samplers);
     row["counters"] = numbers(actions.counters);
     row["changes"] = describe_rewrite(actions.rewrite);
 }
@@ -244,9 +245,18 @@ void add_flow_objects(const FlowTables& all, json& device) {
                              {"kind", text_of(object->kind)},
                              {"bytes", object->headers.size()},
                              {"users", object->users}});
+    json samplers = json::array();
+    for (const auto& [number, sampler] : all.samplers())
+        samplers.push_back({{"number", number},
+                            {"level", sampler->level},
+                            {"ratio", sampler->ratio},
+                            {"copies_to_table", sampler->copies->number},
+                            {"all_to_table", sampler->all->number},
+                            {"users", sampler->users}});
     device["flow_counters"] = std::move(counters);
     device["header_edits"] = std::move(edits);
     device["reformats"] = std::move(reformats);
+    device["samplers"] = std::move(samplers);
 }
 
 } // namespace

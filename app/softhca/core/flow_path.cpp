@@ -12,6 +12,8 @@ void FlowActions::add_users(int count) const {
         add(tir);
     for (FlowTable* const table : tables)
         add(table);
+    for (Sampler* const sampler : samplers)
+        add(sampler);
     for (FlowCounter* const counter : counters)
         add(counter);
     if (rewrite.edits) add(rewrite.edits);

@@ -13,6 +13,7 @@ namespace softhca::core {
 
 struct Tir;
 struct FlowTable;
+struct Sampler;
 
 /// Packets and bytes of the rules that name it.
 struct FlowCounter {
@@ -30,6 +31,7 @@ struct FlowActions {
     Rewrite rewrite;
     std::vector<Tir*> tirs;
     std::vector<FlowTable*> tables;
+    std::vector<Sampler*> samplers;
     std::vector<FlowCounter*> counters;
 
     /// The objects that it names cannot be destroyed meanwhile.

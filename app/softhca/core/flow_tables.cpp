@@ -141,6 +141,11 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
         if (!entry->tables.back()) return refuse(Status::bad_resource);
         if (!leads_on(*table, *entry->tables.back())) return refuse(Status::bad_parameter);
     }
+    for (const Number number_of_sampler : attr.samplers) {
+        const auto sampler = find_sampler(*table, number_of_sampler);
+        if (!sampler) return refuse(sampler.error());
+        entry->samplers.push_back(*sampler);
+    }
     for (const Number counter : attr.counters) {
         entry->counters.push_back(find_counter(counter));
         if (!entry->counters.back()) return refuse(Status::bad_resource);
@@ -190,6 +195,7 @@ void FlowTables::clear() {
     counter_count_ = 0;
     edits_.clear();
     reformats_.clear();
+    samplers_.clear();
 }
 
 LookupCounts FlowTables::counts() const {
@@ -307,10 +313,16 @@ uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint3
     if (rule.send) path.sent.push_back(changed);
     for (const FlowTable* const table : rule.tables)
         visit(*table, *changed, tag, path, watch);
+    for (Sampler* const sampler : rule.samplers) {
+        const bool copies = sampler->takes();
+        watch.sampled(*sampler, copies);
+        if (copies) visit(*sampler->copies, *changed, tag, path, watch);
+        visit(*sampler->all, *changed, tag, path, watch);
+    }
     return tag;
 }
 
-/// Recursion is as deep as there are levels at most.
+/// Recursion is as deep as there are levels at most, or where samplers know none, visits.
 template <class W>
 void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
                        W watch) {

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/no_watch.hpp"
 #include "app/softhca/core/rule_table.hpp"
+#include "app/softhca/core/sampler.hpp"
 
 #include <array>
 #include <cstdint>
@@ -55,6 +56,10 @@ class FlowTables {
                                           std::vector<Tir*> tirs);
     [[nodiscard]] Outcome<void> erase_entry(Number table, uint32_t index);
 
+    // samplers.cpp
+    [[nodiscard]] Outcome<Number> create_sampler(const SamplerAttr& attr);
+    [[nodiscard]] Outcome<void> destroy_sampler(Number number);
+
     void clear();
     /// Of all lookups in the groups that there are.
     [[nodiscard]] LookupCounts counts() const;
@@ -77,6 +82,7 @@ class FlowTables {
     [[nodiscard]] const auto& counters() const { return counters_; }
     [[nodiscard]] const auto& edits() const { return edits_; }
     [[nodiscard]] const auto& reformats() const { return reformats_; }
+    [[nodiscard]] const auto& samplers() const { return samplers_; }
     [[nodiscard]] const FlowTable* root(FlowRoot root) const {
         return roots_[static_cast<size_t>(root)];
     }
@@ -98,6 +104,8 @@ class FlowTables {
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;
 
     [[nodiscard]] static FlowGroup* group_of(const FlowTable& table, uint32_t index);
+    /// One that entries of the table may lead to.
+    [[nodiscard]] Outcome<Sampler*> find_sampler(const FlowTable& from, Number number) const;
     void release(FlowGroup& group, uint32_t index);
     template <class W>
     static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
@@ -107,6 +115,7 @@ class FlowTables {
     std::map<Number, std::vector<FlowCounter>> counters_; ///< by the number of the first
     Numbered<HeaderEdits> edits_;
     Numbered<Reformat> reformats_;
+    Numbered<Sampler> samplers_;
     std::array<FlowTable*, 4> roots_{}; ///< by FlowRoot
     Number last_number_ = 0;
     Number next_counter_ = 1;

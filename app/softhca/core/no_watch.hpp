@@ -22,6 +22,7 @@ struct FlowGroup;
 struct FlowTable;
 struct Rq;
 struct Rule;
+struct Sampler;
 struct SendRequest;
 struct Sq;
 struct Target;
@@ -45,6 +46,7 @@ struct NoWatch {
     void missed(const FlowTable&) const {}
     void follows(const FlowActions&) const {}
     void changed(const Packet&) const {}
+    void sampled(const Sampler&, bool) const {}
     void visited_too_many() const {}
     void for_kernel() const {}
     void sniffed() const {}

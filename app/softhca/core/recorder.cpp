@@ -328,9 +328,18 @@ void Recorder::follows(const FlowActions& actions) {
     if (actions.rewrite.any()) parts.push_back(describe_rewrite(actions.rewrite));
     add_numbers(parts, "to TIR", actions.tirs);
     add_numbers(parts, "to table", actions.tables);
+    add_numbers(parts, "to sampler", actions.samplers);
     if (actions.send) parts.emplace_back("send");
     if (actions.pass_on) parts.emplace_back("and on to later priorities");
     say("actions", fmt::format("{}", fmt::join(parts, ", ")));
+}
+
+void Recorder::sampled(const Sampler& sampler, bool copies) {
+    if (!steps_ || !is_open()) return;
+    const std::string copy =
+        copies ? fmt::format("a copy goes to table {}", sampler.copies->number) : "no copy of it";
+    say("sampler", fmt::format("{} (1 of {}): {}; it goes to table {}", sampler.number,
+                               sampler.ratio, copy, sampler.all->number));
 }
 
 void Recorder::changed(const Packet& packet) {

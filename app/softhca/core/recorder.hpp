@@ -61,6 +61,7 @@ class Recorder {
     void follows(const FlowActions& actions);
     /// What a rule has made of it.
     void changed(const Packet& packet);
+    void sampled(const Sampler& sampler, bool copies);
 
     // Receive queues.
     void deaf(const Tir& tir);

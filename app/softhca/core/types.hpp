@@ -197,6 +197,15 @@ struct FlowTableAttr {
     bool sends = false; ///< decides about what is sent; what no entry takes leaves
 };
 
+/// Leads packets of entries on, all of them to one table and copies of some to another one.
+struct SamplerAttr {
+    uint8_t level = 0; ///< entries of tables of lower levels lead to it
+    uint32_t ratio = 1;
+    Number copies = 0, all = 0; ///< tables of higher levels …
+    bool any_level = false;     ///< … or whichever; a packet that goes round is lost in the end
+    bool sends = false;
+};
+
 /// The entries first..last of a table.
 struct FlowGroupAttr {
     uint32_t first = 0, last = 0;
@@ -207,9 +216,10 @@ struct FlowEntryAttr {
     Number group = 0;
     FlowKey value{}; ///< bits outside the group's mask are ignored
     bool drop = false;
-    std::optional<uint32_t> tag{}; ///< 24 bits, reported in the CQE
-    std::vector<Number> tirs{};    ///< each gets a copy …
-    std::vector<Number> tables{};  ///< … and each of these decides about one
+    std::optional<uint32_t> tag{};  ///< 24 bits, reported in the CQE
+    std::vector<Number> tirs{};     ///< each gets a copy …
+    std::vector<Number> tables{};   ///< … and each of these decides about one
+    std::vector<Number> samplers{}; ///< … and each of these does
     std::vector<Number> counters{};
     RewriteAttr rewrite{};
     bool send = false; ///< in tables that send: leaves

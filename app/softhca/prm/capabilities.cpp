@@ -56,6 +56,7 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, flow_counter_bulk_alloc), kCounterBulks);
     set(PRM(cmd_hca_cap, max_qp_cnt), 16);
     set(PRM(cmd_hca_cap, max_tc), 1);
+    set(PRM(cmd_hca_cap, general_obj_types), MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_SAMPLER);
 }
 
 void general(Fields caps) {

@@ -182,7 +182,7 @@ constexpr uint64_t kPush = MLX5_FLOW_CONTEXT_ACTION_VLAN_PUSH;
 constexpr uint64_t kPush2 = MLX5_FLOW_CONTEXT_ACTION_VLAN_PUSH_2;
 constexpr uint64_t kDestinations = kAllow | kDrop | kForward;
 constexpr uint64_t kChanges = kReformat | kDecap | kModify | kPop | kPop2 | kPush | kPush2;
-constexpr uint8_t kToTable = 1, kToTir = 2; // MLX5_FLOW_DESTINATION_TYPE_*
+constexpr uint8_t kToTable = 1, kToTir = 2, kToSampler = 6; // MLX5_FLOW_DESTINATION_TYPE_*
 constexpr size_t kListEntry = 8;
 constexpr size_t kMaxContext = PRM_BYTES(flow_context) + (kListEntry << (kLogMaxDestinations + 1));
 
@@ -210,6 +210,8 @@ FwStatus read_lists(Command& command, const Fields& context, uint64_t actions,
             attr.tirs.push_back(id);
         else if (type == kToTable)
             attr.tables.push_back(id);
+        else if (type == kToSampler)
+            attr.samplers.push_back(id);
         else
             return FwStatus::bad_parameter;
     }
@@ -241,6 +243,8 @@ bool exists(Objects& objects, core::Number table, uint64_t actions,
         named.push_back({Kind::tir, tir});
     for (const core::Number next : attr.tables)
         named.push_back({Kind::flow_table, next});
+    for (const core::Number sampler : attr.samplers)
+        named.push_back({Kind::sampler, sampler});
     if (actions & kModify) named.push_back({Kind::modify_header, attr.rewrite.edits});
     if (actions & kReformat) named.push_back({Kind::reformat, attr.rewrite.reformat});
     return objects.exist(named) && std::ranges::all_of(attr.counters, [&](core::Number counter) {
@@ -263,7 +267,8 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
         attr.tag = static_cast<uint32_t>(tag);
     if (const FwStatus status = read_lists(command, context, actions, attr); status != FwStatus::ok)
         return status;
-    if (!attr.drop && !attr.send && attr.tirs.empty() && attr.tables.empty())
+    if (!attr.drop && !attr.send && attr.tirs.empty() && attr.tables.empty() &&
+        attr.samplers.empty())
         return FwStatus::bad_parameter;
     const core::Number table = number(in, PRM(set_fte_in, table_id));
     const core::Number index = number(in, PRM(set_fte_in, flow_index));

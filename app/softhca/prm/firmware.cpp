@@ -40,6 +40,7 @@ Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& 
     add_qp_commands(commands_);
     add_rss_commands(commands_);
     add_flow_commands(commands_);
+    add_general_commands(commands_);
     add_rewrite_commands(commands_);
     add_vport_commands(commands_);
     add_register_commands(commands_);

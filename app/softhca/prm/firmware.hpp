@@ -187,6 +187,7 @@ void add_pacing_commands(CommandTable& table);
 void add_qp_commands(CommandTable& table);
 void add_rss_commands(CommandTable& table);
 void add_flow_commands(CommandTable& table);
+void add_general_commands(CommandTable& table);
 void add_rewrite_commands(CommandTable& table);
 void add_vport_commands(CommandTable& table);
 void add_register_commands(CommandTable& table);

@@ -10,6 +10,7 @@ namespace {
 
 const char* name_of(Kind kind) {
     static constexpr std::array<const char*, kKinds> kNames = {"flow group",
+                                                               "sampler",
                                                                "flow table",
                                                                "flow counter",
                                                                "modify header context",

@@ -34,6 +34,7 @@ enum class FwStatus : uint8_t {
 /// Destroyed in this order when the HCA is torn down.
 enum class Kind : uint8_t {
     flow_group,
+    sampler,
     flow_table,
     flow_counters,
     modify_header,
@@ -57,7 +58,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 23;
+inline constexpr uint8_t kKinds = 24;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -83,6 +84,7 @@ inline constexpr uint8_t kKinds = 23;
     case Kind::uctx: return 10;
     case Kind::modify_header: return core::Limits::kLogMaxHeaderEdits;
     case Kind::reformat: return core::Limits::kLogMaxReformats;
+    case Kind::sampler:
     case Kind::flow_table:
     case Kind::flow_counters: return 16;
     case Kind::flow_group: return 24;

@@ -125,6 +125,65 @@ TEST_P(FlowObjectsTest, CountersComeInBulks) {
     EXPECT_EQ(status(by(mine, query(next))), FwStatus::ok);
 }
 
+/// To the second table, and copies to the same.
+Request sampler_request(Number table, uint64_t ratio) {
+    constexpr Field kObject = PRM(create_sampler_obj_in, sampler_object);
+    return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_sampler_obj_in),
+                   MLX5_GENERAL_OBJECT_TYPES_SAMPLER)
+        .set(inside(kObject, PRM(sampler_obj, level)), 2)
+        .set(inside(kObject, PRM(sampler_obj, ignore_flow_level)), 1)
+        .set(inside(kObject, PRM(sampler_obj, sample_ratio)), ratio)
+        .set(inside(kObject, PRM(sampler_obj, sample_table_id)), table)
+        .set(inside(kObject, PRM(sampler_obj, default_table_id)), table);
+}
+Request about_object(uint16_t opcode, Number number,
+                     uint16_t type = MLX5_GENERAL_OBJECT_TYPES_SAMPLER) {
+    return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), type)
+        .set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+}
+
+TEST_P(FlowObjectsTest, SamplersAreGeneralObjects) {
+    constexpr uint64_t kToSampler = MLX5_IFC_FLOW_DESTINATION_TYPE_FLOW_SAMPLER;
+    EXPECT_EQ(status(by(mine, sampler_request(second, 0))), FwStatus::bad_parameter);
+    EXPECT_EQ(status(by(other, sampler_request(second, 5))), FwStatus::bad_resource);
+    const Number sampler = made(by(mine, sampler_request(second, 5)));
+    const auto query = about_object(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, sampler);
+    EXPECT_EQ(status(by(other, query)), FwStatus::bad_resource);
+    const Answer answer = run(by(mine, query));
+    constexpr Field kRatio = PRM(sampler_obj, sample_ratio),
+                    kTable = PRM(sampler_obj, sample_table_id);
+    constexpr size_t kHead = 8 * PRM_BYTES(general_obj_out_cmd_hdr);
+    EXPECT_EQ(answer.get({kHead + kRatio.offset, kRatio.width}), 5u);
+    EXPECT_EQ(answer.get({kHead + kTable.offset, kTable.width}), second);
+
+    Request entry = entry_request(sampler);
+    entry.in[entry.in.size() - 8] = kToSampler;
+    const auto destroy = about_object(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, sampler);
+    ASSERT_EQ(status(by(mine, entry)), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, destroy)), FwStatus::resource_busy);
+    ASSERT_EQ(status(by(mine, REQUEST(DELETE_FLOW_TABLE_ENTRY, delete_fte)
+                                  .set(PRM(delete_fte_in, table_id), first))),
+              FwStatus::ok);
+    const auto destroy_table = REQUEST(DESTROY_FLOW_TABLE, destroy_flow_table)
+                                   .set(PRM(destroy_flow_table_in, table_id), second);
+    EXPECT_EQ(status(by(mine, destroy_table)), FwStatus::resource_busy);
+    EXPECT_EQ(status(by(other, destroy)), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(mine, destroy)), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, query)), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(mine, entry)), FwStatus::bad_resource);
+    EXPECT_EQ(status(by(mine, destroy_table)), FwStatus::ok);
+}
+
+TEST_P(FlowObjectsTest, OtherGeneralObjectsAreUnknown) {
+    for (const uint16_t opcode :
+         {MLX5_CMD_OP_CREATE_GENERAL_OBJECT, MLX5_CMD_OP_QUERY_GENERAL_OBJECT,
+          MLX5_CMD_OP_DESTROY_GENERAL_OBJECT})
+        EXPECT_EQ(status(by(mine, about_object(opcode, 1, MLX5_GENERAL_OBJECT_TYPES_IPSEC))),
+                  FwStatus::bad_parameter);
+    EXPECT_EQ(status(by(mine, about_object(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, 0))),
+              FwStatus::bad_input_length);
+}
+
 TEST_P(FlowObjectsTest, AUserWithTablesStays) {
     const auto destroy = REQUEST(DESTROY_UCTX, destroy_uctx).set(PRM(destroy_uctx_in, uid), mine);
     EXPECT_EQ(status(destroy), FwStatus::resource_busy);
