@@ -28,6 +28,7 @@ enum class Opcode : uint16_t {
     query_flow_counter = 0x93b,
     alloc_packet_reformat_context = 0x93d,
     alloc_modify_header_context = 0x940,
+    create_general_object = 0xa00,
 };
 
 struct CommandHead {
@@ -244,7 +245,26 @@ static_assert(offsetof(SetFteIn, value) == 128 && offsetof(SetFteIn, list) == 83
 // Bits of SetFteIn::actions (Linux: MLX5_FLOW_CONTEXT_ACTION_*).
 inline constexpr uint32_t kAllow = 0x1, kDrop = 0x2, kForward = 0x4, kCount = 0x8, kReformat = 0x10,
                           kDecap = 0x20, kModifyHeader = 0x40, kPopVlan = 0x80, kPushVlan = 0x100;
-inline constexpr uint32_t kToTable = 1, kToTir = 2; ///< MLX5_IFC_FLOW_DESTINATION_TYPE_*
+/// MLX5_IFC_FLOW_DESTINATION_TYPE_*
+inline constexpr uint32_t kToTable = 1, kToTir = 2, kToSampler = 6;
+
+/// Of general objects, the type is in the head. Tables are named by 24 bits.
+struct CreateSamplerIn {
+    static constexpr Opcode kOpcode = Opcode::create_general_object;
+    static constexpr uint32_t kNumber = kWide;
+    CommandHead head;
+    be32 reserved[2];
+    // sampler_obj
+    be32 modified[2];
+    be32 type_and_level; ///< table type << 24 | level << 16 | kIgnoreLevel
+    be32 ratio;
+    be32 copies; ///< table of those packets that are sampled
+    be32 all;    ///< table that all go on to
+    be32 reserved_2[9];
+};
+static_assert(sizeof(CreateSamplerIn) == 76 && offsetof(CreateSamplerIn, type_and_level) == 24);
+inline constexpr uint16_t kSamplerType = 0x20; ///< MLX5_GENERAL_OBJECT_TYPES_SAMPLER
+inline constexpr uint32_t kIgnoreLevel = 1;    ///< it leads to tables of any level
 
 /// Commands of eight bytes each follow.
 struct AllocModifyHeaderIn {

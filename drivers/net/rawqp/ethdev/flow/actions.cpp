@@ -263,6 +263,79 @@ FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& 
     return {};
 }
 
+/// What may be done to copies, and why nothing else.
+constexpr rte_flow_action_type kOfCopies[] = {
+    RTE_FLOW_ACTION_TYPE_VOID, RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_MARK,
+    RTE_FLOW_ACTION_TYPE_FLAG, RTE_FLOW_ACTION_TYPE_COUNT, RTE_FLOW_ACTION_TYPE_INDIRECT};
+const char* why_not_of_copies(rte_flow_action_type type) {
+    switch (type) {
+    case RTE_FLOW_ACTION_TYPE_DROP: return "dropping copies is making none";
+    case RTE_FLOW_ACTION_TYPE_PORT_ID:
+    case RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT:
+    case RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR: return "the port has no embedded switch";
+    default: return "they go to one queue, with mark or flag, and count";
+    }
+}
+
+tl::unexpected<FlowError> refuse_of_copies(const rte_flow_action& sample,
+                                           const rte_flow_action& action) {
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &sample,
+                  "action sample: action {} is not for copies: {}", action_name(action.type),
+                  why_not_of_copies(action.type));
+}
+
+/// The actions of the copies; refusals name action sample.
+FlowResult<void> read_copies(ActionContext& copies, const rte_flow_action& sample) {
+    const auto& conf = *static_cast<const rte_flow_action_sample*>(sample.conf);
+    for (const rte_flow_action* each = conf.actions; each->type != RTE_FLOW_ACTION_TYPE_END;
+         ++each) {
+        if (std::ranges::find(kOfCopies, each->type) == std::end(kOfCopies))
+            return refuse_of_copies(sample, *each);
+        if (auto ok = handle(copies, *each); !ok) {
+            ok.error().cause = &sample;
+            return ok;
+        }
+        // What was indirect may be anything.
+        if (copies.collected.age != nullptr || copies.collected.shared_rss)
+            return refuse_of_copies(sample, *each);
+    }
+    return {};
+}
+
+FlowResult<void> handle_sample(ActionContext& context, const rte_flow_action& action) {
+    if (auto ok = check_ingress(context, action, "sample"); !ok) return ok;
+    const auto& conf = *static_cast<const rte_flow_action_sample*>(action.conf);
+    if (context.collected.sample)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action sample: the rule has one already");
+    if (conf.ratio == 0 || conf.actions == nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action sample: it needs a ratio of at least 1 and a list of actions");
+    ActionContext copies{.scope = context.scope};
+    if (auto ok = read_copies(copies, action); !ok) return ok;
+    if (copies.fate == nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                      "action sample: its copies have no destination: add action queue");
+    const FlowActions& taken = copies.collected;
+    context.collected.sample = {&action,   conf.ratio,  taken.table.front(),
+                                taken.tag, taken.count, taken.shared_counter};
+    return {};
+}
+
+/// What a sampler leaves no place for.
+FlowResult<void> check_sample(const FlowActions& rule) {
+    const SampleActions& sample = *rule.sample;
+    if (rule.jump && (rule.tag != 0 || !rule.edits.empty()))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
+                      "action sample beside jump: copies are of packets as they came, so that mark "
+                      "and changes are for a rule of the group that the others jump to");
+    if (sample.count != nullptr && !sample.shared_counter && (rule.count || rule.age))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
+                      "action sample: the rule has one counter to be asked for, and it is that of "
+                      "its own count or age: use an indirect count for the copies");
+    return {};
+}
+
 constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_VOID, false, handle_void},
     {RTE_FLOW_ACTION_TYPE_QUEUE, true, handle_queue},
@@ -273,6 +346,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag},
     {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count},
     {RTE_FLOW_ACTION_TYPE_AGE, true, handle_age},
+    {RTE_FLOW_ACTION_TYPE_SAMPLE, true, handle_sample},
     {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
@@ -285,7 +359,6 @@ constexpr Refusal kRefused[] = {
     {RTE_FLOW_ACTION_TYPE_PASSTHRU, "the device tries no other rule of a group after the first one "
                                     "that matches: use jump, and rules of that group"},
     {RTE_FLOW_ACTION_TYPE_METER, "the driver makes no meters"},
-    {RTE_FLOW_ACTION_TYPE_SAMPLE, "a packet has one destination"},
 };
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
@@ -332,6 +405,8 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
                       "the rule has no fate action: add action queue, rss, drop or jump");
     if (const FlowActions& with = context.collected; with.age != nullptr && with.shared_counter)
         return refuse_shared_count(with.age);
+    if (context.collected.sample)
+        if (auto ok = check_sample(context.collected); !ok) return tl::unexpected(ok.error());
     if (context.collected.drop && context.tag != nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
                       "action {} has no effect on dropped packets", context.tag);

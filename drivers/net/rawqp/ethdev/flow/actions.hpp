@@ -26,6 +26,16 @@ struct RssSpread {
                                              RssDestination memory = {}) const;
 };
 
+/// What becomes of the copies of an action sample.
+struct SampleActions {
+    const rte_flow_action* action = nullptr; ///< the sample itself
+    uint32_t ratio = 1;
+    uint16_t queue = 0;
+    uint32_t tag = 0;
+    const rte_flow_action* count = nullptr; ///< the count action, if there is one
+    CounterRef shared_counter;              ///< of an indirect one
+};
+
 struct FlowActions : RssSpread {
     bool drop = false;
     std::optional<uint32_t> jump; ///< to this group
@@ -36,7 +46,8 @@ struct FlowActions : RssSpread {
     CounterRef shared_counter;              ///< of an indirect one
     const rte_flow_action* age = nullptr;   ///< the age action, if there is one
     AgeRef shared_age;                      ///< of an indirect one
-    SharedActionRef shared_rss;             ///< the indirect action that the destination is from
+    std::optional<SampleActions> sample;
+    SharedActionRef shared_rss; ///< the indirect action that the destination is from
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
 };

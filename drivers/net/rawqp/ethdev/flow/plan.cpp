@@ -114,6 +114,17 @@ FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item
     return {};
 }
 
+SampleRef FlowTable::Impl::make_sample(const SampleActions& wanted, Plan& plan) {
+    Sample sample{wanted.ratio, steering.qps().target({.queues = {wanted.queue}}), wanted.tag,
+                  wanted.shared_counter};
+    if (wanted.count != nullptr && !sample.counter) {
+        sample.counter = plan.counter = steering.make_counter();
+        plan.count = wanted.count;
+        plan.counts = true;
+    }
+    return std::make_shared<const Sample>(std::move(sample));
+}
+
 FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
                                        std::span<const Pattern> patterns, const FlowActions& wanted,
                                        const rte_flow* replaced) {
@@ -137,6 +148,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
             plan.counter, *static_cast<const rte_flow_action_age*>(wanted.age->conf),
             FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;
+    if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan);
     bool hashed = false;
     for (const Pattern& each : patterns)
         if (auto ok = add_parts(plan, each, wanted, hashed); !ok) return tl::unexpected(ok.error());

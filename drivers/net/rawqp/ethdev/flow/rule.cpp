@@ -62,7 +62,9 @@ SteeringRequest RuleTerms::request(const Pattern& pattern, RssTargetRef target,
     request.target = std::move(target);
     request.drop = drop;
     request.tag = tag;
-    request.counter = counter;
+    request.sample = sample;
+    // What counts the copies is asked as the rule's, too.
+    if (!sample || !sample->counter || sample->counter->shared()) request.counter = counter;
     return request;
 }
 
@@ -176,6 +178,9 @@ std::string rte_flow::text() {
             fmt::format("{}{} priority {}: {}: {}{}{}{}", egress ? "egress" : "ingress", of_group,
                         priority, rawqp::pattern_of(part.key).text(), destination_text(*this, part),
                         tag_text(tag), counts ? ", count" : "", age ? ", age" : "");
+        if (sample)
+            lines += fmt::format(", a copy of one in {} to queue {}{}", sample->ratio,
+                                 sample->target->destination.queues.front(), tag_text(sample->tag));
         if (edits)
             lines += fmt::format(", {} fields rewritten{}{}{}", edits->rewrites.size(),
                                  edits->reformat != rawqp::Reformat::none ? ", reformatted" : "",

@@ -44,6 +44,7 @@ struct RuleTerms : RulePosition {
     CounterRef counter;           ///< null: none
     bool counts = false;          ///< the application may ask for it
     AgeRef age;                   ///< by this counter; null: none
+    SampleRef sample;             ///< null: none
     SharedActionRef rss;          ///< the indirect action that spreads its packets; null: none
     ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
 

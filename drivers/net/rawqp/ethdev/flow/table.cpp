@@ -131,7 +131,7 @@ Result<void> FlowTable::Impl::install(rte_flow& rule) {
 void FlowTable::Impl::prepare_reports(const RuleTerms& rule) {
     if (rule.edits && rule.edits->sets(Protocol::meta))
         queues.use_metadata();
-    else if (rule.tag != 0)
+    else if (rule.tag != 0 || (rule.sample && rule.sample->tag != 0))
         queues.use_marks();
 }
 

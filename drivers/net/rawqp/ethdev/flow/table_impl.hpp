@@ -96,6 +96,8 @@ struct FlowTable::Impl {
   private:
     FlowResult<void> add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
                                bool& hashed);
+    /// A counter of its own is the rule's as well, to be asked for.
+    [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan);
     /// Looks whether another rule has the same match, and chooses turns.
     FlowResult<void> find_room(Plan& plan, const rte_flow* replaced);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;

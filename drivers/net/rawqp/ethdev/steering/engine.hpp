@@ -18,6 +18,15 @@ namespace rawqp {
 
 class Engine;
 
+/// Copies of some of a rule's packets, as they came.
+struct Sample {
+    uint32_t ratio = 1; ///< of so many packets, one is copied on average
+    RssTargetRef target;
+    uint32_t tag = 0;   ///< as that of a rule
+    CounterRef counter; ///< null: not counted
+};
+using SampleRef = std::shared_ptr<const Sample>;
+
 /// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
 struct SteeringRequest {
     ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore pattern and level
@@ -34,6 +43,7 @@ struct SteeringRequest {
     bool drop = false;
     uint32_t tag = 0;   ///< flow tag, 24 bits; 0: none
     CounterRef counter; ///< null: not counted
+    SampleRef sample;   ///< null: none
     /// The first one that has words for it, as Steering::engine_for() found; null: nobody looked.
     const Engine* engine = nullptr;
 };
@@ -52,6 +62,7 @@ struct Lack {
 /// A rule in the device; taken out on destruction, before what it shares.
 struct DeviceRule {
     PartRef matcher, table, rewriting, reformatting, next; ///< the next table, or a TIR
+    PartRef copies, sampling;                              ///< a TIR, and what leads there
     PartRef entry;                                         ///< of a table
     verbs::Flow flow;                                      ///< may lead to the table
 
@@ -60,6 +71,8 @@ struct DeviceRule {
     DeviceRule& operator=(DeviceRule&& other) noexcept {
         flow = std::move(other.flow); // the former one goes in the same order as on destruction
         entry = std::move(other.entry);
+        sampling = std::move(other.sampling);
+        copies = std::move(other.copies);
         next = std::move(other.next);
         reformatting = std::move(other.reformatting);
         rewriting = std::move(other.rewriting);

@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
+#include "drivers/net/rawqp/ethdev/steering/sampling.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
@@ -108,7 +109,7 @@ struct GroupKey {
 
 // Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40, but
 // for what the kernel's flows have no words for.
-constexpr uint8_t kFirstLevel = 40, kLastLevel = 63;
+constexpr uint8_t kFirstLevel = 40;
 static_assert(kLastLevel - kFirstLevel == 23, "see Mlx5Engine::lack() and the guide");
 
 /// A jump leads to a higher level.
@@ -135,6 +136,8 @@ class Mlx5Engine final : public Engine {
     bool choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                     FlowActionList& actions);
     bool choose_way(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
+    bool count(const CounterRef& counter, EntryActions& actions);
+    bool sample(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     bool fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                    FlowActionList& actions);
     void create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
@@ -291,16 +294,26 @@ bool sorted_as_multicast(const Mlx5Match& match) {
     return both(kMac, 0x01, 0x01) || both(kIpv4, 0xf0, 0xe0);
 }
 
+/// What the kernel's flows have no words for: VLAN tags and samplers.
+bool needs_entry(const SteeringRequest& request) {
+    return request.sample || (request.edits && request.edits->changes_tags());
+}
+
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.type != IBV_FLOW_ATTR_NORMAL)
         return Lack{nullptr, "mlx5dv flows have no default rules"};
-    const bool tags = request.edits && request.edits->changes_tags();
-    if ((request.group != 0 || request.jump || tags) && !devx_.available())
-        return Lack{nullptr, tags
+    if ((request.group != 0 || request.jump || needs_entry(request)) && !devx_.available())
+        return Lack{nullptr, request.sample
+                                 ? "action sample needs flow tables by DevX, which the kernel does "
+                                   "not give to this process"
+                             : needs_entry(request)
                                  ? "VLAN tags come off and go on in flow tables by DevX, which the "
                                    "kernel does not give to this process"
                                  : "groups above 0 and action jump need flow tables by DevX, which "
                                    "the kernel does not give to this process: use group 0"};
+    if (request.sample && level_of(request.group) == kLastLevel)
+        return Lack{nullptr, "action sample: its copies go to a table behind those of all groups, "
+                             "and there is none behind group 23: use a lower one"};
     if (request.jump && level_of(*request.jump) <= level_of(request.group))
         return Lack{nullptr, "action jump: a jump leads to a higher group, and the device tells "
                              "groups up to 23 apart"};
@@ -349,10 +362,10 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
 /// What a flow of the kernel's does. False with errno.
 bool Mlx5Engine::fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                            FlowActionList& actions) {
-    // Such flows have no words for VLAN tags: they lead to a table, where an entry of the same
-    // match does all of it. Its place among those of the table is that of the flow among flows, so
-    // that a packet meets there the entry of the flow that it has met.
-    if (request.edits && request.edits->changes_tags()) {
+    // Such a flow leads to a table, where an entry of the same match does all of it. Its place
+    // among those of the table is that of the flow among flows, so that a packet meets there the
+    // entry of the flow that it has met.
+    if (needs_entry(request)) {
         const GroupTable* const table = create_entry(request, rule);
         if (table == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
@@ -386,18 +399,40 @@ void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceR
         {ibv_destroy_flow, "steering rule"});
 }
 
+/// False with errno.
+bool Mlx5Engine::count(const CounterRef& counter, EntryActions& actions) {
+    if (!counter) return true;
+    const DevxObject* const object = counter->devx();
+    if (object != nullptr) actions.counter = object->number;
+    return object != nullptr;
+}
+
+/// The entry leads to a sampler, and what it would do otherwise is done behind that, as the copies
+/// are to be of what came. False with errno.
+bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
+    const Sample& wanted = *request.sample;
+    const RssTir* const tir = tirs_.acquire(rule.copies, wanted.target->destination);
+    EntryActions copies;
+    if (tir == nullptr || !count(wanted.counter, copies)) return false;
+    copies.tir = tir->tir.number;
+    copies.tag = wanted.tag;
+    auto made = Sampling::make(devx_, wanted.ratio, copies, actions);
+    if (!made) return false;
+    actions = {};
+    actions.sampler = made->number();
+    rule.sampling = PartRef(made.release());
+    return true;
+}
+
 /// An entry of a group's table. Null with errno.
 const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
     GroupTable* const table = acquire_table({request.egress, request.group}, rule.table);
     EntryActions actions;
     if (table == nullptr || !choose_way(request, rule, actions)) return nullptr;
     actions.tag = request.tag;
-    if (request.counter) {
-        const DevxObject* const counter = request.counter->devx();
-        if (counter == nullptr) return nullptr;
-        actions.counter = counter->number;
-    }
     if (!acquire_edits(request, rule, actions)) return nullptr;
+    if (request.sample && !sample(request, rule, actions)) return nullptr;
+    if (!count(request.counter, actions)) return nullptr;
     rule.entry = table->add(request.level, mlx5_match(request.pattern), actions);
     return rule.entry != nullptr ? table : nullptr;
 }

@@ -137,6 +137,7 @@ PartRef GroupTable::add(uint32_t place, const Mlx5Match& match, const EntryActio
     };
     lead(prm::kToTable, actions.table);
     lead(prm::kToTir, actions.tir);
+    lead(prm::kToSampler, actions.sampler);
     if (actions.drop)
         bits |= prm::kDrop;
     else if (listed == 0)

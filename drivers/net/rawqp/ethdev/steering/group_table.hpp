@@ -23,6 +23,7 @@ struct EntryActions {
     std::optional<uint32_t> push_vlan; ///< the tag: TPID and TCI
     std::optional<uint32_t> tir;       ///< neither this nor a table: dropped, or sent
     std::optional<uint32_t> table;
+    std::optional<uint32_t> sampler; ///< in place of either
     std::optional<uint32_t> counter;
     std::optional<uint32_t> rewriting;
     std::optional<uint32_t> reformatting;

@@ -92,11 +92,16 @@ tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest
 
 /// A name that does not fit any more is gone before the first such packet comes.
 Result<SteeringRule> Steering::install(const SteeringRequest& request) {
-    TunnelUse tunnels;
+    TunnelUse tunnels, copied_tunnels;
     if (request.target && !request.drop)
         tunnels = TunnelUse(qps_, request.target, tunnels_of(request.pattern));
+    if (request.sample)
+        copied_tunnels = TunnelUse(qps_, request.sample->target, tunnels_of(request.pattern));
     auto rule = put(request);
-    if (rule) rule->tunnels = std::move(tunnels);
+    if (rule) {
+        rule->tunnels = std::move(tunnels);
+        rule->copied_tunnels = std::move(copied_tunnels);
+    }
     return rule;
 }
 

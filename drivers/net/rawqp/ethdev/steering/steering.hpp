@@ -36,7 +36,7 @@ struct SteeringLevels {
 
 /// A rule in the device and its share of a hash QP; taken out on destruction, before the QP.
 struct SteeringRule {
-    TunnelUse tunnels;
+    TunnelUse tunnels, copied_tunnels;
     HashQp qp;
     DeviceRule device;
     const Engine* engine = nullptr; ///< that made it
@@ -47,6 +47,7 @@ struct SteeringRule {
         device = std::move(other.device);
         qp = std::move(other.qp);
         tunnels = std::move(other.tunnels);
+        copied_tunnels = std::move(other.copied_tunnels);
         engine = other.engine;
         return *this;
     }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies of some packets of a rule, in the device's own terms: a sampler, which entries lead to,
+// and the tables that it leads to (DevX).
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
+
+namespace rawqp {
+
+/// At the end of all ways: samplers lead to tables of this level, and from those of lower ones.
+inline constexpr uint8_t kLastLevel = 63;
+
+class Sampling final : public SharedPart {
+  public:
+    /// Of `ratio` packets, on average, one is copied; what becomes of the copies, and of all
+    /// packets. Null with errno.
+    [[nodiscard]] static std::unique_ptr<Sampling>
+    make(Devx& devx, uint32_t ratio, const EntryActions& copies, const EntryActions& all);
+
+    /// By which entries name it.
+    [[nodiscard]] uint32_t number() const { return object_.number; }
+    void release() override { delete this; }
+
+  private:
+    /// A table of one entry, which takes everything.
+    struct Leaf {
+        std::unique_ptr<GroupTable> table;
+        PartRef entry;
+    };
+    [[nodiscard]] static Leaf make_leaf(Devx& devx, const EntryActions& actions);
+
+    Leaf copies_, all_; ///< the second has nothing where packets go on to a group
+    DevxObject object_;
+};
+
+} // namespace rawqp
