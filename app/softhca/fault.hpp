@@ -50,7 +50,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, StallFault
 inline constexpr std::string_view kAnyCommand = "any";
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 53> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 56> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -102,7 +102,10 @@ inline constexpr std::array<std::string_view, 53> kFaultCommands = {"open",
                                                                     "devx_async_cmd_fd_alloc",
                                                                     "devx_async_event_fd_alloc",
                                                                     "pp_obj_alloc",
-                                                                    "pp_obj_destroy"};
+                                                                    "pp_obj_destroy",
+                                                                    "dm_alloc",
+                                                                    "dm_free",
+                                                                    "dm_mr_reg"};
 
 /// Whether `name`, as a front's table of commands has it (CREATE_QP, EX_CREATE_QP), is `command`.
 [[nodiscard]] constexpr bool is_command(std::string_view name, std::string_view command) {

@@ -28,8 +28,10 @@ inline constexpr uint32_t kInlineFlag = 1u << 31; ///< in byte_count: the data f
 
 enum class WqeOpcode : uint8_t {
     nop = 0x00,
+    rdma_write = 0x08,
     send = 0x0a,
     tso = 0x0e,
+    rdma_read = 0x10,
     enhanced_mpw = 0x29, ///< eMPW: one Ethernet segment, then one data segment per packet
 };
 
@@ -77,6 +79,14 @@ struct WqeDataSeg {
     be64 addr;
 };
 static_assert(sizeof(WqeDataSeg) == 16);
+
+/// Where an RDMA request goes (mlx5_wqe_raddr_seg), after the control segment.
+struct WqeRaddrSeg {
+    be64 raddr;
+    be32 rkey;
+    be32 reserved;
+};
+static_assert(sizeof(WqeRaddrSeg) == 16);
 
 /// Header of inline data (mlx5_wqe_inl_data_seg): the bytes follow at once, padded to 16.
 struct WqeInlineSeg {

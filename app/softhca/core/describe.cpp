@@ -275,6 +275,9 @@ const char* text_of(SendFault fault) {
     case SendFault::doorbell_jump: return "the doorbell moved by more than the ring holds";
     case SendFault::protection: return "lkey unknown, of another PD, or range not covered";
     case SendFault::too_long: return "more bytes than a message may have";
+    case SendFault::bad_remote: return "RDMA without an address";
+    case SendFault::remote_access:
+        return "rkey unknown, of another PD, without that right, or range not covered";
     case SendFault::injected: return "on request (softhca fault)";
     }
     return "?";

@@ -20,7 +20,7 @@ bool valid_transition(QueueState from, QueueState to) {
 template <class Q> void rewind(Q& queue) {
     queue.consumer = queue.producer = 0;
     if constexpr (std::is_same_v<Q, Sq>) {
-        queue.sent = 0;
+        queue.sent = queue.rung = 0;
         queue.progress = {};
     } else {
         queue.next_stride = 0;
@@ -152,6 +152,7 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     auto sq = make_queue<Sq>(attr, number, *cq);
     sq->mask = static_cast<uint16_t>((1u << attr.log_wqebbs) - 1);
     sq->transport_domain = attr.transport_domain;
+    sq->rc = attr.rc;
     pd->users++;
     state_->sqs.insert(number, std::move(sq));
     return number;
@@ -162,7 +163,7 @@ Outcome<void> Device::modify_sq(Number sqn, QueueState state) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
-    change_state(*state_, *sq, state, state_->active_sqs);
+    change_state(*state_, *sq, state, sq->rc ? state_->active_rcs : state_->active_sqs);
     return {};
 }
 
@@ -188,7 +189,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     const ControlLock lock(*state_);
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
-    std::erase(state_->active_sqs, sq);
+    std::erase(sq->rc ? state_->active_rcs : state_->active_sqs, sq);
     state_->data_path->forget(*sq);
     for (const auto& [rqn, rq] : state_->rqs)
         if (rq->partner == sq) rq->partner = nullptr;

@@ -17,6 +17,7 @@
 namespace softhca::core {
 
 class Observer;
+enum class IcmKind : uint8_t; ///< icm.hpp
 
 /// The families of NICs whose rings a device may have: a folder of core/rings each.
 enum class Family : uint8_t { mlx5 };
@@ -90,6 +91,12 @@ class Device {
     /// Writes into memory, as far as the key allows.
     [[nodiscard]] Outcome<void> write_memory(uint32_t lkey, uint64_t address,
                                              std::span<const std::byte> bytes);
+
+    /// Memory of the device itself, for keys (MkeyAttr::memory) and for what steers by it. Returns
+    /// its address on the device. A key must be gone before its memory is freed.
+    [[nodiscard]] Outcome<uint64_t> alloc_icm(IcmKind kind, uint64_t bytes);
+    [[nodiscard]] Outcome<void> free_icm(uint64_t address);
+    [[nodiscard]] Outcome<DmaArea> icm_area(uint64_t address, uint64_t bytes) const;
 
     [[nodiscard]] Outcome<Number> create_cq(const CqAttr& attr);
     [[nodiscard]] Outcome<void> destroy_cq(Number cqn);

@@ -90,6 +90,7 @@ void Device::State::lose_memory(const void* address) {
     // All of them: the same page may hold several.
     bool broken = break_cqs(address);
     broken |= break_queues(active_sqs, address);
+    broken |= break_queues(active_rcs, address);
     broken |= break_queues(active_rqs, address);
     data_path->lose_memory(broken, receiving);
 }

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/memory_guard.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/objects.hpp"
@@ -56,6 +57,7 @@ struct Device::State final : GuardedMemory {
     bool dead = false;      ///< it broke (inject_device_fatal)
     bool receiving = false; ///< the present round takes frames from the wire
 
+    Icm icm;
     MkeyTable mkeys;
     Steering steering;
     FlowTables flow_tables;
@@ -74,6 +76,7 @@ struct Device::State final : GuardedMemory {
     ObjectTable<Flow> flows;
     // What poll() visits.
     std::vector<Sq*> active_sqs; ///< not in reset
+    std::vector<Sq*> active_rcs; ///< likewise, of RC QPs
     std::vector<Rq*> active_rqs; ///< likewise; those in error must flush
     std::vector<Cq*> event_cqs;
     std::vector<Cq*> block_cqs; ///< those that compress

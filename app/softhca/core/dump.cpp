@@ -85,7 +85,8 @@ json row_of(const Queue& queue) {
 
 json row_of(const Sq& sq) {
     json row = row_of(static_cast<const Queue&>(sq));
-    row.update({{"transport_domain", sq.transport_domain}, {"rate_kbps", sq.rate_kbps}});
+    row.update(
+        {{"transport_domain", sq.transport_domain}, {"rate_kbps", sq.rate_kbps}, {"rc", sq.rc}});
     return row;
 }
 
@@ -193,12 +194,13 @@ json roots_of(const FlowTables& all, const FlowTable& table) {
 void add_flow_tables(const FlowTables& all, json& device) {
     json tables = json::array(), groups = json::array(), entries = json::array();
     for (const auto& [number, table] : all.tables()) {
-        tables.push_back({{"number", number},
-                          {"level", table->level},
-                          {"size", table->size},
-                          {"sends", table->sends},
-                          {"root_of", roots_of(all, *table)},
-                          {"miss_to", number_or_null(table->miss ? table->miss->number : 0)}});
+        tables.push_back(
+            {{"number", number},
+             {"level", table->level},
+             {"size", table->size},
+             {"sends", table->sends},
+             {"root_of", roots_of(all, *table)},
+             {"miss_to", number_or_null(table->miss ? table->miss->number : 0)}});
         for (const auto& group : table->groups) {
             json fields = json::array();
             for (const auto& [name, value] : describe_fields({}, group->mask))

@@ -12,8 +12,8 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
         if (entries_[index]) continue;
         const uint32_t lkey = index << 8 | attr.variant.value_or(variant_);
         entries_[index] = std::make_unique<Mkey>(
-            Mkey{lkey, attr.pd, attr.iova, attr.length, attr.local_write, attr.any_pd,
-                 std::move(attr.memory), std::move(attr.parts)});
+            Mkey{lkey, attr.pd, attr.iova, attr.length, attr.local_write, attr.remote_read,
+                 attr.remote_write, attr.any_pd, std::move(attr.memory), std::move(attr.parts)});
         used_++;
         return lkey;
     }

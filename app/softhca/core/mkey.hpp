@@ -17,13 +17,14 @@ struct Mkey {
     uint64_t iova;
     uint64_t length;
     bool local_write;
+    bool remote_read, remote_write;
     bool any_pd;
     DmaArea memory;
     std::vector<KeyPart> parts; ///< of an indirect key
 };
 
 /// What a queue wants to do with the memory.
-enum class Access : uint8_t { read, write };
+enum class Access : uint8_t { read, write, remote_read, remote_write };
 
 /// The device's key table: index = lkey >> 8, the low byte is a variant that makes stale keys fail.
 class MkeyTable {
@@ -63,7 +64,7 @@ class MkeyTable {
                                  uint32_t bytes, Piece&& piece, uint8_t depth = 0) const {
         const Mkey* const key = find(lkey);
         if (!key || (key->pd != pd && !key->any_pd)) return false;
-        if (access == Access::write && !key->local_write) return false;
+        if (access != Access::read && !allows(*key, access)) return false;
         uint64_t offset = address - key->iova; // wraps to a huge value below the range
         if (offset > key->length || bytes > key->length - offset) return false;
         if (!key->parts.empty()) [[unlikely]] {
@@ -83,6 +84,15 @@ class MkeyTable {
     }
 
   private:
+    [[nodiscard]] static bool allows(const Mkey& key, Access access) {
+        switch (access) {
+        case Access::read: return true;
+        case Access::write: return key.local_write;
+        case Access::remote_read: return key.remote_read;
+        case Access::remote_write: return key.remote_write;
+        }
+        return false;
+    }
     /// Null when there is no such key.
     [[nodiscard]] const Mkey* find(uint32_t lkey) const {
         const uint32_t index = lkey >> 8;

@@ -65,8 +65,18 @@ struct Sq : Queue {
     SendProgress progress;  ///< of the packet after those, which waits for the wire
     uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
     Number transport_domain = kKernelDomain;
+    bool rc = false;          ///< see SqAttr
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
+    uint32_t rung = 0;        ///< RC: the doorbell when it was last looked at
 
+    /// RC: whether there may be something to do, whatever the format. Most of the time there is
+    /// not.
+    [[nodiscard]] bool has_rung() {
+        const uint32_t now = doorbell.load();
+        if (now == rung && pending() == 0) return false;
+        rung = now;
+        return true;
+    }
     void fail() {
         state = QueueState::error;
         if (listener) listener->on_async(AsyncEvent::sq_fatal, number, cookie);

@@ -27,6 +27,9 @@ size_t Device::State::poll_round() {
     port.poll_link();
     if (port.start_is_due()) start_wire();
     size_t work = 0;
+    // First: RC QPs write what packets are steered by.
+    for (Sq* const sq : active_rcs)
+        if (sq->has_rung()) work += data_path->send(*sq, kSendBudget);
     for (Sq* const sq : active_sqs)
         work += data_path->send(*sq, kSendBudget);
     work += data_path->send_kernel(kKernelBudget);

@@ -93,6 +93,8 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::packet: return "one packet";
     case SendRequest::Kind::tso: return "TCP segments";
     case SendRequest::Kind::packets: return "several packets";
+    case SendRequest::Kind::rdma_write: return "an RDMA write";
+    case SendRequest::Kind::rdma_read: return "an RDMA read";
     }
     return "?";
 }

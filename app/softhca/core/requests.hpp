@@ -29,7 +29,9 @@ enum class SendFault : uint8_t {
     doorbell_jump = 0x09,   ///< the doorbell moved by more than the ring holds
     protection = 0x10,      ///< lkey unknown, of another PD, or range not covered
     too_long = 0x11,        ///< more bytes than a message may have
-    injected = 0x20,        ///< on request (Device::inject_error)
+    bad_remote = 0x12,      ///< RDMA: no room for where it goes
+    remote_access = 0x13, ///< rkey unknown, of another PD, does not allow it, or range not covered
+    injected = 0x20,      ///< on request (Device::inject_error)
 };
 
 /// Likewise a receive request.
@@ -49,9 +51,11 @@ enum class ReceiveFault : uint8_t {
 struct SendRequest {
     enum class Kind : uint8_t {
         nop,
-        packet,  ///< one, of all segments
-        tso,     ///< one for each `mss` bytes of all segments, after `header`
-        packets, ///< one of each segment
+        packet,     ///< one, of all segments
+        tso,        ///< one for each `mss` bytes of all segments, after `header`
+        packets,    ///< one of each segment
+        rdma_write, ///< no packet: memory of the segments goes to `remote` …
+        rdma_read,  ///< … or comes from there
     };
     Kind kind = Kind::nop;
     bool reports = false;       ///< wants a completion when it is done …
@@ -61,6 +65,8 @@ struct SendRequest {
     uint32_t metadata = 0; ///< for rules about what is sent
     SendOffloads offloads;
     std::span<const std::byte> header; ///< inlined beginning of the packet
+    uint32_t rkey = 0;
+    uint64_t remote = 0;
 };
 
 /// A part of a packet: in the request itself, or in memory that a key leads to.

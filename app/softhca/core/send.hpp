@@ -41,10 +41,12 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute_packet(Sq& sq);
     [[nodiscard]] Step execute_tso(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_packets(Sq& sq, size_t budget);
+    [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
     using Cursor = typename R::Send::Cursor;
-    [[nodiscard, gnu::always_inline]] SendFault gather_segment(const Sq& sq, Cursor& at,
-                                                               Gather& into);
-    [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into);
+    [[nodiscard, gnu::always_inline]] SendFault
+    gather_segment(const Sq& sq, Cursor& at, Gather& into, Access access = Access::read);
+    [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
+                                            Access access = Access::read);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
     /// Whose a frame is, for rules.
     struct Origin {

@@ -21,6 +21,7 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
     case SendFault::protection: return CompletionError::local_protection;
     case SendFault::too_long:
     case SendFault::no_data: return CompletionError::local_length;
+    case SendFault::remote_access: return CompletionError::remote_access;
     default: return CompletionError::local_qp_operation;
     }
 }
@@ -89,6 +90,8 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     case SendRequest::Kind::nop: return {.complete = true};
     case SendRequest::Kind::tso: return execute_tso(sq, budget);
     case SendRequest::Kind::packets: return execute_packets(sq, budget);
+    case SendRequest::Kind::rdma_write: return execute_rdma(sq, false);
+    case SendRequest::Kind::rdma_read: return execute_rdma(sq, true);
     case SendRequest::Kind::packet: break;
     }
     return execute_packet(sq);
@@ -96,14 +99,16 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
 
 /// Appends what the segment at `at` names and steps over it.
 template <Rings R, class W>
-inline SendFault Sender<R, W>::gather_segment(const Sq& sq, Cursor& at, Gather& into) {
+inline SendFault Sender<R, W>::gather_segment(const Sq& sq, Cursor& at, Gather& into,
+                                              Access access) {
     Segment segment;
     if (const SendFault fault = ring_.next(at, segment); fault != SendFault::none) return fault;
+    if (segment.inlined && access != Access::read) return SendFault::bad_inline_data;
     if (segment.inlined)
         return segment.bytes == 0 || into.add(segment.inlined, segment.bytes) ? SendFault::none
                                                                               : SendFault::too_long;
     if (uint64_t{segment.bytes} + into.length() > Limits::kMaxTsoBytes) return SendFault::too_long;
-    const bool mapped = mkeys_.translate(segment.lkey, sq.pd, Access::read, segment.address,
+    const bool mapped = mkeys_.translate(segment.lkey, sq.pd, access, segment.address,
                                          segment.bytes, [&](const std::byte* piece, uint32_t part) {
                                              __builtin_prefetch(piece);
                                              return into.add(piece, part);
@@ -113,10 +118,10 @@ inline SendFault Sender<R, W>::gather_segment(const Sq& sq, Cursor& at, Gather& 
 
 /// Appends what all segments name.
 template <Rings R, class W>
-inline SendFault Sender<R, W>::gather_segments(const Sq& sq, Gather& into) {
+inline SendFault Sender<R, W>::gather_segments(const Sq& sq, Gather& into, Access access) {
     SendFault fault = SendFault::none;
     for (Cursor at = ring_.first(); !ring_.at_end(at) && fault == SendFault::none;)
-        fault = gather_segment(sq, at, into);
+        fault = gather_segment(sq, at, into, access);
     return fault;
 }
 
@@ -277,6 +282,29 @@ typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
     }
     step.complete = true;
     return step;
+}
+
+/// RC: the QP is connected to itself, so that both sides' memory is that of its own PD.
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_rdma(const Sq& sq, bool reads) {
+    const SendRequest& request = ring_.request();
+    Gather& local = payload_;
+    Gather& remote = frame_;
+    local.clear();
+    remote.clear();
+    if (const auto fault = gather_segments(sq, local, reads ? Access::write : Access::read);
+        fault != SendFault::none)
+        return {fault};
+    if (!mkeys_.translate(
+            request.rkey, sq.pd, reads ? Access::remote_read : Access::remote_write, request.remote,
+            local.length(),
+            [&](const std::byte* piece, uint32_t bytes) { return remote.add(piece, bytes); }))
+        return {SendFault::remote_access};
+    const Gather& from = reads ? remote : local;
+    PieceCursor at(from.pieces());
+    for (const iovec& to : (reads ? local : remote).pieces())
+        at.copy(static_cast<uint32_t>(to.iov_len), static_cast<std::byte*>(to.iov_base));
+    return {.complete = true};
 }
 
 /// Goes on after the present request, or after all that there is if it claims to be longer.

@@ -69,7 +69,8 @@ struct MkeyAttr {
     DmaArea memory;
     /// In place of memory: an indirect key. Its parts are looked up when they are used.
     std::vector<KeyPart> parts{};
-    bool local_write = false;         ///< needed to receive into it
+    bool local_write = false;                       ///< needed to receive into it
+    bool remote_read = false, remote_write = false; ///< who is connected may use it
     bool any_pd = false;              ///< queues of every PD may use it (a device's reserved lkey)
     std::optional<uint8_t> variant{}; ///< low byte of the key, when the owner chooses it
 };
@@ -106,6 +107,7 @@ struct SqAttr {
     Doorbell doorbell;
     uint8_t log_wqebbs = 0;
     uint32_t user_index = 0; ///< reported in CQE srqn_uidx
+    bool rc = false;         ///< of an RC QP that is connected to itself: sends no packets
     Listener* listener = nullptr;
     uint64_t cookie = 0;
 };
@@ -195,6 +197,7 @@ struct FlowTableAttr {
     uint8_t log_size = 0; ///< entries
     Number miss = 0;
     bool sends = false; ///< decides about what is sent; what no entry takes leaves
+};
 };
 
 /// Leads packets of entries on, all of them to one table and copies of some to another one.

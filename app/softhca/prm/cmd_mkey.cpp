@@ -84,6 +84,8 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
     core::MkeyAttr attr;
     attr.pd = static_cast<core::Number>(context.get(PRM(mkc, pd)));
     attr.local_write = context.get(PRM(mkc, lw)) != 0;
+    attr.remote_read = context.get(PRM(mkc, rr)) != 0;
+    attr.remote_write = context.get(PRM(mkc, rw)) != 0;
     attr.variant = static_cast<uint8_t>(context.get(PRM(mkc, mkey_7_0)));
     std::vector<Ref> uses = {{Kind::pd, attr.pd}};
     const auto mode = static_cast<AccessMode>(context.get(PRM(mkc, access_mode_1_0)) |

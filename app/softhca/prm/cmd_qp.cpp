@@ -1,50 +1,127 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QPs with a transport. An Ethernet port's packets do not use them: mlx5_ib makes one at start, for
-// UMR, and the state machine is all that it needs.
+// UMR, and the state machine is all that it needs. RC QPs connect to themselves only (force
+// loopback), which is how programs write ICM.
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/ring_memory.hpp"
 
 #include <algorithm>
 
 namespace softhca::prm {
 namespace {
 
-// Apart from SQ and RQ numbers, which the core gives out from below.
+// Apart from SQ and RQ numbers, which the core gives out from below, and to RC QPs.
 constexpr core::Number kFirstQp = 0x800000, kLastQp = 0x80ffff;
 
 enum State : uint8_t { kReset = 0, kInit = 1, kReadyToReceive = 2, kReadyToSend = 3, kError = 6 };
 
-constexpr uint64_t kRegisterMemory = 0xc; // MLX5_QP_ST_REG_UMR
+constexpr uint64_t kReliableConnected = 0x0; // MLX5_QP_ST_RC
+constexpr uint64_t kRegisterMemory = 0xc;    // MLX5_QP_ST_REG_UMR
+constexpr uint32_t kIsRc = 1;                // Object::detail
 
-FwStatus create_qp(Firmware& firmware, Command& command) {
-    const Fields context = command.input().at(PRM(create_qp_in, qpc));
-    // RC, UC, UD …: nothing here would carry their packets.
-    if (context.get(PRM(qpc, st)) != kRegisterMemory) return FwStatus::bad_parameter;
-    const core::Number number = firmware.objects.new_number(Kind::qp, kFirstQp, kLastQp);
+std::vector<Ref> uses_of(const Fields& context) {
     std::vector<Ref> uses = {
         {Kind::uar, static_cast<core::Number>(context.get(PRM(qpc, uar_page)))}};
     if (const auto pd = context.get(PRM(qpc, pd)); pd != 0) // the QP for UMR has none
         uses.push_back({Kind::pd, static_cast<core::Number>(pd)});
     for (const auto cq : {context.get(PRM(qpc, cqn_snd)), context.get(PRM(qpc, cqn_rcv))})
         if (cq != 0) uses.push_back({Kind::cq, static_cast<core::Number>(cq)});
+    return uses;
+}
+
+FwStatus create_umr_qp(Firmware& firmware, Command& command, const Fields& context) {
+    const core::Number number = firmware.objects.new_number(Kind::qp, kFirstQp, kLastQp);
+    std::vector<Ref> uses = uses_of(context);
     if (number == 0) return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     return add_object(firmware, command, Kind::qp, number,
                       {.context = context.copy(PRM_BYTES(qpc)), .uses = uses});
 }
 
+/// The send queue follows the receive queue, which stays empty: nobody else sends to this QP.
+FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& context) {
+    constexpr uint8_t kLogWqebb = 6, kLogSegment = 4;
+    const UmemPlace record{.valid = context.get(PRM(qpc, dbr_umem_valid)) != 0,
+                           .id = static_cast<core::Number>(context.get(kQpRecordUmem)),
+                           .offset = context.get(PRM(qpc, dbr_addr))};
+    UmemPlace rings{.valid = command.input().get(PRM(create_qp_in, wq_umem_valid)) != 0,
+                    .id = static_cast<core::Number>(command.input().get(kQpUmem))};
+    // Rings in pages that the command lists are the kernel driver's, which has no use for RC here.
+    if (!rings.valid || !record.valid) return FwStatus::bad_parameter;
+    std::vector<Ref> uses = uses_of(context);
+    add_use(uses, rings);
+    add_use(uses, record);
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    core::SqAttr attr;
+    attr.rc = true;
+    attr.pd = static_cast<core::Number>(context.get(PRM(qpc, pd)));
+    attr.cqn = static_cast<core::Number>(context.get(PRM(qpc, cqn_snd)));
+    attr.log_wqebbs = static_cast<uint8_t>(context.get(PRM(qpc, log_sq_size)));
+    attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
+    attr.listener = firmware.listener();
+    attr.cookie = kQueueTypeSq;
+    rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
+                                   context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
+    auto ring = umem_part(firmware, rings, uint64_t{1} << (attr.log_wqebbs + kLogWqebb), false);
+    attr.doorbell = core::mlx5_rings::send_doorbell(
+        doorbell_record<mlx5::QueueDoorbell>(firmware, record, false));
+    if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
+    attr.ring = std::move(*ring);
+    const auto number = firmware.device.create_sq(attr);
+    if (!number) return to_firmware(number.error());
+    return add_object(
+        firmware, command, Kind::qp, *number,
+        {.context = context.copy(PRM_BYTES(qpc)), .uses = std::move(uses), .detail = kIsRc});
+}
+
+FwStatus create_qp(Firmware& firmware, Command& command) {
+    const Fields context = command.input().at(PRM(create_qp_in, qpc));
+    switch (context.get(PRM(qpc, st))) {
+    case kRegisterMemory: return create_umr_qp(firmware, command, context);
+    case kReliableConnected: return create_rc_qp(firmware, command, context);
+    default: return FwStatus::bad_parameter; // UC, UD …: nothing here would carry their packets
+    }
+}
+
+/// What the core has of the QP follows its state.
+FwStatus enter(Firmware& firmware, core::Number number, Object& qp, State to) {
+    if (qp.detail == kIsRc) {
+        const auto state = to == kReadyToSend ? core::QueueState::ready
+                           : to == kError     ? core::QueueState::error
+                                              : core::QueueState::reset;
+        const auto current = firmware.device.query_sq(number);
+        if (current && *current != state)
+            if (const auto set = firmware.device.modify_sq(number, state); !set)
+                return to_firmware(set.error());
+    }
+    qp.state = to;
+    return FwStatus::ok;
+}
+
 template <State kFrom, State kTo> FwStatus step(Firmware& firmware, Command& command) {
-    Object* const qp = firmware.objects.find(Kind::qp, object_number(command));
+    const core::Number number = object_number(command);
+    Object* const qp = firmware.objects.find(Kind::qp, number);
     if (!qp) return FwStatus::bad_resource;
     if (qp->state != kFrom) return FwStatus::bad_resource_state;
-    qp->state = kTo;
-    return FwStatus::ok;
+    return enter(firmware, number, *qp, kTo);
+}
+
+/// An RC QP learns of its peer, which must be itself.
+FwStatus init_to_rtr(Firmware& firmware, Command& command) {
+    const Object* const qp = firmware.objects.find(Kind::qp, object_number(command));
+    const Fields context = command.input().at(PRM(init2rtr_qp_in, qpc));
+    if (qp && qp->detail == kIsRc &&
+        (context.get(PRM(qpc, remote_qpn)) != object_number(command) ||
+         !context.get(PRM(qpc, primary_address_path.fl))))
+        return FwStatus::bad_parameter;
+    return step<kInit, kReadyToReceive>(firmware, command);
 }
 
 template <State kTo> FwStatus force(Firmware& firmware, Command& command) {
     Object* const qp = firmware.objects.find(Kind::qp, object_number(command));
     if (!qp) return FwStatus::bad_resource;
-    qp->state = kTo;
-    return FwStatus::ok;
+    return enter(firmware, object_number(command), *qp, kTo);
 }
 
 FwStatus query_qp(Firmware& firmware, Command& command) {
@@ -55,7 +132,11 @@ FwStatus query_qp(Firmware& firmware, Command& command) {
 }
 
 FwStatus destroy_qp(Firmware& firmware, Command& command) {
-    return forget_object(firmware, Kind::qp, object_number(command));
+    const core::Number number = object_number(command);
+    const Object* const qp = firmware.objects.find(Kind::qp, number);
+    if (!qp || qp->detail != kIsRc) return forget_object(firmware, Kind::qp, number);
+    return destroy_object(firmware, Kind::qp, number,
+                          [&](core::Number sqn) { return firmware.device.destroy_sq(sqn); });
 }
 
 } // namespace
@@ -65,7 +146,7 @@ void add_qp_commands(CommandTable& table) {
         PRM_COMMAND(CREATE_QP, create_qp, create_qp),
         PRM_COMMAND(RST2INIT_QP, rst2init_qp, (step<kReset, kInit>)),
         PRM_COMMAND(INIT2INIT_QP, init2init_qp, (step<kInit, kInit>)),
-        PRM_COMMAND(INIT2RTR_QP, init2rtr_qp, (step<kInit, kReadyToReceive>)),
+        PRM_COMMAND(INIT2RTR_QP, init2rtr_qp, init_to_rtr),
         PRM_COMMAND(RTR2RTS_QP, rtr2rts_qp, (step<kReadyToReceive, kReadyToSend>)),
         PRM_COMMAND(RTS2RTS_QP, rts2rts_qp, (step<kReadyToSend, kReadyToSend>)),
         PRM_COMMAND(2ERR_QP, qp_2err, force<kError>),

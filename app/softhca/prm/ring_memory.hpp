@@ -18,6 +18,8 @@ inline constexpr Field kWqRecordUmem{0x140, 32}, kWqUmem{0x160, 32}, kWqUmemOffs
 inline constexpr Field kCqRecordUmem{0x20, 32}; ///< in the CQ context
 /// In CREATE_CQ and MODIFY_CQ, in front of cq_umem_valid.
 inline constexpr Field kCqUmemOffset{0x280, 64}, kCqUmem{0x2c0, 32};
+inline constexpr Field kQpUmem{0x840, 32};       ///< in CREATE_QP
+inline constexpr Field kQpRecordUmem{0x720, 32}; ///< in the QP context
 inline constexpr Field kMkeyUmem{0x320, 32}, kMkeyUmemOffset{0x340, 64};
 
 /// Pages that follow a context: 2^(12 + log_page) bytes each; page_offset in 64ths of one.

@@ -49,6 +49,11 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 [[nodiscard]] Errno query_pd(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno query_mr(Context& context, const IoctlAttributes& attributes);
 
+// dm.cpp
+[[nodiscard]] Errno alloc_dm(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno free_dm(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes);
+
 // cq.cpp
 [[nodiscard]] Errno create_comp_channel(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno create_cq(Context& context, const WriteCommand& command);

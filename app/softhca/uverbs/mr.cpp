@@ -39,6 +39,7 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
     const bool remote_write =
         access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC);
     const bool local_write = access & IB_UVERBS_ACCESS_LOCAL_WRITE;
+    const bool remote_read = access & IB_UVERBS_ACCESS_REMOTE_READ;
     if (remote_write && !local_write) return EINVAL;
     constexpr uint64_t kPageMask = 0xfff;
     if (request.length == 0 || (request.start & kPageMask) != (request.hca_va & kPageMask))
@@ -54,7 +55,9 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
                                                    .iova = request.hca_va,
                                                    .length = request.length,
                                                    .memory = std::move(*memory),
-                                                   .local_write = local_write});
+                                                   .local_write = local_write,
+                                                   .remote_read = remote_read,
+                                                   .remote_write = remote_write});
     if (!lkey) return errno_of(lkey);
     mr->lkey = *lkey;
     mr->pd = pd->number;

@@ -40,7 +40,14 @@ std::vector<prm::Ref> Qp::numbers() const {
 }
 
 Errno Pd::take_down(core::Device& device) { return errno_of(device.dealloc_pd(number)); }
-Errno Mr::take_down(core::Device& device) { return errno_of(device.destroy_mkey(lkey)); }
+Errno Dm::take_down(core::Device& device) {
+    return users ? EBUSY : errno_of(device.free_icm(address));
+}
+Errno Mr::take_down(core::Device& device) {
+    if (const Errno error = errno_of(device.destroy_mkey(lkey))) return error;
+    if (dm) dm->users--;
+    return 0;
+}
 Errno Cq::take_down(core::Device& device) { return errno_of(device.destroy_cq(number)); }
 Errno Wq::take_down(core::Device& device) { return errno_of(device.destroy_rq(rqn)); }
 Errno IndirectionTable::take_down(core::Device& device) {

@@ -73,10 +73,19 @@ struct Pd final : Object {
     Errno take_down(core::Device& device) override;
 };
 
+/// ICM for software steering.
+struct Dm final : Object {
+    uint64_t address = 0; ///< on the device
+    uint64_t length = 0;
+    unsigned users = 0; ///< regions of it
+    Errno take_down(core::Device& device) override;
+};
+
 struct Mr final : Object {
     uint32_t lkey = 0;
     core::Number pd = 0;
     uint64_t length = 0, iova = 0;
+    Dm* dm = nullptr; ///< it is a region of that, which knows it as a user
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::mkey, lkey >> 8}}; }
     Errno take_down(core::Device& device) override;
 };

@@ -40,6 +40,10 @@ bool is_capable(unsigned capability) {
 
 Errno may_use_raw_packets() { return !enforced() || is_capable(CAP_NET_RAW) ? 0 : EPERM; }
 
+Errno may_steer_by_icm() {
+    return !enforced() || (is_capable(CAP_NET_RAW) && is_capable(CAP_SYS_RAWIO)) ? 0 : EPERM;
+}
+
 Errno PinnedPages::pin(uint64_t address, uint64_t length) {
     if (!enforced()) return 0;
     rlimit limit{};

@@ -12,6 +12,10 @@ namespace softhca::uverbs {
 /// EPERM unless the thread may make RAW_PACKET QPs and flows: CAP_NET_RAW.
 [[nodiscard]] Errno may_use_raw_packets();
 
+/// EPERM unless the thread may steer packets by what it writes to the device's memory: CAP_NET_RAW
+/// and CAP_SYS_RAWIO.
+[[nodiscard]] Errno may_steer_by_icm();
+
 /// Pages that are pinned for a device, as long as this lives. They count against RLIMIT_MEMLOCK as
 /// often as they are pinned.
 class PinnedPages {

@@ -32,6 +32,8 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::packet: return "SEND";
     case SendRequest::Kind::tso: return "LSO";
     case SendRequest::Kind::packets: return "ENHANCED_MPSW";
+    case SendRequest::Kind::rdma_write: return "RDMA_WRITE";
+    case SendRequest::Kind::rdma_read: return "RDMA_READ";
     }
     return "?";
 }

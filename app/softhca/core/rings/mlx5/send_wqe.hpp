@@ -53,6 +53,7 @@ class SendWqe {
         return (bytes + mlx5::kSegment - 1) & ~(mlx5::kSegment - 1);
     }
     [[nodiscard]] SendFault decode_eth();
+    [[nodiscard]] SendFault decode_rdma(SendRequest::Kind kind);
     [[nodiscard]] uint32_t qpn_word(const Sq& sq) const {
         return uint32_t{opcode_} << 24 | sq.number;
     }
@@ -60,6 +61,7 @@ class SendWqe {
     alignas(64) std::array<std::byte, mlx5::kMaxWqeSegments * mlx5::kSegment> bytes_;
     uint32_t size_ = 0; ///< bytes
     uint8_t opcode_ = 0;
+    bool rc_ = false;
     uint32_t data_at_ = 0; ///< first segment after the Ethernet segment
     SendRequest request_;
 };
@@ -72,6 +74,7 @@ inline SendFault SendWqe::fetch(const Sq& sq) {
     const uint32_t ds = ctrl.qpn_ds & 0x3f;
     const uint8_t ce = ctrl.fm_ce_se & mlx5::kCqUpdateMask;
     opcode_ = static_cast<uint8_t>(ctrl.opmod_idx_opcode);
+    rc_ = sq.rc;
     size_ = ds * mlx5::kSegment;
     request_.reports = (ce & mlx5::kCqUpdate) != 0;
     request_.reports_flush = ce != kCeOnlyFirstError;
@@ -92,14 +95,34 @@ inline SendFault SendWqe::fetch(const Sq& sq) {
 }
 
 inline SendFault SendWqe::decode() {
-    switch (static_cast<mlx5::WqeOpcode>(opcode_)) {
-    case mlx5::WqeOpcode::nop: request_.kind = SendRequest::Kind::nop; return SendFault::none;
+    const auto opcode = static_cast<mlx5::WqeOpcode>(opcode_);
+    if (opcode == mlx5::WqeOpcode::nop) {
+        request_.kind = SendRequest::Kind::nop;
+        return SendFault::none;
+    }
+    if (rc_) switch (opcode) {
+        case mlx5::WqeOpcode::rdma_write: return decode_rdma(SendRequest::Kind::rdma_write);
+        case mlx5::WqeOpcode::rdma_read: return decode_rdma(SendRequest::Kind::rdma_read);
+        default: return SendFault::bad_opcode;
+        }
+    switch (opcode) {
     case mlx5::WqeOpcode::send: request_.kind = SendRequest::Kind::packet; break;
     case mlx5::WqeOpcode::tso: request_.kind = SendRequest::Kind::tso; break;
     case mlx5::WqeOpcode::enhanced_mpw: request_.kind = SendRequest::Kind::packets; break;
     default: return SendFault::bad_opcode;
     }
     return decode_eth();
+}
+
+inline SendFault SendWqe::decode_rdma(SendRequest::Kind kind) {
+    if (size_ < kEthAt + sizeof(mlx5::WqeRaddrSeg)) return SendFault::bad_remote;
+    const auto to = load<mlx5::WqeRaddrSeg>(bytes_.data() + kEthAt);
+    request_.kind = kind;
+    request_.header = {};
+    request_.rkey = to.rkey;
+    request_.remote = to.raddr;
+    data_at_ = kEthAt + sizeof to;
+    return SendFault::none;
 }
 
 inline SendFault SendWqe::decode_eth() {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/icm.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <sys/mman.h>
+
+namespace softhca::core {
+namespace {
+
+/// The first gap for so many bytes, as an offset that is a multiple of that.
+uint64_t find_gap(const std::map<uint64_t, uint64_t>& allocated, uint64_t bytes) {
+    uint64_t offset = 0;
+    for (const auto& [used, used_bytes] : allocated) {
+        if (offset + bytes <= used) break;
+        offset = (used + used_bytes + bytes - 1) & ~(bytes - 1);
+    }
+    return offset;
+}
+
+} // namespace
+
+Icm::~Icm() {
+    for (size_t kind = 0; kind < spaces_.size(); kind++)
+        if (spaces_[kind].memory) munmap(spaces_[kind].memory, kIcmRanges[kind].bytes());
+}
+
+std::optional<Icm::Place> Icm::place_of(uint64_t address) {
+    for (size_t kind = 0; kind < kIcmRanges.size(); kind++)
+        if (address - kIcmRanges[kind].first < kIcmRanges[kind].bytes())
+            return Place{static_cast<IcmKind>(kind), address - kIcmRanges[kind].first};
+    return {};
+}
+
+Outcome<uint64_t> Icm::alloc(IcmKind kind, uint64_t bytes) {
+    const IcmRange range = kIcmRanges[static_cast<size_t>(kind)];
+    if (!std::has_single_bit(bytes) || bytes >> kLogIcmBlock == 0)
+        return refuse(Status::bad_parameter);
+    const uint64_t offset = find_gap(space(kind).allocated, bytes);
+    if (offset > range.bytes() || bytes > range.bytes() - offset) return refuse(Status::limit);
+    if (!space(kind).memory) {
+        void* const memory = mmap(nullptr, range.bytes(), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) return refuse(Status::limit);
+        space(kind).memory = static_cast<std::byte*>(memory);
+    }
+    space(kind).allocated[offset] = bytes;
+    return range.first + offset;
+}
+
+Outcome<void> Icm::free(uint64_t address) {
+    const auto place = place_of(address);
+    if (!place) return refuse(Status::bad_resource);
+    auto& allocated = space(place->kind).allocated;
+    const auto found = allocated.find(place->offset);
+    if (found == allocated.end()) return refuse(Status::bad_resource);
+    // Private pages come back as zeros.
+    madvise(space(place->kind).memory + place->offset, found->second, MADV_DONTNEED);
+    allocated.erase(found);
+    return {};
+}
+
+Outcome<DmaArea> Icm::area(uint64_t address, uint64_t bytes) const {
+    const auto place = place_of(address);
+    if (!place || bytes == 0) return refuse(Status::bad_resource);
+    const Space& space = spaces_[static_cast<size_t>(place->kind)];
+    const auto after = space.allocated.upper_bound(place->offset);
+    if (after == space.allocated.begin()) return refuse(Status::bad_resource);
+    const auto& [first, allocated] = *std::prev(after);
+    const uint64_t at = place->offset - first;
+    if (at > allocated || bytes > allocated - at) return refuse(Status::bad_resource);
+    return DmaArea::contiguous(space.memory + place->offset, bytes);
+}
+
+} // namespace softhca::core

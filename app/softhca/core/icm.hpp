@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ICM that programs fill themselves (software steering): the device's own memory, in which they
+// keep steering entries and lists of header edits.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+
+#include <array>
+#include <map>
+
+namespace softhca::core {
+
+/// The kinds have ranges of addresses of their own.
+enum class IcmKind : uint8_t { steering, header_edits };
+
+struct IcmRange {
+    uint64_t first;
+    uint8_t log_bytes;
+    [[nodiscard]] constexpr uint64_t bytes() const { return uint64_t{1} << log_bytes; }
+};
+/// Entries have room for 40 bits of an address.
+inline constexpr std::array<IcmRange, 2> kIcmRanges = {{{uint64_t{1} << 36, 27},   //
+                                                        {uint64_t{1} << 37, 24}}}; // by IcmKind
+inline constexpr uint8_t kLogIcmBlock = 12;
+
+/// Takes host memory as it is written to. Used with the device locked.
+class Icm {
+  public:
+    Icm() = default;
+    ~Icm();
+    Icm(const Icm&) = delete;
+    Icm& operator=(const Icm&) = delete;
+
+    /// A power of two of bytes, whole blocks, zero at first. Returns the address, a multiple of
+    /// that.
+    [[nodiscard]] Outcome<uint64_t> alloc(IcmKind kind, uint64_t bytes);
+    [[nodiscard]] Outcome<void> free(uint64_t address);
+    /// Bytes of one allocation, for keys.
+    [[nodiscard]] Outcome<DmaArea> area(uint64_t address, uint64_t bytes) const;
+    /// What an address of that kind leads to, allocated or not; null: it is none of these.
+    [[nodiscard]] const std::byte* at(IcmKind kind, uint64_t address, uint64_t bytes) const {
+        const Space& space = spaces_[static_cast<size_t>(kind)];
+        const IcmRange range = kIcmRanges[static_cast<size_t>(kind)];
+        const uint64_t offset = address - range.first; // wraps to a huge value below the range
+        if (!space.memory || offset > range.bytes() || bytes > range.bytes() - offset)
+            return nullptr;
+        return space.memory + offset;
+    }
+
+  private:
+    struct Space {
+        std::byte* memory = nullptr; ///< of the whole range, once some of it is allocated
+        std::map<uint64_t, uint64_t> allocated{}; ///< bytes by offset
+    };
+    struct Place {
+        IcmKind kind;
+        uint64_t offset;
+    };
+    [[nodiscard]] static std::optional<Place> place_of(uint64_t address);
+    [[nodiscard]] Space& space(IcmKind kind) { return spaces_[static_cast<size_t>(kind)]; }
+
+    std::array<Space, kIcmRanges.size()> spaces_;
+};
+
+} // namespace softhca::core

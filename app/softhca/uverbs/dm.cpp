@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Device memory: ICM for software steering (mlx5dv_alloc_dm), and regions of it. There is none for
+// the program's own use (MEMIC).
+#include "app/softhca/core/icm.hpp"
+#include "app/softhca/uverbs/commands.hpp"
+
+#include <cerrno>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+
+namespace softhca::uverbs {
+namespace {
+
+std::optional<core::IcmKind> kind_of(uint64_t type) {
+    switch (type) {
+    case MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM: return core::IcmKind::steering;
+    case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM: return core::IcmKind::header_edits;
+    default: return {};
+    }
+}
+
+} // namespace
+
+Errno alloc_dm(Context& context, const IoctlAttributes& attributes) {
+    const auto length = attributes.number(UVERBS_ATTR_ALLOC_DM_LENGTH);
+    const auto kind = kind_of(
+        attributes.number(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE).value_or(MLX5_IB_UAPI_DM_TYPE_MEMIC));
+    if (!length) return EINVAL;
+    if (!kind || !context.devx) return EOPNOTSUPP;
+    if (const Errno error = may_steer_by_icm()) return error;
+    const auto address = context.device->alloc_icm(*kind, *length);
+    if (!address) return errno_of(address);
+    auto dm = std::make_unique<Dm>();
+    dm->address = *address;
+    dm->length = *length;
+    attributes.set_handle(UVERBS_ATTR_ALLOC_DM_HANDLE, context.objects.add(std::move(dm)));
+    attributes.out(MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET).put(*address);
+    return 0;
+}
+
+Errno free_dm(Context& context, const IoctlAttributes& attributes) {
+    const auto handle = attributes.number(UVERBS_ATTR_FREE_DM_HANDLE);
+    return context.objects.destroy<Dm>(handle.value_or(0), *context.device);
+}
+
+/// A region's addresses count from its own start.
+Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes) {
+    constexpr uint64_t kKnownAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                                      IB_UVERBS_ACCESS_REMOTE_READ |
+                                      IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_ZERO_BASED;
+    const Pd* pd =
+        context.objects.find<Pd>(attributes.number(UVERBS_ATTR_REG_DM_MR_PD_HANDLE).value_or(0));
+    Dm* const dm =
+        context.objects.find<Dm>(attributes.number(UVERBS_ATTR_REG_DM_MR_DM_HANDLE).value_or(0));
+    const uint64_t offset = attributes.number(UVERBS_ATTR_REG_DM_MR_OFFSET).value_or(0);
+    const uint64_t length = attributes.number(UVERBS_ATTR_REG_DM_MR_LENGTH).value_or(0);
+    const uint64_t access = attributes.number(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS).value_or(0);
+    if (!pd || !dm) return ENOENT;
+    if (access & ~kKnownAccess || !(access & IB_UVERBS_ACCESS_ZERO_BASED)) return EINVAL;
+    if (length == 0 || offset > dm->length || length > dm->length - offset) return EINVAL;
+    auto memory = context.device->icm_area(dm->address + offset, length);
+    if (!memory) return errno_of(memory);
+    const auto lkey = context.device->create_mkey(
+        {.pd = pd->number,
+         .length = length,
+         .memory = std::move(*memory),
+         .local_write = (access & IB_UVERBS_ACCESS_LOCAL_WRITE) != 0,
+         .remote_read = (access & IB_UVERBS_ACCESS_REMOTE_READ) != 0,
+         .remote_write = (access & IB_UVERBS_ACCESS_REMOTE_WRITE) != 0});
+    if (!lkey) return errno_of(lkey);
+    auto mr = std::make_unique<Mr>();
+    mr->lkey = *lkey;
+    mr->pd = pd->number;
+    mr->length = length;
+    mr->dm = dm;
+    dm->users++;
+    attributes.set_handle(UVERBS_ATTR_REG_DM_MR_HANDLE, context.objects.add(std::move(mr)));
+    attributes.out(UVERBS_ATTR_REG_DM_MR_RESP_LKEY).put(*lkey);
+    attributes.out(UVERBS_ATTR_REG_DM_MR_RESP_RKEY).put(*lkey);
+    return 0;
+}
+
+} // namespace softhca::uverbs

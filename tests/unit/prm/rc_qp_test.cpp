@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RC QPs by command: in a user's umem, connected to themselves and to nobody else.
+#include "tests/unit/prm/users.hpp"
+
+namespace prm_test {
+namespace {
+
+class RcQpTest : public UsersTest {
+  protected:
+    RcQpTest() { cq = made(by(mine, cq_request(umem))); }
+
+    Request create() {
+        constexpr Field kContext = PRM(create_qp_in, qpc);
+        return by(mine, REQUEST(CREATE_QP, create_qp)
+                            .set(inside(kContext, PRM(qpc, pd)), pd)
+                            .set(inside(kContext, PRM(qpc, uar_page)), transport->uar)
+                            .set(inside(kContext, PRM(qpc, cqn_snd)), cq)
+                            .set(inside(kContext, PRM(qpc, cqn_rcv)), cq)
+                            .set(inside(kContext, PRM(qpc, log_sq_size)), 4)
+                            .set(inside(kContext, PRM(qpc, log_rq_size)), 2)
+                            .set(inside(kContext, PRM(qpc, dbr_umem_valid)), 1)
+                            .set(inside(kContext, Field{0x720, 32}), umem)
+                            .set(inside(kContext, PRM(qpc, dbr_addr)), kPage)
+                            .set(PRM(create_qp_in, wq_umem_valid), 1)
+                            .set({0x840, 32}, umem));
+    }
+    Request to_rtr(Number qpn, Number peer, bool force_loopback) {
+        constexpr Field kContext = PRM(init2rtr_qp_in, qpc);
+        return by(mine,
+                  REQUEST(INIT2RTR_QP, init2rtr_qp)
+                      .number(qpn)
+                      .set(inside(kContext, PRM(qpc, remote_qpn)), peer)
+                      .set(inside(kContext, PRM(qpc, primary_address_path.fl)), force_loopback));
+    }
+    FwStatus step(Request request, Number qpn) { return status(by(mine, request.number(qpn))); }
+
+    Number cq = 0;
+};
+
+TEST_P(RcQpTest, ItGoesThroughItsStatesAndWithItsUsersLeave) {
+    const Number qpn = made(create());
+    EXPECT_EQ(status(to_rtr(qpn, qpn, true)), FwStatus::bad_resource_state) << "it is in reset";
+    EXPECT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), qpn), FwStatus::ok);
+    EXPECT_EQ(status(to_rtr(qpn, qpn, true)), FwStatus::ok);
+    EXPECT_EQ(*transport->device().query_sq(qpn), core::QueueState::reset);
+    EXPECT_EQ(step(REQUEST(RTR2RTS_QP, rtr2rts_qp), qpn), FwStatus::ok);
+    EXPECT_EQ(*transport->device().query_sq(qpn), core::QueueState::ready);
+    EXPECT_EQ(step(REQUEST(DESTROY_CQ, destroy_cq), cq), FwStatus::resource_busy);
+    EXPECT_EQ(step(REQUEST(2ERR_QP, qp_2err), qpn), FwStatus::ok);
+    EXPECT_EQ(*transport->device().query_sq(qpn), core::QueueState::error);
+    EXPECT_EQ(step(REQUEST(DESTROY_QP, destroy_qp), qpn), FwStatus::ok);
+    EXPECT_EQ(step(REQUEST(DESTROY_CQ, destroy_cq), cq), FwStatus::ok);
+}
+
+TEST_P(RcQpTest, NobodyElseIsItsPeer) {
+    const Number qpn = made(create());
+    ASSERT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), qpn), FwStatus::ok);
+    EXPECT_EQ(status(to_rtr(qpn, qpn + 1, true)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(to_rtr(qpn, qpn, false)), FwStatus::bad_parameter);
+}
+
+TEST_P(RcQpTest, ItsRingIsInsideTheUmem) {
+    constexpr Field kContext = PRM(create_qp_in, qpc);
+    EXPECT_EQ(status(create().set(inside(kContext, PRM(qpc, log_sq_size)), 12)),
+              FwStatus::bad_parameter);
+    EXPECT_EQ(status(create().set(inside(kContext, PRM(qpc, dbr_addr)), kPage + 4)),
+              FwStatus::bad_parameter);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RcQpTest, transports(), name_of);
+
+} // namespace
+} // namespace prm_test

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ICM, and the RC QP that is connected to itself, by which programs write and read it.
+#include "app/softhca/core/icm.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <cstring>
+
+namespace {
+
+using namespace testbed;
+using ::mlx5::WqeOpcode;
+
+class RcTest : public Testbed {
+  protected:
+    static constexpr uint64_t kBytes = 8192;
+    static constexpr uint8_t kLogWqebbs = 6;
+
+    RcTest() : ring(64 << kLogWqebbs) {
+        icm = *device->alloc_icm(IcmKind::steering, kBytes);
+        rkey = key(true);
+        qpn = *device->create_sq({.pd = pd,
+                                  .cqn = tx_cq.number,
+                                  .ring = ring.area(),
+                                  .doorbell = send_doorbell(&doorbell),
+                                  .log_wqebbs = kLogWqebbs,
+                                  .rc = true});
+        EXPECT_TRUE(device->modify_sq(qpn, QueueState::ready));
+    }
+    /// For the device's memory, which may be read.
+    uint32_t key(bool may_be_written) {
+        MkeyAttr attr;
+        attr.pd = pd;
+        attr.remote_read = true;
+        attr.remote_write = may_be_written;
+        attr.length = kBytes;
+        attr.memory = *device->icm_area(icm, kBytes);
+        return *device->create_mkey(attr);
+    }
+    struct Remote {
+        uint32_t rkey;
+        uint64_t address;
+    };
+    /// With data that follows, inline or in memory.
+    static Wqe rdma(WqeOpcode opcode, Remote to) {
+        Wqe wqe(opcode);
+        ::mlx5::WqeRaddrSeg segment{};
+        segment.raddr = to.address;
+        segment.rkey = to.rkey;
+        const auto* const bytes = reinterpret_cast<const uint8_t*>(&segment);
+        wqe.bytes.insert(wqe.bytes.end(), bytes, bytes + sizeof segment);
+        return wqe;
+    }
+    void post(const Wqe& wqe) {
+        ::mlx5::WqeCtrlSeg ctrl;
+        std::memcpy(&ctrl, wqe.bytes.data(), sizeof ctrl);
+        ctrl.opmod_idx_opcode = ctrl.opmod_idx_opcode | uint32_t{producer} << 8;
+        ctrl.qpn_ds = qpn << 8 | static_cast<uint32_t>(wqe.bytes.size() / 16);
+        std::byte* const at = ring.data() + size_t{producer} * 64;
+        std::memcpy(at, wqe.bytes.data(), wqe.bytes.size());
+        std::memcpy(at, &ctrl, sizeof ctrl);
+        producer = static_cast<uint16_t>(producer + (wqe.bytes.size() + 63) / 64);
+        doorbell.send = producer;
+        run();
+    }
+    void expect_done(WqeOpcode opcode) {
+        const auto* const cqe = tx_cq.poll();
+        ASSERT_NE(cqe, nullptr);
+        EXPECT_EQ(TestCq::opcode(*cqe), ::mlx5::CqeOpcode::req);
+        EXPECT_EQ(cqe->sop_drop_qpn, static_cast<uint32_t>(opcode) << 24 | qpn);
+    }
+    void expect_error(::mlx5::CqeSyndrome syndrome) {
+        const auto* const cqe = tx_cq.poll_error(::mlx5::CqeOpcode::req_error);
+        ASSERT_NE(cqe, nullptr);
+        EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(syndrome));
+        EXPECT_EQ(*device->query_sq(qpn), QueueState::error);
+    }
+    [[nodiscard]] Bytes in_icm(uint64_t at, size_t bytes) {
+        return get(device->icm_area(icm + at, bytes)->at(0), bytes);
+    }
+
+    Pages ring;
+    ::mlx5::QueueDoorbell doorbell{};
+    uint16_t producer = 0;
+    uint64_t icm = 0;
+    uint32_t rkey = 0;
+    Number qpn = 0;
+};
+
+TEST_F(RcTest, WritesInlineAndFromMemoryAndReadsBack) {
+    const Bytes few = frames::pattern(48), many = frames::pattern(3000);
+    post(rdma(WqeOpcode::rdma_write, {rkey, 64}).inline_data(few));
+    expect_done(WqeOpcode::rdma_write);
+    EXPECT_EQ(in_icm(64, 48), few);
+    post(rdma(WqeOpcode::rdma_write, {rkey, 4096}).data(lkey, put(0, many), 3000));
+    expect_done(WqeOpcode::rdma_write);
+    EXPECT_EQ(in_icm(4096, 3000), many);
+    post(rdma(WqeOpcode::rdma_read, {rkey, 4096}).data(lkey, memory_at(8192), 3000));
+    expect_done(WqeOpcode::rdma_read);
+    EXPECT_EQ(get(memory_at(8192), 3000), many);
+    EXPECT_TRUE(wire->sent.empty());
+}
+
+TEST_F(RcTest, KeysAllowItOrTheQpFails) {
+    const uint32_t read_only = key(false);
+    post(rdma(WqeOpcode::rdma_write, {read_only, 0}).inline_data({1}));
+    expect_error(::mlx5::CqeSyndrome::remote_access);
+    EXPECT_EQ(in_icm(0, 1), Bytes{0});
+}
+
+TEST_F(RcTest, NothingBeyondTheRegionIsRead) {
+    post(rdma(WqeOpcode::rdma_read, {rkey, kBytes - 8}).data(lkey, memory_at(0), 16));
+    expect_error(::mlx5::CqeSyndrome::remote_access);
+}
+
+TEST_F(RcTest, ReadsGoToMemoryThatMayBeWritten) {
+    MkeyAttr attr;
+    attr.pd = pd;
+    attr.length = 64;
+    attr.memory = memory.area().part(0, 64);
+    const uint32_t constant = *device->create_mkey(attr);
+    post(rdma(WqeOpcode::rdma_read, {rkey, 0}).data(constant, nullptr, 16));
+    expect_error(::mlx5::CqeSyndrome::local_protection);
+}
+
+TEST_F(RcTest, PacketsAreNoneOfItsRequests) {
+    post(Wqe(WqeOpcode::send).eth().data(lkey, put(0, frames::pattern(100)), 100));
+    expect_error(::mlx5::CqeSyndrome::local_qp_operation);
+}
+
+TEST_F(RcTest, SendQueuesOfPacketsHaveNoRdma) {
+    sq.post(rdma(WqeOpcode::rdma_write, {rkey, 0}).inline_data({1}));
+    sq.ring_doorbell();
+    run();
+    ASSERT_NE(tx_cq.poll_error(::mlx5::CqeOpcode::req_error), nullptr);
+    EXPECT_EQ(in_icm(0, 1), Bytes{0});
+}
+
+TEST_F(RcTest, IcmIsAlignedToItsSizeAndZeroAgainWhenItWasFreed) {
+    EXPECT_EQ(device->alloc_icm(IcmKind::steering, 3 * 4096).error(), Status::bad_parameter);
+    EXPECT_EQ(device->alloc_icm(IcmKind::steering, 64).error(), Status::bad_parameter);
+    EXPECT_EQ(device->alloc_icm(IcmKind::steering, uint64_t{1} << 40).error(), Status::limit);
+    const uint64_t large = *device->alloc_icm(IcmKind::steering, 1 << 20);
+    EXPECT_EQ(large % (1 << 20), 0u);
+    const auto area = device->icm_area(large, 1 << 20);
+    ASSERT_TRUE(area);
+    *area->at(5) = std::byte{7};
+    EXPECT_FALSE(device->icm_area(large, (1 << 20) + 1)) << "part of nothing allocated";
+    ASSERT_TRUE(device->free_icm(large));
+    EXPECT_EQ(device->free_icm(large).error(), Status::bad_resource);
+    EXPECT_EQ(*device->alloc_icm(IcmKind::steering, 1 << 20), large);
+    EXPECT_EQ(*device->icm_area(large, 8)->at(5), std::byte{0});
+}
+
+} // namespace
