@@ -183,8 +183,9 @@ constexpr size_t kRegisters = std::extent_v<decltype(MetaKey::reg_c)>;
 
 std::string name_of(EditField field) {
     static constexpr const char* kNames[] = {
-        "src_mac_high", "src_mac_low", "ether_type", "dst_mac_high",   "dst_mac_low", "vlan_id",
-        "ip_dscp",      "ip_ecn",      "ipv4_ttl",   "ipv6_hop_limit", "src_ipv4",    "dst_ipv4",
+        "src_mac_high", "src_mac_low",    "ether_type", "dst_mac_high", "dst_mac_low",
+        "vlan_type",    "vlan_tci",       "vlan_id",    "ip_dscp",      "ip_ecn",
+        "ipv4_ttl",     "ipv6_hop_limit", "src_ipv4",   "dst_ipv4",
     };
     static constexpr const char* kLast[] = {"tcp_flags",    "tcp_src_port", "tcp_dst_port",
                                             "tcp_sequence", "tcp_ack",      "udp_src_port",

@@ -7,10 +7,12 @@
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/memory_guard.hpp"
 #include "app/softhca/core/mkey.hpp"
+#include "app/softhca/core/object_table.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/recorder.hpp"
 #include "app/softhca/core/ring_format.hpp"
+#include "app/softhca/core/ste/walker.hpp"
 #include "app/softhca/core/steering.hpp"
 
 #include <atomic>
@@ -21,31 +23,14 @@
 
 namespace softhca::core {
 
-/// Objects of one kind by number. Their addresses do not change.
-template <class T> class ObjectTable {
-  public:
-    [[nodiscard]] T* find(Number number) const {
-        const auto found = objects_.find(number);
-        return found == objects_.end() ? nullptr : found->second.get();
-    }
-    T& insert(Number number, std::unique_ptr<T> object) {
-        return *(objects_[number] = std::move(object));
-    }
-    void erase(Number number) { objects_.erase(number); }
-    [[nodiscard]] size_t size() const { return objects_.size(); }
-    [[nodiscard]] bool is_full(uint8_t log_most) const { return size() >> log_most != 0; }
-    [[nodiscard]] auto begin() const { return objects_.begin(); }
-    [[nodiscard]] auto end() const { return objects_.end(); }
-
-  private:
-    std::map<Number, std::unique_ptr<T>> objects_;
-};
-
 struct Device::State final : GuardedMemory {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
-          port(config, std::move(wire), std::move(kernel)), data_path(make_data_path()) {}
+          port(config, std::move(wire), std::move(kernel)), data_path(make_data_path()),
+          walker(rings.steering_entries(), icm, tirs, flow_tables) {
+        flow_tables.set_walker(walker);
+    }
 
     const DeviceConfig config;
     const RingFormat& rings;
@@ -74,6 +59,7 @@ struct Device::State final : GuardedMemory {
     ObjectTable<Rqt> rqts;
     ObjectTable<Tir> tirs;
     ObjectTable<Flow> flows;
+    ste::Walker walker;
     // What poll() visits.
     std::vector<Sq*> active_sqs; ///< not in reset
     std::vector<Sq*> active_rcs; ///< likewise, of RC QPs

@@ -199,6 +199,7 @@ void add_flow_tables(const FlowTables& all, json& device) {
              {"level", table->level},
              {"size", table->size},
              {"sends", table->sends},
+             {"icm_root", table->walker ? json(fmt::format("{:#x}", table->icm_root)) : json()},
              {"root_of", roots_of(all, *table)},
              {"miss_to", number_or_null(table->miss ? table->miss->number : 0)}});
         for (const auto& group : table->groups) {

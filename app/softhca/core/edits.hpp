@@ -15,7 +15,9 @@ enum class EditField : uint8_t {
     ether_type,
     dst_mac_high,
     dst_mac_low,
-    vlan_id, ///< of the first tag
+    vlan_type, ///< of the first tag, likewise the two after it
+    vlan_tci,
+    vlan_id, ///< the low bits of that
     ip_dscp,
     ip_ecn,
     ipv4_ttl,

@@ -3,6 +3,7 @@
 
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/ste/walker.hpp"
 #include "app/softhca/core/watch.hpp"
 
 #include <algorithm>
@@ -42,11 +43,14 @@ Outcome<Number> FlowTables::create_table(const FlowTableAttr& attr) {
     if (tables_.size() >= Limits::kMaxFlowTables || attr.log_size > Limits::kLogMaxFlowTableSize)
         return refuse(Status::limit);
     if (attr.level >= Limits::kMaxFlowTableLevels) return refuse(Status::bad_parameter);
+    if (attr.icm_root && !walker_) return refuse(Status::unsupported);
     auto table = std::make_unique<FlowTable>();
     table->number = ++last_number_;
     table->level = attr.level;
     table->size = 1u << attr.log_size;
     table->sends = attr.sends;
+    table->walker = attr.icm_root ? walker_ : nullptr;
+    table->icm_root = attr.icm_root.value_or(0);
     const Number number = table->number;
     tables_[number] = std::move(table);
     if (attr.miss == 0) return number;
@@ -267,6 +271,11 @@ Outcome<void> FlowTables::destroy_reformat(Number number) {
     return {};
 }
 
+Reformat* FlowTables::find_reformat(Number number) const {
+    const auto found = reformats_.find(number);
+    return found == reformats_.end() ? nullptr : found->second.get();
+}
+
 Outcome<Rewrite> FlowTables::find_rewrite(const RewriteAttr& attr, bool sends) const {
     if (attr.pop_vlans > Rewrite::kMaxVlans || attr.push_vlans.size() > Rewrite::kMaxVlans)
         return refuse(Status::bad_parameter);
@@ -281,9 +290,8 @@ Outcome<Rewrite> FlowTables::find_rewrite(const RewriteAttr& attr, bool sends) c
         rewrite.edits = found->second.get();
     }
     if (attr.reformat != 0) {
-        const auto found = reformats_.find(attr.reformat);
-        if (found == reformats_.end()) return refuse(Status::bad_resource);
-        rewrite.reformat = found->second.get();
+        rewrite.reformat = find_reformat(attr.reformat);
+        if (!rewrite.reformat) return refuse(Status::bad_resource);
     }
     // Tunnels end where packets arrive and begin where they are sent.
     const bool ends = rewrite.decap ||
@@ -329,6 +337,10 @@ void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t ta
     for (const FlowTable* table = &start; table; table = table->miss) {
         if (path.visits == kMaxVisits) return watch.visited_too_many();
         path.visits++;
+        if (table->walker) {
+            watch.walks(*table);
+            return table->walker->walk(table->icm_root, packet, tag, path, watch);
+        }
         for (const auto& group : table->groups) {
             const Rule* const rule = group->rules.find(packet.key());
             watch.asked(*table, *group, packet.key(), rule);

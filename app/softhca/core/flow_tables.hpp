@@ -13,6 +13,10 @@
 #include <span>
 #include <vector>
 
+namespace softhca::core::ste {
+class Walker;
+}
+
 namespace softhca::core {
 
 /// One flow table entry.
@@ -30,14 +34,17 @@ struct FlowGroup {
     std::map<uint32_t, std::unique_ptr<FlowEntry>> entries;
 };
 
-/// The group with the lowest indices that has a matching entry decides.
+/// The group with the lowest indices that has a matching entry decides; or the program's own
+/// entries do.
 struct FlowTable {
     Number number = 0;
     uint8_t level = 0;
     uint32_t size = 0;
     bool sends = false;
-    FlowTable* miss = nullptr; ///< where packets go that no entry takes; null: dropped, or sent
-    uint32_t users = 0;        ///< entries and tables that lead here, and the root
+    ste::Walker* walker = nullptr; ///< null: its entries are in groups …
+    uint64_t icm_root = 0;         ///< … else in ICM, from this address on
+    FlowTable* miss = nullptr;     ///< where packets go that no entry takes; null: dropped, or sent
+    uint32_t users = 0;            ///< entries and tables that lead here, and the root
     std::vector<std::unique_ptr<FlowGroup>> groups; ///< by index range
 };
 
@@ -45,6 +52,8 @@ struct FlowTable {
 /// with the device locked.
 class FlowTables {
   public:
+    /// Who executes entries in ICM.
+    void set_walker(ste::Walker& walker) { walker_ = &walker; }
     [[nodiscard]] Outcome<Number> create_table(const FlowTableAttr& attr);
     [[nodiscard]] Outcome<void> set_miss(Number table, Number miss);
     [[nodiscard]] Outcome<void> destroy_table(Number table);
@@ -74,6 +83,7 @@ class FlowTables {
     [[nodiscard]] Outcome<Number> create_reformat(ReformatKind kind,
                                                   std::span<const std::byte> headers);
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
+    [[nodiscard]] Reformat* find_reformat(Number number) const;
     /// What a rule for received packets, or for packets that are sent, may do to them.
     [[nodiscard]] Outcome<Rewrite> find_rewrite(const RewriteAttr& attr, bool sends) const;
 
@@ -99,6 +109,10 @@ class FlowTables {
     template <class W = NoWatch>
     static uint32_t follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
                            FlowPath& path, W watch = {});
+    /// Where it goes on in a table.
+    template <class W>
+    static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
+                      W watch);
 
   private:
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;
@@ -107,10 +121,8 @@ class FlowTables {
     /// One that entries of the table may lead to.
     [[nodiscard]] Outcome<Sampler*> find_sampler(const FlowTable& from, Number number) const;
     void release(FlowGroup& group, uint32_t index);
-    template <class W>
-    static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
-                      W watch);
 
+    ste::Walker* walker_ = nullptr;
     Numbered<FlowTable> tables_;
     std::map<Number, std::vector<FlowCounter>> counters_; ///< by the number of the first
     Numbered<HeaderEdits> edits_;

@@ -27,6 +27,10 @@ struct SendRequest;
 struct Sq;
 struct Target;
 struct Tir;
+namespace ste {
+struct Destination;
+struct Entry;
+} // namespace ste
 
 struct NoWatch {
     void begin_received(std::span<const iovec>, uint32_t, bool) const {}
@@ -44,6 +48,10 @@ struct NoWatch {
     void asked(FlowDomain, const RuleTable&, const FlowKey&, const Rule*) const {}
     void asked(const FlowTable&, const FlowGroup&, const FlowKey&, const Rule*) const {}
     void missed(const FlowTable&) const {}
+    void walks(const FlowTable&) const {}
+    void no_entry(uint64_t) const {}
+    void compared(uint64_t, const ste::Entry&, std::span<const std::byte>, bool) const {}
+    void arrived(const ste::Destination&) const {}
     void follows(const FlowActions&) const {}
     void changed(const Packet&) const {}
     void sampled(const Sampler&, bool) const {}

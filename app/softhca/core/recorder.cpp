@@ -5,6 +5,7 @@
 #include "app/softhca/core/error_names.hpp"
 #include "app/softhca/core/gather.hpp"
 #include "app/softhca/core/rss.hpp"
+#include "app/softhca/core/ste/entry.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -107,6 +108,13 @@ std::string offloads_of(const SendRequest& request) {
     if (asked.insert_vlan)
         text += fmt::format(", inserts {} {:#x}", asked.svlan ? "S-tag" : "VLAN tag", asked.tci);
     if (request.metadata) text += fmt::format(", metadata {:#x}", request.metadata);
+    return text;
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+    std::string text;
+    for (const std::byte byte : bytes)
+        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
     return text;
 }
 
@@ -319,6 +327,33 @@ void Recorder::missed(const FlowTable& table) {
                                  table.miss->number));
     else
         say("table", fmt::format("{} has no entry for it", table.number));
+}
+
+void Recorder::walks(const FlowTable& table) {
+    say("table", fmt::format("{} (level {}): the program's own entries, from {:#x} on",
+                             table.number, table.level, table.icm_root));
+}
+
+void Recorder::no_entry(uint64_t address) {
+    say("STE", fmt::format("{:#x} is no entry: dropped", address));
+}
+
+void Recorder::compared(uint64_t address, const ste::Entry& entry, std::span<const std::byte> seen,
+                        bool hit) {
+    if (!steps_ || !is_open()) return;
+    if (hit) return say("STE", fmt::format("{:#x}: hit", address));
+    say("STE", fmt::format("{:#x}: miss, lookup {:#04x} sees {}, under mask {} wanted {}", address,
+                           entry.lookup, hex(seen), hex(entry.mask), hex(entry.tag)));
+}
+
+void Recorder::arrived(const ste::Destination& to) {
+    switch (to.place) {
+    case ste::Place::nothing: say("STE", "leads nowhere: dropped"); break;
+    case ste::Place::drop: say("STE", "to the drop address"); break;
+    case ste::Place::send: say("STE", "to the allow address: send"); break;
+    case ste::Place::tir: say("STE", fmt::format("to TIR {}", to.number)); break;
+    case ste::Place::flow_table: say("STE", fmt::format("to table {}", to.number)); break;
+    }
 }
 
 void Recorder::follows(const FlowActions& actions) {

@@ -58,6 +58,12 @@ class Recorder {
     void asked(const FlowTable& table, const FlowGroup& group, const FlowKey& key,
                const Rule* rule);
     void missed(const FlowTable& table);
+    // Entries in ICM, by their addresses.
+    void walks(const FlowTable& table);
+    void no_entry(uint64_t address);
+    void compared(uint64_t address, const ste::Entry& entry, std::span<const std::byte> seen,
+                  bool hit);
+    void arrived(const ste::Destination& to);
     void follows(const FlowActions& actions);
     /// What a rule has made of it.
     void changed(const Packet& packet);

@@ -33,6 +33,8 @@ Place place_in_l2(EditField field, const Headers& headers) {
     case EditField::src_mac_high: return {6, 4, 0, 32};
     case EditField::src_mac_low: return {10, 2, 0, 16};
     case EditField::ether_type: return {headers.l3 - 2u, 2, 0, 16};
+    case EditField::vlan_type: return headers.first_tag ? Place{12, 2, 0, 16} : Place{};
+    case EditField::vlan_tci: return headers.first_tag ? Place{14, 2, 0, 16} : Place{};
     case EditField::vlan_id: return headers.first_tag ? Place{14, 2, 0, 12} : Place{};
     default: return {};
     }

@@ -15,6 +15,10 @@
 #include <span>
 #include <sys/uio.h>
 
+namespace softhca::core::ste {
+class Format;
+}
+
 namespace softhca::core {
 
 class Recorder;
@@ -85,6 +89,8 @@ class RingFormat {
     [[nodiscard]] virtual size_t read_posted(Rq& queue, std::span<PostedRequest> into) const = 0;
 
     [[nodiscard]] virtual std::unique_ptr<Cq> make_cq(Number number, const CqAttr& attr) const = 0;
+    /// Of the entries that programs write into ICM.
+    [[nodiscard]] virtual const ste::Format& steering_entries() const = 0;
     [[nodiscard]] virtual std::unique_ptr<DataPath>
     make_data_path(const DataPathParts& parts) const = 0;
 };

@@ -197,7 +197,9 @@ struct FlowTableAttr {
     uint8_t log_size = 0; ///< entries
     Number miss = 0;
     bool sends = false; ///< decides about what is sent; what no entry takes leaves
-};
+    /// Its entries are in ICM, where the program writes them, and begin at this address. Where they
+    /// lead to, they say themselves.
+    std::optional<uint64_t> icm_root{};
 };
 
 /// Leads packets of entries on, all of them to one table and copies of some to another one.

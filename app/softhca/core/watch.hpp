@@ -43,6 +43,13 @@ class Watch {
         recorder_->asked(table, group, key, rule);
     }
     void missed(const FlowTable& table) const { recorder_->missed(table); }
+    void walks(const FlowTable& table) const { recorder_->walks(table); }
+    void no_entry(uint64_t address) const { recorder_->no_entry(address); }
+    void compared(uint64_t address, const ste::Entry& entry, std::span<const std::byte> seen,
+                  bool hit) const {
+        recorder_->compared(address, entry, seen, hit);
+    }
+    void arrived(const ste::Destination& to) const { recorder_->arrived(to); }
     void follows(const FlowActions& actions) const { recorder_->follows(actions); }
     void changed(const Packet& packet) const { recorder_->changed(packet); }
     void sampled(const Sampler& sampler, bool copies) const { recorder_->sampled(sampler, copies); }

@@ -4,6 +4,7 @@
 #include "app/softhca/core/data_path.hpp"
 #include "app/softhca/core/rings/mlx5/receive_wqe.hpp"
 #include "app/softhca/core/rings/mlx5/send_wqe.hpp"
+#include "app/softhca/core/rings/mlx5/ste/format.hpp"
 #include "app/softhca/core/watch.hpp"
 
 #include <algorithm>
@@ -119,6 +120,7 @@ class Format final : public RingFormat {
                                                     const CqAttr& attr) const override {
         return std::make_unique<Cq>(number, attr);
     }
+    [[nodiscard]] const ste::Format& steering_entries() const override { return ste_format(); }
     [[nodiscard]] std::unique_ptr<DataPath>
     make_data_path(const DataPathParts& parts) const override {
         if (!parts.recorder)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a walk through steering entries asks of their format.
+#pragma once
+
+#include "app/softhca/core/edits.hpp"
+#include "app/softhca/core/packet.hpp"
+#include "app/softhca/core/ste/entry.hpp"
+
+#include <vector>
+
+namespace softhca::core::ste {
+
+/// Without state: one object serves all devices.
+class Format {
+  public:
+    virtual ~Format() = default;
+
+    /// False: it is no entry.
+    [[nodiscard]] virtual bool read(RawEntry raw, Entry& entry) const = 0;
+    /// What a lookup sees of the packet. False: there is no such lookup.
+    [[nodiscard]] virtual bool look_up(uint16_t lookup, const Packet& packet, Tag& tag) const = 0;
+    [[nodiscard]] virtual uint32_t hash(const Tag& tag) const = 0;
+    /// Adds what an edit does: nothing, or more than one, as headers share places in the format.
+    virtual void read_edit(RawEdit raw, std::vector<HeaderEdit>& edits) const = 0;
+};
+
+} // namespace softhca::core::ste

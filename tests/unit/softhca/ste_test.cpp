@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Software steering: hand-made entries in ICM, executed on packets.
+#include "app/softhca/core/icm.hpp"
+#include "app/softhca/core/rings/mlx5/ste/format.hpp"
+#include "app/softhca/core/rings/mlx5/ste/layout.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <cstring>
+
+namespace {
+
+using namespace testbed;
+using namespace softhca::core::ste;
+using frames::Spec;
+using mlx5_rings::RawHeaderEdit;
+using mlx5_rings::Ste;
+using mlx5_rings::SteType;
+
+constexpr uint8_t kL2Source = 0x1c, kIpv4Tuple = 0x20, kRegisters = 0x2f;
+constexpr uint8_t kSentL2Destination = 0x06;
+constexpr std::byte kAll{0xff};
+
+class SteTest : public Testbed {
+  protected:
+    static constexpr uint64_t kIcmBytes = 1 << 16;
+
+    SteTest() {
+        icm = *device->alloc_icm(IcmKind::steering, kIcmBytes);
+        edits = *device->alloc_icm(IcmKind::header_edits, 4096);
+        tir = direct_tir(rq);
+        table = *device->create_flow_table({.icm_root = icm});
+    }
+    void receives() { EXPECT_TRUE(device->set_flow_table_root(table)); }
+
+    [[nodiscard]] uint64_t entry_at(unsigned index) const { return icm + index * kEntryBytes; }
+    [[nodiscard]] static uint64_t to_tir(Number tirn) { return address_of(Place::tir, tirn); }
+
+    /// Takes every packet; `hit` is an address, or a table of `entries`.
+    static Ste ste(SteType type, uint64_t hit, uint32_t entries = 1) {
+        Ste made{};
+        made.type = static_cast<uint8_t>(static_cast<unsigned>(type) << 4);
+        made.lookup = mlx5_rings::kDontCare;
+        lead(made, hit, entries);
+        miss(made, address_of(Place::drop));
+        return made;
+    }
+    static void lead(Ste& made, uint64_t hit, uint32_t entries = 1) {
+        const uint64_t word = hit | uint64_t{entries} << 5;
+        made.next_table_39_32 = static_cast<uint8_t>(word >> 32);
+        made.next_table_31_5 = static_cast<uint32_t>(word);
+    }
+    static void miss(Ste& made, uint64_t address) {
+        made.miss_39_32 = static_cast<uint8_t>(address >> 32);
+        made.miss_31_6 = static_cast<uint32_t>(address);
+    }
+    /// It wants these bytes in the tag of a lookup.
+    static void want(Ste& made, uint8_t lookup, size_t at, const Bytes& bytes) {
+        made.lookup = lookup;
+        std::memcpy(made.tag.data() + at, bytes.data(), bytes.size());
+        std::fill_n(made.mask.begin() + static_cast<ptrdiff_t>(at), bytes.size(), kAll);
+    }
+    void write(uint64_t address, const void* data, size_t bytes) {
+        const auto area = device->icm_area(address, bytes);
+        ASSERT_TRUE(area);
+        std::memcpy(area->at(0), data, bytes);
+    }
+    void put_ste(unsigned index, const Ste& made) { write(entry_at(index), &made, sizeof made); }
+    void receive(const Bytes& frame) {
+        wire->incoming.push_back(frame);
+        run();
+    }
+    /// One packet in, and what arrives of it.
+    Bytes passed(const Bytes& frame) {
+        post_buffers(rq, 1);
+        receive(frame);
+        return packet_of(expect_packet(rx_cq));
+    }
+
+    uint64_t icm = 0, edits = 0;
+    Number tir = 0, table = 0;
+};
+
+TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
+    receives();
+    Spec spec;
+    Ste made = ste(SteType::receive, to_tir(tir));
+    want(made, kL2Source, 0, Bytes(spec.src.begin(), spec.src.end()));
+    made.argument = mlx5_rings::kFlowTagValid | 0x1234;
+    put_ste(0, made);
+    post_buffers(rq, 1);
+    receive(frames::build(spec));
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 0x1234u);
+    spec.src[5] ^= 1;
+    receive(frames::build(spec));
+    EXPECT_EQ(device->counters().delivered, 1u);
+    EXPECT_EQ(device->counters().drop_rule, 1u) << "the miss address is that of drops";
+}
+
+TEST_F(SteTest, MissesGoOnToTheNextEntryOfTheList) {
+    receives();
+    Ste first = ste(SteType::receive, address_of(Place::drop));
+    want(first, kIpv4Tuple, 15, {6});
+    miss(first, entry_at(5));
+    Ste second = ste(SteType::receive, to_tir(tir));
+    want(second, kIpv4Tuple, 15, {17});
+    put_ste(0, first);
+    put_ste(5, second);
+    EXPECT_EQ(passed(frames::build(Spec{})), frames::build(Spec{}));
+    Spec tcp;
+    tcp.proto = frames::kTcp;
+    receive(frames::build(tcp));
+    EXPECT_EQ(device->counters().drop_rule, 1u);
+}
+
+TEST_F(SteTest, TheHashOfTheMaskedTagPicksTheEntry) {
+    receives();
+    constexpr unsigned kFirst = 64, kEntries = 64;
+    Ste root = ste(SteType::receive, entry_at(kFirst), kEntries);
+    root.next_lookup = kIpv4Tuple;
+    root.byte_mask = 0x0030; // bytes 10 and 11: the destination port
+    put_ste(0, root);
+    for (uint16_t port = 1; port < 20; port++) {
+        Spec spec;
+        spec.dst_port = port;
+        Tag tag{};
+        net::store_be(tag.data() + 10, port);
+        const unsigned index = mlx5_rings::ste_format().hash(tag) % kEntries;
+        for (unsigned i = 0; i < kEntries; i++)
+            put_ste(kFirst + i, ste(SteType::receive, address_of(Place::drop)));
+        put_ste(kFirst + index, ste(SteType::receive, to_tir(tir)));
+        EXPECT_EQ(passed(frames::build(spec)), frames::build(spec)) << port;
+    }
+}
+
+// As libmlx5 would compute it (dr_ste_calc_hash_index), else programs and device disagree about
+// where entries are.
+TEST_F(SteTest, TheHashIsCrc32WithoutInversionsTurnedRound) {
+    const Tag zero{};
+    EXPECT_EQ(mlx5_rings::ste_format().hash(zero), 0u);
+    Tag last{};
+    last[15] = std::byte{1};
+    EXPECT_EQ(mlx5_rings::ste_format().hash(last), 0x96300777u); // the table's entry 1, 0x77073096
+}
+
+TEST_F(SteTest, EntriesCountTheirPackets) {
+    receives();
+    const Number counter = *device->create_flow_counters();
+    Ste made = ste(SteType::receive, to_tir(tir));
+    made.counter_23_16 = static_cast<uint8_t>(counter >> 16);
+    made.counter_15_0 = static_cast<uint16_t>(counter);
+    put_ste(0, made);
+    const Bytes frame = frames::build(Spec{});
+    (void)passed(frame);
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 1u);
+    EXPECT_EQ(device->query_flow_counter(counter, false)->bytes, frame.size());
+}
+
+TEST_F(SteTest, EditsOfAListAreMadeAndSeenByLaterEntries) {
+    receives();
+    // Destination MAC in two parts, a TTL less, a gap, a register that the next entry wants.
+    const RawHeaderEdit list[] = {{2, 0x00, 16, 0, 0x02112233}, {2, 0x00, 0, 16, 0x4455},
+                                  {3, 0x04, 8, 8, 0xff},        {0, 0, 0, 0, 0},
+                                  {2, 0x0c, 32, 0, 0xcafe},     {1, 0x0c, 0, 32, 0x0c2000}};
+    write(edits + 64, list, sizeof list);
+    Ste first = ste(SteType::modify_packet, entry_at(1));
+    first.kind_data = std::size(list);
+    first.argument = 1; // in units of 64 bytes
+    Ste second = ste(SteType::receive, to_tir(tir));
+    want(second, kRegisters, 0, {0, 0, 0xca, 0xfe, 0, 0, 0xca, 0xfe}); // registers 0 and 1
+    put_ste(0, first);
+    put_ste(1, second);
+    Spec spec, changed;
+    changed.dst = {0x02, 0x11, 0x22, 0x33, 0x44, 0x55};
+    changed.ttl = static_cast<uint8_t>(spec.ttl - 1);
+    EXPECT_EQ(passed(frames::build(spec)), frames::build(changed));
+}
+
+TEST_F(SteTest, TagsAreTakenOffOneByOne) {
+    receives();
+    Ste pop = ste(SteType::receive, to_tir(tir));
+    pop.tunnel = static_cast<uint8_t>(mlx5_rings::TunnelAction::pop_vlan) << 4;
+    put_ste(0, pop);
+    Spec tagged;
+    tagged.tags = {{0x8100, 5}};
+    EXPECT_EQ(passed(frames::build(tagged)), frames::build(Spec{}));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_rewrite, 1u) << "there is no tag to take off";
+}
+
+TEST_F(SteTest, WhatIsSentGetsATagAndATunnel) {
+    const Number sends = *device->create_flow_table({.sends = true, .icm_root = entry_at(8)});
+    ASSERT_TRUE(device->set_flow_table_root(sends, FlowRoot::transmit));
+    Ste push = ste(SteType::transmit, address_of(Place::send));
+    push.kind_data = static_cast<uint16_t>(mlx5_rings::SendAction::push_vlan) << 7;
+    push.argument = 0x81000007;
+    want(push, kSentL2Destination, 0, Bytes(frames::kOurMac.begin(), frames::kOurMac.end()));
+    put_ste(8, push);
+    const auto send = [&](const Bytes& frame) {
+        sq.post(Wqe(mlx5::WqeOpcode::send)
+                    .eth()
+                    .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
+        sq.ring_doorbell();
+        run();
+    };
+    send(frames::build(Spec{}));
+    Spec tagged;
+    tagged.tags = {{0x8100, 7}};
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0], frames::build(tagged));
+
+    const Bytes outer = frames::build(tagged);
+    const Number tunnel = *device->create_reformat(
+        ReformatKind::l2_to_l2_tunnel, std::as_bytes(std::span(outer).first(net::kEthernetBytes)));
+    push.kind_data = static_cast<uint16_t>(mlx5_rings::SendAction::encap) << 7;
+    push.argument = tunnel;
+    put_ste(8, push);
+    send(frames::build(Spec{}));
+    ASSERT_EQ(wire->sent.size(), 2u);
+    Bytes expected(outer.begin(), outer.begin() + net::kEthernetBytes);
+    const Bytes frame = frames::build(Spec{});
+    expected.insert(expected.end(), frame.begin(), frame.end());
+    EXPECT_EQ(wire->sent[1], expected);
+
+    lead(push, address_of(Place::drop));
+    put_ste(8, push);
+    send(frames::build(Spec{}));
+    EXPECT_EQ(wire->sent.size(), 2u);
+    EXPECT_EQ(device->counters().drop_tx_rule, 1u);
+}
+
+TEST_F(SteTest, EntriesLeadToTablesAndTablesToEntries) {
+    const Number root = *device->create_flow_table({});
+    const Number groups = *device->create_flow_table({.level = 2});
+    const Number own = *device->create_flow_table({.level = 1, .icm_root = icm});
+    const auto all = [&](Number of) { return *device->create_flow_group(of, {}); };
+    ASSERT_TRUE(device->set_flow_entry(root, 0, {.group = all(root), .tables = {own}}));
+    ASSERT_TRUE(device->set_flow_entry(groups, 0, {.group = all(groups), .tirs = {tir}}));
+    put_ste(0, ste(SteType::receive, address_of(Place::flow_table, groups)));
+    ASSERT_TRUE(device->set_flow_table_root(root));
+    EXPECT_EQ(passed(frames::build(Spec{})), frames::build(Spec{}));
+}
+
+TEST_F(SteTest, WhatIsNoEntryOrLeadsInCirclesDropsThePacket) {
+    receives();
+    receive(frames::build(Spec{})); // zeros
+    EXPECT_EQ(device->counters().drop_rule, 1u);
+    put_ste(0, ste(SteType::receive, entry_at(0)));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_rule, 2u);
+    const Number next = *device->create_flow_table({.level = 1, .icm_root = entry_at(1)});
+    put_ste(0, ste(SteType::receive, address_of(Place::flow_table, next)));
+    put_ste(1, ste(SteType::receive, address_of(Place::flow_table, table)));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_no_match, 1u) << "tables that lead to each other";
+    for (const uint64_t nowhere : {uint64_t{0}, to_tir(0xfffff), address_of(Place::send)}) {
+        put_ste(0, ste(SteType::receive, nowhere));
+        receive(frames::build(Spec{}));
+    }
+    EXPECT_EQ(device->counters().drop_rule, 5u);
+    EXPECT_EQ(device->counters().delivered, 0u);
+}
+
+} // namespace
