@@ -21,8 +21,10 @@ WHY = {
     "units": "Units that some NICs have, that this one has not, and that its capabilities do not claim.",
     "others": "For hardware of another kind: EFA, a GPU, a function given to VFIO.",
     "switch": "For the manager of an embedded switch (switchdev), which there is none of.",
-    "steering": "Missing: software steering (`mlx5dv_dr` below the root table). The capabilities say so, "
-                "and libmlx5 answers EOPNOTSUPP. Rules in root tables work.",
+    "steering": "Software steering (`mlx5dv_dr`) is of format 0, that of ConnectX-5: matchers with a size of "
+                "their own need definers, which later formats have; and there are no flow samplers. libmlx5 "
+                "looks at no capability before it makes one, so that this fails. A guest's kernel is offered "
+                "no software steering at all.",
     "plug": "What is at the other end of the cable has its part in the test, as with a real NIC: a loopback "
             "plug sends what leaves back into the port, where it is counted once more; a generator's frames "
             "meet a rule that takes everything.",
@@ -94,11 +96,17 @@ LIST = (
     skipped("others", "^PCI device must be passed by the user$", r"test_mlx5_vfio\..*"),
     skipped("switch", "^Device mlx5_0 must be in switchdev mode$",
             r"test_mlx5_dr\.Mlx5DrTest\.test_dest_(ib_port|vport)"),
-    skipped("steering",
-            r"^Operation not supported \((DrTable creation|Failed to create dr action).* Errno: 95,",
-            r"test_mlx5_dr\.Mlx5DrTest\.test_(?!dest_(ib_port|vport)|root_tbl).*"),
+    skipped("steering", r"^Operation not supported \(Setting matcher layout failed.* Errno: 95,",
+            r"test_mlx5_dr\.Mlx5DrTest\.test_set_matcher_layout"),
+    Listed(r"test_mlx5_dr\.Mlx5DrTest\.test_flow_sampler", "failed",
+           r"DrActionTag creation failed\. Errno: 22, Invalid argument", "steering"),
+    Listed(r"test_mlx5_dr\.Mlx5DrTest\.test_(?!dest_(ib_port|vport)|root_tbl|flow_sampler|set_matcher).*",
+           "skipped", r"^Operation not supported \((DrTable creation|Failed to create dr action).* Errno: 95,",
+           "steering", fronts=(GUEST,)),
     Listed(r"test_mlx5_dr\.Mlx5DrTest\.test_root_tbl_drop_action", "failed",
            "^AssertionError: 10 != 5 : Drop action dropped TX packets", "plug", fronts=("loop",)),
+    Listed(r"test_mlx5_dr\.Mlx5DrTest\.test_tbl_counter_action", "failed",
+           "^AssertionError: 20 != 10 : Counter missed some recv packets", "plug", fronts=("loop",)),
     Listed(r"test_mlx5_flow\.Mlx5MatcherTest\.test_tx_packet_reformat", "failed",
            "Error: Data validation failure:$", "plug", fronts=("gen",),
            may_pass="when it has ended before the generator begins"),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What QUERY_HCA_CAP answers: an Ethernet-only ConnectX-5 without switching and offload engines.
+#include "app/softhca/core/icm.hpp"
+#include "app/softhca/core/rings/mlx5/ste/format.hpp"
 #include "app/softhca/prm/firmware.hpp"
 #include "app/softhca/prm/match.hpp"
 
@@ -121,6 +123,46 @@ void user_contexts(Fields caps) {
     caps.set(PRM(cmd_hca_cap, uctx_cap), kRawTransmit);
 }
 
+/// Programs may write steering entries into ICM, by RC QPs that loop back.
+void software_steering(Capabilities& caps) {
+    using core::ste::Place;
+    Fields general = fields_of(caps.maximum[CapType::general]);
+    general.set(PRM(cmd_hca_cap, roce), 1);
+    using core::mlx5_rings::FlexParser;
+    const std::pair<Field, FlexParser> parsers[] = {
+        {PRM(cmd_hca_cap, flex_parser_id_icmp_dw0), FlexParser::icmp_dw0},
+        {PRM(cmd_hca_cap, flex_parser_id_icmp_dw1), FlexParser::icmp_dw1},
+        {PRM(cmd_hca_cap, flex_parser_id_icmpv6_dw0), FlexParser::icmpv6_dw0},
+        {PRM(cmd_hca_cap, flex_parser_id_icmpv6_dw1), FlexParser::icmpv6_dw1},
+        {PRM(cmd_hca_cap, flex_parser_id_outer_first_mpls_over_gre), FlexParser::mpls_over_gre},
+        {PRM(cmd_hca_cap, flex_parser_id_outer_first_mpls_over_udp_label),
+         FlexParser::mpls_over_udp},
+    };
+    for (const auto& [field, parser] : parsers)
+        general.set(field, static_cast<uint64_t>(parser));
+    fields_of(caps.maximum[CapType::roce]).set(PRM(roce_cap, fl_rc_qp_when_roce_disabled), 1);
+
+    Fields memory = fields_of(caps.maximum[CapType::device_memory]);
+    const auto& steering = core::kIcmRanges[static_cast<size_t>(core::IcmKind::steering)];
+    const auto& edits = core::kIcmRanges[static_cast<size_t>(core::IcmKind::header_edits)];
+    memory.set(PRM(device_mem_cap, log_sw_icm_alloc_granularity), core::kLogIcmBlock);
+    memory.set(PRM(device_mem_cap, steering_sw_icm_start_address), steering.first);
+    memory.set(PRM(device_mem_cap, log_steering_sw_icm_size), steering.log_bytes);
+    memory.set(PRM(device_mem_cap, header_modify_sw_icm_start_address), edits.first);
+    memory.set(PRM(device_mem_cap, log_header_modify_sw_icm_size), edits.log_bytes);
+
+    Fields tables = fields_of(caps.maximum[CapType::flow_table]);
+    tables.set(PRM(flow_table_nic_cap, sw_steering_nic_rx_action_drop_icm_address),
+               address_of(Place::drop));
+    tables.set(PRM(flow_table_nic_cap, sw_steering_nic_tx_action_drop_icm_address),
+               address_of(Place::drop));
+    tables.set(PRM(flow_table_nic_cap, sw_steering_nic_tx_action_allow_icm_address),
+               address_of(Place::send));
+    for (const Field direction : {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
+                                  PRM(flow_table_nic_cap, flow_table_properties_nic_transmit)})
+        tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 1);
+}
+
 void ethernet(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
     set(PRM(per_protocol_networking_offload_caps, csum_cap), 1);
@@ -216,6 +258,7 @@ Capabilities make_capabilities(bool users) {
     if (users) user_contexts(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));
+    if (users) software_steering(caps);
     pacing(fields_of(caps.maximum[CapType::qos]));
     caps.current = caps.maximum;
     return caps;

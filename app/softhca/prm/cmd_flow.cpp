@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow tables, groups, entries and counters: of what is received, and of who sniffs.
+#include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/match.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 constexpr uint8_t kNicReceive = 0, kNicTransmit = 1, kSnifferReceive = 5, kSnifferTransmit = 6;
 constexpr uint16_t kResetRoot = 1; // 0 sets it
 constexpr uint8_t kMissToTable = 1;
+constexpr Field kIcmRoot = PRM(flow_table_context, sw_owner_icm_root_0);
 
 template <class T> FwStatus status_of(const core::Outcome<T>& outcome) {
     return outcome ? FwStatus::ok : to_firmware(outcome.error());
@@ -34,6 +36,12 @@ core::Number miss_of(const Fields& context) {
     return context.get(PRM(flow_table_context, table_miss_action)) == kMissToTable
                ? number(context, PRM(flow_table_context, table_miss_id))
                : 0;
+}
+
+/// Where the entries of a table are that the program itself writes.
+std::optional<uint64_t> icm_root_of(const Fields& context) {
+    if (!context.get(PRM(flow_table_context, sw_owner))) return {};
+    return context.get(kIcmRoot);
 }
 
 /// The root that tables of this type hang from; nothing for types that we do not have.
@@ -59,10 +67,16 @@ FwStatus create_flow_table(Firmware& firmware, Command& command) {
         {.level = static_cast<uint8_t>(context.get(PRM(flow_table_context, level))),
          .log_size = static_cast<uint8_t>(context.get(PRM(flow_table_context, log_size))),
          .miss = miss,
-         .sends = type == kNicTransmit});
+         .sends = type == kNicTransmit,
+         .icm_root = icm_root_of(context)});
     if (!table) return status_of(table);
+    std::vector<uint8_t> kept = context.copy(PRM_BYTES(flow_table_context));
+    // Entries in ICM may lead to any table: by this address.
+    if (!icm_root_of(context))
+        Fields(kept.data(), kept.size())
+            .set(kIcmRoot, core::ste::address_of(core::ste::Place::flow_table, *table));
     return add_object(firmware, command, Kind::flow_table, *table,
-                      {.context = context.copy(PRM_BYTES(flow_table_context)), .detail = type});
+                      {.context = std::move(kept), .detail = type});
 }
 
 FwStatus modify_flow_table(Firmware& firmware, Command& command) {

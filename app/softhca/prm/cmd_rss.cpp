@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Indirection tables and TIRs.
+#include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 
 namespace softhca::prm {
@@ -132,8 +133,14 @@ FwStatus create_tir(Firmware& firmware, Command& command) {
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto tirn = firmware.device.create_tir(attr);
     if (!tirn) return to_firmware(tirn.error());
-    return add_object(firmware, command, Kind::tir, *tirn,
-                      {.context = context.copy(PRM_BYTES(tirc)), .uses = std::move(uses)});
+    const FwStatus status =
+        add_object(firmware, command, Kind::tir, *tirn,
+                   {.context = context.copy(PRM_BYTES(tirc)), .uses = std::move(uses)});
+    const uint64_t address = core::ste::address_of(core::ste::Place::tir, *tirn);
+    Fields out = command.output(); // the address stands around the number
+    out.set(PRM(create_tir_out, icm_address_31_0), address);
+    out.set(PRM(create_tir_out, icm_address_39_32), address >> 32);
+    return status;
 }
 
 /// The bits of the mask say which part of the new context replaces the old one.

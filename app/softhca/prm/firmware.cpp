@@ -42,6 +42,7 @@ Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& 
     add_flow_commands(commands_);
     add_general_commands(commands_);
     add_rewrite_commands(commands_);
+    add_steering_commands(commands_);
     add_vport_commands(commands_);
     add_register_commands(commands_);
     device.add_listener(this);

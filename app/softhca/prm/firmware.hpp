@@ -44,7 +44,14 @@ struct CommandInfo {
 using CommandTable = std::map<uint16_t, CommandInfo>;
 
 /// The kinds of capabilities that we know: the `type` of QUERY_HCA_CAP.
-enum class CapType : uint8_t { general = 0, ethernet = 1, flow_table = 7, qos = 12 };
+enum class CapType : uint8_t {
+    general = 0,
+    ethernet = 1,
+    roce = 4,
+    flow_table = 7,
+    qos = 12,
+    device_memory = 15
+};
 
 struct Capabilities {
     static constexpr size_t kBytes = 4096;
@@ -189,6 +196,7 @@ void add_rss_commands(CommandTable& table);
 void add_flow_commands(CommandTable& table);
 void add_general_commands(CommandTable& table);
 void add_rewrite_commands(CommandTable& table);
+void add_steering_commands(CommandTable& table);
 void add_vport_commands(CommandTable& table);
 void add_register_commands(CommandTable& table);
 

@@ -75,6 +75,9 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 /// Makes the TIR that leads to the QP; `driver_flags` (MLX5_QP_FLAG_*) say whom it hears.
 [[nodiscard]] Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& qp);
 
+/// What commands, and entries in ICM, know the QP's TIR by.
+void tell_tir(const Qp& qp, mlx5_ib_create_qp_resp& out);
+
 // rss_qp.cpp
 /// The RSS flavour of create_qp_ex: an RX hash over an indirection table.
 [[nodiscard]] Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RAW_PACKET queue pairs: an SQ, an RQ, and a TIR through which flows reach the RQ.
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
+#include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
@@ -132,9 +133,9 @@ void tell_numbers(Context& context, Qp& qp, mlx5_ib_create_qp_resp& out) {
         out.tisn = qp.tisn;
     }
     if (qp.rqn) {
-        out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_RQN | MLX5_IB_CREATE_QP_RESP_MASK_TIRN;
+        out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_RQN;
         out.rqn = qp.rqn;
-        out.tirn = qp.tirn;
+        tell_tir(qp, out);
     }
 }
 
@@ -259,6 +260,12 @@ uint8_t state_of(const core::Device& device, const Qp& qp) {
     if (*rq == QueueState::error) return IBV_QPS_ERR;
     const bool sq_error = qp.sqn && device.query_sq(qp.sqn) == QueueState::error;
     return sq_error ? static_cast<uint8_t>(IBV_QPS_SQE) : qp.state;
+}
+
+void tell_tir(const Qp& qp, mlx5_ib_create_qp_resp& out) {
+    out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_TIRN | MLX5_IB_CREATE_QP_RESP_MASK_TIR_ICM_ADDR;
+    out.tirn = qp.tirn;
+    out.tir_icm_addr = core::ste::address_of(core::ste::Place::tir, qp.tirn);
 }
 
 Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& qp) {

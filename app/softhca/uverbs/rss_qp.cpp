@@ -72,10 +72,7 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     qp->pd = pd->number;
     qp->events.user_handle = request.user_handle;
     mlx5_ib_create_qp_resp driver_out{};
-    if (context.devx) {
-        driver_out.comp_mask = MLX5_IB_CREATE_QP_RESP_MASK_TIRN;
-        driver_out.tirn = qp->tirn;
-    }
+    if (context.devx) tell_tir(*qp, driver_out);
     ib_uverbs_ex_create_qp_resp out{};
     out.base.qp_handle =
         context.objects.add(std::move(qp)); // its QP number is 0: nobody sends on it

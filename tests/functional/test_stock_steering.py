@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules of DPDK's own net_mlx5 in groups, which it makes by software steering: libmlx5 writes hash tables
+and header edits into ICM, and the device executes them. They match and change what rules of group 0 do
+(test_stock_flow.py), which the kernel's driver makes of flow tables."""
+
+import time
+from typing import Iterator
+
+import pytest
+from rig.packets import ether, ipv4, ipv6
+from rig.ports import lossless
+from rig.stack import Stack
+from scapy.layers.inet import TCP, UDP
+from scapy.layers.l2 import Dot1Q
+from scapy.packet import Packet
+
+from functional.conftest import OpenStack
+from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, QUEUE, RULES, TUNNEL, udp)
+
+
+@pytest.fixture(scope="module")
+def stack(open_stack: OpenStack) -> Iterator[Stack]:
+    with open_stack(lossless(1), pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"]) as stack:
+        yield stack
+
+
+def jump(stack: Stack, direction: str, group: int = 1, to: str = "") -> None:
+    stack.testpmd.create_flow(0, f"{to} {direction} pattern eth / end actions jump group {group} / end")
+
+
+def test_rules_of_a_group_take_their_packets(stack: Stack) -> None:
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    for rule, frames in RULES.items():
+        if "esp" in rule:  # libmlx5 of rdma-core 44 leaves the SPI out of what it writes
+            continue
+        jump(stack, "ingress")
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern {rule} / end"
+                                  f" actions mark id {MARK} / queue index {QUEUE} / end")
+        position = stack.testpmd.mark_output()
+        stack.wires[0].send_all(frames)
+        packets = stack.testpmd.received(position, 1)
+        assert [(hit.mark, hit.queue) for hit in packets] == [(MARK, QUEUE)], rule
+        assert packets[0].length == max(len(frames[0]), 60), rule
+        stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+    stack.testpmd.silent("set verbose 0")
+
+
+# Of group 1, and what becomes of a frame that was received and sent again.
+TAKE = "group 1 ingress pattern eth / end actions queue index 2 / end"
+GROUP_CHANGES: list[tuple[list[str], Packet, Packet | None]] = [
+    (["group 1 egress pattern eth / ipv4 / udp dst is 10 / end actions of_push_vlan ethertype 0x8100"
+      " / of_set_vlan_vid vlan_vid 5 / of_set_vlan_pcp vlan_pcp 3 / end"],
+     udp(), ether() / Dot1Q(vlan=5, prio=3) / ipv4() / UDP(sport=9, dport=10) / DATA),
+    (["group 1 ingress pattern eth / vlan / ipv4 / end actions of_pop_vlan / queue index 2 / end"],
+     ether() / Dot1Q(vlan=5) / ipv4() / TCP() / DATA, ether() / ipv4() / TCP() / DATA),
+    (["group 1 ingress pattern eth / ipv4 / end actions dec_ttl / jump group 2 / end",
+      "group 2 ingress pattern eth / ipv4 ttl is 63 / end"
+      f" actions set_mac_dst mac_addr {NEW_MAC} / queue index 2 / end"],
+     udp(), udp(ttl=63, destination=NEW_MAC)),
+    (["group 1 ingress pattern eth / ipv6 / tcp / end actions"
+      " set_ipv6_dst ipv6_addr fd00::99 / set_tp_src port 7 / queue index 2 / end"],
+     ether() / ipv6() / TCP(sport=1, dport=2) / DATA,
+     ether() / ipv6(destination="fd00::99") / TCP(sport=7, dport=2) / DATA),
+]
+
+
+def in_group(rule: str) -> list[str]:
+    return [f"group 1 {rule}"]
+
+
+def test_rules_of_a_group_change_packets(stack: Stack) -> None:
+    stack.testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
+    stack.testpmd.start("io")
+    last = ether() / ipv6() / UDP() / DATA
+    changes = [(in_group(rule), frame, changed) for rule, frame, changed in CHANGES] + GROUP_CHANGES
+    for rules, frame, changed in changes:
+        egress = "egress" in rules[0]
+        jump(stack, "egress" if egress else "ingress")
+        for rule in rules:
+            stack.testpmd.create_flow(0, rule)
+        if not egress:
+            stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end"
+                                      " actions queue index 0 / end")
+        stack.wires[0].send(frame)
+        if changed:
+            stack.wires[0].expect([changed])
+        stack.wires[0].send(last)
+        stack.wires[0].expect([last])
+        stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
+def test_rules_of_a_group_count(stack: Stack) -> None:
+    stack.testpmd.start("io")
+    jump(stack, "ingress")
+    counting = stack.testpmd.create_flow(
+        0, "group 1 ingress pattern eth / ipv4 / udp dst is 10 / end actions count / queue index 2 / end")
+    stack.testpmd.create_flow(0, "group 1 priority 1 ingress pattern eth / end actions queue index 1 / end")
+    other = ether() / ipv4() / UDP(dport=11) / DATA
+    for frames in [udp()] * 3, [other]:  # by another queue, which may be quicker
+        stack.wires[0].send_all(frames)
+        stack.wires[0].expect(frames)
+    deadline = time.monotonic() + 20
+    while (counted := stack.testpmd.query_count(0, counting)) == (0, 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)  # the driver has counters written to memory about once a second
+    assert counted == (3, 3 * len(udp()))
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
+def test_many_rules_of_a_group(stack: Stack) -> None:
+    """Tables grow and are written anew as rules come; each still takes its own packets."""
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    jump(stack, "ingress")
+    for port in range(1, 301):
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end"
+                                  f" actions mark id {port} / queue index {port % 4} / end")
+    position = stack.testpmd.mark_output()
+    sent = [1, 2, 77, 150, 299, 300]
+    for port in sent:
+        stack.wires[0].send(ether() / ipv4() / UDP(dport=port) / DATA)
+    packets = stack.testpmd.received(position, len(sent))
+    assert sorted((packet.mark, packet.queue) for packet in packets) == [(port, port % 4) for port in sent]
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+    stack.testpmd.silent("set verbose 0")
