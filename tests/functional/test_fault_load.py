@@ -93,7 +93,7 @@ def load(stack: Stack) -> Iterator[Load]:
 @pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.thorough)])
 def test_a_link_that_flaps(stack: Stack, times: int, tell_faults: TellFaults) -> None:
     """Of the port that receives, of the one that sends, in turns."""
-    with load(stack) as under_way:
+    with load(stack):
         for number in range(times):
             port, before = number % 2, stack.counters(number % 2)["drop_link_down"]
             stack.set_link(port, False)

@@ -347,9 +347,11 @@ TEST_F(TemplateActionsTest, NothingIsAllocatedForAFlow) {
     auto* const bare = device.api().mlx5_create_flow(
         reinterpret_cast<mlx5dv_flow_matcher*>(const_cast<verbs_test::Matcher*>(flow.matcher)),
         value, listed.size(), listed.data());
+    const auto counter =
+        std::ranges::find(listed, MLX5DV_FLOW_ACTION_COUNTERS_DEVX, &mlx5dv_flow_action_attr::type);
+    ASSERT_NE(counter, listed.end());
     uint8_t in[32] = {}, out[32];
-    EXPECT_EQ(device.api().mlx5_devx_obj_query(listed.back().obj, in, sizeof in, out, sizeof out),
-              0);
+    EXPECT_EQ(device.api().mlx5_devx_obj_query(counter->obj, in, sizeof in, out, sizeof out), 0);
     const size_t each = allocations() - before;
     ASSERT_NE(bare, nullptr);
     EXPECT_EQ(ibv_destroy_flow(bare), 0);
