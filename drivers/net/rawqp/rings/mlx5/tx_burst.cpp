@@ -168,7 +168,9 @@ constexpr BurstName kName = burst_name(O.avx2 ? "mlx5 AVX2" : "mlx5 scalar",
                                         {O.metadata, "metadata"}});
 
 constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array{Burst<eth_tx_burst_t>{send<tx_options(I)>, kName<tx_options(I)>.data()}...};
+    // With the types spelled out: clang deduces them of 256 elements at most.
+    return std::array<Burst<eth_tx_burst_t>, sizeof...(I)>{
+        {{send<tx_options(I)>, kName<tx_options(I)>.data()}...}};
 }
 (std::make_index_sequence<kVariants>());
 
