@@ -252,13 +252,14 @@ void pacing(Fields caps) {
 
 } // namespace
 
-Capabilities make_capabilities(bool users) {
+Capabilities make_capabilities(Users users) {
     Capabilities caps;
     general(fields_of(caps.maximum[CapType::general]));
-    if (users) user_contexts(fields_of(caps.maximum[CapType::general]));
+    if (users != Users::none) user_contexts(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));
-    if (users) software_steering(caps);
+    // RC QPs want the capability of RoCE, by which a kernel would take the port for a RoCE port.
+    if (users == Users::steering) software_steering(caps);
     pacing(fields_of(caps.maximum[CapType::qos]));
     caps.current = caps.maximum;
     return caps;

@@ -27,7 +27,7 @@ std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
 }
 
 Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& sink,
-                   uint32_t speed, bool users)
+                   uint32_t speed, Users users)
     : device(core_device), memory(driver_memory), events(sink), caps(make_capabilities(users)),
       mac(core_device.config().mac), speed_mbps(speed), users_(users) {
     add_hca_commands(commands_);

@@ -59,8 +59,13 @@ struct Capabilities {
     std::map<CapType, Page> maximum;
     std::map<CapType, Page> current;
 };
-/// `users`: other than the driver may use the firmware (DevX).
-[[nodiscard]] Capabilities make_capabilities(bool users);
+/// Who uses the firmware beside its driver (DevX), and how.
+enum class Users : uint8_t {
+    none,
+    objects,  ///< by commands that make objects
+    steering, ///< and by rules that they write into ICM
+};
+[[nodiscard]] Capabilities make_capabilities(Users users);
 
 /// A fault asked for: commands of an opcode fail with `status` without being run.
 struct Injection {
@@ -109,7 +114,7 @@ class Firmware final : private core::Listener {
   public:
     /// `memory` and `events` outlive it.
     Firmware(core::Device& device, Memory& memory, EventSink& events, uint32_t speed_mbps,
-             bool users);
+             Users users);
     ~Firmware() override;
 
     /// Whether refused commands are told on stderr; at first they are.
@@ -172,7 +177,7 @@ class Firmware final : private core::Listener {
     [[nodiscard]] std::optional<FwStatus> take_injection(uint16_t opcode);
 
     CommandTable commands_;
-    bool users_;
+    Users users_;
     bool verbose_ = true;
     std::map<uint16_t, Injection> injections_;
     std::map<uint16_t, CommandCounts> counts_;

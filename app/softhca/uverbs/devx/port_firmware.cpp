@@ -16,7 +16,7 @@ std::shared_ptr<PortFirmware> PortFirmware::of(Port& port) {
 }
 
 PortFirmware::PortFirmware(core::Device& device, uint32_t speed_mbps)
-    : firmware_(device, memory_, events, speed_mbps, true) {
+    : firmware_(device, memory_, events, speed_mbps, prm::Users::steering) {
     const Runtime* const runtime = Runtime::get();
     firmware_.set_verbose(runtime && runtime->config().verbose != 0);
     firmware_.objects.act_for(prm::kSharedUid);
