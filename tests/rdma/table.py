@@ -64,8 +64,10 @@ def reasons(found: Found, cases: list[str]) -> Iterator[str]:
             front = entry.fronts[-1]
             on = "" if entry.fronts == WIRES else f" (on {', '.join(entry.fronts)})"
             for case in cases:
+                if not (entry.is_for(front, case) and is_run(front, case)):
+                    continue
                 ended, reason = found[front][case]
-                if entry.is_for(front, case) and ended != "passed":
+                if ended != "passed":
                     said[MARKS[ended] + on, reason, entry.may_pass] += 1
         yield ""
         yield from header("cases", "", "what they say")
