@@ -140,7 +140,7 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
 @pytest.mark.parametrize("rule, why", [
     ("ingress pattern eth / end actions passthru / end", "use jump, and rules of that group"),
     ("ingress pattern eth / end actions sample ratio 1 index 0 / queue index 0 / end",
-     "a packet has one destination"),
+     "its copies have no destination: add action queue"),
     ("egress pattern eth / end actions queue index 0 / end", "action queue is for received packets"),
     ("ingress pattern eth / ipv4 / end actions set_tp_dst port 5 / queue index 0 / end",
      "the pattern has no item tcp or udp"),
