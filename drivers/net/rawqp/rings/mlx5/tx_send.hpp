@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The send burst on mapped mlx5 rings: one template.
+#pragma once
+
+#include "drivers/net/rawqp/rings/burst_name.hpp"
+#include "drivers/net/rawqp/rings/mlx5/device.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_mpw.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
+
+namespace rawqp::mlx5rings {
+// Each source compiles its own: how many variants a source has decides what compilers inline.
+namespace {
+
+/// Notes the packet's segments as in flight.
+template <TxOptions O> inline void keep(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) {
+    uint16_t head = ring.mbufs.head();
+    if constexpr (O.multi_segment) {
+        for (rte_mbuf* segment = packet; segment != nullptr; segment = segment->next)
+            ring.mbufs.slot(head++) = segment;
+    } else {
+        ring.mbufs.slot(head++) = packet;
+    }
+    ring.mbufs.set_head(head);
+    batch.bytes += packet->pkt_len;
+    ++batch.packets;
+    if constexpr (!O.fast_free) {
+        if (!is_plain(*packet, batch.pool)) batch.needs_slow_free = 1;
+    }
+}
+
+/// Whether the burst is one WQE, in one piece.
+inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t start) {
+    const bool wraps = (start & ring.wqebb_mask) > ((ring.producer - 1u) & ring.wqebb_mask);
+    return reinterpret_cast<uint8_t*>(batch.last) == ring.wqebb(start) && !wraps;
+}
+
+/// After the last WQE of a burst, whose first is at WQEBB `start`: asks for its completion and
+/// rings the doorbell.
+///
+/// Inlined, as what is in a TxBatch would have to be stored otherwise: doorbell fences wait for
+/// each store, and a small burst's cost is mostly that.
+[[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
+                                                uint16_t start) {
+    const uint16_t producer = ring.producer;
+    ring.counters.packets += batch.packets;
+    ring.counters.bytes += batch.bytes;
+    batch.last->fm_ce_se = mlx5::kCqUpdate;
+    ring.mark(ring.marks_head++) = {.pool = batch.needs_slow_free == 0 ? batch.pool : nullptr,
+                                    .segment = ring.mbufs.head(),
+                                    .wqebb = producer};
+    wqes_before_record();
+    store_record(*ring.doorbell, producer);
+    const uint32_t posted = static_cast<uint16_t>(producer - start) * mlx5::kWqebb;
+    if (posted <= ring.uar.blue_flame && stands_alone(ring, batch, start)) [[unlikely]]
+        ring.uar.write(batch.last, posted);
+    else
+        ring.uar.ring(batch.last);
+}
+
+/// Sends the packet in a WQE of its own, or drops and counts it. False: there is no room for it.
+template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) {
+    // A packet of more than max_segments is dropped rather than waited for.
+    const uint16_t needed = O.multi_segment ? RTE_MIN(packet->nb_segs, ring.max_segments) : 1;
+    if (needed > ring.mbufs.room()) return false;
+    const Inlined what = inlined<O>(ring, *packet);
+    if (O.long_wqes() && !what.impossible &&
+        (what.head_segments() + needed + 3) / 4 > ring.free_wqebbs())
+        return false;
+    mlx5::WqeCtrlSeg* wqe = write_wqe<O>(ring, *packet, what);
+    if (wqe == nullptr) [[unlikely]] {
+        drop(ring, packet);
+        return true;
+    }
+    batch.last = wqe;
+    keep<O>(ring, batch, packet);
+    return true;
+}
+
+/// What small bursts find completed is freed together, kFreeBatch packets at a time or when there
+/// is no room for all of the burst. Where a packet may take several descriptors or WQEBBs its
+/// number does not tell.
+template <TxOptions O> inline bool free_is_due(const MlxTxRing& ring, uint16_t count) {
+    constexpr uint16_t kFreeBatch = 32;
+    return O.multi_segment || O.long_wqes() || count > ring.mbufs.room() ||
+           static_cast<uint16_t>(ring.done - ring.mbufs.tail()) >= kFreeBatch;
+}
+
+template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
+    auto& ring = *static_cast<MlxTxRing*>(queue);
+    if (!take_completions(ring, UINT32_MAX)) [[unlikely]]
+        return 0;
+    if (count == 0 || free_is_due<O>(ring, count)) free_done(ring);
+    if (count == 0) return 0;
+    if (ring.mrs.sync()) [[unlikely]]
+        ring.pools.clear();
+    const uint16_t start = ring.producer;
+    TxBatch batch;
+    batch.pool = packets[0]->pool;
+    if constexpr (O.multi_packet && O.inlining == Inlining::none)
+        batch.lkey_be = ring.pools.find(batch.pool, ring.mrs);
+    uint16_t taken = 0;
+    while (taken < count) {
+        if constexpr (O.multi_packet) {
+            const auto wanted = RTE_MIN(static_cast<uint16_t>(count - taken), ring.mbufs.room());
+            if (wanted == 0) break;
+            if (const uint32_t sent = write_session<O>(ring, batch, packets + taken, wanted)) {
+                taken = static_cast<uint16_t>(taken + sent);
+                continue;
+            }
+        }
+        if (!send_one<O>(ring, batch, packets[taken])) break;
+        ++taken;
+    }
+    if (batch.last != nullptr) finish_burst(ring, batch, start);
+    return taken;
+}
+
+template <TxOptions O>
+constexpr BurstName kName = burst_name(O.avx2 ? "mlx5 AVX2" : "mlx5 scalar",
+                                       {{O.multi_packet, "multi-packet"},
+                                        {O.multi_segment, "multi-segment"},
+                                        {O.offloads, "offloads"},
+                                        {O.long_headers, "TSO"},
+                                        {O.inlining == Inlining::header, "inline header"},
+                                        {O.inlining == Inlining::packet, "inline"},
+                                        {O.fast_free, "fast free"},
+                                        {O.metadata, "metadata"}});
+
+template <TxOptions O> constexpr Burst<eth_tx_burst_t> kBurst{send<O>, kName<O>.data()};
+
+} // namespace
+
+/// The bursts that look for metadata, which have all else there is to ask for packet by packet.
+[[nodiscard]] Burst<eth_tx_burst_t> tx_metadata_burst(Inlining inlining, bool multi_packet);
+
+} // namespace rawqp::mlx5rings
