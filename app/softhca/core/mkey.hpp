@@ -64,7 +64,7 @@ class MkeyTable {
                                  uint32_t bytes, Piece&& piece, uint8_t depth = 0) const {
         const Mkey* const key = find(lkey);
         if (!key || (key->pd != pd && !key->any_pd)) return false;
-        if (access != Access::read && !allows(*key, access)) return false;
+        if (!allows(*key, access)) return false;
         uint64_t offset = address - key->iova; // wraps to a huge value below the range
         if (offset > key->length || bytes > key->length - offset) return false;
         if (!key->parts.empty()) [[unlikely]] {

@@ -19,7 +19,7 @@ Outcome<Number> Device::create_q_counter() {
     Number number = 1;
     while (state_->q_counters.find(number))
         number++;
-    if (number > Limits::kMaxQCounters) return tl::unexpected(Status::limit);
+    if (number > Limits::kMaxQCounters) return refuse(Status::limit);
     state_->q_counters.insert(number, std::make_unique<QCounter>());
     return number;
 }
@@ -27,7 +27,7 @@ Outcome<Number> Device::create_q_counter() {
 Outcome<void> Device::destroy_q_counter(Number counter) {
     const ControlLock lock(*state_);
     const QCounter* const gone = state_->q_counters.find(counter);
-    if (!gone) return tl::unexpected(Status::bad_resource);
+    if (!gone) return refuse(Status::bad_resource);
     for (const auto& [rqn, rq] : state_->rqs)
         if (rq->q_counter == gone) rq->q_counter = &state_->own_q_counter;
     state_->q_counters.erase(counter);
@@ -38,7 +38,7 @@ Outcome<void> Device::bind_q_counter(Number rqn, Number counter) {
     const ControlLock lock(*state_);
     Rq* const rq = state_->rqs.find(rqn);
     QCounter* const wanted = find(*state_, counter);
-    if (!rq || !wanted) return tl::unexpected(Status::bad_resource);
+    if (!rq || !wanted) return refuse(Status::bad_resource);
     rq->q_counter = wanted;
     return {};
 }
@@ -46,7 +46,7 @@ Outcome<void> Device::bind_q_counter(Number rqn, Number counter) {
 Outcome<uint64_t> Device::query_q_counter(Number counter, bool clear) {
     const ControlLock lock(*state_);
     QCounter* const asked = find(*state_, counter);
-    if (!asked) return tl::unexpected(Status::bad_resource);
+    if (!asked) return refuse(Status::bad_resource);
     return clear ? std::exchange(asked->out_of_buffer, 0) : asked->out_of_buffer;
 }
 

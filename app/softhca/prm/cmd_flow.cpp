@@ -11,8 +11,8 @@
 namespace softhca::prm {
 namespace {
 
-// Table types (Linux: enum fs_flow_table_type).
-constexpr uint8_t kNicReceive = 0, kNicTransmit = 1, kSnifferReceive = 5, kSnifferTransmit = 6;
+// More table types.
+constexpr uint8_t kSnifferReceive = 5, kSnifferTransmit = 6;
 constexpr uint16_t kResetRoot = 1; // 0 sets it
 constexpr uint8_t kMissToTable = 1;
 constexpr Field kIcmRoot = PRM(flow_table_context, sw_owner_icm_root_0);
@@ -24,10 +24,6 @@ template <class T> FwStatus status_of(const core::Outcome<T>& outcome) {
 std::span<const std::byte> match_bytes(const Fields& match) {
     return {reinterpret_cast<const std::byte*>(match.data()),
             std::min(match.size(), PRM_BYTES(fte_match_param))};
-}
-
-core::Number number(const Fields& fields, Field field) {
-    return static_cast<core::Number>(fields.get(field));
 }
 
 // ---------------------------------------------------------------- tables
@@ -63,16 +59,17 @@ FwStatus create_flow_table(Firmware& firmware, Command& command) {
     const core::Number miss = miss_of(context);
     if (miss != 0 && !firmware.objects.exist({{Kind::flow_table, miss}}))
         return FwStatus::bad_resource;
+    const std::optional<uint64_t> icm_root = icm_root_of(context);
     const auto table = firmware.device.create_flow_table(
         {.level = static_cast<uint8_t>(context.get(PRM(flow_table_context, level))),
          .log_size = static_cast<uint8_t>(context.get(PRM(flow_table_context, log_size))),
          .miss = miss,
          .sends = type == kNicTransmit,
-         .icm_root = icm_root_of(context)});
+         .icm_root = icm_root});
     if (!table) return status_of(table);
     std::vector<uint8_t> kept = context.copy(PRM_BYTES(flow_table_context));
     // Entries in ICM may lead to any table: by this address.
-    if (!icm_root_of(context))
+    if (!icm_root)
         Fields(kept.data(), kept.size())
             .set(kIcmRoot, core::ste::address_of(core::ste::Place::flow_table, *table));
     return add_object(firmware, command, Kind::flow_table, *table,

@@ -5,18 +5,11 @@
 namespace softhca::prm {
 namespace {
 
-// Table types that samplers lead from (Linux: enum fs_flow_table_type).
-constexpr uint64_t kNicReceive = 0, kNicTransmit = 1;
-
 constexpr Field kId = PRM(general_obj_in_cmd_hdr, obj_id);
 
 bool is_sampler(Command& command) {
     return command.input().get(PRM(general_obj_in_cmd_hdr, obj_type)) ==
            MLX5_GENERAL_OBJECT_TYPES_SAMPLER;
-}
-
-core::Number number(const Fields& fields, Field field) {
-    return static_cast<core::Number>(fields.get(field));
 }
 
 FwStatus create_sampler(Firmware& firmware, Command& command) {
@@ -39,10 +32,8 @@ FwStatus create_sampler(Firmware& firmware, Command& command) {
          .any_level = object.get(PRM(sampler_obj, ignore_flow_level)) != 0,
          .sends = type == kNicTransmit});
     if (!sampler) return to_firmware(sampler.error());
-    firmware.objects.add(Kind::sampler, *sampler,
-                         {.context = object.copy(PRM_BYTES(sampler_obj)), .uses = tables});
-    command.output().set(PRM(general_obj_out_cmd_hdr, obj_id), *sampler);
-    return FwStatus::ok;
+    return add_object(firmware, command, Kind::sampler, *sampler,
+                      {.context = object.copy(PRM_BYTES(sampler_obj)), .uses = tables});
 }
 
 FwStatus create_general_object(Firmware& firmware, Command& command) {

@@ -20,6 +20,14 @@ inline void answer_number(Command& command, core::Number number) {
     net::store_be<uint32_t>(command.out.data() + kNumberAt, number);
 }
 
+/// A field that holds a number of an object.
+[[nodiscard]] inline core::Number number(const Fields& fields, Field field) {
+    return static_cast<core::Number>(fields.get(field));
+}
+
+/// Types of tables of what is received and what is sent (Linux: enum fs_flow_table_type).
+inline constexpr uint8_t kNicReceive = 0, kNicTransmit = 1;
+
 /// The end of CREATE_*: notes the new object and answers with its number.
 [[nodiscard]] inline FwStatus add_object(Firmware& firmware, Command& command, Kind kind,
                                          core::Number number, Object object) {

@@ -35,12 +35,6 @@ Walker::Walker(const Format& format, const Icm& icm, const ObjectTable<Tir>& tir
     : format_(format), icm_(icm), tirs_(tirs), tables_(tables), empty_l2_(empty_l2(false)),
       empty_vlan_l2_(empty_l2(true)) {}
 
-bool Walker::read(uint64_t address, const Packet& packet, Entry& entry, Tag& seen) const {
-    const std::byte* const raw = icm_.at(IcmKind::steering, address, kEntryBytes);
-    return format_.read(RawEntry(raw, kEntryBytes), entry) &&
-           format_.look_up(entry.lookup, packet, seen);
-}
-
 uint64_t Walker::place_of(const Next& next, const Packet& packet) const {
     if (next.entries <= 1) return next.address;
     Tag tag{};
@@ -90,9 +84,10 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
     Entry entry;
     Tag seen;
     for (uint32_t steps = 0; steps < kMaxSteps; steps++) {
-        if (!icm_.at(IcmKind::steering, address, kEntryBytes))
-            return finish(address, *packet, tag, path, watch);
-        if (!read(address, *packet, entry, seen)) {
+        const std::byte* const raw = icm_.at(IcmKind::steering, address, kEntryBytes);
+        if (!raw) return finish(address, *packet, tag, path, watch);
+        if (!format_.read(RawEntry(raw, kEntryBytes), entry) ||
+            !format_.look_up(entry.lookup, *packet, seen)) {
             watch.no_entry(address);
             path.dropped = true;
             return;

@@ -28,7 +28,6 @@ class Walker {
   private:
     template <class W>
     void finish(uint64_t address, const Packet& packet, uint32_t tag, FlowPath& path, W watch);
-    [[nodiscard]] bool read(uint64_t address, const Packet& packet, Entry& entry, Tag& seen) const;
     [[nodiscard]] uint64_t place_of(const Next& next, const Packet& packet) const;
     [[nodiscard]] const Packet* change(const Entry& entry, const Packet& packet, FlowPath& path);
     [[nodiscard]] bool read_edits(const Entry& entry);

@@ -53,7 +53,7 @@ class SendWqe {
         return (bytes + mlx5::kSegment - 1) & ~(mlx5::kSegment - 1);
     }
     [[nodiscard]] SendFault decode_eth();
-    [[nodiscard]] SendFault decode_rdma(SendRequest::Kind kind);
+    [[nodiscard]] SendFault decode_rdma(mlx5::WqeOpcode opcode);
     [[nodiscard]] uint32_t qpn_word(const Sq& sq) const {
         return uint32_t{opcode_} << 24 | sq.number;
     }
@@ -100,11 +100,7 @@ inline SendFault SendWqe::decode() {
         request_.kind = SendRequest::Kind::nop;
         return SendFault::none;
     }
-    if (rc_) switch (opcode) {
-        case mlx5::WqeOpcode::rdma_write: return decode_rdma(SendRequest::Kind::rdma_write);
-        case mlx5::WqeOpcode::rdma_read: return decode_rdma(SendRequest::Kind::rdma_read);
-        default: return SendFault::bad_opcode;
-        }
+    if (rc_) return decode_rdma(opcode);
     switch (opcode) {
     case mlx5::WqeOpcode::send: request_.kind = SendRequest::Kind::packet; break;
     case mlx5::WqeOpcode::tso: request_.kind = SendRequest::Kind::tso; break;
@@ -114,10 +110,14 @@ inline SendFault SendWqe::decode() {
     return decode_eth();
 }
 
-inline SendFault SendWqe::decode_rdma(SendRequest::Kind kind) {
+inline SendFault SendWqe::decode_rdma(mlx5::WqeOpcode opcode) {
+    switch (opcode) {
+    case mlx5::WqeOpcode::rdma_write: request_.kind = SendRequest::Kind::rdma_write; break;
+    case mlx5::WqeOpcode::rdma_read: request_.kind = SendRequest::Kind::rdma_read; break;
+    default: return SendFault::bad_opcode;
+    }
     if (size_ < kEthAt + sizeof(mlx5::WqeRaddrSeg)) return SendFault::bad_remote;
     const auto to = load<mlx5::WqeRaddrSeg>(bytes_.data() + kEthAt);
-    request_.kind = kind;
     request_.header = {};
     request_.rkey = to.rkey;
     request_.remote = to.raddr;
