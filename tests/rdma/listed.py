@@ -14,7 +14,7 @@ GUEST, GUEST_WIRE = "guest", "sink"
 FRONTS = (*WIRES, GUEST)
 
 WHY = {
-    "transports": "Queue pairs are of type RAW_PACKET and nothing else, and the port has no RoCE, so no GID: "
+    "transports": "Queue pairs that verbs make are of type RAW_PACKET only, and the port has no RoCE, so no GID: "
                   "nothing of RC, UC, UD, XRC and DC, nor what is shown by their traffic (memory windows, "
                   "ODP, tag matching, the connection manager …). Most tests look for a GID; those that "
                   "create such a QP without asking are refused it.",
