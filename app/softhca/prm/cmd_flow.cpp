@@ -15,7 +15,8 @@ namespace {
 constexpr uint8_t kSnifferReceive = 5, kSnifferTransmit = 6;
 constexpr uint16_t kResetRoot = 1; // 0 sets it
 constexpr uint8_t kMissToTable = 1;
-constexpr Field kIcmRoot = PRM(flow_table_context, sw_owner_icm_root_0);
+/// sw_owner_icm_root_0 of a flow_table_context, which newer headers have in a union.
+constexpr Field kIcmRoot{0x100, 0x40};
 
 template <class T> FwStatus status_of(const core::Outcome<T>& outcome) {
     return outcome ? FwStatus::ok : to_firmware(outcome.error());

@@ -65,15 +65,22 @@ def of_both_modes(rules: Sequence[Rule], frame: bytes) -> bool:
                for one, other in combinations(rules, 2))
 
 
+def without(rule: Rule, kind: str) -> Rule:
+    return replace(rule, items=[item for item in rule.items if item.kind != kind])
+
+
 def of_dv_flows(rules: Sequence[Rule], frame: bytes) -> bool:
     """What net_mlx5 does otherwise than the guide of rte_flow says, in its own mode: without a mask it
-    compares the EtherType as well, and inner ICMP headers are looked for outside."""
+    compares the EtherType as well, inner ICMP headers are looked for outside, and a GRE key is compared
+    without asking whether there is one: what it writes for the GRE item overwrites that."""
     headers = dissect(frame)
     kinds = {header.kind for header in headers}
-    inner_icmp = carries("icmp", "icmp6")
+    inner_icmp, gre_key = carries("icmp", "icmp6"), has("gre_key")
 
     def does_otherwise(rule: Rule) -> bool:
         if inner_icmp(rule, []) and kinds & {"icmp", "icmp6"}:
+            return True
+        if gre_key(rule, []) and "gre_key" not in kinds and without(rule, "gre_key").takes(headers):
             return True
         return rule.takes(headers) and any(
             item.kind == "eth" and item.bare_spec for item in rule.items)
@@ -84,8 +91,10 @@ def of_dv_flows(rules: Sequence[Rule], frame: bytes) -> bool:
 def of_verbs_flows(rules: Sequence[Rule], frame: bytes) -> bool:
     """Before a VXLAN item, net_mlx5 asks for the UDP port as far as the rule does, where net_rawqp
     adds the rest of VXLAN's own. A packet of another port has no VXLAN header: a VNI of zero, say
-    devices, and the same of what would follow."""
+    devices, and the same of what would follow. Before an ESP item (which that of 22.11 refuses), it does
+    not ask for the IP protocol, and mlx5_ib looks for inner SPIs outside."""
     headers = dissect(frame)
+    esp = has("esp")
 
     def takes_any_udp(rule: Rule) -> bool:
         kinds = [item.kind for item in rule.items]
@@ -95,7 +104,11 @@ def of_verbs_flows(rules: Sequence[Rule], frame: bytes) -> bool:
         port = next(item for item in reversed(before) if item.kind == "udp").on("dst")
         return port is not None and port.mask & 0xFFFF != 0xFFFF and replace(rule, items=before).takes(headers)
 
-    return of_both_modes(rules, frame) or any(map(takes_any_udp, rules))
+    def takes_any_protocol(rule: Rule) -> bool:
+        return esp(rule, []) and without(rule, "esp").takes(headers)
+
+    return of_both_modes(rules, frame) or any(
+        takes_any_udp(rule) or takes_any_protocol(rule) for rule in rules)
 
 
 MODES: dict[str, tuple[str, Excuse]] = {"dv": ("", of_dv_flows), "verbs": ("dv_flow_en=0", of_verbs_flows)}
