@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/describe.hpp"
 
+#include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/requests.hpp"
 
 #include <algorithm>
@@ -260,6 +261,31 @@ const char* text_of(ReformatKind kind) {
     case ReformatKind::l3_tunnel_to_l2: return "l3_tunnel_to_l2";
     }
     return "?";
+}
+
+const char* text_of(Color color) {
+    switch (color) {
+    case Color::red: return "red";
+    case Color::yellow: return "yellow";
+    case Color::green: return "green";
+    case Color::undefined: return "undefined";
+    }
+    return "?";
+}
+
+const char* text_of(MeterMode mode) {
+    switch (mode) {
+    case MeterMode::ip_bytes: return "ip_bytes";
+    case MeterMode::l2_bytes: return "l2_bytes";
+    case MeterMode::wire_bytes: return "wire_bytes";
+    case MeterMode::packets: return "packets";
+    }
+    return "?";
+}
+
+std::string describe_metering(const Metering& metering) {
+    return fmt::format("meter {} of pair {}, color into reg_c{}", metering.meter,
+                       metering.pair->number, metering.reg_c);
 }
 
 const char* text_of(SendFault fault) {

@@ -24,6 +24,8 @@ using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] const char* text_of(FlowRoot root);
 [[nodiscard]] const char* text_of(QueueState state);
 [[nodiscard]] const char* text_of(ReformatKind kind);
+[[nodiscard]] const char* text_of(Color color);
+[[nodiscard]] const char* text_of(MeterMode mode);
 
 /// A port's counter.
 struct CounterName {
@@ -36,6 +38,8 @@ struct CounterName {
 /// What a rule does to packets before they go to their destinations, one after the other; empty:
 /// nothing.
 [[nodiscard]] std::string describe_rewrite(const Rewrite& rewrite);
+/// As "meter 1 of pair 5, color into reg_c3".
+[[nodiscard]] std::string describe_metering(const Metering& metering);
 /// As "set dst_ipv4 = 0xa000001".
 [[nodiscard]] std::string describe_edit(const HeaderEdit& edit);
 

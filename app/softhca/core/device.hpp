@@ -58,6 +58,9 @@ struct Limits {
     static constexpr uint32_t kMaxHeaderEdits = 1u << kLogMaxHeaderEdits;
     static constexpr uint32_t kMaxReformats = 1u << kLogMaxReformats;
     static constexpr uint32_t kMaxSamplers = 1u << 16;
+    static constexpr uint8_t kLogMaxMeterPairs = 16, kLogMaxMeterPairsAtOnce = 8;
+    static constexpr uint32_t kMaxMeterPairs = 1u << kLogMaxMeterPairs;
+    static constexpr uint32_t kMaxMeterPairsAtOnce = 1u << kLogMaxMeterPairsAtOnce;
     static constexpr uint8_t kMaxEditsOfRule = 32;
     static constexpr uint32_t kMaxReformatBytes = 128;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
@@ -176,13 +179,18 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
     [[nodiscard]] Outcome<Number> create_sampler(const SamplerAttr& attr);
     [[nodiscard]] Outcome<void> destroy_sampler(Number number);
+    /// Pairs of meters with numbers that follow each other; they go together, by the number of the
+    /// first. SQs write them.
+    [[nodiscard]] Outcome<Number> create_meters(const MetersAttr& attr);
+    [[nodiscard]] Outcome<void> destroy_meters(Number first);
+    [[nodiscard]] Outcome<std::array<Meter, 2>> query_meters(Number pair);
     /// Counters with numbers that follow each other; they go together, by the number of the first.
     [[nodiscard]] Outcome<Number> create_flow_counters(uint32_t count = 1);
     [[nodiscard]] Outcome<void> destroy_flow_counters(Number first);
     [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
     /// As many as there is room for; those that do not exist are left as they are.
     void query_flow_counters(Number first, std::span<FlowCounts> counts, bool clear);
-    void destroy_all_flow_tables(); ///< and their counters, edits, reformats and samplers
+    void destroy_all_flow_tables(); ///< and all that entries name but TIRs
 
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;

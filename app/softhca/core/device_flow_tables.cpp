@@ -3,6 +3,12 @@
 #include "app/softhca/core/device_state.hpp"
 
 namespace softhca::core {
+namespace {
+
+constexpr size_t kRegisters = std::extent_v<decltype(MetaKey::reg_c)>;
+
+} // namespace
+
 Outcome<Number> Device::create_flow_table(const FlowTableAttr& attr) {
     const ControlLock lock(*state_);
     return state_->flow_tables.create_table(attr);
@@ -43,7 +49,15 @@ Outcome<void> Device::set_flow_entry(Number table, uint32_t index, const FlowEnt
         tirs.push_back(state_->tirs.find(number));
         if (!tirs.back()) return refuse(Status::bad_resource);
     }
-    return state_->flow_tables.set_entry(table, index, attr, std::move(tirs));
+    std::vector<Metering> metering;
+    for (const MeteringAttr& asked : attr.metering) {
+        MeterPair* const pair = state_->meters.find(asked.pair);
+        if (!pair) return refuse(Status::bad_resource);
+        if (asked.meter >= pair->meters.size() || asked.reg_c >= kRegisters)
+            return refuse(Status::bad_parameter);
+        metering.push_back({pair, asked.meter, asked.reg_c, asked.before});
+    }
+    return state_->flow_tables.set_entry(table, index, attr, std::move(tirs), std::move(metering));
 }
 
 Outcome<void> Device::delete_flow_entry(Number table, uint32_t index) {
@@ -109,6 +123,9 @@ void Device::query_flow_counters(Number first, std::span<FlowCounts> counts, boo
 void Device::destroy_all_flow_tables() {
     const ControlLock lock(*state_);
     state_->flow_tables.clear();
+    for (const auto& [first, range] : state_->meters.ranges())
+        state_->pds.find(range.front().pd)->users--;
+    state_->meters.clear();
 }
 
 } // namespace softhca::core

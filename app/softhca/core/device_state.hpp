@@ -6,6 +6,7 @@
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/memory_guard.hpp"
+#include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/object_table.hpp"
 #include "app/softhca/core/objects.hpp"
@@ -46,6 +47,7 @@ struct Device::State final : GuardedMemory {
     MkeyTable mkeys;
     Steering steering;
     FlowTables flow_tables;
+    Meters meters;
     Port port;
     DelayDrop delay_drop;
     SendProgress kernel_progress;

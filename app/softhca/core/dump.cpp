@@ -44,6 +44,9 @@ void add_actions(json& row, const FlowActions& actions) {
     row["to_tables"] = numbers(actions.tables);
     row["to_samplers"] = numbers(actions.samplers);
     row["counters"] = numbers(actions.counters);
+    row["metering"] = json::array();
+    for (const Metering& one : actions.metering)
+        row["metering"].push_back(describe_metering(one));
     row["changes"] = describe_rewrite(actions.rewrite);
 }
 
@@ -262,6 +265,36 @@ void add_flow_objects(const FlowTables& all, json& device) {
     device["samplers"] = std::move(samplers);
 }
 
+/// Tokens a second and tokens.
+json row_of(const BucketAttr& bucket, uint32_t tokens) {
+    return fmt::format("{}/s, {} of {}",
+                       (uint64_t{bucket.rate_mantissa} * 1'000'000'000) >> bucket.rate_exponent,
+                       tokens, uint64_t{bucket.size_mantissa} << bucket.size_exponent);
+}
+
+/// Those that somebody has written.
+json rows_of(const Meters& all) {
+    json rows = json::array();
+    for (const auto& [first, range] : all.ranges())
+        for (const MeterPair& pair : range)
+            for (size_t i = 0; i < pair.meters.size(); i++) {
+                const Meter& meter = pair.meters[i];
+                if (!meter.attr().valid) continue;
+                rows.push_back(
+                    {{"pair", pair.number},
+                     {"meter", i},
+                     {"pd", pair.pd},
+                     {"mode", text_of(meter.attr().mode)},
+                     {"start", text_of(meter.attr().start)},
+                     {"overflow", meter.attr().overflow},
+                     {"both_on_green", meter.attr().both_on_green},
+                     {"committed", row_of(meter.attr().committed, meter.committed_tokens())},
+                     {"excess", row_of(meter.attr().excess, meter.excess_tokens())},
+                     {"users", pair.users}});
+            }
+    return rows;
+}
+
 } // namespace
 
 json Device::dump() const {
@@ -292,6 +325,7 @@ json Device::dump() const {
                    {"rules", rows_of(state.flows)}});
     add_flow_tables(state.flow_tables, device);
     add_flow_objects(state.flow_tables, device);
+    device["meters"] = rows_of(state.meters);
     return device;
 }
 

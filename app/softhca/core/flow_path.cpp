@@ -2,7 +2,10 @@
 #include "app/softhca/core/flow_path.hpp"
 
 #include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/objects.hpp"
+
+#include <algorithm>
 
 namespace softhca::core {
 
@@ -16,15 +19,24 @@ void FlowActions::add_users(int count) const {
         add(sampler);
     for (FlowCounter* const counter : counters)
         add(counter);
+    for (const Metering& one : metering)
+        add(one.pair);
     if (rewrite.edits) add(rewrite.edits);
     if (rewrite.reformat) add(rewrite.reformat);
 }
 
-const Packet* FlowPath::rewrite(const Packet& packet, const Rewrite& rewrite) {
+Color FlowPath::meter(const Metering& metering, const Packet& packet) {
+    Meter* const meter = &metering.pair->meters[metering.meter];
+    auto known = std::ranges::find(metered, meter, &Metered::meter);
+    if (known == metered.end()) known = metered.insert(known, {meter, *meter});
+    return known->after.run(packet, metering.before, now);
+}
+
+const Packet* FlowPath::rewrite(const Packet& packet, const Rewrite& rewrite, const MetaKey& meta) {
     if (rewritten_used_ == rewritten_.size())
         rewritten_.push_back(std::make_unique<RewrittenPacket>());
     RewrittenPacket& copy = *rewritten_[rewritten_used_];
-    if (!copy.make(packet, rewrite)) {
+    if (!copy.make(packet, rewrite, meta)) {
         misfits++;
         return nullptr;
     }

@@ -13,6 +13,7 @@ namespace softhca::core {
 
 struct Tir;
 struct FlowTable;
+struct MeterPair;
 struct Sampler;
 
 /// Packets and bytes of the rules that name it.
@@ -22,7 +23,19 @@ struct FlowCounter {
     uint32_t users = 0;
 };
 
-/// What a rule asks for. The packet is counted, then changed, then each destination gets a copy.
+/// One of a pair of meters tells the packet's color. In a register, it is where drivers look for
+/// it: Linux, en_tc.c (packet_color_to_reg); DPDK, mlx5_flow.h (MLX5_MTR_COLOR_BITS).
+struct Metering {
+    static constexpr uint32_t kColorBits = 0xff;
+
+    MeterPair* pair;
+    uint8_t meter;
+    uint8_t reg_c;
+    Color before;
+};
+
+/// What a rule asks for. The packet is counted, metered, then changed, then each destination gets a
+/// copy.
 struct FlowActions {
     bool drop = false;
     bool pass_on = false; ///< gets a copy, the packet goes on
@@ -33,6 +46,7 @@ struct FlowActions {
     std::vector<FlowTable*> tables;
     std::vector<Sampler*> samplers;
     std::vector<FlowCounter*> counters;
+    std::vector<Metering> metering;
 
     /// The objects that it names cannot be destroyed meanwhile.
     void hold() const { add_users(1); }
@@ -57,12 +71,21 @@ struct FlowPath {
     std::vector<Stop> stops;
     std::vector<const Packet*> sent; ///< of what is sent: the copies that leave
     std::vector<Count> counts;
+    /// Meters on its way, and what they are once it has gone there.
+    struct Metered {
+        Meter* meter;
+        Meter after;
+    };
+    std::vector<Metered> metered;
+    uint64_t now = 0;
     bool dropped = false; ///< a rule said so
     uint32_t misfits = 0; ///< copies that a rule could not change as it wants to: lost
     bool sending = false; ///< what no rule takes leaves
     uint32_t visits = 0;
 
-    void begin(bool sends) {
+    void begin(bool sends, uint64_t time) {
+        now = time;
+        metered.clear();
         stops.clear();
         sent.clear();
         counts.clear();
@@ -70,14 +93,18 @@ struct FlowPath {
         sending = sends;
         misfits = visits = rewritten_used_ = 0;
     }
-    /// The packet as the rule changes it; null when it cannot.
-    [[nodiscard]] const Packet* rewrite(const Packet& packet, const Rewrite& rewrite);
+    /// The packet as the rule changes it, with these registers; null when it cannot.
+    [[nodiscard]] const Packet* rewrite(const Packet& packet, const Rewrite& rewrite,
+                                        const MetaKey& meta);
+    [[nodiscard]] Color meter(const Metering& metering, const Packet& packet);
     /// The packet has gone that way.
     void count() const {
         for (const Count& one : counts) {
             one.counter->counts.packets++;
             one.counter->counts.bytes += one.bytes;
         }
+        for (const Metered& one : metered)
+            *one.meter = one.after;
     }
 
   private:

@@ -128,7 +128,7 @@ Outcome<void> FlowTables::destroy_group(Number number, Number group) {
 }
 
 Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEntryAttr& attr,
-                                    std::vector<Tir*> tirs) {
+                                    std::vector<Tir*> tirs, std::vector<Metering> metering) {
     FlowTable* const table = find_table(number);
     FlowGroup* const group = table ? group_of(*table, index) : nullptr;
     if (!group || group->number != attr.group) return refuse(Status::bad_resource);
@@ -140,6 +140,7 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     entry->send = attr.send;
     entry->tag = attr.tag;
     entry->tirs = std::move(tirs);
+    entry->metering = std::move(metering);
     for (const Number next : attr.tables) {
         entry->tables.push_back(find_table(next));
         if (!entry->tables.back()) return refuse(Status::bad_resource);
@@ -304,6 +305,19 @@ Outcome<Rewrite> FlowTables::find_rewrite(const RewriteAttr& attr, bool sends) c
 
 // ---------------------------------------------------------------- packets
 
+/// The packet's registers, with the colors that the rule's meters tell.
+template <class W>
+static MetaKey run_meters(const FlowActions& rule, const Packet& packet, FlowPath& path, W watch) {
+    MetaKey meta = packet.key().meta;
+    for (const Metering& metering : rule.metering) {
+        const Color color = path.meter(metering, packet);
+        net::be32& reg = meta.reg_c[metering.reg_c];
+        reg = (reg & ~Metering::kColorBits) | static_cast<uint32_t>(color);
+        watch.metered(metering, color);
+    }
+    return meta;
+}
+
 template <class W>
 uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
                             FlowPath& path, W watch) {
@@ -312,10 +326,15 @@ uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint3
     path.dropped |= rule.drop;
     for (FlowCounter* const counter : rule.counters)
         path.counts.push_back({counter, packet.bytes()});
+    std::optional<MetaKey> metered;
+    if (!rule.metering.empty()) metered = run_meters(rule, packet, path, watch);
     if (rule.drop) return tag;
-    const Packet* const changed = rule.rewrite.any() ? path.rewrite(packet, rule.rewrite) : &packet;
-    if (!changed) return tag;
-    if (rule.rewrite.any()) watch.changed(*changed);
+    const Packet* changed = &packet;
+    if (metered || rule.rewrite.any()) {
+        changed = path.rewrite(packet, rule.rewrite, metered ? *metered : packet.key().meta);
+        if (!changed) return tag;
+        watch.changed(*changed);
+    }
     for (Tir* const tir : rule.tirs)
         path.stops.push_back({tir, tag, changed});
     if (rule.send) path.sent.push_back(changed);

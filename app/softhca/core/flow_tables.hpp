@@ -60,9 +60,10 @@ class FlowTables {
     [[nodiscard]] Outcome<void> set_root(FlowRoot root, Number table);
     [[nodiscard]] Outcome<Number> create_group(Number table, const FlowGroupAttr& attr);
     [[nodiscard]] Outcome<void> destroy_group(Number table, Number group);
-    /// Replaces the entry at that index if there is one. `tirs` are those of the attributes.
+    /// Replaces the entry at that index if there is one. TIRs and meters are those that the
+    /// attributes name.
     [[nodiscard]] Outcome<void> set_entry(Number table, uint32_t index, const FlowEntryAttr& attr,
-                                          std::vector<Tir*> tirs);
+                                          std::vector<Tir*> tirs, std::vector<Metering> metering);
     [[nodiscard]] Outcome<void> erase_entry(Number table, uint32_t index);
 
     // samplers.cpp

@@ -20,6 +20,7 @@ enum class SendFault : uint8_t;
 struct FlowActions;
 struct FlowGroup;
 struct FlowTable;
+struct Metering;
 struct Rq;
 struct Rule;
 struct Sampler;
@@ -55,6 +56,7 @@ struct NoWatch {
     void follows(const FlowActions&) const {}
     void changed(const Packet&) const {}
     void sampled(const Sampler&, bool) const {}
+    void metered(const Metering&, Color) const {}
     void visited_too_many() const {}
     void for_kernel() const {}
     void sniffed() const {}

@@ -47,7 +47,7 @@ template <Rings R, class W> void Receiver<R, W>::place(const FlowPath::Stop& sto
 }
 
 template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {
-    path_.begin(false);
+    path_.begin(false, port_.now());
     if (tables_.active(FlowRoot::receive)) {
         tables_.walk(FlowRoot::receive, packet, path_, watch_);
         return false;
@@ -123,7 +123,7 @@ template <Rings R, class W> void Receiver<R, W>::deliver(const FlowPath& path) {
 template <Rings R, class W> void Receiver<R, W>::sniff(FlowRoot root, const Packet& packet) {
     if (!tables_.active(root) && !steering_.has(FlowDomain::sniffer)) return;
     watch_.sniffed();
-    sniff_path_.begin(false);
+    sniff_path_.begin(false, port_.now());
     if (tables_.active(root)) tables_.walk(root, packet, sniff_path_, watch_);
     steering_.for_each_sniffer(packet.key(), watch_, [&](const Rule& sniffer) {
         FlowTables::follow(sniffer, packet, 0, sniff_path_, watch_);
@@ -140,7 +140,7 @@ void Receiver<R, W>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
 }
 
 template <Rings R, class W> void Receiver<R, W>::steer_sent(const Packet& packet, FlowPath& path) {
-    path.begin(true);
+    path.begin(true, port_.now());
     if (tables_.active(FlowRoot::transmit)) {
         tables_.walk(FlowRoot::transmit, packet, path, watch_);
     } else if (const Rule* const rule = steering_.match(FlowDomain::egress, packet.key(), watch_)) {

@@ -4,6 +4,7 @@
 #include "app/softhca/core/describe.hpp"
 #include "app/softhca/core/error_names.hpp"
 #include "app/softhca/core/gather.hpp"
+#include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/rss.hpp"
 #include "app/softhca/core/ste/entry.hpp"
 
@@ -361,6 +362,8 @@ void Recorder::follows(const FlowActions& actions) {
     std::vector<std::string> parts;
     add_numbers(parts, "count in", actions.counters);
     if (actions.tag) parts.push_back(fmt::format("tag {:#x}", *actions.tag));
+    for (const Metering& one : actions.metering)
+        parts.push_back(describe_metering(one));
     if (actions.drop) parts.emplace_back("drop");
     if (actions.rewrite.any()) parts.push_back(describe_rewrite(actions.rewrite));
     add_numbers(parts, "to TIR", actions.tirs);
@@ -377,6 +380,12 @@ void Recorder::sampled(const Sampler& sampler, bool copies) {
         copies ? fmt::format("a copy goes to table {}", sampler.copies->number) : "no copy of it";
     say("sampler", fmt::format("{} (1 of {}): {}; it goes to table {}", sampler.number,
                                sampler.ratio, copy, sampler.all->number));
+}
+
+void Recorder::metered(const Metering& metering, Color color) {
+    if (!steps_ || !is_open()) return;
+    say("meter",
+        fmt::format("{} of pair {}: {}", metering.meter, metering.pair->number, text_of(color)));
 }
 
 void Recorder::changed(const Packet& packet) {

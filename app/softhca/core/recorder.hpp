@@ -68,6 +68,7 @@ class Recorder {
     /// What a rule has made of it.
     void changed(const Packet& packet);
     void sampled(const Sampler& sampler, bool copies);
+    void metered(const Metering& metering, Color color);
 
     // Receive queues.
     void deaf(const Tir& tir);

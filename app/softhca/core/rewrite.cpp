@@ -273,11 +273,15 @@ void RewrittenPacket::edit(const HeaderEdits& edits) {
     update_checksums(head(), headers, before);
 }
 
-bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite) {
+bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta) {
+    if (!rewrite.any()) {
+        packet_.emplace(from.pieces(), from.bytes(), meta);
+        return true;
+    }
     if (from.bytes() > kMaxFrame) return false;
     start_ = kHeadroom;
     bytes_ = from.bytes();
-    meta_ = from.key().meta;
+    meta_ = meta;
     copy_front(from.pieces(), head(), bytes_);
 
     const bool from_l3 =

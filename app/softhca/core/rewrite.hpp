@@ -52,8 +52,9 @@ class RewrittenPacket {
     RewrittenPacket(const RewrittenPacket&) = delete;
     RewrittenPacket& operator=(const RewrittenPacket&) = delete;
 
-    /// False: the packet has no such tunnel or tag, or gets longer than any port lets pass.
-    [[nodiscard]] bool make(const Packet& from, const Rewrite& rewrite);
+    /// With these registers. False: the packet has no such tunnel or tag, or gets longer than any
+    /// port lets pass.
+    [[nodiscard]] bool make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta);
     /// After make() was true; until the next one.
     [[nodiscard]] const Packet& packet() const { return *packet_; }
 

@@ -8,6 +8,7 @@
 #include "app/softhca/core/doorbell.hpp"
 #include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/flow_key.hpp"
+#include "app/softhca/core/meter.hpp"
 
 #include <array>
 #include <cstdint>
@@ -211,6 +212,21 @@ struct SamplerAttr {
     bool sends = false;
 };
 
+/// Pairs of meters, all alike at first.
+struct MetersAttr {
+    Number pd = 0; ///< SQs of this PD may read and write them
+    uint32_t pairs = 1;
+    std::array<MeterAttr, 2> meters{};
+};
+
+/// Has one of a pair's meters tell the packet's color, which comes into the low 8 bits of reg_c.
+struct MeteringAttr {
+    Number pair = 0;
+    uint8_t meter = 0;
+    uint8_t reg_c = 0;
+    Color before = Color::undefined; ///< unless the meter says otherwise
+};
+
 /// The entries first..last of a table.
 struct FlowGroupAttr {
     uint32_t first = 0, last = 0;
@@ -226,6 +242,7 @@ struct FlowEntryAttr {
     std::vector<Number> tables{};   ///< … and each of these decides about one
     std::vector<Number> samplers{}; ///< … and each of these does
     std::vector<Number> counters{};
+    std::vector<MeteringAttr> metering{}; ///< in this order, before the packet is changed
     RewriteAttr rewrite{};
     bool send = false; ///< in tables that send: leaves
 };

@@ -53,6 +53,9 @@ class Watch {
     void follows(const FlowActions& actions) const { recorder_->follows(actions); }
     void changed(const Packet& packet) const { recorder_->changed(packet); }
     void sampled(const Sampler& sampler, bool copies) const { recorder_->sampled(sampler, copies); }
+    void metered(const Metering& metering, Color color) const {
+        recorder_->metered(metering, color);
+    }
     void visited_too_many() const { recorder_->say("table", "too many tables visited"); }
     void for_kernel() const { recorder_->say("kernel", "no rule takes it: goes to the netdev"); }
     void sniffed() const { recorder_->say("sniffers", "copies of it are made"); }

@@ -192,6 +192,7 @@ constexpr uint64_t kPop = MLX5_FLOW_CONTEXT_ACTION_VLAN_POP;
 constexpr uint64_t kPop2 = MLX5_FLOW_CONTEXT_ACTION_VLAN_POP_2;
 constexpr uint64_t kPush = MLX5_FLOW_CONTEXT_ACTION_VLAN_PUSH;
 constexpr uint64_t kPush2 = MLX5_FLOW_CONTEXT_ACTION_VLAN_PUSH_2;
+constexpr uint64_t kExecuteAso = MLX5_FLOW_CONTEXT_ACTION_EXECUTE_ASO;
 constexpr uint64_t kDestinations = kAllow | kDrop | kForward;
 constexpr uint64_t kChanges = kReformat | kDecap | kModify | kPop | kPop2 | kPush | kPush2;
 constexpr uint8_t kToTable = 1, kToTir = 2, kToSampler = 6; // MLX5_FLOW_DESTINATION_TYPE_*
@@ -247,6 +248,26 @@ core::RewriteAttr read_rewrite(const Fields& context, uint64_t actions) {
     return rewrite;
 }
 
+/// The meters of an entry; ASO objects of other types do not exist.
+FwStatus read_metering(const Fields& context, core::FlowEntryAttr& attr) {
+    constexpr Field kFirst = PRM(flow_context, execute_aso[0]);
+    constexpr Field kControl = PRM(execute_aso, exe_aso_ctrl);
+    for (size_t i = 0; i < std::extent_v<decltype(mlx5_ifc_flow_context_bits::execute_aso)>; i++) {
+        const Fields aso = context.at({kFirst.offset + i * kFirst.width, kFirst.width});
+        if (!aso.get(PRM(execute_aso, valid))) continue;
+        const Fields control = aso.at(kControl);
+        if (control.get(PRM(exe_aso_ctrl_flow_meter, aso_type)) != MLX5_EXE_ASO_FLOW_METER)
+            return FwStatus::bad_parameter;
+        const auto byte = [&](Field field) { return static_cast<uint8_t>(control.get(field)); };
+        attr.metering.push_back(
+            {.pair = number(aso, PRM(execute_aso, aso_object_id)),
+             .meter = byte(PRM(exe_aso_ctrl_flow_meter, meter_id)),
+             .reg_c = byte(PRM(exe_aso_ctrl_flow_meter, return_reg_id)),
+             .before = static_cast<core::Color>(byte(PRM(exe_aso_ctrl_flow_meter, init_color)))});
+    }
+    return attr.metering.empty() ? FwStatus::bad_parameter : FwStatus::ok;
+}
+
 /// Whether everything that the entry names is there for whose command this is.
 bool exists(Objects& objects, core::Number table, uint64_t actions,
             const core::FlowEntryAttr& attr) {
@@ -259,8 +280,13 @@ bool exists(Objects& objects, core::Number table, uint64_t actions,
         named.push_back({Kind::sampler, sampler});
     if (actions & kModify) named.push_back({Kind::modify_header, attr.rewrite.edits});
     if (actions & kReformat) named.push_back({Kind::reformat, attr.rewrite.reformat});
-    return objects.exist(named) && std::ranges::all_of(attr.counters, [&](core::Number counter) {
-               return objects.run_from(Kind::flow_counters, counter) != 0;
+    return objects.exist(named) &&
+           std::ranges::all_of(attr.counters,
+                               [&](core::Number counter) {
+                                   return objects.run_from(Kind::flow_counters, counter) != 0;
+                               }) &&
+           std::ranges::all_of(attr.metering, [&](const core::MeteringAttr& metering) {
+               return objects.run_from(Kind::meters, metering.pair) != 0;
            });
 }
 
@@ -268,7 +294,8 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const Fields context = in.at(PRM(set_fte_in, flow_context));
     const uint64_t actions = context.get(PRM(flow_context, action));
-    if ((actions & ~(kDestinations | kCount | kChanges)) || !(actions & kDestinations))
+    if ((actions & ~(kDestinations | kCount | kChanges | kExecuteAso)) ||
+        !(actions & kDestinations))
         return FwStatus::bad_parameter;
     core::FlowEntryAttr attr;
     attr.group = number(context, PRM(flow_context, group_id));
@@ -279,12 +306,18 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
         attr.tag = static_cast<uint32_t>(tag);
     if (const FwStatus status = read_lists(command, context, actions, attr); status != FwStatus::ok)
         return status;
+    if (actions & kExecuteAso)
+        if (const FwStatus status = read_metering(context, attr); status != FwStatus::ok)
+            return status;
     if (!attr.drop && !attr.send && attr.tirs.empty() && attr.tables.empty() &&
         attr.samplers.empty())
         return FwStatus::bad_parameter;
     const core::Number table = number(in, PRM(set_fte_in, table_id));
     const core::Number index = number(in, PRM(set_fte_in, flow_index));
     if (!exists(firmware.objects, table, actions, attr)) return FwStatus::bad_resource;
+    const uint32_t type = firmware.objects.find(Kind::flow_table, table)->detail;
+    if (!attr.metering.empty() && type != kNicReceive && type != kNicTransmit)
+        return FwStatus::bad_parameter;
     attr.value = read_match_value(match_bytes(context.at(PRM(flow_context, match_value))),
                                   firmware.flows.masks.at(attr.group));
     const auto set = firmware.device.set_flow_entry(table, index, attr);

@@ -13,6 +13,7 @@ const char* name_of(Kind kind) {
                                                                "sampler",
                                                                "flow table",
                                                                "flow counter",
+                                                               "flow meter",
                                                                "modify header context",
                                                                "packet reformat context",
                                                                "TIR",

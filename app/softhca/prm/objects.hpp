@@ -37,6 +37,7 @@ enum class Kind : uint8_t {
     sampler,
     flow_table,
     flow_counters,
+    meters,
     modify_header,
     reformat,
     tir,
@@ -58,7 +59,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 24;
+inline constexpr uint8_t kKinds = 25;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -84,6 +85,7 @@ inline constexpr uint8_t kKinds = 24;
     case Kind::uctx: return 10;
     case Kind::modify_header: return core::Limits::kLogMaxHeaderEdits;
     case Kind::reformat: return core::Limits::kLogMaxReformats;
+    case Kind::meters: return core::Limits::kLogMaxMeterPairs;
     case Kind::sampler:
     case Kind::flow_table:
     case Kind::flow_counters: return 16;

@@ -124,9 +124,7 @@ TEST_F(SamplersTest, WhoLooksSeesThem) {
     receive(1);
     device->remove_observer(collector);
     ASSERT_EQ(collector.passages.size(), 1u);
-    std::string way;
-    for (const auto& [where, what] : collector.passages[0].steps)
-        way += fmt::format("{}: {}\n", where, what);
+    const std::string way = collector.first_way();
     EXPECT_THAT(way, testing::HasSubstr(fmt::format("actions: to sampler {}\n", sampler)));
     EXPECT_THAT(way,
                 testing::HasSubstr(fmt::format("sampler: {} (1 of 1): a copy goes to table {}; "

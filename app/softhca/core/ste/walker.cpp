@@ -73,7 +73,8 @@ const Packet* Walker::change(const Entry& entry, const Packet& packet, FlowPath&
     if (entry.edits != 0) rewrite.edits = &edits_;
     const bool names_nothing = (entry.change == Change::reformat && !rewrite.reformat) ||
                                (entry.edits != 0 && !read_edits(entry));
-    if (!names_nothing) return rewrite.any() ? path.rewrite(packet, rewrite) : &packet;
+    if (!names_nothing)
+        return rewrite.any() ? path.rewrite(packet, rewrite, packet.key().meta) : &packet;
     path.misfits++;
     return nullptr;
 }

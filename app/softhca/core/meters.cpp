@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/softhca/core/meters.hpp"
+
+#include "app/softhca/core/device_state.hpp"
+
+#include <algorithm>
+
+namespace softhca::core {
+
+// ---------------------------------------------------------------- the pairs
+
+/// So many numbers in a row, the lowest that no pair has.
+Number Meters::first_free(uint32_t count) const {
+    Number first = 1;
+    for (const auto& [number, range] : ranges_) {
+        if (number - first >= count) break;
+        first = number + static_cast<Number>(range.size());
+    }
+    return first;
+}
+
+Outcome<Number> Meters::create(const MetersAttr& attr, uint64_t now) {
+    const auto fits = [](const BucketAttr& bucket) {
+        return std::max(bucket.rate_exponent, bucket.size_exponent) <= MeterAttr::kMaxExponent;
+    };
+    if (attr.pairs == 0 || attr.pairs > Limits::kMaxMeterPairsAtOnce ||
+        !std::ranges::all_of(attr.meters, [&](const MeterAttr& meter) {
+            return fits(meter.committed) && fits(meter.excess);
+        }))
+        return refuse(Status::bad_parameter);
+    if (attr.pairs > Limits::kMaxMeterPairs - count_) return refuse(Status::limit);
+    const Number first = first_free(attr.pairs);
+    Range& range = ranges_.emplace(first, attr.pairs).first->second;
+    for (Number number = first; MeterPair & pair : range) {
+        pair.number = number++;
+        pair.pd = attr.pd;
+        for (size_t i = 0; i < pair.meters.size(); i++)
+            pair.meters[i].set(attr.meters[i], now);
+    }
+    count_ += attr.pairs;
+    return first;
+}
+
+Outcome<void> Meters::destroy(Number first) {
+    const auto found = ranges_.find(first);
+    if (found == ranges_.end()) return refuse(Status::bad_resource);
+    if (std::ranges::any_of(found->second, [](const MeterPair& pair) { return pair.users != 0; }))
+        return refuse(Status::busy);
+    count_ -= static_cast<uint32_t>(found->second.size());
+    ranges_.erase(found);
+    return {};
+}
+
+MeterPair* Meters::find(Number number) {
+    const auto after = ranges_.upper_bound(number);
+    if (after == ranges_.begin()) return nullptr;
+    auto& [first, range] = *std::prev(after);
+    return number - first < range.size() ? &range[number - first] : nullptr;
+}
+
+void Meters::clear() {
+    ranges_.clear();
+    count_ = 0;
+}
+
+// ---------------------------------------------------------------- control calls
+
+Outcome<Number> Device::create_meters(const MetersAttr& attr) {
+    const ControlLock lock(*state_);
+    Pd* const pd = state_->pds.find(attr.pd);
+    if (!pd) return refuse(Status::bad_resource);
+    const auto made = state_->meters.create(attr, state_->port.now());
+    if (made) pd->users++;
+    return made;
+}
+
+Outcome<void> Device::destroy_meters(Number first) {
+    const ControlLock lock(*state_);
+    const MeterPair* const pair = state_->meters.find(first);
+    Pd* const pd = pair ? state_->pds.find(pair->pd) : nullptr;
+    const auto gone = state_->meters.destroy(first);
+    if (gone) pd->users--;
+    return gone;
+}
+
+Outcome<std::array<Meter, 2>> Device::query_meters(Number number) {
+    const ControlLock lock(*state_);
+    const MeterPair* const pair = state_->meters.find(number);
+    if (!pair) return refuse(Status::bad_resource);
+    return pair->meters;
+}
+
+} // namespace softhca::core

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The meters of a device. They come in pairs, which are made, read and written together.
+#pragma once
+
+#include "app/softhca/core/meter.hpp"
+#include "app/softhca/core/types.hpp"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace softhca::core {
+
+struct MeterPair {
+    Number number = 0;
+    Number pd = 0; ///< of the SQs that may read and write it
+    uint32_t users = 0;
+    std::array<Meter, 2> meters{};
+};
+
+/// Used with the device locked.
+class Meters {
+  public:
+    using Range = std::vector<MeterPair>;
+
+    /// Pairs with numbers that follow each other. They go together, by the number of the first.
+    [[nodiscard]] Outcome<Number> create(const MetersAttr& attr, uint64_t now);
+    [[nodiscard]] Outcome<void> destroy(Number first);
+    /// Null: there is none.
+    [[nodiscard]] MeterPair* find(Number number);
+    void clear();
+    /// By the number of their first pair, for those who look.
+    [[nodiscard]] const std::map<Number, Range>& ranges() const { return ranges_; }
+
+  private:
+    [[nodiscard]] Number first_free(uint32_t count) const;
+
+    std::map<Number, Range> ranges_;
+    uint32_t count_ = 0; ///< of all pairs
+};
+
+} // namespace softhca::core

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// General objects, each with a type that says what it is, share three commands.
+#pragma once
+
+#include "app/softhca/prm/command_tools.hpp"
+
+namespace softhca::prm {
+
+/// What the commands do with objects of one type.
+struct GeneralObject {
+    FwStatus (*create)(Firmware&, Command&);
+    FwStatus (*query)(Firmware&, Command&);
+    FwStatus (*destroy)(Firmware&, Command&);
+};
+
+/// Where the object is in the answer to a query.
+inline constexpr Field kGeneralObject{8 * PRM_BYTES(general_obj_out_cmd_hdr), 0};
+
+[[nodiscard]] inline core::Number general_object_number(Command& command) {
+    return number(command.input(), PRM(general_obj_in_cmd_hdr, obj_id));
+}
+
+[[nodiscard]] const GeneralObject& sampler_objects();
+[[nodiscard]] const GeneralObject& meter_objects();
+
+} // namespace softhca::prm
