@@ -32,6 +32,7 @@ enum class WqeOpcode : uint8_t {
     send = 0x0a,
     tso = 0x0e,
     rdma_read = 0x10,
+    access_aso = 0x2d,   ///< reads and writes an ASO object (aso.hpp)
     enhanced_mpw = 0x29, ///< eMPW: one Ethernet segment, then one data segment per packet
 };
 
@@ -43,7 +44,7 @@ struct WqeCtrlSeg {
     uint8_t signature;
     uint8_t reserved[2];
     uint8_t fm_ce_se; ///< bits 3:2 = when to report completion (kCqUpdate)
-    be32 imm;
+    be32 imm;         ///< or what else the opcode is about: an object's number
 };
 static_assert(sizeof(WqeCtrlSeg) == 16);
 inline constexpr uint8_t kCqUpdate = 0x08;     ///< MLX5_WQE_CTRL_CQ_UPDATE: always write a CQE

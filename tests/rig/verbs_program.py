@@ -8,6 +8,7 @@ SUITES = [
     "CountersTest",
     "DescriptorTest",
     "DevxFlowTest",
+    "DevxMeterTest",
     "DevxPacingTest",
     "DevxQueueTest",
     "DevxTest",

@@ -305,6 +305,9 @@ const char* text_of(SendFault fault) {
     case SendFault::bad_remote: return "RDMA without an address";
     case SendFault::remote_access:
         return "rkey unknown, of another PD, without that right, or range not covered";
+    case SendFault::no_meters: return "no such meters, or of another PD";
+    case SendFault::bad_meter_write:
+        return "meters are not written in that way, or on that condition";
     case SendFault::injected: return "on request (softhca fault)";
     }
     return "?";

@@ -78,6 +78,7 @@ struct Device::State final : GuardedMemory {
         return rings.make_data_path({.mkeys = mkeys,
                                      .steering = steering,
                                      .tables = flow_tables,
+                                     .meters = meters,
                                      .port = port,
                                      .delay_drop = delay_drop,
                                      .kernel_progress = kernel_progress,

@@ -97,6 +97,7 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::packets: return "several packets";
     case SendRequest::Kind::rdma_write: return "an RDMA write";
     case SendRequest::Kind::rdma_read: return "an RDMA read";
+    case SendRequest::Kind::meters: return "an access to meters";
     }
     return "?";
 }

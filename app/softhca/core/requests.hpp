@@ -4,6 +4,7 @@
 // over it, so that neither costs a call.
 #pragma once
 
+#include "app/softhca/core/meter.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/offload.hpp"
 #include "app/softhca/core/packet.hpp"
@@ -31,7 +32,9 @@ enum class SendFault : uint8_t {
     too_long = 0x11,        ///< more bytes than a message may have
     bad_remote = 0x12,      ///< RDMA: no room for where it goes
     remote_access = 0x13, ///< rkey unknown, of another PD, does not allow it, or range not covered
-    injected = 0x20,      ///< on request (Device::inject_error)
+    no_meters = 0x14,     ///< no such pair, or of another PD
+    bad_meter_write = 0x15, ///< in a way, or on a condition, that this device does not know
+    injected = 0x20,        ///< on request (Device::inject_error)
 };
 
 /// Likewise a receive request.
@@ -47,6 +50,14 @@ enum class ReceiveFault : uint8_t {
 [[nodiscard]] const char* text_of(SendFault fault);
 [[nodiscard]] const char* text_of(ReceiveFault fault);
 
+/// A part of a packet: in the request itself, or in memory that a key leads to.
+struct Segment {
+    const std::byte* inlined = nullptr;
+    uint32_t bytes = 0;
+    uint32_t lkey = 0;
+    uint64_t address = 0;
+};
+
 /// What to send: packets that the data segments make up.
 struct SendRequest {
     enum class Kind : uint8_t {
@@ -56,6 +67,7 @@ struct SendRequest {
         packets,    ///< one of each segment
         rdma_write, ///< no packet: memory of the segments goes to `remote` …
         rdma_read,  ///< … or comes from there
+        meters,     ///< no packet: a pair of meters is read, written, or both
     };
     Kind kind = Kind::nop;
     bool reports = false;       ///< wants a completion when it is done …
@@ -67,14 +79,8 @@ struct SendRequest {
     std::span<const std::byte> header; ///< inlined beginning of the packet
     uint32_t rkey = 0;
     uint64_t remote = 0;
-};
-
-/// A part of a packet: in the request itself, or in memory that a key leads to.
-struct Segment {
-    const std::byte* inlined = nullptr;
-    uint32_t bytes = 0;
-    uint32_t lkey = 0;
-    uint64_t address = 0;
+    Number meters = 0;
+    Segment read_to; ///< where what the meters were goes; of no bytes: nowhere
 };
 
 /// What is known of a packet that was put into an RQ.
@@ -93,7 +99,8 @@ struct Received {
 /// Reads one send request at a time, and completes it.
 template <class S>
 concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
-                            typename S::Cursor cursor, Segment segment) {
+                            typename S::Cursor cursor, Segment segment,
+                            std::array<Meter, 2>& meters) {
     /// How far the owner has got.
     { S::posted(queue) } -> std::same_as<uint16_t>;
     /// Whether the SQ's completion can be told.
@@ -108,6 +115,9 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
     { read.first() } -> std::same_as<typename S::Cursor>;
     { read.at_end(cursor) } -> std::same_as<bool>;
     { read.next(cursor, segment) } -> std::same_as<SendFault>;
+    /// Of a request for meters: what it reads of them, and what it makes of them.
+    { read.read(meters) } -> std::convertible_to<std::span<const std::byte>>;
+    read.write(meters, uint64_t{});
     /// The request is done, or failed. False when its CQ overran.
     { read.complete(sq, uint16_t{}, uint64_t{}) } -> std::same_as<bool>;
     { read.complete(sq, CompletionError{}, SendFault{}) } -> std::same_as<bool>;

@@ -21,6 +21,7 @@ class Format;
 
 namespace softhca::core {
 
+class Meters;
 class Recorder;
 
 /// The way of packets between the wire and the rings, for one device. Used by the device thread
@@ -52,6 +53,7 @@ struct DataPathParts {
     const MkeyTable& mkeys;
     const Steering& steering;
     const FlowTables& tables;
+    Meters& meters;
     Port& port;
     DelayDrop& delay_drop;
     SendProgress& kernel_progress; ///< of the kernel netdev's next frame

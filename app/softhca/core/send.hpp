@@ -2,6 +2,7 @@
 // Executes send queues: reads requests, validates them, sends their packets, completes them.
 #pragma once
 
+#include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/receive.hpp"
@@ -14,9 +15,9 @@ namespace softhca::core {
 /// One device's send side. Used by the device thread with the device locked.
 template <Rings R, class W> class Sender {
   public:
-    Sender(const MkeyTable& mkeys, Port& port, Receiver<R, W>& receiver,
+    Sender(const MkeyTable& mkeys, Meters& meters, Port& port, Receiver<R, W>& receiver,
            SendProgress& kernel_progress, W watch)
-        : mkeys_(mkeys), port_(port), receiver_(receiver), watch_(watch),
+        : mkeys_(mkeys), meters_(meters), port_(port), receiver_(receiver), watch_(watch),
           kernel_progress_(kernel_progress) {}
 
     /// See DataPath.
@@ -42,6 +43,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute_tso(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_packets(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
+    [[nodiscard]] Step execute_meters(const Sq& sq);
     using Cursor = typename R::Send::Cursor;
     [[nodiscard, gnu::always_inline]] SendFault
     gather_segment(const Sq& sq, Cursor& at, Gather& into, Access access = Access::read);
@@ -69,6 +71,7 @@ template <Rings R, class W> class Sender {
     void write_error(Sq& sq, CompletionError error, SendFault fault);
 
     const MkeyTable& mkeys_;
+    Meters& meters_;
     Port& port_;
     Receiver<R, W>& receiver_; ///< of the loopback, and of those who sniff
     [[no_unique_address]] W watch_;

@@ -5,6 +5,7 @@
 #include "app/softhca/core/send.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 
 namespace softhca::core {
@@ -18,7 +19,8 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
 
 [[nodiscard]] inline CompletionError error_of(SendFault fault) {
     switch (fault) {
-    case SendFault::protection: return CompletionError::local_protection;
+    case SendFault::protection:
+    case SendFault::no_meters: return CompletionError::local_protection;
     case SendFault::too_long:
     case SendFault::no_data: return CompletionError::local_length;
     case SendFault::remote_access: return CompletionError::remote_access;
@@ -92,6 +94,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     case SendRequest::Kind::packets: return execute_packets(sq, budget);
     case SendRequest::Kind::rdma_write: return execute_rdma(sq, false);
     case SendRequest::Kind::rdma_read: return execute_rdma(sq, true);
+    case SendRequest::Kind::meters: return execute_meters(sq);
     case SendRequest::Kind::packet: break;
     }
     return execute_packet(sq);
@@ -304,6 +307,25 @@ typename Sender<R, W>::Step Sender<R, W>::execute_rdma(const Sq& sq, bool reads)
     PieceCursor at(from.pieces());
     for (const iovec& to : (reads ? local : remote).pieces())
         at.copy(static_cast<uint32_t>(to.iov_len), static_cast<std::byte*>(to.iov_base));
+    return {.complete = true};
+}
+
+template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_meters(const Sq& sq) {
+    const SendRequest& request = ring_.request();
+    MeterPair* const pair = meters_.find(request.meters);
+    if (!pair || pair->pd != sq.pd) return {SendFault::no_meters};
+    if (const Segment& to = request.read_to; to.bytes != 0) {
+        const auto before = ring_.read(pair->meters);
+        const std::byte* from = before.data();
+        const bool mapped = mkeys_.translate(to.lkey, sq.pd, Access::write, to.address, to.bytes,
+                                             [&](std::byte* piece, uint32_t bytes) {
+                                                 std::memcpy(piece, from, bytes);
+                                                 from += bytes;
+                                                 return true;
+                                             });
+        if (!mapped) return {SendFault::protection};
+    }
+    ring_.write(pair->meters, port_.now());
     return {.complete = true};
 }
 

@@ -58,7 +58,8 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, flow_counter_bulk_alloc), kCounterBulks);
     set(PRM(cmd_hca_cap, max_qp_cnt), 16);
     set(PRM(cmd_hca_cap, max_tc), 1);
-    set(PRM(cmd_hca_cap, general_obj_types), MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_SAMPLER);
+    set(PRM(cmd_hca_cap, general_obj_types), MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_SAMPLER |
+                                                 MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_FLOW_METER_ASO);
 }
 
 void general(Fields caps) {
@@ -235,6 +236,8 @@ void flow_tables(Fields caps) {
     for (const Fields& table : {receive, transmit})
         rewriting(table);
     const auto allow = [](Fields table, Field field) { table.set(field, 1); };
+    for (const Fields& table : {receive, transmit})
+        allow(table, PRM(flow_table_prop_layout, execute_aso));
     allow(receive, PRM(flow_table_prop_layout, decap));
     for (const Fields& table : {receive, transmit})
         allow(table, PRM(flow_table_prop_layout, reformat));
@@ -250,6 +253,12 @@ void pacing(Fields caps) {
     caps.set(PRM(qos_cap, packet_pacing_rate_table_size), kPacingRates);
 }
 
+/// Flow meters. The fields for meters of older devices, which are no ASO objects, stay zero.
+void meters(Fields caps) {
+    caps.set(PRM(qos_cap, log_meter_aso_max_alloc), core::Limits::kLogMaxMeterPairsAtOnce);
+    caps.set(PRM(qos_cap, log_max_num_meter_aso), core::Limits::kLogMaxMeterPairs);
+}
+
 } // namespace
 
 Capabilities make_capabilities(Users users) {
@@ -261,6 +270,7 @@ Capabilities make_capabilities(Users users) {
     // RC QPs want the capability of RoCE, by which a kernel would take the port for a RoCE port.
     if (users == Users::steering) software_steering(caps);
     pacing(fields_of(caps.maximum[CapType::qos]));
+    meters(fields_of(caps.maximum[CapType::qos]));
     caps.current = caps.maximum;
     return caps;
 }

@@ -85,6 +85,21 @@ TEST_P(FlowMetersTest, TheyComeInRanges) {
     EXPECT_EQ(status(by(mine, query(next))), FwStatus::ok);
 }
 
+TEST_P(FlowMetersTest, ThereAreNoMoreThanTheCapabilitiesSay) {
+    const auto caps = run(REQUEST(QUERY_HCA_CAP, query_hca_cap, 1 | 12 << 1)); // current, QoS
+    const auto cap = [&](Field field) {
+        return caps.get(inside(PRM(query_hca_cap_out, capability), field));
+    };
+    const uint32_t at_once = cap(PRM(qos_cap, log_meter_aso_max_alloc));
+    const uint32_t in_all = cap(PRM(qos_cap, log_max_num_meter_aso));
+    EXPECT_EQ(cap(PRM(qos_cap, log_meter_aso_granularity)), 0u);
+    EXPECT_EQ(status(by(mine, create(at_once + 1))), FwStatus::bad_parameter);
+    EXPECT_EQ(status(by(mine, create(31))), FwStatus::bad_parameter);
+    for (uint32_t left = 1u << (in_all - at_once); left != 0; left--)
+        ASSERT_EQ(status(by(mine, create(at_once))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, create())), FwStatus::exceeded_limit);
+}
+
 TEST_P(FlowMetersTest, ParametersComeWithTheCommand) {
     constexpr Field kSecond = PRM(flow_meter_aso_obj, flow_meter_parameters[1]);
     const std::pair<Field, uint32_t> fields[] = {

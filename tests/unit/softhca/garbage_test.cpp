@@ -93,14 +93,18 @@ TEST_P(Garbage, NearlyRightSendWqes) {
 }
 
 TEST_P(Garbage, RandomSendRing) {
+    const Number meters = *device->create_meters({.pd = pd});
+    constexpr uint8_t kAccessAso = 0x2d, kPolicer = 2;
     for (int round = 0; round < 2000; round++) {
         fill(sq.ring);
         for (uint16_t i = 0; i < 32; i++) { // valid control segments lead the device further
             if (below(4) == 0) continue;
-            constexpr uint8_t kOpcodes[] = {0x0a, 0x0e, 0x29, 0x00};
-            Bytes ctrl(8);
-            frames::put32(ctrl, 0, uint32_t{i} << 8 | kOpcodes[below(4)]);
+            constexpr uint8_t kOpcodes[] = {0x0a, 0x0e, 0x29, 0x00, kAccessAso};
+            Bytes ctrl(16);
+            frames::put32(ctrl, 0, kPolicer << 24 | uint32_t{i} << 8 | kOpcodes[below(5)]);
             frames::put32(ctrl, 4, sq.number << 8 | below(64));
+            ctrl[11] = static_cast<uint8_t>(random());
+            frames::put32(ctrl, 12, meters);
             sq.write(i, 0, ctrl);
         }
         sq.producer = static_cast<uint16_t>(below(34));

@@ -168,7 +168,7 @@ TestSq::TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs, FakeLi
 uint16_t TestSq::post(const Wqe& wqe) {
     const uint16_t index = producer;
     Bytes bytes = wqe.bytes;
-    frames::put32(bytes, 0, uint32_t{index} << 8 | bytes[3]);
+    frames::put32(bytes, 0, uint32_t{bytes[0]} << 24 | uint32_t{index} << 8 | bytes[3]);
     frames::put32(bytes, 4, number << 8 | static_cast<uint32_t>(bytes.size() / mlx5::kSegment));
     write(index, 0, bytes);
     producer = static_cast<uint16_t>(producer + (bytes.size() + mlx5::kWqebb - 1) / mlx5::kWqebb);

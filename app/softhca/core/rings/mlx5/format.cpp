@@ -35,6 +35,7 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::packets: return "ENHANCED_MPSW";
     case SendRequest::Kind::rdma_write: return "RDMA_WRITE";
     case SendRequest::Kind::rdma_read: return "RDMA_READ";
+    case SendRequest::Kind::meters: return "ACCESS_ASO";
     }
     return "?";
 }

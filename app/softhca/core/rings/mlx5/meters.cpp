@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/rings/mlx5/meters.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace softhca::core::mlx5_rings {
 namespace {
@@ -79,6 +81,50 @@ void update_meters(std::array<Meter, 2>& meters, std::span<const std::byte> data
     const std::array<MeterAttr, 2> written = read_meters(bytes);
     for (size_t i = 0; i < meters.size(); i++)
         if (mask << (i * sizeof(mlx5::MeterParams)) & kOfOneMeter) meters[i].set(written[i], now);
+}
+
+// ---------------------------------------------------------------- WQEs
+
+namespace {
+
+constexpr size_t kDataAt = sizeof(mlx5::WqeCtrlSeg) + sizeof(mlx5::WqeAsoCtrlSeg);
+
+/// Whether the object is written; nothing: by a comparison, which we do not know.
+std::optional<bool> is_condition_met(const mlx5::WqeAsoCtrlSeg& aso) {
+    const uint8_t first = aso.operators >> 4, second = aso.operators & 0xf;
+    if (std::max(first, second) > mlx5::kAsoAlwaysTrue) return {};
+    return aso.joining & mlx5::kAsoOr ? (first | second) != 0 : (first & second) != 0;
+}
+
+} // namespace
+
+std::span<const std::byte> aso_data(std::span<const std::byte> wqe) {
+    return wqe.subspan(std::min(kDataAt, wqe.size()));
+}
+
+SendFault decode_aso(std::span<const std::byte> wqe, SendRequest& request, uint64_t& mask) {
+    if (wqe.size() < kDataAt) return SendFault::bad_ds;
+    mlx5::WqeCtrlSeg ctrl;
+    mlx5::WqeAsoCtrlSeg aso;
+    std::memcpy(&ctrl, wqe.data(), sizeof ctrl);
+    std::memcpy(&aso, wqe.data() + sizeof ctrl, sizeof aso);
+    if (ctrl.opmod_idx_opcode >> 24 != mlx5::kAsoPolicer) return SendFault::bad_opcode;
+    request.kind = SendRequest::Kind::meters;
+    request.header = {};
+    request.meters = ctrl.imm;
+    request.read_to = {};
+    if (aso.va_low_read & mlx5::kAsoRead)
+        request.read_to = {.bytes = mlx5::kAsoDataBytes,
+                           .lkey = aso.lkey,
+                           .address =
+                               uint64_t{aso.va_high} << 32 | (aso.va_low_read & ~mlx5::kAsoRead)};
+    const std::optional<bool> writes = is_condition_met(aso);
+    mask = aso.data_mask;
+    if (!writes || (mask != 0 && (aso.data_mask_mode & mlx5::kAsoModeMask) != mlx5::kAsoBytewise))
+        return SendFault::bad_meter_write;
+    if (!*writes) mask = 0;
+    if (mask != 0 && aso_data(wqe).size() < mlx5::kAsoDataBytes) return SendFault::bad_ds;
+    return SendFault::none;
 }
 
 } // namespace softhca::core::mlx5_rings

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/requests.hpp"
 #include "app/softhca/core/rings/mlx5/cq.hpp"
+#include "app/softhca/core/rings/mlx5/meters.hpp"
 #include "app/softhca/core/rings/mlx5/syndrome.hpp"
 
 #include <algorithm>
@@ -37,6 +38,13 @@ class SendWqe {
     [[nodiscard]] bool at_end(Cursor at) const { return at >= size_; }
     [[nodiscard]] SendFault next(Cursor& at, Segment& segment) const;
 
+    [[nodiscard]] MeterBytes read(const std::array<Meter, 2>& meters) const {
+        return write_meters(meters);
+    }
+    void write(std::array<Meter, 2>& meters, uint64_t now) const {
+        update_meters(meters, aso_data({bytes_.data(), size_}), meter_mask_, now);
+    }
+
     [[nodiscard]] bool complete(Sq& sq, uint16_t index, uint64_t time) const;
     [[nodiscard]] bool complete(Sq& sq, CompletionError error, SendFault fault) const;
 
@@ -62,7 +70,8 @@ class SendWqe {
     uint32_t size_ = 0; ///< bytes
     uint8_t opcode_ = 0;
     bool rc_ = false;
-    uint32_t data_at_ = 0; ///< first segment after the Ethernet segment
+    uint32_t data_at_ = 0;    ///< first segment after the Ethernet segment
+    uint64_t meter_mask_ = 0; ///< bytes of meters that are written
     SendRequest request_;
 };
 
@@ -105,6 +114,9 @@ inline SendFault SendWqe::decode() {
     case mlx5::WqeOpcode::send: request_.kind = SendRequest::Kind::packet; break;
     case mlx5::WqeOpcode::tso: request_.kind = SendRequest::Kind::tso; break;
     case mlx5::WqeOpcode::enhanced_mpw: request_.kind = SendRequest::Kind::packets; break;
+    case mlx5::WqeOpcode::access_aso:
+        data_at_ = size_;
+        return decode_aso({bytes_.data(), size_}, request_, meter_mask_);
     default: return SendFault::bad_opcode;
     }
     return decode_eth();
