@@ -96,6 +96,11 @@ def test_rules_take_their_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
+def test_meters_are_refused(stack: Stack) -> None:
+    """Its meters are actions of software steering, for which entries of format 0 have no word."""
+    stack.testpmd.expect("show port meter cap 0", "Meter is not supported")
+
+
 NEW_MAC = "02:11:22:33:44:55"
 # testpmd's `set vxlan` for the action, and the same as headers.
 TUNNEL = ("vni 7 udp-src 8 udp-dst 4789 ip-src 198.51.100.1 ip-dst 198.51.100.2 "
