@@ -15,8 +15,8 @@ namespace {
 constexpr uint32_t kMaxVisits = 128;
 
 /// Whether packets may go from one table to the other.
-bool leads_on(const FlowTable& from, const FlowTable& to) {
-    return to.level > from.level && to.sends == from.sends;
+bool leads_on(const FlowTable& from, const FlowTable& to, bool any_level = false) {
+    return (any_level || to.level > from.level) && to.sends == from.sends;
 }
 
 } // namespace
@@ -144,7 +144,8 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     for (const Number next : attr.tables) {
         entry->tables.push_back(find_table(next));
         if (!entry->tables.back()) return refuse(Status::bad_resource);
-        if (!leads_on(*table, *entry->tables.back())) return refuse(Status::bad_parameter);
+        if (!leads_on(*table, *entry->tables.back(), attr.any_level))
+            return refuse(Status::bad_parameter);
     }
     for (const Number number_of_sampler : attr.samplers) {
         const auto sampler = find_sampler(*table, number_of_sampler);
@@ -349,7 +350,8 @@ uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint3
     return tag;
 }
 
-/// Recursion is as deep as there are levels at most, or where samplers know none, visits.
+/// Recursion is as deep as there are levels at most, or where entries or samplers know none,
+/// visits.
 template <class W>
 void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
                        W watch) {

@@ -237,7 +237,9 @@ void flow_tables(Fields caps) {
         rewriting(table);
     const auto allow = [](Fields table, Field field) { table.set(field, 1); };
     for (const Fields& table : {receive, transmit})
-        allow(table, PRM(flow_table_prop_layout, execute_aso));
+        for (const Field action : {PRM(flow_table_prop_layout, execute_aso),
+                                   PRM(flow_table_prop_layout, ignore_flow_level)})
+            allow(table, action);
     allow(receive, PRM(flow_table_prop_layout, decap));
     for (const Fields& table : {receive, transmit})
         allow(table, PRM(flow_table_prop_layout, reformat));

@@ -301,6 +301,7 @@ FwStatus set_fte(Firmware& firmware, Command& command) {
     attr.group = number(context, PRM(flow_context, group_id));
     attr.drop = (actions & kDrop) != 0;
     attr.send = (actions & kAllow) != 0;
+    attr.any_level = in.get(PRM(set_fte_in, ignore_flow_level)) != 0;
     attr.rewrite = read_rewrite(context, actions);
     if (const auto tag = context.get(PRM(flow_context, flow_tag)); tag != 0)
         attr.tag = static_cast<uint32_t>(tag);

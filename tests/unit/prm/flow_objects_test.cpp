@@ -57,6 +57,12 @@ class FlowObjectsTest : public TransportTest {
     Number first = 0, second = 0, group = 0;
 };
 
+TEST_P(FlowObjectsTest, EntriesMayIgnoreLevels) {
+    EXPECT_EQ(status(by(mine, entry_request(first))), FwStatus::bad_parameter);
+    EXPECT_EQ(status(by(mine, entry_request(first).set(PRM(set_fte_in, ignore_flow_level), 1))),
+              FwStatus::ok);
+}
+
 TEST_P(FlowObjectsTest, TablesAreTheirUsers) {
     const auto table = [&](Request request, Field at) { return by(other, request.set(at, first)); };
     for (const Request& command :

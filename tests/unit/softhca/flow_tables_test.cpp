@@ -98,6 +98,27 @@ TEST_F(FlowTablesTest, ReplacingAnEntryTakesEffect) {
     EXPECT_EQ(device->counters().drop_no_match, 1u);
 }
 
+TEST_F(FlowTablesTest, EntriesThatKnowNoLevelsLeadAnywhereInTheirDirection) {
+    const Number lower = *device->create_flow_table({.level = 0, .log_size = 0});
+    const Number all = group(root, 0, 1, {});
+    ASSERT_TRUE(
+        device->set_flow_entry(lower, 0, {.group = group(lower, 0, 1, {}), .tirs = {first_tir}}));
+    ASSERT_TRUE(
+        device->set_flow_entry(root, 0, {.group = all, .tables = {lower}, .any_level = true}));
+    post_buffers(rq, 1);
+    receive(frames::build(Spec{}));
+    (void)expect_packet(rx_cq);
+    // A packet that goes round is lost in the end.
+    ASSERT_TRUE(
+        device->set_flow_entry(root, 0, {.group = all, .tables = {root}, .any_level = true}));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+    const Number sends = *device->create_flow_table({.level = 1, .log_size = 0, .sends = true});
+    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = all, .tables = {sends}, .any_level = true})
+                  .error(),
+              Status::bad_parameter);
+}
+
 TEST_F(FlowTablesTest, LoopsOverlapsAndEqualEntriesAreRefused) {
     const Number lower = *device->create_flow_table({.level = 0, .log_size = 0});
     const Number all = group(root, 0, 2, {});
