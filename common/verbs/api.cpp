@@ -82,6 +82,7 @@ void fill_mlx5(void* library, Api& api) {
         find(library, "mlx5dv_devx_obj_query", found.mlx5_devx_obj_query) &&
         find(library, "mlx5dv_devx_obj_modify", found.mlx5_devx_obj_modify) &&
         find(library, "mlx5dv_devx_obj_destroy", found.mlx5_devx_obj_destroy) &&
+        find(library, "mlx5dv_devx_general_cmd", found.mlx5_devx_general_cmd) &&
         find(library, "mlx5dv_devx_wq_modify", found.mlx5_devx_wq_modify))
         api = found;
 }

@@ -58,6 +58,7 @@ struct Api {
     decltype(&::mlx5dv_devx_obj_query)   mlx5_devx_obj_query = nullptr;
     decltype(&::mlx5dv_devx_obj_modify)  mlx5_devx_obj_modify = nullptr;
     decltype(&::mlx5dv_devx_obj_destroy) mlx5_devx_obj_destroy = nullptr;
+    decltype(&::mlx5dv_devx_general_cmd) mlx5_devx_general_cmd = nullptr;
     decltype(&::mlx5dv_devx_wq_modify)   mlx5_devx_wq_modify = nullptr;
     // clang-format on
 };

@@ -7,6 +7,7 @@ from typing import Callable, ContextManager, Iterator, Sequence
 
 from scapy.packet import Packet
 
+from .packets import MARKER_TYPE, marker_by_length
 from .ports import lossless
 from .stack import Stack
 from .stack_base import StackBase
@@ -20,6 +21,7 @@ TAKE = f"end actions mark id {MARK} / queue index 2 / end"
 ENGINES = {"mlx5": "auto", "verbs": "mlx5"}
 
 _RSS_HASH = 1 << 19  # RTE_ETH_RX_OFFLOAD_RSS_HASH
+_BURST = 32  # what testpmd takes from a queue at once
 _BATCH = 128  # frames at once: fewer than a queue has descriptors
 
 
@@ -63,6 +65,21 @@ def receive(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPack
         packets += stack.testpmd.received(position, len(batch))
     assert len(packets) == len(frames)
     return packets
+
+
+def arrived(stack: StackBase, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
+    """Those that arrive, of which there may be fewer: markers that come one after the other show that every
+    queue was polled often enough since."""
+    position = stack.testpmd.mark_output()
+    stack.wires[0].send_all(frames)
+    for count in range(2 + len(frames) // _BURST):
+        frame = marker_by_length(count)
+        stack.wires[0].send(frame)
+        # Whole: what testpmd has yet to print would be taken for the answer to the next command.
+        stack.testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
+                                       r".*ol_flags: .*\n", position)
+    return [packet for packet in stack.testpmd.received_so_far(position)
+            if packet.ether_type != MARKER_TYPE]
 
 
 def taken(stack: Stack, frames: Sequence[bytes | Packet]) -> int:

@@ -59,6 +59,7 @@ extern "C" {
 #include <rte_mbuf_dyn.h>
 #include <rte_memory.h>
 #include <rte_mempool.h>
+#include <rte_mtr.h>
 #include <rte_net.h>
 #include <rte_power_intrinsics.h>
 #include <rte_prefetch.h>
@@ -70,5 +71,6 @@ extern "C" {
 #include <ethdev_driver.h>
 #include <ethdev_vdev.h>
 #include <rte_flow_driver.h>
+#include <rte_mtr_driver.h>
 
 #include "drivers/net/rawqp/dpdk_compat.hpp"

@@ -61,7 +61,7 @@ class MetadataTest : public TemplateTest {
 
 TEST_F(MetadataTest, EachRunOfBitsIsACommand) {
     EXPECT_EQ(commands(set_tag(0x12345678, ~0u, 0)), hex("1053 0000 12345678"));
-    EXPECT_EQ(commands(set_tag(0x12345678, ~0u, 4)), hex("1057 0000 12345678"));
+    EXPECT_EQ(commands(set_tag(0x12345678, ~0u, 3)), hex("1057 0000 12345678"));
     EXPECT_EQ(commands(set_tag(0x12345678, 0x00ffff00, 1)), hex("1054 0810 00003456"));
     EXPECT_EQ(commands(set_tag(0x80000001, 0x80000001, 2)),
               hex("1055 0001 00000001 1055 1f01 00000001"));
@@ -220,7 +220,7 @@ TEST_F(MetadataTest, Refusals) {
     Rule first = tagged(1, 0).queue(0);
     first.attr.group = 0;
     EXPECT_THAT(refused(first), HasSubstr("item tag: no rule has set it before those of group 0"));
-    EXPECT_THAT(refused(tagged(1, 5).queue(0)), HasSubstr("index 5: the largest is 4"));
+    EXPECT_THAT(refused(tagged(1, 4).queue(0)), HasSubstr("index 4: the largest is 3"));
     const rte_flow_item_tag spec{1, 0}, some{1, 1};
     Rule partial = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &spec, &some).queue(0);
     EXPECT_THAT(refused(partial), HasSubstr("use mask 0xff"));
@@ -239,7 +239,7 @@ TEST_F(MetadataTest, Refusals) {
     const rte_flow_item_mark mark{1};
     EXPECT_THAT(refused(marked(2, 2).item(RTE_FLOW_ITEM_TYPE_MARK, &mark).queue(0)),
                 HasSubstr("for this metadata already"));
-    EXPECT_THAT(refused(set_tag(1, 1, 5).queue(0)), HasSubstr("index 5: the largest is 4"));
+    EXPECT_THAT(refused(set_tag(1, 1, 4).queue(0)), HasSubstr("index 4: the largest is 3"));
     EXPECT_THAT(refused(set_tag(1, 0, 0).queue(0)), HasSubstr("its mask is zero"));
     EXPECT_THAT(refused(Rule().action(RTE_FLOW_ACTION_TYPE_PASSTHRU)),
                 HasSubstr("use jump, and rules of that group"));

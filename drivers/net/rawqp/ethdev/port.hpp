@@ -21,6 +21,7 @@ class Filters;
 class FlowTable;
 class Led;
 class Memory;
+class Meters;
 class OtherDrivers;
 class RingMemory;
 class RssQps;
@@ -44,7 +45,7 @@ inline constexpr uint16_t kMaxMtu = 9978;
 
 /// process_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: secondaries, age timer, events, other drivers,
-/// flows, filters, steering, RSS QPs, queues, memory, ring memory, PD, context.
+/// flows, meters, filters, steering, RSS QPs, queues, memory, ring memory, PD, context.
 struct Port final : ProcessPort {
     Port(rte_eth_dev* ethdev, SharedPort& shared_part);
     ~Port(); // both in port/lifecycle.cpp, which knows all of the rooms
@@ -73,6 +74,7 @@ struct Port final : ProcessPort {
     std::unique_ptr<RssQps> rss_qps;          ///< hash QPs shared by filters and flows
     std::unique_ptr<Steering> steering;       ///< the device's rules
     std::unique_ptr<Filters> filters;         ///< MAC, broadcast, multicast, promiscuous
+    std::unique_ptr<Meters> meters;           ///< that rte_flow rules may run
     std::unique_ptr<FlowTable> flows;         ///< rte_flow rules
     RssState& rss = shared.rss;
     std::vector<rte_ether_addr> multicast; ///< groups subscribed by set_mc_addr_list

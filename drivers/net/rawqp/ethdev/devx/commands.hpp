@@ -15,6 +15,7 @@ using net::be32;
 using net::be64;
 
 enum class Opcode : uint16_t {
+    query_hca_cap = 0x100,
     alloc_q_counter = 0x771,
     query_q_counter = 0x773,
     alloc_transport_domain = 0x816,
@@ -211,6 +212,15 @@ struct CreateFlowGroupIn {
 static_assert(sizeof(CreateFlowGroupIn) == 1024 && offsetof(CreateFlowGroupIn, last) == 36);
 static_assert(offsetof(CreateFlowGroupIn, criteria) == 60);
 
+/// What an entry has an ASO object do.
+struct ExecuteAso {
+    be32 object; ///< kAsoValid | number
+    be32
+        control; ///< register << 28 | kAsoMeter | colour before << 1 | which of the object's meters
+};
+static_assert(sizeof(ExecuteAso) == 8);
+inline constexpr uint32_t kAsoValid = 1u << 31, kAsoMeter = 2u << 24, kAsoGreen = 2u << 1;
+
 struct SetFteIn {
     static constexpr Opcode kOpcode = Opcode::set_flow_table_entry;
     /// Destinations come first, then counters.
@@ -222,7 +232,8 @@ struct SetFteIn {
     be64 vport;
     be32 table_type;
     be32 table;
-    be64 modify;
+    be32 flags; ///< kAnyLevel
+    be32 reserved_0;
     be32 index;
     be32 reserved[7];
     // flow_context
@@ -236,15 +247,19 @@ struct SetFteIn {
     be32 modify_header;
     be32 reserved_2[8];
     uint8_t value[kMatchBytes];
-    uint8_t reserved_3[192];
+    ExecuteAso aso[4];
+    uint8_t reserved_3[160];
     Listed list[2];
 };
 static_assert(offsetof(SetFteIn, index) == 32 && offsetof(SetFteIn, push_vlan) == 64);
 static_assert(offsetof(SetFteIn, value) == 128 && offsetof(SetFteIn, list) == 832);
+static_assert(offsetof(SetFteIn, aso) == 640);
+inline constexpr uint32_t kAnyLevel = 1u << 31; ///< the entry may lead to a table of a lower level
 
 // Bits of SetFteIn::actions (Linux: MLX5_FLOW_CONTEXT_ACTION_*).
 inline constexpr uint32_t kAllow = 0x1, kDrop = 0x2, kForward = 0x4, kCount = 0x8, kReformat = 0x10,
-                          kDecap = 0x20, kModifyHeader = 0x40, kPopVlan = 0x80, kPushVlan = 0x100;
+                          kDecap = 0x20, kModifyHeader = 0x40, kPopVlan = 0x80, kPushVlan = 0x100,
+                          kExecuteAso = 0x4000;
 /// MLX5_IFC_FLOW_DESTINATION_TYPE_*
 inline constexpr uint32_t kToTable = 1, kToTir = 2, kToSampler = 6;
 

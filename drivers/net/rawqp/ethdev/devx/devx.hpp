@@ -5,6 +5,7 @@
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/ethdev/devx/commands.hpp"
 
+#include <cerrno>
 #include <span>
 
 namespace rawqp {
@@ -41,6 +42,15 @@ class Devx {
         in.head.opcode = static_cast<uint16_t>(In::kOpcode);
         out = {};
         const int error = api_.mlx5_devx_obj_query(object, &in, sizeof in, &out, sizeof out);
+        return settle(error, out.head);
+    }
+
+    /// About no object. 0 or an errno.
+    template <class In, class Out> [[nodiscard]] int ask(In in, Out& out) const {
+        if (api_.mlx5_devx_general_cmd == nullptr) return EOPNOTSUPP;
+        in.head.opcode = static_cast<uint16_t>(In::kOpcode);
+        out = {};
+        const int error = api_.mlx5_devx_general_cmd(context_, &in, sizeof in, &out, sizeof out);
         return settle(error, out.head);
     }
 

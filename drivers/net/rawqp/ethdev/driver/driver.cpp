@@ -12,6 +12,7 @@
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+#include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/port/answers.hpp"
 #include "drivers/net/rawqp/ethdev/port/async_events.hpp"
@@ -99,7 +100,12 @@ Result<void> make_steering(Port& port) {
         if (!made) return tl::unexpected(std::move(made.error()));
         guard = std::move(*made);
     }
-    port.flows = std::make_unique<FlowTable>(*port.steering, *port.rx_queue_set, std::move(guard));
+    port.meters =
+        std::make_unique<Meters>(MeterDevice(*port.api, port.steering->devx(), port.context.get(),
+                                             port.pd.get(), port.ib_port),
+                                 *port.steering);
+    port.flows = std::make_unique<FlowTable>(*port.steering, *port.rx_queue_set, std::move(guard),
+                                             port.meters.get());
     port.age_timer = std::make_unique<AgeTimer>(port);
     port.flows->on_ages([timer = port.age_timer.get()] { timer->arm(); });
     return {};

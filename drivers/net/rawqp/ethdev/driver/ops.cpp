@@ -3,6 +3,7 @@
 
 #include "drivers/net/rawqp/ethdev/driver/driver.hpp"
 #include "drivers/net/rawqp/ethdev/flow/ops.hpp"
+#include "drivers/net/rawqp/ethdev/meter/ops.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
@@ -83,6 +84,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rss_hash_update = rss_hash_update;
     ops.rss_hash_conf_get = rss_hash_conf_get;
     ops.flow_ops_get = flow_ops_get;
+    ops.mtr_ops_get = meter_ops_get;
     ops.stats_get = compat::stats<stats_get>;
     ops.stats_reset = stats_reset;
     ops.xstats_get = xstats_get;

@@ -3,6 +3,7 @@
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow/edits.hpp"
+#include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
@@ -236,6 +237,18 @@ FlowResult<void> handle_age(ActionContext& context, const rte_flow_action& actio
     return {};
 }
 
+FlowResult<void> handle_meter(ActionContext& context, const rte_flow_action& action) {
+    const uint32_t id = static_cast<const rte_flow_action_meter*>(action.conf)->mtr_id;
+    if (context.collected.meter)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action meter: the rule has one already: jump to a group with the next one");
+    const Meters* const meters = context.scope.meters;
+    context.collected.meter = meters != nullptr ? meters->find(id) : nullptr;
+    if (context.collected.meter) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action meter: there is no meter {} on this port: make it by rte_mtr_create", id);
+}
+
 FlowResult<void> handle_void(ActionContext&, const rte_flow_action&) { return {}; }
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action);
@@ -325,6 +338,10 @@ FlowResult<void> handle_sample(ActionContext& context, const rte_flow_action& ac
 /// What a sampler leaves no place for.
 FlowResult<void> check_sample(const FlowActions& rule) {
     const SampleActions& sample = *rule.sample;
+    if (rule.meter)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
+                      "action sample beside meter: a rule leads to one table: jump to a group in "
+                      "which another rule takes the copies");
     if (rule.jump && (rule.tag != 0 || !rule.edits.empty()))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
                       "action sample beside jump: copies are of packets as they came, so that mark "
@@ -347,6 +364,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count},
     {RTE_FLOW_ACTION_TYPE_AGE, true, handle_age},
     {RTE_FLOW_ACTION_TYPE_SAMPLE, true, handle_sample},
+    {RTE_FLOW_ACTION_TYPE_METER, true, handle_meter},
     {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
@@ -358,7 +376,6 @@ struct Refusal {
 constexpr Refusal kRefused[] = {
     {RTE_FLOW_ACTION_TYPE_PASSTHRU, "the device tries no other rule of a group after the first one "
                                     "that matches: use jump, and rules of that group"},
-    {RTE_FLOW_ACTION_TYPE_METER, "the driver makes no meters"},
 };
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {

@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/flow/shared_action.hpp"
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
+#include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
@@ -12,6 +13,8 @@
 #include <vector>
 
 namespace rawqp {
+
+class Meters;
 
 /// The queues of a rule, and which packets go to which of them.
 struct RssSpread {
@@ -47,6 +50,7 @@ struct FlowActions : RssSpread {
     const rte_flow_action* age = nullptr;   ///< the age action, if there is one
     AgeRef shared_age;                      ///< of an indirect one
     std::optional<SampleActions> sample;
+    MeterRef meter;             ///< null: none
     SharedActionRef shared_rss; ///< the indirect action that the destination is from
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
@@ -60,6 +64,7 @@ struct ActionScope {
     uint16_t rx_queues;   ///< that the port has now
     size_t table_entries; ///< most of an indirection table, a power of two
     const SharedActions& shared;
+    const Meters* meters; ///< null: there are none
 };
 
 /// Errors name the action.

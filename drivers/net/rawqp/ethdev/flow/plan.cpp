@@ -148,6 +148,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
             plan.counter, *static_cast<const rte_flow_action_age*>(wanted.age->conf),
             FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;
+    plan.meter = wanted.meter;
     if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan);
     bool hashed = false;
     for (const Pattern& each : patterns)

@@ -63,6 +63,7 @@ SteeringRequest RuleTerms::request(const Pattern& pattern, RssTargetRef target,
     request.drop = drop;
     request.tag = tag;
     request.sample = sample;
+    request.meter = meter;
     // What counts the copies is asked as the rule's, too.
     if (!sample || !sample->counter || sample->counter->shared()) request.counter = counter;
     return request;
@@ -178,6 +179,7 @@ std::string rte_flow::text() {
             fmt::format("{}{} priority {}: {}: {}{}{}{}", egress ? "egress" : "ingress", of_group,
                         priority, rawqp::pattern_of(part.key).text(), destination_text(*this, part),
                         tag_text(tag), counts ? ", count" : "", age ? ", age" : "");
+        if (meter) lines += ", metered";
         if (sample)
             lines += fmt::format(", a copy of one in {} to queue {}{}", sample->ratio,
                                  sample->target->destination.queues.front(), tag_text(sample->tag));

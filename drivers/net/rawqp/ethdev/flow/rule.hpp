@@ -45,6 +45,7 @@ struct RuleTerms : RulePosition {
     bool counts = false;          ///< the application may ask for it
     AgeRef age;                   ///< by this counter; null: none
     SampleRef sample;             ///< null: none
+    MeterRef meter;               ///< null: none
     SharedActionRef rss;          ///< the indirect action that spreads its packets; null: none
     ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
 

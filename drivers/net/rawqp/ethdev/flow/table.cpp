@@ -44,11 +44,12 @@ void take_out(rte_flow& rule) {
 
 } // namespace
 
-FlowTable::FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard)
-    : impl_(new Impl{steering, queues, std::move(guard)}) {}
+FlowTable::FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard,
+                     const Meters* meters)
+    : impl_(new Impl{steering, queues, std::move(guard), meters}) {}
 
 FlowTable::FlowTable(Steering& steering, RxQueueSet& queues)
-    : FlowTable(steering, queues, nullptr) {}
+    : FlowTable(steering, queues, nullptr, nullptr) {}
 
 FlowTable::~FlowTable() = default;
 

@@ -14,6 +14,7 @@
 
 namespace rawqp {
 
+class Meters;
 class PortGuard;
 
 /// validate and create accept the same set: what the translator understands and the device takes
@@ -24,8 +25,10 @@ class PortGuard;
 /// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
 class FlowTable {
   public:
-    /// With a guard, rules reserve the TCP and UDP ports that they take from the kernel.
-    FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard);
+    /// With a guard, rules reserve the TCP and UDP ports that they take from the kernel. Without
+    /// meters, none can be run.
+    FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard,
+              const Meters* meters);
     FlowTable(Steering& steering, RxQueueSet& queues);
     ~FlowTable();
 

@@ -14,6 +14,7 @@ struct FlowTable::Impl {
     Steering& steering;
     RxQueueSet& queues;
     std::unique_ptr<PortGuard> guard; ///< null: rules may take ports that sockets have
+    const Meters* meters;             ///< null: there are none
     bool running = false;             ///< between start and stop: rules are in the device
     LevelMap levels{};                ///< of ingress rules
     SharedActions shared{};
@@ -35,8 +36,8 @@ struct FlowTable::Impl {
     FlowResult<Plan> plan(const RulePosition& position, std::span<const Pattern> patterns,
                           const FlowActions& wanted, const rte_flow* replaced);
     [[nodiscard]] ActionScope scope(const Pattern& pattern, const RulePosition& position) const {
-        return {pattern,        position.group,         position.egress,
-                queues.count(), queues.table_entries(), shared};
+        return {pattern, position.group, position.egress, queues.count(), queues.table_entries(),
+                shared,  meters};
     }
 
     // table.cpp

@@ -257,11 +257,11 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &masks[i],
                           "the masks are not those of the actions: action {} stands at that of {}",
                           action_name(masks[i].type), action_name(actions[i].type));
-        if (copied.type == RTE_FLOW_ACTION_TYPE_SAMPLE)
-            return refuse(
-                ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
-                "action sample is not for templates: each of its rules needs tables of its "
-                "own: use rte_flow_create");
+        if (copied.type == RTE_FLOW_ACTION_TYPE_SAMPLE || copied.type == RTE_FLOW_ACTION_TYPE_METER)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &actions[i],
+                          "action {} is not for templates: each of its rules needs tables of its "
+                          "own: use rte_flow_create",
+                          action_name(copied.type));
         if (indirect) copied.conf = actions[i].conf; // a handle
         if (copied.type == RTE_FLOW_ACTION_TYPE_AGE) open_age(copied.conf, masks[i].conf, *made);
         if (is_fixed(actions[i], masks[i])) continue;

@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+#include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/led.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/netdev/mtu.hpp"

@@ -39,8 +39,7 @@ constexpr RewritableField kRewritable[] = {
     {Protocol::tag, 0, 32, 0x53},
     {Protocol::tag, 32, 32, 0x54},
     {Protocol::tag, 64, 32, 0x55},
-    {Protocol::tag, 96, 32, 0x56},
-    {Protocol::tag, 128, 32, 0x57},
+    {Protocol::tag, 96, 32, 0x57}, // 0x56 is of the register of colors
     {mark, 0, 32, 0x58},
     {sent_meta, 0, 32, 0x49},
 };

@@ -27,6 +27,19 @@ struct Sample {
 };
 using SampleRef = std::shared_ptr<const Sample>;
 
+/// What becomes of packets of one colour.
+struct ColorAction {
+    bool drop = false;  ///< otherwise what the rule says
+    CounterRef counter; ///< of all rules of the meter
+};
+/// A meter of the device, as rules have it run.
+struct Meter {
+    uint32_t object = 0; ///< the ASO object
+    uint8_t place = 0;   ///< which of its meters
+    std::array<ColorAction, RTE_COLORS> colors;
+};
+using MeterRef = std::shared_ptr<const Meter>;
+
 /// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
 struct SteeringRequest {
     ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore pattern and level
@@ -44,6 +57,7 @@ struct SteeringRequest {
     uint32_t tag = 0;   ///< flow tag, 24 bits; 0: none
     CounterRef counter; ///< null: not counted
     SampleRef sample;   ///< null: none
+    MeterRef meter;     ///< null: none
     /// The first one that has words for it, as Steering::engine_for() found; null: nobody looked.
     const Engine* engine = nullptr;
 };
@@ -63,6 +77,7 @@ struct Lack {
 struct DeviceRule {
     PartRef matcher, table, rewriting, reformatting, next; ///< the next table, or a TIR
     PartRef copies, sampling;                              ///< a TIR, and what leads there
+    PartRef metering;                                      ///< what tells colours apart
     PartRef entry;                                         ///< of a table
     verbs::Flow flow;                                      ///< may lead to the table
 
@@ -71,6 +86,7 @@ struct DeviceRule {
     DeviceRule& operator=(DeviceRule&& other) noexcept {
         flow = std::move(other.flow); // the former one goes in the same order as on destruction
         entry = std::move(other.entry);
+        metering = std::move(other.metering);
         sampling = std::move(other.sampling);
         copies = std::move(other.copies);
         next = std::move(other.next);

@@ -3,6 +3,7 @@
 // that mask share, and flows with their values.
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
+#include "drivers/net/rawqp/ethdev/steering/metering.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
 #include "drivers/net/rawqp/ethdev/steering/sampling.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
@@ -138,6 +139,7 @@ class Mlx5Engine final : public Engine {
     bool choose_way(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     bool count(const CounterRef& counter, EntryActions& actions);
     bool sample(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
+    bool meter(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     bool fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                    FlowActionList& actions);
     void create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
@@ -294,9 +296,9 @@ bool sorted_as_multicast(const Mlx5Match& match) {
     return both(kMac, 0x01, 0x01) || both(kIpv4, 0xf0, 0xe0);
 }
 
-/// What the kernel's flows have no words for: VLAN tags and samplers.
+/// What the kernel's flows have no words for: VLAN tags, samplers and meters.
 bool needs_entry(const SteeringRequest& request) {
-    return request.sample || (request.edits && request.edits->changes_tags());
+    return request.sample || request.meter || (request.edits && request.edits->changes_tags());
 }
 
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
@@ -306,6 +308,9 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
         return Lack{nullptr, request.sample
                                  ? "action sample needs flow tables by DevX, which the kernel does "
                                    "not give to this process"
+                             : request.meter
+                                 ? "action meter needs flow tables by DevX, which the kernel does "
+                                   "not give to this process"
                              : needs_entry(request)
                                  ? "VLAN tags come off and go on in flow tables by DevX, which the "
                                    "kernel does not give to this process"
@@ -314,6 +319,10 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.sample && level_of(request.group) == kLastLevel)
         return Lack{nullptr, "action sample: its copies go to a table behind those of all groups, "
                              "and there is none behind group 23: use a lower one"};
+    if (request.meter && level_of(request.group) == kLastLevel)
+        return Lack{nullptr,
+                    "action meter: its colors are told apart by a table behind those of all "
+                    "groups, and there is none behind group 23: use a lower one"};
     if (request.jump && level_of(*request.jump) <= level_of(request.group))
         return Lack{nullptr, "action jump: a jump leads to a higher group, and the device tells "
                              "groups up to 23 apart"};
@@ -424,6 +433,18 @@ bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryA
     return true;
 }
 
+/// The entry runs the meter, and what it would do otherwise is done behind that, by colour. False
+/// with errno.
+bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
+    auto made = Metering::make(devx_, request.egress, *request.meter, actions);
+    if (!made) return false;
+    actions = {};
+    actions.meter = request.meter.get();
+    actions.table = made->number();
+    rule.metering = PartRef(made.release());
+    return true;
+}
+
 /// An entry of a group's table. Null with errno.
 const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
     GroupTable* const table = acquire_table({request.egress, request.group}, rule.table);
@@ -432,6 +453,7 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     actions.tag = request.tag;
     if (!acquire_edits(request, rule, actions)) return nullptr;
     if (request.sample && !sample(request, rule, actions)) return nullptr;
+    if (request.meter && !meter(request, rule, actions)) return nullptr;
     if (!count(request.counter, actions)) return nullptr;
     rule.entry = table->add(request.level, mlx5_match(request.pattern), actions);
     return rule.entry != nullptr ? table : nullptr;

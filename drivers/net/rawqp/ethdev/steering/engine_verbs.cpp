@@ -147,6 +147,7 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
         return Lack{nullptr, "groups above 0 and action jump: verbs flow specs know one group"};
     if (request.sample)
         return Lack{nullptr, "action sample: verbs flow specs have one destination"};
+    if (request.meter) return Lack{nullptr, "action meter: verbs flow specs run no meters"};
     if (request.egress) return Lack{nullptr, "verbs flow specs steer received packets only"};
     if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
     for (const Layer& layer : request.pattern.layers())

@@ -152,6 +152,13 @@ PartRef GroupTable::add(uint32_t place, const Mlx5Match& match, const EntryActio
     with(prm::kPushVlan, actions.push_vlan, in.push_vlan);
     with(prm::kModifyHeader, actions.rewriting, in.modify_header);
     with(prm::kReformat, actions.reformatting, in.reformat);
+    if (actions.meter != nullptr) {
+        bits |= prm::kExecuteAso;
+        in.aso[0].object = prm::kAsoValid | actions.meter->object;
+        in.aso[0].control =
+            uint32_t{kColorRegister} << 28 | prm::kAsoMeter | prm::kAsoGreen | actions.meter->place;
+    }
+    if (actions.any_level) in.flags = prm::kAnyLevel;
     in.actions = bits;
 
     in.head.opcode = static_cast<uint16_t>(prm::SetFteIn::kOpcode);

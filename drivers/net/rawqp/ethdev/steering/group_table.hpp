@@ -27,6 +27,8 @@ struct EntryActions {
     std::optional<uint32_t> counter;
     std::optional<uint32_t> rewriting;
     std::optional<uint32_t> reformatting;
+    const Meter* meter = nullptr; ///< run first; its colour is in kColorRegister
+    bool any_level = false;       ///< `table` may be of a lower level
 };
 
 class GroupTable {

@@ -206,8 +206,7 @@ constexpr Field kTag[] = {
     {"index 0", 0 * kTagBits, kTagBits, kNotInVerbs, register_c(2)},
     {"index 1", 1 * kTagBits, kTagBits, kNotInVerbs, register_c(3)},
     {"index 2", 2 * kTagBits, kTagBits, kNotInVerbs, register_c(4)},
-    {"index 3", 3 * kTagBits, kTagBits, kNotInVerbs, register_c(5)},
-    {"index 4", 4 * kTagBits, kTagBits, kNotInVerbs, register_c(6)},
+    {"index 3", 3 * kTagBits, kTagBits, kNotInVerbs, register_c(6)},
 };
 static_assert(std::size(kTag) == kTags);
 constexpr uint16_t kAboveMark = 8; // where kMarked is
@@ -215,6 +214,8 @@ constexpr Field kMark[] = {
     {"id", kAboveMark, 24, kNotInVerbs, misc2(0x80 + kAboveMark)}, // register C 7
     {"id", 0, kAboveMark, kNotInVerbs, misc2(0x80)},
 };
+// The lowest byte of the register in which Linux, too, has meters leave their colour.
+constexpr Field kColor[] = {{"color", 0, 8, kNotInVerbs, misc2(0x160 - 32 * kColorRegister + 24)}};
 constexpr Field kSentMeta[] = {{"data", 0, 32, kNotInVerbs, misc2(0x180)}}; // register A
 
 // Indexed by Protocol.
@@ -245,6 +246,7 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {{"meta", 4, false, 0, false}, kMeta},
     {{"tag", kTags* kTagBits / 8, false, 0, false}, kTag},
     {{"mark", 4, false, 0, false}, kMark},
+    {{"meter_color", 1, false, 0, false}, kColor},
     {{"meta", 4, false, 0, false}, kSentMeta},
 }};
 

@@ -38,12 +38,16 @@ enum class Protocol : uint8_t {
     meta, ///< no headers, from here on: what rules have said of a packet to those of later groups
     tag,
     mark,
+    color,     ///< by a meter
     sent_meta, ///< also what the application has said of it
 };
 inline constexpr size_t kProtocols = static_cast<size_t>(Protocol::sent_meta) + 1;
 [[nodiscard]] constexpr bool is_metadata(Protocol protocol) { return protocol >= Protocol::meta; }
-inline constexpr uint16_t kTags = 5, kTagBits = 32; ///< of layer tag, one after the other
+inline constexpr uint16_t kTags = 4, kTagBits = 32; ///< of layer tag, one after the other
 inline constexpr uint32_t kMarked = 1u << 31;       ///< of layer mark, beside the id: there is one
+
+/// Of the registers C, the one where meters leave their colour.
+inline constexpr uint16_t kColorRegister = 5;
 
 /// A layer's bytes are its header's as on the wire, and after them flags: what can be asked of a
 /// packet and is no field of this header.

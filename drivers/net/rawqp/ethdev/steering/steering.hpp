@@ -88,6 +88,7 @@ class Steering {
     [[nodiscard]] Result<void> validate(SteeringRequest request);
 
     [[nodiscard]] RssQps& qps() { return qps_; }
+    [[nodiscard]] Devx& devx() { return *devx_; }
     /// A counter for requests; the device is not asked before the first of them.
     [[nodiscard]] CounterRef make_counter(bool shared = false) {
         return std::make_shared<FlowCounter>(qps_.context(), *devx_, shared);

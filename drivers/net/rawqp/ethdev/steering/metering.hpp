@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What becomes of packets that a meter has coloured: a table behind the entry that runs it (DevX).
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
+
+namespace rawqp {
+
+class Metering final : public SharedPart {
+  public:
+    /// `actions` are those of packets that the meter does not drop. Null with errno.
+    [[nodiscard]] static std::unique_ptr<Metering> make(Devx& devx, bool sends, const Meter& meter,
+                                                        EntryActions actions);
+
+    /// By which entries name it.
+    [[nodiscard]] uint32_t number() const { return table_->object().number; }
+    void release() override { delete this; }
+
+  private:
+    std::unique_ptr<GroupTable> table_;
+    std::array<PartRef, RTE_COLORS> entries_;
+};
+
+} // namespace rawqp

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Meters: how many packets get which color by each algorithm, what becomes of them, and what is refused. Rates
+are so low (a token a second, or none worth counting) that what passes is what the buckets held."""
+
+import re
+import time
+from typing import Iterator
+
+import pytest
+from rig.flow_rules import arrived
+from rig.flow_templates import configure
+from rig.packets import udp4
+from rig.stack import Stack
+from scapy.packet import Packet
+
+from functional.conftest import OpenStack
+
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
+
+TO_100 = "eth / ipv4 / udp dst is 100 / end"
+SLOW = 1  # tokens a second
+DROP_RED = "g_actions end y_actions end r_actions drop / end"
+COLORS = ("G", "Y", "R", "DROPPED")
+
+
+class Meters:
+    """Those of port 0, deleted at the end, with their profiles and policies."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.testpmd = stack.testpmd
+        self._undo: list[str] = []
+
+    def do(self, command: str, undo: str = "") -> None:
+        answer = self.testpmd.command(command)
+        assert not re.search(r"(?i)error|fail|bad arg", answer), f"{command}: {answer}"
+        if undo:
+            self._undo.append(undo)
+
+    def profile(self, number: int, words: str) -> None:
+        """`words`: algorithm, then the rest; with {port} and {id} between."""
+        algorithm, _, rest = words.partition(" ")
+        self.do(f"add port meter profile {algorithm} 0 {number} {rest}", f"del port meter profile 0 {number}")
+
+    def policy(self, number: int, actions: str = DROP_RED) -> None:
+        self.do(f"add port meter policy 0 {number} {actions}", f"del port meter policy 0 {number}")
+
+    def create(self, number: int, profile: int = 1, policy: int = 1, enabled: str = "yes") -> None:
+        self.do(f"create port meter 0 {number} {profile} {policy} {enabled} 0xff 1 g 0",
+                f"del port meter 0 {number}")
+
+    def make(self, number: int, words: str, policy: str = DROP_RED) -> None:
+        """With a profile and a policy of the same number."""
+        self.profile(number, words)
+        self.policy(number, policy)
+        self.create(number, number, number)
+
+    def refusal(self, command: str) -> str:
+        answer = self.testpmd.command(command)
+        assert re.search(r"(?i)error|fail", answer), f"{command} was done: {answer}"
+        return " ".join(answer.split())
+
+    def packets(self, number: int, clear: str = "no") -> tuple[int, ...]:
+        """Green, yellow, red and dropped ones."""
+        answer = self.testpmd.command(f"show port meter stats 0 {number} {clear}")
+        counts = []
+        for color in COLORS:
+            found = re.search(rf"Pkts {color}: (\d+)", answer)
+            assert found, answer
+            counts.append(int(found[1]))
+        return tuple(counts)
+
+    def clear(self) -> None:
+        self.testpmd.flush_flows(0)
+        while self._undo:
+            self.do(self._undo.pop())
+
+
+@pytest.fixture
+def meters(stack: Stack) -> Iterator[Meters]:
+    meters = Meters(stack)
+    yield meters
+    meters.clear()
+
+
+def metered(stack: Stack, number: int, group: int = 0, fate: str = "mark id 7 / queue index 2") -> int:
+    return stack.testpmd.create_flow(
+        0, f"group {group} ingress pattern {TO_100} actions meter mtr_id {number} / {fate} / end")
+
+
+def passed(stack: Stack, frames: list[Packet]) -> int:
+    return sum(packet.mark == 7 for packet in arrived(stack, frames))
+
+
+def some(count: int) -> list[Packet]:
+    return [udp4(dport=100)] * count
+
+
+# What the buckets hold: packets that become green, and yellow. With rates of a token a second, a test that
+# takes some seconds may see some more.
+ALGORITHMS = {
+    f"srtcm_rfc2697 {SLOW} 10 0 1": (10, 0),
+    f"srtcm_rfc2697 {SLOW} 10 15 1": (10, 15),
+    f"trtcm_rfc2698 {SLOW} {SLOW} 10 30 1": (10, 20),  # green packets take from both buckets
+    f"trtcm_rfc4115 {SLOW} {SLOW} 10 15 1": (10, 15),
+}
+SLACK = 8
+
+
+@pytest.mark.parametrize("profile", ALGORITHMS)
+def test_buckets_of_each_algorithm(stack: Stack, meters: Meters, profile: str) -> None:
+    green, yellow = ALGORITHMS[profile]
+    meters.make(1, profile)
+    metered(stack, 1)
+    count = passed(stack, some(100))
+    counts = meters.packets(1)
+    assert green <= counts[0] <= green + SLACK and yellow <= counts[1] <= yellow + SLACK
+    assert sum(counts[:3]) == 100 and counts[3] == counts[2] and count == counts[0] + counts[1]
+    assert passed(stack, [udp4(dport=101)] * 5) == 0 and meters.packets(1) == counts  # of other rules
+
+
+def test_yellow_packets_can_be_dropped(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 15 1",
+                "g_actions end y_actions drop / end r_actions drop / end")
+    metered(stack, 1)
+    assert 10 <= passed(stack, some(100)) <= 10 + SLACK
+    green, yellow, red, dropped = meters.packets(1)
+    assert dropped == yellow + red and yellow >= 15
+
+
+def test_a_policy_that_drops_nothing(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1", "g_actions end y_actions end r_actions end")
+    metered(stack, 1)
+    assert passed(stack, some(50)) == 50
+    assert meters.packets(1)[2] >= 50 - 10 - SLACK and meters.packets(1)[3] == 0
+
+
+def test_bytes_are_those_of_ip_packets(stack: Stack, meters: Meters) -> None:
+    """20 packets of so many bytes, of which a rate of a byte a second gives none more."""
+    frame = udp4(dport=100)
+    meters.make(1, f"srtcm_rfc2697 {SLOW} {20 * (len(frame) - 14)} 0 0")
+    metered(stack, 1)
+    assert passed(stack, [frame] * 40) == 20
+
+
+def test_the_rate_fills_the_bucket(stack: Stack, meters: Meters) -> None:
+    """For so long as nothing comes, up to the size."""
+    meters.make(1, "srtcm_rfc2697 1000 10 0 1")
+    metered(stack, 1)
+    deadline = time.monotonic() + 30
+    while passed(stack, some(40)) >= 40 and time.monotonic() < deadline:
+        pass  # a slow machine's packets may come at less than the rate
+    before = meters.packets(1)
+    assert before[2] > 0
+    position = time.monotonic()
+    while time.monotonic() < position + 0.05:
+        pass
+    assert passed(stack, some(5)) == 5
+
+
+def test_rules_share_a_meter(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 20 0 1")
+    metered(stack, 1)
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is 102 / end"
+                                 " actions meter mtr_id 1 / mark id 7 / queue index 1 / end")
+    assert 20 <= passed(stack, some(20) + [udp4(dport=102)] * 20) <= 20 + SLACK
+
+
+def test_meters_are_apart(stack: Stack, meters: Meters) -> None:
+    """Also the two of one object of the device."""
+    for number, size in ((1, 5), (2, 10), (3, 15)):
+        meters.make(number, f"srtcm_rfc2697 {SLOW} {size} 0 1")
+        stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / udp dst is {100 + number} / end"
+                                     f" actions meter mtr_id {number} / mark id 7 / queue index 1 / end")
+    for number, size in ((1, 5), (2, 10), (3, 15)):
+        assert size <= passed(stack, [udp4(dport=100 + number)] * 40) <= size + SLACK
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_in_front_of_a_jump(stack: Stack, meters: Meters, group: int) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    if group:
+        stack.testpmd.create_flow(0, f"ingress pattern {TO_100} actions jump group {group} / end")
+    metered(stack, 1, group, f"set_tag data 5 mask 0xffffffff index 3 / jump group {group + 1}")
+    stack.testpmd.create_flow(0, f"group {group + 1} ingress pattern tag data is 5 index is 3 / eth / end"
+                                 " actions mark id 7 / queue index 3 / end")
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+
+
+def test_a_rule_counts_what_the_meter_drops_as_well(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    rule = metered(stack, 1, fate="count / mark id 7 / queue index 2")
+    passed(stack, some(50))
+    assert stack.testpmd.query_count(0, rule)[0] == 50
+
+
+def test_disabled_and_enabled_again(stack: Stack, meters: Meters) -> None:
+    meters.profile(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    meters.policy(1)
+    meters.create(1, enabled="no")
+    metered(stack, 1)
+    assert passed(stack, some(50)) == 50 and meters.packets(1) == (50, 0, 0, 0)
+    meters.do("enable port meter 0 1")
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+    meters.do("disable port meter 0 1")
+    assert passed(stack, some(50)) == 50
+
+
+def test_another_profile(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    meters.profile(2, f"srtcm_rfc2697 {SLOW} 30 0 1")
+    metered(stack, 1)
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+    meters.do("set port meter profile 0 1 2")
+    assert 30 <= passed(stack, some(60)) <= 30 + SLACK
+    meters.do("set port meter profile 0 1 1")  # so that profile 2 can go first
+
+
+def test_statistics_are_cleared(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 100 0 1")
+    metered(stack, 1)
+    passed(stack, some(5))
+    assert meters.packets(1, clear="yes") == (5, 0, 0, 0)
+    passed(stack, some(3))
+    assert meters.packets(1) == (3, 0, 0, 0)
+
+
+def test_meters_outlive_a_stop(stack: Stack, meters: Meters) -> None:
+    """testpmd flushes the rules of a port that it stops."""
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    stack.testpmd.stop()
+    stack.testpmd.command("port stop 0")
+    stack.testpmd.command("port start 0")
+    stack.testpmd.start("rxonly")
+    metered(stack, 1)
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+
+
+def test_what_is_in_use_stays(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    rule = metered(stack, 1)
+    assert "rules run meter 1" in meters.refusal("del port meter 0 1")
+    assert "uses meter profile 1" in meters.refusal("del port meter profile 0 1")
+    assert "uses meter policy 1" in meters.refusal("del port meter policy 0 1")
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+    stack.testpmd.destroy_flow(0, rule)
+
+
+def test_refusals_say_why(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    for command, why in (
+        ("add port meter profile srtcm_rfc2697 0 1 1 10 0 1", "there is a meter profile 1 already"),
+        ("add port meter profile srtcm_rfc2697 0 2 0 10 0 1", "neither can be 0"),
+        ("add port meter profile trtcm_rfc2698 0 2 10 5 10 10 1", "less than the committed rate"),
+        ("add port meter profile srtcm_rfc2697 0 2 255000000001 10 0 0", "the largest is 255000000000"),
+        ("add port meter policy 0 2 g_actions queue index 0 / end y_actions end r_actions end",
+         "action queue of green packets is not supported"),
+        ("create port meter 0 1 1 1 yes 0xff 0 g 0", "there is a meter 1 already"),
+        ("create port meter 0 2 7 1 yes 0xff 0 g 0", "no meter profile 7"),
+        ("create port meter 0 2 1 7 yes 0xff 0 g 0", "no meter policy 7"),
+        ("create port meter 0 2 1 1 yes 0xff 0 r 0", "green as the color at first"),
+        ("create port meter 0 2 1 1 yes 0xff 0 g 1", "no color before they are metered"),
+        ("create port meter 0 2 1 1 yes 0x100 0 g 0", "statistics 0x100 are not supported"),
+        ("del port meter 0 9", "no meter 9"),
+        ("enable port meter 0 9", "no meter 9"),
+        ("set port meter profile 0 1 9", "no meter profile 9"),
+    ):
+        assert why in meters.refusal(command), command
+    for actions, why in (("meter mtr_id 9 / queue index 0", "no meter 9 on this port"),
+                         ("meter mtr_id 1 / meter mtr_id 1 / queue index 0", "the rule has one already"),
+                         ("meter mtr_id 1", "no fate action")):
+        assert why in stack.testpmd.refused_flow(0, f"ingress pattern eth / end actions {actions} / end")
+    assert "none behind group 23" in stack.testpmd.refused_flow(
+        0, "group 23 ingress pattern eth / end actions meter mtr_id 1 / queue index 0 / end")
+    stack.testpmd.command("set sample_actions 0 queue index 1 / end")
+    assert "sample beside meter" in stack.testpmd.refused_flow(
+        0, "ingress pattern eth / end actions sample ratio 1 index 0 / meter mtr_id 1 / queue index 0 / end")
+
+
+def test_templates_have_none(stack: Stack, meters: Meters) -> None:
+    stack.testpmd.stop()
+    configure(stack)
+    stack.testpmd.start("rxonly")
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    actions = "meter mtr_id 1 / queue index 0 / end"
+    assert "action meter is not for templates" in stack.testpmd.command(
+        f"flow actions_template 0 create ingress actions_template_id 9 template {actions} mask {actions}")
+
+
+def test_capabilities(stack: Stack) -> None:
+    answer = stack.testpmd.command("show port meter cap 0")
+    assert int(re.search(r"cap.n_max (\d+)", answer)[1]) >= 2  # type: ignore[index]
+    assert "cap.srtcm_rfc2697_packet_mode_supported 1" in answer
+
+
+def test_what_is_sent_is_metered(open_stack: OpenStack, forwarders: Stack) -> None:
+    testpmd = forwarders.testpmd
+    meters = Meters(forwarders)
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    testpmd.create_flow(0, f"egress pattern {TO_100} actions meter mtr_id 1 / end")
+    sent = [udp4(dport=100)] * 50 + [udp4(dport=101)]
+    forwarders.wires[1].send_all(sent)
+    came = [forwarders.wires[0].receive()]
+    while b"\x00\x65" not in came[-1][36:38]:
+        came.append(forwarders.wires[0].receive())
+    meters.clear()
+    assert 10 <= len(came) - 1 <= 10 + SLACK
