@@ -53,6 +53,8 @@ GROUP_CHANGES: list[tuple[list[str], Packet, Packet | None]] = [
     (["group 1 egress pattern eth / ipv4 / udp dst is 10 / end actions of_push_vlan ethertype 0x8100"
       " / of_set_vlan_vid vlan_vid 5 / of_set_vlan_pcp vlan_pcp 3 / end"],
      udp(), ether() / Dot1Q(vlan=5, prio=3) / ipv4() / UDP(sport=9, dport=10) / DATA),
+    (["group 1 egress pattern eth / ipv6 src is fd00::1 / tcp / end actions set_ttl ttl_value 9 / end"],
+     ether() / ipv6() / TCP() / DATA, ether() / ipv6(hlim=9) / TCP() / DATA),
     (["group 1 ingress pattern eth / vlan / ipv4 / end actions of_pop_vlan / queue index 2 / end"],
      ether() / Dot1Q(vlan=5) / ipv4() / TCP() / DATA, ether() / ipv4() / TCP() / DATA),
     (["group 1 ingress pattern eth / ipv4 / end actions dec_ttl / jump group 2 / end",

@@ -17,7 +17,8 @@ using mlx5_rings::Ste;
 using mlx5_rings::SteType;
 
 constexpr uint8_t kL2Source = 0x1c, kIpv4Tuple = 0x20, kRegisters = 0x2f;
-constexpr uint8_t kSentL2Destination = 0x06;
+constexpr uint8_t kSentL2Destination = 0x06, kSentIpv6Source = 0x0f;
+constexpr uint8_t kDontCare = kSentIpv6Source; ///< libmlx5's number for entries without a mask
 constexpr std::byte kAll{0xff};
 
 class SteTest : public Testbed {
@@ -39,7 +40,7 @@ class SteTest : public Testbed {
     static Ste ste(SteType type, uint64_t hit, uint32_t entries = 1) {
         Ste made{};
         made.type = static_cast<uint8_t>(static_cast<unsigned>(type) << 4);
-        made.lookup = mlx5_rings::kDontCare;
+        made.lookup = kDontCare;
         lead(made, hit, entries);
         miss(made, address_of(Place::drop));
         return made;
@@ -94,6 +95,19 @@ TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
     receive(frames::build(spec));
     EXPECT_EQ(device->counters().delivered, 1u);
     EXPECT_EQ(device->counters().drop_rule, 1u) << "the miss address is that of drops";
+}
+
+TEST_F(SteTest, TheNumberOfEntriesThatDoNotCareIsALookup) {
+    receives();
+    const Spec spec = frames::ipv6_spec();
+    Ste made = ste(SteType::receive, to_tir(tir));
+    want(made, kSentIpv6Source, 0, Bytes(spec.src_ip.begin(), spec.src_ip.end()));
+    put_ste(0, made);
+    EXPECT_EQ(passed(frames::build(spec)), frames::build(spec));
+    Spec other = spec;
+    other.src_ip.back() ^= 1;
+    receive(frames::build(other));
+    EXPECT_EQ(device->counters().drop_rule, 1u);
 }
 
 TEST_F(SteTest, MissesGoOnToTheNextEntryOfTheList) {

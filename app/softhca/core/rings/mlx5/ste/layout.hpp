@@ -50,9 +50,6 @@ inline constexpr uint8_t kDecapWithVlan = 1; ///< what decap_l3 needs
 /// Transmit.
 enum class SendAction : uint8_t { none = 0, push_vlan = 1, encap_l3 = 3, encap = 4 };
 
-/// What is hashed by nobody and matches everything.
-inline constexpr uint16_t kDontCare = 0x0f;
-
 enum class EditOpcode : uint8_t { none = 0, copy = 1, set = 2, add = 3 };
 inline constexpr uint8_t kShiftMask = 0x3f;
 

@@ -262,8 +262,6 @@ void registers_1(const Seen& seen, TagWriter& to) { put_registers(seen, 4, to); 
 /// ste_src_gvmi_qp: the port's own number is 0.
 void source_queue(const Seen& seen, TagWriter& to) { to.put({0x28, 24}, seen.meta().source_sqn); }
 
-void nothing(const Seen&, TagWriter&) {}
-
 /// Lookups of the outer headers have one number where packets arrive and one where they are sent,
 /// and a third one for the inner headers.
 struct Lookup {
@@ -277,7 +275,7 @@ constexpr Lookup kLookups[] = {
     {0x38, 0x36, 0x37, l2_both},
     {kNone, kNone, 0x0a, l2_tunnelled},
     {0x1e, 0x0d, 0x0e, destination_ip},
-    {0x1f, 0x0f, 0x10, source_ip},
+    {0x1f, 0x0f, 0x10, source_ip}, // 0x0f is also what entries have that look at nothing
     {0x20, 0x11, 0x12, ipv4_5_tuple},
     {0x2b, 0x29, 0x2a, ipv4_misc},
     {0x21, 0x13, 0x14, l4},
@@ -292,7 +290,6 @@ constexpr Lookup kLookups[] = {
     {0x2f, kNone, kNone, registers_0},
     {0x30, kNone, kNone, registers_1},
     {0x05, kNone, kNone, source_queue},
-    {kDontCare, kNone, kNone, nothing},
 };
 
 /// The same by number.
