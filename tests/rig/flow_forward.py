@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random rules of either direction on a port that sends what it receives: they drop, count and age, give
-VLAN tags another number, take them off and put others on. What comes out is compared byte by byte with the
+"""Random rules of either direction on a port that sends what it receives: they drop, count and age, and
+change headers, tags and tunnels, some of them in a group. What comes out is compared byte by byte with the
 model."""
 
 import random
 import re
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Sequence
 
-from .flow_model import Rule, dissect
-from .flow_random import Round, expected
+from .flow_edits import TUNNEL_COMMANDS, changed_headers, random_edits, with_any_checksums
+from .flow_model import Condition, Item, Rule, dissect
+from .flow_random import LONGEST_LINE, Round, expected, item_text
 from .flow_runs import FlowRun
 from .flow_templates import TemplateRules
 from .packets import marker
@@ -22,89 +24,122 @@ _PATIENCE = 20
 _LAST = bytes(marker())
 _SOON, _LATE = 1, 1000  # timeouts of ages, in seconds: those that are waited for, and others
 _MOST_PRIORITY = 15  # of an egress rule
-_LONGEST_EDITED = 350  # in testpmd's words: it reads 512 characters, of which edits take 150
+_FULL = (1 << 32) - 1
+_REST = 2000  # of what takes the rest of a group
 
 
-def _of_one_customer_tag(rule: Rule) -> bool:
-    """Whether all that the rule takes has an outer tag of 802.1Q, by an item of its own."""
-    items = [item for item in rule.items if item.kind != "void"]
-    kinds = [item.kind for item in items]
-    if kinds.count("vlan") != 1 or kinds.index("vlan") > 1:
-        return False
-    return all(item.on("type") is None for item in items if item.kind == "eth")
+def _ask_metadata(rule: Rule, dice: random.Random) -> None:
+    """For what is sent with a packet, or for what differs in one bit."""
+    mask = dice.choice([_FULL, dice.randrange(1, _FULL)])
+    wrong = 1 << dice.randrange(32) if dice.random() < 0.3 else 0
+    asked = Item("meta", (Condition("data", rule.metadata ^ wrong, mask),))
+    rule.text = rule.text.replace("pattern ", f"pattern {item_text(asked)} / ", 1)
+    rule.items = [asked, *rule.items]
 
 
-def forwarded(round_: Round, tags: bool = True) -> Round:
-    """The round, with rules for what is forwarded. With `tags`, they come off and go on."""
+def forwarded(round_: Round, common: bool = False) -> Round:
+    """The round, with rules for what is forwarded, of one group and direction. `common`: what both drivers do
+    to packets, and without metadata."""
     dice = random.Random(round_.seed)
-    egress = dice.random() < 0.5
+    egress, group, metadata = dice.random() < 0.5, dice.randrange(2), dice.randrange(1, _FULL)
     for rule in round_.rules:
-        rule.egress, rule.mark, rule.flag, rule.rss_types = egress, None, False, ""
+        rule.egress, rule.group, rule.mark, rule.flag, rule.rss_types = egress, group, None, False, ""
         rule.age = dice.choice([None, None, _SOON, _LATE])
-        tag = dice.choice([0x8100, 0x88A8]), dice.randrange(8), dice.randrange(1 << 12)
-        pushes, pops, numbers = dice.random() < 0.4, dice.random() < 0.5, dice.random() < 0.8
-        edits = tags and len(rule.text) <= _LONGEST_EDITED
-        if rule.takes(dissect(_LAST)) or rule.queues:
+        if egress and not common:
+            rule.metadata = metadata
+            if dice.random() < 0.3 and len(rule.text) < LONGEST_LINE - 60:
+                _ask_metadata(rule, dice)
+        takes_last = rule.takes(dissect(_LAST))
+        if takes_last or rule.queues:
             rule.queues = (0,)
-        if rule.queues and not rule.takes(dissect(_LAST)):
-            rule.push_vlan = tag if pushes and edits else None
-            if _of_one_customer_tag(rule):
-                rule.pop_vlan = pops and edits
-                rule.vlan_id = tag[2] ^ 1 if numbers and not rule.pop_vlan else None
-        rule.count = rule.count or (egress and rule.age is None)  # something it has to do
+        if rule.queues and not takes_last:
+            rule.edits = random_edits(rule, dice, common)
         if egress:
             rule.priority = min(rule.priority, _MOST_PRIORITY)
-    return round_
+        rule.count = rule.count or (egress and rule.age is None)  # something it has to do
+        if len(_text(rule)) > LONGEST_LINE:
+            rule.edits = ()
+    frames = [with_any_checksums(frame, dice) if dice.random() < 0.8 else frame for frame in round_.frames]
+    return Round(round_.seed, round_.rules, frames)
+
+
+def _fate(rule: Rule) -> list[str]:
+    if not rule.queues:
+        return ["drop"]
+    return [] if rule.egress else ["queue index 0"]
+
+
+def _direction(egress: bool) -> str:
+    return "egress" if egress else "ingress"
+
+
+def _text(rule: Rule, instead: Sequence[str] = ()) -> str:
+    """`instead` of its own edits and fate."""
+    matches = "pattern " + rule.text.split(" actions ")[0].split("pattern ")[1]
+    does = ["count"] if rule.count else []
+    does += [f"age timeout {rule.age}"] if rule.age is not None else []
+    does += instead or [*(edit.text() for edit in rule.edits), *_fate(rule)]
+    return (f"group {rule.group} priority {rule.priority} {_direction(rule.egress)} {matches}"
+            f" actions {' / '.join(does)} / end")
+
+
+def _between_groups(data: int, way: int) -> tuple[str, str]:
+    """What a rule says of its packets, and how another one asks for that: by a tag, or by metadata."""
+    if way % 3 == 0:
+        return f"set_meta data {data} mask {_FULL:#x}", f"meta data is {data}"
+    index = way % 5
+    return f"set_tag data {data} mask {_FULL:#x} index {index}", f"tag data is {data} index is {index}"
 
 
 def outcome(rule: Rule, frame: bytes) -> bytes | None:
     """What becomes of a frame that the rule takes."""
     if not rule.queues:
         return None
-    rest = frame[16 if rule.pop_vlan else 12:]
-    if rule.vlan_id is not None:
-        rest = rest[:2] + (rest[2] >> 4 << 12 | rule.vlan_id).to_bytes(2, "big") + rest[4:]
-    if rule.push_vlan is not None:
-        kind, priority, number = rule.push_vlan
-        rest = (kind << 16 | priority << 13 | number).to_bytes(4, "big") + rest
-    return frame[:12] + rest
+    for edit in rule.edits:
+        frame = edit.of(frame)
+    return frame
 
 
 @dataclass
 class ForwardRun(FlowRun):
     """A port with one queue: packets keep their order."""
 
-    groups: bool = True  # some rules have others of group 1 change tags
-    edited: int = 0  # packets whose tags a rule has changed
+    edited: Counter[type] = field(default_factory=Counter)  # packets that a rule has changed, by the edit
+    metadata: bool = False  # comes with what is sent
     aged: int = 0  # rules of which the application was told
 
     def __post_init__(self) -> None:
         self.tables = TemplateRules(self.stack)
+        self.stack.testpmd.silent(*TUNNEL_COMMANDS)
+        if self.metadata:  # the port sends it from its next start on
+            self.stack.testpmd.silent("port config 0 tx_metadata 1")
+            self.stack.testpmd.stop_port(0)
+            self.stack.testpmd.start_port(0)
         self.stack.testpmd.start("io", lossless=True)
 
-    def _detour(self, rule: Rule, number: int) -> tuple[str, int | None]:
-        direction = "egress" if rule.egress else "ingress"
-        matches = "pattern " + rule.text.split(" actions ")[0].split(" pattern ")[1]
-        does = ["count"] if rule.count else []
-        does += [f"age timeout {rule.age}"] if rule.age is not None else []
-        fate = [] if rule.egress else ["queue index 0"]
-        fate = fate if rule.queues else ["drop"]
-        edits = ["of_pop_vlan"] if rule.pop_vlan else []
-        if rule.vlan_id is not None:
-            edits.append(f"of_set_vlan_vid vlan_vid {rule.vlan_id}")
-        if rule.push_vlan is not None:
-            kind, priority, vid = rule.push_vlan
-            edits += [f"of_push_vlan ethertype {kind:#x}", f"of_set_vlan_vid vlan_vid {vid}",
-                      f"of_set_vlan_pcp vlan_pcp {priority}"]
-        if edits and self.groups and number % 2 == 0:
-            data, index = number + 1, number // 2 % 5
-            vlan = "vlan / " if rule.pop_vlan or rule.vlan_id is not None else ""
+    def play(self, round_: Round) -> list[Rule]:
+        egress, group = round_.rules[0].egress, round_.rules[0].group
+        if self.metadata and egress:
+            self.stack.testpmd.silent(f"port config 0 tx_metadata {round_.rules[0].metadata}")
+        if group:  # all go there, and what its rules leave goes on
             self.stack.testpmd.create_flow(
-                0, f"group 1 {direction} pattern tag data is {data} index is {index} / eth / {vlan}end"
-                   f" actions {' / '.join([*edits, *fate])} / end")
-            edits, fate = [], [f"set_tag data {data} mask 0xffffffff index {index}", "jump group 1"]
-        rule.text = (f"priority {rule.priority} {direction} {matches} actions"
-                     f" {' / '.join([*does, *edits, *fate])} / end")
+                0, f"{_direction(egress)} pattern eth / end actions jump group {group} / end")
+            if not egress:
+                self.stack.testpmd.create_flow(
+                    0, f"group {group} priority {_REST} ingress pattern eth / end"
+                       " actions queue index 0 / end")
+        return super().play(round_)
+
+    def _detour(self, rule: Rule, number: int) -> tuple[str, int | None]:
+        instead: list[str] = []
+        if rule.edits and self.detours and number % 2 == 0:
+            said, asked = _between_groups(data=number + 1, way=number // 2 + len(rule.text))
+            does = [*(edit.text() for edit in rule.edits), *_fate(rule)]
+            self.stack.testpmd.create_flow(
+                0, f"group {rule.group + 1} {_direction(rule.egress)} pattern {asked}"
+                   f" / {' / '.join(changed_headers(rule))} / end actions {' / '.join(does)} / end")
+            instead = [said, f"jump group {rule.group + 1}"]
+        rule.text = _text(rule, instead)
         return rule.text, None
 
     def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
@@ -120,9 +155,9 @@ class ForwardRun(FlowRun):
             self.open_ += len(may) > 1
             self.taken += bool(may)
             self.passed += not may
-            ways = [outcome(rule, frame) for rule in may] or [frame]
+            ways = {outcome(rule, frame): rule for rule in may} or {frame: Rule([])}
             if came and came[0] in ways:
-                self.edited += came.pop(0) != frame
+                self.edited.update(map(type, ways[came.pop(0)].edits))
             elif None not in ways:
                 wanted = "\n".join(f"  {rule.text}" for rule in may) or "  none of the rules"
                 self._fail(round_, f"this packet:\n  {frame.hex()}\ntaken by\n{wanted}\nand then\n  "

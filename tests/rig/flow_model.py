@@ -5,7 +5,7 @@ states, without regard to the driver's code. Frames are well formed but for what
 """
 
 from dataclasses import dataclass, field
-from typing import Iterator, Sequence
+from typing import Iterator, Protocol, Sequence
 
 VLAN_TYPES = (0x8100, 0x88A8)
 IPV4, IPV6, ARP, MPLS, BRIDGED = 0x0800, 0x86DD, 0x0806, 0x8847, 0x6558
@@ -38,6 +38,7 @@ HEADERS: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {
     "vxlan-gpe": (8, {"vni": (32, 24)}),
     "geneve": (8, {"vni": (32, 24), "protocol": (16, 16)}),
     "gtp": (8, {"msg_type": (8, 8), "teid": (32, 32)}),
+    "meta": (4, {"data": (0, 32)}),  # beside a packet
 }
 # What an item without a mask asks for ("Default mask matches …" of the rte_flow guide).
 DEFAULT_MASKS: dict[str, tuple[str, ...]] = {
@@ -169,6 +170,18 @@ class Item:
         return next((one for one in self.asked if one.name == name), None)
 
 
+class Edit(Protocol):
+    """What a rule does to the headers of the packets that it takes."""
+
+    def text(self) -> str:
+        """In testpmd's words."""
+        ...
+
+    def of(self, frame: bytes) -> bytes:
+        """What becomes of the frame."""
+        ...
+
+
 @dataclass
 class Rule:
     items: list[Item]
@@ -178,15 +191,17 @@ class Rule:
     flag: bool = False
     count: bool = False
     rss_types: str = ""  # of a rule with several queues
+    group: int = 0
     egress: bool = False  # of what is sent: none of the queues matters, but whether there is one
+    metadata: int = 0  # that comes with what is sent
     age: int | None = None  # seconds
-    pop_vlan: bool = False
-    vlan_id: int | None = None  # of the tag that is there
-    push_vlan: tuple[int, int, int] | None = None  # after that: EtherType, PCP, VID
+    edits: tuple[Edit, ...] = ()
     text: str = field(default="", compare=False)  # in testpmd's words
 
     def takes(self, headers: Sequence[Header]) -> bool:
-        return _takes([item for item in self.items if item.kind != "void"], headers)
+        metadata = Header("meta", self.metadata.to_bytes(4, "big"))
+        return all(_holds(item, metadata, {}) for item in self.items if item.kind == "meta") and _takes(
+            [item for item in self.items if item.kind not in ("void", "meta")], headers)
 
 
 def _holds(item: Item, header: Header, beside: dict[str, int]) -> bool:

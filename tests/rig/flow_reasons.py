@@ -13,6 +13,10 @@ def asks(*names: str) -> Applies:
     return lambda rule, _: any(one.name in names for item in rule.items for one in item.asked)
 
 
+def asks_for(name: str, number: int) -> Applies:
+    return lambda rule, _: any(one.name == name and one.holds(number) for item in rule.items for one in item.asked)
+
+
 def has(*kinds: str) -> Applies:
     return lambda rule, _: any(item.kind in kinds for item in rule.items)
 
@@ -46,3 +50,23 @@ def any_of(*reasons: Applies) -> Applies:
 
 def counts(rule: Rule, _: Sequence[Rule]) -> bool:
     return rule.count
+
+
+def edits(*actions: str) -> Applies:
+    return lambda rule, _: any(edit.text().split()[0] in actions for edit in rule.edits)
+
+
+def sent(rule: Rule, _: Sequence[Rule]) -> bool:
+    return rule.egress
+
+
+def received(rule: Rule, _: Sequence[Rule]) -> bool:
+    return not rule.egress
+
+
+def of_first_group(rule: Rule, _: Sequence[Rule]) -> bool:
+    return rule.group == 0
+
+
+def all_of(*reasons: Applies) -> Applies:
+    return lambda rule, others: all(applies(rule, others) for applies in reasons)

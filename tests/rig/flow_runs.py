@@ -35,6 +35,7 @@ class FlowRun:
     excuse: Excuse = lambda rules, frame: False
     validates: bool = True  # refuses nothing later that it has found good
     counts_lag: float = 0  # seconds by which its counters may be late
+    counted: Callable[[Rule, bytes], int] = lambda rule, frame: len(frame)  # bytes of a packet
     detours: bool = False  # some rules say only who takes a packet, and others of group 1 do it
     templates: bool = False  # some rules are made from templates
     taken: int = 0  # packets of which a rule decided
@@ -178,9 +179,9 @@ class FlowRun:
             [f"flow query 0 {self.counters[number]} count" for number in counting])
         for rule, answer in zip(counting.values(), answers):
             found = re.search(r"hits: (\d+)\n *bytes: (\d+)", answer)
-            sure = [len(frame) for frame, may in decided
+            sure = [self.counted(rule, frame) for frame, may in decided
                     if may == [rule] and not self.excuse(rules, frame)]
-            most = [len(frame) for frame, may in decided
+            most = [self.counted(rule, frame) for frame, may in decided
                     if rule in may or self.excuse(rules, frame)]
             if not found or not len(sure) <= int(found[1]) <= len(most) or (
                     not sum(sure) <= int(found[2]) <= sum(most)):
