@@ -182,6 +182,25 @@ class Edit(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Copies:
+    """Of what a rule takes, one packet in `ratio`, as it came."""
+
+    index: int  # testpmd's list of actions
+    ratio: int
+    queue: int
+    mark: int | None
+    count: bool
+
+    def command(self) -> str:
+        actions = [f"mark id {self.mark}"] if self.mark is not None else []
+        actions += ["count"] if self.count else []
+        return f"set sample_actions {self.index} {' / '.join([*actions, f'queue index {self.queue}'])} / end"
+
+    def text(self) -> str:
+        return f"sample ratio {self.ratio} index {self.index}"
+
+
 @dataclass
 class Rule:
     items: list[Item]
@@ -196,6 +215,7 @@ class Rule:
     metadata: int = 0  # that comes with what is sent
     age: int | None = None  # seconds
     edits: tuple[Edit, ...] = ()
+    copies: Copies | None = None
     text: str = field(default="", compare=False)  # in testpmd's words
 
     def takes(self, headers: Sequence[Header]) -> bool:

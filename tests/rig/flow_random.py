@@ -7,13 +7,14 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
-from .flow_model import (DEFAULT_MASKS, FLAGS, FRAGMENT, HEADERS, TUNNELS, Condition, Header, Item,
-                         Rule, best, dissect)
+from .flow_model import (DEFAULT_MASKS, FLAGS, FRAGMENT, HEADERS, TUNNELS, Condition, Copies, Header,
+                         Item, Rule, best, dissect)
 from .packets import PEER_MAC, marker
 from .ports import port_mac
 
 QUEUES = 4
 LONGEST_LINE = 480  # testpmd reads 512 characters
+COPY_MARK = 1000  # and more: of copies
 MORE = 1 << 13  # the bit for more fragments, of IPv4
 
 
@@ -245,7 +246,9 @@ def item_text(item: Item) -> str:
 
 
 def rule_text(rule: Rule) -> str:
-    actions = ["count"] if rule.count else []
+    actions = [rule.copies.text()] if rule.copies else []
+    if rule.count:
+        actions.append("count")
     if rule.flag:
         actions.append("flag")
     if rule.mark is not None:
@@ -414,6 +417,15 @@ def _set_actions(rule: Rule, dice: Dice, mark: int, counting: bool) -> None:
         rule.mark = mark
 
 
+def _set_copies(rule: Rule, dice: Dice, number: int) -> None:
+    """Whoever waits for a marker waits for one."""
+    if dice.random() > 0.3 or len(rule_text(rule)) > LONGEST_LINE - 30 or rule.takes(dissect(marker())):
+        return
+    counts = dice.random() < 0.5 and not rule.count  # which would have the counter
+    mark = COPY_MARK + number if dice.random() < 0.8 else None
+    rule.copies = Copies(number % 10, dice.choice([1, 1, 2, 3]), dice.randrange(QUEUES), mark, counts)
+
+
 # -- rounds ------------------------------------------------------------------------------------------
 
 
@@ -429,7 +441,8 @@ class Round:
 FIRST_LENGTH = 260  # longer than all headers together
 
 
-def random_round(seed: str, rules: int, words: Words, counting: bool, plain: bool = False) -> Round:
+def random_round(seed: str, rules: int, words: Words, counting: bool, plain: bool = False,
+                 sampling: bool = False) -> Round:
     dice = Dice(seed, words, plain)
     priorities = dice.choice([[0], [0, 1], [0, 1, 2], [0, 1, 2] if plain else [0, 5, 1000]])
     round_ = Round(seed, [], [])
@@ -446,6 +459,8 @@ def random_round(seed: str, rules: int, words: Words, counting: bool, plain: boo
         rule, all_asked = random_rule(dice, first)
         rule.priority = dice.choice(priorities)
         _set_actions(rule, dice, number + 1, counting)
+        if sampling:
+            _set_copies(rule, dice, number)
         rule.text = rule_text(rule)
         round_.rules.append(rule)
         add(first)

@@ -70,3 +70,7 @@ def of_first_group(rule: Rule, _: Sequence[Rule]) -> bool:
 
 def all_of(*reasons: Applies) -> Applies:
     return lambda rule, others: all(applies(rule, others) for applies in reasons)
+
+
+def samples(rule: Rule, _: Sequence[Rule]) -> bool:
+    return rule.copies is not None

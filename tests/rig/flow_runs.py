@@ -8,7 +8,7 @@ from typing import Callable, Sequence
 
 from scapy.layers.l2 import Ether
 
-from .flow_model import Rule, dissect
+from .flow_model import Copies, Rule, dissect
 from .flow_random import Round, expected
 from .flow_reasons import Applies
 from .flow_rules import turn_marks_on
@@ -46,6 +46,9 @@ class FlowRun:
     refused: dict[str, int] = field(default_factory=dict)
     counters: dict[int, int] = field(default_factory=dict)  # of rules with a detour: who counts
     from_templates: int = 0
+    # By their ratios: of packets that a rule had copied, how many there were, and how many copies.
+    copied: dict[int, tuple[int, int]] = field(default_factory=dict)
+    copies_seen: dict[int, list[int]] = field(default_factory=dict)  # of a rule, by its id: their lengths
 
     def __post_init__(self) -> None:
         self.tables = TemplateRules(self.stack)
@@ -80,6 +83,7 @@ class FlowRun:
         """By their numbers; those that are refused have a reason."""
         by_template = [rule for rule in round_.rules[1::2] if self.templates and fits(rule)]
         rules = [rule for rule in round_.rules if not any(rule is other for other in by_template)]
+        self.stack.testpmd.silent(*(rule.copies.command() for rule in rules if rule.copies))
         ways = [self._detour(rule, number) for number, rule in enumerate(rules)]
         texts = [text for text, _ in ways]
         validated, *answers = self.stack.testpmd.answers(
@@ -111,7 +115,9 @@ class FlowRun:
         """The rule by way of what it says of its packets, a tag, metadata or a mark, and who counts them."""
         matches, actions = rule.text.split(" actions ")
         data, index = number + 1, number % 8
-        marks = rule.mark is not None or rule.flag or not rule.queues  # else it would come with the other mark
+        # Else it, or its copy, would come with the other mark.
+        marks = (rule.mark is not None or rule.flag or not rule.queues) and (
+            rule.copies is None or rule.copies.mark is not None)
         if not self.detours or len(rule.queues) > 1 or index == 7 or (index == 6 and not marks):
             return rule.text, None
         said, asked = f"set_meta data {data} mask 0xffffffff", f"meta data is {data}"
@@ -142,15 +148,20 @@ class FlowRun:
 
     def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
         """Returns the markers that were sent as well."""
-        markers = [marker_by_length(count) for count in range(2 + len(round_.frames) // _BURST)]
-        arrived = {packet.length: packet for packet in self._receive(round_.frames, markers)}
+        markers = [marker_by_length(count) for count in range(2 + 2 * len(round_.frames) // _BURST)]
+        arrived: dict[int, list[ReceivedPacket]] = {}
+        for packet in self._receive(round_.frames, markers):
+            arrived.setdefault(packet.length, []).append(packet)
+        self.copies_seen = {}
         for frame in round_.frames:
             may = expected(rules, frame)
-            got = arrived.pop(len(frame), None)
+            got = arrived.pop(len(frame), [])
             self.open_ += len(may) > 1
             self.taken += bool(may)
             self.passed += not may
             if any(_agrees(rule, got) for rule in may) if may else _untouched(got):
+                if len(may) == 1:
+                    self._note_copies(may[0], frame, got)
                 continue
             if self.excuse(rules, frame):
                 self.excused += 1
@@ -163,10 +174,18 @@ class FlowRun:
             self._fail(round_, f"packets of unknown lengths came: {arrived}")
         return markers
 
+    def _note_copies(self, rule: Rule, frame: bytes, got: Sequence[ReceivedPacket]) -> None:
+        if rule.copies:
+            copies = len(got) - bool(rule.queues)
+            packets, copied = self.copied.get(rule.copies.ratio, (0, 0))
+            self.copied[rule.copies.ratio] = packets + 1, copied + copies
+            self.copies_seen.setdefault(id(rule), []).extend([len(frame)] * copies)
+
     def _compare_counts(self, round_: Round, numbers: dict[int, Rule], sent: Sequence[bytes]) -> None:
         rules = list(numbers.values())
         decided = [(frame, expected(rules, frame)) for frame in sent]
-        counting = {number: rule for number, rule in numbers.items() if rule.count}
+        counting = {number: rule for number, rule in numbers.items()
+                    if rule.count or (rule.copies and rule.copies.count)}
         deadline = time.monotonic() + self.counts_lag
         while (wrong := self._wrong_count(rules, counting, decided)) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -183,6 +202,9 @@ class FlowRun:
                     if may == [rule] and not self.excuse(rules, frame)]
             most = [self.counted(rule, frame) for frame, may in decided
                     if rule in may or self.excuse(rules, frame)]
+            if not rule.count:  # its copies do
+                seen = self.copies_seen.get(id(rule), [])
+                sure, most = seen, seen + [length for length in most if length not in sure]
             if not found or not len(sure) <= int(found[1]) <= len(most) or (
                     not sum(sure) <= int(found[2]) <= sum(most)):
                 return (f"counted {answer.strip()!r}, instead of {len(sure)} … {len(most)} packets and "
@@ -190,21 +212,37 @@ class FlowRun:
         return None
 
 
-def _untouched(packet: ReceivedPacket | None) -> bool:
-    return packet is not None and packet.mark is None and "RTE_MBUF_F_RX_FDIR" not in packet.flags
+def _untouched(packets: Sequence[ReceivedPacket]) -> bool:
+    return [(packet.mark, _flagged(packet)) for packet in packets] == [(None, False)]
 
 
-def _agrees(rule: Rule, packet: ReceivedPacket | None) -> bool:
-    """Whether this became of the packet by the rule."""
-    if packet is None:
-        return not rule.queues
-    flagged = "RTE_MBUF_F_RX_FDIR" in packet.flags
-    return packet.queue in rule.queues and packet.mark == rule.mark and (
-        flagged == (rule.flag or rule.mark is not None))
+def _flagged(packet: ReceivedPacket) -> bool:
+    return "RTE_MBUF_F_RX_FDIR" in packet.flags
 
 
-def _seen(packet: ReceivedPacket | None) -> str:
-    if packet is None:
-        return "which did not arrive"
-    flag = " with the flag" if "RTE_MBUF_F_RX_FDIR" in packet.flags else ""
-    return f"which came to queue {packet.queue} with mark {packet.mark}{flag}"
+def _agrees(rule: Rule, packets: Sequence[ReceivedPacket]) -> bool:
+    """Whether this became of the packet by the rule, and there was a copy, if each has one."""
+    if not rule.copies:
+        return _decided(rule, packets)
+    without_copy = rule.copies.ratio > 1 and _decided(rule, packets)
+    return without_copy or any(
+        _is_copy(rule.copies, packet) and _decided(rule, [*packets[:at], *packets[at + 1 :]])
+        for at, packet in enumerate(packets))
+
+
+def _is_copy(copies: Copies, packet: ReceivedPacket) -> bool:
+    return (packet.queue, packet.mark, _flagged(packet)) == (copies.queue, copies.mark, copies.mark is not None)
+
+
+def _decided(rule: Rule, packets: Sequence[ReceivedPacket]) -> bool:
+    """Whether these are what the rule leaves of a packet, besides its copy."""
+    if not rule.queues:
+        return not packets
+    return len(packets) == 1 and packets[0].queue in rule.queues and packets[0].mark == rule.mark and (
+        _flagged(packets[0]) == (rule.flag or rule.mark is not None))
+
+
+def _seen(packets: Sequence[ReceivedPacket]) -> str:
+    ways = [f"to queue {packet.queue} with mark {packet.mark}{' and the flag' if _flagged(packet) else ''}"
+            for packet in packets]
+    return f"which came {' and '.join(ways)}" if ways else "which did not arrive"

@@ -10,7 +10,7 @@ import pytest
 from rig.flow_edits import KINDS
 from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_random import QUEUES, Words, random_round
-from rig.flow_reasons import any_of, asks, carries, has, has_range, spreads, twice
+from rig.flow_reasons import any_of, asks, carries, has, has_range, samples, spreads, twice
 from rig.flow_runs import FlowRun, Refusals
 from rig.guide import matched_fields
 from rig.ports import lossless
@@ -44,6 +44,7 @@ REFUSED_BY: dict[str, Refusals] = {
             asks(*(name for _, name in matched_fields().by_mlx5)), has("vlan", "geneve", "vxlan-gpe", "gtp")),
         "verbs flow specs carry one VLAN tag": any_of(has("vlan"), asks("has_vlan")),
         "verbs flow specs carry the outer header only": carries("esp"),
+        "verbs flow specs have one destination": samples,
         # What mlx5_ib does not take.
         "cannot create steering rule": any_of(asks("ttl", "hop"), has("gre_key", "nvgre")),
     },
@@ -62,12 +63,16 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
         round_ = 0
         while run.rules < rules:
             run.play(random_round(f"{engine}-{seed}-{round_}", RULES_OF_ROUND, words_of(engine),
-                                  counting=True))
+                                  counting=True, sampling=True))
             round_ += 1
     # Rules decide of most packets, one of them mostly; and enough packets are missed.
     assert run.taken > run.rules and run.passed > run.rules
     assert run.open_ < run.taken / 4, f"{run.open_} of {run.taken} packets might go several ways"
     assert run.from_templates > run.rules / 40
+    if engine == "mlx5":
+        packets, copies = (sum(numbers) for numbers in zip(*(
+            numbers for ratio, numbers in run.copied.items() if ratio > 1)))
+        assert run.copied[1][0] > 0 and packets > copies > 0, run.copied
 
 
 @pytest.mark.parametrize("seed, rules", [

@@ -62,6 +62,13 @@ def test_copies_without_a_mark_have_none(stack: Stack) -> None:
     assert where(seen(stack, [udp4(dport=100)], copies=1)) == {(2, 7): 1, (1, None): 1}
 
 
+def test_copies_keep_what_an_earlier_group_has_said(stack: Stack) -> None:
+    """The mark of a rule that jumps, not that of the rule that copies."""
+    stack.testpmd.create_flow(0, "ingress pattern eth / end actions mark id 5 / jump group 1 / end")
+    sampled(stack, "queue index 1", group=1)
+    assert where(seen(stack, [udp4(dport=100)], copies=1)) == {(2, 7): 1, (1, 5): 1}
+
+
 def test_copies_are_of_what_came(stack: Stack) -> None:
     frame = ether() / Dot1Q(vlan=5) / ipv4() / UDP(dport=100) / Raw(bytes(100))
     sampled(stack, "mark id 9 / queue index 1", pattern="eth / vlan / ipv4 / udp dst is 100 / end",
