@@ -87,7 +87,7 @@ def _between_groups(data: int, way: int) -> tuple[str, str]:
     """What a rule says of its packets, and how another one asks for that: by a tag, or by metadata."""
     if way % 3 == 0:
         return f"set_meta data {data} mask {_FULL:#x}", f"meta data is {data}"
-    index = way % 5
+    index = way % 4
     return f"set_tag data {data} mask {_FULL:#x} index {index}", f"tag data is {data} index is {index}"
 
 

@@ -114,17 +114,17 @@ class FlowRun:
     def _detour(self, rule: Rule, number: int) -> tuple[str, int | None]:
         """The rule by way of what it says of its packets, a tag, metadata or a mark, and who counts them."""
         matches, actions = rule.text.split(" actions ")
-        data, index = number + 1, number % 8
+        data, index = number + 1, number % 7
         # Else it, or its copy, would come with the other mark.
         marks = (rule.mark is not None or rule.flag or not rule.queues) and (
             rule.copies is None or rule.copies.mark is not None)
-        if not self.detours or len(rule.queues) > 1 or index == 7 or (index == 6 and not marks):
+        if not self.detours or len(rule.queues) > 1 or index == 6 or (index == 5 and not marks):
             return rule.text, None
         said, asked = f"set_meta data {data} mask 0xffffffff", f"meta data is {data}"
-        if index < 5:
+        if index < 4:
             said, asked = (f"set_tag data {data} mask 0xffffffff index {index}",
                            f"tag data is {data} index is {index}")
-        elif index == 6:
+        elif index == 5:
             said, asked = f"mark id {data}", f"mark id is {data}"
         counter = self.stack.testpmd.create_flow(
             0, f"group 1 ingress pattern {asked} / end actions {actions}")
