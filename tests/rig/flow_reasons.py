@@ -3,6 +3,7 @@
 
 from typing import Callable, Sequence
 
+from .flow_edits import ChangeField
 from .flow_model import TUNNELS, Rule
 
 # Of a rule, with those that stand already.
@@ -54,6 +55,12 @@ def counts(rule: Rule, _: Sequence[Rule]) -> bool:
 
 def edits(*actions: str) -> Applies:
     return lambda rule, _: any(edit.text().split()[0] in actions for edit in rule.edits)
+
+
+def changes(kind: str, *names: str) -> Applies:
+    """By whatever action."""
+    return lambda rule, _: any(isinstance(edit, ChangeField) and edit.kind == kind and edit.name in names
+                               for edit in rule.edits)
 
 
 def sent(rule: Rule, _: Sequence[Rule]) -> bool:

@@ -10,7 +10,8 @@ import pytest
 from rig.flow_edits import KINDS
 from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_random import QUEUES, Words, random_round
-from rig.flow_reasons import any_of, asks, carries, has, has_range, samples, spreads, twice
+from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, has, has_range, samples, spreads,
+                              twice)
 from rig.flow_runs import FlowRun, Refusals
 from rig.guide import matched_fields
 from rig.ports import lossless
@@ -36,6 +37,8 @@ REFUSED: Refusals = {
     "a rule of the same priority matches": twice,
     "the device has a rule with this match already": twice,  # as for an EtherType, and for its item
     r"cannot create steering rule .*/esp": carries("esp"),
+    "ICMPv6 would get a wrong checksum": all_of(
+        any_of(has("icmp6"), asks_for("proto", 58)), changes("ipv6", "src", "dst")),
 }
 REFUSED_BY: dict[str, Refusals] = {
     "mlx5": REFUSED,

@@ -13,7 +13,7 @@ from rig.flow_edits import KINDS, Encap, PushVlan
 from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_model import Rule, dissect
 from rig.flow_random import QUEUES, Words, random_round
-from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, counts, edits, has, has_range,
+from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, counts, edits, has, has_range,
                               of_first_group, received, sent, spreads, twice)
 from rig.flow_runs import Excuse, FlowRun, Refusals
 from rig.guide import matched_fields
@@ -40,7 +40,11 @@ OURS: Refusals = {
     # What mlx5_ib does not take by verbs, where the counters are.
     "cannot create steering rule": any_of(carries("esp"), counts),
 }
-OURS_BY_MLX5 = OURS | {"cannot create steering rule": carries("esp")}
+OURS_BY_MLX5 = OURS | {
+    "cannot create steering rule": carries("esp"),
+    "ICMPv6 would get a wrong checksum": all_of(
+        any_of(has("icmp6"), asks_for("proto", 58)), changes("ipv6", "src", "dst")),
+}
 del OURS_BY_MLX5["counters by DevX only"]
 THEIRS: Refusals = {
     # Rules that net_rawqp takes.

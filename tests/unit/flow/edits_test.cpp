@@ -114,6 +114,26 @@ TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
     EXPECT_THAT(refused(with()), HasSubstr("this destination cannot be changed"));
 }
 
+// Its checksum covers the addresses, and devices leave it as it was.
+TEST_F(EditsTest, AddressesOfIcmp6AreNotChanged) {
+    const rte_flow_action_set_ipv6 address{};
+    rte_flow_action_modify_field modify{};
+    modify.operation = RTE_FLOW_MODIFY_SET;
+    modify.dst.field = RTE_FLOW_FIELD_IPV6_DST;
+    modify.src.field = RTE_FLOW_FIELD_VALUE;
+    modify.width = 128;
+    const auto changed = [&](const Rule& rule) {
+        return Rule(rule).action(RTE_FLOW_ACTION_TYPE_SET_IPV6_SRC, &address).queue(0);
+    };
+    const Rule ipv6 = Rule().item(RTE_FLOW_ITEM_TYPE_IPV6);
+    const Rule icmp6 = Rule(ipv6).item(RTE_FLOW_ITEM_TYPE_ICMP6);
+    EXPECT_THAT(refused(changed(icmp6)), HasSubstr("ICMPv6 would get a wrong checksum"));
+    EXPECT_THAT(refused(Rule(icmp6).action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &modify).queue(0)),
+                HasSubstr("ICMPv6 would get a wrong checksum"));
+    EXPECT_NE(create(changed(ipv6)), nullptr);
+    EXPECT_NE(create(Rule(icmp6).action(RTE_FLOW_ACTION_TYPE_DEC_TTL).queue(0)), nullptr);
+}
+
 TEST_F(EditsTest, AHeaderToPutOnIsMadeOfItems) {
     rte_flow_item_eth eth{};
     eth.hdr.dst_addr = {{2, 0, 0, 0, 0, 1}};

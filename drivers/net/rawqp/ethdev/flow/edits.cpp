@@ -101,6 +101,22 @@ std::vector<Rewrite> rewrites_of(Protocol protocol, size_t index, uint32_t numbe
     return rewrites;
 }
 
+/// The checksum of ICMPv6 covers the addresses, and devices leave it as it was (DPDK, commit
+/// 0e2ceb639d).
+FlowResult<void> check_checksum(const Layer& header, const Target& target,
+                                const rte_flow_action& action) {
+    constexpr uint16_t kAddressBits = 128, kProtocol = 48;
+    const bool of_icmp6 = header.protocol == ipv6 &&
+                          get_bits(header.mask, kProtocol, 8) == UINT8_MAX &&
+                          header.get(kProtocol, 8) == IPPROTO_ICMPV6;
+    if (!of_icmp6 || target.bits != kAddressBits) return {};
+    return refuse(
+        ENOTSUP, kAction, &action,
+        "action {}: ICMPv6 would get a wrong checksum: it covers the addresses, and the device "
+        "leaves it as it was",
+        action_name(action.type));
+}
+
 /// The one of the targets whose header the pattern has, in front of any tunnel.
 FlowResult<Target> target_of(const Pattern& pattern, std::span<const Target> targets,
                              const rte_flow_action& action) {
@@ -109,7 +125,11 @@ FlowResult<Target> target_of(const Pattern& pattern, std::span<const Target> tar
         if (target.bits == 0) continue;
         if (is_metadata(target.protocol)) return target;
         for (const Layer& layer : pattern.layers())
-            if (layer.depth == 0 && layer.protocol == target.protocol) return target;
+            if (layer.depth == 0 && layer.protocol == target.protocol) {
+                if (auto ok = check_checksum(layer, target, action); !ok)
+                    return tl::unexpected(ok.error());
+                return target;
+            }
         names.append(names.empty() ? "" : " or ").append(traits_of(target.protocol).name);
     }
     return refuse(
