@@ -78,7 +78,7 @@ TEST_F(MetadataTest, EachRunOfBitsIsACommand) {
     const uint32_t number = 0x11223344; // as in the item, in the CPU's order
     std::memcpy(field.src.value, &number, sizeof number);
     EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &field)),
-              hex("1056 0000 11223344"));
+              hex("1057 0000 11223344"));
 }
 
 /// Later groups match it there, and packets without a mark differ from those with mark 0.
@@ -162,7 +162,7 @@ TEST_F(MetadataTest, WhatIsSentHasMetadataOfTheApplication) {
 }
 
 TEST_F(MetadataTest, ItemsAskForRegisters) {
-    const rte_flow_item_tag second{0x22222222, 4};
+    const rte_flow_item_tag second{0x22222222, 3};
     const rte_flow_item_meta meta{0x33333333};
     Rule rule = tagged(0x11111111, 0, 0xffff)
                     .item(RTE_FLOW_ITEM_TYPE_TAG, &second)
@@ -208,7 +208,7 @@ TEST_F(MetadataTest, RulesOfATableDifferInATag) {
         table_of(pattern_of(tagged(0, 3)), actions_of(Rule().queue(1), Rule().queue(1)), 2, 1);
     ASSERT_NE(of, nullptr) << error.message;
     ASSERT_NE(enqueue(of, tagged(0x55667788, 3)), nullptr) << error.message;
-    EXPECT_EQ(made(kEntry).word(kValueAt + kRegister - 4 * 5), 0x55667788u);
+    EXPECT_EQ(made(kEntry).word(kValueAt + kRegister - 4 * 6), 0x55667788u);
     EXPECT_EQ(enqueue(of, tagged(1, 2)), nullptr);
     EXPECT_THAT(error.message, HasSubstr("its index is not the template's"));
     const rte_flow_item_tag two{0, 2};
