@@ -215,8 +215,8 @@ static_assert(offsetof(CreateFlowGroupIn, criteria) == 60);
 /// What an entry has an ASO object do.
 struct ExecuteAso {
     be32 object; ///< kAsoValid | number
-    be32
-        control; ///< register << 28 | kAsoMeter | colour before << 1 | which of the object's meters
+    /// Register << 28 | kAsoMeter | color before << 1 | which of the object's meters.
+    be32 control;
 };
 static_assert(sizeof(ExecuteAso) == 8);
 inline constexpr uint32_t kAsoValid = 1u << 31, kAsoMeter = 2u << 24, kAsoGreen = 2u << 1;

@@ -47,7 +47,7 @@ static_assert(sizeof(CreateMetersIn) == 144 && offsetof(CreateMetersIn, access_d
 static_assert(offsetof(CreateMetersIn, meters) == 80);
 inline constexpr uint16_t kMeterType = 0x24; ///< MLX5_GENERAL_OBJECT_TYPES_FLOW_METER_ASO
 
-/// Colours in the register.
+/// Colors in the register.
 inline constexpr uint8_t kColorRed = 0, kColorYellow = 1, kColorGreen = 2;
 
 } // namespace rawqp::prm

@@ -18,7 +18,7 @@ constexpr rte_mtr_error_type kOfColor[] = {RTE_MTR_ERROR_TYPE_POLICER_ACTION_GRE
                                            RTE_MTR_ERROR_TYPE_POLICER_ACTION_YELLOW,
                                            RTE_MTR_ERROR_TYPE_POLICER_ACTION_RED};
 
-/// Whether packets of this colour are dropped.
+/// Whether packets of this color are dropped.
 MeterResult<bool> read_actions(const rte_flow_action* actions, size_t color) {
     bool drop = false;
     if (actions == nullptr) return drop;

@@ -10,7 +10,7 @@
 
 namespace rawqp {
 
-/// Which colours are dropped; packets of the others go where their rule says. By rte_color.
+/// Which colors are dropped; packets of the others go where their rule says. By rte_color.
 using MeterPolicy = std::array<bool, RTE_COLORS>;
 
 /// Numbers are the application's. What something uses cannot be deleted (EBUSY). Any meter may be
@@ -24,7 +24,7 @@ class Meters {
 
     MeterResult<void> add_profile(uint32_t id, const rte_mtr_meter_profile& profile);
     MeterResult<void> delete_profile(uint32_t id);
-    /// Its packets are dropped, or go on, by colour.
+    /// Its packets are dropped, or go on, by color.
     [[nodiscard]] static MeterResult<MeterPolicy> read(const rte_mtr_meter_policy_params& policy);
     MeterResult<void> add_policy(uint32_t id, const rte_mtr_meter_policy_params& policy);
     MeterResult<void> delete_policy(uint32_t id);

@@ -27,7 +27,7 @@ struct Sample {
 };
 using SampleRef = std::shared_ptr<const Sample>;
 
-/// What becomes of packets of one colour.
+/// What becomes of packets of one color.
 struct ColorAction {
     bool drop = false;  ///< otherwise what the rule says
     CounterRef counter; ///< of all rules of the meter
@@ -77,7 +77,7 @@ struct Lack {
 struct DeviceRule {
     PartRef matcher, table, rewriting, reformatting, next; ///< the next table, or a TIR
     PartRef copies, sampling;                              ///< a TIR, and what leads there
-    PartRef metering;                                      ///< what tells colours apart
+    PartRef metering;                                      ///< what tells colors apart
     PartRef entry;                                         ///< of a table
     verbs::Flow flow;                                      ///< may lead to the table
 

@@ -433,7 +433,7 @@ bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryA
     return true;
 }
 
-/// The entry runs the meter, and what it would do otherwise is done behind that, by colour. False
+/// The entry runs the meter, and what it would do otherwise is done behind that, by color. False
 /// with errno.
 bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
     auto made = Metering::make(devx_, request.egress, *request.meter, actions);

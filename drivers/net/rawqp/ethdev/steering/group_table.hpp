@@ -27,7 +27,7 @@ struct EntryActions {
     std::optional<uint32_t> counter;
     std::optional<uint32_t> rewriting;
     std::optional<uint32_t> reformatting;
-    const Meter* meter = nullptr; ///< run first; its colour is in kColorRegister
+    const Meter* meter = nullptr; ///< run first; its color is in kColorRegister
     bool any_level = false;       ///< `table` may be of a lower level
 };
 

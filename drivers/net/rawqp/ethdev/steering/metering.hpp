@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of packets that a meter has coloured: a table behind the entry that runs it (DevX).
+// What becomes of packets that a meter has colored: a table behind the entry that runs it (DevX).
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"

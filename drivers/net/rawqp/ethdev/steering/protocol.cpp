@@ -214,7 +214,7 @@ constexpr Field kMark[] = {
     {"id", kAboveMark, 24, kNotInVerbs, misc2(0x80 + kAboveMark)}, // register C 7
     {"id", 0, kAboveMark, kNotInVerbs, misc2(0x80)},
 };
-// The lowest byte of the register in which Linux, too, has meters leave their colour.
+// The lowest byte of the register in which Linux, too, has meters leave their color.
 constexpr Field kColor[] = {{"color", 0, 8, kNotInVerbs, misc2(0x160 - 32 * kColorRegister + 24)}};
 constexpr Field kSentMeta[] = {{"data", 0, 32, kNotInVerbs, misc2(0x180)}}; // register A
 

@@ -46,7 +46,7 @@ inline constexpr size_t kProtocols = static_cast<size_t>(Protocol::sent_meta) + 
 inline constexpr uint16_t kTags = 4, kTagBits = 32; ///< of layer tag, one after the other
 inline constexpr uint32_t kMarked = 1u << 31;       ///< of layer mark, beside the id: there is one
 
-/// Of the registers C, the one where meters leave their colour.
+/// Of the registers C, the one where meters leave their color.
 inline constexpr uint16_t kColorRegister = 5;
 
 /// A layer's bytes are its header's as on the wire, and after them flags: what can be asked of a
