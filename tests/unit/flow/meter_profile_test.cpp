@@ -3,6 +3,7 @@
 #include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +94,8 @@ TEST(MeterProfileTest, WhatNoDeviceCanDoIsRefused) {
     EXPECT_THAT(refused(single_rate(10, kMostSize + 1, 0)), HasSubstr("burst size"));
     EXPECT_THAT(refused(single_rate(10, 10, kMostSize + 1)), HasSubstr("burst size"));
     rte_mtr_meter_profile other = single_rate(10, 10, 0);
-    other.alg = static_cast<rte_mtr_algorithm>(77);
+    const unsigned unknown = 77;
+    std::memcpy(&other.alg, &unknown, sizeof unknown);
     EXPECT_THAT(refused(other), HasSubstr("algorithm 77 is unknown"));
 }
 

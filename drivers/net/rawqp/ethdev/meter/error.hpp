@@ -5,11 +5,21 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
 #include <string>
 #include <tl/expected.hpp>
 
 namespace rawqp {
+
+/// What a C program has written there: it need not be one of the names, and must not be read as
+/// one.
+template <class Enum> [[nodiscard]] unsigned number_in(const Enum& place) {
+    static_assert(sizeof(Enum) == sizeof(unsigned));
+    unsigned number;
+    std::memcpy(&number, &place, sizeof number);
+    return number;
+}
 
 struct MeterError {
     int code = EINVAL; ///< positive errno

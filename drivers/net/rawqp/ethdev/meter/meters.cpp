@@ -28,7 +28,7 @@ MeterResult<bool> read_actions(const rte_flow_action* actions, size_t color) {
             actions->type == RTE_FLOW_ACTION_TYPE_METER_COLOR
                 ? static_cast<const rte_flow_action_meter_color*>(actions->conf)
                 : nullptr;
-        if (same != nullptr && same->color == static_cast<rte_color>(color)) continue;
+        if (same != nullptr && number_in(same->color) == color) continue;
         if (actions->type != RTE_FLOW_ACTION_TYPE_DROP)
             return refuse(ENOTSUP, kOfColor[color],
                           "action {} of {} packets is not supported: use drop, or none, and what "
@@ -134,8 +134,9 @@ MeterResult<void> Meters::check(const rte_mtr_params& params) const {
     if (auto known = check_known(policies_, params.meter_policy_id, kPolicyId, "meter policy");
         !known)
         return known;
-    if (params.use_prev_mtr_color != 0 || params.default_input_color != RTE_COLOR_GREEN ||
-        params.dscp_table != nullptr || params.vlan_table != nullptr)
+    if (params.use_prev_mtr_color != 0 ||
+        number_in(params.default_input_color) != RTE_COLOR_GREEN || params.dscp_table != nullptr ||
+        params.vlan_table != nullptr)
         return refuse(
             ENOTSUP, RTE_MTR_ERROR_TYPE_MTR_PARAMS,
             "packets have no color before they are metered: use no earlier meter's color, "

@@ -20,7 +20,8 @@ struct Buckets {
 };
 
 MeterResult<Buckets> buckets_of(const rte_mtr_meter_profile& profile) {
-    switch (profile.alg) {
+    const unsigned algorithm = number_in(profile.alg);
+    switch (algorithm) {
     case RTE_MTR_SRTCM_RFC2697: {
         const auto& of = profile.srtcm_rfc2697;
         return Buckets{of.cir, of.cbs, 0, of.ebs, of.ebs != 0 ? mlx5::kMeterOverflow : 0};
@@ -39,7 +40,7 @@ MeterResult<Buckets> buckets_of(const rte_mtr_meter_profile& profile) {
     default:
         return refuse(ENOTSUP, kProfile,
                       "algorithm {} is unknown: use srTCM (RFC 2697), trTCM (RFC 2698 or 4115)",
-                      static_cast<int>(profile.alg));
+                      algorithm);
     }
 }
 
