@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The meters of a device, as far as it can be asked for them without a queue: objects are made as
+// many at once as it wants, and each has two.
+#include "drivers/net/rawqp/ethdev/meter/meter_device.hpp"
+#include "tests/unit/verbs/fake_rdma.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <set>
+
+namespace rawqp {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kPd = 0x33;
+constexpr uint8_t kLogAtOnce = 2, kLogInAll = 10;
+bool has_meters = true;
+
+int tell_capabilities(ibv_context*, const void*, size_t, void* out, size_t bytes) {
+    std::memset(out, 0, bytes);
+    auto& answer = *static_cast<prm::QueryQosCapOut*>(out);
+    answer.log_meters_at_least = kLogAtOnce;
+    answer.log_meters_at_most = kLogInAll;
+    answer.log_meters = has_meters ? kLogInAll : 0;
+    return 0;
+}
+
+int tell_pd(mlx5dv_obj* object, uint64_t) {
+    object->pd.out->pdn = kPd;
+    return 0;
+}
+
+class MeterDeviceTest : public testing::Test {
+  protected:
+    MeterDeviceTest() {
+        has_meters = true;
+        rdma.offer_mlx5_flows();
+        rdma.offers_devx = true;
+        api = rdma.api();
+        api.mlx5_devx_general_cmd = tell_capabilities;
+        api.mlx5_init_obj = tell_pd;
+    }
+    MeterSlot take() {
+        const auto slot = device.take();
+        EXPECT_TRUE(slot) << slot.error().what;
+        return slot.value_or(MeterSlot{});
+    }
+    std::vector<const verbs_test::DevxObject*> made() const {
+        std::vector<const verbs_test::DevxObject*> found;
+        for (const auto& object : rdma.devx_objects)
+            if (object->opcode() == 0xa00) found.push_back(object.get());
+        return found;
+    }
+
+    verbs_test::FakeRdma rdma;
+    verbs::Api api;
+    Devx devx{api, nullptr};
+    MeterDevice device{api, devx, nullptr, nullptr, 1};
+};
+
+TEST_F(MeterDeviceTest, ObjectsAreMadeAsManyAtOnceAsTheDeviceWants) {
+    EXPECT_EQ(device.most(), 2u << kLogInAll);
+    std::set<std::pair<uint32_t, int>> slots;
+    for (int i = 0; i < 2 << kLogAtOnce; ++i) {
+        const MeterSlot slot = take();
+        slots.emplace(slot.object, slot.place);
+    }
+    ASSERT_EQ(made().size(), 1u);
+    EXPECT_EQ(slots.size(), 2u << kLogAtOnce);
+    EXPECT_EQ(slots.begin()->first, made()[0]->number);
+    EXPECT_EQ(slots.rbegin()->first, made()[0]->number + (1u << kLogAtOnce) - 1);
+    EXPECT_EQ(made()[0]->word(4), 0x24u); // the type of object, after the reserved half
+    EXPECT_EQ(made()[0]->word(12),
+              0x02000000u); // the logarithm of how many, in the low bits of a byte
+    EXPECT_EQ(made()[0]->word(32), kPd);
+    const MeterSlot more = take();
+    EXPECT_EQ(made().size(), 2u);
+    device.give_back(more);
+    EXPECT_EQ(take().object, more.object);
+}
+
+TEST_F(MeterDeviceTest, DevicesWithoutMetersSaySo) {
+    has_meters = false;
+    EXPECT_THAT(device.take().error().what, HasSubstr("has no meters (ASO objects)"));
+    api.mlx5_devx_general_cmd = nullptr;
+    EXPECT_THAT(device.most().error().what, HasSubstr("does not say which meters it has"));
+}
+
+TEST_F(MeterDeviceTest, WithoutDevxThereAreNone) {
+    rdma.offers_devx = false;
+    const auto most = device.most();
+    ASSERT_FALSE(most);
+    EXPECT_EQ(most.error().code, ENOTSUP);
+    EXPECT_THAT(most.error().what, HasSubstr("the kernel does not give to this process"));
+}
+
+} // namespace
+} // namespace rawqp
