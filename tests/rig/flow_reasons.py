@@ -75,6 +75,10 @@ def of_first_group(rule: Rule, _: Sequence[Rule]) -> bool:
     return rule.group == 0
 
 
+def of_later_group(rule: Rule, _: Sequence[Rule]) -> bool:
+    return rule.group > 0
+
+
 def all_of(*reasons: Applies) -> Applies:
     return lambda rule, others: all(applies(rule, others) for applies in reasons)
 
