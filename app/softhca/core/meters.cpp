@@ -77,9 +77,10 @@ Outcome<Number> Device::create_meters(const MetersAttr& attr) {
 Outcome<void> Device::destroy_meters(Number first) {
     const ControlLock lock(*state_);
     const MeterPair* const pair = state_->meters.find(first);
-    Pd* const pd = pair ? state_->pds.find(pair->pd) : nullptr;
+    if (!pair) return refuse(Status::bad_resource);
+    Pd* const pd = state_->pds.find(pair->pd);
     const auto gone = state_->meters.destroy(first);
-    if (gone) pd->users--;
+    if (gone && pd) pd->users--;
     return gone;
 }
 
