@@ -67,19 +67,24 @@ def receive(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPack
     return packets
 
 
-def arrived(stack: StackBase, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
-    """Those that arrive, of which there may be fewer: markers that come one after the other show that every
-    queue was polled often enough since."""
-    position = stack.testpmd.mark_output()
-    stack.wires[0].send_all(frames)
-    for count in range(2 + len(frames) // _BURST):
-        frame = marker_by_length(count)
-        stack.wires[0].send(frame)
+def markers_for(packets: int) -> list[bytes]:
+    """As many as show that every queue was polled often enough for so many packets."""
+    return [marker_by_length(number) for number in range(2 + packets // _BURST)]
+
+
+def arrived(stack: StackBase, frames: Sequence[bytes | Packet],
+            markers: Sequence[bytes]) -> list[ReceivedPacket]:
+    """Those that arrived, of which there may be fewer. A marker shows that all before it have reached their
+    queues, and the others, one after the other, that every queue was polled often enough since."""
+    wire, testpmd = stack.wires[0], stack.testpmd
+    position = testpmd.mark_output()
+    wire.send_all(frames)
+    for frame in markers:
+        wire.send(frame)
         # Whole: what testpmd has yet to print would be taken for the answer to the next command.
-        stack.testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
-                                       r".*ol_flags: .*\n", position)
-    return [packet for packet in stack.testpmd.received_so_far(position)
-            if packet.ether_type != MARKER_TYPE]
+        testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
+                                 r".*ol_flags: .*\n", position)
+    return [packet for packet in testpmd.received_so_far(position) if packet.ether_type != MARKER_TYPE]
 
 
 def taken(stack: Stack, frames: Sequence[bytes | Packet]) -> int:

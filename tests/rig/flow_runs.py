@@ -11,9 +11,8 @@ from scapy.layers.l2 import Ether
 from .flow_model import Copies, Rule, dissect
 from .flow_random import Round, expected
 from .flow_reasons import Applies
-from .flow_rules import turn_marks_on
+from .flow_rules import arrived, markers_for, turn_marks_on
 from .flow_templates import TemplateRules, configure, fits
-from .packets import MARKER_TYPE, marker_by_length
 from .stack_base import StackBase
 from .testpmd import ReceivedPacket
 
@@ -23,7 +22,6 @@ Refusals = dict[str, Applies]
 # Of packets that a driver does something else with, and may: by the rules that take them.
 Excuse = Callable[[Sequence[Rule], bytes], bool]
 
-_BURST = 32  # what testpmd takes from a queue at once
 
 
 @dataclass
@@ -132,30 +130,16 @@ class FlowRun:
 
     # -- packets --------------------------------------------------------------------------------------
 
-    def _receive(self, frames: Sequence[bytes], markers: Sequence[bytes]) -> list[ReceivedPacket]:
-        """Those that arrived. A marker shows that all before it have reached their queues, and the
-        others, one after the other, that every queue was polled often enough since."""
-        wire, testpmd = self.stack.wires[0], self.stack.testpmd
-        position = testpmd.mark_output()
-        wire.send_all(frames)
-        for frame in markers:
-            wire.send(frame)
-            # Whole: what testpmd has yet to print would be taken for the answer to the next command.
-            testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
-                                     r".*ol_flags: .*\n", position)
-        return [packet for packet in testpmd.received_so_far(position)
-                if packet.ether_type != MARKER_TYPE]
-
     def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
         """Returns the markers that were sent as well."""
-        markers = [marker_by_length(count) for count in range(2 + 2 * len(round_.frames) // _BURST)]
-        arrived: dict[int, list[ReceivedPacket]] = {}
-        for packet in self._receive(round_.frames, markers):
-            arrived.setdefault(packet.length, []).append(packet)
+        markers = markers_for(2 * len(round_.frames))  # each may have a copy
+        by_length: dict[int, list[ReceivedPacket]] = {}
+        for packet in arrived(self.stack, round_.frames, markers):
+            by_length.setdefault(packet.length, []).append(packet)
         self.copies_seen = {}
         for frame in round_.frames:
             may = expected(rules, frame)
-            got = arrived.pop(len(frame), [])
+            got = by_length.pop(len(frame), [])
             self.open_ += len(may) > 1
             self.taken += bool(may)
             self.passed += not may
@@ -170,8 +154,8 @@ class FlowRun:
             self._fail(round_, f"this packet, {_seen(got)}:\n  {Ether(frame).summary()}\n  {frame.hex()}\n"
                                f"  {' / '.join(header.kind for header in dissect(frame))}\n"
                                f"should have been taken by\n{wanted}")
-        if arrived:
-            self._fail(round_, f"packets of unknown lengths came: {arrived}")
+        if by_length:
+            self._fail(round_, f"packets of unknown lengths came: {by_length}")
         return markers
 
     def _note_copies(self, rule: Rule, frame: bytes, got: Sequence[ReceivedPacket]) -> None:

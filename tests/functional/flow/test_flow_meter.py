@@ -7,7 +7,7 @@ import time
 from typing import Iterator
 
 import pytest
-from rig.flow_rules import arrived
+from rig.flow_rules import arrived, markers_for
 from rig.flow_templates import configure
 from rig.packets import udp4
 from rig.stack import Stack
@@ -88,7 +88,7 @@ def metered(stack: Stack, number: int, group: int = 0, fate: str = "mark id 7 / 
 
 
 def passed(stack: Stack, frames: list[Packet]) -> int:
-    return sum(packet.mark == 7 for packet in arrived(stack, frames))
+    return sum(packet.mark == 7 for packet in arrived(stack, frames, markers_for(len(frames))))
 
 
 def some(count: int) -> list[Packet]:
