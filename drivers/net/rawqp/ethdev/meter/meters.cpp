@@ -39,6 +39,13 @@ MeterResult<bool> read_actions(const rte_flow_action* actions, size_t color) {
     return drop;
 }
 
+MeterResult<void> check_stats(uint64_t mask) {
+    const uint64_t unknown = mask & ~kStats;
+    if (unknown == 0) return {};
+    return refuse(ENOTSUP, RTE_MTR_ERROR_TYPE_STATS_MASK, "statistics {:#x} are not supported",
+                  unknown);
+}
+
 /// What has this number must not be there yet.
 template <class Map>
 MeterResult<void> check_new(const Map& map, uint32_t id, rte_mtr_error_type type,
@@ -90,13 +97,7 @@ MeterResult<void> Meters::add_profile(uint32_t id, const rte_mtr_meter_profile& 
 }
 
 MeterResult<void> Meters::delete_profile(uint32_t id) {
-    if (auto known = check_known(profiles_, id, kProfileId, "meter profile"); !known) return known;
-    for (const auto& [meter, kept] : meters_)
-        if (kept.profile == id)
-            return refuse(EBUSY, kProfileId, "meter {} uses meter profile {}: destroy it first",
-                          meter, id);
-    profiles_.erase(id);
-    return {};
+    return erase(profiles_, id, &Kept::profile, kProfileId, "meter profile");
 }
 
 MeterResult<MeterPolicy> Meters::read(const rte_mtr_meter_policy_params& policy) {
@@ -118,12 +119,18 @@ MeterResult<void> Meters::add_policy(uint32_t id, const rte_mtr_meter_policy_par
 }
 
 MeterResult<void> Meters::delete_policy(uint32_t id) {
-    if (auto known = check_known(policies_, id, kPolicyId, "meter policy"); !known) return known;
+    return erase(policies_, id, &Kept::policy, kPolicyId, "meter policy");
+}
+
+/// What no meter names by this member.
+template <class Map>
+MeterResult<void> Meters::erase(Map& map, uint32_t id, uint32_t Kept::*named,
+                                rte_mtr_error_type type, const char* kind) {
+    if (auto known = check_known(map, id, type, kind); !known) return known;
     for (const auto& [meter, kept] : meters_)
-        if (kept.policy == id)
-            return refuse(EBUSY, kPolicyId, "meter {} uses meter policy {}: destroy it first",
-                          meter, id);
-    policies_.erase(id);
+        if (kept.*named == id)
+            return refuse(EBUSY, type, "meter {} uses {} {}: destroy it first", meter, kind, id);
+    map.erase(id);
     return {};
 }
 
@@ -141,10 +148,7 @@ MeterResult<void> Meters::check(const rte_mtr_params& params) const {
             ENOTSUP, RTE_MTR_ERROR_TYPE_MTR_PARAMS,
             "packets have no color before they are metered: use no earlier meter's color, "
             "no table of DSCP or VLAN values, and green as the color at first");
-    if ((params.stats_mask & ~kStats) != 0)
-        return refuse(ENOTSUP, RTE_MTR_ERROR_TYPE_STATS_MASK, "statistics {:#x} are not supported",
-                      params.stats_mask & ~kStats);
-    return {};
+    return check_stats(params.stats_mask);
 }
 
 MeterResult<Meters::Kept*> Meters::at(uint32_t id) {
@@ -212,9 +216,7 @@ MeterResult<void> Meters::use_profile(uint32_t id, uint32_t profile) {
 MeterResult<void> Meters::use_stats(uint32_t id, uint64_t mask) {
     const auto kept = at(id);
     if (!kept) return tl::unexpected(kept.error());
-    if ((mask & ~kStats) != 0)
-        return refuse(ENOTSUP, RTE_MTR_ERROR_TYPE_STATS_MASK, "statistics {:#x} are not supported",
-                      mask & ~kStats);
+    if (auto ok = check_stats(mask); !ok) return ok;
     (*kept)->stats_mask = mask;
     return {};
 }

@@ -47,6 +47,9 @@ class Meters {
         bool enabled;
         uint64_t stats_mask;
     };
+    template <class Map>
+    MeterResult<void> erase(Map& map, uint32_t id, uint32_t Kept::*named, rte_mtr_error_type type,
+                            const char* kind);
     [[nodiscard]] MeterResult<Kept*> at(uint32_t id);
     [[nodiscard]] MeterResult<void> write(const Kept& kept);
     [[nodiscard]] MeterResult<void> check(const rte_mtr_params& params) const;

@@ -301,21 +301,29 @@ bool needs_entry(const SteeringRequest& request) {
     return request.sample || request.meter || (request.edits && request.edits->changes_tags());
 }
 
+/// Why there are no tables by DevX for the request; null: it needs none.
+const char* lacks_tables(const SteeringRequest& request) {
+    if (request.sample)
+        return "action sample needs flow tables by DevX, which the kernel does not give to this "
+               "process";
+    if (request.meter)
+        return "action meter needs flow tables by DevX, which the kernel does not give to this "
+               "process";
+    if (needs_entry(request))
+        return "VLAN tags come off and go on in flow tables by DevX, which the kernel does not "
+               "give "
+               "to this process";
+    if (request.group != 0 || request.jump)
+        return "groups above 0 and action jump need flow tables by DevX, which the kernel does not "
+               "give to this process: use group 0";
+    return nullptr;
+}
+
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.type != IBV_FLOW_ATTR_NORMAL)
         return Lack{nullptr, "mlx5dv flows have no default rules"};
-    if ((request.group != 0 || request.jump || needs_entry(request)) && !devx_.available())
-        return Lack{nullptr, request.sample
-                                 ? "action sample needs flow tables by DevX, which the kernel does "
-                                   "not give to this process"
-                             : request.meter
-                                 ? "action meter needs flow tables by DevX, which the kernel does "
-                                   "not give to this process"
-                             : needs_entry(request)
-                                 ? "VLAN tags come off and go on in flow tables by DevX, which the "
-                                   "kernel does not give to this process"
-                                 : "groups above 0 and action jump need flow tables by DevX, which "
-                                   "the kernel does not give to this process: use group 0"};
+    if (const char* const why = lacks_tables(request); why != nullptr && !devx_.available())
+        return Lack{nullptr, why};
     if (request.sample && level_of(request.group) == kLastLevel)
         return Lack{nullptr, "action sample: its copies go to a table behind those of all groups, "
                              "and there is none behind group 23: use a lower one"};
