@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Callable, Sequence
+from typing import IO, Callable, NamedTuple, Sequence
 from xml.etree import ElementTree
 
 import lint
@@ -47,6 +47,7 @@ FUNCTIONAL_TIMEOUT_S = 3600
 KERNEL_TIMEOUT_S = 3600
 RDMA_TIMEOUT_S = 3600
 COMMAND_TIMEOUT_S = 3600
+MESSAGE_CHARS = 600  # of a failed test
 FEW = 5  # tests that are named when all are skipped for the same reason
 FUZZ_SECONDS = 60  # for each target
 CANNOT_RUN = 77  # the exit status that says so
@@ -55,10 +56,16 @@ CANNOT_RUN = 77  # the exit status that says so
 Repeat = Callable[[ElementTree.Element], str]
 
 
+class Failure(NamedTuple):
+    name: str
+    repeat: str  # the command that runs it again
+    why: str = ""
+
+
 @dataclass
 class Results:
     passed: int = 0
-    failed: list[tuple[str, str]] = field(default_factory=list)   # name, command that repeats it
+    failed: list[Failure] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)  # name, reason
 
     def add(self, other: Results) -> None:
@@ -115,15 +122,21 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             return
 
 
+def in_short(wrong: ElementTree.Element) -> str:
+    """What a failed test says, on one line: a run's log may be all that is left of it."""
+    return " ".join((wrong.get("message") or wrong.text or "").split())[:MESSAGE_CHARS]
+
+
 def read_junit(report: Path, repeat: Repeat) -> Results:
     results = Results()
     seen: set[str] = set()
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
+        wrong = [*case.iter("failure"), *case.iter("error")]
+        if wrong:
             if name not in seen:  # a test and its teardown can both fail
-                results.failed.append((name, repeat(case)))
+                results.failed.append(Failure(name, repeat(case), in_short(wrong[0])))
         elif skipped is not None:
             reason = " ".join((skipped.get("message") or "no reason given").split())
             results.skipped.append((name, reason))
@@ -148,7 +161,7 @@ def run_suite(name: str, command: list[str], env: dict[str, str], report: Path, 
     if not end and not results.passed + len(results.failed) + len(results.skipped):
         end = "ran no test"
     if end and not (results.failed and end == "exit status 1"):
-        results.failed.append((f"{name}: {end}", shell(command, env)))
+        results.failed.append(Failure(f"{name}: {end}", shell(command, env)))
     return results
 
 
@@ -243,7 +256,7 @@ def check_sources(checks: list[lint.Check]) -> Results:
             results.skipped.append((check.name, outcome.skipped))
         elif outcome.failed:
             print(outcome.output)
-            results.failed.append((check.name, outcome.repeat))
+            results.failed.append(Failure(check.name, outcome.repeat))
         else:
             results.passed += 1
     return results
@@ -261,7 +274,7 @@ def command(name: str, *words: str) -> Results:
     if end == f"exit status {CANNOT_RUN}":
         return Results(skipped=[(name, output.strip().rpartition("\n")[2])])
     print(output)
-    return Results(failed=[(f"{name}: {end}", shlex.join(words))])
+    return Results(failed=[Failure(f"{name}: {end}", shlex.join(words))])
 
 
 def build(option: str) -> Results:
@@ -352,8 +365,9 @@ def main(suites: list[str]) -> int:
             found[0] for _, reason in total.skipped
             if (found := re.search(r"this CPU has no \S+", reason))).items():
         print(f"NOT TESTED: {count} tests, as {lacking}")
-    for name, command in total.failed:
-        print(f"FAILED {name}\n  repeat with: {command}")
+    for failure in total.failed:
+        why = f": {failure.why}" if failure.why else ""
+        print(f"FAILED {failure.name}{why}\n  repeat with: {failure.repeat}")
     print(f"{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
     return 1 if total.failed else 0
 
