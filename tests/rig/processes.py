@@ -172,13 +172,14 @@ class TestpmdProcesses(Processes):
     __test__ = False  # not a test class
 
     def __init__(self, *args: Any, devargs: str = "", options: Sequence[str] = (),
-                 processes: int = 2) -> None:
-        """`options`: of each testpmd."""
+                 eal: Sequence[str] = (), processes: int = 2) -> None:
+        """`options`: of each testpmd; `eal`: of the primary's EAL."""
         super().__init__(*args)
         self.options = ["-i", "--no-mlockall", f"--total-num-mbufs={MBUFS}",
                         f"--num-procs={processes}", f"--rxq={processes}", f"--txq={processes}",
                         *options]
-        self.start_primary("dpdk-testpmd", [*self.options, "--proc-id=0"], ["-m", "128"], 2, devargs)
+        self.start_primary("dpdk-testpmd", [*self.options, "--proc-id=0"], ["-m", "128", *eal], 2,
+                           devargs)
         self.primary = Testpmd(self.hca.program, startup_timeout=60)
         self.preload(mempool_drivers("dpdk-testpmd"))
 

@@ -21,6 +21,7 @@ inline constexpr uint64_t kAllOffloads =
 
 /// What a test may choose before start().
 struct RxSetup {
+    rte_mempool* own_pool = nullptr; ///< the test's; null: one is made
     uint16_t descriptors = 64;
     uint8_t segments = 1;
     unsigned pool_size = 256;
@@ -50,8 +51,10 @@ class Mlx5Rx : public test_eal::EalTest {
         ASSERT_TRUE(started) << started.error().what;
     }
     void create(const RxSetup& setup) {
-        pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
-        ASSERT_NE(pool, nullptr);
+        if (setup.own_pool == nullptr) {
+            pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
+            ASSERT_NE(pool, nullptr);
+        }
         cq.emplace(setup.cq_entries);
         rq.emplace(setup.descriptors / setup.segments, setup.segments);
         spec.api = &fake_api();
@@ -65,7 +68,7 @@ class Mlx5Rx : public test_eal::EalTest {
         spec.compressed = setup.compressed;
         spec.real_time = setup.real_time;
         spec.active_simd_bits = simd_bits;
-        spec.pool = pool.get();
+        spec.pool = setup.own_pool != nullptr ? setup.own_pool : pool.get();
         spec.mrs = &mrs.table;
         const auto created = rawqp::kMlx5Format.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;
@@ -83,7 +86,7 @@ class Mlx5Rx : public test_eal::EalTest {
         rawqp::kMlx5Format.rx_stop(*ring);
         rawqp::kMlx5Format.rx_destroy(ring);
         ring = nullptr;
-        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+        EXPECT_EQ(rte_mempool_in_use_count(spec.pool), 0u);
     }
 
     /// The control path's part of a recovery: the device forgets its indices and the record is

@@ -3,9 +3,9 @@
 //
 // A ring type has: mbufs[slot << log_segments | segment], descriptors() of them, producer and mask,
 // missing(), pool, segments, rearm, base_flags; segment(i), the RxSegment of a packet's i-th mbuf;
-// and write_segment(index), which makes the descriptor `index` point at mbufs[index] (false: that
-// memory has no lkey). In slots that the device does not own a null pointer is a buffer to be
-// replaced; the other buffers of such a slot stay where they are.
+// and write_segment(index, mbuf), which makes the descriptor `index` point at the mbuf's data
+// (false: that memory has no lkey). In slots that the device does not own a null pointer is a
+// buffer to be replaced; the other buffers of such a slot stay where they are.
 #pragma once
 
 #include "drivers/net/rawqp/rings/rx_common.hpp"
@@ -30,13 +30,12 @@ template <class Ring> bool fill_slots(Ring& ring, uint16_t first, uint16_t count
     unsigned used = 0;
     for (uint32_t i = begin; i < end; ++i) {
         if (ring.mbufs[i] != nullptr) continue;
-        ring.mbufs[i] = fresh[used];
-        if (!ring.write_segment(i)) {
-            ring.mbufs[i] = nullptr;
+        if (!ring.write_segment(i, *fresh[used])) {
             return_mbufs(&fresh[used], wanted - used);
             return false;
         }
-        ++used;
+        rte_compiler_barrier(); // also of a process that is killed, a slot has what its WQE says
+        ring.mbufs[i] = fresh[used++];
     }
     return true;
 }
@@ -54,11 +53,12 @@ template <class Ring> bool fill_split_slots(Ring& ring, uint16_t first, uint16_t
         }
         if (wanted > 0 && !take_mbufs(pool, fresh, wanted)) return false;
         for (unsigned i = 0; i < wanted; ++i) {
+            if (!ring.write_segment(lacking[i], *fresh[i])) {
+                return_mbufs(&fresh[i], wanted - i);
+                return false;
+            }
+            rte_compiler_barrier(); // as above
             ring.mbufs[lacking[i]] = fresh[i];
-            if (ring.write_segment(lacking[i])) continue;
-            ring.mbufs[lacking[i]] = nullptr;
-            return_mbufs(&fresh[i], wanted - i);
-            return false;
         }
     }
     return true;
@@ -112,9 +112,10 @@ template <class Ring> void free_buffers(Ring& ring) {
     }
 }
 
-/// After the queue was reset: makes slot 0 the first that the device owned.
-template <class Ring> void rotate_buffers(Ring& ring) {
-    const size_t first = size_t{ring.consumer & uint32_t{ring.mask}} << ring.log_segments;
+/// After the queue was reset: slot 0 gets the buffers of the first that the device owned, which is
+/// that of `consumer`.
+template <class Ring> void rotate_buffers(Ring& ring, uint16_t consumer) {
+    const size_t first = size_t{consumer & uint32_t{ring.mask}} << ring.log_segments;
     std::rotate(ring.mbufs, ring.mbufs + first, ring.mbufs + ring.descriptors());
 }
 

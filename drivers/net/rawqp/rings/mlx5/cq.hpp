@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/rings/mlx5/uar.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace rawqp::mlx5rings {
 
@@ -17,16 +18,63 @@ using mlx5::ErrorCqe;
 /// Who owns the next CQE and what it says.
 enum class CqeState : uint8_t { empty, complete, compressed, error };
 
+/// How far a CQ and the receive queue that it serves were consumed, in eight bytes. Bursts move it
+/// by one store: of a process that is killed in one, another may go on with the queue, and all of
+/// it has moved, or nothing.
+struct alignas(uint64_t) CqPlace {
+    uint32_t consumer = 0;  ///< CQ entries; counts without end, 24 bits reach the device
+    uint16_t wqes = 0;      ///< of a cyclic queue; counts without end, as the device does
+    uint8_t block_left = 0; ///< packets of the present block that were not taken yet, or kLeaving
+    uint8_t log_entries = 0;
+
+    /// All of the block was taken, but the consumer index still stands at its title.
+    static constexpr uint8_t kLeaving = UINT8_MAX;
+    static_assert(mlx5::kMaxCompressed < kLeaving);
+
+    /// Steps over `count` plain entries, each of a WQE.
+    void take(uint32_t count) {
+        CqPlace next = *this;
+        next.consumer += count;
+        next.wqes = static_cast<uint16_t>(next.wqes + count);
+        move_to(next);
+    }
+    /// Takes `count` packets of the present block, each of a WQE. True: they were the last ones.
+    bool take_from_block(uint32_t count) {
+        CqPlace next = *this;
+        next.wqes = static_cast<uint16_t>(next.wqes + count);
+        const bool all = next.block_left == count;
+        next.block_left = all ? kLeaving : static_cast<uint8_t>(next.block_left - count);
+        move_to(next);
+        return all;
+    }
+    /// Steps over the present block, of `count` entries.
+    void leave_block(uint32_t count) {
+        CqPlace next = *this;
+        next.consumer += count;
+        next.block_left = 0;
+        move_to(next);
+    }
+    [[nodiscard]] uint32_t packets_left() const { return block_left == kLeaving ? 0 : block_left; }
+
+  private:
+    void move_to(const CqPlace& next) {
+        using Word [[gnu::may_alias]] = uint64_t;
+        rte_compiler_barrier(); // what led there comes before
+        __atomic_store_n(reinterpret_cast<Word*>(this), std::bit_cast<uint64_t>(next),
+                         __ATOMIC_RELAXED);
+        rte_compiler_barrier();
+    }
+};
+static_assert(sizeof(CqPlace) == sizeof(uint64_t));
+
 /// Entries are consumed in order. The owner bit of entry i in lap n of the ring is n & 1 once the
 /// device has written it; entries never written say opcode `invalid`. The CQ keeps its place when
 /// its queue is reset, and whatever is left of the old life must be drained. Of a compressed block
 /// the device writes some entries only: what lay in the others must not look new in the next lap.
-struct Cq {
+struct Cq : CqPlace {
     Cqe* entries = nullptr;
     mlx5::CqDoorbell* doorbell = nullptr;
-    uint32_t consumer = 0; ///< counts without end; 24 bits reach the device
     uint32_t mask = 0;
-    uint8_t log_entries = 0;
 
     /// Bits of op_own that tell opcode and owner; solicited and format bits lie between.
     static constexpr uint8_t kOpcodeAndOwner = 0xf0 | mlx5::kOwnerMask;
@@ -74,7 +122,7 @@ struct Cq {
     }
     void invalidate(uint32_t index) { entries[index & mask].op_own = kInvalid; }
     /// Steps over a block of `count` completions whose title is at the consumer index.
-    void leave_block(uint32_t count) {
+    void drop_block(uint32_t count) {
         for (uint32_t i = 1; i < count; ++i)
             invalidate(consumer + i);
         consumer += count;
@@ -89,7 +137,7 @@ struct Cq {
         for (CqeState next; (next = state(consumer)) != CqeState::empty;) {
             const uint32_t count = completions_at(consumer, next);
             good += next == CqeState::error ? 0 : count;
-            leave_block(count);
+            drop_block(count);
         }
         publish_consumer();
         return good;

@@ -6,6 +6,9 @@
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 #include "drivers/net/rawqp/rings/ring_text.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace rawqp::mlx5rings {
 namespace {
 
@@ -23,6 +26,19 @@ std::string cq_entry_text(const Cq& cq, uint32_t index) {
     return words_text(fmt::format("cqe {}:", index & cq.mask).c_str(), &cq.at(index), sizeof(Cqe));
 }
 
+/// The WQEs in flight that ask for a completion, oldest first.
+std::vector<uint16_t> requests_of(const MlxTxRing& ring) {
+    std::vector<uint16_t> requests;
+    uint32_t blocks; // of the WQE, which its lcore may be writing just now
+    for (uint32_t index = ring.completed, left = static_cast<uint16_t>(ring.producer - index);
+         left > 0; index += blocks, left -= blocks) {
+        const auto wqe = static_cast<uint16_t>(index);
+        if (asks_for_completion(ring, wqe)) requests.push_back(wqe);
+        blocks = std::clamp((wqe_segments(ring, wqe) + 3) / 4, 1u, left);
+    }
+    return requests;
+}
+
 /// Blocks [first, end) of the ring: those of the burst that a segment which is not completed was
 /// sent in. They lie between the completions that the burst before and this one asked for.
 struct Blocks {
@@ -31,8 +47,8 @@ struct Blocks {
 Blocks blocks_of(const MlxTxRing& ring, uint16_t position) {
     Blocks blocks{ring.completed, ring.producer}; // of a burst that is being written
     const auto age = static_cast<uint16_t>(position - ring.done);
-    for (uint16_t i = ring.marks_tail; i != ring.marks_head; ++i) {
-        const TxMark& mark = ring.marks[i & (ring.mbufs.size() - 1u)];
+    for (const uint16_t request : requests_of(ring)) {
+        const TxMark& mark = ring.mark(request);
         if (age < static_cast<uint16_t>(mark.segment - ring.done)) {
             blocks.end = mark.wqebb;
             break;
@@ -47,7 +63,7 @@ Blocks blocks_of(const MlxTxRing& ring, uint16_t position) {
 Figures rx_figures(const RxRing& base) {
     const auto& ring = static_cast<const MlxRxRing&>(base);
     const uint16_t posted = ring.posted();
-    return {{"wqe_consumer", ring.consumer},
+    return {{"wqe_consumer", ring.cq.wqes},
             {"wqe_producer", ring.producer},
             {"wqes_posted", posted},
             {"wqes_missing", uint64_t{ring.mask} + 1 - posted},
@@ -68,19 +84,16 @@ Figures striding_figures(const RxRing& base) {
 
 Figures tx_figures(const TxRing& base) {
     const auto& ring = static_cast<const MlxTxRing&>(base);
-    return {{"block_producer", ring.producer},
-            {"blocks_completed", ring.completed},
-            {"blocks_free", ring.free_wqebbs()},
-            {"segments_held", ring.mbufs.used()},
-            {"segments_room", ring.mbufs.room()},
-            {"completions_awaited", static_cast<uint16_t>(ring.marks_head - ring.marks_tail)},
+    return {{"block_producer", ring.producer},    {"blocks_completed", ring.completed},
+            {"blocks_free", ring.free_wqebbs()},  {"segments_held", ring.mbufs.used()},
+            {"segments_room", ring.mbufs.room()}, {"completions_awaited", requests_of(ring).size()},
             {"cq_consumer", ring.cq.consumer}};
 }
 
 std::string rx_descriptor_text(const RxRing& base, uint16_t offset) {
     const auto& ring = static_cast<const MlxRxRing&>(base);
     const uint32_t ahead = uint32_t{offset} >> ring.log_segments;
-    const uint32_t slot = (ring.consumer + ahead) & ring.mask;
+    const uint32_t slot = (ring.cq.wqes + ahead) & ring.mask;
     const uint32_t index = (slot << ring.log_segments) + (offset & (ring.segments - 1u));
     const mlx5::WqeDataSeg& segment = ring.wqes[index];
     const int status = rx_descriptor_status(const_cast<RxRing*>(&base), offset);

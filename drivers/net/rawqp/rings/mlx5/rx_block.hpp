@@ -36,7 +36,7 @@ class RxBlock {
         this->count = count;
         prefetch(cq);
     }
-    /// All of its packets were taken.
+    /// All of its packets were taken. May be repeated when a process was killed here.
     void leave(Cq& cq) {
         const uint32_t first = cq.consumer + 1;
         const uint64_t entries = ~uint64_t{0} >> (kWordBits + 1 - count);
@@ -44,8 +44,8 @@ class RxBlock {
             cq.invalidate(first + static_cast<uint32_t>(std::countr_zero(left)));
         // A CQ of fewer entries than bits has several bits for each: they stay set.
         if (cq.mask >= kWordBits - 1) clear(first, entries);
-        cq.consumer += count;
-        noted_ = cq.consumer;
+        noted_ = cq.consumer + count;
+        cq.leave_block(count);
     }
     /// Steps over everything that the device has written, as Cq::drain(). Returns how many were
     /// good completions.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What mapped receive rings do alike with their CQ. A ring type derives from RxRing and has: cq,
-// cq_arm, may_compress, block, block_left; retry and faulty for its error path.
+// cq_arm, may_compress, block; retry and faulty for its error path.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
@@ -13,8 +13,8 @@ namespace rawqp::mlx5rings {
 template <class Ring> uint32_t completions_waiting(const Ring& ring, uint32_t limit) {
     if (!ring.may_compress) return ring.cq.waiting(limit);
     // Of a block that packets are taken from the rest waits, and what comes after it.
-    const uint32_t left = ring.block_left;
-    const uint32_t index = ring.cq.consumer + (left > 0 ? ring.block.count : 0);
+    const uint32_t left = ring.cq.packets_left();
+    const uint32_t index = ring.cq.consumer + (ring.cq.block_left > 0 ? ring.block.count : 0);
     return left >= limit ? limit : left + ring.cq.waiting_in_blocks(index, limit - left);
 }
 
@@ -26,7 +26,7 @@ template <class Ring> int rx_monitor_addr(void* queue, rte_power_monitor_cond* c
     condition->addr = &cq.entries[cq.consumer & cq.mask].op_own;
     condition->size = sizeof(Cqe::op_own);
     condition->opaque[0] = (cq.consumer >> cq.log_entries) & mlx5::kOwnerMask;
-    condition->opaque[1] = ring.block_left;
+    condition->opaque[1] = ring.cq.block_left;
     condition->fn = [](uint64_t op_own, const uint64_t* lap_and_left) {
         const bool invalid = op_own >> 4 == static_cast<uint8_t>(CqeOpcode::invalid);
         const bool there = !invalid && (op_own & mlx5::kOwnerMask) == lap_and_left[0];

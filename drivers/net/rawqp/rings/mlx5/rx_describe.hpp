@@ -302,7 +302,7 @@ template <RxOptions O, class Ring> inline bool open_block(Ring& ring) {
     if (count == 0 || count > ring.posted()) return false;
     ring.block.open(ring.cq, count);
     describe<O>(ring, title, ring.block.model(), 0);
-    ring.block_left = static_cast<uint8_t>(count);
+    ring.cq.block_left = static_cast<uint8_t>(count);
     return true;
 }
 

@@ -32,7 +32,7 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
     constexpr uint32_t kPrefetchAhead = 3; // packets
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-    const uint32_t first = ring.consumer;
+    const uint32_t first = ring.cq.wqes;
     uint64_t sum = 0;
     uint64_t seen = 0; // all flags together
     uint32_t taken = 0;
@@ -48,15 +48,17 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
             seen |= describe<O>(ring, cqe, *mbufs[0], length);
         else
             describe<O>(ring, cqe, *mbufs[0], length);
-        if constexpr (O.scattered) take_chain(ring, mbufs, length);
+        if constexpr (O.scattered) { // a slot that was passed may hold what it had
+            ring.cq.take(1);
+            take_chain(ring, mbufs, length);
+        }
         sum += length;
     }
     if constexpr (O.offloads)
         if (seen & kUnproven) [[unlikely]]
             settle_checksums(packets, taken);
     bytes += sum;
-    ring.cq.consumer += taken;
-    ring.consumer = static_cast<uint16_t>(first + taken);
+    if constexpr (!O.scattered) ring.cq.take(taken);
     return taken;
 }
 
@@ -77,7 +79,10 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
         packets[i] = *first;
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
-        if constexpr (O.scattered) take_chain(ring, first, length);
+        if constexpr (O.scattered) { // as in take_single
+            (void)ring.cq.take_from_block(1);
+            take_chain(ring, first, length);
+        }
         bytes += length;
     }
 }
@@ -85,20 +90,20 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
 template <RxOptions O>
 inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wanted,
                                 uint64_t& bytes) {
-    const uint32_t next = ring.block.count - ring.block_left;
+    const uint32_t left = ring.cq.packets_left(); // none: a process was killed as it left the block
+    const uint32_t next = ring.block.count - left;
     const uint32_t in_array = next % mlx5::kMiniCqes;
-    const uint32_t count = std::min(
-        {wanted, uint32_t{ring.block_left}, mlx5::kMiniCqes - in_array, ring.slots_to_end()});
+    const uint32_t count =
+        std::min({wanted, left, mlx5::kMiniCqes - in_array, ring.slots_to_end()});
     const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next) + in_array;
-    rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.consumer);
+    rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.cq.wqes);
     if (count < mlx5::kMiniCqes || !decompress_array<O>(ring, minis, mbufs, packets, bytes))
         decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
     if constexpr (O.offloads)
         if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
             settle_checksums(packets, count);
-    ring.consumer = static_cast<uint16_t>(ring.consumer + count);
-    ring.block_left = static_cast<uint8_t>(ring.block_left - count);
-    if (ring.block_left == 0) ring.block.leave(ring.cq);
+    if constexpr (!O.scattered) (void)ring.cq.take_from_block(count);
+    if (ring.cq.block_left == CqPlace::kLeaving) ring.block.leave(ring.cq);
     return count;
 }
 
@@ -115,7 +120,7 @@ template <RxOptions O> uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uin
     bool error = false;
     while (received < count) {
         rte_mbuf** const next = packets + received;
-        if (ring.block_left > 0) {
+        if (ring.cq.block_left > 0) {
             received += take_from_block<O>(ring, next, count - received, bytes);
             continue;
         }

@@ -29,7 +29,7 @@ bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
         return true;
     }
     for (uint16_t i = 0; i < count; ++i) {
-        if (ring.write_segment(first + i)) continue;
+        if (ring.write_segment(first + i, *mbufs[i])) continue;
         return_mbufs(mbufs, count);
         return false;
     }
@@ -53,7 +53,7 @@ bool write_wqes(MlxRxRing& ring) {
     for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;
         ring.wqes[i].lkey.raw = lkey_be;
-        if (ring.mbufs[i] != nullptr && !ring.write_segment(i)) return false;
+        if (ring.mbufs[i] != nullptr && !ring.write_segment(i, *ring.mbufs[i])) return false;
     }
     return true;
 }
@@ -68,13 +68,13 @@ void clear_free_slots(MlxRxRing& ring) {
 
 /// Drops what is left of the present block. Returns how many packets that was.
 uint32_t close_block(MlxRxRing& ring) {
-    if (ring.block_left == 0) return 0;
-    ring.block.leave(ring.cq);
-    return std::exchange(ring.block_left, uint8_t{0});
+    const uint32_t left = ring.cq.packets_left();
+    if (ring.cq.block_left != 0) ring.block.leave(ring.cq);
+    return left;
 }
 
 void rewind(MlxRxRing& ring) {
-    ring.consumer = ring.producer = 0;
+    ring.cq.wqes = ring.producer = 0;
     ring.nombuf_due = 0;
     ring.faulty = false;
 }
@@ -221,7 +221,7 @@ void recover(MlxRxRing& ring) {
     ring.block.drain(ring.cq);
     clear_free_slots(ring);
     const uint16_t held = ring.posted();
-    rotate_buffers(ring);
+    rotate_buffers(ring, ring.cq.wqes);
     rewind(ring);
     // The lkeys are looked up anew: a stale one may be what broke the queue.
     if (!write_wqes(ring)) {

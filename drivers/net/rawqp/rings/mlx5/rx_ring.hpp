@@ -3,7 +3,7 @@
 //
 // Slot i of the ring is receive WQE i: `segments` SGEs and as many mbufs, each of which ethdev
 // calls a descriptor. A packet takes the mbufs that it fills and leaves the others in the slot.
-// WQEs complete in order, so the slots [consumer, producer) belong to the device; the others wait
+// WQEs complete in order, so the slots [cq.wqes, producer) belong to the device; the others wait
 // for buffers. When the mempool is empty the ring gets shorter until buffers are back: packets
 // already received are never dropped for it, and the device counts what finds no buffer (or holds
 // the wire).
@@ -28,7 +28,6 @@ namespace rawqp::mlx5rings {
 struct alignas(RTE_CACHE_LINE_SIZE) RxPollLine {
     Cq cq;
     rte_mbuf** mbufs = nullptr; ///< slot * segments + segment
-    uint16_t consumer = 0;      ///< WQEs completed; counts without end, as the device does
     uint16_t producer = 0;      ///< WQEs posted
     uint16_t mask = 0;
     uint16_t refill_batch = 0; ///< buffers are replaced this many at a time
@@ -36,7 +35,6 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxPollLine {
     uint16_t flags_mask = 0;   ///< of kReceiveFlags: see rx_flags
     uint16_t hash_flag = 0;    ///< RTE_MBUF_F_RX_RSS_HASH or 0
     uint8_t log_segments = 0;
-    uint8_t block_left = 0; ///< packets of the present block that were not taken yet
 };
 static_assert(sizeof(RxPollLine) == RTE_CACHE_LINE_SIZE);
 
@@ -72,10 +70,10 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     bool split = false;        ///< segments come from several pools
     SocketArray<rte_mbuf*> mbuf_memory;
 
-    /// Points SGE `index` of the ring at mbufs[index]; the byte count stands there since start.
+    /// Points SGE `index` of the ring at the mbuf's data; the byte count stands there since start.
     /// False: that memory cannot be registered.
-    [[nodiscard]] bool write_segment(uint32_t index) {
-        const auto buffer = reinterpret_cast<uintptr_t>(mbufs[index]->buf_addr);
+    [[nodiscard]] bool write_segment(uint32_t index, const rte_mbuf& mbuf) {
+        const auto buffer = reinterpret_cast<uintptr_t>(mbuf.buf_addr);
         const uintptr_t address = buffer + segment(index & (segments - 1u)).offset;
         const MrEntry* mr = mrs.find(address);
         if (mr == nullptr) return false;
@@ -84,10 +82,10 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
         return true;
     }
 
-    [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - consumer); }
+    [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - cq.wqes); }
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
     [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
-    [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (consumer & mask); }
+    [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (cq.wqes & mask); }
 
     /// Tells the device of the WQEs up to `producer`. CQ entries are given back with them, before:
     /// the CQ has one for each WQE that may be posted, and more where blocks hold some up.

@@ -270,7 +270,7 @@ template <RxOptions O>
                                             uint64_t& bytes) {
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-    rte_mbuf** const mbufs = &ring.mbufs[ring.consumer & ring.mask];
+    rte_mbuf** const mbufs = &ring.mbufs[ring.cq.wqes & ring.mask];
     const Constants constants(ring, kFieldsOrder);
     Sums lengths{};
     Vector flags{};
@@ -305,8 +305,7 @@ template <RxOptions O>
         if (any(flags & all(kUnproven))) [[unlikely]]
             settle_checksums(mbufs, taken);
     bytes += sum_of_even_words(lengths);
-    ring.cq.consumer += taken;
-    ring.consumer = static_cast<uint16_t>(ring.consumer + taken);
+    ring.cq.take(taken);
     return taken;
 }
 

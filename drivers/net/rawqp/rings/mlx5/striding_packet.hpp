@@ -13,7 +13,7 @@ enum class PeekState : uint8_t { empty, completion, error };
 
 /// The next completion, which stays. An error is also what no device would write.
 template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peeked) {
-    if (ring.block_left == 0) {
+    if (ring.cq.block_left == 0) {
         switch (ring.cq.state(ring.cq.consumer)) {
         case CqeState::empty: return PeekState::empty;
         case CqeState::error: return PeekState::error;
@@ -27,8 +27,8 @@ template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peek
             break;
         }
     }
-    if (ring.block_left > 0) {
-        const uint32_t next = ring.block.count - ring.block_left;
+    if (ring.cq.block_left > 0) {
+        const uint32_t next = ring.block.count - ring.cq.block_left;
         const mlx5::MiniCqe& mini =
             ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
         peeked = {nullptr, mini.byte_count, mini.result};
@@ -43,7 +43,7 @@ template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peek
 inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
     if (peeked.cqe != nullptr)
         ++ring.cq.consumer;
-    else if (--ring.block_left == 0)
+    else if (ring.cq.take_from_block(1))
         ring.block.leave(ring.cq);
     ring.used += peeked.strides();
     if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);

@@ -67,7 +67,7 @@ void write_wqes(StridingRing& ring) {
 }
 
 void rewind(StridingRing& ring) {
-    if (std::exchange(ring.block_left, uint8_t{0}) != 0) ring.block.leave(ring.cq);
+    if (ring.cq.block_left != 0) ring.block.leave(ring.cq);
     ring.block.drain(ring.cq);
     ring.consumer = 0;
     ring.used = 0;

@@ -36,7 +36,6 @@ struct StridingRing : RxRing {
     uint8_t log_strides = 0;
     uint8_t log_stride_bytes = 0;
     uint8_t segments = 1;    ///< mbufs of a copied packet, at most
-    uint8_t block_left = 0;  ///< as in RxPollLine
     uint16_t copy_bytes = 0; ///< packets of up to so many bytes are copied
     uint16_t flags_mask = 0, hash_flag = 0;
     uint64_t rearm = 0;

@@ -99,7 +99,7 @@ template <RxOptions O>
 inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
                              uint64_t& bytes) {
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-    if (ring.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
+    if (ring.cq.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
         !have_mbufs(ring, kStep))
         return 0;
     const OneStride one(ring);

@@ -16,10 +16,6 @@ namespace {
 const mlx5::WqeCtrlSeg& control_at(const MlxTxRing& ring, uint16_t index) {
     return *reinterpret_cast<const mlx5::WqeCtrlSeg*>(ring.wqebb(index));
 }
-/// Of the WQE at `index`, in 16-byte segments.
-uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index) {
-    return control_at(ring, index).qpn_ds & mlx5::kMaxWqeSegments;
-}
 bool is_multi_packet(const MlxTxRing& ring, uint16_t index) {
     const uint32_t word = control_at(ring, index).opmod_idx_opcode;
     return static_cast<mlx5::WqeOpcode>(word & 0xff) == mlx5::WqeOpcode::enhanced_mpw;
@@ -53,6 +49,11 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     return ring.mbufs.tail();
 }
 
+tl::unexpected<Error> no_memory(const TxSpec& spec) {
+    return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
+                spec.queue_id, spec.descriptors);
+}
+
 uint32_t page_size() { return static_cast<uint32_t>(sysconf(_SC_PAGESIZE)); }
 
 Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
@@ -72,6 +73,9 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
         !rte_is_power_of_2(qp.sq.wqe_cnt))
         return fail(EINVAL, "{}: its SQ has {} blocks of {} bytes, at least {} of {} are needed",
                     what, qp.sq.wqe_cnt, qp.sq.stride, spec.descriptors, mlx5::kWqebb);
+    ring->mark_memory = socket_array<TxMark>(qp.sq.wqe_cnt, spec.socket);
+    if (!ring->mark_memory) return no_memory(spec);
+    ring->marks = ring->mark_memory.get();
     ring->sq = static_cast<uint8_t*>(qp.sq.buf);
     ring->wqebb_mask = qp.sq.wqe_cnt - 1;
     ring->sqn_shifted = spec.qp->qp_num << 8;
@@ -85,6 +89,13 @@ Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
 }
 
 } // namespace
+
+uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index) {
+    return control_at(ring, index).qpn_ds & mlx5::kMaxWqeSegments;
+}
+bool asks_for_completion(const MlxTxRing& ring, uint16_t index) {
+    return (control_at(ring, index).fm_ce_se & mlx5::kCqUpdateMask) != 0;
+}
 
 Result<void> tx_map(const TxRing& base, int fd) {
     const auto& ring = static_cast<const MlxTxRing&>(base);
@@ -152,12 +163,7 @@ TxQpNeeds tx_needs(const TxSpec& spec) {
 Result<TxRing*> tx_create(const TxSpec& spec) {
     if (auto sound = check_tx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<MlxTxRing> ring(create_on_socket<MlxTxRing>(spec.socket));
-    auto marks = socket_array<TxMark>(spec.descriptors, spec.socket);
-    if (!ring || !marks || !init_tx_ring(*ring, spec))
-        return fail(ENOMEM, "port {} Tx queue {}: no DPDK memory for a ring of {}", spec.port_id,
-                    spec.queue_id, spec.descriptors);
-    ring->mark_memory = std::move(marks);
-    ring->marks = ring->mark_memory.get();
+    if (!ring || !init_tx_ring(*ring, spec)) return no_memory(spec);
     ring->inline_bytes = spec.inline_bytes;
     ring->min_inline = min_inline_bytes(spec);
     return map_rings(spec, std::move(ring));
@@ -174,8 +180,7 @@ void tx_start(TxRing& base) {
 
 void rewind(MlxTxRing& ring) {
     ring.mbufs.rewind();
-    ring.producer = ring.marks_head = ring.marks_tail = 0;
-    ring.completed = ring.done = 0;
+    ring.producer = ring.completed = ring.done = 0;
     ring.faulty = false;
 }
 

@@ -3,9 +3,10 @@
 //
 // One completion is asked for per burst, for its last WQE: its CQE says that everything before it
 // is done, and nothing in flight is left without one, so that a stop can wait for the last packet.
-// Each request is noted as a TxMark. The number of mbuf segments in flight is the only limit to
-// check (TxMbufs), as long as no WQE takes more WQEBBs than it has segments; variants with longer
-// ones (TxOptions::long_wqes) look at free_wqebbs() as well.
+// What such a WQE completes is noted in its TxMark, which the CQE's WQE index leads to. The number
+// of mbuf segments in flight is the only limit to check (TxMbufs), as long as no WQE takes more
+// WQEBBs than it has segments; variants with longer ones (TxOptions::long_wqes) look at
+// free_wqebbs() as well.
 #pragma once
 
 #include "common/result.hpp"
@@ -23,8 +24,10 @@ inline constexpr uint32_t kInlineHeader = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 inline constexpr uint32_t kInlineIp = kInlineHeader + sizeof(rte_ipv6_hdr);
 inline constexpr uint32_t kInlineTcp = kInlineIp + sizeof(rte_tcp_hdr);
 
-/// Positions just after a WQE that asked for a completion, and how the mbufs before them are
-/// freed.
+/// Positions just after a WQE that asks for a completion, and how the mbufs before them are freed.
+///
+/// A process may be killed anywhere in a burst, and another go on with the ring. So a mark is
+/// written before its WQE asks, and nothing else tells which mark a CQE belongs to.
 struct TxMark {
     rte_mempool* pool; ///< the burst's mbufs go back there unseen; null: each is looked at
     uint16_t segment;  ///< TxMbufs position
@@ -38,8 +41,6 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxPostLine {
     uint32_t wqebb_mask = 0;
     uint32_t sqn_shifted = 0; ///< SQ number << 8, as the control segment holds it
     uint16_t producer = 0;    ///< WQEBBs posted; counts without end, as the device does
-    uint16_t marks_head = 0;  ///< completion requests made; counts without end
-    uint16_t marks_tail = 0;  ///< completion requests answered
     MrCache mrs;
 };
 static_assert(offsetof(TxPostLine, mrs) + MrCache::kHotBytes <= RTE_CACHE_LINE_SIZE);
@@ -48,7 +49,7 @@ static_assert(offsetof(TxPostLine, mrs) + MrCache::kHotBytes <= RTE_CACHE_LINE_S
 struct alignas(RTE_CACHE_LINE_SIZE) TxCompletionLine {
     Cq cq;
     TxMbufs mbufs;
-    TxMark* marks = nullptr; ///< by request, as many as descriptors
+    TxMark* marks = nullptr; ///< by WQEBB, of WQEs that ask for a completion
 };
 static_assert(sizeof(TxCompletionLine) == RTE_CACHE_LINE_SIZE);
 
@@ -56,11 +57,12 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Once a burst: one cache line, with the pool seen last.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
     Uar uar;
-    uint16_t completed = 0;      ///< WQEBBs completed
-    uint16_t inline_bytes = 0;   ///< packets of up to so many bytes are inlined
-    uint16_t min_inline = 0;     ///< bytes of each packet that the device wants inlined
-    uint16_t done = 0;           ///< TxMbufs position: completed, perhaps not freed yet
-    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
+    uint16_t completed = 0;           ///< WQEBBs completed
+    uint16_t inline_bytes = 0;        ///< packets of up to so many bytes are inlined
+    uint16_t min_inline = 0;          ///< bytes of each packet that the device wants inlined
+    uint16_t done = 0;                ///< TxMbufs position: completed, perhaps not freed yet
+    rte_mempool* done_pool = nullptr; ///< TxMark::pool of what is completed and not freed
+    uint64_t no_inline_flag = 0;      ///< mbuf flag by which applications say so, if they use one
     PoolKeys pools;
 
     // Of the bursts that look for metadata.
@@ -74,11 +76,14 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     uint64_t register_page = 0;   ///< mmap offset of the doorbell register's page in the device
     uint32_t register_offset = 0; ///< of the register in its page
 
-    [[nodiscard]] TxMark& mark(uint16_t request) { return marks[request & (mbufs.size() - 1u)]; }
-    /// Of the completions answered, the last one.
-    [[nodiscard]] TxMark& last_completed() { return mark(static_cast<uint16_t>(marks_tail - 1)); }
+    /// Of the WQE at WQEBB `index`.
+    [[nodiscard]] TxMark& mark(uint16_t index) const { return marks[index & wqebb_mask]; }
     [[nodiscard]] uint8_t* wqebb(uint16_t index) const {
         return sq + (index & wqebb_mask) * size_t{mlx5::kWqebb};
+    }
+    /// Of a WQE in the ring, within one lap.
+    [[nodiscard]] uint16_t index_of(const void* wqe) const {
+        return static_cast<uint16_t>((static_cast<const uint8_t*>(wqe) - sq) / mlx5::kWqebb);
     }
     [[nodiscard]] uint32_t free_wqebbs() const {
         return wqebb_mask + 1 - static_cast<uint16_t>(producer - completed);
@@ -93,6 +98,11 @@ Result<void> tx_map(const TxRing& ring, int fd);
 void tx_unmap(uint16_t port_id, uint16_t queue_id);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
+
+/// Size of the WQE at `index`, in 16-byte segments.
+[[nodiscard]] uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index);
+/// Whether the WQE at `index` asks for a completion.
+[[nodiscard]] bool asks_for_completion(const MlxTxRing& ring, uint16_t index);
 
 /// The burst function for the spec's options and the device's abilities.
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
@@ -111,8 +121,7 @@ bool recover(MlxTxRing& ring);
 /// Frees what is completed, all at once, and gives its CQ entries back.
 inline void free_done(MlxTxRing& ring) {
     if (ring.done == ring.mbufs.tail()) return;
-    // Its slot is not used again before what it completes is freed.
-    ring.mbufs.free_until(ring.done, ring.last_completed().pool);
+    ring.mbufs.free_until(ring.done, ring.done_pool);
     ring.cq.publish_consumer();
 }
 
@@ -122,17 +131,23 @@ inline bool take_completions(MlxTxRing& ring, uint32_t limit) {
     Cq& cq = ring.cq;
     const uint16_t tail = ring.mbufs.tail();
     do {
-        const uint8_t op_own = load_op_own(cq.at(cq.consumer));
+        const Cqe& cqe = cq.at(cq.consumer);
+        const uint8_t op_own = load_op_own(cqe);
         if ((op_own & Cq::kOpcodeAndOwner) != cq.expected(CqeOpcode::req, cq.consumer)) {
             if (cq.classify(op_own, cq.consumer) == CqeState::empty) return true;
             free_done(ring);
             return recover(ring);
         }
-        const TxMark& mark = ring.mark(ring.marks_tail);
-        if (ring.done != tail && mark.pool != ring.last_completed().pool) free_done(ring);
+        owner_before_content();
+        const TxMark& mark = ring.mark(cqe.wqe_counter);
+        if (ring.done != tail && mark.pool != ring.done_pool) free_done(ring);
+        // If this process is killed before the last of these stores, another one takes the same
+        // completion again.
+        ring.done_pool = mark.pool;
+        rte_compiler_barrier();
         ring.completed = mark.wqebb;
         ring.done = mark.segment;
-        ++ring.marks_tail;
+        rte_compiler_barrier();
         ++cq.consumer;
     } while (static_cast<uint16_t>(ring.done - tail) < limit);
     return true;

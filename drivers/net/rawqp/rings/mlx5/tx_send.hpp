@@ -45,10 +45,12 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
     const uint16_t producer = ring.producer;
     ring.counters.packets += batch.packets;
     ring.counters.bytes += batch.bytes;
+    ring.mark(ring.index_of(batch.last)) = {.pool =
+                                                batch.needs_slow_free == 0 ? batch.pool : nullptr,
+                                            .segment = ring.mbufs.head(),
+                                            .wqebb = producer};
+    rte_compiler_barrier(); // see TxMark
     batch.last->fm_ce_se = mlx5::kCqUpdate;
-    ring.mark(ring.marks_head++) = {.pool = batch.needs_slow_free == 0 ? batch.pool : nullptr,
-                                    .segment = ring.mbufs.head(),
-                                    .wqebb = producer};
     wqes_before_record();
     store_record(*ring.doorbell, producer);
     const uint32_t posted = static_cast<uint16_t>(producer - start) * mlx5::kWqebb;

@@ -100,12 +100,12 @@ uint32_t drain(VerbsRxRing& ring) {
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return;
     log_recovery(ring, ring.error_status, ring.error_vendor);
     drain(ring);
-    rotate_buffers(ring);
+    rotate_buffers(ring, ring.consumer);
     rewind(ring);
     ring.mrs.clear();
     ring.pools.clear();
     for (uint32_t i = 0; i < ring.descriptors(); ++i) {
-        if (ring.mbufs[i] == nullptr || ring.write_segment(i)) continue;
+        if (ring.mbufs[i] == nullptr || ring.write_segment(i, *ring.mbufs[i])) continue;
         rte_mbuf_raw_free(ring.mbufs[i]);
         ring.mbufs[i] = nullptr;
     }

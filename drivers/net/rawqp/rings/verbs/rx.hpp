@@ -54,10 +54,10 @@ struct VerbsRxRing : RxRing {
     SocketArray<ibv_recv_wr> request_memory;
     SocketArray<ibv_sge> sge_memory;
 
-    /// Points SGE `index` at mbufs[index]; its length stands there since creation. False: that
+    /// Points SGE `index` at the mbuf's data; its length stands there since creation. False: that
     /// memory cannot be registered.
-    [[nodiscard]] bool write_segment(uint32_t index) {
-        const auto buffer = reinterpret_cast<uintptr_t>(mbufs[index]->buf_addr);
+    [[nodiscard]] bool write_segment(uint32_t index, const rte_mbuf& mbuf) {
+        const auto buffer = reinterpret_cast<uintptr_t>(mbuf.buf_addr);
         const uintptr_t address = buffer + segment(index & (segments - 1u)).offset;
         const MrEntry* mr = mrs.find(address);
         if (mr == nullptr) return false;

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bursts on mapped mlx5 rings that end after any of their instructions, in a process that is
+// killed. Another process goes on with the ring: nothing is sent or received wrongly, no mbuf is
+// freed twice, and no more are lost than the burst was at work on.
+#include "tests/unit/rings/killed.hpp"
+#include "tests/unit/rings/mlx5_rx.hpp"
+#include "tests/unit/rings/mlx5_tx.hpp"
+
+#if defined(__x86_64__)
+
+namespace rings_test {
+namespace {
+
+constexpr uint16_t kNext = 2; ///< packets of the other process
+
+/// Calls `killed_after(steps)`, which says whether the code had ended before, for so many steps
+/// that all parts of the code are met. Each step costs a trap, so the points lie apart, unless the
+/// environment asks for all of them with RAWQP_EVERY_INSTRUCTION=1.
+template <class Killed> void kill_everywhere(const Killed& killed_after) {
+    constexpr uint64_t kPoints = 100, kToItsEnd = UINT64_MAX;
+    const uint64_t before = StepByStep::steps;
+    ASSERT_TRUE(killed_after(kToItsEnd));
+    const uint64_t all = StepByStep::steps - before;
+    const bool each = getenv("RAWQP_EVERY_INSTRUCTION") != nullptr;
+    const uint64_t stride = each ? 1 : std::max<uint64_t>(all / kPoints, 1);
+    for (uint64_t steps = 1; steps <= all && !testing::Test::HasFailure(); steps += stride) {
+        SCOPED_TRACE(testing::Message() << "killed after instruction " << steps << " of " << all);
+        killed_after(steps);
+    }
+}
+
+struct TxCase {
+    const char* name;
+    uint16_t burst; ///< packets
+    TxSetup setup;
+};
+
+class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
+  protected:
+    std::vector<rte_mbuf*> packets(uint32_t seed, uint16_t count) {
+        std::vector<rte_mbuf*> all;
+        for (uint16_t i = 0; i < count; ++i)
+            all.push_back(make_packet(mbufs.pool.get(), seed + i, {64}));
+        return all;
+    }
+    void start_anew() {
+        if (ring != nullptr) {
+            rawqp::kMlx5Format.tx_stop(*ring);
+            rawqp::kMlx5Format.tx_destroy(ring);
+        }
+        mbufs.restore();
+        wire.clear();
+        start(GetParam().setup);
+    }
+    /// What was posted in `seed` order goes on the wire, after what the killed process had posted.
+    void expect_sent(uint32_t seed, uint16_t count) {
+        ASSERT_EQ(send(packets(seed, count)), count);
+        while (pending_wqebbs() > 0)
+            execute_wqe();
+        ASSERT_GE(wire.size(), count);
+        wire.erase(wire.begin(), wire.end() - count);
+        for (uint16_t i = 0; i < count; ++i)
+            ASSERT_EQ(execute(), expected(seed + i, 64));
+    }
+
+    StepByStep step_by_step;
+    SturdyPool mbufs{128};
+};
+
+TEST_P(Mlx5TxKilled, AnotherProcessGoesOn) {
+    const uint16_t burst_size = GetParam().burst;
+    kill_everywhere([&](uint64_t steps) {
+        start_anew();
+        for (uint32_t i = 0; i < 3; ++i)
+            expect_sent(100 * i, burst_size); // some are to be freed
+        std::vector<rte_mbuf*> burst_packets = packets(300, burst_size);
+        const bool ended = step_by_step.run(steps, [&] { send(burst_packets.data(), burst_size); });
+        SCOPED_TRACE("at " + StepByStep::where());
+        execute_all();
+        expect_sent(400, kNext);
+        expect_sent(500, kNext);
+        EXPECT_EQ(send(nullptr, 0), 0u);
+        EXPECT_LE(mbufs.lacking(), ended ? 0u : 4u * burst_size)
+            << "to be sent, or completed and to be freed";
+        EXPECT_EQ(ring->counters.errors, 0u);
+        return ended;
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, Mlx5TxKilled,
+    testing::Values(
+        TxCase{"simple", 3, {.offloads = 0}},
+        TxCase{"fast_free", 3, {.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE}},
+        TxCase{"segments", 2, {}},
+        TxCase{"inlined", 2, {.offloads = 0, .sq_wqebbs = 128, .inline_bytes = 64}},
+        TxCase{"multi_packet", 3, {.offloads = 0, .multi_packet = true}},
+        TxCase{"multi_packet_avx2", 5, {.offloads = 0, .multi_packet = true, .simd_bits = kAvx2}},
+        TxCase{"blue_flame", 2, {.offloads = 0, .multi_packet = true, .blue_flame = true}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+struct RxCase {
+    const char* name;
+    uint8_t segments;
+    bool compressed;
+    unsigned cache; ///< mbufs of the pool's that an lcore may hold
+};
+
+class Mlx5RxKilled : public Mlx5Rx,
+                     public testing::WithParamInterface<std::tuple<RxCase, unsigned>> {
+  protected:
+    void SetUp() override {
+        simd_bits = std::get<1>(GetParam());
+        SKIP_WITHOUT_VECTORS(simd_bits);
+    }
+    void TearDown() override { // stopped already, and mbufs may be lost
+        if (ring != nullptr) rawqp::kMlx5Format.rx_destroy(ring);
+    }
+    void start_anew() {
+        const RxCase& variant = std::get<0>(GetParam());
+        if (ring != nullptr) rawqp::kMlx5Format.rx_destroy(ring);
+        mbufs.restore();
+        consumed = 0;
+        sequence = 0;
+        start({.own_pool = mbufs.pool.get(),
+               .descriptors = static_cast<uint16_t>(64 * variant.segments),
+               .segments = variant.segments,
+               .cq_entries = variant.compressed ? 128u : 64u,
+               .compressed = variant.compressed});
+    }
+    void deliver_some(uint16_t count) {
+        if (std::get<0>(GetParam()).compressed) {
+            deliver_block({}, std::vector(count, mlx5::MiniCqe{0, kBytes}));
+        } else {
+            for (uint16_t i = 0; i < count; ++i)
+                deliver(kBytes);
+        }
+    }
+    /// Takes what is there: packets that follow each other, to the last that was delivered.
+    void expect_the_rest(uint16_t at_least) {
+        rte_mbuf* got[64];
+        const uint16_t count = receive(got, 64);
+        ASSERT_GE(count, at_least);
+        for (uint16_t i = 0; i < count; ++i)
+            take(got[i], sequence - count + i, kBytes);
+    }
+
+    static constexpr uint32_t kBytes = 64;
+    StepByStep step_by_step;
+    SturdyPool mbufs{256, std::get<0>(GetParam()).cache};
+};
+
+TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
+    constexpr uint16_t kFirst = 4, kSecond = 14; // the latter's burst replaces buffers
+    kill_everywhere([&](uint64_t steps) {
+        start_anew();
+        deliver_some(kFirst);
+        expect_the_rest(kFirst);
+        deliver_some(kSecond);
+        rte_mbuf* got[32];
+        uint16_t count = 0;
+        const bool ended = step_by_step.run(steps, [&] { count = receive(got, 32); });
+        SCOPED_TRACE("at " + StepByStep::where());
+        if (ended) rte_pktmbuf_free_bulk(got, count);
+        for (int i = 0; i < 4 && !HasFailure(); ++i) {
+            deliver_some(kNext);
+            expect_the_rest(kNext);
+        }
+        EXPECT_EQ(ring->counters.errors, 0u);
+        rawqp::kMlx5Format.rx_stop(*ring);
+        const size_t replaced = size_t{kFirst + kSecond} * spec.segments;
+        const size_t in_cache = 2 * size_t{std::get<0>(GetParam()).cache};
+        EXPECT_LE(mbufs.lacking(), ended ? 0u : kSecond + replaced + in_cache);
+        return ended;
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Mlx5RxKilled,
+                         testing::Combine(testing::Values(RxCase{"plain", 1, false, 0},
+                                                          RxCase{"cached", 1, false, 64},
+                                                          RxCase{"compressed", 1, true, 0}),
+                                          testing::ValuesIn(kWidths)),
+                         kByNameAndWidth);
+INSTANTIATE_TEST_SUITE_P(Scattered, Mlx5RxKilled,
+                         testing::Combine(testing::Values(RxCase{"plain", 2, false, 0},
+                                                          RxCase{"compressed", 2, true, 0}),
+                                          testing::Values(kScalar)),
+                         kByNameAndWidth);
+
+} // namespace
+} // namespace rings_test
+
+#endif
