@@ -22,6 +22,7 @@ from .wire import SocketWire
 # Programs run at about a tenth of the machine's speed, and everything else takes its turn.
 PATIENCE = 4
 MEMORY = "1536M"
+MEMORY_POOLS = {"librte_mempool_ring", "librte_mempool_stack"}  # drivers of DPDK
 # What the kernel says when something is wrong with a driver or its device.
 ALARMS = re.compile(
     r"WARNING:|\bBUG\b|Oops|Call Trace|hw csum failure|general protection|UBSAN|KASAN|"
@@ -79,13 +80,13 @@ class Guest:
 
     def _thin_out_plugins(self) -> None:
         """EAL loads every driver of the distribution, which takes seconds here. What remains is
-        what testpmd is linked with, and the memory pool."""
+        what testpmd is linked with, and the memory pools."""
         testpmd = shutil.which("dpdk-testpmd") or "dpdk-testpmd"
         linked = subprocess.run(["ldd", testpmd], check=True, capture_output=True, text=True).stdout
         libraries = [Path(path).resolve() for path in re.findall(r"=> (/\S+/librte_\S+)", linked)]
         folder = next(path.parent for path in libraries if path.name.startswith("librte_bus_vdev."))
         names = {path.name.split(".so")[0] for path in libraries if path.parent == folder}
-        files = " ".join(f"{name}.so*" for name in sorted(names | {"librte_mempool_ring"}))
+        files = " ".join(f"{name}.so*" for name in sorted(names | MEMORY_POOLS))
         self.run(f"mkdir /run/plugins && cd {folder} && cp -P {files} /run/plugins &&"
                  f" mount --bind /run/plugins {folder}")
 
