@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/rings/ring_host.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -87,8 +88,10 @@ class MrCache {
         const uint32_t now = table_->generation();
         if (now == generation_) [[likely]]
             return false;
-        generation_ = now;
         clear();
+        // Of a process that is killed here another one forgets once more.
+        std::atomic_signal_fence(std::memory_order_release);
+        generation_ = now;
         return true;
     }
 

@@ -17,6 +17,9 @@ inline constexpr char kActionName[] = "net_rawqp";
 
 /// How long a secondary waits for an answer, on whatever thread asks.
 inline constexpr unsigned kAnswerMilliseconds = 500;
+/// The same when it attaches: a program may take its time to start, and EAL's own questions wait as
+/// long.
+inline constexpr unsigned kAttachMilliseconds = 5000;
 /// How long the primary waits for all secondaries of a port together.
 inline constexpr unsigned kLetGoMilliseconds = 1000;
 

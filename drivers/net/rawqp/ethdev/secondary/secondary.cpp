@@ -28,7 +28,7 @@ struct Answered {
     Fd fds[2];
 };
 
-Answered ask_primary(const QuestionMessage& question) {
+Answered ask_primary(const QuestionMessage& question, unsigned milliseconds) {
     Answered result;
     const std::lock_guard lock(question_mutex);
     result.answer.error = ETIMEDOUT;
@@ -38,8 +38,8 @@ Answered ask_primary(const QuestionMessage& question) {
     memcpy(request.param, &question, sizeof question);
     request.len_param = sizeof question;
     struct rte_mp_reply replies {};
-    constexpr timespec kPatience{0, long{kAnswerMilliseconds} * 1'000'000};
-    if (rte_mp_request_sync(&request, &replies, &kPatience) != 0 || replies.nb_received != 1) {
+    const timespec patience{milliseconds / 1000, long{milliseconds % 1000} * 1'000'000};
+    if (rte_mp_request_sync(&request, &replies, &patience) != 0 || replies.nb_received != 1) {
         free(replies.msgs);
         silent_until = rte_get_timer_cycles() + cycles(kSilenceMilliseconds);
         return result;
@@ -79,7 +79,7 @@ SecondaryPort::~SecondaryPort() {
 Result<void> SecondaryPort::connect() {
     Answered reply;
     for (unsigned i = 0; i < kAttachAttempts; ++i) {
-        reply = ask_primary({.what = Question::attach, .port_id = port_id_});
+        reply = ask_primary({.what = Question::attach, .port_id = port_id_}, kAttachMilliseconds);
         if (reply.answer.error != EAGAIN) break;
         rte_delay_us_sleep(10'000);
     }
@@ -208,7 +208,7 @@ void SecondaryPort::leave(const char* why) {
 
 AnswerMessage SecondaryPort::ask(QuestionMessage question) {
     question.port_id = port_id_;
-    if (alive()) return ask_primary(question).answer;
+    if (alive()) return ask_primary(question, kAnswerMilliseconds).answer;
     AnswerMessage none;
     none.error = EIO;
     return none;
