@@ -4,7 +4,8 @@
 
 A suite is one of
   lint, tidy         checks of the sources
-  unit:BUILD         the GoogleTest program of a build folder
+  unit:BUILD         the GoogleTest program of a build folder; unit-thorough:BUILD kills bursts after
+                     each of their instructions
   functional:BUILD   pytest on it; with sanitizers without tests marked `unsanitized` or `thorough`
   unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
@@ -178,10 +179,10 @@ def sanitizer_settings(build: Path) -> dict[str, str]:
     }
 
 
-def unit(build: Path) -> Results:
+def unit(build: Path, **more_settings: str) -> Results:
     """In as many shares as there are CPUs, at the same time."""
     program = str((build / "tests/unit/rawqp-unit").relative_to(ROOT))
-    settings = sanitizer_settings(build)
+    settings = {**sanitizer_settings(build), **more_settings}
 
     def repeat(case: ElementTree.Element) -> str:
         return shell([program, f"--gtest_filter={case.get('classname')}.{case.get('name')}"],
@@ -294,6 +295,7 @@ SUITES: dict[str, Callable[[], Results]] = {
 SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
     "dpdk": lambda source: command(f"DPDK in {source}", "scripts/check-dpdk", str(source)),
     "unit": unit,
+    "unit-thorough": partial(unit, RAWQP_EVERY_INSTRUCTION="1"),
     "functional": functional,
     "unsanitized": unsanitized,
     "kernel": kernel,
