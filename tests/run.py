@@ -123,9 +123,13 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             return
 
 
+def on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def in_short(wrong: ElementTree.Element) -> str:
-    """What a failed test says, on one line: a run's log may be all that is left of it."""
-    return " ".join((wrong.get("message") or wrong.text or "").split())[:MESSAGE_CHARS]
+    """What a failed test says: a run's log may be all that is left of it."""
+    return on_one_line(wrong.get("message") or wrong.text or "")[:MESSAGE_CHARS]
 
 
 def read_junit(report: Path, repeat: Repeat) -> Results:
@@ -139,7 +143,7 @@ def read_junit(report: Path, repeat: Repeat) -> Results:
             if name not in seen:  # a test and its teardown can both fail
                 results.failed.append(Failure(name, repeat(case), in_short(wrong[0])))
         elif skipped is not None:
-            reason = " ".join((skipped.get("message") or "no reason given").split())
+            reason = on_one_line(skipped.get("message") or "no reason given")
             results.skipped.append((name, reason))
         elif case.get("status") == "notrun":
             results.skipped.append((name, "disabled in the source"))

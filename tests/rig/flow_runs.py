@@ -23,7 +23,6 @@ Refusals = dict[str, Applies]
 Excuse = Callable[[Sequence[Rule], bytes], bool]
 
 
-
 @dataclass
 class FlowRun:
     """One port, its rules and what was seen of them."""

@@ -311,8 +311,7 @@ const char* lacks_tables(const SteeringRequest& request) {
                "process";
     if (needs_entry(request))
         return "VLAN tags come off and go on in flow tables by DevX, which the kernel does not "
-               "give "
-               "to this process";
+               "give to this process";
     if (request.group != 0 || request.jump)
         return "groups above 0 and action jump need flow tables by DevX, which the kernel does not "
                "give to this process: use group 0";

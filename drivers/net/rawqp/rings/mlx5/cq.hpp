@@ -38,15 +38,16 @@ struct alignas(uint64_t) CqPlace {
         next.wqes = static_cast<uint16_t>(next.wqes + count);
         move_to(next);
     }
-    /// Takes `count` packets of the present block, each of a WQE. True: they were the last ones.
-    bool take_from_block(uint32_t count) {
+    /// Takes `count` packets of the present block, each of a WQE. After the last ones it is to be
+    /// left.
+    void take_from_block(uint32_t count) {
         CqPlace next = *this;
         next.wqes = static_cast<uint16_t>(next.wqes + count);
-        const bool all = next.block_left == count;
-        next.block_left = all ? kLeaving : static_cast<uint8_t>(next.block_left - count);
+        next.block_left =
+            next.block_left == count ? kLeaving : static_cast<uint8_t>(next.block_left - count);
         move_to(next);
-        return all;
     }
+    [[nodiscard]] bool is_leaving() const { return block_left == kLeaving; }
     /// Steps over the present block, of `count` entries.
     void leave_block(uint32_t count) {
         CqPlace next = *this;
@@ -54,12 +55,12 @@ struct alignas(uint64_t) CqPlace {
         next.block_left = 0;
         move_to(next);
     }
-    [[nodiscard]] uint32_t packets_left() const { return block_left == kLeaving ? 0 : block_left; }
+    [[nodiscard]] uint32_t packets_left() const { return is_leaving() ? 0 : block_left; }
 
   private:
     void move_to(const CqPlace& next) {
         using Word [[gnu::may_alias]] = uint64_t;
-        rte_compiler_barrier(); // what led there comes before
+        rte_compiler_barrier(); // what led there comes before, what it allows after
         __atomic_store_n(reinterpret_cast<Word*>(this), std::bit_cast<uint64_t>(next),
                          __ATOMIC_RELAXED);
         rte_compiler_barrier();

@@ -80,7 +80,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) { // as in take_single
-            (void)ring.cq.take_from_block(1);
+            ring.cq.take_from_block(1);
             take_chain(ring, first, length);
         }
         bytes += length;
@@ -102,8 +102,8 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     if constexpr (O.offloads)
         if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
             settle_checksums(packets, count);
-    if constexpr (!O.scattered) (void)ring.cq.take_from_block(count);
-    if (ring.cq.block_left == CqPlace::kLeaving) ring.block.leave(ring.cq);
+    if constexpr (!O.scattered) ring.cq.take_from_block(count);
+    if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
     return count;
 }
 

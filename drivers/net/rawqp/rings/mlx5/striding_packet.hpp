@@ -41,10 +41,12 @@ template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peek
 }
 
 inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
-    if (peeked.cqe != nullptr)
+    if (peeked.cqe != nullptr) {
         ++ring.cq.consumer;
-    else if (ring.cq.take_from_block(1))
-        ring.block.leave(ring.cq);
+    } else {
+        ring.cq.take_from_block(1);
+        if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
+    }
     ring.used += peeked.strides();
     if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
 }
