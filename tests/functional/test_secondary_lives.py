@@ -208,14 +208,15 @@ def test_a_secondary_is_late(start: StartProcesses, forward: str) -> None:
     assert processes.primary.mbufs_in_use() == 0
 
 
-@pytest.mark.guest(when=lambda params: params["kills"] == 10)
+@pytest.mark.guest(when=lambda params: params["kills"] == 10 and params["devargs"] == "")
 @rounds
-def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int,
+@pytest.mark.parametrize("devargs", ["", ",mprq_en=1"])
+def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int, devargs: str,
                                 record_testsuite_property: Callable[[str, object], None]) -> None:
     """At random moments, with packets under way. A process that is killed takes along what its own
     code holds, one burst at most; the rings lose nothing, and the devices have as many objects as
     before. What DPDK's rings and caches would lose or leave locked is not the question here."""
-    processes = start(options=["--mbcache=0"], eal=["--mbuf-pool-ops-name=lf_stack"])
+    processes = start(devargs, options=["--mbcache=0"], eal=["--mbuf-pool-ops-name=lf_stack"])
     primary = processes.primary
     processes.steer_to(1)
     objects = processes.objects()

@@ -2,8 +2,9 @@
 // Bursts on mapped mlx5 rings that end after any of their instructions, in a process that is
 // killed. Another process goes on with the ring: nothing is sent or received wrongly, no mbuf is
 // freed twice, and no more are lost than the burst was at work on.
+#include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 #include "tests/unit/rings/killed.hpp"
-#include "tests/unit/rings/mlx5_rx.hpp"
+#include "tests/unit/rings/mlx5_striding.hpp"
 #include "tests/unit/rings/mlx5_tx.hpp"
 
 #if defined(__x86_64__)
@@ -137,14 +138,6 @@ class Mlx5RxKilled : public Mlx5Rx,
                 deliver(kBytes);
         }
     }
-    /// Takes what is there: packets that follow each other, to the last that was delivered.
-    void expect_the_rest(uint16_t at_least) {
-        rte_mbuf* got[64];
-        const uint16_t count = receive(got, 64);
-        ASSERT_GE(count, at_least);
-        for (uint16_t i = 0; i < count; ++i)
-            take(got[i], sequence - count + i, kBytes);
-    }
 
     static constexpr uint32_t kBytes = 64;
     StepByStep step_by_step;
@@ -156,7 +149,7 @@ TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
     kill_everywhere([&](uint64_t steps) {
         start_anew();
         deliver_some(kFirst);
-        expect_the_rest(kFirst);
+        take_the_rest(kFirst, kBytes);
         deliver_some(kSecond);
         rte_mbuf* got[32];
         uint16_t count = 0;
@@ -165,7 +158,7 @@ TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
         if (ended) rte_pktmbuf_free_bulk(got, count);
         for (int i = 0; i < 4 && !HasFailure(); ++i) {
             deliver_some(kNext);
-            expect_the_rest(kNext);
+            take_the_rest(kNext, kBytes);
         }
         EXPECT_EQ(ring->counters.errors, 0u);
         rawqp::kMlx5Format.rx_stop(*ring);
@@ -186,6 +179,99 @@ INSTANTIATE_TEST_SUITE_P(Scattered, Mlx5RxKilled,
                          testing::Combine(testing::Values(RxCase{"plain", 2, false, 0},
                                                           RxCase{"compressed", 2, true, 0}),
                                           testing::Values(kScalar)),
+                         kByNameAndWidth);
+
+struct StridingCase {
+    const char* name;
+    uint8_t segments;
+    bool compressed;
+    bool attached; ///< packets of the first WQE are still out, from before others used the ring
+};
+
+class Mlx5StridingKilled : public Mlx5StridingRing,
+                           public testing::WithParamInterface<std::tuple<StridingCase, unsigned>> {
+  protected:
+    void SetUp() override {
+        simd_bits = std::get<1>(GetParam());
+        SKIP_WITHOUT_VECTORS(simd_bits);
+    }
+    void TearDown() override { destroy(); }
+    void destroy() { // stopped already, and mbufs may be lost
+        if (ring != nullptr) format.rx_destroy(ring);
+        ring = nullptr;
+        // A buffer that stays out keeps its pool, of which there would be one for each point.
+        std::vector<rte_mempool*> kept;
+        rte_mempool_walk(
+            [](rte_mempool* mempool, void* all) {
+                if (std::string_view(mempool->name).starts_with("rawqp_strides_"))
+                    static_cast<std::vector<rte_mempool*>*>(all)->push_back(mempool);
+            },
+            &kept);
+        for (rte_mempool* const mempool : kept)
+            rte_mempool_free(mempool);
+    }
+    void start_anew() {
+        destroy();
+        mbufs.restore();
+        consumed = 0;
+        sequence = 0;
+        used_ = 0;
+        start({.own_pool = mbufs.pool.get(),
+               .segments = variant.segments,
+               .cq_entries = variant.compressed ? 128u : 64u,
+               .compressed = variant.compressed});
+    }
+    void deliver_some(uint16_t count) {
+        if (variant.compressed) {
+            deliver_block({}, std::vector(count, kBytes));
+        } else {
+            for (uint16_t i = 0; i < count; ++i)
+                deliver(kBytes);
+        }
+    }
+
+    static constexpr uint32_t kBytes = 2 * kCopyBytes; ///< copied as the ring is shared
+    const StridingCase variant = std::get<0>(GetParam());
+    StepByStep step_by_step;
+    SturdyPool mbufs{256};
+};
+
+TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
+    constexpr uint16_t kFirst = kStrides - 3, kSecond = 10; // the latter's burst ends the WQE
+    kill_everywhere([&](uint64_t steps) {
+        start_anew();
+        if (!variant.attached) format.rx_share(*ring);
+        deliver_some(kFirst);
+        rte_mbuf* first[kFirst];
+        EXPECT_EQ(receive(first, kFirst), kFirst);
+        EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(first[0]) != 0, variant.attached);
+        format.rx_share(*ring);
+        deliver_some(kSecond);
+        rte_mbuf* got[32];
+        uint16_t count = 0;
+        const bool ended = step_by_step.run(steps, [&] { count = receive(got, 32); });
+        SCOPED_TRACE("at " + StepByStep::where());
+        if (ended) rte_pktmbuf_free_bulk(got, count);
+        for (uint32_t i = 0; i < 2 * kWqes && !HasFailure(); ++i) { // each WQE goes round
+            deliver_some(kStrides / 2);
+            take_the_rest(kStrides / 2, kBytes);
+        }
+        for (uint16_t i = 0; i < kFirst && !HasFailure(); ++i)
+            take(first[i], i, kBytes);
+        EXPECT_EQ(ring->counters.errors, 0u);
+        format.rx_stop(*ring);
+        constexpr size_t kInHand = rawqp::mlx5rings::StridingRing::kStash;
+        EXPECT_LE(mbufs.lacking(), ended ? 0u : kSecond + kInHand);
+        return ended;
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Mlx5StridingKilled,
+                         testing::Combine(testing::Values(StridingCase{"plain", 1, false, false},
+                                                          StridingCase{"attached", 1, false, true},
+                                                          StridingCase{"compressed", 1, true,
+                                                                       false}),
+                                          testing::ValuesIn(kWidths)),
                          kByNameAndWidth);
 
 } // namespace

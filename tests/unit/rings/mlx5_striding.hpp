@@ -17,8 +17,10 @@ class Mlx5StridingRing : public Mlx5Rx {
     const rawqp::RingFormat& format = *rawqp::kMlx5Format.striding;
 
     void start(const RxSetup& setup = {}) {
-        pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
-        ASSERT_NE(pool, nullptr);
+        if (setup.own_pool == nullptr) {
+            pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
+            ASSERT_NE(pool, nullptr);
+        }
         cq.emplace(setup.cq_entries);
         rq.emplace(kWqes, 2);
         spec.api = &fake_api();
@@ -33,7 +35,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         spec.real_time = setup.real_time;
         spec.active_simd_bits = simd_bits;
         spec.striding = {kLogStrides, kLogStrideBytes, kCopyBytes};
-        spec.pool = pool.get();
+        spec.pool = setup.own_pool != nullptr ? setup.own_pool : pool.get();
         spec.mrs = &mrs.table;
         const auto created = format.rx_create(spec);
         ASSERT_TRUE(created) << created.error().what;

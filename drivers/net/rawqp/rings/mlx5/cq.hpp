@@ -23,26 +23,28 @@ enum class CqeState : uint8_t { empty, complete, compressed, error };
 /// it has moved, or nothing.
 struct alignas(uint64_t) CqPlace {
     uint32_t consumer = 0;  ///< CQ entries; counts without end, 24 bits reach the device
-    uint16_t wqes = 0;      ///< of a cyclic queue; counts without end, as the device does
     uint8_t block_left = 0; ///< packets of the present block that were not taken yet, or kLeaving
     uint8_t log_entries = 0;
+    uint16_t rq_consumer = 0; ///< WQEs, of a striding queue strides; counts without end
 
     /// All of the block was taken, but the consumer index still stands at its title.
     static constexpr uint8_t kLeaving = UINT8_MAX;
     static_assert(mlx5::kMaxCompressed < kLeaving);
 
-    /// Steps over `count` plain entries, each of a WQE.
-    void take(uint32_t count) {
-        CqPlace next = *this;
-        next.consumer += count;
-        next.wqes = static_cast<uint16_t>(next.wqes + count);
-        move_to(next);
+    /// Steps over `count` plain entries, of one WQE or stride each.
+    void take(uint32_t count) { take(count, count); }
+    /// Steps over `count` plain entries, of so many WQEs or strides in all.
+    void take(uint32_t count, uint32_t of_rq) {
+        // In one word, as compilers take the fields apart: what rq_consumer overflows by is lost.
+        const auto word = std::bit_cast<uint64_t>(*this);
+        const auto next = static_cast<uint32_t>(word + count);
+        move_to((word >> 32 << 32) + (uint64_t{of_rq} << 48) + next);
     }
-    /// Takes `count` packets of the present block, each of a WQE. After the last ones it is to be
-    /// left.
-    void take_from_block(uint32_t count) {
+    /// Takes `count` packets of the present block, of so many WQEs or strides in all. After the
+    /// last ones it is to be left.
+    void take_from_block(uint32_t count, uint32_t of_rq) {
         CqPlace next = *this;
-        next.wqes = static_cast<uint16_t>(next.wqes + count);
+        next.rq_consumer = static_cast<uint16_t>(next.rq_consumer + of_rq);
         next.block_left =
             next.block_left == count ? kLeaving : static_cast<uint8_t>(next.block_left - count);
         move_to(next);
@@ -58,15 +60,16 @@ struct alignas(uint64_t) CqPlace {
     [[nodiscard]] uint32_t packets_left() const { return is_leaving() ? 0 : block_left; }
 
   private:
-    void move_to(const CqPlace& next) {
+    void move_to(const CqPlace& next) { move_to(std::bit_cast<uint64_t>(next)); }
+    void move_to(uint64_t next) {
         using Word [[gnu::may_alias]] = uint64_t;
         rte_compiler_barrier(); // what led there comes before, what it allows after
-        __atomic_store_n(reinterpret_cast<Word*>(this), std::bit_cast<uint64_t>(next),
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(reinterpret_cast<Word*>(this), next, __ATOMIC_RELAXED);
         rte_compiler_barrier();
     }
 };
-static_assert(sizeof(CqPlace) == sizeof(uint64_t));
+static_assert(sizeof(CqPlace) == sizeof(uint64_t) && offsetof(CqPlace, consumer) == 0 &&
+              offsetof(CqPlace, rq_consumer) == 6 && std::endian::native == std::endian::little);
 
 /// Entries are consumed in order. The owner bit of entry i in lap n of the ring is n & 1 once the
 /// device has written it; entries never written say opcode `invalid`. The CQ keeps its place when

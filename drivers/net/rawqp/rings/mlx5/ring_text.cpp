@@ -63,7 +63,7 @@ Blocks blocks_of(const MlxTxRing& ring, uint16_t position) {
 Figures rx_figures(const RxRing& base) {
     const auto& ring = static_cast<const MlxRxRing&>(base);
     const uint16_t posted = ring.posted();
-    return {{"wqe_consumer", ring.cq.wqes},
+    return {{"wqe_consumer", ring.cq.rq_consumer},
             {"wqe_producer", ring.producer},
             {"wqes_posted", posted},
             {"wqes_missing", uint64_t{ring.mask} + 1 - posted},
@@ -74,8 +74,8 @@ Figures rx_figures(const RxRing& base) {
 
 Figures striding_figures(const RxRing& base) {
     const auto& ring = static_cast<const StridingRing&>(base);
-    return {{"wqe_consumer", ring.consumer},
-            {"strides_used", ring.used},
+    return {{"wqe_consumer", static_cast<uint16_t>(ring.producer - ring.wqe_count())},
+            {"strides_used", ring.used()},
             {"strides_posted", ring.posted()},
             {"cq_consumer", ring.cq.consumer},
             {"packets_received", striding_queue_count(const_cast<RxRing*>(&base))},
@@ -93,7 +93,7 @@ Figures tx_figures(const TxRing& base) {
 std::string rx_descriptor_text(const RxRing& base, uint16_t offset) {
     const auto& ring = static_cast<const MlxRxRing&>(base);
     const uint32_t ahead = uint32_t{offset} >> ring.log_segments;
-    const uint32_t slot = (ring.cq.wqes + ahead) & ring.mask;
+    const uint32_t slot = (ring.cq.rq_consumer + ahead) & ring.mask;
     const uint32_t index = (slot << ring.log_segments) + (offset & (ring.segments - 1u));
     const mlx5::WqeDataSeg& segment = ring.wqes[index];
     const int status = rx_descriptor_status(const_cast<RxRing*>(&base), offset);
@@ -106,8 +106,8 @@ std::string rx_descriptor_text(const RxRing& base, uint16_t offset) {
 
 std::string striding_descriptor_text(const RxRing& base, uint16_t offset) {
     const auto& ring = static_cast<const StridingRing&>(base);
-    const uint32_t stride = ring.used + offset;
-    const uint32_t slot = (ring.consumer + (stride >> ring.log_strides)) & ring.mask;
+    const uint32_t stride = ring.used() + offset;
+    const uint32_t slot = (ring.slot() + (stride >> ring.log_strides)) & ring.mask;
     const uint32_t number = stride & (ring.strides_per_wqe() - 1u);
     const StridingWqe& wqe = ring.wqes[slot];
     const int status = striding_descriptor_status(const_cast<RxRing*>(&base), offset);

@@ -32,7 +32,7 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
     constexpr uint32_t kPrefetchAhead = 3; // packets
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-    const uint32_t first = ring.cq.wqes;
+    const uint32_t first = ring.cq.rq_consumer;
     uint64_t sum = 0;
     uint64_t seen = 0; // all flags together
     uint32_t taken = 0;
@@ -80,7 +80,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) { // as in take_single
-            ring.cq.take_from_block(1);
+            ring.cq.take_from_block(1, 1);
             take_chain(ring, first, length);
         }
         bytes += length;
@@ -96,13 +96,13 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     const uint32_t count =
         std::min({wanted, left, mlx5::kMiniCqes - in_array, ring.slots_to_end()});
     const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next) + in_array;
-    rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.cq.wqes);
+    rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.cq.rq_consumer);
     if (count < mlx5::kMiniCqes || !decompress_array<O>(ring, minis, mbufs, packets, bytes))
         decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
     if constexpr (O.offloads)
         if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
             settle_checksums(packets, count);
-    if constexpr (!O.scattered) ring.cq.take_from_block(count);
+    if constexpr (!O.scattered) ring.cq.take_from_block(count, count);
     if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
     return count;
 }

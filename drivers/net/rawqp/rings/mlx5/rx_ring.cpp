@@ -74,7 +74,7 @@ uint32_t close_block(MlxRxRing& ring) {
 }
 
 void rewind(MlxRxRing& ring) {
-    ring.cq.wqes = ring.producer = 0;
+    ring.cq.rq_consumer = ring.producer = 0;
     ring.nombuf_due = 0;
     ring.faulty = false;
 }
@@ -221,7 +221,7 @@ void recover(MlxRxRing& ring) {
     ring.block.drain(ring.cq);
     clear_free_slots(ring);
     const uint16_t held = ring.posted();
-    rotate_buffers(ring, ring.cq.wqes);
+    rotate_buffers(ring, ring.cq.rq_consumer);
     rewind(ring);
     // The lkeys are looked up anew: a stale one may be what broke the queue.
     if (!write_wqes(ring)) {

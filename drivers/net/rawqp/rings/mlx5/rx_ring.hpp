@@ -3,8 +3,8 @@
 //
 // Slot i of the ring is receive WQE i: `segments` SGEs and as many mbufs, each of which ethdev
 // calls a descriptor. A packet takes the mbufs that it fills and leaves the others in the slot.
-// WQEs complete in order, so the slots [cq.wqes, producer) belong to the device; the others wait
-// for buffers. When the mempool is empty the ring gets shorter until buffers are back: packets
+// WQEs complete in order, so the slots [cq.rq_consumer, producer) belong to the device; the others
+// wait for buffers. When the mempool is empty the ring gets shorter until buffers are back: packets
 // already received are never dropped for it, and the device counts what finds no buffer (or holds
 // the wire).
 //
@@ -82,10 +82,12 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
         return true;
     }
 
-    [[nodiscard]] uint16_t posted() const { return static_cast<uint16_t>(producer - cq.wqes); }
+    [[nodiscard]] uint16_t posted() const {
+        return static_cast<uint16_t>(producer - cq.rq_consumer);
+    }
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
     [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
-    [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (cq.wqes & mask); }
+    [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (cq.rq_consumer & mask); }
 
     /// Tells the device of the WQEs up to `producer`. CQ entries are given back with them, before:
     /// the CQ has one for each WQE that may be posted, and more where blocks hold some up.

@@ -270,7 +270,7 @@ template <RxOptions O>
                                             uint64_t& bytes) {
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-    rte_mbuf** const mbufs = &ring.mbufs[ring.cq.wqes & ring.mask];
+    rte_mbuf** const mbufs = &ring.mbufs[ring.cq.rq_consumer & ring.mask];
     const Constants constants(ring, kFieldsOrder);
     Sums lengths{};
     Vector flags{};

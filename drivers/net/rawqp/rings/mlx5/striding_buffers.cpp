@@ -62,9 +62,10 @@ Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t coun
     const std::string name = fmt::format("rawqp_strides_{}", number++);
     Layout layout{strides, pool->data_offset, pool.get()};
     // No cache: other lcores give the buffers back, and their caches would keep them.
+    // A single consumer that is killed in take() does not keep the next one out.
     const auto create = [&](int node) {
         return rte_mempool_create(name.c_str(), count, static_cast<unsigned>(bytes), 0, 0, nullptr,
-                                  nullptr, format_buffer, &layout, node, 0);
+                                  nullptr, format_buffer, &layout, node, RTE_MEMPOOL_F_SC_GET);
     };
     pool->mempool = create(socket);
     if (pool->mempool == nullptr && rte_errno == ENOMEM) pool->mempool = create(SOCKET_ID_ANY);

@@ -31,10 +31,11 @@ template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peek
         const uint32_t next = ring.block.count - ring.cq.block_left;
         const mlx5::MiniCqe& mini =
             ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
-        peeked = {nullptr, mini.byte_count, mini.result};
+        peeked = {nullptr, mini.byte_count, mini.result, 0};
     }
     const uint32_t strides = peeked.strides();
-    const bool fits = strides != 0 && ring.used + strides <= ring.strides_per_wqe() &&
+    peeked.used = ring.used();
+    const bool fits = strides != 0 && peeked.used + strides <= ring.strides_per_wqe() &&
                       peeked.bytes() <= strides << ring.log_stride_bytes &&
                       (peeked.filler() || peeked.bytes() >= ring.extras.crc_bytes);
     return fits ? PeekState::completion : PeekState::error;
@@ -42,13 +43,12 @@ template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peek
 
 inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
     if (peeked.cqe != nullptr) {
-        ++ring.cq.consumer;
+        ring.cq.take(1, peeked.strides());
     } else {
-        ring.cq.take_from_block(1);
+        ring.cq.take_from_block(1, peeked.strides());
         if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
     }
-    ring.used += peeked.strides();
-    if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
+    if (peeked.used + peeked.strides() == ring.strides_per_wqe()) striding_post(ring);
 }
 
 /// Whether `count` mbufs are at hand.
@@ -116,7 +116,7 @@ struct Attacher {
 
 /// The packet as an mbuf; null when mbufs are lacking.
 template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const PeekedCqe& peeked) {
-    StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
+    StridingBuffer& buffer = *ring.buffers[ring.slot()];
     const uint32_t bytes = packet_bytes<O>(ring, peeked.bytes());
     const uint32_t room = peeked.strides() << ring.log_stride_bytes;
     const bool attached = bytes > ring.copy_bytes && ring.spare != nullptr &&
@@ -128,14 +128,14 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Pe
 
     rte_mbuf* const mbuf = ring.stash[--ring.stashed];
     if (attached) {
-        Attacher(ring, buffer).attach(ring.used, room, *mbuf);
+        Attacher(ring, buffer).attach(peeked.used, room, *mbuf);
         buffer.add_references(1);
     }
     if (peeked.cqe != nullptr)
         describe<O>(ring, *peeked.cqe, *mbuf, bytes);
     else
         describe_from_block<O>(ring, peeked.hash, *mbuf, bytes);
-    const uint8_t* const data = ring.data_of(buffer) + (ring.used << ring.log_stride_bytes);
+    const uint8_t* const data = ring.data_of(buffer) + (peeked.used << ring.log_stride_bytes);
     if (attached)
         mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
     else {

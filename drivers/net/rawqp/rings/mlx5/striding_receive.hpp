@@ -17,7 +17,8 @@ namespace {
 
 template <RxOptions O>
 uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted) {
-    const uint16_t wqe = ring.consumer;
+    if (ring.is_between_steps()) [[unlikely]]
+        striding_go_on(ring);
     if constexpr (O.stamps == Stamps::real_time) ring.clock.refresh();
     uint64_t bytes = 0;
     uint16_t received = 0;
@@ -53,7 +54,6 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
         ring.counters.packets += received;
         ring.counters.bytes += bytes;
     }
-    if (ring.consumer != wqe) ring.ring_doorbell();
     if (state == PeekState::error) [[unlikely]]
         striding_recover(ring);
     return received;

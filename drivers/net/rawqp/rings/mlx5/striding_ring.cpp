@@ -64,13 +64,32 @@ void write_wqes(StridingRing& ring) {
         write_wqe(ring, static_cast<uint16_t>(slot));
     }
     if (ring.spare == nullptr) ring.spare = ring.strides->take();
+    ring.producer = static_cast<uint16_t>(ring.wqe_count());
+}
+
+/// Gives the WQE its buffer again, or the spare if packets of the buffer are out. Each store allows
+/// that the process is killed after it and that another one begins anew: at worst the used buffer
+/// stays out.
+void post_again(StridingRing& ring, uint16_t slot) {
+    StridingBuffer* const used = ring.buffers[slot];
+    if (used == ring.spare || used->in_use()) { // in use: then there is a spare, see take_packet()
+        StridingBuffer* const fresh = ring.spare;
+        ring.buffers[slot] = fresh;
+        rte_compiler_barrier();
+        ring.mrs.sync();
+        write_wqe(ring, slot);
+        rte_compiler_barrier();
+        ring.spare = nullptr;
+        rte_compiler_barrier();
+        if (used != fresh) used->drop_reference();
+    }
+    if (ring.spare == nullptr) ring.spare = ring.strides->take();
 }
 
 void rewind(StridingRing& ring) {
     if (ring.cq.block_left != 0) ring.block.leave(ring.cq);
     ring.block.drain(ring.cq);
-    ring.consumer = 0;
-    ring.used = 0;
+    ring.cq.rq_consumer = 0;
     ring.faulty = false;
     ring.nombuf_counted = false;
 }
@@ -163,6 +182,7 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     ring->buffers = ring->buffer_memory.get();
     ring->mask = static_cast<uint16_t>(wqes - 1);
     ring->log_strides = spec.striding.log_strides;
+    ring->stride_mask = static_cast<uint16_t>((1u << ring->log_strides) - 1);
     ring->log_stride_bytes = spec.striding.log_stride_bytes;
     // An mbuf that has an external buffer by nature takes no other.
     ring->copy_bytes = mbufs.base_flags != 0 ? UINT16_MAX : spec.striding.copy_bytes;
@@ -199,12 +219,13 @@ Result<void> striding_start(RxRing& base) {
         striding_stop(ring);
         return fail(ENOMEM, "{}: the memory of its packets cannot be registered", name_of(ring));
     }
-    ring.ring_doorbell();
+    ring.ring_doorbell(ring.producer);
     return {};
 }
 
 uint32_t striding_skip(StridingRing& ring) {
     constexpr RxOptions kPlain;
+    if (ring.is_between_steps()) striding_go_on(ring);
     uint32_t packets = 0;
     for (PeekedCqe peeked{}; peek<kPlain>(ring, peeked) == PeekState::completion;) {
         packets += !peeked.filler();
@@ -245,24 +266,26 @@ int striding_descriptor_status(void* queue, uint16_t offset) {
     return done ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
-void striding_next_wqe(StridingRing& ring) {
-    const auto slot = static_cast<uint16_t>(ring.consumer & ring.mask);
-    StridingBuffer*& buffer = ring.buffers[slot];
-    if (buffer->in_use()) { // then there is a spare, or nothing would have been attached
-        ring.mrs.sync();
-        std::exchange(buffer, std::exchange(ring.spare, nullptr))->drop_reference();
-        write_wqe(ring, slot);
+void striding_post(StridingRing& ring) {
+    while (ring.missing() > 0) {
+        post_again(ring, static_cast<uint16_t>(ring.producer & ring.mask));
+        const auto next = static_cast<uint16_t>(ring.producer + 1);
+        ring.ring_doorbell(next);
+        rte_compiler_barrier();
+        ring.producer = next; // now all of it is done
     }
-    if (ring.spare == nullptr) ring.spare = ring.strides->take();
-    ++ring.consumer;
-    ring.used = 0;
+}
+
+void striding_go_on(StridingRing& ring) {
+    if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
+    striding_post(ring);
 }
 
 void striding_recover(StridingRing& ring) {
     if (!reset_after_error(ring)) return;
     rewind(ring);
     write_wqes(ring);
-    ring.ring_doorbell();
+    ring.ring_doorbell(ring.producer);
 }
 
 } // namespace rawqp::mlx5rings

@@ -30,9 +30,9 @@ struct StridingRing : RxRing {
     StridingBuffer** buffers = nullptr; ///< of each WQE; never null while started
     StridingBuffer* spare = nullptr;    ///< takes the place of a buffer whose packets are out
     StridingPool* strides = nullptr;    ///< null while stopped
-    uint16_t consumer = 0;              ///< WQEs completed
+    uint16_t producer = 0;              ///< WQEs posted; counts without end
     uint16_t mask = 0;                  ///< WQEs - 1
-    uint32_t used = 0;                  ///< strides of the present WQE
+    uint16_t stride_mask = 0;           ///< strides of a WQE - 1
     uint8_t log_strides = 0;
     uint8_t log_stride_bytes = 0;
     uint8_t segments = 1;    ///< mbufs of a copied packet, at most
@@ -62,16 +62,29 @@ struct StridingRing : RxRing {
     SocketArray<StridingBuffer*> buffer_memory;
 
     [[nodiscard]] uint32_t wqe_count() const { return mask + 1u; }
-    [[nodiscard]] uint32_t strides_per_wqe() const { return 1u << log_strides; }
+    [[nodiscard]] uint32_t strides_per_wqe() const { return stride_mask + 1u; }
+    /// Strides of the present WQE that were taken.
+    [[nodiscard]] uint32_t used() const { return cq.rq_consumer & stride_mask; }
+    /// The present WQE's.
+    [[nodiscard]] uint32_t slot() const { return (cq.rq_consumer >> log_strides) & mask; }
+    /// WQEs of which all strides were taken and that were not posted again. The queue's place has
+    /// the lower bits of a WQE's number only: enough for up to 32768 strides.
+    [[nodiscard]] uint32_t missing() const {
+        const uint32_t posted = (cq.rq_consumer >> log_strides) + wqe_count();
+        return (posted - producer) & (UINT16_MAX >> log_strides);
+    }
     /// Completions that may come without a further doorbell, at most.
-    [[nodiscard]] uint32_t posted() const { return (wqe_count() << log_strides) - used; }
+    [[nodiscard]] uint32_t posted() const { return (wqe_count() << log_strides) - used(); }
     [[nodiscard]] uint8_t* data_of(StridingBuffer& buffer) const {
         return reinterpret_cast<uint8_t*>(&buffer) + strides->data_offset;
     }
-    /// All WQEs are always posted but for those that this burst has completed.
-    void ring_doorbell() {
+    /// A process was killed in a burst: what comes after its last step was not done.
+    [[nodiscard]] bool is_between_steps() const { return missing() > 0 || cq.is_leaving(); }
+    /// The device may write as many completions more: it knows what was taken from its CQ.
+    void ring_doorbell(uint16_t wqes_posted) {
+        cq.publish_consumer();
         wqes_before_record();
-        store_record(*doorbell, static_cast<uint16_t>(consumer + wqe_count()));
+        store_record(*doorbell, wqes_posted);
     }
 };
 
@@ -81,6 +94,7 @@ struct PeekedCqe {
     const Cqe* cqe;      ///< null: from a block
     uint32_t byte_count; ///< as in the CQE
     uint32_t hash;       ///< from a block
+    uint32_t used;       ///< strides of the WQE before it
 
     [[nodiscard]] bool filler() const { return byte_count >> 31 != 0; }
     [[nodiscard]] uint32_t strides() const { return byte_count >> 16 & 0x7fff; }
@@ -102,8 +116,10 @@ Burst<eth_rx_burst_t> striding_burst(const RxSpec& spec);
 uint32_t striding_queue_count(void* queue);
 int striding_descriptor_status(void* queue, uint16_t offset);
 
-/// The present WQE is used up: its buffer goes back to the device, or the spare does.
-void striding_next_wqe(StridingRing& ring);
+/// Posts what is missing(): each WQE's buffer goes back to the device, or the spare does.
+void striding_post(StridingRing& ring);
+/// Of a ring that is_between_steps(): does what its process was killed before.
+void striding_go_on(StridingRing& ring);
 /// Cold: see recover().
 void striding_recover(StridingRing& ring);
 /// Takes the completions that wait without their packets. Returns how many of those there were.

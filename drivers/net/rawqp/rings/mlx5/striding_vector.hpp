@@ -26,18 +26,19 @@ struct OneStride {
     uint32_t least_, span_; // of byte_count as the CQE has it
 };
 
-/// Copies or attaches the packets, until one is not of one stride. Returns how many.
+/// Copies or attaches the packets after `used` strides of the present WQE, until one is not of one
+/// stride. Returns how many.
 template <RxOptions O>
-inline uint32_t place(StridingRing& ring, const OneStride& one, const Cqe* cqes, rte_mbuf** mbufs,
-                      uint32_t count, uint64_t& bytes) {
-    StridingBuffer& buffer = *ring.buffers[ring.consumer & ring.mask];
+inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& one, const Cqe* cqes,
+                      rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
+    StridingBuffer& buffer = *ring.buffers[ring.slot()];
     Attacher attacher(ring, buffer);
     const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
     // Lengths of packets that are attached: see StridingRing.
     const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
     const uint32_t most = stride_bytes > lent ? stride_bytes - lent : 0;
     const uint32_t least = ring.spare != nullptr ? ring.copy_bytes + 1u : UINT32_MAX;
-    const uint8_t* data = attacher.data + (ring.used << ring.log_stride_bytes);
+    const uint8_t* data = attacher.data + (used << ring.log_stride_bytes);
     uint32_t references = 0;
     uint32_t i = 0;
     for (; i < count; ++i, data += stride_bytes) {
@@ -49,7 +50,7 @@ inline uint32_t place(StridingRing& ring, const OneStride& one, const Cqe* cqes,
         if (cqes[i].packet_info & mlx5::kTunnelled) [[unlikely]]
             describe_tunnel(ring, cqes[i], mbuf);
         if (length >= least && length <= most) {
-            attacher.attach(ring.used + i, stride_bytes, mbuf);
+            attacher.attach(used + i, stride_bytes, mbuf);
             mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
             ++references;
         } else {
@@ -68,7 +69,8 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
     if (ring.cq.entries_to_end() < kStep) return 0;
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-    uint32_t count = std::min({kStep, wanted, ring.strides_per_wqe() - ring.used});
+    const uint32_t used = ring.used(), strides = ring.strides_per_wqe();
+    uint32_t count = std::min({kStep, wanted, strides - used});
     if (count < kStep || !step_is_there(cqes, expected)) count = count_plain(cqes, count, expected);
     if (count == 0) return 0;
     owner_before_content();
@@ -77,7 +79,7 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
     rte_mbuf** const mbufs = &ring.stash[ring.stashed - kStep];
     step.store(mbufs); // those that are not taken are described again
     const bool unproven = O.offloads && any(step.flags & all(kUnproven));
-    count = place<O>(ring, one, cqes, mbufs, count, bytes);
+    count = place<O>(ring, used, one, cqes, mbufs, count, bytes);
     if (unproven) [[unlikely]]
         settle_checksums(mbufs, count);
     if constexpr (O.mark) {
@@ -86,11 +88,15 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
             tell_all_metadata(ring, cqes, mbufs, count);
     }
     std::copy_n(mbufs, count, packets);
-    ring.stashed -= count;
-    if (count < kStep) std::copy(mbufs + count, mbufs + kStep, mbufs);
-    ring.cq.consumer += count;
-    ring.used += count;
-    if (ring.used == ring.strides_per_wqe()) striding_next_wqe(ring);
+    ring.stashed -= kStep;
+    if (count < kStep) { // meanwhile some are there twice, for a process that would be killed
+        rte_compiler_barrier();
+        std::copy(mbufs + count, mbufs + kStep, mbufs);
+        rte_compiler_barrier();
+        ring.stashed += kStep - count;
+    }
+    ring.cq.take(count);
+    if (used + count == strides) striding_post(ring);
     return count;
 }
 
