@@ -81,12 +81,13 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
 @pytest.mark.parametrize("seed, rules", [
     (2, 60), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(3, 8))])
 def test_what_comes_out_again(open_stack: OpenStack, seed: int, rules: int) -> None:
-    """Rules of either direction, byte by byte; and those that age."""
+    """Rules of either direction, byte by byte, until some of each kind have changed a packet; and those
+    that age."""
     ports = lossless(1, devargs="flow_engine=mlx5", devx="on")
     with open_stack(ports, datapath="mlx5", testpmd_args=ARGUMENTS) as stack:
         run = ForwardRun(stack, REFUSED, detours=True, metadata=True)
         round_ = 0
-        while run.rules < rules:
+        while run.rules < rules or ({*run.edited} != KINDS and run.rules < 2 * rules):
             run.play(forwarded(random_round(f"forward-{seed}-{round_}", RULES_OF_ROUND,
                                             words_of("mlx5"), counting=True)))
             round_ += 1
