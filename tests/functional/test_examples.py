@@ -2,13 +2,12 @@
 """DPDK's own examples, unchanged and with their default arguments."""
 
 import os
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 from rig.packets import opaque, port_mac, udp4
 from rig.ports import lossless
+from rig.processes import compiled
 from rig.stack import DRIVER
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
@@ -21,15 +20,8 @@ NO_HUGE = ["--no-huge", "-m", "512", "--no-shconf"]
 
 @pytest.fixture(scope="module")
 def ip_fragmentation(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The example built as its Makefile does."""
-    program = tmp_path_factory.mktemp("examples") / "ip_fragmentation"
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], check=True,
-                           capture_output=True, text=True).stdout
-    source = SOURCES / "ip_fragmentation/main.c"
-    assert source.exists(), f"{source} is missing: apt install dpdk-doc"
-    subprocess.run(["cc", "-O1", "-w", "-o", str(program), str(source), *shlex.split(flags)],
-                   check=True)
-    return str(program)
+    return compiled([SOURCES / "ip_fragmentation/main.c"],
+                    tmp_path_factory.mktemp("examples") / "ip_fragmentation")
 
 
 def test_ip_fragmentation(start_softhca: StartSoftHca, datapath: str,
