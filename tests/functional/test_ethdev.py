@@ -12,7 +12,7 @@ from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
 
-SUITES = ["Cable", "Control", "FlowKeep", "Memory", "UnknownMemory"]
+SUITES = ["Cable", "Control", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]

@@ -66,6 +66,7 @@ extern "C" {
 #include <rte_string_fns.h>
 #include <rte_telemetry.h>
 #include <rte_thread.h>
+#include <rte_time.h>
 
 #include <bus_vdev_driver.h>
 #include <ethdev_driver.h>

@@ -50,6 +50,13 @@ int stats(rte_eth_dev* dev, rte_eth_stats* port) noexcept {
 }
 #endif
 
+// The operation behind rte_eth_timesync_adjust_freq, which there is since 24.11.
+// Use: compat::set_adjust_freq(ops, my_adjust);
+template <class Ops>
+constexpr void set_adjust_freq(Ops& ops, int (*adjust)(rte_eth_dev*, int64_t) noexcept) {
+    if constexpr (requires { ops.timesync_adjust_freq; }) ops.timesync_adjust_freq = adjust;
+}
+
 // What waits in a receive queue, uint32_t up to 25.07, int since.
 // Use: format.rx_queue_count = compat::queue_count<my_count>;
 using QueueCount = std::invoke_result_t<eth_rx_queue_count_t, void*>;

@@ -44,7 +44,7 @@ class PortTest : public testing::Test {
     void TearDown() override { EXPECT_EQ(rte_eth_dev_stop(kPort), 0); }
 
     /// (Re-)configures and starts the port with this pool for its Rx queues.
-    void start(rte_mempool* pool);
+    void start(rte_mempool* pool, uint64_t rx_offloads = 0);
     void restart();
     [[nodiscard]] static rte_mempool* rx_pool();
 

@@ -111,6 +111,7 @@ class Mlx5Tx : public TxRingTest {
     }
     void execute_wqe() {
         EXPECT_GT(pending_wqebbs(), 0u);
+        ++clock;
         const auto control = sq->segment<mlx5::WqeCtrlSeg>(executed, 0);
         const auto opcode = static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff);
         EXPECT_EQ(control.opmod_idx_opcode >> 8, executed);
@@ -125,6 +126,7 @@ class Mlx5Tx : public TxRingTest {
         if (control.fm_ce_se & mlx5::kCqUpdateMask) {
             mlx5::Cqe cqe{};
             cqe.wqe_counter = executed;
+            cqe.timestamp = clock;
             cq->write(cqe, mlx5::CqeOpcode::req);
             ++completions;
         }
@@ -181,6 +183,7 @@ class Mlx5Tx : public TxRingTest {
     std::optional<FakeSq> sq;
     std::deque<std::vector<uint8_t>> wire; ///< packets of executed WQEs
     uint16_t executed = 0;                 ///< WQEBBs that the device is through with
+    uint64_t clock = 0;                    ///< a tick for each WQE
     int inlined = 0;                       ///< packets that came within multi-packet WQEs
 };
 

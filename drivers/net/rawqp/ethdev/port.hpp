@@ -4,6 +4,7 @@
 
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/adjusted_clock.hpp"
 #include "drivers/net/rawqp/ethdev/devargs.hpp"
 #include "drivers/net/rawqp/ethdev/process_port.hpp"
 
@@ -81,6 +82,9 @@ struct Port final : ProcessPort {
     bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
     bool marks = false;                    ///< rte_flow rules mark packets, or did
     bool metadata = false;                 ///< and give them metadata
+    bool timesync = false;                 ///< PTP messages are stamped: port/timesync.cpp
+    AdjustedClock clock;                   ///< for rte_eth_timesync_*, by the device's
+    eth_tx_burst_t tx_burst = nullptr;     ///< of the queues' options; null: there are no queues
     PortTotals& totals = shared.totals;
     std::unique_ptr<OtherDrivers> other_drivers;
     std::unique_ptr<Led> led; ///< null: it was never turned on

@@ -11,8 +11,10 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/figure.hpp"
 #include "drivers/net/rawqp/rings/mr_table.hpp"
+#include "drivers/net/rawqp/rings/ptp.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +50,8 @@ struct RxRing {
     /// VLAN tags. Bursts then tell all that they can. The control path turns it on at any time,
     /// before the first such packet.
     bool tell_all = false;
+    /// PTP messages are told apart and their stamps kept; tell_all is set then, too.
+    bool tell_ptp = false;
     /// Of metadata that rules set: the mbuf's dynamic field, and its flag in ol_flags; 0: none do,
     /// or the application has no place for it.
     uint8_t metadata_offset = 0;
@@ -60,6 +64,7 @@ struct TxRing {
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
     uint16_t max_segments = 1; ///< longest mbuf chain that one send WQE takes
+    bool stamps = false;       ///< RTE_MBUF_F_TX_IEEE1588_TMST is honoured
     uint64_t offloads = 0;     ///< RTE_ETH_TX_OFFLOAD_* of the queue
     uint32_t max_tso = 0;      ///< most TCP payload bytes of a packet to be segmented
 };
@@ -244,6 +249,16 @@ struct RingFormat {
     /// Of the spec: offloads, segments, real_time and active_simd_bits; or as settled.
     Burst<eth_rx_burst_t> (*rx_burst)(const RxSpec& spec);
     Burst<eth_tx_burst_t> (*tx_burst)(const TxSpec& spec);
+
+    // For rte_eth_timesync_*. Null where a format cannot tell when packets were sent.
+    /// A port's tx_burst in this process as one that besides notes what it sends with
+    /// RTE_MBUF_F_TX_IEEE1588_TMST; one process at a time may send such packets on a queue.
+    eth_tx_burst_t (*tx_stamping)(uint16_t port_id, eth_tx_burst_t plain);
+    /// Device clock ticks at which the last such packet was sent, once. Nothing: it was not yet, or
+    /// there was none, or the queue has sent as many bursts since as it has descriptors.
+    std::optional<uint64_t> (*tx_take_stamp)(TxRing& ring);
+    /// The stamps that the queue keeps of PTP messages. Null where packets have no stamps.
+    PtpStamps& (*rx_ptp_stamps)(RxRing& ring);
 
     // Rings that another process created, in memory that this one shares. tx_map is null where
     // rings cannot be shared.

@@ -77,8 +77,8 @@ int refusal(const TxRing& ring, const rte_mbuf& packet, uint64_t refused) {
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count) {
     const auto& ring = *static_cast<const TxRing*>(queue);
     constexpr uint64_t kJudgedApart = RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TUNNEL_MASK;
-    const uint64_t refused =
-        RTE_MBUF_F_TX_OFFLOAD_MASK & ~kJudgedApart & ~honoured_flags(ring.offloads);
+    uint64_t refused = RTE_MBUF_F_TX_OFFLOAD_MASK & ~kJudgedApart & ~honoured_flags(ring.offloads);
+    if (ring.stamps) refused &= ~RTE_MBUF_F_TX_IEEE1588_TMST;
     for (uint16_t i = 0; i < count; ++i) {
         if (const int error = refusal(ring, *packets[i], refused)) {
             rte_errno = error;

@@ -49,6 +49,14 @@ constexpr eth_dev_ops make_ops() {
     ops.rx_queue_intr_disable = rx_queue_intr_disable;
     ops.get_monitor_addr = get_monitor_addr;
     ops.read_clock = read_clock;
+    ops.timesync_enable = kLocked<timesync_enable>;
+    ops.timesync_disable = kLocked<timesync_disable>;
+    ops.timesync_read_rx_timestamp = kLocked<timesync_read_rx_timestamp>;
+    ops.timesync_read_tx_timestamp = kLocked<timesync_read_tx_timestamp>;
+    ops.timesync_adjust_time = kLocked<timesync_adjust_time>;
+    compat::set_adjust_freq(ops, kLocked<timesync_adjust_freq>);
+    ops.timesync_write_time = kLocked<timesync_write_time>;
+    ops.timesync_read_time = kLocked<timesync_read_time>;
     ops.tx_queue_setup = kLocked<tx_queue_setup>;
     ops.tx_queue_release = kLocked<tx_queue_release>;
     ops.tx_queue_start = kLocked<tx_queue_start>;

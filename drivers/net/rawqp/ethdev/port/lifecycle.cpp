@@ -48,10 +48,12 @@ void select_bursts(Port& port) {
         for (const auto& queue : port.rx_queues)
             report_as_others(port, *queue->ring);
     }
+    port.tx_burst = nullptr;
     if (!port.tx_queues.empty()) {
         const TxSpec spec = combined_tx_spec(port, port.tx_queues[0]->spec);
         port.shared.bursts.note(spec);
-        dev.tx_pkt_burst = format.tx_burst(spec).function;
+        port.tx_burst = format.tx_burst(spec).function;
+        choose_tx_burst(port);
     }
     dev.tx_pkt_prepare = format.tx_prepare;
     dev.rx_queue_count = format.rx_queue_count;

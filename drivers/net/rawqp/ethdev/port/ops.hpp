@@ -36,6 +36,18 @@ int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
 /// Has secondary processes tell the same as dev_info_get does now.
 void publish_info(Port& port);
 
+// timesync.cpp
+int timesync_enable(rte_eth_dev* dev) noexcept;
+int timesync_disable(rte_eth_dev* dev) noexcept;
+int timesync_read_rx_timestamp(rte_eth_dev* dev, timespec* time, uint32_t number) noexcept;
+int timesync_read_tx_timestamp(rte_eth_dev* dev, timespec* time) noexcept;
+int timesync_adjust_time(rte_eth_dev* dev, int64_t delta) noexcept;
+int timesync_adjust_freq(rte_eth_dev* dev, int64_t scaled_ppm) noexcept;
+int timesync_write_time(rte_eth_dev* dev, const timespec* time) noexcept;
+int timesync_read_time(rte_eth_dev* dev, timespec* time) noexcept;
+/// The burst that ethdev is to call: Port::tx_burst, or one that notes what is to be stamped.
+void choose_tx_burst(Port& port);
+
 // dump.cpp
 /// What the port is made of, for people to read.
 int priv_dump(rte_eth_dev* dev, FILE* file) noexcept;

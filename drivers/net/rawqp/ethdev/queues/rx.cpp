@@ -321,7 +321,8 @@ int get_monitor_addr(void* ring, rte_power_monitor_cond* condition) noexcept {
 }
 
 void report_as_others(const Port& port, RxRing& ring) {
-    ring.tell_all = port.marks;
+    ring.tell_all = port.marks || port.timesync;
+    ring.tell_ptp = port.timesync;
     if (port.metadata) place_metadata(ring);
 }
 

@@ -157,6 +157,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     Result<TxRing*> ring = port.format->tx_create(spec);
     if (!ring) return tl::unexpected(std::move(ring.error()));
     queue->ring = *ring;
+    queue->ring->stamps = port.timesync;
     return queue;
 }
 
@@ -238,7 +239,7 @@ int tx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     Result<std::unique_ptr<TxQueue>> queue = create_tx_queue(port, wanted);
     if (!queue) return report(port.name, queue.error());
     const TxSpec combined = combined_tx_spec(port, (*queue)->spec);
-    if (port.started() && port.format->tx_burst(combined).function != dev->tx_pkt_burst)
+    if (port.started() && port.format->tx_burst(combined).function != port.tx_burst)
         return report(port.name,
                       {EBUSY, fmt::format("Tx queue {}: its offloads need another burst "
                                           "function than the port runs with: stop the port "

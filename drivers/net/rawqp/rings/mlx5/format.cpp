@@ -8,6 +8,7 @@
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_stamp.hpp"
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
 namespace rawqp {
@@ -45,6 +46,8 @@ uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
     }
     return offloads;
 }
+
+template <class Ring> PtpStamps& ptp_stamps(RxRing& ring) { return static_cast<Ring&>(ring).ptp; }
 
 /// See packet_type() and tunnel_type() in rx_tables.hpp.
 constexpr uint32_t kPacketTypes[] = {
@@ -100,6 +103,9 @@ constexpr RingFormat make_format() {
     format.tx_destroy = tx_destroy<mlx5rings::MlxTxRing>;
     format.rx_burst = mlx5rings::rx_burst;
     format.tx_burst = mlx5rings::tx_burst;
+    format.tx_stamping = mlx5rings::tx_stamping;
+    format.tx_take_stamp = mlx5rings::tx_take_stamp;
+    format.rx_ptp_stamps = ptp_stamps<mlx5rings::MlxRxRing>;
     format.tx_prepare = tx_prepare;
     format.rx_queue_count = compat::queue_count<mlx5rings::rx_queue_count>;
     format.rx_descriptor_status = mlx5rings::rx_descriptor_status;
@@ -141,6 +147,7 @@ constexpr RingFormat make_striding_format() {
     format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::StridingRing>;
     format.rx_share = mlx5rings::striding_share;
     format.rx_burst = mlx5rings::striding_burst;
+    format.rx_ptp_stamps = ptp_stamps<mlx5rings::StridingRing>;
     format.rx_queue_count = compat::queue_count<mlx5rings::striding_queue_count>;
     format.rx_descriptor_status = mlx5rings::striding_descriptor_status;
     format.rx_monitor_addr = mlx5rings::rx_monitor_addr<mlx5rings::StridingRing>;

@@ -293,6 +293,15 @@ inline void describe_from_block(Ring& ring, uint32_t result, rte_mbuf& mbuf, uin
     }
 }
 
+/// Of bursts that tell all: also which of the `count` packets are PTP messages, if that is wanted.
+template <RxOptions O, class Ring>
+inline uint16_t with_ptp(Ring& ring, rte_mbuf** packets, uint16_t count) {
+    if constexpr (O.stamps != Stamps::none)
+        if (__atomic_load_n(&ring.tell_ptp, __ATOMIC_RELAXED))
+            note_ptp(ring.queue_id, ring.extras.timestamp_offset, ring.ptp, packets, count);
+    return count;
+}
+
 /// The CQE at the consumer index is a compressed block's title: packets come from there until it is
 /// used up. False: no device writes such a block.
 template <RxOptions O, class Ring> inline bool open_block(Ring& ring) {

@@ -148,7 +148,7 @@ template <RxOptions O> uint16_t receive_burst(void* queue, rte_mbuf** packets, u
     constexpr RxOptions kAll = telling_all(O);
     auto& ring = *static_cast<MlxRxRing*>(queue);
     if (__atomic_load_n(&ring.tell_all, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive<kAll>(ring, packets, wanted);
+        return with_ptp<kAll>(ring, packets, receive<kAll>(ring, packets, wanted));
     return receive<O>(ring, packets, wanted);
 }
 

@@ -62,6 +62,8 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     std::array<RxSegment, kMaxRxSegments> layout; ///< of the mbufs of a packet
     [[nodiscard]] const RxSegment& segment(uint32_t i) const { return layout[i]; }
 
+    PtpStamps ptp;
+
     // Control and error path.
     MrCache mrs;
     RetryGate retry;

@@ -63,7 +63,7 @@ template <RxOptions O> uint16_t striding_receive(void* queue, rte_mbuf** packets
     constexpr RxOptions kAll = telling_all(O);
     auto& ring = *static_cast<StridingRing*>(queue);
     if (__atomic_load_n(&ring.tell_all, __ATOMIC_RELAXED)) [[unlikely]]
-        return receive_strides<kAll>(ring, packets, wanted);
+        return with_ptp<kAll>(ring, packets, receive_strides<kAll>(ring, packets, wanted));
     return receive_strides<O>(ring, packets, wanted);
 }
 

@@ -52,6 +52,8 @@ struct StridingRing : RxRing {
     uint32_t stashed = 0;
     bool nombuf_counted = false; ///< the packet that waits for an mbuf
 
+    PtpStamps ptp;
+
     // Control and error path.
     CqArm cq_arm;
     MrCache mrs;

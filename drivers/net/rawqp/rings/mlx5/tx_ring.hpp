@@ -53,6 +53,12 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxCompletionLine {
 };
 static_assert(sizeof(TxCompletionLine) == RTE_CACHE_LINE_SIZE);
 
+/// A packet of which the application wants to know when it was sent.
+struct TxStamped {
+    uint32_t cqe = 0; ///< its completion is in this CQ entry or a later one
+    uint16_t wqe = 0; ///< its WQE's index
+};
+
 struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Once a burst: one cache line, with the pool seen last.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
@@ -68,6 +74,10 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Of the bursts that look for metadata.
     uint64_t metadata_flag = 0;   ///< of mbufs that have some
     uint16_t metadata_offset = 0; ///< in the mbuf
+
+    // Of bursts that note such packets: see tx_stamp.hpp.
+    TxStamped stamped;      ///< the last one
+    bool stamp_due = false; ///< its stamp was not taken yet
 
     // Control and error path.
     RetryGate retry;

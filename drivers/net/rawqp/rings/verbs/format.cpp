@@ -68,6 +68,9 @@ constinit const RingFormat kVerbsFormat{
     .tx_destroy = tx_destroy<verbsrings::VerbsTxRing>,
     .rx_burst = verbsrings::rx_burst,
     .tx_burst = verbsrings::tx_burst,
+    .tx_stamping = nullptr,
+    .tx_take_stamp = nullptr,
+    .rx_ptp_stamps = nullptr,
     .rx_share = nullptr,
     .tx_map = nullptr, // the rings are those of verbs objects, which one process has
     .tx_unmap = nullptr,
