@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <unistd.h>
 
 namespace rawqp::test {
 namespace {
@@ -48,7 +49,8 @@ class PortCounters : public PortTest {
     [[nodiscard]] std::filesystem::path folder() const {
         return root_ / "class/infiniband/fake_0/ports/1/hw_counters";
     }
-    const std::filesystem::path root_ = testing::TempDir() + "rawqp-counters";
+    const std::filesystem::path root_ = // other shares of the program run beside this one
+        testing::TempDir() + fmt::format("rawqp-counters-{}", getpid());
 };
 
 TEST_F(PortCounters, ResetIsForEveryCounter) {
