@@ -190,6 +190,16 @@ TEST_P(PtpMlx5Tx, AStampThatWasOverwrittenIsNotThere) {
     EXPECT_EQ(take(), std::nullopt);
 }
 
+TEST_P(PtpMlx5Tx, ARestartForgetsWhatWasToBeStamped) {
+    ASSERT_EQ(send_stamping({to_be_stamped()}), 1u);
+    rawqp::kMlx5Format.tx_stop(*ring);
+    forget();
+    rawqp::kMlx5Format.tx_start(*ring);
+    ASSERT_EQ(send_stamping({packet(0, {64})}), 1u); // with that WQE's index
+    execute_all();
+    EXPECT_EQ(take(), std::nullopt);
+}
+
 INSTANTIATE_TEST_SUITE_P(Wqes, PtpMlx5Tx, testing::Bool(),
                          [](const auto& info) { return info.param ? "multi_packet" : "single"; });
 

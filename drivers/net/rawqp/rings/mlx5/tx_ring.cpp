@@ -182,6 +182,7 @@ void rewind(MlxTxRing& ring) {
     ring.mbufs.rewind();
     ring.producer = ring.completed = ring.done = 0;
     ring.faulty = false;
+    ring.stamp_due = false; // WQEs begin anew, and another would complete with that index
 }
 
 void drain(MlxTxRing& ring) { ring.cq.drain(); }
