@@ -23,12 +23,12 @@ PtpKind ptp_kind(const rte_mbuf& packet) {
     const uint32_t type = rte_net_get_ptype(
         &packet, &lengths, RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK);
     if ((type & RTE_PTYPE_L3_MASK) == 0) {
+        if (lengths.l2_len == 0) return PtpKind::none; // too short
         // Ethernet's type field ends the L2 header.
         rte_be16_t copy = 0;
         const auto* const ether_type = static_cast<const rte_be16_t*>(
             rte_pktmbuf_read(&packet, lengths.l2_len - sizeof copy, sizeof copy, &copy));
-        if (lengths.l2_len == 0 || ether_type == nullptr ||
-            *ether_type != RTE_BE16(RTE_ETHER_TYPE_1588))
+        if (ether_type == nullptr || *ether_type != RTE_BE16(RTE_ETHER_TYPE_1588))
             return PtpKind::none;
         return kind_of_message(packet, lengths.l2_len);
     }

@@ -17,12 +17,17 @@ Result<uint64_t> nanoseconds(const Port& port, uint64_t ticks) {
     return time;
 }
 
+/// Of what Rx stamps and read_clock() tell: see the devarg rx_timestamp.
+Result<uint64_t> of_stamp(const Port& port, uint64_t stamp) {
+    return port.devargs.real_time ? Result<uint64_t>(stamp) : nanoseconds(port, stamp);
+}
+
 /// The device's clock.
 Result<uint64_t> now(const Port& port) {
     uint64_t clock = 0;
     if (const int error = -read_clock(port.dev, &clock))
         return fail(error, "timesync: the device's clock cannot be read: {}", strerror(error));
-    return port.devargs.real_time ? Result<uint64_t>(clock) : nanoseconds(port, clock);
+    return of_stamp(port, clock);
 }
 
 Result<void> check(const Port& port) {
@@ -108,8 +113,7 @@ int timesync_read_rx_timestamp(rte_eth_dev* dev, timespec* time, uint32_t number
     const uint64_t stamp =
         __atomic_load_n(&kept.stamps[number % PtpStamps::kKept], __ATOMIC_RELAXED);
     if (stamp == 0) return -EINVAL;
-    return tell(port, port.devargs.real_time ? Result<uint64_t>(stamp) : nanoseconds(port, stamp),
-                time);
+    return tell(port, of_stamp(port, stamp), time);
 }
 
 int timesync_read_tx_timestamp(rte_eth_dev* dev, timespec* time) noexcept {
