@@ -103,45 +103,60 @@ INSTANTIATE_TEST_SUITE_P(
 
 struct RxCase {
     const char* name;
-    uint8_t segments;
-    bool compressed;
-    unsigned cache; ///< mbufs of the pool's that an lcore may hold
+    bool compressed = false;
+    uint8_t segments = 1;
+    unsigned cache = 0;    ///< mbufs of the pool's that an lcore may hold
+    bool attached = false; ///< packets of the first WQE are still out, from before others came
 };
 
-class Mlx5RxKilled : public Mlx5Rx,
-                     public testing::WithParamInterface<std::tuple<RxCase, unsigned>> {
+/// Receive rings of either kind that processes share.
+template <class Rings>
+class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxCase, unsigned>> {
   protected:
     void SetUp() override {
-        simd_bits = std::get<1>(GetParam());
-        SKIP_WITHOUT_VECTORS(simd_bits);
+        this->simd_bits = std::get<1>(GetParam());
+        SKIP_WITHOUT_VECTORS(this->simd_bits);
     }
+    [[nodiscard]] RxSetup setup() const {
+        return {.own_pool = mbufs.pool.get(),
+                .descriptors = static_cast<uint16_t>(64 * variant.segments),
+                .segments = variant.segments,
+                .cq_entries = variant.compressed ? 128u : 64u,
+                .compressed = variant.compressed};
+    }
+    /// `in_block` is what deliver_block() is told of such a packet.
+    template <class InBlock>
+    void deliver_some(uint16_t count, uint32_t bytes, const InBlock& in_block) {
+        if (variant.compressed) {
+            this->deliver_block({}, std::vector(count, in_block));
+        } else {
+            for (uint16_t i = 0; i < count; ++i)
+                this->deliver(bytes);
+        }
+    }
+
+    const RxCase variant = std::get<0>(GetParam());
+    StepByStep step_by_step;
+    SturdyPool mbufs{256, variant.cache};
+};
+
+class Mlx5RxKilled : public RxKilled<Mlx5Rx> {
+  protected:
     void TearDown() override { // stopped already, and mbufs may be lost
         if (ring != nullptr) rawqp::kMlx5Format.rx_destroy(ring);
     }
     void start_anew() {
-        const RxCase& variant = std::get<0>(GetParam());
         if (ring != nullptr) rawqp::kMlx5Format.rx_destroy(ring);
         mbufs.restore();
         consumed = 0;
         sequence = 0;
-        start({.own_pool = mbufs.pool.get(),
-               .descriptors = static_cast<uint16_t>(64 * variant.segments),
-               .segments = variant.segments,
-               .cq_entries = variant.compressed ? 128u : 64u,
-               .compressed = variant.compressed});
+        start(setup());
     }
     void deliver_some(uint16_t count) {
-        if (std::get<0>(GetParam()).compressed) {
-            deliver_block({}, std::vector(count, mlx5::MiniCqe{0, kBytes}));
-        } else {
-            for (uint16_t i = 0; i < count; ++i)
-                deliver(kBytes);
-        }
+        RxKilled::deliver_some(count, kBytes, mlx5::MiniCqe{0, kBytes});
     }
 
     static constexpr uint32_t kBytes = 64;
-    StepByStep step_by_step;
-    SturdyPool mbufs{256, std::get<0>(GetParam()).cache};
 };
 
 TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
@@ -163,38 +178,26 @@ TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
         EXPECT_EQ(ring->counters.errors, 0u);
         rawqp::kMlx5Format.rx_stop(*ring);
         const size_t replaced = size_t{kFirst + kSecond} * spec.segments;
-        const size_t in_cache = 2 * size_t{std::get<0>(GetParam()).cache};
+        const size_t in_cache = 2 * size_t{variant.cache};
         EXPECT_LE(mbufs.lacking(), ended ? 0u : kSecond + replaced + in_cache);
         return ended;
     });
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Mlx5RxKilled,
-                         testing::Combine(testing::Values(RxCase{"plain", 1, false, 0},
-                                                          RxCase{"cached", 1, false, 64},
-                                                          RxCase{"compressed", 1, true, 0}),
+                         testing::Combine(testing::Values(RxCase{"plain"},
+                                                          RxCase{.name = "cached", .cache = 64},
+                                                          RxCase{"compressed", true}),
                                           testing::ValuesIn(kWidths)),
                          kByNameAndWidth);
 INSTANTIATE_TEST_SUITE_P(Scattered, Mlx5RxKilled,
-                         testing::Combine(testing::Values(RxCase{"plain", 2, false, 0},
-                                                          RxCase{"compressed", 2, true, 0}),
+                         testing::Combine(testing::Values(RxCase{"plain", false, 2},
+                                                          RxCase{"compressed", true, 2}),
                                           testing::Values(kScalar)),
                          kByNameAndWidth);
 
-struct StridingCase {
-    const char* name;
-    uint8_t segments;
-    bool compressed;
-    bool attached; ///< packets of the first WQE are still out, from before others used the ring
-};
-
-class Mlx5StridingKilled : public Mlx5StridingRing,
-                           public testing::WithParamInterface<std::tuple<StridingCase, unsigned>> {
+class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
   protected:
-    void SetUp() override {
-        simd_bits = std::get<1>(GetParam());
-        SKIP_WITHOUT_VECTORS(simd_bits);
-    }
     void TearDown() override { destroy(); }
     void destroy() { // stopped already, and mbufs may be lost
         if (ring != nullptr) format.rx_destroy(ring);
@@ -216,24 +219,11 @@ class Mlx5StridingKilled : public Mlx5StridingRing,
         consumed = 0;
         sequence = 0;
         used_ = 0;
-        start({.own_pool = mbufs.pool.get(),
-               .segments = variant.segments,
-               .cq_entries = variant.compressed ? 128u : 64u,
-               .compressed = variant.compressed});
+        start(setup());
     }
-    void deliver_some(uint16_t count) {
-        if (variant.compressed) {
-            deliver_block({}, std::vector(count, kBytes));
-        } else {
-            for (uint16_t i = 0; i < count; ++i)
-                deliver(kBytes);
-        }
-    }
+    void deliver_some(uint16_t count) { RxKilled::deliver_some(count, kBytes, kBytes); }
 
     static constexpr uint32_t kBytes = 2 * kCopyBytes; ///< copied as the ring is shared
-    const StridingCase variant = std::get<0>(GetParam());
-    StepByStep step_by_step;
-    SturdyPool mbufs{256};
 };
 
 TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
@@ -266,13 +256,12 @@ TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, Mlx5StridingKilled,
-                         testing::Combine(testing::Values(StridingCase{"plain", 1, false, false},
-                                                          StridingCase{"attached", 1, false, true},
-                                                          StridingCase{"compressed", 1, true,
-                                                                       false}),
-                                          testing::ValuesIn(kWidths)),
-                         kByNameAndWidth);
+INSTANTIATE_TEST_SUITE_P(
+    Variants, Mlx5StridingKilled,
+    testing::Combine(testing::Values(RxCase{"plain"}, RxCase{.name = "attached", .attached = true},
+                                     RxCase{"compressed", true}),
+                     testing::ValuesIn(kWidths)),
+    kByNameAndWidth);
 
 } // namespace
 } // namespace rings_test
