@@ -282,6 +282,7 @@ template <RxOptions O>
             for (uint32_t i = kStep; i < 2 * kStep; ++i)
                 __builtin_prefetch(first_half(mbufs[taken + i]), 1);
         const Cqe* const entries = cqes + taken;
+        ring.cq.fetch_ahead(ring.cq.consumer + taken, kStep);
         const DescribedStep<O> step(constants, entries);
         if (plain_ones(step, expected) < kStep) [[unlikely]]
             break;
