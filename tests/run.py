@@ -4,8 +4,8 @@
 
 A suite is one of
   lint, tidy         checks of the sources
-  unit:BUILD         the GoogleTest program of a build folder; unit-thorough:BUILD kills bursts after
-                     each of their instructions
+  unit:BUILD         the GoogleTest programs of a build folder; unit-thorough:BUILD kills bursts
+                     after each of their instructions; rings:BUILD is the data path's program alone
   functional:BUILD   pytest on it; with sanitizers without tests marked `unsanitized` or `thorough`
   unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
@@ -183,9 +183,9 @@ def sanitizer_settings(build: Path) -> dict[str, str]:
     }
 
 
-def unit(build: Path, **more_settings: str) -> Results:
-    """In as many shares as there are CPUs, at the same time."""
-    program = str((build / "tests/unit/rawqp-unit").relative_to(ROOT))
+def gtest(build: Path, name: str, **more_settings: str) -> Results:
+    """A program of unit tests, in as many shares as there are CPUs, at the same time."""
+    program = str((build / "tests/unit" / name).relative_to(ROOT))
     settings = {**sanitizer_settings(build), **more_settings}
 
     def repeat(case: ElementTree.Element) -> str:
@@ -195,13 +195,23 @@ def unit(build: Path, **more_settings: str) -> Results:
     shares = len(os.sched_getaffinity(0))
 
     def share(index: int) -> Results:
-        report = build / "test-results" / f"unit-{index}.xml"
+        report = build / "test-results" / f"{name}-{index}.xml"
         env = {**settings, "GTEST_TOTAL_SHARDS": str(shares), "GTEST_SHARD_INDEX": str(index)}
-        return run_suite(f"unit in {build.name}, share {index}",
+        return run_suite(f"{name} in {build.name}, share {index}",
                          [program, "--gtest_brief=1", f"--gtest_output=xml:{report}"], env, report,
                          UNIT_TIMEOUT_S, repeat)
 
     return all_at_once([partial(share, index) for index in range(shares)])
+
+
+def rings(build: Path, **more_settings: str) -> Results:
+    return gtest(build, "rawqp-unit-rings", **more_settings)
+
+
+def unit(build: Path, **more_settings: str) -> Results:
+    results = rings(build, **more_settings)
+    results.add(gtest(build, "rawqp-unit", **more_settings))
+    return results
 
 
 def pytest_suite(name: str, folder: str, build: Path, options: list[str],
@@ -298,6 +308,7 @@ SUITES: dict[str, Callable[[], Results]] = {
 }
 SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
     "dpdk": lambda source: command(f"DPDK in {source}", "scripts/check-dpdk", str(source)),
+    "rings": rings,
     "unit": unit,
     "unit-thorough": partial(unit, RAWQP_EVERY_INSTRUCTION="1"),
     "functional": functional,

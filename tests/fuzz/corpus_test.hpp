@@ -2,6 +2,8 @@
 // Plays random inputs, and those that fuzzers have found worth keeping, as unit tests.
 #pragma once
 
+#include "tests/fuzz/corpus.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -27,9 +29,8 @@ inline void expect_no_problem(const Target& target, const std::vector<uint8_t>& 
 /// So many inputs, of at most `longest` bytes; most begin as one of the corpus, with some bytes
 /// changed.
 inline void play_some(const Target& target, size_t count, size_t longest) {
-    const std::filesystem::path folder = RAWQP_FUZZ_CORPUS;
     std::set<std::filesystem::path> files; // in an order of their own, not a file system's
-    for (const auto& entry : std::filesystem::directory_iterator(folder / target.name))
+    for (const auto& entry : std::filesystem::directory_iterator(corpus_folder() / target.name))
         files.insert(entry.path());
     std::vector<std::vector<uint8_t>> corpus;
     for (const auto& path : files) {

@@ -32,10 +32,10 @@ BEGIN, END = "<!-- faults: by tests/rig/reliability.py -->", "<!-- end of faults
 
 def read(reports: Iterable[Path]) -> dict[str, Counter[str]]:
     """How often each was let happen in tests that passed, by row and by report. A report's name without
-    `.xml` says where: functional, functional-in-guest, kernel, unit-0 …"""
+    `.xml` says where: functional, functional-in-guest, kernel, rawqp-unit-0 …"""
     counts: dict[str, Counter[str]] = {row: Counter() for row in ROWS}
     for report in reports:
-        where = report.stem.partition("-")[0] if report.stem.startswith("unit") else report.stem
+        where = "unit" if report.stem.startswith("rawqp-unit") else report.stem
         for case in ElementTree.parse(report).iter("testcase"):
             if any(case.find(bad) is not None for bad in ("failure", "error", "skipped")):
                 continue

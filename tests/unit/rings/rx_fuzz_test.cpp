@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The bounded part of fuzzing the Rx readers: the same inputs at each run, and those that fuzzing
 // once found (tests/fuzz/corpus). The unbounded part is tests/fuzz/run.
+#include "tests/fuzz/corpus.hpp"
 #include "tests/fuzz/rx_cqes.hpp"
 #include "tests/fuzz/rx_frames.hpp"
 #include "tests/unit/eal.hpp"
@@ -140,8 +141,8 @@ struct Found {
 
 std::vector<Found> corpus(const Target& target) {
     std::vector<Found> all;
-    const std::filesystem::path folder = RAWQP_FUZZ_CORPUS;
-    for (const auto& entry : std::filesystem::directory_iterator(folder / target.name))
+    for (const auto& entry :
+         std::filesystem::directory_iterator(fuzz::corpus_folder() / target.name))
         all.push_back({target, entry.path()});
     return all;
 }
