@@ -118,12 +118,23 @@ enum class CqeOpcode : uint8_t {
 enum class CqeL3 : uint8_t { none = 0, ipv6 = 1, ipv4 = 2 };
 enum class CqeL4 : uint8_t { none = 0, tcp_no_ack = 1, udp = 2, tcp_ack = 3, tcp_ack_data = 4 };
 
+/// What a completion of several TCP segments (LRO) tells; their headers in memory are the first
+/// one's. `check_sum` is that of the payload then.
+struct CqeLro {
+    uint8_t tcppsh_abort_dupack; ///< kLroPush
+    uint8_t min_ttl;
+    be16 tcp_win;     ///< of the last segment …
+    be32 ack_seq_num; ///< … likewise
+};
+static_assert(sizeof(CqeLro) == 8);
+inline constexpr uint8_t kLroPush = 1u << 6; ///< the last segment has PSH
+
 /// Completion of a send or a receive (mlx5_cqe64).
 struct Cqe {
     uint8_t packet_info; ///< kTunnelled, kOuterIpv6; headers below are then those of the inside
     uint8_t reserved0;
     be16 wqe_id; ///< striding RQ: index of the WQE
-    uint8_t lro[8];
+    CqeLro lro;
     be32 rx_hash_result;
     uint8_t rx_hash_type; ///< 0: not hashed; kHashIp*, kHashL4*
     uint8_t ml_path;
@@ -134,7 +145,7 @@ struct Cqe {
     uint8_t hds_ip_ext; ///< kL3Ok, kL4Ok
     uint8_t l4_l3_type; ///< ip fragment << 7 | CqeL4 << 4 | CqeL3 << 2 | VLAN stripped
     be16 vlan_info;     ///< TCI of the stripped tag
-    be32 srqn_uidx;     ///< user index of the queue, 24 bits
+    be32 srqn_uidx;     ///< LRO: segments << 24 | user index of the queue, 24 bits
     be32 metadata;
     uint8_t reserved2[4];
     be32 byte_count;   ///< bytes received; striding RQ: filler << 31 | strides << 16 | bytes
@@ -162,6 +173,7 @@ inline constexpr uint8_t kHashL4 = 0x3u << 6; ///< rx_hash_type: source and dest
 inline constexpr uint8_t kOwnerMask = 0x01;
 inline constexpr uint8_t kCqeFormatMask = 0x0c;
 inline constexpr uint8_t kCqeFormatCompressed = 0x0c; ///< the title of a block of mini CQEs
+inline constexpr uint32_t kLroSegmentsShift = 24;     ///< of srqn_uidx
 inline constexpr uint32_t kFlowTagMask = 0xffffff;
 inline constexpr uint32_t kByteCountMask = 0xffff; ///< of a striding RQ's byte_count
 

@@ -3,6 +3,7 @@
 // format only.
 #pragma once
 
+#include "app/softhca/core/coalesce_impl.hpp"
 #include "app/softhca/core/place_impl.hpp"
 #include "app/softhca/core/receive_impl.hpp"
 #include "app/softhca/core/ring_format.hpp"
@@ -13,7 +14,8 @@ namespace softhca::core {
 template <Rings R, class W> class DataPathOver final : public DataPath {
   public:
     DataPathOver(const DataPathParts& parts, W watch)
-        : port_(parts.port), watch_(watch), placer_(parts.mkeys, parts.port, watch),
+        : port_(parts.port), watch_(watch),
+          placer_(parts.mkeys, parts.lro_sessions, parts.port, watch),
           receiver_(parts.steering, parts.tables, placer_, parts.port, parts.delay_drop,
                     parts.pause, watch),
           sender_(parts.mkeys, parts.meters, parts.port, receiver_, parts.kernel_progress, watch) {}
@@ -46,7 +48,7 @@ template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
         if (!receiver_.receive({&piece, 1}, static_cast<uint32_t>(frame.size()))) break;
         wire.pop();
     }
-    return done;
+    return done + placer_.end_due_sessions();
 }
 
 template <Rings R, class W> void DataPathOver<R, W>::lose_memory(bool broken, bool receiving) {

@@ -234,6 +234,8 @@ Outcome<void> Device::modify_rq(Number rqn, QueueState state) {
     Rq* const rq = state_->rqs.find(rqn);
     if (!rq) return refuse(Status::bad_resource);
     if (!valid_transition(rq->state, state)) return refuse(Status::bad_state);
+    if (state != QueueState::ready)
+        state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     change_state(*state_, *rq, state, state_->active_rqs);
     return {};
 }
@@ -258,6 +260,7 @@ Outcome<void> Device::destroy_rq(Number rqn) {
     Rq* const rq = state_->rqs.find(rqn);
     if (!rq) return refuse(Status::bad_resource);
     if (rq->users != 0) return refuse(Status::busy);
+    state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     std::erase(state_->active_rqs, rq);
     state_->delay_drop.rqs -= rq->hold_when_empty;
     rq->cq->users--;
@@ -340,6 +343,7 @@ Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     tir.symmetric = attr.symmetric;
     tir.transport_domain = attr.transport_domain;
     tir.self_loopback = attr.self_loopback;
+    tir.lro = attr.lro;
     tir.toeplitz = nullptr;
     if (attr.fields.any()) {
         // A TIR that was modified may have left its former key behind.

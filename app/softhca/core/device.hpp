@@ -68,6 +68,9 @@ struct Limits {
     static constexpr uint8_t kLogMaxStrides = 15; ///< per striding receive WQE
     static constexpr uint8_t kLogMinStrideBytes = 6;
     static constexpr uint8_t kLogMaxStrideBytes = 13;
+    static constexpr uint32_t kLroMinSegmentBytes = 1348;           ///< of payload
+    static constexpr uint32_t kLroMaxBytes = 255 * 256;             ///< TCP header and payload
+    static constexpr uint16_t kLroPeriodsUs[4] = {8, 16, 32, 1024}; ///< of sessions
     static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
     static constexpr uint32_t kMinRateKbps = 1;    ///< packet pacing
     static constexpr uint32_t kMaxRateKbps = 100'000'000;

@@ -5,6 +5,7 @@
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/icm.hpp"
+#include "app/softhca/core/lro.hpp"
 #include "app/softhca/core/memory_guard.hpp"
 #include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/mkey.hpp"
@@ -51,6 +52,7 @@ struct Device::State final : GuardedMemory {
     Port port;
     DelayDrop delay_drop;
     SendProgress kernel_progress;
+    LroSessions lro_sessions;
     std::unique_ptr<Recorder> recorder; ///< while there are observers
     std::unique_ptr<DataPath> data_path;
 
@@ -82,6 +84,7 @@ struct Device::State final : GuardedMemory {
                                      .port = port,
                                      .delay_drop = delay_drop,
                                      .kernel_progress = kernel_progress,
+                                     .lro_sessions = lro_sessions,
                                      .recorder = recorder.get(),
                                      .pause = config.pause});
     }

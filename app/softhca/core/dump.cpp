@@ -133,6 +133,10 @@ json row_of(const Tir& tir) {
             {"transport_domain", tir.transport_domain},
             {"hears_own_unicast", tir.self_loopback.unicast},
             {"hears_own_multicast", tir.self_loopback.multicast},
+            {"lro_ipv4", tir.lro.ipv4},
+            {"lro_ipv6", tir.lro.ipv6},
+            {"lro_timeout_ns", tir.lro.timeout_ns},
+            {"lro_max_bytes", tir.lro.max_bytes},
             {"users", tir.users}};
 }
 

@@ -24,9 +24,9 @@ inline void copy_front(std::span<const iovec> pieces, std::byte* to, uint32_t by
     }
 }
 
-/// The sum over `bytes` bytes of a frame from offset `from` on.
-inline net::ChecksumSum sum_range(std::span<const iovec> pieces, uint32_t from, uint32_t bytes) {
-    net::ChecksumSum sum;
+/// Adds `bytes` bytes of a frame from offset `from` on to `sum`.
+inline void add_range(net::ChecksumSum& sum, std::span<const iovec> pieces, uint32_t from,
+                      uint32_t bytes) {
     for (const iovec& piece : pieces) {
         if (from >= piece.iov_len) {
             from -= static_cast<uint32_t>(piece.iov_len);
@@ -38,6 +38,12 @@ inline net::ChecksumSum sum_range(std::span<const iovec> pieces, uint32_t from, 
         from = 0;
         if (bytes == 0) break;
     }
+}
+
+/// The sum of these alone.
+inline net::ChecksumSum sum_range(std::span<const iovec> pieces, uint32_t from, uint32_t bytes) {
+    net::ChecksumSum sum;
+    add_range(sum, pieces, from, bytes);
     return sum;
 }
 

@@ -68,6 +68,8 @@ struct NoWatch {
     void failed(const Rq&, ReceiveFault) const {}
     void overrun(const Rq&) const {}
     void placed(const Rq&, uint32_t, uint32_t) const {}
+    void coalesced(const Rq&) const {}
+    void session_ends(const Rq&) const {}
 };
 
 } // namespace softhca::core

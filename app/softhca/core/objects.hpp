@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/softhca/core/cq.hpp"
+#include "app/softhca/core/lro.hpp"
 #include "app/softhca/core/types.hpp"
 #include "common/net/toeplitz.hpp"
 
@@ -93,10 +94,12 @@ struct Rq : Queue {
     bool hold_when_empty = false; ///< delay drop
     bool gave_up = false;         ///< held the wire for too long: drops until WQEs are posted
     bool striding = false;
+    bool coalescing = false; ///< the WQE at `consumer` has segments in it: `lro`
     StridingAttr strides;
     uint32_t next_stride = 0;      ///< in the WQE at `consumer`
     uint64_t held_since = 0;       ///< device clock when it began to hold the wire; 0: it does not
     QCounter* q_counter = nullptr; ///< never null in a device
+    std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue
 
     /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
     /// a QP of which only the RQ is in error.
@@ -136,6 +139,7 @@ struct Tir {
     bool symmetric = false;
     Number transport_domain = kKernelDomain;
     Loopback self_loopback;
+    LroAttr lro;
     std::shared_ptr<const net::Toeplitz> toeplitz; ///< null when nothing is hashed
     uint32_t users = 0;
 };

@@ -3,17 +3,20 @@
 #pragma once
 
 #include "app/softhca/core/gather.hpp"
+#include "app/softhca/core/lro.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/requests.hpp"
+
+#include <optional>
 
 namespace softhca::core {
 
 /// Used by the device thread with the device locked.
 template <Rings R, class W> class Placer {
   public:
-    Placer(const MkeyTable& mkeys, Port& port, W watch)
-        : mkeys_(mkeys), port_(port), watch_(watch) {}
+    Placer(const MkeyTable& mkeys, LroSessions& sessions, Port& port, W watch)
+        : mkeys_(mkeys), sessions_(sessions), port_(port), watch_(watch) {}
 
     /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
     /// is too short is closed by this.
@@ -25,6 +28,16 @@ template <Rings R, class W> class Placer {
         put(target, packet, tag);
         placing_ = nullptr;
     }
+
+    /// Likewise, or has it join those before it.
+    void coalesce(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag) {
+        placing_ = target.rq;
+        put_or_join(lro, target, packet, tag);
+        placing_ = nullptr;
+    }
+    /// Completes LRO sessions whose time is over. Returns how many there were, due or not: somebody
+    /// has to come again.
+    size_t end_due_sessions();
 
     /// A packet is being put into an RQ: after place() was left by a fault (see MemoryGuard).
     [[nodiscard]] bool is_placing() const { return placing_ != nullptr; }
@@ -45,12 +58,31 @@ template <Rings R, class W> class Placer {
     };
     using Ring = typename R::Receive;
     void put(const Target& target, const Packet& packet, uint32_t tag);
+    void put_or_join(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag);
+    void begin_session(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag,
+                       const ChecksumVerdict& verdict);
+    void join(Rq& rq, const Packet& packet);
+    void end_session(Rq& rq);
+    [[nodiscard]] bool has_room_behind_session(Rq& rq, uint32_t bytes);
+    [[nodiscard]] uint32_t room_of_request(const Rq& rq) const;
+    /// Puts the packet into memory; nothing when it is lost.
+    [[nodiscard]] std::optional<Cut> store(Rq& rq, const Packet& packet);
+    /// It has been completed, or so many in one.
+    void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
     [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
     void read_doorbell(Rq& rq);
     void count_out_of_buffer(Rq& rq);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
-    [[nodiscard]] ReceiveFault scatter(const Rq& rq, const Cut& cut);
-    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, const Cut& cut);
+    /// Writes these bytes of a packet into a request: `buffers` are free …
+    template <class Buffers>
+    [[nodiscard]] ReceiveFault scatter(const Rq& rq, Buffers buffers, PieceCursor cursor,
+                                       uint32_t bytes);
+    /// … or all strides are, but for `taken` bytes.
+    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, PieceCursor cursor, uint32_t bytes,
+                                               uint32_t taken = 0);
+    /// The next bytes of a packet. False: the key does not allow it.
+    [[nodiscard]] bool write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
+                             PieceCursor& from);
     [[nodiscard]] bool complete(const Target& target, const Packet& packet, const Cut& cut,
                                 uint32_t tag, uint32_t strides);
     [[nodiscard]] bool leave_rest(Rq& rq);
@@ -58,6 +90,7 @@ template <Rings R, class W> class Placer {
     void write_error(Rq& rq, CompletionError error, ReceiveFault fault);
 
     const MkeyTable& mkeys_;
+    LroSessions& sessions_;
     Port& port_;
     [[no_unique_address]] W watch_;
     Rq* placing_ = nullptr;

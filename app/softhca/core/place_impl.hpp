@@ -36,6 +36,7 @@ template <Rings R, class W> uint32_t Placer<R, W>::strides_for(const Rq& rq, uin
 }
 
 template <Rings R, class W> bool Placer<R, W>::has_room(Rq& rq, uint32_t bytes) {
+    if (rq.coalescing) return has_room_behind_session(rq, bytes);
     if (rq.pending() == 0) read_doorbell(rq);
     if (rq.pending() == 0) return false;
     if (!rq.striding || rq.next_stride == 0) return true;
@@ -77,47 +78,63 @@ template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
 }
 
 template <Rings R, class W>
-void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag) {
-    Rq& rq = *target.rq;
+std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Packet& packet) {
+    if (rq.coalescing) {
+        watch_.session_ends(rq);
+        end_session(rq);
+    }
     if (rq.state != QueueState::ready) {
         port_.counters.drop_queue_not_ready++;
         watch_.not_ready(rq);
-        return;
+        return {};
     }
     const Cut cut = this->cut(rq, packet);
     if (!has_room(rq, cut.bytes)) {
         count_out_of_buffer(rq);
         watch_.no_room(rq);
-        return;
+        return {};
     }
-    const ReceiveFault fault = rq.injected   ? ReceiveFault::injected
-                               : rq.striding ? scatter_strides(rq, cut)
-                                             : scatter(rq, cut);
+    const ReceiveFault fault =
+        rq.injected   ? ReceiveFault::injected
+        : rq.striding ? scatter_strides(rq, PieceCursor(cut.pieces), cut.bytes)
+                      : scatter(rq, typename Ring::Buffers(rq), PieceCursor(cut.pieces), cut.bytes);
     if (fault != ReceiveFault::none) {
         port_.counters.drop_rx_error++;
         watch_.failed(rq, fault);
         fail(rq, fault);
-        return;
+        return {};
     }
+    return cut;
+}
 
-    const uint32_t used = rq.striding ? strides_for(rq, cut.bytes) : 0;
-    if (!complete(target, packet, cut, tag, used)) {
+template <Rings R, class W>
+void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag) {
+    Rq& rq = *target.rq;
+    const std::optional<Cut> cut = store(rq, packet);
+    if (!cut) return;
+    const uint32_t used = rq.striding ? strides_for(rq, cut->bytes) : 0;
+    if (!complete(target, packet, *cut, tag, used)) {
         count_out_of_buffer(rq);
         watch_.overrun(rq);
         rq.fail();
         return;
     }
-    watch_.placed(rq, cut.bytes, used);
-    rq.next_stride += used;
+    watch_.placed(rq, cut->bytes, used);
+    advance(rq, cut->bytes, used, 1);
+}
+
+template <Rings R, class W>
+void Placer<R, W>::advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets) {
+    rq.next_stride += strides;
     if (!rq.striding || rq.next_stride == 1u << rq.strides.log_strides) {
         rq.next_stride = 0;
         rq.consumer++;
         rq.counters.wqes++;
     }
     rq.counters.cqes++;
-    rq.counters.packets++;
-    rq.counters.bytes += cut.bytes;
-    port_.counters.delivered++;
+    rq.counters.packets += packets;
+    rq.counters.bytes += bytes;
+    port_.counters.delivered += packets;
 }
 
 template <Rings R, class W>
@@ -149,40 +166,43 @@ typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Packet& packet)
     return {cut_.pieces(), cut_.length(), cut.vlan_stripped};
 }
 
-template <Rings R, class W> ReceiveFault Placer<R, W>::scatter(const Rq& rq, const Cut& cut) {
-    PieceCursor cursor(cut.pieces);
-    uint32_t left = cut.bytes;
-    typename Ring::Buffers buffers(rq);
+template <Rings R, class W>
+template <class Buffers>
+ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, PieceCursor cursor,
+                                   uint32_t bytes) {
+    uint32_t left = bytes;
     for (Segment buffer; left != 0;) {
         if (!buffers.next(buffer)) return ReceiveFault::too_short;
         const uint32_t part = std::min(buffer.bytes, left);
-        const bool mapped = mkeys_.translate(buffer.lkey, rq.pd, Access::write, buffer.address,
-                                             part, [&](std::byte* to, uint32_t bytes) {
-                                                 cursor.copy(bytes, to);
-                                                 return true;
-                                             });
-        if (!mapped) return ReceiveFault::protection;
+        if (!write(rq, buffer.lkey, buffer.address, part, cursor)) return ReceiveFault::protection;
         left -= part;
     }
     return ReceiveFault::none;
 }
 
 template <Rings R, class W>
-ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, const Cut& cut) {
-    const uint32_t needed = strides_for(rq, cut.bytes);
+ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, PieceCursor cursor, uint32_t bytes,
+                                           uint32_t taken) {
+    const uint32_t needed = strides_for(rq, taken + bytes);
     const Segment buffer = Ring::strided_buffer(rq);
     const uint64_t offset = (uint64_t{rq.next_stride} << rq.strides.log_stride_bytes) +
-                            (rq.strides.two_byte_shift ? 2 : 0);
-    if (needed > 1u << rq.strides.log_strides || cut.bytes > Ring::kMaxStridedBytes ||
-        offset + cut.bytes > buffer.bytes)
+                            (rq.strides.two_byte_shift ? 2 : 0) + taken;
+    if (needed > 1u << rq.strides.log_strides || taken + bytes > Ring::kMaxStridedBytes ||
+        offset + bytes > buffer.bytes)
         return ReceiveFault::too_short;
-    PieceCursor cursor(cut.pieces);
-    const bool mapped = mkeys_.translate(buffer.lkey, rq.pd, Access::write, buffer.address + offset,
-                                         cut.bytes, [&](std::byte* to, uint32_t bytes) {
-                                             cursor.copy(bytes, to);
-                                             return true;
-                                         });
-    return mapped ? ReceiveFault::none : ReceiveFault::protection;
+    return write(rq, buffer.lkey, buffer.address + offset, bytes, cursor)
+               ? ReceiveFault::none
+               : ReceiveFault::protection;
+}
+
+template <Rings R, class W>
+bool Placer<R, W>::write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
+                         PieceCursor& from) {
+    return mkeys_.translate(lkey, rq.pd, Access::write, address, bytes,
+                            [&](std::byte* to, uint32_t part) {
+                                from.copy(part, to);
+                                return true;
+                            });
 }
 
 /// Describes the packet, or what its tunnel carries: sound is what is sound outside and inside.
@@ -199,17 +219,19 @@ bool Placer<R, W>::complete(const Target& target, const Packet& packet, const Cu
         verdict.l4_ok = (verdict.l4_ok || outer.l4 == 0) && inside.l4_ok;
     }
     return Ring::complete(*target.rq, {.target = target,
-                                       .packet = packet,
+                                       .outer = outer,
                                        .headers = target.inner ? inner : outer,
                                        .verdict = verdict,
                                        .bytes = cut.bytes,
                                        .tag = tag,
+                                       .metadata = packet.key().meta.reg_b,
                                        .vlan_stripped = cut.vlan_stripped,
                                        .strides = strides,
                                        .time = port_.now()});
 }
 
 template <Rings R, class W> void Placer<R, W>::fail(Rq& rq, ReceiveFault fault) {
+    if (rq.coalescing) sessions_.abandon(rq, port_.counters.drop_rx_error);
     rq.enter_error();
     write_error(rq, fault == ReceiveFault::injected ? *rq.injected : error_of(fault), fault);
     rq.injected.reset();

@@ -43,7 +43,10 @@ template <Rings R, class W> void Receiver<R, W>::place(const FlowPath::Stop& sto
     }
     const Target target = select_target(*stop.tir, *stop.packet);
     watch_.targeted(*stop.tir, target);
-    placer_.place(target, *stop.packet, stop.tag);
+    if (stop.tir->lro.any())
+        placer_.coalesce(stop.tir->lro, target, *stop.packet, stop.tag);
+    else
+        placer_.place(target, *stop.packet, stop.tag);
 }
 
 template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {

@@ -441,4 +441,20 @@ void Recorder::placed(const Rq& rq, uint32_t bytes, uint32_t strides) {
                           rq.cq->number()));
 }
 
+void Recorder::coalesced(const Rq& rq) {
+    came_to(rq.number);
+    const LroSession& session = *rq.lro;
+    current().outcomes.push_back(fmt::format("delivered to RQ {} (WQE {}, LRO segment {})",
+                                             rq.number, rq.consumer, session.segments()));
+    say("LRO",
+        fmt::format("segment {} of a session in WQE {} of RQ {}, which has {} bytes with it{}",
+                    session.segments(), rq.consumer, rq.number, session.bytes(),
+                    session.is_complete() ? " and ends here" : ""));
+}
+
+void Recorder::session_ends(const Rq& rq) {
+    say("LRO", fmt::format("RQ {} has a session of {} segments, which this packet ends", rq.number,
+                           rq.lro->segments()));
+}
+
 } // namespace softhca::core

@@ -78,6 +78,9 @@ class Recorder {
     void failed(const Rq& rq, ReceiveFault fault);
     void overrun(const Rq& rq);
     void placed(const Rq& rq, uint32_t bytes, uint32_t strides);
+    /// It is part of the RQ's LRO session now; it ends that one.
+    void coalesced(const Rq& rq);
+    void session_ends(const Rq& rq);
 
     void say(const char* where, std::string text);
 

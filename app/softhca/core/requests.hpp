@@ -86,11 +86,12 @@ struct SendRequest {
 /// What is known of a packet that was put into an RQ.
 struct Received {
     const Target& target;
-    const Packet& packet;
+    const net::Headers& outer;
     const net::Headers& headers; ///< those that are described: target.inner says which
     ChecksumVerdict verdict;     ///< of all levels, but for the sum, which is the outer one's
     uint32_t bytes = 0;          ///< in memory
     uint32_t tag = 0;
+    uint32_t metadata = 0; ///< reg_b
     bool vlan_stripped = false;
     uint32_t strides = 0; ///< striding RQ: used up, from rq.next_stride on
     uint64_t time = 0;
@@ -125,7 +126,8 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
 
 /// Reads receive requests and completes them.
 template <class R>
-concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received, Segment segment) {
+concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received,
+                               const LroSummary& summary, Segment segment) {
     { R::posted(queue) } -> std::same_as<uint16_t>;
     { R::has_room(rq) } -> std::same_as<bool>;
     /// The buffers of the request at the consumer position; false after the last one.
@@ -134,9 +136,10 @@ concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received
     { R::strided_buffer(queue) } -> std::same_as<Segment>;
     /// The most that a packet in strides may have.
     { R::kMaxStridedBytes } -> std::convertible_to<uint32_t>;
-    /// A packet is there; the rest of a striding request stays unused; a request failed. False when
-    /// the CQ overran.
+    /// A packet is there; several are, as one; the rest of a striding request stays unused; a
+    /// request failed. False when the CQ overran.
     { R::complete(rq, received) } -> std::same_as<bool>;
+    { R::complete(rq, received, summary) } -> std::same_as<bool>;
     { R::complete_unused(rq, uint32_t{}, uint64_t{}) } -> std::same_as<bool>;
     { R::complete(rq, CompletionError{}, ReceiveFault{}) } -> std::same_as<bool>;
 };

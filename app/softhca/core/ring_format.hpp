@@ -57,7 +57,8 @@ struct DataPathParts {
     Port& port;
     DelayDrop& delay_drop;
     SendProgress& kernel_progress; ///< of the kernel netdev's next frame
-    Recorder* recorder = nullptr;  ///< is told of everything; null: nobody looks
+    LroSessions& lro_sessions;
+    Recorder* recorder = nullptr; ///< is told of everything; null: nobody looks
     bool pause = false;
 };
 

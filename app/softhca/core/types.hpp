@@ -144,6 +144,14 @@ struct HashFields {
     [[nodiscard]] bool any() const { return src_ip || dst_ip || src_port || dst_port; }
 };
 
+/// What of TCP is coalesced (lro.hpp).
+struct LroAttr {
+    bool ipv4 = false, ipv6 = false;
+    uint64_t timeout_ns = 0; ///< no session lasts longer
+    uint32_t max_bytes = 0;  ///< TCP header and payload of a coalesced packet
+    [[nodiscard]] bool any() const { return ipv4 || ipv6; }
+};
+
 struct TirAttr {
     Number rqn = 0; ///< direct: this RQ …
     Number rqt = 0; ///< … or spread over this indirection table (exactly one is non-zero)
@@ -154,6 +162,7 @@ struct TirAttr {
     bool symmetric = false;  ///< both directions of a flow hash alike, by OR and XOR
     Number transport_domain = kKernelDomain;
     Loopback self_loopback; ///< also hears SQs of its own domain (see Device::set_loopback)
+    LroAttr lro;
 };
 
 /// Where in the port's receive pipeline a rule stands; earlier domains see packets first.

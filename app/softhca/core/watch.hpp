@@ -69,6 +69,8 @@ class Watch {
     void placed(const Rq& rq, uint32_t bytes, uint32_t strides) const {
         recorder_->placed(rq, bytes, strides);
     }
+    void coalesced(const Rq& rq) const { recorder_->coalesced(rq); }
+    void session_ends(const Rq& rq) const { recorder_->session_ends(rq); }
 
   private:
     Recorder* recorder_;

@@ -176,6 +176,17 @@ void ethernet(Fields caps) {
     set(PRM(per_protocol_networking_offload_caps, max_lso_cap), 18);
     set(PRM(per_protocol_networking_offload_caps, wqe_inline_mode), 2); // not required
     set(PRM(per_protocol_networking_offload_caps, rss_ind_tbl_cap), 11);
+    // Messages are as long as TCP header and payload are (lro_max_msg_sz_mode 0 of mlx5_prm.h).
+    set(PRM(per_protocol_networking_offload_caps, lro_cap), 1);
+    set(PRM(per_protocol_networking_offload_caps, lro_psh_flag), 1);
+    set(PRM(per_protocol_networking_offload_caps, lro_time_stamp), 1);
+    set(PRM(per_protocol_networking_offload_caps, lro_min_mss_size),
+        core::Limits::kLroMinSegmentBytes);
+    for (size_t i = 0; i < std::size(core::Limits::kLroPeriodsUs); i++)
+        set({PRM(per_protocol_networking_offload_caps, lro_timer_supported_periods[0]).offset +
+                 32 * i,
+             32},
+            core::Limits::kLroPeriodsUs[i]);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_vxlan), 1);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_gre), 1);
 }

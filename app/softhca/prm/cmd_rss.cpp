@@ -90,6 +90,28 @@ core::HashFields read_hash_fields(const Fields& select) {
     return fields;
 }
 
+/// The longest period that the device has and that is not longer.
+uint64_t lro_period_us(uint64_t wanted) {
+    uint64_t period = core::Limits::kLroPeriodsUs[0];
+    for (const uint16_t supported : core::Limits::kLroPeriodsUs)
+        if (supported <= wanted) period = supported;
+    return period;
+}
+
+/// False when packets are to be merged in a way that the device does not have.
+bool read_lro(const Fields& context, core::LroAttr& lro) {
+    constexpr uint64_t kIpv4 = MLX5_TIRC_PACKET_MERGE_MASK_IPV4_LRO,
+                       kIpv6 = MLX5_TIRC_PACKET_MERGE_MASK_IPV6_LRO;
+    constexpr uint32_t kUnit = 256;
+    const uint64_t merged = context.get(PRM(tirc, packet_merge_mask));
+    lro = {.ipv4 = (merged & kIpv4) != 0,
+           .ipv6 = (merged & kIpv6) != 0,
+           .timeout_ns = 1000 * lro_period_us(context.get(PRM(tirc, lro_timeout_period_usecs))),
+           .max_bytes =
+               kUnit * static_cast<uint32_t>(context.get(PRM(tirc, lro_max_ip_payload_size)))};
+    return (merged & ~(kIpv4 | kIpv6)) == 0;
+}
+
 /// False when the context asks for something that the device does not have.
 bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses) {
     const auto type = context.get(PRM(tirc, disp_type));
@@ -119,6 +141,7 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     attr.tunnels = context.get(PRM(tirc, tunneled_offload_en)) != 0;
     attr.symmetric = context.get(PRM(tirc, rx_hash_symmetric)) != 0;
     if (attr.hash_inner && !attr.tunnels) return false;
+    if (!read_lro(context, attr.lro)) return false;
     const Fields key = context.at(PRM(tirc, rx_hash_toeplitz_key[0]));
     const auto bytes = key.copy(attr.toeplitz_key.size());
     std::copy(bytes.begin(), bytes.end(), attr.toeplitz_key.begin());
@@ -162,6 +185,10 @@ FwStatus modify_tir(Firmware& firmware, Command& command) {
         take(PRM(tirc, rx_hash_field_selector_inner));
     }
     if (mask.get(PRM(modify_tir_bitmask, self_lb_en))) take(PRM(tirc, self_lb_block));
+    if (mask.get(PRM(modify_tir_bitmask, packet_merge)))
+        for (const Field field : {PRM(tirc, lro_timeout_period_usecs), PRM(tirc, packet_merge_mask),
+                                  PRM(tirc, lro_max_ip_payload_size)})
+            take(field);
     core::TirAttr attr;
     std::vector<Ref> uses;
     if (!read_tir(context, attr, uses)) return FwStatus::bad_parameter;

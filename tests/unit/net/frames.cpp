@@ -20,9 +20,11 @@ Bytes l4_packet(const Spec& spec) {
     if (spec.proto == kTcp) {
         l4.resize(20);
         put32(l4, 4, spec.sequence);
-        l4[12] = 5 << 4;
+        put32(l4, 8, spec.ack);
+        l4[12] = static_cast<uint8_t>((5 + spec.tcp_options.size() / 4) << 4);
         l4[13] = spec.tcp_flags;
-        put16(l4, 14, 0xffff);
+        put16(l4, 14, spec.window);
+        append(l4, spec.tcp_options);
     } else if (spec.proto == kUdp) {
         l4.resize(8);
         put16(l4, 4, static_cast<uint16_t>(8 + spec.payload.size()));

@@ -47,7 +47,10 @@ struct Spec {
     uint16_t src_port = 1000;
     uint16_t dst_port = 2000;
     uint32_t sequence = 1;
+    uint32_t ack = 0;
+    uint16_t window = 0xffff;
     uint8_t tcp_flags = kAck;
+    Bytes tcp_options{}; ///< a multiple of four bytes
     Bytes payload = Bytes(32, 0xa5);
     bool udp_checksum = true; ///< false: zero
 };

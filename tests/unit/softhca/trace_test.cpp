@@ -83,6 +83,35 @@ TEST_F(TraceTest, APacketThatIsDelivered) {
                                            frame.size(), rx_cq.number)));
 }
 
+TEST_F(TraceTest, SegmentsThatAreCoalesced) {
+    TirAttr attr;
+    attr.rqn = rq.number;
+    attr.lro = {.ipv4 = true, .timeout_ns = UINT32_MAX, .max_bytes = 8192};
+    FlowAttr flow;
+    flow.tirs = {*device->create_tir(attr)};
+    (void)*device->create_flow(flow);
+    rq.post({{lkey, memory_at(0), 8192}});
+    post_buffer(rq);
+    frames::Spec segment{.proto = frames::kTcp, .payload = frames::pattern(1400)};
+    wire->incoming.push_back(frames::build(segment));
+    segment.sequence += 1400;
+    wire->incoming.push_back(frames::build(segment));
+    wire->incoming.push_back(frames::build({}));
+    run();
+    ASSERT_EQ(collector.passages.size(), 3u);
+    EXPECT_EQ(collector.passages[1].verdict,
+              fmt::format("delivered to RQ {} (WQE 0, LRO segment 2)", rq.number));
+    EXPECT_THAT(
+        text(collector.passages[1]),
+        HasSubstr(fmt::format("LRO: segment 2 of a session in WQE 0 of RQ {}, which has 2854 "
+                              "bytes with it\n",
+                              rq.number)));
+    EXPECT_THAT(text(collector.passages[2]),
+                HasSubstr(fmt::format("LRO: RQ {} has a session of 2 segments, which this packet "
+                                      "ends\n",
+                                      rq.number)));
+}
+
 TEST_F(TraceTest, AMissByOneBitSaysWhichField) {
     const Number near = steer_port(2001, direct_tir(rq));
     steer_port(0x8000, direct_tir(rq));

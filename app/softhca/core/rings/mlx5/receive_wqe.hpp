@@ -41,6 +41,7 @@ class ReceiveWqe {
     }
 
     [[nodiscard]] static bool complete(Rq& rq, const Received& received);
+    [[nodiscard]] static bool complete(Rq& rq, const Received& received, const LroSummary& summary);
     [[nodiscard]] static bool complete_unused(Rq& rq, uint32_t strides, uint64_t time);
     [[nodiscard]] static bool complete(Rq& rq, CompletionError error, ReceiveFault fault);
 
@@ -48,6 +49,9 @@ class ReceiveWqe {
     [[nodiscard]] static uint64_t wqe_at(const Rq& rq) { return rq.slot() << rq.log_wqe_bytes; }
     [[nodiscard]] static Segment load_segment(const Rq& rq, uint64_t at);
     static void describe(const Received& received, mlx5::Cqe& cqe);
+    static void describe(const LroSummary& summary, mlx5::Cqe& cqe);
+    template <class Fill>
+    [[nodiscard]] static bool complete_with(Rq& rq, const Received& received, Fill&& fill);
 };
 
 static_assert((kHashSrcIp | kHashDstIp) == mlx5::kHashIp &&
@@ -80,7 +84,7 @@ inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
 
 /// The fields of the CQE that tell about the packet.
 inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
-    const net::Headers& outer = received.packet.headers();
+    const net::Headers& outer = received.outer;
     const ChecksumVerdict& verdict = received.verdict;
     cqe.check_sum = verdict.l3_sum;
     if (received.target.inner)
@@ -94,18 +98,37 @@ inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
                                           (received.vlan_stripped ? mlx5::kVlanStripped : 0));
     if (received.vlan_stripped) cqe.vlan_info = outer.vlan_tci;
     cqe.srqn_uidx = received.target.rq->user_index;
-    cqe.metadata = received.packet.key().meta.reg_b;
+    cqe.metadata = received.metadata;
     cqe.timestamp = received.time;
 }
 
-inline bool ReceiveWqe::complete(Rq& rq, const Received& received) {
+inline void ReceiveWqe::describe(const LroSummary& summary, mlx5::Cqe& cqe) {
+    cqe.lro = {.tcppsh_abort_dupack = summary.push ? mlx5::kLroPush : uint8_t{0},
+               .min_ttl = summary.min_ttl,
+               .tcp_win = summary.window,
+               .ack_seq_num = summary.ack};
+    cqe.check_sum = summary.payload_sum;
+    cqe.srqn_uidx = uint32_t{summary.segments} << mlx5::kLroSegmentsShift | cqe.srqn_uidx;
+}
+
+template <class Fill>
+bool ReceiveWqe::complete_with(Rq& rq, const Received& received, Fill&& fill) {
     const auto counter = rq.striding ? static_cast<uint16_t>(rq.next_stride) : rq.consumer;
     return cq_of(rq).write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, received.tag & mlx5::kFlowTagMask,
                                       counter, [&](mlx5::Cqe& cqe) {
                                           describe(received, cqe);
                                           cqe.byte_count = received.strides << 16 | received.bytes;
                                           if (rq.striding) cqe.wqe_id = rq.consumer;
+                                          fill(cqe);
                                       });
+}
+
+inline bool ReceiveWqe::complete(Rq& rq, const Received& received) {
+    return complete_with(rq, received, [](mlx5::Cqe&) {});
+}
+
+inline bool ReceiveWqe::complete(Rq& rq, const Received& received, const LroSummary& summary) {
+    return complete_with(rq, received, [&](mlx5::Cqe& cqe) { describe(summary, cqe); });
 }
 
 inline bool ReceiveWqe::complete_unused(Rq& rq, uint32_t strides, uint64_t time) {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TIRs: what their contexts ask for.
+#include "tests/unit/prm/users.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace prm_test {
+namespace {
+
+constexpr Field kContext = PRM(create_tir_in, ctx), kNewContext = PRM(modify_tir_in, ctx);
+constexpr uint64_t kBothIps = 3, kShampo = 4;
+
+class TirsTest : public UsersTest {
+  protected:
+    TirsTest()
+        : rq(made(by(mine, rq_request(made(by(mine, cq_request(umem))))))),
+          domain(made(by(mine, REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)))) {}
+
+    static Request& set_lro(Request& request, Field context, uint64_t ips, uint64_t period,
+                            uint64_t size) {
+        return request.set(inside(context, PRM(tirc, packet_merge_mask)), ips)
+            .set(inside(context, PRM(tirc, lro_timeout_period_usecs)), period)
+            .set(inside(context, PRM(tirc, lro_max_ip_payload_size)), size);
+    }
+    Request create(uint64_t ips, uint64_t period, uint64_t size) {
+        Request request = REQUEST(CREATE_TIR, create_tir)
+                              .set(inside(kContext, PRM(tirc, inline_rqn)), rq)
+                              .set(inside(kContext, PRM(tirc, transport_domain)), domain);
+        return by(mine, set_lro(request, kContext, ips, period, size));
+    }
+    Request modify(Number tir, uint64_t ips, uint64_t period, uint64_t size) {
+        Request request = REQUEST(MODIFY_TIR, modify_tir).number(tir);
+        return by(mine, set_lro(request, kNewContext, ips, period, size));
+    }
+    void expect_lro(bool ipv4, bool ipv6, uint64_t timeout_ns, uint32_t bytes) {
+        const nlohmann::json tir = transport->device().dump().at("tirs").back();
+        EXPECT_EQ(tir.at("lro_ipv4"), ipv4);
+        EXPECT_EQ(tir.at("lro_ipv6"), ipv6);
+        EXPECT_EQ(tir.at("lro_timeout_ns"), timeout_ns);
+        EXPECT_EQ(tir.at("lro_max_bytes"), bytes);
+    }
+
+    Number rq, domain;
+};
+
+TEST_P(TirsTest, LroIsAnnounced) {
+    constexpr uint16_t kEthernetNow = 1 << 1 | 1;
+    const Answer caps = run(REQUEST(QUERY_HCA_CAP, query_hca_cap, kEthernetNow));
+    const auto cap = [&](Field field) { return caps.get(inside({128, 0}, field)); };
+    EXPECT_EQ(cap(PRM(per_protocol_networking_offload_caps, lro_cap)), 1u);
+    EXPECT_EQ(cap(PRM(per_protocol_networking_offload_caps, lro_psh_flag)), 1u);
+    EXPECT_EQ(cap(PRM(per_protocol_networking_offload_caps, lro_time_stamp)), 1u);
+    EXPECT_EQ(cap(PRM(per_protocol_networking_offload_caps, lro_min_mss_size)), 1348u);
+    const size_t periods =
+        PRM(per_protocol_networking_offload_caps, lro_timer_supported_periods[0]).offset;
+    for (size_t i = 0; const uint32_t period : {8u, 16u, 32u, 1024u})
+        EXPECT_EQ(cap({periods + 32 * i++, 32}), period);
+}
+
+TEST_P(TirsTest, LroKeepsToThePeriodsThatThereAre) {
+    const std::pair<uint64_t, uint64_t> periods[] = {
+        {0, 8}, {8, 8}, {15, 8}, {16, 16}, {1023, 32}, {1024, 1024}, {65535, 1024}};
+    for (const auto& [wanted, has] : periods) {
+        const Number tir = made(create(kBothIps, wanted, 31));
+        expect_lro(true, true, 1000 * has, 31 * 256);
+        EXPECT_EQ(status(by(mine, REQUEST(DESTROY_TIR, destroy_tir).number(tir))), FwStatus::ok);
+    }
+}
+
+TEST_P(TirsTest, OnlyLroMergesPackets) {
+    EXPECT_EQ(status(create(kShampo, 8, 31)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(create(kBothIps, 8, 31)), FwStatus::ok);
+}
+
+TEST_P(TirsTest, LroIsModifiedWhenAskedFor) {
+    const Number tir = made(create(0, 0, 0));
+    expect_lro(false, false, 8000, 0);
+    EXPECT_EQ(status(modify(tir, 1, 32, 255)), FwStatus::ok);
+    expect_lro(false, false, 8000, 0);
+    const Field merge = inside(PRM(modify_tir_in, bitmask), PRM(modify_tir_bitmask, packet_merge));
+    EXPECT_EQ(status(modify(tir, 1, 32, 255).set(merge, 1)), FwStatus::ok);
+    expect_lro(true, false, 32000, 255 * 256);
+    EXPECT_EQ(status(modify(tir, kShampo, 8, 1).set(merge, 1)), FwStatus::bad_parameter);
+    expect_lro(true, false, 32000, 255 * 256);
+    const Answer query = run(by(mine, REQUEST(QUERY_TIR, query_tir).number(tir)));
+    const Field context = PRM(query_tir_out, tir_context);
+    EXPECT_EQ(query.get(inside(context, PRM(tirc, packet_merge_mask))), 1u);
+    EXPECT_EQ(query.get(inside(context, PRM(tirc, lro_max_ip_payload_size))), 255u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, TirsTest, transports(), name_of);
+
+} // namespace
+} // namespace prm_test
