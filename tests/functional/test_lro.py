@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""LRO: TCP segments that follow each other arrive as one packet, with the headers that Scapy gives
+it. DPDK's own net_mlx5 receives them: its headers are as right as what the device tells it."""
+
+import signal
+from dataclasses import dataclass, replace
+from typing import Iterator, Sequence
+
+import pytest
+from rig.packets import ether, ipv4, ipv6, udp4
+from rig.ports import lossless
+from rig.stack import Stack
+from scapy.layers.inet import TCP
+from scapy.layers.l2 import Dot1Q
+from scapy.packet import Packet, Raw
+
+from functional.conftest import OpenStack
+
+MSS = 1400
+# What testpmd forwards has to fit into a frame of the port.
+MTU, LONGEST = 9000, 8192
+
+# A session ends with its WQE, too: those of striding queues are longer than all that is sent here.
+QUEUES = {"cyclic": "mprq_en=0",
+          "striding": "mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_size=11,mprq_log_stride_num=7"}
+
+
+@pytest.fixture(scope="module", params=QUEUES)
+def stack(request: pytest.FixtureRequest, open_stack: OpenStack) -> Iterator[Stack]:
+    """Port 1 sends what port 0 receives."""
+    arguments = ["--enable-lro", "--enable-scatter", "--enable-rx-cksum", 
+                 f"--max-lro-pkt-size={LONGEST}", "--max-pkt-len=9018", "--rxd=512",
+                 "--tx-offloads=0x8000"]  # MULTI_SEGS
+    devargs = f"lro_timeout_usec=1024,{QUEUES[request.param]}"
+    with open_stack(lossless(2, mtu=str(MTU)), pmd="mlx5", pmd_devargs=devargs,
+                    testpmd_args=arguments, memory_mb=512) as stack:
+        striding = "Multi-Packet" in stack.testpmd.rx_burst_mode(0)
+        assert striding == (request.param == "striding")
+        stack.testpmd.silent("set verbose 1")
+        yield stack
+
+
+@pytest.fixture
+def forwarding(stack: Stack) -> Iterator[Stack]:
+    stack.testpmd.start("io", lossless=True)
+    yield stack
+    stack.testpmd.stop()
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A TCP segment, or several in one packet."""
+
+    number: int = 0  # of the first one
+    count: int = 1
+    flow: int = 0
+    version: int = 4
+    tags: tuple[int, ...] = ()
+    flags: str = "A"
+    ttl: int = 64
+    ack: int = 1000
+    window: int = 500
+    time_stamp: int | None = None
+
+    @property
+    def data(self) -> bytes:
+        numbers = range(self.number, self.number + self.count)
+        return b"".join(bytes((self.flow + n + 7 * i) % 256 for i in range(MSS)) for n in numbers)
+
+    def frame(self) -> Packet:
+        frame = ether()
+        for tag in self.tags:
+            frame /= Dot1Q(vlan=tag)
+        frame /= ipv4(ttl=self.ttl) if self.version == 4 else ipv6(hlim=self.ttl)
+        options = [] if self.time_stamp is None else [
+            ("NOP", None), ("NOP", None), ("Timestamp", (self.time_stamp, 7))]
+        tcp = TCP(sport=1000 + self.flow, dport=2000, flags=self.flags, ack=self.ack, options=options,
+                  seq=(0xFFFFFF00 + self.number * MSS) % 2**32, window=self.window)
+        return frame / tcp / Raw(self.data)
+
+
+def joined(segments: Sequence[Segment]) -> Segment:
+    """What they become."""
+    first, last = segments[0], segments[-1]
+    return replace(first, count=len(segments), ttl=min(segment.ttl for segment in segments),
+                   ack=last.ack, window=last.window, flags=last.flags)
+
+
+def send_at_once(stack: Stack, frames: Sequence[Packet]) -> None:
+    """The device finds them all on the wire: no time passes between them."""
+    stack.signal_program(signal.SIGSTOP)
+    stack.wires[0].send_all(frames)
+    stack.signal_program(signal.SIGCONT)
+
+
+def check(stack: Stack, sessions: Sequence[Sequence[Segment]]) -> None:
+    """Each of these comes as one packet."""
+    position = stack.testpmd.mark_output()
+    send_at_once(stack, [segment.frame() for session in sessions for segment in session])
+    whole = [joined(session).frame() for session in sessions]
+    stack.wires[1].expect(whole)
+    packets = stack.testpmd.received(position, len(sessions))[: len(sessions)]
+    for session, frame, packet in zip(sessions, whole, packets, strict=True):
+        assert packet.length == len(frame)
+        assert ("RTE_MBUF_F_RX_LRO" in packet.flags) == (len(session) > 1)
+        assert "RTE_MBUF_F_RX_L4_CKSUM_GOOD" in packet.flags
+
+
+def flow(count: int, **fields: object) -> list[Segment]:
+    """Segments that differ in what may differ."""
+    return [replace(Segment(), number=n, ttl=64 - n % 2, ack=1000 * n, window=500 + n, **fields)
+            for n in range(count)]
+
+
+def test_offered(stack: Stack) -> None:
+    assert "TCP_LRO" in stack.testpmd.command("show port 0 rx_offload capabilities")
+    assert "TCP_LRO" in stack.testpmd.command("show port 0 rx_offload configuration")
+
+
+@pytest.mark.parametrize("fields", [{}, {"version": 6}, {"tags": (5,)}, {"tags": (5, 6), "version": 6},
+                                    {"time_stamp": 99}], ids=str)
+def test_segments_become_one(forwarding: Stack, fields: dict[str, object]) -> None:
+    """Nothing follows: the session ends when its time is over."""
+    check(forwarding, [flow(5, **fields)])
+
+
+def test_push_ends_a_session(forwarding: Stack) -> None:
+    segments = flow(4)
+    segments[1] = replace(segments[1], flags="PA")
+    check(forwarding, [segments[:2], segments[2:]])
+
+
+def test_longest_packet(forwarding: Stack) -> None:
+    """No packet is longer than it may be, and the next one goes on where it ends."""
+    segments = flow(20)
+    check(forwarding, [segments[start : start + 5] for start in range(0, 20, 5)])
+
+
+def test_interleaved_flows(forwarding: Stack) -> None:
+    """A queue has one session, which a packet of another flow ends."""
+    one, other = flow(6), flow(4, flow=1)
+    check(forwarding, [one[:2], other[:2], one[2:4], other[2:], one[4:]])
+
+
+def test_what_ends_a_session(forwarding: Stack) -> None:
+    """What does not continue the flow as it was comes after it, alone."""
+    segments = flow(8)
+    changes = [replace(segments[1], flags="FA"), replace(segments[2], number=100),
+               replace(segments[3], flags="A", time_stamp=3)]
+    check(forwarding, [segments[:1], changes[:1], segments[3:5], changes[1:2], segments[5:7],
+                       changes[2:]])
+
+
+def test_other_packets_as_they_are(forwarding: Stack) -> None:
+    wire = forwarding.wires[0]
+    bad = bytearray(bytes(Segment().frame()))
+    bad[-1] ^= 1
+    short = ether() / ipv4() / TCP(flags="A") / Raw(b"short")
+    wire.transfer([udp4(), short, bytes(bad), Segment(flags="SA").frame()], to=forwarding.wires[1])
