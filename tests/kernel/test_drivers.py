@@ -42,6 +42,12 @@ def test_the_netdev_is_the_ports(guest: Guest, port: GuestPort) -> None:
     assert "Speed: 100000Mb/s" in guest.run(["ethtool", port.netdev])
 
 
+def test_lro_is_not_the_netdevs(guest: Guest, port: GuestPort) -> None:
+    """The device has it; mlx5e uses it with striding queues made by UMR, which the device has not."""
+    features = guest.run(["ethtool", "-k", port.netdev])
+    assert "large-receive-offload: off [fixed]" in features, features
+
+
 def test_ping(guest: Guest, peer: Peer) -> None:
     ping(guest, 20)
     assert peer.echoes == 20

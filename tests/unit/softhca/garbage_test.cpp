@@ -16,10 +16,9 @@ class Garbage : public Testbed, public testing::WithParamInterface<uint32_t> {
           striding(*device, pd, rx_cq.number,
                    {.log_wqes = 2,
                     .log_wqe_bytes = 5,
-                    .striding = StridingAttr{.log_strides = 3, .log_stride_bytes = 6}}) {
-        steer_all(rq);
-        steer_all(scattered);
-        steer_all(striding);
+                    .striding = StridingAttr{.log_strides = 6, .log_stride_bytes = 6}}) {
+        for (const TestRq* const queue : {&rq, &scattered, &striding})
+            flows.push_back(steer_all(*queue));
     }
     uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random() % limit); }
 
@@ -48,10 +47,30 @@ class Garbage : public Testbed, public testing::WithParamInterface<uint32_t> {
         for (size_t i = 0; i < pages.size(); i++)
             pages.data()[i] = static_cast<std::byte>(random());
     }
-    void recover() {
-        const auto drain = [](TestCq& cq) {
-            while (cq.poll()) {
+    void scramble_receive_rings() {
+        for (TestRq* const queue : {&rq, &scattered, &striding}) {
+            if (below(2)) {
+                fill(queue->ring);
+            } else { // right keys and addresses with odd lengths
+                for (size_t at = 0; at < queue->ring.size(); at += 16) {
+                    mlx5::WqeDataSeg segment{};
+                    segment.byte_count = below(3) ? below(6000) : static_cast<uint32_t>(random());
+                    segment.lkey = below(6) ? lkey : static_cast<uint32_t>(random());
+                    segment.addr =
+                        reinterpret_cast<uint64_t>(memory.data()) + below(kMemory + 1000) - 500;
+                    std::memcpy(queue->ring.data() + at, &segment, sizeof segment);
+                }
             }
+            queue->producer = static_cast<uint16_t>(queue->producer + below(7));
+            if (below(30) == 0) queue->producer = static_cast<uint16_t>(random());
+            queue->doorbell.receive = queue->producer;
+        }
+    }
+    void recover() {
+        const auto drain = [this](TestCq& cq) {
+            while (const mlx5::Cqe* const cqe = cq.poll())
+                coalesced += TestCq::opcode(*cqe) == mlx5::CqeOpcode::resp_send &&
+                             cqe->srqn_uidx >> mlx5::kLroSegmentsShift > 1;
             cq.release();
         };
         drain(tx_cq);
@@ -71,6 +90,8 @@ class Garbage : public Testbed, public testing::WithParamInterface<uint32_t> {
 
     std::mt19937 random{GetParam()};
     TestRq scattered, striding;
+    std::vector<Number> flows; ///< to all queues
+    size_t coalesced = 0;      ///< completions of several segments
 };
 
 TEST_P(Garbage, NearlyRightSendWqes) {
@@ -119,23 +140,7 @@ TEST_P(Garbage, RandomSendRing) {
 
 TEST_P(Garbage, RandomReceiveRingsAndFrames) {
     for (int round = 0; round < 2000; round++) {
-        for (TestRq* const queue : {&rq, &scattered, &striding}) {
-            if (below(2)) {
-                fill(queue->ring);
-            } else { // right keys and addresses with odd lengths
-                for (size_t at = 0; at < queue->ring.size(); at += 16) {
-                    mlx5::WqeDataSeg segment{};
-                    segment.byte_count = below(3) ? below(3000) : static_cast<uint32_t>(random());
-                    segment.lkey = below(6) ? lkey : static_cast<uint32_t>(random());
-                    segment.addr =
-                        reinterpret_cast<uint64_t>(memory.data()) + below(kMemory + 1000) - 500;
-                    std::memcpy(queue->ring.data() + at, &segment, sizeof segment);
-                }
-            }
-            queue->producer = static_cast<uint16_t>(queue->producer + below(7));
-            if (below(30) == 0) queue->producer = static_cast<uint16_t>(random());
-            queue->doorbell.receive = queue->producer;
-        }
+        scramble_receive_rings();
         for (uint32_t count = below(6); count > 0; count--) {
             Bytes frame = below(2) ? frames::build({})
                                    : frames::vxlan(1, frames::build({.proto = frames::kTcp}));
@@ -151,6 +156,44 @@ TEST_P(Garbage, RandomReceiveRingsAndFrames) {
     const PortCounters counters = device->counters();
     EXPECT_GT(counters.delivered, 100u);
     EXPECT_GT(counters.drop_rx_error, 100u);
+}
+
+/// Rings change while segments are put into their WQEs.
+TEST_P(Garbage, LroIntoRandomRings) {
+    for (const Number flow : flows)
+        ASSERT_TRUE(device->destroy_flow(flow));
+    for (const TestRq* const queue : {&rq, &scattered, &striding}) {
+        TirAttr attr;
+        attr.rqn = queue->number;
+        attr.lro = {.ipv4 = true, .timeout_ns = 1000 * below(20), .max_bytes = 4000 + below(16000)};
+        FlowAttr flow;
+        flow.tirs = {device->create_tir(attr).value()};
+        (void)device->create_flow(flow).value();
+    }
+    frames::Spec segment{.proto = frames::kTcp};
+    for (int round = 0; round < 2000; round++) {
+        scramble_receive_rings();
+        for (uint32_t count = below(6); count > 0; count--) {
+            segment.payload = Bytes(below(4) ? 1400 : below(1440));
+            segment.tcp_flags = static_cast<uint8_t>(below(10) ? frames::kAck : random());
+            wire->incoming.push_back(frames::build(segment));
+            segment.sequence += static_cast<uint32_t>(segment.payload.size());
+        }
+        if (below(4)) // sessions go on into the next round
+            (void)device->poll();
+        else
+            run();
+        recover();
+        if (HasFatalFailure()) return;
+    }
+    run();
+    const PortCounters counters = device->counters();
+    EXPECT_GT(counters.delivered, 100u);
+    EXPECT_GT(counters.drop_rx_error, 100u);
+    EXPECT_EQ(counters.delivered + counters.drop_rx_error + counters.drop_out_of_buffer +
+                  counters.drop_queue_not_ready,
+              3 * counters.wire_rx_packets);
+    EXPECT_GT(coalesced, 100u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Garbage, testing::Values(1u, 2u, 3u));

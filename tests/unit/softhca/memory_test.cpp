@@ -100,6 +100,21 @@ class MissingMemory : public Testbed {
         sq.post(wqe);
         sq.ring_doorbell();
     }
+    /// TCP goes to a WQE of a page at kFar, by LRO.
+    void receive_by_lro(uint64_t timeout_ns) {
+        TirAttr attr;
+        attr.rqn = rq.number;
+        attr.lro = {.ipv4 = true, .timeout_ns = timeout_ns, .max_bytes = kPage};
+        FlowAttr flow;
+        flow.tirs = {device->create_tir(attr).value()};
+        (void)device->create_flow(flow).value();
+        rq.post({{lkey, memory_at(kFar), kPage}});
+    }
+    [[nodiscard]] static Bytes segment(uint32_t number) {
+        frames::Spec spec{.proto = frames::kTcp, .payload = frames::pattern(1400)};
+        spec.sequence = number * 1400;
+        return frames::build(spec);
+    }
     void expect_protection_error(TestCq& cq, CqeOpcode opcode) {
         const mlx5::ErrorCqe* const cqe = cq.poll_error(opcode);
         ASSERT_NE(cqe, nullptr);
@@ -175,6 +190,33 @@ TEST_F(MissingMemory, ReceivingIntoWhatIsGoneEndsInAnErrorCqe) {
     EXPECT_EQ(device->counters().drop_rx_error, 1u);
     EXPECT_EQ(device->counters().wire_rx_packets, 1u);
     EXPECT_TRUE(wire->incoming.empty());
+}
+
+TEST_F(MissingMemory, ASessionIsLostWithItsWqe) {
+    receive_by_lro(UINT32_MAX);
+    wire->incoming = {segment(0)};
+    (void)device->poll();
+    {
+        const Hole hole = far_hole();
+        wire->incoming = {segment(1)};
+        run();
+    }
+    expect_protection_error(rx_cq, CqeOpcode::resp_error);
+    EXPECT_EQ(device->counters().drop_rx_error, 2u);
+    EXPECT_EQ(device->counters().delivered, 0u);
+}
+
+TEST_F(MissingMemory, ASessionWithoutItsCqIsCounted) {
+    receive_by_lro(1);
+    {
+        const Hole hole(rx_cq.ring.data(), rx_cq.ring.size());
+        wire->incoming = {segment(0)};
+        run();
+    }
+    EXPECT_TRUE(listener.saw(AsyncEvent::cq_error));
+    EXPECT_EQ(*device->query_rq(rq.number), QueueState::error);
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 1u);
+    EXPECT_EQ(device->counters().delivered, 0u);
 }
 
 TEST_F(MissingMemory, WhoLooksIsToldOfIt) {
