@@ -3,16 +3,12 @@
 fail. Whatever fails, nothing stays behind, and the next life, in which that command succeeds, gets as
 far."""
 
-import os
 import re
-from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Iterator
 
 import pytest
-from rig.launched import program_under
+from rig.left_behind import check_clean, left_behind
 from rig.packets import numbered
 from rig.reliability import TellFaults
 from rig.stack import Stack
@@ -65,29 +61,9 @@ def live(stack: Stack) -> bool:
     return not failed
 
 
-def open_files(process: int) -> Counter[str]:
-    """But for softhca's own streams, to `softhca fault` and `stat`, which may just be ending."""
-    streams = {f"socket:[{fields[6]}]" for fields in map(str.split, Path(f"/proc/{process}/net/unix").open())
-               if fields[4] == "0001"}
-    files: Counter[str] = Counter()
-    for entry in Path(f"/proc/{process}/fd").iterdir():
-        with suppress(FileNotFoundError):
-            name = os.readlink(entry)
-            if name not in streams:
-                files[re.sub(r"\d+", "#", name)] += 1
-    return files
-
-
-def left_behind(stack: Stack) -> dict[str, object]:
-    """What a life must not leave: file descriptors, mbufs, memory of DPDK, objects of the device."""
-    testpmd = stack.testpmd
-    device = stack.stat().get(stack.device_name(PORT), {})
-    return {
-        "files": open_files(program_under(stack.program)),
-        "mbufs": testpmd.mbufs_in_use(),
-        "heap": re.findall(r"(?:Alloc_count|Alloc_size):\s*(\d+)", testpmd.command("dump_malloc_stats")),
-        "objects": {kind: count for kind, count in device.get("objects", {}).items() if count},
-    }
+def left(stack: Stack) -> dict[str, object]:
+    """What a life must not leave."""
+    return {**left_behind(stack, PORT), "mbufs": stack.testpmd.mbufs_in_use()}
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +77,6 @@ def stack(datapath: str, open_stack: OpenStack, tmp_path_factory: pytest.TempPat
         yield stack
 
 
-def check_clean(stack: Stack, clean: dict[str, object], after: str) -> None:
-    left = left_behind(stack)
-    differing = [f"{what}: {left[what]}, not {clean[what]}" for what in clean if left[what] != clean[what]]
-    assert not differing, f"{after}:\n" + "\n".join(differing)
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("error, stride", [
     ("ENOMEM", 7), *(pytest.param(error, 1, marks=pytest.mark.thorough)
@@ -115,13 +85,13 @@ def test_every_command_fails_in_turn(stack: Stack, error: str, stride: int,
                                      tell_faults: TellFaults) -> None:
     """`stride`: of so many commands, one."""
     assert live(stack)
-    clean = left_behind(stack)
+    clean = left(stack)
     nth = 0
     while True:
         stack.inject(PORT, f"any:{error}:1:{nth}")
         good = live(stack)
         unused = stack.inject(PORT, "none")
-        check_clean(stack, clean, f"command {nth} of mlx5_1 failed with {error} (softhca fault)")
+        check_clean(left(stack), clean, f"command {nth} of mlx5_1 failed with {error} (softhca fault)")
         if unused:
             break
         nth += stride

@@ -25,6 +25,8 @@ ROWS = {
     "link": "the link goes down and up, under load",
     "empty": "nobody polls, and rings are full or empty",
     "nombuf": "the mempool is exhausted",
+    "odd-frame": "a frame is truncated, oversized or random",
+    "hot-plug": "a port is plugged in and out beside one in full traffic",
     "kill": "kill -9 at a random moment, and the next start",
 }
 BEGIN, END = "<!-- faults: by tests/rig/reliability.py -->", "<!-- end of faults -->"
