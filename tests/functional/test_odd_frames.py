@@ -4,6 +4,7 @@ as they are, the others are counted by name."""
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Callable
 
@@ -18,7 +19,7 @@ from scapy.utils import RawPcapReader
 from functional.conftest import StartStack
 
 DEVARGS = {"mlx5": "", "striding": "mprq_en=1", "verbs": ""}
-FRAMES = 10_000_000
+FRAMES = 3_400_000  # for each kind of receive queue: ten millions together
 LOSSLESS = {"pause": "on"}
 # Checksums are looked at; the burst function tells all that it can.
 TESTPMD = ["--no-flush-rx", "--enable-rx-cksum", "--total-num-mbufs=8192"]
@@ -38,18 +39,27 @@ def start(request: pytest.FixtureRequest, start_stack: StartStack) -> Callable[.
     return start_on
 
 
-def check_counts(stack: Stack, tally: Tally, timeout: float) -> None:
-    """All that came was forwarded, or is in the counter for its fault."""
-    stack.wait_counter(1, "wire_tx_packets", tally.others, timeout)
-    counters = stack.counters(0)
-    dropped = {name: value for name, value in counters.items() if name.startswith("drop_") and value}
-    assert dropped == {"drop_undersize": tally.undersize, "drop_oversize": tally.oversize}
-    assert counters["wire_rx_packets"] == tally.total
-    assert counters["delivered"] == stack.counters(1)["wire_tx_packets"] == tally.others
+def check_counts(stack: Stack, tally: Tally, timeout: float) -> int:
+    """All that came was forwarded, or is in a counter. Returns how many of the sound ones were dropped: a
+    machine that gives testpmd no CPU for a second makes the wire, or testpmd, drop them."""
+    stack.wait_counter(0, "wire_rx_packets", tally.total, timeout)
+    deadline = time.monotonic() + timeout
+    while True:
+        forwarded = stack.testpmd.forward_stats()
+        delivered, sent = stack.counters(0)["delivered"], stack.counters(1)["wire_tx_packets"]
+        if sent + forwarded[1].tx_dropped == delivered:
+            break
+        assert time.monotonic() < deadline, f"{sent} of {delivered} left, {forwarded}"
+    missed = stack.counters(0)["drop_out_of_buffer"]
+    dropped = {name: value for name, value in stack.counters(0).items() if name.startswith("drop_") and value}
+    wanted = {"drop_undersize": tally.undersize, "drop_oversize": tally.oversize}
+    assert dropped == wanted | ({"drop_out_of_buffer": missed} if missed else {})
+    assert stack.counters(0)["wire_rx_packets"] == tally.total and delivered + missed == tally.others
     one, other = stack.testpmd.stats(0), stack.testpmd.stats(1)
-    assert one.rx_packets == other.tx_packets == tally.others
-    assert (one.rx_missed, one.rx_errors, one.rx_nombuf, other.tx_errors) == (0, 0, 0, 0)
+    assert (one.rx_packets, one.rx_missed, other.tx_packets) == (delivered, missed, sent)
+    assert (one.rx_errors, one.rx_nombuf, other.tx_errors) == (0, 0, 0)
     stack.testpmd.check_mbufs()
+    return tally.others - sent
 
 
 def test_each_passes_as_it_is(start: Callable[..., Stack], tmp_path: Path, tell_faults: TellFaults) -> None:
@@ -57,7 +67,7 @@ def test_each_passes_as_it_is(start: Callable[..., Stack], tmp_path: Path, tell_
     (tmp_path / "in").write_bytes(b"".join(as_capture(iter(frames), tally)))
     stack = start(tmp_path / "in", f"pcap:,{tmp_path}/out", queues=1)
     stack.testpmd.start("io", lossless=True)
-    check_counts(stack, tally, timeout=30)
+    assert check_counts(stack, tally, timeout=30) == 0
     expected = [padded(frame) for frame in frames if 14 <= len(frame) <= LONGEST]
     arrived = [frame for frame, _ in RawPcapReader(f"{tmp_path}/out")]
     for number, (frame, wanted) in enumerate(zip(arrived, expected)):
@@ -68,7 +78,7 @@ def test_each_passes_as_it_is(start: Callable[..., Stack], tmp_path: Path, tell_
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1800)
-def test_ten_millions(start: Callable[..., Stack], tmp_path: Path, tell_faults: TellFaults) -> None:
+def test_millions(start: Callable[..., Stack], tmp_path: Path, tell_faults: TellFaults) -> None:
     """Through a pipe, as they would fill a disk."""
     tally, pipe = Tally(), tmp_path / "pipe"
     os.mkfifo(pipe)
