@@ -16,8 +16,8 @@ namespace softhca {
 namespace {
 
 constexpr const char* kForms =
-    "COMMAND:ERRNO[:TIMES[:AFTER]], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, stall:MILLISECONDS, "
-    "device_fatal or none";
+    "COMMAND:ERRNO[:TIMES[:AFTER]], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, overrun:CQ, "
+    "stall:MILLISECONDS, device_fatal or none";
 constexpr std::chrono::milliseconds kLongestStall{1000}; // who asked waits for its end
 constexpr int kMaxErrno = 133;                           // EHWPOISON is the last one
 
@@ -108,6 +108,11 @@ Result<Fault> parse_fault(std::string_view text) {
         if (!number)
             return fail(EINVAL, "fatal: of which queue or CQ? Its number is in `softhca stat`");
         return FatalFault{*number};
+    }
+    if (parts[0] == "overrun") {
+        const auto cq = parts.size() == 2 ? to_number(parts[1]) : std::nullopt;
+        if (!cq) return fail(EINVAL, "overrun: of which CQ? Its number is in `softhca stat`");
+        return OverrunFault{*cq};
     }
     if (parts[0] == kAnyCommand ||
         std::find(kFaultCommands.begin(), kFaultCommands.end(), parts[0]) != kFaultCommands.end())

@@ -33,6 +33,11 @@ struct CompletionFault {
 struct FatalFault {
     uint32_t number = 0;
 };
+/// A CQ is full from now on, whatever its consumer says: the next completion overruns it, and takes
+/// the queue whose it is with it. "overrun:CQ".
+struct OverrunFault {
+    uint32_t cq = 0;
+};
 /// The device stands still: no packet passes it and no command is answered, but nothing is lost
 /// that waits. "stall:MILLISECONDS".
 struct StallFault {
@@ -43,8 +48,8 @@ struct DeviceFault {};
 /// Commands succeed again. "none".
 struct NoCommandFaults {};
 
-using Fault = std::variant<CommandFault, CompletionFault, FatalFault, StallFault, DeviceFault,
-                           NoCommandFaults>;
+using Fault = std::variant<CommandFault, CompletionFault, FatalFault, OverrunFault, StallFault,
+                           DeviceFault, NoCommandFaults>;
 
 /// In place of a command's name: each of kFaultCommands.
 inline constexpr std::string_view kAnyCommand = "any";

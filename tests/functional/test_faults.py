@@ -241,25 +241,60 @@ def test_many_errors_leak_nothing(stack: Stack, tell_faults: TellFaults) -> None
     stack.testpmd.check_mbufs()
 
 
-@pytest.mark.guest
-def test_a_cq_that_breaks(stack: Stack, tell_faults: TellFaults) -> None:
-    """Its queue is lost: the driver says so and what helps. The others go on."""
-    testpmd = stack.testpmd
+# -- completion queues -----------------------------------------------------------------------------
+
+
+def set_up_again(stack: Stack, port: int, side: str) -> None:
+    """Queue 0 of a stopped port."""
+    stack.testpmd.silent(f"port config {port} {side}q 0 ring_size 256", f"port {port} {side}q 0 setup")
+
+
+# Of receive queues not in the guest, as above: the RQ breaks with its CQ.
+@pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
+@pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
+@pytest.mark.parametrize("fault", ["fatal", "overrun"])
+def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_faults: TellFaults) -> None:
+    """By itself, or as a completion overruns it. Its queue is lost, and nothing else: the driver says
+    so and what helps, and does not start the queue before that. All packets are accounted for."""
+    testpmd, side = stack.testpmd, kind[0].replace("s", "t") + "x"
+    number = queue_of(stack, port, kind)
+    (cq,) = [q["cq"] for q in stack.stat()[stack.device_name(port)][kind] if q["number"] == number]
+    untouched, before = others(stack, port, number), stack.counters(port)
+    received, sent = losses(stack, 0, "rx_packets"), losses(stack, 1, "tx_packets")
+    unsent = testpmd.xstats(1)["tx_unsent_packets"]
     position = testpmd.mark_output()
-    number = queue_of(stack, 1, "sqs")
-    (cq,) = [sq["cq"] for sq in stack.stat()[stack.device_name(1)]["sqs"] if sq["number"] == number]
-    stack.break_queue(1, f"fatal:{cq}")
-    lost = rf"net_rawqp1: a CQ of {stack.device_name(1)} .*set up its queues again"
+
+    stack.break_queue(port, f"{fault}:{cq}")
+    frames = list(numbered(11, 100))
+    stack.wires[0].send(frames[0])  # what fills the CQ
+    lost = (f"net_rawqp{port}: a CQ of {stack.device_name(port)} failed, and {side.title()} queue 0 is lost"
+            ".*set this queue up again")
     stack.program.wait_for(lost, position)
+    if kind == "sqs":
+        assert stack.wires[1].receive() == frames[0]  # no more than its completion was lost
+    stack.wires[0].send_all(frames[1:])
+    if kind == "rqs":  # the device drops them
+        stack.wait_counter(0, "drop_queue_not_ready", before["drop_queue_not_ready"] + 10)
+        assert stack.counters(0)["drop_out_of_buffer"] == before["drop_out_of_buffer"] + 1
+    else:  # the driver has them
+        deadline = time.monotonic() + 10
+        while received() < 11:
+            assert time.monotonic() < deadline
+    assert others(stack, port, number) == untouched
     stack.wires[1].transfer(numbered(300), to=stack.wires[0])  # the other way
+
     testpmd.stop()
-    testpmd.stop_port(1)
-    testpmd.silent("port config 1 txq 0 ring_size 256")
-    testpmd.silent("port 1 txq 0 setup")
-    testpmd.start_port(1)
+    testpmd.stop_port(port)
+    unsent = testpmd.xstats(1)["tx_unsent_packets"] - unsent
+    assert (received(), sent(), unsent) == ((11, 0, 11) if kind == "sqs" else (0, 0, 0))
+    refusal = testpmd.command(f"port start {port}", 30)
+    assert f"{side.title()} queue 0: its CQ failed: set the queue up again" in refusal
+    set_up_again(stack, port, side)
+    testpmd.start_port(port)
     testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(300), to=stack.wires[1])
-    tell_faults("cq-error", 1)
+    testpmd.check_mbufs()
+    tell_faults("cq-error" if fault == "fatal" else "cq-overrun", 1)
 
 
 # In the guest the kernel's part of it counts, too: tests/kernel/test_faults.py.

@@ -63,7 +63,7 @@ class GuestPorts:
         self.functions[port].control(cmd="inject", opcode=command, status=status)
 
     def break_queue(self, port: int, fault: str) -> None:
-        """error_cqe:… or fatal:… of `softhca fault`."""
+        """error_cqe:…, fatal:… or overrun:… of `softhca fault`."""
         self.functions[port].control(cmd="fault", device=self.functions[port].device_name,
                                      fault=fault)
 

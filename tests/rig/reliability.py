@@ -20,6 +20,7 @@ ROWS = {
     "rx-error": "an error CQE for a packet that is received, of every syndrome",
     "queue-fatal": "a QP or WQ breaks, with its event",
     "cq-error": "a CQ breaks, with its event",
+    "cq-overrun": "a CQ overruns",
     "device-fatal": "the device dies, or is unplugged",
     "stall": "the device stands still for a while, under load",
     "link": "the link goes down and up, under load",

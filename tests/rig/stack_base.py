@@ -36,7 +36,8 @@ class StackBase:
         raise NotImplementedError
 
     def break_queue(self, port: int, fault: str) -> None:
-        """error_cqe:… or fatal:… of `softhca fault`: what fails in the device, not in the kernel."""
+        """error_cqe:…, fatal:… or overrun:… of `softhca fault`: what fails in the device, not in the
+        kernel."""
         raise NotImplementedError
 
     def end_faults(self) -> None:

@@ -76,6 +76,9 @@ struct Inject {
     bool operator()(const FatalFault& fault) const {
         return device.inject_fatal(fault.number).has_value();
     }
+    bool operator()(const OverrunFault& fault) const {
+        return device.inject_overrun(fault.cq).has_value();
+    }
     bool operator()(const StallFault& fault) const {
         device.stall(fault.duration);
         return true;

@@ -37,6 +37,8 @@ class Cq {
     /// Whether this byte of the owner's memory belongs to it.
     [[nodiscard]] virtual bool works_on(const void* address) const = 0;
 
+    /// On request: there is no room any more, whatever the consumer says.
+    virtual void fill_up() = 0;
     /// Breaks for good, as by an overrun: nothing is written any more, and its owner is told.
     void fail() {
         if (failed_) return;

@@ -225,6 +225,8 @@ class Device {
     [[nodiscard]] Outcome<void> inject_error(Number queue, CompletionError error);
     /// An SQ, RQ (not in reset) or CQ breaks now: it goes to error and its owner gets the event.
     [[nodiscard]] Outcome<void> inject_fatal(Number number);
+    /// The next completion in this CQ overruns it.
+    [[nodiscard]] Outcome<void> inject_overrun(Number cqn);
     /// For so long, nothing happens: no packet passes and no command is answered. Returns then.
     void stall(std::chrono::milliseconds duration);
     /// Listeners are told that the device is dead, and it is: no packet passes any more. Objects

@@ -32,6 +32,14 @@ Outcome<void> Device::inject_fatal(Number number) {
     return {};
 }
 
+Outcome<void> Device::inject_overrun(Number cqn) {
+    const ControlLock lock(*state_);
+    Cq* const cq = state_->cqs.find(cqn);
+    if (!cq) return tl::unexpected(Status::bad_resource);
+    cq->fill_up();
+    return {};
+}
+
 void Device::stall(std::chrono::milliseconds duration) {
     const ControlLock lock(*state_);
     std::this_thread::sleep_for(duration);

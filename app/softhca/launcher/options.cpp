@@ -224,6 +224,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                      "                                or any, as any:EIO:1:20\n"
                      "error_cqe:QUEUE[:SYNDROME]      a queue's next WQE ends with an error CQE\n"
                      "fatal:NUMBER                    a queue or CQ breaks\n"
+                     "overrun:CQ                      a CQ's next completion overruns it\n"
                      "stall:MILLISECONDS              nothing happens for so long\n"
                      "device_fatal                    the device is dead\n"
                      "none                            commands succeed again; says which were "

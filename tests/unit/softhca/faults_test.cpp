@@ -83,12 +83,36 @@ TEST_F(Faults, QueuesAndCqsTellTheirOwners) {
     EXPECT_EQ(owner.events, expected);
 }
 
+TEST_F(Faults, AFullCqTakesTheQueueThatCompletesThere) {
+    FakeListener owner;
+    TestCq cq(*device, 4, &owner);
+    TestSq breaks(*device, pd, cq.number, 4, &owner), idle(*device, pd, cq.number, 4, &owner);
+    const auto send = [&] {
+        breaks.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory_at(0), 64));
+        breaks.ring_doorbell();
+        run();
+    };
+    send();
+    EXPECT_NE(cq.poll(), nullptr);
+    ASSERT_TRUE(device->inject_overrun(cq.number));
+    run();
+    EXPECT_TRUE(owner.events.empty()) << "nothing has completed yet";
+    send();
+    const std::vector<std::pair<AsyncEvent, Number>> expected = {
+        {AsyncEvent::cq_error, cq.number}, {AsyncEvent::sq_fatal, breaks.number}};
+    EXPECT_EQ(owner.events, expected);
+    EXPECT_EQ(cq.poll(), nullptr);
+    EXPECT_EQ(wire->sent.size(), 2u) << "the packet had left";
+    EXPECT_EQ(*device->query_sq(idle.number), QueueState::ready);
+}
+
 TEST_F(Faults, WhatIsNotThereCannotBreak) {
     EXPECT_EQ(device->inject_error(0xabcdef, CompletionError::flushed).error(),
               Status::bad_resource);
     EXPECT_EQ(device->inject_error(tx_cq.number, CompletionError::flushed).error(),
               Status::bad_resource);
     EXPECT_EQ(device->inject_fatal(0xabcdef).error(), Status::bad_resource);
+    EXPECT_EQ(device->inject_overrun(sq.number).error(), Status::bad_resource);
     ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));
     EXPECT_EQ(device->inject_fatal(sq.number).error(), Status::bad_state);
 }

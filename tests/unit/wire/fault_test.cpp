@@ -32,6 +32,7 @@ TEST(Fault, EveryKindIsParsed) {
     EXPECT_EQ(parsed<CompletionFault>("error_cqe:64:local_length").cause,
               core::CompletionError::local_length);
     EXPECT_EQ(parsed<FatalFault>("fatal:70").number, 70u);
+    EXPECT_EQ(parsed<OverrunFault>("overrun:71").cq, 71u);
     EXPECT_EQ(parsed<StallFault>("stall:250").duration, std::chrono::milliseconds(250));
     (void)parsed<DeviceFault>("device_fatal");
     (void)parsed<NoCommandFaults>("none");
@@ -51,6 +52,7 @@ TEST(Fault, MistakesAreNamed) {
         {"error_cqe:tx", "which queue"},
         {"error_cqe:64:local", "local_length"},
         {"fatal:", "which queue or CQ"},
+        {"overrun:", "which CQ"},
         {"stall", "milliseconds"},
         {"stall:0", "milliseconds"},
         {"stall:1001", "milliseconds"},

@@ -71,6 +71,16 @@ void advance(QueueState& state, QueueState to);
 /// For people to read.
 [[nodiscard]] const char* name_of(QueueState state);
 
+/// The CQ of a queue that failed last, by its serial number (CqOwner); 0: none has. Noted by EAL's
+/// interrupt thread, beside control calls.
+struct FailedCq {
+    uint32_t serial = 0;
+    void note(uint32_t failed) { __atomic_store_n(&serial, failed, __ATOMIC_RELAXED); }
+    [[nodiscard]] bool is(uint32_t other) const {
+        return __atomic_load_n(&serial, __ATOMIC_RELAXED) == other;
+    }
+};
+
 struct SharedRxQueue {
     QueueState state = QueueState::absent;
     bool deferred = false; ///< port start leaves it stopped
@@ -82,6 +92,7 @@ struct SharedRxQueue {
     bool counts_missed = false; ///< the device counts what this queue misses
     uint64_t missed = 0;        ///< so many, when it was last asked
     uint64_t missed_base = 0;   ///< at the last reset
+    FailedCq failed_cq;
 };
 
 struct SharedTxQueue {
@@ -90,6 +101,7 @@ struct SharedTxQueue {
     uint16_t descriptors = 0;
     uint64_t offloads = 0;
     TxCounters base;
+    FailedCq failed_cq;
 };
 
 /// A hardware counter at the last reset.

@@ -16,6 +16,7 @@ Cq::Cq(Number number, const CqAttr& attr)
 /// The consumer counter is taken modulo twice the size: consumers exist that keep 16 bits of it
 /// only. A value that no consumer can have reached counts as full.
 uint32_t Cq::refresh_room() {
+    if (full_) return 0;
     const uint32_t consumer = net::to_be(doorbell_.consumer.load());
     const uint32_t kept = block_ ? block_->size() : 0;
     const uint32_t used = (producer_ + kept - consumer) & (2 * entries() - 1);
@@ -89,6 +90,11 @@ void Cq::tell_armed() {
     armed_ = Arm::none;
     told_++;
     tell();
+}
+
+void Cq::fill_up() {
+    full_ = true;
+    room_ = 0;
 }
 
 void Cq::poll_arm() {

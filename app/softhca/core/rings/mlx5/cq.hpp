@@ -64,6 +64,7 @@ class Cq final : public core::Cq {
     [[nodiscard]] uint32_t producer() const { return producer_; }
     [[nodiscard]] bool compresses() const override { return block_ != nullptr; }
     void poll_arm() override;
+    void fill_up() override;
     void look(CqView& view) const override;
     [[nodiscard]] bool works_on(const void* address) const override {
         return ring_.contains(address) || doorbell_.consumer.lies_at(address) ||
@@ -117,6 +118,7 @@ class Cq final : public core::Cq {
     uint16_t cqe_size_;
     uint8_t log_entries_;
     Arm armed_ = Arm::none;
+    bool full_ = false; ///< see fill_up()
     CqDoorbell doorbell_;
 };
 

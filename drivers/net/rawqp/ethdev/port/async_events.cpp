@@ -3,6 +3,7 @@
 
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
+#include "drivers/net/rawqp/ethdev/queues/cq.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 namespace rawqp {
@@ -57,6 +58,8 @@ void AsyncEvents::read_one_event(bool& more) {
     // Acknowledged at once: destroying an object waits for its events. After this, `element` may
     // dangle.
     const int port_number = event.element.port_num;
+    const CqOwner owner =
+        event.event_type == IBV_EVENT_CQ_ERR ? CqOwner::of(*event.element.cq) : CqOwner{};
     port_.api->ack_async_event(&event);
 
     switch (event.event_type) {
@@ -74,11 +77,7 @@ void AsyncEvents::read_one_event(bool& more) {
         break;
     case IBV_EVENT_CQ_ERR:
         ++counts_.cq_errors;
-        // No more CQEs arrive, neither for packets nor for errors.
-        RAWQP_LOG(ERR,
-                  "%s: a CQ of %s failed, and its queue with it: stop the port, set up its queues "
-                  "again and start it",
-                  port_.name.c_str(), port_.device.c_str());
+        on_cq_error(owner);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -94,6 +93,22 @@ void AsyncEvents::read_one_event(bool& more) {
         RAWQP_LOG(DEBUG, "%s: event of %s ignored: %s", port_.name.c_str(), port_.device.c_str(),
                   port_.api->event_type_str(event.event_type));
     }
+}
+
+/// No more CQEs arrive, neither for packets nor for errors.
+void AsyncEvents::on_cq_error(const CqOwner& owner) {
+    const bool receives = owner.side == CqOwner::Side::rx;
+    if (owner.side == CqOwner::Side::neither) {
+        RAWQP_LOG(ERR, "%s: a CQ of %s failed that is of no Rx or Tx queue: close the port",
+                  port_.name.c_str(), port_.device.c_str());
+        return;
+    }
+    (receives ? port_.shared.rx[owner.queue].failed_cq : port_.shared.tx[owner.queue].failed_cq)
+        .note(owner.serial);
+    RAWQP_LOG(ERR,
+              "%s: a CQ of %s failed, and %s queue %u is lost with it: stop the port, set this "
+              "queue up again and start the port",
+              port_.name.c_str(), port_.device.c_str(), receives ? "Rx" : "Tx", owner.queue);
 }
 
 void AsyncEvents::on_link_change(bool expected_up) {

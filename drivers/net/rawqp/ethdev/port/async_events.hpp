@@ -11,6 +11,7 @@
 
 namespace rawqp {
 
+struct CqOwner;
 struct Port;
 
 /// Registered with EAL from construction by start() to destruction. The handler runs on the
@@ -30,6 +31,7 @@ class AsyncEvents {
     static void on_readable(void* self);
     static void on_recheck(void* self);
     void read_one_event(bool& more);
+    void on_cq_error(const CqOwner& owner);
     void on_link_change(bool expected_up);
     void report_link();
 

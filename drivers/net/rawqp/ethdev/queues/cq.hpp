@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creation of completion queues that one thread uses.
+// Creation of completion queues that one thread uses, and whose they are.
 #pragma once
 
+#include <atomic>
+#include <bit>
 #include <cerrno>
+#include <cstdint>
 #include <infiniband/verbs.h>
 
 namespace rawqp {
+
+/// Whose CQ it is, as its cq_context says: events of the device bring it when the queue may be
+/// gone, or have another CQ by now.
+struct CqOwner {
+    enum class Side : uint16_t { neither, rx, tx };
+    Side side = Side::neither;
+    uint16_t queue = 0;
+    uint32_t serial = 0; ///< of the CQ; no other one of this process has it
+
+    [[nodiscard]] static CqOwner make(Side side, uint16_t queue) {
+        static std::atomic<uint32_t> last{0};
+        return {side, queue, ++last};
+    }
+    [[nodiscard]] void* context() const { return std::bit_cast<void*>(*this); }
+    [[nodiscard]] static CqOwner of(const ibv_cq& cq) {
+        return std::bit_cast<CqOwner>(cq.cq_context);
+    }
+};
+static_assert(sizeof(CqOwner) == sizeof(void*));
 
 /// Whether a creation failed because the provider does not know what was asked for, rather than for
 /// lack of resources: providers do not agree on the errno for that.

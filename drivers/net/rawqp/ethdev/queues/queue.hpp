@@ -23,6 +23,7 @@ struct RxQueue {
     SharedRxQueue& shared;      ///< of the queue's number: one object at a time is installed there
     verbs::CompChannel channel; ///< null without Rx interrupts
     verbs::CqEx cq;
+    uint32_t cq_serial = 0; ///< see CqOwner
     QCounter q_counter;
     verbs::Wq wq;
     RxSpec spec;
@@ -32,6 +33,8 @@ struct RxQueue {
 
     /// The WQ is in RDY and the ring holds mbufs.
     [[nodiscard]] bool running() const { return shared.state == QueueState::running; }
+    /// Its CQ failed, and reports nothing any more.
+    [[nodiscard]] bool lost() const { return shared.failed_cq.is(cq_serial); }
     /// While the port runs: it stays, as steering refers to its WQ.
     [[nodiscard]] bool released() const { return shared.state == QueueState::released; }
     /// Of a queue that takes its place among the port's: what every process needs to know of it.
@@ -49,6 +52,7 @@ struct TxQueue {
     Port& port;
     SharedTxQueue& shared;
     verbs::CqEx cq;
+    uint32_t cq_serial = 0;
     verbs::Td thread_domain; ///< null: the QP is in the port's PD
     verbs::Pd parent_domain; ///< the port's PD and the thread domain
     verbs::Qp qp;
@@ -59,6 +63,7 @@ struct TxQueue {
 
     /// The QP is in RTS.
     [[nodiscard]] bool running() const { return shared.state == QueueState::running; }
+    [[nodiscard]] bool lost() const { return shared.failed_cq.is(cq_serial); }
     void publish(bool deferred);
 };
 

@@ -21,6 +21,9 @@ namespace {
 Result<void> create_rx_cq(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     ibv_cq_init_attr_ex attributes{};
+    const CqOwner owner = CqOwner::make(CqOwner::Side::rx, queue.spec.queue_id);
+    queue.cq_serial = owner.serial;
+    attributes.cq_context = owner.context();
     attributes.channel = queue.channel.get();
     attributes.cqe = format.rx_cq_depth(queue.spec);
     attributes.comp_vector =
@@ -355,6 +358,8 @@ Result<void> refit_rx_queues(Port& port) {
 
 Result<void> start_rx_queue(RxQueue& queue) {
     if (queue.running()) return {};
+    if (queue.lost())
+        return fail(EIO, "Rx queue {}: its CQ failed: set the queue up again", queue.spec.queue_id);
     if (queue.reset_failed) {
         if (const int error = reset_wq_from_any_state(queue.wq.get()))
             return fail(error,

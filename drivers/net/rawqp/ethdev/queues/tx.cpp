@@ -24,6 +24,9 @@ constexpr uint64_t kDrainMicroseconds = 200'000;
 
 Result<void> create_tx_cq(TxQueue& queue) {
     ibv_cq_init_attr_ex attributes{};
+    const CqOwner owner = CqOwner::make(CqOwner::Side::tx, queue.spec.queue_id);
+    queue.cq_serial = owner.serial;
+    attributes.cq_context = owner.context();
     attributes.cqe = tx_cq_depth(queue.spec.descriptors);
     attributes.comp_vector =
         queue.spec.queue_id %
@@ -318,6 +321,8 @@ int set_queue_rate_limit(rte_eth_dev* dev, uint16_t id, uint32_t rate) noexcept 
 
 Result<void> start_tx_queue(TxQueue& queue) {
     if (queue.running()) return {};
+    if (queue.lost())
+        return fail(EIO, "Tx queue {}: its CQ failed: set the queue up again", queue.spec.queue_id);
     if (queue.reset_failed) {
         if (const int error = reset_from_any_state(queue))
             return fail(error,
