@@ -224,7 +224,7 @@ std::vector<std::string> texts(const Rule& rule) {
     std::vector<std::string> list;
     const auto patterns = translate_pattern(rule.pattern());
     EXPECT_TRUE(patterns) << patterns.error().what;
-    for (const Pattern& pattern : patterns.value_or(std::vector<Pattern>{}))
+    for (const Pattern& pattern : patterns.value_or(ShortList<Pattern>{}))
         list.push_back(pattern.text());
     return list;
 }

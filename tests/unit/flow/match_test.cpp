@@ -91,10 +91,11 @@ TEST(Patterns, AreKeptInFewBytes) {
                           Protocol::eth, Protocol::ipv4, Protocol::tcp});
     pattern.last().set(0, 16, 0x1234);
     pattern.layers()[2].set(kFragment, 1, 0);
-    std::vector<uint8_t> bytes, again;
-    pattern.append_to(bytes);
+    std::vector<uint8_t> bytes(pattern.bytes());
+    EXPECT_EQ(pattern.write(bytes.data()), bytes.data() + bytes.size());
     const Pattern same = Pattern::from_bytes(bytes);
-    same.append_to(again);
+    std::vector<uint8_t> again(same.bytes());
+    same.write(again.data());
     EXPECT_EQ(again, bytes);
     EXPECT_EQ(same.text(), pattern.text());
     EXPECT_LT(bytes.size(), 350u);

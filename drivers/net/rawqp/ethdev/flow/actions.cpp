@@ -51,13 +51,12 @@ FlowResult<void> handle_queue(ActionContext& context, const rte_flow_action& act
     if (auto ok = check_ingress(context, action, "queue"); !ok) return ok;
     const auto& conf = *static_cast<const rte_flow_action_queue*>(action.conf);
     if (auto ok = check_queue(action, "queue", conf.index, context.scope.rx_queues); !ok) return ok;
-    context.collected.table = {conf.index};
+    context.collected.queue = conf.index;
     return set_fate(context, action, "queue");
 }
 
 FlowResult<void> handle_drop(ActionContext& context, const rte_flow_action& action) {
     context.collected.drop = true;
-    context.collected.table = {0};
     return set_fate(context, action, "drop");
 }
 
@@ -330,7 +329,7 @@ FlowResult<void> handle_sample(ActionContext& context, const rte_flow_action& ac
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
                       "action sample: its copies have no destination: add action queue");
     const FlowActions& taken = copies.collected;
-    context.collected.sample = {&action,   conf.ratio,  taken.table.front(),
+    context.collected.sample = {&action,   conf.ratio,  taken.queue,
                                 taken.tag, taken.count, taken.shared_counter};
     return {};
 }

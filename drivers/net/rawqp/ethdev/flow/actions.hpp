@@ -18,7 +18,7 @@ class Meters;
 
 /// The queues of a rule, and which packets go to which of them.
 struct RssSpread {
-    /// Indirection entries of the destination (power of two); {0} when dropping.
+    /// Indirection entries of the destination (power of two); none: all go to one queue.
     std::vector<uint16_t> table;
     RssKey key = kDefaultRssKey;
     uint64_t rss_types = 0; ///< 0: no hashing
@@ -40,6 +40,7 @@ struct SampleActions {
 };
 
 struct FlowActions : RssSpread {
+    uint16_t queue = 0; ///< unless there is a table; some queue when dropping
     bool drop = false;
     std::optional<uint32_t> jump; ///< to this group
     uint32_t tag = 0;             ///< flow tag of mark or flag; 0: none

@@ -130,12 +130,11 @@ LayerBytes any_mark() {
 }
 
 /// A number of the CPU's order and its place in the layer; a tag's is in the spec.
-FlowResult<Asked> read_metadata(const ItemKind& kind, const rte_flow_item& item,
-                                const std::string& name) {
+FlowResult<Asked> read_metadata(const ItemKind& kind, const rte_flow_item& item) {
     if (item.last != nullptr)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
                       "item {}: there are no ranges of metadata: use a mask or several rules",
-                      name);
+                      item_name(item.type));
     const auto index = tag_index(item);
     if (!index) return tl::unexpected(index.error());
     if (auto ok = check_mark(kind, item); !ok) return tl::unexpected(ok.error());
@@ -176,20 +175,19 @@ LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t in
                                       : read_bytes(kind, item.spec);
 }
 
-FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
-                            const std::string& name) {
+FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item) {
     Asked asked;
     if (item.spec == nullptr) {
         if (item.mask != nullptr)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
-                          "item {}: mask without spec", name);
+                          "item {}: mask without spec", item_name(item.type));
         if (item.last != nullptr)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
-                          "item {}: last without spec", name);
+                          "item {}: last without spec", item_name(item.type));
         if (kind.protocol == Protocol::mark) asked.mask = asked.value = any_mark();
         return asked; // any header of this kind
     }
-    if (is_metadata(kind.protocol)) return read_metadata(kind, item, name);
+    if (is_metadata(kind.protocol)) return read_metadata(kind, item);
     if (item.mask != nullptr)
         asked.mask = read_bytes(kind, item.mask);
     else

@@ -40,7 +40,6 @@ struct Asked {
 [[nodiscard]] FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item);
 /// The bytes of an item's spec in a layer. `index`: of its tag.
 [[nodiscard]] LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t index);
-[[nodiscard]] FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item,
-                                          const std::string& name);
+[[nodiscard]] FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item);
 
 } // namespace rawqp

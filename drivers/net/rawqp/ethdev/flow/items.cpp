@@ -13,36 +13,33 @@ namespace {
 
 class Translator {
   public:
-    explicit Translator(bool egress) : egress_(egress) {}
-    FlowResult<std::vector<Pattern>> translate(const rte_flow_item* pattern);
+    explicit Translator(bool egress) : egress_(egress) { patterns_.push_back({}); }
+    FlowResult<ShortList<Pattern>> translate(const rte_flow_item* pattern);
 
   private:
-    using Patterns = std::vector<Pattern>;
-
     FlowResult<void> add(const rte_flow_item& item, bool before_vlan);
     FlowResult<void> add_any(const rte_flow_item& item);
     FlowResult<void> add_metadata(const ItemKind& kind, const rte_flow_item& item);
     FlowResult<void> add_fragment(const rte_flow_item& item);
-    FlowResult<void> push(const ItemKind& kind, const rte_flow_item& item, const std::string& name);
-    FlowResult<void> fill(const rte_flow_item& item, const std::string& name, Asked asked);
-    FlowResult<void> expand_range(const rte_flow_item& item, const std::string& name,
-                                  const Field& field, const Asked& asked);
+    FlowResult<void> push(const ItemKind& kind, const rte_flow_item& item);
+    FlowResult<void> fill(const rte_flow_item& item, Asked asked);
+    FlowResult<void> expand_range(const rte_flow_item& item, const Field& field,
+                                  const Asked& asked);
     FlowResult<void> close_l2(const rte_flow_item& item);
-    FlowResult<void> refuse_order(const rte_flow_item& item, const std::string& name,
-                                  Protocol protocol, Pattern::Follows why) const;
+    FlowResult<void> refuse_order(const rte_flow_item& item, Protocol protocol,
+                                  Pattern::Follows why) const;
     void split_any_tag();
 
     /// Each replaced by what `each` appends for it.
     template <class Each> void replace(Each each) {
-        Patterns before = std::exchange(patterns_, {});
-        patterns_.reserve(before.size());
+        const ShortList<Pattern> before = std::exchange(patterns_, {});
         for (const Pattern& pattern : before)
             each(pattern);
     }
     [[nodiscard]] Protocol last() const { return patterns_.front().last().protocol; }
 
     bool egress_;
-    Patterns patterns_{1};
+    ShortList<Pattern> patterns_;
     uint8_t number_ = 0;    ///< of the item at hand
     bool started_ = false;  ///< some item has been read
     bool open_end_ = false; ///< item any: what follows is not known
@@ -83,9 +80,10 @@ std::string lowers_of(Protocol upper) {
     return fmt::format("{}", fmt::join(names, " or "));
 }
 
-FlowResult<void> Translator::refuse_order(const rte_flow_item& item, const std::string& name,
-                                          Protocol protocol, Pattern::Follows why) const {
+FlowResult<void> Translator::refuse_order(const rte_flow_item& item, Protocol protocol,
+                                          Pattern::Follows why) const {
     constexpr auto kItem = RTE_FLOW_ERROR_TYPE_ITEM;
+    const std::string name = item_name(item.type);
     const Layer& lower = patterns_.front().last();
     const char* const before = traits_of(lower.protocol).name;
     if (why == Pattern::Follows::too_deep)
@@ -95,8 +93,8 @@ FlowResult<void> Translator::refuse_order(const rte_flow_item& item, const std::
         return refuse(ENOTSUP, kItem, &item,
                       "item {} is out of order: it needs item {} right before it, not {}", name,
                       lowers_of(protocol), before);
-    for (const Binding& binding : bindings())
-        if (binding.lower == lower.protocol && binding.upper == protocol)
+    for (const Binding& binding : bindings_of(lower.protocol))
+        if (binding.upper == protocol)
             for (const Field& field : fields_of(lower.protocol))
                 if (field.bit <= binding.bit && binding.bit < field.bit + field.bits)
                     return refuse(EINVAL, kItem, &item,
@@ -105,27 +103,25 @@ FlowResult<void> Translator::refuse_order(const rte_flow_item& item, const std::
     return refuse(EINVAL, kItem, &item, "item {} contradicts item {} before it", name, before);
 }
 
-FlowResult<void> Translator::push(const ItemKind& kind, const rte_flow_item& item,
-                                  const std::string& name) {
+FlowResult<void> Translator::push(const ItemKind& kind, const rte_flow_item& item) {
     // The outermost Ethernet header is in every pattern.
     if (!std::exchange(started_, true) && kind.protocol == Protocol::eth) return {};
     const Protocol protocol = placed(kind.protocol, last());
-    Patterns pushed;
     auto why = Pattern::Follows::never;
-    for (Pattern pattern : patterns_) {
+    const auto refuses = [&](Pattern& pattern) {
         why = pattern.push(protocol);
         // An inner Ethernet header may go without saying.
-        if (Pattern with_eth = pattern; why == Pattern::Follows::never &&
-                                        traits_of(pattern.last().protocol).tunnel &&
-                                        with_eth.push(Protocol::eth) == Pattern::Follows::yes &&
-                                        with_eth.push(protocol) == Pattern::Follows::yes) {
-            why = Pattern::Follows::yes;
-            pattern = with_eth;
-        }
-        if (why == Pattern::Follows::yes) pushed.push_back(pattern);
-    }
-    if (pushed.empty()) return refuse_order(item, name, protocol, why);
-    patterns_ = std::move(pushed);
+        if (why == Pattern::Follows::never && traits_of(pattern.last().protocol).tunnel)
+            if (Pattern with_eth = pattern; with_eth.push(Protocol::eth) == Pattern::Follows::yes &&
+                                            with_eth.push(protocol) == Pattern::Follows::yes) {
+                why = Pattern::Follows::yes;
+                pattern = with_eth;
+            }
+        return why != Pattern::Follows::yes;
+    };
+    Pattern* const end = std::remove_if(patterns_.begin(), patterns_.end(), refuses);
+    if (end == patterns_.begin()) return refuse_order(item, protocol, why);
+    patterns_.erase_from(end);
     return {};
 }
 
@@ -144,9 +140,10 @@ std::vector<std::pair<uint64_t, unsigned>> prefixes(uint64_t start, uint64_t end
 
 constexpr size_t kMostPatterns = 16;
 
-FlowResult<void> Translator::expand_range(const rte_flow_item& item, const std::string& name,
-                                          const Field& field, const Asked& asked) {
+FlowResult<void> Translator::expand_range(const rte_flow_item& item, const Field& field,
+                                          const Asked& asked) {
     constexpr auto kLast = RTE_FLOW_ERROR_TYPE_ITEM_LAST;
+    const std::string name = item_name(item.type);
     bool whole = field.bits <= 32;
     for (uint16_t i = 0; whole && i < field.bits; ++i)
         whole = any_bit(asked.mask, field.bit + i, 1);
@@ -186,7 +183,7 @@ bool differ(const LayerBytes& a, const LayerBytes& b, uint16_t bit, uint16_t bit
     return any_bit(difference, bit, bits);
 }
 
-FlowResult<void> Translator::fill(const rte_flow_item& item, const std::string& name, Asked asked) {
+FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
     std::vector<const Field*> ranges;
     for (const Field& field : fields_of(last()))
         if (item.last != nullptr && any_bit(asked.last, field.bit, field.bits) &&
@@ -217,15 +214,15 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, const std::string& 
             for (const Field& field : fields_of(layer.protocol))
                 if (any_bit(contradicting, field.bit, field.bits))
                     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
-                                  "item {}: no such header has this value in field {}", name,
-                                  field.name);
+                                  "item {}: no such header has this value in field {}",
+                                  item_name(item.type), field.name);
         for (size_t i = 0; i < kLayerBytes; ++i) {
             layer.value[i] |= asked.value[i];
             layer.mask[i] |= asked.mask[i];
         }
     }
     for (const Field* field : ranges)
-        if (auto ok = expand_range(item, name, *field, asked); !ok) return ok;
+        if (auto ok = expand_range(item, *field, asked); !ok) return ok;
     return {};
 }
 
@@ -238,11 +235,17 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
                       "matched",
                       tag_type(patterns_.front().last()));
     if (last() != Protocol::eth && last() != Protocol::vlan) return {};
+    const auto tagged = [](const Layer& layer) {
+        return layer.masks(kTagged, 1) && layer.get(kTagged, 1) == 1;
+    };
+    if (std::ranges::none_of(patterns_, [&](const Pattern& pattern) {
+            return tagged(pattern.last()) || tag_type(pattern.last()) != 0;
+        }))
+        return {};
     replace([&](Pattern pattern) {
         Layer& layer = pattern.last();
-        const bool tagged = layer.masks(kTagged, 1) && layer.get(kTagged, 1) == 1;
         const uint16_t type = tag_type(layer);
-        if (!tagged && type == 0) {
+        if (!tagged(layer) && type == 0) {
             patterns_.push_back(pattern);
             return;
         }
@@ -300,8 +303,7 @@ FlowResult<void> Translator::add_fragment(const rte_flow_item& item) {
 
 /// In any place among headers; several tags have one layer.
 FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_item& item) {
-    const std::string name = item_name(item.type);
-    const auto asked = read_item(kind, item, name);
+    const auto asked = read_item(kind, item);
     if (!asked) return tl::unexpected(asked.error());
     const bool sent = egress_ && kind.protocol == Protocol::meta;
     for (Pattern& pattern : patterns_) {
@@ -310,7 +312,7 @@ FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_i
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                           "item {}: the pattern asks for this metadata already: use one item with "
                           "both masks",
-                          name);
+                          item_name(item.type));
         layer.item = number_;
         for (size_t i = 0; i < kLayerBytes; ++i) {
             layer.value[i] |= asked->value[i];
@@ -332,7 +334,6 @@ FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
     if (item.type == RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT) return add_fragment(item);
     const auto kind = known_kind(item);
     if (!kind) return tl::unexpected(kind.error());
-    const std::string name = item_name(item.type);
     // Of two tags the outer one may be of either kind.
     if (item.type == RTE_FLOW_ITEM_TYPE_VLAN && before_vlan && last() == Protocol::eth)
         replace([&](const Pattern& pattern) {
@@ -341,10 +342,10 @@ FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
                     patterns_.push_back(next);
             if (patterns_.empty()) patterns_.push_back(pattern); // push() says what is wrong
         });
-    if (auto ok = push(**kind, item, name); !ok) return ok;
-    auto asked = read_item(**kind, item, name);
+    if (auto ok = push(**kind, item); !ok) return ok;
+    auto asked = read_item(**kind, item);
     if (!asked) return tl::unexpected(asked.error());
-    if (auto ok = fill(item, name, *asked); !ok) return ok;
+    if (auto ok = fill(item, *asked); !ok) return ok;
     return before_vlan ? FlowResult<void>{} : close_l2(item);
 }
 
@@ -368,7 +369,7 @@ void Translator::split_any_tag() {
     });
 }
 
-FlowResult<std::vector<Pattern>> Translator::translate(const rte_flow_item* pattern) {
+FlowResult<ShortList<Pattern>> Translator::translate(const rte_flow_item* pattern) {
     const auto next_of = [](const rte_flow_item* item) {
         do
             ++item;
@@ -387,7 +388,7 @@ FlowResult<std::vector<Pattern>> Translator::translate(const rte_flow_item* patt
 
 } // namespace
 
-FlowResult<std::vector<Pattern>> translate_pattern(const rte_flow_item* pattern, bool egress) {
+FlowResult<ShortList<Pattern>> translate_pattern(const rte_flow_item* pattern, bool egress) {
     if (pattern == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_NUM, nullptr, "no pattern given");
     return Translator(egress).translate(pattern);

@@ -3,16 +3,15 @@
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/flow/short_list.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
-
-#include <vector>
 
 namespace rawqp {
 
 /// The patterns that together stand for the application's: one, or a few where it asks for what is
 /// no mask ("any VLAN tag", a range). Errors name the item and the field. Which of it a device can
 /// match is not looked at here.
-[[nodiscard]] FlowResult<std::vector<Pattern>> translate_pattern(const rte_flow_item* pattern,
-                                                                 bool egress = false);
+[[nodiscard]] FlowResult<ShortList<Pattern>> translate_pattern(const rte_flow_item* pattern,
+                                                               bool egress = false);
 
 } // namespace rawqp

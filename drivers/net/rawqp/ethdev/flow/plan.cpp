@@ -67,38 +67,42 @@ uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) co
 }
 
 /// Where the rule that is replaced stands in the device, the new one needs the other turn.
-FlowResult<void> FlowTable::Impl::find_room(Plan& plan, const rte_flow* replaced) {
-    for (PlannedPart& part : plan.parts) {
-        if (const rte_flow* const same = rules.find(part.key); same != nullptr && same != replaced)
-            return same_match(part.pattern);
-        if (plan.egress) continue;
-        if (plan.has_levels()) part.turn = turn_in_use(plan.priority, part.traffic);
+FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* replaced) const {
+    for (RulePart& part : rule.parts()) {
+        const rte_flow* const known = rules.find(part.key, part.hash);
+        if (known != nullptr && known != replaced) return same_match(pattern_of(part.key));
+        if (rule.egress) continue;
+        if (rule.has_levels()) part.turn = turn_in_use(rule.priority, part.traffic);
         if (replaced == nullptr) continue;
         const auto parts = replaced->parts();
-        const auto same = std::ranges::find(parts, std::string_view(part.key), &RulePart::key);
+        const auto same = std::ranges::find(parts, part.key, &RulePart::key);
         if (same != parts.end()) part.turn = same->turn ^ 1;
     }
     return {};
 }
 
-FlowResult<void> FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern,
-                                            const FlowActions& wanted, bool& hashed) {
+void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
+                                bool& hashed) {
+    if (wanted.table.empty()) {
+        RssTargetRef target;
+        if (!plan.egress && !plan.jump) target = steering.qps().target(wanted.queue);
+        plan.parts.push_back({class_of(pattern), pattern, std::move(target), true, nullptr});
+        return;
+    }
     for (const ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
         hashed |= split.hash_fields != 0;
-        RssTargetRef target;
-        if (!plan.egress && !plan.jump)
-            target = steering.qps().target(wanted.destination(split.hash_fields));
-        plan.parts.push_back(
-            {split.traffic, split.pattern, key_of(plan, split.pattern), std::move(target), false});
+        plan.parts.push_back({split.traffic, split.pattern,
+                              steering.qps().target(wanted.destination(split.hash_fields)), false,
+                              nullptr});
     }
     plan.parts.back().whole = true; // the classes of a pattern come before it
-    return {};
 }
 
-/// Which engines have words for all of it; the device is not asked.
 FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item* pattern) {
+    SteeringRequest request = plan.request(0);
     for (PlannedPart& part : plan.parts) {
-        const SteeringRequest request = plan.request(part.pattern, part.target, 0);
+        request.pattern = part.pattern;
+        request.target = part.target;
         const auto engine = steering.engine_for(request);
         part.engine = engine.value_or(nullptr);
         if (engine) continue;
@@ -152,13 +156,9 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan);
     bool hashed = false;
     for (const Pattern& each : patterns)
-        if (auto ok = add_parts(plan, each, wanted, hashed); !ok) return tl::unexpected(ok.error());
+        add_parts(plan, each, wanted, hashed);
     if (wanted.chosen_rss != nullptr && !hashed && wanted.table.size() > 1)
         return refuse_types(*wanted.chosen_rss, patterns.front());
-    if (replaced == nullptr) return plan;
-    if (auto ok = choose_engines(plan, nullptr); !ok) return tl::unexpected(ok.error());
-    if (auto ok = find_room(plan, replaced); !ok) return tl::unexpected(ok.error());
-    if (auto ok = check_levels(plan, nullptr); !ok) return tl::unexpected(ok.error());
     return plan;
 }
 
@@ -195,8 +195,6 @@ FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte
                                             const rte_flow_action* actions) {
     auto planned = outline(attr, pattern, actions);
     if (!planned) return planned;
-    if (auto ok = find_room(*planned, nullptr); !ok) return tl::unexpected(ok.error());
-    if (auto ok = check_levels(*planned, attr); !ok) return tl::unexpected(ok.error());
     if (guard && !planned->egress) {
         auto reserved = guard->reserve(whole_patterns(*planned), pattern);
         if (!reserved) return tl::unexpected(reserved.error());
@@ -210,11 +208,17 @@ SteeringLevels FlowTable::Impl::known_levels() const {
     return steering.levels().value_or(SteeringLevels{});
 }
 
-FlowResult<void> FlowTable::Impl::check_levels(const Plan& plan, const rte_flow_attr* attr) const {
-    if (!plan.has_levels()) return {};
+FlowResult<void> FlowTable::Impl::check_levels(const rte_flow& rule,
+                                               const rte_flow_attr* attr) const {
+    if (!rule.has_levels()) return {};
+    const auto place = [&](const RulePart& part) {
+        return place_of(rule.priority, part.traffic, part.turn);
+    };
+    if (std::ranges::all_of(rule.parts(),
+                            [&](const RulePart& part) { return levels.uses(place(part)); }))
+        return {};
     std::vector<RulePlace> places;
-    for (const PlannedPart& part : plan.parts)
-        places.push_back(place_of(plan.priority, part.traffic, part.turn));
+    std::ranges::transform(rule.parts(), std::back_inserter(places), place);
     const uint16_t most = known_levels().flow_levels();
     if (levels.fits(places, most)) return {};
     if (attr == nullptr)
@@ -227,7 +231,15 @@ FlowResult<void> FlowTable::Impl::check_levels(const Plan& plan, const rte_flow_
                   "priority {}: the device has {} steering priorities for rules, and other "
                   "rte_flow priorities use them (each up to {}: for rules with ports, with IP, "
                   "and others): use one of those",
-                  plan.priority, most, kClassDepths);
+                  rule.priority, most, kClassDepths);
+}
+
+FlowResult<OwnedRule> FlowTable::Impl::make_rule(const Plan& plan, const rte_flow_attr* attr,
+                                                 const rte_flow* replaced) const {
+    OwnedRule rule(rte_flow::make(plan));
+    if (auto ok = find_room(*rule, replaced); !ok) return tl::unexpected(ok.error());
+    if (auto ok = check_levels(*rule, attr); !ok) return tl::unexpected(ok.error());
+    return rule;
 }
 
 } // namespace rawqp

@@ -20,22 +20,32 @@ struct KeyHead {
 };
 } // namespace
 
-std::string key_of(const RulePosition& position, const Pattern& pattern) {
+namespace {
+
+size_t key_bytes(const Pattern& pattern) { return sizeof(KeyHead) + pattern.bytes(); }
+
+/// Returns what is after the key.
+char* write_key(const RulePosition& position, const Pattern& pattern, char* key) {
     const KeyHead head{position.group, position.priority, position.egress};
-    std::vector<uint8_t> bytes;
-    bytes.reserve(sizeof head + 2 * sizeof(Layer) * pattern.layers().size());
-    bytes.resize(sizeof head);
-    std::memcpy(bytes.data(), &head, sizeof head);
-    pattern.append_to(bytes);
-    return {bytes.begin(), bytes.end()};
+    std::memcpy(key, &head, sizeof head);
+    auto* const rest = reinterpret_cast<uint8_t*>(key) + sizeof head;
+    return reinterpret_cast<char*>(pattern.write(rest));
+}
+
+} // namespace
+
+std::string key_of(const RulePosition& position, const Pattern& pattern) {
+    std::string key(key_bytes(pattern), '\0');
+    write_key(position, pattern, key.data());
+    return key;
 }
 
 std::vector<size_t> value_places(const Pattern& pattern) {
     std::vector<size_t> places;
-    std::vector<uint8_t> bytes(sizeof(KeyHead));
+    size_t at = sizeof(KeyHead);
     for (const Layer& layer : pattern.layers()) {
-        places.push_back(bytes.size() + Pattern::kValueInLayer);
-        Pattern::append_layer(layer, bytes);
+        places.push_back(at + Pattern::kValueInLayer);
+        at += Pattern::bytes_of(layer);
     }
     return places;
 }
@@ -49,8 +59,7 @@ void DestroyRule::operator()(rte_flow* rule) const { rte_flow::destroy(rule); }
 
 uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(key); }
 
-SteeringRequest RuleTerms::request(const Pattern& pattern, RssTargetRef target,
-                                   uint16_t level) const {
+SteeringRequest RuleTerms::request(uint16_t level) const {
     SteeringRequest request;
     request.strict_level = true;
     request.group = group;
@@ -58,8 +67,6 @@ SteeringRequest RuleTerms::request(const Pattern& pattern, RssTargetRef target,
     request.egress = egress;
     request.level = level;
     request.edits = edits;
-    request.pattern = pattern;
-    request.target = std::move(target);
     request.drop = drop;
     request.tag = tag;
     request.sample = sample;
@@ -74,35 +81,45 @@ SteeringRequest RuleTerms::request(const Pattern& pattern, RssTargetRef target,
 using rawqp::RulePart;
 static_assert(sizeof(rte_flow) % alignof(RulePart) == 0, "the parts follow the rule");
 
-size_t rte_flow::bytes_for(std::span<const rawqp::PlannedPart> parts) {
-    size_t bytes = sizeof(rte_flow) + parts.size() * sizeof(RulePart);
-    for (const rawqp::PlannedPart& part : parts)
-        bytes += part.key.size();
-    return bytes;
+template <class Like> void rte_flow::add(const Like& like, const char* key, const char* key_end) {
+    if (part_count_ == 0) parts_ = reinterpret_cast<RulePart*>(this + 1);
+    new (parts_ + part_count_++) RulePart{
+        this, {key, key_end}, 0, like.traffic, like.target, like.whole, 0, like.engine, {}, {}};
 }
 
 rte_flow* rte_flow::make(const rawqp::Plan& plan) {
-    rte_flow* const rule = make(plan, plan.parts, ::operator new(bytes_for(plan.parts)), nullptr);
+    const size_t keys_at = sizeof(rte_flow) + plan.parts.size() * sizeof(RulePart);
+    size_t bytes = keys_at;
+    for (const rawqp::PlannedPart& part : plan.parts)
+        bytes += rawqp::key_bytes(part.pattern);
+    auto* const rule = new (::operator new(bytes)) rte_flow(plan, nullptr);
+    char* key = reinterpret_cast<char*>(rule) + keys_at;
+    for (const rawqp::PlannedPart& part : plan.parts) {
+        char* const end = rawqp::write_key(plan, part.pattern, key);
+        rule->add(part, key, end);
+        key = end;
+    }
     rule->hash_keys();
     return rule;
 }
 
-rte_flow* rte_flow::make(rawqp::RuleTerms terms, std::span<const rawqp::PlannedPart> parts,
-                         void* memory, rawqp::RuleMemory* owner) {
-    auto* const rule = new (memory) rte_flow;
-    static_cast<rawqp::RuleTerms&>(*rule) = std::move(terms);
-    rule->owner_ = owner;
-    auto* part = rule->parts_ = reinterpret_cast<RulePart*>(rule + 1);
-    auto* key = reinterpret_cast<char*>(part + parts.size());
-    for (const rawqp::PlannedPart& of : parts) {
-        char* const end = std::copy(of.key.begin(), of.key.end(), key);
-        const std::string_view its_key(key, of.key.size());
-        new (part++)
-            RulePart{rule, its_key, 0, of.traffic, of.target, of.whole, of.turn, of.engine, {}, {}};
+rte_flow* rte_flow::make(rawqp::RuleTerms terms, const rte_flow& model, void* memory,
+                         rawqp::RuleMemory* owner) {
+    auto* const rule = new (memory) rte_flow(std::move(terms), owner);
+    char* key = reinterpret_cast<char*>(rule + 1) + model.parts().size_bytes();
+    for (const RulePart& part : model.parts()) {
+        char* const end = std::ranges::copy(part.key, key).out;
+        rule->add(part, key, end);
         key = end;
-        ++rule->part_count_;
     }
     return rule;
+}
+
+size_t rte_flow::bytes() const {
+    size_t bytes = sizeof(rte_flow) + parts().size_bytes();
+    for (const RulePart& part : parts())
+        bytes += part.key.size();
+    return bytes;
 }
 
 void rte_flow::add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
@@ -145,7 +162,9 @@ std::vector<rawqp::Pattern> rte_flow::whole_patterns() const {
 }
 
 rawqp::SteeringRequest rte_flow::request(const RulePart& part, uint16_t level) const {
-    auto request = RuleTerms::request(rawqp::pattern_of(part.key), part.target, level);
+    auto request = RuleTerms::request(level);
+    request.pattern = rawqp::pattern_of(part.key);
+    request.target = part.target;
     request.engine = part.engine;
     return request;
 }

@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
+#include "drivers/net/rawqp/ethdev/flow/short_list.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
@@ -18,10 +19,8 @@ namespace rawqp {
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
-    std::string key;                ///< see RulePart
     RssTargetRef target;            ///< null for egress and jumps
     bool whole = true;              ///< the rule's own pattern; else a class of it, made for RSS
-    uint8_t turn = 0;               ///< see RulePlace
     const Engine* engine = nullptr; ///< see SteeringRequest
 };
 
@@ -49,15 +48,14 @@ struct RuleTerms : RulePosition {
     SharedActionRef rss;          ///< the indirect action that spreads its packets; null: none
     ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
 
-    /// What the device is asked for a part.
-    [[nodiscard]] SteeringRequest request(const Pattern& pattern, RssTargetRef target,
-                                          uint16_t level) const;
+    /// What the device is asked for each part, without pattern and target.
+    [[nodiscard]] SteeringRequest request(uint16_t level) const;
 };
 
 /// A rule as translated, of which the device knows nothing.
 struct Plan : RuleTerms {
     const rte_flow_action* count = nullptr; ///< the action that needs a counter, if there is one
-    std::vector<PlannedPart> parts;         ///< most specific class first
+    ShortList<PlannedPart> parts;           ///< most specific class first
 };
 
 /// One rule of the device, in the memory of the rule that it is a part of.
@@ -102,11 +100,11 @@ struct rte_flow : rawqp::RuleTerms {
 
     /// The memory holds the parts and their keys as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan);
-    /// In memory of somebody else, of bytes_for(parts); hash_keys() is up to the caller.
-    [[nodiscard]] static rte_flow* make(rawqp::RuleTerms terms,
-                                        std::span<const rawqp::PlannedPart> parts, void* memory,
+    /// A rule of these terms with the parts of the model, in memory of somebody else, of as many
+    /// bytes; hash_keys() is up to the caller.
+    [[nodiscard]] static rte_flow* make(rawqp::RuleTerms terms, const rte_flow& model, void* memory,
                                         rawqp::RuleMemory* owner);
-    [[nodiscard]] static size_t bytes_for(std::span<const rawqp::PlannedPart> parts);
+    [[nodiscard]] size_t bytes() const;
     /// Sets bits of a key, those that the mask has as well.
     void add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
                     std::span<const uint8_t> mask);
@@ -128,8 +126,11 @@ struct rte_flow : rawqp::RuleTerms {
     [[nodiscard]] rawqp::SteeringRequest request(const rawqp::RulePart& part, uint16_t level) const;
 
   private:
-    rte_flow() = default;
+    /// The parts come then.
+    rte_flow(rawqp::RuleTerms terms, rawqp::RuleMemory* owner)
+        : rawqp::RuleTerms(std::move(terms)), owner_(owner) {}
     ~rte_flow() = default;
+    template <class Like> void add(const Like& like, const char* key, const char* key_end);
 
     rawqp::RulePart* parts_ = nullptr;
     uint16_t part_count_ = 0;

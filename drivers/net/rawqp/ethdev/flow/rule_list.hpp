@@ -47,7 +47,6 @@ class RuleList {
                              [&](const rte_flow& rule) { return &rule == handle; });
     }
     /// The rule that has such a part.
-    [[nodiscard]] rte_flow* find(std::string_view key) const { return find(key, hash_of(key)); }
     [[nodiscard]] rte_flow* find(std::string_view key, uint64_t hash) const {
         const RulePart* const part =
             keys_.find(hash, [&](const RulePart& known) { return known.key == key; });

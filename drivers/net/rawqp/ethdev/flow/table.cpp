@@ -136,13 +136,15 @@ void FlowTable::Impl::prepare_reports(const RuleTerms& rule) {
         queues.use_marks();
 }
 
-FlowResult<OwnedRule> FlowTable::Impl::realize(const Plan& plan) {
-    OwnedRule rule(rte_flow::make(plan));
+FlowResult<OwnedRule> FlowTable::Impl::realize(const Plan& plan, const rte_flow_attr* attr,
+                                               const rte_flow* replaced) {
+    auto rule = make_rule(plan, attr, replaced);
+    if (!rule) return rule;
     prepare_reports(plan);
-    if (auto placed = place(*rule); !placed) return from_device(placed.error());
+    if (auto placed = place(**rule); !placed) return from_device(placed.error());
     if (!running) {
-        if (auto accepted = validate(*rule); !accepted) return tl::unexpected(accepted.error());
-    } else if (auto installed = install(*rule); !installed)
+        if (auto accepted = validate(**rule); !accepted) return tl::unexpected(accepted.error());
+    } else if (auto installed = install(**rule); !installed)
         return from_device(installed.error());
     return rule;
 }
@@ -151,8 +153,9 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                         const rte_flow_action* actions, rte_flow_error* error) {
     const auto plan = impl_->translate(attr, pattern, actions);
     if (!plan) return report(plan.error(), error);
-    const OwnedRule rule(rte_flow::make(*plan));
-    if (auto accepted = impl_->validate(*rule); !accepted) return report(accepted.error(), error);
+    const auto rule = impl_->make_rule(*plan, attr, nullptr);
+    if (!rule) return report(rule.error(), error);
+    if (auto accepted = impl_->validate(**rule); !accepted) return report(accepted.error(), error);
     return 0;
 }
 
@@ -160,7 +163,7 @@ rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* patt
                             const rte_flow_action* actions, rte_flow_error* error) {
     const auto plan = impl_->translate(attr, pattern, actions);
     FlowResult<OwnedRule> rule =
-        plan ? impl_->realize(*plan) : FlowResult<OwnedRule>(tl::unexpected(plan.error()));
+        plan ? impl_->realize(*plan, attr, nullptr) : tl::unexpected(plan.error());
     if (!rule) {
         report(rule.error(), error);
         return nullptr;

@@ -146,11 +146,11 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
                                                 const rte_flow_actions_template& actions) {
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
-    Recipe recipe{std::move(*planned), {}};
-    if (auto ok = complete(recipe, pattern); !ok) return tl::unexpected(ok.error());
+    auto values = values_of(*planned, pattern);
+    if (!values) return tl::unexpected(values.error());
+    Recipe recipe{OwnedRule(rte_flow::make(*planned)), std::move(*values)};
     // With zeros for values, the device can be asked.
-    const OwnedRule trial(rte_flow::make(recipe.plan));
-    if (auto ok = validate(*trial); !ok) return tl::unexpected(ok.error());
+    if (auto ok = validate(*recipe.model); !ok) return tl::unexpected(ok.error());
     return recipe;
 }
 
@@ -160,7 +160,7 @@ FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& 
     table.counters.resize(rules);
     for (auto& [counter, used, age] : table.counters) {
         if (!counter) counter = steering.make_counter();
-        if (!counter->prepare(*recipe.plan.counter))
+        if (!counter->prepare(*recipe.model->counter))
             return refuse(
                 errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                 "the device does not make {} counters, one for each rule of the table: {}", rules,
@@ -175,11 +175,11 @@ FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, R
                                                const rte_flow_actions_template& actions,
                                                size_t rules) {
     const bool given = actions.gives(RTE_FLOW_ACTION_TYPE_COUNT);
-    Plan& plan = recipe.plan;
-    if (given && plan.age) return refuse_shared_count(plan.count);
-    if (!plan.counter || plan.counter->shared()) return {};
-    recipe.ages = plan.age && !plan.age->shared() && !actions.gives(RTE_FLOW_ACTION_TYPE_AGE);
-    recipe.counts = (plan.counts && !given) || recipe.ages;
+    rte_flow& model = *recipe.model;
+    if (given && model.age) return refuse_shared_count(nullptr);
+    if (!model.counter || model.counter->shared()) return {};
+    recipe.ages = model.age && !model.age->shared() && !actions.gives(RTE_FLOW_ACTION_TYPE_AGE);
+    recipe.counts = (model.counts && !given) || recipe.ages;
     if (recipe.counts)
         if (auto ok = count(table, recipe, rules); !ok) return ok;
     if (recipe.ages) {
@@ -187,8 +187,8 @@ FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, R
             if (!age) age = std::make_shared<FlowAge>(counter, kOneSecond, FlowAge::Clock::now());
         ages.reserve(rules);
     }
-    plan.counter = nullptr;
-    if (plan.age && !plan.age->shared()) plan.age = nullptr;
+    model.counter = nullptr;
+    if (model.age && !model.age->shared()) model.age = nullptr;
     return {};
 }
 
@@ -212,8 +212,8 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
         for (const rte_flow_actions_template* const action : actions) {
             auto recipe = make_recipe(table->attributes, *pattern, *action);
             if (!recipe) return tl::unexpected(recipe.error());
-            bytes = std::max(bytes, rte_flow::bytes_for(recipe->plan.parts));
-            parts = std::max(parts, recipe->plan.parts.size());
+            bytes = std::max(bytes, recipe->model->bytes());
+            parts = std::max(parts, recipe->model->parts().size());
             if (auto ok = own_counters(*table, *recipe, *action, attributes.nb_flows); !ok)
                 return tl::unexpected(ok.error());
             table->recipes.push_back(std::move(*recipe));
@@ -253,8 +253,7 @@ FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& 
     if (values.queue) {
         const size_t queue = *values.queue;
         if (table.queues.size() <= queue) table.queues.resize(queue + 1);
-        if (RssTargetRef& to = table.queues[queue]; !to)
-            to = steering.qps().target({.queues = {*values.queue}});
+        if (RssTargetRef& to = table.queues[queue]; !to) to = steering.qps().target(*values.queue);
         for (RulePart& part : rule.parts())
             part.target = table.queues[queue];
     }
@@ -275,7 +274,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
                                             const rte_flow_item* items, size_t action,
                                             const rte_flow_action* actions) {
     Recipe& recipe = table.recipe(pattern, action);
-    RuleTerms terms = recipe.plan;
+    RuleTerms terms = *recipe.model;
     Values values;
     values.age = table.actions[action]->age;
     if (auto ok = take_values(table, *table.actions[action], actions, terms, values); !ok)
@@ -288,7 +287,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
         table.slots->release(slot);
         return tl::unexpected(ok.error());
     }
-    OwnedRule rule(rte_flow::make(std::move(terms), recipe.plan.parts, slot, table.slots.get()));
+    OwnedRule rule(rte_flow::make(std::move(terms), *recipe.model, slot, table.slots.get()));
     for (const Recipe::Value& value : recipe.values) {
         const rte_flow_item& item = items[value.item];
         if (item.type != value.kind->type || item.spec == nullptr)
@@ -306,10 +305,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
     }
     rule->hash_keys();
     if (auto ok = lead(*rule, table, values); !ok) return tl::unexpected(ok.error());
-    for (RulePart& part : rule->parts()) {
-        part.turn = rule->has_levels() ? turn_in_use(rule->priority, part.traffic) : uint8_t{0};
-        if (rules.find(part.key, part.hash) != nullptr) return same_match(pattern_of(part.key));
-    }
+    if (auto ok = find_room(*rule, nullptr); !ok) return tl::unexpected(ok.error());
     return rule;
 }
 

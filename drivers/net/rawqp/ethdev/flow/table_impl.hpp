@@ -29,12 +29,20 @@ struct FlowTable::Impl {
     // plan.cpp
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                const rte_flow_action* actions);
-    /// translate() without what depends on other rules and on the values of this one.
+    /// translate() without what depends on the values of the rule.
     FlowResult<Plan> outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
                              const rte_flow_action* actions);
     /// A rule of these terms; `replaced` is the one whose place it takes, or null.
     FlowResult<Plan> plan(const RulePosition& position, std::span<const Pattern> patterns,
                           const FlowActions& wanted, const rte_flow* replaced);
+    /// Which engines have words for all of it; the device is not asked.
+    FlowResult<void> choose_engines(Plan& plan, const rte_flow_item* pattern);
+    /// The rule of a plan, of which the device knows nothing, if there is room for it among others.
+    /// `attr`: the application's, which refusals name; null where it asks for no new rule.
+    [[nodiscard]] FlowResult<OwnedRule> make_rule(const Plan& plan, const rte_flow_attr* attr,
+                                                  const rte_flow* replaced) const;
+    /// Looks whether another rule has the same match, and chooses turns.
+    FlowResult<void> find_room(rte_flow& rule, const rte_flow* replaced) const;
     [[nodiscard]] ActionScope scope(const Pattern& pattern, const RulePosition& position) const {
         return {pattern, position.group, position.egress, queues.count(), queues.table_entries(),
                 shared,  meters};
@@ -42,7 +50,8 @@ struct FlowTable::Impl {
 
     // table.cpp
     /// The rule of a plan: in the device if the port runs, else accepted by it.
-    FlowResult<OwnedRule> realize(const Plan& plan);
+    FlowResult<OwnedRule> realize(const Plan& plan, const rte_flow_attr* attr,
+                                  const rte_flow* replaced);
     /// Before there is a packet that the rule marks.
     void prepare_reports(const RuleTerms& rule);
     /// The rule has come to live: its age is looked at from now on, that of several rules by the
@@ -95,15 +104,11 @@ struct FlowTable::Impl {
     [[nodiscard]] FlowResult<void> check_room(uint32_t queue) const;
 
   private:
-    FlowResult<void> add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
-                               bool& hashed);
+    void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted, bool& hashed);
     /// A counter of its own is the rule's as well, to be asked for.
     [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan);
-    /// Looks whether another rule has the same match, and chooses turns.
-    FlowResult<void> find_room(Plan& plan, const rte_flow* replaced);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
-    FlowResult<void> choose_engines(Plan& plan, const rte_flow_item* pattern);
-    FlowResult<void> check_levels(const Plan& plan, const rte_flow_attr* attr) const;
+    FlowResult<void> check_levels(const rte_flow& rule, const rte_flow_attr* attr) const;
     Result<void> move(const RulePlace& place, uint16_t level);
     [[nodiscard]] SteeringLevels known_levels() const;
     [[nodiscard]] static uint16_t level_of(const rte_flow& rule, const RulePart& part);

@@ -73,7 +73,10 @@ FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flo
     const std::vector<Pattern> patterns = rule.whole_patterns();
     const auto wanted = translate_actions(actions, scope(patterns.front(), rule));
     if (!wanted) return tl::unexpected(wanted.error());
-    return plan(rule, patterns, *wanted, &rule);
+    auto planned = plan(rule, patterns, *wanted, &rule);
+    if (!planned) return planned;
+    if (auto ok = choose_engines(*planned, nullptr); !ok) return tl::unexpected(ok.error());
+    return planned;
 }
 
 FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
@@ -99,14 +102,17 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
         static_cast<RuleTerms&>(*planned) = *rule; // its other actions stay
         for (PlannedPart& part : planned->parts) {
             part.engine = nullptr; // it was found without those
-            if (!keys.insert(part.key).second)
+            if (!keys.insert(key_of(*planned, part.pattern)).second)
                 return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &update,
                               "with these types two rules of one priority would both match {} with "
                               "the same values: give one of them another priority",
                               part.pattern.names());
         }
-        auto made = realize(*planned);
-        if (!made) return tl::unexpected(made.error());
+        auto made = realize(*planned, nullptr, rule);
+        if (!made) {
+            made.error().cause = &update;
+            return tl::unexpected(made.error());
+        }
         fresh.emplace_back(rule, std::move(*made));
     }
     for (auto& [rule, successor] : fresh)
@@ -124,7 +130,7 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     auto planned = plan_again(rule, actions);
     if (!planned) return tl::unexpected(planned.error());
     planned->ports = rule.ports;
-    auto fresh = realize(*planned);
+    auto fresh = realize(*planned, nullptr, &rule);
     if (!fresh) return tl::unexpected(fresh.error());
     const AgeRef former = rule.age;
     const CounterRef counter = rule.counter;

@@ -34,7 +34,7 @@ FlowResult<CopiedList<Entry>> copy(rte_flow_conv_op operation, const Entry* from
 const char* deciding_field(const ItemKind& kind, const rte_flow_item& item) {
     rte_flow_item probe = item;
     probe.spec = probe.mask; // all ones that matter
-    const auto asked = read_item(kind, probe, {});
+    const auto asked = read_item(kind, probe);
     if (!asked) return nullptr;
     const auto asks = [&](uint16_t bit, uint16_t bits) { return any_bit(asked->mask, bit, bits); };
     constexpr uint16_t kFlags = 8 * (kLayerBytes - 1), kFragmentOffset = 48;
@@ -59,7 +59,7 @@ const char* decided_field(const ItemKind& kind, const rte_flow_item& item,
     const auto upper = known_kind(next);
     rte_flow_item probe = item;
     probe.spec = probe.mask;
-    const auto asked = read_item(kind, probe, {});
+    const auto asked = read_item(kind, probe);
     if (!upper || !asked) return nullptr;
     const auto same = [](Protocol placed, Protocol protocol) { // whatever place it has
         return std::string_view(traits_of(placed).name) == traits_of(protocol).name;
@@ -296,22 +296,24 @@ rte_flow_action_age age_of(const rte_flow_actions_template& from,
     return age;
 }
 
-FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern) {
+FlowResult<std::vector<Recipe::Value>> values_of(const Plan& plan,
+                                                 const rte_flow_pattern_template& pattern) {
+    std::vector<Recipe::Value> values;
     const rte_flow_item* const items = pattern.items.entries();
-    for (size_t part = 0; part < recipe.plan.parts.size(); ++part) {
-        const Pattern& of = recipe.plan.parts[part].pattern;
+    for (size_t part = 0; part < plan.parts.size(); ++part) {
+        const Pattern& of = plan.parts[part].pattern;
         const std::vector<size_t> places = value_places(of);
         for (size_t layer = 0; layer < places.size(); ++layer) {
             const uint8_t item = of.layers()[layer].item;
             if (item == Layer::kNone || items[item].mask == nullptr) continue;
             const auto kind = known_kind(items[item]);
             if (!kind) return tl::unexpected(kind.error());
-            const auto asked = read_item(**kind, items[item], {});
+            const auto asked = read_item(**kind, items[item]);
             if (!asked) return tl::unexpected(asked.error());
-            recipe.values.push_back({item, *kind, part, places[layer], asked->mask, asked->index});
+            values.push_back({item, *kind, part, places[layer], asked->mask, asked->index});
         }
     }
-    return {};
+    return values;
 }
 
 } // namespace rawqp

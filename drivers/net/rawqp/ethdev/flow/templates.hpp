@@ -66,8 +66,8 @@ struct Recipe {
         LayerBytes mask; ///< of the template
         uint8_t index;   ///< of its tag
     };
-    Plan plan;
-    std::vector<Value> values; ///< which are zeros in the keys of the parts
+    OwnedRule model;           ///< of which the device knows nothing
+    std::vector<Value> values; ///< which are zeros in the keys of its parts
     bool counts = false;       ///< each rule has a counter of its own
     bool ages = false;         ///< and an age by it
 };
@@ -104,8 +104,9 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
                                          const rte_flow_action_rss& given);
 [[nodiscard]] rte_flow_action_age age_of(const rte_flow_actions_template& from,
                                          const rte_flow_action_age* given);
-/// Adds the values to a recipe with its plan.
-[[nodiscard]] FlowResult<void> complete(Recipe& recipe, const rte_flow_pattern_template& pattern);
+/// The values of rules by this plan.
+[[nodiscard]] FlowResult<std::vector<Recipe::Value>>
+values_of(const Plan& plan, const rte_flow_pattern_template& pattern);
 
 } // namespace rawqp
 

@@ -14,9 +14,19 @@ namespace rawqp {
     return std::min(8 - bit % 8, count);
 }
 
+/// Most fields are some.
+[[nodiscard]] constexpr bool whole_bytes(size_t bit, size_t count) {
+    return (bit | count) % 8 == 0;
+}
+
 /// The number in `count` bits, 64 at most.
 [[nodiscard]] inline uint64_t get_bits(std::span<const uint8_t> bytes, size_t bit, size_t count) {
     uint64_t number = 0;
+    if (whole_bytes(bit, count)) {
+        for (const uint8_t byte : bytes.subspan(bit / 8, count / 8))
+            number = number << 8 | byte;
+        return number;
+    }
     for (size_t n; count != 0; bit += n, count -= n) {
         n = bits_of_byte(bit, count);
         number = number << n | (bytes[bit / 8] >> (8 - bit % 8 - n) & ((1u << n) - 1));
@@ -38,6 +48,11 @@ inline void set_bits(std::span<uint8_t> bytes, size_t bit, size_t count, uint64_
 
 [[nodiscard]] inline bool any_bit(std::span<const uint8_t> bytes, size_t bit, size_t count) {
     uint64_t any = 0;
+    if (whole_bytes(bit, count)) {
+        for (const uint8_t byte : bytes.subspan(bit / 8, count / 8))
+            any |= byte;
+        return any != 0;
+    }
     for (size_t n; count != 0; bit += n, count -= n) {
         n = bits_of_byte(bit, count);
         any |= bytes[bit / 8] >> (8 - bit % 8 - n) & ((1u << n) - 1);
@@ -48,7 +63,7 @@ inline void set_bits(std::span<uint8_t> bytes, size_t bit, size_t count, uint64_
 /// Adds the set bits among `count` of them to those at another place.
 inline void or_bits(std::span<const uint8_t> from, size_t bit, size_t count, std::span<uint8_t> to,
                     size_t to_bit) {
-    if ((bit | to_bit | count) % 8 == 0) { // most fields
+    if (whole_bytes(bit | to_bit, count)) {
         for (size_t i = 0; i < count / 8; ++i)
             to[to_bit / 8 + i] |= from[bit / 8 + i];
         return;

@@ -91,12 +91,11 @@ void SpecWriter::fill(const Layer& layer, const SpecLayout& spec, size_t at) {
 /// mlx5_ib refuses a partly masked protocol beside it, and older ones take no EtherType there. A
 /// spec of an inner header says nothing of the tunnel's.
 Layer without_implied(const Layer& layer, const Layer* next) {
-    if (next == nullptr || next->depth != layer.depth || !traits_of(next->protocol).verbs_implies)
-        return layer;
     Layer left = layer;
-    for (const Binding& binding : bindings())
-        if (binding.lower == layer.protocol && binding.upper == next->protocol)
-            left.forget(binding.bit, binding.bits);
+    if (next == nullptr || next->depth != layer.depth || !traits_of(next->protocol).verbs_implies)
+        return left;
+    for (const Binding& binding : bindings_of(layer.protocol))
+        if (binding.upper == next->protocol) left.forget(binding.bit, binding.bits);
     return left;
 }
 

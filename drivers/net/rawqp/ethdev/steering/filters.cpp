@@ -72,8 +72,8 @@ WantedRules wanted_rules(const FilterState& state, RssQps& qps) {
     WantedRules wanted;
     for (const FilterRule& filter : filter_rules(state))
         for (ClassRule& rule : split_by_class(filter.pattern, state.rss_types)) {
-            RuleKey key{rule.traffic, {}};
-            rule.pattern.append_to(key.second);
+            RuleKey key{rule.traffic, std::vector<uint8_t>(rule.pattern.bytes())};
+            rule.pattern.write(key.second.data());
             wanted.try_emplace(
                 std::move(key),
                 WantedRule{rule.pattern, filter.fallback,

@@ -6,9 +6,12 @@
 
 namespace rawqp {
 
+bool Layer::allows(uint16_t bit, uint16_t bits, uint64_t number) const {
+    return ((get(bit, bits) ^ number) & get_bits(mask, bit, bits)) == 0;
+}
+
 bool Layer::demand(uint16_t bit, uint16_t bits, uint64_t number) {
-    const uint64_t asked = get_bits(mask, bit, bits);
-    if (((get_bits(value, bit, bits) ^ number) & asked) != 0) return false;
+    if (!allows(bit, bits, number)) return false;
     set(bit, bits, number);
     return true;
 }
@@ -34,10 +37,9 @@ bool is_tag(Protocol protocol) {
 /// Of several bindings (there are two EtherTypes of tags) the first that fits decides.
 const Binding* find_binding(const Layer& lower, Protocol upper, Follows& follows) {
     follows = Follows::never;
-    for (const Binding& binding : bindings()) {
-        if (binding.lower != lower.protocol || binding.upper != upper) continue;
-        Layer trial = lower;
-        if (trial.demand(binding.bit, binding.bits, binding.value)) return &binding;
+    for (const Binding& binding : bindings_of(lower.protocol)) {
+        if (binding.upper != upper) continue;
+        if (lower.allows(binding.bit, binding.bits, binding.value)) return &binding;
         follows = Follows::contradicts;
     }
     return nullptr;
@@ -99,19 +101,27 @@ Layer& Pattern::metadata(Protocol protocol) {
 
 bool Pattern::multicast_only() const { return (eth().value[0] & eth().mask[0] & 1) != 0; }
 
-void Pattern::append_layer(const Layer& layer, std::vector<uint8_t>& bytes) {
-    bytes.push_back(static_cast<uint8_t>(layer.protocol));
-    bytes.push_back(layer.depth);
-    for (const auto* half : {&layer.value, &layer.mask}) {
-        const size_t size = traits_of(layer.protocol).bytes;
-        bytes.insert(bytes.end(), half->begin(), half->begin() + static_cast<ptrdiff_t>(size));
-        bytes.push_back(half->back());
-    }
+size_t Pattern::bytes_of(const Layer& layer) {
+    return kValueInLayer + 2 * (size_t{traits_of(layer.protocol).bytes} + 1);
 }
 
-void Pattern::append_to(std::vector<uint8_t>& bytes) const {
+size_t Pattern::bytes() const {
+    size_t sum = 0;
     for (const Layer& layer : layers())
-        append_layer(layer, bytes);
+        sum += bytes_of(layer);
+    return sum;
+}
+
+uint8_t* Pattern::write(uint8_t* to) const {
+    for (const Layer& layer : layers()) {
+        *to++ = static_cast<uint8_t>(layer.protocol);
+        *to++ = layer.depth;
+        for (const auto* half : {&layer.value, &layer.mask}) {
+            to = std::copy_n(half->begin(), traits_of(layer.protocol).bytes, to);
+            *to++ = half->back();
+        }
+    }
+    return to;
 }
 
 Pattern Pattern::from_bytes(std::span<const uint8_t> bytes) {

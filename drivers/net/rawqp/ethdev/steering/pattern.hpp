@@ -27,6 +27,8 @@ struct Layer {
         return get_bits(value, bit, bits);
     }
     [[nodiscard]] bool masks(uint16_t bit, uint16_t bits) const { return any_bit(mask, bit, bits); }
+    /// Whether what is demanded leaves room for this number.
+    [[nodiscard]] bool allows(uint16_t bit, uint16_t bits, uint64_t number) const;
     /// Demands the number in these bits; false if that contradicts what is demanded already.
     [[nodiscard]] bool demand(uint16_t bit, uint16_t bits, uint64_t number);
     /// Demands the number instead of whatever was demanded.
@@ -63,10 +65,12 @@ class Pattern {
     [[nodiscard]] bool multicast_only() const; ///< by its outer destination MAC
 
     /// A form of few bytes: two patterns are the same if theirs are.
-    void append_to(std::vector<uint8_t>& bytes) const;
-    static void append_layer(const Layer& layer, std::vector<uint8_t>& bytes);
-    static constexpr size_t kValueInLayer = 2; ///< where its value is in these bytes
+    [[nodiscard]] size_t bytes() const;
+    /// Returns what is after them.
+    uint8_t* write(uint8_t* to) const;
     [[nodiscard]] static Pattern from_bytes(std::span<const uint8_t> bytes);
+    static constexpr size_t kValueInLayer = 2; ///< where its value is in a layer's bytes
+    [[nodiscard]] static size_t bytes_of(const Layer& layer);
 
     /// "eth/ipv4/tcp", for messages.
     [[nodiscard]] std::string names() const;

@@ -253,15 +253,16 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
 using enum Protocol;
 constexpr uint16_t kTypeOfEth = 96, kTypeOfVlan = 16, kProtoOfIpv4 = 72, kProtoOfIpv6 = 48,
                    kPortOfUdp = 16;
+// Those of one lower header stand together.
 constexpr Binding kBindings[] = {
     {eth, vlan, kTypeOfEth, 16, RTE_ETHER_TYPE_VLAN},
     {eth, vlan, kTypeOfEth, 16, RTE_ETHER_TYPE_QINQ},
-    {vlan, second_vlan, kTypeOfVlan, 16, RTE_ETHER_TYPE_VLAN},
-    {vlan, second_vlan, kTypeOfVlan, 16, RTE_ETHER_TYPE_QINQ},
     {eth, ipv4, kTypeOfEth, 16, RTE_ETHER_TYPE_IPV4},
     {eth, ipv6, kTypeOfEth, 16, RTE_ETHER_TYPE_IPV6},
     {eth, arp, kTypeOfEth, 16, RTE_ETHER_TYPE_ARP},
     {eth, mpls, kTypeOfEth, 16, RTE_ETHER_TYPE_MPLS},
+    {vlan, second_vlan, kTypeOfVlan, 16, RTE_ETHER_TYPE_VLAN},
+    {vlan, second_vlan, kTypeOfVlan, 16, RTE_ETHER_TYPE_QINQ},
     {vlan, ipv4, kTypeOfVlan, 16, RTE_ETHER_TYPE_IPV4},
     {vlan, ipv6, kTypeOfVlan, 16, RTE_ETHER_TYPE_IPV6},
     {vlan, arp, kTypeOfVlan, 16, RTE_ETHER_TYPE_ARP},
@@ -320,6 +321,25 @@ constexpr Binding kBindings[] = {
     {mpls_in_gre, eth, 0, 0, 0},
 };
 
+struct Stretch {
+    uint8_t first = 0, count = 0;
+};
+constexpr auto kStretches = [] {
+    std::array<Stretch, kProtocols> stretches{};
+    for (uint8_t i = 0; i < std::size(kBindings); ++i) {
+        Stretch& of = stretches[static_cast<size_t>(kBindings[i].lower)];
+        if (of.count++ == 0) of.first = i;
+    }
+    return stretches;
+}();
+static_assert([] {
+    for (uint8_t i = 0; i < std::size(kBindings); ++i) {
+        const Stretch& of = kStretches[static_cast<size_t>(kBindings[i].lower)];
+        if (i < of.first || i >= of.first + of.count) return false;
+    }
+    return true;
+}());
+
 } // namespace
 
 std::span<const Field> fields_of(Protocol protocol) {
@@ -329,5 +349,9 @@ const ProtocolTraits& traits_of(Protocol protocol) {
     return kRows[static_cast<size_t>(protocol)].traits;
 }
 std::span<const Binding> bindings() { return kBindings; }
+std::span<const Binding> bindings_of(Protocol lower) {
+    const Stretch& of = kStretches[static_cast<size_t>(lower)];
+    return std::span(kBindings).subspan(of.first, of.count);
+}
 
 } // namespace rawqp

@@ -96,6 +96,8 @@ struct Binding {
     uint16_t value;
 };
 [[nodiscard]] std::span<const Binding> bindings();
+/// Those with this lower header.
+[[nodiscard]] std::span<const Binding> bindings_of(Protocol lower);
 
 inline constexpr uint16_t kVlanId = 4, kVlanIdBits = 12; ///< of a vlan layer
 

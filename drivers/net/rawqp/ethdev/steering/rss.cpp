@@ -129,6 +129,11 @@ RssTargetRef RssQps::target(const RssDestination& destination) {
     return fresh;
 }
 
+RssTargetRef RssQps::target(uint16_t queue) {
+    one_queue_.queues.front() = queue;
+    return target(one_queue_);
+}
+
 Result<HashQp> RssQps::acquire(const RssTargetRef& target) {
     if (target->users == 0)
         if (Result<void> created = create(*target); !created)

@@ -112,6 +112,8 @@ class RssQps {
 
     /// Known by its value; the device is not asked.
     [[nodiscard]] RssTargetRef target(const RssDestination& destination);
+    /// All packets to one queue.
+    [[nodiscard]] RssTargetRef target(uint16_t queue);
     /// Its QP, created by the first user.
     [[nodiscard]] Result<HashQp> acquire(const RssTargetRef& target);
     /// Number of live hash QPs (for leak checks).
@@ -133,6 +135,7 @@ class RssQps {
     CreateQp create_qp_;
     std::vector<TunnelCounts> tunnels_; ///< by queue: of the targets that it is in
     std::map<RssDestination, std::weak_ptr<RssTarget>> targets_;
+    RssDestination one_queue_{{0}, kDefaultRssKey, 0}; ///< to look for
     size_t live_ = 0;
 };
 

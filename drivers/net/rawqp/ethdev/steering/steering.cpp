@@ -149,7 +149,7 @@ Result<SteeringLevels> Steering::levels() {
          count = static_cast<uint16_t>(count / 2)) {
         SteeringRequest probe;
         probe.level = static_cast<uint16_t>(count - 1);
-        probe.target = qps_.target({.queues = {0}});
+        probe.target = qps_.target(uint16_t{0});
         const auto accepted = validate(probe);
         if (accepted) {
             RAWQP_LOG(INFO, "the device has %u steering priorities or more", count);

@@ -33,11 +33,11 @@ TunnelKind kind_of(Protocol protocol) {
 
 /// A UDP port says which tunnel it is, or that there is none.
 TunnelKind tunnels_in(const Layer& of_udp) {
-    for (const Binding& binding : bindings()) {
-        if (binding.lower != udp || !traits_of(binding.upper).tunnel) continue;
+    for (const Binding& binding : bindings_of(udp)) {
+        if (!traits_of(binding.upper).tunnel) continue;
         if (!of_udp.masks(binding.bit, binding.bits)) return kAnyTunnel;
-        Layer whole = of_udp; // a part of the port may be that of a tunnel
-        if (whole.demand(binding.bit, binding.bits, binding.value))
+        // A part of the port may be that of a tunnel.
+        if (of_udp.allows(binding.bit, binding.bits, binding.value))
             return get_bits(of_udp.mask, binding.bit, binding.bits) == 0xffff
                        ? kind_of(binding.upper)
                        : kAnyTunnel;
