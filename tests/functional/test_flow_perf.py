@@ -18,16 +18,19 @@ FlowPerf = Callable[..., str]
 
 @pytest.fixture
 def flow_perf(start_softhca: StartSoftHca) -> FlowPerf:
-    """flow_perf(options, rules=…, devargs=…): inserts rules and deletes them; returns what it says."""
+    """flow_perf(options, rules=…, devargs=…, deletes=…): inserts rules and deletes them; returns what it
+    says."""
 
-    def run(options: Sequence[str], rules: int = 64, devargs: str = "") -> str:
+    def run(options: Sequence[str], rules: int = 64, devargs: str = "", deletes: bool = True) -> str:
         eal = ["--lcores", "0,1", "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry",
                "--no-pci", "-d", DRIVER, "--vdev", f"net_rawqp0,device=mlx5_0{devargs}"]
-        counts = [f"--rules-count={rules}", f"--rules-batch={min(rules, 10000)}"]
-        hca = start_softhca(lossless(1), ["dpdk-test-flow-perf", *eal, "--", "--deletion-rate",
-                                          *counts, *options], env=LATER_LEAKS)
+        counts = [f"--rules-count={rules}", f"--rules-batch={min(rules, 10000)}",
+                  *(["--deletion-rate"] if deletes else [])]
+        hca = start_softhca(lossless(1), ["dpdk-test-flow-perf", *eal, "--", *counts, *options],
+                            env=LATER_LEAKS)
         status, output = hca.program.wait(120), hca.program.output
-        assert status == 0 and "Total deletion rate" in output, output[-3000:]
+        done = "Total deletion rate" if deletes else "Total flows insertion rate"
+        assert status == 0 and done in output, output[-3000:]
         return output
 
     return run
@@ -56,12 +59,22 @@ RULES = [
     "--egress --ether --ipv4 --vxlan-encap",
     "--egress --ether --ipv4 --raw-encap=ether,ipv4,udp,vxlan",
     "--ingress --ether --ipv4 --queue --random-priority=3,7",
+    "--ingress --ether --ipv4 --set-tag --set-meta --jump",
+    "--ingress --group=1 --ether --ipv4 --tag --meta --queue",
+    "--egress --ether --ipv4 --meta --drop",
 ]
 
 
 @pytest.mark.parametrize("rules", RULES)
 def test_rules_go_in_and_out(flow_perf: FlowPerf, rules: str) -> None:
     flow_perf(rules.split())
+
+
+@pytest.mark.parametrize("options", ["", "--packet-mode --meter-profile=1000,100,0"])
+def test_metered_rules_go_in(flow_perf: FlowPerf, options: str) -> None:
+    """It would delete the policy before the meters that use it, and once more at its end."""
+    metered = "--ingress --ether --ipv4 --meter --policy-mtr=::drop --queue"
+    assert "Meter create" in flow_perf([*metered.split(), *options.split()], deletes=False)
 
 
 @pytest.mark.unsanitized

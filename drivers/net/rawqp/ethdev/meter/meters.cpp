@@ -39,13 +39,6 @@ MeterResult<bool> read_actions(const rte_flow_action* actions, size_t color) {
     return drop;
 }
 
-MeterResult<void> check_stats(uint64_t mask) {
-    const uint64_t unknown = mask & ~kStats;
-    if (unknown == 0) return {};
-    return refuse(ENOTSUP, RTE_MTR_ERROR_TYPE_STATS_MASK, "statistics {:#x} are not supported",
-                  unknown);
-}
-
 /// What has this number must not be there yet.
 template <class Map>
 MeterResult<void> check_new(const Map& map, uint32_t id, rte_mtr_error_type type,
@@ -148,7 +141,7 @@ MeterResult<void> Meters::check(const rte_mtr_params& params) const {
             ENOTSUP, RTE_MTR_ERROR_TYPE_MTR_PARAMS,
             "packets have no color before they are metered: use no earlier meter's color, "
             "no table of DSCP or VLAN values, and green as the color at first");
-    return check_stats(params.stats_mask);
+    return {};
 }
 
 MeterResult<Meters::Kept*> Meters::at(uint32_t id) {
@@ -168,7 +161,7 @@ MeterResult<void> Meters::create(uint32_t id, const rte_mtr_params& params) {
     const auto slot = device_.take();
     if (!slot) return tl::unexpected(slot.error());
     Kept kept{std::make_shared<Meter>(), params.meter_profile_id, params.meter_policy_id,
-              params.meter_enable != 0, params.stats_mask};
+              params.meter_enable != 0, params.stats_mask & kStats};
     kept.meter->object = slot->object;
     kept.meter->place = slot->place;
     for (size_t color = 0; color < RTE_COLORS; ++color)
@@ -216,8 +209,7 @@ MeterResult<void> Meters::use_profile(uint32_t id, uint32_t profile) {
 MeterResult<void> Meters::use_stats(uint32_t id, uint64_t mask) {
     const auto kept = at(id);
     if (!kept) return tl::unexpected(kept.error());
-    if (auto ok = check_stats(mask); !ok) return ok;
-    (*kept)->stats_mask = mask;
+    (*kept)->stats_mask = mask & kStats;
     return {};
 }
 

@@ -33,6 +33,7 @@ class Meters {
     MeterResult<void> destroy(uint32_t id);
     MeterResult<void> enable(uint32_t id, bool on);
     MeterResult<void> use_profile(uint32_t id, uint32_t profile);
+    /// Those that there are: applications ask for all by bits that rte_mtr has no name for.
     MeterResult<void> use_stats(uint32_t id, uint64_t mask);
     /// The kinds that were asked for; what is told is forgotten if `clear`.
     MeterResult<uint64_t> read(uint32_t id, rte_mtr_stats& stats, bool clear);
