@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Sequence
 
 from .flow_edits import TUNNEL_COMMANDS, changed_headers, random_edits, with_any_checksums
+from .flow_meters import Meters
 from .flow_model import Condition, Item, Rule, dissect
 from .flow_random import LONGEST_LINE, Round, expected, item_text
 from .flow_runs import FlowRun
@@ -76,7 +77,8 @@ def _direction(egress: bool) -> str:
 def _text(rule: Rule, instead: Sequence[str] = ()) -> str:
     """`instead` of its own edits and fate."""
     matches = "pattern " + rule.text.split(" actions ")[0].split("pattern ")[1]
-    does = ["count"] if rule.count else []
+    does = [f"meter mtr_id {rule.metering.meter}"] if rule.metering else []
+    does += ["count"] if rule.count else []
     does += [f"age timeout {rule.age}"] if rule.age is not None else []
     does += instead or [*(edit.text() for edit in rule.edits), *_fate(rule)]
     return (f"group {rule.group} priority {rule.priority} {_direction(rule.egress)} {matches}"
@@ -93,7 +95,7 @@ def _between_groups(data: int, way: int) -> tuple[str, str]:
 
 def outcome(rule: Rule, frame: bytes) -> bytes | None:
     """What becomes of a frame that the rule takes."""
-    if not rule.queues:
+    if not rule.passes:
         return None
     for edit in rule.edits:
         frame = edit.of(frame)
@@ -109,7 +111,7 @@ class ForwardRun(FlowRun):
     aged: int = 0  # rules of which the application was told
 
     def __post_init__(self) -> None:
-        self.tables = TemplateRules(self.stack)
+        self.tables, self.meters = TemplateRules(self.stack), Meters(self.stack)
         self.stack.testpmd.silent(*TUNNEL_COMMANDS)
         if self.metadata:  # the port sends it from its next start on
             self.stack.testpmd.silent("port config 0 tx_metadata 1")

@@ -201,6 +201,15 @@ class Copies:
         return f"sample ratio {self.ratio} index {self.index}"
 
 
+@dataclass(frozen=True)
+class Metering:
+    """By a meter that finds one color for all packets."""
+
+    meter: int
+    color: str
+    drops: bool  # packets of this color
+
+
 @dataclass
 class Rule:
     items: list[Item]
@@ -216,7 +225,13 @@ class Rule:
     age: int | None = None  # seconds
     edits: tuple[Edit, ...] = ()
     copies: Copies | None = None
+    metering: Metering | None = None
     text: str = field(default="", compare=False)  # in testpmd's words
+
+    @property
+    def passes(self) -> bool:
+        """Whether packets that it takes go on."""
+        return bool(self.queues) and not (self.metering and self.metering.drops)
 
     def takes(self, headers: Sequence[Header]) -> bool:
         metadata = Header("meta", self.metadata.to_bytes(4, "big"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from .flow_model import (DEFAULT_MASKS, FLAGS, FRAGMENT, HEADERS, TUNNELS, Condition, Copies, Header,
-                         Item, Rule, best, dissect)
+                         Item, Metering, Rule, best, dissect)
 from .packets import PEER_MAC, marker
 from .ports import port_mac
 
@@ -247,6 +247,8 @@ def item_text(item: Item) -> str:
 
 def rule_text(rule: Rule) -> str:
     actions = [rule.copies.text()] if rule.copies else []
+    if rule.metering:
+        actions.append(f"meter mtr_id {rule.metering.meter}")
     if rule.count:
         actions.append("count")
     if rule.flag:
@@ -417,9 +419,13 @@ def _set_actions(rule: Rule, dice: Dice, mark: int, counting: bool) -> None:
         rule.mark = mark
 
 
+def _has_room(rule: Rule) -> bool:
+    """For one more action. Whoever waits for a marker waits for one."""
+    return len(rule_text(rule)) < LONGEST_LINE - 30 and not rule.takes(dissect(marker()))
+
+
 def _set_copies(rule: Rule, dice: Dice, number: int) -> None:
-    """Whoever waits for a marker waits for one."""
-    if dice.random() > 0.3 or len(rule_text(rule)) > LONGEST_LINE - 30 or rule.takes(dissect(marker())):
+    if dice.random() > 0.3 or not _has_room(rule):
         return
     counts = dice.random() < 0.5 and not rule.count  # which would have the counter
     mark = COPY_MARK + number if dice.random() < 0.8 else None
@@ -442,7 +448,8 @@ FIRST_LENGTH = 260  # longer than all headers together
 
 
 def random_round(seed: str, rules: int, words: Words, counting: bool, plain: bool = False,
-                 sampling: bool = False) -> Round:
+                 sampling: bool = False, meters: Sequence[Metering] = ()) -> Round:
+    """`meters`: that rules may run."""
     dice = Dice(seed, words, plain)
     priorities = dice.choice([[0], [0, 1], [0, 1, 2], [0, 1, 2] if plain else [0, 5, 1000]])
     round_ = Round(seed, [], [])
@@ -461,6 +468,8 @@ def random_round(seed: str, rules: int, words: Words, counting: bool, plain: boo
         _set_actions(rule, dice, number + 1, counting)
         if sampling:
             _set_copies(rule, dice, number)
+        if meters and not rule.copies and dice.random() < 0.3 and _has_room(rule):
+            rule.metering = dice.choice(meters)
         rule.text = rule_text(rule)
         round_.rules.append(rule)
         add(first)

@@ -83,5 +83,9 @@ def all_of(*reasons: Applies) -> Applies:
     return lambda rule, others: all(applies(rule, others) for applies in reasons)
 
 
+def meters(rule: Rule, _: Sequence[Rule]) -> bool:
+    return rule.metering is not None
+
+
 def samples(rule: Rule, _: Sequence[Rule]) -> bool:
     return rule.copies is not None

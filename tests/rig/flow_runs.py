@@ -3,13 +3,15 @@
 
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Callable, Sequence
 
 from scapy.layers.l2 import Ether
 
-from .flow_model import Copies, Rule, dissect
+from .flow_model import Copies, Metering, Rule, dissect
 from .flow_random import Round, expected
+from .flow_meters import COLORS, Meters
 from .flow_reasons import Applies
 from .flow_rules import arrived, markers_for, turn_marks_on
 from .flow_templates import TemplateRules, configure, fits
@@ -45,10 +47,12 @@ class FlowRun:
     from_templates: int = 0
     # By their ratios: of packets that a rule had copied, how many there were, and how many copies.
     copied: dict[int, tuple[int, int]] = field(default_factory=dict)
+    metered: Counter[tuple[str, bool]] = field(default_factory=Counter)  # packets, by color and drops
     copies_seen: dict[int, list[int]] = field(default_factory=dict)  # of a rule, by its id: their lengths
 
     def __post_init__(self) -> None:
         self.tables = TemplateRules(self.stack)
+        self.meters = Meters(self.stack)
         if self.templates:
             configure(self.stack)
         self.stack.testpmd.silent("set verbose 1")
@@ -59,8 +63,12 @@ class FlowRun:
         """Returns the rules that were accepted."""
         numbers = self._create(round_)
         rules = list(numbers.values())
+        meters = {rule.metering for rule in rules if rule.metering}
+        for each in meters:
+            self.meters.packets(each.meter, clear="yes")
         markers = self._compare(round_, rules)
         self._compare_counts(round_, numbers, [*round_.frames, *markers])
+        self._compare_colors(round_, rules, meters)
         if len(rules) % 3 == 0:  # fewer of them: what is left still does the same
             gone = list(numbers)[::2]
             for number in gone:
@@ -194,6 +202,18 @@ class FlowRun:
                         f"{sum(sure)} … {sum(most)} bytes:\n  {rule.text}")
         return None
 
+    def _compare_colors(self, round_: Round, rules: Sequence[Rule], meters: set[Metering]) -> None:
+        """All that its rules took has a meter's one color."""
+        decided = [{rule.metering for rule in expected(rules, frame)} for frame in round_.frames]
+        for each in meters:
+            sure, most = decided.count({each}), sum(each in may for may in decided)
+            counts = dict(zip(COLORS, self.meters.packets(each.meter)))
+            number = counts[each.color]
+            wanted = {each.color: number, "DROPPED": number if each.drops else 0}
+            if not sure <= number <= most or counts != {color: wanted.get(color, 0) for color in COLORS}:
+                self._fail(round_, f"{each} says {counts}, instead of {sure} … {most} packets of its color")
+            self.metered[each.color, each.drops] += sure
+
 
 def _untouched(packets: Sequence[ReceivedPacket]) -> bool:
     return [(packet.mark, _flagged(packet)) for packet in packets] == [(None, False)]
@@ -219,7 +239,7 @@ def _is_copy(copies: Copies, packet: ReceivedPacket) -> bool:
 
 def _decided(rule: Rule, packets: Sequence[ReceivedPacket]) -> bool:
     """Whether these are what the rule leaves of a packet, besides its copy."""
-    if not rule.queues:
+    if not rule.passes:
         return not packets
     return len(packets) == 1 and packets[0].queue in rule.queues and packets[0].mark == rule.mark and (
         _flagged(packets[0]) == (rule.flag or rule.mark is not None))

@@ -37,7 +37,7 @@ def fits(rule: Rule) -> bool:
             one.last is None and one.name not in _DECIDING and not (of_tunnel and one.name == "dst")
             for one in item.conditions)
 
-    return len(rule.queues) < 2 and rule.copies is None and len(rule.text) < _LONGEST_RULE and all(
+    return len(rule.queues) < 2 and rule.copies is rule.metering is None and len(rule.text) < _LONGEST_RULE and all(
         map(may_differ, rule.items))
 
 

@@ -6,9 +6,12 @@ guide gives.
 A failure names its seed, and `pytest tests/functional/flow/test_flow_random.py -k` repeats the test of it.
 """
 
+from itertools import product
+
 import pytest
 from rig.flow_edits import KINDS
 from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
+from rig.flow_meters import meters_of_one_color
 from rig.flow_random import QUEUES, Words, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, has, has_range, samples, spreads,
                               twice)
@@ -63,10 +66,11 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
         run = FlowRun(stack, REFUSED_BY[engine], detours=engine == "mlx5", templates=True)
+        meters = meters_of_one_color(stack) if engine == "mlx5" else ()
         round_ = 0
         while run.rules < rules:
             run.play(random_round(f"{engine}-{seed}-{round_}", RULES_OF_ROUND, words_of(engine),
-                                  counting=True, sampling=True))
+                                  counting=True, sampling=True, meters=meters))
             round_ += 1
     # Rules decide of most packets, one of them mostly; and enough packets are missed.
     assert run.taken > run.rules and run.passed > run.rules
@@ -76,6 +80,7 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
         packets, copies = (sum(numbers) for numbers in zip(*(
             numbers for ratio, numbers in run.copied.items() if ratio > 1)))
         assert run.copied[1][0] > 0 and packets > copies > 0, run.copied
+        assert run.metered.keys() >= {*product("GYR", (False, True))}, run.metered
 
 
 @pytest.mark.parametrize("seed, rules", [
@@ -86,10 +91,12 @@ def test_what_comes_out_again(open_stack: OpenStack, seed: int, rules: int) -> N
     ports = lossless(1, devargs="flow_engine=mlx5", devx="on")
     with open_stack(ports, datapath="mlx5", testpmd_args=ARGUMENTS) as stack:
         run = ForwardRun(stack, REFUSED, detours=True, metadata=True)
+        meters = meters_of_one_color(stack)
         round_ = 0
         while run.rules < rules or ({*run.edited} != KINDS and run.rules < 2 * rules):
             run.play(forwarded(random_round(f"forward-{seed}-{round_}", RULES_OF_ROUND,
-                                            words_of("mlx5"), counting=True)))
+                                            words_of("mlx5"), counting=True, meters=meters)))
             round_ += 1
     assert run.taken > run.rules and run.passed > run.rules
     assert {*run.edited} == KINDS and run.edited.total() > run.rules / 4 and run.aged > 0
+    assert {drops for _, drops in run.metered} == {False, True}, run.metered
