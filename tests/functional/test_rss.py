@@ -54,10 +54,6 @@ def receive_burst(stack: Stack, frames: Sequence[bytes | Packet]) -> list[Receiv
     return stack.testpmd.received(position, len(frames))
 
 
-def reta_size(stack: Stack) -> int:
-    return int(stack.testpmd.info(0)["Redirection table size"])
-
-
 def test_many_flows_hit_all_queues(stack: Stack) -> None:
     frames = [udp4(sport=1000 + n) for n in range(FLOWS)]
     spread = Counter(packet.queue for packet in receive_burst(stack, frames))
@@ -108,7 +104,7 @@ def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> Non
     by_port, hashed = TYPES[types]
     stack.testpmd.silent(f"port config all rss {types}")
     key = stack.testpmd.rss_key(0)
-    table = stack.testpmd.reta(0, reta_size(stack))
+    table = stack.testpmd.reta(0, stack.testpmd.reta_size(0))
     numbers = range(1, 4000, 499)
     cases = [KINDS[kind](number) for number in numbers]
     packets = show_all(stack, [frame for frame, _, _ in cases])
@@ -132,27 +128,19 @@ def test_fragments_of_a_packet_stay_together(stack: Stack, types: str) -> None:
 
 
 def test_without_ip_the_first_entry_takes_all(stack: Stack) -> None:
-    table = stack.testpmd.reta(0, reta_size(stack))
+    table = stack.testpmd.reta(0, stack.testpmd.reta_size(0))
     packets = receive_burst(stack, [opaque(80, seed=n) for n in range(50)])
     assert {packet.queue for packet in packets} == {table[0]}
 
 
-def set_table(stack: Stack, queues: Sequence[int]) -> None:
-    pairs = [f"({index},{queue})" for index, queue in enumerate(queues)]
-    stack.testpmd.silent(*(  # testpmd takes lists of up to 128 characters
-        f"port config 0 rss reta {','.join(pairs[start:start + 12])}"
-        for start in range(0, len(pairs), 12)))
-    assert stack.testpmd.reta(0, len(queues)) == list(queues)
-
-
 def test_a_table_update_moves_flows_at_once(stack: Stack) -> None:
-    size = reta_size(stack)
+    size = stack.testpmd.reta_size(0)
     frames = [udp4(sport=n) for n in range(1, 65)]
     before = stack.testpmd.reta(0, size)
     for queue in (2, 0) if stack.patience == 1 else (2,):  # the table takes 43 commands
-        set_table(stack, [queue] * size)
+        stack.testpmd.set_reta(0, [queue] * size)
         assert {packet.queue for packet in receive_burst(stack, frames)} == {queue}
-    set_table(stack, before)
+    stack.testpmd.set_reta(0, before)
     assert len({packet.queue for packet in receive_burst(stack, frames)}) > 1
 
 
@@ -163,7 +151,7 @@ def test_the_key_can_be_changed(stack: Stack) -> None:
     key = bytes(range(1, 41))
     testpmd.silent(f"port config 0 rss-hash-key ipv4 {key.hex()}")
     assert testpmd.rss_key(0) == key
-    table = testpmd.reta(0, reta_size(stack))
+    table = testpmd.reta(0, testpmd.reta_size(0))
     cases = [KINDS["ipv4"](number) for number in range(1, 30)]
     packets = show_all(stack, [frame for frame, _, _ in cases])
     for packet, (_, source, destination) in zip(packets, cases):
@@ -174,7 +162,7 @@ def test_the_key_can_be_changed(stack: Stack) -> None:
 def test_updates_under_traffic_lose_and_double_nothing(stack: Stack) -> None:
     """Frames keep coming while the table, the types and the key change."""
     testpmd = stack.testpmd
-    table, key = testpmd.reta(0, reta_size(stack)), testpmd.rss_key(0)
+    table, key = testpmd.reta(0, testpmd.reta_size(0)), testpmd.rss_key(0)
     testpmd.silent("set verbose 0")  # testpmd's prompt, for which commands wait, mixes with packets
     testpmd.clear_stats()
     sent, other = 0, bytes(range(1, 41)).hex()

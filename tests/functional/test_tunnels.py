@@ -45,14 +45,18 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
         yield stack
 
 
-def test_rules_that_tell_tunnels_apart(open_stack: OpenStack) -> None:
-    """Each kind has queues of its own: then packet types have its name. In isolated mode, as the port's
-    filters bring tunnels of all kinds."""
+@pytest.mark.parametrize("isolated", [True, False], ids=["isolated", "beside_filters"])
+def test_rules_that_tell_tunnels_apart(open_stack: OpenStack, isolated: bool) -> None:
+    """Each kind has queues of its own: then packet types have its name. In isolated mode, or where the port's
+    filters, which bring tunnels of all kinds, lead to other queues."""
     names = {"vxlan": "TUNNEL_VXLAN", "gre": "TUNNEL_GRE"}
     items = {"vxlan": "udp / vxlan", "gre": "gre"}
-    with open_stack(1, datapath="mlx5", testpmd_args=["--rxq=4", "--txq=4", "--flow-isolate-all"]) as stack:
+    arguments = ["--rxq=4", "--txq=4", *(["--flow-isolate-all"] if isolated else [])]
+    with open_stack(1, datapath="mlx5", testpmd_args=arguments) as stack:
         testpmd = stack.testpmd
         testpmd.silent("set verbose 1")
+        if not isolated:
+            testpmd.set_reta(0, [0] * testpmd.reta_size(0))
         testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {items['vxlan']} / end"
                                " actions rss queues 1 2 end / end")
         testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {items['gre']} / end"
@@ -65,6 +69,9 @@ def test_rules_that_tell_tunnels_apart(open_stack: OpenStack) -> None:
 
         for kind, name in names.items():
             assert name in types(kind)
+        if not isolated:  # of the filters'
+            gre6 = receive(stack, tunnel("gre", ipv6(), INNER_IPV4 / UDP(sport=1, dport=2)))
+            assert gre6.queue == 0 and not any("TUNNEL" in word for word in gre6.hw_ptype)
         plain = receive(stack, ether() / ipv4() / TCP(sport=1, dport=2))
         assert not any("TUNNEL" in word for word in plain.hw_ptype)
         mixed = testpmd.create_flow(

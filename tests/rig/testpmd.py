@@ -226,6 +226,17 @@ class Testpmd:
         entries = {int(i): int(q) for i, q in re.findall(r"index=(\d+), queue=(\d+)", answer)}
         return [entries[index] for index in range(size)]
 
+    def reta_size(self, port: int) -> int:
+        return int(self.info(port)["Redirection table size"])
+
+    def set_reta(self, port: int, queues: Sequence[int]) -> None:
+        """Of all entries."""
+        pairs = [f"({index},{queue})" for index, queue in enumerate(queues)]
+        self.silent(*(  # testpmd takes lists of up to 128 characters
+            f"port config {port} rss reta {','.join(pairs[start:start + 12])}"
+            for start in range(0, len(pairs), 12)))
+        assert self.reta(port, len(queues)) == list(queues)
+
     def rss_key(self, port: int) -> bytes:
         return bytes.fromhex(self.expect(f"show port {port} rss-hash key", r"RSS key:\n(\w+)")[1])
 
