@@ -31,7 +31,9 @@ enum class WqeOpcode : uint8_t {
     rdma_write = 0x08,
     send = 0x0a,
     tso = 0x0e,
+    wait = 0x0f, ///< holds the queue up (wait.hpp)
     rdma_read = 0x10,
+    send_enable = 0x17,  ///< lets another queue go on (wait.hpp)
     access_aso = 0x2d,   ///< reads and writes an ASO object (aso.hpp)
     enhanced_mpw = 0x29, ///< eMPW: one Ethernet segment, then one data segment per packet
 };

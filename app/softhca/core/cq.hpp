@@ -39,6 +39,13 @@ class Cq {
 
     /// On request: there is no room any more, whatever the consumer says.
     virtual void fill_up() = 0;
+    /// How many there were, since it was created.
+    [[nodiscard]] virtual uint32_t completions() const = 0;
+    /// Only the last completion is to be seen: each is written over the one before.
+    [[nodiscard]] virtual bool keeps_last_only() const { return false; }
+    /// Of such a CQ: so many completions come and go, as another one follows.
+    virtual void pass_over(uint32_t) {}
+
     /// Breaks for good, as by an overrun: nothing is written any more, and its owner is told.
     void fail() {
         if (failed_) return;

@@ -18,7 +18,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
           placer_(parts.mkeys, parts.lro_sessions, parts.port, watch),
           receiver_(parts.steering, parts.tables, placer_, parts.port, parts.delay_drop,
                     parts.pause, watch),
-          sender_(parts.mkeys, parts.meters, parts.port, receiver_, parts.kernel_progress, watch) {}
+          sender_(parts, receiver_, watch) {}
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
     size_t send_kernel(size_t budget) override { return sender_.run_kernel(budget); }

@@ -308,6 +308,10 @@ const char* text_of(SendFault fault) {
     case SendFault::no_meters: return "no such meters, or of another PD";
     case SendFault::bad_meter_write:
         return "meters are not written in that way, or on that condition";
+    case SendFault::bad_condition: return "it waits for something that is not known here";
+    case SendFault::no_queue:
+        return "no such CQ to wait for, or no such managed SQ in its PD to enable";
+    case SendFault::off_wire: return "the queue was created not to send packets";
     case SendFault::injected: return "on request (softhca fault)";
     }
     return "?";

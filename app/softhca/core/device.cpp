@@ -21,6 +21,7 @@ template <class Q> void rewind(Q& queue) {
     queue.consumer = queue.producer = 0;
     if constexpr (std::is_same_v<Q, Sq>) {
         queue.sent = queue.rung = 0;
+        queue.enabled = 0;
         queue.progress = {};
     } else {
         queue.next_stride = 0;
@@ -153,6 +154,10 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     sq->mask = static_cast<uint16_t>((1u << attr.log_wqebbs) - 1);
     sq->transport_domain = attr.transport_domain;
     sq->rc = attr.rc;
+    sq->managed = attr.managed;
+    sq->repeats = attr.repeats;
+    sq->any_index = attr.any_index;
+    sq->off_wire = attr.off_wire;
     pd->users++;
     state_->sqs.insert(number, std::move(sq));
     return number;
@@ -173,8 +178,20 @@ Outcome<void> Device::pace_sq(Number sqn, uint32_t kbps) {
     if (!sq) return refuse(Status::bad_resource);
     if (kbps > Limits::kMaxRateKbps) return refuse(Status::bad_parameter);
     sq->rate_kbps = kbps;
+    sq->pace = {};
     state_->port.read_clock();
     sq->paced_until = state_->port.now();
+    return {};
+}
+
+Outcome<void> Device::pace_sq_requests(Number sqn, uint32_t per_second) {
+    const ControlLock lock(*state_);
+    Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return refuse(Status::bad_resource);
+    if (per_second > Limits::kMaxRequestRate) return refuse(Status::bad_parameter);
+    sq->rate_kbps = 0;
+    state_->port.read_clock();
+    sq->pace = RequestPace(per_second, state_->port.now());
     return {};
 }
 

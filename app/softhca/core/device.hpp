@@ -74,6 +74,7 @@ struct Limits {
     static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
     static constexpr uint32_t kMinRateKbps = 1;    ///< packet pacing
     static constexpr uint32_t kMaxRateKbps = 100'000'000;
+    static constexpr uint32_t kMaxRequestRate = 100'000'000; ///< a second
 };
 
 /// Thread-safe: every method takes the device lock, which device threads give up between batches.
@@ -120,6 +121,8 @@ class Device {
     /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
     /// resets.
     [[nodiscard]] Outcome<void> pace_sq(Number sqn, uint32_t kbps);
+    /// The same by requests: so many a second; 0: unlimited. The two replace each other.
+    [[nodiscard]] Outcome<void> pace_sq_requests(Number sqn, uint32_t per_second);
     [[nodiscard]] Outcome<QueueState> query_sq(Number sqn) const;
     [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
 

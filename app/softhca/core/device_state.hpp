@@ -81,6 +81,8 @@ struct Device::State final : GuardedMemory {
                                      .steering = steering,
                                      .tables = flow_tables,
                                      .meters = meters,
+                                     .cqs = cqs,
+                                     .sqs = sqs,
                                      .port = port,
                                      .delay_drop = delay_drop,
                                      .kernel_progress = kernel_progress,

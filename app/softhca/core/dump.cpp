@@ -88,8 +88,11 @@ json row_of(const Queue& queue) {
 
 json row_of(const Sq& sq) {
     json row = row_of(static_cast<const Queue&>(sq));
-    row.update(
-        {{"transport_domain", sq.transport_domain}, {"rate_kbps", sq.rate_kbps}, {"rc", sq.rc}});
+    row.update({{"transport_domain", sq.transport_domain},
+                {"rate_kbps", sq.rate_kbps},
+                {"requests_per_second", sq.pace.per_second()},
+                {"rc", sq.rc}});
+    if (sq.managed) row["enabled"] = sq.enabled;
     return row;
 }
 

@@ -5,6 +5,7 @@
 
 #include "app/softhca/core/cq.hpp"
 #include "app/softhca/core/lro.hpp"
+#include "app/softhca/core/request_pace.hpp"
 #include "app/softhca/core/types.hpp"
 #include "common/net/toeplitz.hpp"
 
@@ -66,7 +67,10 @@ struct Sq : Queue {
     SendProgress progress;  ///< of the packet after those, which waits for the wire
     uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
     Number transport_domain = kKernelDomain;
-    bool rc = false;          ///< see SqAttr
+    bool rc = false;                                                            ///< see SqAttr
+    bool managed = false, repeats = false, any_index = false, off_wire = false; ///< likewise
+    uint16_t enabled = 0;     ///< managed: it may go on up to here
+    RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
     uint32_t rung = 0;        ///< RC: the doorbell when it was last looked at
 

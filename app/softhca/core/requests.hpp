@@ -34,7 +34,11 @@ enum class SendFault : uint8_t {
     remote_access = 0x13, ///< rkey unknown, of another PD, does not allow it, or range not covered
     no_meters = 0x14,     ///< no such pair, or of another PD
     bad_meter_write = 0x15, ///< in a way, or on a condition, that this device does not know
-    injected = 0x20,        ///< on request (Device::inject_error)
+    bad_condition = 0x16,   ///< waits for something that this device does not know
+    no_queue = 0x17, ///< waits for a CQ that does not exist, or enables an SQ that does not, is of
+                     ///< another PD, or not managed
+    off_wire = 0x18, ///< a packet in a queue that may not send any
+    injected = 0x20, ///< on request (Device::inject_error)
 };
 
 /// Likewise a receive request.
@@ -68,6 +72,10 @@ struct SendRequest {
         rdma_write, ///< no packet: memory of the segments goes to `remote` …
         rdma_read,  ///< … or comes from there
         meters,     ///< no packet: a pair of meters is read, written, or both
+        // None either: the queue waits …
+        wait_time,        ///< … until the clock has come to a time
+        wait_completions, ///< … until the CQ `other` has had as many as `position` says
+        enable,           ///< the managed SQ `other` may go on up to `position`
     };
     Kind kind = Kind::nop;
     bool reports = false;       ///< wants a completion when it is done …
@@ -81,6 +89,12 @@ struct SendRequest {
     uint64_t remote = 0;
     Number meters = 0;
     Segment read_to; ///< where what the meters were goes; of no bytes: nowhere
+    Number other = 0;
+    uint32_t position = 0; ///< in units of the format
+
+    [[nodiscard]] bool sends_packets() const {
+        return kind == Kind::packet || kind == Kind::tso || kind == Kind::packets;
+    }
 };
 
 /// What is known of a packet that was put into an RQ.
@@ -119,6 +133,9 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
     /// Of a request for meters: what it reads of them, and what it makes of them.
     { read.read(meters) } -> std::convertible_to<std::span<const std::byte>>;
     read.write(meters, uint64_t{});
+    /// Of one that waits: whether it has waited long enough, by the clock or by a CQ's completions.
+    { read.has_come(uint64_t{}) } -> std::same_as<bool>;
+    { read.has_completed(uint32_t{}) } -> std::same_as<bool>;
     /// The request is done, or failed. False when its CQ overran.
     { read.complete(sq, uint16_t{}, uint64_t{}) } -> std::same_as<bool>;
     { read.complete(sq, CompletionError{}, SendFault{}) } -> std::same_as<bool>;

@@ -5,6 +5,7 @@
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/mkey.hpp"
+#include "app/softhca/core/object_table.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/requests.hpp"
@@ -54,6 +55,8 @@ struct DataPathParts {
     const Steering& steering;
     const FlowTables& tables;
     Meters& meters;
+    const ObjectTable<Cq>& cqs;
+    const ObjectTable<Sq>& sqs; ///< whose requests may be about each other
     Port& port;
     DelayDrop& delay_drop;
     SendProgress& kernel_progress; ///< of the kernel netdev's next frame

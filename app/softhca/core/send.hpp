@@ -7,6 +7,7 @@
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/receive.hpp"
 #include "app/softhca/core/requests.hpp"
+#include "app/softhca/core/ring_format.hpp"
 
 #include <array>
 
@@ -15,10 +16,10 @@ namespace softhca::core {
 /// One device's send side. Used by the device thread with the device locked.
 template <Rings R, class W> class Sender {
   public:
-    Sender(const MkeyTable& mkeys, Meters& meters, Port& port, Receiver<R, W>& receiver,
-           SendProgress& kernel_progress, W watch)
-        : mkeys_(mkeys), meters_(meters), port_(port), receiver_(receiver), watch_(watch),
-          kernel_progress_(kernel_progress) {}
+    Sender(const DataPathParts& parts, Receiver<R, W>& receiver, W watch)
+        : mkeys_(parts.mkeys), meters_(parts.meters), cqs_(parts.cqs), sqs_(parts.sqs),
+          port_(parts.port), receiver_(receiver), watch_(watch),
+          kernel_progress_(parts.kernel_progress) {}
 
     /// See DataPath.
     size_t run(Sq& sq, size_t budget);
@@ -44,6 +45,8 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute_packets(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
     [[nodiscard]] Step execute_meters(const Sq& sq);
+    [[nodiscard]] Step execute_wait() const;
+    [[nodiscard]] Step execute_enable(const Sq& sq) const;
     using Cursor = typename R::Send::Cursor;
     [[nodiscard, gnu::always_inline]] SendFault
     gather_segment(const Sq& sq, Cursor& at, Gather& into, Access access = Access::read);
@@ -63,15 +66,18 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] bool must_wait(const Sq& sq) const;
     void save_time(Sq& sq, uint64_t most) const;
     void spend_time(Sq& sq, uint32_t bytes) const;
+    void pass_repeats(Sq& sq) const;
 
     void skip(Sq& sq);
-    void complete(Sq& sq);
+    void complete(Sq& sq, uint64_t time);
     void fail(Sq& sq, SendFault fault);
     [[nodiscard]] size_t flush(Sq& sq);
     void write_error(Sq& sq, CompletionError error, SendFault fault);
 
     const MkeyTable& mkeys_;
     Meters& meters_;
+    const ObjectTable<Cq>& cqs_;
+    const ObjectTable<Sq>& sqs_;
     Port& port_;
     Receiver<R, W>& receiver_; ///< of the loopback, and of those who sniff
     [[no_unique_address]] W watch_;

@@ -20,7 +20,8 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
 [[nodiscard]] inline CompletionError error_of(SendFault fault) {
     switch (fault) {
     case SendFault::protection:
-    case SendFault::no_meters: return CompletionError::local_protection;
+    case SendFault::no_meters:
+    case SendFault::no_queue: return CompletionError::local_protection;
     case SendFault::too_long:
     case SendFault::no_data: return CompletionError::local_length;
     case SendFault::remote_access: return CompletionError::remote_access;
@@ -32,12 +33,14 @@ template <Rings R, class W> size_t Sender<R, W>::run(Sq& sq, size_t budget) {
     if (sq.state == QueueState::reset) return 0;
     if (!read_doorbell(sq)) {
         save_time(sq, kIdleCredit);
+        if (sq.pace) sq.pace.idle(port_.now());
         return 0;
     }
     current_ = &sq;
     if (sq.state == QueueState::error) return flush(sq);
     size_t work = 0;
     while (sq.consumer != sq.producer && work < budget) {
+        if (sq.pace && sq.pace.due(port_.now()) == 0) break;
         const Step step = execute(sq, budget - work);
         work += step.packets;
         if (step.fault != SendFault::none) {
@@ -48,11 +51,36 @@ template <Rings R, class W> size_t Sender<R, W>::run(Sq& sq, size_t budget) {
             watch_.leaves(sq);
             break;
         }
-        complete(sq);
+        if (sq.pace) {
+            pass_repeats(sq);
+            complete(sq, sq.pace.time_after(0));
+            sq.pace.spend(1);
+        } else {
+            complete(sq, port_.now());
+        }
         work += step.packets == 0;
         if (sq.state != QueueState::ready) break; // its CQ overran
     }
-    return work;
+    return sq.repeats && sq.pace
+               ? 0
+               : work; // what is repeated for ever is no reason to look again at once
+}
+
+/// Of a queue that does nothing, again and again, and tells so in the same place: what is due at
+/// once, but for the last time, comes and goes unseen.
+template <Rings R, class W> void Sender<R, W>::pass_repeats(Sq& sq) const {
+    const SendRequest& request = ring_.request();
+    if (!sq.repeats || request.kind != SendRequest::Kind::nop) return;
+    if (request.reports && !sq.cq->keeps_last_only()) return;
+    const uint32_t posted = sq.pending() / request.steps;
+    const auto unseen =
+        static_cast<uint32_t>(std::min<uint64_t>(posted, sq.pace.due(port_.now()))) - 1;
+    sq.consumer = static_cast<uint16_t>(sq.consumer + unseen * request.steps);
+    sq.counters.wqes += unseen;
+    sq.pace.spend(unseen);
+    if (!request.reports) return;
+    sq.cq->pass_over(unseen);
+    sq.counters.cqes += unseen;
 }
 
 /// False when there is nothing to do.
@@ -61,7 +89,7 @@ template <Rings R, class W> bool Sender<R, W>::read_doorbell(Sq& sq) {
     if (producer != sq.producer) {
         sq.producer = producer;
         sq.counters.doorbells++;
-        if (sq.pending() > sq.entries()) {
+        if (sq.pending() > sq.entries() && !sq.repeats) {
             // Nothing up to the new position can be trusted: drop it, also in an error queue.
             if (sq.state == QueueState::ready) fail(sq, SendFault::doorbell_jump);
             sq.consumer = producer;
@@ -88,6 +116,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     if (const SendFault fault = ring_.fetch(sq); fault != SendFault::none) return {fault};
     if (sq.injected) return {SendFault::injected};
     if (const SendFault fault = ring_.decode(); fault != SendFault::none) return {fault};
+    if (sq.off_wire && ring_.request().sends_packets()) return {SendFault::off_wire};
     switch (ring_.request().kind) {
     case SendRequest::Kind::nop: return {.complete = true};
     case SendRequest::Kind::tso: return execute_tso(sq, budget);
@@ -95,6 +124,9 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     case SendRequest::Kind::rdma_write: return execute_rdma(sq, false);
     case SendRequest::Kind::rdma_read: return execute_rdma(sq, true);
     case SendRequest::Kind::meters: return execute_meters(sq);
+    case SendRequest::Kind::wait_time: return {.complete = ring_.has_come(port_.now())};
+    case SendRequest::Kind::wait_completions: return execute_wait();
+    case SendRequest::Kind::enable: return execute_enable(sq);
     case SendRequest::Kind::packet: break;
     }
     return execute_packet(sq);
@@ -329,19 +361,33 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_me
     return {.complete = true};
 }
 
+template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_wait() const {
+    const Cq* const cq = cqs_.find(ring_.request().other);
+    if (!cq) return {SendFault::no_queue};
+    return {.complete = ring_.has_completed(cq->completions())};
+}
+
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_enable(const Sq& sq) const {
+    Sq* const other = sqs_.find(ring_.request().other);
+    if (!other || !other->managed || other->pd != sq.pd) return {SendFault::no_queue};
+    other->enabled = static_cast<uint16_t>(ring_.request().position);
+    return {.complete = true};
+}
+
 /// Goes on after the present request, or after all that there is if it claims to be longer.
 template <Rings R, class W> void Sender<R, W>::skip(Sq& sq) {
     sq.consumer =
         static_cast<uint16_t>(sq.consumer + std::min(ring_.request().steps, sq.pending()));
 }
 
-template <Rings R, class W> void Sender<R, W>::complete(Sq& sq) {
+template <Rings R, class W> void Sender<R, W>::complete(Sq& sq, uint64_t time) {
     const uint16_t index = sq.consumer;
     sq.consumer = static_cast<uint16_t>(index + ring_.request().steps);
     sq.sent = 0;
     sq.counters.wqes++;
     const bool reports = ring_.request().reports;
-    const bool written = reports && ring_.complete(sq, index, port_.now());
+    const bool written = reports && ring_.complete(sq, index, time);
     watch_.completed(sq, index, reports, written);
     if (!reports) return;
     if (written)

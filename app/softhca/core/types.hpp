@@ -88,6 +88,8 @@ struct CqAttr {
     uint64_t cookie = 0;
     bool events = false;                ///< has a completion channel or EQ: watch the arm doorbell
     std::optional<MiniFormat> compress; ///< write receive completions in blocks where possible
+    bool ignore_overrun = false;        ///< a full ring is written over
+    bool collapsed = false;             ///< every completion goes to the first entry
 };
 
 enum class QueueState : uint8_t { reset, ready, error };
@@ -109,6 +111,12 @@ struct SqAttr {
     uint8_t log_wqebbs = 0;
     uint32_t user_index = 0; ///< reported in CQE srqn_uidx
     bool rc = false;         ///< of an RC QP that is connected to itself: sends no packets
+    /// Executes what other queues' requests let it execute (SendRequest::Kind::enable); what its
+    /// owner posts does not matter.
+    bool managed = false;
+    bool repeats = false;   ///< its ring is not posted anew: it goes round with the same requests
+    bool any_index = false; ///< requests need not say their place in the ring
+    bool off_wire = false;  ///< may not send packets
     Listener* listener = nullptr;
     uint64_t cookie = 0;
 };

@@ -13,6 +13,12 @@ Fields fields_of(Capabilities::Page& page) { return {page.data(), page.size()}; 
 // What the kernel's header has as reserved bits. Source: mlx5_prm.h of DPDK.
 constexpr Field kFlowCountersDump{PRM(cmd_hca_cap, max_flow_counter_15_0).offset + 17, 1};
 
+constexpr Field kAccessRegisterUser{PRM(cmd_hca_cap, log_max_cq_sz).offset + 10, 1};
+constexpr Field kNonWireSq{PRM(cmd_hca_cap, log_max_klm_list_size).offset + 6, 1};
+constexpr Field kLogMaxStaticSqWq{PRM(cmd_hca_cap, log_max_klm_list_size).offset + 25, 5};
+constexpr Field kWaitOnTime{0x68c, 1}; // wait_on_time
+constexpr Field kWqeRatePp{0x20, 1};   // wqe_rate_pp of the QoS capabilities
+
 void limits(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
     set(PRM(cmd_hca_cap, log_max_qp), log_limit(Kind::qp));
@@ -118,10 +124,21 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, device_frequency_mhz), core::Limits::kClockKhz / 1000);
 }
 
+/// Queues that wait for times and for each other. WQEs say their index (wqe_index_ignore_cap is 0):
+/// what needs not, is queues that are rung by registers alone (net_mlx5's with tx_pp), and
+/// doorbells are records here.
+void cross_channel(Fields caps) {
+    caps.set(PRM(cmd_hca_cap, cd), 1);
+    caps.set(kNonWireSq, 1);
+    caps.set(kLogMaxStaticSqWq, core::Limits::kLogMaxWqebbs);
+    caps.set(kWaitOnTime, 1);
+}
+
 void user_contexts(Fields caps) {
     caps.set(PRM(cmd_hca_cap, log_max_uctx), log_limit(Kind::uctx));
     caps.set(PRM(cmd_hca_cap, log_max_umem), log_limit(Kind::umem));
     caps.set(PRM(cmd_hca_cap, uctx_cap), kRawTransmit);
+    caps.set(kAccessRegisterUser, 1);
 }
 
 /// Programs may write steering entries into ICM, by RC QPs that loop back.
@@ -264,6 +281,7 @@ void pacing(Fields caps) {
     caps.set(PRM(qos_cap, packet_pacing_min_rate), core::Limits::kMinRateKbps);
     caps.set(PRM(qos_cap, packet_pacing_max_rate), core::Limits::kMaxRateKbps);
     caps.set(PRM(qos_cap, packet_pacing_rate_table_size), kPacingRates);
+    caps.set(kWqeRatePp, 1);
 }
 
 /// Flow meters. The fields for meters of older devices, which are no ASO objects, stay zero.
@@ -277,6 +295,7 @@ void meters(Fields caps) {
 Capabilities make_capabilities(Users users) {
     Capabilities caps;
     general(fields_of(caps.maximum[CapType::general]));
+    cross_channel(fields_of(caps.maximum[CapType::general]));
     if (users != Users::none) user_contexts(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));

@@ -68,6 +68,8 @@ FwStatus create_cq(Firmware& firmware, Command& command) {
     attr.listener = firmware.listener();
     attr.cookie = eqn;
     attr.events = true;
+    attr.ignore_overrun = context.get(PRM(cqc, oi)) != 0;
+    attr.collapsed = context.get(PRM(cqc, cc)) != 0;
     if (context.get(PRM(cqc, cqe_comp_en)) != 0) {
         attr.compress = mini_format(context.get(PRM(cqc, mini_cqe_res_format)));
         if (!attr.compress || attr.cqe_size != sizeof(mlx5::Cqe)) return FwStatus::bad_parameter;

@@ -7,11 +7,17 @@
 namespace softhca::prm {
 namespace {
 
-/// Bursts, sizes of packets and modes of counting, in what follows the rate: none of it is here,
-/// nor do the capabilities say so.
+/// What is counted; the kernel's header has it as reserved bits. Source: mlx5_prm.h of DPDK
+/// (rate_mode: MLX5_DATA_RATE, MLX5_WQE_RATE).
+constexpr Field kRateMode{0x4c, 4};
+constexpr uint64_t kDataRate = 0, kWqeRate = 1;
+
+/// Bursts and sizes of packets, in what follows the rate: none of it is here, nor do the
+/// capabilities say so.
 bool wants_more_than_a_rate(const Fields& context) {
     constexpr size_t kAfterRate = 4;
-    const std::vector<uint8_t> bytes = context.copy(PRM_BYTES(set_pp_rate_limit_context));
+    std::vector<uint8_t> bytes = context.copy(PRM_BYTES(set_pp_rate_limit_context));
+    Fields(bytes.data(), bytes.size()).set(kRateMode, 0);
     return std::any_of(bytes.begin() + kAfterRate, bytes.end(),
                        [](uint8_t byte) { return byte != 0; });
 }
@@ -21,20 +27,27 @@ PacingRate* row_of(Firmware& firmware, uint64_t index) {
     return index != 0 && index < firmware.rates.size() ? &firmware.rates[index] : nullptr;
 }
 
+core::Outcome<void> pace(core::Device& device, core::Number sqn, const PacingRate& row) {
+    return row.of_wqes ? device.pace_sq_requests(sqn, row.rate) : device.pace_sq(sqn, row.rate);
+}
+
 FwStatus set_rate_limit(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const auto index = in.get(PRM(set_pp_rate_limit_in, rate_limit_index));
     const Fields context = in.at(PRM(set_pp_rate_limit_in, ctx));
-    const auto kbps = context.get(PRM(set_pp_rate_limit_context, rate_limit));
+    const auto rate = context.get(PRM(set_pp_rate_limit_context, rate_limit));
+    const auto mode = context.get(kRateMode);
     PacingRate* const row = row_of(firmware, index);
     if (!row) return FwStatus::bad_resource;
-    if (kbps > core::Limits::kMaxRateKbps) return FwStatus::bad_parameter;
+    if (rate > core::Limits::kMaxRateKbps || mode > kWqeRate) return FwStatus::bad_parameter;
     if (wants_more_than_a_rate(context)) return FwStatus::bad_parameter;
     *row = {};
-    if (kbps != 0) *row = {.kbps = static_cast<uint32_t>(kbps), .uid = command.uid};
+    if (rate != 0)
+        *row = {
+            .rate = static_cast<uint32_t>(rate), .of_wqes = mode == kWqeRate, .uid = command.uid};
     for (const core::Number sqn : firmware.objects.numbers(Kind::sq))
         if (firmware.objects.look_up(Kind::sq, sqn)->detail == index)
-            (void)firmware.device.pace_sq(sqn, row->kbps);
+            (void)pace(firmware.device, sqn, *row);
     return FwStatus::ok;
 }
 
@@ -44,7 +57,9 @@ FwStatus query_rate_limit(Firmware& firmware, Command& command) {
     constexpr Field kContext = PRM(set_pp_rate_limit_in, ctx);
     const PacingRate* const row = row_of(firmware, command.input().get(kIndex));
     if (!row) return FwStatus::bad_resource;
-    command.output().at(kContext).set(PRM(set_pp_rate_limit_context, rate_limit), row->kbps);
+    Fields context = command.output().at(kContext);
+    context.set(PRM(set_pp_rate_limit_context, rate_limit), row->rate);
+    context.set(kRateMode, row->of_wqes ? kWqeRate : kDataRate);
     return FwStatus::ok;
 }
 
@@ -53,7 +68,7 @@ FwStatus query_rate_limit(Firmware& firmware, Command& command) {
 FwStatus pace_sq(Firmware& firmware, core::Number sqn, uint64_t index) {
     const PacingRate* const row = row_of(firmware, index);
     if (index != 0 && (!row || !firmware.objects.sees(row->uid))) return FwStatus::bad_resource;
-    const auto paced = firmware.device.pace_sq(sqn, row ? row->kbps : 0);
+    const auto paced = pace(firmware.device, sqn, row ? *row : PacingRate{});
     return paced ? FwStatus::ok : to_firmware(paced.error());
 }
 

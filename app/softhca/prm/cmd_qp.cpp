@@ -77,6 +77,9 @@ FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& contex
 
 FwStatus create_qp(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_qp_in, qpc));
+    for (const Field role :
+         {PRM(qpc, cd_master), PRM(qpc, cd_slave_send), PRM(qpc, cd_slave_receive)})
+        if (context.get(role) != 0) return FwStatus::bad_parameter; // SQs alone wait for each other
     switch (context.get(PRM(qpc, st))) {
     case kRegisterMemory: return create_umr_qp(firmware, command, context);
     case kReliableConnected: return create_rc_qp(firmware, command, context);

@@ -60,6 +60,18 @@ FwStatus read_wq(Firmware& firmware, const Command& command, const Fields& wq, s
 
 // ---------------------------------------------------------------- SQ
 
+// What the kernel's header has as reserved bits. Source: mlx5_prm.h of DPDK.
+constexpr Field kNonWire{PRM(sqc, hairpin).offset + 1, 1}; // non_wire
+constexpr Field kStatic{PRM(sqc, hairpin).offset + 2, 1};  // static_sq_wq
+
+/// What the queue may do, and what its WQEs need not say.
+void read_nature(const Fields& context, const Fields& wq, core::SqAttr& attr) {
+    attr.managed = wq.get(PRM(wq, cd_slave)) != 0;
+    attr.repeats = context.get(kStatic) != 0;
+    attr.off_wire = context.get(kNonWire) != 0;
+    attr.any_index = attr.repeats; // its WQEs have many
+}
+
 /// The transport domain of a TIS.
 core::Number domain_of(Object& tis) {
     const Fields context(tis.context.data(), tis.context.size());
@@ -80,6 +92,7 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     attr.cookie = kQueueTypeSq;
     if (wq.get(PRM(wq, log_wq_stride)) != kLogWqebb) return FwStatus::bad_parameter;
     attr.pd = firmware.pd_of(wq.get(PRM(wq, pd)));
+    read_nature(context, wq, attr);
     std::vector<Ref> uses = {{Kind::pd, attr.pd},
                              {Kind::cq, attr.cqn},
                              {Kind::uar, static_cast<core::Number>(wq.get(PRM(wq, uar_page)))}};
@@ -174,6 +187,7 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     const bool striding = type == WqType::cyclic_striding;
     if (context.get(PRM(rqc, mem_rq_type)) != 0 || (type != WqType::cyclic && !striding))
         return FwStatus::bad_parameter;
+    if (wq.get(PRM(wq, cd_slave)) != 0) return FwStatus::bad_parameter; // there is no RECV_EN
     core::RqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(rqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(rqc, user_index)));

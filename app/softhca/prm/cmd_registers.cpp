@@ -3,6 +3,7 @@
 #include "app/softhca/prm/command_tools.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace softhca::prm {
 namespace {
@@ -81,6 +82,17 @@ FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
 /// Registers that drivers write and read and that change nothing here: the answer is what came.
 FwStatus keep(Firmware&, bool, Fields) { return FwStatus::ok; }
 
+/// MTUTC: what CQEs are stamped by. A clock that runs freely, though a tick of it is a nanosecond:
+/// a program that cannot ask takes such a device's stamps for seconds and nanoseconds (net_mlx5).
+constexpr uint16_t kMtutc = 0x9055;
+FwStatus clock_mode(Firmware&, bool write, Fields reg) {
+    constexpr Field kTimeStampMode{0, 2}; // Source: mlx5_prm.h of DPDK
+    constexpr uint64_t kInternalTimer = 0;
+    if (write) return FwStatus::bad_parameter; // nothing of it can be set
+    reg.set(kTimeStampMode, kInternalTimer);
+    return FwStatus::ok;
+}
+
 using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
 /// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>.
 const std::map<uint16_t, Register> kRegisters = {
@@ -102,8 +114,10 @@ const std::map<uint16_t, Register> kRegisters = {
     {0x6001, keep},                          // node description
     {0x7004, keep},                          // host endianness
     {0x902b, keep},                          // MLCR: port LED
-    {0x907f, keep},                          // MCAM
+    {kMtutc, clock_mode},    {0x907f, keep}, // MCAM
 };
+/// Those that users may read.
+constexpr std::array kOfUsers = {kMtutc};
 
 FwStatus access_register(Firmware& firmware, Command& command) {
     const auto id =
@@ -116,11 +130,22 @@ FwStatus access_register(Firmware& firmware, Command& command) {
                          {command.out.data() + kDataAt, command.out.size() - kDataAt});
 }
 
+/// ACCESS_REGISTER_USER: laid out like ACCESS_REG.
+FwStatus access_register_user(Firmware& firmware, Command& command) {
+    const auto id =
+        static_cast<uint16_t>(command.input().get(PRM(access_register_in, register_id)));
+    if (std::ranges::find(kOfUsers, id) == kOfUsers.end() || command.op_mod != kQuery)
+        return FwStatus::bad_parameter;
+    return access_register(firmware, command);
+}
+
 } // namespace
 
 void add_register_commands(CommandTable& table) {
+    constexpr uint16_t kAccessRegisterUser = 0xb0c; // Source: mlx5_prm.h of DPDK
     table.insert({
         {MLX5_CMD_OP_ACCESS_REG, {"ACCESS_REG", kDataAt, access_register}},
+        {kAccessRegisterUser, {"ACCESS_REGISTER_USER", kDataAt, access_register_user}},
     });
 }
 

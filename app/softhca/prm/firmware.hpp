@@ -91,8 +91,9 @@ inline constexpr uint8_t kLogMaxQueriedCounters = 15;
 
 /// A row of the packet pacing table.
 struct PacingRate {
-    uint32_t kbps = 0; ///< 0: no limit
-    uint16_t uid = 0;  ///< the only user who may name it, or kSharedUid: all may
+    uint32_t rate = 0; ///< kbit/s, or WQEs a second; 0: no limit
+    bool of_wqes = false;
+    uint16_t uid = 0; ///< the only user who may name it, or kSharedUid: all may
 };
 
 /// Memory that a user has registered.

@@ -59,6 +59,13 @@ TEST_P(RcQpTest, NobodyElseIsItsPeer) {
     EXPECT_EQ(status(to_rtr(qpn, qpn, false)), FwStatus::bad_parameter);
 }
 
+TEST_P(RcQpTest, QueuesOfQpsDoNotWaitForEachOther) {
+    constexpr Field kContext = PRM(create_qp_in, qpc);
+    for (const Field role :
+         {PRM(qpc, cd_master), PRM(qpc, cd_slave_send), PRM(qpc, cd_slave_receive)})
+        EXPECT_EQ(status(create().set(inside(kContext, role), 1)), FwStatus::bad_parameter);
+}
+
 TEST_P(RcQpTest, ItsRingIsInsideTheUmem) {
     constexpr Field kContext = PRM(create_qp_in, qpc);
     EXPECT_EQ(status(create().set(inside(kContext, PRM(qpc, log_sq_size)), 12)),

@@ -149,18 +149,29 @@ Wqe& Wqe::inline_data(const Bytes& data) {
     return *this;
 }
 
-TestSq::TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs, FakeListener* listener,
-               bool paged, Number domain)
-    : ring(size_t{mlx5::kWqebb} << log_wqebbs) {
+namespace {
+
+SqAttr sq_attr(Number pd, Number cqn, Number domain, FakeListener* listener) {
     SqAttr attr;
     attr.pd = pd;
     attr.cqn = cqn;
     attr.transport_domain = domain;
+    attr.listener = listener;
+    return attr;
+}
+
+} // namespace
+
+TestSq::TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs, FakeListener* listener,
+               bool paged, Number domain)
+    : TestSq(device, sq_attr(pd, cqn, domain, listener), log_wqebbs, paged) {}
+
+TestSq::TestSq(Device& device, SqAttr attr, uint8_t log_wqebbs, bool paged)
+    : ring(size_t{mlx5::kWqebb} << log_wqebbs) {
     attr.ring = paged ? ring.paged_area() : ring.area();
     attr.doorbell = send_doorbell(&doorbell);
     attr.log_wqebbs = log_wqebbs;
     attr.user_index = 0x5a;
-    attr.listener = listener;
     number = device.create_sq(attr).value();
     EXPECT_TRUE(device.modify_sq(number, QueueState::ready));
 }

@@ -113,6 +113,8 @@ class TestSq {
   public:
     TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs,
            FakeListener* listener = nullptr, bool paged = false, Number domain = kKernelDomain);
+    /// What `attr` says but for ring, doorbell and their size.
+    TestSq(Device& device, SqAttr attr, uint8_t log_wqebbs, bool paged = false);
 
     /// Writes the WQE at the producer position and returns its index.
     uint16_t post(const Wqe& wqe);

@@ -9,7 +9,8 @@ namespace softhca::core::mlx5_rings {
 Cq::Cq(Number number, const CqAttr& attr)
     : core::Cq(number, attr), ring_(attr.ring),
       block_(attr.compress ? std::make_unique<CqeBlock>(*attr.compress) : nullptr),
-      cqe_size_(attr.cqe_size), log_entries_(attr.log_entries), doorbell_(attr.doorbell) {
+      cqe_size_(attr.cqe_size), log_entries_(attr.log_entries),
+      ignores_overrun_(attr.ignore_overrun), collapsed_(attr.collapsed), doorbell_(attr.doorbell) {
     if (has_events()) doorbell_.arm.store(kArmTaken);
 }
 
@@ -20,7 +21,7 @@ uint32_t Cq::refresh_room() {
     const uint32_t consumer = net::to_be(doorbell_.consumer.load());
     const uint32_t kept = block_ ? block_->size() : 0;
     const uint32_t used = (producer_ + kept - consumer) & (2 * entries() - 1);
-    room_ = entries() - std::min(used, entries());
+    room_ = ignores_overrun_ ? entries() : entries() - std::min(used, entries());
     return room_;
 }
 

@@ -36,6 +36,9 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::rdma_write: return "RDMA_WRITE";
     case SendRequest::Kind::rdma_read: return "RDMA_READ";
     case SendRequest::Kind::meters: return "ACCESS_ASO";
+    case SendRequest::Kind::wait_time: return "WAIT_TIME";
+    case SendRequest::Kind::wait_completions: return "WAIT_CQ";
+    case SendRequest::Kind::enable: return "SEND_EN";
     }
     return "?";
 }
@@ -88,6 +91,7 @@ class Format final : public RingFormat {
   public:
     [[nodiscard]] bool fits(const CqAttr& attr) const override {
         return (attr.cqe_size == 64 || attr.cqe_size == 128) &&
+               !(attr.collapsed && attr.compress) && // mini CQEs need entries of their own
                attr.ring.holds(uint64_t{attr.cqe_size} << attr.log_entries, sizeof(mlx5::Cqe));
     }
     [[nodiscard]] bool fits(const SqAttr& attr) const override {

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/requests.hpp"
 #include "app/softhca/core/rings/mlx5/cq.hpp"
+#include "app/softhca/core/rings/mlx5/cross_channel.hpp"
 #include "app/softhca/core/rings/mlx5/meters.hpp"
 #include "app/softhca/core/rings/mlx5/syndrome.hpp"
 
@@ -26,7 +27,7 @@ class SendWqe {
     using Cursor = uint32_t; ///< offset in the WQE
 
     [[nodiscard]] static uint16_t posted(const Sq& sq) {
-        return static_cast<uint16_t>(net::to_be(sq.doorbell.load()));
+        return sq.managed ? sq.enabled : static_cast<uint16_t>(net::to_be(sq.doorbell.load()));
     }
     [[nodiscard]] static bool has_room(Sq& sq) { return cq_of(sq).has_room(1); }
 
@@ -42,7 +43,11 @@ class SendWqe {
         return write_meters(meters);
     }
     void write(std::array<Meter, 2>& meters, uint64_t now) const {
-        update_meters(meters, aso_data({bytes_.data(), size_}), meter_mask_, now);
+        update_meters(meters, aso_data(bytes()), meter_mask_, now);
+    }
+    [[nodiscard]] bool has_come(uint64_t clock) const { return waited_time_.has_come(clock); }
+    [[nodiscard]] bool has_completed(uint32_t completions) const {
+        return is_at(completions, request_.position);
     }
 
     [[nodiscard]] bool complete(Sq& sq, uint16_t index, uint64_t time) const;
@@ -60,7 +65,9 @@ class SendWqe {
     [[nodiscard]] static constexpr uint32_t align_segment(uint32_t bytes) {
         return (bytes + mlx5::kSegment - 1) & ~(mlx5::kSegment - 1);
     }
+    [[nodiscard]] std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
     [[nodiscard]] SendFault decode_eth();
+    [[nodiscard]] SendFault decode_cross_channel(mlx5::WqeOpcode opcode);
     [[nodiscard]] SendFault decode_rdma(mlx5::WqeOpcode opcode);
     [[nodiscard]] uint32_t qpn_word(const Sq& sq) const {
         return uint32_t{opcode_} << 24 | sq.number;
@@ -68,10 +75,11 @@ class SendWqe {
 
     alignas(64) std::array<std::byte, mlx5::kMaxWqeSegments * mlx5::kSegment> bytes_;
     uint32_t size_ = 0; ///< bytes
-    uint8_t opcode_ = 0;
+    uint8_t opcode_ = 0, opmod_ = 0;
     bool rc_ = false;
     uint32_t data_at_ = 0;    ///< first segment after the Ethernet segment
     uint64_t meter_mask_ = 0; ///< bytes of meters that are written
+    WaitedTime waited_time_;
     SendRequest request_;
 };
 
@@ -83,13 +91,14 @@ inline SendFault SendWqe::fetch(const Sq& sq) {
     const uint32_t ds = ctrl.qpn_ds & 0x3f;
     const uint8_t ce = ctrl.fm_ce_se & mlx5::kCqUpdateMask;
     opcode_ = static_cast<uint8_t>(ctrl.opmod_idx_opcode);
+    opmod_ = static_cast<uint8_t>(ctrl.opmod_idx_opcode >> 24);
     rc_ = sq.rc;
     size_ = ds * mlx5::kSegment;
     request_.reports = (ce & mlx5::kCqUpdate) != 0;
     request_.reports_flush = ce != kCeOnlyFirstError;
     request_.steps = static_cast<uint16_t>((std::max(size_, 1u) + kWqebb - 1) / kWqebb);
     if (ds == 0 || request_.steps > sq.pending()) return SendFault::bad_ds;
-    if (static_cast<uint16_t>(ctrl.opmod_idx_opcode >> 8) != sq.consumer)
+    if (static_cast<uint16_t>(ctrl.opmod_idx_opcode >> 8) != sq.consumer && !sq.any_index)
         return SendFault::bad_index;
     if (ctrl.qpn_ds >> 8 != sq.number) return SendFault::bad_qpn;
 
@@ -116,10 +125,25 @@ inline SendFault SendWqe::decode() {
     case mlx5::WqeOpcode::enhanced_mpw: request_.kind = SendRequest::Kind::packets; break;
     case mlx5::WqeOpcode::access_aso:
         data_at_ = size_;
-        return decode_aso({bytes_.data(), size_}, request_, meter_mask_);
+        return decode_aso(bytes(), request_, meter_mask_);
+    case mlx5::WqeOpcode::wait:
+    case mlx5::WqeOpcode::send_enable: return decode_cross_channel(opcode);
     default: return SendFault::bad_opcode;
     }
     return decode_eth();
+}
+
+inline SendFault SendWqe::decode_cross_channel(mlx5::WqeOpcode opcode) {
+    request_.header = {};
+    data_at_ = size_;
+    if (opcode == mlx5::WqeOpcode::send_enable)
+        return decode_position(bytes(), SendRequest::Kind::enable, request_);
+    switch (opmod_) {
+    case mlx5::kWaitTime: return decode_wait_time(bytes(), request_, waited_time_);
+    case mlx5::kWaitCompletions:
+        return decode_position(bytes(), SendRequest::Kind::wait_completions, request_);
+    default: return SendFault::bad_condition;
+    }
 }
 
 inline SendFault SendWqe::decode_rdma(mlx5::WqeOpcode opcode) {
