@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets that testpmd gives a time to be sent at (`set txtimes`), by DPDK's own net_mlx5: none may leave before its time. How late one is, a machine with other work decides."""
+"""Packets that testpmd gives a time to be sent at (`set txtimes`), by DPDK's own net_mlx5 and by ours:
+none may leave before its time. How late one is, a machine with other work decides."""
 
 import struct
 import time
@@ -29,7 +30,8 @@ class Driver(NamedTuple):
     counts: bool  # times that it cannot keep
 
 
-DRIVERS = {"mlx5": Driver("mlx5", {}, False)}
+DRIVERS = {"mlx5": Driver("mlx5", {}, False),
+           "rawqp": Driver("rawqp", {"datapath": "mlx5"}, True)}
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
@@ -47,7 +49,7 @@ def stack(open_stack: OpenStack, driver: Driver) -> Iterator[Stack]:
 def arrivals(wire: SocketWire, count: int) -> list[tuple[int, int]]:
     """(when a packet was to be sent, when it was here), of as many packets; 0: at once. The device's
     clock is the machine's."""
-    seen = []
+    seen: list[tuple[int, int]] = []
     while len(seen) < count:
         frame = wire.receive(timeout=20)
         here = time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -38,6 +38,10 @@ class FakeMrs final : public rawqp::RingHost {
     }
     int reset(rawqp::RxRing&) override { return on_reset(); }
     int reset(rawqp::TxRing&) override { return on_reset(); }
+    int read_clock(uint64_t& ticks) override {
+        ticks = clock_ticks;
+        return clock_error;
+    }
     int read_clock(mlx5dv_clock_info& info) override {
         info = fake_clock;
         return 0;
@@ -48,6 +52,8 @@ class FakeMrs final : public rawqp::RingHost {
     rawqp::MrTable table; ///< empty
     std::function<int()> on_reset;
     bool refuse = false;
+    uint64_t clock_ticks = 0; ///< of the device
+    int clock_error = 0;
     uintptr_t split = 0; ///< addresses from here on have kLkey + 1
 
   private:

@@ -26,6 +26,7 @@ struct TxSetup {
     bool blue_flame = false;
     bool own_register = true;
     bool metadata = false; ///< applications have a field for it
+    uint64_t time_mask = 0;
 };
 
 class Mlx5Tx : public TxRingTest {
@@ -52,6 +53,11 @@ class Mlx5Tx : public TxRingTest {
         spec.own_register = setup.own_register;
         spec.max_tso = 1 << 18;
         spec.metadata = setup.metadata;
+        spec.time_mask = setup.time_mask;
+        spec.clock_khz = 1'000'000;
+        if ((spec.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0) {
+            ASSERT_EQ(rte_mbuf_dyn_tx_timestamp_register(&time_offset, &time_flag), 0);
+        }
         if (spec.metadata && rte_flow_dynf_metadata_avail() == 0) {
             ASSERT_EQ(rte_flow_dynf_metadata_register(), 0);
         }
@@ -61,6 +67,12 @@ class Mlx5Tx : public TxRingTest {
         rte_mbuf* const mbuf = packet(0, {bytes});
         mbuf->ol_flags |= RTE_MBUF_DYNFLAG_TX_METADATA;
         *RTE_FLOW_DYNF_METADATA(mbuf) = number;
+        return mbuf;
+    }
+    rte_mbuf* packet_at(uint64_t time, uint32_t seed = 0) {
+        rte_mbuf* const mbuf = packet(seed, {64});
+        mbuf->ol_flags |= time_flag;
+        *RTE_MBUF_DYNFIELD(mbuf, time_offset, uint64_t*) = time;
         return mbuf;
     }
     void forget() override {
@@ -114,13 +126,14 @@ class Mlx5Tx : public TxRingTest {
         ++clock;
         const auto control = sq->segment<mlx5::WqeCtrlSeg>(executed, 0);
         const auto opcode = static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff);
-        EXPECT_EQ(control.opmod_idx_opcode >> 8, executed);
+        EXPECT_EQ(control.opmod_idx_opcode >> 8 & 0xffff, executed);
         EXPECT_EQ(control.qpn_ds >> 8, FakeSq::kNumber);
         const uint32_t size = control.qpn_ds & 0x3f;
         switch (opcode) {
         case mlx5::WqeOpcode::send:
         case mlx5::WqeOpcode::tso: execute_send(size); break; // TSO: not cut into segments
         case mlx5::WqeOpcode::enhanced_mpw: execute_multi_packet(size); break;
+        case mlx5::WqeOpcode::wait: break; // it has waited
         default: FAIL() << "opcode " << static_cast<int>(opcode);
         }
         if (control.fm_ce_se & mlx5::kCqUpdateMask) {
@@ -185,6 +198,8 @@ class Mlx5Tx : public TxRingTest {
     uint16_t executed = 0;                 ///< WQEBBs that the device is through with
     uint64_t clock = 0;                    ///< a tick for each WQE
     int inlined = 0;                       ///< packets that came within multi-packet WQEs
+    int time_offset = 0;                   ///< of mbufs that are to be sent at a time
+    uint64_t time_flag = 0;
 };
 
 } // namespace rings_test

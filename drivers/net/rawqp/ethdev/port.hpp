@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/adjusted_clock.hpp"
 #include "drivers/net/rawqp/ethdev/devargs.hpp"
 #include "drivers/net/rawqp/ethdev/process_port.hpp"
+#include "drivers/net/rawqp/ethdev/send_clock.hpp"
 
 #include <memory>
 #include <mutex>
@@ -55,6 +56,7 @@ struct Port final : ProcessPort {
     int reset(RxRing& ring) override;
     int reset(TxRing& ring) override;
     int read_clock(mlx5dv_clock_info& info) override;
+    int read_clock(uint64_t& ticks) override;
     void read_missed() override;
     void read_missed_locked(); ///< with `control` held
 
@@ -66,6 +68,7 @@ struct Port final : ProcessPort {
     ibv_device_attr_ex attributes{};
     unsigned if_index = 0; ///< of that interface; 0: none
     uint32_t speeds = 0;   ///< RTE_ETH_LINK_SPEED_* that the device can do
+    SendClock send_clock;  ///< for packets that have a time to be sent at
     verbs::Pd pd;
     std::unique_ptr<RingMemory> ring_memory;
     std::unique_ptr<Memory> memory;

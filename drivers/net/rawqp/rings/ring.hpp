@@ -34,6 +34,8 @@ struct TxCounters {
     uint64_t bytes = 0;
     uint64_t errors = 0; ///< packets accepted but not sent: error CQE, no lkey (oerrors)
     uint64_t recoveries = 0;
+    uint64_t past_times = 0;   ///< packets to be sent at a time that was past, …
+    uint64_t future_times = 0; ///< … or so far ahead that they were sent at once
 };
 [[nodiscard]] inline uint64_t load_counter(const uint64_t& counter) {
     return __atomic_load_n(&counter, __ATOMIC_RELAXED);
@@ -149,10 +151,12 @@ struct TxSpec {
     bool settled = false;
     bool multi_packet = true; ///< several packets may share a WQE, on devices that can
     InlineMode min_inline = InlineMode::automatic;
-    bool blue_flame = false;         ///< single WQEs are written to the doorbell register
-    bool own_register = false;       ///< TxQpNeeds::thread_domain was met
-    bool metadata = false;           ///< applications have a field of mbufs for it
-    uint16_t inline_bytes = 0;       ///< packets of up to so many bytes are copied into WQEs
+    bool blue_flame = false;   ///< single WQEs are written to the doorbell register
+    bool own_register = false; ///< TxQpNeeds::thread_domain was met
+    bool metadata = false;     ///< applications have a field of mbufs for it
+    uint64_t time_mask = 0;    ///< bits of the device's clock that it can wait for; 0: it cannot
+    uint32_t clock_khz = 0;    ///< of that clock
+    uint16_t inline_bytes = 0; ///< packets of up to so many bytes are copied into WQEs
     unsigned active_simd_bits = 128; ///< widest vectors that EAL allows
     int socket = 0;
     MrTable* mrs = nullptr;
@@ -257,6 +261,8 @@ struct RingFormat {
     /// Device clock ticks at which the last such packet was sent, once. Nothing: it was not yet, or
     /// there was none, or the queue has sent as many bursts since as it has descriptors.
     std::optional<uint64_t> (*tx_take_stamp)(TxRing& ring);
+    /// RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP, on devices whose send queues wait (TxSpec::time_mask).
+    bool tx_waits = false;
     /// The stamps that the queue keeps of PTP messages. Null where packets have no stamps.
     PtpStamps& (*rx_ptp_stamps)(RxRing& ring);
 

@@ -40,6 +40,9 @@ class RingHost {
 
     /// How the device's clock translates to real time just now. 0 or an errno value.
     virtual int read_clock(mlx5dv_clock_info& info) = 0;
+    /// The device's clock, in ticks: rte_eth_read_clock() without the devarg rx_timestamp.
+    /// Likewise.
+    virtual int read_clock(uint64_t& ticks) = 0;
 
     /// Bytes from each mbuf of the pool to its buffer, when they are the same for all and none has
     /// an external buffer; else 0. Walks such a pool once, however many queues it has, and again

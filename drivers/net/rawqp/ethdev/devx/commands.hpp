@@ -30,6 +30,7 @@ enum class Opcode : uint16_t {
     alloc_packet_reformat_context = 0x93d,
     alloc_modify_header_context = 0x940,
     create_general_object = 0xa00,
+    access_register_user = 0xb0c,
 };
 
 struct CommandHead {

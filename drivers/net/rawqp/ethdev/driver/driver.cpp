@@ -142,6 +142,9 @@ Result<void> build(Port& port) {
     Result<const RingFormat*> format = choose_format(port);
     if (!format) return tl::unexpected(std::move(format.error()));
     port.format = *format;
+    if (port.format->tx_waits)
+        port.send_clock =
+            find_send_clock(*port.api, port.context.get(), port.attributes.hca_core_clock);
     port.memory =
         std::make_unique<Memory>(*port.api, port.pd.get(), port.name, port.dev->data->port_id);
     if (Result<void> done = port.memory->follow(); !done) return done;

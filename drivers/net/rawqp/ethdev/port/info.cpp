@@ -72,6 +72,9 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     }
     info->tx_offload_capa =
         port.format->tx_offloads(*port.api, port.context.get(), port.attributes);
+    // Times are those of rte_eth_read_clock().
+    if (port.format->tx_waits && port.send_clock.mask != 0 && !port.devargs.real_time)
+        info->tx_offload_capa |= RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP;
     if (max_tx_segments(port) == 1) info->tx_offload_capa &= ~RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 
     info->reta_size = reta_size(port);
@@ -132,16 +135,22 @@ void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noex
     info->nb_desc = spec.descriptors;
 }
 
-int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
-    const Port& port = Port::of(dev);
+Result<uint64_t> device_ticks(const Port& port) {
     ibv_values_ex values{};
     values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
     const int error = ibv_query_rt_values_ex(port.context.get(), &values);
     if (error != 0 || (values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK) == 0)
-        return -(error != 0 ? error : ENOTSUP);
+        return fail(error != 0 ? error : ENOTSUP, "the device's clock cannot be read");
     // The provider gives it as a timespec whose nanoseconds are clock ticks.
-    *clock = static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000 +
-             static_cast<uint64_t>(values.raw_clock.tv_nsec);
+    return static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000 +
+           static_cast<uint64_t>(values.raw_clock.tv_nsec);
+}
+
+int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
+    const Port& port = Port::of(dev);
+    const Result<uint64_t> ticks = device_ticks(port);
+    if (!ticks) return -ticks.error().code;
+    *clock = *ticks;
     if (!port.devargs.real_time) return 0;
     if (port.format->real_time == nullptr) return -ENOTSUP;
     return -port.format->real_time(*port.api, port.context.get(), *clock, *clock);

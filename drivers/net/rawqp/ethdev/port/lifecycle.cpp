@@ -123,6 +123,12 @@ int Port::read_clock(mlx5dv_clock_info& info) {
     return api->mlx5_get_clock_info(context.get(), &info);
 }
 
+int Port::read_clock(uint64_t& ticks) {
+    const Result<uint64_t> clock = device_ticks(*this);
+    if (clock) ticks = *clock;
+    return clock ? 0 : clock.error().code;
+}
+
 void Port::read_missed() {
     // Whoever holds it may be about to destroy what is asked.
     if (const std::unique_lock lock(control, std::try_to_lock); lock) read_missed_locked();
@@ -136,6 +142,9 @@ int dev_configure(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
     if (const Result<void> done = configure_rss(port); !done)
         return report(port.name, done.error());
+    if ((dev->data->dev_conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0 &&
+        rte_mbuf_dyn_tx_timestamp_register(nullptr, nullptr) != 0)
+        return report(port.name, {rte_errno, "mbufs have no room for a time to be sent at"});
     // ethdev has released the queues beyond the new counts.
     port.rx_queues.resize(dev->data->nb_rx_queues);
     port.tx_queues.resize(dev->data->nb_tx_queues);

@@ -3,6 +3,7 @@
 // ethdev calls them on control threads, one at a time per port.
 #pragma once
 
+#include "common/result.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/shared_port.hpp"
 
@@ -32,6 +33,8 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
 void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noexcept;
 /// The device clock that RTE_ETH_RX_OFFLOAD_TIMESTAMP reports.
 int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
+/// The same in ticks, whatever stamps are.
+[[nodiscard]] Result<uint64_t> device_ticks(const Port& port);
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
 /// Has secondary processes tell the same as dev_info_get does now.
 void publish_info(Port& port);

@@ -86,6 +86,8 @@ Figures own_counters(const ProcessPort& port) {
     return {{"rx_recoveries", sum.rx.recoveries},
             {"rx_unread_packets", port.shared.totals.unread},
             {"tx_recoveries", sum.tx.recoveries},
+            {"tx_timestamp_past_errors", sum.tx.past_times},
+            {"tx_timestamp_future_errors", sum.tx.future_times},
             {"tx_unsent_packets", port.shared.totals.unsent}};
 }
 

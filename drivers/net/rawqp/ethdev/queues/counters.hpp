@@ -15,8 +15,9 @@ namespace rawqp {
 }
 
 [[nodiscard]] inline TxCounters snapshot(const TxRing& ring) {
-    return {load_counter(ring.counters.packets), load_counter(ring.counters.bytes),
-            load_counter(ring.counters.errors), load_counter(ring.counters.recoveries)};
+    return {load_counter(ring.counters.packets),    load_counter(ring.counters.bytes),
+            load_counter(ring.counters.errors),     load_counter(ring.counters.recoveries),
+            load_counter(ring.counters.past_times), load_counter(ring.counters.future_times)};
 }
 
 [[nodiscard]] inline RxCounters operator-(const RxCounters& a, const RxCounters& b) {
@@ -25,8 +26,9 @@ namespace rawqp {
 }
 
 [[nodiscard]] inline TxCounters operator-(const TxCounters& a, const TxCounters& b) {
-    return {a.packets - b.packets, a.bytes - b.bytes, a.errors - b.errors,
-            a.recoveries - b.recoveries};
+    return {a.packets - b.packets,       a.bytes - b.bytes,
+            a.errors - b.errors,         a.recoveries - b.recoveries,
+            a.past_times - b.past_times, a.future_times - b.future_times};
 }
 
 /// What a queue counted since the statistics were reset. Packets that an error or a stop took back
@@ -55,6 +57,8 @@ inline TxCounters& operator+=(TxCounters& a, const TxCounters& b) {
     a.bytes += b.bytes;
     a.errors += b.errors;
     a.recoveries += b.recoveries;
+    a.past_times += b.past_times;
+    a.future_times += b.future_times;
     return a;
 }
 

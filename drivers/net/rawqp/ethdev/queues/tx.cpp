@@ -148,6 +148,8 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     spec.blue_flame = port.devargs.tx_blue_flame;
     spec.inline_bytes = port.devargs.tx_inline_bytes;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
+    spec.time_mask = port.send_clock.mask;
+    spec.clock_khz = port.send_clock.khz;
     if ((spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0)
         spec.max_segments =
             std::min<uint16_t>(max_tx_segments(port), static_cast<uint16_t>(spec.descriptors / 2));

@@ -242,6 +242,8 @@ int SecondaryPort::read_clock(mlx5dv_clock_info& info) {
     return clock_.error;
 }
 
+int SecondaryPort::read_clock(uint64_t& ticks) { return device_clock(ticks); }
+
 void SecondaryPort::read_missed() {
     const auto queues = std::span(shared.rx).first(dev->data->nb_rx_queues);
     if (std::ranges::any_of(queues, &SharedRxQueue::counts_missed))

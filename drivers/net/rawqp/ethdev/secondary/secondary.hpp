@@ -37,6 +37,7 @@ class SecondaryPort final : public ProcessPort {
     int reset(RxRing& ring) override;
     int reset(TxRing& ring) override;
     int read_clock(mlx5dv_clock_info& info) override;
+    int read_clock(uint64_t& ticks) override;
     void read_missed() override;
 
     /// Has the primary read the link, into rte_eth_dev_data.

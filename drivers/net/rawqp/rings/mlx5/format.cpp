@@ -105,6 +105,7 @@ constexpr RingFormat make_format() {
     format.tx_burst = mlx5rings::tx_burst;
     format.tx_stamping = mlx5rings::tx_stamping;
     format.tx_take_stamp = mlx5rings::tx_take_stamp;
+    format.tx_waits = true;
     format.rx_ptp_stamps = ptp_stamps<mlx5rings::MlxRxRing>;
     format.tx_prepare = tx_prepare;
     format.rx_queue_count = compat::queue_count<mlx5rings::rx_queue_count>;

@@ -80,6 +80,8 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& wanted) {
     options.multi_packet = spec.multi_packet && min_inline == 0;
     options.avx2 = avx2_allowed(spec);
     options.fast_free = whole_packets_of_one_pool(spec.offloads);
+    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0)
+        return tx_scheduled_burst(options.inlining, options.multi_packet);
     if (spec.metadata) return tx_metadata_burst(options.inlining, options.multi_packet);
     return kBursts[index_of(options)];
 }

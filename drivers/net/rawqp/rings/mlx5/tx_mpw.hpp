@@ -6,6 +6,7 @@
 
 #include "drivers/net/rawqp/rings/mlx5/tx_options.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_uniform.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
@@ -31,6 +32,8 @@ inline bool joins(const MlxTxRing& ring, const rte_mbuf& packet, const rte_mbuf&
     if (packet.nb_segs != 1 || packet.data_len < kMinTxBytes) return false;
     if constexpr (O.metadata)
         if (metadata_of<O>(ring, packet) != metadata_of<O>(ring, first)) return false;
+    if constexpr (O.scheduled)
+        if (is_scheduled(ring, packet)) return false;
     if constexpr (O.offloads) {
         if (((packet.ol_flags ^ first.ol_flags) & kSessionFlags) != 0) return false;
         if (wants_vlan(packet) && packet.vlan_tci != first.vlan_tci) return false;
@@ -43,7 +46,8 @@ template <TxOptions O>
 inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf** packets,
                          uint32_t lkey_be) {
     constexpr bool kCheck = !O.fast_free || O.offloads;
-    const uint64_t mask = (O.offloads ? kSessionFlags : 0) | (O.metadata ? ring.metadata_flag : 0);
+    const uint64_t mask = (O.offloads ? kSessionFlags : 0) | (O.metadata ? ring.metadata_flag : 0) |
+                          (O.scheduled ? ring.times.flag : 0); // the first packet has no time
     // The tags to insert may differ, and so may metadata.
     if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
     if (O.metadata && (packets[0]->ol_flags & ring.metadata_flag) != 0) return 0;

@@ -24,10 +24,11 @@ struct TxOptions {
     bool avx2;         ///< the CPU and EAL allow it
     bool fast_free;    ///< every mbuf is of one pool, direct, unshared and a whole packet
     bool metadata;     ///< packets may have some, for rules to match
+    bool scheduled;    ///< packets may have a time to be sent at
 
     /// Whether a WQE may take more WQEBBs than its packet has segments.
     [[nodiscard]] constexpr bool long_wqes() const {
-        return long_headers || inlining == Inlining::packet;
+        return long_headers || inlining == Inlining::packet || scheduled;
     }
 };
 

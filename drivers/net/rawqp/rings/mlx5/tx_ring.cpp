@@ -3,6 +3,7 @@
 
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/syndrome.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
 #include <algorithm>
@@ -40,6 +41,10 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     while (segment != ring.mbufs.head()) {
         if (index == failed) return segment;
         const uint32_t size = wqe_segments(ring, index);
+        if (is_wait(ring, index)) {
+            ++index;
+            continue;
+        }
         const uint32_t mbufs = is_multi_packet(ring, index)
                                    ? packets_of(ring, index, size)
                                    : segments_of(*ring.mbufs.slot(segment));
@@ -151,6 +156,7 @@ TxQpNeeds tx_needs(const TxSpec& spec) {
         const uint32_t header = Inlined{.bytes = min_inline}.head_segments() + 1;
         wqebbs = std::max(wqebbs, (std::max(whole, header) + 3) / 4);
     }
+    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0) ++wqebbs; // to wait
     TxQpNeeds needs;
     // libmlx5 counts one WQEBB for each WQE of one segment.
     needs.cap.max_send_wr =
@@ -166,13 +172,42 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
     if (!ring || !init_tx_ring(*ring, spec)) return no_memory(spec);
     ring->inline_bytes = spec.inline_bytes;
     ring->min_inline = min_inline_bytes(spec);
+    ring->times.mask = spec.time_mask;
+    ring->times.clock_per_tsc = spec.clock_khz * 1000.0 / static_cast<double>(rte_get_tsc_hz());
     return map_rings(spec, std::move(ring));
+}
+
+namespace {
+
+/// Where mbufs have times, if the queue is to look for them.
+void find_times(MlxTxRing& ring) {
+    ring.times.flag = ring.times.next_look = 0;
+    if ((ring.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) == 0) return;
+    const int bit = rte_mbuf_dynflag_lookup(RTE_MBUF_DYNFLAG_TX_TIMESTAMP_NAME, nullptr);
+    const int offset = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
+    if (bit < 0 || offset < 0) return; // nobody can have set any
+    ring.times.flag = uint64_t{1} << bit;
+    ring.times.offset = static_cast<uint16_t>(offset);
+    look_at_clock(ring, rte_rdtsc()); // from which it goes on if no other look succeeds
+}
+
+} // namespace
+
+void look_at_clock(MlxTxRing& ring, uint64_t tsc) {
+    constexpr uint64_t kLooksPerSecond = 10;
+    TxTimes& times = ring.times;
+    times.next_look = tsc + rte_get_tsc_hz() / kLooksPerSecond;
+    uint64_t clock = 0;
+    if (ring_host(ring.port_id).read_clock(clock) != 0) return;
+    times.clock = clock;
+    times.clock_tsc = tsc;
 }
 
 void tx_start(TxRing& base) {
     rawqp::tx_start<MlxTxRing>(base);
     auto& ring = static_cast<MlxTxRing&>(base);
     ring.no_inline_flag = no_inline_flag();
+    find_times(ring);
     if (rte_flow_dynf_metadata_avail() == 0) return;
     ring.metadata_offset = static_cast<uint16_t>(rte_flow_dynf_metadata_offs);
     ring.metadata_flag = rte_flow_dynf_metadata_mask;

@@ -59,6 +59,16 @@ struct TxStamped {
     uint16_t wqe = 0; ///< its WQE's index
 };
 
+/// Of bursts that send at a time: see tx_schedule.hpp.
+struct TxTimes {
+    uint64_t flag = 0;   ///< of mbufs that have a time
+    uint16_t offset = 0; ///< of it in the mbuf
+    uint64_t mask = 0;   ///< bits of the device's clock that are compared
+    double clock_per_tsc = 0;
+    uint64_t clock = 0, clock_tsc = 0; ///< the device's when it was last looked at, and when
+    uint64_t next_look = 0;            ///< TSC ticks, as clock_tsc
+};
+
 struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Once a burst: one cache line, with the pool seen last.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
@@ -74,6 +84,8 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Of the bursts that look for metadata.
     uint64_t metadata_flag = 0;   ///< of mbufs that have some
     uint16_t metadata_offset = 0; ///< in the mbuf
+
+    TxTimes times;
 
     // Of bursts that note such packets: see tx_stamp.hpp.
     TxStamped stamped;      ///< the last one
@@ -108,6 +120,9 @@ Result<void> tx_map(const TxRing& ring, int fd);
 void tx_unmap(uint16_t port_id, uint16_t queue_id);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
+
+/// Brings what the ring knows of the device's clock up to date, `tsc` being now.
+void look_at_clock(MlxTxRing& ring, uint64_t tsc);
 
 /// Size of the WQE at `index`, in 16-byte segments.
 [[nodiscard]] uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index);

@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_mpw.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
 namespace rawqp::mlx5rings {
@@ -79,6 +80,21 @@ template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte
     return true;
 }
 
+/// The same, at the packet's time: a WQE that waits for it goes before.
+template <TxOptions O>
+inline bool send_at_its_time(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) {
+    const uint16_t needed = RTE_MIN(packet->nb_segs, ring.max_segments);
+    const Inlined what = inlined<O>(ring, *packet);
+    const uint32_t wqebbs = what.impossible ? 1 : (what.head_segments() + needed + 3) / 4;
+    if (needed > ring.mbufs.room() || 1 + wqebbs > ring.free_wqebbs()) return false;
+    const uint16_t before = ring.producer;
+    write_wait(ring, *packet);
+    const uint16_t waiting = ring.producer;
+    (void)send_one<O>(ring, batch, packet);               // there is room for it
+    if (ring.producer == waiting) ring.producer = before; // it was dropped: nobody is to wait
+    return true;
+}
+
 /// What small bursts find completed is freed together, kFreeBatch packets at a time or when there
 /// is no room for all of the burst. Where a packet may take several descriptors or WQEBBs its
 /// number does not tell.
@@ -103,6 +119,13 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         batch.lkey_be = ring.pools.find(batch.pool, ring.mrs);
     uint16_t taken = 0;
     while (taken < count) {
+        if constexpr (O.scheduled) {
+            if (is_scheduled(ring, *packets[taken])) {
+                if (!send_at_its_time<O>(ring, batch, packets[taken])) break;
+                ++taken;
+                continue;
+            }
+        }
         if constexpr (O.multi_packet) {
             const auto wanted = RTE_MIN(static_cast<uint16_t>(count - taken), ring.mbufs.room());
             if (wanted == 0) break;
@@ -127,7 +150,8 @@ constexpr BurstName kName = burst_name(O.avx2 ? "mlx5 AVX2" : "mlx5 scalar",
                                         {O.inlining == Inlining::header, "inline header"},
                                         {O.inlining == Inlining::packet, "inline"},
                                         {O.fast_free, "fast free"},
-                                        {O.metadata, "metadata"}});
+                                        {O.metadata, "metadata"},
+                                        {O.scheduled, "send on timestamp"}});
 
 template <TxOptions O> constexpr Burst<eth_tx_burst_t> kBurst{send<O>, kName<O>.data()};
 
@@ -135,5 +159,7 @@ template <TxOptions O> constexpr Burst<eth_tx_burst_t> kBurst{send<O>, kName<O>.
 
 /// The bursts that look for metadata, which have all else there is to ask for packet by packet.
 [[nodiscard]] Burst<eth_tx_burst_t> tx_metadata_burst(Inlining inlining, bool multi_packet);
+/// Those that besides look for times to send at.
+[[nodiscard]] Burst<eth_tx_burst_t> tx_scheduled_burst(Inlining inlining, bool multi_packet);
 
 } // namespace rawqp::mlx5rings

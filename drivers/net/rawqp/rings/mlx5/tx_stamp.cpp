@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/tx_stamp.hpp"
 
-#include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
 
 #include <algorithm>
 
@@ -17,11 +17,12 @@ bool wants_stamp(const rte_mbuf* packet) {
 
 /// A packet whose completion is to tell when it was sent.
 bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
-    const TxStamped stamped{.cqe = ring.cq.consumer, .wqe = ring.producer};
+    TxStamped stamped{.cqe = ring.cq.consumer, .wqe = ring.producer};
     const uint64_t recoveries = ring.counters.recoveries;
     if (send(&ring, packet, 1) == 0) return false;
     // Else it was dropped, or the queue began anew.
     if (ring.producer != stamped.wqe && ring.counters.recoveries == recoveries) {
+        if (is_wait(ring, stamped.wqe)) ++stamped.wqe;
         ring.stamped = stamped;
         __atomic_store_n(&ring.stamp_due, true, __ATOMIC_RELEASE);
     }
