@@ -132,7 +132,8 @@ std::vector<uint64_t> HardwareCounters::raw_values(const ProcessPort& port) {
     for (size_t i = 0; i < rdma_.size(); ++i) {
         values[i] =
             port.sysfs.hw_counter(shared.device.data(), shared.ib_port, rdma_[i]).value_or(0);
-        if (rdma_[i] == kOutOfBuffer) values[i] += shared.totals.missed; // counted apart
+        if (rdma_[i] == kOutOfBuffer)
+            values[i] += load_counter(shared.totals.missed); // counted apart
     }
     const size_t known = std::min(of_netdev.size(), values.size() - rdma_.size());
     std::copy_n(of_netdev.begin(), known, values.begin() + static_cast<ptrdiff_t>(rdma_.size()));

@@ -20,7 +20,7 @@ const char* name_of(unsigned status) {
 
 template <class Ring>
 void count_and_log(Ring& ring, const char* direction, unsigned status, unsigned vendor) {
-    ++ring.counters.recoveries;
+    count_up(ring.counters.recoveries);
     if (!rte_is_power_of_2(static_cast<uint32_t>(ring.counters.recoveries))) return;
     RAWQP_LOG(WARNING,
               "port %u %s queue %u: reset after an error completion: %s (vendor's code 0x%02x; "

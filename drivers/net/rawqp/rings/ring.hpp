@@ -21,7 +21,8 @@
 
 namespace rawqp {
 
-/// Written by the queue's own lcore only; read by others with relaxed loads (see load_counter).
+/// Written by the queue's own lcore only, by count_up() and count_down(); read by others with
+/// relaxed loads (see load_counter).
 struct RxCounters {
     uint64_t packets = 0;
     uint64_t bytes = 0;
@@ -39,6 +40,14 @@ struct TxCounters {
 };
 [[nodiscard]] inline uint64_t load_counter(const uint64_t& counter) {
     return __atomic_load_n(&counter, __ATOMIC_RELAXED);
+}
+/// One store, which others see whole and at any time: no order is needed, nor a locked instruction.
+inline void count_up(uint64_t& counter, uint64_t more = 1) {
+    __atomic_store_n(&counter, counter + more, __ATOMIC_RELAXED);
+}
+/// Takes back what was counted.
+inline void count_down(uint64_t& counter, uint64_t less = 1) {
+    __atomic_store_n(&counter, counter - less, __ATOMIC_RELAXED);
 }
 
 /// Common head of every format's ring. The address of the ring is the ethdev queue pointer. Rings

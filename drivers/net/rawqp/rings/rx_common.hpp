@@ -77,7 +77,7 @@ inline void return_mbufs(rte_mbuf** mbufs, unsigned count) {
 /// Counts each missing buffer once, however often a burst asks the empty pool again. `due` is what
 /// was missing and counted before.
 inline void count_nombuf(RxCounters& counters, uint16_t& due, uint16_t missing) {
-    if (missing > due) counters.nombuf += missing - due;
+    if (missing > due) count_up(counters.nombuf, missing - due);
     due = missing;
 }
 

@@ -26,9 +26,9 @@ uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
     uint32_t lost = 0;
     for (uint16_t position = first; position != mbufs.head();) {
         const rte_mbuf& packet = *mbufs.slot(position);
-        --ring.counters.packets;
-        ring.counters.bytes -= packet.pkt_len;
-        ++ring.counters.errors;
+        count_down(ring.counters.packets);
+        count_down(ring.counters.bytes, packet.pkt_len);
+        count_up(ring.counters.errors);
         ++lost;
         position = static_cast<uint16_t>(position + segments_of(packet));
     }
@@ -43,7 +43,7 @@ uint64_t no_inline_flag() {
 
 void drop(TxRing& ring, rte_mbuf* packet) {
     rte_pktmbuf_free(packet);
-    ++ring.counters.errors;
+    count_up(ring.counters.errors);
 }
 
 } // namespace rawqp

@@ -93,11 +93,12 @@ constexpr eth_dev_ops make_ops() {
     ops.rss_hash_conf_get = rss_hash_conf_get;
     ops.flow_ops_get = flow_ops_get;
     ops.mtr_ops_get = meter_ops_get;
-    ops.stats_get = compat::stats<stats_get>;
-    ops.stats_reset = stats_reset;
-    ops.xstats_get = xstats_get;
-    ops.xstats_get_names = xstats_get_names;
-    ops.xstats_reset = xstats_reset;
+    // On the thread of telemetry, too, while a control call may put other rings in place.
+    ops.stats_get = compat::stats<kLocked<stats_get>>;
+    ops.stats_reset = kLocked<stats_reset>;
+    ops.xstats_get = kLocked<xstats_get>;
+    ops.xstats_get_names = kLocked<xstats_get_names>;
+    ops.xstats_reset = kLocked<xstats_reset>;
     return ops;
 }
 

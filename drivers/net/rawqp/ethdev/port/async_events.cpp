@@ -49,7 +49,7 @@ void AsyncEvents::on_readable(void* self) {
         static_cast<AsyncEvents*>(self)->read_one_event(more);
 }
 
-void AsyncEvents::on_recheck(void* self) { static_cast<AsyncEvents*>(self)->report_link(); }
+void AsyncEvents::on_recheck(void* self) { (void)static_cast<AsyncEvents*>(self)->report_link(); }
 
 void AsyncEvents::read_one_event(bool& more) {
     ibv_async_event event{};
@@ -112,17 +112,17 @@ void AsyncEvents::on_cq_error(const CqOwner& owner) {
 }
 
 void AsyncEvents::on_link_change(bool expected_up) {
-    report_link();
     // The netdev may see the carrier a little later than the RDMA port: check once more.
-    const bool up = port_.dev->data->dev_link.link_status == RTE_ETH_LINK_UP;
-    if (up != expected_up) rte_eal_alarm_set(kRecheckMicroseconds, on_recheck, this);
+    if (report_link() != expected_up) rte_eal_alarm_set(kRecheckMicroseconds, on_recheck, this);
 }
 
-void AsyncEvents::report_link() {
+bool AsyncEvents::report_link() {
     const rte_eth_link link = read_link(port_);
     const bool changed = rte_eth_linkstatus_set(port_.dev, &link) == 0;
-    if (changed && port_.started() && port_.dev->data->dev_conf.intr_conf.lsc != 0)
+    // Not dev_started: ethdev's bits are for control calls, whose thread this is not.
+    if (changed && port_.shared.is_running() && port_.dev->data->dev_conf.intr_conf.lsc != 0)
         rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
+    return link.link_status == RTE_ETH_LINK_UP;
 }
 
 } // namespace rawqp

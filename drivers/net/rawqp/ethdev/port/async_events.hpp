@@ -33,7 +33,7 @@ class AsyncEvents {
     void read_one_event(bool& more);
     void on_cq_error(const CqOwner& owner);
     void on_link_change(bool expected_up);
-    void report_link();
+    bool report_link(); ///< whether it is up
 
     /// Counted on EAL's interrupt thread alone, read anywhere.
     struct Counts {

@@ -3,6 +3,7 @@
 // again.
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 #include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
@@ -15,8 +16,8 @@ namespace {
 
 void install(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
-    queue->shared.base = {};
-    queue->shared.missed_base = queue->shared.missed;
+    store(queue->shared.base, {});
+    store_counter(queue->shared.missed_base, load_counter(queue->shared.missed));
     queue->publish(deferred);
     port.rx_queues[id] = std::move(queue);
 }

@@ -49,7 +49,7 @@ void write(compat::QueueStats& stats, uint16_t queue, const TxCounters& count) {
 /// A port's receive and transmit side, summed over released and live queues. Each counter is read
 /// once, so that those of queues, if they are asked for, add up to the port's in full traffic, too.
 Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
-    Sums sum{port.shared.totals.rx, port.shared.totals.tx};
+    Sums sum{load(port.shared.totals.rx), load(port.shared.totals.tx)};
     for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t i) {
         const RxCounters count = since_reset(ring, queue.base);
         sum.rx += count;
@@ -68,7 +68,7 @@ Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
 uint64_t missed(ProcessPort& port) {
     port.read_missed();
     const SharedPort& shared = port.shared;
-    return shared.totals.missed +
+    return load_counter(shared.totals.missed) +
            port.sysfs.hw_counter(shared.device.data(), shared.ib_port, kOutOfBuffer).value_or(0);
 }
 
@@ -84,11 +84,11 @@ std::vector<uint16_t> counted_queues(const ProcessPort& port) {
 Figures own_counters(const ProcessPort& port) {
     const Sums sum = totals(port);
     return {{"rx_recoveries", sum.rx.recoveries},
-            {"rx_unread_packets", port.shared.totals.unread},
+            {"rx_unread_packets", load_counter(port.shared.totals.unread)},
             {"tx_recoveries", sum.tx.recoveries},
             {"tx_timestamp_past_errors", sum.tx.past_times},
             {"tx_timestamp_future_errors", sum.tx.future_times},
-            {"tx_unsent_packets", port.shared.totals.unsent}};
+            {"tx_unsent_packets", load_counter(port.shared.totals.unsent)}};
 }
 
 } // namespace
@@ -104,25 +104,25 @@ int stats_get(rte_eth_dev* dev, rte_eth_stats& stats, compat::QueueStats* queues
     stats.obytes = sum.tx.bytes;
     stats.oerrors = sum.tx.errors;
     const uint64_t all = missed(port);
-    stats.imissed = all - std::min(all, port.shared.totals.missed_base);
+    stats.imissed = all - std::min(all, load_counter(port.shared.totals.missed_base));
     return 0;
 }
 
 int stats_reset(rte_eth_dev* dev) noexcept {
     ProcessPort& port = ProcessPort::of(dev);
     PortTotals& totals = port.shared.totals;
-    totals.missed_base = missed(port);
+    store_counter(totals.missed_base, missed(port));
     for_each_rx(port, [](const RxRing& ring, SharedRxQueue& queue, uint16_t) {
-        queue.base = snapshot(ring);
-        queue.missed_base = queue.missed;
+        store(queue.base, snapshot(ring));
+        store_counter(queue.missed_base, load_counter(queue.missed));
     });
     for_each_tx(port, [](const TxRing& ring, SharedTxQueue& queue, uint16_t) {
-        queue.base = snapshot(ring);
+        store(queue.base, snapshot(ring));
     });
-    totals.rx = {};
-    totals.tx = {};
-    totals.unread = 0;
-    totals.unsent = 0;
+    store(totals.rx, {});
+    store(totals.tx, {});
+    store_counter(totals.unread, 0);
+    store_counter(totals.unsent, 0);
     return 0;
 }
 
@@ -150,7 +150,8 @@ int xstats_get(rte_eth_dev* dev, rte_eth_xstat* values, unsigned size) noexcept 
     for (const Figure& figure : own_counters(port))
         all.push_back(figure.value);
     for (const uint16_t queue : counted_queues(port))
-        all.push_back(port.shared.rx[queue].missed - port.shared.rx[queue].missed_base);
+        all.push_back(load_counter(port.shared.rx[queue].missed) -
+                      load_counter(port.shared.rx[queue].missed_base));
     std::ranges::copy(port.hardware.read(port), std::back_inserter(all));
     if (values == nullptr || size < all.size()) return static_cast<int>(all.size());
     for (uint64_t id = 0; id < all.size(); ++id)

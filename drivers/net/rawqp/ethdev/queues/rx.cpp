@@ -116,7 +116,7 @@ int make_ready(RxQueue& queue) {
 
 /// Of a WQ that the device is done with.
 void take_mbufs_back(RxQueue& queue) {
-    queue.port.totals.unread += queue.port.format->rx_stop(*queue.ring);
+    count_up(queue.port.totals.unread, queue.port.format->rx_stop(*queue.ring));
     queue.reset_failed = false;
 }
 
@@ -202,8 +202,8 @@ void RxQueue::publish(bool deferred) {
 
 void RxQueue::count_missed() {
     const uint32_t more = q_counter.take();
-    shared.missed += more;
-    port.totals.missed += more;
+    count_up(shared.missed, more);
+    count_up(port.totals.missed, more);
 }
 
 RxQueue::~RxQueue() {
@@ -281,7 +281,7 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.rx_queues.size() || !port.rx_queues[id]) return;
     RxQueue& queue = *port.rx_queues[id];
     stop_rx_queue(queue);
-    if (!queue.released()) port.totals.rx += since_reset(*queue.ring, queue.shared.base);
+    if (!queue.released()) add(port.totals.rx, since_reset(*queue.ring, queue.shared.base));
     queue.count_missed();
     queue.shared.counts_missed = false;
     advance(queue.shared.state, QueueState::released);

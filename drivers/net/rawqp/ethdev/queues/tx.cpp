@@ -168,7 +168,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
 
 /// Of a QP that the device is done with.
 void take_mbufs_back(TxQueue& queue) {
-    queue.port.totals.unsent += queue.port.format->tx_stop(*queue.ring);
+    count_up(queue.port.totals.unsent, queue.port.format->tx_stop(*queue.ring));
     queue.reset_failed = false;
 }
 
@@ -193,7 +193,7 @@ void TxQueue::publish(bool deferred) {
     shared.deferred = deferred;
     shared.descriptors = spec.descriptors;
     shared.offloads = spec.offloads;
-    shared.base = {};
+    store(shared.base, {});
     port.dev->data->tx_queues[spec.queue_id] = ring;
     advance(shared.state, QueueState::set_up);
 }
@@ -260,7 +260,7 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.tx_queues.size() || !port.tx_queues[id]) return;
     TxQueue& queue = *port.tx_queues[id];
     stop_tx_queue(queue);
-    port.totals.tx += since_reset(*queue.ring, queue.shared.base);
+    add(port.totals.tx, since_reset(*queue.ring, queue.shared.base));
     dev->data->tx_queues[id] = nullptr;
     advance(queue.shared.state, QueueState::absent);
     port.tx_queues[id].reset();

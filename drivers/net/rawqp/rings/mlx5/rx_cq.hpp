@@ -53,7 +53,7 @@ template <class Ring> bool reset_after_error(Ring& ring) {
     if (!ring.faulty) {
         // A flushed WQE held no packet: the queue went to error by other means.
         const auto syndrome = static_cast<mlx5::CqeSyndrome>(cqe.syndrome);
-        ring.counters.errors += syndrome != mlx5::CqeSyndrome::flushed;
+        count_up(ring.counters.errors, syndrome != mlx5::CqeSyndrome::flushed);
         ring.faulty = true;
     }
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;

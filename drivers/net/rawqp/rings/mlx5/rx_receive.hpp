@@ -137,8 +137,8 @@ template <RxOptions O> uint16_t receive(MlxRxRing& ring, rte_mbuf** packets, uin
         break;
     }
     if (received > 0) {
-        ring.counters.packets += received;
-        ring.counters.bytes += bytes;
+        count_up(ring.counters.packets, received);
+        count_up(ring.counters.bytes, bytes);
     }
     if (error) [[unlikely]]
         recover(ring);

@@ -35,11 +35,11 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
         state = peek<O>(ring, peeked);
         if (state != PeekState::completion) break;
         if (!peeked.filler() && too_long(ring, peeked)) [[unlikely]] {
-            ++ring.counters.errors;
+            count_up(ring.counters.errors);
         } else if (!peeked.filler()) {
             rte_mbuf* const mbuf = take_packet<O>(ring, peeked);
             if (mbuf == nullptr) {
-                ring.counters.nombuf += !std::exchange(ring.nombuf_counted, true);
+                count_up(ring.counters.nombuf, !std::exchange(ring.nombuf_counted, true));
                 break;
             }
             ring.nombuf_counted = false;
@@ -51,8 +51,8 @@ uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted
     }
     if (moved) {
         ring.cq.publish_consumer();
-        ring.counters.packets += received;
-        ring.counters.bytes += bytes;
+        count_up(ring.counters.packets, received);
+        count_up(ring.counters.bytes, bytes);
     }
     if (state == PeekState::error) [[unlikely]]
         striding_recover(ring);

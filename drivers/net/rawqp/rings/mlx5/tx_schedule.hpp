@@ -40,9 +40,9 @@ inline void write_wait(MlxTxRing& ring, const rte_mbuf& packet) {
     const uint64_t ahead = time - clock_now(ring);
     const bool past = static_cast<int64_t>(ahead) < 0;
     const uint64_t away = past ? -ahead : ahead;
-    if (past) ++ring.counters.past_times;
+    if (past) count_up(ring.counters.past_times);
     if (away > ring.times.mask / 2) [[unlikely]] {
-        if (!past) ++ring.counters.future_times;
+        if (!past) count_up(ring.counters.future_times);
         return;
     }
     constexpr uint32_t kSegments = 1 + sizeof(mlx5::WqeWaitTimeSeg) / mlx5::kSegment;

@@ -44,8 +44,8 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 [[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
                                                 uint16_t start) {
     const uint16_t producer = ring.producer;
-    ring.counters.packets += batch.packets;
-    ring.counters.bytes += batch.bytes;
+    count_up(ring.counters.packets, batch.packets);
+    count_up(ring.counters.bytes, batch.bytes);
     ring.mark(ring.index_of(batch.last)) = {.pool =
                                                 batch.needs_slow_free == 0 ? batch.pool : nullptr,
                                             .segment = ring.mbufs.head(),

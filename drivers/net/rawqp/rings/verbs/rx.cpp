@@ -118,7 +118,7 @@ uint32_t drain(VerbsRxRing& ring) {
     ring.error_status = ring.cq->status;
     ring.error_vendor = ibv_wc_read_vendor_err(ring.cq);
     // A flushed request held no packet: the queue went to error by other means.
-    ring.counters.errors += ring.cq->status != IBV_WC_WR_FLUSH_ERR;
+    count_up(ring.counters.errors, ring.cq->status != IBV_WC_WR_FLUSH_ERR);
     // The failed request's buffers are still the ring's; it counts as posted until the reset.
 }
 
@@ -247,8 +247,8 @@ template <RxOptions O> uint16_t poll(VerbsRxRing& ring, rte_mbuf** packets, uint
         ++received;
     } while (received < count && ibv_next_poll(ring.cq) == 0);
     ibv_end_poll(ring.cq);
-    ring.counters.packets += received;
-    ring.counters.bytes += bytes_received;
+    count_up(ring.counters.packets, received);
+    count_up(ring.counters.bytes, bytes_received);
     return received;
 }
 

@@ -38,8 +38,8 @@ namespace {
         head = static_cast<uint16_t>(head + packets[i]->nb_segs);
     ring.mbufs.set_head(head);
     for (uint16_t i = accepted; i < run.packets; ++i) {
-        --ring.counters.packets;
-        ring.counters.bytes -= packets[i]->pkt_len;
+        count_down(ring.counters.packets);
+        count_down(ring.counters.bytes, packets[i]->pkt_len);
         drop(ring, packets[i]);
     }
 }
@@ -60,8 +60,8 @@ inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, 
     blocked = run.packets < RTE_MIN(count, kTxRun) && !run.unsendable;
     if (run.packets > 0) {
         const uint16_t accepted = post<O>(ring, run);
-        ring.counters.packets += run.packets;
-        ring.counters.bytes += run.bytes;
+        count_up(ring.counters.packets, run.packets);
+        count_up(ring.counters.bytes, run.bytes);
         if (accepted < run.packets) [[unlikely]]
             drop_refused(ring, packets, run, accepted);
         else
