@@ -57,8 +57,7 @@ struct Port final : ProcessPort {
     int reset(TxRing& ring) override;
     int read_clock(mlx5dv_clock_info& info) override;
     int read_clock(uint64_t& ticks) override;
-    void read_missed() override;
-    void read_missed_locked(); ///< with `control` held
+    void read_missed() override; ///< with `control` held, as all of statistics: driver/ops.cpp
 
     Devargs devargs;
     const verbs::Api* api = nullptr;

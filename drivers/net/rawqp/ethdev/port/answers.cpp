@@ -83,7 +83,7 @@ int answer_locked(Port& port, const QuestionMessage& question, AnswerMessage& an
     case Question::reset_rx: return reset(port, port.rx_queues, question);
     case Question::reset_tx: return reset(port, port.tx_queues, question);
     case Question::query_flow: return query_flow(port, question, answer);
-    case Question::read_missed: port.read_missed_locked(); return 0;
+    case Question::read_missed: port.read_missed(); return 0;
     default: return ENOTSUP;
     }
 }

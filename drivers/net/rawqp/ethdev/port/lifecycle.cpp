@@ -129,8 +129,7 @@ int Port::read_clock(uint64_t& ticks) {
     return clock ? 0 : clock.error().code;
 }
 
-void Port::read_missed() { read_missed_locked(); } // all of statistics is: see driver/ops.cpp
-void Port::read_missed_locked() {
+void Port::read_missed() {
     for (const auto& queue : rx_queues)
         if (queue) queue->count_missed();
 }
