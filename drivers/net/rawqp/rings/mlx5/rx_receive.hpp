@@ -31,8 +31,7 @@ template <RxOptions O>
 inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
     constexpr uint32_t kPrefetchAhead = 3; // packets
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-    const uint32_t first_cqe = ring.cq.consumer;
-    const Cqe* const cqes = &ring.cq.at(first_cqe);
+    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
     const uint32_t first = ring.cq.rq_consumer;
     uint64_t sum = 0;
     uint64_t seen = 0; // all flags together
@@ -44,7 +43,6 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
         rte_mbuf** mbufs = slot_mbufs<O>(ring, first + taken);
         packets[taken] = mbufs[0];
         rte_prefetch0(*slot_mbufs<O>(ring, first + taken + kPrefetchAhead));
-        ring.cq.fetch_ahead(first_cqe + taken, 1);
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
             seen |= describe<O>(ring, cqe, *mbufs[0], length);

@@ -74,7 +74,6 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
     if (count < kStep || !step_is_there(cqes, expected)) count = count_plain(cqes, count, expected);
     if (count == 0) return 0;
     owner_before_content();
-    ring.cq.fetch_ahead(ring.cq.consumer, kStep);
     const DescribedStep<O> step(constants, cqes);
     count = std::min(count, plain_ones(step, expected));
     rte_mbuf** const mbufs = &ring.stash[ring.stashed - kStep];
