@@ -40,7 +40,7 @@ def install_rules(stack: Stack, count: int, script: Path) -> None:
                     for port in range(PORTS) for rule in range(count))
     script.write_text(rules)
     position = stack.testpmd.mark_output()
-    stack.testpmd.command(f"load {script}", timeout=120)
+    stack.testpmd.command(f"load {script}", timeout=600)
     created = re.findall(r"Flow rule #\d+ created", stack.program.output[position:])
     assert len(created) == PORTS * count, stack.program.output[position:][-2000:]
 
@@ -78,6 +78,7 @@ def check_counts(stack: Stack, count: int) -> None:
         assert (stats.rx_packets, stats.tx_packets) == (count, count), f"port {port}"
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("rules", [64, pytest.param(1024, marks=pytest.mark.thorough)])
 def test_sixteen_ports(open_stack: OpenStack, datapath: str, rules: int, tmp_path: Path) -> None:
     """256 queues each way in one process, and rules that lead to each of them."""
