@@ -149,7 +149,7 @@ Refusal get_chardev(const Call& call) {
 Refusal get_system(const Call& call) {
     NldevMessage message = call.message(RDMA_NLDEV_CMD_SYS_GET);
     message.u8(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 1); // shared
-    message.u8(RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, 0);
+    message.u8(kAttrPrivilegedQkeyMode, 0);
     // A child of fork(2) takes nothing from the device, which is in its parent.
     message.u8(RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, 1);
     call.answer(message);

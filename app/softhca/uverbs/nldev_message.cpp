@@ -13,7 +13,7 @@ enum class Kind : uint8_t { any, u8, u32, string };
 /// Of the attributes that requests are read for.
 Kind kind_of(uint16_t type) {
     switch (type) {
-    case RDMA_NLDEV_ATTR_DRIVER_DETAILS: return Kind::u8;
+    case kAttrDriverDetails: return Kind::u8;
     case RDMA_NLDEV_ATTR_DEV_INDEX:
     case RDMA_NLDEV_ATTR_PORT_INDEX:
     case RDMA_NLDEV_ATTR_RES_LQPN:

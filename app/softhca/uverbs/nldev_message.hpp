@@ -12,6 +12,10 @@
 
 namespace softhca::uverbs {
 
+/// Attributes that Linux 6.7 and 6.8 brought (rdma_nldev_attr); the headers of a stable 6.1 have
+/// them in its latest releases only.
+inline constexpr uint16_t kAttrPrivilegedQkeyMode = 96, kAttrDriverDetails = 97;
+
 /// Why a request is refused: a positive errno; what it says to those who asked for more
 /// (NETLINK_EXT_ACK), and at which byte of the message.
 struct Refusal {
@@ -42,7 +46,7 @@ class NldevRequest {
     const nlmsghdr& header;
 
   private:
-    std::array<const nlattr*, RDMA_NLDEV_ATTR_MAX> attributes_{};
+    std::array<const nlattr*, kAttrDriverDetails + 1> attributes_{};
 };
 
 /// A message under construction. Its writer sees to it that it does not get larger than kRoom.
