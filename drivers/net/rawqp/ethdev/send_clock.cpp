@@ -30,7 +30,7 @@ bool runs_freely(const Devx& devx, bool readable, uint64_t khz) {
 
 SendClock find_send_clock(const verbs::Api& api, ibv_context* context, uint64_t khz) {
     const Devx devx(api, context);
-    prm::QueryGeneralCapIn in{};
+    prm::QueryCapIn in{};
     in.head.op_mod = prm::kGeneralCap;
     prm::QueryGeneralCapOut device{};
     std::string reason = "its send queues do not wait for times";

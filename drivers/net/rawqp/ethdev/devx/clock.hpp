@@ -9,13 +9,7 @@
 
 namespace rawqp::prm {
 
-struct QueryGeneralCapIn {
-    static constexpr Opcode kOpcode = Opcode::query_hca_cap;
-    CommandHead head; ///< kGeneralCap
-    be64 reserved;
-};
-static_assert(sizeof(QueryGeneralCapIn) == 16);
-inline constexpr uint16_t kGeneralCap = 0 << 1 | 1; ///< MLX5_CAP_GENERAL, HCA_CAP_OPMOD_GET_CUR
+inline constexpr uint16_t kGeneralCap = capability_now(0); ///< MLX5_CAP_GENERAL
 
 struct QueryGeneralCapOut {
     AnswerHead head;

@@ -59,6 +59,16 @@ struct NumberOut {
 };
 static_assert(sizeof(NumberOut) == 16);
 
+/// What the device has of one kind of capabilities.
+struct QueryCapIn {
+    static constexpr Opcode kOpcode = Opcode::query_hca_cap;
+    CommandHead head; ///< capability_now
+    be64 reserved;
+};
+static_assert(sizeof(QueryCapIn) == 16);
+/// op_mod for the present values of a kind (MLX5_CAP_*, HCA_CAP_OPMOD_GET_CUR).
+constexpr uint16_t capability_now(uint16_t kind) { return static_cast<uint16_t>(kind << 1 | 1); }
+
 struct AllocFlowCounterIn {
     static constexpr Opcode kOpcode = Opcode::alloc_flow_counter;
     static constexpr uint32_t kNumber = kWide;

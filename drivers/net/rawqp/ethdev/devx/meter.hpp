@@ -8,15 +8,9 @@
 
 namespace rawqp::prm {
 
-/// What the device has of quality of service.
-struct QueryQosCapIn {
-    static constexpr Opcode kOpcode = Opcode::query_hca_cap;
-    CommandHead head; ///< kQosCap
-    be64 reserved;
-};
-static_assert(sizeof(QueryQosCapIn) == 16);
-inline constexpr uint16_t kQosCap = 12 << 1 | 1; ///< MLX5_CAP_QOS, HCA_CAP_OPMOD_GET_CUR
+inline constexpr uint16_t kQosCap = capability_now(12); ///< MLX5_CAP_QOS
 
+/// What the device has of quality of service.
 struct QueryQosCapOut {
     AnswerHead head;
     be64 reserved;

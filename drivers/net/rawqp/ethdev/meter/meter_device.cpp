@@ -16,7 +16,7 @@ MeterResult<MeterDevice::Limits> MeterDevice::limits() {
     if (!devx_.available())
         return refuse(ENOTSUP, kUnspecified,
                       "meters are objects by DevX, which the kernel does not give to this process");
-    prm::QueryQosCapIn in{};
+    prm::QueryCapIn in{};
     in.head.op_mod = prm::kQosCap;
     prm::QueryQosCapOut out{};
     if (const int error = devx_.ask(in, out))

@@ -7,50 +7,53 @@
 #include "drivers/net/rawqp/rings/ring.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace rawqp {
+
+/// Every counter of a kind of queue.
+template <class Counters> inline constexpr std::array<uint64_t Counters::*, 0> kMembers;
+template <>
+inline constexpr std::array kMembers<RxCounters> = {&RxCounters::packets, &RxCounters::bytes,
+                                                    &RxCounters::errors, &RxCounters::nombuf,
+                                                    &RxCounters::recoveries};
+template <>
+inline constexpr std::array kMembers<TxCounters> = {
+    &TxCounters::packets,    &TxCounters::bytes,      &TxCounters::errors,
+    &TxCounters::recoveries, &TxCounters::past_times, &TxCounters::future_times};
+
+template <class Counters>
+concept QueueCounters = kMembers<Counters>
+.size() * sizeof(uint64_t) == sizeof(Counters);
+static_assert(QueueCounters<RxCounters> && QueueCounters<TxCounters>);
 
 inline void store_counter(uint64_t& counter, uint64_t value) {
     __atomic_store_n(&counter, value, __ATOMIC_RELAXED);
 }
 
-[[nodiscard]] inline RxCounters load(const RxCounters& from) {
-    return {load_counter(from.packets), load_counter(from.bytes), load_counter(from.errors),
-            load_counter(from.nombuf), load_counter(from.recoveries)};
+template <QueueCounters Counters> [[nodiscard]] Counters load(const Counters& from) {
+    Counters now;
+    for (const auto member : kMembers<Counters>)
+        now.*member = load_counter(from.*member);
+    return now;
 }
-[[nodiscard]] inline TxCounters load(const TxCounters& from) {
-    return {load_counter(from.packets),    load_counter(from.bytes),
-            load_counter(from.errors),     load_counter(from.recoveries),
-            load_counter(from.past_times), load_counter(from.future_times)};
-}
-inline void store(RxCounters& to, const RxCounters& from) {
-    store_counter(to.packets, from.packets);
-    store_counter(to.bytes, from.bytes);
-    store_counter(to.errors, from.errors);
-    store_counter(to.nombuf, from.nombuf);
-    store_counter(to.recoveries, from.recoveries);
-}
-inline void store(TxCounters& to, const TxCounters& from) {
-    store_counter(to.packets, from.packets);
-    store_counter(to.bytes, from.bytes);
-    store_counter(to.errors, from.errors);
-    store_counter(to.recoveries, from.recoveries);
-    store_counter(to.past_times, from.past_times);
-    store_counter(to.future_times, from.future_times);
+template <QueueCounters Counters> void store(Counters& to, const Counters& from) {
+    for (const auto member : kMembers<Counters>)
+        store_counter(to.*member, from.*member);
 }
 
 [[nodiscard]] inline RxCounters snapshot(const RxRing& ring) { return load(ring.counters); }
 [[nodiscard]] inline TxCounters snapshot(const TxRing& ring) { return load(ring.counters); }
 
-[[nodiscard]] inline RxCounters operator-(const RxCounters& a, const RxCounters& b) {
-    return {a.packets - b.packets, a.bytes - b.bytes, a.errors - b.errors, a.nombuf - b.nombuf,
-            a.recoveries - b.recoveries};
+template <QueueCounters Counters> [[nodiscard]] Counters operator-(Counters a, const Counters& b) {
+    for (const auto member : kMembers<Counters>)
+        a.*member -= b.*member;
+    return a;
 }
-
-[[nodiscard]] inline TxCounters operator-(const TxCounters& a, const TxCounters& b) {
-    return {a.packets - b.packets,       a.bytes - b.bytes,
-            a.errors - b.errors,         a.recoveries - b.recoveries,
-            a.past_times - b.past_times, a.future_times - b.future_times};
+template <QueueCounters Counters> Counters& operator+=(Counters& a, const Counters& b) {
+    for (const auto member : kMembers<Counters>)
+        a.*member += b.*member;
+    return a;
 }
 
 /// What a queue counted since the statistics were reset. Packets that an error or a stop took back
@@ -67,27 +70,8 @@ inline void store(TxCounters& to, const TxCounters& from) {
     return now - before;
 }
 
-inline RxCounters& operator+=(RxCounters& a, const RxCounters& b) {
-    a.packets += b.packets;
-    a.bytes += b.bytes;
-    a.errors += b.errors;
-    a.nombuf += b.nombuf;
-    a.recoveries += b.recoveries;
-    return a;
-}
-
-inline TxCounters& operator+=(TxCounters& a, const TxCounters& b) {
-    a.packets += b.packets;
-    a.bytes += b.bytes;
-    a.errors += b.errors;
-    a.recoveries += b.recoveries;
-    a.past_times += b.past_times;
-    a.future_times += b.future_times;
-    return a;
-}
-
 /// Of what others read at the same time.
-template <class Counters> void add(Counters& to, const Counters& more) {
+template <QueueCounters Counters> void add(Counters& to, const Counters& more) {
     Counters sum = load(to);
     store(to, sum += more);
 }

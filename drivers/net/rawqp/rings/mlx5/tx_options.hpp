@@ -16,15 +16,15 @@ enum class Inlining : uint8_t {
 
 /// Chosen once per port; a template argument of everything that runs per packet.
 struct TxOptions {
-    bool multi_segment; ///< packets in several mbufs
-    bool offloads;      ///< checksums or tags may be asked for
-    bool long_headers;  ///< segmentation or two tags may be asked for: the header is inlined
-    Inlining inlining;
-    bool multi_packet; ///< several packets in one WQE (eMPW)
-    bool avx2;         ///< the CPU and EAL allow it
-    bool fast_free;    ///< every mbuf is of one pool, direct, unshared and a whole packet
-    bool metadata;     ///< packets may have some, for rules to match
-    bool scheduled;    ///< packets may have a time to be sent at
+    bool multi_segment = false; ///< packets in several mbufs
+    bool offloads = false;      ///< checksums or tags may be asked for
+    bool long_headers = false; ///< segmentation or two tags may be asked for: the header is inlined
+    Inlining inlining = Inlining::none;
+    bool multi_packet = false; ///< several packets in one WQE (eMPW)
+    bool avx2 = false;         ///< the CPU and EAL allow it
+    bool fast_free = false;    ///< every mbuf is of one pool, direct, unshared and a whole packet
+    bool metadata = false;     ///< packets may have some, for rules to match
+    bool scheduled = false;    ///< packets may have a time to be sent at
 
     /// Whether a WQE may take more WQEBBs than its packet has segments.
     [[nodiscard]] constexpr bool long_wqes() const {

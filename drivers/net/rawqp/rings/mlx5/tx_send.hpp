@@ -155,6 +155,24 @@ constexpr BurstName kName = burst_name(O.avx2 ? "mlx5 AVX2" : "mlx5 scalar",
 
 template <TxOptions O> constexpr Burst<eth_tx_burst_t> kBurst{send<O>, kName<O>.data()};
 
+constexpr TxOptions with(TxOptions options, Inlining inlining, bool multi_packet) {
+    options.inlining = inlining;
+    options.multi_packet = multi_packet;
+    return options;
+}
+/// The burst of `O`, but with this inlining, and WQEs of several packets if those can be.
+template <TxOptions O> Burst<eth_tx_burst_t> burst_with(Inlining inlining, bool multi_packet) {
+    switch (inlining) {
+    case Inlining::header: return kBurst<with(O, Inlining::header, false)>;
+    case Inlining::packet:
+        return multi_packet ? kBurst<with(O, Inlining::packet, true)>
+                            : kBurst<with(O, Inlining::packet, false)>;
+    case Inlining::none: break;
+    }
+    return multi_packet ? kBurst<with(O, Inlining::none, true)>
+                        : kBurst<with(O, Inlining::none, false)>;
+}
+
 } // namespace
 
 /// The bursts that look for metadata, which have all else there is to ask for packet by packet.
