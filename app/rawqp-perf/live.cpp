@@ -3,7 +3,6 @@
 
 #include <array>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <stdexcept>
 
 namespace perf {
@@ -128,70 +127,6 @@ Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16
                    {"p999", percentile(times, 0.999)},
                    {"max", times.back()},
                    {"lost", static_cast<double>(lost)}};
-    return figure;
-}
-
-namespace {
-
-/// Destination addresses from 10.0.0.0 on, to queue 0.
-rte_flow* insert_rule(uint16_t port, unsigned number, rte_flow_error& error) {
-    const rte_flow_attr attributes{
-        .group = 0, .priority = 0, .ingress = 1, .egress = 0, .transfer = 0, .reserved = 0};
-    rte_flow_item_ipv4 ip{}, ip_mask{};
-    ip.hdr.dst_addr = rte_cpu_to_be_32(0x0a000000 + number);
-    ip_mask.hdr.dst_addr = UINT32_MAX;
-    rte_flow_item_udp udp{}, udp_mask{};
-    udp.hdr.dst_port = rte_cpu_to_be_16(static_cast<uint16_t>(1000 + number % 1000));
-    udp_mask.hdr.dst_port = UINT16_MAX;
-    const rte_flow_item pattern[] = {{RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr},
-                                     {RTE_FLOW_ITEM_TYPE_IPV4, &ip, nullptr, &ip_mask},
-                                     {RTE_FLOW_ITEM_TYPE_UDP, &udp, nullptr, &udp_mask},
-                                     {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr}};
-    const rte_flow_action_queue queue{.index = 0};
-    const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_QUEUE, &queue},
-                                       {RTE_FLOW_ACTION_TYPE_END, nullptr}};
-    return rte_flow_create(port, &attributes, pattern, actions, &error);
-}
-
-/// What malloc and DPDK have given to this process, a software device in it included.
-double bytes_in_use() {
-    size_t bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
-    for (unsigned i = 0; i < rte_socket_count(); ++i) {
-        rte_malloc_socket_stats stats{};
-        if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
-            bytes += stats.heap_allocsz_bytes;
-    }
-    return static_cast<double>(bytes);
-}
-
-} // namespace
-
-Figure measure_flows(Port& port, unsigned rules) {
-    std::vector<rte_flow*> handles;
-    handles.reserve(rules);
-    rte_flow_error error{};
-    const double bytes_before = bytes_in_use();
-    const uint64_t start = rte_rdtsc();
-    for (unsigned i = 0; i < rules; ++i) {
-        rte_flow* const rule = insert_rule(port.id(), i, error);
-        if (rule == nullptr) {
-            rte_flow_flush(port.id(), nullptr);
-            throw std::runtime_error(fmt::format("port {}: flow rule {} refused: {}", port.id(), i,
-                                                 error.message ? error.message : "no reason"));
-        }
-        handles.push_back(rule);
-    }
-    const double inserted = seconds_since(start);
-    const double bytes = bytes_in_use() - bytes_before;
-    const uint64_t again = rte_rdtsc();
-    for (rte_flow* const rule : handles)
-        if (rte_flow_destroy(port.id(), rule, &error) != 0)
-            throw std::runtime_error("flow rule not destroyed");
-    const double deleted = seconds_since(again);
-    Figure figure{.measure = "flows", .unit = "rules/s", .value = rules / inserted};
-    figure.more = {{"deletions_per_s", rules / deleted},
-                   {"bytes_per_rule", bytes / rules},
-                   {"rules", static_cast<double>(rules)}};
     return figure;
 }
 

@@ -21,10 +21,6 @@ Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t 
 Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
                        unsigned packets);
 
-/// Rules per second: `rules` different 5-tuple rules to queue 0 are created and destroyed.
-/// The value is the insertion rate; `more` has the deletion rate.
-Figure measure_flows(Port& port, unsigned rules);
-
 /// From probing `devargs` to the first packet received, on a device whose wire loops: probe, set
 /// up, start, send, receive. The value is in microseconds; `more` has the steps. The device is
 /// removed again.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rawqp-perf: what a packet costs on any DPDK port. See options.cpp for what it can be asked.
 #include "app/rawqp-perf/floor.hpp"
+#include "app/rawqp-perf/flow_rules.hpp"
 #include "app/rawqp-perf/live.hpp"
 #include "app/rawqp-perf/options.hpp"
 #include "app/rawqp-perf/report.hpp"
@@ -161,6 +162,8 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
         return measure_rate(port, *subject.peer, writer, burst, options.seconds);
     }
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
+    if (measure == "flows_async")
+        return measure_async_flows(subject.needs_port(measure), options.rules);
     const Measure kind = measure == "rx"   ? Measure::rx
                          : measure == "tx" ? Measure::tx
                                            : Measure::forward;

@@ -47,14 +47,15 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
 # net_mlx5 can make its rules in two ways, but not both in one process; ours both. Rows of its second
 # way end in _verbs.
 FLOW_ENGINES = {"": "its default", "dv_flow_en=0": "verbs flows"}
-FLOW_MEASURES = {"insertion": "flows", "deletion": "flow_deletions", "memory": "flow_bytes"}
+FLOW_MEASURES = {"insertion": "flows", "deletion": "flows_deletions", "memory": "flows_bytes"}
+ASYNC_MEASURES = {"insertion": "flows_async", "deletion": "flows_async_deletions"}
 OUR_ENGINES = ("verbs", "mlx5")
 FEW_RULES, MANY_RULES = 1000, 100_000
 
 
 def flows(runner: Runner, effort: Effort, results: Results) -> None:
     """Flow rules per second, inserted and deleted, and their memory, beside both flow engines of
-    net_mlx5; 100,000 of them beside few."""
+    net_mlx5; from template tables beside one by one; 100,000 of them beside few."""
     for devargs, engine in FLOW_ENGINES.items():
         bench = Bench()
         bench.add(RAWQP, RAWQP)
@@ -68,9 +69,14 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
     bench = Bench()
     for name in OUR_ENGINES:
         bench.add(name, RAWQP, f"flow_engine={name}")
-    few = flow_figures(runner, results, bench, "flows, few", effort.turns)
-    many = flow_figures(runner, results, bench, "flows, many", effort.turns, MANY_RULES)
+    few = flow_figures(runner, results, bench, "flows, few", effort.turns, "flows,flows_async")
+    many = flow_figures(runner, results, bench, "flows, many", effort.turns, rules=MANY_RULES)
     for name in OUR_ENGINES:
+        for row, measure in ASYNC_MEASURES.items():
+            results.add(f"flows.async_{row}.{name}", pick(few, name, measure=measure),
+                        pick(few, name, measure=FLOW_MEASURES[row]),
+                        (f"asynchronous rules by {name}", f"synchronous ones by {name}"),
+                        bars.async_flows(row))
         for row, measure in FLOW_MEASURES.items():
             results.add(f"flows.{row}.{name}.{MANY_RULES}", pick(many, name, measure=measure),
                         pick(few, name, measure=measure),
@@ -78,10 +84,11 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
 
 
 def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, turns: int,
-                 rules: int = FEW_RULES) -> list[Figure]:
+                 measures: str = "flows", rules: int = FEW_RULES) -> list[Figure]:
     """With turns from 0 on, by which one run is compared with another."""
     layout = bench.layout()
-    options = [*layout.subjects, "--measure", "flows", "--passes", str(turns), "--rules", str(rules)]
+    options = [*layout.subjects, "--measure", measures, "--passes", str(turns), "--rules",
+               str(rules)]
     figures = results.collect(what, 1, lambda _: runner.on_softhca(layout.wires, layout.eal, options,
                                                                    apart=True))
     first = min((figure.turn for figure in figures), default=0)

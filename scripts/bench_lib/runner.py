@@ -41,9 +41,9 @@ class BenchError(Exception):
     figures: Sequence[Figure] = ()  # what it had measured
 
 
-# What a figure of rawqp-perf holds beside its value, as measures of their own.
-FURTHER = {"deletions_per_s": "flow_deletions", "bytes_per_rule": "flow_bytes", "p99": "latency_p99",
-           "p999": "latency_p999"}
+# What a figure of rawqp-perf holds beside its value: a measure of its own, named by the figure's and
+# this.
+FURTHER = {"deletions_per_s": "deletions", "bytes_per_rule": "bytes", "p99": "p99", "p999": "p999"}
 UNITS = {"bytes_per_rule": "bytes/rule"}  # where that is another one
 
 
@@ -296,9 +296,9 @@ class Runner:
             figure = Figure(one["subject"], one["measure"], one["value"], self._turns + one["pass"],
                             one["unit"], one["size"], one["burst"], one["queues"], one["fast_free"])
             figures.append(figure)
-            figures += [replace(figure, measure=measure, value=one[key],
+            figures += [replace(figure, measure=f"{figure.measure}_{name}", value=one[key],
                                 unit=UNITS.get(key, figure.unit))
-                        for key, measure in FURTHER.items() if key in one]
+                        for key, name in FURTHER.items() if key in one]
         self._turns = 1 + max((figure.turn for figure in figures), default=self._turns)
         return figures
 

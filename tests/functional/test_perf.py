@@ -51,7 +51,7 @@ LINK = [f"link:perf{os.getpid()}"] * 2  # also between the processes of a guest'
 
 @pytest.mark.guest
 def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path: Path) -> None:
-    measures = ["rx", "tx", "forward", "rate", "latency", "flows"]
+    measures = ["rx", "tx", "forward", "rate", "latency", "flows", "flows_async"]
     options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--size", "64,imix",
                "--measure", ",".join(measures), "--seconds", "0.05", "--packets", "64",
                "--rules", "10"]
