@@ -12,7 +12,7 @@ from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
 
-SUITES = ["Cable", "Control", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
+SUITES = ["Cable", "Control", "FlowControl", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
 ELSEWHERE = ["Threads"]  # in test_threads.py
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
@@ -42,8 +42,8 @@ def test_every_suite_is_listed(build: Build) -> None:
 
 
 # Memory is registered for all rings alike: in the guest once. softhca's PCI front has no registers for
-# FEC, plugs and LEDs.
-@pytest.mark.guest(when=lambda params: params["suite"] != "Cable" and (
+# FEC, plugs and LEDs, and the kernel sets flow control for functions only that manage vports.
+@pytest.mark.guest(when=lambda params: params["suite"] not in ("Cable", "FlowControl") and (
     params["datapath"] == "mlx5" or params["suite"] == "FlowKeep"))
 @pytest.mark.parametrize("suite", SUITES)
 def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:

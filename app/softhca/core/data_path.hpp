@@ -16,8 +16,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     DataPathOver(const DataPathParts& parts, W watch)
         : port_(parts.port), watch_(watch),
           placer_(parts.mkeys, parts.lro_sessions, parts.port, watch),
-          receiver_(parts.steering, parts.tables, placer_, parts.port, parts.delay_drop,
-                    parts.pause, watch),
+          receiver_(parts.steering, parts.tables, placer_, parts.port, parts.delay_drop, watch),
           sender_(parts, receiver_, watch) {}
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }

@@ -205,6 +205,9 @@ class Device {
 
     void set_mtu(uint16_t mtu);
     [[nodiscard]] uint16_t mtu() const;
+    /// Flow control of the port, in both directions: see DeviceConfig.
+    void set_pause(bool on);
+    [[nodiscard]] bool pause() const;
     /// The netdev's address and promiscuity: what the kernel side accepts.
     void set_mac(const std::array<uint8_t, 6>& mac);
     void set_kernel_promiscuous(bool on);

@@ -87,8 +87,7 @@ struct Device::State final : GuardedMemory {
                                      .delay_drop = delay_drop,
                                      .kernel_progress = kernel_progress,
                                      .lro_sessions = lro_sessions,
-                                     .recorder = recorder.get(),
-                                     .pause = config.pause});
+                                     .recorder = recorder.get()});
     }
     /// A number that no object has. One space for all kinds.
     [[nodiscard]] Number new_number();

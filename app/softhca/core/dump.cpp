@@ -311,7 +311,7 @@ json Device::dump() const {
                    {"mac", fmt::format("{:02x}", fmt::join(state.port.mac(), ":"))},
                    {"mtu", state.port.mtu()},
                    {"link_up", state.port.link_up()},
-                   {"pause", state.config.pause},
+                   {"pause", state.port.pause()},
                    {"dead", state.dead}};
     json pds = json::array(), mkeys = json::array(), cqs = json::array(), posted = json::array();
     for (const auto& [number, pd] : state.pds)

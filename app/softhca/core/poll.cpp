@@ -89,6 +89,16 @@ void Device::set_mtu(uint16_t mtu) {
     state_->port.set_mtu(mtu);
 }
 
+void Device::set_pause(bool on) {
+    const ControlLock lock(*state_);
+    state_->port.set_pause(on);
+}
+
+bool Device::pause() const {
+    const ControlLock lock(*state_);
+    return state_->port.pause();
+}
+
 uint16_t Device::mtu() const {
     const ControlLock lock(*state_);
     return state_->port.mtu();

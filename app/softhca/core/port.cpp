@@ -19,7 +19,7 @@ Port::Port(const DeviceConfig& config, std::unique_ptr<wire::Wire> wire,
            std::unique_ptr<wire::Wire> kernel)
     : wire_(std::move(wire)), kernel_(std::move(kernel)), carrier_always_(config.carrier_always),
       up_(carrier_always_ || wire_->carrier()), kernel_promiscuous_(config.kernel_promiscuous),
-      mtu_(config.mtu), mac_(config.mac) {
+      pause_(config.pause), mtu_(config.mtu), mac_(config.mac) {
     if (kernel_) wire_->start();
 }
 

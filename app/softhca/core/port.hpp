@@ -51,6 +51,9 @@ class Port {
     [[nodiscard]] uint16_t mtu() const { return mtu_; }
     /// The longest frame, without FCS: one VLAN tag fits beside an MTU of payload.
     [[nodiscard]] uint32_t max_frame() const { return mtu_ + 18u; }
+    /// See DeviceConfig.
+    void set_pause(bool on) { pause_ = on; }
+    [[nodiscard]] bool pause() const { return pause_; }
     void set_mac(const std::array<uint8_t, 6>& mac) { mac_ = mac; }
     [[nodiscard]] const std::array<uint8_t, 6>& mac() const { return mac_; }
     /// See Device.
@@ -115,6 +118,7 @@ class Port {
     bool sent_ = false; ///< since the last flush()
     bool kernel_sent_ = false;
     bool kernel_promiscuous_;
+    bool pause_;
     uint16_t mtu_;
     static constexpr uint64_t kStartDelayNs = 100'000'000;
     static constexpr uint64_t kMaxStartDelayNs = 1'000'000'000; // from the first rule

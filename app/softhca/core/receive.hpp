@@ -16,9 +16,9 @@ namespace softhca::core {
 template <Rings R, class W> class Receiver {
   public:
     Receiver(const Steering& steering, const FlowTables& tables, Placer<R, W>& placer, Port& port,
-             DelayDrop& delay_drop, bool pause, W watch)
+             DelayDrop& delay_drop, W watch)
         : steering_(steering), tables_(tables), placer_(placer), port_(port),
-          delay_drop_(delay_drop), pause_(pause), watch_(watch) {}
+          delay_drop_(delay_drop), watch_(watch) {}
 
     /// Takes a frame from the wire. False: an RQ without requests holds the wire, offer it again.
     [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes) {
@@ -83,7 +83,6 @@ template <Rings R, class W> class Receiver {
     Placer<R, W>& placer_;
     Port& port_;
     DelayDrop& delay_drop_;
-    bool pause_;
     [[no_unique_address]] W watch_;
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
     FlowPath path_;                   ///< likewise

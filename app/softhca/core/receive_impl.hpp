@@ -81,7 +81,7 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
 
     const Packet packet(pieces, bytes);
     const bool to_kernel = steer(packet);
-    const bool may_hold = pause_ || delay_drop_.rqs != 0;
+    const bool may_hold = port_.pause() || delay_drop_.rqs != 0;
     if (may_hold && must_hold()) return false;
 
     count_arrival(pieces, bytes);
@@ -167,7 +167,7 @@ template <Rings R, class W> bool Receiver<R, W>::holds(const Tir& tir, const Pac
 template <Rings R, class W> bool Receiver<R, W>::holds(Rq& rq, uint32_t bytes) {
     const bool delays =
         rq.hold_when_empty && delay_drop_.timeout_ns != 0 && port_.now() >= delay_drop_.off_until;
-    if (!(pause_ || delays) || rq.state != QueueState::ready) {
+    if (!(port_.pause() || delays) || rq.state != QueueState::ready) {
         rq.held_since = 0;
         return false;
     }
@@ -182,7 +182,7 @@ template <Rings R, class W> bool Receiver<R, W>::holds(Rq& rq, uint32_t bytes) {
 }
 
 template <Rings R, class W> bool Receiver<R, W>::goes_on_holding(Rq& rq, uint64_t held_ns) {
-    if (pause_) {
+    if (port_.pause()) {
         rq.gave_up |= held_ns > kMaxHoldNs;
         return !rq.gave_up;
     }

@@ -62,7 +62,6 @@ struct DataPathParts {
     SendProgress& kernel_progress; ///< of the kernel netdev's next frame
     LroSessions& lro_sessions;
     Recorder* recorder = nullptr; ///< is told of everything; null: nobody looks
-    bool pause = false;
 };
 
 /// A request that is posted and not executed yet, for those who look.

@@ -46,6 +46,20 @@ FwStatus port_mtu(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
+/// PFCC. The port pauses in both directions or in none, and not by priority.
+FwStatus port_flow_control(Firmware& firmware, bool write, Fields reg) {
+    constexpr Field kSends = PRM(pfcc_reg, pptx), kHeeds = PRM(pfcc_reg, pprx);
+    if (write) {
+        const bool by_priority =
+            reg.get(PRM(pfcc_reg, pfctx)) != 0 || reg.get(PRM(pfcc_reg, pfcrx)) != 0;
+        if (by_priority || reg.get(kSends) != reg.get(kHeeds)) return FwStatus::bad_parameter;
+        firmware.device.set_pause(reg.get(kSends) != 0);
+    }
+    reg.set(kSends, firmware.device.pause());
+    reg.set(kHeeds, firmware.device.pause());
+    return FwStatus::ok;
+}
+
 FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
     if (write) {
         const uint64_t admin = reg.get(PRM(paos_reg, admin_status));
@@ -98,8 +112,7 @@ using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
 const std::map<uint16_t, Register> kRegisters = {
     {0x5001, keep}, // PCAP
     {0x5002, keep}, // PMLP
-    {0x5003, port_mtu},      {0x5004, port_type},
-    {0x5006, port_state},    {0x5007, keep}, // PFCC: flow control
+    {0x5003, port_mtu},      {0x5004, port_type}, {0x5006, port_state}, {0x5007, port_flow_control},
     {0x5008, port_counters}, {0x5009, keep}, // PUDE
     {0x500b, keep},                          // PPTB
     {0x500c, keep},                          // PBMC

@@ -165,13 +165,6 @@ int get_channels(ethtool_channels& out) {
     return 0;
 }
 
-int get_pause(const Port& port, ethtool_pauseparam& out) {
-    out = {};
-    out.cmd = ETHTOOL_GPAUSEPARAM;
-    out.rx_pause = out.tx_pause = port.config.pause;
-    return 0;
-}
-
 template <class T, class Answer> int answer_with(void* command, Answer&& answer) {
     T* out = checked<T>(command, true);
     return out ? answer(*out) : EFAULT;
@@ -200,6 +193,9 @@ std::optional<int> ethtool(Port& port, void* command) {
     case ETHTOOL_GPAUSEPARAM:
         return answer_with<ethtool_pauseparam>(command,
                                                [&](auto& out) { return get_pause(port, out); });
+    case ETHTOOL_SPAUSEPARAM:
+        return answer_with<ethtool_pauseparam>(command,
+                                               [&](auto& in) { return set_pause(port, in); });
     case ETHTOOL_GFECPARAM:
         return answer_with<ethtool_fecparam>(command,
                                              [&](auto& out) { return get_fec(port, out); });
@@ -223,13 +219,6 @@ std::optional<int> ethtool(Port& port, void* command) {
     switch (*number) {
     case ETHTOOL_GET_TS_INFO: return answer_with<ethtool_ts_info>(command, get_timestamping);
     case ETHTOOL_GCHANNELS: return answer_with<ethtool_channels>(command, get_channels);
-    case ETHTOOL_SPAUSEPARAM: {
-        const auto* in = checked<ethtool_pauseparam>(command, false);
-        if (!in) return EFAULT;
-        const bool same =
-            !in->rx_pause == !port.config.pause && !in->tx_pause == !port.config.pause;
-        return same ? 0 : EOPNOTSUPP; // fixed when the port is made
-    }
     default: return EOPNOTSUPP;
     }
 }

@@ -28,13 +28,20 @@ uint32_t fec_bit(core::Fec fec) {
     return 0;
 }
 
-/// Holds the bit of what was set, for programs to come, too. Beside the device files, unseen.
-std::string fec_file(const Port& port) {
-    return fmt::format("{}/fec-{}", runtime_folder(), port.config.netdev);
+/// Holds the number that was set, for programs to come, too. Beside the device files, unseen.
+std::string file_of(const Port& port, const char* setting) {
+    return fmt::format("{}/{}-{}", runtime_folder(), setting, port.config.netdev);
+}
+void set(const Port& port, const char* setting, uint32_t number) {
+    std::ofstream(file_of(port, setting)) << number << '\n';
+}
+/// Empty: nothing was set.
+std::string what_was_set(const Port& port, const char* setting) {
+    return read_line(file_of(port, setting));
 }
 
 std::optional<core::Fec> set_fec_of(const Port& port) {
-    const std::string text = read_line(fec_file(port));
+    const std::string text = what_was_set(port, "fec");
     for (const core::Fec fec : core::kFecs)
         if (text == std::to_string(fec_bit(fec))) return fec;
     return {};
@@ -75,6 +82,28 @@ int fec_link_mode(core::Fec fec) {
 
 core::Fec active_fec(const Port& port) { return fec_of(port, set_fec_of(port)); }
 
+bool active_pause(const Port& port) {
+    const std::string text = what_was_set(port, "pause");
+    return text.empty() ? port.config.pause : text == "1";
+}
+
+int get_pause(const Port& port, ethtool_pauseparam& out) {
+    out = {};
+    out.cmd = ETHTOOL_GPAUSEPARAM;
+    out.rx_pause = out.tx_pause = active_pause(port);
+    return 0;
+}
+
+int set_pause(Port& port, const ethtool_pauseparam& in) {
+    if (in.autoneg) return EINVAL; // as mlx5e: there is nobody to negotiate with
+    // A cable that is full always makes its sender wait.
+    if (!in.rx_pause != !in.tx_pause) return EOPNOTSUPP;
+    const bool on = in.tx_pause != 0;
+    set(port, "pause", on);
+    if (core::Device* const device = port.device.load()) device->set_pause(on);
+    return 0;
+}
+
 int get_fec(const Port& port, ethtool_fecparam& out) {
     const std::optional<core::Fec> set = set_fec_of(port);
     out = {};
@@ -91,7 +120,7 @@ int set_fec(Port& port, const ethtool_fecparam& in) {
         return in.fec == fec_bit(fec) && core::has_fec(port.config.speed_mbps, fec);
     });
     if (wanted == core::kFecs.end() && in.fec != ETHTOOL_FEC_AUTO) return EOPNOTSUPP;
-    std::ofstream(fec_file(port)) << in.fec << '\n';
+    set(port, "fec", in.fec);
     toggle_link(port);
     return 0;
 }

@@ -18,6 +18,10 @@ struct Port;
 [[nodiscard]] core::Fec active_fec(const Port& port);
 
 // The commands: 0 or a positive errno.
+/// Whether the port has flow control, as set last.
+[[nodiscard]] bool active_pause(const Port& port);
+int get_pause(const Port& port, ethtool_pauseparam& out);
+int set_pause(Port& port, const ethtool_pauseparam& in);
 int get_fec(const Port& port, ethtool_fecparam& out);
 int set_fec(Port& port, const ethtool_fecparam& in);
 int get_module_info(const Port& port, ethtool_modinfo& out);

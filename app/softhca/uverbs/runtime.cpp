@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/runtime.hpp"
+#include "app/softhca/uverbs/ethtool_phy.hpp"
 
 #include "app/softhca/control/protocol.hpp"
 #include "app/softhca/uverbs/census.hpp"
@@ -131,7 +132,7 @@ Result<void> Runtime::open_devices(const std::vector<Port*>& ports) {
             core::DeviceConfig{.name = port.config.device,
                                .mac = port.netdev.mac(),
                                .mtu = port.netdev.mtu(),
-                               .pause = port.config.pause,
+                               .pause = active_pause(port),
                                .carrier_always = port.config.carrier_always,
                                .kernel_promiscuous = port.config.netdev_tap},
             std::move(wires[i].wire), std::move(wires[i].kernel));

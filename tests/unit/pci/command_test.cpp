@@ -256,6 +256,32 @@ TEST_F(CommandTest, PagesComeBackAsTheyWereGiven) {
     EXPECT_EQ(execute(take).get(PRM(manage_pages_out, output_num_entries)), 0);
 }
 
+TEST_F(CommandTest, ThePortPausesInBothDirectionsOrNone) {
+    constexpr uint16_t kPfcc = 0x5007, kWrite = 0, kQuery = 1;
+    constexpr Field kSends = inside({128, 0}, PRM(pfcc_reg, pptx)),
+                    kHeeds = inside({128, 0}, PRM(pfcc_reg, pprx)),
+                    kByPriority = inside({128, 0}, PRM(pfcc_reg, pfctx));
+    const auto request = [&](uint16_t op_mod) {
+        return Request(MLX5_CMD_OP_ACCESS_REG, 16 + PRM_BYTES(pfcc_reg), op_mod)
+            .set(PRM(access_register_in, register_id), kPfcc);
+    };
+    const auto expect = [&](bool on) {
+        const Answer answer = execute(request(kQuery));
+        EXPECT_EQ(answer.get(kSends), on);
+        EXPECT_EQ(answer.get(kHeeds), on);
+        EXPECT_EQ(device->pause(), on);
+    };
+    expect(false);
+    ASSERT_EQ(status_of(request(kWrite).set(kSends, 1).set(kHeeds, 1)), FwStatus::ok);
+    expect(true);
+    EXPECT_EQ(status_of(request(kWrite).set(kSends, 1)), FwStatus::bad_parameter);
+    EXPECT_EQ(status_of(request(kWrite).set(kHeeds, 1)), FwStatus::bad_parameter);
+    EXPECT_EQ(status_of(request(kWrite).set(kByPriority, 8)), FwStatus::bad_parameter);
+    expect(true);
+    ASSERT_EQ(status_of(request(kWrite)), FwStatus::ok);
+    expect(false);
+}
+
 TEST_F(CommandTest, InjectedFailuresComeWhenAskedFor) {
     function->with_firmware([](Firmware& firmware) {
         firmware.inject(MLX5_CMD_OP_ALLOC_PD,

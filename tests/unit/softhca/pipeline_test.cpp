@@ -382,6 +382,25 @@ TEST_F(Pause, HoldingIsBoundedAndEndsWhenBuffersCome) {
     EXPECT_EQ(wire->incoming.size(), 1u) << "it holds again";
 }
 
+TEST_F(Pause, BeginsAndEndsWhileTheDeviceRuns) {
+    wire->incoming.push_back(frames::pattern(60, 1));
+    run();
+    EXPECT_EQ(wire->incoming.size(), 1u) << "held";
+    device->set_pause(false);
+    EXPECT_FALSE(device->pause());
+    run();
+    EXPECT_TRUE(wire->incoming.empty());
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 1u);
+    device->set_pause(true);
+    wire->incoming.push_back(frames::pattern(60, 2));
+    run();
+    EXPECT_EQ(wire->incoming.size(), 1u);
+    post_buffer(queue);
+    run();
+    EXPECT_EQ(packet_of(expect_packet(rx_cq)), frames::pattern(60, 2));
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 1u);
+}
+
 TEST_F(Pause, AllDestinationsOfARuleAreAskedFirst) {
     TestRq second(*device, pd, rx_cq.number);
     steer_all(second);
