@@ -20,6 +20,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
           sender_(parts, receiver_, watch) {}
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
+    size_t send_hairpin(Sq& sq, size_t budget) override { return sender_.run_hairpin(sq, budget); }
     size_t send_kernel(size_t budget) override { return sender_.run_kernel(budget); }
     size_t receive(size_t budget) override;
     size_t flush(Rq& rq) override { return placer_.flush(rq); }

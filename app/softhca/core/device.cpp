@@ -163,12 +163,13 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     return number;
 }
 
-Outcome<void> Device::modify_sq(Number sqn, QueueState state) {
+Outcome<void> Device::modify_sq(Number sqn, QueueState state, Number peer) {
     const ControlLock lock(*state_);
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
-    change_state(*state_, *sq, state, sq->rc ? state_->active_rcs : state_->active_sqs);
+    if (const auto changed = state_->change_peer(*sq, state, peer); !changed) return changed;
+    change_state(*state_, *sq, state, state_->active(*sq));
     return {};
 }
 
@@ -188,7 +189,7 @@ Outcome<void> Device::pace_sq_requests(Number sqn, uint32_t per_second) {
     const ControlLock lock(*state_);
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
-    if (per_second > Limits::kMaxRequestRate) return refuse(Status::bad_parameter);
+    if (per_second > Limits::kMaxRequestRate || sq->hairpin) return refuse(Status::bad_parameter);
     sq->rate_kbps = 0;
     state_->port.read_clock();
     sq->pace = RequestPace(per_second, state_->port.now());
@@ -206,12 +207,12 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     const ControlLock lock(*state_);
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
-    std::erase(sq->rc ? state_->active_rcs : state_->active_sqs, sq);
+    std::erase(state_->active(*sq), sq);
     state_->data_path->forget(*sq);
     for (const auto& [rqn, rq] : state_->rqs)
         if (rq->partner == sq) rq->partner = nullptr;
-    sq->cq->users--;
-    state_->pds.find(sq->pd)->users--;
+    state_->leave_peer(*sq);
+    state_->release(*sq);
     state_->sqs.erase(sqn);
     return {};
 }
@@ -246,11 +247,12 @@ Outcome<Number> Device::create_rq(const RqAttr& attr) {
     return number;
 }
 
-Outcome<void> Device::modify_rq(Number rqn, QueueState state) {
+Outcome<void> Device::modify_rq(Number rqn, QueueState state, Number peer) {
     const ControlLock lock(*state_);
     Rq* const rq = state_->rqs.find(rqn);
     if (!rq) return refuse(Status::bad_resource);
     if (!valid_transition(rq->state, state)) return refuse(Status::bad_state);
+    if (const auto changed = state_->change_peer(*rq, state, peer); !changed) return changed;
     if (state != QueueState::ready)
         state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     change_state(*state_, *rq, state, state_->active_rqs);
@@ -280,8 +282,8 @@ Outcome<void> Device::destroy_rq(Number rqn) {
     state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     std::erase(state_->active_rqs, rq);
     state_->delay_drop.rqs -= rq->hold_when_empty;
-    rq->cq->users--;
-    state_->pds.find(rq->pd)->users--;
+    state_->leave_peer(*rq);
+    state_->release(*rq);
     state_->rqs.erase(rqn);
     return {};
 }

@@ -71,6 +71,9 @@ struct Limits {
     static constexpr uint32_t kLroMinSegmentBytes = 1348;           ///< of payload
     static constexpr uint32_t kLroMaxBytes = 255 * 256;             ///< TCP header and payload
     static constexpr uint16_t kLroPeriodsUs[4] = {8, 16, 32, 1024}; ///< of sessions
+    static constexpr uint8_t kLogMaxHairpins = 10;                  ///< RQs, and as many SQs
+    static constexpr uint8_t kLogMinHairpinBytes = 11, kLogMaxHairpinBytes = 16;
+    static constexpr uint8_t kLogMaxHairpinPackets = 10;
     static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
     static constexpr uint32_t kMinRateKbps = 1;    ///< packet pacing
     static constexpr uint32_t kMaxRateKbps = 100'000'000;
@@ -117,7 +120,8 @@ class Device {
     /// the device's indices and the doorbell record. An RQ that is given the doorbell record of an
     /// SQ forms a QP with it: when it fails, both are in error.
     [[nodiscard]] Outcome<Number> create_sq(const SqAttr& attr);
-    [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state);
+    /// `peer` is for hairpin queues, see below.
+    [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state, Number peer = 0);
     /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
     /// resets.
     [[nodiscard]] Outcome<void> pace_sq(Number sqn, uint32_t kbps);
@@ -127,10 +131,17 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
 
     [[nodiscard]] Outcome<Number> create_rq(const RqAttr& attr);
-    [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state);
+    [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state, Number peer = 0);
     [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
     [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;
     [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
+
+    /// Hairpin queues have neither rings nor CQs: the SQ sends what its peer RQ takes, through the
+    /// rules for what is sent. Going from reset to ready, each names the other one; packets pass
+    /// when both have. Either may go first: the RQ holds what it can then, and drops the rest as
+    /// out of buffer. What it holds when it goes to reset, or is destroyed, is lost and counted.
+    [[nodiscard]] Outcome<Number> create_hairpin_sq(const HairpinAttr& attr);
+    [[nodiscard]] Outcome<Number> create_hairpin_rq(const HairpinAttr& attr);
 
     /// What an RQ drops for want of requests is counted in the Q counter that it is bound to: at
     /// first, and when that is destroyed, the device's own, number 0.

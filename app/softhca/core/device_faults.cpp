@@ -12,6 +12,7 @@ Outcome<void> Device::inject_error(Number queue, CompletionError error) {
     Queue* found = state_->sqs.find(queue);
     if (!found) found = state_->rqs.find(queue);
     if (!found) return tl::unexpected(Status::bad_resource);
+    if (!found->cq) return tl::unexpected(Status::unsupported); // a hairpin queue has no CQEs
     found->injected = error;
     return {};
 }

@@ -65,15 +65,17 @@ struct Device::State final : GuardedMemory {
     ObjectTable<Flow> flows;
     ste::Walker walker;
     // What poll() visits.
-    std::vector<Sq*> active_sqs; ///< not in reset
-    std::vector<Sq*> active_rcs; ///< likewise, of RC QPs
-    std::vector<Rq*> active_rqs; ///< likewise; those in error must flush
+    std::vector<Sq*> active_sqs;      ///< not in reset
+    std::vector<Sq*> active_rcs;      ///< likewise, of RC QPs
+    std::vector<Sq*> active_hairpins; ///< likewise, of hairpin SQs
+    std::vector<Rq*> active_rqs;      ///< likewise; those in error must flush
     std::vector<Cq*> event_cqs;
     std::vector<Cq*> block_cqs; ///< those that compress
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
     ObjectTable<QCounter> q_counters;
-    QCounter own_q_counter; ///< of RQs that are bound to none of these
+    QCounter own_q_counter;   ///< of RQs that are bound to none of these
+    DoorbellRegister no_bell; ///< of hairpin queues, which nobody rings
 
     /// One that tells the recorder, if there is one.
     [[nodiscard]] std::unique_ptr<DataPath> make_data_path() {
@@ -89,6 +91,19 @@ struct Device::State final : GuardedMemory {
                                      .lro_sessions = lro_sessions,
                                      .recorder = recorder.get()});
     }
+    /// The list that an SQ is in while it is not in reset.
+    [[nodiscard]] std::vector<Sq*>& active(const Sq& sq) {
+        return sq.hairpin ? active_hairpins : sq.rc ? active_rcs : active_sqs;
+    }
+    /// A queue goes: what it refers to has one user less.
+    void release(const Queue& queue);
+    /// A queue goes to another state. Of hairpin queues that includes the peer.
+    [[nodiscard]] Outcome<void> change_peer(Sq& sq, QueueState state, Number peer);
+    [[nodiscard]] Outcome<void> change_peer(Rq& rq, QueueState state, Number peer);
+    /// It is nobody's peer any more; what it holds is lost.
+    void leave_peer(const Sq& sq);
+    void leave_peer(Rq& rq);
+    void drop_held(Rq& rq); ///< of a hairpin
     /// A number that no object has. One space for all kinds.
     [[nodiscard]] Number new_number();
     /// Lets the wire begin if its frames have somewhere to go.

@@ -80,10 +80,21 @@ json row_of(const Device::State& device, const Cq& cq) {
 }
 
 json row_of(const Queue& queue) {
-    return {{"number", queue.number},     {"state", text_of(queue.state)},
-            {"cq", queue.cq->number()},   {"pd", queue.pd},
-            {"entries", queue.entries()}, {"producer", queue.producer},
-            {"consumer", queue.consumer}, {"user_index", queue.user_index}};
+    return {{"number", queue.number},
+            {"state", text_of(queue.state)},
+            {"cq", number_or_null(queue.cq ? queue.cq->number() : 0)},
+            {"pd", number_or_null(queue.pd)},
+            {"entries", queue.entries()},
+            {"producer", queue.producer},
+            {"consumer", queue.consumer},
+            {"user_index", queue.user_index}};
+}
+
+/// What a hairpin queue may hold, and whom it names.
+template <class Peer> void add_hairpin(json& row, const HairpinSize& size, const Peer* peer) {
+    row.update({{"hairpin_packets", 1u << size.log_packets},
+                {"hairpin_bytes", 1u << size.log_bytes},
+                {"hairpin_peer", number_or_null(peer ? peer->number : 0)}});
 }
 
 json row_of(const Sq& sq) {
@@ -93,6 +104,7 @@ json row_of(const Sq& sq) {
                 {"requests_per_second", sq.pace.per_second()},
                 {"rc", sq.rc}});
     if (sq.managed) row["enabled"] = sq.enabled;
+    if (sq.hairpin) add_hairpin(row, *sq.hairpin, sq.peer);
     return row;
 }
 
@@ -108,6 +120,10 @@ json row_of(const Rq& rq) {
         row.update({{"strides", 1u << rq.strides.log_strides},
                     {"stride_bytes", 1u << rq.strides.log_stride_bytes},
                     {"next_stride", rq.next_stride}});
+    if (rq.hairpin) {
+        add_hairpin(row, rq.hairpin->size(), rq.peer);
+        row["held"] = rq.hairpin->packets();
+    }
     return row;
 }
 

@@ -38,6 +38,8 @@ struct NoWatch {
     void end_received(bool) const {}
     void begin_sent(const Sq&, const SendRequest&, std::span<const iovec>, uint32_t) const {}
     void begin_sent_by_kernel(std::span<const iovec>, uint32_t) const {}
+    void begin_hairpin(const Sq&, std::span<const iovec>, uint32_t) const {}
+    void end_hairpin() const {}
     void cancel_sent() const {}
     void end_sent() const {}
     void completed(const Sq&, uint16_t, bool, bool) const {}
@@ -68,6 +70,7 @@ struct NoWatch {
     void failed(const Rq&, ReceiveFault) const {}
     void overrun(const Rq&) const {}
     void placed(const Rq&, uint32_t, uint32_t) const {}
+    void passed_on(const Rq&, uint32_t) const {}
     void coalesced(const Rq&) const {}
     void session_ends(const Rq&) const {}
 };

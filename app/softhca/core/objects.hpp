@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/softhca/core/cq.hpp"
+#include "app/softhca/core/hairpin.hpp"
 #include "app/softhca/core/lro.hpp"
 #include "app/softhca/core/request_pace.hpp"
 #include "app/softhca/core/types.hpp"
@@ -33,8 +34,8 @@ struct Queue {
     uint16_t mask = 0;     ///< entries - 1
     QueueState state = QueueState::reset;
     Doorbell doorbell;
-    Cq* cq = nullptr;
-    Number pd = 0;
+    Cq* cq = nullptr; ///< null: a hairpin queue …
+    Number pd = 0;    ///< … which has no PD either
     Number number = 0;
     uint32_t user_index = 0;
     QueueCounters counters;
@@ -62,6 +63,7 @@ struct SendProgress {
 
 /// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is
 /// for a queue that cannot go on when no CQE can say so.
+struct Rq;
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     SendProgress progress;  ///< of the packet after those, which waits for the wire
@@ -73,6 +75,8 @@ struct Sq : Queue {
     RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
     uint32_t rung = 0;        ///< RC: the doorbell when it was last looked at
+    std::optional<HairpinSize> hairpin;
+    Rq* peer = nullptr; ///< hairpin: whose packets it sends, if that says the same
 
     /// RC: whether there may be something to do, whatever the format. Most of the time there is
     /// not.
@@ -104,6 +108,8 @@ struct Rq : Queue {
     uint64_t held_since = 0;       ///< device clock when it began to hold the wire; 0: it does not
     QCounter* q_counter = nullptr; ///< never null in a device
     std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue
+    std::shared_ptr<HairpinBuffer> hairpin; ///< what `peer` is to send; null: not a hairpin queue
+    Sq* peer = nullptr;
 
     /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
     /// a QP of which only the RQ is in error.

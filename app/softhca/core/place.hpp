@@ -21,6 +21,10 @@ template <Rings R, class W> class Placer {
     /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
     /// is too short is closed by this.
     [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
+    /// Likewise, or the queue is a hairpin that has room for it.
+    [[nodiscard]] bool takes(Rq& rq, uint32_t bytes) {
+        return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes));
+    }
 
     /// Delivers the packet, or counts why not.
     void place(const Target& target, const Packet& packet, uint32_t tag) {
@@ -72,6 +76,7 @@ template <Rings R, class W> class Placer {
     [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
     void read_doorbell(Rq& rq);
     void count_out_of_buffer(Rq& rq);
+    void find_no_request(Rq& rq, const Packet& packet);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
     /// Writes these bytes of a packet into a request: `buffers` are free …
     template <class Buffers>

@@ -77,6 +77,20 @@ template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
     rq.q_counter->out_of_buffer++;
 }
 
+/// Hairpin queues never have requests, so that other ones are not asked whether they are such.
+template <Rings R, class W> void Placer<R, W>::find_no_request(Rq& rq, const Packet& packet) {
+    if (!rq.hairpin || !rq.hairpin->has_room(packet.bytes())) {
+        count_out_of_buffer(rq);
+        watch_.no_room(rq);
+        return;
+    }
+    rq.hairpin->push(packet.pieces(), packet.bytes(), packet.key().meta.reg_b);
+    watch_.passed_on(rq, packet.bytes());
+    rq.counters.packets++;
+    rq.counters.bytes += packet.bytes();
+    port_.counters.delivered++;
+}
+
 template <Rings R, class W>
 std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Packet& packet) {
     if (rq.coalescing) {
@@ -90,8 +104,7 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Pack
     }
     const Cut cut = this->cut(rq, packet);
     if (!has_room(rq, cut.bytes)) {
-        count_out_of_buffer(rq);
-        watch_.no_room(rq);
+        find_no_request(rq, packet);
         return {};
     }
     const ReceiveFault fault =

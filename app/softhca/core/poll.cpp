@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kSendBudget = 64;     // packets per SQ
 constexpr size_t kReceiveBudget = 128; // frames
 constexpr size_t kKernelBudget = 32;
+constexpr size_t kHairpinBudget = 2 * kReceiveBudget; // more than may come meanwhile
 
 } // namespace
 
@@ -32,6 +33,8 @@ size_t Device::State::poll_round() {
         if (sq->has_rung()) work += data_path->send(*sq, kSendBudget);
     for (Sq* const sq : active_sqs)
         work += data_path->send(*sq, kSendBudget);
+    for (Sq* const sq : active_hairpins)
+        work += data_path->send_hairpin(*sq, kHairpinBudget);
     work += data_path->send_kernel(kKernelBudget);
     receiving = true;
     work += data_path->receive(kReceiveBudget);

@@ -104,7 +104,7 @@ template <Rings R, class W> void Receiver<R, W>::count_losses(bool to_kernel) {
 
 template <Rings R, class W> bool Receiver<R, W>::listens(const FlowPath::Stop& stop) {
     Rq& rq = *select_target(*stop.tir, *stop.packet).rq;
-    return rq.state == QueueState::ready && placer_.has_room(rq, stop.packet->bytes());
+    return rq.state == QueueState::ready && placer_.takes(rq, stop.packet->bytes());
 }
 
 template <Rings R, class W>
@@ -171,7 +171,7 @@ template <Rings R, class W> bool Receiver<R, W>::holds(Rq& rq, uint32_t bytes) {
         rq.held_since = 0;
         return false;
     }
-    if (placer_.has_room(rq, bytes)) {
+    if (placer_.takes(rq, bytes)) {
         rq.held_since = 0;
         rq.gave_up = false;
         return false;

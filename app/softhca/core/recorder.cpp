@@ -241,6 +241,19 @@ void Recorder::begin_sent_by_kernel(std::span<const iovec> pieces, uint32_t byte
     describe_frame("kernel");
 }
 
+void Recorder::begin_hairpin(const Sq& sq, std::span<const iovec> pieces, uint32_t bytes) {
+    open(sent_, Passage::Direction::sent, pieces, bytes);
+    came_to(sq.number);
+    if (!steps_) return;
+    say("SQ", fmt::format("{} sends what hairpin RQ {} took", sq.number, sq.peer->number));
+    describe_frame("frame");
+}
+
+void Recorder::end_hairpin() {
+    end_sent();
+    deliver_waiting(nullptr, {});
+}
+
 void Recorder::routed(bool to_wire, bool looped) {
     if (looped) {
         say("loopback", to_wire ? "the port receives it, too" : "the port receives it itself");
@@ -419,7 +432,9 @@ void Recorder::not_ready(const Rq& rq) {
 
 void Recorder::no_room(const Rq& rq) {
     came_to(rq.number);
-    say("RQ", fmt::format("{} has no WQE posted", rq.number));
+    say("RQ", rq.hairpin ? fmt::format("{} holds {} packets for SQ {}, and no more", rq.number,
+                                       rq.hairpin->packets(), rq.peer ? rq.peer->number : 0)
+                         : fmt::format("{} has no WQE posted", rq.number));
 }
 
 void Recorder::failed(const Rq& rq, ReceiveFault fault) {
@@ -442,6 +457,14 @@ void Recorder::placed(const Rq& rq, uint32_t bytes, uint32_t strides) {
     current().outcomes.push_back(fmt::format("delivered to RQ {} ({})", rq.number, where));
     say("RQ", fmt::format("{}: {} bytes into {}; CQE in CQ {}", rq.number, bytes, where,
                           rq.cq->number()));
+}
+
+void Recorder::passed_on(const Rq& rq, uint32_t bytes) {
+    came_to(rq.number);
+    const Number sqn = rq.peer ? rq.peer->number : 0; // 0: it is gone
+    current().outcomes.push_back(fmt::format("passed from hairpin RQ {} to SQ {}", rq.number, sqn));
+    say("RQ", fmt::format("{}: {} bytes for SQ {}, which has {} packets to send", rq.number, bytes,
+                          sqn, rq.hairpin->packets()));
 }
 
 void Recorder::coalesced(const Rq& rq) {

@@ -43,6 +43,9 @@ class Recorder {
     void begin_sent(const Sq& sq, const SendRequest& request, std::span<const iovec> pieces,
                     uint32_t bytes);
     void begin_sent_by_kernel(std::span<const iovec> pieces, uint32_t bytes);
+    /// By a hairpin SQ, without a request. A packet that it sends arrived before, as another one.
+    void begin_hairpin(const Sq& sq, std::span<const iovec> pieces, uint32_t bytes);
+    void end_hairpin();
     /// The wire is busy: it comes again.
     void cancel_sent() { sent_.reset(); }
     void end_sent();
@@ -78,6 +81,8 @@ class Recorder {
     void failed(const Rq& rq, ReceiveFault fault);
     void overrun(const Rq& rq);
     void placed(const Rq& rq, uint32_t bytes, uint32_t strides);
+    /// A hairpin queue has taken it.
+    void passed_on(const Rq& rq, uint32_t bytes);
     /// It is part of the RQ's LRO session now; it ends that one.
     void coalesced(const Rq& rq);
     void session_ends(const Rq& rq);

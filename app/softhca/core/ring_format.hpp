@@ -34,6 +34,8 @@ class DataPath {
     /// Executes requests of a ready SQ until it is empty, `budget` packets are out or the wire is
     /// busy; flushes one in error. Returns units of work done.
     virtual size_t send(Sq& sq, size_t budget) = 0;
+    /// Sends what the peer of a hairpin SQ has. Returns how many packets.
+    virtual size_t send_hairpin(Sq& sq, size_t budget) = 0;
     /// Sends what the kernel netdev has. Returns how many frames.
     virtual size_t send_kernel(size_t budget) = 0;
     /// Receives from the wire. Returns how many frames.

@@ -23,6 +23,7 @@ template <Rings R, class W> class Sender {
 
     /// See DataPath.
     size_t run(Sq& sq, size_t budget);
+    size_t run_hairpin(Sq& sq, size_t budget);
     size_t run_kernel(size_t budget);
     void forget(const Sq& sq) {
         if (current_ == &sq) current_ = nullptr;
@@ -53,6 +54,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
+    [[nodiscard]] bool send_held(Sq& sq, HairpinBuffer& held);
     /// Whose a frame is, for rules.
     struct Origin {
         Number domain = kKernelDomain;

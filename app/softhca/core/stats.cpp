@@ -22,7 +22,7 @@ json to_json(const Queue& queue) {
     const QueueCounters& counters = queue.counters;
     return {
         {"number", queue.number},
-        {"cq", queue.cq->number()},
+        {"cq", queue.cq ? queue.cq->number() : 0},
         {"state", text_of(queue.state)},
         {"entries", queue.entries()},
         {"pending", queue.pending()},
@@ -36,10 +36,19 @@ json to_json(const Queue& queue) {
     };
 }
 
+void add_held(json&, const Sq&) {}
+void add_held(json& row, const Rq& rq) { row["held"] = rq.hairpin->packets(); }
+
 template <class Q> json to_json(const ObjectTable<Q>& queues) {
     json list = json::array();
-    for (const auto& [number, queue] : queues)
-        list.push_back(to_json(*queue));
+    for (const auto& [number, queue] : queues) {
+        json row = to_json(*queue);
+        if (queue->hairpin) {
+            row["hairpin_peer"] = queue->peer ? queue->peer->number : 0;
+            add_held(row, *queue);
+        }
+        list.push_back(std::move(row));
+    }
     return list;
 }
 

@@ -128,6 +128,19 @@ struct StridingAttr {
     bool two_byte_shift = false;  ///< packets start two bytes into their first stride
 };
 
+/// What a hairpin queue may hold.
+struct HairpinSize {
+    uint8_t log_packets = 0, log_bytes = 0;
+};
+struct HairpinAttr {
+    HairpinSize size;
+    Number transport_domain = kKernelDomain; ///< of an SQ
+    bool delay_drop = false;                 ///< of an RQ
+    uint32_t user_index = 0;
+    Listener* listener = nullptr;
+    uint64_t cookie = 0;
+};
+
 struct RqAttr {
     Number pd = 0;
     Number cqn = 0;
@@ -296,6 +309,7 @@ struct PortCounters {
     uint64_t drop_kernel = 0;                          ///< the kernel netdev refused it
     uint64_t drop_rewrite = 0;     ///< a rule would change it, and it lacks the tunnel or tag
     uint64_t drop_tx_rule = 0;     ///< a rule for what is sent said drop
+    uint64_t drop_tx_hairpin = 0;  ///< the hairpin RQ that held it was reset, or is gone
     uint64_t drop_tx_wire = 0;     ///< the wire refused it (never on link and socket)
     uint64_t drop_tx_oversize = 0; ///< longer than the port MTU allows
     uint64_t tx_error_wqes = 0;    ///< send WQEs that ended in an error CQE

@@ -22,6 +22,10 @@ class Watch {
     void begin_sent_by_kernel(std::span<const iovec> pieces, uint32_t bytes) const {
         recorder_->begin_sent_by_kernel(pieces, bytes);
     }
+    void begin_hairpin(const Sq& sq, std::span<const iovec> pieces, uint32_t bytes) const {
+        recorder_->begin_hairpin(sq, pieces, bytes);
+    }
+    void end_hairpin() const { recorder_->end_hairpin(); }
     void cancel_sent() const { recorder_->cancel_sent(); }
     void end_sent() const { recorder_->end_sent(); }
     void completed(const Sq& sq, uint16_t index, bool reports, bool written) const {
@@ -69,6 +73,7 @@ class Watch {
     void placed(const Rq& rq, uint32_t bytes, uint32_t strides) const {
         recorder_->placed(rq, bytes, strides);
     }
+    void passed_on(const Rq& rq, uint32_t bytes) const { recorder_->passed_on(rq, bytes); }
     void coalesced(const Rq& rq) const { recorder_->coalesced(rq); }
     void session_ends(const Rq& rq) const { recorder_->session_ends(rq); }
 

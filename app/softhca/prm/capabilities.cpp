@@ -134,6 +134,16 @@ void cross_channel(Fields caps) {
     caps.set(kWaitOnTime, 1);
 }
 
+/// Queues whose packets go out again by the device alone. Their memory is the device's own: neither
+/// locked nor the host's (hairpin_data_buffer_locked, hairpin_sq_wq_in_host_mem are 0).
+void hairpin(Fields caps) {
+    caps.set(PRM(cmd_hca_cap, hairpin), 1);
+    caps.set(PRM(cmd_hca_cap, log_max_hairpin_queues), core::Limits::kLogMaxHairpins);
+    caps.set(PRM(cmd_hca_cap, log_max_hairpin_wq_data_sz), core::Limits::kLogMaxHairpinBytes);
+    caps.set(PRM(cmd_hca_cap, log_min_hairpin_wq_data_sz), core::Limits::kLogMinHairpinBytes);
+    caps.set(PRM(cmd_hca_cap, log_max_hairpin_num_packets), core::Limits::kLogMaxHairpinPackets);
+}
+
 void user_contexts(Fields caps) {
     caps.set(PRM(cmd_hca_cap, log_max_uctx), log_limit(Kind::uctx));
     caps.set(PRM(cmd_hca_cap, log_max_umem), log_limit(Kind::umem));
@@ -292,9 +302,11 @@ void meters(Fields caps) {
 
 } // namespace
 
-Capabilities make_capabilities(Users users) {
+Capabilities make_capabilities(Users users, uint16_t vhca_id) {
     Capabilities caps;
     general(fields_of(caps.maximum[CapType::general]));
+    fields_of(caps.maximum[CapType::general]).set(PRM(cmd_hca_cap, vhca_id), vhca_id);
+    hairpin(fields_of(caps.maximum[CapType::general]));
     cross_channel(fields_of(caps.maximum[CapType::general]));
     if (users != Users::none) user_contexts(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));

@@ -2,6 +2,7 @@
 // Send and receive queues, shared receive queues (RMP, XRC SRQ: numbers only) and TIS.
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/queues.hpp"
 #include "app/softhca/prm/ring_memory.hpp"
 
 namespace softhca::prm {
@@ -72,12 +73,6 @@ void read_nature(const Fields& context, const Fields& wq, core::SqAttr& attr) {
     attr.any_index = attr.repeats; // its WQEs have many
 }
 
-/// The transport domain of a TIS.
-core::Number domain_of(Object& tis) {
-    const Fields context(tis.context.data(), tis.context.size());
-    return static_cast<core::Number>(context.get(PRM(tisc, transport_domain)));
-}
-
 FwStatus create_sq(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_sq_in, ctx));
     const Fields wq = context.at(PRM(sqc, wq));
@@ -85,6 +80,7 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     constexpr uint8_t kLogWqebb = 6;
     const Object* const user = firmware.objects.look_up(Kind::uctx, command.uid);
     if (user && !(user->detail & kRawTransmit)) return FwStatus::bad_parameter;
+    if (context.get(kHairpinSq.hairpin) != 0) return create_hairpin_sq(firmware, command);
     core::SqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(sqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(sqc, user_index)));
@@ -96,48 +92,46 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
     std::vector<Ref> uses = {{Kind::pd, attr.pd},
                              {Kind::cq, attr.cqn},
                              {Kind::uar, static_cast<core::Number>(wq.get(PRM(wq, uar_page)))}};
-    const auto tisn = static_cast<core::Number>(context.get(PRM(sqc, tis_num_0)));
-    const bool has_tis = context.get(PRM(sqc, tis_lst_sz)) != 0;
-    if (has_tis) uses.push_back({Kind::tis, tisn});
+    const auto domain = read_tis(firmware, context, uses);
+    if (!domain) return FwStatus::bad_resource;
+    attr.transport_domain = *domain;
     if (const FwStatus status =
             read_wq(firmware, command, wq, wq_at, static_cast<uint8_t>(attr.log_wqebbs + kLogWqebb),
                     uses, attr);
         status != FwStatus::ok)
         return status;
-    if (has_tis) attr.transport_domain = domain_of(*firmware.objects.find(Kind::tis, tisn));
     const auto sqn = firmware.device.create_sq(attr);
-    if (!sqn) return to_firmware(sqn.error());
-    const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));
-    if (const FwStatus paced = pace_sq(firmware, *sqn, rate); paced != FwStatus::ok) {
-        (void)firmware.device.destroy_sq(*sqn);
-        return paced;
-    }
-    return add_object(firmware, command, Kind::sq, *sqn,
-                      {.context = context.copy(PRM_BYTES(sqc)),
-                       .uses = uses,
-                       .detail = static_cast<uint32_t>(rate)});
+    return sqn ? add_sq(firmware, command, *sqn, std::move(uses)) : to_firmware(sqn.error());
 }
 
 FwStatus modify_sq(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number sqn = object_number(command);
+    const Fields context = in.at(PRM(modify_sq_in, ctx));
     const auto current = firmware.device.query_sq(sqn);
-    if (!current || !firmware.objects.find(Kind::sq, sqn)) return FwStatus::bad_resource;
+    Object* const sq = firmware.objects.find(Kind::sq, sqn);
+    if (!current || !sq) return FwStatus::bad_resource;
     const auto from = queue_state(in.get(PRM(modify_sq_in, sq_state)));
-    const auto to = queue_state(in.at(PRM(modify_sq_in, ctx)).get(PRM(sqc, state)));
+    const auto to = queue_state(context.get(PRM(sqc, state)));
     if (!from || !to) return FwStatus::bad_parameter;
     // A queue that failed by itself is in error, which the driver may not have seen yet.
     if (*from != *current && *current != core::QueueState::error)
         return FwStatus::bad_resource_state;
+    const StateChange change{*current, *to};
+    core::Number peer = 0;
+    if (const FwStatus status = read_peer(firmware, kHairpinSq, *sq, change, context, peer);
+        status != FwStatus::ok)
+        return status;
     if (in.get(PRM(modify_sq_in, modify_bitmask)) & kModifyPacing) {
-        const auto rate =
-            in.at(PRM(modify_sq_in, ctx)).get(PRM(sqc, packet_pacing_rate_limit_index));
+        const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));
         if (const FwStatus paced = pace_sq(firmware, sqn, rate); paced != FwStatus::ok)
             return paced;
-        firmware.objects.find(Kind::sq, sqn)->detail = static_cast<uint32_t>(rate);
+        sq->detail = static_cast<uint32_t>(rate);
     }
-    const auto modified = firmware.device.modify_sq(sqn, *to);
-    return modified ? FwStatus::ok : to_firmware(modified.error());
+    const auto modified = firmware.device.modify_sq(sqn, *to, peer);
+    if (!modified) return to_firmware(modified.error());
+    keep_peer(kHairpinSq, *sq, change, context);
+    return FwStatus::ok;
 }
 
 FwStatus query_sq(Firmware& firmware, Command& command) {
@@ -172,15 +166,9 @@ core::StridingAttr read_striding(const Fields& wq) {
             .two_byte_shift = wq.get(PRM(wq, two_byte_shift_en)) != 0};
 }
 
-/// The Q counter that an RQ's context names; 0: none.
-std::optional<core::Number> read_q_counter(Firmware& firmware, const Fields& context) {
-    const auto number = static_cast<core::Number>(context.get(PRM(rqc, counter_set_id)));
-    if (number != 0 && !firmware.objects.find(Kind::q_counter, number)) return {};
-    return number;
-}
-
 FwStatus create_rq(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_rq_in, ctx));
+    if (context.get(kHairpinRq.hairpin) != 0) return create_hairpin_rq(firmware, command);
     const Fields wq = context.at(PRM(rqc, wq));
     const size_t wq_at = (PRM(create_rq_in, ctx).offset + PRM(rqc, wq).offset) / 8;
     const auto type = static_cast<WqType>(wq.get(PRM(wq, wq_type)));
@@ -232,6 +220,11 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
     const uint64_t fields = in.get(PRM(modify_rq_in, modify_bitmask));
     const std::optional<core::Number> q_counter = read_q_counter(firmware, context);
     if (fields & kCounterSet && !q_counter) return FwStatus::bad_resource;
+    const StateChange change{*current, *to};
+    core::Number peer = 0;
+    if (const FwStatus status = read_peer(firmware, kHairpinRq, *rq, change, context, peer);
+        status != FwStatus::ok)
+        return status;
     Fields kept(rq->context.data(), rq->context.size());
     const auto keep = [&](Field field) { kept.set(field, context.get(field)); };
     if (fields & kVlanStrip) {
@@ -243,8 +236,10 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
         keep(PRM(rqc, counter_set_id));
     }
     if (*to == *current) return FwStatus::ok;
-    const auto modified = firmware.device.modify_rq(rqn, *to);
-    return modified ? FwStatus::ok : to_firmware(modified.error());
+    const auto modified = firmware.device.modify_rq(rqn, *to, peer);
+    if (!modified) return to_firmware(modified.error());
+    keep_peer(kHairpinRq, *rq, change, context);
+    return FwStatus::ok;
 }
 
 FwStatus query_rq(Firmware& firmware, Command& command) {
@@ -350,6 +345,35 @@ FwStatus destroy_tis(Firmware& firmware, Command& command) {
 }
 
 } // namespace
+
+std::optional<core::Number> read_q_counter(Firmware& firmware, const Fields& context) {
+    const core::Number counter = number(context, PRM(rqc, counter_set_id));
+    if (counter != 0 && !firmware.objects.find(Kind::q_counter, counter)) return {};
+    return counter;
+}
+
+std::optional<core::Number> read_tis(Firmware& firmware, const Fields& context,
+                                     std::vector<Ref>& uses) {
+    if (context.get(PRM(sqc, tis_lst_sz)) == 0) return core::kKernelDomain;
+    const Ref ref{Kind::tis, number(context, PRM(sqc, tis_num_0))};
+    if (!firmware.objects.exist({ref})) return {};
+    uses.push_back(ref);
+    Object& tis = *firmware.objects.find(ref.kind, ref.number);
+    return number(Fields(tis.context.data(), tis.context.size()), PRM(tisc, transport_domain));
+}
+
+FwStatus add_sq(Firmware& firmware, Command& command, core::Number sqn, std::vector<Ref> uses) {
+    const Fields context = command.input().at(PRM(create_sq_in, ctx));
+    const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));
+    if (const FwStatus paced = pace_sq(firmware, sqn, rate); paced != FwStatus::ok) {
+        (void)firmware.device.destroy_sq(sqn);
+        return paced;
+    }
+    return add_object(firmware, command, Kind::sq, sqn,
+                      {.context = context.copy(PRM_BYTES(sqc)),
+                       .uses = std::move(uses),
+                       .detail = static_cast<uint32_t>(rate)});
+}
 
 void add_queue_commands(CommandTable& table) {
     table.insert({

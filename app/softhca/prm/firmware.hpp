@@ -65,7 +65,7 @@ enum class Users : uint8_t {
     objects,  ///< by commands that make objects
     steering, ///< and by rules that they write into ICM
 };
-[[nodiscard]] Capabilities make_capabilities(Users users);
+[[nodiscard]] Capabilities make_capabilities(Users users, uint16_t vhca_id);
 
 /// A fault asked for: commands of an opcode fail with `status` without being run.
 struct Injection {
@@ -149,6 +149,7 @@ class Firmware final : private core::Listener {
     Memory& memory;
     EventSink& events;
     Objects objects;
+    const uint16_t vhca_id; ///< by which commands tell one function from another
     Capabilities caps;
     std::array<uint8_t, 6> mac;
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote

@@ -139,6 +139,8 @@ class Objects {
     [[nodiscard]] bool exist(const std::vector<Ref>& refs);
     /// What the last exist() or can_remove() that failed was about, for messages. Cleared by this.
     [[nodiscard]] std::string take_culprit() { return std::exchange(culprit_, {}); }
+    /// Sets it, for a refusal that is about something else.
+    void blame(std::string culprit) { culprit_ = std::move(culprit); }
     /// There are as many objects of this kind as there may be. For kinds unknown to the core.
     [[nodiscard]] bool full(Kind kind) const {
         return counts_[static_cast<size_t>(kind)] >> log_limit(kind) != 0;

@@ -259,7 +259,7 @@ void put_registers(const Seen& seen, unsigned first, TagWriter& to) {
 void registers_0(const Seen& seen, TagWriter& to) { put_registers(seen, 0, to); }
 void registers_1(const Seen& seen, TagWriter& to) { put_registers(seen, 4, to); }
 
-/// ste_src_gvmi_qp: the port's own number is 0.
+/// ste_src_gvmi_qp: source_gvmi, which tells the ports of a switch apart, is 0 here.
 void source_queue(const Seen& seen, TagWriter& to) { to.put({0x28, 24}, seen.meta().source_sqn); }
 
 /// Lookups of the outer headers have one number where packets arrive and one where they are sent,

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the commands of send and receive queues share.
+#pragma once
+
+#include "app/softhca/prm/firmware.hpp"
+
+#include <optional>
+
+namespace softhca::prm {
+
+/// The Q counter that an RQ's context names; 0: none.
+[[nodiscard]] std::optional<core::Number> read_q_counter(Firmware& firmware, const Fields& context);
+/// The transport domain of the TIS that an SQ's context names, which is added to what it uses.
+/// Without a TIS that of the kernel; nothing: there is no such TIS.
+[[nodiscard]] std::optional<core::Number> read_tis(Firmware& firmware, const Fields& context,
+                                                   std::vector<Ref>& uses);
+/// The end of CREATE_SQ: the SQ is there, and goes again if there is no such rate.
+[[nodiscard]] FwStatus add_sq(Firmware& firmware, Command& command, core::Number sqn,
+                              std::vector<Ref> uses);
+
+// ---------------------------------------------------------------- hairpin queues
+
+/// Where the context of an SQ or RQ says that it is a hairpin queue, and who its peer is.
+struct HairpinPlaces {
+    Field hairpin, peer, vhca;
+    Kind peer_kind;
+};
+inline constexpr HairpinPlaces kHairpinSq{PRM(sqc, hairpin), PRM(sqc, hairpin_peer_rq),
+                                          PRM(sqc, hairpin_peer_vhca), Kind::rq};
+inline constexpr HairpinPlaces kHairpinRq{PRM(rqc, hairpin), PRM(rqc, hairpin_peer_sq),
+                                          PRM(rqc, hairpin_peer_vhca), Kind::sq};
+
+[[nodiscard]] FwStatus create_hairpin_sq(Firmware& firmware, Command& command);
+[[nodiscard]] FwStatus create_hairpin_rq(Firmware& firmware, Command& command);
+
+/// A change of state as MODIFY_SQ and MODIFY_RQ ask for it.
+struct StateChange {
+    core::QueueState from, to;
+    [[nodiscard]] bool begins() const {
+        return from == core::QueueState::reset && to == core::QueueState::ready;
+    }
+};
+/// The peer of a hairpin queue that begins, by the context of the command; 0: there is none to
+/// read.
+[[nodiscard]] FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,
+                                 const StateChange& change, const Fields& context,
+                                 core::Number& peer);
+/// Has QUERY_* tell the peer from now on, until the queue is reset.
+void keep_peer(const HairpinPlaces& at, Object& queue, const StateChange& change,
+               const Fields& context);
+
+} // namespace softhca::prm

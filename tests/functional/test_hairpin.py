@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hairpin queues of DPDK's own net_mlx5: what rules lead there goes out again by the device alone, while
+testpmd receives on queues beside them. Without `explicit`, net_mlx5 makes rules in groups for what these
+queues send, which takes software steering: not in the guest."""
+
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+from rig.packets import ether, ipv4, ipv6, udp4
+from rig.ports import PortSpec, device_name, lossless
+from rig.stack import Stack
+from scapy.layers.inet import TCP, UDP
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet, Raw
+
+from functional.conftest import OpenStack, StartStack
+from functional.test_softhca_look import looking
+from functional.test_stock_flow import DATA, NEW_MAC, TUNNEL, in_tunnel, udp
+
+NORMAL, HAIRPINS = 2, 2  # queues; those of testpmd come first
+EXPLICIT = 0x10  # of --hairpin-mode: rules for what is sent are the application's affair
+MODES = {"implicit": 0, "explicit": EXPLICIT}
+
+
+def arguments(mode: int) -> list[str]:
+    return [f"--rxq={NORMAL}", f"--txq={NORMAL}", f"--hairpinq={HAIRPINS}", f"--hairpin-mode={mode:#x}"]
+
+
+@pytest.fixture(scope="module", params=MODES)
+def stack(request: pytest.FixtureRequest, open_stack: OpenStack) -> Iterator[Stack]:
+    with open_stack(lossless(1), pmd="mlx5", testpmd_args=arguments(MODES[request.param])) as stack:
+        stack.testpmd.silent("set verbose 1")
+        yield stack
+
+
+explicit_in_guest = pytest.mark.guest(when=lambda parameters: parameters.get("stack") == "explicit")
+
+
+@pytest.fixture
+def receiving(stack: Stack) -> Iterator[Stack]:
+    """testpmd takes what comes to its own queues. No rule is left at the end."""
+    stack.testpmd.start("rxonly")
+    yield stack
+    stack.testpmd.stop()
+    stack.testpmd.flush_flows(0)
+
+
+def hairpins(stack: Stack, kind: str) -> list[dict[str, Any]]:
+    """Those of "rqs" or "sqs", in the order of their creation."""
+    listed = stack.stat()[device_name(0)][kind]
+    found = [queue for queue in listed if "hairpin_peer" in queue]
+    return sorted(found, key=lambda queue: int(queue["number"]))
+
+
+def lead(stack: Stack, pattern: str, queue: int = NORMAL, changes: str = "") -> int:
+    """What the pattern matches goes to a queue, the first hairpin if nothing else is said."""
+    return stack.testpmd.create_flow(
+        0, f"ingress pattern {pattern} / end actions {changes} queue index {queue} / end")
+
+
+UDP_10 = "eth / ipv4 / udp dst is 10"
+
+
+def test_queues_are_pairs(stack: Stack) -> None:
+    receive, send = hairpins(stack, "rqs"), hairpins(stack, "sqs")
+    assert len(receive) == len(send) == HAIRPINS
+    assert [queue["hairpin_peer"] for queue in receive] == [queue["number"] for queue in send]
+    assert [queue["hairpin_peer"] for queue in send] == [queue["number"] for queue in receive]
+    assert {queue["state"] for queue in receive + send} == {"ready"}
+    dumped = stack.run_tool("dump").stdout
+    assert "hairpin_packets" in dumped
+
+
+@explicit_in_guest
+def test_frames_go_out_as_they_came(receiving: Stack) -> None:
+    wire, testpmd = receiving.wires[0], receiving.testpmd
+    for pattern in UDP_10, "eth / vlan / ipv4 / udp dst is 10", "eth / ipv6 / tcp":
+        lead(receiving, pattern)
+    bad = bytearray(bytes(udp()))
+    bad[-1] ^= 1  # a wrong checksum stays what it is
+    frames: list[Packet | bytes] = [
+        udp(), ether() / Dot1Q(vlan=5, prio=3) / ipv4() / UDP(dport=10) / DATA, bytes(bad),
+        ether() / ipv6() / TCP(dport=7) / Raw(bytes(1300)), udp(ttl=1)]
+    wire.transfer(frames * 20, to=wire)
+    position = testpmd.mark_output()
+    wire.send(udp4(dport=11))  # beside them, testpmd has its own
+    assert testpmd.received(position, 1)[0].queue < NORMAL
+    assert not wire.drain()
+
+
+@explicit_in_guest
+def test_rss_spreads_over_hairpins(receiving: Stack) -> None:
+    receiving.testpmd.create_flow(
+        0, f"ingress pattern eth / ipv4 / udp / end actions rss types ipv4-udp end"
+           f" queues {NORMAL} {NORMAL + 1} end / end")
+    frames = [bytes(udp4(sport=port, payload=bytes(40))) for port in range(1, 101)]
+    receiving.wires[0].send_all(frames)
+    # Each of the queues has an order of its own.
+    assert sorted(receiving.wires[0].receive_count(len(frames))) == sorted(frames)
+
+
+def test_each_queue_counts_its_own(receiving: Stack) -> None:
+    before = hairpins(receiving, "sqs")
+    lead(receiving, UDP_10, NORMAL + 1)
+    receiving.wires[0].transfer([udp()] * 7, to=receiving.wires[0])
+    after = hairpins(receiving, "sqs")
+    moved = [[new[name] - old[name] for name in ("packets", "bytes", "wqes", "cqes")]
+             for new, old in zip(after, before, strict=True)]
+    assert moved == [[0, 0, 0, 0], [7, 7 * len(udp()), 0, 0]]
+    assert {queue["held"] for queue in hairpins(receiving, "rqs")} == {0}
+
+
+def test_rules_change_what_they_lead_there(receiving: Stack) -> None:
+    wire = receiving.wires[0]
+    changes = [(f"set_mac_dst mac_addr {NEW_MAC} /", udp(), udp(destination=NEW_MAC)),
+               ("dec_ttl /", udp(), udp(ttl=63)),
+               ("set_tp_dst port 99 /", udp(), ether() / ipv4() / UDP(sport=9, dport=99) / DATA)]
+    for change, frame, changed in changes:
+        rule = lead(receiving, UDP_10, changes=change)
+        wire.send(frame)
+        wire.expect([changed])
+        receiving.testpmd.destroy_flow(0, rule)
+
+
+@pytest.mark.parametrize("stack", ["implicit"], indirect=True)
+def test_encapsulation_is_done_by_the_send_queue(receiving: Stack) -> None:
+    """net_mlx5 makes two rules of one: the first one marks the packet, the other one finds the mark in
+    what the hairpin queue sends."""
+    wire, testpmd = receiving.wires[0], receiving.testpmd
+    testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
+    lead(receiving, UDP_10, changes="vxlan_encap /")
+    lead(receiving, "eth / ipv4 / udp dst is 11", changes="of_push_vlan ethertype 0x8100"
+         " / of_set_vlan_vid vlan_vid 5 / of_set_vlan_pcp vlan_pcp 3 /")
+    lead(receiving, "eth / ipv4 / udp dst is 12")
+    other = udp4(bytes(40), dport=11)
+    tagged = ether() / Dot1Q(vlan=5, prio=3) / Ether(bytes(other)).payload
+    plain = udp4(dport=12)
+    wire.send_all([udp(), other, plain])
+    wire.expect([in_tunnel(udp()), tagged, plain])
+
+
+@pytest.mark.parametrize("stack", ["explicit"], indirect=True)
+@explicit_in_guest
+def test_rules_for_what_is_sent(receiving: Stack) -> None:
+    lead(receiving, "eth / ipv4 / udp")
+    receiving.testpmd.create_flow(0, f"egress pattern {UDP_10} / end"
+                                  f" actions set_mac_dst mac_addr {NEW_MAC} / end")
+    receiving.wires[0].send_all([udp(), udp4(dport=11)])
+    receiving.wires[0].expect([udp(destination=NEW_MAC), udp4(dport=11)])
+
+
+@explicit_in_guest
+def test_restart(receiving: Stack) -> None:
+    wire, testpmd = receiving.wires[0], receiving.testpmd
+    for _ in range(3):
+        lead(receiving, UDP_10)
+        wire.transfer([udp()] * 3, to=wire)
+        testpmd.stop()
+        testpmd.stop_port(0)
+        testpmd.start_port(0)
+        testpmd.start("rxonly")
+
+
+def test_trace_tells_both_halves(receiving: Stack, tmp_path: Path) -> None:
+    lead(receiving, UDP_10)
+    rqn, sqn = (hairpins(receiving, kind)[0]["number"] for kind in ("rqs", "sqs"))
+    with looking(receiving, tmp_path / "trace.log", "trace", device_name(0), "--count", "2") as trace:
+        receiving.wires[0].send(udp())
+        told = trace.end()
+    assert f"passed from hairpin RQ {rqn} to SQ {sqn}" in told
+    assert f"{sqn} sends what hairpin RQ {rqn} took" in told
+
+
+def test_a_busy_wire_fills_the_queue(start_stack: StartStack) -> None:
+    """What does not fit is dropped and counted, the rest is there. net_mlx5 asks for 64 KB."""
+    stack = start_stack([PortSpec()], pmd="mlx5", testpmd_args=arguments(EXPLICIT))
+    wire, frame = stack.wires[0], udp()
+    lead(stack, UDP_10)
+    wire.hold(True)
+    count = 0
+    while stack.counters()["drop_out_of_buffer"] == 0:
+        count += wire.send_all([frame] * 100)
+    stack.wait_counter(0, "wire_rx_packets", count)
+    queue = hairpins(stack, "rqs")[0]
+    assert queue["held"] == 65536 // len(frame)
+    assert queue["out_of_buffer"] == stack.counters()["drop_out_of_buffer"]
+    wire.hold(False)
+    wire.expect([frame] * (count - queue["out_of_buffer"]))
+    assert not wire.drain()
+    stack.testpmd.flush_flows(0)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_two_ports_do_not_pair_up(start_stack: StartStack, mode: int) -> None:
+    """Their queues would have to reach into another device: it says no, and the ports do not start."""
+    stack = start_stack(lossless(2), pmd="mlx5",
+                        testpmd_args=[*arguments(mode | EXPLICIT), "--disable-device-start"])
+    answer = stack.testpmd.command("port start all", 30)
+    assert "Error during binding hairpin" in answer
+    stack.testpmd.stop_port("all")

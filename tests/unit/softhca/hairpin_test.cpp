@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Hairpin queues: what the RQ takes, the SQ sends, by the rules for what is sent. What they hold is
+// bounded, and what has no room is counted.
+#include "app/softhca/core/hairpin.hpp"
+#include "tests/unit/softhca/collector.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace testbed {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr HairpinSize kSmall{.log_packets = 4, .log_bytes = 11}; ///< 16 packets, 2048 bytes
+
+Bytes numbered(uint8_t number, size_t payload = 32) {
+    return frames::build({.payload = frames::pattern(payload, number)});
+}
+/// A frame of so many bytes.
+Bytes long_frame(size_t bytes) { return numbered(7, bytes - numbered(7, 0).size()); }
+
+class Hairpin : public Testbed {
+  protected:
+    explicit Hairpin(DeviceConfig config = default_config(), HairpinSize size = kSmall)
+        : Testbed(std::move(config)), rqn(make_rq(size)), sqn(make_sq(size)) {
+        TirAttr attr;
+        attr.rqn = rqn;
+        attr.transport_domain = kDomain;
+        tir = device->create_tir(attr).value();
+        FlowAttr flow;
+        flow.tirs = {tir};
+        rule = device->create_flow(flow).value();
+    }
+    Number make_rq(HairpinSize size) {
+        return device->create_hairpin_rq({.size = size, .listener = &listener}).value();
+    }
+    Number make_sq(HairpinSize size) {
+        return device
+            ->create_hairpin_sq({.size = size, .transport_domain = kDomain, .listener = &listener})
+            .value();
+    }
+    void pair_up() {
+        ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready, rqn));
+        ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, sqn));
+    }
+    void arrive(const std::vector<Bytes>& frames) {
+        wire->incoming.insert(wire->incoming.end(), frames.begin(), frames.end());
+        run();
+    }
+    /// So many small ones, of which each is another.
+    std::vector<Bytes> arrive(uint8_t count) {
+        std::vector<Bytes> frames;
+        for (uint8_t number = 0; number < count; number++)
+            frames.push_back(numbered(number));
+        arrive(frames);
+        return frames;
+    }
+    [[nodiscard]] json row_of(const json& all, const char* kind, Number number) const {
+        for (const json& row : all[kind])
+            if (row["number"] == number) return row;
+        ADD_FAILURE() << "no " << number << " in " << all[kind];
+        return {};
+    }
+    [[nodiscard]] uint32_t held() const { return row_of(device->stats(), "rqs", rqn)["held"]; }
+    [[nodiscard]] uint64_t dropped() const { return device->counters().drop_out_of_buffer; }
+
+    static constexpr Number kDomain = 5;
+    Number rqn, sqn, tir = 0, rule = 0;
+};
+
+TEST_F(Hairpin, PacketsLeaveAsTheyCameInTheirOrder) {
+    pair_up();
+    std::vector<Bytes> all;
+    for (size_t round = 0; round < 40; round++) { // many times round the memory
+        const std::vector<Bytes> some = {
+            numbered(1, 32 + round), frames::build({.tags = {{0x8100, 5}, {0x8100, 6}}}),
+            numbered(2, 1400 - 7 * round), frames::build(frames::ipv6_spec())};
+        arrive(some);
+        all.insert(all.end(), some.begin(), some.end());
+    }
+    EXPECT_EQ(wire->sent, all);
+    EXPECT_EQ(dropped(), 0u);
+    EXPECT_EQ(device->counters().delivered, all.size());
+    EXPECT_EQ(device->rq_counters(rqn)->packets, all.size());
+    EXPECT_EQ(device->sq_counters(sqn)->packets, all.size());
+    EXPECT_EQ(device->sq_counters(sqn)->bytes, device->counters().wire_rx_bytes);
+    EXPECT_EQ(device->sq_counters(sqn)->wqes, 0u);
+    EXPECT_EQ(device->rq_counters(rqn)->cqes, 0u);
+}
+
+TEST_F(Hairpin, HoldsSoManyPacketsAndDropsTheRest) {
+    const Number counter = device->create_q_counter().value();
+    ASSERT_TRUE(device->bind_q_counter(rqn, counter));
+    pair_up();
+    wire->room = 0;
+    std::vector<Bytes> frames = arrive(20);
+    EXPECT_EQ(held(), 16u);
+    EXPECT_EQ(dropped(), 4u);
+    EXPECT_EQ(device->rq_counters(rqn)->out_of_buffer, 4u);
+    EXPECT_EQ(device->query_q_counter(counter), 4u);
+    EXPECT_EQ(device->counters().delivered, 16u);
+    wire->room = SIZE_MAX;
+    run();
+    frames.resize(16);
+    EXPECT_EQ(wire->sent, frames);
+    EXPECT_EQ(held(), 0u);
+    EXPECT_EQ(dropped(), 4u);
+}
+
+TEST_F(Hairpin, HoldsSoManyBytes) {
+    pair_up();
+    wire->room = 0;
+    arrive({long_frame(1500), long_frame(549)});
+    EXPECT_EQ(held(), 1u);
+    EXPECT_EQ(dropped(), 1u);
+    arrive({long_frame(548)});
+    EXPECT_EQ(held(), 2u);
+    EXPECT_EQ(dropped(), 1u);
+}
+
+TEST_F(Hairpin, HoldsNoMoreThanItsPeerMay) {
+    sqn = make_sq({.log_packets = 2, .log_bytes = 11});
+    pair_up();
+    wire->room = 0;
+    arrive(5);
+    EXPECT_EQ(held(), 4u);
+    EXPECT_EQ(dropped(), 1u);
+}
+
+TEST_F(Hairpin, MoreThanARoundBringsIsSentInARound) {
+    rqn = make_rq({.log_packets = 8, .log_bytes = 16});
+    sqn = make_sq({.log_packets = 8, .log_bytes = 16});
+    TirAttr attr;
+    attr.rqn = rqn;
+    ASSERT_TRUE(device->modify_tir(tir, attr));
+    pair_up();
+    for (int i = 0; i < 5; i++)
+        arrive(250);
+    EXPECT_EQ(wire->sent.size(), 1250u);
+    EXPECT_EQ(dropped(), 0u);
+}
+
+TEST_F(Hairpin, WithoutAPeerThatSendsItFillsUp) {
+    arrive(1);
+    EXPECT_EQ(device->counters().drop_queue_not_ready, 1u) << "not paired yet";
+    pair_up();
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::reset));
+    const std::vector<Bytes> frames = arrive(3);
+    EXPECT_EQ(held(), 3u);
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready, rqn));
+    run();
+    EXPECT_EQ(wire->sent, frames) << "it was the RQ's peer all the time";
+    ASSERT_TRUE(device->destroy_sq(sqn));
+    arrive(17);
+    EXPECT_EQ(held(), 16u);
+    EXPECT_EQ(dropped(), 1u);
+    EXPECT_EQ(wire->sent.size(), 3u);
+    const Number another = make_sq(kSmall);
+    EXPECT_TRUE(device->modify_sq(another, QueueState::ready, rqn));
+    run();
+    EXPECT_EQ(wire->sent.size(), 3u) << "the RQ does not name this one";
+}
+
+TEST_F(Hairpin, AResetForgetsHowFarAPacketHadGot) {
+    device->set_loopback({.multicast = true});
+    const Bytes group = frames::build({.dst = {0x01, 0x00, 0x5e, 0, 0, 1}});
+    pair_up();
+    wire->room = 0;
+    arrive({group});
+    EXPECT_EQ(device->counters().loopback_packets, 1u) << "it has had that, and waits for the wire";
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::reset));
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, sqn));
+    wire->room = SIZE_MAX;
+    arrive({group});
+    EXPECT_EQ(device->counters().loopback_packets, 2u);
+    EXPECT_EQ(wire->sent, std::vector<Bytes>(1, group));
+}
+
+TEST_F(Hairpin, WhatAResetQueueHeldIsCounted) {
+    pair_up();
+    wire->room = 0;
+    arrive(3);
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::reset));
+    EXPECT_EQ(device->counters().drop_tx_hairpin, 3u);
+    EXPECT_EQ(held(), 0u);
+    wire->room = SIZE_MAX;
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, sqn));
+    const std::vector<Bytes> frames = arrive(2);
+    EXPECT_EQ(wire->sent, frames);
+    wire->room = 0;
+    arrive(1);
+    ASSERT_TRUE(device->destroy_flow(rule));
+    ASSERT_TRUE(device->destroy_tir(tir));
+    ASSERT_TRUE(device->destroy_rq(rqn));
+    EXPECT_EQ(device->counters().drop_tx_hairpin, 4u);
+    run();
+    EXPECT_EQ(row_of(device->stats(), "sqs", sqn)["hairpin_peer"], 0);
+    EXPECT_TRUE(device->destroy_sq(sqn));
+}
+
+TEST_F(Hairpin, ABrokenQueueStopsUntilItIsReset) {
+    pair_up();
+    ASSERT_TRUE(device->inject_fatal(sqn));
+    EXPECT_TRUE(listener.saw(AsyncEvent::sq_fatal));
+    const std::vector<Bytes> frames = arrive(2);
+    EXPECT_TRUE(wire->sent.empty());
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::reset));
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready, rqn));
+    run();
+    EXPECT_EQ(wire->sent, frames);
+    ASSERT_TRUE(device->inject_fatal(rqn));
+    EXPECT_TRUE(listener.saw(AsyncEvent::rq_fatal));
+    arrive(1);
+    EXPECT_EQ(device->counters().drop_queue_not_ready, 1u);
+    EXPECT_EQ(device->inject_error(rqn, CompletionError::flushed).error(), Status::unsupported);
+    EXPECT_EQ(device->inject_error(sqn, CompletionError::flushed).error(), Status::unsupported);
+}
+
+TEST_F(Hairpin, OnlyHairpinsOfNobodyElseArePeers) {
+    using enum QueueState;
+    EXPECT_EQ(device->modify_sq(sqn, ready).error(), Status::bad_resource);
+    EXPECT_EQ(device->modify_rq(rqn, ready, 0xfffff).error(), Status::bad_resource);
+    EXPECT_EQ(device->modify_sq(sqn, ready, sqn).error(), Status::bad_resource);
+    EXPECT_EQ(device->modify_sq(sqn, ready, rq.number).error(), Status::bad_parameter);
+    EXPECT_EQ(device->modify_rq(rqn, ready, sq.number).error(), Status::bad_parameter);
+    EXPECT_EQ(*device->query_sq(sqn), reset);
+    EXPECT_EQ(*device->query_rq(rqn), reset);
+    pair_up();
+    EXPECT_EQ(device->modify_sq(make_sq(kSmall), ready, rqn).error(), Status::busy);
+    EXPECT_EQ(device->modify_rq(make_rq(kSmall), ready, sqn).error(), Status::busy);
+    EXPECT_EQ(device->destroy_rq(rqn).error(), Status::busy) << "a TIR leads there";
+    EXPECT_EQ(device->pace_sq_requests(sqn, 1000).error(), Status::bad_parameter);
+}
+
+TEST_F(Hairpin, EitherMayNameTheOtherFirst) {
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, sqn));
+    const std::vector<Bytes> frames = arrive(2);
+    EXPECT_EQ(held(), 2u);
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready, rqn));
+    run();
+    EXPECT_EQ(wire->sent, frames);
+}
+
+TEST_F(Hairpin, SizesAndNumbersHaveLimits) {
+    const auto made = [&](uint8_t log_packets, uint8_t log_bytes) {
+        const HairpinAttr attr{.size = {log_packets, log_bytes}};
+        const auto send = device->create_hairpin_sq(attr),
+                   receive = device->create_hairpin_rq(attr);
+        EXPECT_EQ(send.has_value(), receive.has_value());
+        return send ? std::optional<Status>() : send.error();
+    };
+    EXPECT_EQ(made(0, Limits::kLogMinHairpinBytes), std::nullopt);
+    EXPECT_EQ(made(0, Limits::kLogMinHairpinBytes - 1), Status::bad_parameter);
+    EXPECT_EQ(made(Limits::kLogMaxHairpinPackets, Limits::kLogMaxHairpinBytes), std::nullopt);
+    EXPECT_EQ(made(0, Limits::kLogMaxHairpinBytes + 1), Status::bad_parameter);
+    EXPECT_EQ(made(Limits::kLogMaxHairpinPackets + 1, 12), Status::bad_parameter);
+    for (size_t more = (1u << Limits::kLogMaxHairpins) - 3; more != 0; more--)
+        ASSERT_EQ(made(0, 11), std::nullopt);
+    EXPECT_EQ(made(0, 11), Status::limit);
+}
+
+TEST_F(Hairpin, RulesForWhatIsSentDecide) {
+    // As net_mlx5 has it: register B of what is received is register A of what is sent.
+    const Number mark = device
+                            ->create_header_edits({{.kind = HeaderEdit::Kind::set,
+                                                    .to = {EditField::reg_b, 0, 32},
+                                                    .from = {},
+                                                    .value = 0x77}})
+                            .value();
+    const Number lower = device
+                             ->create_header_edits({{.kind = HeaderEdit::Kind::set,
+                                                     .to = {EditField::ipv4_ttl, 0, 8},
+                                                     .from = {},
+                                                     .value = 9}})
+                             .value();
+    ASSERT_TRUE(device->destroy_flow(rule));
+    FlowAttr received;
+    received.mask.outer.dst_port = 0xffff;
+    received.value.outer.dst_port = 2000;
+    received.tirs = {tir};
+    received.rewrite.edits = mark;
+    ASSERT_TRUE(device->create_flow(received));
+    received.value.outer.dst_port = 2001;
+    received.rewrite = {};
+    ASSERT_TRUE(device->create_flow(received));
+    FlowAttr sent;
+    sent.domain = FlowDomain::egress;
+    sent.mask.meta.reg_a = sent.mask.meta.source_sqn = 0xffffffff;
+    sent.value.meta.reg_a = 0x77;
+    sent.value.meta.source_sqn = sqn;
+    sent.rewrite.edits = lower;
+    ASSERT_TRUE(device->create_flow(sent));
+    pair_up();
+    arrive({frames::build({}), frames::build({.dst_port = 2001})});
+    EXPECT_EQ(wire->sent,
+              (std::vector{frames::build({.ttl = 9}), frames::build({.dst_port = 2001})}));
+
+    sent.rewrite = {};
+    sent.drop = true;
+    sent.mask.meta.reg_a = 0;
+    ASSERT_TRUE(device->create_flow(sent));
+    arrive({frames::build({.dst_port = 2001})});
+    EXPECT_EQ(wire->sent.size(), 2u);
+    EXPECT_EQ(device->counters().drop_tx_rule, 1u);
+}
+
+TEST_F(Hairpin, ItsFramesAreLoopedLikeOthers) {
+    device->set_loopback({.unicast = true, .multicast = true});
+    pair_up();
+    arrive({frames::build({})}); // to the port's own address
+    EXPECT_TRUE(wire->sent.empty());
+    EXPECT_EQ(device->counters().loopback_packets, 1u);
+    EXPECT_EQ(device->counters().drop_self_loopback, 1u) << "TIR and SQ are of one domain";
+    arrive({frames::build({.dst = {2, 9, 9, 9, 9, 9}})});
+    EXPECT_EQ(wire->sent.size(), 1u);
+}
+
+TEST_F(Hairpin, WhoSniffsGetsCopies) {
+    FlowAttr sniffer;
+    sniffer.domain = FlowDomain::sniffer;
+    sniffer.tirs = {direct_tir(rq)};
+    ASSERT_TRUE(device->create_flow(sniffer));
+    post_buffers(rq, 4);
+    pair_up();
+    const std::vector<Bytes> frames = arrive(1);
+    EXPECT_EQ(wire->sent, frames);
+    EXPECT_EQ(packet_of(expect_packet(rx_cq)), frames[0]);
+    EXPECT_EQ(packet_of(expect_packet(rx_cq)), frames[0]) << "once as it came, once as it left";
+}
+
+TEST_F(Hairpin, RssSpreadsOverHairpinsAndOtherQueues) {
+    TirAttr attr;
+    attr.rqt = device->create_rqt(std::vector{rqn, rq.number}).value();
+    attr.fields = {.src_port = true, .ip_version = 4, .l4 = frames::kUdp};
+    attr.toeplitz_key.fill(0x6d);
+    ASSERT_TRUE(device->modify_tir(tir, attr));
+    post_buffers(rq, 60);
+    pair_up();
+    for (uint16_t port = 1; port <= 60; port++)
+        arrive({frames::build({.src_port = port})});
+    EXPECT_GT(wire->sent.size(), 0u);
+    EXPECT_LT(wire->sent.size(), 60u);
+    EXPECT_EQ(wire->sent.size() + device->rq_counters(rq.number)->packets, 60u);
+}
+
+TEST_F(Hairpin, AKilobitASecondTakesItsTime) {
+    pair_up();
+    ASSERT_TRUE(device->pace_sq(sqn, 1));
+    arrive({long_frame(600), long_frame(600), long_frame(600)}); // almost five seconds each
+    EXPECT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(held(), 2u);
+    ASSERT_TRUE(device->pace_sq(sqn, 0));
+    run();
+    EXPECT_EQ(wire->sent.size(), 3u);
+}
+
+TEST_F(Hairpin, DumpNamesThem) {
+    pair_up();
+    wire->room = 0;
+    arrive(2);
+    const json dump = device->dump();
+    const json receives = row_of(dump, "rqs", rqn), sends = row_of(dump, "sqs", sqn);
+    EXPECT_EQ(receives["hairpin_peer"], sqn);
+    EXPECT_EQ(receives["hairpin_packets"], 16);
+    EXPECT_EQ(receives["hairpin_bytes"], 2048);
+    EXPECT_EQ(receives["held"], 2);
+    EXPECT_TRUE(receives["cq"].is_null());
+    EXPECT_EQ(sends["hairpin_peer"], rqn);
+    EXPECT_FALSE(row_of(dump, "rqs", rq.number).contains("hairpin_peer"));
+    EXPECT_EQ(row_of(device->stats(), "rqs", rqn)["hairpin_peer"], sqn);
+}
+
+TEST_F(Hairpin, TraceTellsBothHalvesOfTheWay) {
+    pair_up();
+    Collector collector{true};
+    device->add_observer(collector);
+    arrive(1);
+    wire->room = 0;
+    arrive(17);
+    device->remove_observer(collector);
+    ASSERT_GE(collector.passages.size(), 3u);
+    EXPECT_EQ(collector.passages[0].queue, rqn);
+    EXPECT_EQ(collector.passages[0].verdict,
+              "passed from hairpin RQ " + std::to_string(rqn) + " to SQ " + std::to_string(sqn));
+    EXPECT_THAT(collector.first_way(), HasSubstr("bytes for SQ " + std::to_string(sqn)));
+    EXPECT_EQ(collector.passages[1].queue, sqn);
+    EXPECT_EQ(collector.passages[1].verdict, "sent");
+    EXPECT_THAT(collector.passages[1].steps[0].text, HasSubstr("what hairpin RQ"));
+    EXPECT_THAT(collector.passages.back().verdict, HasSubstr("drop_out_of_buffer"));
+}
+
+class HairpinWithPause : public Hairpin {
+  protected:
+    HairpinWithPause() : Hairpin(with_pause()) {}
+    static DeviceConfig with_pause() {
+        DeviceConfig config = default_config();
+        config.pause = true;
+        return config;
+    }
+};
+
+TEST_F(HairpinWithPause, AFullOneHoldsTheWire) {
+    pair_up();
+    wire->room = 0;
+    const std::vector<Bytes> frames = arrive(20);
+    EXPECT_EQ(wire->incoming.size(), 4u);
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, frames);
+    EXPECT_EQ(dropped(), 0u);
+}
+
+TEST(HairpinBuffer, GoesRoundInItsMemory) {
+    HairpinBuffer buffer({.log_packets = 2, .log_bytes = 11});
+    for (uint8_t round = 0; round < 50; round++) {
+        const Bytes one = frames::pattern(700, round), two = frames::pattern(1348, round);
+        for (const Bytes& bytes : {one, two}) {
+            const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+            ASSERT_TRUE(buffer.has_room(static_cast<uint32_t>(bytes.size())));
+            buffer.push({&piece, 1}, static_cast<uint32_t>(bytes.size()), round);
+        }
+        EXPECT_FALSE(buffer.has_room(1));
+        for (const Bytes& bytes : {one, two}) {
+            Bytes got(buffer.front().bytes);
+            PieceCursor(buffer.front().pieces())
+                .copy(buffer.front().bytes, reinterpret_cast<std::byte*>(got.data()));
+            EXPECT_EQ(got, bytes);
+            EXPECT_EQ(buffer.front().metadata, round);
+            buffer.pop();
+        }
+        EXPECT_TRUE(buffer.empty());
+    }
+    EXPECT_FALSE(buffer.has_room(2049));
+}
+
+} // namespace
+} // namespace testbed
