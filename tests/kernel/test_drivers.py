@@ -7,6 +7,7 @@ import pytest
 from rig.guest import Guest, GuestPort
 from rig.packets import port_mac, udp4
 from rig.peer import GUEST_IP, PEER_IP, Peer
+from rig.wire import padded
 from scapy.layers.inet import ICMP, UDP
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 
@@ -154,6 +155,24 @@ def test_the_drivers_go_and_come_back(guest: Guest, port: GuestPort, peer: Peer)
         port.wait_until_ready()
         guest.run(f"ip addr replace {GUEST_IP}/24 dev {port.netdev}")
         ping(guest, 2)
+
+
+def test_tc_sends_back_by_hairpin_queues(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """A rule of tc that redirects to the port itself: mlx5e makes hairpin queues for it, and the kernel
+    does not see what they send."""
+    guest.run(f"ethtool -K {port.netdev} hw-tc-offload on && tc qdisc add dev {port.netdev} ingress")
+    try:
+        guest.run(f"tc filter add dev {port.netdev} ingress protocol ip flower skip_sw ip_proto udp"
+                  f" dst_port 7 action mirred egress redirect dev {port.netdev}")
+        frame = udp4(dport=7)
+        for _ in range(3):
+            peer.wire.send(frame)
+            returned = peer.receive(lambda packet: UDP in packet and packet[UDP].dport == 7)
+            assert bytes(returned) == padded(frame)
+        assert "in_hw" in guest.run(f"tc -s filter show dev {port.netdev} ingress")
+    finally:
+        guest.run(f"tc qdisc del dev {port.netdev} ingress")
+    ping(guest, 2)
 
 
 def test_tagged_frames_of_others_are_not_ours(guest: Guest, peer: Peer) -> None:

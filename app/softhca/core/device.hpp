@@ -174,8 +174,9 @@ class Device {
     /// packet, and neither flows nor the kernel netdev see it. Setting 0, or destroying the root
     /// table, takes the root away. The other roots get copies: of what arrives and the receive root
     /// decides about, and of what is sent. Among entries that match, that of the group with the
-    /// lowest indices wins; two entries of a group may not match alike (busy). A packet counts once
-    /// in each counter that an entry on its way names.
+    /// lowest indices wins; of those of a group that match alike, the one with the lowest index:
+    /// drivers have two while they put one in the other's place. A packet counts once in each
+    /// counter that an entry on its way names.
     [[nodiscard]] Outcome<Number> create_flow_table(const FlowTableAttr& attr);
     [[nodiscard]] Outcome<void> set_flow_table_miss(Number table, Number miss);
     [[nodiscard]] Outcome<void> destroy_flow_table(Number table);

@@ -159,27 +159,39 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     const auto rewrite = find_rewrite(attr.rewrite, table->sends);
     if (!rewrite) return refuse(rewrite.error());
     entry->rewrite = *rewrite;
-    // Two entries of one group that match the same packets: only one of them can be meant.
-    const Rule* const equal = group->rules.find(entry->value);
-    const auto old = group->entries.find(index);
-    if (equal && (old == group->entries.end() || equal->entry != old->second.get()))
-        return refuse(Status::busy);
-
     entry->hold();
     release(*group, index);
-    group->rules.insert(entry->value).entry = entry.get();
-    group->entries[index] = std::move(entry);
+    const FlowEntry& added = *(group->entries[index] = std::move(entry));
+    Rule* const equal = group->rules.find(added.value);
+    if (!equal)
+        group->rules.insert(added.value).entry = &added;
+    else if (group->shadowed++; index < static_cast<const FlowEntry*>(equal->entry)->index)
+        equal->entry = &added;
     return {};
 }
+
+namespace {
+
+/// Of those that match the same packets, which are few if there are any.
+const FlowEntry* first_alike(const FlowGroup& group, const FlowEntry& entry) {
+    for (const auto& [index, other] : group.entries)
+        if (group.rules.mask().match(other->value, entry.value)) return other.get();
+    return nullptr;
+}
+
+} // namespace
 
 /// Takes out the entry at this index, if there is one.
 void FlowTables::release(FlowGroup& group, uint32_t index) {
     const auto found = group.entries.find(index);
     if (found == group.entries.end()) return;
-    const FlowEntry& entry = *found->second;
-    entry.release();
-    group.rules.erase(entry.value);
+    const std::unique_ptr<FlowEntry> entry = std::move(found->second);
     group.entries.erase(found);
+    entry->release();
+    const FlowEntry* const next = group.shadowed == 0 ? nullptr : first_alike(group, *entry);
+    if (!next) return group.rules.erase(entry->value);
+    group.shadowed--;
+    group.rules.find(entry->value)->entry = next;
 }
 
 Outcome<void> FlowTables::erase_entry(Number number, uint32_t index) {

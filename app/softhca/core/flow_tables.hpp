@@ -32,6 +32,7 @@ struct FlowGroup {
     FlowKey mask;
     RuleTable rules;
     std::map<uint32_t, std::unique_ptr<FlowEntry>> entries;
+    uint32_t shadowed = 0; ///< entries that match what another one with a lower index matches
 };
 
 /// The group with the lowest indices that has a matching entry decides; or the program's own
