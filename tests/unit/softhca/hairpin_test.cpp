@@ -131,8 +131,9 @@ TEST_F(Hairpin, HoldsNoMoreThanItsPeerMay) {
 }
 
 TEST_F(Hairpin, MoreThanARoundBringsIsSentInARound) {
-    rqn = make_rq({.log_packets = 8, .log_bytes = 16});
-    sqn = make_sq({.log_packets = 8, .log_bytes = 16});
+    constexpr HairpinSize kOfARound{.log_packets = 7, .log_bytes = 16};
+    rqn = make_rq(kOfARound);
+    sqn = make_sq(kOfARound);
     TirAttr attr;
     attr.rqn = rqn;
     ASSERT_TRUE(device->modify_tir(tir, attr));
@@ -158,6 +159,7 @@ TEST_F(Hairpin, WithoutAPeerThatSendsItFillsUp) {
     EXPECT_EQ(held(), 16u);
     EXPECT_EQ(dropped(), 1u);
     EXPECT_EQ(wire->sent.size(), 3u);
+    EXPECT_EQ(row_of(device->stats(), "rqs", rqn)["hairpin_peer"], 0);
     const Number another = make_sq(kSmall);
     EXPECT_TRUE(device->modify_sq(another, QueueState::ready, rqn));
     run();
@@ -233,6 +235,19 @@ TEST_F(Hairpin, OnlyHairpinsOfNobodyElseArePeers) {
     EXPECT_EQ(device->modify_rq(make_rq(kSmall), ready, sqn).error(), Status::busy);
     EXPECT_EQ(device->destroy_rq(rqn).error(), Status::busy) << "a TIR leads there";
     EXPECT_EQ(device->pace_sq_requests(sqn, 1000).error(), Status::bad_parameter);
+}
+
+TEST_F(Hairpin, AfterAResetTheyMayHaveOtherPeers) {
+    pair_up();
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::reset));
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::reset));
+    const Number another_sq = make_sq(kSmall), another_rq = make_rq(kSmall);
+    EXPECT_TRUE(device->modify_rq(another_rq, QueueState::ready, sqn));
+    ASSERT_TRUE(device->modify_sq(another_sq, QueueState::ready, rqn));
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, another_sq));
+    const std::vector<Bytes> frames = arrive(2);
+    EXPECT_EQ(wire->sent, frames);
+    EXPECT_EQ(device->sq_counters(another_sq)->packets, 2u);
 }
 
 TEST_F(Hairpin, EitherMayNameTheOtherFirst) {
