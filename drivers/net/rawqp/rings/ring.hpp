@@ -88,6 +88,9 @@ struct TxRing {
 inline constexpr uint16_t kMinDescriptors = 64;
 /// Most; the doorbell counters are 16 bits wide.
 inline constexpr uint16_t kMaxDescriptors = 32768;
+/// Bytes that the headers of a packet take, at most, which LRO completes: they are in the first
+/// mbuf.
+inline constexpr uint32_t kLroHeaderBytes = 128;
 /// SGEs of one WQE, at most.
 inline constexpr uint8_t kMaxRxSegments = 32;
 static_assert(kMinDescriptors >= 2 * kMaxRxSegments, "the smallest ring takes some packets");
@@ -117,7 +120,7 @@ struct RxSpec {
     uint16_t port_id = 0, queue_id = 0;
     uint16_t descriptors = 0; ///< power of two: mbufs in the ring (of striding queues: strides)
     uint8_t segments = 1;     ///< mbufs per packet, power of two: more than 1 is scattered Rx
-    uint32_t max_frame = 0;   ///< longest frame in bytes without FCS
+    uint32_t max_frame = 0;   ///< longest packet in bytes without FCS: a frame, or what LRO makes
     uint64_t offloads = 0;    ///< RTE_ETH_RX_OFFLOAD_*
     bool compressed = false;  ///< the CQ was created with CQE compression
     bool real_time = false;   ///< time stamps in nanoseconds of real time rather than ticks
@@ -224,6 +227,10 @@ struct RingFormat {
     /// errno on failure. May be null itself: ibv_create_qp_ex does.
     ibv_qp* (*rx_hash_qp)(const verbs::Api& api, ibv_context* context,
                           ibv_qp_init_attr_ex& attributes);
+
+    /// Its rings take packets that the device has put together of TCP segments
+    /// (RTE_ETH_RX_OFFLOAD_TCP_LRO), where it can: that is steering's to find out.
+    bool rx_lro = false;
 
     /// Offloads that the format can carry on a device with these capabilities.
     uint64_t (*rx_offloads)(const ibv_device_attr_ex& device);

@@ -23,6 +23,12 @@ Result<void> check_rx_spec(const RxSpec& spec) {
                     "headroom of {}",
                     what(), spec.pool->name, rte_pktmbuf_data_room_size(spec.pool),
                     RTE_PKTMBUF_HEADROOM);
+    if ((spec.offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0 &&
+        rx_layout(spec)[0].room < kLroHeaderBytes)
+        return fail(EINVAL,
+                    "{}: LRO: the headers of a packet do not fit in the {} bytes that an mbuf of "
+                    "mempool {} has behind the headroom: use mbufs with {} or more",
+                    what(), rx_layout(spec)[0].room, spec.pool->name, kLroHeaderBytes);
     uint32_t room = 0;
     for (const RxSegment& segment : rx_layout(spec))
         room += segment.room;

@@ -85,6 +85,7 @@ constexpr RingFormat make_format() {
     format.stamps_real_time = mlx5rings::stamps_real_time;
     format.real_time = mlx5rings::real_time;
     format.rx_hash_qp = mlx5rings::rx_hash_qp;
+    format.rx_lro = true;
     format.rx_offloads = rx_offloads;
     format.tx_offloads = tx_offloads;
     format.rx_create = mlx5rings::rx_create;
@@ -139,6 +140,7 @@ constexpr RingFormat make_striding_format() {
     format.rx_adjust = mlx5rings::striding_adjust;
     format.rx_wq = mlx5rings::striding_create_wq;
     format.rx_offloads = striding_rx_offloads;
+    format.rx_lro = false; // each packet has strides of its own, and the longest one has too many
     format.tx_offloads = striding_tx_offloads;
     format.rx_create = mlx5rings::striding_create;
     format.rx_start = mlx5rings::striding_start;

@@ -16,8 +16,10 @@ struct Cyclic {
 
 template <> Burst<eth_rx_burst_t> rx_burst_for<kIsa>(RxVariant variant, bool scattered) {
     const auto index = static_cast<size_t>(variant);
-    if constexpr (kIsa == Isa::scalar)
+    if constexpr (kIsa == Isa::scalar) {
+        if (variant == RxVariant::lro) return kLroBursts<Cyclic>[scattered ? 1 : 0];
         if (scattered) return kBursts<Cyclic, true>[index];
+    }
     return kBursts<Cyclic, false>[index];
 }
 

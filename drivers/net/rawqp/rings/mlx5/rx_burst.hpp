@@ -15,13 +15,14 @@ enum class Isa : uint8_t {
 };
 
 /// What packets are described by, from little to much; each does what those before it do, but the
-/// two kinds of time stamp.
+/// two kinds of time stamp. LRO is apart: it does what `offloads` does.
 enum class RxVariant : uint8_t {
-    plain,    ///< length, packet type, and what an mbuf needs
-    offloads, ///< checksum, VLAN, hash
-    crc,      ///< RTE_ETH_RX_OFFLOAD_KEEP_CRC
-    ticks,    ///< time stamps …
-    real_time ///< … or those in nanoseconds
+    plain,     ///< length, packet type, and what an mbuf needs
+    offloads,  ///< checksum, VLAN, hash
+    crc,       ///< RTE_ETH_RX_OFFLOAD_KEEP_CRC
+    ticks,     ///< time stamps …
+    real_time, ///< … or those in nanoseconds
+    lro        ///< RTE_ETH_RX_OFFLOAD_TCP_LRO: cyclic queues, Isa::scalar only
 };
 
 /// The bursts of cyclic and of striding queues. `scattered`: packets may take several mbufs, which

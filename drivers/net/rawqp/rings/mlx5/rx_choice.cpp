@@ -11,7 +11,10 @@ namespace {
 constexpr uint64_t kDescribedOffloads =
     RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
+bool has_lro(const RxSpec& spec) { return (spec.offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0; }
+
 RxVariant choose_variant(const RxSpec& spec) {
+    if (has_lro(spec)) return RxVariant::lro;
     if ((spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0)
         return spec.real_time ? RxVariant::real_time : RxVariant::ticks;
     if ((spec.offloads & RTE_ETH_RX_OFFLOAD_KEEP_CRC) != 0) return RxVariant::crc;
@@ -43,7 +46,7 @@ template <Isa isa> constexpr Bursts kBurstsFor{rx_burst_for<isa>, striding_burst
 
 /// Those of the widest vectors that the CPU has and EAL allows.
 const Bursts& choose_bursts(const RxSpec& spec) {
-    if (spec.segments > 1) return kBurstsFor<Isa::scalar>;
+    if (spec.segments > 1 || has_lro(spec)) return kBurstsFor<Isa::scalar>;
 #if defined(__x86_64__)
     if (spec.active_simd_bits >= 512 && has_avx512()) return kBurstsFor<Isa::avx512>;
     if (spec.active_simd_bits >= 256 && has_avx2()) return kBurstsFor<Isa::avx2>;

@@ -16,6 +16,7 @@ struct RxOptions {
     bool crc = false;       ///< may be kept after the packet
     Stamps stamps = Stamps::none;
     bool mark = false; ///< rte_flow marks in use
+    bool lro = false;  ///< packets may be several TCP segments
 };
 
 /// See RxRing::tell_all.
@@ -30,9 +31,10 @@ constexpr RxOptions rx_options(RxVariant variant, bool scattered) {
     RxOptions options;
     options.scattered = scattered;
     options.offloads = variant >= RxVariant::offloads;
-    options.crc = variant >= RxVariant::crc;
+    options.crc = variant >= RxVariant::crc && variant != RxVariant::lro;
     if (variant == RxVariant::ticks) options.stamps = Stamps::ticks;
     if (variant == RxVariant::real_time) options.stamps = Stamps::real_time;
+    options.lro = variant == RxVariant::lro;
     return options;
 }
 
@@ -42,13 +44,15 @@ constexpr BurstName kBurstName = burst_name(Queue::kName,
                                              {O.offloads, "offloads"},
                                              {O.crc, "CRC"},
                                              {O.stamps == Stamps::ticks, "time stamps"},
-                                             {O.stamps == Stamps::real_time, "real-time stamps"}});
+                                             {O.stamps == Stamps::real_time, "real-time stamps"},
+                                             {O.lro, "LRO"}});
 
 template <class Queue, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst() {
     return {Queue::template kReceive<O>, kBurstName<Queue, O>.data()};
 }
 
-/// By RxVariant. A kind of queue has kName, the text of burst_mode_get, and kReceive<O>, the burst.
+/// By RxVariant, but for LRO. A kind of queue has kName, the text of burst_mode_get, and
+/// kReceive<O>, the burst.
 template <class Queue, bool Scattered>
 constexpr Burst<eth_rx_burst_t> kBursts[] = {
     make_burst<Queue, rx_options(RxVariant::plain, Scattered)>(),
@@ -56,6 +60,13 @@ constexpr Burst<eth_rx_burst_t> kBursts[] = {
     make_burst<Queue, rx_options(RxVariant::crc, Scattered)>(),
     make_burst<Queue, rx_options(RxVariant::ticks, Scattered)>(),
     make_burst<Queue, rx_options(RxVariant::real_time, Scattered)>(),
+};
+
+/// Those of RxVariant::lro, by whether packets are scattered.
+template <class Queue>
+constexpr Burst<eth_rx_burst_t> kLroBursts[] = {
+    make_burst<Queue, rx_options(RxVariant::lro, false)>(),
+    make_burst<Queue, rx_options(RxVariant::lro, true)>(),
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 // Each instruction set compiles this header for itself: nothing here may be shared by the linker.
 #pragma once
 
+#include "drivers/net/rawqp/rings/mlx5/rx_lro.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_refill.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
 // The instruction set of this object: see meson.build.
@@ -48,6 +49,8 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
             seen |= describe<O>(ring, cqe, *mbufs[0], length);
         else
             describe<O>(ring, cqe, *mbufs[0], length);
+        if constexpr (O.lro)
+            if (lro_segments(cqe) > 1) tell_lro(cqe, *mbufs[0]);
         if constexpr (O.scattered) { // a slot that was passed may hold what it had
             ring.cq.take(1);
             take_chain(ring, mbufs, length);
