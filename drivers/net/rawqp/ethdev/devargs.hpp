@@ -22,6 +22,7 @@ struct Devargs {
     bool port_guard = false; ///< rules reserve the kernel's TCP and UDP ports that they take
     bool cqe_comp = false;   ///< Rx CQEs may come compressed, where the format and the device can
     bool real_time = false;  ///< rx_timestamp=real: nanoseconds rather than ticks
+    uint16_t lro_period = 0; ///< lro_timeout_usec
     bool multi_packet_rx = false;             ///< mprq_en: striding receive queues
     StridingSpec striding{.copy_bytes = 128}; ///< mprq_log_stride_num, _size, mprq_max_memcpy_len
     bool tx_multi_packet = true;              ///< txq_mpw

@@ -6,11 +6,14 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/adjusted_clock.hpp"
 #include "drivers/net/rawqp/ethdev/devargs.hpp"
+#include "drivers/net/rawqp/ethdev/lro.hpp"
 #include "drivers/net/rawqp/ethdev/process_port.hpp"
 #include "drivers/net/rawqp/ethdev/send_clock.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,9 +68,10 @@ struct Port final : ProcessPort {
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};
-    unsigned if_index = 0; ///< of that interface; 0: none
-    uint32_t speeds = 0;   ///< RTE_ETH_LINK_SPEED_* that the device can do
-    SendClock send_clock;  ///< for packets that have a time to be sent at
+    unsigned if_index = 0;     ///< of that interface; 0: none
+    uint32_t speeds = 0;       ///< RTE_ETH_LINK_SPEED_* that the device can do
+    SendClock send_clock;      ///< for packets that have a time to be sent at
+    std::optional<LroCap> lro; ///< null: it is not offered
     verbs::Pd pd;
     std::unique_ptr<RingMemory> ring_memory;
     std::unique_ptr<Memory> memory;
@@ -100,6 +104,16 @@ struct Port final : ProcessPort {
     std::unique_ptr<TelemetryEntry> telemetry; ///< gone before `control` is held to close
 
     [[nodiscard]] bool started() const { return dev->data->dev_started != 0; }
+    /// As it is configured.
+    [[nodiscard]] bool wants_lro() const {
+        return (dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0;
+    }
+    /// Bytes without FCS of the longest packet that its Rx queues get at this MTU: a frame, or what
+    /// LRO makes.
+    [[nodiscard]] uint32_t longest_packet(uint32_t mtu) const {
+        const uint32_t made = wants_lro() ? dev->data->dev_conf.rxmode.max_lro_pkt_size : 0;
+        return std::max(frame_bytes(mtu), made);
+    }
     [[nodiscard]] static Port& of(const rte_eth_dev* dev) {
         return static_cast<Port&>(ProcessPort::of(dev));
     }

@@ -171,16 +171,19 @@ struct CreateTirIn {
     // tirc
     be32 reserved_2;
     be32 dispatch; ///< 0: to the inline RQ; or kIndirect
-    be32 reserved_3[5];
+    be32 reserved_3[2];
+    be32 lro; ///< see lro.hpp; 0: packets stay as they are
+    be32 reserved_4[2];
     be32 inline_rq;
     be32 table;  ///< | kTunneledOffload
     be32 domain; ///< | kToeplitz
     uint8_t key[40];
     be32 outer_fields;
     be32 inner_fields;
-    be32 reserved_4[38];
+    be32 reserved_5[38];
 };
 static_assert(sizeof(CreateTirIn) == 272 && offsetof(CreateTirIn, inline_rq) == 60);
+static_assert(offsetof(CreateTirIn, lro) == 32 + 0x80 / 8);
 static_assert(offsetof(CreateTirIn, key) == 72 && offsetof(CreateTirIn, outer_fields) == 112);
 inline constexpr uint32_t kIndirect = 1u << 28, kTunneledOffload = 1u << 29, kToeplitz = 2u << 28;
 

@@ -50,6 +50,7 @@ constexpr Argument kArguments[] = {
     {"port_guard", kSwitch, to<&Devargs::port_guard>},
     {"cqe_comp", kSwitch, to<&Devargs::cqe_comp>},
     {"rx_timestamp", one_of("raw|real"), to<&Devargs::real_time>},
+    {"lro_timeout_usec", number(0, UINT16_MAX), to<&Devargs::lro_period>},
     {"mprq_en", kSwitch, to<&Devargs::multi_packet_rx>},
     {"mprq_log_stride_num", number(1, 13), to_striding<&StridingSpec::log_strides>},
     {"mprq_log_stride_size", number(1, 15), to_striding<&StridingSpec::log_stride_bytes>},

@@ -149,6 +149,7 @@ Result<void> build(Port& port) {
         std::make_unique<Memory>(*port.api, port.pd.get(), port.name, port.dev->data->port_id);
     if (Result<void> done = port.memory->follow(); !done) return done;
     if (Result<void> done = make_steering(port); !done) return done;
+    if (port.format->rx_lro && port.steering->has_lro()) port.lro = find_lro(port.steering->devx());
     if (Result<void> done = set_addresses(port); !done) return done;
     port.other_drivers = std::make_unique<OtherDrivers>(port);
     if (Result<void> done = port.other_drivers->watch(); !done) return done;

@@ -42,7 +42,7 @@ Result<void> sync_netdev_mtu(const Port& port, uint16_t mtu) {
 
 int mtu_set(rte_eth_dev* dev, uint16_t mtu) noexcept {
     const Port& port = Port::of(dev);
-    if (const Result<void> done = check_rx_queues(port, frame_bytes(mtu)); !done)
+    if (const Result<void> done = check_rx_queues(port, port.longest_packet(mtu)); !done)
         return report(port.name, done.error());
     return report(port.name, sync_netdev_mtu(port, mtu));
 }

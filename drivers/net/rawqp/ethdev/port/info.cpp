@@ -63,6 +63,10 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
 
     info->rx_offload_capa =
         port.format->rx_offloads(port.attributes) | RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
+    if (port.lro) {
+        info->rx_offload_capa |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
+        info->max_lro_pkt_size = kMaxLroPacket;
+    }
     if (max_rx_segments(port) == 1)
         info->rx_offload_capa &= ~(RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT);
     if ((info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0) {

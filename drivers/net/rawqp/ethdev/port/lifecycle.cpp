@@ -21,6 +21,7 @@
 #include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
 #include "drivers/net/rawqp/ethdev/steering/reta.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rx_queue_set.hpp"
+#include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <algorithm>
 
@@ -33,6 +34,25 @@ Result<void> check_queues(const Port& port) {
             return fail(EINVAL, "Rx queue {} is not set up", i);
     for (size_t i = 0; i < port.tx_queues.size(); ++i)
         if (!port.tx_queues[i]) return fail(EINVAL, "Tx queue {} is not set up", i);
+    return {};
+}
+
+/// Before any rule. A queue that was set up for another configuration would not complete headers,
+/// or would not have room for them.
+Result<void> choose_lro(Port& port) {
+    const bool wanted = port.wants_lro();
+    for (const auto& queue : port.rx_queues)
+        if (((queue->spec.offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0) != wanted)
+            return fail(EINVAL,
+                        "Rx queue {} was set up {} LRO, and the port is configured {} it since: "
+                        "set the queue up again",
+                        queue->spec.queue_id, wanted ? "without" : "with",
+                        wanted ? "with" : "without");
+    std::optional<LroTerms> terms;
+    if (wanted)
+        terms = lro_terms(*port.lro, port.dev->data->dev_conf.rxmode.max_lro_pkt_size,
+                          port.devargs.lro_period);
+    port.steering->use_lro(terms);
     return {};
 }
 
@@ -88,6 +108,7 @@ void halt(Port& port) {
 Result<void> start(Port& port) {
     Result<void> done = check_queues(port);
     if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
+    if (done) done = choose_lro(port);
     if (done) done = refit_rx_queues(port);
     for (const auto& queue : port.tx_queues)
         if (done && !queue->shared.deferred) done = start_tx_queue(*queue);
@@ -136,8 +157,9 @@ void Port::read_missed() {
 
 int dev_configure(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
-    if (const Result<void> done = configure_rss(port); !done)
-        return report(port.name, done.error());
+    Result<void> done = check_lro(dev->data->dev_conf.rxmode.offloads);
+    if (done) done = configure_rss(port);
+    if (!done) return report(port.name, done.error());
     if ((dev->data->dev_conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0 &&
         rte_mbuf_dyn_tx_timestamp_register(nullptr, nullptr) != 0)
         return report(port.name, {rte_errno, "mbufs have no room for a time to be sent at"});

@@ -32,9 +32,10 @@ Result<void> create_rx_cq(RxQueue& queue) {
     attributes.wc_flags = format.rx_wc_flags(queue.spec);
     queue.port.ring_memory->set_domain(attributes);
     ibv_cq_ex* cq = nullptr;
-    // A compressed block has one time stamp for all of its packets.
-    const bool stamped = (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
-    if (queue.port.devargs.cqe_comp && !stamped && format.rx_compressed_cq != nullptr) {
+    // A compressed block has one time stamp for all of its packets, and says nothing of LRO.
+    constexpr uint64_t kOfEach = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_TCP_LRO;
+    const bool alike = (queue.spec.offloads & kOfEach) == 0;
+    if (queue.port.devargs.cqe_comp && alike && format.rx_compressed_cq != nullptr) {
         ibv_cq_init_attr_ex compressed = attributes;
         cq = format.rx_compressed_cq(queue.spec, compressed);
     }
@@ -139,7 +140,7 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
     if (needed > max_rx_segments(port))
         return fail(EINVAL,
                     "mempool {}: a frame of {} bytes needs {} mbufs, and the device takes {}: use "
-                    "larger mbufs or a smaller MTU",
+                    "larger mbufs, a smaller MTU or, with LRO, a smaller max_lro_pkt_size",
                     pool->name, frame, needed, max_rx_segments(port));
     return static_cast<uint8_t>(needed);
 }
@@ -240,7 +241,7 @@ Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wante
     spec.api = port.api;
     spec.context = port.context.get();
     spec.port_id = port.dev->data->port_id;
-    spec.max_frame = frame_bytes(port.dev->data->mtu);
+    spec.max_frame = port.longest_packet(port.dev->data->mtu);
     spec.mrs = &port.memory->table();
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     if (Result<void> done = fit_segments(port, spec, spec.max_frame); !done)
@@ -344,7 +345,7 @@ void use_marks(Port& port) {
 
 Result<void> refit_rx_queues(Port& port) {
     for (std::unique_ptr<RxQueue>& queue : port.rx_queues) {
-        if (!queue || queue->spec.max_frame == frame_bytes(port.dev->data->mtu)) continue;
+        if (!queue || queue->spec.max_frame == port.longest_packet(port.dev->data->mtu)) continue;
         Result<std::unique_ptr<RxQueue>> fitted = create_rx_queue(port, queue->spec);
         if (!fitted)
             return fail(fitted.error().code, "Rx queue {} cannot take the port's MTU of {}: {}",

@@ -5,6 +5,7 @@
 
 #include "common/result.hpp"
 #include "common/verbs/handles.hpp"
+#include "drivers/net/rawqp/ethdev/lro.hpp"
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
@@ -62,6 +63,13 @@ struct SteeringRequest {
     const Engine* engine = nullptr;
 };
 
+/// Whether LRO has something to put together of what a rule brings to its target: no TCP goes to
+/// groups, and default rules are of verbs alone.
+[[nodiscard]] inline bool takes_lro(const SteeringRequest& request) {
+    return request.target && !request.drop && request.type == IBV_FLOW_ATTR_NORMAL &&
+           !request.pattern.multicast_only();
+}
+
 /// What an engine has no words for. No text is made of it before somebody wants to read it: where
 /// the next engine has words, nobody does.
 struct Lack {
@@ -106,8 +114,13 @@ class Engine {
     [[nodiscard]] virtual const char* name() const = 0;
     /// Why there is no way to ask for this; the device is not asked.
     [[nodiscard]] virtual std::optional<Lack> lack(const SteeringRequest& request) const = 0;
+    /// Whether its rules may lead to TIRs with LRO.
+    [[nodiscard]] virtual bool has_lro() const = 0;
+    /// Of rules from now on; there are none that live. Null: packets stay as they are.
+    virtual void use_lro(const std::optional<LroTerms>& terms) = 0;
     /// For a request that it has words for, whatever its values. Null with errno if the device
-    /// refuses, or nobody can ask for these values. `qp`: of the request's target, in group 0.
+    /// refuses, or nobody can ask for these values. `qp`: of the request's target, in group 0; null
+    /// with LRO if the request takes it.
     [[nodiscard]] virtual DeviceRule create(const SteeringRequest& request, ibv_qp* qp) = 0;
 };
 

@@ -125,6 +125,8 @@ class Mlx5Engine final : public Engine {
 
     [[nodiscard]] const char* name() const override { return "mlx5"; }
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
+    [[nodiscard]] bool has_lro() const override { return true; }
+    void use_lro(const std::optional<LroTerms>& terms) override { tirs_.use_lro(terms); }
     [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
 
   private:
@@ -355,8 +357,12 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRu
         const GroupTable* const table = acquire_table({request.egress, *request.jump}, rule.next);
         if (table == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
-    } else if (!request.egress) {
+    } else if (qp != nullptr) {
         actions.add(MLX5DV_FLOW_ACTION_DEST_IBV_QP).qp = qp;
+    } else if (!request.egress) {
+        const RssTir* const made = tirs_.acquire(rule.next, request.target->destination);
+        if (made == nullptr) return false;
+        actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = made->tir.handle.get();
     }
     return true;
 }

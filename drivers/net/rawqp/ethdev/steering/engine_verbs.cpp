@@ -134,10 +134,13 @@ class VerbsEngine final : public Engine {
 
     [[nodiscard]] const char* name() const override { return "verbs"; }
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
+    [[nodiscard]] bool has_lro() const override { return false; }
+    void use_lro(const std::optional<LroTerms>& terms) override { lro_ = terms.has_value(); }
     [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
 
   private:
     uint8_t ib_port_;
+    bool lro_ = false;
     std::vector<uint8_t> bytes_; ///< of the last request
 };
 
@@ -147,6 +150,8 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
     if (request.sample)
         return Lack{nullptr, "action sample: verbs flow specs have one destination"};
     if (request.meter) return Lack{nullptr, "action meter: verbs flow specs run no meters"};
+    if (lro_ && takes_lro(request))
+        return Lack{nullptr, "LRO: verbs flows lead to hash QPs, which have none"};
     if (request.egress) return Lack{nullptr, "verbs flow specs steer received packets only"};
     if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
     for (const Layer& layer : request.pattern.layers())

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
 
+#include "drivers/net/rawqp/ethdev/devx/lro.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -26,6 +28,13 @@ uint32_t field_select(uint64_t fields) {
     for (const Selected& each : kBits)
         if ((fields & each.fields) != 0) select |= each.bit;
     return select;
+}
+
+/// Such TIRs stand in for hash QPs, which look into tunnels where the device can.
+void add_lro(const LroTerms& terms, prm::CreateTirIn& in) {
+    in.lro = uint32_t{terms.period} << prm::kLroPeriodShift | prm::kLroIpv4 | prm::kLroIpv6 |
+             terms.units;
+    if (terms.tunnels) in.table = in.table | prm::kTunneledOffload;
 }
 
 } // namespace
@@ -73,6 +82,7 @@ RssTir RssTirs::make(const RssDestination& destination) {
         (inner ? in.inner_fields : in.outer_fields) =
             field_select(destination.hash_fields & ~uint64_t{IBV_RX_HASH_INNER});
     }
+    if (lro_) add_lro(*lro_, in);
     made.tir = devx_.make(in, "TIR");
     return made;
 }

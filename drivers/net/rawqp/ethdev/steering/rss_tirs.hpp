@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What hash QPs are to verbs, for entries of the process's own flow tables: TIRs by DevX. (libmlx5
-// does not tell the number of a hash QP's TIR, by which an entry would name it.)
+// What hash QPs are to verbs, for entries of the process's own flow tables, and for LRO: TIRs by
+// DevX. (libmlx5 does not tell the number of a hash QP's TIR, by which an entry would name it, and
+// makes none with LRO.)
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/devx/devx.hpp"
+#include "drivers/net/rawqp/ethdev/lro.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
 
@@ -21,6 +23,8 @@ class RssTirs {
   public:
     RssTirs(Devx& devx, const RxQueueSet& queues) : devx_(devx), queues_(queues) {}
 
+    /// Of TIRs from now on; there are none that live. Null: packets stay as they are.
+    void use_lro(const std::optional<LroTerms>& terms) { lro_ = terms; }
     /// The destination's TIR, as long as `use` lives. Null with errno.
     [[nodiscard]] const RssTir* acquire(PartRef& use, const RssDestination& destination);
 
@@ -30,6 +34,7 @@ class RssTirs {
 
     Devx& devx_;
     const RxQueueSet& queues_;
+    std::optional<LroTerms> lro_;
     DevxObject domain_; ///< transport domain, made for the first TIR
     SharedObjects<RssDestination, RssTir> tirs_;
 };

@@ -105,16 +105,23 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     return rule;
 }
 
+void Steering::use_lro(const std::optional<LroTerms>& terms) {
+    lro_ = terms.has_value();
+    for (const auto& engine : engines_)
+        engine->use_lro(terms);
+}
+
 Result<SteeringRule> Steering::put(const SteeringRequest& request) {
     SteeringRule rule;
-    if (request.target && request.group == 0) {
+    const bool by_tir = lro_ && takes_lro(request);
+    if (request.target && request.group == 0 && !by_tir) {
         auto qp = qps_.acquire(request.target);
         if (!qp) return tl::unexpected(qp.error());
         rule.qp = std::move(*qp);
     }
 
     int error = EOPNOTSUPP; // what a caller gets that has not looked for an engine
-    const Engine* known = request.engine;
+    const Engine* known = by_tir ? nullptr : request.engine; // it may have been found without LRO
     for (const auto& engine : engines_) {
         if (known != nullptr ? engine.get() != known : engine->lack(request).has_value()) continue;
         known = nullptr; // of those after it nothing is known
@@ -131,6 +138,10 @@ Result<SteeringRule> Steering::put(const SteeringRequest& request) {
                        !request.egress && !request.pattern.multicast_only();
     if (rule.engine != nullptr && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
         levels_ = SteeringLevels{};
+    if (rule.engine == nullptr && by_tir) // nobody may have looked for an engine since LRO is on
+        if (const auto engine = engine_for(request); !engine)
+            return fail(ENOTSUP, "cannot create steering rule {}: {}", describe(request),
+                        engine.error().what);
     if (rule.engine == nullptr)
         return fail(error, "cannot create steering rule {}: {}", describe(request),
                     verbs::errno_text(error, verbs::Attempt::steer));

@@ -87,6 +87,13 @@ class Steering {
     /// that no station sends, so that no traffic is affected.
     [[nodiscard]] Result<void> validate(SteeringRequest request);
 
+    /// Whether an engine has words for LRO.
+    [[nodiscard]] bool has_lro() const {
+        return std::ranges::any_of(engines_, [](const auto& engine) { return engine->has_lro(); });
+    }
+    /// Of rules from now on; there are none that live. Null: packets stay as they are.
+    void use_lro(const std::optional<LroTerms>& terms);
+
     [[nodiscard]] RssQps& qps() { return qps_; }
     [[nodiscard]] Devx& devx() { return *devx_; }
     /// A counter for requests; the device is not asked before the first of them.
@@ -104,6 +111,7 @@ class Steering {
     std::unique_ptr<Devx> devx_;
     std::vector<std::unique_ptr<Engine>> engines_; ///< at least one
     std::optional<SteeringLevels> levels_;
+    bool lro_ = false;
 };
 
 } // namespace rawqp

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the device can do of large receive offload, and how TIRs are told.
+//
+// Sources: Linux, <linux/mlx5/mlx5_ifc.h> (per_protocol_networking_offload_caps, tirc); DPDK,
+// mlx5_prm.h (lro_max_msg_sz_mode).
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/devx/commands.hpp"
+
+namespace rawqp::prm {
+
+struct QueryEthernetCapIn {
+    static constexpr Opcode kOpcode = Opcode::query_hca_cap;
+    CommandHead head; ///< kEthernetCap
+    be64 reserved;
+};
+static_assert(sizeof(QueryEthernetCapIn) == 16);
+/// MLX5_CAP_ETHERNET_OFFLOADS, HCA_CAP_OPMOD_GET_CUR
+inline constexpr uint16_t kEthernetCap = 1 << 1 | 1;
+
+struct QueryEthernetCapOut {
+    AnswerHead head;
+    be64 reserved;
+    // per_protocol_networking_offload_caps
+    be32 offloads; ///< kLroCap, kLroSizeFromL2, kTunnelStateless
+    be32 others;
+    be16 others_2;
+    be16 lro_least_segment; ///< bytes of payload: of smaller ones some devices make nothing
+    be32 others_3[9];
+    be32 lro_periods[4]; ///< microseconds that a packet may wait for more, rising
+    be32 rest[1008];
+};
+static_assert(sizeof(QueryEthernetCapOut) == 4112);
+static_assert(offsetof(QueryEthernetCapOut, lro_least_segment) == 16 + 0x50 / 8);
+static_assert(offsetof(QueryEthernetCapOut, lro_periods) == 16 + 0x180 / 8);
+inline constexpr uint32_t kLroCap = 1u << 29;
+/// lro_max_msg_sz_mode, of two bits: sizes count from the Ethernet header on; else from TCP's.
+inline constexpr uint32_t kLroSizeMode = 3u << 25, kLroSizeFromL2 = 1u << 25;
+inline constexpr uint32_t kTunnelStateless = 3; ///< of VXLAN, of GRE
+
+// CreateTirIn::lro: microseconds << kLroPeriodShift | kLroIpv4 | kLroIpv6 | size.
+inline constexpr unsigned kLroPeriodShift = 12;
+inline constexpr uint32_t kLroIpv4 = 1u << 8, kLroIpv6 = 2u << 8; ///< packet_merge_mask
+inline constexpr uint32_t kLroUnit = 256;                         ///< bytes of which sizes are told
+inline constexpr uint32_t kLroMaxUnits = 255;
+
+} // namespace rawqp::prm
