@@ -1,41 +1,56 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LRO: TCP segments that follow each other arrive as one packet, with the headers that Scapy gives
-it. DPDK's own net_mlx5 receives them: its headers are as right as what the device tells it."""
+it. They are received by our driver, and by DPDK's own net_mlx5, whose headers are as right as what the
+device tells it."""
 
-import signal
 from dataclasses import dataclass, replace
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 import pytest
-from rig.packets import ether, ipv4, ipv6, udp4
+from rig.packets import ether, ipv4, udp4
 from rig.ports import lossless
 from rig.stack import Stack
+from rig.tcp_segments import Segment, flow, joined, send_at_once
 from scapy.layers.inet import TCP
-from scapy.layers.l2 import Dot1Q
-from scapy.packet import Packet, Raw
+from scapy.packet import Raw
 
 from functional.conftest import OpenStack
 
-MSS = 1400
 # What testpmd forwards has to fit into a frame of the port.
 MTU, LONGEST = 9000, 8192
 
+TIMEOUT = "lro_timeout_usec=1024"
 # A session ends with its WQE, too: those of striding queues are longer than all that is sent here.
-QUEUES = {"cyclic": "mprq_en=0",
-          "striding": "mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_size=11,mprq_log_stride_num=7"}
+STRIDING = "mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_size=11,mprq_log_stride_num=7"
 
 
-@pytest.fixture(scope="module", params=QUEUES)
+@dataclass(frozen=True)
+class Driver:
+    pmd: str
+    devargs: str
+    burst: str  # what its burst mode says
+
+    @property
+    def options(self) -> dict[str, Any]:
+        ports = lossless(2, devargs=self.devargs if self.pmd == "rawqp" else "", mtu=str(MTU))
+        return {"ports": ports, "pmd": self.pmd, "pmd_devargs": self.devargs}
+
+
+DRIVERS = {"rawqp": Driver("rawqp", TIMEOUT, "LRO"),
+           "cyclic": Driver("mlx5", f"{TIMEOUT},mprq_en=0", ""),
+           "striding": Driver("mlx5", f"{TIMEOUT},{STRIDING}", "Multi-Packet")}
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
 def stack(request: pytest.FixtureRequest, open_stack: OpenStack) -> Iterator[Stack]:
     """Port 1 sends what port 0 receives."""
-    arguments = ["--enable-lro", "--enable-scatter", "--enable-rx-cksum", 
+    arguments = ["--enable-lro", "--enable-scatter", "--enable-rx-cksum",
                  f"--max-lro-pkt-size={LONGEST}", "--max-pkt-len=9018", "--rxd=512",
                  "--tx-offloads=0x8000"]  # MULTI_SEGS
-    devargs = f"lro_timeout_usec=1024,{QUEUES[request.param]}"
-    with open_stack(lossless(2, mtu=str(MTU)), pmd="mlx5", pmd_devargs=devargs,
-                    testpmd_args=arguments, memory_mb=512) as stack:
-        striding = "Multi-Packet" in stack.testpmd.rx_burst_mode(0)
-        assert striding == (request.param == "striding")
+    driver = DRIVERS[request.param]
+    with open_stack(**driver.options, testpmd_args=arguments, memory_mb=512) as stack:
+        assert driver.burst in stack.testpmd.rx_burst_mode(0)
+        assert ("Multi-Packet" in stack.testpmd.rx_burst_mode(0)) == (request.param == "striding")
         stack.testpmd.silent("set verbose 1")
         yield stack
 
@@ -45,52 +60,6 @@ def forwarding(stack: Stack) -> Iterator[Stack]:
     stack.testpmd.start("io", lossless=True)
     yield stack
     stack.testpmd.stop()
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A TCP segment, or several in one packet."""
-
-    number: int = 0  # of the first one
-    count: int = 1
-    flow: int = 0
-    version: int = 4
-    tags: tuple[int, ...] = ()
-    flags: str = "A"
-    ttl: int = 64
-    ack: int = 1000
-    window: int = 500
-    time_stamp: int | None = None
-
-    @property
-    def data(self) -> bytes:
-        numbers = range(self.number, self.number + self.count)
-        return b"".join(bytes((self.flow + n + 7 * i) % 256 for i in range(MSS)) for n in numbers)
-
-    def frame(self) -> Packet:
-        frame = ether()
-        for tag in self.tags:
-            frame /= Dot1Q(vlan=tag)
-        frame /= ipv4(ttl=self.ttl) if self.version == 4 else ipv6(hlim=self.ttl)
-        options = [] if self.time_stamp is None else [
-            ("NOP", None), ("NOP", None), ("Timestamp", (self.time_stamp, 7))]
-        tcp = TCP(sport=1000 + self.flow, dport=2000, flags=self.flags, ack=self.ack, options=options,
-                  seq=(0xFFFFFF00 + self.number * MSS) % 2**32, window=self.window)
-        return frame / tcp / Raw(self.data)
-
-
-def joined(segments: Sequence[Segment]) -> Segment:
-    """What they become."""
-    first, last = segments[0], segments[-1]
-    return replace(first, count=len(segments), ttl=min(segment.ttl for segment in segments),
-                   ack=last.ack, window=last.window, flags=last.flags)
-
-
-def send_at_once(stack: Stack, frames: Sequence[Packet]) -> None:
-    """The device finds them all on the wire: no time passes between them."""
-    stack.signal_program(signal.SIGSTOP)
-    stack.wires[0].send_all(frames)
-    stack.signal_program(signal.SIGCONT)
 
 
 def check(stack: Stack, sessions: Sequence[Sequence[Segment]]) -> None:
@@ -104,12 +73,6 @@ def check(stack: Stack, sessions: Sequence[Sequence[Segment]]) -> None:
         assert packet.length == len(frame)
         assert ("RTE_MBUF_F_RX_LRO" in packet.flags) == (len(session) > 1)
         assert "RTE_MBUF_F_RX_L4_CKSUM_GOOD" in packet.flags
-
-
-def flow(count: int, **fields: object) -> list[Segment]:
-    """Segments that differ in what may differ."""
-    return [replace(Segment(), number=n, ttl=64 - n % 2, ack=1000 * n, window=500 + n, **fields)
-            for n in range(count)]
 
 
 def test_offered(stack: Stack) -> None:
