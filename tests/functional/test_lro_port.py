@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Iterator, Sequence
 
 import pytest
-from rig.packets import marker, udp4
+from rig.packets import ether, ipv4, marker, udp4
 from rig.ports import lossless
 from rig.process_fixtures import StartProcesses
 from rig.stack import Stack
@@ -15,7 +15,7 @@ from rig.tcp_segments import MSS, Segment, flow, joined, send_at_once
 from rig.testpmd import ReceivedPacket
 from rig.toeplitz import flow_hash
 from rig.wire import SocketWire
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -165,6 +165,17 @@ def test_dropped_and_multicast(stack: Stack) -> None:
     stack.wires[0].send(udp4(destination="01:00:5e:00:00:01"))
     assert [packet.destination.lower() for packet in testpmd.received(position, 2)] == [
         "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01"]
+    testpmd.flush_flows(0)
+
+
+def test_rules_for_multicast(stack: Stack) -> None:
+    """They are of verbs flows, which have words for levels of multicast."""
+    testpmd = stack.testpmd
+    testpmd.create_flow(0, "ingress pattern eth / ipv4 dst is 224.0.0.5 / end actions queue index 3 / end")
+    position = testpmd.mark_output()
+    stack.wires[0].send(ether("01:00:5e:00:00:05") / ipv4(destination="224.0.0.5") / UDP(dport=9))
+    assert [packet.queue for packet in testpmd.received(position, 1)] == [3]
+    check_joined(stack, flow(3))
     testpmd.flush_flows(0)
 
 

@@ -66,6 +66,8 @@ class Player final : public RingPlayer {
         spec_.wq = &rq_.handle;
         spec_.descriptors = kDescriptors;
         spec_.offloads = chosen(choices.offloads, kOffloads);
+        if ((choices.offloads & 64) != 0 && !striding_) // which have none
+            spec_.offloads |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
         spec_.real_time = (choices.offloads & 48) == 48;
         spec_.compressed = (choices.layout & 2) != 0;
         spec_.active_simd_bits = vector_bits(choices.reader);

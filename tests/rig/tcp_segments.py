@@ -3,7 +3,7 @@
 
 import signal
 from dataclasses import dataclass, replace
-from typing import Any, Sequence
+from typing import Sequence
 
 from scapy.layers.inet import TCP
 from scapy.layers.l2 import Dot1Q

@@ -113,6 +113,13 @@ TEST_F(LroSteeringTest, WhatBringsNoTcpGoesByHashQps) {
     ASSERT_TRUE(multicast) << multicast.error().what;
     EXPECT_EQ(qps.size(), 1u);
     request.pattern = {};
+    ASSERT_EQ(request.pattern.push(Protocol::ipv4), Pattern::Follows::yes);
+    request.pattern.last().set(128, 32, 0xe0000005); // 224.0.0.5
+    request.strict_level = true;
+    const auto ipv4_multicast = steering->install(request);
+    ASSERT_TRUE(ipv4_multicast) << ipv4_multicast.error().what;
+    request.strict_level = false;
+    request.pattern = {};
     request.drop = true;
     const auto drop = steering->install(request);
     ASSERT_TRUE(drop);
@@ -135,6 +142,7 @@ TEST_F(LroSteeringTest, WithoutTheDevicesOwnWordsItIsRefused) {
 
 TEST_F(LroSteeringTest, AFailureLeavesNothing) {
     steering->use_lro(kTerms);
+    ASSERT_TRUE(steering->install(request)); // the transport domain stays
     int failures = 0;
     for (int nth = 1;; ++nth) {
         device.fail_call(nth, ENOMEM);
@@ -145,7 +153,7 @@ TEST_F(LroSteeringTest, AFailureLeavesNothing) {
         EXPECT_THAT(device.matchers, IsEmpty());
         EXPECT_THAT(tirs(), IsEmpty());
     }
-    EXPECT_EQ(failures, 5); // matcher, transport domain, table, TIR, flow
+    EXPECT_EQ(failures, 4); // matcher, table, TIR, flow
 }
 
 } // namespace

@@ -64,11 +64,8 @@ struct SteeringRequest {
 };
 
 /// Whether LRO has something to put together of what a rule brings to its target: no TCP goes to
-/// groups, and default rules are of verbs alone.
-[[nodiscard]] inline bool takes_lro(const SteeringRequest& request) {
-    return request.target && !request.drop && request.type == IBV_FLOW_ATTR_NORMAL &&
-           !request.pattern.multicast_only();
-}
+/// multicast addresses, and default rules are of verbs alone.
+[[nodiscard]] bool takes_lro(const SteeringRequest& request);
 
 /// What an engine has no words for. No text is made of it before somebody wants to read it: where
 /// the next engine has words, nobody does.

@@ -90,6 +90,17 @@ tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest
     return tl::unexpected(std::move(*first)); // there is an engine
 }
 
+bool takes_lro(const SteeringRequest& request) {
+    if (!request.target || request.drop || request.type != IBV_FLOW_ATTR_NORMAL) return false;
+    const auto to_group = [](const Layer& layer) {
+        constexpr size_t kDestination = 16; // 224.0.0.0/4
+        return layer.protocol == Protocol::ipv4 && layer.depth == 0 &&
+               layer.mask[kDestination] >> 4 == 0xf && layer.value[kDestination] >> 4 == 0xe;
+    };
+    return !request.pattern.multicast_only() &&
+           std::ranges::none_of(request.pattern.layers(), to_group);
+}
+
 /// A name that does not fit any more is gone before the first such packet comes.
 Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     TunnelUse tunnels, copied_tunnels;
