@@ -14,7 +14,7 @@ namespace rawqp {
 static_assert(kMaxLroPacket == prm::kLroMaxUnits * prm::kLroUnit);
 
 std::optional<LroCap> find_lro(Devx& devx) {
-    prm::QueryEthernetCapIn in{};
+    prm::QueryCapIn in{};
     in.head.op_mod = prm::kEthernetCap;
     prm::QueryEthernetCapOut device{};
     std::string reason = "it does not put segments together";

@@ -9,14 +9,7 @@
 
 namespace rawqp::prm {
 
-struct QueryEthernetCapIn {
-    static constexpr Opcode kOpcode = Opcode::query_hca_cap;
-    CommandHead head; ///< kEthernetCap
-    be64 reserved;
-};
-static_assert(sizeof(QueryEthernetCapIn) == 16);
-/// MLX5_CAP_ETHERNET_OFFLOADS, HCA_CAP_OPMOD_GET_CUR
-inline constexpr uint16_t kEthernetCap = 1 << 1 | 1;
+inline constexpr uint16_t kEthernetCap = capability_now(1); ///< MLX5_CAP_ETHERNET_OFFLOADS
 
 struct QueryEthernetCapOut {
     AnswerHead head;
