@@ -13,7 +13,7 @@ namespace perf {
 
 struct Figure {
     std::string subject = {};
-    std::string measure = {}; ///< "rx", "tx", "forward", "rate", "latency", "first_packet", "flows", …
+    std::string measure = {}; ///< as --measure names it, or "first_packet"
     std::string size = {};    ///< as given by --size
     uint16_t burst = 0;
     uint16_t queues = 0;
