@@ -91,11 +91,11 @@ void tell_lro(const mlx5::Cqe& cqe, rte_mbuf& head) {
     const uint32_t payload_at = tcp_at + tcp_bytes;
     if (ip.bytes() == 0 || tcp_bytes < sizeof tcp || head.pkt_len <= payload_at) return;
 
-    const uint32_t behind_ip = head.pkt_len - tcp_at;
+    const uint32_t after_ip = head.pkt_len - tcp_at;
     const net::ChecksumSum pseudo =
         ip.type == RTE_ETHER_TYPE_IPV4
-            ? complete(*reinterpret_cast<rte_ipv4_hdr*>(frame + ip.at), behind_ip, cqe.lro.min_ttl)
-            : complete(*reinterpret_cast<rte_ipv6_hdr*>(frame + ip.at), behind_ip, cqe.lro.min_ttl);
+            ? complete(*reinterpret_cast<rte_ipv4_hdr*>(frame + ip.at), after_ip, cqe.lro.min_ttl)
+            : complete(*reinterpret_cast<rte_ipv6_hdr*>(frame + ip.at), after_ip, cqe.lro.min_ttl);
     complete(tcp, tcp_bytes, cqe, pseudo);
     const uint32_t segments = lro_segments(cqe); // all but the last one have the same size
     head.tso_segsz = static_cast<uint16_t>((head.pkt_len - payload_at + segments - 1) / segments);
