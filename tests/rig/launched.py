@@ -32,10 +32,15 @@ def suspend(process: int, timeout: float = 10) -> None:
         time.sleep(0.001)
 
 
-def launcher_env(launcher: Screen) -> dict[str, str]:
+def launcher_env(launcher: Screen, timeout: float = 10) -> dict[str, str]:
     """What another program needs to run below the same softhca."""
-    environ = Path(f"/proc/{program_under(launcher)}/environ").read_bytes().split(b"\0")
-    settings = dict(os.fsdecode(entry).split("=", 1) for entry in environ if entry)
+    environ = Path(f"/proc/{program_under(launcher)}/environ")
+    deadline = time.monotonic() + timeout
+    while not (text := environ.read_bytes()):  # while it executes another program it has none
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{environ} stays empty")
+        time.sleep(0.001)
+    settings = dict(os.fsdecode(entry).split("=", 1) for entry in text.split(b"\0") if entry)
     return {name: settings[name] for name in ("LD_PRELOAD", "SOFTHCA_CONFIG")}
 
 
