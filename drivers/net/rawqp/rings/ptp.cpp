@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/ptp.hpp"
 
+#include <span>
+
 namespace rawqp {
 namespace {
 
