@@ -141,6 +141,12 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
 
 // ---------------------------------------------------------------- SQ
 
+void Device::State::release(const Queue& queue) {
+    if (!queue.cq) return;
+    queue.cq->users--;
+    pds.find(queue.pd)->users--;
+}
+
 Outcome<Number> Device::create_sq(const SqAttr& attr) {
     const ControlLock lock(*state_);
     if (state_->sqs.is_full(Limits::kLogMaxSqs)) return refuse(Status::limit);

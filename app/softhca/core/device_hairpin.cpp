@@ -71,12 +71,6 @@ Outcome<Number> Device::create_hairpin_rq(const HairpinAttr& attr) {
     return number;
 }
 
-void Device::State::release(const Queue& queue) {
-    if (!queue.cq) return;
-    queue.cq->users--;
-    pds.find(queue.pd)->users--;
-}
-
 Outcome<void> Device::State::change_peer(Sq& sq, QueueState state, Number peer) {
     if (!sq.hairpin) return {};
     if (state == QueueState::reset) sq.peer = nullptr;

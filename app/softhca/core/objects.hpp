@@ -61,9 +61,10 @@ struct SendProgress {
     uint32_t copies = 0; ///< so many have left of those that rules make of it
 };
 
+struct Rq;
+
 /// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is
 /// for a queue that cannot go on when no CQE can say so.
-struct Rq;
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     SendProgress progress;  ///< of the packet after those, which waits for the wire

@@ -255,16 +255,10 @@ TEST_F(BothEnginesTest, RulesOfOneMaskShareAMatcher) {
 
 TEST_F(BothEnginesTest, AFailureLeavesNothing) {
     request.pattern.eth().set(kTagged, 1, 0);
-    int failures = 0;
-    for (int nth = 1;; ++nth) {
-        device.fail_call(nth, ENOMEM);
-        const auto rule = steering->install(request);
-        if (rule) break;
-        ++failures;
-        EXPECT_EQ(rule.error().code, ENOMEM);
+    const int failures = install_through_failures(device, *steering, request, [&] {
         EXPECT_THAT(device.matchers, IsEmpty());
         EXPECT_EQ(qps.size(), 0u);
-    }
+    });
     EXPECT_EQ(failures, 4); // table, QP, matcher, flow
 }
 

@@ -7,6 +7,8 @@
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
 
+#include <cerrno>
+#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
@@ -82,6 +84,20 @@ class FakeDevice : public verbs_test::FakeRdma {
 inline std::unique_ptr<Steering> make_steering(const FakeDevice& device, RssQps& qps,
                                                FlowEngine engine = FlowEngine::automatic) {
     return std::move(*Steering::make(device.api(), qps, 1, engine));
+}
+
+/// Installs a request while the device's calls fail in turn, until none does; after each failure
+/// `check` looks at what it has left. Returns how many calls failed.
+template <class Check>
+int install_through_failures(FakeDevice& device, Steering& steering, const SteeringRequest& request,
+                             Check check) {
+    for (int nth = 1;; ++nth) {
+        device.fail_call(nth, ENOMEM);
+        const auto rule = steering.install(request);
+        if (rule) return nth - 1;
+        EXPECT_EQ(rule.error().code, ENOMEM);
+        check();
+    }
 }
 
 } // namespace rawqp::test

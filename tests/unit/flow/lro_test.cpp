@@ -143,16 +143,10 @@ TEST_F(LroSteeringTest, WithoutTheDevicesOwnWordsItIsRefused) {
 TEST_F(LroSteeringTest, AFailureLeavesNothing) {
     steering->use_lro(kTerms);
     ASSERT_TRUE(steering->install(request)); // the transport domain stays
-    int failures = 0;
-    for (int nth = 1;; ++nth) {
-        device.fail_call(nth, ENOMEM);
-        const auto rule = steering->install(request);
-        if (rule) break;
-        ++failures;
-        EXPECT_EQ(rule.error().code, ENOMEM);
+    const int failures = install_through_failures(device, *steering, request, [&] {
         EXPECT_THAT(device.matchers, IsEmpty());
         EXPECT_THAT(tirs(), IsEmpty());
-    }
+    });
     EXPECT_EQ(failures, 4); // matcher, table, TIR, flow
 }
 
