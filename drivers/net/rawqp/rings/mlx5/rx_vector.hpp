@@ -258,7 +258,8 @@ template <class Ring>
     for (uint32_t i = 0; i < count; ++i)
         tell_metadata(ring, cqes[i], *mbufs[i]);
 }
-[[gnu::noinline, gnu::cold]] inline void describe_tunnels(const MlxRxRing& ring, const Cqe* cqes,
+template <class Ring>
+[[gnu::noinline, gnu::cold]] inline void describe_tunnels(const Ring& ring, const Cqe* cqes,
                                                           rte_mbuf** mbufs, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i)
         if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);

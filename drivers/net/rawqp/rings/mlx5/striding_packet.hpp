@@ -11,34 +11,38 @@ namespace {
 
 enum class PeekState : uint8_t { empty, completion, error };
 
-/// The next completion, which stays. An error is also what no device would write.
-template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peeked) {
-    if (ring.cq.block_left == 0) {
-        switch (ring.cq.state(ring.cq.consumer)) {
-        case CqeState::empty: return PeekState::empty;
-        case CqeState::error: return PeekState::error;
-        case CqeState::complete:
-            owner_before_content();
-            peeked.cqe = &ring.cq.at(ring.cq.consumer);
-            peeked.byte_count = peeked.cqe->byte_count;
-            break;
-        case CqeState::compressed:
-            if (!open_block<O>(ring)) return PeekState::error;
-            break;
-        }
-    }
-    if (ring.cq.block_left > 0) {
-        const uint32_t next = ring.block.count - ring.cq.block_left;
-        const mlx5::MiniCqe& mini =
-            ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
-        peeked = {nullptr, mini.byte_count, mini.result, 0};
-    }
+/// Whether a device may have written what was peeked at, which is completed by where its packet
+/// lies.
+inline PeekState validate(const StridingRing& ring, PeekedCqe& peeked) {
     const uint32_t strides = peeked.strides();
     peeked.used = ring.used();
     const bool fits = strides != 0 && peeked.used + strides <= ring.strides_per_wqe() &&
                       peeked.bytes() <= strides << ring.log_stride_bytes &&
                       (peeked.filler() || peeked.bytes() >= ring.extras.crc_bytes);
     return fits ? PeekState::completion : PeekState::error;
+}
+
+/// The next completion, which stays. An error is also what no device would write.
+template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peeked) {
+    if (ring.cq.block_left == 0) {
+        const Cqe& cqe = ring.cq.at(ring.cq.consumer);
+        switch (ring.cq.classify(load_op_own(cqe), ring.cq.consumer)) {
+        case CqeState::empty: return PeekState::empty;
+        case CqeState::error: return PeekState::error;
+        case CqeState::complete:
+            owner_before_content();
+            peeked.cqe = &cqe;
+            peeked.byte_count = cqe.byte_count;
+            return validate(ring, peeked);
+        case CqeState::compressed:
+            if (!open_block<O>(ring)) return PeekState::error;
+            break;
+        }
+    }
+    const uint32_t next = ring.block.count - ring.cq.block_left;
+    const mlx5::MiniCqe& mini = ring.cq.mini_array(ring.cq.consumer, next)[next % mlx5::kMiniCqes];
+    peeked = {nullptr, mini.byte_count, mini.result, 0};
+    return validate(ring, peeked);
 }
 
 inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
@@ -66,14 +70,14 @@ inline bool have_mbufs(StridingRing& ring, uint32_t count) {
 
 /// The packets of a buffer that are attached to mbufs.
 struct Attacher {
-    Attacher(StridingRing& ring, StridingBuffer& buffer)
-        : buffer(buffer), data(ring.data_of(buffer)), log_stride_bytes(ring.log_stride_bytes),
+    explicit Attacher(StridingBuffer& buffer)
+        : buffer(buffer),
           to_iova(rte_mempool_virt2iova(&buffer) - reinterpret_cast<uintptr_t>(&buffer)) {}
 
-    /// Has the mbuf point at the packet that starts at `stride`, which stays where it is. Its
+    /// Has the mbuf point at the packet, which starts at `stride` and stays where it is. Its
     /// reference to the buffer is the caller's to add; its flag is set with the others.
-    void attach(uint32_t stride, uint32_t bytes_of_strides, rte_mbuf& mbuf) {
-        uint8_t* const start = data + (stride << log_stride_bytes) - RTE_PKTMBUF_HEADROOM;
+    void attach(uint8_t* packet, uint32_t stride, uint32_t bytes_of_strides, rte_mbuf& mbuf) {
+        uint8_t* const start = packet - RTE_PKTMBUF_HEADROOM;
         rte_mbuf_ext_shared_info& info = buffer.info(stride);
         rte_mbuf_ext_refcnt_set(&info, 1);
         mbuf.buf_addr = start;
@@ -83,8 +87,6 @@ struct Attacher {
     }
 
     StridingBuffer& buffer;
-    uint8_t* data;
-    uint8_t log_stride_bytes;
     rte_iova_t to_iova; ///< from an address in the buffer
 };
 
@@ -128,17 +130,18 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Pe
 
     rte_mbuf* const mbuf = ring.stash[--ring.stashed];
     if (attached) {
-        Attacher(ring, buffer).attach(peeked.used, room, *mbuf);
+        uint8_t* const packet = ring.stride_of(buffer, peeked.used);
+        Attacher(buffer).attach(packet, peeked.used, room, *mbuf);
         buffer.add_references(1);
     }
     if (peeked.cqe != nullptr)
         describe<O>(ring, *peeked.cqe, *mbuf, bytes);
     else
         describe_from_block<O>(ring, peeked.hash, *mbuf, bytes);
-    const uint8_t* const data = ring.data_of(buffer) + (peeked.used << ring.log_stride_bytes);
-    if (attached)
+    if (attached) {
         mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
-    else {
+    } else {
+        const uint8_t* const data = ring.stride_of(buffer, peeked.used);
         const uint32_t first = O.scattered ? RTE_MIN(bytes, uint32_t{ring.first_room}) : bytes;
         copy(data, first, *mbuf);
         if (O.scattered && bytes > first) copy_rest(ring, data + first, bytes - first, *mbuf);
@@ -151,8 +154,7 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Pe
 
 /// Longer than what the queue was made for: attached packets may be, copies may not.
 inline bool too_long(const StridingRing& ring, const PeekedCqe& peeked) {
-    return peeked.bytes() > ring.first_room + (ring.segments - 1u) * ring.next_room +
-                                uint32_t{ring.extras.crc_bytes};
+    return peeked.bytes() > ring.most_bytes;
 }
 
 } // namespace

@@ -191,6 +191,8 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     ring->base_flags = mbufs.base_flags;
     ring->first_room = mbufs.first_room;
     ring->next_room = mbufs.next_room;
+    ring->most_bytes =
+        mbufs.first_room + (spec.segments - 1u) * mbufs.next_room + extras->crc_bytes;
     ring->pool = spec.pool;
     ring->mrs = MrCache(spec.mrs);
     ring->flags_mask = static_cast<uint16_t>(rx_flags(spec.offloads));

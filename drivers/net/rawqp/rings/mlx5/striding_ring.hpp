@@ -41,6 +41,7 @@ struct StridingRing : RxRing {
     uint64_t rearm = 0;
     uint64_t base_flags = 0;
     uint16_t first_room = 0, next_room = 0; ///< bytes that an mbuf takes of a copied packet
+    uint32_t most_bytes = 0;                ///< of a packet that the device writes, with its FCS
     rte_mempool* pool = nullptr;
     RxBlock block;
     RxExtras extras;
@@ -79,6 +80,9 @@ struct StridingRing : RxRing {
     [[nodiscard]] uint32_t posted() const { return (wqe_count() << log_strides) - used(); }
     [[nodiscard]] uint8_t* data_of(StridingBuffer& buffer) const {
         return reinterpret_cast<uint8_t*>(&buffer) + strides->data_offset;
+    }
+    [[nodiscard]] uint8_t* stride_of(StridingBuffer& buffer, uint32_t stride) const {
+        return data_of(buffer) + (stride << log_stride_bytes);
     }
     /// A process was killed in a burst: what comes after its last step was not done.
     [[nodiscard]] bool is_between_steps() const { return missing() > 0 || cq.is_leaving(); }

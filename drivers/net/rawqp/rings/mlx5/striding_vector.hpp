@@ -12,14 +12,20 @@ namespace {
 /// What packets of one stride each have in common.
 struct OneStride {
     explicit OneStride(const StridingRing& ring)
-        : least_(kOne + ring.extras.crc_bytes),
-          span_(std::min(kOne + (1u << ring.log_stride_bytes), least_ + ring.first_room) - least_) {
+        : least_attached(ring.copy_bytes + 1u), least_(kOne + ring.extras.crc_bytes) {
+        const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
+        const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
+        most_attached = stride_bytes > lent ? stride_bytes - lent : 0;
+        span_ = std::min(kOne + stride_bytes, least_ + ring.first_room) - least_;
     }
 
     /// Fillers, longer packets and what no device writes are for the scalar steps.
     [[nodiscard]] bool fits(uint32_t byte_count) const { return byte_count - least_ <= span_; }
     /// Bytes of the packet.
     [[nodiscard]] uint32_t length(uint32_t byte_count) const { return byte_count - least_; }
+
+    uint32_t least_attached; ///< the shortest packet that is attached, see StridingRing …
+    uint32_t most_attached;  ///< … and the longest one
 
   private:
     static constexpr uint32_t kOne = 1u << 16;
@@ -32,34 +38,30 @@ template <RxOptions O>
 inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& one, const Cqe* cqes,
                       rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
     StridingBuffer& buffer = *ring.buffers[ring.slot()];
-    Attacher attacher(ring, buffer);
+    Attacher attacher(buffer);
     const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
-    // Lengths of packets that are attached: see StridingRing.
-    const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
-    const uint32_t most = stride_bytes > lent ? stride_bytes - lent : 0;
-    const uint32_t least = ring.spare != nullptr ? ring.copy_bytes + 1u : UINT32_MAX;
-    const uint8_t* data = attacher.data + (used << ring.log_stride_bytes);
+    const uint32_t most_attached = ring.spare != nullptr ? one.most_attached : 0;
+    uint8_t* data = ring.stride_of(buffer, used);
     uint32_t references = 0;
-    uint32_t i = 0;
-    for (; i < count; ++i, data += stride_bytes) {
-        const uint32_t byte_count = cqes[i].byte_count;
+    const Cqe* cqe = cqes;
+    for (const Cqe* const end = cqes + count; cqe != end; ++cqe, ++mbufs, ++used) {
+        const uint32_t byte_count = cqe->byte_count;
         if (!one.fits(byte_count)) break;
         const uint32_t length = one.length(byte_count);
-        rte_mbuf& mbuf = *mbufs[i];
-        if constexpr (O.stamps != Stamps::none) stamp<O>(ring, cqes[i], mbuf);
-        if (cqes[i].packet_info & mlx5::kTunnelled) [[unlikely]]
-            describe_tunnel(ring, cqes[i], mbuf);
-        if (length >= least && length <= most) {
-            attacher.attach(used + i, stride_bytes, mbuf);
+        rte_mbuf& mbuf = **mbufs;
+        if constexpr (O.stamps != Stamps::none) stamp<O>(ring, *cqe, mbuf);
+        if (length >= one.least_attached && length <= most_attached) {
+            attacher.attach(data, used, stride_bytes, mbuf);
             mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
             ++references;
         } else {
             rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), data, length);
         }
         bytes += length;
+        data += stride_bytes;
     }
     if (references > 0) buffer.add_references(references);
-    return i;
+    return static_cast<uint32_t>(cqe - cqes);
 }
 
 /// kStep packets or fewer; fewer when what comes next is not there or not for this reader.
@@ -80,6 +82,8 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
     step.store(mbufs); // those that are not taken are described again
     const bool unproven = O.offloads && any(step.flags & all(kUnproven));
     count = place<O>(ring, used, one, cqes, mbufs, count, bytes);
+    if (packet_infos(cqes) & mlx5::kTunnelled) [[unlikely]]
+        describe_tunnels(ring, cqes, mbufs, count);
     if (unproven) [[unlikely]]
         settle_checksums(mbufs, count);
     if constexpr (O.mark) {
@@ -87,7 +91,10 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
         if (ring.metadata_flag != 0) [[unlikely]]
             tell_all_metadata(ring, cqes, mbufs, count);
     }
-    std::copy_n(mbufs, count, packets);
+    if (count == kStep) [[likely]]
+        copy_pointers(packets, mbufs);
+    else
+        std::copy_n(mbufs, count, packets);
     ring.stashed -= kStep;
     if (count < kStep) { // meanwhile some are there twice, for a process that would be killed
         rte_compiler_barrier();
