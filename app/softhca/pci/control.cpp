@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace softhca::pci {
 namespace {
@@ -34,8 +35,24 @@ json link(Function& function, const json& request) {
 std::optional<uint16_t> opcode_of(const Firmware& firmware, const json& request) {
     const auto opcode = request.find("opcode");
     if (opcode == request.end()) return {};
+    if (*opcode == "any") return Firmware::kAnyCommand;
     if (opcode->is_string()) return firmware.opcode_of(opcode->get<std::string>());
     return opcode->is_number_unsigned() ? std::optional(opcode->get<uint16_t>()) : std::nullopt;
+}
+
+/// The commands that "spare" names; nothing when it is no list of commands.
+std::optional<std::vector<uint16_t>> spared(const Firmware& firmware, const json& request) {
+    std::vector<uint16_t> opcodes;
+    const auto names = request.find("spare");
+    if (names == request.end()) return opcodes;
+    if (!names->is_array()) return {};
+    for (const json& name : *names) {
+        const auto opcode =
+            name.is_string() ? firmware.opcode_of(name.get<std::string>()) : std::nullopt;
+        if (!opcode) return {};
+        opcodes.push_back(*opcode);
+    }
+    return opcodes;
 }
 
 json inject(Function& function, const json& request) {
@@ -44,11 +61,14 @@ json inject(Function& function, const json& request) {
     const auto count = number_of(request, "count", 0, ~0u);
     return function.with_firmware([&](Firmware& firmware) {
         const auto opcode = opcode_of(firmware, request);
-        if (!opcode) return error("inject needs \"opcode\": a command's name or number");
+        if (!opcode) return error("inject needs \"opcode\": a command's name or number, or any");
         if (!status || *status > 255 || !skip || !count)
             return error("inject needs \"status\": 0 to 255; \"skip\" and \"count\" are numbers");
-        firmware.inject(*opcode, {static_cast<FwStatus>(*status), *skip, *count});
-        return ok();
+        const auto others = spared(firmware, request);
+        if (!others) return error("\"spare\" is a list of commands' names");
+        const bool pending =
+            firmware.inject(*opcode, {static_cast<FwStatus>(*status), *skip, *count, *others});
+        return json{{"ok", true}, {"pending", pending}};
     });
 }
 

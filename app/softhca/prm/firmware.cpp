@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace softhca::prm {
 namespace {
@@ -59,10 +60,11 @@ Firmware::~Firmware() {
     reset();
 }
 
-std::optional<FwStatus> Firmware::take_injection(uint16_t opcode) {
-    const auto found = injections_.find(opcode);
+std::optional<FwStatus> Firmware::take_injection(uint16_t of, uint16_t opcode) {
+    const auto found = injections_.find(of);
     if (found == injections_.end()) return {};
     Injection& injection = found->second;
+    if (std::ranges::find(injection.spared, opcode) != injection.spared.end()) return {};
     if (injection.skip != 0) {
         injection.skip--;
         return {};
@@ -76,9 +78,11 @@ FwStatus Firmware::run(Command& command, uint32_t& syndrome) {
     syndrome = kSyndromeRefused;
     const auto found = commands_.find(command.opcode);
     if (found == commands_.end()) return FwStatus::bad_operation;
-    if (const auto injected = take_injection(command.opcode)) {
-        syndrome = kSyndromeInjected;
-        return *injected;
+    for (const uint16_t of : {command.opcode, kAnyCommand}) {
+        if (const auto injected = take_injection(of, command.opcode)) {
+            syndrome = kSyndromeInjected;
+            return *injected;
+        }
     }
     if (command.uid != 0 && command.uid != kSharedUid && !objects.look_up(Kind::uctx, command.uid))
         return FwStatus::bad_resource;
@@ -114,11 +118,10 @@ void Firmware::execute(Command& command) {
     net::store_be(command.out.data() + kSyndromeAt, syndrome);
 }
 
-void Firmware::inject(uint16_t opcode, Injection injection) {
-    if (injection.status == FwStatus::ok)
-        injections_.erase(opcode);
-    else
-        injections_[opcode] = injection;
+bool Firmware::inject(uint16_t opcode, Injection injection) {
+    const bool pending = injections_.erase(opcode) != 0;
+    if (injection.status != FwStatus::ok) injections_[opcode] = std::move(injection);
+    return pending;
 }
 
 std::optional<uint16_t> Firmware::opcode_of(std::string_view name) const {

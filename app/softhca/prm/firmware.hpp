@@ -67,11 +67,12 @@ enum class Users : uint8_t {
 };
 [[nodiscard]] Capabilities make_capabilities(Users users, uint16_t vhca_id);
 
-/// A fault asked for: commands of an opcode fail with `status` without being run.
+/// A fault asked for: commands of an opcode, or of any, fail with `status` without being run.
 struct Injection {
     FwStatus status = FwStatus::internal_error;
-    uint32_t skip = 0;  ///< so many are run first
-    uint32_t count = 0; ///< so many fail; 0: all
+    uint32_t skip = 0;              ///< so many are run first
+    uint32_t count = 0;             ///< so many fail; 0: all
+    std::vector<uint16_t> spared{}; ///< opcodes; of an injection for any command
 };
 
 struct CommandCounts {
@@ -129,8 +130,11 @@ class Firmware final : private core::Listener {
     /// TEARDOWN_HCA do.
     void reset();
 
-    /// Replaces the opcode's injection; status ok: none any more.
-    void inject(uint16_t opcode, Injection injection);
+    /// In an opcode's place: whichever command comes.
+    static constexpr uint16_t kAnyCommand = 0;
+    /// Replaces the opcode's injection; status ok: none any more. Returns whether commands were
+    /// still to fail by the former one.
+    bool inject(uint16_t opcode, Injection injection);
     /// The opcode of a command by its name in the PRM (CREATE_CQ …), if we know it.
     [[nodiscard]] std::optional<uint16_t> opcode_of(std::string_view name) const;
     [[nodiscard]] std::vector<uint16_t> opcodes() const; ///< all that we know
@@ -175,8 +179,8 @@ class Firmware final : private core::Listener {
     void on_async(core::AsyncEvent event, core::Number number, uint64_t cookie) override;
 
     [[nodiscard]] FwStatus run(Command& command, uint32_t& syndrome);
-    /// The status that an injection has for this command.
-    [[nodiscard]] std::optional<FwStatus> take_injection(uint16_t opcode);
+    /// The status that the injection for `of`, an opcode or kAnyCommand, has for this command.
+    [[nodiscard]] std::optional<FwStatus> take_injection(uint16_t of, uint16_t opcode);
 
     CommandTable commands_;
     Users users_;

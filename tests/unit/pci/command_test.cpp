@@ -298,6 +298,40 @@ TEST_F(CommandTest, InjectedFailuresComeWhenAskedFor) {
     EXPECT_EQ(counts.at("ALLOC_PD").refused, 2u);
 }
 
+TEST_F(CommandTest, AnyCommandFailsAfterSoManyOthers) {
+    const auto inject = [&](uint16_t opcode, FwStatus status) {
+        return function->with_firmware([&](Firmware& firmware) {
+            return firmware.inject(opcode, {.status = status, .skip = 1, .count = 1});
+        });
+    };
+    const Request alloc = REQUEST(ALLOC_PD, alloc_pd);
+    EXPECT_FALSE(inject(Firmware::kAnyCommand, FwStatus::no_resources));
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+    EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_QUERY_CQ, cq)), FwStatus::no_resources);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+    EXPECT_FALSE(inject(Firmware::kAnyCommand, FwStatus::resource_busy))
+        << "the one before has failed";
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+    EXPECT_TRUE(inject(Firmware::kAnyCommand, FwStatus::ok)) << "it had one left to fail";
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+
+    inject(MLX5_CMD_OP_ALLOC_PD, FwStatus::resource_busy);
+    inject(Firmware::kAnyCommand, FwStatus::no_resources);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok) << "both skip it";
+    EXPECT_EQ(status_of(alloc), FwStatus::resource_busy) << "its own status goes first";
+    EXPECT_EQ(status_of(alloc), FwStatus::no_resources);
+    EXPECT_EQ(status_of(alloc), FwStatus::ok);
+
+    function->with_firmware([](Firmware& firmware) {
+        firmware.inject(
+            Firmware::kAnyCommand,
+            {.status = FwStatus::no_resources, .count = 1, .spared = {MLX5_CMD_OP_ALLOC_PD}});
+    });
+    EXPECT_EQ(status_of(alloc), FwStatus::ok) << "it is spared";
+    EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_QUERY_CQ, cq)), FwStatus::no_resources);
+}
+
 TEST_F(CommandTest, AFatalErrorStopsFirmwareUntilTheDriverResetsIt) {
     constexpr uint32_t kSeverity = 0x238, kSyndrome = 0x23c, kQueueLow = 0x14;
     EXPECT_EQ(read_register(kSyndrome), 0u);
