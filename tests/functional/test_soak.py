@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rig.launched import program_under
+from rig.left_behind import heap_in_use
 from rig.packets import numbered
 from rig.stack import Stack
 
@@ -20,13 +21,12 @@ MINUTES = 10
 GROWTH_KIB = 256  # allowed, of several hundred MiB: the C library's heap is not as flat as DPDK's
 
 
-def memory_of(stack: Stack) -> tuple[int, int, list[str]]:
+def memory_of(stack: Stack) -> tuple[int, int, tuple[str, str]]:
     """Resident KiB, descriptors, what is allocated of DPDK's heap."""
     process = Path(f"/proc/{program_under(stack.program)}")
     resident = re.search(r"VmRSS:\s+(\d+)", (process / "status").read_text())
     assert resident
-    heap = re.findall(r"Alloc_(?:count|size):\s*(\d+)", stack.testpmd.command("dump_malloc_stats"))
-    return int(resident[1]), len(os.listdir(process / "fd")), heap
+    return int(resident[1]), len(os.listdir(process / "fd")), heap_in_use(stack)
 
 
 def one_round(stack: Stack, number: int) -> None:

@@ -24,13 +24,19 @@ def open_files(process: int) -> Counter[str]:
     return files
 
 
+def heap_in_use(stack: Stack) -> tuple[str, str]:
+    """DPDK's: megabytes, and pieces."""
+    sums = stack.testpmd.expect("dump_socket_mem",
+                                r"Total +: .*?alloc: ([\d.]+).*(?i:count) alloc: (\d+)")
+    return sums[1], sums[2]
+
+
 def left_behind(stack: Stack, port: int) -> dict[str, object]:
     """File descriptors, memory of DPDK, objects of the port's device."""
     device = stack.stat().get(stack.device_name(port), {})
     return {
         "files": open_files(program_under(stack.program)),
-        "heap": re.findall(r"(?:Alloc_count|Alloc_size):\s*(\d+)",
-                           stack.testpmd.command("dump_malloc_stats")),
+        "heap": heap_in_use(stack),
         "objects": {kind: count for kind, count in device.get("objects", {}).items() if count},
     }
 

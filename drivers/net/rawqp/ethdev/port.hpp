@@ -28,6 +28,7 @@ class Led;
 class Memory;
 class Meters;
 class OtherDrivers;
+class RingHeap;
 class RingMemory;
 class RssQps;
 class RxQueueSet;
@@ -50,7 +51,7 @@ inline constexpr uint16_t kMaxMtu = 9978;
 
 /// process_private of the primary process; one control thread at a time per port, as ethdev
 /// demands. Members are destroyed in reverse order: secondaries, age timer, events, other drivers,
-/// flows, meters, filters, steering, RSS QPs, queues, memory, ring memory, PD, context.
+/// flows, meters, filters, steering, RSS QPs, queues, memory, ring memory, PD, context, ring heap.
 struct Port final : ProcessPort {
     Port(rte_eth_dev* ethdev, SharedPort& shared_part);
     ~Port(); // both in port/lifecycle.cpp, which knows all of the rooms
@@ -65,6 +66,7 @@ struct Port final : ProcessPort {
     Devargs devargs;
     const verbs::Api* api = nullptr;
     std::string device; ///< RDMA device name
+    std::unique_ptr<RingHeap> ring_heap;
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};

@@ -7,7 +7,7 @@
 // | rte_eth_dev_data: configuration, link   | DPDK's, all processes         | ethdev                            | primary                              |
 // | SharedPort (dev_private): this file     | DPDK's heap, all processes    | ethdev frees it                   | primary; bases of counters: any      |
 // | rings: MlxRxRing, MlxTxRing, mbuf lists | DPDK's heap, all processes    | the primary's RxQueue and TxQueue | the lcore that polls the queue       |
-// | CQs, WQs, SQs, doorbell records         | DPDK's heap (RingMemory)      | libibverbs of the primary         | the device and that lcore            |
+// | CQs, WQs, SQs, doorbell records         | DPDK's heap (RingHeap)        | libibverbs of the primary         | the device and that lcore            |
 // | MrTable                                 | DPDK's heap, all processes    | the primary's Memory              | primary                              |
 // | verbs objects: Port, RxQueue, TxQueue   | primary's (process_private)   | Port                              | primary                              |
 // | SecondaryPort, guards of its queues     | each secondary's              | that process                      | that process                         |

@@ -142,7 +142,8 @@ Result<void> open_device(Port& port) {
                     rte_strerror(error));
     }
     port.pd = verbs::Pd(pd, {port.api->dealloc_pd, "PD"});
-    port.ring_memory = std::make_unique<RingMemory>(*port.api, pd);
+    port.ring_heap = std::make_unique<RingHeap>();
+    port.ring_memory = std::make_unique<RingMemory>(*port.api, pd, *port.ring_heap);
     if (Result<void> done = check_raw_packet(port); !done) return done;
 
     if (const Result<std::string> name = port.sysfs.netdev_of(port.device, port.ib_port))

@@ -5,8 +5,26 @@
 
 namespace rawqp {
 
-RingMemory::RingMemory(const verbs::Api& api, ibv_pd* pd)
-    : api_(api), pd_(pd), parent_(make_domain(nullptr)) {}
+RingHeap::~RingHeap() {
+    for (void* const memory : pieces_)
+        rte_free(memory);
+}
+
+void* RingHeap::allocate(size_t bytes, size_t alignment, int socket) {
+    const auto align = static_cast<unsigned>(alignment);
+    void* memory = rte_malloc_socket("rawqp ring", bytes, align, socket);
+    if (memory == nullptr) memory = rte_malloc("rawqp ring", bytes, align);
+    if (memory != nullptr) pieces_.insert(memory);
+    return memory;
+}
+
+void RingHeap::release(void* memory) {
+    pieces_.erase(memory);
+    rte_free(memory);
+}
+
+RingMemory::RingMemory(const verbs::Api& api, ibv_pd* pd, RingHeap& heap)
+    : api_(api), pd_(pd), heap_(heap), parent_(make_domain(nullptr)) {}
 
 verbs::Pd RingMemory::make_domain(ibv_td* thread) {
     ibv_parent_domain_init_attr attributes{};
@@ -27,12 +45,12 @@ void RingMemory::set_domain(ibv_cq_init_attr_ex& attributes) const {
 }
 
 void* RingMemory::allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t) {
-    const int socket = static_cast<const RingMemory*>(self)->socket_;
-    const auto align = static_cast<unsigned>(alignment);
-    void* memory = rte_malloc_socket("rawqp ring", bytes, align, socket);
-    return memory != nullptr ? memory : rte_malloc("rawqp ring", bytes, align);
+    const auto& memory = *static_cast<const RingMemory*>(self);
+    return memory.heap_.allocate(bytes, alignment, memory.socket_);
 }
 
-void RingMemory::release(ibv_pd*, void*, void* memory, uint64_t) { rte_free(memory); }
+void RingMemory::release(ibv_pd*, void* self, void* memory, uint64_t) {
+    static_cast<const RingMemory*>(self)->heap_.release(memory);
+}
 
 } // namespace rawqp

@@ -4,7 +4,27 @@
 
 #include "common/verbs/handles.hpp"
 
+#include <unordered_set>
+
 namespace rawqp {
+
+/// The pieces of DPDK's heap that a context's rings are in. It outlives the context: what has not
+/// been given back by then belongs to objects that the kernel refused to destroy, for which the
+/// device may write until the context is closed.
+class RingHeap {
+  public:
+    RingHeap() = default;
+    RingHeap(const RingHeap&) = delete;
+    RingHeap& operator=(const RingHeap&) = delete;
+    ~RingHeap();
+
+    /// On that NUMA node, or else on any; null when there is no room.
+    [[nodiscard]] void* allocate(size_t bytes, size_t alignment, int socket);
+    void release(void* memory);
+
+  private:
+    std::unordered_set<void*> pieces_;
+};
 
 /// A provider's own allocations are on pages of 4 KiB, each ring with TLB entries of its own, on
 /// any NUMA node; and each makes libibverbs read /proc/self/smaps once something in the process has
@@ -14,9 +34,9 @@ namespace rawqp {
 /// One control thread at a time, as a port has.
 class RingMemory {
   public:
-    /// Makes a parent domain of `pd`, which outlives this object. Where the provider has none or
-    /// takes no allocators in it, its rings are in its own memory.
-    RingMemory(const verbs::Api& api, ibv_pd* pd);
+    /// Makes a parent domain of `pd`, which outlives this object, as `heap` does. Where the
+    /// provider has none or takes no allocators in it, its rings are in its own memory.
+    RingMemory(const verbs::Api& api, ibv_pd* pd, RingHeap& heap);
     RingMemory(const RingMemory&) = delete; // the provider keeps a pointer to it
     RingMemory& operator=(const RingMemory&) = delete;
 
@@ -38,6 +58,7 @@ class RingMemory {
 
     const verbs::Api& api_;
     ibv_pd* pd_;
+    RingHeap& heap_;
     int socket_ = -1; ///< SOCKET_ID_ANY
     verbs::Pd parent_;
 };

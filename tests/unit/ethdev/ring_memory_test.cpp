@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/memory/ring_memory.hpp"
+
+#include "drivers/net/rawqp/dpdk.hpp"
+
+#include <gtest/gtest.h>
+#include <utility>
+
+namespace rawqp {
+namespace {
+
+/// What is allocated of DPDK's heaps: pieces and bytes.
+std::pair<unsigned, size_t> in_use() {
+    std::pair<unsigned, size_t> sum{};
+    for (unsigned i = 0; i < rte_socket_count(); ++i) {
+        rte_malloc_socket_stats stats{};
+        if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) != 0) continue;
+        sum.first += stats.alloc_count;
+        sum.second += stats.heap_allocsz_bytes;
+    }
+    return sum;
+}
+
+TEST(RingHeap, FreesWhatWasNotGivenBack) {
+    constexpr size_t kBytes = 10000, kPage = 4096;
+    const auto before = in_use();
+    {
+        RingHeap heap;
+        void* const kept = heap.allocate(kBytes, kPage, SOCKET_ID_ANY);
+        void* const released = heap.allocate(kBytes, kPage, SOCKET_ID_ANY);
+        ASSERT_NE(kept, nullptr);
+        ASSERT_NE(released, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(kept) % kPage, 0u);
+        EXPECT_EQ(in_use().first, before.first + 2);
+        heap.release(released);
+        EXPECT_EQ(in_use().first, before.first + 1) << "at once";
+    }
+    EXPECT_EQ(in_use(), before);
+}
+
+} // namespace
+} // namespace rawqp
