@@ -30,7 +30,8 @@ struct Options {
 
 constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kMark = 0xabc;
-constexpr unsigned kPatience = 3000; // ms without a packet
+// A busy host may stand still for seconds.
+constexpr unsigned kPatience = 15000; // ms without a packet
 
 void check(int status, const std::string& what) {
     if (status != 0) throw std::runtime_error(fmt::format("{}: {}", what, rte_strerror(-status)));
