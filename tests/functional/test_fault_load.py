@@ -90,7 +90,7 @@ def load(stack: Stack) -> Iterator[Load]:
     assert under_way.arrived > 0
 
 
-@pytest.mark.parametrize("times", [4, pytest.param(100, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.thorough)])
 def test_a_link_that_flaps(stack: Stack, times: int, tell_faults: TellFaults) -> None:
     """Of the port that receives, of the one that sends, in turns."""
     with load(stack):
