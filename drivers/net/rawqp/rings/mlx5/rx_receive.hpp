@@ -20,30 +20,34 @@
 namespace rawqp::mlx5rings {
 namespace {
 
-/// The mbufs of WQE `index` (which counts without end).
-template <RxOptions O> inline rte_mbuf** slot_mbufs(const MlxRxRing& ring, uint32_t index) {
-    const uint32_t slot = index & ring.mask;
-    return &ring.mbufs[O.scattered ? slot << ring.log_segments : slot];
+/// The mbufs of slot `number` after those at `slots`.
+template <RxOptions O>
+inline rte_mbuf** nth_slot(const MlxRxRing& ring, rte_mbuf** slots, uint32_t number) {
+    return &slots[O.scattered ? number << ring.log_segments : number];
+}
+/// The mbufs of the WQE that completes next, and after them those of the following ones, to the
+/// ring's end.
+template <RxOptions O> inline rte_mbuf** next_slots(const MlxRxRing& ring) {
+    return nth_slot<O>(ring, ring.mbufs, ring.cq.rq_consumer & ring.mask);
 }
 
-/// Up to `run` packets, one by one, none after the ring's or the CQ's end. Returns how many; the
-/// ring has moved on by them.
+/// Of a run of `run` packets at most, of which take_steps has taken the first `taken`, the others:
+/// one by one, until an entry is something else. Returns how many of the run are taken then. A
+/// scattered ring moves on by each; any other has not moved yet.
 template <RxOptions O>
-inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
-    constexpr uint32_t kPrefetchAhead = 3; // packets
-    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
-    const uint32_t first = ring.cq.rq_consumer;
+inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, rte_mbuf** packets,
+                            uint32_t taken, uint32_t run, uint64_t& bytes) {
+    rte_mbuf** const slots = next_slots<O>(ring);
+    [[maybe_unused]] const uint32_t before = taken;
     uint64_t sum = 0;
     uint64_t seen = 0; // all flags together
-    uint32_t taken = 0;
     for (; taken < run; ++taken) {
         const Cqe& cqe = cqes[taken];
         if ((load_op_own(cqe) & Cq::kAllButSolicited) != expected) break;
         owner_before_content();
-        rte_mbuf** mbufs = slot_mbufs<O>(ring, first + taken);
+        rte_mbuf** const mbufs = nth_slot<O>(ring, slots, taken);
         packets[taken] = mbufs[0];
-        rte_prefetch0(*slot_mbufs<O>(ring, first + taken + kPrefetchAhead));
+        rte_prefetch0(*nth_slot<O>(ring, slots, taken + MlxRxRing::kSlotsAhead));
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
             seen |= describe<O>(ring, cqe, *mbufs[0], length);
@@ -59,18 +63,21 @@ inline uint32_t take_single(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, u
     }
     if constexpr (O.offloads)
         if (seen & kUnproven) [[unlikely]]
-            settle_checksums(packets, taken);
+            settle_checksums(packets + before, taken - before);
     bytes += sum;
-    if constexpr (!O.scattered) ring.cq.take(taken);
     return taken;
 }
 
-/// Up to `run` packets of plain CQEs, until one is something else.
+/// Up to `run` packets of plain CQEs, until one is something else; none after the ring's or the
+/// CQ's end. Returns how many; the ring has moved on by them.
 template <RxOptions O>
 inline uint32_t take_run(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
-    const uint32_t taken = take_steps<O>(ring, packets, run, bytes);
-    if (taken == run) return taken;
-    return taken + take_single<O>(ring, packets + taken, run - taken, bytes);
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
+    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+    uint32_t taken = take_steps<O>(ring, cqes, expected, packets, run, bytes);
+    taken = take_single<O>(ring, cqes, expected, packets, taken, run, bytes);
+    if constexpr (!O.scattered) ring.cq.take(taken);
+    return taken;
 }
 
 /// `count` packets of mini CQEs.
@@ -78,7 +85,7 @@ template <RxOptions O>
 inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
                               rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
     for (uint32_t i = 0; i < count; ++i) {
-        rte_mbuf** const first = &mbufs[O.scattered ? i << ring.log_segments : i];
+        rte_mbuf** const first = nth_slot<O>(ring, mbufs, i);
         packets[i] = *first;
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
@@ -99,7 +106,7 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     const uint32_t count =
         std::min({wanted, left, mlx5::kMiniCqes - in_array, ring.slots_to_end()});
     const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next) + in_array;
-    rte_mbuf** const mbufs = slot_mbufs<O>(ring, ring.cq.rq_consumer);
+    rte_mbuf** const mbufs = next_slots<O>(ring);
     if (count < mlx5::kMiniCqes || !decompress_array<O>(ring, minis, mbufs, packets, bytes))
         decompress_single<O>(ring, minis, mbufs, packets, count, bytes);
     if constexpr (O.offloads)

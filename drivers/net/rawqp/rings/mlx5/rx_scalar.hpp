@@ -14,7 +14,10 @@ constexpr Isa kIsa = Isa::scalar;
 constexpr std::string_view kReaderName = "mlx5 scalar";
 constexpr std::string_view kStridingReaderName = "mlx5 striding";
 
-template <RxOptions> uint32_t take_steps(MlxRxRing&, rte_mbuf**, uint32_t, uint64_t&) { return 0; }
+template <RxOptions>
+uint32_t take_steps(MlxRxRing&, const Cqe*, uint8_t, rte_mbuf**, uint32_t, uint64_t&) {
+    return 0;
+}
 
 /// As in striding_vector.hpp.
 template <RxOptions, class Ring> uint32_t take_strides(Ring&, rte_mbuf**, uint32_t, uint64_t&) {

@@ -265,12 +265,10 @@ template <class Ring>
         if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);
 }
 
-/// Whole steps, the first of which is there.
+/// As take_steps, of which the first step is there.
 template <RxOptions O>
-[[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run,
-                                            uint64_t& bytes) {
-    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+[[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected,
+                                            rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
     rte_mbuf** const mbufs = &ring.mbufs[ring.cq.rq_consumer & ring.mask];
     const Constants constants(ring, kFieldsOrder);
     Sums lengths{};
@@ -307,18 +305,17 @@ template <RxOptions O>
         if (any(flags & all(kUnproven))) [[unlikely]]
             settle_checksums(mbufs, taken);
     bytes += sum_of_even_words(lengths);
-    ring.cq.take(taken);
     return taken;
 }
 
 /// Of up to `run` packets, none of them after the ring's or the CQ's end, as many as make whole
-/// steps of plain CQEs. The ring has moved on by them.
+/// steps of plain CQEs. The ring has not moved on by them yet. `cqes`: the entries at the consumer
+/// index; `expected`: what op_own of those with packets says.
 template <RxOptions O>
-inline uint32_t take_steps(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
-    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-    const Cqe* const cqes = &ring.cq.at(ring.cq.consumer);
+inline uint32_t take_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, rte_mbuf** packets,
+                           uint32_t run, uint64_t& bytes) {
     if (run < kStep || !is_plain(cqes[0], expected) || !step_is_there(cqes, expected)) return 0;
-    return take_whole_steps<O>(ring, packets, run, bytes);
+    return take_whole_steps<O>(ring, cqes, expected, packets, run, bytes);
 }
 
 template <RxOptions O, uint32_t InLane>
