@@ -4,36 +4,56 @@
 
 #include "common/verbs/api.hpp"
 
+#include <functional>
 #include <memory>
 
 namespace verbs {
 
 /// Deleter that calls the destroy function of the run-time loaded library. A destroy that fails is
-/// reported by report_destroy_failure (an object still in use is a bug of the owner).
+/// reported by report_destroy_failure (an object still in use is a bug of the owner), and tried
+/// again before the object's context is closed: closing alone may leave it, as the kernel clears up
+/// only when no register of the device is mapped any more, and providers keep a QP's mapped as long
+/// as there is the QP.
 template <class T> struct Destroy {
     int (*destroy)(T*) = nullptr;
     const char* kind = "";
     void operator()(T* object) const;
 };
 void report_destroy_failure(const char* kind, int error);
+/// `destroy` returns 0 when it has succeeded. It is called once more, by destroy_left(). Both are
+/// thread-safe.
+void leave_to_close(ibv_context* context, std::function<int()> destroy);
+/// Tries again what was left of this context, in the order of the failures: what kept an object
+/// busy has failed before it.
+void destroy_left(ibv_context* context);
 
 /// Where failures to destroy go; stderr by default. `error` is an errno value. Thread-safe.
 using DestroyFailureHandler = void (*)(const char* kind, int error);
-void set_destroy_failure_handler(DestroyFailureHandler function);
+/// Returns the one before.
+DestroyFailureHandler set_destroy_failure_handler(DestroyFailureHandler function);
+
+/// Returns what `destroy` returns.
+template <class T> int destroy_object(T* object, int (*destroy)(T*), const char* kind) {
+    if constexpr (std::is_same_v<T, ibv_context>) destroy_left(object);
+    const int error = destroy(object);
+    if (error == 0) return 0;
+    report_destroy_failure(kind, error);
+    // Objects without are no QPs, and hold no register.
+    if constexpr (requires { object->context; })
+        leave_to_close(object->context, [object, destroy] { return destroy(object); });
+    return error;
+}
 
 template <class T> void Destroy<T>::operator()(T* object) const {
-    if (const int error = destroy(object)) report_destroy_failure(kind, error);
+    destroy_object(object, destroy, kind);
 }
 
 template <class T> using Handle = std::unique_ptr<T, Destroy<T>>;
 
-/// For who has to know: an errno value if the object could not be destroyed, which has been
-/// reported.
+/// For who has to know: not 0 if the object could not be destroyed now, which has been reported.
 template <class T> int destroy(Handle<T>& handle) {
-    T* const object = handle.release();
-    const int error = handle.get_deleter().destroy(object);
-    if (error != 0) report_destroy_failure(handle.get_deleter().kind, error);
-    return error;
+    const Destroy<T>& deleter = handle.get_deleter();
+    return destroy_object(handle.release(), deleter.destroy, deleter.kind);
 }
 using Context = Handle<ibv_context>;
 using Pd = Handle<ibv_pd>;
@@ -48,9 +68,7 @@ using Flow = Handle<ibv_flow>;
 
 struct DestroyCqEx {
     int (*destroy)(ibv_cq*) = nullptr;
-    void operator()(ibv_cq_ex* cq) const {
-        if (const int error = destroy(ibv_cq_ex_to_cq(cq))) report_destroy_failure("CQ", error);
-    }
+    void operator()(ibv_cq_ex* cq) const { destroy_object(ibv_cq_ex_to_cq(cq), destroy, "CQ"); }
 };
 using CqEx = std::unique_ptr<ibv_cq_ex, DestroyCqEx>;
 

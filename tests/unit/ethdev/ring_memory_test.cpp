@@ -26,8 +26,8 @@ TEST(RingHeap, FreesWhatWasNotGivenBack) {
     const auto before = in_use();
     {
         RingHeap heap;
-        void* const kept = heap.allocate(kBytes, kPage, SOCKET_ID_ANY);
-        void* const released = heap.allocate(kBytes, kPage, SOCKET_ID_ANY);
+        void* const kept = heap.allocate(kBytes, kPage);
+        void* const released = heap.allocate(kBytes, kPage);
         ASSERT_NE(kept, nullptr);
         ASSERT_NE(released, nullptr);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(kept) % kPage, 0u);

@@ -10,9 +10,9 @@ RingHeap::~RingHeap() {
         rte_free(memory);
 }
 
-void* RingHeap::allocate(size_t bytes, size_t alignment, int socket) {
+void* RingHeap::allocate(size_t bytes, size_t alignment) {
     const auto align = static_cast<unsigned>(alignment);
-    void* memory = rte_malloc_socket("rawqp ring", bytes, align, socket);
+    void* memory = rte_malloc_socket("rawqp ring", bytes, align, socket_);
     if (memory == nullptr) memory = rte_malloc("rawqp ring", bytes, align);
     if (memory != nullptr) pieces_.insert(memory);
     return memory;
@@ -34,7 +34,7 @@ verbs::Pd RingMemory::make_domain(ibv_td* thread) {
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     attributes.alloc = allocate;
     attributes.free = release;
-    attributes.pd_context = this;
+    attributes.pd_context = &heap_;
     return {ibv_alloc_parent_domain(pd_->context, &attributes), {api_.dealloc_pd, "parent domain"}};
 }
 
@@ -44,13 +44,12 @@ void RingMemory::set_domain(ibv_cq_init_attr_ex& attributes) const {
     attributes.parent_domain = parent_.get();
 }
 
-void* RingMemory::allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t) {
-    const auto& memory = *static_cast<const RingMemory*>(self);
-    return memory.heap_.allocate(bytes, alignment, memory.socket_);
+void* RingMemory::allocate(ibv_pd*, void* heap, size_t bytes, size_t alignment, uint64_t) {
+    return static_cast<RingHeap*>(heap)->allocate(bytes, alignment);
 }
 
-void RingMemory::release(ibv_pd*, void* self, void* memory, uint64_t) {
-    static_cast<const RingMemory*>(self)->heap_.release(memory);
+void RingMemory::release(ibv_pd*, void* heap, void* memory, uint64_t) {
+    static_cast<RingHeap*>(heap)->release(memory);
 }
 
 } // namespace rawqp

@@ -8,22 +8,25 @@
 
 namespace rawqp {
 
-/// The pieces of DPDK's heap that a context's rings are in. It outlives the context: what has not
-/// been given back by then belongs to objects that the kernel refused to destroy, for which the
-/// device may write until the context is closed.
+/// The pieces of DPDK's heap that a context's rings are in. It outlives the context, with which
+/// objects are destroyed that could not be before. What has not been given back then belongs to
+/// those that the kernel still refuses to destroy: the device may write to it until the context is
+/// closed.
 class RingHeap {
   public:
     RingHeap() = default;
-    RingHeap(const RingHeap&) = delete;
+    RingHeap(const RingHeap&) = delete; // the provider keeps a pointer to it
     RingHeap& operator=(const RingHeap&) = delete;
     ~RingHeap();
 
-    /// On that NUMA node, or else on any; null when there is no room.
-    [[nodiscard]] void* allocate(size_t bytes, size_t alignment, int socket);
+    /// On the NUMA node in use, or else on any; null when there is no room.
+    [[nodiscard]] void* allocate(size_t bytes, size_t alignment);
     void release(void* memory);
+    void use_socket(int socket) { socket_ = socket; }
 
   private:
     std::unordered_set<void*> pieces_;
+    int socket_ = -1; ///< SOCKET_ID_ANY
 };
 
 /// A provider's own allocations are on pages of 4 KiB, each ring with TLB entries of its own, on
@@ -37,9 +40,6 @@ class RingMemory {
     /// Makes a parent domain of `pd`, which outlives this object, as `heap` does. Where the
     /// provider has none or takes no allocators in it, its rings are in its own memory.
     RingMemory(const verbs::Api& api, ibv_pd* pd, RingHeap& heap);
-    RingMemory(const RingMemory&) = delete; // the provider keeps a pointer to it
-    RingMemory& operator=(const RingMemory&) = delete;
-
     /// What WQs and QPs are to be created with in place of the PD.
     [[nodiscard]] ibv_pd* domain() const { return parent_ ? parent_.get() : pd_; }
     /// Rings are in DPDK's heap, where other processes find them, too.
@@ -50,16 +50,15 @@ class RingMemory {
     /// Has the CQ take its memory from here.
     void set_domain(ibv_cq_init_attr_ex& attributes) const;
     /// NUMA node of what is created next.
-    void use_socket(int socket) { socket_ = socket; }
+    void use_socket(int socket) { heap_.use_socket(socket); }
 
   private:
-    static void* allocate(ibv_pd*, void* self, size_t bytes, size_t alignment, uint64_t type);
-    static void release(ibv_pd*, void* self, void* memory, uint64_t type);
+    static void* allocate(ibv_pd*, void* heap, size_t bytes, size_t alignment, uint64_t type);
+    static void release(ibv_pd*, void* heap, void* memory, uint64_t type);
 
     const verbs::Api& api_;
     ibv_pd* pd_;
     RingHeap& heap_;
-    int socket_ = -1; ///< SOCKET_ID_ANY
     verbs::Pd parent_;
 };
 
