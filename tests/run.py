@@ -9,7 +9,8 @@ A suite is one of
   functional:BUILD   pytest on it; with sanitizers without tests marked `unsanitized` or `thorough`
   unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
-                     each of the latter with the first of its parameters only
+                     each of the latter with the first of its parameters only, and none that is
+                     `thorough`
   rdma:BUILD         the suites of others, on both fronts: tests/rdma; rdma-daily:BUILD without tests
                      marked `thorough`
   clang, sanitize    a build with what that option of scripts/setup says
@@ -252,7 +253,7 @@ def kernel(build: Path, *options: str) -> Results:
 
 
 def kernel_once(build: Path) -> Results:
-    return kernel(build, "--once")
+    return kernel(build, "--once", "-m", "not thorough")
 
 
 def rdma(build: Path, *options: str) -> Results:

@@ -19,6 +19,7 @@ from rig.testpmd import Testpmd
 
 BURST = 32
 rounds = pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.thorough)])
+guest_if_thorough = pytest.mark.guest(when=lambda params: params["kills"] == 50)
 ANSWER = r"stats: {}, received: {}, link: {}, clock: {}, stop: -1\b"  # of forward.c, to SIGUSR1
 
 
@@ -208,7 +209,7 @@ def test_a_secondary_is_late(start: StartProcesses, forward: str) -> None:
     assert processes.primary.mbufs_in_use() == 0
 
 
-@pytest.mark.guest(when=lambda params: params["kills"] == 10 and params["devargs"] == "")
+@pytest.mark.guest(when=lambda params: params["kills"] == 50 or params["devargs"] == "")
 @rounds
 @pytest.mark.parametrize("devargs", ["", ",mprq_en=1"])
 def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int, devargs: str,
@@ -258,6 +259,7 @@ def expect_primary_forwards(processes: TestpmdProcesses) -> None:
     processes.primary.stop()
 
 
+@guest_if_thorough
 @rounds
 def test_secondaries_are_killed_as_they_attach(start: StartProcesses, forward: str,
                                                kills: int) -> None:
@@ -268,7 +270,7 @@ def test_secondaries_are_killed_as_they_attach(start: StartProcesses, forward: s
     moments = random.Random(3)
     for _ in range(kills):
         program = processes.run_secondary(forward)
-        time.sleep(moments.uniform(0.01, 0.2))
+        time.sleep(moments.uniform(0.01, 0.2) * processes.home.patience)
         kill(processes, program)
     assert processes.objects() == objects
     expect_primary_forwards(processes)
@@ -287,6 +289,8 @@ def expect_an_end(program: Screen) -> None:
         ask(program, "stats: .*\n", 3)
 
 
+@guest_if_thorough
+@pytest.mark.timeout(900)
 @rounds
 def test_primaries_are_killed(beside: Processes, forward: str, kills: int) -> None:
     """At random moments, some while a secondary attaches: that says that the primary is gone, or
@@ -301,7 +305,8 @@ def test_primaries_are_killed(beside: Processes, forward: str, kills: int) -> No
             program.wait_for("forwarding", timeout=60)
         for frame in numbered(20):
             beside.hca.wires[0].send(frame)
-        time.sleep(moments.uniform(0.05, 0.2) if attaches else moments.uniform(0, 0.01))
+        time.sleep(moments.uniform(0.05, 0.2) * beside.home.patience if attaches
+                   else moments.uniform(0, 0.01))
         beside.hca.signal_program(signal.SIGKILL)
         if not attaches:
             for port in range(2):

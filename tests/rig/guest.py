@@ -129,9 +129,9 @@ class Guest:
         command: Sequence[str],
         log: Path,
         env: Mapping[str, str] | None = None,
-        limit: float = 300,
+        limit: float = 1800,
     ) -> GuestProgram:
-        """A program to talk to."""
+        """A program to talk to. `limit` is for one that no test ends any more."""
         return GuestProgram(self.channel, command, log, env, limit, PATIENCE)
 
     # -- the kernel's log -------------------------------------------------------------------------

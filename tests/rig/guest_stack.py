@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """testpmd in the guest, on ports that are plugged in for it: the kernel front of Stack."""
 
+import signal
 from pathlib import Path
 from typing import Mapping, Sequence
 
@@ -57,6 +58,26 @@ class GuestStack(GuestPorts, StackBase):
         """Again, if the one before has ended."""
         self.start_program(self._command, self._env)
         self.testpmd = Testpmd(self.program)
+
+    def fail_command(self, port: int, error: str, number: int) -> None:
+        """The kernel does not hear of it: strace answers in its place. It counts for each thread."""
+        folder = f"/sys/bus/pci/devices/{self.pci_address(port)}/infiniband_verbs"
+        file = "/dev/infiniband/" + self.guest.run(["ls", folder]).strip()
+        self._tracer = self.guest.start(
+            ["strace", "--attach", str(self.program.pid), "--follow-forks", "--trace-path", file,
+             "-e", "trace=ioctl", "-e", f"inject=ioctl:error={error}:when={number + 1}"],
+            self.folder / "strace.log")
+        self._tracer.wait_for("attached")
+
+    def fail_no_more(self, port: int) -> bool:
+        self._tracer.signal(signal.SIGINT)
+        self._tracer.wait()
+        return "(INJECTED)" not in self._tracer.output
+
+    def open_files(self) -> list[str]:
+        shown = self.guest.run(["find", f"/proc/{self.program.pid}/fd", "-type", "l", "-printf",
+                                r"%l\n"])
+        return shown.splitlines()
 
     def device_text(self, index: int) -> str:
         """What `port attach` takes for the stack's driver on this port."""

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -247,6 +248,23 @@ class Stack(SoftHca, StackBase):
         except BaseException:
             self.close()
             raise
+
+    def fail_command(self, port: int, error: str, number: int) -> None:
+        self.inject(port, f"any:{error}:1:{number}")
+
+    def fail_no_more(self, port: int) -> bool:
+        return bool(self.inject(port, "none"))
+
+    def open_files(self) -> list[str]:
+        """But for softhca's own streams, to `softhca fault` and `stat`, which may just be ending."""
+        process = Path(f"/proc/{program_under(self.program)}")
+        sockets = map(str.split, (process / "net/unix").open())
+        streams = {f"socket:[{fields[6]}]" for fields in sockets if fields[4] == "0001"}
+        names = []
+        for entry in (process / "fd").iterdir():
+            with suppress(FileNotFoundError):
+                names.append(os.readlink(entry))
+        return [name for name in names if name not in streams]
 
     def abandon(self, how: signal.Signals) -> None:
         """Kills testpmd (not softhca, which has to clean up after it)."""

@@ -4,7 +4,7 @@
 import json
 import time
 from contextlib import contextmanager
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 from scapy.packet import Packet
 
@@ -42,6 +42,22 @@ class StackBase:
 
     def end_faults(self) -> None:
         """Commands of the kernel's ABI succeed again."""
+
+    def fail_command(self, port: int, error: str, number: int) -> None:
+        """The command of testpmd to a port's device before which there are `number` others fails."""
+        raise NotImplementedError
+
+    def fail_no_more(self, port: int) -> bool:
+        """Whether there was no such command."""
+        raise NotImplementedError
+
+    def open_files(self) -> list[str]:
+        """What testpmd's file descriptors stand for."""
+        raise NotImplementedError
+
+    def stat(self) -> dict[str, dict[str, Any]]:
+        """As `softhca stat --json`, by device name."""
+        raise NotImplementedError
 
     def real_time_ns(self) -> int:
         """What the program takes for the time of day."""
