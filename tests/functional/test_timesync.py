@@ -83,8 +83,9 @@ class Client:
         position = len(self._program.output)
         self._master.exchange()
         match = self._program.wait_for(
-            r"T3 - Slave  Clock\.  (\d+)s (\d+)ns(?s:.*?)master and slave clocks:(-?\d+)ns", position,
-            timeout=20)
+            # The words of DPDK 22.11, and of 24.11.
+            r"T3 - (?:Slave  Clock|time receiver clock)\.  (\d+)s (\d+)ns(?s:.*?)"
+            r"(?:master and slave|transmitter and receiver) clocks:(-?\d+)ns", position, timeout=20)
         return int(match[3]) if int(match[1]) else None
 
     def settle(self) -> None:
