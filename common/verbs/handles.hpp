@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <type_traits>
 
 namespace verbs {
 
@@ -38,7 +39,7 @@ template <class T> int destroy_object(T* object, int (*destroy)(T*), const char*
     const int error = destroy(object);
     if (error == 0) return 0;
     report_destroy_failure(kind, error);
-    // Objects without are no QPs, and hold no register.
+    // An object that does not tell its context is no QP, and keeps no register mapped.
     if constexpr (requires { object->context; })
         leave_to_close(object->context, [object, destroy] { return destroy(object); });
     return error;

@@ -40,6 +40,7 @@ class RingMemory {
     /// Makes a parent domain of `pd`, which outlives this object, as `heap` does. Where the
     /// provider has none or takes no allocators in it, its rings are in its own memory.
     RingMemory(const verbs::Api& api, ibv_pd* pd, RingHeap& heap);
+
     /// What WQs and QPs are to be created with in place of the PD.
     [[nodiscard]] ibv_pd* domain() const { return parent_ ? parent_.get() : pd_; }
     /// Rings are in DPDK's heap, where other processes find them, too.
