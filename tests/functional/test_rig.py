@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,45 @@ def test_nothing_survives_the_end_of_the_test_program(
     holder.wait(10)
     wait_for_end(pid_fds)
     assert list((folder / "run").glob("softhca*")) == []
+
+
+BORROWER = """
+import sys
+from pathlib import Path
+from rig import hugepages
+hugepages.NR_HUGEPAGES = Path(sys.argv[1])
+with hugepages.lent(int(sys.argv[2])):
+    print("lent", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("first_ends", ["in good order", "killed"])
+def test_hugepages_are_lent_to_several_at_once(tmp_path: Path, first_ends: str) -> None:
+    """Whoever gives its own back leaves those of the others; the count that the kernel would keep is a
+    plain file here."""
+    count = tmp_path / "nr_hugepages"
+    count.write_text("5\n")
+    with ExitStack() as ends:
+        borrowers = [ends.enter_context(subprocess.Popen(
+            [sys.executable, "-c", BORROWER, count, str(pages)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True)) for pages in (10, 100, 1000)]
+        for borrower in borrowers:
+            assert borrower.stdout and borrower.stdout.readline() == "lent\n"
+        assert count.read_text() == "1115\n"
+        first, *others = borrowers
+        (lender,) = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
+        lender_fd = os.pidfd_open(int(lender))
+        if first_ends == "killed":
+            first.kill()
+        else:
+            first.communicate("end\n")
+        first.wait()
+        wait_for_end([lender_fd])
+        assert count.read_text() == "1105\n"
+        for borrower in others:
+            borrower.communicate("end\n")
+        assert count.read_text() == "5\n"
 
 
 def test_toeplitz_reference() -> None:

@@ -11,16 +11,23 @@ from typing import Iterator
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
 MIB = 2  # of a hugepage
 
-# Adds hugepages until its input ends, however the test ends. The mount goes with the namespace.
+# Adds hugepages until its input ends, however the test ends; others may do so at the same time. Says
+# how many came. The mount goes with the namespace.
 LEND = """
-before=$(cat "$1")
 trap '' INT TERM HUP
+exec 9<"$1"
+flock 9
+before=$(cat "$1")
 echo $((before + $2)) >"$1"
-[ -z "$3" ] || mount -t hugetlbfs hugetlbfs "$3" || exit
-cat "$1"
-read -r _
-[ -z "$3" ] || umount -l "$3"
-echo "$before" >"$1"
+added=$(($(cat "$1") - before))
+flock -u 9
+if [ -z "$3" ] || mount -t hugetlbfs hugetlbfs "$3"; then
+    echo "$added"
+    read -r _
+    [ -z "$3" ] || umount -l "$3"
+fi
+flock 9
+echo $(($(cat "$1") - added)) >"$1"
 """
 
 
@@ -41,13 +48,12 @@ def lent(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
     """So many more than there are. Raises NoHugepages where there are none to be had."""
     if os.geteuid() != 0:
         raise NoHugepages("only root can reserve hugepages")
-    before = int(NR_HUGEPAGES.read_text())
     command = ["unshare", "--mount", "sh", "-c", LEND, "lend", str(NR_HUGEPAGES), str(pages)]
     with subprocess.Popen([*command, str(folder or "")], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as lender:
         assert lender.stdin and lender.stdout
         try:
-            if int(lender.stdout.readline() or 0) < before + pages:
+            if int(lender.stdout.readline() or 0) < pages:
                 raise NoHugepages(f"the kernel has no {MIB * pages} MiB left for hugepages")
             # --root: in a chroot, the mounts are not those of the namespace's root.
             enter = ["nsenter", f"--target={lender.pid}", "--mount", "--root", "--wd", "--"]
