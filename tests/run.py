@@ -46,6 +46,7 @@ from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
 FUNCTIONAL_TIMEOUT_S = 7200
+FUNCTIONAL_WORKERS = 2  # most of a test's time is one of its programs waiting for another one
 KERNEL_TIMEOUT_S = 7200
 RDMA_TIMEOUT_S = 3600
 COMMAND_TIMEOUT_S = 3600
@@ -234,14 +235,19 @@ def pytest_suite(name: str, folder: str, build: Path, options: list[str],
     return run_suite(f"{name} in {build.name}", command, env, report, timeout_s, repeat)
 
 
+def functional_suite(name: str, build: Path, which: str) -> Results:
+    """A file's tests share stacks, and so stay together."""
+    options = ["-n", str(FUNCTIONAL_WORKERS), "--dist", "loadfile", "-m", which]
+    return pytest_suite(name, "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S)
+
+
 def functional(build: Path) -> Results:
-    options = ["-m", "not unsanitized and not thorough"] if sanitized(build) else []
-    return pytest_suite("functional", "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S)
+    return functional_suite("functional", build,
+                            "not unsanitized and not thorough" if sanitized(build) else "")
 
 
 def unsanitized(build: Path) -> Results:
-    return pytest_suite("unsanitized", "tests/functional", build,
-                        ["-m", "unsanitized and not thorough"], FUNCTIONAL_TIMEOUT_S)
+    return functional_suite("unsanitized", build, "unsanitized and not thorough")
 
 
 def kernel(build: Path, *options: str) -> Results:

@@ -63,6 +63,23 @@ class StepByStep {
     struct sigaction before_ {};
 };
 
+/// Calls `killed_after(steps)`, which says whether the code had ended before, for so many steps
+/// that all parts of the code are met. Each step costs a trap, so the points lie apart, unless the
+/// environment asks for all of them with RAWQP_EVERY_INSTRUCTION=1.
+template <class Killed> void kill_everywhere(const Killed& killed_after) {
+    constexpr uint64_t kToItsEnd = UINT64_MAX, kPoints = 100, kSteps = 100'000; // in all, about
+    const uint64_t before = StepByStep::steps;
+    ASSERT_TRUE(killed_after(kToItsEnd));
+    const uint64_t all = StepByStep::steps - before;
+    const bool each = getenv("RAWQP_EVERY_INSTRUCTION") != nullptr;
+    const uint64_t points = std::clamp<uint64_t>(2 * kSteps / all, 10, kPoints);
+    const uint64_t stride = each ? 1 : std::max<uint64_t>(all / points, 1);
+    for (uint64_t steps = 1; steps <= all && !testing::Test::HasFailure(); steps += stride) {
+        SCOPED_TRACE(testing::Message() << "killed after instruction " << steps << " of " << all);
+        killed_after(steps);
+    }
+}
+
 /// A pool that a process which is killed does not leave locked, as DPDK's rings would be: whatever
 /// its code was about to take or give back is lost, or still there. One at a time.
 class SturdyPool {
