@@ -113,7 +113,9 @@ def open_vswitch(start_softhca: StartSoftHca, files: Path, folder: Path) -> Iter
             lossless(2),
             [f"{files}/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", f"unix:{folder}/db.sock"],
             env=env | NOT_OURS, prefix=OWN_NETWORK)
-        yield OpenVSwitch(hca, files, folder, env)
+        switch = OpenVSwitch(hca, files, folder, env)
+        switch.run("ovs-vsctl --retry --timeout=60 list-br")  # the database may not be there yet
+        yield switch
     finally:
         server.close()
 
