@@ -32,4 +32,9 @@ namespace fuzz {
 /// byte that chooses it, one for its length, and its bytes. Only where there are kernel headers.
 [[nodiscard]] std::string play_commands(std::span<const uint8_t> input);
 
+/// Calls of a program on an open uverbs device, and what its rings and the wire lead the device to.
+/// Nothing is left of it on the device. Input: a byte for the context; then for each command, a
+/// byte that chooses its kind, its number, and its structs, each after its length.
+[[nodiscard]] std::string play_uverbs(std::span<const uint8_t> input);
+
 } // namespace fuzz

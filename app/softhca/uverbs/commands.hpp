@@ -29,6 +29,8 @@ struct Method {
                                       const WriteCommand& command);
 
 // device_info.cpp
+/// Makes the context one of the port's device, which runs; `devx`: with firmware commands.
+[[nodiscard]] Errno attach(Context& context, core::Device& device, bool devx);
 [[nodiscard]] Errno get_context(Context& context, const WriteCommand& driver);
 [[nodiscard]] Errno query_device(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_device_ex(Context& context, const WriteCommand& command);

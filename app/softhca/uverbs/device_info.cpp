@@ -100,6 +100,18 @@ uint8_t ib_mtu(unsigned mtu) {
 
 } // namespace
 
+Errno attach(Context& context, core::Device& device, bool devx) {
+    // Programs that would like DevX (firmware commands) take the refusal and ask again without.
+    if (devx)
+        if (const Errno error = open_devx(context)) return error;
+    context.device = &device;
+    context.transport_domain =
+        context.devx ? context.devx->transport_domain() : context.port.loopback.new_domain();
+    context.loopback_use.emplace(context.port.loopback, LocalLoopback::Use::context, device);
+    if (context.port.clock.clock()) device.show_clock(context.port.clock.clock());
+    return 0;
+}
+
 Errno get_context(Context& context, const WriteCommand& driver) {
     if (context.device) return EINVAL;
     const auto request = driver.driver_in.as<mlx5_ib_alloc_ucontext_req_v2>();
@@ -113,15 +125,8 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     if (!runtime) return ENODEV;
     const auto started = runtime->start(context.port);
     if (!started) return started.error().code ? started.error().code : EIO;
-    // Programs that would like DevX (firmware commands) take the refusal and ask again without.
-    if (request.flags & MLX5_IB_ALLOC_UCTX_DEVX)
-        if (const Errno error = open_devx(context)) return error;
-    context.device = *started;
-    context.transport_domain =
-        context.devx ? context.devx->transport_domain() : context.port.loopback.new_domain();
-    context.loopback_use.emplace(context.port.loopback, LocalLoopback::Use::context,
-                                 *context.device);
-    if (context.port.clock.clock()) context.device->show_clock(context.port.clock.clock());
+    const bool devx = request.flags & MLX5_IB_ALLOC_UCTX_DEVX;
+    if (const Errno error = attach(context, **started, devx)) return error;
 
     mlx5_ib_alloc_ucontext_resp out = context_attributes(context);
     driver.driver_out.put(out);
