@@ -5,6 +5,7 @@
 #include "app/softhca/uverbs/devx/rules.hpp"
 #include "app/softhca/uverbs/devx/user.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -207,8 +208,8 @@ Errno query_object_async(Context& context, const IoctlAttributes& attributes) {
 
 /// Whether pages of some size that the program allows would do: from 4 KB to its own size.
 bool allows_some_page(uint64_t sizes, uint64_t length) {
-    constexpr uint64_t kPage = 4096;
-    const uint64_t largest = std::bit_ceil(std::max(length, kPage));
+    constexpr uint64_t kPage = 4096, kHighest = uint64_t{1} << 63;
+    const uint64_t largest = std::bit_ceil(std::clamp(length, kPage, kHighest));
     return (sizes & (largest | (largest - 1)) & ~(kPage - 1)) != 0;
 }
 
