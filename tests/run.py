@@ -6,7 +6,8 @@ A suite is one of
   lint, tidy         checks of the sources
   unit:BUILD         the GoogleTest programs of a build folder; unit-thorough:BUILD kills bursts
                      after each of their instructions; rings:BUILD is the data path's program alone
-  functional:BUILD   pytest on it; with sanitizers without tests marked `unsanitized` or `thorough`
+  functional:BUILD   pytest on it, in two processes; with sanitizers without tests marked `unsanitized`
+                     or `thorough`
   unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
                      each of the latter with the first of its parameters only, and none that is
@@ -216,9 +217,10 @@ def unit(build: Path, **more_settings: str) -> Results:
     return results
 
 
-def pytest_suite(name: str, folder: str, build: Path, options: list[str],
-                 timeout_s: int) -> Results:
-    """`name` is that of the report."""
+def pytest_suite(name: str, folder: str, build: Path, options: list[str], timeout_s: int,
+                 workers: int = 1) -> Results:
+    """`name` is that of the report. Each of several workers takes whole files, as a file's tests share
+    stacks."""
     report = build / "test-results" / f"{name}.xml"
     env = {"RAWQP_BUILD": build.name, **sanitizer_settings(build)}
     if sanitized(build):
@@ -231,23 +233,21 @@ def pytest_suite(name: str, folder: str, build: Path, options: list[str],
         where = f"{path}::{case.get('name')}" if path else folder
         return shell([*pytest, *options, where], env)
 
-    command = [*pytest, "-q", *options, f"--junitxml={report}", folder]
+    shares = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
+    command = [*pytest, "-q", *shares, *options, f"--junitxml={report}", folder]
     return run_suite(f"{name} in {build.name}", command, env, report, timeout_s, repeat)
 
 
-def functional_suite(name: str, build: Path, which: str) -> Results:
-    """A file's tests share stacks, and so stay together."""
-    options = ["-n", str(FUNCTIONAL_WORKERS), "--dist", "loadfile", "-m", which]
-    return pytest_suite(name, "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S)
-
-
 def functional(build: Path) -> Results:
-    return functional_suite("functional", build,
-                            "not unsanitized and not thorough" if sanitized(build) else "")
+    options = ["-m", "not unsanitized and not thorough"] if sanitized(build) else []
+    return pytest_suite("functional", "tests/functional", build, options, FUNCTIONAL_TIMEOUT_S,
+                        FUNCTIONAL_WORKERS)
 
 
 def unsanitized(build: Path) -> Results:
-    return functional_suite("unsanitized", build, "unsanitized and not thorough")
+    return pytest_suite("unsanitized", "tests/functional", build,
+                        ["-m", "unsanitized and not thorough"], FUNCTIONAL_TIMEOUT_S,
+                        FUNCTIONAL_WORKERS)
 
 
 def kernel(build: Path, *options: str) -> Results:

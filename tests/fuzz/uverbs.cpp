@@ -22,6 +22,7 @@ using namespace softhca::uverbs;
 constexpr size_t kMostCommands = 64;
 constexpr size_t kPage = 4096, kPages = 16;
 constexpr int kMostDescriptors = 1024;
+constexpr int kAddressBits = 48; ///< of a program, at most
 
 /// What the program may name as rings, doorbell records and regions. Nothing is mapped on either
 /// side: a device that goes beyond it does not go on unnoticed.
@@ -50,7 +51,9 @@ class Arena {
 
 /// The kernel's side: one device, whose work is done between commands.
 struct Machine {
-    Machine() {
+    explicit Machine(std::unique_ptr<testbed::FakeWire> own_wire)
+        : wire(own_wire.get()),
+          device({.name = "mlx5_0", .mac = {2, 0, 0, 0, 0, 1}}, std::move(own_wire), nullptr) {
         port.device = &device;
         device.set_link(true);
     }
@@ -63,10 +66,8 @@ struct Machine {
     }
     [[nodiscard]] nlohmann::json objects() const { return device.stats()["objects"]; }
 
-    std::unique_ptr<testbed::FakeWire> made_wire = std::make_unique<testbed::FakeWire>();
-    testbed::FakeWire* wire = made_wire.get(); // the device's
-    core::Device device{
-        {.name = "mlx5_0", .mac = {2, 0, 0, 0, 0, 1}}, std::move(made_wire), nullptr};
+    testbed::FakeWire* wire; ///< the device's
+    core::Device device;
     PortConfig config = port_config();
     Port port{config, 0, "/nonexistent"};
     Arena arena;
@@ -186,7 +187,8 @@ class Player {
     /// would be no finding.
     [[nodiscard]] uint64_t safe(uint64_t value) const {
         const auto* const page = reinterpret_cast<const void*>(value & ~(kPage - 1));
-        return value < kPage || machine_.arena.holds(value) || !is_mapped(page, 1) ? value : 0;
+        const bool out_of_reach = value < kPage || value >> kAddressBits != 0; // saves system calls
+        return out_of_reach || machine_.arena.holds(value) || !is_mapped(page, 1) ? value : 0;
     }
     void keep_out(uint8_t* at) const {
         uint64_t value;
@@ -226,7 +228,7 @@ void close_files() {
 } // namespace
 
 std::string play_uverbs(std::span<const uint8_t> bytes) {
-    static Machine machine;
+    static Machine machine(std::make_unique<testbed::FakeWire>());
     static const nlohmann::json before = machine.objects();
     machine.arena.clear();
     std::string problem = Player(machine, Input(bytes)).run();
