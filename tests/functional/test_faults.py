@@ -8,7 +8,8 @@ turns into errnos, are in tests/kernel/test_failures.py.
 
 import re
 import time
-from typing import Any, Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any, Callable, ContextManager, Iterator
 
 import pytest
 from rig.packets import numbered, opaque
@@ -18,21 +19,45 @@ from rig.stack import Stack
 from functional.conftest import OpenStack, StartStack
 
 
+class Shared:
+    """A stack for many tests: the next one gets another when a test has left it broken."""
+
+    def __init__(self, open_one: Callable[[], ContextManager[Stack]]) -> None:
+        self._open_one = open_one
+        self._opened = ExitStack()
+        self._stack: Stack | None = None
+
+    def get(self) -> Stack:
+        if self._stack is None:
+            self._stack = self._opened.enter_context(self._open_one())
+            self._stack.testpmd.start("io", lossless=True)
+        return self._stack
+
+    def close(self) -> None:
+        self._stack = None
+        self._opened.close()
+
+
 @pytest.fixture(scope="module")
-def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
+def shared(datapath: str, open_stack: OpenStack) -> Iterator[Shared]:
     """Two ports with two queues each that forward to each other; a third device for hot plug."""
-    with open_stack(3, datapath=datapath, attach=2,
-                    testpmd_args=["--rxq=2", "--txq=2"]) as stack:
-        stack.testpmd.start("io", lossless=True)
-        yield stack
+    shared = Shared(lambda: open_stack(3, datapath=datapath, attach=2,
+                                       testpmd_args=["--rxq=2", "--txq=2"]))
+    with closing(shared):
+        yield shared
 
 
-@pytest.fixture(autouse=True)
-def intact(stack: Stack) -> Iterator[None]:
+@pytest.fixture
+def stack(shared: Shared) -> Iterator[Stack]:
     """After each test no command fails, and both ports forward."""
-    yield
-    stack.end_faults()
-    forward(stack)
+    stack = shared.get()
+    yield stack
+    try:
+        stack.end_faults()
+        forward(stack)
+    except BaseException:
+        shared.close()
+        raise
 
 
 def forward(stack: Stack) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from rig.packets import numbered
 from rig.program import wait_for_end
+from rig.screen import Screen
 from rig.stack import ROOT, Build
-from rig.testpmd import parse_received
+from rig.testpmd import Testpmd, parse_received
 from rig.toeplitz import flow_hash
 
 
@@ -133,6 +134,36 @@ L3_IPV4 L4_UDP  - sw ptype: L2_ETHER L3_IPV4 L4_UDP  - l2_len=14 - Receive queue
     assert (packet.rss_hash, packet.mark, packet.vlan_tci) == (0x1F2E, 0xABCD, None)
     assert packet.hw_ptype == ["L2_ETHER", "L3_IPV4", "L4_UDP"]
     assert packet.flags == ["RTE_MBUF_F_RX_RSS_HASH", "RTE_MBUF_F_RX_FDIR"]
+
+
+class Scripted(Screen):
+    """Shows what it was told when a line is typed."""
+
+    def __init__(self, log: Path, *shown: str) -> None:
+        super().__init__(["scripted"], log)
+        self._shown = list(shown)
+        self._type(b"")
+
+    def _type(self, data: bytes) -> None:
+        self._show(self._shown.pop(0).encode())
+
+
+LOG_LINE = "net_rawqp: net_rawqp1: event of mlx5_1: local work queue catastrophic error\r\n"
+
+
+@pytest.mark.parametrize("logged", [LOG_LINE, "\r\nPort 1: link state change event\r\n", LOG_LINE * 2])
+def test_a_log_within_a_command_and_a_prompt(tmp_path: Path, logged: str) -> None:
+    """As other threads of testpmd write while it shows a character at a time."""
+    echo, answer, prompt = "show port 1", "the answer: 1\r\n", "testpmd> "
+    for at in range(len(prompt)):
+        screen = Scripted(tmp_path / "log",
+                          "Interactive-mode selected\r\n" + prompt[:at] + logged + prompt[at:],
+                          echo[:at] + logged + echo[at:] + "\r\n" + answer + prompt[:at] + logged + prompt[at:],
+                          echo + "\r\n" + answer + prompt)
+        testpmd = Testpmd(screen)
+        assert testpmd.startup.startswith("Interactive-mode selected\n")
+        for _ in range(2):
+            assert testpmd.command(echo, timeout=1).startswith("the answer: 1\n")
 
 
 def test_numbered_frames_differ() -> None:

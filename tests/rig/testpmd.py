@@ -53,6 +53,16 @@ class ReceivedPacket:
     flags: list[str] = field(default_factory=list)
 
 
+# testpmd writes what is typed, and its prompt, character by character: between any two of them another
+# thread can log a line.
+LOGGED = r"(?:(?:net_rawqp|mlx5_net|EAL|\nPort \d+): .*\n)*"
+
+
+def typed(text: str) -> str:
+    """The pattern of a text on testpmd's screen that logs may have come into."""
+    return LOGGED.join(map(re.escape, text))
+
+
 class CommandRefused(AssertionError):
     """testpmd answered a command with something else than what was expected."""
 
@@ -62,20 +72,20 @@ class Testpmd:
 
     def __init__(self, program: Screen, startup_timeout: float = 40) -> None:
         self.program = program
-        program.wait_for(re.escape(PROMPT), timeout=startup_timeout)
+        program.wait_for(typed(PROMPT), timeout=startup_timeout)
 
     @property
     def startup(self) -> str:
         """What was written before the first prompt."""
-        return self.program.output.split(PROMPT, 1)[0]
+        return re.split(typed(PROMPT), self.program.output, maxsplit=1)[0]
 
     # -- commands ---------------------------------------------------------------------------------
 
     def command(self, text: str, timeout: float = 15) -> str:
         """Runs one command; returns its answer, without echo and prompt."""
         position = self.program.send_line(text)
-        echo = self.program.wait_for(re.escape(text) + r"\n", position, timeout)
-        prompt = self.program.wait_for(re.escape(PROMPT), echo.end(), timeout)
+        echo = self.program.wait_for(typed(text + "\n"), position, timeout)
+        prompt = self.program.wait_for(typed(PROMPT), echo.end(), timeout)
         return self.program.output[echo.end() : prompt.start()]
 
     def expect(self, text: str, pattern: str, timeout: float = 15) -> re.Match[str]:
@@ -93,8 +103,8 @@ class Testpmd:
         position = self.program.send_line("\n".join(texts))
         answers = []
         for text in texts:
-            echo = self.program.wait_for(re.escape(text) + r"\n", position, 15)
-            prompt = self.program.wait_for(re.escape(PROMPT), echo.end(), 15)
+            echo = self.program.wait_for(typed(text + "\n"), position, 15)
+            prompt = self.program.wait_for(typed(PROMPT), echo.end(), 15)
             answers.append(self.program.output[echo.end() : prompt.start()])
             position = prompt.start()
         return answers
