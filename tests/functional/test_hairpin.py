@@ -3,6 +3,7 @@
 testpmd receives on queues beside them. Without `explicit`, net_mlx5 makes rules in groups for what these
 queues send, which takes software steering: not in the guest."""
 
+import json
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -46,17 +47,17 @@ def receiving(stack: Stack) -> Iterator[Stack]:
     stack.testpmd.flush_flows(0)
 
 
-def hairpins(stack: Stack, kind: str) -> list[dict[str, Any]]:
+def hairpins(stack: Stack, kind: str, port: int = 0) -> list[dict[str, Any]]:
     """Those of "rqs" or "sqs", in the order of their creation."""
-    listed = stack.stat()[device_name(0)][kind]
+    listed = stack.stat()[device_name(port)][kind]
     found = [queue for queue in listed if "hairpin_peer" in queue]
     return sorted(found, key=lambda queue: int(queue["number"]))
 
 
-def lead(stack: Stack, pattern: str, queue: int = NORMAL, changes: str = "") -> int:
+def lead(stack: Stack, pattern: str, queue: int = NORMAL, changes: str = "", port: int = 0) -> int:
     """What the pattern matches goes to a queue, the first hairpin if nothing else is said."""
     return stack.testpmd.create_flow(
-        0, f"ingress pattern {pattern} / end actions {changes} queue index {queue} / end")
+        port, f"ingress pattern {pattern} / end actions {changes} queue index {queue} / end")
 
 
 UDP_10 = "eth / ipv4 / udp dst is 10"
@@ -191,11 +192,52 @@ def test_a_busy_wire_fills_the_queue(start_stack: StartStack) -> None:
     stack.testpmd.flush_flows(0)
 
 
-@pytest.mark.parametrize("mode", [1, 2])
-def test_two_ports_do_not_pair_up(start_stack: StartStack, mode: int) -> None:
-    """Their queues would have to reach into another device: it says no, and the ports do not start."""
-    stack = start_stack(lossless(2), pmd="mlx5",
-                        testpmd_args=[*arguments(mode | EXPLICIT), "--disable-device-start"])
-    answer = stack.testpmd.command("port start all", 30)
-    assert "Error during binding hairpin" in answer
-    stack.testpmd.stop_port("all")
+# By mode of testpmd: which port sends what comes to each.
+LEADS_TO = {1: [1, 2, 0], 2: [1, 0]}
+
+
+@pytest.mark.parametrize("mode", LEADS_TO)
+def test_ports_lead_to_each_other(start_stack: StartStack, mode: int) -> None:
+    """What one port receives another one sends, by the device alone. Not in the guest, where each port is
+    a process of its own."""
+    leads_to = LEADS_TO[mode]
+    stack = start_stack(lossless(len(leads_to)), pmd="mlx5",
+                        testpmd_args=[*arguments(mode | EXPLICIT), "--total-num-mbufs=16384"])
+    testpmd, frames = stack.testpmd, [udp(ttl=ttl) for ttl in range(1, 101)]
+    for _ in range(2):
+        testpmd.start("rxonly")
+        for port, sender in enumerate(leads_to):
+            lead(stack, UDP_10, port=port)
+            stack.wires[port].transfer(frames, to=stack.wires[sender])
+        (instance,) = json.loads(stack.run_tool("dump", "--json").stdout)["instances"]
+        for device, sender in zip(instance["devices"], leads_to, strict=True):
+            peers = [queue["hairpin_peer_device"] for queue in device["rqs"] if "hairpin_peer" in queue]
+            assert peers == [device_name(sender)] * HAIRPINS
+        testpmd.stop()
+        testpmd.stop_port("all")
+        testpmd.start_port("all")
+    assert not any(wire.drain() for wire in stack.wires)
+
+
+def test_a_port_goes_while_another_one_sends_to_it(start_stack: StartStack) -> None:
+    """What it can no longer send waits, and is counted as lost when the queue is gone. The other one goes on
+    by its own queues."""
+    stack = start_stack(lossless(2), pmd="mlx5", testpmd_args=arguments(1 | EXPLICIT))
+    testpmd, frame = stack.testpmd, udp()
+    testpmd.start("rxonly")
+    lead(stack, UDP_10, port=0)
+    stack.wires[0].transfer([frame] * 10, to=stack.wires[1])
+    testpmd.stop()
+    testpmd.stop_port(1)
+    testpmd.command("port close 1")
+    stack.wires[0].send_all([frame] * 10)
+    stack.wait_counter(0, "wire_rx_packets", 20)
+    testpmd.command("set portlist 0")
+    testpmd.start("rxonly")
+    testpmd.silent("set verbose 1")
+    position = testpmd.mark_output()
+    stack.wires[0].send(udp4(dport=11))
+    assert testpmd.received(position, 1)[0].queue < NORMAL
+    testpmd.stop()
+    testpmd.flush_flows(0)
+    assert not stack.wires[1].drain()

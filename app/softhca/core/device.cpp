@@ -169,12 +169,14 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     return number;
 }
 
-Outcome<void> Device::modify_sq(Number sqn, QueueState state, Number peer) {
+Outcome<void> Device::modify_sq(Number sqn, QueueState state, const HairpinPeer& peer) {
+    // First, so that no thread holds the locks of two devices.
+    const auto source = (peer.device ? *peer.device : *this).buffer_of(peer.number);
     const ControlLock lock(*state_);
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
-    if (const auto changed = state_->change_peer(*sq, state, peer); !changed) return changed;
+    if (const auto changed = state_->change_peer(*sq, state, source); !changed) return changed;
     change_state(*state_, *sq, state, state_->active(*sq));
     return {};
 }
@@ -253,12 +255,17 @@ Outcome<Number> Device::create_rq(const RqAttr& attr) {
     return number;
 }
 
-Outcome<void> Device::modify_rq(Number rqn, QueueState state, Number peer) {
+Outcome<void> Device::modify_rq(Number rqn, QueueState state, const HairpinPeer& peer) {
+    const Device& other = peer.device ? *peer.device : *this;
+    const auto size = other.size_for(state_->end_of(rqn), peer.number); // as in modify_sq()
     const ControlLock lock(*state_);
     Rq* const rq = state_->rqs.find(rqn);
     if (!rq) return refuse(Status::bad_resource);
     if (!valid_transition(rq->state, state)) return refuse(Status::bad_state);
-    if (const auto changed = state_->change_peer(*rq, state, peer); !changed) return changed;
+    if (const auto changed =
+            state_->change_peer(*rq, state, other.state_->end_of(peer.number), size);
+        !changed)
+        return changed;
     if (state != QueueState::ready)
         state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     change_state(*state_, *rq, state, state_->active_rqs);

@@ -80,6 +80,17 @@ struct Limits {
     static constexpr uint32_t kMaxRequestRate = 100'000'000; ///< a second
 };
 
+class Device;
+class HairpinBuffer;
+
+/// The peer that a hairpin queue names.
+struct HairpinPeer {
+    HairpinPeer(Number queue = 0, const Device* of = nullptr) : number(queue), device(of) {}
+
+    Number number;
+    const Device* device; ///< null: the same; else it outlives the call
+};
+
 /// Thread-safe: every method takes the device lock, which device threads give up between batches.
 /// Destroying an object that another one uses answers Status::busy. Numbers of one kind are unique
 /// within the device; RQ numbers and SQ numbers share one space.
@@ -121,7 +132,8 @@ class Device {
     /// SQ forms a QP with it: when it fails, both are in error.
     [[nodiscard]] Outcome<Number> create_sq(const SqAttr& attr);
     /// `peer` is for hairpin queues, see below.
-    [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state, Number peer = 0);
+    [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state,
+                                          const HairpinPeer& peer = {});
     /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
     /// resets.
     [[nodiscard]] Outcome<void> pace_sq(Number sqn, uint32_t kbps);
@@ -131,7 +143,8 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
 
     [[nodiscard]] Outcome<Number> create_rq(const RqAttr& attr);
-    [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state, Number peer = 0);
+    [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state,
+                                          const HairpinPeer& peer = {});
     [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
     [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;
     [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
@@ -140,6 +153,7 @@ class Device {
     /// rules for what is sent. Going from reset to ready, each names the other one; packets pass
     /// when both have. Either may go first: the RQ holds what it can then, and drops the rest as
     /// out of buffer. What it holds when it goes to reset, or is destroyed, is lost and counted.
+    /// The two may be of two devices, which then run on: neither waits for the other one.
     [[nodiscard]] Outcome<Number> create_hairpin_sq(const HairpinAttr& attr);
     [[nodiscard]] Outcome<Number> create_hairpin_rq(const HairpinAttr& attr);
 
@@ -273,6 +287,11 @@ class Device {
     struct State; ///< for the core's own files only
 
   private:
+    // What another device's hairpin queue has to know of its peer here.
+    [[nodiscard]] Outcome<std::shared_ptr<HairpinBuffer>> buffer_of(Number rqn) const;
+    /// Of an SQ that may send for this RQ.
+    [[nodiscard]] Outcome<HairpinSize> size_for(const HairpinEnd& rq, Number sqn) const;
+
     std::unique_ptr<State> state_;
 };
 

@@ -3,6 +3,7 @@
 #include "app/softhca/core/device_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -31,16 +32,6 @@ Outcome<std::unique_ptr<Q>> make_hairpin(Device::State& state, const ObjectTable
     return queue;
 }
 
-/// The queue that `queue` may have as its peer: a hairpin that names no other one.
-template <class Peer, class Q>
-Outcome<Peer*> find_peer(const ObjectTable<Peer>& peers, Number number, const Q& queue) {
-    Peer* const peer = peers.find(number);
-    if (!peer) return refuse(Status::bad_resource);
-    if (!peer->hairpin) return refuse(Status::bad_parameter);
-    if (peer->peer && peer->peer != &queue) return refuse(Status::busy);
-    return peer;
-}
-
 bool begins(const Queue& queue, QueueState state) {
     return queue.state == QueueState::reset && state == QueueState::ready;
 }
@@ -62,7 +53,7 @@ Outcome<Number> Device::create_hairpin_rq(const HairpinAttr& attr) {
     const ControlLock lock(*state_);
     auto rq = make_hairpin(*state_, state_->rqs, Limits::kLogMaxRqs, attr);
     if (!rq) return refuse(rq.error());
-    (*rq)->hairpin = std::make_shared<HairpinBuffer>(attr.size);
+    (*rq)->hairpin = std::make_shared<HairpinBuffer>(attr.size, state_->end_of((*rq)->number));
     (*rq)->q_counter = &state_->own_q_counter;
     (*rq)->hold_when_empty = attr.delay_drop;
     state_->delay_drop.rqs += attr.delay_drop;
@@ -71,47 +62,50 @@ Outcome<Number> Device::create_hairpin_rq(const HairpinAttr& attr) {
     return number;
 }
 
-Outcome<void> Device::State::change_peer(Sq& sq, QueueState state, Number peer) {
+Outcome<std::shared_ptr<HairpinBuffer>> Device::buffer_of(Number rqn) const {
+    const ControlLock lock(*state_);
+    const Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return refuse(Status::bad_resource);
+    if (!rq->hairpin) return refuse(Status::bad_parameter);
+    return rq->hairpin;
+}
+
+Outcome<HairpinSize> Device::size_for(const HairpinEnd& rq, Number sqn) const {
+    const ControlLock lock(*state_);
+    const Sq* const sq = state_->sqs.find(sqn);
+    if (!sq) return refuse(Status::bad_resource);
+    if (!sq->hairpin) return refuse(Status::bad_parameter);
+    if (const HairpinEnd peer = peer_of(*sq); peer && peer != rq) return refuse(Status::busy);
+    return *sq->hairpin;
+}
+
+Outcome<void> Device::State::change_peer(Sq& sq, QueueState state, const SqPeer& peer) {
     if (!sq.hairpin) return {};
-    if (state == QueueState::reset) sq.peer = nullptr;
+    if (state == QueueState::reset && sq.source) std::exchange(sq.source, nullptr)->detach();
     if (!begins(sq, state)) return {};
-    const auto rq = find_peer(rqs, peer, sq);
-    if (!rq) return refuse(rq.error());
-    sq.peer = *rq;
+    if (!peer) return refuse(peer.error());
+    if (!(*peer)->attach(end_of(sq.number))) return refuse(Status::busy);
+    sq.source = *peer;
+    sq.tried = 0;
     return {};
 }
 
-Outcome<void> Device::State::change_peer(Rq& rq, QueueState state, Number peer) {
+Outcome<void> Device::State::change_peer(Rq& rq, QueueState state, const HairpinEnd& sq,
+                                         const Outcome<HairpinSize>& sq_size) {
     if (!rq.hairpin) return {};
-    if (state == QueueState::reset) {
-        drop_held(rq);
-        rq.peer = nullptr;
-    }
+    if (state == QueueState::reset) port.counters.drop_tx_hairpin += rq.hairpin->drop();
     if (!begins(rq, state)) return {};
-    const auto sq = find_peer(sqs, peer, rq);
-    if (!sq) return refuse(sq.error());
-    rq.peer = *sq;
-    rq.hairpin->limit(*(*sq)->hairpin);
+    if (!sq_size) return refuse(sq_size.error());
+    rq.hairpin->name(sq, *sq_size);
     return {};
 }
 
-void Device::State::drop_held(Rq& rq) {
-    port.counters.drop_tx_hairpin += rq.hairpin->packets();
-    rq.hairpin->clear();
-    if (rq.peer) rq.peer->progress = {}; // of what is gone
+void Device::State::leave_peer(Sq& sq) {
+    if (sq.source) std::exchange(sq.source, nullptr)->forget();
 }
 
-void Device::State::leave_peer(const Sq& sq) {
-    if (!sq.hairpin) return;
-    for (const auto& [rqn, rq] : rqs)
-        if (rq->peer == &sq) rq->peer = nullptr;
-}
-
-void Device::State::leave_peer(Rq& rq) {
-    if (!rq.hairpin) return;
-    drop_held(rq);
-    for (const auto& [sqn, sq] : sqs)
-        if (sq->peer == &rq) sq->peer = nullptr;
+void Device::State::leave_peer(const Rq& rq) {
+    if (rq.hairpin) port.counters.drop_tx_hairpin += rq.hairpin->close();
 }
 
 } // namespace softhca::core

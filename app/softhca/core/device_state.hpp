@@ -35,6 +35,7 @@ struct Device::State final : GuardedMemory {
     }
 
     const DeviceConfig config;
+    const std::shared_ptr<const std::string> name = std::make_shared<std::string>(config.name);
     const RingFormat& rings;
 
     // A control call announces itself, so that the device thread, which takes the lock again at
@@ -97,13 +98,16 @@ struct Device::State final : GuardedMemory {
     }
     /// A queue goes: what it refers to has one user less.
     void release(const Queue& queue);
-    /// A queue goes to another state. Of hairpin queues that includes the peer.
-    [[nodiscard]] Outcome<void> change_peer(Sq& sq, QueueState state, Number peer);
-    [[nodiscard]] Outcome<void> change_peer(Rq& rq, QueueState state, Number peer);
+    /// A queue goes to another state. Of hairpin queues that includes the peer: the RQ that an SQ
+    /// may send for, the SQ that an RQ takes packets for.
+    using SqPeer = Outcome<std::shared_ptr<HairpinBuffer>>;
+    [[nodiscard]] Outcome<void> change_peer(Sq& sq, QueueState state, const SqPeer& peer);
+    [[nodiscard]] Outcome<void> change_peer(Rq& rq, QueueState state, const HairpinEnd& sq,
+                                            const Outcome<HairpinSize>& sq_size);
     /// It is nobody's peer any more; what it holds is lost.
-    void leave_peer(const Sq& sq);
-    void leave_peer(Rq& rq);
-    void drop_held(Rq& rq); ///< of a hairpin
+    void leave_peer(Sq& sq);
+    void leave_peer(const Rq& rq);
+    [[nodiscard]] HairpinEnd end_of(Number queue) const { return {name, queue}; }
     /// A number that no object has. One space for all kinds.
     [[nodiscard]] Number new_number();
     /// Lets the wire begin if its frames have somewhere to go.

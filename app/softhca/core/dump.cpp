@@ -91,10 +91,11 @@ json row_of(const Queue& queue) {
 }
 
 /// What a hairpin queue may hold, and whom it names.
-template <class Peer> void add_hairpin(json& row, const HairpinSize& size, const Peer* peer) {
+void add_hairpin(json& row, const HairpinSize& size, const HairpinEnd& peer) {
     row.update({{"hairpin_packets", 1u << size.log_packets},
                 {"hairpin_bytes", 1u << size.log_bytes},
-                {"hairpin_peer", number_or_null(peer ? peer->number : 0)}});
+                {"hairpin_peer", number_or_null(peer.number)},
+                {"hairpin_peer_device", peer ? json(*peer.device) : json()}});
 }
 
 json row_of(const Sq& sq) {
@@ -104,7 +105,7 @@ json row_of(const Sq& sq) {
                 {"requests_per_second", sq.pace.per_second()},
                 {"rc", sq.rc}});
     if (sq.managed) row["enabled"] = sq.enabled;
-    if (sq.hairpin) add_hairpin(row, *sq.hairpin, sq.peer);
+    if (sq.hairpin) add_hairpin(row, *sq.hairpin, peer_of(sq));
     return row;
 }
 
@@ -121,7 +122,7 @@ json row_of(const Rq& rq) {
                     {"stride_bytes", 1u << rq.strides.log_stride_bytes},
                     {"next_stride", rq.next_stride}});
     if (rq.hairpin) {
-        add_hairpin(row, rq.hairpin->size(), rq.peer);
+        add_hairpin(row, rq.hairpin->size(), peer_of(rq));
         row["held"] = rq.hairpin->packets();
     }
     return row;

@@ -9,69 +9,144 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace softhca::core {
 
-/// Packets that an RQ has taken and its peer SQ has not sent yet, in their order. Allocates when it
-/// is made only.
+/// What an RQ has taken and an SQ has not sent yet, in its order; and which two queues that are.
+/// They may be of two devices, hence of two threads. Thread-safe: one thread calls for the RQ, one
+/// for the SQ. Its lock is not held while memory of others is read: a thread that finds such memory
+/// gone does not come back (run_guarded). Allocates when it is made only.
 class HairpinBuffer {
   public:
     struct Packet {
         std::array<iovec, 2> parts; ///< the second one is empty unless it goes round in the memory
         uint32_t bytes;
         uint32_t metadata; ///< reg_b of what was received, reg_a of what is sent
+        uint64_t serial;   ///< tells it from those before it
 
         [[nodiscard]] std::span<const iovec> pieces() const {
             return {parts.data(), parts[1].iov_len == 0 ? 1u : 2u};
         }
     };
 
-    explicit HairpinBuffer(const HairpinSize& size)
+    explicit HairpinBuffer(const HairpinSize& size, HairpinEnd rq = {})
         : size_(size), most_packets_(1u << size.log_packets), most_bytes_(1u << size.log_bytes),
           entries_(most_packets_),
-          memory_(std::make_unique_for_overwrite<std::byte[]>(most_bytes_)) {}
+          memory_(std::make_unique_for_overwrite<std::byte[]>(most_bytes_)), rq_(std::move(rq)) {}
 
     [[nodiscard]] const HairpinSize& size() const { return size_; }
-    /// From now on it holds what both it and its peer can hold. It is empty.
-    void limit(const HairpinSize& peer) {
-        most_packets_ = 1u << std::min(size_.log_packets, peer.log_packets);
-        most_bytes_ = 1u << std::min(size_.log_bytes, peer.log_bytes);
+    [[nodiscard]] uint32_t packets() const {
+        const std::lock_guard lock(mutex_);
+        return packets_ - (was_sent_ ? 1 : 0);
     }
 
-    [[nodiscard]] uint32_t packets() const { return packets_; }
-    [[nodiscard]] bool empty() const { return packets_ == 0; }
+    // ---- For the RQ.
+
+    /// The SQ that it names; none: nobody.
+    [[nodiscard]] HairpinEnd named() const {
+        const std::lock_guard lock(mutex_);
+        return named_;
+    }
+    /// From now on it holds what both it and its peer can hold. It is empty.
+    void name(const HairpinEnd& sq, const HairpinSize& sq_size) {
+        const std::lock_guard lock(mutex_);
+        named_ = sq;
+        most_packets_ = 1u << std::min(size_.log_packets, sq_size.log_packets);
+        most_bytes_ = 1u << std::min(size_.log_bytes, sq_size.log_bytes);
+    }
+    /// It names nobody any more. Returns how many packets are lost: all but one that is being sent.
+    [[nodiscard]] uint32_t drop() {
+        const std::lock_guard lock(mutex_);
+        named_ = {};
+        const uint32_t kept = sending_ ? 1 : 0;
+        const uint32_t lost = packets_ - std::min(packets_, kept);
+        if (!sending_) serial_ += lost;
+        for (uint32_t i = 0; i < lost; i++)
+            bytes_ -= entry(--packets_).bytes;
+        return lost;
+    }
+    /// Likewise; it is destroyed.
+    [[nodiscard]] uint32_t close() {
+        const uint32_t lost = drop();
+        const std::lock_guard lock(mutex_);
+        rq_ = {};
+        return lost;
+    }
     [[nodiscard]] bool has_room(uint32_t bytes) const {
+        const std::lock_guard lock(mutex_);
         return packets_ < most_packets_ && bytes <= most_bytes_ - bytes_;
     }
     /// Copies a packet that it has room for.
     void push(std::span<const iovec> pieces, uint32_t bytes, uint32_t metadata) {
-        const Split split = split_at(first_byte_ + bytes_, bytes);
+        const Split split = split_at(next_byte(), bytes);
         PieceCursor cursor(pieces);
         cursor.copy(split.before_end, memory_.get() + split.offset);
         cursor.copy(bytes - split.before_end, memory_.get());
-        entries_[(first_ + packets_) % entries_.size()] = {bytes, metadata};
+        const std::lock_guard lock(mutex_);
+        entry(packets_) = {bytes, metadata};
         packets_++;
         bytes_ += bytes;
     }
-    /// The oldest packet. Its bytes stay where they are until the next push() after it has left.
-    [[nodiscard]] Packet front() const {
-        const Entry& entry = entries_[first_];
-        const Split split = split_at(first_byte_, entry.bytes);
-        return {.parts = {{{memory_.get() + split.offset, split.before_end},
-                           {memory_.get(), entry.bytes - split.before_end}}},
-                .bytes = entry.bytes,
-                .metadata = entry.metadata};
+
+    // ---- For the SQ.
+
+    /// The RQ, if it still exists.
+    [[nodiscard]] HairpinEnd rq() const {
+        const std::lock_guard lock(mutex_);
+        return rq_;
     }
-    void pop() {
-        const uint32_t bytes = entries_[first_].bytes;
-        first_ = (first_ + 1) % static_cast<uint32_t>(entries_.size());
-        first_byte_ = (first_byte_ + bytes) % capacity();
-        packets_--;
-        bytes_ -= bytes;
+    /// Whether it may send what the RQ takes: nobody else does, and the RQ names nobody else.
+    [[nodiscard]] bool attach(const HairpinEnd& sq) {
+        const std::lock_guard lock(mutex_);
+        if (sender_ || (named_ && named_ != sq)) return false;
+        sender_ = sq;
+        return true;
     }
-    void clear() { packets_ = bytes_ = 0; }
+    /// It does not any more. The RQ fills up; whom it names it goes on naming.
+    void detach() {
+        const std::lock_guard lock(mutex_);
+        free_sent();
+        sending_ = false;
+        sender_ = {};
+    }
+    /// Likewise; it is destroyed.
+    void forget() {
+        detach();
+        const std::lock_guard lock(mutex_);
+        named_ = {};
+    }
+    /// The oldest packet, if both name each other; sent() or keep() has to tell what becomes of it.
+    [[nodiscard]] std::optional<Packet> take() {
+        const std::lock_guard lock(mutex_);
+        free_sent();
+        if (packets_ == 0 || !sender_ || sender_ != named_) return {};
+        sending_ = true;
+        const Entry& oldest = entry(0);
+        const Split split = split_at(first_byte_, oldest.bytes);
+        return Packet{.parts = {{{memory_.get() + split.offset, split.before_end},
+                                 {memory_.get(), oldest.bytes - split.before_end}}},
+                      .bytes = oldest.bytes,
+                      .metadata = oldest.metadata,
+                      .serial = serial_};
+    }
+    void keep() {
+        const std::lock_guard lock(mutex_);
+        sending_ = false;
+    }
+    /// Its bytes stay where they are until free() or the next take().
+    void sent() {
+        const std::lock_guard lock(mutex_);
+        was_sent_ = true;
+    }
+    void free() {
+        const std::lock_guard lock(mutex_);
+        free_sent();
+    }
 
   private:
     struct Entry {
@@ -86,13 +161,37 @@ class HairpinBuffer {
         const uint32_t offset = place % capacity();
         return {offset, std::min(bytes, capacity() - offset)};
     }
+    [[nodiscard]] uint32_t next_byte() const {
+        const std::lock_guard lock(mutex_);
+        return first_byte_ + bytes_;
+    }
+    [[nodiscard]] Entry& entry(uint32_t index) {
+        return entries_[(first_ + index) % entries_.size()];
+    }
+    void free_sent() {
+        if (!was_sent_) return;
+        was_sent_ = sending_ = false;
+        const uint32_t bytes = entry(0).bytes;
+        first_ = (first_ + 1) % static_cast<uint32_t>(entries_.size());
+        first_byte_ = (first_byte_ + bytes) % capacity();
+        packets_--;
+        bytes_ -= bytes;
+        serial_++;
+    }
 
-    HairpinSize size_;
+    const HairpinSize size_;
+    mutable std::mutex mutex_;
     uint32_t most_packets_, most_bytes_;
     std::vector<Entry> entries_;
     std::unique_ptr<std::byte[]> memory_;
     uint32_t first_ = 0, packets_ = 0;
     uint32_t first_byte_ = 0, bytes_ = 0;
+    uint64_t serial_ = 1;   ///< of the oldest packet
+    bool sending_ = false;  ///< the SQ has taken the oldest one
+    bool was_sent_ = false; ///< which has left, and whose bytes are still read
+    HairpinEnd rq_;         ///< whose it is; none: it is gone
+    HairpinEnd named_;      ///< the SQ that the RQ names
+    HairpinEnd sender_;     ///< the SQ that names the RQ
 };
 
 } // namespace softhca::core

@@ -61,8 +61,6 @@ struct SendProgress {
     uint32_t copies = 0; ///< so many have left of those that rules make of it
 };
 
-struct Rq;
-
 /// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is
 /// for a queue that cannot go on when no CQE can say so.
 struct Sq : Queue {
@@ -77,7 +75,8 @@ struct Sq : Queue {
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
     uint32_t rung = 0;        ///< RC: the doorbell when it was last looked at
     std::optional<HairpinSize> hairpin;
-    Rq* peer = nullptr; ///< hairpin: whose packets it sends, if that says the same
+    std::shared_ptr<HairpinBuffer> source; ///< hairpin: what it sends, if the RQ names it, too
+    uint64_t tried = 0;                    ///< serial of the packet that `progress` is about
 
     /// RC: whether there may be something to do, whatever the format. Most of the time there is
     /// not.
@@ -109,8 +108,7 @@ struct Rq : Queue {
     uint64_t held_since = 0;       ///< device clock when it began to hold the wire; 0: it does not
     QCounter* q_counter = nullptr; ///< never null in a device
     std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue
-    std::shared_ptr<HairpinBuffer> hairpin; ///< what `peer` is to send; null: not a hairpin queue
-    Sq* peer = nullptr;
+    std::shared_ptr<HairpinBuffer> hairpin; ///< what its peer is to send; null: not a hairpin queue
 
     /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
     /// a QP of which only the RQ is in error.
@@ -123,6 +121,12 @@ struct Rq : Queue {
         if (listener) listener->on_async(AsyncEvent::rq_fatal, number, cookie);
     }
 };
+
+/// The queue that a hairpin queue names; none: nobody, or it is gone.
+[[nodiscard]] inline HairpinEnd peer_of(const Sq& sq) {
+    return sq.source ? sq.source->rq() : HairpinEnd{};
+}
+[[nodiscard]] inline HairpinEnd peer_of(const Rq& rq) { return rq.hairpin->named(); }
 
 /// See Device::set_delay_drop.
 struct DelayDrop {

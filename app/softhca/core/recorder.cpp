@@ -245,7 +245,7 @@ void Recorder::begin_hairpin(const Sq& sq, std::span<const iovec> pieces, uint32
     open(sent_, Passage::Direction::sent, pieces, bytes);
     came_to(sq.number);
     if (!steps_) return;
-    say("SQ", fmt::format("{} sends what hairpin RQ {} took", sq.number, sq.peer->number));
+    say("SQ", fmt::format("{} sends what hairpin RQ {} took", sq.number, peer_of(sq).number));
     describe_frame("frame");
 }
 
@@ -433,7 +433,7 @@ void Recorder::not_ready(const Rq& rq) {
 void Recorder::no_room(const Rq& rq) {
     came_to(rq.number);
     say("RQ", rq.hairpin ? fmt::format("{} holds {} packets for SQ {}, and no more", rq.number,
-                                       rq.hairpin->packets(), rq.peer ? rq.peer->number : 0)
+                                       rq.hairpin->packets(), peer_of(rq).number)
                          : fmt::format("{} has no WQE posted", rq.number));
 }
 
@@ -461,7 +461,7 @@ void Recorder::placed(const Rq& rq, uint32_t bytes, uint32_t strides) {
 
 void Recorder::passed_on(const Rq& rq, uint32_t bytes) {
     came_to(rq.number);
-    const Number sqn = rq.peer ? rq.peer->number : 0; // 0: it is gone
+    const Number sqn = peer_of(rq).number; // 0: it is gone
     current().outcomes.push_back(fmt::format("passed from hairpin RQ {} to SQ {}", rq.number, sqn));
     say("RQ", fmt::format("{}: {} bytes for SQ {}, which has {} packets to send", rq.number, bytes,
                           sqn, rq.hairpin->packets()));

@@ -54,7 +54,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
-    [[nodiscard]] bool send_held(Sq& sq, HairpinBuffer& held);
+    [[nodiscard]] bool send_held(Sq& sq, const HairpinBuffer::Packet& packet);
     /// Whose a frame is, for rules.
     struct Origin {
         Number domain = kKernelDomain;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 namespace softhca::core {
 
@@ -258,32 +259,41 @@ template <Rings R, class W> bool Sender<R, W>::send_frame(Sq& sq, Gather& frame)
 /// What a hairpin SQ sends, which nobody has posted and nobody is told of.
 template <Rings R, class W> size_t Sender<R, W>::run_hairpin(Sq& sq, size_t budget) {
     current_ = nullptr; // no request is executed, so that none can end in an error
-    if (sq.state != QueueState::ready || !sq.peer || sq.peer->peer != &sq) return 0;
-    HairpinBuffer& held = *sq.peer->hairpin;
-    if (held.empty()) save_time(sq, kIdleCredit);
+    if (sq.state != QueueState::ready || !sq.source) return 0;
     size_t sent = 0;
-    while (sent < budget && !held.empty() && send_held(sq, held))
+    while (sent < budget && !must_wait(sq)) {
+        const std::optional<HairpinBuffer::Packet> packet = sq.source->take();
+        if (!packet) {
+            save_time(sq, kIdleCredit);
+            break;
+        }
+        if (!send_held(sq, *packet)) {
+            sq.source->keep();
+            break;
+        }
         sent++;
+    }
     return sent;
 }
 
-/// The oldest packet. False when the wire is busy or the queue has to wait.
-template <Rings R, class W> bool Sender<R, W>::send_held(Sq& sq, HairpinBuffer& held) {
-    if (must_wait(sq)) return false;
-    const HairpinBuffer::Packet packet = held.front();
+/// False when the wire is busy.
+template <Rings R, class W>
+bool Sender<R, W>::send_held(Sq& sq, const HairpinBuffer::Packet& packet) {
+    if (std::exchange(sq.tried, packet.serial) != packet.serial) sq.progress = {};
     watch_.begin_hairpin(sq, packet.pieces(), packet.bytes);
     if (!send_steered(packet.pieces(), packet.bytes,
                       {sq.transport_domain, packet.metadata, sq.number}, sq.progress)) {
         watch_.cancel_sent();
         return false;
     }
-    held.pop();
+    sq.source->sent();
     spend_time(sq, packet.bytes);
     sq.counters.packets++;
     sq.counters.bytes += packet.bytes;
-    // Last, as in send_frame(). The first thing done to the bytes is to copy them.
+    // Last, as in send_frame().
     if (receiver_.sniffs_sent()) receiver_.sniff_sent(packet.pieces(), packet.bytes);
     watch_.end_hairpin();
+    sq.source->free();
     return true;
 }
 

@@ -44,7 +44,7 @@ template <class Q> json to_json(const ObjectTable<Q>& queues) {
     for (const auto& [number, queue] : queues) {
         json row = to_json(*queue);
         if (queue->hairpin) {
-            row["hairpin_peer"] = queue->peer ? queue->peer->number : 0;
+            row["hairpin_peer"] = peer_of(*queue).number;
             add_held(row, *queue);
         }
         list.push_back(std::move(row));

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -131,6 +132,14 @@ struct StridingAttr {
 /// What a hairpin queue may hold.
 struct HairpinSize {
     uint8_t log_packets = 0, log_bytes = 0;
+};
+/// One queue of a hairpin pair, whose two may be of two devices.
+struct HairpinEnd {
+    std::shared_ptr<const std::string> device; ///< its name; every device has its own
+    Number number = 0;
+
+    [[nodiscard]] explicit operator bool() const { return device != nullptr; }
+    bool operator==(const HairpinEnd&) const = default;
 };
 struct HairpinAttr {
     HairpinSize size;

@@ -58,18 +58,22 @@ FwStatus create_hairpin_rq(Firmware& firmware, Command& command) {
 }
 
 FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,
-                   const StateChange& change, const Fields& context, core::Number& peer) {
-    peer = 0;
+                   const StateChange& change, const Fields& context, ReadPeer& peer) {
     const Fields kept(queue.context.data(), queue.context.size());
     if (kept.get(at.hairpin) == 0 || !change.begins()) return FwStatus::ok;
-    if (const auto vhca = context.get(at.vhca); vhca != firmware.vhca_id) {
-        firmware.objects.blame(fmt::format(
-            "the peer is on vhca {:#x}, this is {:#x}: hairpin queues of two ports do not pair up",
-            vhca, firmware.vhca_id));
-        return FwStatus::bad_parameter;
+    peer.peer.number = number(context, at.peer);
+    const uint64_t vhca = context.get(at.vhca);
+    if (vhca == firmware.vhca.id()) {
+        const bool exists = firmware.objects.exist({{at.peer_kind, peer.peer.number}});
+        return exists ? FwStatus::ok : FwStatus::bad_resource;
     }
-    peer = number(context, at.peer);
-    return firmware.objects.exist({{at.peer_kind, peer}}) ? FwStatus::ok : FwStatus::bad_resource;
+    peer.other = find_vhca(vhca);
+    peer.peer.device = peer.other.device;
+    if (peer.other.device) return FwStatus::ok;
+    firmware.objects.blame(fmt::format(
+        "the peer is on vhca {:#x}, this is {:#x}: there is no such port in this process", vhca,
+        firmware.vhca.id()));
+    return FwStatus::bad_parameter;
 }
 
 void keep_peer(const HairpinPlaces& at, Object& queue, const StateChange& change,

@@ -118,7 +118,7 @@ FwStatus modify_sq(Firmware& firmware, Command& command) {
     if (*from != *current && *current != core::QueueState::error)
         return FwStatus::bad_resource_state;
     const StateChange change{*current, *to};
-    core::Number peer = 0;
+    ReadPeer peer;
     if (const FwStatus status = read_peer(firmware, kHairpinSq, *sq, change, context, peer);
         status != FwStatus::ok)
         return status;
@@ -128,7 +128,7 @@ FwStatus modify_sq(Firmware& firmware, Command& command) {
             return paced;
         sq->detail = static_cast<uint32_t>(rate);
     }
-    const auto modified = firmware.device.modify_sq(sqn, *to, peer);
+    const auto modified = firmware.device.modify_sq(sqn, *to, peer.peer);
     if (!modified) return to_firmware(modified.error());
     keep_peer(kHairpinSq, *sq, change, context);
     return FwStatus::ok;
@@ -221,7 +221,7 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
     const std::optional<core::Number> q_counter = read_q_counter(firmware, context);
     if (fields & kCounterSet && !q_counter) return FwStatus::bad_resource;
     const StateChange change{*current, *to};
-    core::Number peer = 0;
+    ReadPeer peer;
     if (const FwStatus status = read_peer(firmware, kHairpinRq, *rq, change, context, peer);
         status != FwStatus::ok)
         return status;
@@ -236,7 +236,7 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
         keep(PRM(rqc, counter_set_id));
     }
     if (*to == *current) return FwStatus::ok;
-    const auto modified = firmware.device.modify_rq(rqn, *to, peer);
+    const auto modified = firmware.device.modify_rq(rqn, *to, peer.peer);
     if (!modified) return to_firmware(modified.error());
     keep_peer(kHairpinRq, *rq, change, context);
     return FwStatus::ok;

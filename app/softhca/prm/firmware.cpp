@@ -18,11 +18,6 @@ constexpr uint8_t kPort1 = 0x10;
 /// Of a vport that no driver has told anything else.
 constexpr core::Loopback kLoopback{.unicast = true, .multicast = true};
 
-/// Of the MAC, so that two ports hardly ever have the same.
-uint16_t make_vhca_id(const std::array<uint8_t, 6>& mac) {
-    return static_cast<uint16_t>((mac[2] ^ mac[4]) << 8 | (mac[3] ^ mac[5]));
-}
-
 } // namespace
 
 std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
@@ -35,7 +30,7 @@ std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
 Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& sink,
                    uint32_t speed, Users users)
     : device(core_device), memory(driver_memory), events(sink),
-      vhca_id(make_vhca_id(core_device.config().mac)), caps(make_capabilities(users, vhca_id)),
+      vhca(core_device), caps(make_capabilities(users, vhca.id())),
       mac(core_device.config().mac), speed_mbps(speed), users_(users) {
     add_hca_commands(commands_);
     add_simple_commands(commands_);
@@ -208,7 +203,7 @@ void Firmware::reset() {
     vport_lists.clear();
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
-    caps = make_capabilities(users_, vhca_id);
+    caps = make_capabilities(users_, vhca.id());
 }
 
 void Firmware::on_completion(core::Number cqn, uint64_t eqn) {

@@ -8,6 +8,7 @@
 #include "app/softhca/prm/match.hpp"
 #include "app/softhca/prm/memory.hpp"
 #include "app/softhca/prm/objects.hpp"
+#include "app/softhca/prm/vhca.hpp"
 
 #include <array>
 #include <atomic>
@@ -153,7 +154,7 @@ class Firmware final : private core::Listener {
     Memory& memory;
     EventSink& events;
     Objects objects;
-    const uint16_t vhca_id; ///< by which commands tell one function from another
+    const Vhca vhca;
     Capabilities caps;
     std::array<uint8_t, 6> mac;
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote

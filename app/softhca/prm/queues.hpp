@@ -40,11 +40,15 @@ struct StateChange {
         return from == core::QueueState::reset && to == core::QueueState::ready;
     }
 };
-/// The peer of a hairpin queue that begins, by the context of the command; 0: there is none to
-/// read.
+/// The peer of a hairpin queue that begins, by the context of the command; number 0: there is none
+/// to read. Another function that it is of stays while this lives.
+struct ReadPeer {
+    core::HairpinPeer peer;
+    FoundVhca other;
+};
 [[nodiscard]] FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,
                                  const StateChange& change, const Fields& context,
-                                 core::Number& peer);
+                                 ReadPeer& peer);
 /// Has QUERY_* tell the peer from now on, until the queue is reset.
 void keep_peer(const HairpinPlaces& at, Object& queue, const StateChange& change,
                const Fields& context);

@@ -159,7 +159,7 @@ TEST_P(HairpinTest, WrongPeersAreRefused) {
     const Number plain_sq = made(by(mine, UsersTest::sq_request(cq)));
     EXPECT_EQ(status(modify_sq(sqn, kReset, kReady, plain_rq)), FwStatus::bad_parameter);
     EXPECT_EQ(status(modify_rq(rqn, kReset, kReady, plain_sq)), FwStatus::bad_parameter);
-    vhca++;
+    vhca++; // there is no such function
     EXPECT_EQ(status(modify_sq(sqn, kReset, kReady, rqn)), FwStatus::bad_parameter);
     EXPECT_EQ(status(modify_rq(rqn, kReset, kReady, sqn)), FwStatus::bad_parameter);
     vhca--;
@@ -209,6 +209,26 @@ TEST_P(HairpinTest, AnSqUsesItsTis) {
     EXPECT_EQ(status(destroy), FwStatus::resource_busy);
     EXPECT_EQ(destroy_sq(sqn), FwStatus::ok);
     EXPECT_EQ(status(destroy), FwStatus::ok);
+}
+
+TEST_P(HairpinTest, TwoFunctionsPairUp) {
+    class Second : public HairpinTest {
+      public:
+        using HairpinTest::made, HairpinTest::modify_sq, HairpinTest::query_sq,
+            HairpinTest::sq_request, HairpinTest::status, HairpinTest::vhca;
+
+      private:
+        void TestBody() override {}
+    } second;
+    ASSERT_NE(second.vhca, vhca) << "of the same MAC";
+    std::swap(second.vhca, vhca); // each names the other one
+    const Number rqn = made(rq_request()), sqn = second.made(second.sq_request());
+    EXPECT_EQ(second.status(second.modify_sq(sqn, kReset, kReady, 0xffff)), FwStatus::bad_resource);
+    EXPECT_EQ(second.status(second.modify_sq(sqn, kReset, kReady, rqn)), FwStatus::ok);
+    EXPECT_EQ(status(modify_rq(rqn, kReset, kReady, sqn)), FwStatus::ok);
+    EXPECT_EQ(second.query_sq(sqn), (Said{kReady, rqn, second.vhca}));
+    EXPECT_EQ(query_rq(rqn), (Said{kReady, sqn, vhca}));
+    EXPECT_EQ(status(modify_rq(made(rq_request()), kReset, kReady, sqn)), FwStatus::resource_busy);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, HairpinTest, transports(), name_of);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// By which number commands tell one function of the NIC from another. All devices of a process are
+// functions of one NIC.
+#pragma once
+
+#include "app/softhca/core/device.hpp"
+
+#include <cstdint>
+#include <shared_mutex>
+
+namespace softhca::prm {
+
+/// The number of a device while it lives. Made of its MAC address, so that it is the same at each
+/// start; the next free one when another device has that. Never 0. Thread-safe.
+class Vhca {
+  public:
+    /// `device` outlives it.
+    explicit Vhca(const core::Device& device);
+    ~Vhca();
+    Vhca(const Vhca&) = delete;
+    Vhca& operator=(const Vhca&) = delete;
+
+    [[nodiscard]] uint16_t id() const { return id_; }
+
+  private:
+    uint16_t id_;
+};
+
+/// Another function's device, which does not go while this lives.
+struct FoundVhca {
+    std::shared_lock<std::shared_mutex> held;
+    const core::Device* device; ///< null: there is none of that number
+};
+[[nodiscard]] FoundVhca find_vhca(uint64_t id);
+
+} // namespace softhca::prm
