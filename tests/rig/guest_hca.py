@@ -67,6 +67,14 @@ class GuestPorts:
         self.functions[port].control(cmd="fault", device=self.functions[port].device_name,
                                      fault=fault)
 
+    def dump(self, port: int = 0) -> dict[str, Any]:
+        device: dict[str, Any] = self.functions[port].control(cmd="dump")["devices"][0]
+        return device
+
+    def device_process(self, port: int) -> int:
+        pid: int = self.functions[port].device.process.pid
+        return pid
+
     def sanitizer_reports(self) -> str:
         return ""  # there are none in the guest
 

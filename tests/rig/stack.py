@@ -175,6 +175,15 @@ class SoftHca:
         else:
             os.kill(process, number)
 
+    def dump(self, port: int = 0) -> dict[str, Any]:
+        result = self.run_tool("dump", "--json", f"--pid={program_under(self.program)}")
+        if result.returncode:
+            raise AssertionError(f"softhca dump --json failed: {result.stderr or result.stdout}")
+        return devices_of(json.loads(result.stdout))[device_name(port)]
+
+    def device_process(self, port: int) -> int:
+        return program_under(self.program)
+
     def break_queue(self, port: int, fault: str) -> None:
         self.inject(port, fault)
 

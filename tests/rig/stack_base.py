@@ -40,6 +40,14 @@ class StackBase:
         kernel."""
         raise NotImplementedError
 
+    def dump(self, port: int = 0) -> dict[str, Any]:
+        """`softhca dump --json` of the port's device."""
+        raise NotImplementedError
+
+    def device_process(self, port: int) -> int:
+        """The process whose threads the port's device is."""
+        raise NotImplementedError
+
     def end_faults(self) -> None:
         """Commands of the kernel's ABI succeed again."""
 

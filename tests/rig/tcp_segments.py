@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """TCP segments, and what LRO makes of them."""
 
+import os
 import signal
 from dataclasses import dataclass, replace
 from typing import Sequence
@@ -9,6 +10,7 @@ from scapy.layers.inet import TCP
 from scapy.layers.l2 import Dot1Q
 from scapy.packet import Packet, Raw
 
+from .launched import suspend
 from .packets import ether, ipv4, ipv6
 from .stack import Stack
 
@@ -56,11 +58,12 @@ def joined(segments: Sequence[Segment]) -> Segment:
 
 def send_at_once(stack: Stack, frames: Sequence[Packet]) -> None:
     """The device finds them all on the wire: no time passes between them."""
-    stack.signal_program(signal.SIGSTOP)
+    device = stack.device_process(0)
+    suspend(device)
     try:
         stack.wires[0].send_all(frames)
     finally:
-        stack.signal_program(signal.SIGCONT)
+        os.kill(device, signal.SIGCONT)
 
 
 def flow(count: int, **fields: object) -> list[Segment]:

@@ -29,9 +29,9 @@ std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
 
 Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& sink,
                    uint32_t speed, Users users)
-    : device(core_device), memory(driver_memory), events(sink),
-      vhca(core_device), caps(make_capabilities(users, vhca.id())),
-      mac(core_device.config().mac), speed_mbps(speed), users_(users) {
+    : device(core_device), memory(driver_memory), events(sink), vhca(core_device),
+      caps(make_capabilities(users, vhca.id())), mac(core_device.config().mac), speed_mbps(speed),
+      users_(users) {
     add_hca_commands(commands_);
     add_simple_commands(commands_);
     add_user_commands(commands_);

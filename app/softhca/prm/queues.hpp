@@ -47,8 +47,7 @@ struct ReadPeer {
     FoundVhca other;
 };
 [[nodiscard]] FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,
-                                 const StateChange& change, const Fields& context,
-                                 ReadPeer& peer);
+                                 const StateChange& change, const Fields& context, ReadPeer& peer);
 /// Has QUERY_* tell the peer from now on, until the queue is reset.
 void keep_peer(const HairpinPlaces& at, Object& queue, const StateChange& change,
                const Fields& context);
