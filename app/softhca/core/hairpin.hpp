@@ -52,7 +52,8 @@ class HairpinBuffer {
         const std::lock_guard lock(mutex_);
         return named_;
     }
-    /// From now on it holds what both it and its peer can hold. It is empty.
+    /// From now on it holds what both it and its peer can hold. It is empty, but for what is just
+    /// being sent.
     void name(const HairpinEnd& sq, const HairpinSize& sq_size) {
         const std::lock_guard lock(mutex_);
         named_ = sq;
@@ -79,7 +80,7 @@ class HairpinBuffer {
     }
     [[nodiscard]] bool has_room(uint32_t bytes) const {
         const std::lock_guard lock(mutex_);
-        return packets_ < most_packets_ && bytes <= most_bytes_ - bytes_;
+        return packets_ < most_packets_ && bytes_ + bytes <= most_bytes_;
     }
     /// Copies a packet that it has room for.
     void push(std::span<const iovec> pieces, uint32_t bytes, uint32_t metadata) {
@@ -116,9 +117,11 @@ class HairpinBuffer {
     }
     /// Likewise; it is destroyed.
     void forget() {
-        detach();
         const std::lock_guard lock(mutex_);
-        named_ = {};
+        if (named_ == sender_) named_ = {};
+        free_sent();
+        sending_ = false;
+        sender_ = {};
     }
     /// The oldest packet, if both name each other; sent() or keep() has to tell what becomes of it.
     [[nodiscard]] std::optional<Packet> take() {

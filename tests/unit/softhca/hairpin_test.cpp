@@ -253,6 +253,19 @@ TEST_F(Hairpin, AfterAResetTheyMayHaveOtherPeers) {
     EXPECT_EQ(device->sq_counters(another_sq)->packets, 2u);
 }
 
+TEST_F(Hairpin, AnSqThatGoesIsForgottenByWhoNamesIt) {
+    pair_up();
+    const Number another = make_sq(kSmall);
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::reset));
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, another));
+    EXPECT_EQ(device->modify_sq(another, QueueState::ready, rqn).error(), Status::busy)
+        << "the former one has not left";
+    ASSERT_TRUE(device->destroy_sq(sqn));
+    ASSERT_TRUE(device->modify_sq(another, QueueState::ready, rqn));
+    const std::vector<Bytes> frames = arrive(2);
+    EXPECT_EQ(wire->sent, frames);
+}
+
 TEST_F(Hairpin, EitherMayNameTheOtherFirst) {
     ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, sqn));
     const std::vector<Bytes> frames = arrive(2);
@@ -634,6 +647,23 @@ TEST(HairpinBuffer, APacketOnItsWayIsNotDropped) {
     buffer.push({&piece, 1}, 100, 8);
     buffer.name(sq, buffer.size());
     EXPECT_NE(buffer.take()->serial, second->serial) << "what became of that is not about this one";
+}
+
+TEST(HairpinBuffer, HoldsNoMoreForASmallerPeerWhileAPacketLeaves) {
+    const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
+    HairpinBuffer buffer({.log_packets = 4, .log_bytes = 12});
+    buffer.name(sq, buffer.size());
+    ASSERT_TRUE(buffer.attach(sq));
+    const Bytes bytes = frames::pattern(3000, 1);
+    const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+    buffer.push({&piece, 1}, 3000, 0);
+    ASSERT_TRUE(buffer.take());
+    EXPECT_EQ(buffer.drop(), 0u);
+    buffer.name(sq, kSmall); // 2048 bytes
+    EXPECT_FALSE(buffer.has_room(60));
+    buffer.sent();
+    buffer.free();
+    EXPECT_TRUE(buffer.has_room(2048));
 }
 
 } // namespace
