@@ -178,8 +178,10 @@ void Firmware::reset() {
             case Kind::tir: (void)device.destroy_tir(number); break;
             case Kind::rqt: (void)device.destroy_rqt(number); break;
             case Kind::rq: (void)device.destroy_rq(number); break;
-            case Kind::sq: (void)device.destroy_sq(number); break;
-            case Kind::qp: (void)device.destroy_sq(number); break; // only RC QPs are known to it
+            case Kind::sq:
+            case Kind::qp: // only RC QPs are known to it
+                (void)device.destroy_sq(number);
+                break;
             case Kind::cq: (void)device.destroy_cq(number); break;
             case Kind::mkey:
                 (void)device.destroy_mkey(objects.find(Kind::mkey, number)->detail);

@@ -42,7 +42,7 @@ class EditsTest : public testing::Test {
         rte_flow* const flow = create(rule);
         EXPECT_NE(flow, nullptr) << error.message;
         EXPECT_THAT(device.flow_actions, SizeIs(1));
-        const Bytes bytes = flow != nullptr ? device.flow_actions[0]->bytes : Bytes{};
+        Bytes bytes = flow != nullptr ? device.flow_actions[0]->bytes : Bytes{};
         EXPECT_EQ(table->destroy(flow, &error), 0);
         return bytes;
     }

@@ -45,7 +45,7 @@ Bytes words(const Engine& engine, const Pattern& pattern) {
 
 /// Every bit of an item's mask is either carried to the device or refused by name: none is lost.
 template <class Item>
-void every_mask_bit(rte_flow_item_type type, std::vector<rte_flow_item_type> below = {}) {
+void every_mask_bit(rte_flow_item_type type, const std::vector<rte_flow_item_type>& below = {}) {
     const Engines engines;
     const auto ones = all_ones<Item>();
     const auto translate = [&](const Item& mask) {

@@ -58,6 +58,7 @@ TEST(Expand, LooksIntoTunnelsWhenAsked) {
     const auto rules =
         split_by_class(of({Protocol::ipv4, Protocol::udp, Protocol::vxlan}), types, 1);
     std::vector<std::string> names;
+    names.reserve(rules.size());
     for (const ClassRule& rule : rules)
         names.push_back(rule.pattern.names());
     EXPECT_THAT(names, ElementsAre("eth/ipv4/udp/vxlan/eth/ipv6/udp", "eth/ipv4/udp/vxlan/eth/ipv4",

@@ -53,7 +53,7 @@ class MetadataTest : public TemplateTest {
         const rte_flow_action_jump jump{1};
         rte_flow* const made = create(rule.action(RTE_FLOW_ACTION_TYPE_JUMP, &jump));
         EXPECT_NE(made, nullptr) << error.message;
-        const Bytes bytes = made != nullptr ? device.flow_actions.back()->bytes : Bytes{};
+        Bytes bytes = made != nullptr ? device.flow_actions.back()->bytes : Bytes{};
         table.flush(nullptr);
         return bytes;
     }

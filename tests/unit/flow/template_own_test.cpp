@@ -46,7 +46,7 @@ class TemplateOwnTest : public TemplateTest {
     std::string usual(const Rule& rule) {
         rte_flow* const made = create(rule);
         EXPECT_NE(made, nullptr) << error.message;
-        const std::string text = dump(made);
+        std::string text = dump(made);
         EXPECT_EQ(table.destroy(made, &error), 0);
         return text;
     }

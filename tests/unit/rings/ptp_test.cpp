@@ -172,6 +172,7 @@ TEST_P(PtpMlx5Tx, TheLastOneCounts) {
 
 TEST_P(PtpMlx5Tx, AFullRingTakesNoMore) {
     std::vector<rte_mbuf*> packets;
+    packets.reserve(100);
     for (int i = 0; i < 100; ++i)
         packets.push_back(i % 3 == 0 ? to_be_stamped() : packet(0, {64}));
     const uint16_t sent = send_stamping(packets);

@@ -41,7 +41,9 @@ class RxBlocks : public test_eal::EalTest, public testing::WithParamInterface<ui
             ++cq.consumer;
             return;
         }
-        block.open(cq, Cq::completions(cq.at(cq.consumer)));
+        const uint32_t count = Cq::completions(cq.at(cq.consumer));
+        if (count == 0) FAIL() << "a block of no completions";
+        block.open(cq, count);
         block.leave(cq);
     }
     /// Nothing that the device has not written looks new.

@@ -158,8 +158,8 @@ TEST_P(RxFuzzCorpus, IsPlayed) {
     EXPECT_EQ(target.play(input), "");
 }
 
-const auto file_name = [](const auto& info) { return info.param.file.stem().string(); };
-INSTANTIATE_TEST_SUITE_P(Cqes, RxFuzzCorpus, testing::ValuesIn(corpus(kCqes)), file_name);
-INSTANTIATE_TEST_SUITE_P(Frames, RxFuzzCorpus, testing::ValuesIn(corpus(kFrames)), file_name);
+const auto kFileName = [](const auto& info) { return info.param.file.stem().string(); };
+INSTANTIATE_TEST_SUITE_P(Cqes, RxFuzzCorpus, testing::ValuesIn(corpus(kCqes)), kFileName);
+INSTANTIATE_TEST_SUITE_P(Frames, RxFuzzCorpus, testing::ValuesIn(corpus(kFrames)), kFileName);
 
 } // namespace

@@ -73,7 +73,7 @@ class RewriteTest : public Testbed {
         send(frame);
         EXPECT_TRUE(device->destroy_flow(flow));
         if (wire->sent.empty()) return {};
-        const Bytes out = wire->sent.back();
+        Bytes out = wire->sent.back();
         wire->sent.clear();
         return out;
     }

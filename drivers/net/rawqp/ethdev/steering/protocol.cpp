@@ -326,14 +326,14 @@ struct Stretch {
 };
 constexpr auto kStretches = [] {
     std::array<Stretch, kProtocols> stretches{};
-    for (uint8_t i = 0; i < std::size(kBindings); ++i) {
+    for (size_t i = 0; i < std::size(kBindings); ++i) {
         Stretch& of = stretches[static_cast<size_t>(kBindings[i].lower)];
-        if (of.count++ == 0) of.first = i;
+        if (of.count++ == 0) of.first = static_cast<uint8_t>(i);
     }
     return stretches;
 }();
 static_assert([] {
-    for (uint8_t i = 0; i < std::size(kBindings); ++i) {
+    for (size_t i = 0; i < std::size(kBindings); ++i) {
         const Stretch& of = kStretches[static_cast<size_t>(kBindings[i].lower)];
         if (i < of.first || i >= of.first + of.count) return false;
     }
