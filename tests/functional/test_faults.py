@@ -47,7 +47,7 @@ def shared(datapath: str, open_stack: OpenStack) -> Iterator[Shared]:
         yield shared
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def stack(shared: Shared) -> Iterator[Stack]:
     """After each test no command fails, and both ports forward."""
     stack = shared.get()

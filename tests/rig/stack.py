@@ -136,9 +136,12 @@ class SoftHca:
 
     def stat(self) -> dict[str, dict[str, Any]]:
         """`softhca stat --json` of our program, by device name."""
-        result = self.run_tool("stat", "--json", f"--pid={program_under(self.program)}")
+        return self._shown_by("stat")
+
+    def _shown_by(self, tool: str) -> dict[str, dict[str, Any]]:
+        result = self.run_tool(tool, "--json", f"--pid={program_under(self.program)}")
         if result.returncode:
-            raise AssertionError(f"softhca stat --json failed: {result.stderr or result.stdout}")
+            raise AssertionError(f"softhca {tool} --json failed: {result.stderr or result.stdout}")
         return devices_of(json.loads(result.stdout))
 
     def counters(self, port: int = 0) -> dict[str, int]:
@@ -176,10 +179,7 @@ class SoftHca:
             os.kill(process, number)
 
     def dump(self, port: int = 0) -> dict[str, Any]:
-        result = self.run_tool("dump", "--json", f"--pid={program_under(self.program)}")
-        if result.returncode:
-            raise AssertionError(f"softhca dump --json failed: {result.stderr or result.stdout}")
-        return devices_of(json.loads(result.stdout))[device_name(port)]
+        return self._shown_by("dump")[device_name(port)]
 
     def device_process(self, port: int) -> int:
         return program_under(self.program)

@@ -83,10 +83,7 @@ class Testpmd:
 
     def command(self, text: str, timeout: float = 15) -> str:
         """Runs one command; returns its answer, without echo and prompt."""
-        position = self.program.send_line(text)
-        echo = self.program.wait_for(typed(text + "\n"), position, timeout)
-        prompt = self.program.wait_for(typed(PROMPT), echo.end(), timeout)
-        return self.program.output[echo.end() : prompt.start()]
+        return self.answers([text], timeout)[0]
 
     def expect(self, text: str, pattern: str, timeout: float = 15) -> re.Match[str]:
         """Runs a command whose answer must contain `pattern`."""
@@ -95,7 +92,7 @@ class Testpmd:
             raise CommandRefused(f"{text!r} should have said {pattern!r}, but said:\n{answer}")
         return match
 
-    def answers(self, texts: Sequence[str]) -> list[str]:
+    def answers(self, texts: Sequence[str], timeout: float = 15) -> list[str]:
         """Those of several commands, which are typed all at once: waiting for each answer takes longer
         than most commands."""
         if not texts:
@@ -103,8 +100,8 @@ class Testpmd:
         position = self.program.send_line("\n".join(texts))
         answers = []
         for text in texts:
-            echo = self.program.wait_for(typed(text + "\n"), position, 15)
-            prompt = self.program.wait_for(typed(PROMPT), echo.end(), 15)
+            echo = self.program.wait_for(typed(text + "\n"), position, timeout)
+            prompt = self.program.wait_for(typed(PROMPT), echo.end(), timeout)
             answers.append(self.program.output[echo.end() : prompt.start()])
             position = prompt.start()
         return answers

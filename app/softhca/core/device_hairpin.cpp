@@ -63,6 +63,7 @@ Outcome<Number> Device::create_hairpin_rq(const HairpinAttr& attr) {
 }
 
 Outcome<std::shared_ptr<HairpinBuffer>> Device::buffer_of(Number rqn) const {
+    if (rqn == 0) return refuse(Status::bad_resource); // most queues name none: not worth the lock
     const ControlLock lock(*state_);
     const Rq* const rq = state_->rqs.find(rqn);
     if (!rq) return refuse(Status::bad_resource);
@@ -71,6 +72,7 @@ Outcome<std::shared_ptr<HairpinBuffer>> Device::buffer_of(Number rqn) const {
 }
 
 Outcome<HairpinSize> Device::size_for(const HairpinEnd& rq, Number sqn) const {
+    if (sqn == 0) return refuse(Status::bad_resource); // likewise
     const ControlLock lock(*state_);
     const Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);

@@ -61,14 +61,13 @@ FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,
                    const StateChange& change, const Fields& context, ReadPeer& peer) {
     const Fields kept(queue.context.data(), queue.context.size());
     if (kept.get(at.hairpin) == 0 || !change.begins()) return FwStatus::ok;
-    peer.peer.number = number(context, at.peer);
+    peer.number = number(context, at.peer);
     const uint64_t vhca = context.get(at.vhca);
     if (vhca == firmware.vhca.id()) {
-        const bool exists = firmware.objects.exist({{at.peer_kind, peer.peer.number}});
+        const bool exists = firmware.objects.exist({{at.peer_kind, peer.number}});
         return exists ? FwStatus::ok : FwStatus::bad_resource;
     }
     peer.other = find_vhca(vhca);
-    peer.peer.device = peer.other.device;
     if (peer.other.device) return FwStatus::ok;
     firmware.objects.blame(fmt::format(
         "the peer is on vhca {:#x}, this is {:#x}: there is no such port in this process", vhca,

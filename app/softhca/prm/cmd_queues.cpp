@@ -128,7 +128,7 @@ FwStatus modify_sq(Firmware& firmware, Command& command) {
             return paced;
         sq->detail = static_cast<uint32_t>(rate);
     }
-    const auto modified = firmware.device.modify_sq(sqn, *to, peer.peer);
+    const auto modified = firmware.device.modify_sq(sqn, *to, {peer.number, peer.other.device});
     if (!modified) return to_firmware(modified.error());
     keep_peer(kHairpinSq, *sq, change, context);
     return FwStatus::ok;
@@ -236,7 +236,7 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
         keep(PRM(rqc, counter_set_id));
     }
     if (*to == *current) return FwStatus::ok;
-    const auto modified = firmware.device.modify_rq(rqn, *to, peer.peer);
+    const auto modified = firmware.device.modify_rq(rqn, *to, {peer.number, peer.other.device});
     if (!modified) return to_firmware(modified.error());
     keep_peer(kHairpinRq, *rq, change, context);
     return FwStatus::ok;

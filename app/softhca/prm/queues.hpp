@@ -43,7 +43,7 @@ struct StateChange {
 /// The peer of a hairpin queue that begins, by the context of the command; number 0: there is none
 /// to read. Another function that it is of stays while this lives.
 struct ReadPeer {
-    core::HairpinPeer peer;
+    core::Number number = 0;
     FoundVhca other;
 };
 [[nodiscard]] FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,

@@ -29,7 +29,7 @@ class Vhca {
 /// Another function's device, which does not go while this lives.
 struct FoundVhca {
     std::shared_lock<std::shared_mutex> held;
-    const core::Device* device; ///< null: there is none of that number
+    const core::Device* device = nullptr; ///< null: there is none of that number
 };
 [[nodiscard]] FoundVhca find_vhca(uint64_t id);
 
