@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LRO as an offload of a net_rawqp port: wherever a packet's way to its queue leads, and whatever
-becomes of the port meanwhile. What packets are put together, and how, is in test_lro.py."""
+becomes of the port meanwhile. What packets are put together, and how, is in test_lro.py; a secondary
+process has it in test_secondary.py."""
 
 from collections import Counter
 from itertools import chain
@@ -9,7 +10,6 @@ from typing import Iterator, Sequence
 import pytest
 from rig.packets import ether, ipv4, marker, udp4
 from rig.ports import lossless
-from rig.process_fixtures import StartProcesses
 from rig.stack import Stack
 from rig.tcp_segments import MSS, Segment, flow, joined, send_at_once
 from rig.testpmd import ReceivedPacket
@@ -247,25 +247,6 @@ def test_longest(start_stack: StartStack) -> None:
     stack.testpmd.silent("port config all max-lro-pkt-size 65280")
     assert ("a frame of 65280 bytes needs 32 mbufs, and the device takes 16"
             in stack.testpmd.command("port start 0"))
-
-
-def test_processes_share_it(start: StartProcesses) -> None:
-    """A secondary process completes headers as well."""
-    processes = start(f",{TIMEOUT}", options=["--enable-lro", "--enable-scatter", "--rxd=256",
-                                              f"--max-lro-pkt-size={LONGEST}"])
-    frames = [segment.frame() for segment in flow(5)]
-    for testpmd, queue in ((processes.secondary(), 1), (processes.primary, 0)):
-        processes.steer_to(queue)
-        testpmd.silent("set verbose 1")
-        testpmd.start("rxonly")
-        position, bytes_, together = testpmd.mark_output(), 0, False
-        while not together:  # a matter of time
-            processes.hca.wires[0].send_all(frames)
-            bytes_ += 5 * MSS
-            testpmd.program.wait_until(lambda _text: sum(
-                packet.length - 54 for packet in testpmd.received_so_far(position)) == bytes_, "all")
-            together = any(LRO in packet.flags for packet in testpmd.received_so_far(position))
-        testpmd.stop()
 
 
 def test_a_stream_is_whole(start_stack: StartStack) -> None:

@@ -14,6 +14,7 @@ from rig.process_fixtures import SOURCES, StartProcesses
 from rig.processes import Processes, compiled
 from rig.screen import Screen
 from rig.stack import Build
+from rig.tcp_segments import MSS, flow
 from rig.testpmd import Testpmd
 from scapy.utils import rdpcap
 
@@ -43,6 +44,27 @@ def test_sends_and_receives(start: StartProcesses, devargs: str) -> None:
     secondary.stop()
     assert secondary.quit() == 0
     assert processes.primary.quit() == 0
+
+
+@pytest.mark.guest
+def test_puts_segments_together(start: StartProcesses) -> None:
+    """LRO: a secondary process completes headers as well."""
+    processes = start(",lro_timeout_usec=1024", options=[
+        "--enable-lro", "--enable-scatter", "--rxd=256", "--max-lro-pkt-size=8192"])
+    frames = [segment.frame() for segment in flow(5)]
+    for testpmd, queue in ((processes.secondary(), 1), (processes.primary, 0)):
+        processes.steer_to(queue)
+        testpmd.silent("set verbose 1")
+        testpmd.start("rxonly")
+        position, bytes_, together = testpmd.mark_output(), 0, False
+        while not together:  # a matter of time
+            processes.hca.wires[0].send_all(frames)
+            bytes_ += 5 * MSS
+            testpmd.program.wait_until(lambda _text: sum(
+                packet.length - 54 for packet in testpmd.received_so_far(position)) == bytes_, "all")
+            together = any("RTE_MBUF_F_RX_LRO" in packet.flags
+                           for packet in testpmd.received_so_far(position))
+        testpmd.stop()
 
 
 def test_tells_what_the_primary_tells(start: StartProcesses) -> None:
