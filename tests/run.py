@@ -6,7 +6,7 @@ A suite is one of
   lint, tidy         checks of the sources
   unit:BUILD         the GoogleTest programs of a build folder; unit-thorough:BUILD kills bursts
                      after each of their instructions; rings:BUILD is the data path's program alone
-  functional:BUILD   pytest on it, in two processes; with sanitizers without tests marked `unsanitized`
+  functional:BUILD   pytest on it, in three processes; with sanitizers without tests marked `unsanitized`
                      or `thorough`
   unsanitized:BUILD  the former alone
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
@@ -47,7 +47,7 @@ from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
 FUNCTIONAL_TIMEOUT_S = 7200
-FUNCTIONAL_WORKERS = 2  # most of a test's time is one of its programs waiting for another one
+FUNCTIONAL_WORKERS = 3  # most of a test's time is one of its programs waiting for another one
 KERNEL_TIMEOUT_S = 10800
 RDMA_TIMEOUT_S = 3600
 COMMAND_TIMEOUT_S = 3600

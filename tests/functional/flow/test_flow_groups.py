@@ -98,19 +98,20 @@ def test_many_priorities(stack: Stack) -> None:
 
 def test_many_rules_of_one_mask(stack: Stack) -> None:
     """Ranges of the table grow, and what is destroyed makes room."""
+    ports = range(1, 301 if stack.patience == 1 else 151)
     jump(stack, 1)
     rules = [create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
-                           f" mark id {port} / queue index 1 / end") for port in range(1, 301)]
-    packets = receive(stack, [udp4(dport=port) for port in range(1, 301)])
-    assert sorted(packet.mark or 0 for packet in packets) == list(range(1, 301))
+                           f" mark id {port} / queue index 1 / end") for port in ports]
+    packets = receive(stack, [udp4(dport=port) for port in ports])
+    assert sorted(packet.mark or 0 for packet in packets) == list(ports)
     for rule in rules[::2]:
         stack.testpmd.destroy_flow(0, rule)
     missed(stack, bytes(udp4(dport=1)))
-    for port in range(1, 301, 2):
+    for port in ports[::2]:
         create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
                       f" mark id {port + 1000} / queue index 1 / end")
-    packets = receive(stack, [udp4(dport=1), udp4(dport=2), udp4(dport=299)])
-    assert {packet.mark for packet in packets} == {1001, 2, 1299}
+    packets = receive(stack, [udp4(dport=1), udp4(dport=2), udp4(dport=ports[-2])])
+    assert {packet.mark for packet in packets} == {1001, 2, 1000 + ports[-2]}
 
 
 def test_rss_in_a_group(stack: Stack) -> None:
