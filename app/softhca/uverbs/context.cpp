@@ -40,15 +40,18 @@ Errno Context::add_doorbell_page(uint32_t page) {
 }
 
 Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
-    if (!is_mapped(header, sizeof *header)) return EFAULT;
+    CallMemory memory;
+    // Writable at once, as it has to be in the end.
+    if (!memory.has(header, sizeof *header, true) && !memory.has(header, sizeof *header))
+        return EFAULT;
     const size_t size = sizeof *header + header->num_attrs * sizeof header->attrs[0];
     constexpr size_t kMaxBytes = 4096; // a page
     if (header->length != size || size > kMaxBytes) return EINVAL;
     if (header->reserved1 || header->reserved2) return EPROTONOSUPPORT;
     if (header->driver_id != RDMA_DRIVER_MLX5) return EINVAL;
-    if (!is_mapped(header, size, true)) return EFAULT; // handles are answered there
+    if (!memory.has(header, size, true)) return EFAULT; // handles are answered there
     const std::lock_guard lock(mutex_);
-    return run_method(*this, IoctlAttributes(*header));
+    return run_method(*this, IoctlAttributes(*header, memory));
 }
 
 void* Context::map(void* address, size_t length, int flags, off_t offset) {

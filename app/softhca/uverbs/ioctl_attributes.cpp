@@ -22,7 +22,7 @@ bool IoctlAttributes::pointers_are_good(std::span<const uint16_t> ids, bool writ
     for (const uint16_t id : ids) {
         const ib_uverbs_attr* attribute = find(id);
         if (attribute && (write || attribute->len > kInPlace) &&
-            !is_mapped(pointer_of(*attribute), attribute->len, write))
+            !memory_.has(pointer_of(*attribute), attribute->len, write))
             return false;
     }
     return true;
@@ -32,13 +32,13 @@ InBuffer IoctlAttributes::in(uint16_t id) const {
     const ib_uverbs_attr* attribute = find(id);
     if (!attribute) return {};
     if (attribute->len <= kInPlace) return {&attribute->data, attribute->len};
-    if (!is_mapped(pointer_of(*attribute), attribute->len)) return {};
+    if (!memory_.has(pointer_of(*attribute), attribute->len)) return {};
     return {pointer_of(*attribute), attribute->len};
 }
 
 OutBuffer IoctlAttributes::out(uint16_t id) const {
     ib_uverbs_attr* attribute = find(id);
-    if (!attribute || !is_mapped(pointer_of(*attribute), attribute->len, true)) return {};
+    if (!attribute || !memory_.has(pointer_of(*attribute), attribute->len, true)) return {};
     attribute->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
     return {pointer_of(*attribute), attribute->len};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/uverbs/buffers.hpp"
+#include "app/softhca/uverbs/user_memory.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -11,11 +12,13 @@
 
 namespace softhca::uverbs {
 
-/// Wraps a header whose memory has been checked. Attributes that the program did not give read as
-/// empty; its pointers are checked as they are used, a bad one reads as empty, too.
+/// Wraps a header whose memory has been checked, and what is known of the call's memory; both
+/// outlive it. Attributes that the program did not give read as empty; its pointers are checked as
+/// they are used, a bad one reads as empty, too.
 class IoctlAttributes {
   public:
-    explicit IoctlAttributes(ib_uverbs_ioctl_hdr& header) : header_(header) {}
+    IoctlAttributes(ib_uverbs_ioctl_hdr& header, CallMemory& memory)
+        : header_(header), memory_(memory) {}
 
     [[nodiscard]] uint16_t object() const { return header_.object_id; }
     [[nodiscard]] uint16_t method() const { return header_.method_id; }
@@ -40,6 +43,7 @@ class IoctlAttributes {
     [[nodiscard]] ib_uverbs_attr* find(uint16_t id) const;
 
     ib_uverbs_ioctl_hdr& header_;
+    CallMemory& memory_;
 };
 
 } // namespace softhca::uverbs

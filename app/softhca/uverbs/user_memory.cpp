@@ -12,6 +12,9 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
+uint64_t page_of(uint64_t address) { return address & ~(kPage - 1); }
+uint64_t page_after(uint64_t address) { return page_of(address + kPage - 1); }
+
 struct FileCloser {
     void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -43,8 +46,8 @@ bool is_mapped(const void* address, size_t length, bool write) {
     const auto first = reinterpret_cast<uint64_t>(address);
     if (length == 0) return true;
     if (first == 0 || first + length < first) return false;
-    uint64_t page = first & ~(kPage - 1);
-    const uint64_t end = (first + length + kPage - 1) & ~(kPage - 1);
+    uint64_t page = page_of(first);
+    const uint64_t end = page_after(first + length);
     static const bool knows = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0; // Linux 5.14
     if (knows)
         return madvise(reinterpret_cast<void*>(page), end - page,
@@ -55,6 +58,18 @@ bool is_mapped(const void* address, size_t length, bool write) {
         if (mincore(reinterpret_cast<void*>(page), part, resident.data()) < 0) return false;
         page += part;
     }
+    return true;
+}
+
+bool CallMemory::has(const void* address, size_t length, bool write) {
+    const auto first = reinterpret_cast<uint64_t>(address);
+    for (const Pages& pages : found_)
+        if (pages.first <= first && first < pages.end && length <= pages.end - first &&
+            (pages.writable || !write))
+            return true;
+    if (!is_mapped(address, length, write)) return false;
+    if (length != 0)
+        found_[next_++ % found_.size()] = {page_of(first), page_after(first + length), write};
     return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/dma.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,23 @@ namespace softhca::uverbs {
 /// True when the program may read the range, and write it if `write`: what copy_from_user and
 /// copy_to_user would take. Fast.
 [[nodiscard]] bool is_mapped(const void* address, size_t length, bool write = false);
+
+/// What one call of the program has found mapped. A command's pieces are looked at several times,
+/// and most lie in the same pages of the stack: asked for again, these cost no system call. A page
+/// that another thread unmaps meanwhile is met as if it had been unmapped a moment later.
+class CallMemory {
+  public:
+    /// As is_mapped().
+    [[nodiscard]] bool has(const void* address, size_t length, bool write = false);
+
+  private:
+    struct Pages {
+        uint64_t first = 0, end = 0;
+        bool writable = false;
+    };
+    std::array<Pages, 4> found_{}; ///< the latest ones
+    size_t next_ = 0;
+};
 
 /// True when the program itself may read the whole range, and write it if `write`: what pinning the
 /// pages for a device demands. Reads /proc/self/maps, so not for every call.

@@ -40,6 +40,21 @@ TEST_F(UserMemory, MappedUpToTheLastByte) {
     EXPECT_FALSE(is_mapped(at(8), SIZE_MAX)) << "wraps around";
 }
 
+TEST_F(UserMemory, ACallRemembersWhatItHasFound) {
+    CallMemory memory;
+    EXPECT_TRUE(memory.has(at(10), 20));
+    EXPECT_TRUE(memory.has(at(kPage), kPage));
+    EXPECT_FALSE(memory.has(at(kPage), 1, true)) << "known, but to be read only";
+    EXPECT_FALSE(memory.has(at(kPage + 8), kPage)) << "known in part";
+    EXPECT_FALSE(memory.has(at(8), SIZE_MAX)) << "wraps around";
+    EXPECT_FALSE(memory.has(at(3 * kPage), 1));
+    EXPECT_TRUE(memory.has(at(30), 40, true));
+    ASSERT_EQ(mprotect(base, kPage, PROT_NONE), 0);
+    EXPECT_TRUE(memory.has(at(kPage - 8), 8, true)) << "the kernel is not asked again";
+    EXPECT_FALSE(memory.has(at(kPage - 8), 16, true));
+    EXPECT_FALSE(CallMemory().has(base, 1)) << "by another call it is";
+}
+
 TEST_F(UserMemory, AccessibleAsTheProgramItselfMay) {
     EXPECT_TRUE(is_accessible(start, kPage, true));
     EXPECT_TRUE(is_accessible(start, 2 * kPage, false)) << "two mappings side by side";
