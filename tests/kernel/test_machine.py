@@ -52,9 +52,9 @@ def test_the_time_limit_ends_all_of_a_command(guest: Guest) -> None:
     assert guest.try_run("pgrep -f 'sleep 98[78]$'").returncode == 1
 
 
-def test_the_machines_files_are_there_and_safe(guest: Guest, build: Build, work: Path) -> None:
+def test_the_machines_files_are_there_and_safe(guest: Guest, build: Build, tmp_path: Path) -> None:
     """Everything can be read at its path; what is written stays in the guest's memory."""
-    kept = work / "kept"
+    kept = tmp_path / "kept"
     kept.write_text("as it was\n")
     assert guest.run(f"cat {kept} && echo changed > {kept} && cat {kept} && rm {kept}"
                      f" && touch {build.folder}/made-in-the-guest") == "as it was\nchanged\n"

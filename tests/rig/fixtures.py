@@ -58,7 +58,8 @@ def build() -> Build:
 
 @pytest.fixture(scope="session")
 def work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A short path (socket names are limited). Kept when a test failed, for its logs."""
+    """A short path (socket names are limited), which a guest does not see: /dev is its own there. Kept
+    when a test failed, for its logs."""
     place = place_for_work()
     remove_stale_folders(place)
     folder = Path(tempfile.mkdtemp(dir=place, prefix=f"{WORK_PREFIX}{os.getpid()}-"))
