@@ -58,9 +58,9 @@ def hugepages() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def upstream(new_folder: Callable[[], Path]) -> Path:
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """rdma-core's tests, unpacked."""
-    return rdma_core.unpack(new_folder())
+    return rdma_core.unpack(tmp_path_factory.mktemp("upstream"))
 
 
 def port_on(wire: str, folder: Path) -> PortSpec:
