@@ -122,7 +122,7 @@ void start(uint16_t port, const std::string& name, const Options& options) {
                   RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_NONFRAG_IPV6_TCP);
     check(rte_eth_dev_configure(port, 1, 1, &conf), "configure");
     rte_mempool* const pool = rte_pktmbuf_pool_create(
-        fmt::format("pool{}", port).c_str(), 8191, 256, 0,
+        fmt::format("pool{}", port).c_str(), 16383, 256, 0,
         static_cast<uint16_t>(options.segment + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
     if (pool == nullptr) throw std::runtime_error("no pool");
     // Room for as many packets however they are cut: a descriptor is an mbuf.
@@ -173,17 +173,18 @@ void dump(uint16_t port, const Options& options, std::ofstream& out) {
     std::array<char, RTE_ETH_NAME_MAX_LEN> name{};
     rte_eth_dev_get_name_by_port(port, name.data());
     std::array<rte_mbuf*, 32> mbufs;
-    unsigned seen = 0;
-    for (unsigned idle = 0; seen < options.packets && idle < kPatience;) {
+    std::vector<rte_mbuf*>
+        seen; // described in the end: a queue may hold the wire for a second only
+    for (unsigned idle = 0; seen.size() < options.packets && idle < kPatience;) {
         const uint16_t got = rte_eth_rx_burst(port, 0, mbufs.data(), mbufs.size());
-        for (uint16_t i = 0; i < got; ++i) {
-            if (mbufs[i]->port != port) throw std::runtime_error("mbuf of another port");
-            out << describe(*mbufs[i], name.data()).dump() << '\n';
-            rte_pktmbuf_free(mbufs[i]);
-        }
-        seen += got;
+        seen.insert(seen.end(), mbufs.begin(), mbufs.begin() + got);
         idle = got == 0 ? idle + 1 : 0;
         if (got == 0) rte_delay_us_sleep(1000);
+    }
+    for (rte_mbuf* const mbuf : seen) {
+        if (mbuf->port != port) throw std::runtime_error("mbuf of another port");
+        out << describe(*mbuf, name.data()).dump() << '\n';
+        rte_pktmbuf_free(mbuf);
     }
     rte_eth_burst_mode mode{};
     const bool named = rte_eth_rx_burst_mode_get(port, 0, &mode) == 0;
