@@ -15,6 +15,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <vector>
 
 namespace {
 
@@ -173,8 +174,8 @@ void dump(uint16_t port, const Options& options, std::ofstream& out) {
     std::array<char, RTE_ETH_NAME_MAX_LEN> name{};
     rte_eth_dev_get_name_by_port(port, name.data());
     std::array<rte_mbuf*, 32> mbufs;
-    std::vector<rte_mbuf*>
-        seen; // described in the end: a queue may hold the wire for a second only
+    // Described in the end, which takes its time: an empty queue holds the wire for a second only.
+    std::vector<rte_mbuf*> seen;
     for (unsigned idle = 0; seen.size() < options.packets && idle < kPatience;) {
         const uint16_t got = rte_eth_rx_burst(port, 0, mbufs.data(), mbufs.size());
         seen.insert(seen.end(), mbufs.begin(), mbufs.begin() + got);
