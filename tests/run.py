@@ -8,7 +8,7 @@ A suite is one of
                      after each of their instructions; rings:BUILD is the data path's program alone
   functional:BUILD   pytest on it, in three processes; with sanitizers without tests marked `unsanitized`
                      or `thorough`
-  unsanitized:BUILD  the former alone
+  unsanitized:BUILD  the former alone, in two
   kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
                      each of the latter with the first of its parameters only, and none that is
                      `thorough`
@@ -48,6 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
 FUNCTIONAL_TIMEOUT_S = 7200
 FUNCTIONAL_WORKERS = 3  # most of a test's time is one of its programs waiting for another one
+UNSANITIZED_WORKERS = 2  # some of these count what a device that gets no CPU does otherwise
 KERNEL_TIMEOUT_S = 10800
 RDMA_TIMEOUT_S = 3600
 COMMAND_TIMEOUT_S = 3600
@@ -247,7 +248,7 @@ def functional(build: Path) -> Results:
 def unsanitized(build: Path) -> Results:
     return pytest_suite("unsanitized", "tests/functional", build,
                         ["-m", "unsanitized and not thorough"], FUNCTIONAL_TIMEOUT_S,
-                        FUNCTIONAL_WORKERS)
+                        UNSANITIZED_WORKERS)
 
 
 def kernel(build: Path, *options: str) -> Results:

@@ -25,8 +25,8 @@ GUEST_LIMIT_S = 9000  # all of `full` takes one half of it where nothing else ru
 
 
 def place_for_work() -> Path:
-    """In memory where there is room: each softhca makes hundreds of files and removes them, after which
-    ext4 takes a fifth of all CPU time to find an inode that was not used a moment ago."""
+    """In memory where there is room: each softhca makes hundreds of files and removes them, and ext4 then
+    looks long for an inode that was not used a moment ago (up to a fifth of all CPU time was seen)."""
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and os.access(memory, os.W_OK):
         there = os.statvfs(memory)
