@@ -17,6 +17,7 @@ namespace {
 struct ActionContext {
     const ActionScope& scope;
     FlowActions collected{};
+    EditReader edits{scope.pattern, scope.egress};
     const char* fate = nullptr; ///< the fate action: queue, rss, drop or jump
     const char* tag = nullptr;  ///< the action that set the tag
 };
@@ -383,6 +384,9 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
         if (kind.needs_conf && action.conf == nullptr) return lacks_configuration(action);
         return kind.handle(context, action);
     }
+    const auto is_edit = context.edits.read(action);
+    if (!is_edit) return tl::unexpected(is_edit.error());
+    if (*is_edit) return {};
     for (const Refusal& refused : kRefused)
         if (refused.type == action.type)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
@@ -405,15 +409,11 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     if (actions == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_NUM, nullptr, "no actions given");
     ActionContext context{.scope = scope};
-    EditReader edits(scope.pattern, scope.egress);
     const rte_flow_action* action = actions;
     for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action) {
-        const auto is_edit = edits.read(*action);
-        if (!is_edit) return tl::unexpected(is_edit.error());
-        if (*is_edit) continue;
         if (auto ok = handle(context, *action); !ok) return tl::unexpected(ok.error());
     }
-    auto edited = edits.finish();
+    auto edited = context.edits.finish();
     if (!edited) return tl::unexpected(edited.error());
     context.collected.edits = std::move(*edited);
     if (context.fate == nullptr && !scope.egress)

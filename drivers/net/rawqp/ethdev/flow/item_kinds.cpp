@@ -4,7 +4,6 @@
 #include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
 
 #include "drivers/net/rawqp/ethdev/names.hpp"
-#include "drivers/net/rawqp/ethdev/steering/bits.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
@@ -90,7 +89,7 @@ std::string known_items() {
 LayerBytes read_bytes(const ItemKind& kind, const void* item) {
     LayerBytes bytes{};
     std::memcpy(bytes.data(), item, traits_of(kind.protocol).bytes);
-    if (kind.flags != nullptr) bytes.back() = kind.flags(item);
+    if (kind.flags != nullptr) bytes.flags() = kind.flags(item);
     return bytes;
 }
 
@@ -117,10 +116,8 @@ LayerBytes metadata_bytes(const ItemKind& kind, const void* number, uint8_t inde
 }
 
 void apply_mask(Asked& asked) {
-    for (size_t i = 0; i < kLayerBytes; ++i) {
-        asked.value[i] &= asked.mask[i];
-        asked.last[i] &= asked.mask[i];
-    }
+    asked.value = asked.value & asked.mask;
+    asked.last = asked.last & asked.mask;
 }
 
 LayerBytes any_mark() {
@@ -192,8 +189,7 @@ FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item) {
         asked.mask = read_bytes(kind, item.mask);
     else
         for (const BitRange& range : kind.by_default)
-            for (uint16_t i = 0; i < range.bits; ++i)
-                set_bits(asked.mask, range.bit + i, 1, 1);
+            set_all_bits(asked.mask, range.bit, range.bits);
     asked.value = read_bytes(kind, item.spec);
     if (item.last != nullptr) asked.last = read_bytes(kind, item.last);
     apply_mask(asked);

@@ -28,9 +28,6 @@ struct ItemKind {
 /// Errors say what would work.
 [[nodiscard]] FlowResult<const ItemKind*> known_kind(const rte_flow_item& item);
 
-/// A header with its flags: an item's spec, mask or last.
-using LayerBytes = std::array<uint8_t, kLayerBytes>;
-
 /// What an item asks for; its mask is applied.
 struct Asked {
     LayerBytes value{}, mask{}, last{};

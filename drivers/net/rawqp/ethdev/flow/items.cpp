@@ -176,19 +176,13 @@ FlowResult<void> Translator::expand_range(const rte_flow_item& item, const Field
     return {};
 }
 
-bool differ(const LayerBytes& a, const LayerBytes& b, uint16_t bit, uint16_t bits) {
-    LayerBytes difference;
-    for (size_t i = 0; i < kLayerBytes; ++i)
-        difference[i] = a[i] ^ b[i];
-    return any_bit(difference, bit, bits);
-}
-
 FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
     std::vector<const Field*> ranges;
-    for (const Field& field : fields_of(last()))
-        if (item.last != nullptr && any_bit(asked.last, field.bit, field.bits) &&
-            differ(asked.last, asked.value, field.bit, field.bits))
-            ranges.push_back(&field);
+    if (item.last != nullptr)
+        for (const Field& field : fields_of(last()))
+            if (any_bit(asked.last, field.bit, field.bits) &&
+                any_bit(asked.last ^ asked.value, field.bit, field.bits))
+                ranges.push_back(&field);
 
     // Fragments: of the offset and the bit for more of them, devices know whether all are zero.
     constexpr uint16_t kOffset = 50, kOffsetBits = 14, kOffsetField = 48;
@@ -207,19 +201,15 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
     for (Pattern& pattern : patterns_) {
         Layer& layer = pattern.last();
         layer.item = number_;
-        LayerBytes contradicting;
-        for (size_t i = 0; i < kLayerBytes; ++i)
-            contradicting[i] = layer.mask[i] & asked.mask[i] & (layer.value[i] ^ asked.value[i]);
-        if (contradicting != LayerBytes{})
+        const LayerBytes contradicting = layer.mask & asked.mask & (layer.value ^ asked.value);
+        if (any(contradicting))
             for (const Field& field : fields_of(layer.protocol))
                 if (any_bit(contradicting, field.bit, field.bits))
                     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                                   "item {}: no such header has this value in field {}",
                                   item_name(item.type), field.name);
-        for (size_t i = 0; i < kLayerBytes; ++i) {
-            layer.value[i] |= asked.value[i];
-            layer.mask[i] |= asked.mask[i];
-        }
+        layer.value = layer.value | asked.value;
+        layer.mask = layer.mask | asked.mask;
     }
     for (const Field* field : ranges)
         if (auto ok = expand_range(item, *field, asked); !ok) return ok;
@@ -314,25 +304,22 @@ FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_i
                           "both masks",
                           item_name(item.type));
         layer.item = number_;
-        for (size_t i = 0; i < kLayerBytes; ++i) {
-            layer.value[i] |= asked->value[i];
-            layer.mask[i] |= asked->mask[i];
-        }
+        layer.value = layer.value | asked->value;
+        layer.mask = layer.mask | asked->mask;
     }
     return {};
 }
 
 FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
     if (item.type == RTE_FLOW_ITEM_TYPE_ANY) return add_any(item);
-    if (const auto of = known_kind(item); of && is_metadata((*of)->protocol))
-        return add_metadata(**of, item);
+    const auto kind = known_kind(item);
+    if (kind && is_metadata((*kind)->protocol)) return add_metadata(**kind, item);
     if (open_end_)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                       "item {} after item any: the device finds headers by those before them: name "
                       "these",
                       item_name(item.type));
     if (item.type == RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT) return add_fragment(item);
-    const auto kind = known_kind(item);
     if (!kind) return tl::unexpected(kind.error());
     // Of two tags the outer one may be of either kind.
     if (item.type == RTE_FLOW_ITEM_TYPE_VLAN && before_vlan && last() == Protocol::eth)

@@ -37,7 +37,7 @@ const char* deciding_field(const ItemKind& kind, const rte_flow_item& item) {
     const auto asked = read_item(kind, probe);
     if (!asked) return nullptr;
     const auto asks = [&](uint16_t bit, uint16_t bits) { return any_bit(asked->mask, bit, bits); };
-    constexpr uint16_t kFlags = 8 * (kLayerBytes - 1), kFragmentOffset = 48;
+    constexpr uint16_t kFragmentOffset = 48;
     switch (kind.protocol) {
     case Protocol::eth:
         if (asks(96, 16)) return "type";
@@ -50,7 +50,7 @@ const char* deciding_field(const ItemKind& kind, const rte_flow_item& item) {
         break;
     default: break;
     }
-    return asks(kFlags, 8) ? "has_…" : nullptr;
+    return asks(kFirstFlag, 8) ? "has_…" : nullptr;
 }
 
 /// The first field of the item whose value decides whether the header of `next` can follow.

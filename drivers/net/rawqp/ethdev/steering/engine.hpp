@@ -8,6 +8,7 @@
 #include "drivers/net/rawqp/ethdev/lro.hpp"
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
+#include "drivers/net/rawqp/ethdev/steering/lack.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 #include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
 
@@ -66,17 +67,6 @@ struct SteeringRequest {
 /// Whether LRO has something to put together of what a rule brings to its target: no TCP goes to
 /// multicast addresses, and default rules are of verbs alone.
 [[nodiscard]] bool takes_lro(const SteeringRequest& request);
-
-/// What an engine has no words for. No text is made of it before somebody wants to read it: where
-/// the next engine has words, nobody does.
-struct Lack {
-    const Layer* layer = nullptr; ///< of the request; null: it is no header
-    const char* why = nullptr;
-    const Field* field = nullptr; ///< of the layer, which `why` says who has no place for
-    int error = 0;                ///< with which the device said so
-
-    [[nodiscard]] std::string what() const;
-};
 
 /// A rule in the device; taken out on destruction, before what it shares.
 struct DeviceRule {
@@ -139,25 +129,5 @@ struct Mlx5Match {
     uint8_t criteria = 0; ///< which blocks of 64 bytes are asked for, one bit each
 };
 [[nodiscard]] Mlx5Match mlx5_match(const Pattern& pattern);
-
-/// The first masked field of the pattern that `carried` has no place for.
-template <class Carried>
-[[nodiscard]] std::optional<Lack> first_lack(const Pattern& pattern, const char* who,
-                                             Carried carried) {
-    for (const Layer& layer : pattern.layers()) {
-        const auto fields = fields_of(layer.protocol);
-        if (std::ranges::none_of(fields, [&](const Field& field) {
-                return !carried(layer, field) && layer.masks(field.bit, field.bits);
-            }))
-            continue; // as a rule
-        // The same bits may be those of another field, too.
-        std::array<uint8_t, kLayerBytes> left = layer.mask;
-        for (const Field& field : fields)
-            if (carried(layer, field)) set_bits(left, field.bit, field.bits, 0);
-        for (const Field& field : fields)
-            if (any_bit(left, field.bit, field.bits)) return Lack{&layer, who, &field};
-    }
-    return std::nullopt;
-}
 
 } // namespace rawqp

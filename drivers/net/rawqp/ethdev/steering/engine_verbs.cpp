@@ -156,8 +156,9 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
     if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
     for (const Layer& layer : request.pattern.layers())
         if (const char* const why = no_way_to_ask_for(layer)) return Lack{&layer, why};
-    auto lack = first_lack(request.pattern, "verbs flow specs have",
-                           [](const Layer&, const Field& field) { return field.verbs.spec != 0; });
+    static const CarriedBits kCarried(
+        [](const Field& field, uint8_t) { return field.verbs.spec != 0; });
+    auto lack = first_lack(request.pattern, "verbs flow specs have", kCarried);
     if (!lack && request.counter && request.counter->verbs() == nullptr)
         lack = Lack{nullptr, "action count: the device offers no flow counters", nullptr, errno};
     return lack;

@@ -52,6 +52,7 @@ bool extends_tunnel(const Layer& lower, Protocol upper) {
 
 void demand_fixed(Layer& layer) {
     const ProtocolTraits& traits = traits_of(layer.protocol);
+    if (traits.fixed_mask == 0) return;
     for (uint16_t i = 0; i < 4; ++i) {
         const auto byte = [&](uint32_t word) { return static_cast<uint8_t>(word >> (24 - 8 * i)); };
         layer.value[i] = byte(traits.fixed);
@@ -66,9 +67,7 @@ Follows Pattern::push(Protocol protocol) {
     Follows why;
     const Binding* const binding = find_binding(lower, protocol, why);
     if (binding == nullptr) return why;
-    Layer upper;
-    upper.protocol = protocol;
-    upper.depth = lower.depth;
+    Layer upper = Layer::any(protocol, lower.depth);
     if (traits_of(lower.protocol).tunnel && !extends_tunnel(lower, protocol)) ++upper.depth;
     constexpr size_t kMetadata = kProtocols - static_cast<size_t>(Protocol::meta);
     if (headers() == kMostLayers - kMetadata || upper.depth > 1) return Follows::too_deep;
@@ -94,8 +93,7 @@ Layer& Pattern::metadata(Protocol protocol) {
                                  [&](const Layer& layer) { return layer.protocol >= protocol; });
     if (at != layers_.begin() + count_ && at->protocol == protocol) return *at;
     std::shift_right(at, layers_.begin() + ++count_, 1);
-    *at = {};
-    at->protocol = protocol;
+    *at = Layer::any(protocol);
     return *at;
 }
 
@@ -118,7 +116,7 @@ uint8_t* Pattern::write(uint8_t* to) const {
         *to++ = layer.depth;
         for (const auto* half : {&layer.value, &layer.mask}) {
             to = std::copy_n(half->begin(), traits_of(layer.protocol).bytes, to);
-            *to++ = half->back();
+            *to++ = half->flags();
         }
     }
     return to;
@@ -129,12 +127,12 @@ Pattern Pattern::from_bytes(std::span<const uint8_t> bytes) {
     pattern.count_ = 0;
     for (size_t at = 0; at < bytes.size();) {
         Layer& layer = pattern.layers_[pattern.count_++];
-        layer.protocol = static_cast<Protocol>(bytes[at++]);
-        layer.depth = bytes[at++];
+        layer = Layer::any(static_cast<Protocol>(bytes[at]), bytes[at + 1]);
+        at += kValueInLayer;
         for (auto* half : {&layer.value, &layer.mask}) {
             const size_t size = traits_of(layer.protocol).bytes;
             std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, half->begin());
-            half->back() = bytes[at + size];
+            half->flags() = bytes[at + size];
             at += size + 1;
         }
     }

@@ -3,10 +3,10 @@
 // inside among them. Pure values: nothing here talks to a device or knows how one is asked.
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/steering/bits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -16,12 +16,17 @@ namespace rawqp {
 
 /// A header that packets must have, with the bits of it that they must have, too.
 struct Layer {
-    Protocol protocol = Protocol::eth;
-    uint8_t depth = 0;    ///< 1: inside a tunnel
-    uint8_t item = kNone; ///< which of the application's items it came from
-    std::array<uint8_t, kLayerBytes> value{}, mask{}; ///< the value has bits of the mask only
+    Protocol protocol;
+    uint8_t depth;          ///< 1: inside a tunnel
+    uint8_t item;           ///< which of the application's items it came from
+    LayerBytes value, mask; ///< the value has bits of the mask only
 
     static constexpr uint8_t kNone = 0xff;
+
+    /// Any such header.
+    [[nodiscard]] static Layer any(Protocol protocol, uint8_t depth = 0) {
+        return {protocol, depth, kNone, {}, {}};
+    }
 
     [[nodiscard]] uint64_t get(uint16_t bit, uint16_t bits) const {
         return get_bits(value, bit, bits);
@@ -45,6 +50,19 @@ class Pattern {
     static constexpr size_t kMostLayers = 14;
 
     enum class Follows : uint8_t { yes, never, contradicts, too_deep };
+
+    /// Any packet.
+    Pattern() { layers_[0] = Layer::any(Protocol::eth); }
+    // Patterns are passed on by value. Most have few layers, and only these are copied.
+    Pattern(const Pattern& other) : count_(other.count_) {
+        std::ranges::copy(other.layers(), layers_.begin());
+    }
+    Pattern& operator=(const Pattern& other) {
+        std::ranges::copy(other.layers(), layers_.begin());
+        count_ = other.count_;
+        return *this;
+    }
+    ~Pattern() = default;
 
     /// Adds a header after the last one. `contradicts`: that one demands another.
     [[nodiscard]] Follows push(Protocol protocol);
@@ -85,7 +103,7 @@ class Pattern {
         return count;
     }
 
-    std::array<Layer, kMostLayers> layers_{};
+    std::array<Layer, kMostLayers> layers_; ///< so many of them are written:
     uint8_t count_ = 1;
 };
 

@@ -3,6 +3,8 @@
 // of constants, from which rules are translated, written as the device wants them, and explained.
 #pragma once
 
+#include "drivers/net/rawqp/ethdev/steering/layer_bytes.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -49,12 +51,7 @@ inline constexpr uint32_t kMarked = 1u << 31;       ///< of layer mark, beside t
 /// Of the registers C, the one where meters leave their color.
 inline constexpr uint16_t kColorRegister = 5;
 
-/// A layer's bytes are its header's as on the wire, and after them flags: what can be asked of a
-/// packet and is no field of this header.
-inline constexpr size_t kLongestHeader = 40;
-inline constexpr size_t kLayerBytes = kLongestHeader + 1;
-
-/// Bit numbers count from a byte's most significant bit, as RFCs draw headers.
+/// Of a layer's bytes. Bit numbers count from a byte's most significant bit, as RFCs draw headers.
 struct Field {
     static constexpr uint16_t kNone = 0xffff;
     static constexpr uint16_t kImplied = 0xfffe;

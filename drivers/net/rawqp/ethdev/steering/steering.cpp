@@ -67,14 +67,6 @@ Result<std::unique_ptr<Steering>> Steering::make(const verbs::Api& api, RssQps& 
     return std::unique_ptr<Steering>(new Steering(qps, std::move(devx), std::move(engines)));
 }
 
-std::string Lack::what() const {
-    if (field != nullptr)
-        return fmt::format("field {} cannot be matched{}: {} no place for it: clear its mask",
-                           field->name, layer->depth != 0 ? " inside a tunnel" : "", why);
-    return error == 0 ? why
-                      : fmt::format("{}: {}", why, verbs::errno_text(error, verbs::Attempt::steer));
-}
-
 tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest& request) const {
     std::optional<LackText> first;
     for (const auto& engine : engines_) {
