@@ -67,6 +67,7 @@ class TimedSection {
         : hold_(hold), spans_(std::move(spans)) {}
 
     void begin() {
+        if (hold_ == nullptr) rte_delay_us_block(kLongestNapUs);
         if (!spans_.empty()) evict(spans_);
         if (hold_ != nullptr) hold_->begin();
         start_ = rte_rdtsc_precise();
@@ -85,6 +86,11 @@ class TimedSection {
     void trace(Steps* steps) { steps_ = steps; }
 
   private:
+    /// A device thread that sleeps on this CPU has set a timer, whose interrupt costs several times
+    /// what a round does, and comes at the same point of each round for some seconds. Once it has
+    /// come, that thread waits for the CPU and sets no other.
+    static constexpr unsigned kLongestNapUs = 150;
+
     CpuHold* hold_;
     Steps* steps_ = nullptr;
     std::vector<MemorySpan> spans_;
