@@ -23,11 +23,13 @@ using nlohmann::json;
 
 constexpr size_t kMaxPorts = 32;
 constexpr size_t kMaxNameLength = 15; // IFNAMSIZ - 1, and short enough for an RDMA device
-constexpr std::array<std::string_view, 11> kPortOptions = {
-    "wire", "netdev", "mac", "mtu", "speed", "pause", "devx", "device", "pci", "carrier", "fault"};
+constexpr std::array<std::string_view, 12> kPortOptions = {
+    "wire", "netdev", "mac", "mtu",     "speed", "pause",
+    "devx", "device", "pci", "carrier", "fault", "steering_format"};
 // The speeds that verbs and ethtool both have a value for.
 constexpr std::array<uint32_t, 8> kSpeedsMbps = {1000,  10000,  25000,  40000,
                                                  50000, 100000, 200000, 400000};
+constexpr unsigned kMaxSteeringFormat = 1;
 // A small port takes IPv4's minimum; 9978 is the largest that a ConnectX offers.
 constexpr unsigned kMinMtu = 68, kMaxMtu = 9978;
 
@@ -99,6 +101,16 @@ Result<void> set_pause(PortConfig& port, std::string_view value) {
 Result<void> set_devx(PortConfig& port, std::string_view value) {
     if (value != "on" && value != "off") return fail(EINVAL, "devx={}: give on or off", value);
     port.devx = value == "on";
+    return {};
+}
+
+Result<void> set_steering_format(PortConfig& port, std::string_view value) {
+    const auto format = to_number(value);
+    if (!format || *format > kMaxSteeringFormat)
+        return fail(EINVAL,
+                    "steering_format={}: give 0, that of ConnectX-5, or 1, of ConnectX-6 Dx",
+                    value);
+    port.steering_format = static_cast<uint8_t>(*format);
     return {};
 }
 
@@ -246,6 +258,7 @@ Result<void> set_port_option(PortConfig& port, std::string_view key, std::string
     if (key == "speed") return set_speed(port, value);
     if (key == "pause") return set_pause(port, value);
     if (key == "devx") return set_devx(port, value);
+    if (key == "steering_format") return set_steering_format(port, value);
     if (key == "carrier") return set_carrier(port, value);
     if (key == "device") return set_device(port, value);
     if (key == "pci") return set_pci(port, value);
@@ -322,6 +335,7 @@ std::string to_json(const Config& config) {
                          {"carrier", port.carrier_always ? "always" : "peer"},
                          {"wire", port.wire},
                          {"netdev", (port.netdev_tap ? "tap:" : "") + port.netdev},
+                         {"steering_format", port.steering_format},
                          {"fault", to_text(port.faults)},
                          {"wire_fd", port.wire_fd},
                          {"netdev_fd", port.netdev_fd}});

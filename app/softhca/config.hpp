@@ -24,6 +24,7 @@ struct PortConfig {
     bool pause = false;           ///< an empty RQ holds the wire instead of dropping
     /// Programs may run firmware commands. Not said: they may if softhca is built for it.
     std::optional<bool> devx;
+    uint8_t steering_format = 0; ///< of the steering entries that programs write themselves
     bool carrier_always = false; ///< the link is up also while nobody is at the cable's other end
     std::string wire =
         "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
@@ -50,8 +51,8 @@ inline constexpr const char* kConfigVariable = "SOFTHCA_CONFIG";
 inline constexpr const char* kAliveFile = "alive";
 
 /// Sets one option of a port by its name on the command line and in files: wire, netdev, mac, mtu,
-/// speed, pause, carrier, device, pci or fault. Errors name the option, the value and what is
-/// allowed.
+/// speed, pause, devx, steering_format, carrier, device, pci or fault. Errors name the option, the
+/// value and what is allowed.
 [[nodiscard]] Result<void> set_port_option(PortConfig& port, std::string_view key,
                                            std::string_view value);
 /// Parses "key=value,key=value…". What follows a comma belongs to the value before it unless it

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rules of DPDK's own net_mlx5 in groups, which it makes by software steering: libmlx5 writes hash tables
 and header edits into ICM, and the device executes them. They match and change what rules of group 0 do
-(test_stock_flow.py), which the kernel's driver makes of flow tables."""
+(test_stock_flow.py), which the kernel's driver makes of flow tables. With each format of entries; format 1
+has meters too."""
 
 import time
 from typing import Iterator
 
 import pytest
+from rig.flow_meters import Meters
 from rig.packets import ether, ipv4, ipv6
 from rig.ports import lossless
 from rig.stack import Stack
@@ -18,10 +20,24 @@ from functional.conftest import OpenStack
 from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, QUEUE, RULES, TUNNEL, udp)
 
 
-@pytest.fixture(scope="module")
-def stack(open_stack: OpenStack) -> Iterator[Stack]:
-    with open_stack(lossless(1), pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"]) as stack:
+FORMAT_0, FORMAT_1 = "0", "1"
+
+
+@pytest.fixture(scope="module", params=[FORMAT_0, FORMAT_1], ids=lambda number: f"format{number}")
+def stack(open_stack: OpenStack, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    ports = lossless(1, steering_format=request.param)
+    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"]) as stack:
         yield stack
+
+
+@pytest.fixture
+def meters(stack: Stack) -> Iterator[Meters]:
+    meters = Meters(stack)
+    yield meters
+    meters.clear()
+
+
+only_format_1 = pytest.mark.parametrize("stack", [FORMAT_1], indirect=True, ids=["format1"])
 
 
 def jump(stack: Stack, direction: str, group: int = 1, to: str = "") -> None:
@@ -130,3 +146,61 @@ def test_many_rules_of_a_group(stack: Stack) -> None:
     stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
     stack.testpmd.silent("set verbose 0")
+
+
+TOKENS = 1  # a second: what passes is what the buckets held
+POLICE = "group 1 ingress pattern eth / ipv4 / udp / end actions meter mtr_id 1 / queue index 2 / end"
+SLACK = 8  # packets, in a test that takes some seconds
+
+
+def policed(stack: Stack, frames: list[Packet]) -> list[bytes]:
+    """What passes of these, and comes out again."""
+    last = ether() / ipv6() / UDP() / DATA
+    stack.wires[0].send_all([*frames, last])
+    return stack.wires[0].receive_until(last)
+
+
+@only_format_1
+@pytest.mark.parametrize("profile,green,yellow", [
+    (f"srtcm_rfc2697 {TOKENS} 10 15 1", 10, 15),
+    (f"trtcm_rfc2698 {TOKENS} {TOKENS} 10 30 1", 10, 20),
+    (f"trtcm_rfc4115 {TOKENS} {TOKENS} 10 15 1", 10, 15),
+])
+def test_a_meter_of_packets(stack: Stack, meters: Meters, profile: str, green: int, yellow: int) -> None:
+    stack.testpmd.start("io")
+    meters.make(1, profile)
+    jump(stack, "ingress")
+    stack.testpmd.create_flow(0, POLICE)
+    stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end actions queue index 2 / end")
+    passed = policed(stack, [udp()] * 60)
+    assert set(passed) == {bytes(udp())}
+    assert green + yellow <= len(passed) <= green + yellow + 2 * SLACK
+    stack.testpmd.stop()
+
+
+@only_format_1
+def test_a_meter_of_bytes(stack: Stack, meters: Meters) -> None:
+    """Of 20 packets, as the IP header has their length."""
+    stack.testpmd.start("io")
+    meters.make(1, f"srtcm_rfc2697 {TOKENS} {20 * (len(udp()) - 14)} 0 0")
+    jump(stack, "ingress")
+    stack.testpmd.create_flow(0, POLICE)
+    stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end actions queue index 2 / end")
+    assert len(policed(stack, [udp()] * 40)) == 20
+    stack.testpmd.stop()
+
+
+@only_format_1
+def test_a_meter_of_what_is_sent(stack: Stack, meters: Meters) -> None:
+    stack.testpmd.start("io")
+    meters.make(1, f"srtcm_rfc2697 {TOKENS} 10 0 1")
+    jump(stack, "egress")
+    stack.testpmd.create_flow(0, "group 1 egress pattern eth / ipv4 / udp / end actions meter mtr_id 1 / end")
+    assert 10 <= len(policed(stack, [udp()] * 40)) <= 10 + SLACK
+    stack.testpmd.stop()
+
+
+@pytest.mark.parametrize("stack", [FORMAT_0], indirect=True, ids=["format0"])
+def test_format_0_has_no_meters(stack: Stack) -> None:
+    refusal = Meters(stack).refusal(f"add port meter profile srtcm_rfc2697 0 1 {TOKENS} 10 0 1")
+    assert "not support" in refusal.lower()

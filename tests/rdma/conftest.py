@@ -15,7 +15,7 @@ from rig.ports import PortSpec
 from rig.rdma_core import Cases, Ending, Endings
 from rig.stack import OWN_NETWORK, Build, SoftHca
 
-from rdma.listed import FRONTS, GUEST, GUEST_WIRE, is_run, listed
+from rdma.listed import FORMAT_1, FORMAT_1_WIRE, FRONTS, GUEST, GUEST_WIRE, is_run, listed
 
 CASE_S = 60
 GUEST_CASE_S = 300
@@ -27,7 +27,7 @@ TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl")
 
 
 def daily(front: str, case: str) -> bool:
-    if front in (DAILY_WIRE, GUEST):
+    if front in (DAILY_WIRE, FORMAT_1, GUEST):
         return True
     return listed(front, case) is None and any(word in case for word in TRAFFIC)
 
@@ -63,12 +63,14 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rdma_core.unpack(tmp_path_factory.mktemp("upstream"))
 
 
-def port_on(wire: str, folder: Path) -> PortSpec:
+def port_on(front: str, folder: Path) -> PortSpec:
+    wire = FORMAT_1_WIRE if front == FORMAT_1 else front
+    format_1 = {"steering_format": "1"} if front == FORMAT_1 else {}
     names = {"link": f"link:t{uuid.uuid4().hex[:12]}", "pair": "pair:a", "tap": "tap:rdma0",
              "pcap": f"pcap:,{folder}/sent.pcap"}
     # Nobody else is at the other end of these; a socket's connects late.
     lonely = {"carrier": "always"} if wire in ("link", "socket") else {}
-    return PortSpec(names.get(wire, wire), lonely)
+    return PortSpec(names.get(wire, wire), {**lonely, **format_1})
 
 
 @contextmanager

@@ -18,6 +18,9 @@ namespace softhca::core {
 
 class Observer;
 enum class IcmKind : uint8_t; ///< icm.hpp
+namespace ste {
+struct Definer;
+}
 
 /// The families of NICs whose rings a device may have: a folder of core/rings each.
 enum class Family : uint8_t { mlx5 };
@@ -29,6 +32,7 @@ struct DeviceConfig {
     uint16_t mtu = 1500;         ///< of the port; frames up to mtu + 18 bytes pass
     bool pause = false;          ///< an empty RQ holds the wire (802.3x) instead of dropping
     bool carrier_always = false; ///< up even while nobody is at the wire's other end
+    uint8_t steering_format = 0; ///< of the entries of software steering, as the family numbers it
     /// The kernel netdev takes every frame (a real TAP); else its own MAC, broadcast, multicast.
     bool kernel_promiscuous = false;
 };
@@ -213,6 +217,11 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_sampler(Number number);
     /// Pairs of meters with numbers that follow each other; they go together, by the number of the
     /// first. SQs write them.
+    /// What entries of software steering look at (core/ste/entry.hpp). The layout is one that the
+    /// device's format of entries has.
+    [[nodiscard]] Outcome<Number> create_definer(const ste::Definer& definer);
+    [[nodiscard]] Outcome<void> destroy_definer(Number number);
+
     [[nodiscard]] Outcome<Number> create_meters(const MetersAttr& attr);
     [[nodiscard]] Outcome<void> destroy_meters(Number first);
     [[nodiscard]] Outcome<std::array<Meter, 2>> query_meters(Number pair);

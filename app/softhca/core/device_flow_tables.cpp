@@ -126,6 +126,7 @@ void Device::destroy_all_flow_tables() {
     for (const auto& [first, range] : state_->meters.ranges())
         state_->pds.find(range.front().pd)->users--;
     state_->meters.clear();
+    state_->definers.clear();
 }
 
 } // namespace softhca::core

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Control calls about the device's own memory. Each takes the device lock.
+// Control calls about the device's own memory, and what goes with entries there. Each takes the
+// device lock.
 #include "app/softhca/core/device_state.hpp"
 
 namespace softhca::core {
@@ -17,6 +18,18 @@ Outcome<void> Device::free_icm(uint64_t address) {
 Outcome<DmaArea> Device::icm_area(uint64_t address, uint64_t bytes) const {
     const ControlLock lock(*state_);
     return state_->icm.area(address, bytes);
+}
+
+Outcome<Number> Device::create_definer(const ste::Definer& definer) {
+    const ControlLock lock(*state_);
+    if (!state_->rings.steering_entries(state_->config.steering_format).has_layout(definer.layout))
+        return refuse(Status::bad_parameter);
+    return state_->definers.create(definer);
+}
+
+Outcome<void> Device::destroy_definer(Number number) {
+    const ControlLock lock(*state_);
+    return state_->definers.destroy(number);
 }
 
 } // namespace softhca::core

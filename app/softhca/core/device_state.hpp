@@ -30,7 +30,8 @@ struct Device::State final : GuardedMemory {
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
           port(config, std::move(wire), std::move(kernel)), data_path(make_data_path()),
-          walker(rings.steering_entries(), icm, tirs, flow_tables) {
+          walker(rings.steering_entries(config.steering_format), icm, definers, tirs, meters,
+                 flow_tables) {
         flow_tables.set_walker(walker);
     }
 
@@ -50,6 +51,7 @@ struct Device::State final : GuardedMemory {
     Steering steering;
     FlowTables flow_tables;
     Meters meters;
+    ste::Definers definers;
     Port port;
     DelayDrop delay_drop;
     SendProgress kernel_progress;

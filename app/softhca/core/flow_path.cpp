@@ -32,16 +32,4 @@ Color FlowPath::meter(const Metering& metering, const Packet& packet) {
     return known->after.run(packet, metering.before, now);
 }
 
-const Packet* FlowPath::rewrite(const Packet& packet, const Rewrite& rewrite, const MetaKey& meta) {
-    if (rewritten_used_ == rewritten_.size())
-        rewritten_.push_back(std::make_unique<RewrittenPacket>());
-    RewrittenPacket& copy = *rewritten_[rewritten_used_];
-    if (!copy.make(packet, rewrite, meta)) {
-        misfits++;
-        return nullptr;
-    }
-    rewritten_used_++;
-    return &copy.packet();
-}
-
 } // namespace softhca::core

@@ -32,6 +32,11 @@ struct Metering {
     uint8_t meter;
     uint8_t reg_c;
     Color before;
+
+    void tell(Color color, MetaKey& meta) const {
+        net::be32& reg = meta.reg_c[reg_c];
+        reg = (reg & ~kColorBits) | static_cast<uint32_t>(color);
+    }
 };
 
 /// What a rule asks for. The packet is counted, metered, then changed, then each destination gets a
@@ -93,9 +98,21 @@ struct FlowPath {
         sending = sends;
         misfits = visits = rewritten_used_ = 0;
     }
-    /// The packet as the rule changes it, with these registers; null when it cannot.
-    [[nodiscard]] const Packet* rewrite(const Packet& packet, const Rewrite& rewrite,
-                                        const MetaKey& meta);
+    /// The packet as the rule changes it, with these registers; null when it cannot. `Change`:
+    /// Rewrite, or steps of it.
+    template <class Change>
+    [[nodiscard]] const Packet* rewrite(const Packet& packet, const Change& change,
+                                        const MetaKey& meta) {
+        if (rewritten_used_ == rewritten_.size())
+            rewritten_.push_back(std::make_unique<RewrittenPacket>());
+        RewrittenPacket& copy = *rewritten_[rewritten_used_];
+        if (!copy.make(packet, change, meta)) {
+            misfits++;
+            return nullptr;
+        }
+        rewritten_used_++;
+        return &copy.packet();
+    }
     [[nodiscard]] Color meter(const Metering& metering, const Packet& packet);
     /// The packet has gone that way.
     void count() const {

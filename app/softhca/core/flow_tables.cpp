@@ -324,8 +324,7 @@ static MetaKey run_meters(const FlowActions& rule, const Packet& packet, FlowPat
     MetaKey meta = packet.key().meta;
     for (const Metering& metering : rule.metering) {
         const Color color = path.meter(metering, packet);
-        net::be32& reg = meta.reg_c[metering.reg_c];
-        reg = (reg & ~Metering::kColorBits) | static_cast<uint32_t>(color);
+        metering.tell(color, meta);
         watch.metered(metering, color);
     }
     return meta;
@@ -353,14 +352,21 @@ uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint3
     if (rule.send) path.sent.push_back(changed);
     for (const FlowTable* const table : rule.tables)
         visit(*table, *changed, tag, path, watch);
-    for (Sampler* const sampler : rule.samplers) {
-        const bool copies = sampler->takes();
-        watch.sampled(*sampler, copies);
-        if (copies) visit(*sampler->copies, *changed, tag, path, watch);
-        visit(*sampler->all, *changed, tag, path, watch);
-    }
+    for (Sampler* const sampler : rule.samplers)
+        sample(*sampler, *changed, tag, path, watch);
     return tag;
 }
+
+template <class W>
+void FlowTables::sample(Sampler& sampler, const Packet& packet, uint32_t tag, FlowPath& path,
+                        W watch) {
+    const bool copies = sampler.takes();
+    watch.sampled(sampler, copies);
+    if (copies) visit(*sampler.copies, packet, tag, path, watch);
+    visit(*sampler.all, packet, tag, path, watch);
+}
+template void FlowTables::sample(Sampler&, const Packet&, uint32_t, FlowPath&, NoWatch);
+template void FlowTables::sample(Sampler&, const Packet&, uint32_t, FlowPath&, Watch);
 
 /// Recursion is as deep as there are levels at most, or where entries or samplers know none,
 /// visits.

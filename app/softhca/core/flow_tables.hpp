@@ -70,6 +70,7 @@ class FlowTables {
     // samplers.cpp
     [[nodiscard]] Outcome<Number> create_sampler(const SamplerAttr& attr);
     [[nodiscard]] Outcome<void> destroy_sampler(Number number);
+    [[nodiscard]] Sampler* find_sampler(Number number) const; ///< null: there is none
 
     void clear();
     /// Of all lookups in the groups that there are.
@@ -115,6 +116,10 @@ class FlowTables {
     template <class W>
     static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
                       W watch);
+    /// Where it goes on from a sampler.
+    template <class W>
+    static void sample(Sampler& sampler, const Packet& packet, uint32_t tag, FlowPath& path,
+                       W watch);
 
   private:
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;

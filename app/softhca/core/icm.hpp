@@ -11,7 +11,7 @@
 namespace softhca::core {
 
 /// The kinds have ranges of addresses of their own.
-enum class IcmKind : uint8_t { steering, header_edits };
+enum class IcmKind : uint8_t { steering, header_edits, edit_patterns };
 
 struct IcmRange {
     uint64_t first;
@@ -19,8 +19,11 @@ struct IcmRange {
     [[nodiscard]] constexpr uint64_t bytes() const { return uint64_t{1} << log_bytes; }
 };
 /// Entries have room for 40 bits of an address.
-inline constexpr std::array<IcmRange, 2> kIcmRanges = {{{uint64_t{1} << 36, 27},   //
-                                                        {uint64_t{1} << 37, 24}}}; // by IcmKind
+inline constexpr std::array<IcmRange, 3> kIcmRanges = {{
+    {uint64_t{1} << 36, 27},
+    {uint64_t{1} << 37, 24},
+    {uint64_t{3} << 36, 16}, // nothing reads it: libmlx5 wants it to be there with format 1
+}};                          // by IcmKind
 inline constexpr uint8_t kLogIcmBlock = 12;
 
 /// Takes host memory as it is written to. Used with the device locked.

@@ -360,8 +360,10 @@ void Recorder::compared(uint64_t address, const ste::Entry& entry, std::span<con
                         bool hit) {
     if (!steps_ || !is_open()) return;
     if (hit) return say("STE", fmt::format("{:#x}: hit", address));
+    const std::span mask(entry.mask), tag(entry.tag);
     say("STE", fmt::format("{:#x}: miss, lookup {:#04x} sees {}, under mask {} wanted {}", address,
-                           entry.lookup, hex(seen), hex(entry.mask), hex(entry.tag)));
+                           entry.lookup, hex(seen), hex(mask.first(seen.size())),
+                           hex(tag.first(seen.size()))));
 }
 
 void Recorder::arrived(const ste::Destination& to) {
@@ -371,6 +373,7 @@ void Recorder::arrived(const ste::Destination& to) {
     case ste::Place::send: say("STE", "to the allow address: send"); break;
     case ste::Place::tir: say("STE", fmt::format("to TIR {}", to.number)); break;
     case ste::Place::flow_table: say("STE", fmt::format("to table {}", to.number)); break;
+    case ste::Place::sampler: say("STE", fmt::format("to sampler {}", to.number)); break;
     }
 }
 

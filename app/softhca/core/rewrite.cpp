@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 namespace softhca::core {
 namespace {
@@ -235,9 +236,12 @@ void RewrittenPacket::push_vlan(VlanTag tag) {
 void RewrittenPacket::encap(const Reformat& reformat) {
     if (reformat.kind == ReformatKind::l2_to_l3_tunnel) remove_front(parse().l3);
     put_front(reformat.headers.data(), static_cast<uint32_t>(reformat.headers.size()));
-    if (reformat.kind == ReformatKind::l3_tunnel_to_l2) return;
+    if (reformat.kind != ReformatKind::l3_tunnel_to_l2) fill_in_lengths(reformat.headers.size());
+}
+
+void RewrittenPacket::fill_in_lengths(size_t header_bytes) {
     constexpr uint32_t kIpv4Length = 2, kIpv4Checksum = 10, kIpv6Length = 4, kUdpLength = 4;
-    const Headers headers = net::parse_template({head(), reformat.headers.size()});
+    const Headers headers = net::parse_template({head(), header_bytes});
     std::byte* const l3 = head() + headers.l3;
     const uint32_t l3_bytes = bytes_ - headers.l3;
     if (headers.ip_version == 4) {
@@ -251,10 +255,10 @@ void RewrittenPacket::encap(const Reformat& reformat) {
         store_be(head() + headers.l4 + kUdpLength, static_cast<uint16_t>(bytes_ - headers.l4));
 }
 
-void RewrittenPacket::edit(const HeaderEdits& edits) {
+template <class Edits> void RewrittenPacket::edit(const Edits& edits) {
     const Headers headers = parse();
     const HeaderSums before = sum_headers(head(), headers);
-    for (const HeaderEdit& edit : edits.edits) {
+    for (const HeaderEdit& edit : edits) {
         FieldAccess to(edit.to.field, head(), headers, meta_);
         if (!to.exists()) continue;
         uint32_t value = edit.value;
@@ -273,16 +277,26 @@ void RewrittenPacket::edit(const HeaderEdits& edits) {
     update_checksums(head(), headers, before);
 }
 
-bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta) {
-    if (!rewrite.any()) {
-        packet_.emplace(from.pieces(), from.bytes(), meta);
-        return true;
-    }
+bool RewrittenPacket::begin(const Packet& from, const MetaKey& meta) {
     if (from.bytes() > kMaxFrame) return false;
     start_ = kHeadroom;
     bytes_ = from.bytes();
     meta_ = meta;
     copy_front(from.pieces(), head(), bytes_);
+    return true;
+}
+
+void RewrittenPacket::finish() {
+    piece_ = {head(), bytes_};
+    packet_.emplace(std::span<const iovec>(&piece_, 1), bytes_, meta_);
+}
+
+bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta) {
+    if (!rewrite.any()) {
+        packet_.emplace(from.pieces(), from.bytes(), meta);
+        return true;
+    }
+    if (!begin(from, meta)) return false;
 
     const bool from_l3 =
         rewrite.reformat && rewrite.reformat->kind == ReformatKind::l3_tunnel_to_l2;
@@ -290,13 +304,101 @@ bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const Met
     if (from_l3) encap(*rewrite.reformat);
     for (uint8_t i = 0; i < rewrite.pop_vlans; i++)
         if (!pop_vlan()) return false;
-    if (rewrite.edits) edit(*rewrite.edits);
+    if (rewrite.edits) edit(rewrite.edits->edits);
     for (uint8_t i = 0; i < rewrite.push_vlans; i++)
         push_vlan(rewrite.vlans[i]);
     if (rewrite.reformat && !from_l3) encap(*rewrite.reformat);
+    finish();
+    return true;
+}
 
-    piece_ = {head(), bytes_};
-    packet_.emplace(std::span<const iovec>(&piece_, 1), bytes_, meta_);
+// ---------------------------------------------------------------- steps
+
+/// Nothing: the packet has no such header.
+std::optional<uint32_t> RewrittenPacket::place_of(Anchor anchor) {
+    if (anchor == Anchor::start) return 0;
+    if (bytes_ < net::kEthernetBytes) return {};
+    const Headers headers = parse();
+    if (anchor == Anchor::l3) return headers.l3;
+    if (anchor == Anchor::first_vlan) {
+        if (headers.first_tag == 0) return {};
+        return kMacs;
+    }
+    FlowKey key;
+    const std::span<const std::byte> view{head(), std::min(bytes_, net::kParseBytes)};
+    const Inner inner = extract(headers, view, bytes_, key);
+    const bool is_frame = inner.type == net::kEtherBridged;
+    if (inner.at == 0 || inner.at > view.size()) return {};
+    if (anchor == Anchor::inner_l2 || !is_frame) {
+        if (anchor == Anchor::inner_l2 && !is_frame) return {};
+        return inner.at;
+    }
+    const uint32_t left = bytes_ - inner.at;
+    if (left < net::kEthernetBytes) return {};
+    const std::span<const std::byte> frame{head() + inner.at, std::min(left, net::kParseBytes)};
+    return inner.at + net::parse(frame, left).l3;
+}
+
+bool RewrittenPacket::remove(uint32_t at, uint32_t bytes) {
+    if (at > bytes_ || bytes > bytes_ - at) return false;
+    std::memmove(head() + bytes, head(), at);
+    remove_front(bytes);
+    return true;
+}
+
+bool RewrittenPacket::insert(uint32_t at, std::span<const std::byte> data) {
+    if (at > bytes_ || data.size() > start_) return false;
+    const std::byte* const before = head();
+    start_ -= static_cast<uint32_t>(data.size());
+    bytes_ += static_cast<uint32_t>(data.size());
+    std::memmove(head(), before, at);
+    std::memcpy(head() + at, data.data(), data.size());
+    return true;
+}
+
+bool RewrittenPacket::take(const HeaderStep& step) {
+    const auto from = place_of(step.from);
+    if (!from) return false;
+    const uint32_t at = *from + step.offset;
+    switch (step.kind) {
+    case HeaderStep::Kind::edit: break;
+    case HeaderStep::Kind::remove:
+        // Tags only, where it begins with one.
+        if (step.from == Anchor::first_vlan && at + step.bytes + 2u > parse().l3) return false;
+        return remove(at, step.bytes);
+    case HeaderStep::Kind::remove_to: {
+        const auto to = place_of(step.to);
+        return to && *to >= at && remove(at, *to - at);
+    }
+    case HeaderStep::Kind::insert: return insert(at, std::span(step.data).first(step.bytes));
+    case HeaderStep::Kind::encap:
+        if (!insert(at, step.reformat->headers)) return false;
+        if (at == 0) fill_in_lengths(step.reformat->headers.size());
+        return true;
+    }
+    return false;
+}
+
+bool RewrittenPacket::make(const Packet& from, std::span<const HeaderStep> steps,
+                           const MetaKey& meta) {
+    if (steps.empty()) return make(from, Rewrite{}, meta);
+    if (!begin(from, meta)) return false;
+    const auto is_edit = [](const HeaderStep& step) { return step.kind == HeaderStep::Kind::edit; };
+    while (!steps.empty()) {
+        if (!is_edit(steps.front())) {
+            if (!take(steps.front())) return false;
+            steps = steps.subspan(1);
+            continue;
+        }
+        // Edits that follow each other are made together, so that checksums are looked at once.
+        const auto end = std::ranges::find_if_not(steps, is_edit);
+        const auto count = static_cast<size_t>(end - steps.begin());
+        if (bytes_ < net::kEthernetBytes) return false;
+        edit(steps.first(count) | std::views::transform(&HeaderStep::edit));
+        steps = steps.subspan(count);
+    }
+    if (bytes_ < net::kEthernetBytes || bytes_ > kMaxFrame) return false;
+    finish();
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace softhca::core {
@@ -26,6 +27,31 @@ struct Reformat {
     ReformatKind kind{};
     std::vector<std::byte> headers;
     uint32_t users = 0;
+};
+
+/// Where a header begins, in the packet as the steps before have left it.
+enum class Anchor : uint8_t { start, first_vlan, l3, inner_l2, inner_l3 };
+
+/// One change of headers, by steering entries. Between steps a packet may be none: half of a header
+/// is there.
+struct HeaderStep {
+    enum class Kind : uint8_t {
+        edit,
+        remove,    ///< so many bytes
+        remove_to, ///< what is before another header
+        insert,    ///< bytes as they are
+        encap      ///< headers of a tunnel, and their lengths are filled in
+    };
+    static constexpr size_t kMaxInserted = net::kEthernetBytes + net::kVlanBytes;
+
+    Kind kind{};
+    Anchor from = Anchor::start; ///< but of edit
+    uint16_t offset = 0;         ///< bytes after that
+    uint16_t bytes = 0;          ///< of remove and insert
+    Anchor to{};                 ///< of remove_to
+    std::array<std::byte, kMaxInserted> data{};
+    const Reformat* reformat = nullptr; ///< of encap
+    HeaderEdit edit{};
 };
 
 /// Everything that one rule changes, in the order of the members.
@@ -55,6 +81,9 @@ class RewrittenPacket {
     /// With these registers. False: the packet has no such tunnel or tag, or gets longer than any
     /// port lets pass.
     [[nodiscard]] bool make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta);
+    /// Likewise, by these steps one after the other.
+    [[nodiscard]] bool make(const Packet& from, std::span<const HeaderStep> steps,
+                            const MetaKey& meta);
     /// After make() was true; until the next one.
     [[nodiscard]] const Packet& packet() const { return *packet_; }
 
@@ -69,7 +98,16 @@ class RewrittenPacket {
     [[nodiscard]] bool pop_vlan();
     void push_vlan(VlanTag tag);
     void encap(const Reformat& reformat);
-    void edit(const HeaderEdits& edits);
+    void fill_in_lengths(size_t header_bytes);
+    template <class Edits> void edit(const Edits& edits);
+    [[nodiscard]] bool begin(const Packet& from, const MetaKey& meta);
+    void finish();
+
+    // Of steps.
+    [[nodiscard]] std::optional<uint32_t> place_of(Anchor anchor);
+    [[nodiscard]] bool take(const HeaderStep& step);
+    [[nodiscard]] bool remove(uint32_t at, uint32_t bytes);
+    [[nodiscard]] bool insert(uint32_t at, std::span<const std::byte> data);
 
     std::vector<std::byte> buffer_;
     uint32_t start_ = 0, bytes_ = 0;

@@ -96,8 +96,8 @@ class RingFormat {
     [[nodiscard]] virtual size_t read_posted(Rq& queue, std::span<PostedRequest> into) const = 0;
 
     [[nodiscard]] virtual std::unique_ptr<Cq> make_cq(Number number, const CqAttr& attr) const = 0;
-    /// Of the entries that programs write into ICM.
-    [[nodiscard]] virtual const ste::Format& steering_entries() const = 0;
+    /// Of the entries that programs write into ICM, by the number of their format.
+    [[nodiscard]] virtual const ste::Format& steering_entries(uint8_t format) const = 0;
     [[nodiscard]] virtual std::unique_ptr<DataPath>
     make_data_path(const DataPathParts& parts) const = 0;
 };

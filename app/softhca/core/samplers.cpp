@@ -40,10 +40,14 @@ Outcome<void> FlowTables::destroy_sampler(Number number) {
     return {};
 }
 
-Outcome<Sampler*> FlowTables::find_sampler(const FlowTable& from, Number number) const {
+Sampler* FlowTables::find_sampler(Number number) const {
     const auto found = samplers_.find(number);
-    if (found == samplers_.end()) return refuse(Status::bad_resource);
-    Sampler* const sampler = found->second.get();
+    return found == samplers_.end() ? nullptr : found->second.get();
+}
+
+Outcome<Sampler*> FlowTables::find_sampler(const FlowTable& from, Number number) const {
+    Sampler* const sampler = find_sampler(number);
+    if (!sampler) return refuse(Status::bad_resource);
     if (sampler->level <= from.level || sampler->all->sends != from.sends)
         return refuse(Status::bad_parameter);
     return sampler;

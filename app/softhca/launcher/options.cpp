@@ -35,6 +35,9 @@ A port is written as key=value,... :
   speed=MBPS      what the link claims: 1000 ... 400000, or 1G ... 400G (default: 100G)
   pause=on|off    on: an empty receive queue holds the wire (default: off, frames are dropped)
   devx=on|off     off: programs may not run firmware commands (default: on, they may)
+  steering_format=0|1
+                  of software steering: as ConnectX-5 has it, or as ConnectX-6 Dx, with meters and
+                  definers (default: 0)
   carrier=peer|always
                   always: the link is up even while nobody is at the other end of link: or socket:,
                   for programs that want it up when they start (default: peer)

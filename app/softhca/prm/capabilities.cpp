@@ -18,6 +18,9 @@ constexpr Field kNonWireSq{PRM(cmd_hca_cap, log_max_klm_list_size).offset + 6, 1
 constexpr Field kLogMaxStaticSqWq{PRM(cmd_hca_cap, log_max_klm_list_size).offset + 25, 5};
 constexpr Field kWaitOnTime{0x68c, 1}; // wait_on_time
 constexpr Field kWqeRatePp{0x20, 1};   // wqe_rate_pp of the QoS capabilities
+constexpr Field kFlowMeter{7, 1}, kFlowMeterRegisters{0x18, 8}; // flow_meter_old, flow_meter_reg_id
+constexpr Field kFlowMeterShares{0x28, 1};                      // flow_meter
+constexpr uint8_t kColorRegister = 3; ///< reg_c_3: entries put colors into odd ones
 
 void limits(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
@@ -191,6 +194,29 @@ void software_steering(Capabilities& caps) {
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 1);
 }
 
+/// What entries of format 1 have beside those of format 0: definers and meters. libmlx5 wants room
+/// for patterns of header edits, though without arguments for them it writes none.
+void steering_format_1(Capabilities& caps) {
+    Fields general = fields_of(caps.maximum[CapType::general]);
+    general.set(PRM(cmd_hca_cap, steering_format_version), 1);
+    general.set(PRM(cmd_hca_cap, max_num_match_definer),
+                core::ste::Definers::kEnd - core::ste::Definers::kFirst);
+    general.set(PRM(cmd_hca_cap, match_definer_format_supported),
+                core::mlx5_rings::definer_layouts());
+
+    Fields memory = fields_of(caps.maximum[CapType::device_memory]);
+    const auto& patterns = core::kIcmRanges[static_cast<size_t>(core::IcmKind::edit_patterns)];
+    memory.set(PRM(device_mem_cap, header_modify_pattern_sw_icm_start_address), patterns.first);
+    memory.set(PRM(device_mem_cap, log_header_modify_pattern_sw_icm_size), patterns.log_bytes);
+
+    // By these net_mlx5 knows that its rules may meter, in which register a packet's color is, and
+    // that the rest of that register is its own.
+    Fields qos = fields_of(caps.maximum[CapType::qos]);
+    qos.set(kFlowMeter, 1);
+    qos.set(kFlowMeterRegisters, 1u << kColorRegister);
+    qos.set(kFlowMeterShares, 1);
+}
+
 void ethernet(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
     set(PRM(per_protocol_networking_offload_caps, csum_cap), 1);
@@ -294,7 +320,7 @@ void pacing(Fields caps) {
     caps.set(kWqeRatePp, 1);
 }
 
-/// Flow meters. The fields for meters of older devices, which are no ASO objects, stay zero.
+/// Flow meters, as ASO objects.
 void meters(Fields caps) {
     caps.set(PRM(qos_cap, log_meter_aso_max_alloc), core::Limits::kLogMaxMeterPairsAtOnce);
     caps.set(PRM(qos_cap, log_max_num_meter_aso), core::Limits::kLogMaxMeterPairs);
@@ -302,7 +328,7 @@ void meters(Fields caps) {
 
 } // namespace
 
-Capabilities make_capabilities(Users users, uint16_t vhca_id) {
+Capabilities make_capabilities(Users users, uint16_t vhca_id, uint8_t steering_format) {
     Capabilities caps;
     general(fields_of(caps.maximum[CapType::general]));
     fields_of(caps.maximum[CapType::general]).set(PRM(cmd_hca_cap, vhca_id), vhca_id);
@@ -315,6 +341,7 @@ Capabilities make_capabilities(Users users, uint16_t vhca_id) {
     if (users == Users::steering) software_steering(caps);
     pacing(fields_of(caps.maximum[CapType::qos]));
     meters(fields_of(caps.maximum[CapType::qos]));
+    if (users == Users::steering && steering_format >= 1) steering_format_1(caps);
     caps.current = caps.maximum;
     return caps;
 }

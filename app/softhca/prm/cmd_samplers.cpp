@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Samplers, which copy some of the packets that entries lead to them.
+#include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/general_objects.hpp"
 
 namespace softhca::prm {
@@ -25,8 +26,14 @@ FwStatus create(Firmware& firmware, Command& command) {
          .any_level = object.get(PRM(sampler_obj, ignore_flow_level)) != 0,
          .sends = type == kNicTransmit});
     if (!sampler) return to_firmware(sampler.error());
+    std::vector<uint8_t> context = object.copy(PRM_BYTES(sampler_obj));
+    // Where a program's own entries lead to it.
+    Fields(context.data(), context.size())
+        .set(type == kNicReceive ? PRM(sampler_obj, sw_steering_icm_address_rx)
+                                 : PRM(sampler_obj, sw_steering_icm_address_tx),
+             core::ste::address_of(core::ste::Place::sampler, *sampler));
     return add_object(firmware, command, Kind::sampler, *sampler,
-                      {.context = object.copy(PRM_BYTES(sampler_obj)), .uses = tables});
+                      {.context = std::move(context), .uses = tables});
 }
 
 FwStatus query(Firmware& firmware, Command& command) {

@@ -30,8 +30,8 @@ std::vector<uint64_t> Command::pages(size_t at, uint64_t count) const {
 Firmware::Firmware(core::Device& core_device, Memory& driver_memory, EventSink& sink,
                    uint32_t speed, Users users)
     : device(core_device), memory(driver_memory), events(sink), vhca(core_device),
-      caps(make_capabilities(users, vhca.id())), mac(core_device.config().mac), speed_mbps(speed),
-      users_(users) {
+      caps(make_capabilities(users, vhca.id(), core_device.config().steering_format)),
+      mac(core_device.config().mac), speed_mbps(speed), users_(users) {
     add_hca_commands(commands_);
     add_simple_commands(commands_);
     add_user_commands(commands_);
@@ -205,7 +205,7 @@ void Firmware::reset() {
     vport_lists.clear();
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
-    caps = make_capabilities(users_, vhca.id());
+    caps = make_capabilities(users_, vhca.id(), device.config().steering_format);
 }
 
 void Firmware::on_completion(core::Number cqn, uint64_t eqn) {

@@ -66,7 +66,9 @@ enum class Users : uint8_t {
     objects,  ///< by commands that make objects
     steering, ///< and by rules that they write into ICM
 };
-[[nodiscard]] Capabilities make_capabilities(Users users, uint16_t vhca_id);
+/// `steering_format`: of the entries that they write there.
+[[nodiscard]] Capabilities make_capabilities(Users users, uint16_t vhca_id,
+                                             uint8_t steering_format);
 
 /// A fault asked for: commands of an opcode, or of any, fail with `status` without being run.
 struct Injection {

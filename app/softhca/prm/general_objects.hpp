@@ -22,5 +22,6 @@ inline constexpr Field kGeneralObject{8 * PRM_BYTES(general_obj_out_cmd_hdr), 0}
 
 [[nodiscard]] const GeneralObject& sampler_objects();
 [[nodiscard]] const GeneralObject& meter_objects();
+[[nodiscard]] const GeneralObject& definer_objects();
 
 } // namespace softhca::prm

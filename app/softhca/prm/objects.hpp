@@ -38,6 +38,7 @@ enum class Kind : uint8_t {
     flow_table,
     flow_counters,
     meters,
+    definer,
     modify_header,
     reformat,
     tir,
@@ -59,7 +60,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 25;
+inline constexpr uint8_t kKinds = 26;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -86,6 +87,7 @@ inline constexpr uint8_t kKinds = 25;
     case Kind::modify_header: return core::Limits::kLogMaxHeaderEdits;
     case Kind::reformat: return core::Limits::kLogMaxReformats;
     case Kind::meters: return core::Limits::kLogMaxMeterPairs;
+    case Kind::definer: return 8;
     case Kind::sampler:
     case Kind::flow_table:
     case Kind::flow_counters: return 16;

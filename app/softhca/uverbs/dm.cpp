@@ -17,6 +17,7 @@ std::optional<core::IcmKind> kind_of(uint64_t type) {
     switch (type) {
     case MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM: return core::IcmKind::steering;
     case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM: return core::IcmKind::header_edits;
+    case MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM: return core::IcmKind::edit_patterns;
     default: return {};
     }
 }

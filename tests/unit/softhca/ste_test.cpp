@@ -1,40 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering: hand-made entries in ICM, executed on packets.
-#include "app/softhca/core/icm.hpp"
-#include "app/softhca/core/rings/mlx5/ste/format.hpp"
-#include "app/softhca/core/rings/mlx5/ste/layout.hpp"
-#include "tests/unit/softhca/testbed.hpp"
-
-#include <cstring>
+// Software steering: hand-made entries of format 0 in ICM, executed on packets.
+#include "app/softhca/core/rings/mlx5/ste/v0/layout.hpp"
+#include "tests/unit/softhca/ste.hpp"
 
 namespace {
 
 using namespace testbed;
 using namespace softhca::core::ste;
 using frames::Spec;
-using mlx5_rings::RawHeaderEdit;
-using mlx5_rings::Ste;
-using mlx5_rings::SteType;
+using mlx5_rings::v0::RawHeaderEdit;
+using mlx5_rings::v0::Ste;
+using mlx5_rings::v0::SteType;
 
 constexpr uint8_t kL2Source = 0x1c, kIpv4Tuple = 0x20, kRegisters = 0x2f;
 constexpr uint8_t kSentL2Destination = 0x06, kSentIpv6Source = 0x0f;
 constexpr uint8_t kDontCare = kSentIpv6Source; ///< libmlx5's number for entries without a mask
-constexpr std::byte kAll{0xff};
 
-class SteTest : public Testbed {
+/// Of all bytes of a tag.
+uint32_t hash_of(const Tag& tag) { return mlx5_rings::ste_format(0).hash({.hashed = 0xffff}, tag); }
+
+class SteTest : public SteBed {
   protected:
-    static constexpr uint64_t kIcmBytes = 1 << 16;
-
-    SteTest() {
-        icm = *device->alloc_icm(IcmKind::steering, kIcmBytes);
-        edits = *device->alloc_icm(IcmKind::header_edits, 4096);
-        tir = direct_tir(rq);
-        table = *device->create_flow_table({.icm_root = icm});
-    }
-    void receives() { EXPECT_TRUE(device->set_flow_table_root(table)); }
-
-    [[nodiscard]] uint64_t entry_at(unsigned index) const { return icm + index * kEntryBytes; }
-    [[nodiscard]] static uint64_t to_tir(Number tirn) { return address_of(Place::tir, tirn); }
+    SteTest() : SteBed(0) {}
 
     /// Takes every packet; `hit` is an address, or a table of `entries`.
     static Ste ste(SteType type, uint64_t hit, uint32_t entries = 1) {
@@ -60,25 +47,6 @@ class SteTest : public Testbed {
         std::memcpy(made.tag.data() + at, bytes.data(), bytes.size());
         std::fill_n(made.mask.begin() + static_cast<ptrdiff_t>(at), bytes.size(), kAll);
     }
-    void write(uint64_t address, const void* data, size_t bytes) {
-        const auto area = device->icm_area(address, bytes);
-        ASSERT_TRUE(area);
-        std::memcpy(area->at(0), data, bytes);
-    }
-    void put_ste(unsigned index, const Ste& made) { write(entry_at(index), &made, sizeof made); }
-    void receive(const Bytes& frame) {
-        wire->incoming.push_back(frame);
-        run();
-    }
-    /// One packet in, and what arrives of it.
-    Bytes passed(const Bytes& frame) {
-        post_buffers(rq, 1);
-        receive(frame);
-        return packet_of(expect_packet(rx_cq));
-    }
-
-    uint64_t icm = 0, edits = 0;
-    Number tir = 0, table = 0;
 };
 
 TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
@@ -86,7 +54,7 @@ TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
     Spec spec;
     Ste made = ste(SteType::receive, to_tir(tir));
     want(made, kL2Source, 0, Bytes(spec.src.begin(), spec.src.end()));
-    made.argument = mlx5_rings::kFlowTagValid | 0x1234;
+    made.argument = mlx5_rings::v0::kFlowTagValid | 0x1234;
     put_ste(0, made);
     post_buffers(rq, 1);
     receive(frames::build(spec));
@@ -138,7 +106,7 @@ TEST_F(SteTest, TheHashOfTheMaskedTagPicksTheEntry) {
         spec.dst_port = port;
         Tag tag{};
         net::store_be(tag.data() + 10, port);
-        const unsigned index = mlx5_rings::ste_format().hash(tag) % kEntries;
+        const unsigned index = hash_of(tag) % kEntries;
         for (unsigned i = 0; i < kEntries; i++)
             put_ste(kFirst + i, ste(SteType::receive, address_of(Place::drop)));
         put_ste(kFirst + index, ste(SteType::receive, to_tir(tir)));
@@ -150,10 +118,10 @@ TEST_F(SteTest, TheHashOfTheMaskedTagPicksTheEntry) {
 // where entries are.
 TEST_F(SteTest, TheHashIsCrc32WithoutInversionsTurnedRound) {
     const Tag zero{};
-    EXPECT_EQ(mlx5_rings::ste_format().hash(zero), 0u);
+    EXPECT_EQ(hash_of(zero), 0u);
     Tag last{};
     last[15] = std::byte{1};
-    EXPECT_EQ(mlx5_rings::ste_format().hash(last), 0x96300777u); // the table's entry 1, 0x77073096
+    EXPECT_EQ(hash_of(last), 0x96300777u); // the table's entry 1, 0x77073096
 }
 
 TEST_F(SteTest, EntriesCountTheirPackets) {
@@ -192,7 +160,7 @@ TEST_F(SteTest, EditsOfAListAreMadeAndSeenByLaterEntries) {
 TEST_F(SteTest, TagsAreTakenOffOneByOne) {
     receives();
     Ste pop = ste(SteType::receive, to_tir(tir));
-    pop.tunnel = static_cast<uint8_t>(mlx5_rings::TunnelAction::pop_vlan) << 4;
+    pop.tunnel = static_cast<uint8_t>(mlx5_rings::v0::TunnelAction::pop_vlan) << 4;
     put_ste(0, pop);
     Spec tagged;
     tagged.tags = {{0x8100, 5}};
@@ -202,20 +170,12 @@ TEST_F(SteTest, TagsAreTakenOffOneByOne) {
 }
 
 TEST_F(SteTest, WhatIsSentGetsATagAndATunnel) {
-    const Number sends = *device->create_flow_table({.sends = true, .icm_root = entry_at(8)});
-    ASSERT_TRUE(device->set_flow_table_root(sends, FlowRoot::transmit));
+    sends(8);
     Ste push = ste(SteType::transmit, address_of(Place::send));
-    push.kind_data = static_cast<uint16_t>(mlx5_rings::SendAction::push_vlan) << 7;
+    push.kind_data = static_cast<uint16_t>(mlx5_rings::v0::SendAction::push_vlan) << 7;
     push.argument = 0x81000007;
     want(push, kSentL2Destination, 0, Bytes(frames::kOurMac.begin(), frames::kOurMac.end()));
     put_ste(8, push);
-    const auto send = [&](const Bytes& frame) {
-        sq.post(Wqe(mlx5::WqeOpcode::send)
-                    .eth()
-                    .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-        sq.ring_doorbell();
-        run();
-    };
     send(frames::build(Spec{}));
     Spec tagged;
     tagged.tags = {{0x8100, 7}};
@@ -225,7 +185,7 @@ TEST_F(SteTest, WhatIsSentGetsATagAndATunnel) {
     const Bytes outer = frames::build(tagged);
     const Number tunnel = *device->create_reformat(
         ReformatKind::l2_to_l2_tunnel, std::as_bytes(std::span(outer).first(net::kEthernetBytes)));
-    push.kind_data = static_cast<uint16_t>(mlx5_rings::SendAction::encap) << 7;
+    push.kind_data = static_cast<uint16_t>(mlx5_rings::v0::SendAction::encap) << 7;
     push.argument = tunnel;
     put_ste(8, push);
     send(frames::build(Spec{}));

@@ -27,7 +27,8 @@ std::string json_error(const std::string& text) {
 TEST(Config, PortTakesEveryOption) {
     const PortConfig p =
         port("wire=link:x,netdev=tap:kn0,mac=02:00:00:00:AB:01,mtu=9000,"
-             "speed=25G,pause=on,devx=on,device=rdma0,pci=0000:3B:00.1,carrier=always");
+             "speed=25G,pause=on,devx=on,device=rdma0,pci=0000:3B:00.1,carrier=always,"
+             "steering_format=1");
     EXPECT_EQ(p.wire, "link:x");
     EXPECT_TRUE(p.netdev_tap);
     EXPECT_EQ(p.netdev, "kn0");
@@ -39,6 +40,8 @@ TEST(Config, PortTakesEveryOption) {
     EXPECT_EQ(port("devx=off").devx, false);
     EXPECT_EQ(port("mtu=1500").devx, std::nullopt);
     EXPECT_TRUE(p.carrier_always);
+    EXPECT_EQ(p.steering_format, 1);
+    EXPECT_EQ(port("mtu=1500").steering_format, 0);
     EXPECT_EQ(p.device, "rdma0");
     EXPECT_EQ(p.pci, "0000:3b:00.1");
 }
@@ -75,6 +78,8 @@ TEST(Config, BadOptionsAreNamed) {
                             "pause=yes",
                             "devx=yes",
                             "carrier=no",
+                            "steering_format=2",
+                            "steering_format=v1",
                             "device=a/b",
                             "device=",
                             "device=..",

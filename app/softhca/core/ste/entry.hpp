@@ -2,6 +2,8 @@
 // Steering entries (STEs) that programs write into ICM, whatever their format, and where they lead.
 #pragma once
 
+#include "app/softhca/core/meter.hpp"
+#include "app/softhca/core/rewrite.hpp"
 #include "app/softhca/core/types.hpp"
 
 #include <array>
@@ -11,8 +13,10 @@
 
 namespace softhca::core::ste {
 
-inline constexpr size_t kEntryBytes = 64, kTagBytes = 16, kEditBytes = 8;
-/// What a lookup sees of a packet, and what an entry wants to see.
+inline constexpr size_t kEntryBytes = 64, kEditBytes = 8;
+/// What a lookup sees of a packet, and what an entry wants to see. Not all formats and lookups use
+/// all of it; the rest is zero.
+inline constexpr size_t kTagBytes = 32;
 using Tag = std::array<std::byte, kTagBytes>;
 using RawEntry = std::span<const std::byte, kEntryBytes>;
 using RawEdit = std::span<const std::byte, kEditBytes>;
@@ -22,45 +26,108 @@ struct Next {
     uint64_t address = 0;
     uint32_t entries = 1; ///< a power of two
     uint16_t lookup = 0;  ///< what is hashed, in the format's numbers …
-    uint16_t hashed = 0;  ///< … and of that, these bytes: the first one is the highest bit
+    uint16_t hashed = 0;  ///< … and of that, these bytes, as the format has it
 };
 
-/// What becomes of a packet besides edits of its headers.
-enum class Change : uint8_t {
-    none,
-    decap,    ///< the frame inside an L2 tunnel comes out
-    decap_l3, ///< what an L3 tunnel carries gets an empty L2 header, to be edited
-    pop_vlan,
-    push_vlan,
-    reformat
+/// What an entry does to a packet's headers: steps, one after the other.
+struct Action {
+    enum class Kind : uint8_t {
+        step,
+        encap, ///< a step with the reformat of this number
+        edit,  ///< steps that a list could have …
+        edits, ///< … and those of a list in ICM
+        meter
+    };
+    Kind kind{};
+    HeaderStep step{};
+    std::array<std::byte, kEditBytes> edit{};
+    Number number = 0;       ///< of the reformat, or of the meters
+    uint32_t count = 0;      ///< of edits: so many …
+    uint64_t edits_from = 0; ///< … from this offset in their ICM on
+    uint8_t meter = 0;       ///< which one of the pair
+    uint8_t reg_c = 0;       ///< that gets the color
+    Color before = Color::undefined;
 };
 
 struct Entry {
-    uint16_t lookup = 0; ///< what the tag is made of
-    Tag tag{}, mask{};   ///< matches if the packet's tag under the mask is this one
-    uint64_t miss = 0;   ///< where others go
+    static constexpr size_t kMaxActions = 3;
+
+    uint16_t lookup = 0;           ///< what the tag is made of
+    Tag tag{}, mask{};             ///< matches if the packet's tag under the mask is this one
+    uint8_t tag_bytes = kTagBytes; ///< of these; the rest is zero
+    uint64_t miss = 0;             ///< where others go
     Next hit;
-    Number counter = 0; ///< 0: none
+    Number counter = 0; ///< 0: none; of the packet as it comes
     std::optional<uint32_t> flow_tag;
-    Change change = Change::none;
-    bool vlan_l2 = false;    ///< of decap_l3: the header has room for a tag
-    VlanTag vlan;            ///< of push_vlan
-    Number reformat = 0;     ///< of reformat
-    uint32_t edits = 0;      ///< so many …
-    uint64_t edits_from = 0; ///< … from this offset in their ICM on
+
+    /// Nothing of an entry before is left.
+    void begin() {
+        counter = 0;
+        flow_tag.reset();
+        action_count_ = 0;
+    }
+    /// False: there is no room for it.
+    [[nodiscard]] bool add(const Action& action) {
+        if (action_count_ == actions_.size()) return false;
+        actions_[action_count_++] = action;
+        return true;
+    }
+    [[nodiscard]] std::span<const Action> actions() const {
+        return std::span(actions_).first(action_count_);
+    }
+
+  private:
+    std::array<Action, kMaxActions> actions_;
+    size_t action_count_ = 0;
+};
+
+/// What a matcher of full size looks at, as a program has made it: a layout that the format knows
+/// by number, and which bits of it.
+struct Definer {
+    uint16_t layout = 0;
+    Tag mask{};
+};
+
+/// The definers of a device, by their number. Used with the device locked.
+class Definers {
+  public:
+    static constexpr Number kFirst = 0x20, kEnd = 0x100; ///< entries have eight bits for a number
+
+    [[nodiscard]] Outcome<Number> create(const Definer& definer) {
+        for (Number number = kFirst; number < kEnd; number++)
+            if (!definers_[number]) {
+                definers_[number] = definer;
+                return number;
+            }
+        return refuse(Status::limit);
+    }
+    [[nodiscard]] Outcome<void> destroy(Number number) {
+        if (!find(number)) return refuse(Status::bad_resource);
+        definers_[number].reset();
+        return {};
+    }
+    /// Null: there is none.
+    [[nodiscard]] const Definer* find(Number number) const {
+        return number < kEnd && definers_[number] ? &*definers_[number] : nullptr;
+    }
+    void clear() { definers_.fill({}); }
+
+  private:
+    std::array<std::optional<Definer>, kEnd> definers_{};
 };
 
 // ---------------------------------------------------------------- addresses
 
 /// What stands at addresses that are no memory.
-enum class Place : uint8_t { nothing, drop, send, tir, flow_table };
+enum class Place : uint8_t { nothing, drop, send, tir, flow_table, sampler };
 struct Destination {
     Place place = Place::nothing;
-    Number number = 0; ///< of the TIR or flow table
+    Number number = 0; ///< of the TIR, flow table or sampler
 };
 
 inline constexpr uint64_t kTirs = uint64_t{1} << 38, kFlowTables = kTirs + (uint64_t{1} << 37),
-                          kDrop = uint64_t{1} << 39, kSend = kDrop + kEntryBytes;
+                          kSamplers = kFlowTables + (uint64_t{1} << 36), kDrop = uint64_t{1} << 39,
+                          kSend = kDrop + kEntryBytes;
 inline constexpr uint64_t kNumbers = 1 << 24; ///< of an object
 
 [[nodiscard]] constexpr uint64_t address_of(Place place, Number number = 0) {
@@ -70,6 +137,7 @@ inline constexpr uint64_t kNumbers = 1 << 24; ///< of an object
     case Place::send: return kSend;
     case Place::tir: return kTirs + number * kEntryBytes;
     case Place::flow_table: return kFlowTables + number * kEntryBytes;
+    case Place::sampler: return kSamplers + number * kEntryBytes;
     }
     return 0;
 }
@@ -82,6 +150,8 @@ inline constexpr uint64_t kNumbers = 1 << 24; ///< of an object
         return {Place::tir, static_cast<Number>(number_after(kTirs))};
     if (number_after(kFlowTables) < kNumbers)
         return {Place::flow_table, static_cast<Number>(number_after(kFlowTables))};
+    if (number_after(kSamplers) < kNumbers)
+        return {Place::sampler, static_cast<Number>(number_after(kSamplers))};
     return {};
 }
 

@@ -2,7 +2,6 @@
 // What a walk through steering entries asks of their format.
 #pragma once
 
-#include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/packet.hpp"
 #include "app/softhca/core/ste/entry.hpp"
 
@@ -18,10 +17,15 @@ class Format {
     /// False: it is no entry.
     [[nodiscard]] virtual bool read(RawEntry raw, Entry& entry) const = 0;
     /// What a lookup sees of the packet. False: there is no such lookup.
-    [[nodiscard]] virtual bool look_up(uint16_t lookup, const Packet& packet, Tag& tag) const = 0;
-    [[nodiscard]] virtual uint32_t hash(const Tag& tag) const = 0;
-    /// Adds what an edit does: nothing, or more than one, as headers share places in the format.
-    virtual void read_edit(RawEdit raw, std::vector<HeaderEdit>& edits) const = 0;
+    [[nodiscard]] virtual bool look_up(uint16_t lookup, const Definers& definers,
+                                       const Packet& packet, Tag& tag) const = 0;
+    /// Of what the lookup of a table sees.
+    [[nodiscard]] virtual uint32_t hash(const Next& next, const Tag& tag) const = 0;
+    /// Adds what an edit of a list does: nothing, or more than one, as headers share places in the
+    /// format. False: it is none.
+    [[nodiscard]] virtual bool read_edit(RawEdit raw, std::vector<HeaderStep>& steps) const = 0;
+    /// Whether definers may have a layout of this number.
+    [[nodiscard]] virtual bool has_layout(uint16_t layout) const = 0;
 };
 
 } // namespace softhca::core::ste

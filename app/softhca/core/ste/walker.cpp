@@ -2,6 +2,7 @@
 #include "app/softhca/core/ste/walker.hpp"
 
 #include "app/softhca/core/flow_tables.hpp"
+#include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/watch.hpp"
 
@@ -19,64 +20,81 @@ Tag masked(const Tag& tag, const Tag& mask) {
     return result;
 }
 
-Reformat empty_l2(bool vlan) {
-    Reformat reformat;
-    reformat.kind = ReformatKind::l3_tunnel_to_l2;
-    reformat.headers.resize(net::kEthernetBytes + (vlan ? net::kVlanBytes : 0));
-    constexpr size_t kTypeAt = 12;
-    if (vlan) net::store_be(reformat.headers.data() + kTypeAt, net::kEtherVlan);
-    return reformat;
-}
-
 } // namespace
 
-Walker::Walker(const Format& format, const Icm& icm, const ObjectTable<Tir>& tirs,
-               FlowTables& tables)
-    : format_(format), icm_(icm), tirs_(tirs), tables_(tables), empty_l2_(empty_l2(false)),
-      empty_vlan_l2_(empty_l2(true)) {}
+Walker::Walker(const Format& format, const Icm& icm, const Definers& definers,
+               const ObjectTable<Tir>& tirs, Meters& meters, FlowTables& tables)
+    : format_(format), icm_(icm), definers_(definers), tirs_(tirs), meters_(meters),
+      tables_(tables) {}
 
 uint64_t Walker::place_of(const Next& next, const Packet& packet) const {
     if (next.entries <= 1) return next.address;
     Tag tag{};
-    if (!format_.look_up(next.lookup, packet, tag)) tag = {};
-    for (size_t i = 0; i < kTagBytes; i++)
-        if (!(next.hashed >> (kTagBytes - 1 - i) & 1)) tag[i] = {};
-    return next.address + (format_.hash(tag) & (next.entries - 1)) * kEntryBytes;
+    if (!format_.look_up(next.lookup, definers_, packet, tag)) tag = {};
+    return next.address + (format_.hash(next, tag) & (next.entries - 1)) * kEntryBytes;
 }
 
-bool Walker::read_edits(const Entry& entry) {
-    edits_.edits.clear();
-    const uint64_t bytes = uint64_t{entry.edits} * kEditBytes;
+bool Walker::add_edits(const Action& action) {
+    const uint64_t bytes = uint64_t{action.count} * kEditBytes;
     const uint64_t first =
-        kIcmRanges[static_cast<size_t>(IcmKind::header_edits)].first + entry.edits_from;
+        kIcmRanges[static_cast<size_t>(IcmKind::header_edits)].first + action.edits_from;
     const std::byte* const list = icm_.at(IcmKind::header_edits, first, bytes);
     if (!list) return false;
     for (uint64_t at = 0; at < bytes; at += kEditBytes)
-        format_.read_edit(RawEdit(list + at, kEditBytes), edits_.edits);
+        if (!format_.read_edit(RawEdit(list + at, kEditBytes), steps_)) return false;
     return true;
 }
 
-/// Null: the packet cannot be changed as the entry wants it, and is lost.
-const Packet* Walker::change(const Entry& entry, const Packet& packet, FlowPath& path) {
-    Rewrite rewrite;
-    switch (entry.change) {
-    case Change::none: break;
-    case Change::decap: rewrite.decap = true; break;
-    case Change::decap_l3: rewrite.reformat = entry.vlan_l2 ? &empty_vlan_l2_ : &empty_l2_; break;
-    case Change::pop_vlan: rewrite.pop_vlans = 1; break;
-    case Change::push_vlan:
-        rewrite.push_vlans = 1;
-        rewrite.vlans[0] = entry.vlan;
-        break;
-    case Change::reformat: rewrite.reformat = tables_.find_reformat(entry.reformat); break;
+/// False: it names nothing.
+bool Walker::add_steps(const Action& action) {
+    if (action.kind == Action::Kind::edits) return add_edits(action);
+    if (action.kind == Action::Kind::edit) return format_.read_edit(action.edit, steps_);
+    steps_.push_back(action.step);
+    if (action.kind != Action::Kind::encap) return true;
+    steps_.back().reformat = tables_.find_reformat(action.number);
+    return steps_.back().reformat != nullptr;
+}
+
+template <class W> const Packet* Walker::take_steps(const Packet& packet, FlowPath& path, W watch) {
+    if (steps_.empty()) return &packet;
+    const Packet* const changed =
+        path.rewrite(packet, std::span<const HeaderStep>(steps_), packet.key().meta);
+    steps_.clear();
+    if (changed) watch.changed(*changed);
+    return changed;
+}
+
+template <class W>
+const Packet* Walker::meter(const Action& action, const Packet& packet, FlowPath& path, W watch) {
+    MeterPair* const pair = meters_.find(action.number);
+    if (!pair) {
+        path.misfits++;
+        return nullptr;
     }
-    if (entry.edits != 0) rewrite.edits = &edits_;
-    const bool names_nothing = (entry.change == Change::reformat && !rewrite.reformat) ||
-                               (entry.edits != 0 && !read_edits(entry));
-    if (!names_nothing)
-        return rewrite.any() ? path.rewrite(packet, rewrite, packet.key().meta) : &packet;
-    path.misfits++;
-    return nullptr;
+    const Metering metering{pair, action.meter, action.reg_c, action.before};
+    const Color color = path.meter(metering, packet);
+    watch.metered(metering, color);
+    MetaKey meta = packet.key().meta;
+    metering.tell(color, meta);
+    return path.rewrite(packet, Rewrite{}, meta);
+}
+
+/// Null: the packet cannot be changed as the entry wants it, and is lost.
+template <class W>
+const Packet* Walker::act(const Entry& entry, const Packet& start, FlowPath& path, W watch) {
+    const Packet* packet = &start;
+    steps_.clear();
+    for (const Action& action : entry.actions()) {
+        if (action.kind == Action::Kind::meter) {
+            packet = take_steps(*packet, path, watch);
+            if (packet) packet = meter(action, *packet, path, watch);
+            if (!packet) return nullptr;
+        } else if (!add_steps(action)) {
+            path.misfits++;
+            return nullptr;
+        }
+    }
+    return take_steps(*packet, path, watch);
 }
 
 template <class W>
@@ -88,13 +106,13 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
         const std::byte* const raw = icm_.at(IcmKind::steering, address, kEntryBytes);
         if (!raw) return finish(address, *packet, tag, path, watch);
         if (!format_.read(RawEntry(raw, kEntryBytes), entry) ||
-            !format_.look_up(entry.lookup, *packet, seen)) {
+            !format_.look_up(entry.lookup, definers_, *packet, seen)) {
             watch.no_entry(address);
             path.dropped = true;
             return;
         }
         const bool hit = masked(seen, entry.mask) == entry.tag;
-        watch.compared(address, entry, seen, hit);
+        watch.compared(address, entry, std::span(seen).first(entry.tag_bytes), hit);
         if (!hit) {
             address = entry.miss;
             continue;
@@ -103,10 +121,8 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
             if (FlowCounter* const counter = tables_.find_counter(entry.counter))
                 path.counts.push_back({counter, packet->bytes()});
         if (entry.flow_tag) tag = *entry.flow_tag;
-        const Packet* const changed = change(entry, *packet, path);
-        if (!changed) return;
-        if (changed != packet) watch.changed(*changed);
-        packet = changed;
+        packet = act(entry, *packet, path, watch);
+        if (!packet) return;
         address = place_of(entry.hit, *packet);
     }
     watch.visited_too_many();
@@ -120,6 +136,10 @@ void Walker::finish(uint64_t address, const Packet& packet, uint32_t tag, FlowPa
     if (to.place == Place::flow_table) {
         if (const FlowTable* const table = tables_.find_table(to.number))
             return FlowTables::visit(*table, packet, tag, path, watch);
+    } else if (to.place == Place::sampler) {
+        Sampler* const sampler = tables_.find_sampler(to.number);
+        if (sampler && sampler->all->sends == path.sending)
+            return FlowTables::sample(*sampler, packet, tag, path, watch);
     } else if (to.place == Place::tir && !path.sending) {
         if (Tir* const tir = tirs_.find(to.number)) {
             path.stops.push_back({tir, tag, &packet});

@@ -9,6 +9,7 @@
 
 namespace softhca::core {
 class FlowTables;
+class Meters;
 } // namespace softhca::core
 
 namespace softhca::core::ste {
@@ -18,7 +19,8 @@ namespace softhca::core::ste {
 class Walker {
   public:
     /// All of it outlives the walker. `tables` know counters, reformats and each other.
-    Walker(const Format& format, const Icm& icm, const ObjectTable<Tir>& tirs, FlowTables& tables);
+    Walker(const Format& format, const Icm& icm, const Definers& definers,
+           const ObjectTable<Tir>& tirs, Meters& meters, FlowTables& tables);
 
     /// Where the entry at this address and those after it lead the packet, onto the path. `tag`: of
     /// rules before.
@@ -29,15 +31,24 @@ class Walker {
     template <class W>
     void finish(uint64_t address, const Packet& packet, uint32_t tag, FlowPath& path, W watch);
     [[nodiscard]] uint64_t place_of(const Next& next, const Packet& packet) const;
-    [[nodiscard]] const Packet* change(const Entry& entry, const Packet& packet, FlowPath& path);
-    [[nodiscard]] bool read_edits(const Entry& entry);
+    template <class W>
+    [[nodiscard]] const Packet* act(const Entry& entry, const Packet& packet, FlowPath& path,
+                                    W watch);
+    [[nodiscard]] bool add_steps(const Action& action);
+    [[nodiscard]] bool add_edits(const Action& action);
+    template <class W>
+    [[nodiscard]] const Packet* meter(const Action& action, const Packet& packet, FlowPath& path,
+                                      W watch);
+    template <class W>
+    [[nodiscard]] const Packet* take_steps(const Packet& packet, FlowPath& path, W watch);
 
     const Format& format_;
     const Icm& icm_;
+    const Definers& definers_;
     const ObjectTable<Tir>& tirs_;
+    Meters& meters_;
     FlowTables& tables_;
-    HeaderEdits edits_; ///< of the present entry
-    Reformat empty_l2_, empty_vlan_l2_;
+    std::vector<HeaderStep> steps_; ///< of the present entry
 };
 
 } // namespace softhca::core::ste

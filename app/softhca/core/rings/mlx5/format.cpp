@@ -125,7 +125,9 @@ class Format final : public RingFormat {
                                                     const CqAttr& attr) const override {
         return std::make_unique<Cq>(number, attr);
     }
-    [[nodiscard]] const ste::Format& steering_entries() const override { return ste_format(); }
+    [[nodiscard]] const ste::Format& steering_entries(uint8_t format) const override {
+        return ste_format(format);
+    }
     [[nodiscard]] std::unique_ptr<DataPath>
     make_data_path(const DataPathParts& parts) const override {
         if (!parts.recorder)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steering entries of ConnectX-5 (steering_format_version 0). Source: rdma-core,
-// providers/mlx5/dr_ste_v0.c and mlx5_ifc.h.
+// Steering entries of the mlx5 family, by steering_format_version: 0 is that of ConnectX-5, 1 that
+// of ConnectX-6 Dx. Source: rdma-core, providers/mlx5/dr_ste_v0.c, dr_ste_v1.c and mlx5_ifc.h.
 #pragma once
 
 #include "app/softhca/core/ste/format.hpp"
 
 namespace softhca::core::mlx5_rings {
 
-[[nodiscard]] const ste::Format& ste_format();
+[[nodiscard]] const ste::Format& ste_format(uint8_t version);
 
 /// Parsers that find fields for the flex parser lookups, as capabilities tell their numbers: four
 /// in each of the two lookups.
@@ -20,8 +20,11 @@ enum class FlexParser : uint8_t {
     mpls_over_udp
 };
 
-// The parts of the format, see ste::Format.
-[[nodiscard]] bool look_up(uint16_t lookup, const Packet& packet, ste::Tag& tag); // tags.cpp
-void read_edit(ste::RawEdit raw, std::vector<HeaderEdit>& edits); // header_edits.cpp
+/// Layouts that definers of format 1 may have, a bit each, as a capability tells them.
+[[nodiscard]] uint64_t definer_layouts();
+
+// The formats. Of those there are, ste_format() chooses.
+[[nodiscard]] const ste::Format& ste_format_0(); // v0/format.cpp
+[[nodiscard]] const ste::Format& ste_format_1(); // v1/format.cpp
 
 } // namespace softhca::core::mlx5_rings

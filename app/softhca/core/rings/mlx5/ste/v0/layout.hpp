@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bytes of steering entries and header edits in ICM. Source: rdma-core, providers/mlx5/mlx5_ifc.h:
-// ste_general, ste_rx_steering_mult, ste_sx_transmit, ste_modify_packet; dr_action_hw_set, _copy.
+// Bytes of steering entries and header edits in ICM, of format 0. Source: rdma-core,
+// providers/mlx5/mlx5_ifc.h: ste_general, ste_rx_steering_mult, ste_sx_transmit, ste_modify_packet;
+// dr_action_hw_set, _copy.
 #pragma once
 
-#include "app/softhca/core/ste/entry.hpp"
+#include "app/softhca/core/rings/mlx5/ste/common.hpp"
 #include "common/net/endian.hpp"
 
 #include <cstddef>
 
-namespace softhca::core::mlx5_rings {
+namespace softhca::core::mlx5_rings::v0 {
 
 /// In the upper half of Ste::type.
 enum class SteType : uint8_t { transmit = 1, receive = 2, modify_packet = 6 };
@@ -32,16 +33,13 @@ struct Ste {
     uint8_t counter_23_16;
     uint8_t miss_39_32;
     net::be32 miss_31_6; ///< and flags in the bits below
-    ste::Tag tag, mask;
+    std::array<std::byte, kShortTagBytes> tag, mask;
 };
 static_assert(sizeof(Ste) == ste::kEntryBytes && offsetof(Ste, kind_data) == 12 &&
               offsetof(Ste, argument) == 16 && offsetof(Ste, counter_15_0) == 22 &&
               offsetof(Ste, miss_31_6) == 28 && offsetof(Ste, tag) == 32);
 
 inline constexpr uint32_t kFlowTagValid = 1u << 31; ///< in the argument of a receive entry
-inline constexpr uint32_t kMissFlags = 0x3f;
-inline constexpr uint32_t kNextFlags = 0x1f; ///< of next_table_31_5
-inline constexpr uint32_t kEditListUnit = 64;
 
 /// Receive and modify.
 enum class TunnelAction : uint8_t { none, enable, decap, decap_l3, pop_vlan };
@@ -63,4 +61,8 @@ struct RawHeaderEdit {
 };
 static_assert(sizeof(RawHeaderEdit) == ste::kEditBytes);
 
-} // namespace softhca::core::mlx5_rings
+// The parts of the format, see ste::Format.
+[[nodiscard]] bool look_up(uint16_t lookup, const Packet& packet, ste::Tag& tag); // tags.cpp
+[[nodiscard]] bool read_edit(ste::RawEdit raw, std::vector<HeaderStep>& steps); // header_edits.cpp
+
+} // namespace softhca::core::mlx5_rings::v0

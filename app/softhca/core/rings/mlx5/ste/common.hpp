@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the formats of steering entries share.
+#pragma once
+
+#include "app/softhca/core/ste/format.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace softhca::core::mlx5_rings {
+
+inline constexpr uint32_t kMissFlags = 0x3f; ///< below the address of an entry
+inline constexpr uint32_t kNextFlags = 0x1f; ///< below that of a table with its size
+inline constexpr uint32_t kEditListUnit = 64;
+
+/// A word of a table: the lowest bit that is set is the number of entries, the address is a
+/// multiple of the table.
+[[nodiscard]] ste::Next next_table(uint64_t word);
+
+[[nodiscard]] inline ste::Action step_of(const HeaderStep& step) {
+    return {.kind = ste::Action::Kind::step, .step = step};
+}
+
+/// CRC-32 by the reflected polynomial of Ethernet, without inversions, its bytes turned round.
+[[nodiscard]] uint32_t crc_of(std::span<const std::byte> tag);
+/// Likewise of the bytes that the mask has, the first one of which is its highest bit; the others
+/// count as zeros.
+[[nodiscard]] uint32_t crc_of_bytes(const ste::Tag& tag, uint16_t mask);
+
+/// Tags of lookups with a mask of their own. The rest of ste::Tag is zero.
+inline constexpr size_t kShortTagBytes = 16;
+
+// ---------------------------------------------------------------- header edits
+
+/// Bits first..last of a field of the format, counted from its lowest one, are one of ours, in
+/// packets that have it: headers of different kinds share fields.
+struct EditRow {
+    uint8_t hw;
+    uint8_t first, last;
+    EditField field;
+};
+[[nodiscard]] constexpr EditField after(EditField first, unsigned words) {
+    return static_cast<EditField>(static_cast<unsigned>(first) + words);
+}
+
+/// Bits of a field of the format.
+struct EditRange {
+    uint8_t field;
+    unsigned first, length;
+    [[nodiscard]] unsigned last() const { return first + length - 1; }
+};
+
+/// Adds what setting the range to these bits, or adding them, is in our fields.
+void add_value_edits(std::span<const EditRow> rows, HeaderEdit::Kind kind, const EditRange& to,
+                     uint32_t data, std::vector<HeaderStep>& steps);
+/// Between fields whole: which ones they are, the packet decides.
+void add_copy_edits(std::span<const EditRow> rows, const EditRange& to, const EditRange& from,
+                    std::vector<HeaderStep>& steps);
+
+} // namespace softhca::core::mlx5_rings
