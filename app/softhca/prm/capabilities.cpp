@@ -20,7 +20,8 @@ constexpr Field kWaitOnTime{0x68c, 1}; // wait_on_time
 constexpr Field kWqeRatePp{0x20, 1};   // wqe_rate_pp of the QoS capabilities
 constexpr Field kFlowMeter{7, 1}, kFlowMeterRegisters{0x18, 8}; // flow_meter_old, flow_meter_reg_id
 constexpr Field kFlowMeterShares{0x28, 1};                      // flow_meter
-constexpr uint8_t kColorRegister = 3; ///< reg_c_3: entries put colors into odd ones
+constexpr Field kLogMaxSamplers{0x48, 8}; // log_max_ft_sampler_num of flow table properties
+constexpr uint8_t kColorRegister = 3;     ///< reg_c_3: entries put colors into odd ones
 
 void limits(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
@@ -190,8 +191,10 @@ void software_steering(Capabilities& caps) {
     tables.set(PRM(flow_table_nic_cap, sw_steering_nic_tx_action_allow_icm_address),
                address_of(Place::send));
     for (const Field direction : {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
-                                  PRM(flow_table_nic_cap, flow_table_properties_nic_transmit)})
+                                  PRM(flow_table_nic_cap, flow_table_properties_nic_transmit)}) {
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 1);
+        tables.at(direction).set(kLogMaxSamplers, log_limit(Kind::sampler));
+    }
 }
 
 /// What entries of format 1 have beside those of format 0: definers and meters. libmlx5 wants room

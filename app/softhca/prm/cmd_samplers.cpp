@@ -6,8 +6,12 @@
 namespace softhca::prm {
 namespace {
 
+/// What is reserved at its end, libmlx5 leaves out (flow_sampler of its mlx5_ifc.h).
+constexpr size_t kGivenBytes = PRM(create_sampler_obj_in, sampler_object).offset / 8 +
+                               (PRM(sampler_obj, sw_steering_icm_address_tx).offset + 64) / 8;
+
 FwStatus create(Firmware& firmware, Command& command) {
-    if (command.in.size() < PRM_BYTES(create_sampler_obj_in)) return FwStatus::bad_input_length;
+    if (command.in.size() < kGivenBytes) return FwStatus::bad_input_length;
     const Fields object = command.input().at(PRM(create_sampler_obj_in, sampler_object));
     const uint64_t type = object.get(PRM(sampler_obj, table_type));
     if (type != kNicReceive && type != kNicTransmit) return FwStatus::bad_parameter;

@@ -383,6 +383,15 @@ TEST_P(SteV1Match, TheHashIsThatOfAllBytesUnderTheMask) {
     }
 }
 
+// As libmlx5 would compute it (dr_ste_calc_hash_index).
+TEST_P(SteV1Match, TheHashIsCrc32OfTheWholeTag) {
+    const Next next{.lookup = v1::lookup_of(SteType::match, 0x20)};
+    Tag tag{};
+    EXPECT_EQ(mlx5_rings::ste_format(1).hash(next, tag), 0u);
+    tag[31] = std::byte{1};
+    EXPECT_EQ(mlx5_rings::ste_format(1).hash(next, tag), 0x96300777u);
+}
+
 TEST_P(SteV1Match, DefinersComeAndGo) {
     EXPECT_FALSE(device->create_definer({.layout = 1}));
     const Number first = *device->create_definer({.layout = 0});
@@ -400,6 +409,7 @@ TEST_P(SteV1Match, DefinersComeAndGo) {
     receives();
     MatchSte left = match_ste(to_tir(tir));
     left.head.definer = static_cast<uint8_t>(second);
+    miss(left.head, to_tir(tir));
     put_ste(0, left);
     EXPECT_EQ(passed(frames::build(kV4)), frames::build(kV4));
     EXPECT_TRUE(device->destroy_definer(second));

@@ -360,10 +360,12 @@ TEST_F(SteV1Test, WhatIsNoEntryDropsThePacket) {
         MaskSte made = mask_ste(to_tir(tir));
         made.head.format = static_cast<uint8_t>(lookup >> 8);
         made.head.definer = static_cast<uint8_t>(lookup);
+        miss(made.head, to_tir(tir)); // which is not the same
         drop(made, "no such lookup");
     }
     MatchSte match = match_ste(to_tir(tir));
     match.head.definer = 0x77;
+    miss(match.head, to_tir(tir));
     drop(match, "no such definer");
     const Actions bad[] = {
         Actions().word(0x01000000),                              // an id that is none
