@@ -148,6 +148,22 @@ def test_many_rules_of_a_group(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
+def test_a_rule_of_a_group_copies_packets(stack: Stack) -> None:
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    stack.testpmd.silent("set sample_actions 0 queue index 3 / end")
+    jump(stack, "ingress")
+    stack.testpmd.create_flow(0, "group 1 ingress pattern eth / ipv4 / udp / end"
+                              " actions sample ratio 1 index 0 / queue index 1 / end")
+    position = stack.testpmd.mark_output()
+    stack.wires[0].send(udp())
+    packets = stack.testpmd.received(position, 2)
+    assert sorted((packet.queue, packet.length) for packet in packets) == [(1, len(udp())), (3, len(udp()))]
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+    stack.testpmd.silent("set verbose 0")
+
+
 TOKENS = 1  # a second: what passes is what the buckets held
 POLICE = "group 1 ingress pattern eth / ipv4 / udp / end actions meter mtr_id 1 / queue index 2 / end"
 SLACK = 8  # packets, in a test that takes some seconds
@@ -198,9 +214,3 @@ def test_a_meter_of_what_is_sent(stack: Stack, meters: Meters) -> None:
     stack.testpmd.create_flow(0, "group 1 egress pattern eth / ipv4 / udp / end actions meter mtr_id 1 / end")
     assert 10 <= len(policed(stack, [udp()] * 40)) <= 10 + SLACK
     stack.testpmd.stop()
-
-
-@pytest.mark.parametrize("stack", [FORMAT_0], indirect=True, ids=["format0"])
-def test_format_0_has_no_meters(stack: Stack) -> None:
-    refusal = Meters(stack).refusal(f"add port meter profile srtcm_rfc2697 0 1 {TOKENS} 10 0 1")
-    assert "not support" in refusal.lower()

@@ -22,9 +22,9 @@ WHY = {
     "units": "Units that some NICs have, that this one has not, and that its capabilities do not claim.",
     "others": "For hardware of another kind: EFA, a GPU, a function given to VFIO.",
     "switch": "For the manager of an embedded switch (switchdev), which there is none of.",
-    "steering": "Software steering (`mlx5dv_dr`) is of format 0, that of ConnectX-5: matchers with a size of "
-                "their own need definers, which later formats have, and samplers lead to tables of the "
-                "firmware only. A guest's kernel is offered no software steering at all.",
+    "steering": "Software steering (`mlx5dv_dr`) is by default of format 0, that of ConnectX-5: matchers with a "
+                "size of their own need definers, which format 1 has. A guest's kernel is offered no software "
+                "steering at all.",
     "plug": "What is at the other end of the cable has its part in the test, as with a real NIC: a loopback "
             "plug sends what leaves back into the port, where it is counted once more; a generator's frames "
             "meet a rule that takes everything.",
@@ -105,6 +105,9 @@ LIST = (
            "^AssertionError: 10 != 5 : Drop action dropped TX packets", "plug", fronts=("loop",)),
     Listed(r"test_mlx5_dr\.Mlx5DrTest\.test_tbl_counter_action", "failed",
            "^AssertionError: 20 != 10 : Counter missed some recv packets", "plug", fronts=("loop",)),
+    Listed(r"test_mlx5_dr\.Mlx5DrTest\.test_flow_sampler", "failed",
+           "^AssertionError: False is not true : Expected sampled packets 250 is more than 20.0%", "plug",
+           fronts=("loop",)),
     Listed(r"test_mlx5_flow\.Mlx5MatcherTest\.test_tx_packet_reformat", "failed",
            "Error: Data validation failure:$", "plug", fronts=("gen",),
            may_pass="when it has ended before the generator begins"),
