@@ -3,6 +3,8 @@
 #include "tests/unit/softhca/meters.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
+#include <random>
+
 namespace {
 
 using namespace testbed;
@@ -412,6 +414,58 @@ TEST_F(SteV1Test, WhatAnEntryCannotDoLosesThePacket) {
         EXPECT_EQ(device->counters().drop_rewrite, ++drops);
     }
     EXPECT_EQ(device->counters().delivered, 0u);
+}
+
+/// Entries, actions and lists that look like some, with all else by chance: whatever becomes of the
+/// packet, the device goes on.
+TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
+    receives();
+    constexpr unsigned kEntries = 16, kRounds = 3000, kListBytes = 2048;
+    std::minstd_rand dice(1);
+    const auto random_bytes = [&](auto& into) {
+        for (auto& byte : into)
+            byte = static_cast<std::decay_t<decltype(byte)>>(dice());
+    };
+    constexpr uint8_t kIds[] = {0, 5, 6, 7, 8, 9, 0x0a, 0x0b, 0x0c, 0x0f, 0x12};
+    const auto random_id = [&] { return kIds[dice() % std::size(kIds)]; };
+    const Number meters = *device->create_meters({.pd = pd, .pairs = 1});
+    const Bytes tunnel = frames::vxlan(1, {});
+    (void)*device->create_reformat(ReformatKind::l2_to_l2_tunnel, std::as_bytes(std::span(tunnel)));
+    const Number definer = *device->create_definer({.layout = 0});
+    const Bytes frame = frames::vxlan(1, frames::build(Spec{}));
+    for (unsigned round = 0; round < kRounds; round++) {
+        Bytes list(kListBytes);
+        random_bytes(list);
+        for (size_t at = 0; at < list.size(); at += 8) {
+            list[at] = random_id();
+            list[at + 1] &= 0x1f; // anchors, more often than not
+        }
+        write(edits, list.data(), list.size());
+        for (unsigned index = 0; index < kEntries; index++) {
+            std::array<uint8_t, 64> entry;
+            random_bytes(entry);
+            auto* const head = reinterpret_cast<v1::SteHead*>(entry.data());
+            head->format = std::array<uint8_t, 3>{0, 1, 4}[dice() % 3];
+            head->definer = static_cast<uint8_t>(dice() % 2 ? definer : dice() % 0x18);
+            lead(*head, entry_at(dice() % kEntries), 1u << dice() % 3);
+            miss(*head, dice() % 4 ? entry_at(dice() % kEntries) : to_tir(tir));
+            const size_t actions = head->format == 4 ? 20 : 24;
+            entry[actions] = random_id();
+            entry[actions + 1] = dice() % 2 ? 0 : entry[actions + 1] & 0x1f;
+            if (entry[actions] == 0x12) net::store_be(&entry[actions + 2], uint16_t(meters));
+            if (entry[actions] == 0x0f) net::store_be(&entry[actions + 2], uint16_t(dice() % 32));
+            if (head->format != 4 && dice() % 2) std::fill_n(entry.begin() + 32, 32, uint8_t{0});
+            put_ste(index, entry);
+        }
+        receive(frame);
+    }
+    // Each was lost for a reason, if only that nobody has buffers.
+    const auto counters = device->counters();
+    EXPECT_EQ(counters.drop_out_of_buffer + counters.drop_rule + counters.drop_rewrite +
+                  counters.drop_oversize,
+              kRounds);
+    EXPECT_GT(counters.drop_out_of_buffer, 0u);
+    EXPECT_GT(counters.drop_rewrite, 0u);
 }
 
 } // namespace
