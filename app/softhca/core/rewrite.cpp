@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
+#include <functional>
 
 namespace softhca::core {
 namespace {
@@ -255,10 +255,13 @@ void RewrittenPacket::fill_in_lengths(size_t header_bytes) {
         store_be(head() + headers.l4 + kUdpLength, static_cast<uint16_t>(bytes_ - headers.l4));
 }
 
-template <class Edits> void RewrittenPacket::edit(const Edits& edits) {
+/// `edit_of`: an element's edit.
+template <class Elements, class Projection>
+void RewrittenPacket::edit(const Elements& elements, Projection edit_of) {
     const Headers headers = parse();
     const HeaderSums before = sum_headers(head(), headers);
-    for (const HeaderEdit& edit : edits) {
+    for (const auto& element : elements) {
+        const HeaderEdit& edit = std::invoke(edit_of, element);
         FieldAccess to(edit.to.field, head(), headers, meta_);
         if (!to.exists()) continue;
         uint32_t value = edit.value;
@@ -304,7 +307,7 @@ bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const Met
     if (from_l3) encap(*rewrite.reformat);
     for (uint8_t i = 0; i < rewrite.pop_vlans; i++)
         if (!pop_vlan()) return false;
-    if (rewrite.edits) edit(rewrite.edits->edits);
+    if (rewrite.edits) edit(rewrite.edits->edits, std::identity());
     for (uint8_t i = 0; i < rewrite.push_vlans; i++)
         push_vlan(rewrite.vlans[i]);
     if (rewrite.reformat && !from_l3) encap(*rewrite.reformat);
@@ -394,7 +397,7 @@ bool RewrittenPacket::make(const Packet& from, std::span<const HeaderStep> steps
         const auto end = std::ranges::find_if_not(steps, is_edit);
         const auto count = static_cast<size_t>(end - steps.begin());
         if (bytes_ < net::kEthernetBytes) return false;
-        edit(steps.first(count) | std::views::transform(&HeaderStep::edit));
+        edit(steps.first(count), &HeaderStep::edit);
         steps = steps.subspan(count);
     }
     if (bytes_ < net::kEthernetBytes || bytes_ > kMaxFrame) return false;

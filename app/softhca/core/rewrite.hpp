@@ -99,7 +99,8 @@ class RewrittenPacket {
     void push_vlan(VlanTag tag);
     void encap(const Reformat& reformat);
     void fill_in_lengths(size_t header_bytes);
-    template <class Edits> void edit(const Edits& edits);
+    template <class Elements, class Projection>
+    void edit(const Elements& elements, Projection edit_of);
     [[nodiscard]] bool begin(const Packet& from, const MetaKey& meta);
     void finish();
 
