@@ -6,7 +6,7 @@
 #include "app/softhca/core/ste/entry.hpp"
 #include "tests/unit/softhca/ste.hpp"
 
-#include <initializer_list>
+#include <algorithm>
 
 namespace testbed {
 
@@ -125,7 +125,7 @@ class SteV1Bed : public SteBed {
     template <size_t kBytes>
     static void fill(std::array<std::byte, kBytes>& room, const Actions& actions) {
         ASSERT_LE(actions.bytes.size(), kBytes);
-        std::memcpy(room.data(), actions.bytes.data(), actions.bytes.size());
+        std::ranges::copy(std::as_bytes(std::span(actions.bytes)), room.begin());
     }
 };
 
