@@ -42,7 +42,7 @@ class Listed:
     ended: str  # "skipped" or "failed"
     said: str  # a regular expression that is in the reason
     why: str  # of WHY
-    fronts: tuple[str, ...] = (*WIRES, FORMAT_1)
+    fronts: tuple[str, ...] = (FORMAT_1, *WIRES)
     may_pass: str = ""  # where it does
 
     def is_for(self, front: str, case: str) -> bool:

@@ -25,8 +25,9 @@ INTRODUCTION = """\
 rdma-core brings tests of its own, written in Python on pyverbs, and the distribution ships them with
 python3-pyverbs (here {version}). `scripts/test rdma` runs each of them with each of softhca's wires (see
 [softhca.md](softhca.md#wires)), and what passes there in a guest as well, where the distribution's
-unmodified kernel drives softhca's PCI device. This page is what such a run found: do not edit it,
-`tests/rdma/table.py` wrote it.
+unmodified kernel drives softhca's PCI device. `format1` is a socket again, with `steering_format=1`, for
+the cases of software steering. This page is what such a run found: do not edit it, `tests/rdma/table.py`
+wrote it.
 
 `tests/rdma/listed.py` lists what does not pass, and why. A run fails if a case ends otherwise: if one
 that is not on the list does not pass, and also if one that is on it does, or says another reason."""
@@ -62,7 +63,7 @@ def reasons(found: Found, cases: list[str]) -> Iterator[str]:
         said = Counter[tuple[str, str, str]]()
         for entry in (each for each in LIST if each.why == why):
             front = entry.fronts[-1]
-            on = "" if entry.fronts == WIRES else f" (on {', '.join(entry.fronts)})"
+            on = "" if set(WIRES) <= set(entry.fronts) else f" (on {', '.join(entry.fronts)})"
             for case in cases:
                 if not (entry.is_for(front, case) and is_run(front, case)):
                     continue
