@@ -12,8 +12,8 @@ from rig.flow_meters import Meters
 from rig.packets import ether, ipv4, ipv6
 from rig.ports import lossless
 from rig.stack import Stack
-from scapy.layers.inet import TCP, UDP
-from scapy.layers.l2 import Dot1Q
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import GRE, Dot1Q, Ether
 from scapy.packet import Packet
 
 from functional.conftest import OpenStack
@@ -89,10 +89,13 @@ def in_group(rule: str) -> list[str]:
 
 
 def test_rules_of_a_group_change_packets(stack: Stack) -> None:
+    change_packets(stack, [(in_group(rule), frame, changed) for rule, frame, changed in CHANGES] + GROUP_CHANGES)
+
+
+def change_packets(stack: Stack, changes: list[tuple[list[str], Packet, Packet | None]]) -> None:
     stack.testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
     stack.testpmd.start("io")
     last = ether() / ipv6() / UDP() / DATA
-    changes = [(in_group(rule), frame, changed) for rule, frame, changed in CHANGES] + GROUP_CHANGES
     for rules, frame, changed in changes:
         egress = "egress" in rules[0]
         jump(stack, "egress" if egress else "ingress")
@@ -108,6 +111,27 @@ def test_rules_of_a_group_change_packets(stack: Stack) -> None:
         stack.wires[0].expect([last])
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
+
+
+OUTER = "eth src is 02:00:00:00:00:01 dst is 02:00:00:00:00:09 type is 0x0800"
+L3_TUNNEL = f"{OUTER} / ipv4 src is 10.0.0.8 dst is 10.0.0.9 proto is 47 ttl is 64 / gre protocol is 0x0800"
+
+
+def test_tunnels_of_l3(stack: Stack) -> None:
+    """What has no L2 header inside: the frame's goes, or comes."""
+    for command in (f"raw_encap 0 {L3_TUNNEL}", "raw_decap 0 eth", f"raw_encap 1 {OUTER}",
+                    "raw_decap 1 eth / ipv4 / gre"):
+        stack.testpmd.silent(f"set {command} / end_set")
+    l2 = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:09")
+    inner = ipv4() / UDP(sport=9, dport=10) / DATA
+    outer = IP(src="10.0.0.8", dst="10.0.0.9", ttl=64, id=0) / GRE(proto=0x0800)
+    change_packets(stack, [
+        (["group 1 egress pattern eth / ipv4 / udp / end actions raw_decap index 0 / raw_encap index 0 / end"],
+         ether() / inner, l2 / outer / inner),
+        (["group 1 ingress pattern eth / ipv4 / gre protocol is 0x0800 / ipv4 / end"
+          " actions raw_decap index 1 / raw_encap index 1 / queue index 2 / end"],
+         ether() / outer / inner, l2 / inner),
+    ])
 
 
 def test_rules_of_a_group_count(stack: Stack) -> None:
