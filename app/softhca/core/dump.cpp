@@ -319,6 +319,18 @@ json rows_of(const Meters& all) {
     return rows;
 }
 
+json rows_of(const ste::Definers& all) {
+    json rows = json::array();
+    for (Number number = ste::Definers::kFirst; number < ste::Definers::kEnd; number++)
+        if (const ste::Definer* const definer = all.find(number)) {
+            std::string mask;
+            for (const std::byte byte : definer->mask)
+                mask += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+            rows.push_back({{"number", number}, {"layout", definer->layout}, {"mask", mask}});
+        }
+    return rows;
+}
+
 } // namespace
 
 json Device::dump() const {
@@ -350,6 +362,7 @@ json Device::dump() const {
     add_flow_tables(state.flow_tables, device);
     add_flow_objects(state.flow_tables, device);
     device["meters"] = rows_of(state.meters);
+    device["definers"] = rows_of(state.definers);
     return device;
 }
 

@@ -4,6 +4,7 @@
 #include "tests/unit/softhca/ste_v1.hpp"
 
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -390,6 +391,16 @@ TEST_P(SteV1Match, TheHashIsCrc32OfTheWholeTag) {
     EXPECT_EQ(mlx5_rings::ste_format(1).hash(next, tag), 0u);
     tag[31] = std::byte{1};
     EXPECT_EQ(mlx5_rings::ste_format(1).hash(next, tag), 0x96300777u);
+}
+
+TEST_P(SteV1Match, ADumpHasTheDefiners) {
+    EXPECT_TRUE(device->dump()["definers"].empty());
+    (void)defined(22, 1, {0, 0});
+    const auto definers = device->dump()["definers"];
+    ASSERT_EQ(definers.size(), 1u);
+    EXPECT_EQ(definers[0]["number"], number);
+    EXPECT_EQ(definers[0]["layout"], 22);
+    EXPECT_EQ(definers[0]["mask"], "00ffff" + std::string(58, '0'));
 }
 
 TEST_P(SteV1Match, DefinersComeAndGo) {
