@@ -26,3 +26,13 @@ def test_lines_of_the_floor_and_of_the_driver(build: Build) -> None:
         ours = found["net_rawqp", measure]
         for kind in "CQE", "WQE", "mbuf line 0":
             assert least[kind] * 0.9 <= ours[kind] <= 2 * least[kind] + 0.1, (measure, kind)
+
+
+@pytest.mark.parametrize("text,width", [
+    ("vmovdqu 0x30(%rax),%ymm0", 32),
+    ("vinserti128 $0x1,0x30(%rax),%ymm0,%ymm1", 16),
+    ("vbroadcasti128 0x30(%rax),%ymm0", 16),
+    ("movdqu 0x30(%rax),%xmm0", 16),
+])
+def test_what_an_instruction_reads_at_once(text: str, width: int) -> None:
+    assert [operand.width for operand in touched.operands(text, None)] == [width]

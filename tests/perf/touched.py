@@ -59,6 +59,7 @@ class Operand:
 MEMORY = re.compile(r"(?P<segment>%[a-z]s:)?(?P<offset>-?0x[0-9a-f]+)?"
                     r"\((?P<base>%\w+)?(?:,(?P<index>%\w+)(?:,(?P<scale>[1248]))?)?\)")
 WIDTHS = {"%z": 64, "%y": 32, "%x": 16}
+HALF_OF_YMM = re.compile(r"v(insert|extract|broadcast)[if]128$")  # in memory
 # Prefetches do not count: who asks for a line early uses it later.
 NO_ACCESS = re.compile(r"lea|nop|endbr|prefetch")
 
@@ -69,6 +70,8 @@ def operands(text: str, target: int | None) -> Iterator[Operand]:
     if NO_ACCESS.match(mnemonic):
         return
     width = min([size for name, size in WIDTHS.items() if f"{name}mm" in text], default=4)
+    if HALF_OF_YMM.match(mnemonic):
+        width = WIDTHS["%x"]
     for found in MEMORY.finditer(text):
         if found["segment"] in ("%fs:", "%gs:") or found["base"] == "%rsp":
             continue  # the thread's own, and the stack's
