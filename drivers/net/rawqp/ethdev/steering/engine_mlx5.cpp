@@ -342,9 +342,8 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
         sorted_as_multicast(mlx5_match(request.pattern)))
         return Lack{&request.pattern.eth(), "matches multicast, which the kernel's driver tries "
                                             "after all other mlx5dv flows"};
-    static const CarriedBits kCarried([](const Field& field, uint8_t depth) {
-        return place_of(field, depth) != Field::kNone;
-    });
+    static const CarriedBits kCarried(
+        [](const Field& field, uint8_t depth) { return place_of(field, depth) != Field::kNone; });
     return first_lack(request.pattern, "the device's match parameters have", kCarried);
 }
 
