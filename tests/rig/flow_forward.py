@@ -14,7 +14,7 @@ from .flow_edits import TUNNEL_COMMANDS, changed_headers, random_edits, with_any
 from .flow_meters import Meters
 from .flow_model import Condition, Item, Rule, dissect
 from .flow_random import LONGEST_LINE, Round, expected, item_text
-from .flow_runs import FlowRun
+from .flow_runs import REST, FlowRun
 from .flow_templates import TemplateRules
 from .packets import marker
 from .wire import padded
@@ -26,7 +26,6 @@ _LAST = bytes(marker())
 _SOON, _LATE = 1, 1000  # timeouts of ages, in seconds: those that are waited for, and others
 _MOST_PRIORITY = 15  # of an egress rule
 _FULL = (1 << 32) - 1
-_REST = 2000  # of what takes the rest of a group
 
 
 def _ask_metadata(rule: Rule, dice: random.Random) -> None:
@@ -128,7 +127,7 @@ class ForwardRun(FlowRun):
                 0, f"{_direction(egress)} pattern eth / end actions jump group {group} / end")
             if not egress:
                 self.stack.testpmd.create_flow(
-                    0, f"group {group} priority {_REST} ingress pattern eth / end"
+                    0, f"group {group} priority {REST} ingress pattern eth / end"
                        " actions queue index 0 / end")
         return super().play(round_)
 

@@ -215,6 +215,27 @@ class FlowRun:
             self.metered[each.color, each.drops] += sure
 
 
+REST = 2000  # the priority of what takes the rest of a group
+
+
+def grouped(round_: Round) -> Round:
+    """The round, with its rules in group 1."""
+    for rule in round_.rules:
+        rule.group = 1
+        rule.text = f"group 1 {rule.text}"
+    return round_
+
+
+class GroupRun(FlowRun):
+    """Of rules in group 1, to which all packets go."""
+
+    def play(self, round_: Round) -> list[Rule]:
+        self.stack.testpmd.create_flow(0, "ingress pattern eth / end actions jump group 1 / end")
+        self.stack.testpmd.create_flow(
+            0, f"group 1 priority {REST} ingress pattern eth / end actions queue index 0 / end")
+        return super().play(round_)
+
+
 def _untouched(packets: Sequence[ReceivedPacket]) -> bool:
     return [(packet.mark, _flagged(packet)) for packet in packets] == [(None, False)]
 

@@ -15,7 +15,7 @@ from rig.flow_model import Rule, dissect
 from rig.flow_random import QUEUES, Words, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, counts, edits, has, has_range,
                               of_first_group, of_later_group, received, sent, spreads, twice)
-from rig.flow_runs import Excuse, FlowRun, Refusals
+from rig.flow_runs import Excuse, FlowRun, GroupRun, Refusals, grouped
 from rig.guide import matched_fields
 from rig.ports import PortSpec
 
@@ -206,4 +206,29 @@ def test_both_drivers_forward_the_same(open_stack: OpenStack, seed: int, rules: 
             round_ += 1
     assert ours.aged > 0 and theirs.aged > 0
     assert {*ours.edited} == KINDS and {*theirs.edited} == KINDS, f"not all edits: {ours.edited}, {theirs.edited}"
+    assert theirs.excused < theirs.taken / 2
+
+
+@pytest.mark.parametrize("seed, rules", [
+    (0, 60), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(1, 3))])
+def test_both_drivers_copy_the_same(open_stack: OpenStack, seed: int, rules: int) -> None:
+    """Rules of group 1, some of them with action sample, which net_mlx5 makes by software steering."""
+    arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
+    ports = [PortSpec(options={"pause": "on", "devx": "on"})]
+    devargs = [PortSpec(options={"pause": "on", "devx": "on"}, devargs="flow_engine=mlx5")]
+    with (open_stack(devargs, datapath="mlx5", testpmd_args=arguments) as our_stack,
+          open_stack(ports, pmd="mlx5", testpmd_args=arguments) as their_stack):
+        ours = GroupRun(our_stack, OURS_BY_MLX5)
+        theirs = GroupRun(their_stack, THEIRS, of_dv_groups, validates=False, counts_lag=10)
+        round_ = both = 0
+        while both < rules:
+            shared = grouped(random_round(f"sample-{seed}-{round_}", RULES_OF_ROUND, words_of("dv"),
+                                          counting=True, plain=True, sampling=True))
+            mine, their = ours.play(shared), theirs.play(shared)
+            both += sum(rule in mine for rule in their)
+            round_ += 1
+    for run in ours, theirs:
+        packets, copies = (sum(numbers) for numbers in zip(*(
+            numbers for ratio, numbers in run.copied.items() if ratio > 1)))
+        assert run.copied[1][0] == run.copied[1][1] > 0 and packets > copies > 0, run.copied
     assert theirs.excused < theirs.taken / 2
