@@ -24,9 +24,14 @@ FORMAT_0, FORMAT_1 = "0", "1"
 
 
 @pytest.fixture(scope="module", params=[FORMAT_0, FORMAT_1], ids=lambda number: f"format{number}")
-def stack(open_stack: OpenStack, request: pytest.FixtureRequest) -> Iterator[Stack]:
+def stack(open_stack: OpenStack, request: pytest.FixtureRequest,
+          tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     ports = lossless(1, steering_format=request.param)
-    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"]) as stack:
+    # Of its actions that run meters, net_mlx5 leaves what libmlx5 has allocated for them.
+    not_ours = tmp_path_factory.mktemp("leaks") / "suppressions"
+    not_ours.write_text("leak:mlx5dv_dr_action_create_aso\n")
+    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"],
+                    env={"LSAN_OPTIONS": f"suppressions={not_ours}:print_suppressions=0"}) as stack:
         yield stack
 
 
