@@ -11,6 +11,7 @@ import pytest
 from rig.left_behind import check_clean, left_behind
 from rig.packets import numbered
 from rig.reliability import TellFaults
+from rig.sanitizers import leaks_ignored
 from rig.stack import Stack
 
 from functional.conftest import OpenStack
@@ -70,10 +71,9 @@ def left(stack: Stack) -> dict[str, object]:
 def stack(datapath: str, open_stack: OpenStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Another port is there all the time."""
     # Of an object that the kernel does not destroy, these two keep what they have allocated for it.
-    not_ours = tmp_path_factory.mktemp("leaks") / "suppressions"
-    not_ours.write_text("leak:libmlx5.so\nleak:libibverbs.so\n")
+    not_ours = leaks_ignored(tmp_path_factory.mktemp("leaks"), "libmlx5.so", "libibverbs.so")
     with open_stack(2, datapath=datapath, attach=1, testpmd_args=["--rxq=2", "--txq=2"],
-                    env={"LSAN_OPTIONS": f"suppressions={not_ours}:print_suppressions=0"}) as stack:
+                    env=not_ours) as stack:
         yield stack
 
 

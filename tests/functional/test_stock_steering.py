@@ -11,6 +11,7 @@ import pytest
 from rig.flow_meters import Meters
 from rig.packets import ether, ipv4, ipv6
 from rig.ports import lossless
+from rig.sanitizers import leaks_ignored
 from rig.stack import Stack
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import GRE, Dot1Q, Ether
@@ -28,10 +29,8 @@ def stack(open_stack: OpenStack, request: pytest.FixtureRequest,
           tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     ports = lossless(1, steering_format=request.param)
     # Of its actions that run meters, net_mlx5 leaves what libmlx5 has allocated for them.
-    not_ours = tmp_path_factory.mktemp("leaks") / "suppressions"
-    not_ours.write_text("leak:mlx5dv_dr_action_create_aso\n")
-    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"],
-                    env={"LSAN_OPTIONS": f"suppressions={not_ours}:print_suppressions=0"}) as stack:
+    not_ours = leaks_ignored(tmp_path_factory.mktemp("leaks"), "mlx5dv_dr_action_create_aso")
+    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"], env=not_ours) as stack:
         yield stack
 
 
@@ -198,6 +197,12 @@ POLICE = "group 1 ingress pattern eth / ipv4 / udp / end actions meter mtr_id 1 
 SLACK = 8  # packets, in a test that takes some seconds
 
 
+def police(stack: Stack) -> None:
+    jump(stack, "ingress")
+    stack.testpmd.create_flow(0, POLICE)
+    stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end actions queue index 2 / end")
+
+
 def policed(stack: Stack, frames: list[Packet]) -> list[bytes]:
     """What passes of these, and comes out again."""
     last = ether() / ipv6() / UDP() / DATA
@@ -214,9 +219,7 @@ def policed(stack: Stack, frames: list[Packet]) -> list[bytes]:
 def test_a_meter_of_packets(stack: Stack, meters: Meters, profile: str, green: int, yellow: int) -> None:
     stack.testpmd.start("io")
     meters.make(1, profile)
-    jump(stack, "ingress")
-    stack.testpmd.create_flow(0, POLICE)
-    stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end actions queue index 2 / end")
+    police(stack)
     passed = policed(stack, [udp()] * 60)
     assert set(passed) == {bytes(udp())}
     assert green + yellow <= len(passed) <= green + yellow + 2 * SLACK
@@ -228,9 +231,7 @@ def test_a_meter_of_bytes(stack: Stack, meters: Meters) -> None:
     """Of 20 packets, as the IP header has their length."""
     stack.testpmd.start("io")
     meters.make(1, f"srtcm_rfc2697 {TOKENS} {20 * (len(udp()) - 14)} 0 0")
-    jump(stack, "ingress")
-    stack.testpmd.create_flow(0, POLICE)
-    stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end actions queue index 2 / end")
+    police(stack)
     assert len(policed(stack, [udp()] * 40)) == 20
     stack.testpmd.stop()
 

@@ -15,6 +15,7 @@ from .launched import DRIVER
 from .packets import numbered
 from .ports import lossless
 from .program import Program
+from .sanitizers import leaks_ignored
 from .screen import Screen
 from .stack import Build
 from .testpmd import Testpmd
@@ -22,7 +23,7 @@ from .testpmd import Testpmd
 PAGES = 112  # of 2 MiB
 MBUFS = 8192  # of testpmd
 # Of any driver: a vdev that EAL has found in its primary is never freed. And what a tool itself leaks.
-LEAKS_OF_SECONDARIES = "leak:librte_bus_vdev.so\nleak:dpdk-dumpcap\n"
+LEAKS_OF_SECONDARIES = ("librte_bus_vdev.so", "dpdk-dumpcap")
 
 
 def compiled(sources: Sequence[Path], program: Path, *flags: str) -> str:
@@ -58,9 +59,7 @@ class Home:
             # Where EAL would have its memory is what AddressSanitizer keeps for itself; what the
             # kernel gives in its place may be taken in the next process.
             self.eal_of_primary = ["--base-virtaddr=0x200000000000"]
-            ignored = folder / "ignored-leaks"
-            ignored.write_text(LEAKS_OF_SECONDARIES)
-            self.env["LSAN_OPTIONS"] = f"suppressions={ignored}:print_suppressions=0"
+            self.env |= leaks_ignored(folder, *LEAKS_OF_SECONDARIES)
 
     patience: float = 1
 

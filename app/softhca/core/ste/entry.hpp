@@ -18,6 +18,12 @@ inline constexpr size_t kEntryBytes = 64, kEditBytes = 8;
 /// all of it; the rest is zero.
 inline constexpr size_t kTagBytes = 32;
 using Tag = std::array<std::byte, kTagBytes>;
+[[nodiscard]] inline Tag masked(const Tag& tag, const Tag& mask) {
+    Tag result;
+    for (size_t i = 0; i < kTagBytes; i++)
+        result[i] = tag[i] & mask[i];
+    return result;
+}
 using RawEntry = std::span<const std::byte, kEntryBytes>;
 using RawEdit = std::span<const std::byte, kEditBytes>;
 

@@ -13,13 +13,6 @@ namespace {
 /// keep the device for ever.
 constexpr uint32_t kMaxSteps = 1u << 16;
 
-Tag masked(const Tag& tag, const Tag& mask) {
-    Tag result;
-    for (size_t i = 0; i < kTagBytes; i++)
-        result[i] = tag[i] & mask[i];
-    return result;
-}
-
 } // namespace
 
 Walker::Walker(const Format& format, const Icm& icm, const Definers& definers,

@@ -26,7 +26,6 @@ struct LayerBytes : std::array<uint8_t, kLongestHeader + 8> {
         return word;
     }
 };
-inline constexpr size_t kLayerWords = sizeof(LayerBytes) / sizeof(uint64_t);
 static_assert(sizeof(LayerBytes) % sizeof(uint64_t) == 0);
 
 template <class Operation>

@@ -19,6 +19,14 @@ inline constexpr uint32_t kEditListUnit = 64;
 /// multiple of the table.
 [[nodiscard]] ste::Next next_table(uint64_t word);
 
+/// Where an entry leads and what it counts in; their places have the same names in all formats.
+template <class Head> void read_ways(const Head& head, ste::Entry& entry) {
+    entry.miss = uint64_t{head.miss_39_32} << 32 | (head.miss_31_6 & ~kMissFlags);
+    entry.hit =
+        next_table(uint64_t{head.next_table_39_32} << 32 | (head.next_table_31_5 & ~kNextFlags));
+    entry.counter = uint32_t{head.counter_23_16} << 16 | head.counter_15_0;
+}
+
 [[nodiscard]] inline ste::Action step_of(const HeaderStep& step) {
     return {.kind = ste::Action::Kind::step, .step = step};
 }

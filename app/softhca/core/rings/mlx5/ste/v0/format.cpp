@@ -94,12 +94,9 @@ class SteFormat final : public ste::Format {
         entry.tag_bytes = kShortTagBytes;
         std::ranges::copy(ste.tag, entry.tag.begin());
         std::ranges::copy(ste.mask, entry.mask.begin());
-        entry.miss = uint64_t{ste.miss_39_32} << 32 | (ste.miss_31_6 & ~kMissFlags);
-        entry.hit =
-            next_table(uint64_t{ste.next_table_39_32} << 32 | (ste.next_table_31_5 & ~kNextFlags));
+        read_ways(ste, entry);
         entry.hit.lookup = ste.next_lookup;
         entry.hit.hashed = ste.byte_mask;
-        entry.counter = uint32_t{ste.counter_23_16} << 16 | ste.counter_15_0;
         return read_kind(ste, entry);
     }
     [[nodiscard]] bool look_up(uint16_t lookup, const ste::Definers&, const Packet& packet,

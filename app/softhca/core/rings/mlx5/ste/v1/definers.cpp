@@ -148,9 +148,7 @@ bool look_up(const ste::Definer& definer, const Packet& packet, Tag& tag) {
     if (!layout) return false;
     TagWriter to;
     layout->write(packet.key(), to);
-    tag = to.tag();
-    for (size_t i = 0; i < tag.size(); i++)
-        tag[i] &= definer.mask[i];
+    tag = ste::masked(to.tag(), definer.mask);
     return true;
 }
 

@@ -21,15 +21,8 @@ template <class T> T as(ste::RawEntry raw) {
     return ste;
 }
 
-void read_head(const SteHead& head, Entry& entry) {
-    entry.miss = uint64_t{head.miss_39_32} << 32 | (head.miss_31_6 & ~kMissFlags);
-    entry.hit =
-        next_table(uint64_t{head.next_table_39_32} << 32 | (head.next_table_31_5 & ~kNextFlags));
-    entry.counter = uint32_t{head.counter_23_16} << 16 | head.counter_15_0;
-}
-
 bool read_mask_ste(const MaskSte& ste, SteType type, Entry& entry) {
-    read_head(ste.head, entry);
+    read_ways(ste.head, entry);
     entry.lookup = lookup_of(type, ste.head.definer);
     entry.tag = entry.mask = {};
     entry.tag_bytes = kShortTagBytes;
@@ -43,7 +36,7 @@ bool read_mask_ste(const MaskSte& ste, SteType type, Entry& entry) {
 
 /// Its definer has the mask, as of the entries that follow.
 bool read_match_ste(const MatchSte& ste, Entry& entry) {
-    read_head(ste.head, entry);
+    read_ways(ste.head, entry);
     entry.lookup = lookup_of(SteType::match, ste.head.definer);
     entry.tag = ste.tag;
     entry.tag_bytes = kMatchTagBytes;
