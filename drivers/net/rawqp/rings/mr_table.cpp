@@ -98,23 +98,20 @@ void MrTable::publish(std::span<const MrEntry> entries) {
     store(version_, version_ + 1);
 }
 
-const MrEntry* MrCache::find_before(uintptr_t address) {
-    for (MrEntry& entry : before_) {
-        if (!holds(entry, address)) continue;
-        std::swap(entry, last_);
-        return &last_;
-    }
-    return miss(address);
+const MrEntry* MrCache::find_farther(uintptr_t address) {
+    if (!holds(others_[1], address)) return miss(address);
+    std::swap(others_[1], first_);
+    return &first_;
 }
 
 const MrEntry* MrCache::miss(uintptr_t address) {
     if (const std::optional<MrEntry> entry = table_->find(address)) {
-        before_ = {last_, before_[0]};
-        last_ = *entry;
-        return &last_;
+        others_ = {first_, others_[0]};
+        first_ = *entry;
+        return &first_;
     }
-    before_ = {}; // a new region may take in others, whose lkeys end
-    return ring_host(table_->port_id()).register_address(address, last_) ? &last_ : nullptr;
+    others_ = {}; // a new region may take in others, whose lkeys end
+    return ring_host(table_->port_id()).register_address(address, first_) ? &first_ : nullptr;
 }
 
 } // namespace rawqp

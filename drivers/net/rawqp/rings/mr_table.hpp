@@ -61,24 +61,25 @@ class MrTable {
     Block* block_ = nullptr; ///< owned
 };
 
-/// Per-queue cache: nearly every packet hits the entry used last. Where packets of several regions
-/// alternate, as copied and attached ones of striding queues do, those used before are near.
+/// Per-queue cache: nearly every packet is in the same region as the one before it. Where those of
+/// two regions alternate, as copied and attached ones of striding queues do, no entry moves.
 class MrCache {
   public:
     explicit MrCache(MrTable* table = nullptr) : table_(table) {}
 
     /// Entry of the memory at `address`, or nullptr when it cannot be registered.
     [[nodiscard]] const MrEntry* find(uintptr_t address) {
-        if (holds(last_, address)) [[likely]]
-            return &last_;
-        return find_before(address);
+        if (holds(first_, address)) [[likely]]
+            return &first_;
+        if (holds(others_[0], address)) return &others_[0];
+        return find_farther(address);
     }
-    /// The entry found last, for loops that keep it in registers; empty when there is none.
-    [[nodiscard]] const MrEntry& last() const { return last_; }
+    /// The entry looked at first, for loops that keep one in registers; it may be empty.
+    [[nodiscard]] const MrEntry& first() const { return first_; }
     /// Forgets what it holds (memory was unregistered).
     void clear() {
-        last_ = {};
-        before_ = {};
+        first_ = {};
+        others_ = {};
     }
     [[nodiscard]] const MrTable& table() const { return *table_; }
 
@@ -99,19 +100,19 @@ class MrCache {
     [[nodiscard]] static bool holds(const MrEntry& entry, uintptr_t address) {
         return address - entry.start < entry.end - entry.start;
     }
-    /// Looks among the entries before the last one.
-    [[gnu::noinline]] const MrEntry* find_before(uintptr_t address);
+    /// In the last entry, which then becomes the first, or in the table.
+    [[gnu::noinline]] const MrEntry* find_farther(uintptr_t address);
     [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address);
 
-    MrEntry last_;
+    MrEntry first_;
     MrTable* table_;
     uint32_t generation_ = 0;
-    std::array<MrEntry, 2> before_; ///< the latest first
+    std::array<MrEntry, 2> others_;
 
   public:
     /// What most packets need lies at its beginning.
     // NOLINTNEXTLINE(bugprone-sizeof-expression): of the pointer itself
-    static constexpr size_t kHotBytes = sizeof(last_) + sizeof(table_) + sizeof(generation_);
+    static constexpr size_t kHotBytes = sizeof(first_) + sizeof(table_) + sizeof(generation_);
 };
 
 } // namespace rawqp

@@ -59,7 +59,7 @@ void write_wqes(StridingRing& ring) {
     for (uint32_t slot = 0; slot < ring.wqe_count(); ++slot) {
         StridingBuffer*& buffer = ring.buffers[slot];
         if (buffer->in_use() && ring.spare != nullptr)
-            std::exchange(buffer, std::exchange(ring.spare, nullptr))->drop_reference();
+            std::exchange(buffer, std::exchange(ring.spare, nullptr))->drop_references(1);
         ring.wqes[slot].next = {};
         write_wqe(ring, static_cast<uint16_t>(slot));
     }
@@ -81,7 +81,7 @@ void post_again(StridingRing& ring, uint16_t slot) {
         rte_compiler_barrier();
         ring.spare = nullptr;
         rte_compiler_barrier();
-        if (used != fresh) used->drop_reference();
+        if (used != fresh) used->drop_references(1);
     }
     if (ring.spare == nullptr) ring.spare = ring.strides->take();
 }
@@ -243,8 +243,8 @@ uint32_t striding_stop(RxRing& base) {
     rewind(ring);
     return_mbufs(ring.stash.data(), std::exchange(ring.stashed, 0u));
     for (uint32_t slot = 0; slot < ring.wqe_count(); ++slot)
-        std::exchange(ring.buffers[slot], nullptr)->drop_reference();
-    if (ring.spare != nullptr) std::exchange(ring.spare, nullptr)->drop_reference();
+        std::exchange(ring.buffers[slot], nullptr)->drop_references(1);
+    if (ring.spare != nullptr) std::exchange(ring.spare, nullptr)->drop_references(1);
     std::exchange(ring.strides, nullptr)->leave();
     return unread;
 }

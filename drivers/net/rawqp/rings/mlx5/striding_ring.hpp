@@ -12,7 +12,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
-#include "drivers/net/rawqp/rings/mlx5/striding_buffers.hpp"
+#include "drivers/net/rawqp/rings/striding_buffers.hpp"
 
 namespace rawqp::mlx5rings {
 

@@ -82,7 +82,7 @@ template <TxOptions O>
 inline TxRun describe_plain_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count) {
     const uint16_t head = ring.mbufs.head();
     ibv_sge* const sges = ring.sges;
-    MrEntry mr = ring.mrs.last();
+    MrEntry mr = ring.mrs.first();
     TxRun run;
     count = RTE_MIN(count, ring.mbufs.room());
     for (; run.packets < count; ++run.packets) {
@@ -92,9 +92,10 @@ inline TxRun describe_plain_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t 
             break;
         const auto address = rte_pktmbuf_mtod(packet, uintptr_t);
         if (address - mr.start >= mr.end - mr.start) [[unlikely]] {
-            run.unsendable = ring.mrs.find(address) == nullptr;
+            const MrEntry* const found = ring.mrs.find(address);
+            run.unsendable = found == nullptr;
             if (run.unsendable) break;
-            mr = ring.mrs.last();
+            mr = *found;
         }
         sges[run.packets] = {.addr = address, .length = packet->data_len, .lkey = mr.lkey};
         ring.mbufs.slot(static_cast<uint16_t>(head + run.packets)) = packet;

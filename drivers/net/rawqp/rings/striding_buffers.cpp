@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/net/rawqp/rings/mlx5/striding_buffers.hpp"
+#include "drivers/net/rawqp/rings/striding_buffers.hpp"
 
 #include "drivers/net/rawqp/rings/socket_memory.hpp"
 
 #include <atomic>
 
-namespace rawqp::mlx5rings {
+namespace rawqp {
 namespace {
 
-void free_packet(void*, void* buffer) { static_cast<StridingBuffer*>(buffer)->drop_reference(); }
+/// Each stride's free_cb: what an attached packet is known by.
+void free_packet(void*, void* buffer) { static_cast<StridingBuffer*>(buffer)->drop_references(1); }
 
 struct Layout {
     uint32_t strides, data_offset;
@@ -41,11 +42,33 @@ void StridingPool::leave() {
     rte_free(this);
 }
 
-void StridingBuffer::drop_reference() {
-    if (__atomic_sub_fetch(&references, 1, __ATOMIC_ACQ_REL) != 0) return;
+void StridingBuffer::drop_references(uint32_t count) {
+    if (__atomic_sub_fetch(&references, count, __ATOMIC_ACQ_REL) != 0) return;
     StridingPool& owner = *pool;
     rte_mempool_put(owner.mempool, this);
     owner.leave();
+}
+
+bool StridingDetacher::detach_external(rte_mbuf& mbuf) {
+    if (mbuf.shinfo->free_cb != free_packet || rte_mbuf_refcnt_read(&mbuf) != 1 ||
+        rte_mbuf_ext_refcnt_read(mbuf.shinfo) != 1)
+        return false;
+    auto* const buffer = static_cast<StridingBuffer*>(mbuf.shinfo->fcb_opaque);
+    if (buffer != buffer_) {
+        give_back();
+        buffer_ = buffer;
+    }
+    ++references_;
+    const auto own = static_cast<uint32_t>(sizeof(rte_mbuf)) + rte_pktmbuf_priv_size(mbuf.pool);
+    mbuf.buf_addr = reinterpret_cast<uint8_t*>(&mbuf) + own;
+    rte_mbuf_iova_set(&mbuf, rte_mempool_virt2iova(&mbuf) + own);
+    mbuf.buf_len = rte_pktmbuf_data_room_size(mbuf.pool);
+    rte_pktmbuf_reset_headroom(&mbuf);
+    mbuf.data_len = 0;
+    mbuf.ol_flags = 0;
+    if (mbuf.next != nullptr) mbuf.next = nullptr;
+    if (mbuf.nb_segs != 1) mbuf.nb_segs = 1;
+    return true;
 }
 
 Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t count, uint32_t strides,
@@ -77,4 +100,4 @@ Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t coun
     return pool.release();
 }
 
-} // namespace rawqp::mlx5rings
+} // namespace rawqp

@@ -8,8 +8,9 @@
 #include "drivers/net/rawqp/dpdk.hpp"
 
 #include <string>
+#include <utility>
 
-namespace rawqp::mlx5rings {
+namespace rawqp {
 
 struct StridingPool;
 
@@ -27,7 +28,7 @@ struct StridingBuffer {
         __atomic_add_fetch(&references, count, __ATOMIC_RELAXED);
     }
     /// Any thread.
-    void drop_reference();
+    void drop_references(uint32_t count);
 };
 static_assert(sizeof(StridingBuffer) % alignof(rte_mbuf_ext_shared_info) == 0);
 
@@ -43,9 +44,28 @@ struct StridingPool {
     void leave();
 };
 
+/// Frees what is attached to mbufs, one after the other: their references to the same buffer go
+/// back together, where rte_pktmbuf_detach() would call back for each.
+class StridingDetacher {
+  public:
+    ~StridingDetacher() { give_back(); }
+    /// Makes the segment one of its pool again; false, and nothing done: it has no packet of a
+    /// StridingBuffer attached, or somebody else holds that as well.
+    bool detach(rte_mbuf& mbuf) { return RTE_MBUF_HAS_EXTBUF(&mbuf) && detach_external(mbuf); }
+
+  private:
+    bool detach_external(rte_mbuf& mbuf);
+    void give_back() {
+        if (references_ > 0) buffer_->drop_references(std::exchange(references_, 0u));
+    }
+
+    StridingBuffer* buffer_ = nullptr;
+    uint32_t references_ = 0; ///< to it, that are to go back
+};
+
 /// `count` buffers of `strides` strides. ENOMEM when memory is short.
 [[nodiscard]] Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t count,
                                                        uint32_t strides, uint32_t stride_bytes,
                                                        int socket);
 
-} // namespace rawqp::mlx5rings
+} // namespace rawqp
