@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/distance.hpp"
 
+#include "app/rawqp-perf/report.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
+#include <numeric>
 #include <pthread.h>
+#include <random>
 #include <sched.h>
 #include <stdexcept>
 #include <thread>
@@ -35,6 +39,49 @@ std::string core_of(unsigned cpu) {
 /// but what a device does for even one packet is longer still.
 constexpr uint64_t kGap = 3000; // cycles
 
+/// Lines that two cores touch in turn.
+class FarLines {
+  public:
+    static constexpr uint32_t kLines = 256;
+
+    FarLines() {
+        // A chain through all of them, in an order that no prefetcher guesses.
+        std::array<uint32_t, kLines> order;
+        std::iota(order.begin(), order.end(), 0u);
+        std::shuffle(order.begin() + 1, order.end(), std::mt19937(1));
+        for (uint32_t i = 0; i < kLines; ++i)
+            next_[order[i]] = order[(i + 1) % kLines];
+    }
+    /// By the other core.
+    void touch() {
+        for (uint32_t i = 0; i < kLines; ++i) {
+            written_[i].value.store(next_[i], std::memory_order_relaxed);
+            (void)read_[i].value.load(std::memory_order_relaxed);
+        }
+    }
+    /// By this one, right afterwards.
+    LineCosts costs() {
+        const uint64_t begin = rte_rdtsc_precise();
+        for (uint32_t i = 0, at = 0; i < kLines; ++i)
+            at = written_[at].value.load(std::memory_order_relaxed);
+        const uint64_t loaded = rte_rdtsc_precise();
+        for (uint32_t i = 0; i < kLines; ++i) {
+            read_[i].value.store(i, std::memory_order_relaxed);
+            own_[i].value.store(i, std::memory_order_relaxed);
+        }
+        const uint64_t stored = rte_rdtsc_precise();
+        return {static_cast<double>(loaded - begin) / kLines,
+                static_cast<double>(stored - loaded) / kLines};
+    }
+
+  private:
+    struct alignas(RTE_CACHE_LINE_SIZE) Line {
+        std::atomic<uint32_t> value;
+    };
+    std::array<uint32_t, kLines> next_;
+    std::array<Line, kLines> written_{}, read_{}, own_{};
+};
+
 } // namespace
 
 std::optional<Distance> parse_distance(const std::string& text) {
@@ -46,19 +93,28 @@ std::optional<Distance> parse_distance(const std::string& text) {
 const char* name_of(Distance distance) { return kNames.at(static_cast<size_t>(distance)); }
 
 struct CpuHold::Shared {
-    enum Wish : uint32_t { rest, hold, leave };
+    enum Wish : uint32_t { rest, hold, touch_and_hold, leave };
     alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint32_t> wish{rest};
     alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint32_t> state{rest};
     uint64_t longest_gap = 0; ///< read when state is rest
     std::thread thread;
+    FarLines lines;
 
+    void ask(Wish asked) {
+        wish.store(asked, std::memory_order_release);
+        wish.notify_one();
+        while (state.load(std::memory_order_acquire) != hold)
+            rte_pause();
+    }
     void work() {
         for (;;) {
             wish.wait(rest, std::memory_order_acquire);
-            if (wish.load(std::memory_order_acquire) == leave) return;
+            const uint32_t asked = wish.load(std::memory_order_acquire);
+            if (asked == leave) return;
+            if (asked == touch_and_hold) lines.touch();
             state.store(hold, std::memory_order_release);
             uint64_t longest = 0;
-            for (uint64_t before = rte_rdtsc(); wish.load(std::memory_order_acquire) == hold;) {
+            for (uint64_t before = rte_rdtsc(); wish.load(std::memory_order_acquire) == asked;) {
                 const uint64_t now = rte_rdtsc();
                 longest = std::max(longest, now - before);
                 before = now;
@@ -105,18 +161,27 @@ CpuHold::~CpuHold() {
     shared_->thread.join();
 }
 
-void CpuHold::begin() {
-    shared_->wish.store(Shared::hold, std::memory_order_release);
-    shared_->wish.notify_one();
-    while (shared_->state.load(std::memory_order_acquire) != Shared::hold)
-        rte_pause();
-}
+void CpuHold::begin() { shared_->ask(Shared::hold); }
 
 bool CpuHold::end() {
     shared_->wish.store(Shared::rest, std::memory_order_release);
     while (shared_->state.load(std::memory_order_acquire) != Shared::rest)
         rte_pause();
     return shared_->longest_gap < kGap;
+}
+
+LineCosts CpuHold::line_costs() {
+    constexpr unsigned kTurns = 32;
+    std::vector<double> loads, stores;
+    for (unsigned turn = 0; turn < kTurns; ++turn) {
+        shared_->ask(Shared::touch_and_hold);
+        const LineCosts costs = shared_->lines.costs();
+        if (!end()) continue;
+        loads.push_back(costs.load);
+        stores.push_back(costs.store);
+    }
+    if (loads.empty()) return {};
+    return {percentile(loads, 0.5), percentile(stores, 0.5)};
 }
 
 #if defined(__x86_64__)

@@ -26,6 +26,12 @@ enum class Distance : uint8_t { near, far, cold };
 std::optional<Distance> parse_distance(const std::string& text);
 [[nodiscard]] const char* name_of(Distance distance);
 
+/// What lines cost that another core has just touched, in cycles of the time stamp for each.
+struct LineCosts {
+    double load;  ///< of those that it wrote, one after the other
+    double store; ///< into those that it read, with stores to own lines between them
+};
+
 /// Keeps everything else off a CPU for moments, by a thread of higher real-time priority that spins
 /// there. It shares two lines with its user and touches them at the borders only.
 class CpuHold {
@@ -41,6 +47,10 @@ class CpuHold {
     void begin();
     /// Lets the CPU go. False: something else has run there since begin() all the same.
     [[nodiscard]] bool end();
+
+    /// As they are now, from the CPU that is held: a virtual machine's host moves its CPUs close to
+    /// each other and far apart, and what a burst costs at far goes with that.
+    [[nodiscard]] LineCosts line_costs();
 
     /// For the report: which CPUs and cores.
     [[nodiscard]] const std::string& proof() const { return proof_; }

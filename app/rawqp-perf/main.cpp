@@ -128,6 +128,7 @@ template <class Opened>
 Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const RoundPlan& plan,
                       const FrameSizes& sizes, unsigned count, CpuHold* hold,
                       const std::string& trace) {
+    const LineCosts far = hold != nullptr ? hold->line_costs() : LineCosts{};
     TimedSection section(hold, subject.to_evict(sizes));
     Rounds<Opened> rounds(end, *subject.peer, plan, sizes, subject.queue_ports, section);
     std::vector<double> cycles;
@@ -148,6 +149,10 @@ Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const Roun
     figure.more = {{"p10", percentile(cycles, 0.1)},
                    {"p90", percentile(cycles, 0.9)},
                    {"unclean_rounds", static_cast<double>(unclean)}};
+    if (hold != nullptr) {
+        figure.more["far_load"] = far.load;
+        figure.more["far_store"] = far.store;
+    }
     return figure;
 }
 

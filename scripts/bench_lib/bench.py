@@ -96,6 +96,8 @@ def main() -> int:
             cases[name](runner, effort, results)
         except BenchError as error:
             results.fail(f"{name}: {error}")
+        if far_lines := runner.far_lines():
+            print(f"note: {far_lines}")
         print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
     return conclude(results, time.monotonic() - begin)
 

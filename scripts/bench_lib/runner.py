@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
+from statistics import median
 from typing import Any, Sequence
 
 from rig.hugepages import lent
@@ -157,6 +158,7 @@ class Runner:
         self.prefix = machine.real_time()
         self._turns = 0
         self._noted: set[str] = set()
+        self._far_lines: list[tuple[float, float]] = []  # cycles to load one, and to store into one
 
     def on_softhca(
         self,
@@ -296,11 +298,23 @@ class Runner:
             figure = Figure(one["subject"], one["measure"], one["value"], self._turns + one["pass"],
                             one["unit"], one["size"], one["burst"], one["queues"], one["fast_free"])
             figures.append(figure)
+            if "far_load" in one:
+                self._far_lines.append((one["far_load"], one["far_store"]))
             figures += [replace(figure, measure=f"{figure.measure}_{name}", value=one[key],
                                 unit=UNITS.get(key, figure.unit))
                         for key, name in FURTHER.items() if key in one]
         self._turns = 1 + max((figure.turn for figure in figures), default=self._turns)
         return figures
+
+    def far_lines(self) -> str:
+        """What lines from the device's core cost since this was asked last; "": nothing was far."""
+        seen, self._far_lines = self._far_lines, []
+        if not seen:
+            return ""
+        loads, stores = (sorted(costs) for costs in zip(*seen))
+        return "a line of the device's core cost " + ", ".join(
+            f"{costs[0]:.0f} to {costs[-1]:.0f} (median {median(costs):.0f}) cycles to {what}"
+            for costs, what in ((loads, "load"), (stores, "store into")))
 
     def _note(self, found: dict[str, Any]) -> None:
         """Says once where program and device were, and on which pages packets and rings."""
