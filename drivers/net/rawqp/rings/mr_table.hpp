@@ -71,7 +71,6 @@ class MrCache {
     [[nodiscard]] const MrEntry* find(uintptr_t address) {
         if (holds(first_, address)) [[likely]]
             return &first_;
-        if (holds(others_[0], address)) return &others_[0];
         return find_farther(address);
     }
     /// The entry looked at first, for loops that keep one in registers; it may be empty.
@@ -100,7 +99,7 @@ class MrCache {
     [[nodiscard]] static bool holds(const MrEntry& entry, uintptr_t address) {
         return address - entry.start < entry.end - entry.start;
     }
-    /// In the last entry, which then becomes the first, or in the table.
+    /// In the other entries, of which the last one becomes the first, or in the table.
     [[gnu::noinline]] const MrEntry* find_farther(uintptr_t address);
     [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address);
 
