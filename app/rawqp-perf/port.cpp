@@ -47,12 +47,10 @@ Port::~Port() {
     if (!primary_) return;
     rte_flow_flush(id_, nullptr);
     rte_eth_dev_stop(id_);
-    // Queues keep pointers into the pool until they are set up anew.
-    rte_eth_dev_info info{};
-    if (rte_eth_dev_info_get(id_, &info) == 0) {
-        const rte_eth_conf none{};
-        rte_eth_dev_configure(id_, 0, 0, &none);
-    }
+    // Receive queues keep pointers into the pool until they are released. With no queues at all
+    // ethdev would take the driver's preferred numbers. Drivers that refuse lose all queues as well.
+    const rte_eth_conf none{};
+    rte_eth_dev_configure(id_, 0, 1, &none);
 }
 
 void Port::configure(const PortSetup& setup, int socket) {

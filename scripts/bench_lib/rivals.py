@@ -89,11 +89,7 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
                 turns.add(rival.name, turn, on_rival(runner, rival))
             except BenchError as error:
                 turns.add(rival.name, turn, list(error.figures))
-                if error.figures and rival.bar is None:
-                    if turn == 0:  # net_tap dies when it is closed where the kernel lacks multiq
-                        print(f"rates.vs_{rival.name}: measured, then"
-                              f" {str(error).splitlines()[0]}", flush=True)
-                elif turn == 0 and rival.bar is None:  # the kernel may lack it
+                if turn == 0 and rival.bar is None and not error.figures:  # the kernel may lack it
                     print(f"rates.vs_{rival.name}: not measured here: {error}", flush=True)
                     rivals.remove(rival)
                 else:

@@ -20,7 +20,7 @@ from bench_lib.results import Results
 from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner
 from bench_lib.scene import Point, Scene, in_each_setting
 from bench_lib.tables import DOCUMENTS, TABLES, fill, fill_documents
-from rig.stack import DRIVER, ROOT, Build, PortSpec, device_name
+from rig.stack import DRIVER, OWN_NETWORK, ROOT, Build, PortSpec, device_name
 
 from functional.conftest import StartSoftHca
 
@@ -171,6 +171,19 @@ def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> 
                             env=build.env(build.folder / "perf-reports"))
     assert answer.returncode != 0
     assert says in answer.stderr + answer.stdout
+
+
+def test_queues_let_go_of_their_pools(build: Build) -> None:
+    """net_tap frees the mbufs of its receive queues when EAL closes it, after the pools have gone."""
+    taps = ["--vdev", "net_tap0,iface=ta", "--vdev", "net_tap1,iface=tb"]
+    answer = subprocess.run(
+        [*OWN_NETWORK, str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", *taps,
+         "--", "--subject", "taps=net_tap0,peer=net_tap1", "--measure", "latency",
+         "--packets", "1", "--passes", "1"],
+        capture_output=True, text=True, timeout=60,
+        env=build.env(build.folder / "perf-reports") | {"ASAN_OPTIONS": "detect_leaks=0"})
+    assert "no packet came back" in answer.stderr, answer.stderr  # there is no cable
+    assert answer.returncode == 1
 
 
 def figures_of(subject: str, values: list[float]) -> list[Figure]:
