@@ -19,7 +19,7 @@ from .testpmd import ReceivedPacket
 
 METERS = 3  # of a round
 _DROPS_RED = METERS + 1  # the policy, of which net_mlx5 has but one
-_PASSES = 3  # of each frame, in any order
+_PASSES = 4  # of each frame, in any order
 SRTCM, TRTCM, TRTCM_4115 = ALGORITHMS = ("srtcm_rfc2697", "trtcm_rfc2698", "trtcm_rfc4115")
 # Seconds of a burst, in which neither a byte nor a packet comes in. Of the rates that the device has, net_rawqp takes
 # 0.93 for a byte a second, and 0.997 for a packet; net_mlx5 1.86, which it rounds down to 1, and 1.004.
@@ -45,7 +45,7 @@ def _random_profile(dice: random.Random) -> Profile:
     """Of sizes that both drivers have the device hold as they are: 8 bits, the first of which net_mlx5 wants
     to be set."""
     algorithm, packets = dice.choice(ALGORITHMS), dice.random() < 0.5
-    sizes = [dice.randrange(1, 9) if packets else dice.randrange(128, 256) << dice.randrange(4) for _ in range(2)]
+    sizes = [dice.randrange(1, 6) if packets else dice.randrange(128, 256) << dice.randrange(3) for _ in range(2)]
     if algorithm == TRTCM:  # the peak bucket holds more
         sizes.sort()
     elif dice.random() < 0.3:
