@@ -76,7 +76,7 @@ def _direction(egress: bool) -> str:
 def _text(rule: Rule, instead: Sequence[str] = ()) -> str:
     """`instead` of its own edits and fate."""
     matches = "pattern " + rule.text.split(" actions ")[0].split("pattern ")[1]
-    does = [f"meter mtr_id {rule.metering.meter}"] if rule.metering else []
+    does = [rule.metering.text()] if rule.metering else []
     does += ["count"] if rule.count else []
     does += [f"age timeout {rule.age}"] if rule.age is not None else []
     does += instead or [*(edit.text() for edit in rule.edits), *_fate(rule)]
@@ -165,7 +165,7 @@ class ForwardRun(FlowRun):
                                    f"{came[0].hex() if came else 'nothing'}\ncame out")
         if came:
             self._fail(round_, f"this came out as well: {came[0].hex()}")
-        return [_LAST]
+        return [*frames, _LAST]
 
     def _compare_counts(self, round_: Round, numbers: dict[int, Rule], sent: Sequence[bytes]) -> None:
         super()._compare_counts(round_, numbers, sent)

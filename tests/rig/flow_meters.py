@@ -58,6 +58,13 @@ class Meters:
             counts.append(int(found[1]))
         return tuple(counts)
 
+    def shown(self, number: int) -> dict[str, tuple[int, int]]:
+        """Packets and bytes, of what the driver counts: colors, and what is dropped."""
+        answer = self.testpmd.command(f"show port meter stats 0 {number} no")
+        packets, bytes_ = (dict(re.findall(rf"{unit} (\w+): (\d+)", answer)) for unit in ("Pkts", "Bytes"))
+        assert packets and packets.keys() == bytes_.keys(), answer
+        return {color: (int(packets[color]), int(bytes_[color])) for color in packets}
+
     def clear(self) -> None:
         self.testpmd.flush_flows(0)
         while self._undo:

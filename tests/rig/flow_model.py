@@ -203,11 +203,14 @@ class Copies:
 
 @dataclass(frozen=True)
 class Metering:
-    """By a meter that finds one color for all packets."""
+    """By a meter. If it finds one color for all packets, this is told here."""
 
     meter: int
-    color: str
-    drops: bool  # packets of this color
+    color: str = ""
+    drops: bool = False  # packets of this color
+
+    def text(self) -> str:
+        return f"meter mtr_id {self.meter}"
 
 
 @dataclass

@@ -248,7 +248,7 @@ def item_text(item: Item) -> str:
 def rule_text(rule: Rule) -> str:
     actions = [rule.copies.text()] if rule.copies else []
     if rule.metering:
-        actions.append(f"meter mtr_id {rule.metering.meter}")
+        actions.append(rule.metering.text())
     if rule.count:
         actions.append("count")
     if rule.flag:

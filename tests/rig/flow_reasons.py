@@ -87,5 +87,9 @@ def meters(rule: Rule, _: Sequence[Rule]) -> bool:
     return rule.metering is not None
 
 
+def drops(rule: Rule, _: Sequence[Rule]) -> bool:
+    return not rule.queues
+
+
 def samples(rule: Rule, _: Sequence[Rule]) -> bool:
     return rule.copies is not None

@@ -63,12 +63,10 @@ class FlowRun:
         """Returns the rules that were accepted."""
         numbers = self._create(round_)
         rules = list(numbers.values())
-        meters = {rule.metering for rule in rules if rule.metering}
-        for each in meters:
-            self.meters.packets(each.meter, clear="yes")
-        markers = self._compare(round_, rules)
-        self._compare_counts(round_, numbers, [*round_.frames, *markers])
-        self._compare_colors(round_, rules, meters)
+        self._clear_colors(rules)
+        sent = self._compare(round_, rules)
+        self._compare_counts(round_, numbers, sent)
+        self._compare_colors(round_, rules)
         if len(rules) % 3 == 0:  # fewer of them: what is left still does the same
             gone = list(numbers)[::2]
             for number in gone:
@@ -137,15 +135,23 @@ class FlowRun:
 
     # -- packets --------------------------------------------------------------------------------------
 
+    def _outcomes(self, round_: Round, rules: Sequence[Rule]) -> list[tuple[bytes, list[Rule]]]:
+        """What is to be sent, and the rules of which one decides what becomes of it."""
+        return [(frame, expected(rules, frame)) for frame in round_.frames]
+
+    def _exchange(self, frames: Sequence[bytes], markers: Sequence[bytes]) -> list[ReceivedPacket]:
+        return arrived(self.stack, frames, markers)
+
     def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
-        """Returns the markers that were sent as well."""
-        markers = markers_for(2 * len(round_.frames))  # each may have a copy
+        """Returns what was sent."""
+        outcomes = self._outcomes(round_, rules)
+        frames = [frame for frame, _ in outcomes]
+        markers = markers_for(2 * len(frames))  # each may have a copy
         by_length: dict[int, list[ReceivedPacket]] = {}
-        for packet in arrived(self.stack, round_.frames, markers):
+        for packet in self._exchange(frames, markers):
             by_length.setdefault(packet.length, []).append(packet)
         self.copies_seen = {}
-        for frame in round_.frames:
-            may = expected(rules, frame)
+        for frame, may in outcomes:
             got = by_length.pop(len(frame), [])
             self.open_ += len(may) > 1
             self.taken += bool(may)
@@ -163,7 +169,7 @@ class FlowRun:
                                f"should have been taken by\n{wanted}")
         if by_length:
             self._fail(round_, f"packets of unknown lengths came: {by_length}")
-        return markers
+        return [*frames, *markers]
 
     def _note_copies(self, rule: Rule, frame: bytes, got: Sequence[ReceivedPacket]) -> None:
         if rule.copies:
@@ -183,6 +189,10 @@ class FlowRun:
         if wrong:
             self._fail(round_, wrong)
 
+    def _reaches_counter(self, rule: Rule, frame: bytes) -> bool:
+        """Of what the rule takes."""
+        return True
+
     def _wrong_count(self, rules: Sequence[Rule], counting: dict[int, Rule],
                      decided: Sequence[tuple[bytes, Sequence[Rule]]]) -> str | None:
         answers = self.stack.testpmd.answers(
@@ -190,9 +200,9 @@ class FlowRun:
         for rule, answer in zip(counting.values(), answers):
             found = re.search(r"hits: (\d+)\n *bytes: (\d+)", answer)
             sure = [self.counted(rule, frame) for frame, may in decided
-                    if may == [rule] and not self.excuse(rules, frame)]
+                    if may == [rule] and not self.excuse(rules, frame) and self._reaches_counter(rule, frame)]
             most = [self.counted(rule, frame) for frame, may in decided
-                    if rule in may or self.excuse(rules, frame)]
+                    if (rule in may or self.excuse(rules, frame)) and self._reaches_counter(rule, frame)]
             if not rule.count:  # its copies do
                 seen = self.copies_seen.get(id(rule), [])
                 sure, most = seen, seen + [length for length in most if length not in sure]
@@ -202,10 +212,14 @@ class FlowRun:
                         f"{sum(sure)} … {sum(most)} bytes:\n  {rule.text}")
         return None
 
-    def _compare_colors(self, round_: Round, rules: Sequence[Rule], meters: set[Metering]) -> None:
+    def _clear_colors(self, rules: Sequence[Rule]) -> None:
+        for each in _meters_of(rules):
+            self.meters.packets(each.meter, clear="yes")
+
+    def _compare_colors(self, round_: Round, rules: Sequence[Rule]) -> None:
         """All that its rules took has a meter's one color."""
         decided = [{rule.metering for rule in expected(rules, frame)} for frame in round_.frames]
-        for each in meters:
+        for each in _meters_of(rules):
             sure, most = decided.count({each}), sum(each in may for may in decided)
             counts = dict(zip(COLORS, self.meters.packets(each.meter)))
             number = counts[each.color]
@@ -234,6 +248,10 @@ class GroupRun(FlowRun):
         self.stack.testpmd.create_flow(
             0, f"group 1 priority {REST} ingress pattern eth / end actions queue index 0 / end")
         return super().play(round_)
+
+
+def _meters_of(rules: Sequence[Rule]) -> set[Metering]:
+    return {rule.metering for rule in rules if rule.metering}
 
 
 def _untouched(packets: Sequence[ReceivedPacket]) -> bool:
