@@ -48,7 +48,8 @@ Port::~Port() {
     rte_flow_flush(id_, nullptr);
     rte_eth_dev_stop(id_);
     // Receive queues keep pointers into the pool until they are released. With no queues at all
-    // ethdev would take the driver's preferred numbers. Drivers that refuse lose all queues as well.
+    // ethdev would take the driver's preferred numbers. Drivers that refuse lose all queues as
+    // well.
     const rte_eth_conf none{};
     rte_eth_dev_configure(id_, 0, 1, &none);
 }
