@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 import pytest
-from rig.guest import Guest, GuestPort
+from rig.guest import PATIENCE, Guest, GuestPort
 from rig.stack import Build
 
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all"
@@ -31,6 +31,12 @@ class Doctor:
         found = {each["id"]: each for each in report["findings"]}
         return {**found, "first": report["first_broken"], "device": report["device"]}
 
+    def wait_until_active(self) -> None:
+        """The kernel learns of a link after the command that brings its interface up has ended."""
+        state = f"/sys/class/infiniband/{self.loop.name}/ports/1/state"
+        self.guest.run(f"for n in $(seq 1000); do grep -q ACTIVE {state} && exit; sleep 0.05; done;"
+                       " exit 1", PATIENCE * 60)
+
     @contextmanager
     def broken(self, how: str, mend: str = "") -> Iterator[dict[str, Any]]:
         """What is found while something is broken. By default it is mended by what is told for the
@@ -43,12 +49,15 @@ class Doctor:
         finally:
             self.guest.load_drivers()
             self.loop.wait_until_ready()
+            self.wait_until_active()
         assert self.findings()["first"] is None
 
 
 @pytest.fixture
 def doctor(guest: Guest, loop: GuestPort, build: Build) -> Doctor:
-    return Doctor(guest, loop, build)
+    doctor = Doctor(guest, loop, build)
+    doctor.wait_until_active()
+    return doctor
 
 
 def test_a_healthy_device(doctor: Doctor) -> None:
