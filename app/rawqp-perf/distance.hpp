@@ -33,7 +33,8 @@ struct LineCosts {
 };
 
 /// Keeps everything else off a CPU for moments, by a thread of higher real-time priority that spins
-/// there. It shares two lines with its user and touches them at the borders only.
+/// there. It shares two lines with its user and touches them at the borders only; others in
+/// line_costs().
 class CpuHold {
   public:
     /// Throws std::runtime_error without the right to real-time priorities, or when the CPU is on
