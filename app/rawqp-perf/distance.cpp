@@ -170,7 +170,7 @@ bool CpuHold::end() {
     return shared_->longest_gap < kGap;
 }
 
-LineCosts CpuHold::line_costs() {
+std::optional<LineCosts> CpuHold::line_costs() {
     constexpr unsigned kTurns = 32;
     std::vector<double> loads, stores;
     for (unsigned turn = 0; turn < kTurns; ++turn) {
@@ -181,7 +181,7 @@ LineCosts CpuHold::line_costs() {
         stores.push_back(costs.store);
     }
     if (loads.empty()) return {};
-    return {percentile(loads, 0.5), percentile(stores, 0.5)};
+    return LineCosts{percentile(loads, 0.5), percentile(stores, 0.5)};
 }
 
 #if defined(__x86_64__)

@@ -50,8 +50,9 @@ class CpuHold {
     [[nodiscard]] bool end();
 
     /// As they are now, from the CPU that is held: a virtual machine's host moves its CPUs close to
-    /// each other and far apart, and what a burst costs at far goes with that.
-    [[nodiscard]] LineCosts line_costs();
+    /// each other and far apart, and what a burst costs at far goes with that. Nothing when the CPU
+    /// could never be held meanwhile.
+    [[nodiscard]] std::optional<LineCosts> line_costs();
 
     /// For the report: which CPUs and cores.
     [[nodiscard]] const std::string& proof() const { return proof_; }

@@ -128,7 +128,8 @@ template <class Opened>
 Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const RoundPlan& plan,
                       const FrameSizes& sizes, unsigned count, CpuHold* hold,
                       const std::string& trace) {
-    const LineCosts far = hold != nullptr ? hold->line_costs() : LineCosts{};
+    std::optional<LineCosts> far;
+    if (hold != nullptr) far = hold->line_costs();
     TimedSection section(hold, subject.to_evict(sizes));
     Rounds<Opened> rounds(end, *subject.peer, plan, sizes, subject.queue_ports, section);
     std::vector<double> cycles;
@@ -149,9 +150,9 @@ Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const Roun
     figure.more = {{"p10", percentile(cycles, 0.1)},
                    {"p90", percentile(cycles, 0.9)},
                    {"unclean_rounds", static_cast<double>(unclean)}};
-    if (hold != nullptr) {
-        figure.more["far_load"] = far.load;
-        figure.more["far_store"] = far.store;
+    if (far) {
+        figure.more["far_load"] = far->load;
+        figure.more["far_store"] = far->store;
     }
     return figure;
 }

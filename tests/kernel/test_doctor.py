@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 import pytest
-from rig.guest import PATIENCE, Guest, GuestPort
+from rig.guest import Guest, GuestPort
 from rig.stack import Build
 
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all"
@@ -34,8 +34,7 @@ class Doctor:
     def wait_until_active(self) -> None:
         """The kernel learns of a link after the command that brings its interface up has ended."""
         state = f"/sys/class/infiniband/{self.loop.name}/ports/1/state"
-        self.guest.run(f"for n in $(seq 1000); do grep -q ACTIVE {state} && exit; sleep 0.05; done;"
-                       " exit 1", PATIENCE * 60)
+        self.guest.wait_until(f"grep -q ACTIVE {state}")
 
     @contextmanager
     def broken(self, how: str, mend: str = "") -> Iterator[dict[str, Any]]:

@@ -135,8 +135,7 @@ def test_link_down_and_up(guest: Guest, port: GuestPort, peer: Peer) -> None:
     carrier = f"/sys/class/net/{port.netdev}/carrier"
     for up in (False, True):
         port.set_link(up)
-        guest.run(f"for n in $(seq 100); do [ $(cat {carrier}) = {int(up)} ] && exit; sleep 0.05;"
-                  " done; exit 1")
+        guest.wait_until(f"[ $(cat {carrier}) = {int(up)} ]", tries=100)
     ping(guest, 2)
 
 

@@ -25,7 +25,6 @@ SRTCM, TRTCM, TRTCM_4115 = ALGORITHMS = ("srtcm_rfc2697", "trtcm_rfc2698", "trtc
 # 0.93 for a byte a second, and 0.997 for a packet; net_mlx5 1.86, which it rounds down to 1, and 1.004.
 _LONGEST = 0.5
 _TRIES = 20
-_LAG = 0.1
 
 
 @dataclass(frozen=True)
@@ -226,11 +225,7 @@ class MeterRun(GroupRun):
 
     def _compare_statistics(self, round_: MeteredRound) -> None:
         """Of all packets that the meters met, with either profile."""
-        deadline = time.monotonic() + self.counts_lag
-        while (wrong := self._wrong_statistics()) and time.monotonic() < deadline:
-            time.sleep(_LAG)
-        if wrong:
-            self._fail(round_, wrong)
+        self._expect(round_, self._wrong_statistics)
         for told in self._told.values():
             self.colors.update({color: len(lengths) for color, lengths in told.items()})
 

@@ -183,11 +183,15 @@ class FlowRun:
         decided = [(frame, expected(rules, frame)) for frame in sent]
         counting = {number: rule for number, rule in numbers.items()
                     if rule.count or (rule.copies and rule.copies.count)}
+        self._expect(round_, lambda: self._wrong_count(rules, counting, decided))
+
+    def _expect(self, round_: Round, wrong: Callable[[], str | None]) -> None:
+        """Nothing that is wrong with what the driver counts, once it has had the time."""
         deadline = time.monotonic() + self.counts_lag
-        while (wrong := self._wrong_count(rules, counting, decided)) and time.monotonic() < deadline:
+        while (what := wrong()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        if wrong:
-            self._fail(round_, wrong)
+        if what:
+            self._fail(round_, what)
 
     def _reaches_counter(self, rule: Rule, frame: bytes) -> bool:
         """Of what the rule takes."""

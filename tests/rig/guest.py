@@ -217,6 +217,11 @@ class Guest:
         while self.spares:
             self.spares.pop().unplug()
 
+    def wait_until(self, condition: str, tries: int = 1000) -> None:
+        """Until a shell command succeeds; it is tried 20 times a second, or less often."""
+        self.run(f"for n in $(seq {tries}); do {condition} && exit; sleep 0.05; done; exit 1",
+                 PATIENCE * 60)
+
     def load_drivers(self) -> None:
         self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs", PATIENCE * 60)
 

@@ -49,10 +49,10 @@ void StridingBuffer::drop_references(uint32_t count) {
     owner.leave();
 }
 
-bool StridingDetacher::detach_external(rte_mbuf& mbuf) {
+void StridingDetacher::detach_external(rte_mbuf& mbuf) {
     if (mbuf.shinfo->free_cb != free_packet || rte_mbuf_refcnt_read(&mbuf) != 1 ||
         rte_mbuf_ext_refcnt_read(mbuf.shinfo) != 1)
-        return false;
+        return;
     auto* const buffer = static_cast<StridingBuffer*>(mbuf.shinfo->fcb_opaque);
     if (buffer != buffer_) {
         give_back();
@@ -66,9 +66,6 @@ bool StridingDetacher::detach_external(rte_mbuf& mbuf) {
     rte_pktmbuf_reset_headroom(&mbuf);
     mbuf.data_len = 0;
     mbuf.ol_flags = 0;
-    if (mbuf.next != nullptr) mbuf.next = nullptr;
-    if (mbuf.nb_segs != 1) mbuf.nb_segs = 1;
-    return true;
 }
 
 Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t count, uint32_t strides,

@@ -49,12 +49,14 @@ struct StridingPool {
 class StridingDetacher {
   public:
     ~StridingDetacher() { give_back(); }
-    /// Makes the segment one of its pool again; false, and nothing done: it has no packet of a
-    /// StridingBuffer attached, or somebody else holds that as well.
-    bool detach(rte_mbuf& mbuf) { return RTE_MBUF_HAS_EXTBUF(&mbuf) && detach_external(mbuf); }
+    /// Gives the mbuf its own buffer again. Nothing is done if it has no packet of a StridingBuffer
+    /// attached, or somebody else holds that as well.
+    void detach(rte_mbuf& mbuf) {
+        if (RTE_MBUF_HAS_EXTBUF(&mbuf)) detach_external(mbuf);
+    }
 
   private:
-    bool detach_external(rte_mbuf& mbuf);
+    void detach_external(rte_mbuf& mbuf);
     void give_back() {
         if (references_ > 0) buffer_->drop_references(std::exchange(references_, 0u));
     }

@@ -70,8 +70,8 @@ class TxMbufs {
                 rte_prefetch0(ahead);
                 rte_prefetch0(ahead + RTE_CACHE_LINE_SIZE);
             }
-            rte_mbuf* segment = segments[i];
-            if (!detacher.detach(*segment)) segment = rte_pktmbuf_prefree_seg(segment);
+            detacher.detach(*segments[i]);
+            rte_mbuf* const segment = rte_pktmbuf_prefree_seg(segments[i]);
             if (segment == nullptr) continue; // someone else still holds it
             if (filled == kBatch || (filled > 0 && segment->pool != batch[0]->pool)) {
                 rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
