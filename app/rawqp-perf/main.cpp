@@ -277,14 +277,16 @@ int run(const Options& options) {
     if (!options.probes.empty())
         measure_probes(options, report);
     else
-        for (const uint16_t queues : options.queues)
+        for (const uint16_t& queues : options.queues)
             for (const std::string& fast_free : options.fast_free)
                 measure_setup(options,
                               {.queues = queues,
                                .descriptors = options.descriptors,
                                .fast_free = fast_free == "on",
                                .offloads = Offloads::of(options.offloads),
-                               .spare_mbufs = 2 * (options.round + options.warm_up) + 1024},
+                               .spare_mbufs = 2 * (options.round + options.warm_up) + 1024,
+                               .last = &queues == &options.queues.back() &&
+                                       &fast_free == &options.fast_free.back()},
                               hold.get(), report);
     if (!options.json.empty()) write_json(report, options.json);
     return report.failures.empty() ? 0 : 1;

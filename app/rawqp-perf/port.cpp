@@ -24,7 +24,7 @@ unsigned Port::mbufs(const PortSetup& setup) {
 
 Port::Port(uint16_t id, const PortSetup& setup, rte_mempool* pool)
     : id_(id), primary_(rte_eal_process_type() == RTE_PROC_PRIMARY), queues_(setup.queues),
-      pool_(pool) {
+      last_(setup.last), pool_(pool) {
     if (!primary_) {
         pool_ = rte_mempool_lookup(pool_name().c_str());
         if (pool_ == nullptr)
@@ -47,11 +47,13 @@ Port::~Port() {
     if (!primary_) return;
     rte_flow_flush(id_, nullptr);
     rte_eth_dev_stop(id_);
-    // Receive queues keep pointers into the pool until they are released. With no queues at all
-    // ethdev would take the driver's preferred numbers. Drivers that refuse lose all queues as
-    // well.
-    const rte_eth_conf none{};
-    rte_eth_dev_configure(id_, 0, 1, &none);
+    // Receive queues may keep mbufs of the pool until they are released.
+    if (last_) {
+        rte_eth_dev_close(id_);
+    } else { // with no queues at all ethdev would take the driver's preferred numbers
+        const rte_eth_conf none{};
+        rte_eth_dev_configure(id_, 0, 1, &none);
+    }
 }
 
 void Port::configure(const PortSetup& setup, int socket) {

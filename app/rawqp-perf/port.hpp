@@ -18,13 +18,14 @@ struct PortSetup {
     Offloads offloads = {};
     unsigned spare_mbufs = 4096; ///< beyond what the rings hold
     std::string heap = {};       ///< of its own for the rings; empty: the one of all
+    bool last = false;           ///< the port is not set up again, and closed with this
 };
 
 /// An error from a call that returned `status`, with errno text.
 [[noreturn]] void fail_call(const std::string& what, int status);
 
-/// Configures and starts the port; stops it at the end. In a secondary process the port is used as
-/// the primary's Port of that number has set it up. Must be used on one lcore.
+/// Configures and starts the port; stops it at the end, or closes it. In a secondary process the
+/// port is used as the primary's Port of that number has set it up. Must be used on one lcore.
 class Port {
   public:
     /// How many its pool holds.
@@ -70,6 +71,7 @@ class Port {
     uint16_t id_;
     bool primary_;
     uint16_t queues_;
+    bool last_;
     Pool own_pool_;
     rte_mempool* pool_;
 };
