@@ -15,8 +15,8 @@ A suite is one of
   rdma:BUILD         the suites of others, on both fronts: tests/rdma; rdma-daily:BUILD without tests
                      marked `thorough`
   clang, sanitize    a build with what that option of scripts/setup says
-  fuzz, arm, packages
-                     tests/fuzz/run, scripts/check-arm and scripts/check-package, a test each
+  fuzz, arm, packages-RELEASE
+                     tests/fuzz/run, scripts/check-arm, scripts/check-package RELEASE, a test each
   dpdk:SOURCE        scripts/check-dpdk, a test
 A&B&C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
 What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
@@ -312,7 +312,8 @@ SUITES: dict[str, Callable[[], Results]] = {
     "sanitize": lambda: build("sanitize"),
     "fuzz": lambda: command("fuzz", "tests/fuzz/run", str(FUZZ_SECONDS)),
     "arm": lambda: command("arm", "scripts/check-arm"),
-    "packages": lambda: command("packages", "scripts/check-package"),
+    "packages-12": lambda: command("packages of Debian 12", "scripts/check-package", "12"),
+    "packages-13": lambda: command("packages of Debian 13", "scripts/check-package", "13"),
 }
 SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
     "dpdk": lambda source: command(f"DPDK in {source}", "scripts/check-dpdk", str(source)),

@@ -113,6 +113,24 @@ def purge() -> None:
     run("apt-get", "purge", "--yes", *PACKAGES)
 
 
+def bring_what_they_link_to() -> None:
+    """dpdk-dev brings all libraries of DPDK, and tcpdump libpcap: without them, our packages have to name
+    theirs."""
+    run("apt-get", "purge", "--yes", "dpdk-dev", "tcpdump")
+    run("apt-get", "autoremove", "--purge", "--yes")
+    for library in ("librte_eal", "libpcap"):
+        assert not list(Path("/usr/lib").glob(f"*/{library}.so.*")), "of another package"
+    install = ("apt-get", "install", "--yes", "--no-install-recommends")
+    run(*install, *map(str, Path("/packages").glob("*.deb")))
+    for package in PACKAGES:
+        for file in run("dpkg", "--listfiles", package).split("\n"):
+            if Path(file).is_file() and Path(file).read_bytes()[:4] == b"\x7fELF":
+                assert "not found" not in (needs := run("ldd", file)), needs
+    recommended = run("dpkg-query", "--show", "--showformat=${Recommends}", "softhca")
+    run(*install, *recommended.split(", "))
+    run("softhca", "--port", "wire=pcap:,/dev/null", "--", "ibv_devinfo")
+
+
 def main() -> None:
     WORK.mkdir(exist_ok=True)
     run("apt-get", "update")
@@ -128,6 +146,8 @@ def main() -> None:
     purge()
     left = files() ^ without
     assert not left, f"purged, they leave or take {sorted(left)}"
+    bring_what_they_link_to()
+    purge()
     print("installed, used and removed:", *PACKAGES)
 
 
