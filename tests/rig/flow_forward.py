@@ -13,9 +13,10 @@ from typing import Sequence
 from .flow_edits import TUNNEL_COMMANDS, changed_headers, random_edits, with_any_checksums
 from .flow_meters import Meters
 from .flow_model import Condition, Item, Rule, dissect
-from .flow_random import LONGEST_LINE, Round, expected, item_text
+from .flow_random import LONGEST_LINE, Round, expected
 from .flow_runs import REST, FlowRun
 from .flow_templates import TemplateRules
+from .flow_text import item_text
 from .packets import marker
 from .wire import padded
 

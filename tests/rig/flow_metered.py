@@ -12,8 +12,9 @@ from typing import Sequence
 
 from .flow_meters import COLORS
 from .flow_model import Metering, Rule, dissect
-from .flow_random import LONGEST_LINE, QUEUES, Round, expected, rule_text
+from .flow_random import LONGEST_LINE, QUEUES, Round, expected
 from .flow_runs import GroupRun
+from .flow_text import rule_text
 from .packets import marker
 from .testpmd import ReceivedPacket
 

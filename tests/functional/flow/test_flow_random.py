@@ -12,7 +12,8 @@ import pytest
 from rig.flow_edits import KINDS
 from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_meters import meters_of_one_color
-from rig.flow_random import QUEUES, Words, random_round
+from rig.flow_frames import Words
+from rig.flow_random import QUEUES, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, has, has_range, samples, spreads,
                               twice)
 from rig.flow_runs import FlowRun, Refusals

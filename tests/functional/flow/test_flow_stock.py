@@ -15,7 +15,8 @@ from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_metered import MeterRun, metered
 from rig.flow_meters import COLORS
 from rig.flow_model import HEADERS, Header, Rule, dissect
-from rig.flow_random import QUEUES, Words, random_round
+from rig.flow_frames import Words
+from rig.flow_random import QUEUES, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, counts, drops, edits, has,
                               has_range, meters, of_first_group, of_later_group, received, sent, spreads, twice)
 from rig.flow_runs import Excuse, FlowRun, GroupRun, Refusals, grouped
