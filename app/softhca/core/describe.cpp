@@ -50,6 +50,7 @@ constexpr Field kLayer[] = {
     FIELD(LayerKey, src_port),
     FIELD(LayerKey, dst_port),
     FIELD(LayerKey, tcp_flags, Style::hex, 9),
+    FIELD(LayerKey, integrity, Style::hex, 4),
 };
 constexpr Field kTunnel[] = {
     FIELD(TunnelKey, gre_checksum, Style::number, 1),

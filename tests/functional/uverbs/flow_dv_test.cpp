@@ -272,7 +272,7 @@ TEST_F(FlowDvTest, MasksThatTheDeviceCannotMatchAreRefusedAtTheFlow) {
         uint8_t bits;
         const char* why;
     } cases[] = {
-        {26, 0x08, "l3_ok"},
+        {64 + 7, 0xff, "source_port"},
         {24, 0xff, "reserved"},
     };
     Parameters nothing;

@@ -60,6 +60,10 @@ Bytes mpls_with(uint32_t label) {
     frames::put32(spec.payload, 0, label);
     return frames::build(spec);
 }
+Bytes flipped(Bytes frame, size_t at, uint8_t bits = 1) {
+    frame[at] ^= bits;
+    return frame;
+}
 Bytes followed(Bytes first, const Bytes& then) {
     first.insert(first.end(), then.begin(), then.end());
     return first;
@@ -325,7 +329,62 @@ std::vector<Defined> layouts() {
         {"addresses, ports", 33, 0, followed(addresses, ports), v4, other},
         {"version, IHL", 33, 28, {0x45}, v4, v6},
         {"TTL, protocol", 33, 30, {64, 17}, v4, tcp},
+        {"IPv4 identification, fragment, length", 2, 8, {0, 7, 0x20, 0, 0, 60}, fragment, v4},
+        {"IPv4 checksum", 2, 14, {v4[24], v4[25]}, v4, tcp},
+        {"TCP data offset", 2, 28, {0x50}, tcp, v4},
+        {"first fragment",
+         2,
+         30,
+         {0x80},
+         fragment,
+         changed(kV4, [](Spec& s) { s.fragment = 0x2001; })},
     };
+}
+
+/// What is sound. Of the eight bits: checksums of the inner and of the outer layer, then lengths.
+std::vector<Defined> integrity() {
+    constexpr size_t kIpLength = 17, kIpChecksum = 24, kUdpLength = 39;
+    const Bytes v4 = frames::build(kV4), v6 = frames::build(kV6);
+    const Bytes bad_sum = flipped(v4, kIpChecksum), bad_l4 = flipped(v4, v4.size() - 1);
+    // Longer than the frame; the checksum is right, or of UDP, is no matter.
+    Bytes bad_length = flipped(flipped(v4, kIpLength - 1, 2), kIpChecksum, 2);
+    const Bytes bad_udp = flipped(v4, kUdpLength - 1, 2);
+    const Bytes tcp = frames::build(tcp_spec()), no_l4 = ipv4_with(1, {8, 1, 0, 0, 1, 2, 3, 4});
+    const Bytes fragment = changed(kV4, [](Spec& s) { s.fragment = 0x2000; });
+    const Bytes no_sum = changed(kV4, [](Spec& s) { s.udp_checksum = false; });
+    std::vector<Defined> all;
+    for (const auto& [layout, at] : {std::pair<uint16_t, size_t>{0, 30}, {2, 31}, {33, 29}}) {
+        const std::initializer_list<Defined> these = {
+            {"sound", layout, at, {0x33}, v4, bad_l4},
+            {"TCP too", layout, at, {0x33}, tcp, flipped(tcp, tcp.size() - 1)},
+            {"no UDP checksum", layout, at, {0x33}, no_sum, bad_l4},
+            {"bad IPv4 checksum", layout, at, {0x13}, bad_sum, v4},
+            {"bad L4 checksum", layout, at, {0x23}, bad_l4, v4},
+            {"bad L3 length", layout, at, {0}, bad_length, v4},
+            {"bad L4 length", layout, at, {0x22}, bad_udp, v4},
+            {"neither TCP nor UDP", layout, at, {0x22}, no_l4, v4},
+            {"fragment", layout, at, {0x22}, fragment, v4},
+            {"IPv6", layout, at, {0x13}, v6, v4},
+            {"both layers", layout, at, {0xff}, frames::vxlan(1, v4), frames::vxlan(1, bad_l4)},
+            {"bad inner IPv4", layout, at, {0x7f}, frames::vxlan(1, bad_sum), frames::vxlan(1, v4)},
+            {"bad inner L4", layout, at, {0xbf}, frames::vxlan(1, bad_l4), frames::vxlan(1, v4)},
+            {"in Geneve",
+             layout,
+             at,
+             {0xff},
+             udp_with(6081, followed({0, 0, 0x65, 0x58, 1, 2, 3, 0}, v4)),
+             udp_with(6081, followed({0, 0, 0x65, 0x58, 1, 2, 3, 0}, bad_sum))},
+        };
+        all.insert(all.end(), these);
+    }
+    const std::initializer_list<Defined> outer = {
+        {"L4, L3", 6, 28, {0x0c}, v4, bad_udp},
+        {"L3 alone", 6, 28, {0x04}, no_l4, v4},
+        {"L2, L3, L4", 26, 21, {0x1c}, v6, flipped(v6, 18, 1)},
+        {"L2 alone", 26, 21, {0x10}, flipped(v6, 18, 1), v6},
+    };
+    all.insert(all.end(), outer);
+    return all;
 }
 
 class SteV1Definers : public SteV1Bed, public testing::WithParamInterface<Defined> {
@@ -334,11 +393,15 @@ class SteV1Definers : public SteV1Bed, public testing::WithParamInterface<Define
     MatchSte defined(uint16_t layout, size_t at, const Bytes& bytes) {
         Definer definer{.layout = layout};
         std::fill_n(definer.mask.begin() + static_cast<ptrdiff_t>(at), bytes.size(), kAll);
+        definer.mask = masked(definer.mask, fields_of(layout)); // beside it are others, or nothing
         number = *device->create_definer(definer);
         MatchSte made = match_ste(to_tir(tir));
         made.head.definer = static_cast<uint8_t>(number);
         std::memcpy(made.tag.data() + at, bytes.data(), bytes.size());
         return made;
+    }
+    static Tag fields_of(uint16_t layout) {
+        return mlx5_rings::ste_format(1).layout_fields(layout).value();
     }
     Number number = 0;
 };
@@ -358,6 +421,7 @@ std::string name_of_defined(const testing::TestParamInfo<Defined>& info) {
     return "Layout" + std::to_string(info.param.layout) + "_" + std::to_string(info.index);
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, SteV1Definers, testing::ValuesIn(layouts()), name_of_defined);
+INSTANTIATE_TEST_SUITE_P(Integrity, SteV1Definers, testing::ValuesIn(integrity()), name_of_defined);
 
 class SteV1Match : public SteV1Definers {};
 const Defined kAny{};
@@ -401,6 +465,37 @@ TEST_P(SteV1Match, ADumpHasTheDefiners) {
     EXPECT_EQ(definers[0]["number"], number);
     EXPECT_EQ(definers[0]["layout"], 22);
     EXPECT_EQ(definers[0]["mask"], "00ffff" + std::string(58, '0'));
+}
+
+/// What a layout has no field for, or one of which this device knows nothing.
+TEST_P(SteV1Match, WhatIsNotKnownOfPacketsCannotBeAskedFor) {
+    const struct {
+        uint16_t layout;
+        size_t byte;
+        uint8_t bits;
+        const char* why;
+    } unknown[] = {
+        {0, 16, 0x60, "sniffer, loopback"},
+        {0, 16, 0x0f, "types of queue and encapsulation"},
+        {2, 20, 0xff, "length of the frame"},
+        {6, 16, 0x01, "reserved"},
+        {22, 13, 0xc0, "port"},
+        {33, 16, 0x01, "reserved"},
+    };
+    for (const auto& one : unknown) {
+        const Tag fields = fields_of(one.layout);
+        EXPECT_EQ(fields[one.byte] & std::byte{one.bits}, std::byte{}) << one.why;
+        Definer definer{.layout = one.layout, .mask = fields};
+        EXPECT_TRUE(device->create_definer(definer));
+        for (unsigned bit = 1; bit < 0x100; bit <<= 1) {
+            if (!(one.bits & bit)) continue;
+            definer.mask = {};
+            definer.mask[one.byte] = std::byte(bit);
+            const auto made = device->create_definer(definer);
+            ASSERT_FALSE(made) << one.why;
+            EXPECT_EQ(made.error(), Status::bad_parameter) << one.why;
+        }
+    }
 }
 
 TEST_P(SteV1Match, DefinersComeAndGo) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 namespace softhca::core::mlx5_rings::v1 {
 
@@ -153,7 +154,7 @@ static_assert(sizeof(ModifyAction) == ste::kEditBytes); // what lists consist of
 [[nodiscard]] bool look_up(uint16_t lookup, const Packet& packet, ste::Tag& tag); // tags.cpp
 [[nodiscard]] bool look_up(const ste::Definer& definer, const Packet& packet,
                            ste::Tag& tag); // definers.cpp
-[[nodiscard]] bool has_layout(uint16_t layout);
+[[nodiscard]] std::optional<ste::Tag> layout_fields(uint16_t layout);
 [[nodiscard]] bool read_actions(std::span<const std::byte> bytes, ste::Entry& entry); // actions.cpp
 [[nodiscard]] bool read_edit(ste::RawEdit raw, std::vector<HeaderStep>& steps);
 
