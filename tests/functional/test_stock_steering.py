@@ -97,12 +97,23 @@ INNER_INTEGRITY: list[Taking] = [
     (f"eth / ipv4 / udp / vxlan / {integrity(L4_OK, 2)} / eth / ipv4 / udp",
      in_vxlan(ipv4() / UDP() / MORE), in_vxlan(ipv4() / UDP(chksum=1) / DATA), set()),
 ]
+TUNNELS: list[Taking] = [
+    ("eth / ipv4 / udp / vxlan vni is 5 / eth / ipv4 dst is 10.0.0.2 / udp dst is 53",
+     in_vxlan(ipv4() / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=52) / DATA), {25}),
+    ("eth / ipv4 src is 10.0.0.1 / udp / vxlan / eth / ipv4 dst is 10.0.0.3 / udp dst is 53",
+     in_vxlan(ipv4(destination="10.0.0.3") / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=53) / DATA), {28}),
+]
 
 
 @only_format_1
 @pytest.mark.parametrize("group,rules", [(0, INTEGRITY + INNER_INTEGRITY), (1, INTEGRITY)], ids=["root", "group"])
 def test_rules_ask_for_sound_packets(stack: Stack, group: int, rules: list[Taking]) -> None:
     take_only(stack, group, rules)
+
+
+@only_format_1
+def test_rules_of_tunnels_look_at_all_at_once(stack: Stack) -> None:
+    take_only(stack, 1, TUNNELS)
 
 
 def take_only(stack: Stack, group: int, rules: list[Taking]) -> None:

@@ -54,7 +54,7 @@ TEST_P(DefinersTest, LayoutsAreThoseOfLibmlx5) {
         made_of |= uint64_t{created == FwStatus::ok} << layout;
     }
     uint64_t expected = 0;
-    for (const unsigned layout : {0, 2, 6, 22, 24, 26, 33})
+    for (const unsigned layout : {0, 2, 6, 16, 22, 24, 25, 26, 28, 33})
         expected |= uint64_t{1} << layout;
     EXPECT_EQ(made_of, expected);
     EXPECT_EQ(status(by(mine, create(22 + 256))), FwStatus::bad_parameter);
@@ -64,8 +64,9 @@ TEST_P(DefinersTest, MasksHaveWhatTheLayoutHas) {
     const auto word = [](unsigned index) { // of a tag's eight
         return Field{kLastWord.offset - 32 * (7 - index), 32};
     };
-    EXPECT_EQ(status(by(mine, create(2, word(0), ~0u))), FwStatus::ok) << "register A";
-    EXPECT_EQ(status(by(mine, create(6, word(4), 1 << 31))), FwStatus::bad_parameter) << "nothing";
+    EXPECT_EQ(status(by(mine, create(16, word(5), ~0u))), FwStatus::ok) << "register A";
+    EXPECT_EQ(status(by(mine, create(16, word(4), 1 << 31))), FwStatus::bad_parameter)
+        << "a random number";
     EXPECT_EQ(status(by(mine, create(0, word(7), 0xff00))), FwStatus::ok) << "integrity";
 }
 
@@ -90,7 +91,7 @@ TEST_P(DefinersTest, CapabilitiesSayWhatThereIs) {
     const bool told = std::string_view(GetParam().name) == "Process";
     const uint64_t low = capability(kGeneral, {kLayouts.offset + 32, 32});
     const uint64_t high = capability(kGeneral, {kLayouts.offset, 32});
-    EXPECT_EQ(low, told ? 0x05400045u : 0u);
+    EXPECT_EQ(low, told ? 0x17410045u : 0u);
     EXPECT_EQ(high, told ? 2u : 0u);
     for (const size_t fields : {0x1400, 0x1480, 0x1700, 0x1780})
         EXPECT_EQ(capability(kFlowTable, {fields, 32}), told ? kIntegrity : 0) << fields;

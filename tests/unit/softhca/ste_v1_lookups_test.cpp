@@ -387,6 +387,50 @@ std::vector<Defined> integrity() {
     return all;
 }
 
+std::vector<Defined> tunnel_layouts() {
+    const Bytes v4 = frames::build(kV4), tcp = frames::build(tcp_spec());
+    const Bytes tagged = frames::build(tagged_spec());
+    const Bytes addresses = followed(kV4.src_ip, kV4.dst_ip);
+    const Bytes ports = {1000 >> 8, 1000 & 0xff, 2000 >> 8, 2000 & 0xff};
+    const Bytes other = changed(kV4, [](Spec& s) { s.src_ip[3]++, s.src_port++; });
+    const Bytes vxlan = frames::vxlan(0x10203, v4);
+    const Bytes options = {0, 1, 2, 3, 4, 5, 6, 7};
+    const auto geneve = [&](uint8_t length, const Bytes& after) {
+        return udp_with(6081, followed({length, 0, 0x65, 0x58, 1, 2, 3, 0}, after));
+    };
+    const auto gtpu = [](uint8_t teid, const Bytes& frame) {
+        const Bytes ip(frame.begin() + 14, frame.end());
+        return udp_with(
+            2152, followed({0x30, 0xff, 0, static_cast<uint8_t>(ip.size()), 1, 2, 3, teid}, ip));
+    };
+    const Bytes outer_gtpu = {1000 >> 8, 1000 & 0xff, 2152 >> 8, 2152 & 0xff};
+    return {
+        {"header of VXLAN", 16, 0, {8, 0, 0, 0, 1, 2, 3, 0}, vxlan, frames::vxlan(0x10204, v4)},
+        {"a short header", 16, 8, Bytes(8, 0), vxlan, geneve(2, followed(options, v4))},
+        {"a long header", 16, 8, options, geneve(2, followed(options, v4)), geneve(0, v4)},
+        {"types", 16, 25, {0x60}, v4, tcp},
+        {"tag", 16, 25, {0x64}, tagged, v4},
+        {"fragment", 16, 28, {0x40}, changed(kV4, [](Spec& s) { s.fragment = 0x2000; }), v4},
+        {"inner addresses, ports", 25, 0, followed(addresses, ports), vxlan,
+         frames::vxlan(0x10203, other)},
+        {"header of VXLAN", 25, 12, {8, 0, 0, 0, 1, 2, 3, 0}, vxlan, frames::vxlan(0x10204, v4)},
+        {"types, outer port",
+         25,
+         24,
+         {0x18, 0x18, 4789 >> 8, 4789 & 0xff},
+         vxlan,
+         frames::vxlan(0x10203, tcp)},
+        {"outer port", 25, 26, {4789 >> 8, 4789 & 0xff}, vxlan, v4},
+        {"inner tag", 25, 24, {0x19}, frames::vxlan(1, tagged), vxlan},
+        {"inner ports, TEID, inner addresses", 28, 0,
+         followed(followed(ports, {1, 2, 3, 4}), addresses), gtpu(4, v4), gtpu(5, v4)},
+        {"inner addresses", 28, 8, addresses, gtpu(4, v4), gtpu(4, other)},
+        {"outer addresses, ports", 28, 16, followed(addresses, outer_gtpu), gtpu(4, v4), v4},
+        {"inner protocol, types", 28, 28, {6, 0x50}, gtpu(4, tcp), gtpu(4, v4)},
+        {"outer protocol, types", 28, 30, {17, 0x60}, gtpu(4, v4), tcp},
+    };
+}
+
 class SteV1Definers : public SteV1Bed, public testing::WithParamInterface<Defined> {
   protected:
     /// Both that and an entry with it.
@@ -422,6 +466,8 @@ std::string name_of_defined(const testing::TestParamInfo<Defined>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, SteV1Definers, testing::ValuesIn(layouts()), name_of_defined);
 INSTANTIATE_TEST_SUITE_P(Integrity, SteV1Definers, testing::ValuesIn(integrity()), name_of_defined);
+INSTANTIATE_TEST_SUITE_P(Tunnels, SteV1Definers, testing::ValuesIn(tunnel_layouts()),
+                         name_of_defined);
 
 class SteV1Match : public SteV1Definers {};
 const Defined kAny{};
@@ -479,7 +525,12 @@ TEST_P(SteV1Match, WhatIsNotKnownOfPacketsCannotBeAskedFor) {
         {0, 16, 0x0f, "types of queue and encapsulation"},
         {2, 20, 0xff, "length of the frame"},
         {6, 16, 0x01, "reserved"},
+        {16, 16, 0xff, "random number"},
+        {16, 27, 0x01, "function that sends"},
+        {16, 28, 0xa0, "loopback, requester"},
         {22, 13, 0xc0, "port"},
+        {25, 24, 0xc0, "port"},
+        {28, 31, 0x01, "loopback"},
         {33, 16, 0x01, "reserved"},
     };
     for (const auto& one : unknown) {
@@ -496,6 +547,26 @@ TEST_P(SteV1Match, WhatIsNotKnownOfPacketsCannotBeAskedFor) {
             EXPECT_EQ(made.error(), Status::bad_parameter) << one.why;
         }
     }
+}
+
+TEST_P(SteV1Match, Layout16SeesWhoSendsAndWithWhat) {
+    sends(0);
+    const auto sqn = static_cast<uint8_t>(sq.number);
+    MatchSte wanted = defined(16, 20, {1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, sqn});
+    lead(wanted.head, to_send());
+    wanted.tag[25] = std::byte{0x60}; // the types, which the mask has as well
+    put_ste(1, wanted);
+    put_ste(0, mask_ste(entry_at(1), Actions().set(0x7c, 0, 32, 0x01020304))); // reg_a
+    send(frames::build(kV4));
+    EXPECT_EQ(wire->sent.size(), 1u);
+    wanted.tag[31] ^= std::byte{1};
+    put_ste(1, wanted);
+    send(frames::build(kV4));
+    EXPECT_EQ(wire->sent.size(), 1u);
+    wanted.tag[31] ^= std::byte{1}, wanted.tag[20] ^= std::byte{1};
+    put_ste(1, wanted);
+    send(frames::build(kV4));
+    EXPECT_EQ(wire->sent.size(), 1u);
 }
 
 TEST_P(SteV1Match, DefinersComeAndGo) {

@@ -100,6 +100,11 @@ struct TcpNumbers {
 };
 [[nodiscard]] TcpNumbers tcp_numbers(const Seen& seen);
 
+/// The beginning of a tunnel's header as it is, of whatever tunnel that rules look into. Zeros: the
+/// header is not as long.
+using TunnelWords = std::array<uint32_t, 4>;
+[[nodiscard]] TunnelWords tunnel_words(const Packet& packet);
+
 // Lookups that look the same in all formats, by the names of mlx5_ifc.h.
 void destination_ip(const Seen& seen, TagWriter& to);    ///< ste_eth_l3_ipv6_dst: of IPv4, …
 void source_ip(const Seen& seen, TagWriter& to);         ///< … and ste_eth_l3_ipv6_src: last word

@@ -96,6 +96,13 @@ void put_outer_integrity(To& to, unsigned bit, const Packet& packet, uint8_t int
     if (to.wants(at(bit, 1))) to.put(at(bit, 1), has(packet.verified_key().outer, integrity));
 }
 
+template <class To>
+void put_tunnel_header(To& to, unsigned bit, size_t count, const Packet& packet) {
+    const TunnelWords words = tunnel_words(packet);
+    for (size_t i = 0; i < count; i++)
+        to.put(at(bit + 32 * i, 32), words[i]);
+}
+
 /// What keys do not have of an IPv4 header, and of TCP's.
 template <class To> void put_header_rest(To& to, const Packet& packet) {
     const net::Headers& headers = packet.headers();
@@ -158,6 +165,15 @@ constexpr auto layout_6 = [](const Packet& packet, auto& to) {
     to.put({0xe7, 9}, layer.tcp_flags);
 };
 
+constexpr auto layout_16 = [](const Packet& packet, auto& to) {
+    const FlowKey& key = packet.key();
+    put_tunnel_header(to, 0, 4, packet);
+    to.put({0xa0, 32}, key.meta.reg_a);
+    put_types(to, 0xc8, key.outer);
+    to.put({0xe1, 1}, key.outer.ip_fragment);
+    to.put({0xe8, 24}, key.meta.source_sqn);
+};
+
 constexpr auto layout_22 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     const LayerKey& layer = key.outer;
@@ -183,6 +199,16 @@ constexpr auto layout_24 = [](const Packet& packet, auto& to) {
     put_protocol_and_types(to, 0xf0, key.outer);
 };
 
+constexpr auto layout_25 = [](const Packet& packet, auto& to) {
+    const FlowKey& key = packet.key();
+    put_ipv4(to, 0, 0x20, key.inner);
+    put_ports(to, 0x40, key.inner);
+    put_tunnel_header(to, 0x60, 2, packet);
+    put_types(to, 0xc2, key.inner);
+    put_types(to, 0xca, key.outer);
+    to.put({0xd0, 16}, key.outer.dst_port);
+};
+
 constexpr auto layout_26 = [](const Packet& packet, auto& to) {
     const LayerKey& layer = packet.key().outer;
     constexpr decltype(layer.src_ip) kNone{};
@@ -197,6 +223,17 @@ constexpr auto layout_26 = [](const Packet& packet, auto& to) {
     to.put({0xe0, 16}, mac_15_0(layer.src_mac));
     to.put({0xf0, 8}, layer.ip_proto);
     to.put({0xf8, 8}, layer.tcp_flags & kEightTcpFlags);
+};
+
+constexpr auto layout_28 = [](const Packet& packet, auto& to) {
+    const FlowKey& key = packet.key();
+    put_ports(to, 0, key.inner);
+    to.put({0x20, 32}, key.tunnel.gtpu_teid);
+    put_ipv4(to, 0x40, 0x60, key.inner);
+    put_ipv4(to, 0x80, 0xa0, key.outer);
+    put_ports(to, 0xc0, key.outer);
+    put_protocol_and_types(to, 0xe0, key.inner);
+    put_protocol_and_types(to, 0xf0, key.outer);
 };
 
 constexpr auto layout_33 = [](const Packet& packet, auto& to) {
@@ -219,10 +256,9 @@ struct Layout {
 template <class L> constexpr Layout row(uint8_t number, L layout) {
     return {number, layout, layout};
 }
-/// Those that have random numbers or raw words of tunnels (16, 25, 28) are left out: libmlx5 takes
-/// several entries instead.
 constexpr Layout kLayouts[] = {row(0, layout_0),   row(2, layout_2),   row(6, layout_6),
-                               row(22, layout_22), row(24, layout_24), row(26, layout_26),
+                               row(16, layout_16), row(22, layout_22), row(24, layout_24),
+                               row(25, layout_25), row(26, layout_26), row(28, layout_28),
                                row(33, layout_33)};
 
 const Layout* find(uint16_t number) {
