@@ -190,6 +190,27 @@ def change_packets(stack: Stack, changes: list[tuple[list[str], Packet, Packet |
     stack.testpmd.stop()
 
 
+@only_format_1
+def test_rules_share_a_list_of_edits(stack: Stack) -> None:
+    """What they set by it stands in arguments of their own, which libmlx5 writes by WQEs."""
+    macs = {10: "02:11:22:33:44:55", 11: "02:66:77:88:99:aa"}
+    stack.testpmd.start("io")
+    jump(stack, "ingress")
+    for port, mac in macs.items():
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end"
+                                  f" actions set_mac_dst mac_addr {mac} / queue index 2 / end")
+    arguments = stack.dump()["edit_arguments"]
+    for mac in macs.values():
+        high, low = mac.replace(":", "")[:8], mac.replace(":", "")[8:]  # an edit of each
+        assert len([row for row in arguments if high in row["data"] and low in row["data"]]) == 1
+    frames = {port: ether() / ipv4() / UDP(dport=port) / DATA for port in macs}
+    for port, frame in frames.items():
+        stack.wires[0].send(frame)
+        stack.wires[0].expect([ether(macs[port]) / frame.payload])
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
 OUTER = "eth src is 02:00:00:00:00:01 dst is 02:00:00:00:00:09 type is 0x0800"
 L3_TUNNEL = f"{OUTER} / ipv4 src is 10.0.0.8 dst is 10.0.0.9 proto is 47 ttl is 64 / gre protocol is 0x0800"
 
