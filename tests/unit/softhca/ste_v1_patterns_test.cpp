@@ -162,7 +162,7 @@ TEST_F(SteV1Patterns, AnArgumentMayBeWrittenAnew) {
     Spec spec, changed;
     changed.ttl = 9;
     EXPECT_EQ(passed(frames::build(spec)), frames::build(changed));
-    write_argument(arguments, Actions().set(kTtlField, 8, 8, 10).bytes);
+    write_argument(arguments, {0, 0, 0, 0, 0, 0, 0, 10}); // the pattern has the rest
     changed.ttl = 10;
     EXPECT_EQ(passed(frames::build(spec)), frames::build(changed));
 }
