@@ -121,7 +121,7 @@ template <class To> void put_header_rest(To& to, const Packet& packet) {
 
 // ---------------------------------------------------------------- the layouts
 
-constexpr auto layout_0 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout0 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     const LayerKey& layer = key.outer;
     to.put({0, 32}, key.meta.reg_c[0]);
@@ -137,7 +137,7 @@ constexpr auto layout_0 = [](const Packet& packet, auto& to) {
     to.put({0xf8, 8}, layer.tcp_flags & kEightTcpFlags);
 };
 
-constexpr auto layout_2 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout2 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     const LayerKey& layer = key.outer;
     to.put({0, 32}, key.meta.reg_a);
@@ -155,7 +155,7 @@ constexpr auto layout_2 = [](const Packet& packet, auto& to) {
     put_integrity(to, 0xf8, packet);
 };
 
-constexpr auto layout_6 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout6 = [](const Packet& packet, auto& to) {
     const LayerKey& layer = packet.key().outer;
     to.put_bytes(0, layer.dst_ip.data(), layer.dst_ip.size());
     put_ports(to, 0xc0, layer);
@@ -165,7 +165,7 @@ constexpr auto layout_6 = [](const Packet& packet, auto& to) {
     to.put({0xe7, 9}, layer.tcp_flags);
 };
 
-constexpr auto layout_16 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout16 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     put_tunnel_header(to, 0, 4, packet);
     to.put({0xa0, 32}, key.meta.reg_a);
@@ -174,7 +174,7 @@ constexpr auto layout_16 = [](const Packet& packet, auto& to) {
     to.put({0xe8, 24}, key.meta.source_sqn);
 };
 
-constexpr auto layout_22 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout22 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     const LayerKey& layer = key.outer;
     put_ipv4(to, 0, 0x20, layer);
@@ -187,7 +187,7 @@ constexpr auto layout_22 = [](const Packet& packet, auto& to) {
     to.put({0xf0, 16}, mac_15_0(layer.dst_mac));
 };
 
-constexpr auto layout_24 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout24 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     to.put({0, 32}, key.meta.reg_c[2]);
     to.put({0x20, 32}, key.meta.reg_c[3]);
@@ -199,7 +199,7 @@ constexpr auto layout_24 = [](const Packet& packet, auto& to) {
     put_protocol_and_types(to, 0xf0, key.outer);
 };
 
-constexpr auto layout_25 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout25 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     put_ipv4(to, 0, 0x20, key.inner);
     put_ports(to, 0x40, key.inner);
@@ -209,7 +209,7 @@ constexpr auto layout_25 = [](const Packet& packet, auto& to) {
     to.put({0xd0, 16}, key.outer.dst_port);
 };
 
-constexpr auto layout_26 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout26 = [](const Packet& packet, auto& to) {
     const LayerKey& layer = packet.key().outer;
     constexpr decltype(layer.src_ip) kNone{};
     const auto& source = layer.ip_version == 6 ? layer.src_ip : kNone;
@@ -225,7 +225,7 @@ constexpr auto layout_26 = [](const Packet& packet, auto& to) {
     to.put({0xf8, 8}, layer.tcp_flags & kEightTcpFlags);
 };
 
-constexpr auto layout_28 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout28 = [](const Packet& packet, auto& to) {
     const FlowKey& key = packet.key();
     put_ports(to, 0, key.inner);
     to.put({0x20, 32}, key.tunnel.gtpu_teid);
@@ -236,7 +236,7 @@ constexpr auto layout_28 = [](const Packet& packet, auto& to) {
     put_protocol_and_types(to, 0xf0, key.outer);
 };
 
-constexpr auto layout_33 = [](const Packet& packet, auto& to) {
+constexpr auto kLayout33 = [](const Packet& packet, auto& to) {
     const LayerKey& layer = packet.key().outer;
     put_ipv4(to, 0, 0x20, layer);
     put_ports(to, 0x40, layer);
@@ -256,10 +256,10 @@ struct Layout {
 template <class L> constexpr Layout row(uint8_t number, L layout) {
     return {number, layout, layout};
 }
-constexpr Layout kLayouts[] = {row(0, layout_0),   row(2, layout_2),   row(6, layout_6),
-                               row(16, layout_16), row(22, layout_22), row(24, layout_24),
-                               row(25, layout_25), row(26, layout_26), row(28, layout_28),
-                               row(33, layout_33)};
+constexpr Layout kLayouts[] = {row(0, kLayout0),   row(2, kLayout2),   row(6, kLayout6),
+                               row(16, kLayout16), row(22, kLayout22), row(24, kLayout24),
+                               row(25, kLayout25), row(26, kLayout26), row(28, kLayout28),
+                               row(33, kLayout33)};
 
 const Layout* find(uint16_t number) {
     for (const Layout& layout : kLayouts)
