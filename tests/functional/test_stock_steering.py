@@ -116,6 +116,28 @@ def test_rules_of_tunnels_look_at_all_at_once(stack: Stack) -> None:
     take_only(stack, 1, TUNNELS)
 
 
+@only_format_1
+def test_rules_know_the_queue_that_sends(stack: Stack) -> None:
+    others = {definer["number"] for definer in stack.dump()["definers"]}
+    jump(stack, "egress")
+    answer = stack.testpmd.command("flow create 0 group 1 egress pattern tx_queue tx_queue_value is 2 / end"
+                                   " actions drop / end")
+    if "Bad arguments" in answer:
+        stack.testpmd.flush_flows(0)
+        pytest.skip("testpmd knows the item tx_queue since 23.07")
+    assert "created" in answer
+    assert {row["layout"] for row in stack.dump()["definers"] if row["number"] not in others} == {16}
+    stack.testpmd.start("io")
+    for protocol, queue in ("ipv4", 2), ("ipv6", 1):
+        stack.testpmd.create_flow(0, f"ingress pattern eth / {protocol} / end actions queue index {queue} / end")
+    last = ether() / ipv6() / UDP() / DATA
+    for _ in range(3):
+        stack.wires[0].send_all([udp(), last])
+        stack.wires[0].expect([last])
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
 def take_only(stack: Stack, group: int, rules: list[Taking]) -> None:
     stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
