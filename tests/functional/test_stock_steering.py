@@ -98,8 +98,8 @@ INNER_INTEGRITY: list[Taking] = [
      in_vxlan(ipv4() / UDP() / MORE), in_vxlan(ipv4() / UDP(chksum=1) / DATA), set()),
 ]
 TUNNELS: list[Taking] = [
-    ("eth / ipv4 / udp / vxlan vni is 5 / eth / ipv4 dst is 10.0.0.2 / udp dst is 53",
-     in_vxlan(ipv4() / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=52) / DATA), {25}),
+    ("eth / ipv4 / udp / vxlan vni is 5 / eth / ipv4 dst is 10.0.0.3 / udp dst is 53",
+     in_vxlan(ipv4(destination="10.0.0.3") / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=53) / DATA), {25}),
     ("eth / ipv4 src is 10.0.0.1 / udp / vxlan / eth / ipv4 dst is 10.0.0.3 / udp dst is 53",
      in_vxlan(ipv4(destination="10.0.0.3") / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=53) / DATA), {28}),
 ]
