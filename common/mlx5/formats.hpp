@@ -33,9 +33,10 @@ enum class WqeOpcode : uint8_t {
     tso = 0x0e,
     wait = 0x0f, ///< holds the queue up (wait.hpp)
     rdma_read = 0x10,
-    send_enable = 0x17,  ///< lets another queue go on (wait.hpp)
-    access_aso = 0x2d,   ///< reads and writes an ASO object (aso.hpp)
-    enhanced_mpw = 0x29, ///< eMPW: one Ethernet segment, then one data segment per packet
+    send_enable = 0x17,       ///< lets another queue go on (wait.hpp)
+    flow_table_access = 0x2c, ///< writes what steering entries refer to (flow_table_access.hpp)
+    access_aso = 0x2d,        ///< reads and writes an ASO object (aso.hpp)
+    enhanced_mpw = 0x29,      ///< eMPW: one Ethernet segment, then one data segment per packet
 };
 
 /// First segment of each send WQE (mlx5_wqe_ctrl_seg).

@@ -15,7 +15,8 @@ from rig.sanitizers import leaks_ignored
 from rig.stack import Stack
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import GRE, Dot1Q, Ether
-from scapy.packet import Packet
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Packet, Raw
 
 from functional.conftest import OpenStack
 from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, QUEUE, RULES, TUNNEL, udp)
@@ -62,6 +63,100 @@ def test_rules_of_a_group_take_their_packets(stack: Stack) -> None:
         packets = stack.testpmd.received(position, 1)
         assert [(hit.mark, hit.queue) for hit in packets] == [(MARK, QUEUE)], rule
         assert packets[0].length == max(len(frames[0]), 60), rule
+        stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+    stack.testpmd.silent("set verbose 0")
+
+
+# Bits of rte_flow's integrity item, by which net_mlx5 makes rules of what is sound about a packet.
+L3_OK, L4_OK, IPV4_CHECKSUM_OK, L4_CHECKSUM_OK = 0x04, 0x08, 0x20, 0x40
+
+
+def integrity(bits: int, level: int = 0) -> str:
+    return f"integrity level is {level} value mask {bits} value spec {bits}"
+
+
+def in_vxlan(inner: Packet) -> Packet:
+    return ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=5) / ether() / inner
+
+
+V4, V6, MORE = ether() / ipv4(), ether() / ipv6(), Raw(bytes(100))  # by its length, what is taken is known
+# A rule, what it takes, what it does not, and of which layouts of definers libmlx5 makes it in a group.
+Taking = tuple[str, Packet, Packet, set[int]]
+INTEGRITY: list[Taking] = [
+    (f"{integrity(L4_OK)} / eth / ipv4 / udp", V4 / UDP() / MORE, V4 / UDP(chksum=1) / DATA, {2}),
+    (f"{integrity(L4_CHECKSUM_OK)} / eth / ipv4 / tcp", V4 / TCP() / MORE, V4 / TCP(chksum=1) / DATA, {2}),
+    (f"{integrity(IPV4_CHECKSUM_OK)} / eth / ipv4", V4 / UDP() / MORE, ether() / ipv4(chksum=1) / UDP() / DATA, {0}),
+    (f"{integrity(L3_OK)} / eth / ipv4 src is 10.0.0.1 / udp dst is 53", V4 / UDP(dport=53) / MORE,
+     ether() / ipv4(chksum=1) / UDP(dport=53) / DATA, {33}),
+    (f"{integrity(L3_OK)} / eth / ipv6 src is fd00::1", V6 / UDP() / MORE,
+     ether() / ipv6(plen=1000) / UDP() / DATA, {26}),
+]
+# No layout has what is around this, so that libmlx5 would refuse it in a group.
+INNER_INTEGRITY: list[Taking] = [
+    (f"eth / ipv4 / udp / vxlan / {integrity(L4_OK, 2)} / eth / ipv4 / udp",
+     in_vxlan(ipv4() / UDP() / MORE), in_vxlan(ipv4() / UDP(chksum=1) / DATA), set()),
+]
+TUNNELS: list[Taking] = [
+    ("eth / ipv4 / udp / vxlan vni is 5 / eth / ipv4 dst is 10.0.0.3 / udp dst is 53",
+     in_vxlan(ipv4(destination="10.0.0.3") / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=53) / DATA), {25}),
+    ("eth / ipv4 src is 10.0.0.1 / udp / vxlan / eth / ipv4 dst is 10.0.0.3 / udp dst is 53",
+     in_vxlan(ipv4(destination="10.0.0.3") / UDP(dport=53) / MORE), in_vxlan(ipv4() / UDP(dport=53) / DATA), {28}),
+]
+
+
+@only_format_1
+@pytest.mark.parametrize("group,rules", [(0, INTEGRITY + INNER_INTEGRITY), (1, INTEGRITY)], ids=["root", "group"])
+def test_rules_ask_for_sound_packets(stack: Stack, group: int, rules: list[Taking]) -> None:
+    take_only(stack, group, rules)
+
+
+@only_format_1
+def test_rules_of_tunnels_look_at_all_at_once(stack: Stack) -> None:
+    take_only(stack, 1, TUNNELS)
+
+
+@only_format_1
+def test_rules_know_the_queue_that_sends(stack: Stack) -> None:
+    others = {definer["number"] for definer in stack.dump()["definers"]}
+    jump(stack, "egress")
+    answer = stack.testpmd.command("flow create 0 group 1 egress pattern tx_queue tx_queue_value is 2 / end"
+                                   " actions drop / end")
+    if "Bad arguments" in answer:
+        stack.testpmd.flush_flows(0)
+        pytest.skip("testpmd knows the item tx_queue since 23.07")
+    assert "created" in answer
+    assert {row["layout"] for row in stack.dump()["definers"] if row["number"] not in others} == {16}
+    stack.testpmd.start("io")
+    for protocol, queue in ("ipv4", 2), ("ipv6", 1):
+        stack.testpmd.create_flow(0, f"ingress pattern eth / {protocol} / end actions queue index {queue} / end")
+    last = ether() / ipv6() / UDP() / DATA
+    for _ in range(3):
+        stack.wires[0].send_all([udp(), last])
+        stack.wires[0].expect([last])
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
+def take_only(stack: Stack, group: int, rules: list[Taking]) -> None:
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.start("rxonly")
+    for rule, taken, left, layouts in rules:
+        if group:
+            jump(stack, "ingress", group)
+            stack.testpmd.create_flow(0, f"group {group} priority 5 ingress pattern eth / end"
+                                      " actions queue index 0 / end")
+        others = {definer["number"] for definer in stack.dump()["definers"]}
+        stack.testpmd.create_flow(0, f"group {group} ingress pattern {rule} / end"
+                                  f" actions mark id {MARK} / queue index {QUEUE} / end")
+        made = {definer["layout"] for definer in stack.dump()["definers"] if definer["number"] not in others}
+        assert made == (layouts if group else set()), rule
+        position = stack.testpmd.mark_output()
+        stack.wires[0].send_all([left, taken])
+        packets = stack.testpmd.received(position, 2)
+        hits = [packet for packet in packets if packet.mark is not None]
+        assert [(hit.mark, hit.queue) for hit in hits] == [(MARK, QUEUE)], rule
+        assert hits[0].length == len(taken), rule
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
     stack.testpmd.silent("set verbose 0")
@@ -114,6 +209,27 @@ def change_packets(stack: Stack, changes: list[tuple[list[str], Packet, Packet |
         stack.wires[0].send(last)
         stack.wires[0].expect([last])
         stack.testpmd.flush_flows(0)
+    stack.testpmd.stop()
+
+
+@only_format_1
+def test_rules_share_a_list_of_edits(stack: Stack) -> None:
+    """What they set by it stands in arguments of their own, which libmlx5 writes by WQEs."""
+    macs = {10: "02:11:22:33:44:55", 11: "02:66:77:88:99:aa"}
+    stack.testpmd.start("io")
+    jump(stack, "ingress")
+    for port, mac in macs.items():
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end"
+                                  f" actions set_mac_dst mac_addr {mac} / queue index 2 / end")
+    arguments = stack.dump()["edit_arguments"]
+    for mac in macs.values():
+        high, low = mac.replace(":", "")[:8], mac.replace(":", "")[8:]  # an edit of each
+        assert len([row for row in arguments if high in row["data"] and low in row["data"]]) == 1
+    frames = {port: ether() / ipv4() / UDP(dport=port) / DATA for port in macs}
+    for port, frame in frames.items():
+        stack.wires[0].send(frame)
+        stack.wires[0].expect([ether(macs[port]) / frame.payload])
+    stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
 
 

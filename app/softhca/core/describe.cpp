@@ -50,6 +50,7 @@ constexpr Field kLayer[] = {
     FIELD(LayerKey, src_port),
     FIELD(LayerKey, dst_port),
     FIELD(LayerKey, tcp_flags, Style::hex, 9),
+    FIELD(LayerKey, integrity, Style::hex, 4),
 };
 constexpr Field kTunnel[] = {
     FIELD(TunnelKey, gre_checksum, Style::number, 1),
@@ -312,6 +313,7 @@ const char* text_of(SendFault fault) {
     case SendFault::no_queue:
         return "no such CQ to wait for, or no such managed SQ in its PD to enable";
     case SendFault::off_wire: return "the queue was created not to send packets";
+    case SendFault::no_argument: return "no such argument of header edits, or of another PD";
     case SendFault::injected: return "on request (softhca fault)";
     }
     return "?";

@@ -65,6 +65,9 @@ struct Limits {
     static constexpr uint8_t kLogMaxMeterPairs = 16, kLogMaxMeterPairsAtOnce = 8;
     static constexpr uint32_t kMaxMeterPairs = 1u << kLogMaxMeterPairs;
     static constexpr uint32_t kMaxMeterPairsAtOnce = 1u << kLogMaxMeterPairsAtOnce;
+    static constexpr uint8_t kLogMaxEditArguments = 20, kLogMaxEditArgumentsAtOnce = 12;
+    static constexpr uint32_t kMaxEditArguments = 1u << kLogMaxEditArguments;
+    static constexpr uint32_t kMaxEditArgumentsAtOnce = 1u << kLogMaxEditArgumentsAtOnce;
     static constexpr uint8_t kMaxEditsOfRule = 32;
     static constexpr uint32_t kMaxReformatBytes = 128;
     static constexpr uint32_t kMaxTsoBytes = 256 * 1024;
@@ -215,13 +218,16 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
     [[nodiscard]] Outcome<Number> create_sampler(const SamplerAttr& attr);
     [[nodiscard]] Outcome<void> destroy_sampler(Number number);
-    /// Pairs of meters with numbers that follow each other; they go together, by the number of the
-    /// first. SQs write them.
     /// What entries of software steering look at (core/ste/entry.hpp). The layout is one that the
     /// device's format of entries has.
     [[nodiscard]] Outcome<Number> create_definer(const ste::Definer& definer);
     [[nodiscard]] Outcome<void> destroy_definer(Number number);
-
+    /// Arguments of their edits, with numbers that follow each other; they go together, by the
+    /// number of the first. RC QPs of the PD write them.
+    [[nodiscard]] Outcome<Number> create_edit_arguments(Number pd, uint32_t count);
+    [[nodiscard]] Outcome<void> destroy_edit_arguments(Number first);
+    /// Pairs of meters with numbers that follow each other; they go together, by the number of the
+    /// first. SQs write them.
     [[nodiscard]] Outcome<Number> create_meters(const MetersAttr& attr);
     [[nodiscard]] Outcome<void> destroy_meters(Number first);
     [[nodiscard]] Outcome<std::array<Meter, 2>> query_meters(Number pair);

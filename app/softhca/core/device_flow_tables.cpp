@@ -125,7 +125,10 @@ void Device::destroy_all_flow_tables() {
     state_->flow_tables.clear();
     for (const auto& [first, range] : state_->meters.ranges())
         state_->pds.find(range.front().pd)->users--;
+    for (const auto& [first, range] : state_->edit_arguments.ranges())
+        state_->pds.find(range.front().pd)->users--;
     state_->meters.clear();
+    state_->edit_arguments.clear();
     state_->definers.clear();
 }
 

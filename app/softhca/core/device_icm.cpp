@@ -22,7 +22,9 @@ Outcome<DmaArea> Device::icm_area(uint64_t address, uint64_t bytes) const {
 
 Outcome<Number> Device::create_definer(const ste::Definer& definer) {
     const ControlLock lock(*state_);
-    if (!state_->rings.steering_entries(state_->config.steering_format).has_layout(definer.layout))
+    const ste::Format& format = state_->rings.steering_entries(state_->config.steering_format);
+    const auto fields = format.layout_fields(definer.layout);
+    if (!fields || ste::masked(definer.mask, *fields) != definer.mask)
         return refuse(Status::bad_parameter);
     return state_->definers.create(definer);
 }

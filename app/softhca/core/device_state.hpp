@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/core/edit_arguments.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/lro.hpp"
@@ -30,8 +31,13 @@ struct Device::State final : GuardedMemory {
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
           port(config, std::move(wire), std::move(kernel)), data_path(make_data_path()),
-          walker(rings.steering_entries(config.steering_format), icm, definers, tirs, meters,
-                 flow_tables) {
+          walker({.format = rings.steering_entries(config.steering_format),
+                  .icm = icm,
+                  .definers = definers,
+                  .arguments = edit_arguments,
+                  .tirs = tirs,
+                  .meters = meters,
+                  .tables = flow_tables}) {
         flow_tables.set_walker(walker);
     }
 
@@ -52,6 +58,7 @@ struct Device::State final : GuardedMemory {
     FlowTables flow_tables;
     Meters meters;
     ste::Definers definers;
+    EditArguments edit_arguments;
     Port port;
     DelayDrop delay_drop;
     SendProgress kernel_progress;
@@ -86,6 +93,7 @@ struct Device::State final : GuardedMemory {
                                      .steering = steering,
                                      .tables = flow_tables,
                                      .meters = meters,
+                                     .edit_arguments = edit_arguments,
                                      .cqs = cqs,
                                      .sqs = sqs,
                                      .port = port,

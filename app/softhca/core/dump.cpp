@@ -319,14 +319,32 @@ json rows_of(const Meters& all) {
     return rows;
 }
 
+std::string hex_of(std::span<const std::byte> bytes) {
+    std::string text;
+    for (const std::byte byte : bytes)
+        text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+    return text;
+}
+
 json rows_of(const ste::Definers& all) {
     json rows = json::array();
     for (Number number = ste::Definers::kFirst; number < ste::Definers::kEnd; number++)
         if (const ste::Definer* const definer = all.find(number)) {
-            std::string mask;
-            for (const std::byte byte : definer->mask)
-                mask += fmt::format("{:02x}", static_cast<uint8_t>(byte));
-            rows.push_back({{"number", number}, {"layout", definer->layout}, {"mask", mask}});
+            rows.push_back(
+                {{"number", number}, {"layout", definer->layout}, {"mask", hex_of(definer->mask)}});
+        }
+    return rows;
+}
+
+/// Those that somebody has written.
+json rows_of(const EditArguments& all) {
+    json rows = json::array();
+    for (const auto& [first, range] : all.ranges())
+        for (size_t i = 0; i < range.size(); i++) {
+            const EditArgument& argument = range[i];
+            if (argument.data == EditArgument{}.data) continue;
+            rows.push_back(
+                {{"number", first + i}, {"pd", argument.pd}, {"data", hex_of(argument.data)}});
         }
     return rows;
 }
@@ -363,6 +381,7 @@ json Device::dump() const {
     add_flow_objects(state.flow_tables, device);
     device["meters"] = rows_of(state.meters);
     device["definers"] = rows_of(state.definers);
+    device["edit_arguments"] = rows_of(state.edit_arguments);
     return device;
 }
 

@@ -16,6 +16,14 @@ struct Headers;
 
 namespace softhca::core {
 
+/// What is sound about a layer. Bits in the order in which the PRM has them.
+struct Integrity {
+    static constexpr uint8_t kL3 = 8; ///< an IP header whose length fits into the packet
+    static constexpr uint8_t kL4 = 4; ///< a TCP or UDP header whose length does
+    static constexpr uint8_t kIpv4Checksum = 2;
+    static constexpr uint8_t kL4Checksum = 1;
+};
+
 /// L2 to L4 of a packet, or of what a tunnel carries. Absent headers leave zeros.
 struct LayerKey {
     std::array<uint8_t, 6> dst_mac{};
@@ -33,8 +41,8 @@ struct LayerKey {
     uint8_t ttl = 0;         ///< IPv4 TTL / IPv6 hop limit
     uint8_t ip_fragment = 0; ///< 1: any fragment
     uint8_t ipv4_ihl = 0;
-    uint8_t l4 = 0; ///< 6 TCP, 17 UDP: the L4 header is really there (not a later fragment)
-    uint8_t reserved = 0;
+    uint8_t l4 = 0;         ///< 6 TCP, 17 UDP: the L4 header is really there (not a later fragment)
+    uint8_t integrity = 0;  ///< Integrity, where somebody asks for it: Packet::verified_key()
     net::be16 tcp_flags{0}; ///< nine bits
     net::be16 src_port{0};
     net::be16 dst_port{0};

@@ -381,8 +381,9 @@ void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t ta
             return table->walker->walk(table->icm_root, packet, tag, path, watch);
         }
         for (const auto& group : table->groups) {
-            const Rule* const rule = group->rules.find(packet.key());
-            watch.asked(*table, *group, packet.key(), rule);
+            const FlowKey& key = group->rules.mask().key_of(packet);
+            const Rule* const rule = group->rules.find(key);
+            watch.asked(*table, *group, key, rule);
             if (!rule) continue;
             follow(*rule->entry, packet, tag, path, watch);
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ICM that programs fill themselves (software steering): the device's own memory, in which they
-// keep steering entries and lists of header edits.
+// keep steering entries, lists of header edits, and patterns of such lists.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -22,8 +22,8 @@ struct IcmRange {
 inline constexpr std::array<IcmRange, 3> kIcmRanges = {{
     {uint64_t{1} << 36, 27},
     {uint64_t{1} << 37, 24},
-    {uint64_t{3} << 36, 16}, // nothing reads it: libmlx5 wants it to be there with format 1
-}};                          // by IcmKind
+    {uint64_t{3} << 36, 22},
+}}; // by IcmKind
 inline constexpr uint8_t kLogIcmBlock = 12;
 
 /// Takes host memory as it is written to. Used with the device locked.

@@ -9,16 +9,6 @@ namespace softhca::core {
 
 // ---------------------------------------------------------------- the pairs
 
-/// So many numbers in a row, the lowest that no pair has.
-Number Meters::first_free(uint32_t count) const {
-    Number first = 1;
-    for (const auto& [number, range] : ranges_) {
-        if (number - first >= count) break;
-        first = number + static_cast<Number>(range.size());
-    }
-    return first;
-}
-
 Outcome<Number> Meters::create(const MetersAttr& attr, uint64_t now) {
     const auto fits = [](const BucketAttr& bucket) {
         return std::max(bucket.rate_exponent, bucket.size_exponent) <= MeterAttr::kMaxExponent;
@@ -28,39 +18,24 @@ Outcome<Number> Meters::create(const MetersAttr& attr, uint64_t now) {
             return fits(meter.committed) && fits(meter.excess);
         }))
         return refuse(Status::bad_parameter);
-    if (attr.pairs > Limits::kMaxMeterPairs - count_) return refuse(Status::limit);
-    const Number first = first_free(attr.pairs);
-    Range& range = ranges_.emplace(first, attr.pairs).first->second;
+    if (attr.pairs > Limits::kMaxMeterPairs - pairs_.size()) return refuse(Status::limit);
+    const auto [first, range] = pairs_.add(attr.pairs);
     for (Number number = first; MeterPair & pair : range) {
         pair.number = number++;
         pair.pd = attr.pd;
         for (size_t i = 0; i < pair.meters.size(); i++)
             pair.meters[i].set(attr.meters[i], now);
     }
-    count_ += attr.pairs;
     return first;
 }
 
 Outcome<void> Meters::destroy(Number first) {
-    const auto found = ranges_.find(first);
-    if (found == ranges_.end()) return refuse(Status::bad_resource);
-    if (std::ranges::any_of(found->second, [](const MeterPair& pair) { return pair.users != 0; }))
+    const auto* const range = pairs_.find_range(first);
+    if (!range) return refuse(Status::bad_resource);
+    if (std::ranges::any_of(*range, [](const MeterPair& pair) { return pair.users != 0; }))
         return refuse(Status::busy);
-    count_ -= static_cast<uint32_t>(found->second.size());
-    ranges_.erase(found);
+    pairs_.erase(first);
     return {};
-}
-
-MeterPair* Meters::find(Number number) {
-    const auto after = ranges_.upper_bound(number);
-    if (after == ranges_.begin()) return nullptr;
-    auto& [first, range] = *std::prev(after);
-    return number - first < range.size() ? &range[number - first] : nullptr;
-}
-
-void Meters::clear() {
-    ranges_.clear();
-    count_ = 0;
 }
 
 // ---------------------------------------------------------------- control calls

@@ -3,12 +3,11 @@
 #pragma once
 
 #include "app/softhca/core/meter.hpp"
+#include "app/softhca/core/object_ranges.hpp"
 #include "app/softhca/core/types.hpp"
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <vector>
 
 namespace softhca::core {
 
@@ -22,22 +21,17 @@ struct MeterPair {
 /// Used with the device locked.
 class Meters {
   public:
-    using Range = std::vector<MeterPair>;
-
     /// Pairs with numbers that follow each other. They go together, by the number of the first.
     [[nodiscard]] Outcome<Number> create(const MetersAttr& attr, uint64_t now);
     [[nodiscard]] Outcome<void> destroy(Number first);
     /// Null: there is none.
-    [[nodiscard]] MeterPair* find(Number number);
-    void clear();
-    /// By the number of their first pair, for those who look.
-    [[nodiscard]] const std::map<Number, Range>& ranges() const { return ranges_; }
+    [[nodiscard]] MeterPair* find(Number number) { return pairs_.find(number); }
+    void clear() { pairs_.clear(); }
+    /// For those who look.
+    [[nodiscard]] const ObjectRanges<MeterPair>& ranges() const { return pairs_; }
 
   private:
-    [[nodiscard]] Number first_free(uint32_t count) const;
-
-    std::map<Number, Range> ranges_;
-    uint32_t count_ = 0; ///< of all pairs
+    ObjectRanges<MeterPair> pairs_;
 };
 
 } // namespace softhca::core

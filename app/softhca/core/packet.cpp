@@ -39,6 +39,30 @@ const std::byte* Packet::copy_head() {
 
 net::Headers Packet::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }
 
+const FlowKey& Packet::verified_key() const {
+    if (verified_) return key_;
+    verified_ = true;
+    key_.outer.integrity = integrity_of(headers_);
+    if (inner_.at == 0) return key_;
+    net::Headers tunnel = headers_; // any that rules look into
+    tunnel.inner = static_cast<uint16_t>(inner_.at);
+    tunnel.inner_type = inner_.type;
+    key_.inner.integrity = integrity_of(net::parse_inner(view(), bytes_, tunnel));
+    return key_;
+}
+
+/// By the same source: L3 and L4 are sound by their lengths alone, checksums are apart.
+uint8_t Packet::integrity_of(const net::Headers& headers) const {
+    if (headers.ip_version == 0 || !headers.length_ok) return 0;
+    const ChecksumVerdict verdict = verify(headers);
+    uint8_t sound = Integrity::kL3;
+    if (headers.l4 != 0 && !headers.fragment && net::l4_bytes(headers, head_) != 0)
+        sound |= Integrity::kL4;
+    if (headers.ip_version == 4 && verdict.l3_ok) sound |= Integrity::kIpv4Checksum;
+    if (verdict.l4_ok) sound |= Integrity::kL4Checksum;
+    return sound;
+}
+
 // Lengths as devices take them (NVIDIA, MLNX_DPDK 22.11 LTS, "Steering by Integrity Check Flags"):
 // L3 is sound when its length does not exceed the packet's, so is UDP's; what follows (RFC
 // 9868) does no harm. Nothing says that they look for other addresses than the IP header's. A bit

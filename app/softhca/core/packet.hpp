@@ -34,7 +34,10 @@ class Packet {
     [[nodiscard]] const net::Headers& headers() const { return headers_; }
     /// Of what a tunnel carries; requires headers().inner != 0.
     [[nodiscard]] net::Headers inner_headers() const;
+    /// Without the integrity of its layers.
     [[nodiscard]] const FlowKey& key() const { return key_; }
+    /// With it, which takes reading the whole packet.
+    [[nodiscard]] const FlowKey& verified_key() const;
     /// Of any tunnel that rules look into; headers().inner knows those of offloads only.
     [[nodiscard]] Inner inner() const { return inner_; }
 
@@ -43,6 +46,7 @@ class Packet {
 
   private:
     [[nodiscard]] const std::byte* copy_head();
+    [[nodiscard]] uint8_t integrity_of(const net::Headers& headers) const;
     [[nodiscard]] std::span<const std::byte> view() const { return {head_, head_bytes_}; }
 
     std::span<const iovec> pieces_;
@@ -50,7 +54,8 @@ class Packet {
     uint32_t head_bytes_;
     const std::byte* head_;
     net::Headers headers_;
-    FlowKey key_;
+    mutable FlowKey key_;
+    mutable bool verified_ = false; ///< its integrity is in the key
     Inner inner_;
     std::array<std::byte, net::kParseBytes> copied_head_; // used when the first piece is short
 };

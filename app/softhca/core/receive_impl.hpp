@@ -56,9 +56,10 @@ template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {
         return false;
     }
     copies_.clear();
-    const Rule* rule = steering_.match(packet.key(), copies_, watch_);
+    const FlowKey& key = steering_.key_of(packet);
+    const Rule* rule = steering_.match(key, copies_, watch_);
     const bool to_kernel = !rule && !by_kernel() && port_.kernel_accepts(packet.head());
-    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, packet.key(), watch_);
+    if (!rule && !to_kernel) rule = steering_.match(FlowDomain::leftovers, key, watch_);
     uint32_t tag = 0;
     for (const Rule* const copy : copies_)
         tag = FlowTables::follow(*copy, packet, tag, path_, watch_);
@@ -128,7 +129,7 @@ template <Rings R, class W> void Receiver<R, W>::sniff(FlowRoot root, const Pack
     watch_.sniffed();
     sniff_path_.begin(false, port_.now());
     if (tables_.active(root)) tables_.walk(root, packet, sniff_path_, watch_);
-    steering_.for_each_sniffer(packet.key(), watch_, [&](const Rule& sniffer) {
+    steering_.for_each_sniffer(steering_.key_of(packet), watch_, [&](const Rule& sniffer) {
         FlowTables::follow(sniffer, packet, 0, sniff_path_, watch_);
     });
     deliver(sniff_path_);
@@ -146,7 +147,8 @@ template <Rings R, class W> void Receiver<R, W>::steer_sent(const Packet& packet
     path.begin(true, port_.now());
     if (tables_.active(FlowRoot::transmit)) {
         tables_.walk(FlowRoot::transmit, packet, path, watch_);
-    } else if (const Rule* const rule = steering_.match(FlowDomain::egress, packet.key(), watch_)) {
+    } else if (const Rule* const rule =
+                   steering_.match(FlowDomain::egress, steering_.key_of(packet), watch_)) {
         FlowTables::follow(*rule, packet, 0, path, watch_);
     } else {
         path.sent.push_back(&packet);

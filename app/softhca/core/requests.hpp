@@ -4,6 +4,7 @@
 // over it, so that neither costs a call.
 #pragma once
 
+#include "app/softhca/core/edit_arguments.hpp"
 #include "app/softhca/core/meter.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/offload.hpp"
@@ -38,7 +39,8 @@ enum class SendFault : uint8_t {
     no_queue = 0x17, ///< waits for a CQ that does not exist, or enables an SQ that does not, is of
                      ///< another PD, or not managed
     off_wire = 0x18, ///< a packet in a queue that may not send any
-    injected = 0x20, ///< on request (Device::inject_error)
+    no_argument = 0x19, ///< no such argument of header edits, or of another PD
+    injected = 0x20,    ///< on request (Device::inject_error)
 };
 
 /// Likewise a receive request.
@@ -72,6 +74,7 @@ struct SendRequest {
         rdma_write, ///< no packet: memory of the segments goes to `remote` …
         rdma_read,  ///< … or comes from there
         meters,     ///< no packet: a pair of meters is read, written, or both
+        argument,   ///< no packet: the argument `other` of header edits is written
         // None either: the queue waits …
         wait_time,        ///< … until the clock has come to a time
         wait_completions, ///< … until the CQ `other` has had as many as `position` says
@@ -88,8 +91,8 @@ struct SendRequest {
     uint32_t rkey = 0;
     uint64_t remote = 0;
     Number meters = 0;
-    Segment read_to; ///< where what the meters were goes; of no bytes: nowhere
-    Number other = 0;
+    Segment read_to;       ///< where what the meters were goes; of no bytes: nowhere
+    Number other = 0;      ///< object that it is about
     uint32_t position = 0; ///< in units of the format
 
     [[nodiscard]] bool sends_packets() const {
@@ -133,6 +136,8 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
     /// Of a request for meters: what it reads of them, and what it makes of them.
     { read.read(meters) } -> std::convertible_to<std::span<const std::byte>>;
     read.write(meters, uint64_t{});
+    /// Of one for an argument: its data.
+    { read.argument() } -> std::same_as<decltype(EditArgument::data)>;
     /// Of one that waits: whether it has waited long enough, by the clock or by a CQ's completions.
     { read.has_come(uint64_t{}) } -> std::same_as<bool>;
     { read.has_completed(uint32_t{}) } -> std::same_as<bool>;

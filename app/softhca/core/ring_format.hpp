@@ -57,6 +57,7 @@ struct DataPathParts {
     const Steering& steering;
     const FlowTables& tables;
     Meters& meters;
+    EditArguments& edit_arguments;
     const ObjectTable<Cq>& cqs;
     const ObjectTable<Sq>& sqs; ///< whose requests may be about each other
     Port& port;

@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/flow_key.hpp"
 #include "app/softhca/core/flow_path.hpp"
+#include "app/softhca/core/packet.hpp"
 
 #include <array>
 #include <bit>
@@ -43,12 +44,18 @@ class KeyMask {
   public:
     static constexpr uint8_t kWords = sizeof(FlowKey) / sizeof(uint64_t);
 
-    explicit KeyMask(const FlowKey& mask) {
+    explicit KeyMask(const FlowKey& mask)
+        : asks_integrity_((mask.outer.integrity | mask.inner.integrity) != 0) {
         for (uint8_t i = 0; i < kWords; i++) {
             if (word(mask, i) == 0) continue;
             index_[used_] = i;
             mask_[used_++] = word(mask, i);
         }
+    }
+    [[nodiscard]] bool asks_integrity() const { return asks_integrity_; }
+    /// Of a packet, as much as the mask asks for.
+    [[nodiscard]] const FlowKey& key_of(const Packet& packet) const {
+        return asks_integrity_ ? packet.verified_key() : packet.key();
     }
     [[nodiscard]] uint64_t hash(const FlowKey& key) const {
         uint64_t hash = 0;
@@ -97,6 +104,7 @@ class KeyMask {
     size_t used_ = 0;
     std::array<uint8_t, kWords> index_{};
     std::array<uint64_t, kWords> mask_{};
+    bool asks_integrity_;
 };
 
 /// What finding rules has cost.

@@ -2,6 +2,7 @@
 // Executes send queues: reads requests, validates them, sends their packets, completes them.
 #pragma once
 
+#include "app/softhca/core/edit_arguments.hpp"
 #include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/port.hpp"
@@ -17,8 +18,8 @@ namespace softhca::core {
 template <Rings R, class W> class Sender {
   public:
     Sender(const DataPathParts& parts, Receiver<R, W>& receiver, W watch)
-        : mkeys_(parts.mkeys), meters_(parts.meters), cqs_(parts.cqs), sqs_(parts.sqs),
-          port_(parts.port), receiver_(receiver), watch_(watch),
+        : mkeys_(parts.mkeys), meters_(parts.meters), edit_arguments_(parts.edit_arguments),
+          cqs_(parts.cqs), sqs_(parts.sqs), port_(parts.port), receiver_(receiver), watch_(watch),
           kernel_progress_(parts.kernel_progress) {}
 
     /// See DataPath.
@@ -46,6 +47,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute_packets(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
     [[nodiscard]] Step execute_meters(const Sq& sq);
+    [[nodiscard]] Step execute_argument(const Sq& sq);
     [[nodiscard]] Step execute_wait() const;
     [[nodiscard]] Step execute_enable(const Sq& sq) const;
     using Cursor = typename R::Send::Cursor;
@@ -78,6 +80,7 @@ template <Rings R, class W> class Sender {
 
     const MkeyTable& mkeys_;
     Meters& meters_;
+    EditArguments& edit_arguments_;
     const ObjectTable<Cq>& cqs_;
     const ObjectTable<Sq>& sqs_;
     Port& port_;

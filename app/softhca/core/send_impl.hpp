@@ -22,6 +22,7 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
     switch (fault) {
     case SendFault::protection:
     case SendFault::no_meters:
+    case SendFault::no_argument:
     case SendFault::no_queue: return CompletionError::local_protection;
     case SendFault::too_long:
     case SendFault::no_data: return CompletionError::local_length;
@@ -125,6 +126,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     case SendRequest::Kind::rdma_write: return execute_rdma(sq, false);
     case SendRequest::Kind::rdma_read: return execute_rdma(sq, true);
     case SendRequest::Kind::meters: return execute_meters(sq);
+    case SendRequest::Kind::argument: return execute_argument(sq);
     case SendRequest::Kind::wait_time: return {.complete = ring_.has_come(port_.now())};
     case SendRequest::Kind::wait_completions: return execute_wait();
     case SendRequest::Kind::enable: return execute_enable(sq);
@@ -400,6 +402,14 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_me
         if (!mapped) return {SendFault::protection};
     }
     ring_.write(pair->meters, port_.now());
+    return {.complete = true};
+}
+
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_argument(const Sq& sq) {
+    EditArgument* const argument = edit_arguments_.find(ring_.request().other);
+    if (!argument || argument->pd != sq.pd) return {SendFault::no_argument};
+    argument->data = ring_.argument();
     return {.complete = true};
 }
 

@@ -42,6 +42,7 @@ Outcome<void> Steering::insert(const Flow& flow) {
         const auto place = std::ranges::upper_bound(
             tables, flow.priority, {}, [](const auto& other) { return other->priority(); });
         table = tables.insert(place, std::make_unique<RuleTable>(flow.priority, flow.mask));
+        look_at_masks();
     }
     Rule* rule = (*table)->find(flow.value);
     if (!rule) {
@@ -65,6 +66,14 @@ void Steering::erase(const Flow& flow) {
     if (!(*table)->empty()) return;
     gone_ += (*table)->counts();
     domains_[static_cast<size_t>(flow.domain)].erase(table);
+    look_at_masks();
+}
+
+void Steering::look_at_masks() {
+    asks_integrity_ = std::ranges::any_of(domains_, [](const Tables& domain) {
+        return std::ranges::any_of(
+            domain, [](const auto& table) { return table->mask().asks_integrity(); });
+    });
 }
 
 LookupCounts Steering::counts() const {

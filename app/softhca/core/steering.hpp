@@ -19,6 +19,10 @@ class Steering {
     [[nodiscard]] Outcome<void> insert(const Flow& flow);
     void erase(const Flow& flow);
 
+    /// Of a packet, as much as the rules ask for.
+    [[nodiscard]] const FlowKey& key_of(const Packet& packet) const {
+        return asks_integrity_ ? packet.verified_key() : packet.key();
+    }
     /// The matching rule of the highest priority (lowest number); of equal priority, that whose
     /// mask has been in use for longer. Null when none matches.
     template <class W = NoWatch>
@@ -75,8 +79,10 @@ class Steering {
         return domains_[static_cast<size_t>(domain)];
     }
     [[nodiscard]] Tables::iterator find_table(const Flow& flow);
+    void look_at_masks();
 
     std::array<Tables, 4> domains_;
+    bool asks_integrity_ = false;
     LookupCounts gone_; ///< of tables that are no more
 };
 

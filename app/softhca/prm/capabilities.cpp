@@ -3,6 +3,7 @@
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/rings/mlx5/ste/format.hpp"
 #include "app/softhca/prm/firmware.hpp"
+#include "app/softhca/prm/general_objects.hpp"
 #include "app/softhca/prm/match.hpp"
 
 namespace softhca::prm {
@@ -17,9 +18,18 @@ constexpr Field kAccessRegisterUser{PRM(cmd_hca_cap, log_max_cq_sz).offset + 10,
 constexpr Field kNonWireSq{PRM(cmd_hca_cap, log_max_klm_list_size).offset + 6, 1};
 constexpr Field kLogMaxStaticSqWq{PRM(cmd_hca_cap, log_max_klm_list_size).offset + 25, 5};
 constexpr Field kWaitOnTime{0x68c, 1}; // wait_on_time
-constexpr Field kWqeRatePp{0x20, 1};   // wqe_rate_pp of the QoS capabilities
+// log_max_num_header_modify_argument and log_header_modify_argument_max_alloc. A range may have a
+// single one: log_header_modify_argument_granularity is 0.
+constexpr Field kLogMaxArguments{0x763, 5}, kLogMaxArgumentsAtOnce{0x773, 5};
+static_assert(PRM(cmd_hca_cap, match_definer_format_supported).offset == 0x7c0); // soon after it
+constexpr Field kWqeRatePp{0x20, 1}; // wqe_rate_pp of the QoS capabilities
 constexpr Field kFlowMeter{7, 1}, kFlowMeterRegisters{0x18, 8}; // flow_meter_old, flow_meter_reg_id
 constexpr Field kFlowMeterShares{0x28, 1};                      // flow_meter
+// ft_field_support_2_nic_receive, ft_field_bitmask_support_2_nic_receive, likewise of transmit.
+// Source: rdma-core, providers/mlx5/mlx5_ifc.h, flow_table_nic_cap.
+constexpr Field kMatchFields2[] = {{0x1400, 0x80}, {0x1480, 0x80}, {0x1700, 0x80}, {0x1780, 0x80}};
+constexpr Field kLengthsOk{0x17, 4};      // inner_l3_ok, inner_l4_ok, outer_l3_ok, outer_l4_ok
+constexpr Field kChecksumsOk{0x1c, 4};    // inner_ipv4_checksum_ok, …, outer_l4_checksum_ok
 constexpr Field kLogMaxSamplers{0x48, 8}; // log_max_ft_sampler_num of flow table properties
 constexpr uint8_t kColorRegister = 3;     ///< reg_c_3: entries put colors into odd ones
 
@@ -197,8 +207,22 @@ void software_steering(Capabilities& caps) {
     }
 }
 
-/// What entries of format 1 have beside those of format 0: definers and meters. libmlx5 wants room
-/// for patterns of header edits, though without arguments for them it writes none.
+/// Header edits by patterns in ICM, and arguments.
+void edit_patterns(Capabilities& caps) {
+    Fields memory = fields_of(caps.maximum[CapType::device_memory]);
+    const auto& patterns = core::kIcmRanges[static_cast<size_t>(core::IcmKind::edit_patterns)];
+    memory.set(PRM(device_mem_cap, header_modify_pattern_sw_icm_start_address), patterns.first);
+    memory.set(PRM(device_mem_cap, log_header_modify_pattern_sw_icm_size), patterns.log_bytes);
+
+    constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
+    Fields general = fields_of(caps.maximum[CapType::general]);
+    general.set({kTypes.offset + kTypes.width - 1 - kModifyArgumentType, 1}, 1);
+    general.set(kLogMaxArguments, core::Limits::kLogMaxEditArguments);
+    general.set(kLogMaxArgumentsAtOnce, core::Limits::kLogMaxEditArgumentsAtOnce);
+}
+
+/// What entries of format 1 have beside those of format 0: definers, integrity, patterns of header
+/// edits, and meters.
 void steering_format_1(Capabilities& caps) {
     Fields general = fields_of(caps.maximum[CapType::general]);
     general.set(PRM(cmd_hca_cap, steering_format_version), 1);
@@ -207,10 +231,13 @@ void steering_format_1(Capabilities& caps) {
     general.set(PRM(cmd_hca_cap, match_definer_format_supported),
                 core::mlx5_rings::definer_layouts());
 
-    Fields memory = fields_of(caps.maximum[CapType::device_memory]);
-    const auto& patterns = core::kIcmRanges[static_cast<size_t>(core::IcmKind::edit_patterns)];
-    memory.set(PRM(device_mem_cap, header_modify_pattern_sw_icm_start_address), patterns.first);
-    memory.set(PRM(device_mem_cap, log_header_modify_pattern_sw_icm_size), patterns.log_bytes);
+    edit_patterns(caps);
+
+    // All tables match these; entries of format 0 do not, with which net_mlx5 would fail.
+    const Fields tables = fields_of(caps.maximum[CapType::flow_table]);
+    for (const Field& fields : kMatchFields2)
+        for (const Field& integrity : {kLengthsOk, kChecksumsOk})
+            tables.at(fields).set(integrity, 0xf);
 
     // By these net_mlx5 knows that its rules may meter, in which register a packet's color is, and
     // that the rest of that register is its own.

@@ -10,9 +10,9 @@
 namespace softhca::prm {
 namespace {
 
-// Of the command's head: log_obj_range, and which object of a range a query is about. Newer headers
-// have them in a union (general_obj_create_param, general_obj_query_param).
-constexpr Field kLogRange{0x63, 5}, kOffset{0x61, 31};
+// Of the command's head: which object of a range a query is about. Newer headers have it in a union
+// (general_obj_query_param).
+constexpr Field kOffset{0x61, 31};
 constexpr Field kMeters{PRM(flow_meter_aso_obj, flow_meter_parameters[0]).offset,
                         8 * mlx5::kAsoDataBytes};
 static_assert(kMeters.offset + kMeters.width == 8 * PRM_BYTES(flow_meter_aso_obj));
@@ -23,7 +23,7 @@ FwStatus create(Firmware& firmware, Command& command) {
     const Fields object = in.at(PRM(create_flow_meter_aso_obj_in, flow_meter_aso_obj));
     const Ref pd{Kind::pd, number(object, PRM(flow_meter_aso_obj, meter_aso_access_pd))};
     if (!firmware.objects.exist({pd})) return FwStatus::bad_resource;
-    const uint32_t pairs = 1u << in.get(kLogRange);
+    const uint32_t pairs = 1u << in.get(kLogObjectRange);
     const auto parameters = object.at(kMeters).copy(mlx5::kAsoDataBytes);
     const auto meters = firmware.device.create_meters(
         {.pd = pd.number,

@@ -16,6 +16,12 @@ struct GeneralObject {
 /// Where the object is in the answer to a query.
 inline constexpr Field kGeneralObject{8 * PRM_BYTES(general_obj_out_cmd_hdr), 0};
 
+/// How many objects a command makes, of types that come in ranges. Newer headers have it in a union
+/// (general_obj_create_param).
+inline constexpr Field kLogObjectRange{0x63, 5};
+/// Not in the kernel's header. Source: rdma-core, providers/mlx5/mlx5_ifc.h.
+inline constexpr uint64_t kModifyArgumentType = 0x23; // MLX5_OBJ_TYPE_HEADER_MODIFY_ARGUMENT
+
 [[nodiscard]] inline core::Number general_object_number(Command& command) {
     return number(command.input(), PRM(general_obj_in_cmd_hdr, obj_id));
 }
@@ -23,5 +29,6 @@ inline constexpr Field kGeneralObject{8 * PRM_BYTES(general_obj_out_cmd_hdr), 0}
 [[nodiscard]] const GeneralObject& sampler_objects();
 [[nodiscard]] const GeneralObject& meter_objects();
 [[nodiscard]] const GeneralObject& definer_objects();
+[[nodiscard]] const GeneralObject& argument_objects();
 
 } // namespace softhca::prm

@@ -47,6 +47,7 @@ constexpr MatchField kLayer[] = {
     LAYER(160, 16, src_port, 0, 20, IPPROTO_TCP),
     LAYER(176, 16, dst_port, 0, 21, IPPROTO_TCP),
     LAYER(208, 4, ipv4_ihl, 0),
+    LAYER(212, 4, integrity, 0), // l3_ok, l4_ok, ipv4_checksum_ok, l4_checksum_ok
     LAYER(224, 16, src_port, 0, 18, IPPROTO_UDP),
     LAYER(240, 16, dst_port, 0, 19, IPPROTO_UDP),
     LAYER(256, 128, src_ip, 0, 12),

@@ -15,6 +15,7 @@ const char* name_of(Kind kind) {
                                           "flow counter",
                                           "flow meter",
                                           "match definer",
+                                          "modify header argument",
                                           "modify header context",
                                           "packet reformat context",
                                           "TIR",

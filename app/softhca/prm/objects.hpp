@@ -39,6 +39,7 @@ enum class Kind : uint8_t {
     flow_counters,
     meters,
     definer,
+    edit_arguments,
     modify_header,
     reformat,
     tir,
@@ -60,7 +61,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 26;
+inline constexpr uint8_t kKinds = 27;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -88,6 +89,7 @@ inline constexpr uint8_t kKinds = 26;
     case Kind::reformat: return core::Limits::kLogMaxReformats;
     case Kind::meters: return core::Limits::kLogMaxMeterPairs;
     case Kind::definer: return 8;
+    case Kind::edit_arguments: return core::Limits::kLogMaxEditArguments;
     case Kind::sampler:
     case Kind::flow_table:
     case Kind::flow_counters: return 16;

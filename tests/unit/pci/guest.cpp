@@ -25,11 +25,12 @@ void along_mailboxes(std::byte* memory, uint64_t at, size_t bytes, Copy copy) {
 
 } // namespace
 
-Guest::Guest() {
+Guest::Guest(uint8_t steering_format) {
     auto own_wire = std::make_unique<testbed::FakeWire>();
     wire = own_wire.get();
-    device = std::make_unique<core::Device>(core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}},
-                                            std::move(own_wire), nullptr);
+    device = std::make_unique<core::Device>(
+        core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}, .steering_format = steering_format},
+        std::move(own_wire), nullptr);
     function = std::make_unique<Function>(*device, 100000, true);
     function->interrupts().deliver_by([this](uint64_t address, uint32_t data) {
         messages.push_back({address, data});

@@ -32,7 +32,7 @@ class Guest : public testing::Test {
     static constexpr uint64_t kMemory = 32u << 20;
     static constexpr size_t kPage = 4096;
 
-    Guest();
+    explicit Guest(uint8_t steering_format = 0);
     ~Guest() override;
 
     /// Zeroed memory of the guest, aligned to a page. Never given back.

@@ -25,7 +25,7 @@ class Transport {
 
 class GuestTransport final : public Transport, private pci_test::Guest {
   public:
-    GuestTransport() {
+    explicit GuestTransport(uint8_t steering_format) : Guest(steering_format) {
         start_driver();
         memory = alloc(kPages * kPage);
         Transport::eq = Guest::eq;
@@ -41,7 +41,9 @@ class GuestTransport final : public Transport, private pci_test::Guest {
 
 class ProcessTransport final : public Transport {
   public:
-    ProcessTransport() {
+    explicit ProcessTransport(uint8_t steering_format = 0)
+        : device_{core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}, .steering_format = steering_format},
+                  std::make_unique<testbed::FakeWire>(), nullptr} {
         const auto start = reinterpret_cast<uint64_t>(storage_.data());
         memory = (start + kPage - 1) & ~(kPage - 1);
         eq = uverbs::PortFirmware::eq_of(0);
@@ -67,8 +69,7 @@ class ProcessTransport final : public Transport {
 
   private:
     std::vector<std::byte> storage_ = std::vector<std::byte>((kPages + 1) * kPage);
-    core::Device device_{core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}},
-                         std::make_unique<testbed::FakeWire>(), nullptr};
+    core::Device device_;
     uverbs::PortFirmware firmware_{device_, 100000};
 };
 
@@ -78,9 +79,10 @@ struct Named {
 };
 
 /// The parameters of a test that runs by each of them, and what it is called then.
-[[nodiscard]] inline auto transports() {
-    return testing::Values(Named{"Guest", [] { return std::make_unique<GuestTransport>(); }},
-                           Named{"Process", [] { return std::make_unique<ProcessTransport>(); }});
+[[nodiscard]] inline auto transports(uint8_t steering_format = 0) {
+    return testing::Values(
+        Named{"Guest", [=] { return std::make_unique<GuestTransport>(steering_format); }},
+        Named{"Process", [=] { return std::make_unique<ProcessTransport>(steering_format); }});
 }
 [[nodiscard]] inline std::string name_of(const testing::TestParamInfo<Named>& test) {
     return test.param.name;

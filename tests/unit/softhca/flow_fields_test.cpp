@@ -110,6 +110,15 @@ Bytes fragment() {
     return frames::build(spec);
 }
 
+Bytes with_flipped(Bytes frame, size_t at, uint8_t bits) {
+    frame[at] ^= bits;
+    return frame;
+}
+Bytes bad_ipv4_checksum() { return with_flipped(frames::build({}), 24, 1); }
+Bytes bad_udp_checksum() { return with_flipped(frames::build({}), 40, 1); }
+Bytes bad_udp_length() { return with_flipped(frames::build({}), 38, 0x80); }
+Bytes carries_bad_checksum() { return frames::vxlan(1, bad_udp_checksum()); }
+
 // ---------------------------------------------------------------- fields
 
 struct PrmField {
@@ -140,6 +149,14 @@ const PrmField kFields[] = {
     {"tcp_sport", 160, 16, 0x1234, plain},
     {"tcp_dport", 176, 16, 0x4321, plain},
     {"ipv4_ihl", 208, 4, 5, plain},
+    {"l3_ok, l4_ok, ipv4_checksum_ok, l4_checksum_ok", 212, 4, 0b1111, plain},
+    {"those of IPv6, which has none of L3", 212, 4, 0b1101, plain6},
+    {"those of a fragment", 212, 4, 0b1010, fragment},
+    {"those of no L4", 212, 4, 0b1010, echo},
+    {"those of no L3", 212, 4, 0, mpls},
+    {"a bad checksum of L3", 212, 4, 0b1101, bad_ipv4_checksum},
+    {"a bad checksum of L4", 212, 4, 0b1110, bad_udp_checksum},
+    {"a bad length of L4", 212, 4, 0b1010, bad_udp_length},
     {"ttl_hoplimit", 216, 8, 33, plain},
     {"udp_sport", 224, 16, 0x1234, plain6},
     {"udp_dport", 240, 16, 0x4321, plain6},
@@ -158,6 +175,12 @@ const PrmField kFields[] = {
     {"inner ip_version", kInner + 147, 4, 4, carried},
     {"inner tcp_flags", kInner + 151, 9, frames::kSyn | frames::kPsh, carried},
     {"inner tcp_dport", kInner + 176, 16, 0x4321, carried},
+    {"inner l3_ok and so on", kInner + 212, 4, 0b1111, carried},
+    {"inner l3_ok and so on of IPv6", kInner + 212, 4, 0b1101, carried6},
+    {"inner l3_ok and so on of nothing", kInner + 212, 4, 0, plain},
+    {"inner checksum", kInner + 212, 4, 0b1110, carries_bad_checksum},
+    {"the outer one", 212, 4, 0b1111, carries_bad_checksum},
+    {"inner checksum in Geneve", kInner + 212, 4, 0b1111, geneve},
     {"inner ttl_hoplimit", kInner + 216, 8, 33, carried},
     {"inner udp_dport", kInner + 240, 16, 0x4321, carried6},
     {"inner source IPv4", kInner + 352, 32, 0x0a010203, carried},
@@ -241,12 +264,12 @@ TEST(FlowFields, EachMatchesAndMissesByOneBit) {
         const Bytes frame = field.frame();
         const iovec piece{const_cast<uint8_t*>(frame.data()), frame.size()};
         const core::Packet packet({&piece, 1}, static_cast<uint32_t>(frame.size()));
-        EXPECT_TRUE(matches(field, ~uint64_t{0}, field.value, packet.key())) << field.name;
+        EXPECT_TRUE(matches(field, ~uint64_t{0}, field.value, packet.verified_key())) << field.name;
         for (size_t bit = 0; bit < field.width; bit++) {
             const uint64_t one = uint64_t{1} << bit;
-            EXPECT_FALSE(matches(field, ~uint64_t{0}, field.value ^ one, packet.key()))
+            EXPECT_FALSE(matches(field, ~uint64_t{0}, field.value ^ one, packet.verified_key()))
                 << field.name << " bit " << bit;
-            EXPECT_TRUE(matches(field, one, field.value, packet.key()))
+            EXPECT_TRUE(matches(field, one, field.value, packet.verified_key()))
                 << field.name << " bit " << bit << " alone";
         }
     }
@@ -260,10 +283,10 @@ TEST(FlowFields, CutOffAndSpoiltFrames) {
             Bytes cut(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(bytes));
             const iovec piece{cut.data(), cut.size()};
             const core::Packet packet({&piece, 1}, static_cast<uint32_t>(cut.size()));
-            EXPECT_EQ(packet.key().outer.dst_mac[0], 2);
+            EXPECT_EQ(packet.verified_key().outer.dst_mac[0], 2);
             cut[bytes - 1] = 0xff;
             const core::Packet spoilt({&piece, 1}, static_cast<uint32_t>(cut.size()));
-            EXPECT_EQ(spoilt.key().outer.dst_mac[0], 2);
+            EXPECT_EQ(spoilt.verified_key().outer.dst_mac[0], 2);
         }
     }
 }

@@ -81,6 +81,32 @@ TEST_F(FlowTablesTest, OfEntriesThatMatchAlikeTheLowestIndexWins) {
     EXPECT_EQ(device->counters().drop_no_match, 1u);
 }
 
+/// In tables, and in rules beside them.
+TEST_F(FlowTablesTest, EntriesKnowWhetherAPacketIsSound) {
+    FlowKey mask, sound;
+    mask.outer.integrity = sound.outer.integrity = Integrity::kL4Checksum;
+    ASSERT_TRUE(device->set_flow_entry(
+        root, 0, {.group = group(root, 0, 1, mask), .value = sound, .tirs = {first_tir}}));
+    const Bytes frame = frames::build(Spec{});
+    Bytes bad = frame;
+    bad.back() ^= 1;
+    const auto takes_what_is_sound = [&](uint64_t before) {
+        post_buffers(rq, 1);
+        receive(frame);
+        EXPECT_EQ(device->counters().delivered, before + 1);
+        receive(bad);
+        EXPECT_EQ(device->counters().drop_no_match, before + 1);
+    };
+    takes_what_is_sound(0);
+    ASSERT_TRUE(device->set_flow_table_root(0));
+    FlowAttr rule;
+    rule.value = sound;
+    rule.mask = mask;
+    rule.tirs = {first_tir};
+    ASSERT_TRUE(device->create_flow(rule));
+    takes_what_is_sound(1);
+}
+
 TEST_F(FlowTablesTest, EachDestinationGetsACopyAndTablesDecideAboutOne) {
     const Number next = *device->create_flow_table({.level = 1, .log_size = 0});
     const Number counter = *device->create_flow_counters();

@@ -33,6 +33,7 @@ const PrmField kPrmFields[] = {
     {"fragment", 18, {0x20}, [](FlowKey& k) { k.outer.ip_fragment = 1; }},
     {"IP version", 18, {0x0c}, [](FlowKey& k) { k.outer.ip_version = 6; }},
     {"header length", 26, {0x50}, [](FlowKey& k) { k.outer.ipv4_ihl = 5; }},
+    {"integrity", 26, {0x05}, [](FlowKey& k) { k.outer.integrity = 5; }},
     {"TTL", 27, {0x40}, [](FlowKey& k) { k.outer.ttl = 64; }},
     {"source address",
      44,
@@ -100,7 +101,7 @@ TEST(PrmMatch, EveryOtherBitIsRefused) {
         prm[bit / 8] = std::byte(0x80 >> bit % 8);
         known[bit / 512] += read_match_mask(prm).has_value();
     }
-    constexpr size_t kLayer = 512 - 16 - 4;    // reserved, checksum results
+    constexpr size_t kLayer = 512 - 16;        // reserved
     constexpr size_t kMisc = 3 + 24 + 32 + 4   // GRE options, SQ number, second tags
                              + 16 + 32 + 24    // GRE protocol and key, VXLAN
                              + 24 + 1 + 6 + 16 // Geneve

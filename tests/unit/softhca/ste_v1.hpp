@@ -31,6 +31,10 @@ class Actions {
     Actions& list(uint8_t count, uint16_t at) {
         return id(ActionId::modify_list, uint32_t{count} << 16 | at);
     }
+    /// So many edits of the pattern there, with arguments from that one on.
+    Actions& pattern(uint8_t count, uint32_t at, Number argument) {
+        return id(ActionId::accelerated_list, at).word(uint32_t{count} << 24 | argument);
+    }
     /// Of a field, bits first and so many after it.
     Actions& set(uint8_t field, uint8_t first, uint8_t length, uint32_t value) {
         return modify(ActionId::set, field, first, length).word(value);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering, format 1: what each lookup and each layout of definers sees of a packet. Where
-// fields stand is written down from mlx5_ifc.h once more, byte by byte.
+// Software steering, format 1: what each lookup sees of a packet. Where fields stand is written
+// down from mlx5_ifc.h once more, byte by byte.
+#include "tests/unit/softhca/ste_frames.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -20,64 +20,6 @@ struct Seen {
     Bytes bytes;
     Bytes frame, other;
 };
-
-template <class Change> Bytes changed(Spec spec, Change change) {
-    change(spec);
-    return frames::build(spec);
-}
-
-/// With the IPv4 header's protocol and checksum as they should be.
-Bytes ipv4_with(uint8_t protocol, const Bytes& payload) {
-    Spec spec;
-    spec.payload.clear();
-    Bytes frame = frames::build(spec);
-    frame.resize(14 + 20);
-    frame.insert(frame.end(), payload.begin(), payload.end());
-    frame[23] = protocol;
-    frames::put16(frame, 16, static_cast<uint16_t>(frame.size() - 14));
-    frames::put16(frame, 24, 0);
-    frames::put16(frame, 24, frames::slow_checksum(Bytes(frame.begin() + 14, frame.begin() + 34)));
-    return frame;
-}
-Bytes ipv6_with(uint8_t next, const Bytes& payload) {
-    constexpr ptrdiff_t kNextAt = 20, kPayloadAt = 54;
-    Bytes frame = frames::build(frames::ipv6_spec());
-    frame[kNextAt] = next;
-    std::copy(payload.begin(), payload.end(), frame.begin() + kPayloadAt);
-    return frame;
-}
-Bytes udp_with(uint16_t port, const Bytes& payload) {
-    Spec spec;
-    spec.dst_port = port;
-    spec.payload = payload;
-    return frames::build(spec);
-}
-Bytes mpls_with(uint32_t label) {
-    Spec spec;
-    spec.ip = 0;
-    spec.ether_type = 0x8847;
-    spec.payload = Bytes(60, 0);
-    frames::put32(spec.payload, 0, label);
-    return frames::build(spec);
-}
-Bytes followed(Bytes first, const Bytes& then) {
-    first.insert(first.end(), then.begin(), then.end());
-    return first;
-}
-
-const Spec kV4{}, kV6 = frames::ipv6_spec();
-Spec tcp_spec() {
-    Spec spec;
-    spec.proto = frames::kTcp;
-    spec.sequence = 0x01020304;
-    spec.ack = 0x05060708;
-    return spec;
-}
-Spec tagged_spec() {
-    Spec spec;
-    spec.tags = {{0x88a8, 0x3005}, {0x8100, 0x5006}};
-    return spec;
-}
 
 /// The outer and the inner lookup see the same of a packet and of what a tunnel carries.
 std::vector<Seen> layers() {
@@ -276,156 +218,6 @@ TEST_F(SteV1Sends, ALookupOfTheLastRegistersSeesWhatWasSet) {
     want(second, 0x110, 4, {1, 2, 3, 4});
     put_ste(1, second);
     EXPECT_EQ(passed(frames::build(kV4)), frames::build(kV4));
-}
-
-// ---------------------------------------------------------------- definers
-
-struct Defined {
-    const char* what;
-    uint16_t layout;
-    size_t at;
-    Bytes bytes;
-    Bytes frame, other;
-};
-
-std::vector<Defined> layouts() {
-    const Bytes v4 = frames::build(kV4), v6 = frames::build(kV6), tcp = frames::build(tcp_spec());
-    const Bytes tagged = frames::build(tagged_spec());
-    const Bytes fragment = changed(kV4, [](Spec& s) { s.fragment = 0x2000; });
-    const Bytes dst(kV4.dst.begin(), kV4.dst.end()), src(kV4.src.begin(), kV4.src.end());
-    const Bytes addresses = followed(kV4.src_ip, kV4.dst_ip);
-    const Bytes ports = {1000 >> 8, 1000 & 0xff, 2000 >> 8, 2000 & 0xff};
-    const Bytes other = changed(kV4, [](Spec& s) {
-        s.src[0] ^= 4, s.dst[5] ^= 1, s.src_ip[3]++, s.dst_ip[3]++, s.src_port++, s.dst_port++;
-    });
-    return {
-        {"dst MAC, EtherType", 0, 8, followed(dst, {8, 0}), v4, other},
-        {"types, first tag", 0, 17, {0x18 | 1, 0x30, 5}, tagged, v4},
-        {"second tag", 0, 21, {2, 0x50, 6}, tagged, v4},
-        {"src MAC", 0, 24, src, v4, other},
-        {"fragment", 0, 16, {0x10}, fragment, v4},
-        {"TCP flags", 0, 31, {frames::kAck}, tcp, v4},
-        {"IP header", 2, 4, {0x45, 0, 64, 17}, v4, tcp},
-        {"flow label", 2, 17, {1, 2, 3}, changed(kV6, [](Spec& s) { s.flow_label = 0x10203; }), v6},
-        {"ports", 2, 24, ports, v4, other},
-        {"fragment, flags", 2, 28, {2}, fragment, v4},
-        {"TCP flags", 2, 29, {frames::kAck}, tcp, v4},
-        {"IPv6 dst", 6, 0, kV6.dst_ip, v6, v4},
-        {"IPv6 ports", 6, 24, ports, v6, other},
-        {"addresses, ports", 22, 0, followed(addresses, ports), v4, other},
-        {"types, tag", 22, 13, {0x18 | 1, 0x30, 5}, tagged, v4},
-        {"MACs", 22, 20, Bytes(dst.begin(), dst.begin() + 4), v4,
-         changed(kV4, [](Spec& s) { s.dst[0] ^= 4; })},
-        {"MACs, low", 22, 28, {src[4], src[5], dst[4], dst[5]}, v4, other},
-        {"addresses, ports", 24, 16, followed(addresses, ports), v4, other},
-        {"outer protocol, types", 24, 30, {17, 0x60}, v4, tcp},
-        {"inner protocol, types", 24, 28, {6, 0x50}, frames::vxlan(1, tcp), frames::vxlan(1, v4)},
-        {"IPv6 src", 26, 0, kV6.src_ip, v6, v4},
-        {"src MAC, protocol", 26, 24, followed(src, {17}), v4, other},
-        {"addresses, ports", 33, 0, followed(addresses, ports), v4, other},
-        {"version, IHL", 33, 28, {0x45}, v4, v6},
-        {"TTL, protocol", 33, 30, {64, 17}, v4, tcp},
-    };
-}
-
-class SteV1Definers : public SteV1Bed, public testing::WithParamInterface<Defined> {
-  protected:
-    /// Both that and an entry with it.
-    MatchSte defined(uint16_t layout, size_t at, const Bytes& bytes) {
-        Definer definer{.layout = layout};
-        std::fill_n(definer.mask.begin() + static_cast<ptrdiff_t>(at), bytes.size(), kAll);
-        number = *device->create_definer(definer);
-        MatchSte made = match_ste(to_tir(tir));
-        made.head.definer = static_cast<uint8_t>(number);
-        std::memcpy(made.tag.data() + at, bytes.data(), bytes.size());
-        return made;
-    }
-    Number number = 0;
-};
-
-TEST_P(SteV1Definers, SeesTheField) {
-    receives();
-    const Defined& seen = GetParam();
-    put_ste(0, defined(seen.layout, seen.at, seen.bytes));
-    post_buffers(rq, 1);
-    receive(seen.frame);
-    EXPECT_EQ(device->counters().delivered, 1u) << "does not see it";
-    receive(seen.other);
-    EXPECT_EQ(device->counters().delivered, 1u) << "sees it where it is not";
-}
-
-std::string name_of_defined(const testing::TestParamInfo<Defined>& info) {
-    return "Layout" + std::to_string(info.param.layout) + "_" + std::to_string(info.index);
-}
-INSTANTIATE_TEST_SUITE_P(Layouts, SteV1Definers, testing::ValuesIn(layouts()), name_of_defined);
-
-class SteV1Match : public SteV1Definers {};
-const Defined kAny{};
-INSTANTIATE_TEST_SUITE_P(Any, SteV1Match, testing::Values(kAny));
-
-TEST_P(SteV1Match, TheHashIsThatOfAllBytesUnderTheMask) {
-    receives();
-    constexpr unsigned kFirst = 64, kEntries = 64;
-    for (uint8_t last = 1; last < 20; last++) {
-        Spec spec;
-        spec.dst_ip[3] = last;
-        MatchSte wanted = defined(22, 4, spec.dst_ip);
-        MatchSte root = match_ste(0);
-        lead(root.head, entry_at(kFirst), kEntries);
-        root.head.next_definer = static_cast<uint8_t>(number);
-        put_ste(0, root);
-        const uint16_t lookup = v1::lookup_of(SteType::match, static_cast<uint8_t>(number));
-        const unsigned index =
-            mlx5_rings::ste_format(1).hash({.lookup = lookup}, wanted.tag) % kEntries;
-        for (unsigned i = 0; i < kEntries; i++)
-            put_ste(kFirst + i, match_ste(to_drop()));
-        put_ste(kFirst + index, wanted);
-        EXPECT_EQ(passed(frames::build(spec)), frames::build(spec)) << int{last};
-    }
-}
-
-// As libmlx5 would compute it (dr_ste_calc_hash_index).
-TEST_P(SteV1Match, TheHashIsCrc32OfTheWholeTag) {
-    const Next next{.lookup = v1::lookup_of(SteType::match, 0x20)};
-    Tag tag{};
-    EXPECT_EQ(mlx5_rings::ste_format(1).hash(next, tag), 0u);
-    tag[31] = std::byte{1};
-    EXPECT_EQ(mlx5_rings::ste_format(1).hash(next, tag), 0x96300777u);
-}
-
-TEST_P(SteV1Match, ADumpHasTheDefiners) {
-    EXPECT_TRUE(device->dump()["definers"].empty());
-    (void)defined(22, 1, {0, 0});
-    const auto definers = device->dump()["definers"];
-    ASSERT_EQ(definers.size(), 1u);
-    EXPECT_EQ(definers[0]["number"], number);
-    EXPECT_EQ(definers[0]["layout"], 22);
-    EXPECT_EQ(definers[0]["mask"], "00ffff" + std::string(58, '0'));
-}
-
-TEST_P(SteV1Match, DefinersComeAndGo) {
-    EXPECT_FALSE(device->create_definer({.layout = 1}));
-    const Number first = *device->create_definer({.layout = 0});
-    const Number second = *device->create_definer({.layout = 22});
-    EXPECT_NE(first, second);
-    EXPECT_LT(second, 0x100u) << "entries have eight bits for it";
-    EXPECT_TRUE(device->destroy_definer(first));
-    EXPECT_FALSE(device->destroy_definer(first));
-    EXPECT_EQ(*device->create_definer({.layout = 0}), first);
-    Number made = 2;
-    while (device->create_definer({.layout = 0}))
-        made++;
-    EXPECT_EQ(made, Definers::kEnd - Definers::kFirst);
-    // One that is gone while entries name it drops their packets.
-    receives();
-    MatchSte left = match_ste(to_tir(tir));
-    left.head.definer = static_cast<uint8_t>(second);
-    miss(left.head, to_tir(tir));
-    put_ste(0, left);
-    EXPECT_EQ(passed(frames::build(kV4)), frames::build(kV4));
-    EXPECT_TRUE(device->destroy_definer(second));
-    receive(frames::build(kV4));
-    EXPECT_EQ(device->counters().drop_rule, 1u);
 }
 
 } // namespace

@@ -372,8 +372,8 @@ TEST_F(SteV1Test, WhatIsNoEntryDropsThePacket) {
     const Actions bad[] = {
         Actions().word(0x01000000),                              // an id that is none
         Actions().word(0xff000000),                              //
-        Actions().word(0x0e000000).word(0),                      // patterns, which we do not have
         Actions().nothing().word(0x06000000),                    // cut off
+        Actions().nothing().word(0x0e000000),                    // likewise
         Actions().id(ActionId::aso, 1).word(0x01000000),         // no meter
         Actions().id(ActionId::remove_to_header, 0x000500),      // to a header that is none
         Actions().id(ActionId::remove_by_size, 0x3f0001),        // from one
@@ -426,9 +426,11 @@ TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
         for (auto& byte : into)
             byte = static_cast<std::decay_t<decltype(byte)>>(dice());
     };
-    constexpr uint8_t kIds[] = {0, 5, 6, 7, 8, 9, 0x0a, 0x0b, 0x0c, 0x0f, 0x12};
+    constexpr uint8_t kIds[] = {0, 5, 6, 7, 8, 9, 0x0a, 0x0b, 0x0c, 0x0e, 0x0f, 0x12};
     const auto random_id = [&] { return kIds[dice() % std::size(kIds)]; };
     const Number meters = *device->create_meters({.pd = pd, .pairs = 1});
+    const uint64_t patterns = *device->alloc_icm(IcmKind::edit_patterns, 4096);
+    const Number arguments = *device->create_edit_arguments(pd, 32);
     const Bytes tunnel = frames::vxlan(1, {});
     (void)*device->create_reformat(ReformatKind::l2_to_l2_tunnel, std::as_bytes(std::span(tunnel)));
     const Number definer = *device->create_definer({.layout = 0});
@@ -441,6 +443,7 @@ TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
             list[at + 1] &= 0x1f; // anchors, more often than not
         }
         write(edits, list.data(), list.size());
+        write(patterns, list.data(), list.size());
         for (unsigned index = 0; index < kEntries; index++) {
             std::array<uint8_t, 64> entry;
             random_bytes(entry);
@@ -453,6 +456,12 @@ TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
             entry[actions] = random_id();
             entry[actions + 1] = dice() % 2 ? 0 : entry[actions + 1] & 0x1f;
             if (entry[actions] == 0x12) net::store_be(&entry[actions + 2], uint16_t(meters));
+            if (entry[actions] == 0x0e) {
+                net::store_be(&entry[actions + 1], uint16_t{0}); // pattern 0..255
+                net::store_be(&entry[actions + 5], uint16_t{0});
+                entry[actions + 3] &= 0x1f;
+                entry[actions + 7] = static_cast<uint8_t>(arguments + dice() % 40);
+            }
             if (entry[actions] == 0x0f) net::store_be(&entry[actions + 2], uint16_t(dice() % 32));
             if (head->format != 4 && dice() % 2) std::fill_n(entry.begin() + 32, 32, uint8_t{0});
             put_ste(index, entry);

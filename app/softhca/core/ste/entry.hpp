@@ -39,15 +39,16 @@ struct Next {
 struct Action {
     enum class Kind : uint8_t {
         step,
-        encap, ///< a step with the reformat of this number
-        edit,  ///< steps that a list could have …
-        edits, ///< … and those of a list in ICM
+        encap,   ///< a step with the reformat of this number
+        edit,    ///< steps that a list could have …
+        edits,   ///< … those of a list in ICM …
+        pattern, ///< … and those of a pattern there, with what is in arguments
         meter
     };
     Kind kind{};
     HeaderStep step{};
     std::array<std::byte, kEditBytes> edit{};
-    Number number = 0;       ///< of the reformat, or of the meters
+    Number number = 0;       ///< of the reformat, of the first argument, or of the meters
     uint32_t count = 0;      ///< of edits: so many …
     uint64_t edits_from = 0; ///< … from this offset in their ICM on
     uint8_t meter = 0;       ///< which one of the pair

@@ -5,6 +5,7 @@
 #include "app/softhca/core/packet.hpp"
 #include "app/softhca/core/ste/entry.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace softhca::core::ste {
@@ -24,8 +25,9 @@ class Format {
     /// Adds what an edit of a list does: nothing, or more than one, as headers share places in the
     /// format. False: it is none.
     [[nodiscard]] virtual bool read_edit(RawEdit raw, std::vector<HeaderStep>& steps) const = 0;
-    /// Whether definers may have a layout of this number.
-    [[nodiscard]] virtual bool has_layout(uint16_t layout) const = 0;
+    /// The bits that definers of a layout may look at: which are fields, and known of packets.
+    /// Nothing: there is no such layout.
+    [[nodiscard]] virtual std::optional<Tag> layout_fields(uint16_t layout) const = 0;
 };
 
 } // namespace softhca::core::ste

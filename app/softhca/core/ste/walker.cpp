@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/ste/walker.hpp"
 
+#include "app/softhca/core/edit_arguments.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/watch.hpp"
+
+#include <cstring>
 
 namespace softhca::core::ste {
 namespace {
@@ -15,36 +18,47 @@ constexpr uint32_t kMaxSteps = 1u << 16;
 
 } // namespace
 
-Walker::Walker(const Format& format, const Icm& icm, const Definers& definers,
-               const ObjectTable<Tir>& tirs, Meters& meters, FlowTables& tables)
-    : format_(format), icm_(icm), definers_(definers), tirs_(tirs), meters_(meters),
-      tables_(tables) {}
-
 uint64_t Walker::place_of(const Next& next, const Packet& packet) const {
     if (next.entries <= 1) return next.address;
     Tag tag{};
-    if (!format_.look_up(next.lookup, definers_, packet, tag)) tag = {};
-    return next.address + (format_.hash(next, tag) & (next.entries - 1)) * kEntryBytes;
+    if (!world_.format.look_up(next.lookup, world_.definers, packet, tag)) tag = {};
+    return next.address + (world_.format.hash(next, tag) & (next.entries - 1)) * kEntryBytes;
+}
+
+/// What the pattern's edit of this index lacks, which is zero there. False: there is no argument.
+bool Walker::fill_in(Edit& edit, Number arguments, uint32_t index) const {
+    constexpr uint32_t kEdits = sizeof(EditArgument::data) / kEditBytes;
+    const EditArgument* const argument = world_.arguments.find(arguments + index / kEdits);
+    if (!argument) return false;
+    const std::byte* const data = &argument->data[index % kEdits * kEditBytes];
+    for (size_t i = 0; i < edit.size(); i++)
+        edit[i] |= data[i];
+    return true;
 }
 
 bool Walker::add_edits(const Action& action) {
-    const uint64_t bytes = uint64_t{action.count} * kEditBytes;
-    const uint64_t first =
-        kIcmRanges[static_cast<size_t>(IcmKind::header_edits)].first + action.edits_from;
-    const std::byte* const list = icm_.at(IcmKind::header_edits, first, bytes);
+    const bool is_pattern = action.kind == Action::Kind::pattern;
+    const IcmKind kind = is_pattern ? IcmKind::edit_patterns : IcmKind::header_edits;
+    const uint64_t first = kIcmRanges[static_cast<size_t>(kind)].first + action.edits_from;
+    const std::byte* list = world_.icm.at(kind, first, uint64_t{action.count} * kEditBytes);
     if (!list) return false;
-    for (uint64_t at = 0; at < bytes; at += kEditBytes)
-        if (!format_.read_edit(RawEdit(list + at, kEditBytes), steps_)) return false;
+    for (uint32_t i = 0; i < action.count; i++, list += kEditBytes) {
+        Edit edit;
+        std::memcpy(edit.data(), list, edit.size());
+        if (is_pattern && !fill_in(edit, action.number, i)) return false;
+        if (!world_.format.read_edit(edit, steps_)) return false;
+    }
     return true;
 }
 
 /// False: it names nothing.
 bool Walker::add_steps(const Action& action) {
-    if (action.kind == Action::Kind::edits) return add_edits(action);
-    if (action.kind == Action::Kind::edit) return format_.read_edit(action.edit, steps_);
+    if (action.kind == Action::Kind::edits || action.kind == Action::Kind::pattern)
+        return add_edits(action);
+    if (action.kind == Action::Kind::edit) return world_.format.read_edit(action.edit, steps_);
     steps_.push_back(action.step);
     if (action.kind != Action::Kind::encap) return true;
-    steps_.back().reformat = tables_.find_reformat(action.number);
+    steps_.back().reformat = world_.tables.find_reformat(action.number);
     return steps_.back().reformat != nullptr;
 }
 
@@ -59,7 +73,7 @@ template <class W> const Packet* Walker::take_steps(const Packet& packet, FlowPa
 
 template <class W>
 const Packet* Walker::meter(const Action& action, const Packet& packet, FlowPath& path, W watch) {
-    MeterPair* const pair = meters_.find(action.number);
+    MeterPair* const pair = world_.meters.find(action.number);
     if (!pair) {
         path.misfits++;
         return nullptr;
@@ -96,10 +110,10 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
     Entry entry;
     Tag seen;
     for (uint32_t steps = 0; steps < kMaxSteps; steps++) {
-        const std::byte* const raw = icm_.at(IcmKind::steering, address, kEntryBytes);
+        const std::byte* const raw = world_.icm.at(IcmKind::steering, address, kEntryBytes);
         if (!raw) return finish(address, *packet, tag, path, watch);
-        if (!format_.read(RawEntry(raw, kEntryBytes), entry) ||
-            !format_.look_up(entry.lookup, definers_, *packet, seen)) {
+        if (!world_.format.read(RawEntry(raw, kEntryBytes), entry) ||
+            !world_.format.look_up(entry.lookup, world_.definers, *packet, seen)) {
             watch.no_entry(address);
             path.dropped = true;
             return;
@@ -111,7 +125,7 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
             continue;
         }
         if (entry.counter != 0)
-            if (FlowCounter* const counter = tables_.find_counter(entry.counter))
+            if (FlowCounter* const counter = world_.tables.find_counter(entry.counter))
                 path.counts.push_back({counter, packet->bytes()});
         if (entry.flow_tag) tag = *entry.flow_tag;
         packet = act(entry, *packet, path, watch);
@@ -127,14 +141,14 @@ void Walker::finish(uint64_t address, const Packet& packet, uint32_t tag, FlowPa
     const Destination to = destination_of(address);
     watch.arrived(to);
     if (to.place == Place::flow_table) {
-        if (const FlowTable* const table = tables_.find_table(to.number))
+        if (const FlowTable* const table = world_.tables.find_table(to.number))
             return FlowTables::visit(*table, packet, tag, path, watch);
     } else if (to.place == Place::sampler) {
-        Sampler* const sampler = tables_.find_sampler(to.number);
+        Sampler* const sampler = world_.tables.find_sampler(to.number);
         if (sampler && sampler->all->sends == path.sending)
             return FlowTables::sample(*sampler, packet, tag, path, watch);
     } else if (to.place == Place::tir && !path.sending) {
-        if (Tir* const tir = tirs_.find(to.number)) {
+        if (Tir* const tir = world_.tirs.find(to.number)) {
             path.stops.push_back({tir, tag, &packet});
             return;
         }

@@ -8,6 +8,7 @@
 #include "app/softhca/core/ste/format.hpp"
 
 namespace softhca::core {
+class EditArguments;
 class FlowTables;
 class Meters;
 } // namespace softhca::core
@@ -18,9 +19,17 @@ namespace softhca::core::ste {
 /// Used by the device thread with the device locked.
 class Walker {
   public:
-    /// All of it outlives the walker. `tables` know counters, reformats and each other.
-    Walker(const Format& format, const Icm& icm, const Definers& definers,
-           const ObjectTable<Tir>& tirs, Meters& meters, FlowTables& tables);
+    /// What entries are about; all of it outlives the walker.
+    struct World {
+        const Format& format;
+        const Icm& icm;
+        const Definers& definers;
+        const EditArguments& arguments;
+        const ObjectTable<Tir>& tirs;
+        Meters& meters;
+        FlowTables& tables; ///< know counters, reformats and each other
+    };
+    explicit Walker(const World& world) : world_(world) {}
 
     /// Where the entry at this address and those after it lead the packet, onto the path. `tag`: of
     /// rules before.
@@ -36,18 +45,15 @@ class Walker {
                                     W watch);
     [[nodiscard]] bool add_steps(const Action& action);
     [[nodiscard]] bool add_edits(const Action& action);
+    using Edit = std::array<std::byte, kEditBytes>;
+    [[nodiscard]] bool fill_in(Edit& edit, Number arguments, uint32_t index) const;
     template <class W>
     [[nodiscard]] const Packet* meter(const Action& action, const Packet& packet, FlowPath& path,
                                       W watch);
     template <class W>
     [[nodiscard]] const Packet* take_steps(const Packet& packet, FlowPath& path, W watch);
 
-    const Format& format_;
-    const Icm& icm_;
-    const Definers& definers_;
-    const ObjectTable<Tir>& tirs_;
-    Meters& meters_;
-    FlowTables& tables_;
+    World world_;
     std::vector<HeaderStep> steps_; ///< of the present entry
 };
 

@@ -7,6 +7,7 @@
 #include "app/softhca/core/rings/mlx5/cross_channel.hpp"
 #include "app/softhca/core/rings/mlx5/meters.hpp"
 #include "app/softhca/core/rings/mlx5/syndrome.hpp"
+#include "common/mlx5/flow_table_access.hpp"
 
 #include <algorithm>
 #include <array>
@@ -45,6 +46,9 @@ class SendWqe {
     void write(std::array<Meter, 2>& meters, uint64_t now) const {
         update_meters(meters, aso_data(bytes()), meter_mask_, now);
     }
+    [[nodiscard]] decltype(EditArgument::data) argument() const {
+        return load<mlx5::WqeEditArgument>(bytes_.data()).data;
+    }
     [[nodiscard]] bool has_come(uint64_t clock) const { return waited_time_.has_come(clock); }
     [[nodiscard]] bool has_completed(uint32_t completions) const {
         return is_at(completions, request_.position);
@@ -69,6 +73,7 @@ class SendWqe {
     [[nodiscard]] SendFault decode_eth();
     [[nodiscard]] SendFault decode_cross_channel(mlx5::WqeOpcode opcode);
     [[nodiscard]] SendFault decode_rdma(mlx5::WqeOpcode opcode);
+    [[nodiscard]] SendFault decode_argument();
     [[nodiscard]] uint32_t qpn_word(const Sq& sq) const {
         return uint32_t{opcode_} << 24 | sq.number;
     }
@@ -148,6 +153,7 @@ inline SendFault SendWqe::decode_cross_channel(mlx5::WqeOpcode opcode) {
 
 inline SendFault SendWqe::decode_rdma(mlx5::WqeOpcode opcode) {
     switch (opcode) {
+    case mlx5::WqeOpcode::flow_table_access: return decode_argument();
     case mlx5::WqeOpcode::rdma_write: request_.kind = SendRequest::Kind::rdma_write; break;
     case mlx5::WqeOpcode::rdma_read: request_.kind = SendRequest::Kind::rdma_read; break;
     default: return SendFault::bad_opcode;
@@ -158,6 +164,16 @@ inline SendFault SendWqe::decode_rdma(mlx5::WqeOpcode opcode) {
     request_.rkey = to.rkey;
     request_.remote = to.raddr;
     data_at_ = kEthAt + sizeof to;
+    return SendFault::none;
+}
+
+inline SendFault SendWqe::decode_argument() {
+    if (opmod_ != mlx5::kWriteEditArgument) return SendFault::bad_opcode;
+    if (size_ != sizeof(mlx5::WqeEditArgument)) return SendFault::bad_ds;
+    request_.kind = SendRequest::Kind::argument;
+    request_.header = {};
+    request_.other = load<mlx5::WqeCtrlSeg>(bytes_.data()).imm;
+    data_at_ = size_;
     return SendFault::none;
 }
 

@@ -59,14 +59,24 @@ void tunnel_header(const Seen& seen, TagWriter& to) {
     to.put(kTeid, tunnel.gtpu_teid);
 }
 
+TunnelWords tunnel_words(const Packet& packet) {
+    TunnelWords words{};
+    const net::Headers& headers = packet.headers();
+    uint32_t at = headers.l4 != 0 ? headers.payload : headers.l3_end;
+    if (at == 0) return words;
+    for (uint32_t& word : words) {
+        if (packet.inner().at < at + sizeof word) break;
+        word = net::load_be<uint32_t>(packet.head() + at);
+        at += sizeof word;
+    }
+    return words;
+}
+
 /// ste_tunnel_header: its first words as they are, of whatever tunnel.
 void raw_tunnel_header(const Seen& seen, TagWriter& to) {
-    constexpr Bits kFirst{0, 32}, kSecond{0x20, 32};
-    const net::Headers& headers = seen.packet.headers();
-    const uint32_t at = headers.l4 != 0 ? headers.payload : headers.l3_end;
-    if (at == 0 || seen.packet.inner().at < at + 2 * sizeof(uint32_t)) return;
-    to.put(kFirst, net::load_be<uint32_t>(seen.packet.head() + at));
-    to.put(kSecond, net::load_be<uint32_t>(seen.packet.head() + at + sizeof(uint32_t)));
+    const TunnelWords words = tunnel_words(seen.packet);
+    to.put({0, 32}, words[0]);
+    to.put({0x20, 32}, words[1]);
 }
 
 /// ste_flex_parser_0, _1: each parser a word, the first one last.

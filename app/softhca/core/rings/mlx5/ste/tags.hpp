@@ -13,12 +13,15 @@ struct Bits {
     uint8_t at, width;
 };
 
+/// In its word.
+[[nodiscard]] constexpr unsigned shift_of(Bits bits) { return 32u - bits.at % 32u - bits.width; }
+[[nodiscard]] constexpr uint32_t ones(Bits bits) {
+    return ~0u >> (32u - bits.width) << shift_of(bits);
+}
+
 class TagWriter {
   public:
-    void put(Bits bits, uint32_t value) {
-        const unsigned shift = 32u - bits.at % 32u - bits.width;
-        words_[bits.at / 32] |= value << shift;
-    }
+    void put(Bits bits, uint32_t value) { words_[bits.at / 32] |= value << shift_of(bits); }
     void put_bytes(uint8_t word, const uint8_t* bytes, size_t count) {
         for (size_t i = 0; i < count; i += sizeof(uint32_t))
             words_[word + i / sizeof(uint32_t)] = net::load_be<uint32_t>(bytes + i);
@@ -79,16 +82,15 @@ struct KnownLookup {
 struct VlanBits {
     Bits priority_cfi, kind, id;
 };
-inline void put_vlan(TagWriter& to, const VlanBits& bits, uint16_t tci, uint32_t kind) {
+template <class To> void put_vlan(To& to, const VlanBits& bits, uint16_t tci, uint32_t kind) {
     to.put(bits.priority_cfi, tci >> 12);
     to.put(bits.kind, kind);
     to.put(bits.id, tci & 0xfff);
 }
-inline void put_first_vlan(TagWriter& to, const VlanBits& bits, const LayerKey& layer) {
+template <class To> void put_first_vlan(To& to, const VlanBits& bits, const LayerKey& layer) {
     put_vlan(to, bits, layer.vlan_tci, qualifier(layer.svlan, layer.cvlan));
 }
-
-inline void put_second_vlan(TagWriter& to, const VlanBits& bits, const LayerKey& layer) {
+template <class To> void put_second_vlan(To& to, const VlanBits& bits, const LayerKey& layer) {
     put_vlan(to, bits, layer.second_tci, qualifier(layer.second_svlan, layer.second_cvlan));
 }
 
@@ -97,6 +99,11 @@ struct TcpNumbers {
     uint32_t sequence = 0, acknowledgement = 0;
 };
 [[nodiscard]] TcpNumbers tcp_numbers(const Seen& seen);
+
+/// The beginning of a tunnel's header as it is, of whatever tunnel that rules look into. Zeros: the
+/// header is not as long.
+using TunnelWords = std::array<uint32_t, 4>;
+[[nodiscard]] TunnelWords tunnel_words(const Packet& packet);
 
 // Lookups that look the same in all formats, by the names of mlx5_ifc.h.
 void destination_ip(const Seen& seen, TagWriter& to);    ///< ste_eth_l3_ipv6_dst: of IPv4, …

@@ -109,7 +109,7 @@ class SteFormat final : public ste::Format {
     [[nodiscard]] bool read_edit(ste::RawEdit raw, std::vector<HeaderStep>& steps) const override {
         return v0::read_edit(raw, steps);
     }
-    [[nodiscard]] bool has_layout(uint16_t) const override { return false; }
+    [[nodiscard]] std::optional<Tag> layout_fields(uint16_t) const override { return {}; }
 };
 
 } // namespace

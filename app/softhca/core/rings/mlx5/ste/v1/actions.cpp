@@ -183,6 +183,13 @@ bool add_list(const ModifyListAction& action, ste::Entry& entry) {
                       .edits_from = uint64_t{action.list} * kEditListUnit});
 }
 
+bool add_pattern(const AcceleratedListAction& action, ste::Entry& entry) {
+    return entry.add({.kind = Action::Kind::pattern,
+                      .number = load_24(action.argument),
+                      .count = action.count,
+                      .edits_from = uint64_t{load_24(action.pattern)} * kEditListUnit});
+}
+
 bool add_meter(const AsoAction& action, ste::Entry& entry) {
     if ((action.reg_type & 0xf) != kAsoMeters) return false;
     const uint32_t word = action.meter;
@@ -224,6 +231,7 @@ size_t read_action(std::span<const std::byte> bytes, ste::Entry& entry) {
             return true;
         });
     case ActionId::modify_list: return take(add_list);
+    case ActionId::accelerated_list: return take(add_pattern);
     case ActionId::aso: return take(add_meter);
     }
     return 0;

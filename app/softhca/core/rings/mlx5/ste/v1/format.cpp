@@ -73,7 +73,9 @@ class SteFormat final : public ste::Format {
     [[nodiscard]] bool read_edit(ste::RawEdit raw, std::vector<HeaderStep>& steps) const override {
         return v1::read_edit(raw, steps);
     }
-    [[nodiscard]] bool has_layout(uint16_t layout) const override { return v1::has_layout(layout); }
+    [[nodiscard]] std::optional<Tag> layout_fields(uint16_t layout) const override {
+        return v1::layout_fields(layout);
+    }
 };
 
 } // namespace

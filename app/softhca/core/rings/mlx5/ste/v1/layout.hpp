@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 namespace softhca::core::mlx5_rings::v1 {
 
@@ -75,6 +76,7 @@ enum class ActionId : uint8_t {
     insert_inline = 0x0a,
     insert_pointer = 0x0b,
     flow_tag = 0x0c,
+    accelerated_list = 0x0e,
     modify_list = 0x0f,
     aso = 0x12
 };
@@ -102,6 +104,13 @@ struct ModifyListAction {
     uint8_t id;
     uint8_t count;
     net::be16 list; ///< in units of kEditListUnit
+};
+/// A pattern of edits, and the first of the arguments with what they set, add and insert.
+struct AcceleratedListAction {
+    uint8_t id;
+    std::array<uint8_t, 3> pattern; ///< in units of kEditListUnit
+    uint8_t count;
+    std::array<uint8_t, 3> argument;
 };
 struct RemoveToHeaderAction {
     uint8_t id;
@@ -144,7 +153,8 @@ struct AsoAction {
 };
 inline constexpr uint8_t kAsoMeters = 2; ///< a type
 static_assert(sizeof(ModifyAction) == kDoubleBytes && sizeof(InsertAction) == kDoubleBytes &&
-              sizeof(AsoAction) == kDoubleBytes && offsetof(AsoAction, reg_type) == 4);
+              sizeof(AsoAction) == kDoubleBytes && offsetof(AsoAction, reg_type) == 4 &&
+              sizeof(AcceleratedListAction) == kDoubleBytes);
 static_assert(sizeof(ModifyAction) == ste::kEditBytes); // what lists consist of
 
 // ---------------------------------------------------------------- the parts of the format
@@ -153,7 +163,7 @@ static_assert(sizeof(ModifyAction) == ste::kEditBytes); // what lists consist of
 [[nodiscard]] bool look_up(uint16_t lookup, const Packet& packet, ste::Tag& tag); // tags.cpp
 [[nodiscard]] bool look_up(const ste::Definer& definer, const Packet& packet,
                            ste::Tag& tag); // definers.cpp
-[[nodiscard]] bool has_layout(uint16_t layout);
+[[nodiscard]] std::optional<ste::Tag> layout_fields(uint16_t layout);
 [[nodiscard]] bool read_actions(std::span<const std::byte> bytes, ste::Entry& entry); // actions.cpp
 [[nodiscard]] bool read_edit(ste::RawEdit raw, std::vector<HeaderStep>& steps);
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Objects that are made in ranges, with numbers that follow each other, and go together.
+#pragma once
+
+#include "app/softhca/core/types.hpp"
+
+#include <map>
+#include <vector>
+
+namespace softhca::core {
+
+template <class T> class ObjectRanges {
+  public:
+    using Range = std::vector<T>;
+    struct Added {
+        Number first;
+        Range& objects;
+    };
+    /// So many, which is not 0, with the lowest numbers in a row that are free.
+    Added add(uint32_t count) {
+        Number first = 1;
+        for (const auto& [number, range] : ranges_) {
+            if (number - first >= count) break;
+            first = number + static_cast<Number>(range.size());
+        }
+        size_ += count;
+        return {first, ranges_.emplace(first, count).first->second};
+    }
+    /// The range that begins with this number; null: none does.
+    [[nodiscard]] const Range* find_range(Number first) const {
+        const auto found = ranges_.find(first);
+        return found == ranges_.end() ? nullptr : &found->second;
+    }
+    /// Requires that there is one.
+    void erase(Number first) {
+        const auto found = ranges_.find(first);
+        size_ -= static_cast<uint32_t>(found->second.size());
+        ranges_.erase(found);
+    }
+    [[nodiscard]] T* find(Number number) {
+        return const_cast<T*>(std::as_const(*this).find(number));
+    }
+    [[nodiscard]] const T* find(Number number) const {
+        const auto after = ranges_.upper_bound(number);
+        if (after == ranges_.begin()) return nullptr;
+        const auto& [first, range] = *std::prev(after);
+        return number - first < range.size() ? &range[number - first] : nullptr;
+    }
+    /// Of all ranges.
+    [[nodiscard]] uint32_t size() const { return size_; }
+    void clear() {
+        ranges_.clear();
+        size_ = 0;
+    }
+    // By the number of their first object.
+    [[nodiscard]] auto begin() const { return ranges_.begin(); }
+    [[nodiscard]] auto end() const { return ranges_.end(); }
+
+  private:
+    std::map<Number, Range> ranges_;
+    uint32_t size_ = 0;
+};
+
+} // namespace softhca::core

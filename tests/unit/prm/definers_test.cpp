@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Match definers by command: whose they are, which layouts there are, and of what packets can be
+// asked.
+#include "tests/unit/prm/transports.hpp"
+
+namespace prm_test {
+namespace {
+
+constexpr Field kObject = PRM(create_match_definer_in, obj_context);
+constexpr Field kMaskEnd{8 * PRM_BYTES(match_definer) - 32, 32}; ///< the last word
+constexpr Field kLastWord = inside(kObject, kMaskEnd);
+
+class DefinersTest : public TransportTest {
+  protected:
+    static Request create(uint16_t layout, Field mask = {}, uint64_t bits = 0) {
+        return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_match_definer_in),
+                       MLX5_OBJ_TYPE_MATCH_DEFINER)
+            .set(inside(kObject, PRM(match_definer, format_id)), layout)
+            .set(mask, bits);
+    }
+    static Request about(uint16_t opcode, Number number) {
+        return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), MLX5_OBJ_TYPE_MATCH_DEFINER)
+            .set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+    }
+    static Request query(Number number) { return about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, number); }
+    static Request destroy(Number number) {
+        return about(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, number);
+    }
+    /// Of the capabilities of this kind, now.
+    uint64_t capability(uint16_t kind, Field field) {
+        return run(REQUEST(QUERY_HCA_CAP, query_hca_cap, static_cast<uint16_t>(1 | kind << 1)))
+            .get(inside(PRM(query_hca_cap_out, capability), field));
+    }
+};
+
+TEST_P(DefinersTest, TheyAreTheirUsers) {
+    const Number definer = made(by(mine, create(22, kLastWord, 0xffff)));
+    for (const Request& command : {query(definer), destroy(definer)})
+        EXPECT_EQ(status(by(other, command)), FwStatus::bad_resource);
+    const Answer answer = run(by(mine, query(definer)));
+    EXPECT_EQ(answer.status(), FwStatus::ok);
+    const Field object{8 * PRM_BYTES(general_obj_out_cmd_hdr), 0};
+    EXPECT_EQ(answer.get(inside(object, PRM(match_definer, format_id))), 22u);
+    EXPECT_EQ(answer.get(inside(object, kMaskEnd)), 0xffffu);
+    EXPECT_EQ(status(by(mine, destroy(definer))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, query(definer))), FwStatus::bad_resource);
+}
+
+TEST_P(DefinersTest, LayoutsAreThoseOfLibmlx5) {
+    uint64_t made_of = 0;
+    for (uint16_t layout = 0; layout < 64; layout++) {
+        const FwStatus created = status(by(mine, create(layout)));
+        EXPECT_TRUE(created == FwStatus::ok || created == FwStatus::bad_parameter);
+        made_of |= uint64_t{created == FwStatus::ok} << layout;
+    }
+    uint64_t expected = 0;
+    for (const unsigned layout : {0, 2, 6, 16, 22, 24, 25, 26, 28, 33})
+        expected |= uint64_t{1} << layout;
+    EXPECT_EQ(made_of, expected);
+    EXPECT_EQ(status(by(mine, create(22 + 256))), FwStatus::bad_parameter);
+}
+
+TEST_P(DefinersTest, MasksHaveWhatTheLayoutHas) {
+    const auto word = [](unsigned index) { // of a tag's eight
+        return Field{kLastWord.offset - 32 * (7 - index), 32};
+    };
+    EXPECT_EQ(status(by(mine, create(16, word(5), ~0u))), FwStatus::ok) << "register A";
+    EXPECT_EQ(status(by(mine, create(16, word(4), 1 << 31))), FwStatus::bad_parameter)
+        << "a random number";
+    EXPECT_EQ(status(by(mine, create(0, word(7), 0xff00))), FwStatus::ok) << "integrity";
+}
+
+TEST_P(DefinersTest, ThereAreNoMoreThanEntriesCanName) {
+    Request cut = by(mine, create(0));
+    cut.in.resize(cut.in.size() - 4);
+    EXPECT_EQ(status(cut), FwStatus::bad_input_length);
+    Number last = 0;
+    for (unsigned i = 0; i < 224; i++)
+        last = made(by(mine, create(0)));
+    EXPECT_EQ(status(by(mine, create(0))), FwStatus::exceeded_limit);
+    EXPECT_EQ(status(by(mine, destroy(last))), FwStatus::ok);
+    EXPECT_EQ(made(by(mine, create(0))), last);
+}
+
+/// By which libmlx5 knows what it may write, and net_mlx5 that rules may ask for integrity. A
+/// guest's kernel is not told: software steering is none of its affair.
+TEST_P(DefinersTest, CapabilitiesSayWhatThereIs) {
+    constexpr uint16_t kGeneral = 0, kFlowTable = 7;
+    constexpr Field kLayouts = PRM(cmd_hca_cap, match_definer_format_supported);
+    constexpr uint64_t kIntegrity = 0x1ef; // eight bits around one of PSP
+    const bool told = std::string_view(GetParam().name) == "Process";
+    const uint64_t low = capability(kGeneral, {kLayouts.offset + 32, 32});
+    const uint64_t high = capability(kGeneral, {kLayouts.offset, 32});
+    EXPECT_EQ(low, told ? 0x17410045u : 0u);
+    EXPECT_EQ(high, told ? 2u : 0u);
+    for (const size_t fields : {0x1400, 0x1480, 0x1700, 0x1780})
+        EXPECT_EQ(capability(kFlowTable, {fields, 32}), told ? kIntegrity : 0) << fields;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fronts, DefinersTest, transports(1), name_of);
+
+/// Of format 0.
+class NoDefinersTest : public DefinersTest {};
+TEST_P(NoDefinersTest, Are) {
+    EXPECT_EQ(status(by(mine, create(0))), FwStatus::bad_parameter);
+    EXPECT_EQ(capability(7, {0x1400, 32}), 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Fronts, NoDefinersTest, transports(0), name_of);
+
+} // namespace
+} // namespace prm_test
