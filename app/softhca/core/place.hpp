@@ -26,10 +26,15 @@ template <Rings R, class W> class Placer {
         return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes));
     }
 
-    /// Delivers the packet, or counts why not.
-    void place(const Target& target, const Packet& packet, uint32_t tag) {
+    /// What rules have written on a packet.
+    struct Labels {
+        uint32_t tag = 0;
+        uint32_t metadata = 0; ///< reg_b
+    };
+    /// Delivers the frame, or counts why not.
+    void place(const Target& target, const Frame& frame, const Labels& labels) {
         placing_ = target.rq;
-        put(target, packet, tag);
+        put(target, frame, labels);
         placing_ = nullptr;
     }
 
@@ -61,7 +66,7 @@ template <Rings R, class W> class Placer {
         bool vlan_stripped = false;
     };
     using Ring = typename R::Receive;
-    void put(const Target& target, const Packet& packet, uint32_t tag);
+    void put(const Target& target, const Frame& frame, const Labels& labels);
     void put_or_join(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag);
     void begin_session(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag,
                        const ChecksumVerdict& verdict);
@@ -70,13 +75,13 @@ template <Rings R, class W> class Placer {
     [[nodiscard]] bool has_room_behind_session(Rq& rq, uint32_t bytes);
     [[nodiscard]] uint32_t room_of_request(const Rq& rq) const;
     /// Puts the packet into memory; nothing when it is lost.
-    [[nodiscard]] std::optional<Cut> store(Rq& rq, const Packet& packet);
+    [[nodiscard]] std::optional<Cut> store(Rq& rq, const Frame& frame, const Labels& labels);
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
-    [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
+    [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame);
     void read_doorbell(Rq& rq);
     void count_out_of_buffer(Rq& rq);
-    void find_no_request(Rq& rq, const Packet& packet);
+    void find_no_request(Rq& rq, const Frame& frame, const Labels& labels);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
     /// Writes these bytes of a packet into a request: `buffers` are free …
     template <class Buffers>
@@ -88,8 +93,8 @@ template <Rings R, class W> class Placer {
     /// The next bytes of a packet. False: the key does not allow it.
     [[nodiscard]] bool write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
                              PieceCursor& from);
-    [[nodiscard]] bool complete(const Target& target, const Packet& packet, const Cut& cut,
-                                uint32_t tag, uint32_t strides);
+    [[nodiscard]] bool complete(const Target& target, const Frame& frame, const Cut& cut,
+                                const Labels& labels, uint32_t strides);
     [[nodiscard]] bool leave_rest(Rq& rq);
     void fail(Rq& rq, ReceiveFault fault);
     void write_error(Rq& rq, CompletionError error, ReceiveFault fault);

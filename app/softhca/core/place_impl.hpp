@@ -78,21 +78,23 @@ template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
 }
 
 /// Hairpin queues never have requests, so that other ones are not asked whether they are such.
-template <Rings R, class W> void Placer<R, W>::find_no_request(Rq& rq, const Packet& packet) {
-    if (!rq.hairpin || !rq.hairpin->has_room(packet.bytes())) {
+template <Rings R, class W>
+void Placer<R, W>::find_no_request(Rq& rq, const Frame& frame, const Labels& labels) {
+    if (!rq.hairpin || !rq.hairpin->has_room(frame.bytes())) {
         count_out_of_buffer(rq);
         watch_.no_room(rq);
         return;
     }
-    rq.hairpin->push(packet.pieces(), packet.bytes(), packet.key().meta.reg_b);
-    watch_.passed_on(rq, packet.bytes());
+    rq.hairpin->push(frame.pieces(), frame.bytes(), labels.metadata);
+    watch_.passed_on(rq, frame.bytes());
     rq.counters.packets++;
-    rq.counters.bytes += packet.bytes();
+    rq.counters.bytes += frame.bytes();
     port_.counters.delivered++;
 }
 
 template <Rings R, class W>
-std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Packet& packet) {
+std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Frame& frame,
+                                                              const Labels& labels) {
     if (rq.coalescing) {
         watch_.session_ends(rq);
         end_session(rq);
@@ -102,9 +104,9 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Pack
         watch_.not_ready(rq);
         return {};
     }
-    const Cut cut = this->cut(rq, packet);
+    const Cut cut = this->cut(rq, frame);
     if (!has_room(rq, cut.bytes)) {
-        find_no_request(rq, packet);
+        find_no_request(rq, frame, labels);
         return {};
     }
     const ReceiveFault fault =
@@ -121,12 +123,12 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Pack
 }
 
 template <Rings R, class W>
-void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag) {
+void Placer<R, W>::put(const Target& target, const Frame& frame, const Labels& labels) {
     Rq& rq = *target.rq;
-    const std::optional<Cut> cut = store(rq, packet);
+    const std::optional<Cut> cut = store(rq, frame, labels);
     if (!cut) return;
     const uint32_t used = rq.striding ? strides_for(rq, cut->bytes) : 0;
-    if (!complete(target, packet, *cut, tag, used)) {
+    if (!complete(target, frame, *cut, labels, used)) {
         count_out_of_buffer(rq);
         watch_.overrun(rq);
         rq.fail();
@@ -151,14 +153,14 @@ void Placer<R, W>::advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t pa
 }
 
 template <Rings R, class W>
-typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Packet& packet) {
-    Cut cut{packet.pieces(), packet.bytes()};
-    cut.vlan_stripped = rq.vlan_strip && packet.headers().first_tag == net::kEtherVlan;
+typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Frame& frame) {
+    Cut cut{frame.pieces(), frame.bytes()};
+    cut.vlan_stripped = rq.vlan_strip && frame.headers().first_tag == net::kEtherVlan;
     if (!cut.vlan_stripped && !rq.scatter_fcs) return cut;
 
     cut_.clear();
-    PieceCursor cursor(packet.pieces());
-    uint32_t rest = packet.bytes();
+    PieceCursor cursor(frame.pieces());
+    uint32_t rest = frame.bytes();
     bool fits = true;
     if (cut.vlan_stripped) {
         cursor.copy(kMacs, macs_.data());
@@ -169,13 +171,13 @@ typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Packet& packet)
     fits = fits && cursor.take(rest, cut_);
     if (rq.scatter_fcs) {
         uint32_t crc = 0; // the wire's: it covers the tag
-        for (const iovec& piece : packet.pieces())
+        for (const iovec& piece : frame.pieces())
             crc = net::crc32(crc, piece.iov_base, piece.iov_len);
         for (size_t i = 0; i < fcs_.size(); i++)
             fcs_[i] = static_cast<std::byte>(crc >> (8 * i));
         fits = fits && cut_.add(fcs_.data(), static_cast<uint32_t>(fcs_.size()));
     }
-    if (!fits) return {packet.pieces(), packet.bytes()}; // hundreds of pieces: does not happen
+    if (!fits) return {frame.pieces(), frame.bytes()}; // hundreds of pieces: does not happen
     return {cut_.pieces(), cut_.length(), cut.vlan_stripped};
 }
 
@@ -220,14 +222,14 @@ bool Placer<R, W>::write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t
 
 /// Describes the packet, or what its tunnel carries: sound is what is sound outside and inside.
 template <Rings R, class W>
-bool Placer<R, W>::complete(const Target& target, const Packet& packet, const Cut& cut,
-                            uint32_t tag, uint32_t strides) {
-    const net::Headers& outer = packet.headers();
-    ChecksumVerdict verdict = packet.verify(outer);
+bool Placer<R, W>::complete(const Target& target, const Frame& frame, const Cut& cut,
+                            const Labels& labels, uint32_t strides) {
+    const net::Headers& outer = frame.headers();
+    ChecksumVerdict verdict = frame.verify(outer);
     net::Headers inner;
     if (target.inner) {
-        inner = packet.inner_headers();
-        const ChecksumVerdict inside = packet.verify(inner);
+        inner = frame.inner_headers();
+        const ChecksumVerdict inside = frame.verify(inner);
         verdict.l3_ok = verdict.l3_ok && inside.l3_ok;
         verdict.l4_ok = (verdict.l4_ok || outer.l4 == 0) && inside.l4_ok;
     }
@@ -236,8 +238,8 @@ bool Placer<R, W>::complete(const Target& target, const Packet& packet, const Cu
                                        .headers = target.inner ? inner : outer,
                                        .verdict = verdict,
                                        .bytes = cut.bytes,
-                                       .tag = tag,
-                                       .metadata = packet.key().meta.reg_b,
+                                       .tag = labels.tag,
+                                       .metadata = labels.metadata,
                                        .vlan_stripped = cut.vlan_stripped,
                                        .strides = strides,
                                        .time = port_.now()});
