@@ -89,25 +89,23 @@ uint64_t hash_of(const FlowShape& shape, const std::byte* head) {
 } // namespace
 
 // Words are compared as they are loaded: read back by wide loads, stored ones would stall.
-const KnownFlow* FlowCache::find(const std::byte* head, uint32_t bytes, net::Headers& headers) {
+FlowCache::Found FlowCache::find(const std::byte* head, uint32_t bytes) const {
     const FlowShape* const shape = shape_of(head, bytes);
-    if (!shape || places_.empty()) return nullptr;
+    if (!shape || places_.empty()) return {};
     const Place& place = places_[hash_of(*shape, head) % kPlaces];
-    if (place.epoch != epoch_ || place.shape != shape) return nullptr;
+    if (place.epoch != epoch_ || place.shape != shape) return {};
     uint64_t difference = 0;
     for (uint32_t i = 0; i < shape->words; i++)
         difference |= word_at(*shape, head, i) ^ place.words[i];
-    if (difference != 0) return nullptr;
+    if (difference != 0) return {};
 
     const std::byte* const ip = head + shape->l3;
     const uint32_t ip_bytes = place.flow.headers.ip_version == 4
                                   ? net::load_be<uint16_t>(ip + 2)
                                   : 40u + net::load_be<uint16_t>(ip + 4);
     const uint32_t end = shape->l3 + ip_bytes;
-    if (end > bytes || end < place.flow.headers.payload) return nullptr;
-    headers = place.flow.headers;
-    headers.ip_bytes = ip_bytes;
-    return &place.flow;
+    if (end > bytes || end < place.flow.headers.payload) return {};
+    return {&place.flow, ip_bytes};
 }
 
 void FlowCache::learn(const Packet& packet, const KnownFlow& flow) {

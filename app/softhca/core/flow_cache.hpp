@@ -38,9 +38,12 @@ struct FlowShape {
 /// one that wanted it has it. Used by the device thread with the device locked.
 class FlowCache {
   public:
-    /// Null: this frame goes the whole way. Else `headers` are its own. `head` is all of it.
-    [[nodiscard]] const KnownFlow* find(const std::byte* head, uint32_t bytes,
-                                        net::Headers& headers);
+    struct Found {
+        const KnownFlow* flow = nullptr; ///< null: this frame goes the whole way
+        uint32_t ip_bytes = 0;           ///< its own IP length
+    };
+    /// `head` is all of the frame.
+    [[nodiscard]] Found find(const std::byte* head, uint32_t bytes) const;
     /// Where this packet has gone, of one piece; all packets of its flow go there until something
     /// changes.
     void learn(const Packet& packet, const KnownFlow& flow);

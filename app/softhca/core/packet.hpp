@@ -22,10 +22,12 @@ struct ChecksumVerdict {
 /// Bytes, and where the headers are among them. Valid as long as the pieces.
 class Frame {
   public:
-    /// Of one piece, whose headers are known.
-    Frame(const iovec& whole, const net::Headers& headers)
+    /// Of one piece, whose headers are known but for the IP length.
+    Frame(const iovec& whole, const net::Headers& headers, uint32_t ip_bytes)
         : pieces_(&whole, 1), bytes_(static_cast<uint32_t>(whole.iov_len)), head_bytes_(bytes_),
-          head_(static_cast<const std::byte*>(whole.iov_base)), headers_(headers) {}
+          head_(static_cast<const std::byte*>(whole.iov_base)), headers_(headers) {
+        headers_.ip_bytes = ip_bytes;
+    }
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
     ~Frame() = default;

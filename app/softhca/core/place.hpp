@@ -59,11 +59,13 @@ template <Rings R, class W> class Placer {
     size_t flush(Rq& rq);
 
   private:
-    /// The packet as the queue wants it.
+    /// How the queue wants a frame. Small, so that it travels in registers: structs that are
+    /// written to memory and read back at once would wait for stores before them, which go to lines
+    /// that the program's CPU has.
     struct Cut {
-        std::span<const iovec> pieces;
         uint32_t bytes = 0;
         bool vlan_stripped = false;
+        bool gathered = false; ///< its pieces are cut_, not the frame's own
     };
     using Ring = typename R::Receive;
     void put(const Target& target, const Frame& frame, const Labels& labels);
@@ -78,21 +80,28 @@ template <Rings R, class W> class Placer {
     [[nodiscard]] std::optional<Cut> store(Rq& rq, const Frame& frame, const Labels& labels);
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
-    [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame);
+    [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame) {
+        return rq.vlan_strip || rq.scatter_fcs ? gather_cut(rq, frame) : Cut{frame.bytes()};
+    }
+    [[nodiscard]] Cut gather_cut(const Rq& rq, const Frame& frame);
     void read_doorbell(Rq& rq);
     void count_out_of_buffer(Rq& rq);
     void find_no_request(Rq& rq, const Frame& frame, const Labels& labels);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
-    /// Writes these bytes of a packet into a request: `buffers` are free …
-    template <class Buffers>
-    [[nodiscard]] ReceiveFault scatter(const Rq& rq, Buffers buffers, PieceCursor cursor,
-                                       uint32_t bytes);
-    /// … or all strides are, but for `taken` bytes.
-    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, PieceCursor cursor, uint32_t bytes,
+    /// Writes these bytes of a packet into the current request. Bytes: PieceCursor or FlatCursor.
+    template <class Bytes>
+    [[nodiscard]] ReceiveFault fill(const Rq& rq, Bytes cursor, uint32_t bytes);
+    /// Into `buffers` …
+    template <class Buffers, class Bytes>
+    [[nodiscard]] ReceiveFault scatter(const Rq& rq, Buffers buffers, Bytes cursor, uint32_t bytes);
+    /// … or into strides, of which all are free but for `taken` bytes.
+    template <class Bytes>
+    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, Bytes cursor, uint32_t bytes,
                                                uint32_t taken = 0);
     /// The next bytes of a packet. False: the key does not allow it.
+    template <class Bytes>
     [[nodiscard]] bool write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
-                             PieceCursor& from);
+                             Bytes& from);
     [[nodiscard]] bool complete(const Target& target, const Frame& frame, const Cut& cut,
                                 const Labels& labels, uint32_t strides);
     [[nodiscard]] bool leave_rest(Rq& rq);

@@ -109,10 +109,11 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Fram
         find_no_request(rq, frame, labels);
         return {};
     }
-    const ReceiveFault fault =
-        rq.injected   ? ReceiveFault::injected
-        : rq.striding ? scatter_strides(rq, PieceCursor(cut.pieces), cut.bytes)
-                      : scatter(rq, typename Ring::Buffers(rq), PieceCursor(cut.pieces), cut.bytes);
+    const std::span<const iovec> pieces = cut.gathered ? cut_.pieces() : frame.pieces();
+    const ReceiveFault fault = rq.injected ? ReceiveFault::injected
+                               : pieces.size() == 1
+                                   ? fill(rq, FlatCursor(pieces.front().iov_base), cut.bytes)
+                                   : fill(rq, PieceCursor(pieces), cut.bytes);
     if (fault != ReceiveFault::none) {
         port_.counters.drop_rx_error++;
         watch_.failed(rq, fault);
@@ -153,16 +154,15 @@ void Placer<R, W>::advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t pa
 }
 
 template <Rings R, class W>
-typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Frame& frame) {
-    Cut cut{frame.pieces(), frame.bytes()};
-    cut.vlan_stripped = rq.vlan_strip && frame.headers().first_tag == net::kEtherVlan;
-    if (!cut.vlan_stripped && !rq.scatter_fcs) return cut;
+typename Placer<R, W>::Cut Placer<R, W>::gather_cut(const Rq& rq, const Frame& frame) {
+    const bool strips = rq.vlan_strip && frame.headers().first_tag == net::kEtherVlan;
+    if (!strips && !rq.scatter_fcs) return {frame.bytes()};
 
     cut_.clear();
     PieceCursor cursor(frame.pieces());
     uint32_t rest = frame.bytes();
     bool fits = true;
-    if (cut.vlan_stripped) {
+    if (strips) {
         cursor.copy(kMacs, macs_.data());
         cursor.skip(net::kVlanBytes);
         rest -= kMacs + net::kVlanBytes;
@@ -177,14 +177,20 @@ typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Frame& frame) {
             fcs_[i] = static_cast<std::byte>(crc >> (8 * i));
         fits = fits && cut_.add(fcs_.data(), static_cast<uint32_t>(fcs_.size()));
     }
-    if (!fits) return {frame.pieces(), frame.bytes()}; // hundreds of pieces: does not happen
-    return {cut_.pieces(), cut_.length(), cut.vlan_stripped};
+    if (!fits) return {frame.bytes()}; // hundreds of pieces: does not happen
+    return {cut_.length(), strips, true};
 }
 
 template <Rings R, class W>
-template <class Buffers>
-ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, PieceCursor cursor,
-                                   uint32_t bytes) {
+template <class Bytes>
+ReceiveFault Placer<R, W>::fill(const Rq& rq, Bytes cursor, uint32_t bytes) {
+    return rq.striding ? scatter_strides(rq, cursor, bytes)
+                       : scatter(rq, typename Ring::Buffers(rq), cursor, bytes);
+}
+
+template <Rings R, class W>
+template <class Buffers, class Bytes>
+ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, Bytes cursor, uint32_t bytes) {
     uint32_t left = bytes;
     for (Segment buffer; left != 0;) {
         if (!buffers.next(buffer)) return ReceiveFault::too_short;
@@ -196,7 +202,8 @@ ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, PieceCursor cu
 }
 
 template <Rings R, class W>
-ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, PieceCursor cursor, uint32_t bytes,
+template <class Bytes>
+ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, Bytes cursor, uint32_t bytes,
                                            uint32_t taken) {
     const uint32_t needed = strides_for(rq, taken + bytes);
     const Segment buffer = Ring::strided_buffer(rq);
@@ -211,8 +218,9 @@ ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, PieceCursor cursor, uin
 }
 
 template <Rings R, class W>
+template <class Bytes>
 bool Placer<R, W>::write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
-                         PieceCursor& from) {
+                         Bytes& from) {
     return mkeys_.translate(lkey, rq.pd, Access::write, address, bytes,
                             [&](std::byte* to, uint32_t part) {
                                 from.copy(part, to);

@@ -83,10 +83,10 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
     // Whoever looks wants to see the whole way.
     const bool may_know = std::same_as<W, NoWatch> && !origin_ && pieces.size() == 1;
     if (may_know) {
-        net::Headers headers;
-        if (const KnownFlow* const flow =
-                flows_.find(static_cast<const std::byte*>(pieces.front().iov_base), bytes, headers))
-            return take_known(Frame(pieces.front(), headers), *flow);
+        const iovec& whole = pieces.front();
+        const auto known = flows_.find(static_cast<const std::byte*>(whole.iov_base), bytes);
+        if (known.flow)
+            return take_known(Frame(whole, known.flow->headers, known.ip_bytes), *known.flow);
     }
     const Packet packet(pieces, bytes);
     const bool to_kernel = steer(packet);
