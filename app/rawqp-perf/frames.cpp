@@ -44,34 +44,51 @@ bool FrameWriter::make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const {
     return true;
 }
 
-void FrameWriter::write(rte_mbuf* mbuf, size_t index) const {
-    const uint16_t bytes = sizes_.bytes[index % sizes_.bytes.size()];
-    const uint16_t tag = tagged_ ? sizeof(rte_vlan_hdr) : 0;
-    mbuf->data_len = bytes;
-    mbuf->pkt_len = bytes;
-    auto* const headers = rte_pktmbuf_mtod(mbuf, Headers*);
-    memset(headers, 0, std::max<size_t>(sizeof *headers, std::min<size_t>(bytes, 60)));
-    headers->ethernet = {to_, from_, rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4)};
+FrameWriter::FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
+                         std::vector<uint16_t> ports, bool tagged)
+    : sizes_(sizes), ports_(std::move(ports)),
+      port_at_(offsetof(Headers, udp) + (tagged ? sizeof(rte_vlan_hdr) : 0)) {
+    for (const uint16_t bytes : sizes_.bytes)
+        fronts_.push_back(make_front(bytes, to, from, tagged));
+}
+
+FrameWriter::Front FrameWriter::make_front(uint16_t bytes, rte_ether_addr to, rte_ether_addr from,
+                                           bool tagged) {
+    const uint16_t tag = tagged ? sizeof(rte_vlan_hdr) : 0;
     const auto ip_bytes = static_cast<uint16_t>(bytes - tag - sizeof(rte_ether_hdr));
     const auto udp_bytes = static_cast<uint16_t>(ip_bytes - sizeof(rte_ipv4_hdr));
-    rte_ipv4_hdr ip{};
-    ip.version_ihl = RTE_IPV4_VHL_DEF;
-    ip.total_length = rte_cpu_to_be_16(ip_bytes);
-    ip.time_to_live = 64;
-    ip.next_proto_id = IPPROTO_UDP;
-    ip.src_addr = rte_cpu_to_be_32(kSource);
-    ip.dst_addr = rte_cpu_to_be_32(kDestination);
-    ip.hdr_checksum = rte_ipv4_cksum(&ip);
-    headers->ip = ip;
+    Headers headers{};
+    headers.ethernet = {to, from, rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4)};
+    headers.ip.version_ihl = RTE_IPV4_VHL_DEF;
+    headers.ip.total_length = rte_cpu_to_be_16(ip_bytes);
+    headers.ip.time_to_live = 64;
+    headers.ip.next_proto_id = IPPROTO_UDP;
+    headers.ip.src_addr = rte_cpu_to_be_32(kSource);
+    headers.ip.dst_addr = rte_cpu_to_be_32(kDestination);
+    headers.ip.hdr_checksum = rte_ipv4_cksum(&headers.ip);
     // UDP without checksum: legal for IPv4, and the payload may change after this.
-    headers->udp = {rte_cpu_to_be_16(ports_[index % ports_.size()]),
-                    rte_cpu_to_be_16(kDestinationPort), rte_cpu_to_be_16(udp_bytes), 0};
-    if (tag == 0) return;
-    auto* const inner = reinterpret_cast<uint8_t*>(&headers->ip);
-    memmove(inner + tag, inner, sizeof *headers - sizeof headers->ethernet);
-    const rte_vlan_hdr vlan{rte_cpu_to_be_16(kVlan), headers->ethernet.ether_type};
-    memcpy(inner, &vlan, sizeof vlan);
-    headers->ethernet.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN);
+    headers.udp = {0, rte_cpu_to_be_16(kDestinationPort), rte_cpu_to_be_16(udp_bytes), 0};
+
+    Front front{};
+    const size_t macs = offsetof(Headers, ethernet.ether_type);
+    memcpy(front.data(), &headers, macs);
+    if (tagged) {
+        const std::array<rte_be16_t, 2> words{rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN),
+                                              rte_cpu_to_be_16(kVlan)};
+        memcpy(front.data() + macs, words.data(), sizeof words);
+    }
+    memcpy(front.data() + macs + tag, &headers.ethernet.ether_type, sizeof headers - macs);
+    return front;
+}
+
+void FrameWriter::write(rte_mbuf* mbuf, size_t index) const {
+    const size_t size = index % sizes_.bytes.size();
+    mbuf->data_len = sizes_.bytes[size];
+    mbuf->pkt_len = sizes_.bytes[size];
+    auto* const data = rte_pktmbuf_mtod(mbuf, uint8_t*);
+    memcpy(data, fronts_[size].data(), sizeof(Front));
+    const rte_be16_t port = rte_cpu_to_be_16(ports_[index % ports_.size()]);
+    memcpy(data + port_at_, &port, sizeof port);
 }
 
 bool FrameWriter::is_ours(const rte_mbuf* mbuf) {

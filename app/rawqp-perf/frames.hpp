@@ -4,6 +4,7 @@
 
 #include "app/rawqp-perf/dpdk.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,8 +29,7 @@ class FrameWriter {
   public:
     /// `tagged`: with a VLAN tag, which the sizes count.
     FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
-                std::vector<uint16_t> ports, bool tagged = false)
-        : sizes_(sizes), to_(to), from_(from), ports_(std::move(ports)), tagged_(tagged) {}
+                std::vector<uint16_t> ports, bool tagged = false);
 
     /// Takes `mbufs.size()` mbufs from the pool; false when it has too few.
     bool make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const;
@@ -39,12 +39,18 @@ class FrameWriter {
     static bool is_ours(const rte_mbuf* mbuf);
 
   private:
+    /// What a frame begins with; zeros after the headers.
+    using Front = std::array<uint8_t, 64>;
+    [[nodiscard]] static Front make_front(uint16_t bytes, rte_ether_addr to, rte_ether_addr from,
+                                          bool tagged);
     void write(rte_mbuf* mbuf, size_t index) const;
 
     FrameSizes sizes_;
-    rte_ether_addr to_, from_;
+    // Made beforehand: headers that are put together on the stack and summed there wait until all
+    // stores before them, those to the last frame's far lines among them, have come to pass.
+    std::vector<Front> fronts_; ///< one for each size, without source port
     std::vector<uint16_t> ports_;
-    bool tagged_;
+    size_t port_at_; ///< offset of the source port
 };
 
 } // namespace perf

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 namespace net {
@@ -43,6 +44,11 @@ class ChecksumSum {
     }
     // Both sum wide words as they stand in memory: 2^16 = 1 modulo 0xffff, so words of any width
     // give the same one's complement sum.
+    static uint64_t load_word(const std::byte* from) {
+        uint64_t word;
+        std::memcpy(&word, from, sizeof word);
+        return word;
+    }
     static uint64_t sum_short(const void* data, size_t length);
     static uint64_t sum_long(const void* data, size_t length);
 
@@ -52,24 +58,23 @@ class ChecksumSum {
 
 inline uint64_t ChecksumSum::sum_short(const void* data, size_t length) {
     const auto* bytes = static_cast<const std::byte*>(data);
+    const bool has_words = length >= sizeof(uint64_t);
     uint64_t sum = 0;
-    for (; length >= 8; length -= 8, bytes += 8) {
-        uint64_t word;
-        std::memcpy(&word, bytes, sizeof word);
+    const auto add = [&sum](uint64_t word) {
         sum += word;
         sum += sum < word; // end-around carry
+    };
+    for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t), bytes += sizeof(uint64_t))
+        add(load_word(bytes));
+    if (length == 0) return sum;
+    if (has_words) { // the last word, without those of its bytes that are summed already
+        add(load_word(bytes + length - sizeof(uint64_t)) >> (8 * (sizeof(uint64_t) - length)));
+        return sum;
     }
     uint64_t rest = 0; // zeros after the last byte do not change the sum
-    size_t at = 0;
-    for (const size_t size : {4, 2, 1}) {
-        if (!(length & size)) continue;
-        uint64_t part = 0;
-        std::memcpy(&part, bytes + at, size);
-        rest |= part << (8 * at);
-        at += size;
-    }
-    sum += rest;
-    return sum + (sum < rest);
+    std::memcpy(&rest, bytes, length);
+    add(rest);
+    return sum;
 }
 
 /// The checksum of one contiguous block whose checksum field is zero (host order).

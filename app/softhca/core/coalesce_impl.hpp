@@ -32,9 +32,9 @@ void Placer<R, W>::put_or_join(const LroAttr& lro, const Target& target, const P
     Rq& rq = *target.rq;
     if (rq.state != QueueState::ready || rq.scatter_fcs || rq.injected ||
         !is_coalescible(lro, packet))
-        return put(target, packet, tag);
+        return put(target, packet, {tag, packet.key().meta.reg_b});
     const ChecksumVerdict verdict = packet.verify(packet.headers());
-    if (!verdict.l3_ok || !verdict.l4_ok) return put(target, packet, tag);
+    if (!verdict.l3_ok || !verdict.l4_ok) return put(target, packet, {tag, packet.key().meta.reg_b});
 
     if (rq.coalescing && !rq.lro->is_due(port_.now()) && rq.lro->continues(packet, tag))
         join(rq, packet);
@@ -47,7 +47,7 @@ template <Rings R, class W>
 void Placer<R, W>::begin_session(const LroAttr& lro, const Target& target, const Packet& packet,
                                  uint32_t tag, const ChecksumVerdict& verdict) {
     Rq& rq = *target.rq;
-    const std::optional<Cut> cut = store(rq, packet);
+    const std::optional<Cut> cut = store(rq, packet, {tag, packet.key().meta.reg_b});
     if (!cut) return;
     const uint32_t before_tcp = packet.headers().l4 - (cut->vlan_stripped ? net::kVlanBytes : 0);
     if (!rq.lro) rq.lro = std::make_shared<LroSession>();

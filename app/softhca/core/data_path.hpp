@@ -27,6 +27,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes) override {
         return receiver_.is_expected(pieces, bytes);
     }
+    void forget_flows() override { receiver_.forget_flows(); }
     void forget(const Sq& sq) override { sender_.forget(sq); }
     void lose_memory(bool broken, bool receiving) override;
 

@@ -197,6 +197,11 @@ Inner extract_behind_ip(const net::Headers& headers, const Bytes& frame, TunnelK
 
 } // namespace
 
+bool is_tunnel_port(uint16_t port) {
+    return port == net::kVxlanPort || port == kGtpuPort || port == kGpePort ||
+           port == kGenevePort || port == kMplsPort;
+}
+
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
               FlowKey& key) {
     const Bytes frame{head};

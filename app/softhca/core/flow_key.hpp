@@ -113,6 +113,9 @@ struct Inner {
     uint16_t type = 0; ///< EtherType, or net::kEtherBridged for a frame
 };
 
+/// Whether steering looks for a tunnel in packets to this UDP port.
+[[nodiscard]] bool is_tunnel_port(uint16_t port);
+
 /// Fills in the fields of a packet; `key` is all zeros but for what is no header. `head` is the
 /// beginning of the frame, as net::parse() wants it, `headers` what that found.
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,

@@ -27,6 +27,7 @@ void FlowActions::add_users(int count) const {
 
 Color FlowPath::meter(const Metering& metering, const Packet& packet) {
     Meter* const meter = &metering.pair->meters[metering.meter];
+    repeats = false;
     auto known = std::ranges::find(metered, meter, &Metered::meter);
     if (known == metered.end()) known = metered.insert(known, {meter, *meter});
     return known->after.run(packet, metering.before, now);

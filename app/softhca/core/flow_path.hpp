@@ -84,6 +84,8 @@ struct FlowPath {
     std::vector<Metered> metered;
     uint64_t now = 0;
     bool dropped = false; ///< a rule said so
+    /// Everything here follows from what FlowCache compares, and holds for the flow's next packets.
+    bool repeats = true;
     uint32_t misfits = 0; ///< copies that a rule could not change as it wants to: lost
     bool sending = false; ///< what no rule takes leaves
     uint32_t visits = 0;
@@ -95,6 +97,7 @@ struct FlowPath {
         sent.clear();
         counts.clear();
         dropped = false;
+        repeats = true;
         sending = sends;
         misfits = visits = rewritten_used_ = 0;
     }

@@ -360,6 +360,7 @@ uint32_t FlowTables::follow(const FlowActions& rule, const Packet& packet, uint3
 template <class W>
 void FlowTables::sample(Sampler& sampler, const Packet& packet, uint32_t tag, FlowPath& path,
                         W watch) {
+    path.repeats = false;
     const bool copies = sampler.takes();
     watch.sampled(sampler, copies);
     if (copies) visit(*sampler.copies, packet, tag, path, watch);

@@ -43,9 +43,25 @@ inline void add_range(net::ChecksumSum& sum, std::span<const iovec> pieces, uint
 /// The sum of these alone.
 inline net::ChecksumSum sum_range(std::span<const iovec> pieces, uint32_t from, uint32_t bytes) {
     net::ChecksumSum sum;
-    add_range(sum, pieces, from, bytes);
+    if (pieces.size() == 1)
+        sum.add(static_cast<const std::byte*>(pieces.front().iov_base) + from, bytes);
+    else
+        add_range(sum, pieces, from, bytes);
     return sum;
 }
+
+/// Walks through bytes that lie together.
+class FlatCursor {
+  public:
+    explicit FlatCursor(const void* data) : at_(static_cast<const std::byte*>(data)) {}
+    void copy(uint32_t bytes, std::byte* to) {
+        std::memcpy(to, at_, bytes);
+        at_ += bytes;
+    }
+
+  private:
+    const std::byte* at_;
+};
 
 /// A list of pieces under construction. Owns no bytes. Fixed size: no allocation, so reuse it.
 class Gather {

@@ -18,26 +18,26 @@ bool udp_without_checksum(const net::Headers& headers, const std::byte* head) {
 
 } // namespace
 
-// key_ is built in place: copying structs of freshly written small fields with wide
-// loads stalls the CPU's store forwarding.
-Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta)
+Frame::Frame(std::span<const iovec> pieces, uint32_t bytes)
     : pieces_(pieces), bytes_(bytes),
       head_bytes_(std::max(static_cast<uint32_t>(pieces.front().iov_len),
                            std::min(bytes, net::kParseBytes))),
-      head_(pieces.front().iov_len == head_bytes_
-                ? static_cast<const std::byte*>(pieces.front().iov_base)
-                : copy_head()),
-      headers_(net::parse(view(), bytes)) {
+      head_(static_cast<const std::byte*>(pieces.front().iov_base)) {}
+
+// key_ is built in place: copying structs of freshly written small fields with wide
+// loads stalls the CPU's store forwarding.
+Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta)
+    : Frame(pieces, bytes) {
+    if (pieces.front().iov_len != head_bytes_) {
+        copy_front(pieces, copied_head_.data(), head_bytes_);
+        head_ = copied_head_.data();
+    }
+    headers_ = net::parse(view(), bytes);
     key_.meta = meta;
     inner_ = extract(headers_, view(), bytes, key_);
 }
 
-const std::byte* Packet::copy_head() {
-    copy_front(pieces_, copied_head_.data(), head_bytes_);
-    return copied_head_.data();
-}
-
-net::Headers Packet::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }
+net::Headers Frame::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }
 
 const FlowKey& Packet::verified_key() const {
     if (verified_) return key_;
@@ -51,7 +51,7 @@ const FlowKey& Packet::verified_key() const {
     return key_;
 }
 
-/// By the same source: L3 and L4 are sound by their lengths alone, checksums are apart.
+/// L3 and L4 are sound by their lengths alone, checksums are apart; the source is that of verify().
 uint8_t Packet::integrity_of(const net::Headers& headers) const {
     if (headers.ip_version == 0 || !headers.length_ok) return 0;
     const ChecksumVerdict verdict = verify(headers);
@@ -68,7 +68,7 @@ uint8_t Packet::integrity_of(const net::Headers& headers) const {
 // 9868) does no harm. Nothing says that they look for other addresses than the IP header's. A bit
 // that is not set means that "the checksum validation cannot be done or fails" (NVIDIA,
 // MLNX_OFED 5.4, "Checksum Offload").
-ChecksumVerdict Packet::verify(const net::Headers& headers) const {
+ChecksumVerdict Frame::verify(const net::Headers& headers) const {
     ChecksumVerdict verdict;
     if (headers.ip_version == 0 || !headers.length_ok) {
         verdict.l3_sum = sum_range(pieces_, headers.l3, bytes_ - headers.l3).fold();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One received packet: its bytes, its headers, what steering and checksum verification make of it.
+// One packet: its bytes, its headers, what steering and checksum verification make of it.
 #pragma once
 
 #include "app/softhca/core/flow_key.hpp"
@@ -19,13 +19,18 @@ struct ChecksumVerdict {
     uint16_t l3_sum = 0; ///< one's complement sum of all bytes after the L2 header
 };
 
-/// Valid as long as the frame's pieces. Parses on construction, verifies checksums on demand.
-class Packet {
+/// Bytes, and where the headers are among them. Valid as long as the pieces.
+class Frame {
   public:
-    /// The frame has at least an Ethernet header.
-    Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta = {});
-    Packet(const Packet&) = delete;
-    Packet& operator=(const Packet&) = delete;
+    /// Of one piece, whose headers are known but for the IP length.
+    Frame(const iovec& whole, const net::Headers& headers, uint32_t ip_bytes)
+        : pieces_(&whole, 1), bytes_(static_cast<uint32_t>(whole.iov_len)), head_bytes_(bytes_),
+          head_(static_cast<const std::byte*>(whole.iov_base)), headers_(headers) {
+        headers_.ip_bytes = ip_bytes;
+    }
+    Frame(const Frame&) = delete;
+    Frame& operator=(const Frame&) = delete;
+    ~Frame() = default;
 
     [[nodiscard]] std::span<const iovec> pieces() const { return pieces_; }
     [[nodiscard]] uint32_t bytes() const { return bytes_; }
@@ -34,19 +39,13 @@ class Packet {
     [[nodiscard]] const net::Headers& headers() const { return headers_; }
     /// Of what a tunnel carries; requires headers().inner != 0.
     [[nodiscard]] net::Headers inner_headers() const;
-    /// Without the integrity of its layers.
-    [[nodiscard]] const FlowKey& key() const { return key_; }
-    /// With it, which takes reading the whole packet.
-    [[nodiscard]] const FlowKey& verified_key() const;
-    /// Of any tunnel that rules look into; headers().inner knows those of offloads only.
-    [[nodiscard]] Inner inner() const { return inner_; }
 
     /// Verifies what `headers` (the packet's own or its inner ones) describe.
     [[nodiscard]] ChecksumVerdict verify(const net::Headers& headers) const;
 
-  private:
-    [[nodiscard]] const std::byte* copy_head();
-    [[nodiscard]] uint8_t integrity_of(const net::Headers& headers) const;
+  protected:
+    /// The derived class says where the headers are.
+    Frame(std::span<const iovec> pieces, uint32_t bytes);
     [[nodiscard]] std::span<const std::byte> view() const { return {head_, head_bytes_}; }
 
     std::span<const iovec> pieces_;
@@ -54,6 +53,26 @@ class Packet {
     uint32_t head_bytes_;
     const std::byte* head_;
     net::Headers headers_;
+};
+
+/// A frame with all that rules may match. Parses on construction.
+class Packet final : public Frame {
+  public:
+    /// The frame has at least an Ethernet header.
+    Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta = {});
+
+    /// Without the integrity of its layers.
+    [[nodiscard]] const FlowKey& key() const { return key_; }
+    /// With it, which takes reading the whole packet.
+    [[nodiscard]] const FlowKey& verified_key() const;
+    /// Whether somebody wanted to know it.
+    [[nodiscard]] bool is_verified() const { return verified_; }
+    /// Of any tunnel that rules look into; headers().inner knows those of offloads only.
+    [[nodiscard]] Inner inner() const { return inner_; }
+
+  private:
+    [[nodiscard]] uint8_t integrity_of(const net::Headers& headers) const;
+
     mutable FlowKey key_;
     mutable bool verified_ = false; ///< its integrity is in the key
     Inner inner_;

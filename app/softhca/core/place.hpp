@@ -26,10 +26,15 @@ template <Rings R, class W> class Placer {
         return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes));
     }
 
-    /// Delivers the packet, or counts why not.
-    void place(const Target& target, const Packet& packet, uint32_t tag) {
+    /// What rules have written on a packet.
+    struct Labels {
+        uint32_t tag = 0;
+        uint32_t metadata = 0; ///< reg_b
+    };
+    /// Delivers the frame, or counts why not.
+    void place(const Target& target, const Frame& frame, const Labels& labels) {
         placing_ = target.rq;
-        put(target, packet, tag);
+        put(target, frame, labels);
         placing_ = nullptr;
     }
 
@@ -54,14 +59,16 @@ template <Rings R, class W> class Placer {
     size_t flush(Rq& rq);
 
   private:
-    /// The packet as the queue wants it.
+    /// How the queue wants a frame. Small, so that it travels in registers: structs that are
+    /// written to memory and read back at once would wait for stores before them, which go to lines
+    /// that the program's CPU has.
     struct Cut {
-        std::span<const iovec> pieces;
         uint32_t bytes = 0;
         bool vlan_stripped = false;
+        bool gathered = false; ///< its pieces are cut_, not the frame's own
     };
     using Ring = typename R::Receive;
-    void put(const Target& target, const Packet& packet, uint32_t tag);
+    void put(const Target& target, const Frame& frame, const Labels& labels);
     void put_or_join(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag);
     void begin_session(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag,
                        const ChecksumVerdict& verdict);
@@ -70,26 +77,33 @@ template <Rings R, class W> class Placer {
     [[nodiscard]] bool has_room_behind_session(Rq& rq, uint32_t bytes);
     [[nodiscard]] uint32_t room_of_request(const Rq& rq) const;
     /// Puts the packet into memory; nothing when it is lost.
-    [[nodiscard]] std::optional<Cut> store(Rq& rq, const Packet& packet);
+    [[nodiscard]] std::optional<Cut> store(Rq& rq, const Frame& frame, const Labels& labels);
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
-    [[nodiscard]] Cut cut(const Rq& rq, const Packet& packet);
+    [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame) {
+        return rq.vlan_strip || rq.scatter_fcs ? gather_cut(rq, frame) : Cut{frame.bytes()};
+    }
+    [[nodiscard]] Cut gather_cut(const Rq& rq, const Frame& frame);
     void read_doorbell(Rq& rq);
     void count_out_of_buffer(Rq& rq);
-    void find_no_request(Rq& rq, const Packet& packet);
+    void find_no_request(Rq& rq, const Frame& frame, const Labels& labels);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
-    /// Writes these bytes of a packet into a request: `buffers` are free …
-    template <class Buffers>
-    [[nodiscard]] ReceiveFault scatter(const Rq& rq, Buffers buffers, PieceCursor cursor,
-                                       uint32_t bytes);
-    /// … or all strides are, but for `taken` bytes.
-    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, PieceCursor cursor, uint32_t bytes,
+    /// Writes these bytes of a packet into the current request. Bytes: PieceCursor or FlatCursor.
+    template <class Bytes>
+    [[nodiscard]] ReceiveFault fill(const Rq& rq, Bytes cursor, uint32_t bytes);
+    /// Into `buffers` …
+    template <class Buffers, class Bytes>
+    [[nodiscard]] ReceiveFault scatter(const Rq& rq, Buffers buffers, Bytes cursor, uint32_t bytes);
+    /// … or into strides, of which all are free but for `taken` bytes.
+    template <class Bytes>
+    [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, Bytes cursor, uint32_t bytes,
                                                uint32_t taken = 0);
     /// The next bytes of a packet. False: the key does not allow it.
+    template <class Bytes>
     [[nodiscard]] bool write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
-                             PieceCursor& from);
-    [[nodiscard]] bool complete(const Target& target, const Packet& packet, const Cut& cut,
-                                uint32_t tag, uint32_t strides);
+                             Bytes& from);
+    [[nodiscard]] bool complete(const Target& target, const Frame& frame, const Cut& cut,
+                                const Labels& labels, uint32_t strides);
     [[nodiscard]] bool leave_rest(Rq& rq);
     void fail(Rq& rq, ReceiveFault fault);
     void write_error(Rq& rq, CompletionError error, ReceiveFault fault);

@@ -78,21 +78,23 @@ template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
 }
 
 /// Hairpin queues never have requests, so that other ones are not asked whether they are such.
-template <Rings R, class W> void Placer<R, W>::find_no_request(Rq& rq, const Packet& packet) {
-    if (!rq.hairpin || !rq.hairpin->has_room(packet.bytes())) {
+template <Rings R, class W>
+void Placer<R, W>::find_no_request(Rq& rq, const Frame& frame, const Labels& labels) {
+    if (!rq.hairpin || !rq.hairpin->has_room(frame.bytes())) {
         count_out_of_buffer(rq);
         watch_.no_room(rq);
         return;
     }
-    rq.hairpin->push(packet.pieces(), packet.bytes(), packet.key().meta.reg_b);
-    watch_.passed_on(rq, packet.bytes());
+    rq.hairpin->push(frame.pieces(), frame.bytes(), labels.metadata);
+    watch_.passed_on(rq, frame.bytes());
     rq.counters.packets++;
-    rq.counters.bytes += packet.bytes();
+    rq.counters.bytes += frame.bytes();
     port_.counters.delivered++;
 }
 
 template <Rings R, class W>
-std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Packet& packet) {
+std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Frame& frame,
+                                                              const Labels& labels) {
     if (rq.coalescing) {
         watch_.session_ends(rq);
         end_session(rq);
@@ -102,15 +104,16 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Pack
         watch_.not_ready(rq);
         return {};
     }
-    const Cut cut = this->cut(rq, packet);
+    const Cut cut = this->cut(rq, frame);
     if (!has_room(rq, cut.bytes)) {
-        find_no_request(rq, packet);
+        find_no_request(rq, frame, labels);
         return {};
     }
-    const ReceiveFault fault =
-        rq.injected   ? ReceiveFault::injected
-        : rq.striding ? scatter_strides(rq, PieceCursor(cut.pieces), cut.bytes)
-                      : scatter(rq, typename Ring::Buffers(rq), PieceCursor(cut.pieces), cut.bytes);
+    const std::span<const iovec> pieces = cut.gathered ? cut_.pieces() : frame.pieces();
+    const ReceiveFault fault = rq.injected ? ReceiveFault::injected
+                               : pieces.size() == 1
+                                   ? fill(rq, FlatCursor(pieces.front().iov_base), cut.bytes)
+                                   : fill(rq, PieceCursor(pieces), cut.bytes);
     if (fault != ReceiveFault::none) {
         port_.counters.drop_rx_error++;
         watch_.failed(rq, fault);
@@ -121,12 +124,12 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Pack
 }
 
 template <Rings R, class W>
-void Placer<R, W>::put(const Target& target, const Packet& packet, uint32_t tag) {
+void Placer<R, W>::put(const Target& target, const Frame& frame, const Labels& labels) {
     Rq& rq = *target.rq;
-    const std::optional<Cut> cut = store(rq, packet);
+    const std::optional<Cut> cut = store(rq, frame, labels);
     if (!cut) return;
     const uint32_t used = rq.striding ? strides_for(rq, cut->bytes) : 0;
-    if (!complete(target, packet, *cut, tag, used)) {
+    if (!complete(target, frame, *cut, labels, used)) {
         count_out_of_buffer(rq);
         watch_.overrun(rq);
         rq.fail();
@@ -151,16 +154,15 @@ void Placer<R, W>::advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t pa
 }
 
 template <Rings R, class W>
-typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Packet& packet) {
-    Cut cut{packet.pieces(), packet.bytes()};
-    cut.vlan_stripped = rq.vlan_strip && packet.headers().first_tag == net::kEtherVlan;
-    if (!cut.vlan_stripped && !rq.scatter_fcs) return cut;
+typename Placer<R, W>::Cut Placer<R, W>::gather_cut(const Rq& rq, const Frame& frame) {
+    const bool strips = rq.vlan_strip && frame.headers().first_tag == net::kEtherVlan;
+    if (!strips && !rq.scatter_fcs) return {frame.bytes()};
 
     cut_.clear();
-    PieceCursor cursor(packet.pieces());
-    uint32_t rest = packet.bytes();
+    PieceCursor cursor(frame.pieces());
+    uint32_t rest = frame.bytes();
     bool fits = true;
-    if (cut.vlan_stripped) {
+    if (strips) {
         cursor.copy(kMacs, macs_.data());
         cursor.skip(net::kVlanBytes);
         rest -= kMacs + net::kVlanBytes;
@@ -169,20 +171,26 @@ typename Placer<R, W>::Cut Placer<R, W>::cut(const Rq& rq, const Packet& packet)
     fits = fits && cursor.take(rest, cut_);
     if (rq.scatter_fcs) {
         uint32_t crc = 0; // the wire's: it covers the tag
-        for (const iovec& piece : packet.pieces())
+        for (const iovec& piece : frame.pieces())
             crc = net::crc32(crc, piece.iov_base, piece.iov_len);
         for (size_t i = 0; i < fcs_.size(); i++)
             fcs_[i] = static_cast<std::byte>(crc >> (8 * i));
         fits = fits && cut_.add(fcs_.data(), static_cast<uint32_t>(fcs_.size()));
     }
-    if (!fits) return {packet.pieces(), packet.bytes()}; // hundreds of pieces: does not happen
-    return {cut_.pieces(), cut_.length(), cut.vlan_stripped};
+    if (!fits) return {frame.bytes()}; // hundreds of pieces: does not happen
+    return {cut_.length(), strips, true};
 }
 
 template <Rings R, class W>
-template <class Buffers>
-ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, PieceCursor cursor,
-                                   uint32_t bytes) {
+template <class Bytes>
+ReceiveFault Placer<R, W>::fill(const Rq& rq, Bytes cursor, uint32_t bytes) {
+    return rq.striding ? scatter_strides(rq, cursor, bytes)
+                       : scatter(rq, typename Ring::Buffers(rq), cursor, bytes);
+}
+
+template <Rings R, class W>
+template <class Buffers, class Bytes>
+ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, Bytes cursor, uint32_t bytes) {
     uint32_t left = bytes;
     for (Segment buffer; left != 0;) {
         if (!buffers.next(buffer)) return ReceiveFault::too_short;
@@ -194,7 +202,8 @@ ReceiveFault Placer<R, W>::scatter(const Rq& rq, Buffers buffers, PieceCursor cu
 }
 
 template <Rings R, class W>
-ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, PieceCursor cursor, uint32_t bytes,
+template <class Bytes>
+ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, Bytes cursor, uint32_t bytes,
                                            uint32_t taken) {
     const uint32_t needed = strides_for(rq, taken + bytes);
     const Segment buffer = Ring::strided_buffer(rq);
@@ -209,8 +218,9 @@ ReceiveFault Placer<R, W>::scatter_strides(const Rq& rq, PieceCursor cursor, uin
 }
 
 template <Rings R, class W>
+template <class Bytes>
 bool Placer<R, W>::write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
-                         PieceCursor& from) {
+                         Bytes& from) {
     return mkeys_.translate(lkey, rq.pd, Access::write, address, bytes,
                             [&](std::byte* to, uint32_t part) {
                                 from.copy(part, to);
@@ -220,14 +230,14 @@ bool Placer<R, W>::write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t
 
 /// Describes the packet, or what its tunnel carries: sound is what is sound outside and inside.
 template <Rings R, class W>
-bool Placer<R, W>::complete(const Target& target, const Packet& packet, const Cut& cut,
-                            uint32_t tag, uint32_t strides) {
-    const net::Headers& outer = packet.headers();
-    ChecksumVerdict verdict = packet.verify(outer);
+bool Placer<R, W>::complete(const Target& target, const Frame& frame, const Cut& cut,
+                            const Labels& labels, uint32_t strides) {
+    const net::Headers& outer = frame.headers();
+    ChecksumVerdict verdict = frame.verify(outer);
     net::Headers inner;
     if (target.inner) {
-        inner = packet.inner_headers();
-        const ChecksumVerdict inside = packet.verify(inner);
+        inner = frame.inner_headers();
+        const ChecksumVerdict inside = frame.verify(inner);
         verdict.l3_ok = verdict.l3_ok && inside.l3_ok;
         verdict.l4_ok = (verdict.l4_ok || outer.l4 == 0) && inside.l4_ok;
     }
@@ -236,8 +246,8 @@ bool Placer<R, W>::complete(const Target& target, const Packet& packet, const Cu
                                        .headers = target.inner ? inner : outer,
                                        .verdict = verdict,
                                        .bytes = cut.bytes,
-                                       .tag = tag,
-                                       .metadata = packet.key().meta.reg_b,
+                                       .tag = labels.tag,
+                                       .metadata = labels.metadata,
                                        .vlan_stripped = cut.vlan_stripped,
                                        .strides = strides,
                                        .time = port_.now()});

@@ -2,6 +2,7 @@
 // The port's receive pipeline: sniffers, bypass rules, kernel netdev, leftovers; or flow tables.
 #pragma once
 
+#include "app/softhca/core/flow_cache.hpp"
 #include "app/softhca/core/flow_path.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/place.hpp"
@@ -35,6 +36,9 @@ template <Rings R, class W> class Receiver {
     /// port itself. Returns as receive() does.
     [[nodiscard]] bool loop(std::span<const iovec> pieces, uint32_t bytes, Number domain);
 
+    /// Rules, queues or tables may have changed.
+    void forget_flows() { flows_.forget(); }
+
     /// After receive() or loop() was left by a fault.
     void abandon() { origin_.reset(); }
 
@@ -61,6 +65,15 @@ template <Rings R, class W> class Receiver {
     /// does not want to hear it.
     [[nodiscard]] bool is_deaf(const Tir& tir) const;
     [[nodiscard]] bool take(std::span<const iovec> pieces, uint32_t bytes);
+    /// As take(), of a frame whose flow is known.
+    [[nodiscard]] bool take_known(const Frame& frame, const KnownFlow& flow);
+    /// Where the packet went is where the next ones of its flow will go, if that is one queue and
+    /// nobody else has a part in it.
+    void remember(const Packet& packet, bool to_kernel);
+    [[nodiscard]] bool may_hold() const { return port_.pause() || delay_drop_.rqs != 0; }
+    [[nodiscard]] bool sniffs_received() const {
+        return tables_.active(FlowRoot::sniff_received) || steering_.has(FlowDomain::sniffer);
+    }
     void count_arrival(std::span<const iovec> pieces, uint32_t bytes);
     /// The frame came from the kernel netdev, which does not hear itself.
     [[nodiscard]] bool by_kernel() const { return origin_ && origin_->domain == kKernelDomain; }
@@ -87,6 +100,7 @@ template <Rings R, class W> class Receiver {
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
     FlowPath path_;                   ///< likewise
     FlowPath sniff_path_;
+    FlowCache flows_;
     std::optional<Origin> origin_;
     std::array<std::byte, kMaxCopy> copy_; ///< of a frame that was sent
 };

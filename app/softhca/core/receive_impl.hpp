@@ -6,6 +6,7 @@
 #include "app/softhca/core/receive.hpp"
 
 #include <algorithm>
+#include <concepts>
 
 namespace softhca::core {
 
@@ -46,7 +47,7 @@ template <Rings R, class W> void Receiver<R, W>::place(const FlowPath::Stop& sto
     if (stop.tir->lro.any())
         placer_.coalesce(stop.tir->lro, target, *stop.packet, stop.tag);
     else
-        placer_.place(target, *stop.packet, stop.tag);
+        placer_.place(target, *stop.packet, {stop.tag, stop.packet->key().meta.reg_b});
 }
 
 template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {
@@ -80,17 +81,50 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes) return count(counters.drop_undersize);
     if (bytes > port_.max_frame()) return count(counters.drop_oversize);
 
+    // Whoever looks wants to see the whole way.
+    const bool may_know = std::same_as<W, NoWatch> && !origin_ && pieces.size() == 1;
+    if (may_know) {
+        const iovec& whole = pieces.front();
+        const auto known = flows_.find(static_cast<const std::byte*>(whole.iov_base), bytes);
+        if (known.flow)
+            return take_known(Frame(whole, known.flow->headers, known.ip_bytes), *known.flow);
+    }
     const Packet packet(pieces, bytes);
     const bool to_kernel = steer(packet);
-    const bool may_hold = port_.pause() || delay_drop_.rqs != 0;
-    if (may_hold && must_hold()) return false;
+    if (may_hold() && must_hold()) return false;
 
+    if (may_know) remember(packet, to_kernel);
     count_arrival(pieces, bytes);
     sniff(FlowRoot::sniff_received, packet);
     deliver(path_);
     if (to_kernel) port_.to_kernel(pieces, bytes);
     count_losses(to_kernel);
     return true;
+}
+
+template <Rings R, class W>
+bool Receiver<R, W>::take_known(const Frame& frame, const KnownFlow& flow) {
+    if (may_hold() && holds(*flow.target.rq, frame.bytes())) return false;
+    port_.count_received(frame.pieces(), frame.bytes());
+    for (FlowCounter* const counter : flow.counters) {
+        if (!counter) break;
+        counter->counts.packets++;
+        counter->counts.bytes += frame.bytes();
+    }
+    placer_.place(flow.target, frame, {.tag = flow.tag});
+    return true;
+}
+
+template <Rings R, class W> void Receiver<R, W>::remember(const Packet& packet, bool to_kernel) {
+    if (!path_.repeats || to_kernel || path_.stops.size() != 1 || sniffs_received()) return;
+    if (packet.is_verified()) return; // the next one's checksum may be wrong
+    const FlowPath::Stop& stop = path_.stops.front();
+    if (stop.packet != &packet || stop.tir->lro.any()) return; // changed, or joins others
+    KnownFlow flow{
+        .target = select_target(*stop.tir, packet), .tag = stop.tag, .headers = packet.headers()};
+    if (path_.counts.size() > flow.counters.size()) return;
+    std::ranges::transform(path_.counts, flow.counters.begin(), &FlowPath::Count::counter);
+    flows_.learn(packet, flow);
 }
 
 template <Rings R, class W> void Receiver<R, W>::count_losses(bool to_kernel) {

@@ -119,6 +119,8 @@ template <class S>
 concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
                             typename S::Cursor cursor, Segment segment,
                             std::array<Meter, 2>& meters) {
+    /// The most that a request has after its header.
+    { S::kMaxSegments } -> std::convertible_to<size_t>;
     /// How far the owner has got.
     { S::posted(queue) } -> std::same_as<uint16_t>;
     /// Whether the SQ's completion can be told.

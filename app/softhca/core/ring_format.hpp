@@ -44,6 +44,8 @@ class DataPath {
     virtual size_t flush(Rq& rq) = 0;
     /// Whether such a frame would find somebody: a rule, and a posted request wherever that leads.
     [[nodiscard]] virtual bool is_expected(std::span<const iovec> pieces, uint32_t bytes) = 0;
+    /// What decides about packets may be changed now.
+    virtual void forget_flows() = 0;
     /// An SQ goes.
     virtual void forget(const Sq& sq) = 0;
     /// A round was left by a fault, in which frames were taken from the wire (`receiving`) or sent.

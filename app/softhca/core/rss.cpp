@@ -66,13 +66,13 @@ void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* h
 
 } // namespace
 
-Target select_target(const Tir& tir, const Packet& packet) {
-    Target target{.inner = tir.tunnels && packet.headers().inner != 0};
+Target select_target(const Tir& tir, const Frame& frame) {
+    Target target{.inner = tir.tunnels && frame.headers().inner != 0};
     if (tir.toeplitz) {
         if (target.inner && tir.hash_inner)
-            hash_packet(tir, packet.inner_headers(), packet.head(), target);
+            hash_packet(tir, frame.inner_headers(), frame.head(), target);
         else
-            hash_packet(tir, packet.headers(), packet.head(), target);
+            hash_packet(tir, frame.headers(), frame.head(), target);
     }
     if (tir.rqt)
         target.rq = tir.rqt->entries[entry_of(*tir.rqt, target.hash)];

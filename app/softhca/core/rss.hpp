@@ -24,6 +24,6 @@ struct Target {
     return hash & (rqt.entries.size() - 1);
 }
 
-[[nodiscard]] Target select_target(const Tir& tir, const Packet& packet);
+[[nodiscard]] Target select_target(const Tir& tir, const Frame& frame);
 
 } // namespace softhca::core

@@ -53,6 +53,7 @@ template <Rings R, class W> class Sender {
     using Cursor = typename R::Send::Cursor;
     [[nodiscard, gnu::always_inline]] SendFault
     gather_segment(const Sq& sq, Cursor& at, Gather& into, Access access = Access::read);
+    [[nodiscard]] SendFault gather_packets(const Sq& sq);
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
@@ -89,6 +90,10 @@ template <Rings R, class W> class Sender {
     typename R::Send ring_;
     Sq* current_ = nullptr; ///< whose request is in ring_
     Gather frame_;
+    // Of a request with a packet in each segment:
+    uint32_t packets_ = 0;
+    std::array<iovec, R::Send::kMaxSegments> whole_; ///< null: in several pieces, see …
+    std::array<Cursor, R::Send::kMaxSegments> segments_;
     Gather payload_;
     HeaderBuffer header_;
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;

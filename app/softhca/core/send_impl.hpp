@@ -310,25 +310,36 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_pa
     return {.complete = true, .packets = 1};
 }
 
-/// One segment per packet, and what is asked for concerns all of them.
+/// One segment per packet, and what is asked for concerns all of them. All segments are checked
+/// before a packet leaves, which also fetches the packets ahead.
+template <Rings R, class W> SendFault Sender<R, W>::gather_packets(const Sq& sq) {
+    packets_ = 0;
+    for (Cursor at = ring_.first(); !ring_.at_end(at); packets_++) {
+        const Cursor segment = at;
+        frame_.clear();
+        if (const auto fault = gather_segment(sq, at, frame_); fault != SendFault::none)
+            return fault;
+        if (frame_.length() == 0) return SendFault::no_data;
+        const bool whole = frame_.pieces().size() == 1;
+        whole_[packets_] = {whole ? frame_.pieces().front().iov_base : nullptr, frame_.length()};
+        segments_[packets_] = segment;
+    }
+    return packets_ == 0 ? SendFault::no_data : SendFault::none;
+}
+
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_packets(Sq& sq, size_t budget) {
     if (!ring_.request().header.empty()) return {SendFault::bad_eth_segment};
-    if (ring_.at_end(ring_.first())) return {SendFault::no_data};
-    // All segments are checked before a packet leaves; this also prefetches the packets.
-    for (Cursor at = ring_.first(); !ring_.at_end(at);) {
-        frame_.clear();
-        if (const auto fault = gather_segment(sq, at, frame_); fault != SendFault::none)
-            return {fault};
-        if (frame_.length() == 0) return {SendFault::no_data};
-    }
-    const uint32_t already_sent = sq.sent;
+    if (const SendFault fault = gather_packets(sq); fault != SendFault::none) return {fault};
     Step step;
-    Cursor at = ring_.first();
-    for (uint32_t packet = 0; !ring_.at_end(at); packet++) {
+    for (uint32_t packet = sq.sent; packet < packets_; packet++) {
         frame_.clear();
-        std::ignore = gather_segment(sq, at, frame_);
-        if (packet < already_sent) continue;
+        if (const iovec& whole = whole_[packet]; whole.iov_base) {
+            std::ignore = frame_.add(whole.iov_base, static_cast<uint32_t>(whole.iov_len));
+        } else { // in several pages
+            Cursor at = segments_[packet];
+            std::ignore = gather_segment(sq, at, frame_);
+        }
         if (step.packets == budget || !send_frame(sq, frame_)) return step;
         step.packets++;
     }

@@ -51,7 +51,7 @@ class RingWriter {
         const uint32_t length = frame.length < kMinFrame ? kMinFrame : frame.length;
         const uint64_t bytes = record_bytes(length);
         const uint64_t to_end = ring_.bytes - offset();
-        const uint64_t skipped = bytes > to_end ? to_end : 0;
+        const uint64_t skipped = bytes > to_end || may_start_over() ? to_end : 0;
         if (!has_room(skipped + bytes)) {
             publish(); // or the reader would never make room
             return SendResult::busy;
@@ -82,11 +82,19 @@ class RingWriter {
     [[nodiscard]] RecordHeader* header() const {
         return reinterpret_cast<RecordHeader*>(ring_.data + offset());
     }
+    /// A reader that keeps up gets few lines again and again, which stay in its nearest cache.
+    bool may_start_over() {
+        if (offset() < kEnough) return false;
+        read_ = ring_.indices->read.load(std::memory_order_acquire);
+        return read_ == written_;
+    }
     bool has_room(uint64_t bytes) {
         if (written_ + bytes - read_ <= ring_.bytes) return true;
         read_ = ring_.indices->read.load(std::memory_order_acquire);
         return written_ + bytes - read_ <= ring_.bytes;
     }
+
+    static constexpr uint64_t kEnough = 16 * 1024;
 
     RingView ring_;
     uint64_t written_;

@@ -106,6 +106,7 @@ const Packet* Walker::act(const Entry& entry, const Packet& start, FlowPath& pat
 
 template <class W>
 void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath& path, W watch) {
+    path.repeats = false; // entries may compare any bytes
     const Packet* packet = &start;
     Entry entry;
     Tag seen;

@@ -26,6 +26,7 @@ template <class T> [[nodiscard]] T load(const std::byte* from) {
 class SendWqe {
   public:
     using Cursor = uint32_t; ///< offset in the WQE
+    static constexpr size_t kMaxSegments = mlx5::kMaxWqeSegments;
 
     [[nodiscard]] static uint16_t posted(const Sq& sq) {
         return sq.managed ? sq.enabled : static_cast<uint16_t>(net::to_be(sq.doorbell.load()));
