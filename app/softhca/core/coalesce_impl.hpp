@@ -34,7 +34,8 @@ void Placer<R, W>::put_or_join(const LroAttr& lro, const Target& target, const P
         !is_coalescible(lro, packet))
         return put(target, packet, {tag, packet.key().meta.reg_b});
     const ChecksumVerdict verdict = packet.verify(packet.headers());
-    if (!verdict.l3_ok || !verdict.l4_ok) return put(target, packet, {tag, packet.key().meta.reg_b});
+    if (!verdict.l3_ok || !verdict.l4_ok)
+        return put(target, packet, {tag, packet.key().meta.reg_b});
 
     if (rq.coalescing && !rq.lro->is_due(port_.now()) && rq.lro->continues(packet, tag))
         join(rq, packet);
