@@ -18,21 +18,37 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
 }
 constexpr auto kCrcTable = make_crc_table();
 
-} // namespace
-
 // 32-bit words in 64-bit lanes: compilers make vector code of it, and lanes cannot overflow below
 // 16 GiB.
-uint64_t ChecksumSum::sum_long(const void* data, size_t length) {
-    const auto* const bytes = static_cast<const std::byte*>(data);
-    const size_t words = length / sizeof(uint32_t);
+[[gnu::always_inline]] inline uint64_t sum_lanes(const std::byte* bytes, size_t words) {
     uint64_t sum = 0;
     for (size_t i = 0; i < words; i++) {
         uint32_t word;
         std::memcpy(&word, bytes + i * sizeof word, sizeof word);
         sum += word;
     }
+    return sum;
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx2")]] uint64_t sum_lanes_avx2(const std::byte* bytes, size_t words) {
+    return sum_lanes(bytes, words);
+}
+uint64_t sum_words(const std::byte* bytes, size_t words) {
+    static const bool has_avx2 = __builtin_cpu_supports("avx2");
+    return has_avx2 ? sum_lanes_avx2(bytes, words) : sum_lanes(bytes, words);
+}
+#else
+uint64_t sum_words(const std::byte* bytes, size_t words) { return sum_lanes(bytes, words); }
+#endif
+
+} // namespace
+
+uint64_t ChecksumSum::sum_long(const void* data, size_t length) {
+    const auto* const bytes = static_cast<const std::byte*>(data);
+    const size_t words = length / sizeof(uint32_t);
     const size_t done = words * sizeof(uint32_t);
-    return sum + sum_short(bytes + done, length - done);
+    return sum_words(bytes, words) + sum_short(bytes + done, length - done);
 }
 
 uint32_t crc32(uint32_t crc, const void* data, size_t length) {

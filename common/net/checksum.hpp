@@ -22,6 +22,11 @@ class ChecksumSum {
         odd_ ^= (length & 1) != 0;
     }
     void add(std::span<const std::byte> data) { add(data.data(), data.size()); }
+    /// The sum of what comes next. Only at an even position.
+    void add(const ChecksumSum& next) {
+        sum_ += fold_to_32(next.sum_);
+        odd_ = next.odd_;
+    }
     /// A 16-bit word in host order. Only at an even position.
     void add_word(uint16_t word) { sum_ += to_be(word); }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 namespace softhca::core {
 namespace {
@@ -71,12 +72,38 @@ uint64_t word_at(const FlowShape& shape, const std::byte* head, size_t index) {
     return word & shape.masks[index];
 }
 
+/// Calls `use(words)` with the number of a shape's words as a constant.
+template <class Use> auto with_words(const FlowShape& shape, Use&& use) {
+    switch (shape.words) {
+    case 5: return use(std::integral_constant<size_t, 5>());
+    case 6: return use(std::integral_constant<size_t, 6>());
+    case 7: return use(std::integral_constant<size_t, 7>());
+    case 8: return use(std::integral_constant<size_t, 8>());
+    default: return use(std::integral_constant<size_t, FlowShape::kMaxWords>());
+    }
+}
+static_assert(std::ranges::all_of(kShapes, [](const FlowShape& shape) {
+    return shape.words >= 5 && shape.words <= FlowShape::kMaxWords;
+}));
+
 /// The products do not wait for each other; the high bits of each depend on all of its word.
 uint64_t hash_of(const FlowShape& shape, const std::byte* head) {
-    uint64_t sum = 0, factor = 0x9e3779b97f4a7c15u;
-    for (uint32_t i = 0; i < shape.words; i++, factor += 0xc6b2733a2f3a9c6cu)
-        sum += word_at(shape, head, i) * factor;
-    return sum >> 40;
+    return with_words(shape, [&](auto words) {
+        uint64_t sum = 0, factor = 0x9e3779b97f4a7c15u;
+        for (size_t i = 0; i < words; i++, factor += 0xc6b2733a2f3a9c6cu)
+            sum += word_at(shape, head, i) * factor;
+        return sum >> 40;
+    });
+}
+
+bool equal(const FlowShape& shape, const std::byte* head,
+           const std::array<uint64_t, FlowShape::kMaxWords>& known) {
+    return with_words(shape, [&](auto words) {
+        uint64_t difference = 0;
+        for (size_t i = 0; i < words; i++)
+            difference |= word_at(shape, head, i) ^ known[i];
+        return difference == 0;
+    });
 }
 
 [[nodiscard]] bool is_plain(const Packet& packet, uint32_t l3) {
@@ -93,11 +120,8 @@ FlowCache::Found FlowCache::find(const std::byte* head, uint32_t bytes) const {
     const FlowShape* const shape = shape_of(head, bytes);
     if (!shape || places_.empty()) return {};
     const Place& place = places_[hash_of(*shape, head) % kPlaces];
-    if (place.epoch != epoch_ || place.shape != shape) return {};
-    uint64_t difference = 0;
-    for (uint32_t i = 0; i < shape->words; i++)
-        difference |= word_at(*shape, head, i) ^ place.words[i];
-    if (difference != 0) return {};
+    if (place.epoch != epoch_ || place.shape != shape || !equal(*shape, head, place.words))
+        return {};
 
     const std::byte* const ip = head + shape->l3;
     const uint32_t ip_bytes = place.flow.headers.ip_version == 4

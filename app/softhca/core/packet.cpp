@@ -84,17 +84,20 @@ ChecksumVerdict Frame::verify(const net::Headers& headers) const {
     const uint32_t covered =
         headers.l4 != 0 && !headers.fragment ? net::l4_bytes(headers, head_) : 0;
     if (covered != 0) {
-        const uint16_t l4 = sum_range(pieces_, headers.l4, covered).fold();
-        net::ChecksumSum all = net::pseudo_header(headers, head_, covered);
-        all.add_word(l4);
-        verdict.l4_ok = all.fold() == 0xffff || udp_without_checksum(headers, head_);
+        const net::ChecksumSum l4 = sum_range(pieces_, headers.l4, covered);
+        verdict.l4_ok = udp_without_checksum(headers, head_);
+        if (!verdict.l4_ok) {
+            net::ChecksumSum all = net::pseudo_header(headers, head_, covered);
+            all.add(l4);
+            verdict.l4_ok = all.fold() == 0xffff;
+        }
         if (headers.l4 + covered == end) {
-            l3.add(head_ + at, headers.l4 - at); // IPv6 extension headers
-            l3.add_word(l4);
+            if (at != headers.l4) l3.add(head_ + at, headers.l4 - at); // IPv6 extension headers
+            l3.add(l4);
             at = end;
         }
     }
-    if (at < end) l3.add_word(sum_range(pieces_, at, end - at).fold());
+    if (at < end) l3.add(sum_range(pieces_, at, end - at));
     verdict.l3_sum = l3.fold();
     return verdict;
 }

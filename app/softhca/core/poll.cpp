@@ -8,7 +8,7 @@ namespace softhca::core {
 namespace {
 
 // One round is short enough that a control call, or another queue, waits for microseconds only.
-constexpr size_t kSendBudget = 64;     // packets per SQ
+constexpr size_t kSendBudget = 128;    // packets per SQ
 constexpr size_t kReceiveBudget = 128; // frames
 constexpr size_t kKernelBudget = 32;
 constexpr size_t kHairpinBudget = 2 * kReceiveBudget; // more than may come meanwhile

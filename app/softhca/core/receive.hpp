@@ -66,7 +66,7 @@ template <Rings R, class W> class Receiver {
     [[nodiscard]] bool is_deaf(const Tir& tir) const;
     [[nodiscard]] bool take(std::span<const iovec> pieces, uint32_t bytes);
     /// As take(), of a frame whose flow is known.
-    [[nodiscard]] bool take_known(const Frame& frame, const KnownFlow& flow);
+    [[nodiscard, gnu::flatten]] bool take_known(const Frame& frame, const KnownFlow& flow);
     /// Where the packet went is where the next ones of its flow will go, if that is one queue and
     /// nobody else has a part in it.
     void remember(const Packet& packet, bool to_kernel);

@@ -44,7 +44,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_packet(Sq& sq);
     [[nodiscard]] Step execute_tso(Sq& sq, size_t budget);
-    [[nodiscard]] Step execute_packets(Sq& sq, size_t budget);
+    [[nodiscard, gnu::flatten]] Step execute_packets(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
     [[nodiscard]] Step execute_meters(const Sq& sq);
     [[nodiscard]] Step execute_argument(const Sq& sq);
