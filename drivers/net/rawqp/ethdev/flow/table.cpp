@@ -119,12 +119,11 @@ FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
 /// All of the rule or nothing. Most specific class first, as planned.
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
     for (RulePart& part : rule.parts()) {
-        auto installed = steering.install(rule.request(part, level_of(rule, part)));
-        if (!installed) {
+        auto done = steering.install(rule.request(part, level_of(rule, part)), part.installed);
+        if (!done) {
             take_out(rule);
-            return tl::unexpected(installed.error());
+            return done;
         }
-        part.installed = std::move(*installed);
     }
     return {};
 }

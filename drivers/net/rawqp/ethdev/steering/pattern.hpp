@@ -41,6 +41,11 @@ struct Layer {
     void forget(uint16_t bit, uint16_t bits);
 };
 
+/// Whether both ask for the same bits of the same header.
+[[nodiscard]] inline bool same_headers(const Layer& a, const Layer& b) {
+    return a.protocol == b.protocol && a.depth == b.depth && a.mask == b.mask;
+}
+
 /// Layers in the order of a packet's bytes, and after them those of metadata in the order of
 /// Protocol, however they were asked for. The first one is Ethernet, always. Each header follows
 /// from a field of the one before (see Binding), which is demanded as well; of VLAN tags that is
