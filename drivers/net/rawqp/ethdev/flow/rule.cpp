@@ -122,11 +122,12 @@ size_t rte_flow::bytes() const {
     return bytes;
 }
 
-void rte_flow::add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
-                          std::span<const uint8_t> mask) {
-    auto* const key = const_cast<char*>(parts_[part].key.data()); // in this rule's memory
-    for (size_t i = 0; i < bits.size(); ++i)
-        key[at + i] = static_cast<char>(key[at + i] | (bits[i] & mask[i]));
+void rte_flow::add_to_key(size_t part, size_t at, const rawqp::LayerBytes& bits, size_t bytes) {
+    char* const key = const_cast<char*>(parts_[part].key.data()) + at; // in this rule's memory
+    rawqp::LayerBytes known{};
+    std::memcpy(known.data(), key, bytes);
+    const rawqp::LayerBytes both = known | bits;
+    std::memcpy(key, both.data(), bytes);
 }
 
 void rte_flow::hash_keys() {

@@ -6,10 +6,6 @@
 
 namespace rawqp {
 
-bool Layer::allows(uint16_t bit, uint16_t bits, uint64_t number) const {
-    return ((get(bit, bits) ^ number) & get_bits(mask, bit, bits)) == 0;
-}
-
 bool Layer::demand(uint16_t bit, uint16_t bits, uint64_t number) {
     if (!allows(bit, bits, number)) return false;
     set(bit, bits, number);

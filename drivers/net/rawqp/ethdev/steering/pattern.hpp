@@ -33,7 +33,9 @@ struct Layer {
     }
     [[nodiscard]] bool masks(uint16_t bit, uint16_t bits) const { return any_bit(mask, bit, bits); }
     /// Whether what is demanded leaves room for this number.
-    [[nodiscard]] bool allows(uint16_t bit, uint16_t bits, uint64_t number) const;
+    [[nodiscard]] bool allows(uint16_t bit, uint16_t bits, uint64_t number) const {
+        return ((get(bit, bits) ^ number) & get_bits(mask, bit, bits)) == 0;
+    }
     /// Demands the number in these bits; false if that contradicts what is demanded already.
     [[nodiscard]] bool demand(uint16_t bit, uint16_t bits, uint64_t number);
     /// Demands the number instead of whatever was demanded.
