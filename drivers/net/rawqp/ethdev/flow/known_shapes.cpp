@@ -60,6 +60,10 @@ bool write_list(const Entry* entry, Writer& to, Write write_entry) {
     return to.put(uint16_t{0});
 }
 
+bool is_same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 } // namespace
 
 KnownShape* KnownShapes::find(const rte_flow_attr& attr, const rte_flow_item* items,
@@ -70,14 +74,14 @@ KnownShape* KnownShapes::find(const rte_flow_attr& attr, const rte_flow_item* it
         return nullptr;
     const std::span<const uint8_t> bytes = writer.written();
     auto at = std::ranges::find_if(
-        shapes_, [&](const auto& known) { return std::ranges::equal(known->bytes, bytes); });
+        shapes_, [&](const auto& known) { return is_same(known->bytes, bytes); });
     if (at == shapes_.end()) {
         if (shapes_.size() == kMost) shapes_.pop_back();
         shapes_.push_back(std::make_unique<KnownShape>());
         at = std::prev(shapes_.end());
         (*at)->bytes.assign(bytes.begin(), bytes.end());
     }
-    std::rotate(shapes_.begin(), at, std::next(at));
+    if (at != shapes_.begin()) std::rotate(shapes_.begin(), at, std::next(at));
     return shapes_.front().get();
 }
 

@@ -71,7 +71,8 @@ class Steering {
     /// The device's priorities, found at first use by trial (a rule that no frame can match) unless
     /// an installed rule has shown them. Needs Rx queue 0 to be set up.
     [[nodiscard]] Result<SteeringLevels> levels();
-    [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
+    [[nodiscard]] bool knows_levels() const { return known_levels().has_value(); }
+    [[nodiscard]] const std::optional<SteeringLevels>& known_levels() const { return levels_; }
 
     /// The first engine that has words for the request, for its other values as well; or what keeps
     /// every one from asking for it.
