@@ -63,8 +63,7 @@ TEST_P(KnownShapesTest, AreTheSameRules) {
     for (uint32_t n = 0; n < 4; ++n)
         rules.push_back(flow(n, 9).queue(1));
     for (uint32_t n = 0; n < 8; ++n) // bits beside the mask are no part of a rule
-        rules.push_back(
-            flow(0x0a00ff00 + n, static_cast<uint16_t>(4785 + n)).queue(n % 4).mark(n));
+        rules.push_back(flow(0x0a00ff00 + n, static_cast<uint16_t>(4785 + n)).queue(n % 4).mark(n));
     for (uint32_t n = 4; n < 8; ++n)
         rules.push_back(flow(n, 9).action(RTE_FLOW_ACTION_TYPE_DROP));
     expect_as_first(rules);

@@ -73,8 +73,8 @@ KnownShape* KnownShapes::find(const rte_flow_attr& attr, const rte_flow_item* it
         !write_list(actions, writer, write_action))
         return nullptr;
     const std::span<const uint8_t> bytes = writer.written();
-    auto at = std::ranges::find_if(
-        shapes_, [&](const auto& known) { return is_same(known->bytes, bytes); });
+    auto at = std::ranges::find_if(shapes_,
+                                   [&](const auto& known) { return is_same(known->bytes, bytes); });
     if (at == shapes_.end()) {
         if (shapes_.size() == kMost) shapes_.pop_back();
         shapes_.push_back(std::make_unique<KnownShape>());
@@ -113,9 +113,9 @@ FlowResult<void> FlowTable::Impl::make_template(const rte_flow_attr& attr,
 
 /// What templates and their rules are refused for is not what the application is told: whether
 /// there is such a rule is up to the whole translation, but for what the device says.
-std::optional<FlowResult<rte_flow*>>
-FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* items,
-                              const rte_flow_action* actions) {
+std::optional<FlowResult<rte_flow*>> FlowTable::Impl::create_alike(const rte_flow_attr* attr,
+                                                                   const rte_flow_item* items,
+                                                                   const rte_flow_action* actions) {
     if (!running || attr == nullptr || items == nullptr || actions == nullptr) return std::nullopt;
     KnownShape* const shape = shapes.find(*attr, items, actions);
     if (shape == nullptr) return std::nullopt;

@@ -39,7 +39,7 @@ class FlowAttr {
     size_t append(uint32_t type, uint16_t size);
 
     Terms terms_;
-    Pattern pattern_; ///< whose masks it has
+    Pattern pattern_;                    ///< whose masks it has
     std::vector<uint8_t> blank_, bytes_; ///< without values, and with them
     std::vector<Place> places_;
     size_t tag_at_ = 0, counters_at_ = 0; ///< if there are such
