@@ -119,7 +119,7 @@ ibv_flow_attr* FlowAttr::write(const SteeringRequest& request, uint8_t ib_port,
     for (const auto& [layer, field, bits, bit] : places_)
         or_bits(layers[layer].value, field, bits, bytes_, bit);
     if (terms.tagged) std::memcpy(&bytes_[tag_at_], &request.tag, sizeof request.tag);
-    if (terms.counts) std::memcpy(&bytes_[counters_at_], &counters, sizeof counters);
+    if (terms.counts) std::memcpy(&bytes_[counters_at_], &counters, sizeof(void*));
     auto* const attr = reinterpret_cast<ibv_flow_attr*>(bytes_.data());
     if (terms.type == IBV_FLOW_ATTR_NORMAL) attr->priority = request.level;
     return attr;
