@@ -62,11 +62,12 @@ class FlowTableTest : public testing::Test {
     /// Both refuse, with the same text, and leave nothing.
     std::string refused(const Rule& rule) {
         const size_t before = device.flows.size();
-        EXPECT_LT(validate(rule), 0);
-        std::string text = error.message;
+        const int code = validate(rule);
+        EXPECT_LT(code, 0);
+        std::string text = error.message; // the next refusal is in the same memory
         error = {};
         EXPECT_EQ(create(rule), nullptr);
-        EXPECT_EQ(rte_errno, -validate(rule));
+        EXPECT_EQ(rte_errno, -code);
         EXPECT_EQ(text, error.message);
         EXPECT_EQ(device.flows.size(), before);
         return text;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/steering/flow_attr.hpp"
 #include "tests/unit/flow/fake_device.hpp"
 
 #include <memory>
@@ -25,8 +26,9 @@ template <class Item> Item all_ones() {
 inline Bytes verbs_specs(const Pattern& pattern) {
     SteeringRequest request;
     request.pattern = pattern;
-    const Bytes bytes = flow_attr_bytes(request, 1);
-    return {bytes.begin() + sizeof(ibv_flow_attr), bytes.end()};
+    FlowAttr attr;
+    attr.write(request, 1, nullptr);
+    return {attr.bytes().begin() + sizeof(ibv_flow_attr), attr.bytes().end()};
 }
 
 /// Pattern and actions of one rule; keeps what they point to, also for its copies.

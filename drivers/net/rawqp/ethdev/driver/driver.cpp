@@ -262,8 +262,9 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     dev->data->numa_node = port->sysfs.numa_node(port->device);
     dev->rx_pkt_burst = rte_eth_pkt_burst_dummy;
     dev->tx_pkt_burst = rte_eth_pkt_burst_dummy;
-    dev->data->dev_flags |=
-        RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV | RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+    // Operations on flows lock the port themselves.
+    dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC | RTE_ETH_DEV_INTR_RMV |
+                            RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS | RTE_ETH_DEV_FLOW_OPS_THREAD_SAFE;
     set_ring_host(dev->data->port_id, port.get());
     dev->process_private = port.get();
     publish(*port, sysfs);

@@ -61,6 +61,14 @@ constexpr ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_MARK, Protocol::mark, {}},
 };
 
+/// By type, which row of kItems it has, counted from 1.
+constexpr auto kRowOf = [] {
+    std::array<uint8_t, 128> rows{};
+    for (size_t i = 0; i < std::size(kItems); ++i)
+        rows.at(kItems[i].type) = static_cast<uint8_t>(i + 1);
+    return rows;
+}();
+
 /// Items that there is no row for, and what would work.
 struct Refusal {
     rte_flow_item_type type;
@@ -72,11 +80,6 @@ constexpr Refusal kRefused[] = {
     {RTE_FLOW_ITEM_TYPE_GTPC, "the device looks into GTP-U only: use item udp with dst 2123"},
     {RTE_FLOW_ITEM_TYPE_RAW, "the device matches fields of headers, not bytes at an offset"},
 };
-
-const ItemKind* kind_of(rte_flow_item_type type) {
-    const auto* const found = std::ranges::find(kItems, type, &ItemKind::type);
-    return found == std::end(kItems) ? nullptr : found;
-}
 
 /// "eth, vlan, … or gtp".
 std::string known_items() {
@@ -156,6 +159,11 @@ FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item) {
 }
 
 std::span<const ItemKind> item_kinds() { return kItems; }
+
+const ItemKind* kind_of(rte_flow_item_type type) {
+    const auto at = static_cast<uint32_t>(type);
+    return at < kRowOf.size() && kRowOf[at] != 0 ? &kItems[kRowOf[at] - 1] : nullptr;
+}
 
 FlowResult<const ItemKind*> known_kind(const rte_flow_item& item) {
     if (const ItemKind* const kind = kind_of(item.type)) return kind;

@@ -25,6 +25,8 @@ struct ItemKind {
 };
 
 [[nodiscard]] std::span<const ItemKind> item_kinds();
+/// Null: there is no such header.
+[[nodiscard]] const ItemKind* kind_of(rte_flow_item_type type);
 /// Errors say what would work.
 [[nodiscard]] FlowResult<const ItemKind*> known_kind(const rte_flow_item& item);
 

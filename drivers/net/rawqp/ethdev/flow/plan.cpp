@@ -205,6 +205,7 @@ FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte
 
 /// Before the Rx queues are set up the device cannot be asked: start() will look again.
 SteeringLevels FlowTable::Impl::known_levels() const {
+    if (const auto& known = steering.known_levels()) return *known;
     return steering.levels().value_or(SteeringLevels{});
 }
 

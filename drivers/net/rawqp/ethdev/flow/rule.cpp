@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <new>
 
 namespace rawqp {
@@ -57,7 +56,23 @@ Pattern pattern_of(std::string_view key) {
 
 void DestroyRule::operator()(rte_flow* rule) const { rte_flow::destroy(rule); }
 
-uint64_t hash_of(std::string_view key) { return std::hash<std::string_view>{}(key); }
+uint64_t hash_of(std::string_view key) {
+    uint64_t hash = key.size();
+    const auto add = [&](uint64_t word) { // a product's high bits depend on all bits of the word
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    };
+    for (; key.size() >= sizeof(uint64_t); key.remove_prefix(sizeof(uint64_t))) {
+        uint64_t word;
+        std::memcpy(&word, key.data(), sizeof word);
+        add(word);
+    }
+    uint64_t rest = 0;
+    for (const char byte : key)
+        rest = rest << 8 | static_cast<uint8_t>(byte);
+    add(rest);
+    return hash;
+}
 
 SteeringRequest RuleTerms::request(uint16_t level) const {
     SteeringRequest request;
@@ -122,11 +137,12 @@ size_t rte_flow::bytes() const {
     return bytes;
 }
 
-void rte_flow::add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
-                          std::span<const uint8_t> mask) {
-    auto* const key = const_cast<char*>(parts_[part].key.data()); // in this rule's memory
-    for (size_t i = 0; i < bits.size(); ++i)
-        key[at + i] = static_cast<char>(key[at + i] | (bits[i] & mask[i]));
+void rte_flow::add_to_key(size_t part, size_t at, const rawqp::LayerBytes& bits, size_t bytes) {
+    char* const key = const_cast<char*>(parts_[part].key.data()) + at; // in this rule's memory
+    rawqp::LayerBytes known{};
+    std::memcpy(known.data(), key, bytes);
+    const rawqp::LayerBytes both = known | bits;
+    std::memcpy(key, both.data(), bytes);
 }
 
 void rte_flow::hash_keys() {

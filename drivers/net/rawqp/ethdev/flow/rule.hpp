@@ -105,9 +105,8 @@ struct rte_flow : rawqp::RuleTerms {
     [[nodiscard]] static rte_flow* make(rawqp::RuleTerms terms, const rte_flow& model, void* memory,
                                         rawqp::RuleMemory* owner);
     [[nodiscard]] size_t bytes() const;
-    /// Sets bits of a key, those that the mask has as well.
-    void add_to_key(size_t part, size_t at, std::span<const uint8_t> bits,
-                    std::span<const uint8_t> mask);
+    /// Sets bits of a key, which has room for all of them.
+    void add_to_key(size_t part, size_t at, const rawqp::LayerBytes& bits, size_t bytes);
     void hash_keys();
     static void destroy(rte_flow* rule);
     /// Does from now on what the other one does, with its parts. Its own are taken out of the

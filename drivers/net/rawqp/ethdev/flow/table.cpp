@@ -119,12 +119,11 @@ FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
 /// All of the rule or nothing. Most specific class first, as planned.
 Result<void> FlowTable::Impl::install(rte_flow& rule) {
     for (RulePart& part : rule.parts()) {
-        auto installed = steering.install(rule.request(part, level_of(rule, part)));
-        if (!installed) {
+        auto done = steering.install(rule.request(part, level_of(rule, part)), part.installed);
+        if (!done) {
             take_out(rule);
-            return tl::unexpected(installed.error());
+            return done;
         }
-        part.installed = std::move(*installed);
     }
     return {};
 }
@@ -161,17 +160,24 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
 
 rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                             const rte_flow_action* actions, rte_flow_error* error) {
-    const auto plan = impl_->translate(attr, pattern, actions);
-    FlowResult<OwnedRule> rule =
-        plan ? impl_->realize(*plan, attr, nullptr) : tl::unexpected(plan.error());
-    if (!rule) {
-        report(rule.error(), error);
-        return nullptr;
-    }
-    rte_flow* const created = rule->get();
-    impl_->rules.add(std::move(*rule));
-    impl_->watch_age(*created);
-    return created;
+    auto created = impl_->create_alike(attr, pattern, actions);
+    if (!created) created = impl_->create(attr, pattern, actions);
+    if (*created) return **created;
+    report(created->error(), error);
+    return nullptr;
+}
+
+FlowResult<rte_flow*> FlowTable::Impl::create(const rte_flow_attr* attr,
+                                              const rte_flow_item* pattern,
+                                              const rte_flow_action* actions) {
+    const auto plan = translate(attr, pattern, actions);
+    if (!plan) return tl::unexpected(plan.error());
+    auto rule = realize(*plan, attr, nullptr);
+    if (!rule) return tl::unexpected(std::move(rule.error()));
+    rte_flow* const made = rule->get();
+    rules.add(std::move(*rule));
+    watch_age(*made);
+    return made;
 }
 
 void FlowTable::Impl::watch(const AgeRef& age) {
@@ -283,6 +289,7 @@ Result<void> FlowTable::start() {
 
 void FlowTable::stop() {
     impl_->running = false;
+    impl_->shapes.clear();
     for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after)
         take_out(*rule);
 }

@@ -22,7 +22,7 @@ class PortGuard;
 /// rte_flow_error names the offending item or action; its message stays valid until the next
 /// refusal on the same thread.
 ///
-/// Control threads, one at a time per port (ethdev's lock for flow operations sees to that).
+/// Control threads, one at a time per port (its lock sees to that).
 class FlowTable {
   public:
     /// With a guard, rules reserve the TCP and UDP ports that they take from the kernel. Without

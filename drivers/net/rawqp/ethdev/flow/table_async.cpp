@@ -148,10 +148,7 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
     if (!planned) return tl::unexpected(planned.error());
     auto values = values_of(*planned, pattern);
     if (!values) return tl::unexpected(values.error());
-    Recipe recipe{OwnedRule(rte_flow::make(*planned)), std::move(*values)};
-    // With zeros for values, the device can be asked.
-    if (auto ok = validate(*recipe.model); !ok) return tl::unexpected(ok.error());
-    return recipe;
+    return Recipe{OwnedRule(rte_flow::make(*planned)), std::move(*values)};
 }
 
 /// Counters for all rules that may come, as the trial of the recipe had one.
@@ -212,6 +209,8 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
         for (const rte_flow_actions_template* const action : actions) {
             auto recipe = make_recipe(table->attributes, *pattern, *action);
             if (!recipe) return tl::unexpected(recipe.error());
+            // With zeros for values, the device can be asked.
+            if (auto ok = validate(*recipe->model); !ok) return tl::unexpected(ok.error());
             bytes = std::max(bytes, recipe->model->bytes());
             parts = std::max(parts, recipe->model->parts().size());
             if (auto ok = own_counters(*table, *recipe, *action, attributes.nb_flows); !ok)
@@ -279,7 +278,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
     values.age = table.actions[action]->age;
     if (auto ok = take_values(table, *table.actions[action], actions, terms, values); !ok)
         return tl::unexpected(ok.error());
-    void* const slot = table.slots->take();
+    void* const slot = table.slots ? table.slots->take() : ::operator new(recipe.model->bytes());
     if (slot == nullptr)
         return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_HANDLE, &table,
                       "all rules of the table are in use: destroy some, or make it larger");
@@ -299,9 +298,9 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                           "item tag: its index is not the template's");
         if (auto ok = check_mark(*value.kind, item); !ok) return tl::unexpected(ok.error());
-        const LayerBytes bytes = read_spec(*value.kind, item, value.index);
-        const size_t size = traits_of(value.kind->protocol).bytes;
-        rule->add_to_key(value.part, value.at, std::span(bytes).first(size), value.mask);
+        rule->add_to_key(value.part, value.at,
+                         read_spec(*value.kind, item, value.index) & value.mask,
+                         traits_of(value.kind->protocol).bytes);
     }
     rule->hash_keys();
     if (auto ok = lead(*rule, table, values); !ok) return tl::unexpected(ok.error());
@@ -318,17 +317,27 @@ FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, si
                       pattern, action, table.patterns.size(), table.actions.size());
     auto rule = fill(table, pattern, items, action, actions);
     if (!rule) return tl::unexpected(rule.error());
-    if (guard && !(*rule)->egress) {
-        auto reserved = guard->reserve((*rule)->whole_patterns(), nullptr);
-        if (!reserved) return tl::unexpected(reserved.error());
-        (*rule)->ports = std::move(*reserved);
-    }
-    prepare_reports(**rule);
+    if (auto ok = reserve_ports(**rule); !ok) return tl::unexpected(ok.error());
     if (auto placed = place(**rule); !placed) return from_device(placed.error());
+    return enter(std::move(*rule));
+}
+
+/// A template does not say which item is to blame.
+FlowResult<void> FlowTable::Impl::reserve_ports(rte_flow& rule) {
+    if (!guard || rule.egress) return {};
+    auto reserved = guard->reserve(rule.whole_patterns(), nullptr);
+    if (!reserved) return tl::unexpected(reserved.error());
+    rule.ports = std::move(*reserved);
+    return {};
+}
+
+/// Of a rule that has its place.
+FlowResult<rte_flow*> FlowTable::Impl::enter(OwnedRule rule) {
+    prepare_reports(*rule);
     if (running)
-        if (auto installed = install(**rule); !installed) return from_device(installed.error());
-    rte_flow* const created = rule->get();
-    rules.add(std::move(*rule));
+        if (auto installed = install(*rule); !installed) return from_device(installed.error());
+    rte_flow* const created = rule.get();
+    rules.add(std::move(rule));
     watch_age(*created);
     return created;
 }

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/flow_queue.hpp"
+#include "drivers/net/rawqp/ethdev/flow/known_shapes.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule_list.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
-#include "drivers/net/rawqp/ethdev/flow/templates.hpp"
 
 namespace rawqp {
 
@@ -23,6 +23,7 @@ struct FlowTable::Impl {
     std::vector<std::unique_ptr<rte_flow_template_table>> tables{};
     std::vector<FlowQueue> operations{};
     RuleList rules{};
+    KnownShapes shapes{}; ///< of rules made while the port runs
     FlowAges ages{};
     std::function<void()> on_ages{};
 
@@ -49,6 +50,8 @@ struct FlowTable::Impl {
     }
 
     // table.cpp
+    FlowResult<rte_flow*> create(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                                 const rte_flow_action* actions);
     /// The rule of a plan: in the device if the port runs, else accepted by it.
     FlowResult<OwnedRule> realize(const Plan& plan, const rte_flow_attr* attr,
                                   const rte_flow* replaced);
@@ -101,7 +104,17 @@ struct FlowTable::Impl {
     FlowResult<rte_flow*> create(rte_flow_template_table& table, size_t pattern,
                                  const rte_flow_item* items, size_t action,
                                  const rte_flow_action* actions);
+    FlowResult<void> reserve_ports(rte_flow& rule);
+    FlowResult<rte_flow*> enter(OwnedRule rule);
     [[nodiscard]] FlowResult<void> check_room(uint32_t queue) const;
+
+    // known_shapes.cpp
+    FlowResult<void> make_template(const rte_flow_attr& attr, const rte_flow_item* items,
+                                   const rte_flow_action* actions, KnownShape& shape);
+    /// A rule by the template of earlier ones. Nothing: there is none, or it does not decide.
+    std::optional<FlowResult<rte_flow*>> create_alike(const rte_flow_attr* attr,
+                                                      const rte_flow_item* items,
+                                                      const rte_flow_action* actions);
 
   private:
     void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted, bool& hashed);

@@ -105,22 +105,17 @@ class Engine {
     [[nodiscard]] virtual bool has_lro() const = 0;
     /// Of rules from now on; there are none that live. Null: packets stay as they are.
     virtual void use_lro(const std::optional<LroTerms>& terms) = 0;
-    /// For a request that it has words for, whatever its values. Null with errno if the device
-    /// refuses, or nobody can ask for these values. `qp`: of the request's target, in group 0; null
-    /// with LRO if the request takes it.
-    [[nodiscard]] virtual DeviceRule create(const SteeringRequest& request, ibv_qp* qp) = 0;
+    /// For a request that it has words for, whatever its values: into `rule`, where there is none.
+    /// False with errno if the device refuses, or nobody can ask for these values. `qp`: of the
+    /// request's target, in group 0; null with LRO if the request takes it.
+    [[nodiscard]] virtual bool create(const SteeringRequest& request, ibv_qp* qp,
+                                      DeviceRule& rule) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Engine> make_verbs_engine(uint8_t ib_port);
 /// Null: the device is none of libmlx5's, or the library has no such calls.
 [[nodiscard]] std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context,
                                                        Devx& devx, const RxQueueSet& queues);
-
-/// The request as ibv_create_flow takes it: an ibv_flow_attr and its specs.
-/// `counters`: null if the packets are not counted. In the given memory, as far as it is enough.
-[[nodiscard]] std::vector<uint8_t> flow_attr_bytes(const SteeringRequest& request, uint8_t ib_port,
-                                                   ibv_counters* counters = nullptr,
-                                                   std::vector<uint8_t> memory = {});
 
 /// fte_match_param up to misc 3, as mlx5dv_create_flow_matcher and mlx5dv_create_flow take it.
 struct Mlx5Match {

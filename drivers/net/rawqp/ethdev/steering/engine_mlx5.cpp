@@ -127,7 +127,8 @@ class Mlx5Engine final : public Engine {
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
     [[nodiscard]] bool has_lro() const override { return true; }
     void use_lro(const std::optional<LroTerms>& terms) override { tirs_.use_lro(terms); }
-    [[nodiscard]] DeviceRule create(const SteeringRequest& request, ibv_qp* qp) override;
+    [[nodiscard]] bool create(const SteeringRequest& request, ibv_qp* qp,
+                              DeviceRule& rule) override;
 
   private:
     [[nodiscard]] verbs::Handle<mlx5dv_flow_matcher> make_matcher(const MatcherKey& key) const;
@@ -471,17 +472,16 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     return rule.entry != nullptr ? table : nullptr;
 }
 
-DeviceRule Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp) {
-    DeviceRule rule;
+bool Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     if (request.group == 0)
         create_flow(request, qp, rule);
     else
         create_entry(request, rule);
-    if (request.group == 0 ? rule.flow != nullptr : rule.entry != nullptr) return rule;
+    if (request.group == 0 ? rule.flow != nullptr : rule.entry != nullptr) return true;
     const int error = errno;
     rule = {};
     errno = error;
-    return rule;
+    return false;
 }
 
 } // namespace

@@ -50,6 +50,12 @@ template <class Operation>
 [[nodiscard]] inline LayerBytes without(const LayerBytes& a, const LayerBytes& b) {
     return by_words(a, b, [](uint64_t x, uint64_t y) { return x & ~y; });
 }
+[[nodiscard]] inline bool operator==(const LayerBytes& a, const LayerBytes& b) {
+    uint64_t difference = 0;
+    for (size_t at = 0; at < sizeof a; at += sizeof(uint64_t))
+        difference |= a.word(at) ^ b.word(at);
+    return difference == 0;
+}
 [[nodiscard]] inline bool any(const LayerBytes& bytes) {
     uint64_t all = 0;
     for (size_t at = 0; at < sizeof bytes; at += sizeof(uint64_t))

@@ -2,13 +2,10 @@
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace rawqp {
-
-bool Layer::allows(uint16_t bit, uint16_t bits, uint64_t number) const {
-    return ((get(bit, bits) ^ number) & get_bits(mask, bit, bits)) == 0;
-}
 
 bool Layer::demand(uint16_t bit, uint16_t bits, uint64_t number) {
     if (!allows(bit, bits, number)) return false;
@@ -129,9 +126,9 @@ Pattern Pattern::from_bytes(std::span<const uint8_t> bytes) {
         Layer& layer = pattern.layers_[pattern.count_++];
         layer = Layer::any(static_cast<Protocol>(bytes[at]), bytes[at + 1]);
         at += kValueInLayer;
+        const size_t size = traits_of(layer.protocol).bytes;
         for (auto* half : {&layer.value, &layer.mask}) {
-            const size_t size = traits_of(layer.protocol).bytes;
-            std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, half->begin());
+            std::memcpy(half->data(), &bytes[at], size);
             half->flags() = bytes[at + size];
             at += size + 1;
         }

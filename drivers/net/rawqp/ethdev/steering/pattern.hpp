@@ -33,13 +33,20 @@ struct Layer {
     }
     [[nodiscard]] bool masks(uint16_t bit, uint16_t bits) const { return any_bit(mask, bit, bits); }
     /// Whether what is demanded leaves room for this number.
-    [[nodiscard]] bool allows(uint16_t bit, uint16_t bits, uint64_t number) const;
+    [[nodiscard]] bool allows(uint16_t bit, uint16_t bits, uint64_t number) const {
+        return ((get(bit, bits) ^ number) & get_bits(mask, bit, bits)) == 0;
+    }
     /// Demands the number in these bits; false if that contradicts what is demanded already.
     [[nodiscard]] bool demand(uint16_t bit, uint16_t bits, uint64_t number);
     /// Demands the number instead of whatever was demanded.
     void set(uint16_t bit, uint16_t bits, uint64_t number);
     void forget(uint16_t bit, uint16_t bits);
 };
+
+/// Whether both ask for the same bits of the same header.
+[[nodiscard]] inline bool same_headers(const Layer& a, const Layer& b) {
+    return a.protocol == b.protocol && a.depth == b.depth && a.mask == b.mask;
+}
 
 /// Layers in the order of a packet's bytes, and after them those of metadata in the order of
 /// Protocol, however they were asked for. The first one is Ethernet, always. Each header follows

@@ -193,10 +193,6 @@ constexpr Field kGtp[] = {
     {"teid", 32, 32, kNotInVerbs, misc3(0x140)},
 };
 
-struct ProtocolRow {
-    ProtocolTraits traits;
-    std::span<const Field> fields;
-};
 // Metadata registers C. Number 0 is the kernel's, which tells ports apart by it.
 constexpr Mlx5 register_c(unsigned number) {
     return misc2(static_cast<uint16_t>(0x160 - 32 * number));
@@ -218,8 +214,9 @@ constexpr Field kMark[] = {
 constexpr Field kColor[] = {{"color", 0, 8, kNotInVerbs, misc2(0x160 - 32 * kColorRegister + 24)}};
 constexpr Field kSentMeta[] = {{"data", 0, 32, kNotInVerbs, misc2(0x180)}}; // register A
 
-// Indexed by Protocol.
-constexpr std::array<ProtocolRow, kProtocols> kRows{{
+} // namespace
+
+constexpr std::array<ProtocolRow, kProtocols> kProtocolRows{{
     {{"eth", 14, false, IBV_FLOW_SPEC_ETH, false}, kEth},
     {{"vlan", 4, false, IBV_FLOW_SPEC_ETH, false}, kVlan},
     {{"vlan", 4, false, 0, false}, kSecondVlan},
@@ -249,6 +246,8 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {{"meter_color", 1, false, 0, false}, kColor},
     {{"meta", 4, false, 0, false}, kSentMeta},
 }};
+
+namespace {
 
 using enum Protocol;
 constexpr uint16_t kTypeOfEth = 96, kTypeOfVlan = 16, kProtoOfIpv4 = 72, kProtoOfIpv6 = 48,
@@ -342,12 +341,6 @@ static_assert([] {
 
 } // namespace
 
-std::span<const Field> fields_of(Protocol protocol) {
-    return kRows[static_cast<size_t>(protocol)].fields;
-}
-const ProtocolTraits& traits_of(Protocol protocol) {
-    return kRows[static_cast<size_t>(protocol)].traits;
-}
 std::span<const Binding> bindings() { return kBindings; }
 std::span<const Binding> bindings_of(Protocol lower) {
     const Stretch& of = kStretches[static_cast<size_t>(lower)];

@@ -71,9 +71,6 @@ struct Field {
     Mlx5Place mlx5{};
 };
 
-/// Several rows may have the same bits: then the device has to be asked several things.
-[[nodiscard]] std::span<const Field> fields_of(Protocol protocol);
-
 struct ProtocolTraits {
     const char* name;    ///< of the rte_flow item
     uint8_t bytes;       ///< of the header, as far as it has fields
@@ -84,7 +81,20 @@ struct ProtocolTraits {
     /// What is always so in its first four bytes, and has to be asked for.
     uint32_t fixed = 0, fixed_mask = 0;
 };
-[[nodiscard]] const ProtocolTraits& traits_of(Protocol protocol);
+
+struct ProtocolRow {
+    ProtocolTraits traits;
+    std::span<const Field> fields;
+};
+extern const std::array<ProtocolRow, kProtocols> kProtocolRows; ///< indexed by Protocol
+
+[[nodiscard]] inline const ProtocolTraits& traits_of(Protocol protocol) {
+    return kProtocolRows[static_cast<size_t>(protocol)].traits;
+}
+/// Several fields may have the same bits: then the device has to be asked several things.
+[[nodiscard]] inline std::span<const Field> fields_of(Protocol protocol) {
+    return kProtocolRows[static_cast<size_t>(protocol)].fields;
+}
 
 /// How a header announces the one that follows it.
 struct Binding {

@@ -207,9 +207,8 @@ void RssQps::count_tunnel(const RssTarget& target, TunnelKind kind, bool comes) 
     }
 }
 
-TunnelUse::TunnelUse(RssQps& qps, RssTargetRef target, TunnelKind kind)
-    : qps_(&qps), target_(std::move(target)), kind_(kind) {
-    if (kind_ == kNoTunnel) target_ = nullptr;
+TunnelUse::TunnelUse(RssQps& qps, const RssTargetRef& target, TunnelKind kind)
+    : qps_(&qps), target_(kind != kNoTunnel ? target : nullptr), kind_(kind) {
     if (target_ && target_->tunnels.add(kind_)) qps_->count_tunnel(*target_, kind_, true);
 }
 

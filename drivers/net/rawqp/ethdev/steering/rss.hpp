@@ -84,7 +84,7 @@ using HashQp = std::unique_ptr<ibv_qp, ReleaseQp>;
 class TunnelUse {
   public:
     TunnelUse() = default;
-    TunnelUse(RssQps& qps, RssTargetRef target, TunnelKind kind);
+    TunnelUse(RssQps& qps, const RssTargetRef& target, TunnelKind kind);
     TunnelUse(TunnelUse&& other) noexcept
         : qps_(other.qps_), target_(std::exchange(other.target_, nullptr)), kind_(other.kind_) {}
     TunnelUse& operator=(TunnelUse&& other) noexcept {

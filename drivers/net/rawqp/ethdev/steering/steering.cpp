@@ -94,17 +94,19 @@ bool takes_lro(const SteeringRequest& request) {
 }
 
 /// A name that does not fit any more is gone before the first such packet comes.
-Result<SteeringRule> Steering::install(const SteeringRequest& request) {
-    TunnelUse tunnels, copied_tunnels;
+Result<void> Steering::install(const SteeringRequest& request, SteeringRule& rule) {
     if (request.target && !request.drop)
-        tunnels = TunnelUse(qps_, request.target, tunnels_of(request.pattern));
+        rule.tunnels = TunnelUse(qps_, request.target, tunnels_of(request.pattern));
     if (request.sample)
-        copied_tunnels = TunnelUse(qps_, request.sample->target, tunnels_of(request.pattern));
-    auto rule = put(request);
-    if (rule) {
-        rule->tunnels = std::move(tunnels);
-        rule->copied_tunnels = std::move(copied_tunnels);
-    }
+        rule.copied_tunnels = TunnelUse(qps_, request.sample->target, tunnels_of(request.pattern));
+    auto done = put(request, rule);
+    if (!done) rule = {};
+    return done;
+}
+
+Result<SteeringRule> Steering::install(const SteeringRequest& request) {
+    SteeringRule rule;
+    if (auto done = install(request, rule); !done) return tl::unexpected(std::move(done.error()));
     return rule;
 }
 
@@ -114,8 +116,7 @@ void Steering::use_lro(const std::optional<LroTerms>& terms) {
         engine->use_lro(terms);
 }
 
-Result<SteeringRule> Steering::put(const SteeringRequest& request) {
-    SteeringRule rule;
+Result<void> Steering::put(const SteeringRequest& request, SteeringRule& rule) {
     const bool by_tir = lro_ && takes_lro(request);
     if (request.target && request.group == 0 && !by_tir) {
         auto qp = qps_.acquire(request.target);
@@ -128,8 +129,7 @@ Result<SteeringRule> Steering::put(const SteeringRequest& request) {
     for (const auto& engine : engines_) {
         if (known != nullptr ? engine.get() != known : engine->lack(request).has_value()) continue;
         known = nullptr; // of those after it nothing is known
-        rule.device = engine->create(request, rule.qp.get());
-        if (rule.device) {
+        if (engine->create(request, rule.qp.get(), rule.device)) {
             rule.engine = engine.get();
             break;
         }
@@ -148,13 +148,13 @@ Result<SteeringRule> Steering::put(const SteeringRequest& request) {
     if (rule.engine == nullptr)
         return fail(error, "cannot create steering rule {}: {}", describe(request),
                     verbs::errno_text(error, verbs::Attempt::steer));
-    return rule;
+    return {};
 }
 
 Result<void> Steering::validate(SteeringRequest request) {
     make_unmatchable(request.pattern.eth());
-    if (const auto rule = put(request); !rule) return tl::unexpected(rule.error());
-    return {};
+    SteeringRule rule;
+    return put(request, rule);
 }
 
 Result<SteeringLevels> Steering::levels() {

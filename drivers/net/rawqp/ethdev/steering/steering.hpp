@@ -71,7 +71,8 @@ class Steering {
     /// The device's priorities, found at first use by trial (a rule that no frame can match) unless
     /// an installed rule has shown them. Needs Rx queue 0 to be set up.
     [[nodiscard]] Result<SteeringLevels> levels();
-    [[nodiscard]] bool knows_levels() const { return levels_.has_value(); }
+    [[nodiscard]] bool knows_levels() const { return known_levels().has_value(); }
+    [[nodiscard]] const std::optional<SteeringLevels>& known_levels() const { return levels_; }
 
     /// The first engine that has words for the request, for its other values as well; or what keeps
     /// every one from asking for it.
@@ -82,6 +83,8 @@ class Steering {
     /// Errors name the layers and destination of the rule and carry verbs' errno. What a request's
     /// engine has words for is not looked at again.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
+    /// The same where the rule is to be kept, in place of none.
+    [[nodiscard]] Result<void> install(const SteeringRequest& request, SteeringRule& rule);
 
     /// Whether the device would accept the request: installs it for a moment, narrowed to a frame
     /// that no station sends, so that no traffic is affected.
@@ -103,7 +106,7 @@ class Steering {
 
   private:
     /// A rule that counts for no name of tunnels.
-    [[nodiscard]] Result<SteeringRule> put(const SteeringRequest& request);
+    [[nodiscard]] Result<void> put(const SteeringRequest& request, SteeringRule& rule);
     Steering(RssQps& qps, std::unique_ptr<Devx> devx, std::vector<std::unique_ptr<Engine>> engines)
         : qps_(qps), devx_(std::move(devx)), engines_(std::move(engines)) {}
 

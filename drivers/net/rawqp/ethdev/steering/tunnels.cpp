@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace rawqp {
 namespace {
@@ -31,16 +32,29 @@ TunnelKind kind_of(Protocol protocol) {
     return static_cast<TunnelKind>(found - std::begin(kTunnels)); // kAnyTunnel: it has no name
 }
 
+constexpr uint16_t kUdpPort = 16, kUdpPortBits = 16;
+
+/// What the destination port of UDP says of what follows.
+struct TunnelPort {
+    uint16_t number;
+    TunnelKind kind;
+};
+std::vector<TunnelPort> tunnel_ports() {
+    std::vector<TunnelPort> ports;
+    for (const Binding& binding : bindings_of(udp))
+        if (traits_of(binding.upper).tunnel)
+            ports.push_back({binding.value, kind_of(binding.upper)});
+    return ports;
+}
+
 /// A UDP port says which tunnel it is, or that there is none.
 TunnelKind tunnels_in(const Layer& of_udp) {
-    for (const Binding& binding : bindings_of(udp)) {
-        if (!traits_of(binding.upper).tunnel) continue;
-        if (!of_udp.masks(binding.bit, binding.bits)) return kAnyTunnel;
-        // A part of the port may be that of a tunnel.
-        if (of_udp.allows(binding.bit, binding.bits, binding.value))
-            return get_bits(of_udp.mask, binding.bit, binding.bits) == 0xffff
-                       ? kind_of(binding.upper)
-                       : kAnyTunnel;
+    static const std::vector<TunnelPort> kPorts = tunnel_ports();
+    const uint64_t port = of_udp.get(kUdpPort, kUdpPortBits);
+    const uint64_t asked = get_bits(of_udp.mask, kUdpPort, kUdpPortBits);
+    for (const auto& [number, kind] : kPorts) {
+        if (((port ^ number) & asked) != 0) continue;
+        return asked == 0xffff ? kind : kAnyTunnel; // a part of the port may be that of a tunnel
     }
     return kNoTunnel;
 }

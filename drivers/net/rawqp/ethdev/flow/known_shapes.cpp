@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/net/rawqp/ethdev/flow/known_shapes.hpp"
+
+#include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rawqp {
+namespace {
+
+/// Bytes one after the other, as long as there is room.
+class Writer {
+  public:
+    explicit Writer(std::span<uint8_t> room) : room_(room) {}
+
+    bool put(const void* bytes, size_t size) {
+        if (size > room_.size() - used_) return false;
+        std::memcpy(&room_[used_], bytes, size);
+        used_ += size;
+        return true;
+    }
+    template <class T> bool put(const T& value) { return put(&value, sizeof value); }
+    [[nodiscard]] std::span<const uint8_t> written() const { return room_.first(used_); }
+
+  private:
+    std::span<uint8_t> room_;
+    size_t used_ = 0;
+};
+
+/// An item whose fields are a header's, asked for by a mask, or no field of it.
+bool write_item(const rte_flow_item& item, Writer& to) {
+    if (!to.put(static_cast<uint16_t>(item.type))) return false;
+    if (item.type == RTE_FLOW_ITEM_TYPE_VOID) return true;
+    const ItemKind* const kind = kind_of(item.type);
+    if (kind == nullptr || is_metadata(kind->protocol) || item.last != nullptr) return false;
+    if ((item.spec != nullptr) != (item.mask != nullptr)) return false;
+    if (item.mask == nullptr) return to.put(uint8_t{0});
+    const uint8_t flags = kind->flags != nullptr ? kind->flags(item.mask) : uint8_t{0};
+    return to.put(uint8_t{1}) && to.put(flags) &&
+           to.put(item.mask, traits_of(kind->protocol).bytes);
+}
+
+/// An action that is the same in all rules, or says where packets go or how they are marked.
+bool write_action(const rte_flow_action& action, Writer& to) {
+    switch (action.type) {
+    case RTE_FLOW_ACTION_TYPE_VOID:
+    case RTE_FLOW_ACTION_TYPE_DROP:
+    case RTE_FLOW_ACTION_TYPE_FLAG:
+    case RTE_FLOW_ACTION_TYPE_QUEUE:
+    case RTE_FLOW_ACTION_TYPE_MARK: return to.put(static_cast<uint16_t>(action.type));
+    default: return false;
+    }
+}
+
+template <class Entry, class Write>
+bool write_list(const Entry* entry, Writer& to, Write write_entry) {
+    for (; entry->type != 0; ++entry) // both END are 0
+        if (!write_entry(*entry, to)) return false;
+    return to.put(uint16_t{0});
+}
+
+bool is_same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+} // namespace
+
+KnownShape* KnownShapes::find(const rte_flow_attr& attr, const rte_flow_item* items,
+                              const rte_flow_action* actions) {
+    Writer writer(bytes_);
+    if (!writer.put(attr) || !write_list(items, writer, write_item) ||
+        !write_list(actions, writer, write_action))
+        return nullptr;
+    const std::span<const uint8_t> bytes = writer.written();
+    auto at = std::ranges::find_if(shapes_,
+                                   [&](const auto& known) { return is_same(known->bytes, bytes); });
+    if (at == shapes_.end()) {
+        if (shapes_.size() == kMost) shapes_.pop_back();
+        shapes_.push_back(std::make_unique<KnownShape>());
+        at = std::prev(shapes_.end());
+        (*at)->bytes.assign(bytes.begin(), bytes.end());
+    }
+    if (at != shapes_.begin()) std::rotate(shapes_.begin(), at, std::next(at));
+    return shapes_.front().get();
+}
+
+/// Refusals are none of the application's: the rule is translated as a whole then.
+FlowResult<void> FlowTable::Impl::make_template(const rte_flow_attr& attr,
+                                                const rte_flow_item* items,
+                                                const rte_flow_action* actions, KnownShape& shape) {
+    rte_flow_pattern_template_attr of_pattern{};
+    of_pattern.ingress = attr.ingress;
+    of_pattern.egress = attr.egress;
+    auto pattern = make_pattern_template(of_pattern, items);
+    if (!pattern) return tl::unexpected(pattern.error());
+    std::vector<rte_flow_action> masks; // of nothing: rules give what they can
+    for (const rte_flow_action* action = actions; action->type != RTE_FLOW_ACTION_TYPE_END;)
+        masks.push_back({action++->type, nullptr});
+    auto made_actions = make_actions_template({}, actions, masks.data());
+    if (!made_actions) return tl::unexpected(made_actions.error());
+    auto recipe = make_recipe(attr, **pattern, **made_actions);
+    if (!recipe) return tl::unexpected(recipe.error());
+    shape.pattern = std::move(*pattern);
+    shape.actions = std::move(*made_actions);
+    shape.table = std::make_unique<rte_flow_template_table>();
+    shape.table->attributes = attr;
+    shape.table->patterns = {shape.pattern.get()};
+    shape.table->actions = {shape.actions.get()};
+    shape.table->recipes.push_back(std::move(*recipe));
+    return {};
+}
+
+/// What templates and their rules are refused for is not what the application is told: whether
+/// there is such a rule is up to the whole translation, but for what the device says.
+std::optional<FlowResult<rte_flow*>> FlowTable::Impl::create_alike(const rte_flow_attr* attr,
+                                                                   const rte_flow_item* items,
+                                                                   const rte_flow_action* actions) {
+    if (!running || attr == nullptr || items == nullptr || actions == nullptr) return std::nullopt;
+    KnownShape* const shape = shapes.find(*attr, items, actions);
+    if (shape == nullptr) return std::nullopt;
+    if (++shape->rules == 2) (void)make_template(*attr, items, actions, *shape);
+    if (!shape->table) return std::nullopt;
+    auto rule = fill(*shape->table, 0, items, 0, actions);
+    if (!rule || !reserve_ports(**rule) || !place(**rule)) return std::nullopt;
+    auto created = enter(std::move(*rule));
+    // By these values, another engine may have words for the rule, or none.
+    if (!created && created.error().code == EOPNOTSUPP) return std::nullopt;
+    return created;
+}
+
+} // namespace rawqp

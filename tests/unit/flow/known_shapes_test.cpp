@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules of a shape that there were rules of: they are what they would be if they were the first.
+#include "tests/unit/flow/templates.hpp"
+
+#include <cstdlib>
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+
+class KnownShapesTest : public TemplateTest, public testing::WithParamInterface<FlowEngine> {
+  protected:
+    KnownShapesTest() : TemplateTest(GetParam()) { start(); }
+
+    std::string dump(const rte_flow* rule) {
+        char* text = nullptr;
+        size_t size = 0;
+        FILE* const file = open_memstream(&text, &size);
+        EXPECT_EQ(table.dump(rule, file, &error), 0);
+        std::fclose(file);
+        const std::string lines(text, size);
+        std::free(text);
+        return lines.substr(lines.find('\n') + 1);
+    }
+    struct Made {
+        std::string text;
+        Bytes asked; ///< of the device
+    };
+    Made made(const Rule& rule) {
+        rte_flow* const handle = create(rule);
+        EXPECT_NE(handle, nullptr) << error.message;
+        if (handle == nullptr) return {};
+        Bytes asked = device.flows.back()->bytes;
+        const Bytes& value = device.flows.back()->value; // of mlx5dv
+        asked.insert(asked.end(), value.begin(), value.end());
+        return {dump(handle), std::move(asked)};
+    }
+    /// Nothing is known of any shape after that.
+    void forget() {
+        table.flush(&error);
+        table.stop();
+        start();
+    }
+    void expect_as_first(const std::vector<Rule>& rules) {
+        std::vector<Made> first, later;
+        for (const Rule& rule : rules) {
+            forget();
+            first.push_back(made(rule));
+        }
+        forget();
+        for (const Rule& rule : rules)
+            later.push_back(made(rule));
+        for (size_t i = 0; i < rules.size(); ++i) {
+            EXPECT_EQ(first[i].text, later[i].text);
+            EXPECT_EQ(first[i].asked, later[i].asked) << i;
+        }
+    }
+};
+
+TEST_P(KnownShapesTest, AreTheSameRules) {
+    std::vector<Rule> rules;
+    for (uint32_t n = 0; n < 4; ++n)
+        rules.push_back(flow(n, 9).queue(1));
+    for (uint32_t n = 0; n < 8; ++n) // bits beside the mask are no part of a rule
+        rules.push_back(flow(0x0a00ff00 + n, static_cast<uint16_t>(4785 + n)).queue(n % 4).mark(n));
+    for (uint32_t n = 4; n < 8; ++n)
+        rules.push_back(flow(n, 9).action(RTE_FLOW_ACTION_TYPE_DROP));
+    expect_as_first(rules);
+}
+
+TEST_P(KnownShapesTest, AreManyInTurn) {
+    std::vector<Rule> rules;
+    for (uint16_t n = 0; n < 60; ++n) { // of 20 shapes
+        auto udp = zeroed<rte_flow_item_udp>(), mask = udp;
+        udp.hdr.dst_port = rte_cpu_to_be_16(n);
+        udp.hdr.src_port = rte_cpu_to_be_16(n);
+        mask.hdr.dst_port = 0xffff;
+        mask.hdr.src_port = rte_cpu_to_be_16(static_cast<uint16_t>(n % 20 / 2 + 1));
+        Rule rule;
+        rule.item(RTE_FLOW_ITEM_TYPE_ETH)
+            .item(n % 2 == 0 ? RTE_FLOW_ITEM_TYPE_IPV4 : RTE_FLOW_ITEM_TYPE_IPV6)
+            .item(RTE_FLOW_ITEM_TYPE_UDP, &udp, &mask)
+            .queue(n % 4);
+        rules.push_back(rule);
+    }
+    expect_as_first(rules);
+}
+
+TEST_P(KnownShapesTest, AreRefusedInTheSameWords) {
+    for (uint32_t n = 0; n < 3; ++n)
+        ASSERT_NE(create(flow(n, 1).queue(1).mark(n)), nullptr) << error.message;
+    EXPECT_THAT(refused(flow(1, 1).queue(2).mark(5)), HasSubstr("same values already"));
+    EXPECT_THAT(refused(flow(9, 1).queue(4).mark(5)), HasSubstr("no Rx queue 4"));
+    EXPECT_THAT(refused(flow(9, 1).queue(1).mark(1u << 30)), HasSubstr("does not fit"));
+    const auto with_conf = [](const void* conf) {
+        Rule rule = flow(9, 1).queue(1).mark(5);
+        const_cast<rte_flow_action*>(rule.actions())[1].conf = conf;
+        return rule;
+    };
+    EXPECT_THAT(refused(with_conf(nullptr)), HasSubstr("configuration is missing"));
+    // Of a version that no such header has, by another value of a known shape.
+    const auto version = [](uint8_t number) {
+        auto ipv4 = zeroed<rte_flow_item_ipv4>(), mask = ipv4;
+        ipv4.hdr.version_ihl = static_cast<uint8_t>(number << 4 | 5);
+        mask.hdr.version_ihl = 0xff;
+        return Rule()
+            .item(RTE_FLOW_ITEM_TYPE_ETH)
+            .item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, &mask)
+            .queue(1);
+    };
+    EXPECT_THAT(refused(version(5)), HasSubstr("no such header"));
+    EXPECT_THAT(refused(version(5)), HasSubstr("no such header"));
+}
+
+/// The device takes no more of them.
+TEST_P(KnownShapesTest, FailOnce) {
+    for (uint32_t n = 0; n < 3; ++n)
+        ASSERT_NE(create(flow(n, 1).queue(1)), nullptr) << error.message;
+    device.fail_call(1, ENOMEM);
+    EXPECT_EQ(create(flow(3, 1).queue(1)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("cannot create steering rule eth/ipv4/udp"));
+    EXPECT_EQ(device.flows.size(), 3u);
+    EXPECT_NE(create(flow(3, 1).queue(1)), nullptr) << error.message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, KnownShapesTest,
+                         testing::Values(FlowEngine::automatic, FlowEngine::mlx5));
+
+using KnownByMlx5Test = KnownShapesTest;
+
+/// mlx5dv flows have no place for multicast among the others, which shows by the value alone.
+TEST_P(KnownByMlx5Test, MulticastIsRefusedInTheSameWords) {
+    const auto to = [](uint8_t first, uint8_t last) {
+        auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
+        eth.hdr.dst_addr.addr_bytes[0] = first;
+        eth.hdr.dst_addr.addr_bytes[5] = last;
+        std::memset(mask.hdr.dst_addr.addr_bytes, 0xff, RTE_ETHER_ADDR_LEN);
+        return Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &mask).queue(1);
+    };
+    for (const uint8_t last : {1, 2, 3})
+        ASSERT_NE(create(to(2, last)), nullptr) << error.message;
+    EXPECT_THAT(refused(to(3, 1)), HasSubstr("matches multicast"));
+}
+/// The value says which header follows.
+TEST_P(KnownByMlx5Test, AreReadByTheirValuesWhereTheseDecide) {
+    std::vector<Rule> rules;
+    for (const uint16_t type : {0x0806, 0x86dd, 0x8100, 0x88a8, 0x0800}) {
+        auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
+        eth.hdr.ether_type = rte_cpu_to_be_16(type);
+        mask.hdr.ether_type = 0xffff;
+        rules.push_back(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &mask).queue(1));
+    }
+    expect_as_first(rules);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mlx5, KnownByMlx5Test, testing::Values(FlowEngine::mlx5));
+
+} // namespace
+} // namespace rawqp::test
