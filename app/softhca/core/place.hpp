@@ -78,6 +78,10 @@ template <Rings R, class W> class Placer {
     [[nodiscard]] uint32_t room_of_request(const Rq& rq) const;
     /// Puts the packet into memory; nothing when it is lost.
     [[nodiscard]] std::optional<Cut> store(Rq& rq, const Frame& frame, const Labels& labels);
+    /// Claims lines that packets after this one are written to, and their completions. The
+    /// program's CPU has them, stores leave a CPU in order, and each would wait for its line by
+    /// itself.
+    void claim_ahead(Rq& rq, uint32_t bytes);
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
     [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/place.hpp"
+#include "common/lines.hpp"
 #include "common/net/checksum.hpp"
 
 #include <tuple>
@@ -109,6 +110,7 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Fram
         find_no_request(rq, frame, labels);
         return {};
     }
+    claim_ahead(rq, cut.bytes);
     const std::span<const iovec> pieces = cut.gathered ? cut_.pieces() : frame.pieces();
     const ReceiveFault fault = rq.injected ? ReceiveFault::injected
                                : pieces.size() == 1
@@ -121,6 +123,22 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Fram
         return {};
     }
     return cut;
+}
+
+template <Rings R, class W> void Placer<R, W>::claim_ahead(Rq& rq, uint32_t bytes) {
+    // Not many more lines at once than a CPU can ask for, and packets are like the last one.
+    constexpr uint32_t kLine = 64;
+    constexpr uint32_t kFew = 256, kAheadOfFew = 8, kAheadOfMany = 2;
+    const uint32_t ahead = bytes <= kFew ? kAheadOfFew : kAheadOfMany;
+    Ring::claim_completion(rq, kAheadOfFew);
+    if (rq.striding || rq.pending() <= ahead) return;
+    const Segment buffer = Ring::buffer_ahead(rq, ahead);
+    std::ignore = mkeys_.translate(buffer.lkey, rq.pd, Access::write, buffer.address,
+                                   std::min(buffer.bytes, bytes), [](std::byte* to, uint32_t part) {
+                                       for (uint32_t at = 0; at < part; at += kLine)
+                                           claim_line(to + at);
+                                       return true;
+                                   });
 }
 
 template <Rings R, class W>

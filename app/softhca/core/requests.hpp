@@ -156,6 +156,10 @@ concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received
     { R::has_room(rq) } -> std::same_as<bool>;
     /// The buffers of the request at the consumer position; false after the last one.
     { typename R::Buffers(queue).next(segment) } -> std::same_as<bool>;
+    /// The first buffer of one behind it, which is posted.
+    { R::buffer_ahead(queue, uint32_t{}) } -> std::same_as<Segment>;
+    /// Claims the line of a completion behind the next one.
+    R::claim_completion(rq, uint32_t{});
     /// The one buffer of a striding request.
     { R::strided_buffer(queue) } -> std::same_as<Segment>;
     /// The most that a packet in strides may have.

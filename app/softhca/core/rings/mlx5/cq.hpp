@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/rings/mlx5/compress.hpp"
+#include "common/lines.hpp"
 #include "common/mlx5/formats.hpp"
 
 #include <atomic>
@@ -66,6 +67,9 @@ class Cq final : public core::Cq {
         if (armed_ != Arm::none) raise(opcode);
         return true;
     }
+
+    /// Claims the line of a CQE that is written so many later.
+    void claim(uint32_t ahead) const { claim_line(entry_at(producer_ + ahead)); }
 
     [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                        uint8_t cqe_size) override;

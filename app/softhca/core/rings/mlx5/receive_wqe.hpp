@@ -36,6 +36,11 @@ class ReceiveWqe {
         const Rq& rq_;
         uint64_t at_, end_;
     };
+    /// The first buffer of a request after the current one, which is posted.
+    [[nodiscard]] static Segment buffer_ahead(const Rq& rq, uint32_t requests) {
+        return load_segment(rq, uint64_t{(rq.consumer + requests) & rq.mask} << rq.log_wqe_bytes);
+    }
+    static void claim_completion(Rq& rq, uint32_t ahead) { cq_of(rq).claim(ahead); }
     [[nodiscard]] static Segment strided_buffer(const Rq& rq) {
         return load_segment(rq, wqe_at(rq) + sizeof(mlx5::WqeNextSeg));
     }
