@@ -95,6 +95,7 @@ class RingWriter {
     }
 
     static constexpr uint64_t kEnough = 16 * 1024;
+    static_assert(kEnough >= record_bytes(kMaxFrame), "what is skipped leaves room for a record");
 
     RingView ring_;
     uint64_t written_;

@@ -4,6 +4,8 @@
 #include "tests/unit/wire/traffic.hpp"
 
 #include <random>
+#include <set>
+#include <vector>
 
 namespace {
 
@@ -145,6 +147,54 @@ TEST_F(RingTest, AWriterThatTakesOverGarbageStaysInTheRing) {
         writer.publish();
         for (const std::byte byte : memory.behind)
             ASSERT_EQ(byte, std::byte{0}) << written;
+    }
+}
+
+/// Long enough for frames to start over before its end.
+class LongRingTest : public RingTest {
+  protected:
+    LongRingTest() : bytes_(65536) {}
+    RingView long_ring() { return {&indices_, bytes_.data(), bytes_.size()}; }
+
+  private:
+    std::vector<std::byte> bytes_;
+};
+
+TEST_F(LongRingTest, AReaderThatKeepsUpGetsTheSameLinesAgain) {
+    RingWriter writer(long_ring());
+    RingReader reader(long_ring());
+    std::set<const std::byte*> seen;
+    for (int i = 0; i < 10000; ++i) {
+        ASSERT_EQ(put(writer, std::array<std::byte, 60>{}), SendResult::sent);
+        writer.publish();
+        seen.insert(reader.peek().data());
+        reader.pop();
+        ASSERT_TRUE(reader.peek().empty()); // which tells the writer
+    }
+    EXPECT_LE(seen.size(), 16384 / record_bytes(60) + 1);
+}
+
+TEST_F(LongRingTest, NothingIsLostWhereverTheReaderIs) {
+    std::mt19937_64 random(1);
+    RingWriter writer(long_ring());
+    RingReader reader(long_ring());
+    uint64_t sent = 0, received = 0;
+    while (received < 50000) {
+        for (uint64_t most = random() % 100; most != 0; --most) {
+            if (put(writer, numbered(sent)) != SendResult::sent) break;
+            ++sent;
+        }
+        writer.publish();
+        for (uint64_t most = random() % 100; most != 0; --most) {
+            const auto got = reader.peek();
+            if (got.empty()) break;
+            const auto frame = numbered(received);
+            ASSERT_EQ(got.size(), frame.size()) << received;
+            ASSERT_EQ(std::memcmp(got.data(), frame.data(), frame.size()), 0) << received;
+            reader.pop();
+            ++received;
+        }
+        ASSERT_TRUE(received < sent || reader.peek().empty());
     }
 }
 
