@@ -28,34 +28,33 @@ template <class Buffers> class BuffersBehind {
 
 template <Rings R, class W>
 void Placer<R, W>::put_or_join(const LroAttr& lro, const Target& target, const Packet& packet,
-                               uint32_t tag) {
+                               const Labels& labels) {
     Rq& rq = *target.rq;
     if (rq.state != QueueState::ready || rq.scatter_fcs || rq.injected ||
         !is_coalescible(lro, packet))
-        return put(target, packet, {tag, packet.key().meta.reg_b});
+        return put(target, packet, labels);
     const ChecksumVerdict verdict = packet.verify(packet.headers());
-    if (!verdict.l3_ok || !verdict.l4_ok)
-        return put(target, packet, {tag, packet.key().meta.reg_b});
+    if (!verdict.l3_ok || !verdict.l4_ok) return put(target, packet, labels);
 
-    if (rq.coalescing && !rq.lro->is_due(port_.now()) && rq.lro->continues(packet, tag))
+    if (rq.coalescing && !rq.lro->is_due(port_.now()) && rq.lro->continues(packet, labels.tag))
         join(rq, packet);
     else
-        begin_session(lro, target, packet, tag, verdict);
+        begin_session(lro, target, packet, labels, verdict);
     if (rq.coalescing && rq.lro->is_complete()) end_session(rq);
 }
 
 template <Rings R, class W>
 void Placer<R, W>::begin_session(const LroAttr& lro, const Target& target, const Packet& packet,
-                                 uint32_t tag, const ChecksumVerdict& verdict) {
+                                 const Labels& labels, const ChecksumVerdict& verdict) {
     Rq& rq = *target.rq;
-    const std::optional<Cut> cut = store(rq, packet, {tag, packet.key().meta.reg_b});
+    const std::optional<Cut> cut = store(rq, packet, labels);
     if (!cut) return;
     const uint32_t before_tcp = packet.headers().l4 - (cut->vlan_stripped ? net::kVlanBytes : 0);
     if (!rq.lro) rq.lro = std::make_shared<LroSession>();
     rq.lro->begin(packet,
                   {.bytes = cut->bytes,
                    .room = std::min(room_of_request(rq), before_tcp + lro.max_bytes),
-                   .tag = tag,
+                   .tag = labels.tag,
                    .hash = target.hash,
                    .hash_type = target.hash_type,
                    .vlan_stripped = cut->vlan_stripped,

@@ -226,6 +226,11 @@ FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask) {
     return texts.take();
 }
 
+std::string hex(std::span<const std::byte> bytes) {
+    const auto* const first = reinterpret_cast<const uint8_t*>(bytes.data());
+    return fmt::format("{:02x}", fmt::join(first, first + bytes.size(), ""));
+}
+
 const char* text_of(FlowDomain domain) {
     switch (domain) {
     case FlowDomain::sniffer: return "sniffer";

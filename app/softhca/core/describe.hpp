@@ -20,6 +20,8 @@ using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 /// addresses it is a prefix length if possible.
 [[nodiscard]] FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask);
 
+[[nodiscard]] std::string hex(std::span<const std::byte> bytes);
+
 [[nodiscard]] const char* text_of(FlowDomain domain);
 [[nodiscard]] const char* text_of(FlowRoot root);
 [[nodiscard]] const char* text_of(QueueState state);

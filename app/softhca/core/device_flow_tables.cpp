@@ -123,12 +123,8 @@ void Device::query_flow_counters(Number first, std::span<FlowCounts> counts, boo
 void Device::destroy_all_flow_tables() {
     const ControlLock lock(*state_);
     state_->flow_tables.clear();
-    for (const auto& [first, range] : state_->meters.ranges())
-        state_->pds.find(range.front().pd)->users--;
-    for (const auto& [first, range] : state_->edit_arguments.ranges())
-        state_->pds.find(range.front().pd)->users--;
-    state_->meters.clear();
-    state_->edit_arguments.clear();
+    state_->clear_in_pds(state_->meters);
+    state_->clear_in_pds(state_->edit_arguments);
     state_->definers.clear();
 }
 

@@ -106,6 +106,28 @@ struct Device::State final : GuardedMemory {
     [[nodiscard]] std::vector<Sq*>& active(const Sq& sq) {
         return sq.hairpin ? active_hairpins : sq.rc ? active_rcs : active_sqs;
     }
+    /// Makes objects in a range (ObjectRanges) that queues of a PD write, which stays meanwhile.
+    template <class Make> [[nodiscard]] Outcome<Number> create_in_pd(Number pd, Make&& make) {
+        Pd* const owner = pds.find(pd);
+        if (!owner) return refuse(Status::bad_resource);
+        const auto made = make();
+        if (made) owner->users++;
+        return made;
+    }
+    template <class Objects>
+    [[nodiscard]] Outcome<void> destroy_in_pd(Objects& objects, Number first) {
+        const auto* const object = objects.find(first);
+        if (!object) return refuse(Status::bad_resource);
+        Pd* const owner = pds.find(object->pd);
+        const auto gone = objects.destroy(first);
+        if (gone && owner) owner->users--;
+        return gone;
+    }
+    template <class Objects> void clear_in_pds(Objects& objects) {
+        for (const auto& [first, range] : objects.ranges())
+            pds.find(range.front().pd)->users--;
+        objects.clear();
+    }
     /// A queue goes: what it refers to has one user less.
     void release(const Queue& queue);
     /// A queue goes to another state. Of hairpin queues that includes the peer: the RQ that an SQ

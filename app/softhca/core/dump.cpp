@@ -319,19 +319,12 @@ json rows_of(const Meters& all) {
     return rows;
 }
 
-std::string hex_of(std::span<const std::byte> bytes) {
-    std::string text;
-    for (const std::byte byte : bytes)
-        text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
-    return text;
-}
-
 json rows_of(const ste::Definers& all) {
     json rows = json::array();
     for (Number number = ste::Definers::kFirst; number < ste::Definers::kEnd; number++)
         if (const ste::Definer* const definer = all.find(number)) {
             rows.push_back(
-                {{"number", number}, {"layout", definer->layout}, {"mask", hex_of(definer->mask)}});
+                {{"number", number}, {"layout", definer->layout}, {"mask", hex(definer->mask)}});
         }
     return rows;
 }
@@ -344,7 +337,7 @@ json rows_of(const EditArguments& all) {
             const EditArgument& argument = range[i];
             if (argument.data == EditArgument{}.data) continue;
             rows.push_back(
-                {{"number", first + i}, {"pd", argument.pd}, {"data", hex_of(argument.data)}});
+                {{"number", first + i}, {"pd", argument.pd}, {"data", hex(argument.data)}});
         }
     return rows;
 }

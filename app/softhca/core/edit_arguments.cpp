@@ -24,21 +24,12 @@ Outcome<void> EditArguments::destroy(Number first) {
 
 Outcome<Number> Device::create_edit_arguments(Number pd, uint32_t count) {
     const ControlLock lock(*state_);
-    Pd* const owner = state_->pds.find(pd);
-    if (!owner) return refuse(Status::bad_resource);
-    const auto made = state_->edit_arguments.create(pd, count);
-    if (made) owner->users++;
-    return made;
+    return state_->create_in_pd(pd, [&] { return state_->edit_arguments.create(pd, count); });
 }
 
 Outcome<void> Device::destroy_edit_arguments(Number first) {
     const ControlLock lock(*state_);
-    const EditArgument* const argument = state_->edit_arguments.find(first);
-    if (!argument) return refuse(Status::bad_resource);
-    Pd* const owner = state_->pds.find(argument->pd);
-    const auto gone = state_->edit_arguments.destroy(first);
-    if (gone && owner) owner->users--;
-    return gone;
+    return state_->destroy_in_pd(state_->edit_arguments, first);
 }
 
 } // namespace softhca::core

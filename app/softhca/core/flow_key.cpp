@@ -3,14 +3,15 @@
 
 #include "common/net/parse.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace softhca::core {
 namespace {
 
 constexpr uint8_t kProtoIcmp = 1, kProtoEsp = 50, kProtoIcmpv6 = 58;
 constexpr uint16_t kEtherMpls = 0x8847, kEtherMplsMulticast = 0x8848;
-constexpr uint16_t kGtpuPort = 2152, kGpePort = 4790, kGenevePort = 6081, kMplsPort = 6635;
 constexpr uint32_t kUdpBytes = 8, kIcmpBytes = 8;
 constexpr uint32_t kMplsBytes = 4, kMostLabels = 8;
 
@@ -155,17 +156,23 @@ Inner extract_geneve(const Bytes& frame, uint32_t at, TunnelKey& key) {
     return {at + kBytes + key.geneve_options * 4u, type};
 }
 
-Inner extract_udp_tunnel(const Bytes& frame, uint32_t at, uint16_t port, TunnelKey& key) {
-    switch (port) {
-    case kGtpuPort: return extract_gtpu(frame, at, key);
-    case kGpePort: return extract_gpe(frame, at, key);
-    case kGenevePort: return extract_geneve(frame, at, key);
-    case kMplsPort:
-        if (!frame.fits(at, kMplsBytes)) return {};
-        key.mpls_over_udp = frame.u32(at);
-        return skip_labels(frame, at);
-    default: return {};
-    }
+Inner extract_mpls(const Bytes& frame, uint32_t at, TunnelKey& key) {
+    if (!frame.fits(at, kMplsBytes)) return {};
+    key.mpls_over_udp = frame.u32(at);
+    return skip_labels(frame, at);
+}
+
+/// Beside VXLAN, which net::parse() finds.
+struct UdpTunnel {
+    uint16_t port;
+    Inner (*extract)(const Bytes& frame, uint32_t at, TunnelKey& key);
+};
+constexpr UdpTunnel kUdpTunnels[] = {
+    {2152, extract_gtpu}, {4790, extract_gpe}, {6081, extract_geneve}, {6635, extract_mpls}};
+
+const UdpTunnel* find_udp_tunnel(uint16_t port) {
+    const auto* const found = std::ranges::find(kUdpTunnels, port, &UdpTunnel::port);
+    return found == std::end(kUdpTunnels) ? nullptr : found;
 }
 
 /// What follows the IP header in a packet that is no later fragment.
@@ -174,7 +181,9 @@ Inner extract_behind_ip(const net::Headers& headers, const Bytes& frame, TunnelK
     switch (headers.ip_proto) {
     case net::kProtoUdp:
         if (headers.l4 == 0 || headers.fragment) return {};
-        return extract_udp_tunnel(frame, at + kUdpBytes, frame.u16(at + 2), key);
+        if (const UdpTunnel* const tunnel = find_udp_tunnel(frame.u16(at + 2)))
+            return tunnel->extract(frame, at + kUdpBytes, key);
+        return {};
     case net::kProtoGre: return headers.fragment ? Inner{} : extract_gre(frame, at, key);
     case kProtoEsp:
         if (frame.fits(at, 4)) key.esp_spi = frame.u32(at);
@@ -197,10 +206,15 @@ Inner extract_behind_ip(const net::Headers& headers, const Bytes& frame, TunnelK
 
 } // namespace
 
-bool is_tunnel_port(uint16_t port) {
-    return port == net::kVxlanPort || port == kGtpuPort || port == kGpePort ||
-           port == kGenevePort || port == kMplsPort;
+net::Headers parse_carried(const net::Headers& headers, const Inner& inner,
+                           std::span<const std::byte> head, uint32_t frame_bytes) {
+    net::Headers tunnel = headers;
+    tunnel.inner = static_cast<uint16_t>(inner.at);
+    tunnel.inner_type = inner.type;
+    return net::parse_inner(head, frame_bytes, tunnel);
 }
+
+bool is_tunnel_port(uint16_t port) { return port == net::kVxlanPort || find_udp_tunnel(port); }
 
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
               FlowKey& key) {
@@ -218,12 +232,9 @@ Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint
     }
     if (inner.at == 0) return {};
 
-    net::Headers tunnel = headers;
-    tunnel.inner = static_cast<uint16_t>(inner.at);
-    tunnel.inner_type = inner.type;
     const bool has_l2 = inner.type == net::kEtherBridged;
     if (has_l2 && !frame.fits(inner.at, net::kEthernetBytes)) return {};
-    const net::Headers carried = net::parse_inner(head, frame_bytes, tunnel);
+    const net::Headers carried = parse_carried(headers, inner, head, frame_bytes);
     extract_layer(carried, frame, inner.at, has_l2, key.inner);
     if (is_mpls(carried.ether_type) && frame.fits(carried.l3, kMplsBytes))
         key.tunnel.inner_mpls = frame.u32(carried.l3);

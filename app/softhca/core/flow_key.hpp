@@ -116,6 +116,10 @@ struct Inner {
 /// Whether steering looks for a tunnel in packets to this UDP port.
 [[nodiscard]] bool is_tunnel_port(uint16_t port);
 
+/// The headers of what extract() found in a packet with these.
+[[nodiscard]] net::Headers parse_carried(const net::Headers& headers, const Inner& inner,
+                                         std::span<const std::byte> head, uint32_t frame_bytes);
+
 /// Fills in the fields of a packet; `key` is all zeros but for what is no header. `head` is the
 /// beginning of the frame, as net::parse() wants it, `headers` what that found.
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,

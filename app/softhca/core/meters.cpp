@@ -42,21 +42,13 @@ Outcome<void> Meters::destroy(Number first) {
 
 Outcome<Number> Device::create_meters(const MetersAttr& attr) {
     const ControlLock lock(*state_);
-    Pd* const pd = state_->pds.find(attr.pd);
-    if (!pd) return refuse(Status::bad_resource);
-    const auto made = state_->meters.create(attr, state_->port.now());
-    if (made) pd->users++;
-    return made;
+    return state_->create_in_pd(attr.pd,
+                                [&] { return state_->meters.create(attr, state_->port.now()); });
 }
 
 Outcome<void> Device::destroy_meters(Number first) {
     const ControlLock lock(*state_);
-    const MeterPair* const pair = state_->meters.find(first);
-    if (!pair) return refuse(Status::bad_resource);
-    Pd* const pd = state_->pds.find(pair->pd);
-    const auto gone = state_->meters.destroy(first);
-    if (gone && pd) pd->users--;
-    return gone;
+    return state_->destroy_in_pd(state_->meters, first);
 }
 
 Outcome<std::array<Meter, 2>> Device::query_meters(Number number) {

@@ -4,7 +4,9 @@
 
 #include "app/softhca/core/types.hpp"
 
+#include <iterator>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace softhca::core {

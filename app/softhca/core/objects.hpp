@@ -52,7 +52,10 @@ struct Queue {
         return ring.contains(address) || doorbell.lies_at(address);
     }
     /// Where in the ring the next entry to execute is.
-    [[nodiscard]] uint64_t slot() const { return static_cast<uint16_t>(consumer & mask); }
+    /// Of the current request, or of one after it.
+    [[nodiscard]] uint64_t slot(uint32_t ahead = 0) const {
+        return static_cast<uint16_t>((consumer + ahead) & mask);
+    }
 };
 
 /// How far a packet has got that the wire had no room for.

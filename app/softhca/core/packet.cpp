@@ -44,10 +44,7 @@ const FlowKey& Packet::verified_key() const {
     verified_ = true;
     key_.outer.integrity = integrity_of(headers_);
     if (inner_.at == 0) return key_;
-    net::Headers tunnel = headers_; // any that rules look into
-    tunnel.inner = static_cast<uint16_t>(inner_.at);
-    tunnel.inner_type = inner_.type;
-    key_.inner.integrity = integrity_of(net::parse_inner(view(), bytes_, tunnel));
+    key_.inner.integrity = integrity_of(parse_carried(headers_, inner_, view(), bytes_));
     return key_;
 }
 

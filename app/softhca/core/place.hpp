@@ -12,6 +12,12 @@
 
 namespace softhca::core {
 
+/// What rules have written on a packet.
+struct Labels {
+    uint32_t tag = 0;
+    uint32_t metadata = 0; ///< reg_b
+};
+
 /// Used by the device thread with the device locked.
 template <Rings R, class W> class Placer {
   public:
@@ -26,11 +32,6 @@ template <Rings R, class W> class Placer {
         return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes));
     }
 
-    /// What rules have written on a packet.
-    struct Labels {
-        uint32_t tag = 0;
-        uint32_t metadata = 0; ///< reg_b
-    };
     /// Delivers the frame, or counts why not.
     void place(const Target& target, const Frame& frame, const Labels& labels) {
         placing_ = target.rq;
@@ -39,9 +40,10 @@ template <Rings R, class W> class Placer {
     }
 
     /// Likewise, or has it join those before it.
-    void coalesce(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag) {
+    void coalesce(const LroAttr& lro, const Target& target, const Packet& packet,
+                  const Labels& labels) {
         placing_ = target.rq;
-        put_or_join(lro, target, packet, tag);
+        put_or_join(lro, target, packet, labels);
         placing_ = nullptr;
     }
     /// Completes LRO sessions whose time is over. Returns how many there were, due or not: somebody
@@ -69,9 +71,10 @@ template <Rings R, class W> class Placer {
     };
     using Ring = typename R::Receive;
     void put(const Target& target, const Frame& frame, const Labels& labels);
-    void put_or_join(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag);
-    void begin_session(const LroAttr& lro, const Target& target, const Packet& packet, uint32_t tag,
-                       const ChecksumVerdict& verdict);
+    void put_or_join(const LroAttr& lro, const Target& target, const Packet& packet,
+                     const Labels& labels);
+    void begin_session(const LroAttr& lro, const Target& target, const Packet& packet,
+                       const Labels& labels, const ChecksumVerdict& verdict);
     void join(Rq& rq, const Packet& packet);
     void end_session(Rq& rq);
     [[nodiscard]] bool has_room_behind_session(Rq& rq, uint32_t bytes);

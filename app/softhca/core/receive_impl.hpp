@@ -44,10 +44,11 @@ template <Rings R, class W> void Receiver<R, W>::place(const FlowPath::Stop& sto
     }
     const Target target = select_target(*stop.tir, *stop.packet);
     watch_.targeted(*stop.tir, target);
+    const Labels labels{stop.tag, stop.packet->key().meta.reg_b};
     if (stop.tir->lro.any())
-        placer_.coalesce(stop.tir->lro, target, *stop.packet, stop.tag);
+        placer_.coalesce(stop.tir->lro, target, *stop.packet, labels);
     else
-        placer_.place(target, *stop.packet, {stop.tag, stop.packet->key().meta.reg_b});
+        placer_.place(target, *stop.packet, labels);
 }
 
 template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {

@@ -117,13 +117,6 @@ std::string offloads_of(const SendRequest& request) {
     return text;
 }
 
-std::string hex(std::span<const std::byte> bytes) {
-    std::string text;
-    for (const std::byte byte : bytes)
-        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-    return text;
-}
-
 std::string hash_of(const Tir& tir, const Target& target) {
     const std::pair<uint8_t, const char*> known[] = {{kHashSrcIp, "source IP"},
                                                      {kHashDstIp, "destination IP"},

@@ -92,7 +92,7 @@ template <Rings R, class W> class Sender {
     Gather frame_;
     // Of a request with a packet in each segment:
     uint32_t packets_ = 0;
-    std::array<iovec, R::Send::kMaxSegments> whole_; ///< null: in several pieces, see …
+    std::array<iovec, R::Send::kMaxSegments> whole_; ///< null: in several pieces
     std::array<Cursor, R::Send::kMaxSegments> segments_;
     Gather payload_;
     HeaderBuffer header_;

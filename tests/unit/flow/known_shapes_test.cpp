@@ -2,8 +2,6 @@
 // Rules of a shape that there were rules of: they are what they would be if they were the first.
 #include "tests/unit/flow/templates.hpp"
 
-#include <cstdlib>
-
 namespace rawqp::test {
 namespace {
 
@@ -13,16 +11,6 @@ class KnownShapesTest : public TemplateTest, public testing::WithParamInterface<
   protected:
     KnownShapesTest() : TemplateTest(GetParam()) { start(); }
 
-    std::string dump(const rte_flow* rule) {
-        char* text = nullptr;
-        size_t size = 0;
-        FILE* const file = open_memstream(&text, &size);
-        EXPECT_EQ(table.dump(rule, file, &error), 0);
-        std::fclose(file);
-        const std::string lines(text, size);
-        std::free(text);
-        return lines.substr(lines.find('\n') + 1);
-    }
     struct Made {
         std::string text;
         Bytes asked; ///< of the device

@@ -31,17 +31,6 @@ class TemplateOwnTest : public TemplateTest {
         EXPECT_NE(of, nullptr) << error.message;
         return of;
     }
-    /// One line for each rule of the device.
-    std::string dump(rte_flow* rule) {
-        char* text = nullptr;
-        size_t size = 0;
-        FILE* const file = open_memstream(&text, &size);
-        EXPECT_EQ(table.dump(rule, file, &error), 0);
-        std::fclose(file);
-        const std::string lines(text, size);
-        std::free(text);
-        return lines.substr(lines.find('\n') + 1);
-    }
     /// By rte_flow_create, where its place is free.
     std::string usual(const Rule& rule) {
         rte_flow* const made = create(rule);

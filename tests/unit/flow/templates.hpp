@@ -5,6 +5,9 @@
 #include "tests/unit/flow/allocations.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
+#include <cstdio>
+#include <cstdlib>
+
 namespace rawqp::test {
 
 /// UDP over IPv4 by source address and destination port.
@@ -27,6 +30,17 @@ class TemplateTest : public FlowTableTest {
     using FlowTableTest::FlowTableTest;
     ~TemplateTest() override { table.flush(nullptr); }
 
+    /// One line for each rule of the device.
+    std::string dump(const rte_flow* rule) {
+        char* text = nullptr;
+        size_t size = 0;
+        FILE* const file = open_memstream(&text, &size);
+        EXPECT_EQ(table.dump(rule, file, &error), 0);
+        std::fclose(file);
+        const std::string lines(text, size);
+        std::free(text);
+        return lines.substr(lines.find('\n') + 1);
+    }
     void configure(uint32_t size) {
         const rte_flow_port_attr port{};
         const rte_flow_queue_attr queue{size};

@@ -73,6 +73,19 @@ class Actions {
     }
 };
 
+/// An L2 header in place of a tunnel's, as libmlx5 has the list: the header comes in words, last
+/// ones first, then two bytes too many go.
+inline Actions put_l2_for_tunnel(const Bytes& l2) {
+    Bytes padded = {0, 0};
+    padded.insert(padded.end(), l2.begin(), l2.end());
+    Actions list;
+    list.remove_to(HeaderAnchor::start, HeaderAnchor::inner_l3).nothing();
+    for (size_t at = padded.size(); at != 0; at -= 4)
+        list.insert(HeaderAnchor::start, 0, frames::get32(padded, at - 4));
+    list.remove(HeaderAnchor::start, 0, 1).nothing();
+    return list;
+}
+
 class SteV1Bed : public SteBed {
   protected:
     SteV1Bed() : SteBed(1) {}

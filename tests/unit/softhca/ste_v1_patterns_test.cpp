@@ -186,14 +186,7 @@ TEST_F(SteV1Patterns, HeadersComeAndGo) {
     Bytes expected = inner;
     const Bytes l2 = {2, 1, 2, 3, 4, 5, 2, 6, 7, 8, 9, 10, 0x08, 0x00};
     std::copy(l2.begin(), l2.end(), expected.begin());
-    Bytes padded = {0, 0};
-    padded.insert(padded.end(), l2.begin(), l2.end());
-    Actions list;
-    list.remove_to(HeaderAnchor::start, HeaderAnchor::inner_l3).nothing();
-    for (size_t at = padded.size(); at != 0; at -= 4)
-        list.insert(HeaderAnchor::start, 0, frames::get32(padded, at - 4));
-    list.remove(HeaderAnchor::start, 0, 1).nothing();
-    put_pattern(list, arguments);
+    put_pattern(put_l2_for_tunnel(l2), arguments);
     const MatchSte entry =
         match_ste(to_tir(tir), Actions().flow_tag(7).pattern(6, kPatternAt, arguments));
     EXPECT_EQ(passed_by(entry, frames::vxlan(1, inner)), expected);

@@ -227,21 +227,13 @@ TEST_F(SteV1Test, WhatATunnelCarriesComesOut) {
     EXPECT_EQ(device->counters().drop_rewrite, 1u) << "there is no tunnel";
 }
 
-/// As libmlx5 has the list: the header comes in words, last ones first, then two bytes too many go.
 TEST_F(SteV1Test, AListPutsAnL2HeaderInPlaceOfATunnels) {
     receives();
     const Bytes inner = frames::build(Spec{});
     Bytes expected = inner;
     const Bytes l2 = {2, 1, 2, 3, 4, 5, 2, 6, 7, 8, 9, 10, 0x08, 0x00};
     std::copy(l2.begin(), l2.end(), expected.begin());
-    Bytes padded = {0, 0};
-    padded.insert(padded.end(), l2.begin(), l2.end());
-    Actions list;
-    list.remove_to(HeaderAnchor::start, HeaderAnchor::inner_l3).nothing();
-    for (size_t at = padded.size(); at != 0; at -= 4)
-        list.insert(HeaderAnchor::start, 0, frames::get32(padded, at - 4));
-    list.remove(HeaderAnchor::start, 0, 1).nothing();
-    put_list(list);
+    put_list(put_l2_for_tunnel(l2));
     EXPECT_EQ(passed_by(mask_ste(to_tir(tir), Actions().list(6, kListAt)), frames::vxlan(1, inner)),
               expected);
 }

@@ -38,7 +38,7 @@ class ReceiveWqe {
     };
     /// The first buffer of a request after the current one, which is posted.
     [[nodiscard]] static Segment buffer_ahead(const Rq& rq, uint32_t requests) {
-        return load_segment(rq, uint64_t{(rq.consumer + requests) & rq.mask} << rq.log_wqe_bytes);
+        return load_segment(rq, wqe_at(rq, requests));
     }
     static void claim_completion(Rq& rq, uint32_t ahead) { cq_of(rq).claim(ahead); }
     [[nodiscard]] static Segment strided_buffer(const Rq& rq) {
@@ -51,7 +51,9 @@ class ReceiveWqe {
     [[nodiscard]] static bool complete(Rq& rq, CompletionError error, ReceiveFault fault);
 
   private:
-    [[nodiscard]] static uint64_t wqe_at(const Rq& rq) { return rq.slot() << rq.log_wqe_bytes; }
+    [[nodiscard]] static uint64_t wqe_at(const Rq& rq, uint32_t ahead = 0) {
+        return rq.slot(ahead) << rq.log_wqe_bytes;
+    }
     [[nodiscard]] static Segment load_segment(const Rq& rq, uint64_t at);
     static void describe(const Received& received, mlx5::Cqe& cqe);
     static void describe(const LroSummary& summary, mlx5::Cqe& cqe);
