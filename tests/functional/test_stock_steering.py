@@ -19,7 +19,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
 from functional.conftest import OpenStack
-from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, QUEUE, RULES, TUNNEL, udp)
+from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, OTHERS, QUEUE, RULES, TUNNEL, udp)
 
 
 FORMAT_0, FORMAT_1 = "0", "1"
@@ -51,20 +51,20 @@ def jump(stack: Stack, direction: str, group: int = 1, to: str = "") -> None:
 
 def test_rules_of_a_group_take_their_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 1")
-    stack.testpmd.start("rxonly")
     for rule, frames in RULES.items():
         if "esp" in rule:  # libmlx5 of rdma-core 44 leaves the SPI out of what it writes
             continue
         jump(stack, "ingress")
         stack.testpmd.create_flow(0, f"group 1 ingress pattern {rule} / end"
                                   f" actions mark id {MARK} / queue index {QUEUE} / end")
+        stack.testpmd.start("rxonly")
         position = stack.testpmd.mark_output()
         stack.wires[0].send_all(reversed(frames))  # what misses is gone when the other one shows
         packets = stack.testpmd.received(position, 1)
         assert [(hit.mark, hit.queue) for hit in packets] == [(MARK, QUEUE)], rule
         assert packets[0].length == max(len(frames[0]), 60), rule
+        stack.testpmd.stop()
         stack.testpmd.flush_flows(0)
-    stack.testpmd.stop()
     stack.testpmd.silent("set verbose 0")
 
 
@@ -140,7 +140,6 @@ def test_rules_know_the_queue_that_sends(stack: Stack) -> None:
 
 def take_only(stack: Stack, group: int, rules: list[Taking]) -> None:
     stack.testpmd.silent("set verbose 1")
-    stack.testpmd.start("rxonly")
     for rule, taken, left, layouts in rules:
         if group:
             jump(stack, "ingress", group)
@@ -151,14 +150,15 @@ def take_only(stack: Stack, group: int, rules: list[Taking]) -> None:
                                   f" actions mark id {MARK} / queue index {QUEUE} / end")
         made = {definer["layout"] for definer in stack.dump()["definers"] if definer["number"] not in others}
         assert made == (layouts if group else set()), rule
+        stack.testpmd.start("rxonly")
         position = stack.testpmd.mark_output()
         stack.wires[0].send_all([left, taken])
         packets = stack.testpmd.received(position, 2)
         hits = [packet for packet in packets if packet.mark is not None]
         assert [(hit.mark, hit.queue) for hit in hits] == [(MARK, QUEUE)], rule
         assert hits[0].length == len(taken), rule
+        stack.testpmd.stop()
         stack.testpmd.flush_flows(0)
-    stack.testpmd.stop()
     stack.testpmd.silent("set verbose 0")
 
 
@@ -200,14 +200,9 @@ def change_packets(stack: Stack, changes: list[tuple[list[str], Packet, Packet |
         jump(stack, "egress" if egress else "ingress")
         for rule in rules:
             stack.testpmd.create_flow(0, rule)
-        if not egress:
-            stack.testpmd.create_flow(0, "group 1 priority 5 ingress pattern eth / end"
-                                      " actions queue index 0 / end")
-        stack.wires[0].send(frame)
-        if changed:
-            stack.wires[0].expect([changed])
-        stack.wires[0].send(last)
-        stack.wires[0].expect([last])
+        stack.testpmd.create_flow(0, OTHERS if egress else f"group 1 {OTHERS}")
+        stack.wires[0].send_all([frame, last])
+        stack.wires[0].expect([changed, last] if changed else [last])
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
 
@@ -276,11 +271,11 @@ def test_rules_of_a_group_count(stack: Stack) -> None:
 def test_many_rules_of_a_group(stack: Stack) -> None:
     """Tables grow and are written anew as rules come; each still takes its own packets."""
     stack.testpmd.silent("set verbose 1")
-    stack.testpmd.start("rxonly")
     jump(stack, "ingress")
     for port in range(1, 301):
         stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end"
                                   f" actions mark id {port} / queue index {port % 4} / end")
+    stack.testpmd.start("rxonly")
     position = stack.testpmd.mark_output()
     sent = [1, 2, 77, 150, 299, 300]
     for port in sent:
