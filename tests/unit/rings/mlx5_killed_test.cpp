@@ -47,30 +47,51 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
         for (uint16_t i = 0; i < count; ++i)
             ASSERT_EQ(execute(), expected(seed + i, 64));
     }
+    /// The process is killed in the burst after `before` others, wherever in it. `shared`: that
+    /// burst's mbufs have another holder, who still has them in the end.
+    void another_goes_on(uint32_t before, bool shared = false) {
+        constexpr size_t kAskEvery = 16; // of 64 descriptors
+        const uint16_t burst_size = GetParam().burst;
+        kill_everywhere([&](uint64_t steps) {
+            start_anew();
+            for (uint32_t i = 0; i < before; ++i)
+                expect_sent(100 * i, burst_size);
+            std::vector<rte_mbuf*> burst_packets = packets(900, burst_size);
+            for (rte_mbuf* const mbuf : burst_packets)
+                rte_mbuf_refcnt_update(mbuf, shared ? 1 : 0);
+            const bool ended =
+                step_by_step.run(steps, [&] { send(burst_packets.data(), burst_size); });
+            SCOPED_TRACE("at " + StepByStep::where());
+            execute_all();
+            expect_sent(1000, kNext);
+            expect_sent(1100, kNext);
+            settle();
+            const size_t held = shared ? burst_size : 0;
+            EXPECT_GE(mbufs.lacking(), held);
+            EXPECT_LE(mbufs.lacking(), held + (ended ? 0 : kAskEvery + 2 * burst_size))
+                << "to be sent, or completed and to be freed";
+            EXPECT_EQ(ring->counters.errors, 0u);
+            return ended;
+        });
+    }
 
     StepByStep step_by_step;
     SturdyPool mbufs{128};
 };
 
-TEST_P(Mlx5TxKilled, AnotherProcessGoesOn) {
-    const uint16_t burst_size = GetParam().burst;
-    kill_everywhere([&](uint64_t steps) {
-        start_anew();
-        for (uint32_t i = 0; i < 3; ++i)
-            expect_sent(100 * i, burst_size); // some are to be freed
-        std::vector<rte_mbuf*> burst_packets = packets(300, burst_size);
-        const bool ended = step_by_step.run(steps, [&] { send(burst_packets.data(), burst_size); });
-        SCOPED_TRACE("at " + StepByStep::where());
-        execute_all();
-        expect_sent(400, kNext);
-        expect_sent(500, kNext);
-        EXPECT_EQ(send(nullptr, 0), 0u);
-        EXPECT_LE(mbufs.lacking(), ended ? 0u : 4u * burst_size)
-            << "to be sent, or completed and to be freed";
-        EXPECT_EQ(ring->counters.errors, 0u);
-        return ended;
-    });
-}
+TEST_P(Mlx5TxKilled, AnotherProcessGoesOn) { another_goes_on(2); }
+TEST_P(Mlx5TxKilled, WhereItAsksForACompletion) { another_goes_on(15 / GetParam().burst); }
+TEST_P(Mlx5TxKilled, WhereItFrees) { another_goes_on(15 / GetParam().burst + 1); }
+
+/// Where applications promise nothing of mbufs.
+class Mlx5TxKilledSharing : public Mlx5TxKilled {};
+TEST_P(Mlx5TxKilledSharing, MbufsOfOthersStayTheirs) { another_goes_on(2, true); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, Mlx5TxKilledSharing,
+    testing::Values(TxCase{"simple", 3, {.offloads = 0}},
+                    TxCase{"multi_packet", 3, {.offloads = 0, .multi_packet = true}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, Mlx5TxKilled,

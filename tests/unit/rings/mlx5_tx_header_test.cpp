@@ -39,10 +39,9 @@ TEST_F(Mlx5TxHeader, ExactTsoWqe) {
     };
     put(0, 0x0000000e, 4);               // index 0, TSO
     put(4, FakeSq::kNumber << 8 | 7, 4); // control, Ethernet, 52 header bytes in 4, data
-    put(11, mlx5::kCqUpdate, 1);
-    put(20, 0xc0, 1); // L3 and L4 checksum
-    put(22, 536, 2);  // MSS
-    put(28, 54, 2);   // inlined
+    put(20, 0xc0, 1);                    // L3 and L4 checksum
+    put(22, 536, 2);                     // MSS
+    put(28, 54, 2);                      // inlined
     for (uint32_t i = 0; i < 54; ++i)
         expected[30 + i] = tx_pattern(4, i);
     auto wqe = sq->wqe(0, 6 * 16);

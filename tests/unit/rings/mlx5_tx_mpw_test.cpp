@@ -62,7 +62,6 @@ TEST_P(Mlx5TxMpw, ExactWqeAndDoorbell) {
     };
     put(0, 0x00000029, 4);               // index 0, ENHANCED_MPSW
     put(4, FakeSq::kNumber << 8 | 9, 4); // nine segments
-    put(11, mlx5::kCqUpdate, 1);
     for (size_t i = 0; i < 7; ++i) {
         put(32 + 16 * i, 60 + 100 * i, 4);
         put(36 + 16 * i, FakeMrs::kLkey, 4);
@@ -175,8 +174,7 @@ TEST_P(Mlx5TxMpw, ChainsGoInAWqeOfTheirOwn) {
     mbufs[2]->pkt_len += 30;
     ASSERT_EQ(send(mbufs), 5u);
     EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), (Shape{WqeOpcode::send, 4}), mpw(2)));
-    execute_all();
-    ASSERT_EQ(send(nullptr, 0), 0u);
+    settle();
     EXPECT_EQ(in_use(), 0u) << "both segments of the chain as well";
 }
 
@@ -240,7 +238,7 @@ TEST_P(Mlx5TxMpw, SharedMbufsAndSeveralPools) {
         ASSERT_EQ(send(mbufs), 40u);
         for (uint32_t i = 0; i < 40; ++i)
             ASSERT_EQ(execute(), expected(i, 64));
-        ASSERT_EQ(send(nullptr, 0), 0u);
+        settle();
         EXPECT_EQ(in_use() + rte_mempool_in_use_count(other.get()), 8u);
         for (uint32_t i = period % 5; i < 40; i += 5)
             rte_pktmbuf_free(mbufs[i]);
@@ -260,7 +258,7 @@ TEST_P(Mlx5TxMpw, OnePacketOfAnotherPool) {
         ASSERT_EQ(send(mbufs), 11u);
         for (uint32_t i = 0; i < 11; ++i)
             ASSERT_EQ(execute(), expected(i, 64));
-        ASSERT_EQ(send(nullptr, 0), 0u);
+        settle();
         ASSERT_EQ(in_use(), 0u) << odd;
         ASSERT_EQ(rte_mempool_in_use_count(other.get()), 0u) << odd;
     }
@@ -277,7 +275,7 @@ TEST_P(Mlx5TxMpw, AttachedMbufsAreDetachedWhenFreed) {
         ASSERT_EQ(send(mbufs), 6u);
         for (uint32_t i = 0; i < 6; ++i)
             ASSERT_EQ(execute(), expected(i, 64));
-        ASSERT_EQ(send(nullptr, 0), 0u);
+        settle();
         EXPECT_EQ(in_use(), 0u);
     }
 }
@@ -290,7 +288,7 @@ TEST_P(Mlx5TxMpw, RandomPacketsArriveAsTheyAre) {
     for (int round = 0; round < 3000; ++round) {
         std::vector<rte_mbuf*> mbufs;
         std::vector<std::vector<uint8_t>> want;
-        unsigned room = 64;
+        unsigned room = 64 - 15; // as many may wait for a request
         for (uint32_t count = 1 + random() % 48; count > 0 && room >= 6; --count, ++seed) {
             std::vector<uint16_t> lengths{static_cast<uint16_t>(14 + random() % 200)};
             for (uint32_t more = random() % 16 == 0 ? random() % 6 : 0; more > 0; --more)

@@ -5,10 +5,10 @@
 namespace rings_test {
 namespace {
 
-constexpr uint16_t kFreeBatch = 32; // packets
-
 class Mlx5TxReap : public Mlx5Tx, public testing::WithParamInterface<bool> {
   protected:
+    static constexpr uint16_t kAskEvery = 16; ///< packets, of a ring of 64
+
     void SetUp() override {
         start({.offloads = 0, .multi_packet = GetParam()}); // a descriptor for each packet
     }
@@ -16,25 +16,70 @@ class Mlx5TxReap : public Mlx5Tx, public testing::WithParamInterface<bool> {
 };
 
 TEST_P(Mlx5TxReap, SmallBurstsFreeNowAndThen) {
-    for (uint16_t i = 1; i <= kFreeBatch; ++i) {
+    for (uint16_t i = 1; i <= kAskEvery; ++i) {
         send_one();
         execute_all();
-        EXPECT_EQ(in_use(), i) << "completed, but too few";
+        EXPECT_EQ(in_use(), i) << "the last one asks";
     }
-    EXPECT_EQ(cq->doorbell.consumer, 0u);
     send_one();
     EXPECT_EQ(in_use(), 1u) << "all of them at once";
-    EXPECT_EQ(cq->doorbell.consumer, uint32_t{kFreeBatch});
+    EXPECT_EQ(cq->doorbell.consumer, 1u);
 }
 
-TEST_P(Mlx5TxReap, AnEmptyBurstAndACleanUpFreeAtOnce) {
+TEST_P(Mlx5TxReap, WhoAsksIsToldOfAll) {
     send_one();
+    execute_all();
+    EXPECT_EQ(send(nullptr, 0), 0u); // asks
     execute_all();
     EXPECT_EQ(send(nullptr, 0), 0u);
     EXPECT_EQ(in_use(), 0u);
     send_one();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 0);
     execute_all();
     EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 1);
+    EXPECT_EQ(in_use(), 0u);
+    send_one();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_descriptor_status(ring, 63), RTE_ETH_TX_DESC_FULL);
+    EXPECT_EQ(pending_wqebbs(), 2u) << "a WQE that asks";
+    EXPECT_EQ(rawqp::kMlx5Format.tx_descriptor_status(ring, 63), RTE_ETH_TX_DESC_FULL);
+    EXPECT_EQ(pending_wqebbs(), 2u) << "once";
+    execute_all();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_descriptor_status(ring, 63), RTE_ETH_TX_DESC_DONE);
+}
+
+TEST_F(Mlx5Tx, AskingWaitsForRoom) {
+    start({.offloads = 0});
+    for (const uint16_t count : {49, 15}) { // the second burst does not ask
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t i = 0; i < count; ++i)
+            packets.push_back(packet(i, {64}));
+        ASSERT_EQ(send(packets), count);
+    }
+    EXPECT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(pending_wqebbs(), 64u);
+    execute_all();
+    EXPECT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(in_use(), 15u);
+    settle();
+    EXPECT_EQ(in_use(), 0u);
+}
+
+/// WQEs that ask take WQEBBs, but have no mbufs.
+TEST_P(Mlx5TxReap, AskingTakesRoomOfPackets) {
+    constexpr uint16_t kAsking = 6;
+    for (uint16_t i = 0; i < kAsking; ++i) {
+        send_one();
+        EXPECT_EQ(send(nullptr, 0), 0u);
+    }
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 60; ++i)
+        packets.push_back(packet(i, {64}));
+    const uint16_t taken = send(packets.data(), 60);
+    EXPECT_EQ(taken, 64 - 2 * kAsking);
+    EXPECT_LE(pending_wqebbs(), 64u);
+    settle();
+    EXPECT_EQ(send(packets.data() + taken, static_cast<uint16_t>(60 - taken)), 60 - taken);
+    settle();
     EXPECT_EQ(in_use(), 0u);
 }
 
@@ -56,8 +101,7 @@ TEST_P(Mlx5TxReap, CompletionsOfSeveralPoolsGoHomeTogether) {
     rte_mbuf_refcnt_update(shared, 1);
     ASSERT_EQ(send({shared}), 1u);
     send_one();
-    execute_all();
-    EXPECT_EQ(send(nullptr, 0), 0u);
+    settle();
     EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
     EXPECT_EQ(in_use(), 1u) << "somebody else's";
     rte_pktmbuf_free(shared);

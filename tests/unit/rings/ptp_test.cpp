@@ -184,7 +184,7 @@ TEST_P(PtpMlx5Tx, AFullRingTakesNoMore) {
 
 TEST_P(PtpMlx5Tx, AStampThatWasOverwrittenIsNotThere) {
     ASSERT_EQ(send_stamping({to_be_stamped()}), 1u);
-    for (int i = 0; i < 3 * 64; ++i) {
+    for (int i = 0; i < 3 * 64 * 16; ++i) { // each 16th packet asks for a completion
         ASSERT_EQ(send({packet(0, {64})}), 1u);
         execute_all();
     }

@@ -275,7 +275,7 @@ struct RingFormat {
     /// RTE_MBUF_F_TX_IEEE1588_TMST; one process at a time may send such packets on a queue.
     eth_tx_burst_t (*tx_stamping)(uint16_t port_id, eth_tx_burst_t plain);
     /// Device clock ticks at which the last such packet was sent, once. Nothing: it was not yet, or
-    /// there was none, or the queue has sent as many bursts since as it has descriptors.
+    /// there was none, or the queue has had as many completions since as it has descriptors.
     std::optional<uint64_t> (*tx_take_stamp)(TxRing& ring);
     /// RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP, on devices whose send queues wait (TxSpec::time_mask).
     bool tx_waits = false;

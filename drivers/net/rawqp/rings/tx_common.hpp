@@ -66,7 +66,8 @@ uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
 
 // ---- What formats do alike, each with a ring type of its own. Ring has a TxMbufs `mbufs`, and its
 // namespace a `bool reap(Ring&, uint32_t limit)`: frees the mbufs of completed WQEs until at least
-// `limit` segments were freed; false while the queue is in error.
+// `limit` segments were freed; false while the queue is in error; and an `ask(Ring&)`: the device
+// is to tell of everything that it was given.
 
 /// Fills in what the ring takes from its spec. False: no DPDK memory.
 template <class Ring> [[nodiscard]] bool init_tx_ring(Ring& ring, const TxSpec& spec) {
@@ -84,15 +85,20 @@ template <class Ring> int tx_descriptor_status(void* queue, uint16_t offset) {
     auto& ring = *static_cast<Ring*>(queue);
     if (offset >= ring.mbufs.size()) return -EINVAL;
     if (!reap(ring, UINT32_MAX)) return RTE_ETH_TX_DESC_UNAVAIL;
-    return offset < ring.mbufs.room() ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
+    if (offset < ring.mbufs.room()) return RTE_ETH_TX_DESC_DONE;
+    ask(ring); // or it might be asked about for ever
+    return RTE_ETH_TX_DESC_FULL;
 }
 
 /// eth_tx_done_cleanup_t
 template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
     auto& ring = *static_cast<Ring*>(queue);
     const uint16_t before = ring.mbufs.used();
-    if (!reap(ring, limit != 0 ? limit : UINT32_MAX)) return 0;
-    return static_cast<uint16_t>(before - ring.mbufs.used());
+    const uint32_t wanted = limit != 0 ? limit : UINT32_MAX;
+    if (!reap(ring, wanted)) return 0;
+    const auto freed = static_cast<uint16_t>(before - ring.mbufs.used());
+    if (freed < wanted) ask(ring); // the next call frees them
+    return freed;
 }
 
 /// RingFormat::tx_start. Also of the ring's namespace: `drain(ring)` forgets completions of the

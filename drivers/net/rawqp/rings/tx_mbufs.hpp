@@ -8,8 +8,7 @@
 
 namespace rawqp {
 
-/// A ring of mbuf segments. Each takes one descriptor, so `room()` is all that a burst must check:
-/// a WQE with n segments never takes more than n basic blocks. Used by the queue's lcore only.
+/// A ring of mbuf segments. Each takes one descriptor. Used by the queue's lcore only.
 class TxMbufs {
   public:
     /// `descriptors` is a power of two. False: no memory.

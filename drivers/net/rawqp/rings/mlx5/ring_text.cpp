@@ -39,13 +39,13 @@ std::vector<uint16_t> requests_of(const MlxTxRing& ring) {
     return requests;
 }
 
-/// Blocks [first, end) of the ring: those of the burst that a segment which is not completed was
-/// sent in. They lie between the completions that the burst before and this one asked for.
+/// Blocks [first, end) of the ring between two requests for completions: a segment which is not
+/// completed was sent in one of them.
 struct Blocks {
     uint16_t first, end;
 };
 Blocks blocks_of(const MlxTxRing& ring, uint16_t position) {
-    Blocks blocks{ring.completed, ring.producer}; // of a burst that is being written
+    Blocks blocks{ring.completed, ring.producer}; // after the last request
     const auto age = static_cast<uint16_t>(position - ring.done);
     for (const uint16_t request : requests_of(ring)) {
         const TxMark& mark = ring.mark(request);
@@ -131,7 +131,7 @@ std::string tx_descriptor_text(const TxRing& base, uint16_t offset) {
         return fmt::format("descriptor {}: completed, mbuf {} is to be freed\n", offset,
                            fmt::ptr(mbuf));
     const Blocks blocks = blocks_of(ring, position);
-    std::string text = fmt::format("descriptor {}: handed to the device, mbuf {}, its burst is in "
+    std::string text = fmt::format("descriptor {}: handed to the device, mbuf {}, somewhere in "
                                    "blocks {} to {}\n",
                                    offset, fmt::ptr(mbuf), blocks.first & ring.wqebb_mask,
                                    (blocks.end - 1u) & ring.wqebb_mask);

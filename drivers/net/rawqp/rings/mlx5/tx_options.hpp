@@ -44,6 +44,8 @@ struct TxBatch {
     uint32_t lkey_be = 0;         ///< of all buffers of the pool; 0: to be looked up by address
     rte_mempool* pool = nullptr;  ///< of the first packet
     uint64_t needs_slow_free = 0; ///< not 0: some mbuf must be looked at when it is freed
+    rte_mempool* unasked_pool = nullptr; ///< MlxTxRing's, before the burst
+    uint32_t room = 0;                   ///< segments that still fit
 };
 
 inline constexpr uint64_t kNotDirect = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;

@@ -22,6 +22,12 @@ bool is_multi_packet(const MlxTxRing& ring, uint16_t index) {
     return static_cast<mlx5::WqeOpcode>(word & 0xff) == mlx5::WqeOpcode::enhanced_mpw;
 }
 
+bool sends_nothing(const MlxTxRing& ring, uint16_t index) {
+    const auto opcode =
+        static_cast<mlx5::WqeOpcode>(control_at(ring, index).opmod_idx_opcode & 0xff);
+    return opcode == mlx5::WqeOpcode::wait || opcode == mlx5::WqeOpcode::nop;
+}
+
 /// Packets of the eMPW WQE at `index`, of `size` segments: each takes one, or is inlined.
 uint32_t packets_of(const MlxTxRing& ring, uint16_t index, uint32_t size) {
     const uint8_t* const wqe = ring.wqebb(index); // never wraps
@@ -38,10 +44,10 @@ uint32_t packets_of(const MlxTxRing& ring, uint16_t index, uint32_t size) {
 uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     uint16_t segment = ring.mbufs.tail();
     uint16_t index = ring.completed;
-    while (segment != ring.mbufs.head()) {
+    while (index != ring.producer) {
         if (index == failed) return segment;
         const uint32_t size = wqe_segments(ring, index);
-        if (is_wait(ring, index)) {
+        if (sends_nothing(ring, index)) {
             ++index;
             continue;
         }
@@ -100,6 +106,23 @@ uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index) {
 }
 bool asks_for_completion(const MlxTxRing& ring, uint16_t index) {
     return (control_at(ring, index).fm_ce_se & mlx5::kCqUpdateMask) != 0;
+}
+
+void ask(MlxTxRing& ring) {
+    const uint16_t head = ring.mbufs.head();
+    if (ring.asked == head || ring.free_wqebbs() == 0) return;
+    const uint16_t index = ring.producer;
+    ring.mark(index) = {.pool = std::exchange(ring.unasked_pool, nullptr),
+                        .segment = head,
+                        .wqebb = static_cast<uint16_t>(index + 1)};
+    mlx5::WqeCtrlSeg* const wqe = write_control(ring, ring.wqebb(index), mlx5::WqeOpcode::nop, 1);
+    rte_compiler_barrier(); // see TxMark
+    wqe->fm_ce_se = mlx5::kCqUpdate;
+    ring.producer = static_cast<uint16_t>(index + 1);
+    ring.asked = head;
+    wqes_before_record();
+    store_record(*ring.doorbell, ring.producer);
+    ring.uar.ring(wqe);
 }
 
 Result<void> tx_map(const TxRing& base, int fd) {
@@ -215,7 +238,9 @@ void tx_start(TxRing& base) {
 
 void rewind(MlxTxRing& ring) {
     ring.mbufs.rewind();
-    ring.producer = ring.completed = ring.done = 0;
+    ring.producer = ring.completed = ring.done = ring.asked = 0;
+    ring.unasked_pool = nullptr;
+    ring.ask_every = std::min<uint16_t>(kAskEvery, ring.mbufs.size() / 4);
     ring.faulty = false;
     ring.stamp_due = false; // WQEs begin anew, and another would complete with that index
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A send queue on mapped mlx5 rings: an SQ of 64-byte basic blocks (WQEBBs) and its CQ.
 //
-// One completion is asked for per burst, for its last WQE: its CQE says that everything before it
-// is done, and nothing in flight is left without one, so that a stop can wait for the last packet.
-// What such a WQE completes is noted in its TxMark, which the CQE's WQE index leads to. The number
-// of mbuf segments in flight is the only limit to check (TxMbufs), as long as no WQE takes more
-// WQEBBs than it has segments; variants with longer ones (TxOptions::long_wqes) look at
-// free_wqebbs() as well.
+// A burst asks for a completion, of its last WQE, when kAskEvery segments were sent since the last
+// request: its CQE says that everything before it is done. So small bursts do not cost a CQE each,
+// for which the device crosses the bus, and mbufs are freed by so many. Who wants to know of the
+// last packets, as a stop does, has them asked for (ask). What a WQE that asks completes is noted
+// in its TxMark, which the CQE's WQE index leads to. What a burst may take is known at its start,
+// as long as no WQE takes more WQEBBs than it has mbuf segments (TxBatch::room); variants with
+// longer ones (TxOptions::long_wqes) look at free_wqebbs() as well.
 #pragma once
 
 #include "common/result.hpp"
@@ -24,12 +25,16 @@ inline constexpr uint32_t kInlineHeader = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 inline constexpr uint32_t kInlineIp = kInlineHeader + sizeof(rte_ipv6_hdr);
 inline constexpr uint32_t kInlineTcp = kInlineIp + sizeof(rte_tcp_hdr);
 
+/// Segments sent without a request, at most; of small rings a quarter, so that a burst waits for
+/// what is asked for and never for what is not.
+inline constexpr uint16_t kAskEvery = 32;
+
 /// Positions just after a WQE that asks for a completion, and how the mbufs before them are freed.
 ///
 /// A process may be killed anywhere in a burst, and another go on with the ring. So a mark is
 /// written before its WQE asks, and nothing else tells which mark a CQE belongs to.
 struct TxMark {
-    rte_mempool* pool; ///< the burst's mbufs go back there unseen; null: each is looked at
+    rte_mempool* pool; ///< the mbufs go back there unseen; null: each is looked at
     uint16_t segment;  ///< TxMbufs position
     uint16_t wqebb;    ///< SQ producer index
 };
@@ -73,12 +78,15 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     // Once a burst: one cache line, with the pool seen last.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
     Uar uar;
-    uint16_t completed = 0;           ///< WQEBBs completed
-    uint16_t inline_bytes = 0;        ///< packets of up to so many bytes are inlined
-    uint16_t min_inline = 0;          ///< bytes of each packet that the device wants inlined
-    uint16_t done = 0;                ///< TxMbufs position: completed, perhaps not freed yet
-    rte_mempool* done_pool = nullptr; ///< TxMark::pool of what is completed and not freed
-    uint64_t no_inline_flag = 0;      ///< mbuf flag by which applications say so, if they use one
+    uint16_t completed = 0;              ///< WQEBBs completed
+    uint16_t inline_bytes = 0;           ///< packets of up to so many bytes are inlined
+    uint16_t min_inline = 0;             ///< bytes of each packet that the device wants inlined
+    uint16_t done = 0;                   ///< TxMbufs position: completed, perhaps not freed yet
+    uint16_t asked = 0;                  ///< TxMbufs position: those before have a request
+    uint16_t ask_every = kAskEvery;      ///< segments
+    rte_mempool* done_pool = nullptr;    ///< TxMark::pool of what is completed and not freed
+    rte_mempool* unasked_pool = nullptr; ///< the same of what has no request; null if all has one
+    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
     PoolKeys pools;
 
     // Of the bursts that look for metadata.
@@ -128,6 +136,9 @@ void look_at_clock(MlxTxRing& ring, uint64_t tsc);
 [[nodiscard]] uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index);
 /// Whether the WQE at `index` asks for a completion.
 [[nodiscard]] bool asks_for_completion(const MlxTxRing& ring, uint16_t index);
+/// Has what was sent without a request complete, too, by a WQE that does nothing else; not yet if
+/// there is no room for it.
+void ask(MlxTxRing& ring);
 
 /// The burst function for the spec's options and the device's abilities.
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);

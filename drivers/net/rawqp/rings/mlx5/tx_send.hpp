@@ -9,6 +9,8 @@
 #include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
+#include <utility>
+
 namespace rawqp::mlx5rings {
 // Each source compiles its own: how many variants a source has decides what compilers inline.
 namespace {
@@ -22,6 +24,7 @@ template <TxOptions O> inline void keep(MlxTxRing& ring, TxBatch& batch, rte_mbu
     } else {
         ring.mbufs.slot(head++) = packet;
     }
+    batch.room -= static_cast<uint16_t>(head - ring.mbufs.head());
     ring.mbufs.set_head(head);
     batch.bytes += packet->pkt_len;
     ++batch.packets;
@@ -36,22 +39,27 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
     return reinterpret_cast<uint8_t*>(batch.last) == ring.wqebb(start) && !wraps;
 }
 
-/// After the last WQE of a burst, whose first is at WQEBB `start`: asks for its completion and
-/// rings the doorbell.
+/// After the last WQE of a burst, whose first is at WQEBB `start` and whose mbufs begin at `first`:
+/// asks for its completion if it is time to, and rings the doorbell.
 ///
 /// Inlined, as what is in a TxBatch would have to be stored otherwise: doorbell fences wait for
 /// each store, and a small burst's cost is mostly that.
 [[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
-                                                uint16_t start) {
+                                                uint16_t start, uint16_t first) {
     const uint16_t producer = ring.producer;
+    const uint16_t head = ring.mbufs.head();
     count_up(ring.counters.packets, batch.packets);
     count_up(ring.counters.bytes, batch.bytes);
-    ring.mark(ring.index_of(batch.last)) = {.pool =
-                                                batch.needs_slow_free == 0 ? batch.pool : nullptr,
-                                            .segment = ring.mbufs.head(),
-                                            .wqebb = producer};
-    rte_compiler_barrier(); // see TxMark
-    batch.last->fm_ce_se = mlx5::kCqUpdate;
+    rte_mempool* pool = batch.needs_slow_free == 0 ? batch.pool : nullptr;
+    if (first != ring.asked && pool != batch.unasked_pool) pool = nullptr;
+    if (static_cast<uint16_t>(head - ring.asked) >= ring.ask_every) {
+        ring.mark(ring.index_of(batch.last)) = {.pool = pool, .segment = head, .wqebb = producer};
+        rte_compiler_barrier(); // see TxMark
+        batch.last->fm_ce_se = mlx5::kCqUpdate;
+        ring.asked = head;
+    } else {
+        ring.unasked_pool = pool;
+    }
     wqes_before_record();
     store_record(*ring.doorbell, producer);
     const uint32_t posted = static_cast<uint16_t>(producer - start) * mlx5::kWqebb;
@@ -65,7 +73,7 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) {
     // A packet of more than max_segments is dropped rather than waited for.
     const uint16_t needed = O.multi_segment ? RTE_MIN(packet->nb_segs, ring.max_segments) : 1;
-    if (needed > ring.mbufs.room()) return false;
+    if (needed > batch.room) return false;
     const Inlined what = inlined<O>(ring, *packet);
     if (O.long_wqes() && !what.impossible &&
         (what.head_segments() + needed + 3) / 4 > ring.free_wqebbs())
@@ -86,7 +94,7 @@ inline bool send_at_its_time(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) 
     const uint16_t needed = RTE_MIN(packet->nb_segs, ring.max_segments);
     const Inlined what = inlined<O>(ring, *packet);
     const uint32_t wqebbs = what.impossible ? 1 : (what.head_segments() + needed + 3) / 4;
-    if (needed > ring.mbufs.room() || 1 + wqebbs > ring.free_wqebbs()) return false;
+    if (needed > batch.room || 1 + wqebbs > ring.free_wqebbs()) return false;
     const uint16_t before = ring.producer;
     write_wait(ring, *packet);
     const uint16_t waiting = ring.producer;
@@ -95,26 +103,22 @@ inline bool send_at_its_time(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) 
     return true;
 }
 
-/// What small bursts find completed is freed together, kFreeBatch packets at a time or when there
-/// is no room for all of the burst. Where a packet may take several descriptors or WQEBBs its
-/// number does not tell.
-template <TxOptions O> inline bool free_is_due(const MlxTxRing& ring, uint16_t count) {
-    constexpr uint16_t kFreeBatch = 32;
-    return O.multi_segment || O.long_wqes() || count > ring.mbufs.room() ||
-           static_cast<uint16_t>(ring.done - ring.mbufs.tail()) >= kFreeBatch;
-}
-
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
-    if (!take_completions(ring, UINT32_MAX)) [[unlikely]]
+    if (!reap(ring, UINT32_MAX)) [[unlikely]]
         return 0;
-    if (count == 0 || free_is_due<O>(ring, count)) free_done(ring);
-    if (count == 0) return 0;
+    if (count == 0) {
+        ask(ring);
+        return 0;
+    }
     if (ring.mrs.sync()) [[unlikely]]
         ring.pools.clear();
-    const uint16_t start = ring.producer;
+    const uint16_t start = ring.producer, first = ring.mbufs.head();
     TxBatch batch;
+    // If this process is killed before it knows what it has sent, each mbuf is looked at.
+    if (first != ring.asked) batch.unasked_pool = std::exchange(ring.unasked_pool, nullptr);
     batch.pool = packets[0]->pool;
+    batch.room = RTE_MIN(uint32_t{ring.mbufs.room()}, ring.free_wqebbs());
     if constexpr (O.multi_packet && O.inlining == Inlining::none)
         batch.lkey_be = ring.pools.find(batch.pool, ring.mrs);
     uint16_t taken = 0;
@@ -127,9 +131,10 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
             }
         }
         if constexpr (O.multi_packet) {
-            const auto wanted = RTE_MIN(static_cast<uint16_t>(count - taken), ring.mbufs.room());
+            const auto wanted = RTE_MIN(uint32_t{count} - taken, batch.room);
             if (wanted == 0) break;
             if (const uint32_t sent = write_session<O>(ring, batch, packets + taken, wanted)) {
+                batch.room -= sent;
                 taken = static_cast<uint16_t>(taken + sent);
                 continue;
             }
@@ -137,7 +142,10 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         if (!send_one<O>(ring, batch, packets[taken])) break;
         ++taken;
     }
-    if (batch.last != nullptr) finish_burst(ring, batch, start);
+    if (batch.last != nullptr)
+        finish_burst(ring, batch, start, first);
+    else
+        ring.unasked_pool = batch.unasked_pool;
     return taken;
 }
 

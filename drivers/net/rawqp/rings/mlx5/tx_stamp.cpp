@@ -4,6 +4,7 @@
 #include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -19,7 +20,10 @@ bool wants_stamp(const rte_mbuf* packet) {
 bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
     TxStamped stamped{.cqe = ring.cq.consumer, .wqe = ring.producer};
     const uint64_t recoveries = ring.counters.recoveries;
-    if (send(&ring, packet, 1) == 0) return false;
+    const uint16_t usual = std::exchange(ring.ask_every, 1);
+    const uint16_t taken = send(&ring, packet, 1);
+    ring.ask_every = usual;
+    if (taken == 0) return false;
     // Else it was dropped, or the queue began anew.
     if (ring.producer != stamped.wqe && ring.counters.recoveries == recoveries) {
         if (is_wait(ring, stamped.wqe)) ++stamped.wqe;
@@ -29,8 +33,8 @@ bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
     return true;
 }
 
-/// Each packet that is to be stamped has a burst of its own, as one completion is asked for per
-/// burst, for its last WQE.
+/// Each packet that is to be stamped has a burst of its own, as bursts ask for the completion of
+/// their last WQE.
 uint16_t send_stamping(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
     const eth_tx_burst_t send = plain_bursts[ring.port_id];
