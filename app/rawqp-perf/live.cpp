@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/live.hpp"
 
+#include "app/rawqp-perf/floor.hpp"
+#include "app/rawqp-perf/verbs_loop.hpp"
+
 #include <array>
 #include <fmt/format.h>
 #include <stdexcept>
@@ -86,15 +89,16 @@ Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t 
 namespace {
 
 /// Sends one burst and adds what each of its packets took. How many were lost.
-size_t time_burst(Port& port, Peer& peer, std::span<rte_mbuf*> mbufs, std::vector<double>& times) {
+template <class End>
+size_t time_burst(End& from, End& to, std::span<rte_mbuf*> mbufs, std::vector<double>& times) {
     std::array<rte_mbuf*, kMaxBurst> got;
     const uint64_t start = rte_rdtsc();
-    const uint16_t sent = peer.port().tx(0, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
+    const uint16_t sent = from.tx(0, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
     rte_pktmbuf_free_bulk(mbufs.data() + sent, static_cast<unsigned>(mbufs.size() - sent));
     size_t missing = sent;
     while (missing > 0 && seconds_since(start) < kTail)
-        for (uint16_t queue = 0; queue < port.queues() && missing > 0; ++queue) {
-            const uint16_t count = port.rx(queue, got.data(), kMaxBurst);
+        for (uint16_t queue = 0; queue < to.queues() && missing > 0; ++queue) {
+            const uint16_t count = to.rx(queue, got.data(), kMaxBurst);
             const double now = count != 0 ? microseconds_since(start) : 0;
             for (uint16_t k = 0; k < count; ++k)
                 if (FrameWriter::is_ours(got[k]) && missing > 0) {
@@ -109,15 +113,17 @@ size_t time_burst(Port& port, Peer& peer, std::span<rte_mbuf*> mbufs, std::vecto
 
 } // namespace
 
-Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
+template <class End>
+Figure measure_latency(End& from, End& to, const FrameWriter& writer, uint16_t burst,
                        unsigned packets) {
+    from.ready();
     std::vector<double> times;
     size_t lost = 0;
     std::array<rte_mbuf*, kMaxBurst> mbufs;
     const std::span<rte_mbuf*> all(mbufs.data(), burst);
     for (unsigned i = 0; i < packets; i += burst) {
-        if (!writer.make(peer.port().pool(), all)) fail_call("latency: mbufs", ENOMEM);
-        lost += time_burst(port, peer, all, times);
+        if (!writer.make(from.pool(), all)) fail_call("latency: mbufs", ENOMEM);
+        lost += time_burst(from, to, all, times);
     }
     if (times.empty()) throw std::runtime_error("latency: no packet came back");
     Figure figure{
@@ -129,6 +135,10 @@ Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16
                    {"lost", static_cast<double>(lost)}};
     return figure;
 }
+
+template Figure measure_latency(Port&, Port&, const FrameWriter&, uint16_t, unsigned);
+template Figure measure_latency(Floor&, Floor&, const FrameWriter&, uint16_t, unsigned);
+template Figure measure_latency(VerbsLoop&, VerbsLoop&, const FrameWriter&, uint16_t, unsigned);
 
 Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) {
     // The application's, as packets of other ports are in it already; registering it counts.

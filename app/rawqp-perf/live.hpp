@@ -15,10 +15,11 @@ rte_ether_addr destination(const Port& port, const std::string& text);
 Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
                     double seconds);
 
-/// Time from before tx_burst of a burst at the peer to after the rx_burst at `port` that gave the
-/// packet, one burst at a time. The value is the median over the packets in microseconds; `more`
-/// has p90, p99, p999, max.
-Figure measure_latency(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
+/// Time from before tx_burst of a burst at `from` to after the rx_burst at `to` that gave the
+/// packet, one burst at a time; of two Ports, or of one end whose wire loops. The value is the
+/// median over the packets in microseconds; `more` has p90, p99, p999, max.
+template <class End>
+Figure measure_latency(End& from, End& to, const FrameWriter& writer, uint16_t burst,
                        unsigned packets);
 
 /// From probing `devargs` to the first packet received, on a device whose wire loops: probe, set

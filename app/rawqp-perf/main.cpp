@@ -10,10 +10,12 @@
 #include "app/rawqp-perf/verbs_loop.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
+#include <type_traits>
 #include <variant>
 
 namespace perf {
@@ -68,15 +70,19 @@ struct Subject {
             other.heap.clear();
             other.offloads = {};
             other_port = std::make_unique<Port>(port_number(spec.peer), other);
-        } else if (port() == nullptr) {
-            throw std::runtime_error(name + ": a loop without a driver needs a peer");
         }
         if (port() == nullptr && setup.offloads.flags() != 0)
             throw std::runtime_error(name + ": a loop without a driver has no offloads");
         if (port() != nullptr) port()->wait_for_link();
         if (other_port) other_port->wait_for_link();
-        peer = std::make_unique<Peer>(other_port ? *other_port : *port());
-        queue_ports = visit([this](auto& opened) { return find_queue_ports(opened, *peer); });
+        if (other_port || port() != nullptr)
+            peer = std::make_unique<Peer>(other_port ? *other_port : *port());
+        queue_ports = visit([this](auto& opened) {
+            if constexpr (std::derived_from<std::decay_t<decltype(opened)>, VerbsEnd>)
+                return opened.queue_ports(); // by rules of its own
+            else
+                return find_queue_ports(opened, *peer);
+        });
     }
     /// The ethdev port, if that is what it is.
     [[nodiscard]] Port* port() {
@@ -108,7 +114,7 @@ struct Subject {
     bool failed = false; ///< measured no more
     End end;
     std::unique_ptr<Port> other_port;
-    std::unique_ptr<Peer> peer;
+    std::unique_ptr<Peer> peer; ///< none: a loop without a driver, whose wire loops
     std::vector<uint16_t> queue_ports;
 };
 
@@ -157,19 +163,37 @@ Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const Roun
     return figure;
 }
 
+/// From the peer's port, or by an end whose wire loops.
+Figure measure_latency(Subject& subject, const FrameSizes& sizes, uint16_t burst,
+                       const Options& options) {
+    return subject.visit([&](auto& end) {
+        if constexpr (std::same_as<std::decay_t<decltype(end)>, Port>) {
+            Port& from = subject.peer->port();
+            const FrameWriter writer(sizes, destination(end, options.to), from.mac(), {1024});
+            return measure_latency(from, end, writer, burst, options.packets);
+        } else {
+            if (subject.peer)
+                throw std::runtime_error("latency: of a loop without a driver, whose wire loops, "
+                                         "without a peer");
+            const FrameWriter writer(sizes, end.mac(), end.mac(), {1024});
+            return measure_latency(end, end, writer, burst, options.packets);
+        }
+    });
+}
+
 Figure measure_one(Subject& subject, const std::string& measure, const FrameSizes& sizes,
                    uint16_t burst, const Options& options, CpuHold* hold) {
-    if (measure == "rate" || measure == "latency") {
+    if (measure == "latency") return measure_latency(subject, sizes, burst, options);
+    if (measure == "rate") {
         Port& port = subject.needs_port(measure);
         const FrameWriter writer(sizes, destination(port, options.to), subject.peer->port().mac(),
                                  {1024});
-        if (measure == "latency")
-            return measure_latency(port, *subject.peer, writer, burst, options.packets);
         return measure_rate(port, *subject.peer, writer, burst, options.seconds);
     }
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
     if (measure == "flows_async")
         return measure_async_flows(subject.needs_port(measure), options.rules);
+    if (!subject.peer) throw std::runtime_error(measure + ": a loop without a driver needs a peer");
     const Measure kind = measure == "rx"   ? Measure::rx
                          : measure == "tx" ? Measure::tx
                                            : Measure::forward;

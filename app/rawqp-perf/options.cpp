@@ -27,7 +27,7 @@ Measures:
   rx, tx, forward  cycles per packet while the device idles, in drained rounds
   rate             packets per second from the peer to the port
   latency          microseconds from the peer's tx_burst to the port's rx_burst, percentiles; one
-                   burst at a time
+                   burst at a time. Of a loop without a driver only where its wire loops
   flows            flow rules inserted and deleted per second
   flows_async      the same from a template table, by a queue of operations
 

@@ -211,9 +211,5 @@ template <class End> class Rounds {
 /// A UDP source port for each queue of `port`, found by sending to it. Throws when some queue
 /// cannot be reached.
 std::vector<uint16_t> find_queue_ports(Port& port, Peer& peer);
-/// The same for queues that have rules of their own.
-inline std::vector<uint16_t> find_queue_ports(const VerbsEnd& end, Peer&) {
-    return end.queue_ports();
-}
 
 } // namespace perf

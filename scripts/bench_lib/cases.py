@@ -18,7 +18,7 @@ from .results import Results
 from .rivals import rates
 from .runner import RAWQP, BenchError, Runner, plugin_file, softhca_port
 from .scene import WITH_FREEING, Case, against_mlx5, in_each_setting, pick
-from .subjects import MLX5, MLX5_VARIANTS, Bench
+from .subjects import FLOOR, MLX5, MLX5_VARIANTS, Bench
 
 SIZES = rounds.SIZES
 LATENCY_BURSTS = (1, 32)
@@ -42,6 +42,24 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
                 against_mlx5(results, f"latency.{size}.{burst}.{percentile}", figures,
                              {"measure": measure, "size": size, "burst": burst},
                              bars.latency(size, burst, percentile))
+    latency_beside_floor(runner, effort, results)
+
+
+def latency_beside_floor(runner: Runner, effort: Effort, results: Results) -> None:
+    """What is the device's of a single packet's latency, and what a driver can change: ours and net_mlx5's
+    beside loops that do the least. Each has one port whose wire loops, as a floor has no peer of its
+    kind."""
+    bench = Bench()
+    for name in (RAWQP, MLX5, FLOOR):
+        bench.add(name, name, MLX5_VARIANTS["no CQE compression"] if name == MLX5 else "")
+    layout = bench.layout(looped=True)
+    options = [*layout.subjects, "--measure", "latency", "--packets", "2000", "--size", "64",
+               "--burst", "1", "--passes", str(effort.passes)]
+    figures = results.collect("latency, loops", effort.processes, lambda _: runner.on_softhca(
+        layout.wires, layout.eal, options, apart=True))
+    for name, row in ((RAWQP, "latency.64.1.median.vs_floor"), (MLX5, "latency.64.1.median.mlx5_vs_floor")):
+        results.add(row, pick(figures, name, measure="latency"), pick(figures, FLOOR, measure="latency"),
+                    (name, FLOOR))
 
 
 # net_mlx5 can make its rules in two ways, but not both in one process; ours both. Rows of its second

@@ -67,9 +67,16 @@ class Layout:
             ends = [f"{LOOPS[driver]}:{device}", self._vdev(RAWQP, len(self.wires) - 1)]
         self.subjects += ["--subject", f"{name}={ends[0]},peer={ends[1]}{extra}"]
 
-    def _port(self, driver: str, devargs: str) -> str:
+    def add_looped(self, name: str, driver: str, devargs: str) -> None:
+        """One port, whose wire loops."""
+        end = self._port(driver, devargs, "loop")
+        if driver in LOOPS:
+            end = f"{LOOPS[driver]}:{softhca_port(len(self.wires) - 1)[0]}"
+        self.subjects += ["--subject", f"{name}={end}"]
+
+    def _port(self, driver: str, devargs: str, wire: str = "") -> str:
         index = len(self.wires)
-        self.wires.append(f"pair:p{index // 2}")
+        self.wires.append(wire or f"pair:p{index // 2}")
         if driver in LOOPS:
             return ""
         if driver in (RAWQP, OTHER):
@@ -100,13 +107,16 @@ class Bench:
         for name, devargs in variants.items():
             self.add(mlx5_name(name), MLX5, devargs, extra)
 
-    def layout(self, reverse: bool = False) -> Layout:
-        """`reverse`: the last subject comes first."""
+    def layout(self, reverse: bool = False, looped: bool = False) -> Layout:
+        """`reverse`: the last subject comes first. `looped`: each has one port, whose wire loops."""
         drivers = {driver for _, driver, _, _ in self._subjects}
         plugins = [RAWQP, *({OTHER} & drivers)]
         layout = Layout(eal=[text for each in plugins for text in ("-d", plugin_file(each))])
         for subject in reversed(self._subjects) if reverse else self._subjects:
-            layout.add(*subject)
+            if looped:
+                layout.add_looped(*subject[:3])
+            else:
+                layout.add(*subject)
         if "-a" not in layout.eal:
             layout.eal.append("--no-pci")
         return layout
