@@ -235,7 +235,10 @@ TEST_P(VirtqsTest, WhatIsRefused) {
 TEST_P(VirtqsTest, EventsGoByPairsOfQps) {
     const Number tells = telling_qp(), hears = made(hearing_qp());
     EXPECT_EQ(status(with_events(tells)), FwStatus::bad_parameter) << "not connected";
-    connect(tells, hears);
+    ASSERT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), tells), FwStatus::ok);
+    ASSERT_EQ(status(to_rtr(tells, hears)), FwStatus::ok);
+    EXPECT_EQ(status(with_events(tells)), FwStatus::bad_parameter) << "not ready to send";
+    ASSERT_EQ(step(REQUEST(RTR2RTS_QP, rtr2rts_qp), tells), FwStatus::ok);
     connect(hears, tells);
     EXPECT_EQ(*transport->device().query_rq(hears), core::QueueState::ready);
     EXPECT_EQ(status(with_events(hears)), FwStatus::bad_parameter) << "the wrong side";

@@ -137,7 +137,7 @@ bool Virtq::gather(Gather& frame, virtio::NetHeader& header) {
 Virtq::Placed Virtq::scatter(std::span<const iovec> pieces, uint32_t bytes, bool sound) {
     virtio::NetHeader header{};
     header.buffers = 1; // a part that the predecessor's header has not
-    if (sound && attr_.checksums) header.flags = virtio::kDataValid;
+    if (sound) header.flags = virtio::kDataValid;
     FlatCursor head(&header);
     PieceCursor data(pieces);
     uint32_t head_left = header_bytes(), left = bytes;

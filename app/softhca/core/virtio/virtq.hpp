@@ -49,7 +49,7 @@ class Virtq {
     [[nodiscard]] bool gather(Gather& frame, virtio::NetHeader& header);
     enum class Placed : uint8_t { whole, too_long, failed };
     /// Puts a frame into the next chain, which stays where it is if the frame is too long for it.
-    /// `sound`: its checksum is right.
+    /// `sound`: its checksum is right, which its header says.
     [[nodiscard]] Placed scatter(std::span<const iovec> pieces, uint32_t bytes, bool sound);
     /// The next chain is done with; it has been written so many bytes to.
     void use_chain(uint32_t written);
