@@ -55,7 +55,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, OverrunFau
 inline constexpr std::string_view kAnyCommand = "any";
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
 /// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 56> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 58> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -108,6 +108,8 @@ inline constexpr std::array<std::string_view, 56> kFaultCommands = {"open",
                                                                     "devx_async_event_fd_alloc",
                                                                     "pp_obj_alloc",
                                                                     "pp_obj_destroy",
+                                                                    "var_obj_alloc",
+                                                                    "var_obj_destroy",
                                                                     "dm_alloc",
                                                                     "dm_free",
                                                                     "dm_mr_reg"};

@@ -107,6 +107,22 @@ def test_net_mlx5(workshop: Workshop) -> None:
     assert testpmd.quit() == 0
 
 
+def test_vdpa(workshop: Workshop) -> None:
+    section = "vdpa_mlx5, DPDK's own vDPA driver"
+    compile_line, example = commands(manual_recipe(section))
+    assert workshop.run(compile_line).returncode == 0
+    guest, *typed = commands(manual_recipe(section, "dpdk-testpmd"))
+    workshop.start(example).wait_for("enter 'q' to quit", timeout=40)
+    testpmd = Testpmd(workshop.start(guest))
+    for line in typed:
+        said = testpmd.command(line.removeprefix("testpmd> "))
+    deadline = time.monotonic() + 20
+    while not int(re.findall(r"RX-packets: (\d+)", said)[0]):
+        assert time.monotonic() < deadline, said
+        said = testpmd.command(typed[-1].removeprefix("testpmd> "))
+    assert testpmd.quit() == 0
+
+
 def test_capture_file(workshop: Workshop) -> None:
     frames = list(numbered(50))
     wrpcap(str(workshop.folder / "in.pcap"), [Ether(frame) for frame in frames])

@@ -88,7 +88,6 @@ LIST = (
             r"test_mlx5_lag_affinity\..*\.test_raw_modify_lag_port"),
     skipped("units", "^Alloc reserved QP number is not supported$",
             r"test_mlx5_rdmacm\.ReservedQPTest\..*"),
-    skipped("units", "^VAR allocation is not supported$", r"test_mlx5_var\..*"),
     skipped("others", "^Can not run the test over non EFA device$", r"test_efa(dv|_srd)\..*"),
     skipped("others", "^cuda-python 12.0. must be installed to run CUDA tests$",
             r"test_(cuda_dmabuf|mlx5_cuda_umem)\..*"),

@@ -30,7 +30,7 @@ template <Rings R, class W>
 void Placer<R, W>::put_or_join(const LroAttr& lro, const Target& target, const Packet& packet,
                                const Labels& labels) {
     Rq& rq = *target.rq;
-    if (rq.state != QueueState::ready || rq.scatter_fcs || rq.injected ||
+    if (rq.state != QueueState::ready || !rq.cq || rq.scatter_fcs || rq.injected ||
         !is_coalescible(lro, packet))
         return put(target, packet, labels);
     const ChecksumVerdict verdict = packet.verify(packet.headers());

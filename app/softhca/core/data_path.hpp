@@ -8,6 +8,8 @@
 #include "app/softhca/core/receive_impl.hpp"
 #include "app/softhca/core/ring_format.hpp"
 #include "app/softhca/core/send_impl.hpp"
+#include "app/softhca/core/virtio/place_impl.hpp"
+#include "app/softhca/core/virtio/send_impl.hpp"
 
 namespace softhca::core {
 
@@ -21,9 +23,11 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
     size_t send_hairpin(Sq& sq, size_t budget) override { return sender_.run_hairpin(sq, budget); }
+    size_t send_chains(Sq& sq, size_t budget) override { return sender_.run_chains(sq, budget); }
     size_t send_kernel(size_t budget) override { return sender_.run_kernel(budget); }
     size_t receive(size_t budget) override;
     size_t flush(Rq& rq) override { return placer_.flush(rq); }
+    [[nodiscard]] bool receive_message(Rq& rq) override { return placer_.take_message(rq); }
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes) override {
         return receiver_.is_expected(pieces, bytes);
     }

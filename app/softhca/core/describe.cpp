@@ -260,6 +260,28 @@ const char* text_of(QueueState state) {
     return "?";
 }
 
+const char* text_of(VirtqState state) {
+    switch (state) {
+    case VirtqState::init: return "init";
+    case VirtqState::ready: return "ready";
+    case VirtqState::suspended: return "suspended";
+    case VirtqState::error: return "error";
+    }
+    return "?";
+}
+
+const char* text_of(VirtqFault fault) {
+    switch (fault) {
+    case VirtqFault::none: return "none";
+    case VirtqFault::bad_descriptor: return "bad descriptor or index";
+    case VirtqFault::invalid_buffer: return "invalid buffer";
+    case VirtqFault::chain_too_long: return "chain too long";
+    case VirtqFault::no_ring: return "no memory where the ring is";
+    case VirtqFault::injected: return "injected";
+    }
+    return "?";
+}
+
 const char* text_of(ReformatKind kind) {
     switch (kind) {
     case ReformatKind::l2_to_l2_tunnel: return "l2_to_l2_tunnel";

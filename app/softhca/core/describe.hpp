@@ -25,6 +25,8 @@ using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] const char* text_of(FlowDomain domain);
 [[nodiscard]] const char* text_of(FlowRoot root);
 [[nodiscard]] const char* text_of(QueueState state);
+[[nodiscard]] const char* text_of(VirtqState state);
+[[nodiscard]] const char* text_of(VirtqFault fault);
 [[nodiscard]] const char* text_of(ReformatKind kind);
 [[nodiscard]] const char* text_of(Color color);
 [[nodiscard]] const char* text_of(MeterMode mode);

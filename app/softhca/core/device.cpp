@@ -74,7 +74,7 @@ Number Device::State::new_number() {
         last_number_ = last_number_ < kMaxNumber ? last_number_ + 1 : 0x40;
     } while (pds.find(last_number_) || cqs.find(last_number_) || sqs.find(last_number_) ||
              rqs.find(last_number_) || rqts.find(last_number_) || tirs.find(last_number_) ||
-             flows.find(last_number_));
+             flows.find(last_number_) || virtq_counters.find(last_number_));
     return last_number_;
 }
 

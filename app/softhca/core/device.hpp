@@ -81,6 +81,8 @@ struct Limits {
     static constexpr uint8_t kLogMaxHairpins = 10;                  ///< RQs, and as many SQs
     static constexpr uint8_t kLogMinHairpinBytes = 11, kLogMaxHairpinBytes = 16;
     static constexpr uint8_t kLogMaxHairpinPackets = 10;
+    static constexpr uint8_t kLogMaxVirtqs = 8, kLogMaxVirtqEntries = 15;
+    static constexpr uint8_t kLogMaxVirtqCounters = kLogMaxVirtqs;
     static constexpr uint32_t kClockKhz = 1000000; ///< CQE timestamps: CLOCK_MONOTONIC, ns
     static constexpr uint32_t kMinRateKbps = 1;    ///< packet pacing
     static constexpr uint32_t kMaxRateKbps = 100'000'000;
@@ -163,6 +165,17 @@ class Device {
     /// The two may be of two devices, which then run on: neither waits for the other one.
     [[nodiscard]] Outcome<Number> create_hairpin_sq(const HairpinAttr& attr);
     [[nodiscard]] Outcome<Number> create_hairpin_rq(const HairpinAttr& attr);
+
+    /// Virtio queues, whose chains of buffers hold frames and their virtio-net headers. One that
+    /// receives may stand where RQs do in an RQT; a frame that the next chain is too short for is
+    /// lost and counted. init -> ready -> suspended; error by itself: listeners are told.
+    [[nodiscard]] Outcome<Number> create_virtq(const VirtqAttr& attr);
+    [[nodiscard]] Outcome<void> modify_virtq(Number virtq, VirtqState state);
+    [[nodiscard]] Outcome<VirtqStatus> query_virtq(Number virtq) const;
+    [[nodiscard]] Outcome<void> destroy_virtq(Number virtq);
+    [[nodiscard]] Outcome<Number> create_virtq_counters();
+    [[nodiscard]] Outcome<VirtqCounts> query_virtq_counters(Number counters) const;
+    [[nodiscard]] Outcome<void> destroy_virtq_counters(Number counters);
 
     /// What an RQ drops for want of requests is counted in the Q counter that it is bound to: at
     /// first, and when that is destroyed, the device's own, number 0.

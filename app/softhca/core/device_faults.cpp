@@ -12,7 +12,8 @@ Outcome<void> Device::inject_error(Number queue, CompletionError error) {
     Queue* found = state_->sqs.find(queue);
     if (!found) found = state_->rqs.find(queue);
     if (!found) return tl::unexpected(Status::bad_resource);
-    if (!found->cq) return tl::unexpected(Status::unsupported); // a hairpin queue has no CQEs
+    // Hairpin and virtio queues have no CQEs.
+    if (!found->cq) return tl::unexpected(Status::unsupported);
     found->injected = error;
     return {};
 }
@@ -21,10 +22,10 @@ Outcome<void> Device::inject_fatal(Number number) {
     const ControlLock lock(*state_);
     if (Sq* const sq = state_->sqs.find(number)) {
         if (sq->state == QueueState::reset) return tl::unexpected(Status::bad_state);
-        sq->fail();
+        sq->virtq ? sq->virtq->fail(VirtqFault::injected) : sq->fail();
     } else if (Rq* const rq = state_->rqs.find(number)) {
         if (rq->state == QueueState::reset) return tl::unexpected(Status::bad_state);
-        rq->fail();
+        rq->virtq ? rq->virtq->fail(VirtqFault::injected) : rq->fail();
     } else if (Cq* const cq = state_->cqs.find(number)) {
         cq->fail();
     } else {

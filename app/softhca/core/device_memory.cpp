@@ -86,12 +86,23 @@ bool Device::State::break_cqs(const void* address) {
     return any;
 }
 
+bool Device::State::break_virtqs(const void* address) {
+    bool any = false;
+    for (Virtq* const virtq : active_virtqs) {
+        if (virtq->status().state == VirtqState::error || !virtq->works_on(address)) continue;
+        virtq->fail(VirtqFault::no_ring);
+        any = true;
+    }
+    return any;
+}
+
 void Device::State::lose_memory(const void* address) {
     // All of them: the same page may hold several.
     bool broken = break_cqs(address);
     broken |= break_queues(active_sqs, address);
     broken |= break_queues(active_rcs, address);
     broken |= break_queues(active_rqs, address);
+    broken |= break_virtqs(address);
     data_path->lose_memory(broken, receiving);
 }
 

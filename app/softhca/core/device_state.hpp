@@ -17,6 +17,7 @@
 #include "app/softhca/core/ring_format.hpp"
 #include "app/softhca/core/ste/walker.hpp"
 #include "app/softhca/core/steering.hpp"
+#include "app/softhca/core/virtio/virtq.hpp"
 
 #include <atomic>
 #include <map>
@@ -75,17 +76,20 @@ struct Device::State final : GuardedMemory {
     ObjectTable<Flow> flows;
     ste::Walker walker;
     // What poll() visits.
-    std::vector<Sq*> active_sqs;      ///< not in reset
-    std::vector<Sq*> active_rcs;      ///< likewise, of RC QPs
-    std::vector<Sq*> active_hairpins; ///< likewise, of hairpin SQs
-    std::vector<Rq*> active_rqs;      ///< likewise; those in error must flush
+    std::vector<Sq*> active_sqs;        ///< not in reset
+    std::vector<Sq*> active_rcs;        ///< likewise, of RC QPs
+    std::vector<Sq*> active_hairpins;   ///< likewise, of hairpin SQs
+    std::vector<Rq*> active_rqs;        ///< likewise; those in error must flush
+    std::vector<Virtq*> active_virtqs;  ///< that are ready, or have failed since
+    std::vector<Sq*> active_virtio_sqs; ///< of those, what sends
     std::vector<Cq*> event_cqs;
     std::vector<Cq*> block_cqs; ///< those that compress
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
     ObjectTable<QCounter> q_counters;
-    QCounter own_q_counter;   ///< of RQs that are bound to none of these
-    DoorbellRegister no_bell; ///< of hairpin queues, which nobody rings
+    QCounter own_q_counter; ///< of RQs that are bound to none of these
+    ObjectTable<VirtqCounter> virtq_counters;
+    DoorbellRegister no_bell; ///< of hairpin and virtio queues, which nobody rings
 
     /// One that tells the recorder, if there is one.
     [[nodiscard]] std::unique_ptr<DataPath> make_data_path() {
@@ -155,6 +159,7 @@ struct Device::State final : GuardedMemory {
 
   private:
     template <class Q> bool break_queues(std::vector<Q*>& active, const void* address);
+    bool break_virtqs(const void* address);
     bool break_cqs(const void* address);
 
     Number last_number_ = 0x3f; // the first ones are the firmware's own on real devices

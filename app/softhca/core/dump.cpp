@@ -98,6 +98,17 @@ void add_hairpin(json& row, const HairpinSize& size, const HairpinEnd& peer) {
                 {"hairpin_peer_device", peer ? json(*peer.device) : json()}});
 }
 
+/// How far its driver's chains have been served, and why no further.
+void add_virtq(json& row, const Virtq& virtq) {
+    const VirtqStatus status = virtq.status();
+    row.update({{"virtq_state", text_of(status.state)},
+                {"virtq_fault", text_of(status.fault)},
+                {"virtq_next_available", status.next_available},
+                {"virtq_next_used", status.next_used},
+                {"virtq_key", fmt::format("{:#x}", virtq.attr().lkey)},
+                {"virtq_events", number_or_null(virtq.attr().events)}});
+}
+
 json row_of(const Sq& sq) {
     json row = row_of(static_cast<const Queue&>(sq));
     row.update({{"transport_domain", sq.transport_domain},
@@ -106,6 +117,7 @@ json row_of(const Sq& sq) {
                 {"rc", sq.rc}});
     if (sq.managed) row["enabled"] = sq.enabled;
     if (sq.hairpin) add_hairpin(row, *sq.hairpin, peer_of(sq));
+    if (sq.virtq) add_virtq(row, *sq.virtq);
     return row;
 }
 
@@ -125,6 +137,7 @@ json row_of(const Rq& rq) {
         add_hairpin(row, rq.hairpin->size(), peer_of(rq));
         row["held"] = rq.hairpin->packets();
     }
+    if (rq.virtq) add_virtq(row, *rq.virtq);
     return row;
 }
 

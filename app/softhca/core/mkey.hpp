@@ -5,6 +5,7 @@
 #include "app/softhca/core/device.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,6 +26,10 @@ struct Mkey {
 
 /// What a queue wants to do with the memory.
 enum class Access : uint8_t { read, write, remote_read, remote_write };
+
+/// Names no memory: what is written by it goes nowhere, what is read is zeros, at every address and
+/// by queues of every PD (mlx5: dump_fill_mkey). Like its index, 1, it is never given out.
+inline constexpr uint32_t kDumpFillKey = 0x1ff;
 
 /// The device's key table: index = lkey >> 8, the low byte is a variant that makes stale keys fail.
 class MkeyTable {
@@ -63,7 +68,8 @@ class MkeyTable {
     [[nodiscard]] bool translate(uint32_t lkey, Number pd, Access access, uint64_t address,
                                  uint32_t bytes, Piece&& piece, uint8_t depth = 0) const {
         const Mkey* const key = find(lkey);
-        if (!key || (key->pd != pd && !key->any_pd)) return false;
+        if (!key) return lkey == kDumpFillKey && dump_or_fill(access, bytes, piece);
+        if (key->pd != pd && !key->any_pd) return false;
         if (!allows(*key, access)) return false;
         uint64_t offset = address - key->iova; // wraps to a huge value below the range
         if (offset > key->length || bytes > key->length - offset) return false;
@@ -100,6 +106,21 @@ class MkeyTable {
         return key && key->lkey == lkey ? key : nullptr;
     }
 
+    template <class Piece>
+    [[nodiscard, gnu::noinline]] static bool dump_or_fill(Access access, uint32_t bytes,
+                                                          Piece& piece) {
+        // Pieces may be kept for longer than this call, and what is read must stay zero.
+        constexpr uint32_t kPage = 4096;
+        static const std::array<std::byte, kPage> kZeros{};
+        static thread_local std::array<std::byte, kPage> nowhere;
+        const bool reads = access == Access::read || access == Access::remote_read;
+        std::byte* const at = reads ? const_cast<std::byte*>(kZeros.data()) : nowhere.data();
+        for (uint32_t part; bytes != 0; bytes -= part) {
+            part = std::min(bytes, kPage);
+            if (!piece(at, part)) return false;
+        }
+        return true;
+    }
     /// To ask only.
     struct NoPiece {
         bool operator()(std::byte*, uint32_t) const { return true; }

@@ -45,6 +45,7 @@ struct NoWatch {
     void completed(const Sq&, uint16_t, bool, bool) const {}
     void failed(const Sq&, SendFault, CompletionError) const {}
     void leaves(const Sq&) const {}
+    void used(const Sq&) const {}
     void routed(bool, bool) const {}
     void abandoned() const {}
 
@@ -71,6 +72,8 @@ struct NoWatch {
     void overrun(const Rq&) const {}
     void placed(const Rq&, uint32_t, uint32_t) const {}
     void passed_on(const Rq&, uint32_t) const {}
+    void chained(const Rq&, uint32_t) const {}
+    void misplaced(const Rq&) const {}
     void coalesced(const Rq&) const {}
     void session_ends(const Rq&) const {}
 };

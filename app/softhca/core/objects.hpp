@@ -16,6 +16,8 @@
 
 namespace softhca::core {
 
+class Virtq;
+
 struct Pd {
     uint32_t users = 0;
 };
@@ -34,8 +36,8 @@ struct Queue {
     uint16_t mask = 0;     ///< entries - 1
     QueueState state = QueueState::reset;
     Doorbell doorbell;
-    Cq* cq = nullptr; ///< null: a hairpin queue …
-    Number pd = 0;    ///< … which has no PD either
+    Cq* cq = nullptr; ///< null: a hairpin queue, which has no PD either, or a virtio queue
+    Number pd = 0;
     Number number = 0;
     uint32_t user_index = 0;
     QueueCounters counters;
@@ -80,6 +82,7 @@ struct Sq : Queue {
     std::optional<HairpinSize> hairpin;
     std::shared_ptr<HairpinBuffer> source; ///< hairpin: what it sends, if the RQ names it, too
     uint64_t tried = 0;                    ///< serial of the packet that `progress` is about
+    std::shared_ptr<Virtq> virtq;          ///< whose chains it sends; null: not a virtio queue
 
     /// RC: whether there may be something to do, whatever the format. Most of the time there is
     /// not.
@@ -112,6 +115,7 @@ struct Rq : Queue {
     QCounter* q_counter = nullptr; ///< never null in a device
     std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue
     std::shared_ptr<HairpinBuffer> hairpin; ///< what its peer is to send; null: not a hairpin queue
+    std::shared_ptr<Virtq> virtq;           ///< whose chains it fills; null: not a virtio queue
 
     /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
     /// a QP of which only the RQ is in error.

@@ -7,6 +7,7 @@
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/requests.hpp"
+#include "app/softhca/core/virtio/virtq.hpp"
 
 #include <optional>
 
@@ -27,9 +28,10 @@ template <Rings R, class W> class Placer {
     /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
     /// is too short is closed by this.
     [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
-    /// Likewise, or the queue is a hairpin that has room for it.
+    /// Likewise, or the queue is a hairpin or virtio queue that has room for it.
     [[nodiscard]] bool takes(Rq& rq, uint32_t bytes) {
-        return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes));
+        return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes)) ||
+               (rq.virtq && rq.virtq->has_chain());
     }
 
     /// Delivers the frame, or counts why not.
@@ -56,6 +58,9 @@ template <Rings R, class W> class Placer {
     void fail_for_memory();
     /// That packet is lost, and the queue has been told.
     void abandon();
+
+    /// See DataPath::receive_message().
+    [[nodiscard]] bool take_message(Rq& rq);
 
     /// Completes the requests of a queue in error as flushed. Returns how many.
     size_t flush(Rq& rq);
@@ -94,6 +99,7 @@ template <Rings R, class W> class Placer {
     void read_doorbell(Rq& rq);
     void count_out_of_buffer(Rq& rq);
     void find_no_request(Rq& rq, const Frame& frame, const Labels& labels);
+    void put_into_chain(Rq& rq, const Frame& frame);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
     /// Writes these bytes of a packet into the current request. Bytes: PieceCursor or FlatCursor.
     template <class Bytes>

@@ -65,6 +65,7 @@ template <Rings R, class W> bool Placer<R, W>::leave_rest(Rq& rq) {
 template <Rings R, class W> void Placer<R, W>::fail_for_memory() {
     Rq& rq = *placing_;
     abandon();
+    if (rq.virtq) return rq.virtq->fail(VirtqFault::invalid_buffer);
     if (rq.state == QueueState::ready) fail(rq, ReceiveFault::protection);
 }
 
@@ -78,9 +79,11 @@ template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
     rq.q_counter->out_of_buffer++;
 }
 
-/// Hairpin queues never have requests, so that other ones are not asked whether they are such.
+/// Hairpin and virtio queues never have requests, so that other ones are not asked whether they are
+/// such.
 template <Rings R, class W>
 void Placer<R, W>::find_no_request(Rq& rq, const Frame& frame, const Labels& labels) {
+    if (rq.virtq) return put_into_chain(rq, frame);
     if (!rq.hairpin || !rq.hairpin->has_room(frame.bytes())) {
         count_out_of_buffer(rq);
         watch_.no_room(rq);

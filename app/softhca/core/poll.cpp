@@ -35,11 +35,16 @@ size_t Device::State::poll_round() {
         work += data_path->send(*sq, kSendBudget);
     for (Sq* const sq : active_hairpins)
         work += data_path->send_hairpin(*sq, kHairpinBudget);
+    for (Sq* const sq : active_virtio_sqs)
+        work += data_path->send_chains(*sq, kSendBudget);
     work += data_path->send_kernel(kKernelBudget);
     receiving = true;
     work += data_path->receive(kReceiveBudget);
     for (Rq* const rq : active_rqs)
         if (rq->state == QueueState::error) work += data_path->flush(*rq);
+    for (Virtq* const virtq : active_virtqs)
+        if (Rq* const rq = virtq->wants_event(); rq && data_path->receive_message(*rq))
+            virtq->told();
     for (Cq* const cq : block_cqs)
         cq->write_block();
     for (Cq* const cq : event_cqs)

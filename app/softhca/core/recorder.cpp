@@ -7,6 +7,7 @@
 #include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/rss.hpp"
 #include "app/softhca/core/ste/entry.hpp"
+#include "app/softhca/core/virtio/virtq.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -225,8 +226,11 @@ void Recorder::begin_sent(const Sq& sq, const SendRequest& request, std::span<co
     open(sent_, Passage::Direction::sent, pieces, bytes);
     came_to(sq.number);
     if (!steps_) return;
-    say("SQ", fmt::format("WQE {} of SQ {} asks for {}{}; this is number {}", sq.consumer,
-                          sq.number, name_of(request.kind), offloads_of(request), sq.sent + 1));
+    const std::string whose = sq.virtq ? fmt::format("chain {} of virtio queue {}",
+                                                     sq.virtq->status().next_available, sq.number)
+                                       : fmt::format("WQE {} of SQ {}", sq.consumer, sq.number);
+    say("SQ", fmt::format("{} asks for {}{}; this is number {}", whose, name_of(request.kind),
+                          offloads_of(request), sq.sent + 1));
     describe_frame("frame");
 }
 
@@ -298,7 +302,15 @@ void Recorder::failed(const Sq& sq, SendFault fault, CompletionError error) {
 
 void Recorder::leaves(const Sq& sq) {
     if (waiting_.empty()) return;
-    deliver_waiting("SQ", fmt::format("WQE {} goes on later", sq.consumer));
+    deliver_waiting(
+        "SQ", sq.virtq ? fmt::format("chain {} goes on later", sq.virtq->status().next_available)
+                       : fmt::format("WQE {} goes on later", sq.consumer));
+}
+
+void Recorder::used(const Sq& sq) {
+    if (waiting_.empty()) return;
+    const auto chain = static_cast<uint16_t>(sq.virtq->status().next_available - 1);
+    deliver_waiting("SQ", fmt::format("chain {} comes back used", chain));
 }
 
 void Recorder::abandoned() {
@@ -431,6 +443,7 @@ void Recorder::no_room(const Rq& rq) {
     came_to(rq.number);
     say("RQ", rq.hairpin ? fmt::format("{} holds {} packets for SQ {}, and no more", rq.number,
                                        rq.hairpin->packets(), peer_of(rq).number)
+              : rq.virtq ? fmt::format("{} has no chain of buffers available", rq.number)
                          : fmt::format("{} has no WQE posted", rq.number));
 }
 
@@ -462,6 +475,22 @@ void Recorder::passed_on(const Rq& rq, uint32_t bytes) {
     current().outcomes.push_back(fmt::format("passed from hairpin RQ {} to SQ {}", rq.number, sqn));
     say("RQ", fmt::format("{}: {} bytes for SQ {}, which has {} packets to send", rq.number, bytes,
                           sqn, rq.hairpin->packets()));
+}
+
+void Recorder::chained(const Rq& rq, uint32_t bytes) {
+    came_to(rq.number);
+    const auto chain = static_cast<uint16_t>(rq.virtq->status().next_available - 1);
+    current().outcomes.push_back(
+        fmt::format("delivered to virtio queue {} (chain {})", rq.number, chain));
+    say("RQ", fmt::format("{}: {} bytes into chain {}", rq.number, bytes, chain));
+}
+
+void Recorder::misplaced(const Rq& rq) {
+    came_to(rq.number);
+    say("RQ", rq.state == QueueState::error
+                  ? fmt::format("{} fails: {}", rq.number, text_of(rq.virtq->status().fault))
+                  : fmt::format("chain {} of {} is too short for it",
+                                rq.virtq->status().next_available, rq.number));
 }
 
 void Recorder::coalesced(const Rq& rq) {

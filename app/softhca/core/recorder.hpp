@@ -52,6 +52,8 @@ class Recorder {
     void completed(const Sq& sq, uint16_t index, bool reports, bool written);
     void failed(const Sq& sq, SendFault fault, CompletionError error);
     void leaves(const Sq& sq);
+    /// A virtio queue gives the chain back.
+    void used(const Sq& sq);
     void routed(bool to_wire, bool looped);
     /// The round was left by a fault: what is under way has ended.
     void abandoned();
@@ -83,6 +85,9 @@ class Recorder {
     void placed(const Rq& rq, uint32_t bytes, uint32_t strides);
     /// A hairpin queue has taken it.
     void passed_on(const Rq& rq, uint32_t bytes);
+    /// A virtio queue has put it into a chain, or could not.
+    void chained(const Rq& rq, uint32_t bytes);
+    void misplaced(const Rq& rq);
     /// It is part of the RQ's LRO session now; it ends that one.
     void coalesced(const Rq& rq);
     void session_ends(const Rq& rq);

@@ -169,6 +169,8 @@ concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received
     { R::complete(rq, received) } -> std::same_as<bool>;
     { R::complete(rq, received, summary) } -> std::same_as<bool>;
     { R::complete_unused(rq, uint32_t{}, uint64_t{}) } -> std::same_as<bool>;
+    /// Likewise an empty message of another QP.
+    { R::complete_message(rq, uint64_t{}) } -> std::same_as<bool>;
     { R::complete(rq, CompletionError{}, ReceiveFault{}) } -> std::same_as<bool>;
 };
 

@@ -36,12 +36,16 @@ class DataPath {
     virtual size_t send(Sq& sq, size_t budget) = 0;
     /// Sends what the peer of a hairpin SQ has. Returns how many packets.
     virtual size_t send_hairpin(Sq& sq, size_t budget) = 0;
+    /// Sends what the chains of a virtio queue hold. Returns units of work done.
+    virtual size_t send_chains(Sq& sq, size_t budget) = 0;
     /// Sends what the kernel netdev has. Returns how many frames.
     virtual size_t send_kernel(size_t budget) = 0;
     /// Receives from the wire. Returns how many frames.
     virtual size_t receive(size_t budget) = 0;
     /// Completes the requests of an RQ in error as flushed. Returns how many.
     virtual size_t flush(Rq& rq) = 0;
+    /// An empty message comes to the RQ of a QP. False: it has no request for it yet.
+    [[nodiscard]] virtual bool receive_message(Rq& rq) = 0;
     /// Whether such a frame would find somebody: a rule, and a posted request wherever that leads.
     [[nodiscard]] virtual bool is_expected(std::span<const iovec> pieces, uint32_t bytes) = 0;
     /// What decides about packets may be changed now.

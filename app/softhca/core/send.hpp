@@ -9,6 +9,7 @@
 #include "app/softhca/core/receive.hpp"
 #include "app/softhca/core/requests.hpp"
 #include "app/softhca/core/ring_format.hpp"
+#include "app/softhca/core/virtio/virtq.hpp"
 
 #include <array>
 
@@ -25,6 +26,7 @@ template <Rings R, class W> class Sender {
     /// See DataPath.
     size_t run(Sq& sq, size_t budget);
     size_t run_hairpin(Sq& sq, size_t budget);
+    size_t run_chains(Sq& sq, size_t budget);
     size_t run_kernel(size_t budget);
     void forget(const Sq& sq) {
         if (current_ == &sq) current_ = nullptr;
@@ -56,7 +58,11 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] SendFault gather_packets(const Sq& sq);
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
-    [[nodiscard]] bool send_frame(Sq& sq, Gather& frame);
+    [[nodiscard]] bool send_frame(Sq& sq, Gather& frame, const SendRequest& request);
+    [[nodiscard]] Step send_segments(Sq& sq, const SendRequest& request, const TsoHeader& header,
+                                     size_t budget);
+    [[nodiscard]] Step execute_chain(Sq& sq, size_t budget);
+    [[nodiscard]] Step execute_tso_chain(Sq& sq, const virtio::NetHeader& header, size_t budget);
     [[nodiscard]] bool send_held(Sq& sq, const HairpinBuffer::Packet& packet);
     /// Whose a frame is, for rules.
     struct Origin {
@@ -97,8 +103,9 @@ template <Rings R, class W> class Sender {
     Gather payload_;
     HeaderBuffer header_;
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;
-    SendProgress& kernel_progress_; ///< of the kernel's next frame
-    FlowPath path_;                 ///< of the present packet, if rules decide about it
+    std::array<std::byte, net::kParseBytes> chain_header_; ///< the same, of a virtio queue's
+    SendProgress& kernel_progress_;                        ///< of the kernel's next frame
+    FlowPath path_; ///< of the present packet, if rules decide about it
 };
 
 } // namespace softhca::core

@@ -238,13 +238,14 @@ template <Rings R, class W> size_t Sender<R, W>::run_kernel(size_t budget) {
 }
 
 /// False when the wire is busy or the queue has to wait.
-template <Rings R, class W> bool Sender<R, W>::send_frame(Sq& sq, Gather& frame) {
+template <Rings R, class W>
+bool Sender<R, W>::send_frame(Sq& sq, Gather& frame, const SendRequest& request) {
     if (must_wait(sq)) return false;
     const uint32_t bytes = frame.length();
-    if (ring_.request().offloads.any()) apply_offloads(frame, header_, ring_.request().offloads);
-    watch_.begin_sent(sq, ring_.request(), frame.pieces(), frame.length());
+    if (request.offloads.any()) apply_offloads(frame, header_, request.offloads);
+    watch_.begin_sent(sq, request, frame.pieces(), frame.length());
     if (!send_steered(frame.pieces(), frame.length(),
-                      {sq.transport_domain, ring_.request().metadata, sq.number}, sq.progress)) {
+                      {sq.transport_domain, request.metadata, sq.number}, sq.progress)) {
         watch_.cancel_sent();
         return false;
     }
@@ -306,7 +307,7 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_pa
         std::ignore = frame_.add(header.data(), static_cast<uint32_t>(header.size()));
     if (const auto fault = gather_segments(sq, frame_); fault != SendFault::none) return {fault};
     if (frame_.length() == 0) return {SendFault::no_data};
-    if (sq.sent == 0 && !send_frame(sq, frame_)) return {};
+    if (sq.sent == 0 && !send_frame(sq, frame_, ring_.request())) return {};
     return {.complete = true, .packets = 1};
 }
 
@@ -340,7 +341,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute_packets(Sq& sq, size_t budget)
             Cursor at = segments_[packet];
             std::ignore = gather_segment(sq, at, frame_);
         }
-        if (step.packets == budget || !send_frame(sq, frame_)) return step;
+        if (step.packets == budget || !send_frame(sq, frame_, ring_.request())) return step;
         step.packets++;
     }
     step.complete = true;
@@ -349,13 +350,19 @@ typename Sender<R, W>::Step Sender<R, W>::execute_packets(Sq& sq, size_t budget)
 
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
-    const uint32_t mss = ring_.request().mss;
-    const std::span<const std::byte> inlined = ring_.request().header;
     TsoHeader header;
-    if (mss == 0 || !header.prepare(inlined)) return {SendFault::bad_tso};
+    if (ring_.request().mss == 0 || !header.prepare(ring_.request().header))
+        return {SendFault::bad_tso};
     payload_.clear();
     if (const auto fault = gather_segments(sq, payload_); fault != SendFault::none) return {fault};
+    return send_segments(sq, ring_.request(), header, budget);
+}
 
+/// Sends payload_ in segments of the request.
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::send_segments(Sq& sq, const SendRequest& request,
+                                                        const TsoHeader& header, size_t budget) {
+    const uint32_t mss = request.mss;
     const uint32_t total = payload_.length();
     Step step;
     PieceCursor cursor(payload_.pieces());
@@ -365,9 +372,9 @@ typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
         const uint32_t bytes = std::min<uint32_t>(mss, total - offset);
         header.write(tso_header_.data(), sq.sent, offset, bytes, offset + bytes == total);
         frame_.clear();
-        std::ignore = frame_.add(tso_header_.data(), static_cast<uint32_t>(inlined.size()));
+        std::ignore = frame_.add(tso_header_.data(), static_cast<uint32_t>(request.header.size()));
         if (!cursor.take(bytes, frame_)) return {SendFault::too_long};
-        if (!send_frame(sq, frame_)) return step;
+        if (!send_frame(sq, frame_, request)) return step;
         step.packets++;
     }
     step.complete = true;
@@ -472,7 +479,11 @@ template <Rings R, class W> void Sender<R, W>::fail(Sq& sq, SendFault fault) {
 }
 
 template <Rings R, class W> void Sender<R, W>::fail_for_memory() {
-    if (current_ && current_->state == QueueState::ready) fail(*current_, SendFault::protection);
+    if (!current_ || current_->state != QueueState::ready) return;
+    if (current_->virtq)
+        current_->virtq->fail(VirtqFault::invalid_buffer);
+    else
+        fail(*current_, SendFault::protection);
 }
 
 template <Rings R, class W>

@@ -47,6 +47,7 @@ template <class Q> json to_json(const ObjectTable<Q>& queues) {
             row["hairpin_peer"] = peer_of(*queue).number;
             add_held(row, *queue);
         }
+        if (queue->virtq) row["virtq_state"] = text_of(queue->virtq->status().state);
         list.push_back(std::move(row));
     }
     return list;

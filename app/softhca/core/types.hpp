@@ -9,6 +9,7 @@
 #include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/flow_key.hpp"
 #include "app/softhca/core/meter.hpp"
+#include "app/softhca/core/virtio/types.hpp"
 
 #include <array>
 #include <cstdint>
@@ -45,6 +46,7 @@ enum class AsyncEvent : uint8_t {
     cq_error,
     sq_fatal,
     rq_fatal,
+    virtq_error, ///< its status says why
     device_fatal,
     delay_drop_timeout ///< of the device, see Device::set_delay_drop
 };

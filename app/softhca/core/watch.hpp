@@ -35,6 +35,7 @@ class Watch {
         recorder_->failed(sq, fault, error);
     }
     void leaves(const Sq& sq) const { recorder_->leaves(sq); }
+    void used(const Sq& sq) const { recorder_->used(sq); }
     void routed(bool to_wire, bool looped) const { recorder_->routed(to_wire, looped); }
     void abandoned() const { recorder_->abandoned(); }
 
@@ -74,6 +75,8 @@ class Watch {
         recorder_->placed(rq, bytes, strides);
     }
     void passed_on(const Rq& rq, uint32_t bytes) const { recorder_->passed_on(rq, bytes); }
+    void chained(const Rq& rq, uint32_t bytes) const { recorder_->chained(rq, bytes); }
+    void misplaced(const Rq& rq) const { recorder_->misplaced(rq); }
     void coalesced(const Rq& rq) const { recorder_->coalesced(rq); }
     void session_ends(const Rq& rq) const { recorder_->session_ends(rq); }
 

@@ -11,7 +11,7 @@ using namespace prm;
 
 FwStatus alloc_uar(Firmware& firmware, Command& command) {
     return alloc_number(firmware, command, Kind::uar, BarLayout::kFirstUar,
-                        BarLayout::kBytes / BarLayout::kPage - 1);
+                        BarLayout::kVars / BarLayout::kPage - 1);
 }
 
 FwStatus dealloc_uar(Firmware& firmware, Command& command) {

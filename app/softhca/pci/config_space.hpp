@@ -2,18 +2,21 @@
 // PCI configuration space of a ConnectX-5 look-alike: header, PCI Express and MSI-X capability.
 #pragma once
 
+#include "app/softhca/prm/virtio.hpp"
+
 #include <array>
 #include <cstdint>
 
 namespace softhca::pci {
 
-/// BAR 0 holds everything: initialization segment, MSI-X table, UAR pages.
+/// BAR 0 holds everything: initialization segment, MSI-X table, UAR pages, VAR pages.
 struct BarLayout {
-    static constexpr uint32_t kBytes = 32u << 20;
+    static constexpr uint32_t kBytes = prm::kBarBytes;
     static constexpr uint32_t kMsixTable = 0x4000;
     static constexpr uint32_t kMsixPending = 0x6000;
     static constexpr uint32_t kVectors = 32;
     static constexpr uint32_t kFirstUar = 0x100; ///< UAR number = BAR page number
+    static constexpr uint32_t kVars = prm::kVarsAt;
     static constexpr uint32_t kPage = 4096;
 };
 

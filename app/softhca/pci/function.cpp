@@ -128,7 +128,8 @@ void Function::write_init_segment(uint32_t at, uint32_t value) {
     }
 }
 
-/// SQ, RQ and CQ doorbells need nothing here: the device threads read the records in memory.
+/// SQ, RQ, CQ and virtio doorbells need nothing here: the device threads read the records and rings
+/// in memory.
 void Function::write_uar(uint32_t at, uint32_t value) {
     constexpr uint32_t kEqnShift = 24, kIndexMask = 0xffffff;
     const uint32_t offset = at % BarLayout::kPage;
@@ -151,7 +152,7 @@ void Function::bar_write(uint64_t at, uint64_t value, uint32_t bytes) {
         const auto word = net::to_be(static_cast<uint32_t>(value >> (8 * i)));
         if (offset < kInitSegmentEnd)
             write_init_segment(offset + i, word);
-        else if (offset >= BarLayout::kFirstUar * BarLayout::kPage)
+        else if (offset >= BarLayout::kFirstUar * BarLayout::kPage && offset < BarLayout::kVars)
             write_uar(offset + i, word);
     }
 }

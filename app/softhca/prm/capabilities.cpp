@@ -5,6 +5,7 @@
 #include "app/softhca/prm/firmware.hpp"
 #include "app/softhca/prm/general_objects.hpp"
 #include "app/softhca/prm/match.hpp"
+#include "app/softhca/prm/virtio.hpp"
 
 namespace softhca::prm {
 namespace {
@@ -108,6 +109,7 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, sctr_data_cqe), 1);
     set(PRM(cmd_hca_cap, driver_version), 1);
     set(PRM(cmd_hca_cap, vport_counters), 1);
+    set(PRM(cmd_hca_cap, dump_fill_mkey), 1);
     set(PRM(cmd_hca_cap, modify_rq_counter_set_id), 1);
     set(PRM(cmd_hca_cap, local_ca_ack_delay), kLocalAckDelay);
     // The driver takes a device without these transports for a broken one.
@@ -156,6 +158,42 @@ void hairpin(Fields caps) {
     caps.set(PRM(cmd_hca_cap, log_max_hairpin_wq_data_sz), core::Limits::kLogMaxHairpinBytes);
     caps.set(PRM(cmd_hca_cap, log_min_hairpin_wq_data_sz), core::Limits::kLogMinHairpinBytes);
     caps.set(PRM(cmd_hca_cap, log_max_hairpin_num_packets), core::Limits::kLogMaxHairpinPackets);
+}
+
+/// Virtio queues, and doorbell pages for them (VARs). The device reads available rings whether they
+/// are rung or not.
+void virtio_emulation(Capabilities& caps) {
+    constexpr uint8_t kLogPage = 12; // unit of log_doorbell_bar_size
+    constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
+    constexpr Field kFeatures = PRM(virtio_emulation_cap, device_features_bits_mask);
+    Fields general = fields_of(caps.maximum[CapType::general]);
+    for (const uint64_t type : {kVirtioNetQType, kVirtioQCountersType})
+        general.set({kTypes.offset + kTypes.width - 1 - type, 1}, 1);
+    // The kernel's mask of what programs may hear of, which has no events of objects otherwise.
+    general.set(PRM(cmd_hca_cap, event_cap), 1);
+    Fields events = fields_of(caps.maximum[CapType::device_event]);
+    events.set({PRM(device_event_cap, user_affiliated_events[0]).offset, 64}, kUserObjectEvents);
+    events.set({PRM(device_event_cap, user_unaffiliated_events[0]).offset, 64}, kUserEvents);
+
+    Fields virtio = fields_of(caps.maximum[CapType::virtio_emulation]);
+    virtio.set(PRM(virtio_emulation_cap, eth_frame_offload_type), 1);
+    virtio.set(PRM(virtio_emulation_cap, virtio_version_1_0), 1);
+    virtio.set(kFeatures,
+               (kVirtioTsoIpv4 | kVirtioTsoIpv6 | kVirtioSendChecksum | kVirtioReceiveChecksum)
+                   << (kFeatures.width - kVirtioFeatureBits));
+    virtio.set(PRM(virtio_emulation_cap, event_mode), 1u << MLX5_VIRTIO_Q_EVENT_MODE_NO_MSIX_MODE |
+                                                          1u << MLX5_VIRTIO_Q_EVENT_MODE_QP_MODE);
+    virtio.set(PRM(virtio_emulation_cap, virtio_queue_type),
+               MLX5_VIRTIO_EMULATION_CAP_VIRTIO_QUEUE_TYPE_SPLIT);
+    virtio.set(PRM(virtio_emulation_cap, log_doorbell_stride), kLogVarBytes);
+    virtio.set(PRM(virtio_emulation_cap, log_doorbell_bar_size),
+               kLogVars + kLogVarBytes - kLogPage);
+    virtio.set(PRM(virtio_emulation_cap, doorbell_bar_offset), kVarsAt);
+    virtio.set(PRM(virtio_emulation_cap, max_num_virtio_queues), 1u << log_limit(Kind::virtq));
+    for (const Field bytes : {PRM(virtio_emulation_cap, umem_1_buffer_param_b),
+                              PRM(virtio_emulation_cap, umem_2_buffer_param_b),
+                              PRM(virtio_emulation_cap, umem_3_buffer_param_b)})
+        virtio.set(bytes, kVirtqUmemBytes);
 }
 
 void user_contexts(Fields caps) {
@@ -367,6 +405,7 @@ Capabilities make_capabilities(Users users, uint16_t vhca_id, uint8_t steering_f
     if (users != Users::none) user_contexts(fields_of(caps.maximum[CapType::general]));
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));
+    if (users != Users::none) virtio_emulation(caps);
     // RC QPs want the capability of RoCE, by which a kernel would take the port for a RoCE port.
     if (users == Users::steering) software_steering(caps);
     pacing(fields_of(caps.maximum[CapType::qos]));

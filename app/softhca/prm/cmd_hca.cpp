@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Commands about the HCA as a whole: enable, initialise, capabilities, identity.
+#include "app/softhca/core/mkey.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/prm/firmware.hpp"
 
@@ -66,6 +67,7 @@ FwStatus query_adapter(Firmware&, Command& command) {
 FwStatus query_special_contexts(Firmware& firmware, Command& command) {
     Fields out = command.output();
     out.set(PRM(query_special_contexts_out, resd_lkey), firmware.reserved_lkey);
+    out.set(PRM(query_special_contexts_out, dump_fill_mkey), core::kDumpFillKey);
     out.set(PRM(query_special_contexts_out, null_mkey), kNullMkey);
     return FwStatus::ok;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QPs with a transport. An Ethernet port's packets do not use them: mlx5_ib makes one at start, for
 // UMR, and the state machine is all that it needs. RC QPs connect to themselves only (force
-// loopback), which is how programs write ICM.
+// loopback), which is how programs write ICM; or in pairs, by which virtio queues tell of events:
+// one without queues, which is the device's, and one of the program that has an RQ only.
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/queues.hpp"
 #include "app/softhca/prm/ring_memory.hpp"
 
 #include <algorithm>
@@ -16,13 +18,25 @@ constexpr core::Number kFirstQp = 0x800000, kLastQp = 0x80ffff;
 
 enum State : uint8_t { kReset = 0, kInit = 1, kReadyToReceive = 2, kReadyToSend = 3, kError = 6 };
 
-constexpr uint64_t kReliableConnected = 0x0; // MLX5_QP_ST_RC
-constexpr uint64_t kRegisterMemory = 0xc;    // MLX5_QP_ST_REG_UMR
-constexpr uint32_t kIsRc = 1;                // Object::detail
+constexpr uint64_t kReliableConnected = 0x0;              // MLX5_QP_ST_RC
+constexpr uint64_t kRegisterMemory = 0xc;                 // MLX5_QP_ST_REG_UMR
+constexpr uint64_t kNonZeroRq = 0x0, kZeroLengthRq = 0x3; // MLX5_NON_ZERO_RQ, MLX5_ZERO_LEN_RQ
 
-std::vector<Ref> uses_of(const Fields& context) {
-    std::vector<Ref> uses = {
-        {Kind::uar, static_cast<core::Number>(context.get(PRM(qpc, uar_page)))}};
+constexpr uint8_t kLogSegment = 4; // of sizes that the context has in data segments
+
+/// Object::detail.
+enum class QpRole : uint32_t {
+    umr,   ///< sends nothing
+    loops, ///< has an SQ, and itself for a peer
+    tells, ///< the device's side of a pair …
+    hears  ///< … and the program's, which has an RQ
+};
+QpRole role_of(const Object& qp) { return static_cast<QpRole>(qp.detail); }
+
+std::vector<Ref> uses_of(const Fields& context, bool has_queues = true) {
+    std::vector<Ref> uses;
+    if (has_queues)
+        uses.push_back({Kind::uar, static_cast<core::Number>(context.get(PRM(qpc, uar_page)))});
     if (const auto pd = context.get(PRM(qpc, pd)); pd != 0) // the QP for UMR has none
         uses.push_back({Kind::pd, static_cast<core::Number>(pd)});
     for (const auto cq : {context.get(PRM(qpc, cqn_snd)), context.get(PRM(qpc, cqn_rcv))})
@@ -30,29 +44,75 @@ std::vector<Ref> uses_of(const Fields& context) {
     return uses;
 }
 
-FwStatus create_umr_qp(Firmware& firmware, Command& command, const Fields& context) {
+FwStatus add_qp(Firmware& firmware, Command& command, core::Number number, const Fields& context,
+                std::vector<Ref> uses, QpRole role) {
+    return add_object(firmware, command, Kind::qp, number,
+                      {.context = context.copy(PRM_BYTES(qpc)),
+                       .uses = std::move(uses),
+                       .detail = static_cast<uint32_t>(role)});
+}
+
+/// A QP that the core does not know.
+FwStatus create_plain_qp(Firmware& firmware, Command& command, const Fields& context, QpRole role) {
     const core::Number number = firmware.objects.new_number(Kind::qp, kFirstQp, kLastQp);
-    std::vector<Ref> uses = uses_of(context);
+    std::vector<Ref> uses = uses_of(context, role != QpRole::tells);
     if (number == 0) return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    return add_object(firmware, command, Kind::qp, number,
-                      {.context = context.copy(PRM_BYTES(qpc)), .uses = uses});
+    return add_qp(firmware, command, number, context, std::move(uses), role);
+}
+
+/// Of a program's RC QP.
+struct QpMemory {
+    UmemPlace rings, record;
+    std::vector<Ref> uses;
+};
+FwStatus read_memory(Firmware& firmware, Command& command, const Fields& context,
+                     QpMemory& memory) {
+    memory.record = {.valid = context.get(PRM(qpc, dbr_umem_valid)) != 0,
+                     .id = static_cast<core::Number>(context.get(kQpRecordUmem)),
+                     .offset = context.get(PRM(qpc, dbr_addr))};
+    memory.rings = {.valid = command.input().get(PRM(create_qp_in, wq_umem_valid)) != 0,
+                    .id = static_cast<core::Number>(command.input().get(kQpUmem))};
+    // Rings in pages that the command lists are the kernel driver's, which has no use for RC here.
+    if (!memory.rings.valid || !memory.record.valid) return FwStatus::bad_parameter;
+    memory.uses = uses_of(context);
+    add_use(memory.uses, memory.rings);
+    add_use(memory.uses, memory.record);
+    return firmware.objects.exist(memory.uses) ? FwStatus::ok : FwStatus::bad_resource;
+}
+
+/// The program's side of a pair.
+FwStatus create_hearing_qp(Firmware& firmware, Command& command, const Fields& context) {
+    QpMemory memory;
+    if (const FwStatus status = read_memory(firmware, command, context, memory);
+        status != FwStatus::ok)
+        return status;
+    core::RqAttr attr;
+    attr.pd = static_cast<core::Number>(context.get(PRM(qpc, pd)));
+    attr.cqn = static_cast<core::Number>(context.get(PRM(qpc, cqn_rcv)));
+    attr.log_wqes = static_cast<uint8_t>(context.get(PRM(qpc, log_rq_size)));
+    attr.log_wqe_bytes = static_cast<uint8_t>(context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
+    attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
+    attr.listener = firmware.listener();
+    attr.cookie = kQueueTypeRq;
+    auto ring = umem_part(firmware, memory.rings,
+                          uint64_t{1} << (attr.log_wqes + attr.log_wqe_bytes), false);
+    attr.doorbell = core::mlx5_rings::receive_doorbell(
+        doorbell_record<mlx5::QueueDoorbell>(firmware, memory.record, false));
+    if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
+    attr.ring = std::move(*ring);
+    const auto number = firmware.device.create_rq(attr);
+    if (!number) return to_firmware(number.error());
+    return add_qp(firmware, command, *number, context, std::move(memory.uses), QpRole::hears);
 }
 
 /// The send queue follows the receive queue, which stays empty: nobody else sends to this QP.
 FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& context) {
-    constexpr uint8_t kLogWqebb = 6, kLogSegment = 4;
-    const UmemPlace record{.valid = context.get(PRM(qpc, dbr_umem_valid)) != 0,
-                           .id = static_cast<core::Number>(context.get(kQpRecordUmem)),
-                           .offset = context.get(PRM(qpc, dbr_addr))};
-    UmemPlace rings{.valid = command.input().get(PRM(create_qp_in, wq_umem_valid)) != 0,
-                    .id = static_cast<core::Number>(command.input().get(kQpUmem))};
-    // Rings in pages that the command lists are the kernel driver's, which has no use for RC here.
-    if (!rings.valid || !record.valid) return FwStatus::bad_parameter;
-    std::vector<Ref> uses = uses_of(context);
-    add_use(uses, rings);
-    add_use(uses, record);
-    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    constexpr uint8_t kLogWqebb = 6;
+    QpMemory memory;
+    if (const FwStatus status = read_memory(firmware, command, context, memory);
+        status != FwStatus::ok)
+        return status;
     core::SqAttr attr;
     attr.rc = true;
     attr.pd = static_cast<core::Number>(context.get(PRM(qpc, pd)));
@@ -61,18 +121,26 @@ FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& contex
     attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
     attr.listener = firmware.listener();
     attr.cookie = kQueueTypeSq;
-    rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
-                                   context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
-    auto ring = umem_part(firmware, rings, uint64_t{1} << (attr.log_wqebbs + kLogWqebb), false);
+    memory.rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
+                                          context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
+    auto ring =
+        umem_part(firmware, memory.rings, uint64_t{1} << (attr.log_wqebbs + kLogWqebb), false);
     attr.doorbell = core::mlx5_rings::send_doorbell(
-        doorbell_record<mlx5::QueueDoorbell>(firmware, record, false));
+        doorbell_record<mlx5::QueueDoorbell>(firmware, memory.record, false));
     if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
     const auto number = firmware.device.create_sq(attr);
     if (!number) return to_firmware(number.error());
-    return add_object(
-        firmware, command, Kind::qp, *number,
-        {.context = context.copy(PRM_BYTES(qpc)), .uses = std::move(uses), .detail = kIsRc});
+    return add_qp(firmware, command, *number, context, std::move(memory.uses), QpRole::loops);
+}
+
+FwStatus create_reliable_qp(Firmware& firmware, Command& command, const Fields& context) {
+    if (context.get(PRM(qpc, no_sq)) == 0) return create_rc_qp(firmware, command, context);
+    switch (context.get(PRM(qpc, rq_type))) {
+    case kNonZeroRq: return create_hearing_qp(firmware, command, context);
+    case kZeroLengthRq: return create_plain_qp(firmware, command, context, QpRole::tells);
+    default: return FwStatus::bad_parameter;
+    }
 }
 
 FwStatus create_qp(Firmware& firmware, Command& command) {
@@ -81,21 +149,27 @@ FwStatus create_qp(Firmware& firmware, Command& command) {
          {PRM(qpc, cd_master), PRM(qpc, cd_slave_send), PRM(qpc, cd_slave_receive)})
         if (context.get(role) != 0) return FwStatus::bad_parameter; // SQs alone wait for each other
     switch (context.get(PRM(qpc, st))) {
-    case kRegisterMemory: return create_umr_qp(firmware, command, context);
-    case kReliableConnected: return create_rc_qp(firmware, command, context);
+    case kRegisterMemory: return create_plain_qp(firmware, command, context, QpRole::umr);
+    case kReliableConnected: return create_reliable_qp(firmware, command, context);
     default: return FwStatus::bad_parameter; // UC, UD …: nothing here would carry their packets
     }
 }
 
 /// What the core has of the QP follows its state.
 FwStatus enter(Firmware& firmware, core::Number number, Object& qp, State to) {
-    if (qp.detail == kIsRc) {
-        const auto state = to == kReadyToSend ? core::QueueState::ready
-                           : to == kError     ? core::QueueState::error
-                                              : core::QueueState::reset;
-        const auto current = firmware.device.query_sq(number);
+    const QpRole role = role_of(qp);
+    const bool sends = role == QpRole::loops;
+    if (sends || role == QpRole::hears) {
+        const bool ready = to == kReadyToSend || (!sends && to == kReadyToReceive);
+        const auto state = ready          ? core::QueueState::ready
+                           : to == kError ? core::QueueState::error
+                                          : core::QueueState::reset;
+        const auto current =
+            sends ? firmware.device.query_sq(number) : firmware.device.query_rq(number);
         if (current && *current != state)
-            if (const auto set = firmware.device.modify_sq(number, state); !set)
+            if (const auto set = sends ? firmware.device.modify_sq(number, state)
+                                       : firmware.device.modify_rq(number, state);
+                !set)
                 return to_firmware(set.error());
     }
     qp.state = to;
@@ -110,15 +184,28 @@ template <State kFrom, State kTo> FwStatus step(Firmware& firmware, Command& com
     return enter(firmware, number, *qp, kTo);
 }
 
-/// An RC QP learns of its peer, which must be itself.
+/// Whether an RC QP may have that peer: itself, or the other one of a pair.
+bool may_connect(Firmware& firmware, core::Number number, const Object& qp, core::Number peer) {
+    const QpRole role = role_of(qp);
+    if (role == QpRole::umr) return true; // it has none, whatever the command says
+    if (role == QpRole::loops) return peer == number;
+    const Object* const other = firmware.objects.find(Kind::qp, peer);
+    return other && role_of(*other) == (role == QpRole::tells ? QpRole::hears : QpRole::tells);
+}
+
+/// An RC QP learns of its peer.
 FwStatus init_to_rtr(Firmware& firmware, Command& command) {
-    const Object* const qp = firmware.objects.find(Kind::qp, object_number(command));
+    const core::Number number = object_number(command);
+    Object* const qp = firmware.objects.find(Kind::qp, number);
     const Fields context = command.input().at(PRM(init2rtr_qp_in, qpc));
-    if (qp && qp->detail == kIsRc &&
-        (context.get(PRM(qpc, remote_qpn)) != object_number(command) ||
-         !context.get(PRM(qpc, primary_address_path.fl))))
+    const auto peer = static_cast<core::Number>(context.get(PRM(qpc, remote_qpn)));
+    if (qp && role_of(*qp) != QpRole::umr && !context.get(PRM(qpc, primary_address_path.fl)))
         return FwStatus::bad_parameter;
-    return step<kInit, kReadyToReceive>(firmware, command);
+    if (qp && !may_connect(firmware, number, *qp, peer)) return FwStatus::bad_parameter;
+    const FwStatus status = step<kInit, kReadyToReceive>(firmware, command);
+    if (status == FwStatus::ok)
+        Fields(qp->context.data(), qp->context.size()).set(PRM(qpc, remote_qpn), peer);
+    return status;
 }
 
 template <State kTo> FwStatus force(Firmware& firmware, Command& command) {
@@ -137,12 +224,26 @@ FwStatus query_qp(Firmware& firmware, Command& command) {
 FwStatus destroy_qp(Firmware& firmware, Command& command) {
     const core::Number number = object_number(command);
     const Object* const qp = firmware.objects.find(Kind::qp, number);
-    if (!qp || qp->detail != kIsRc) return forget_object(firmware, Kind::qp, number);
-    return destroy_object(firmware, Kind::qp, number,
-                          [&](core::Number sqn) { return firmware.device.destroy_sq(sqn); });
+    const QpRole role = qp ? role_of(*qp) : QpRole::umr;
+    if (role == QpRole::umr || role == QpRole::tells)
+        return forget_object(firmware, Kind::qp, number);
+    return destroy_object(firmware, Kind::qp, number, [&](core::Number queue) {
+        return role == QpRole::loops ? firmware.device.destroy_sq(queue)
+                                     : firmware.device.destroy_rq(queue);
+    });
 }
 
 } // namespace
+
+core::Number event_queue_of(Firmware& firmware, core::Number number) {
+    const Object* const qp = firmware.objects.find(Kind::qp, number);
+    if (!qp || role_of(*qp) != QpRole::tells || qp->state != kReadyToSend) return 0;
+    std::vector<uint8_t> context = qp->context;
+    const auto peer =
+        static_cast<core::Number>(Fields(context.data(), context.size()).get(PRM(qpc, remote_qpn)));
+    const Object* const other = firmware.objects.find(Kind::qp, peer);
+    return other && role_of(*other) == QpRole::hears ? peer : 0;
+}
 
 void add_qp_commands(CommandTable& table) {
     table.insert({

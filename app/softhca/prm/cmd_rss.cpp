@@ -2,6 +2,9 @@
 // Indirection tables and TIRs.
 #include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/queues.hpp"
+
+#include <algorithm>
 
 namespace softhca::prm {
 namespace {
@@ -23,20 +26,27 @@ std::vector<uint8_t> rqt_context(const Fields& context, const std::vector<core::
     return context.copy(PRM(rqtc, rq_num[0]).offset / 8 + 4 * rqns.size());
 }
 
-std::vector<Ref> rqt_uses(const std::vector<core::Number>& rqns) {
-    std::vector<Ref> uses;
+/// False: it is of queues that packets do not come to.
+bool rqt_uses(Firmware& firmware, const Fields& context, const std::vector<core::Number>& rqns,
+              std::vector<Ref>& uses) {
+    const bool of_virtqs =
+        context.get(PRM(rqtc, list_q_type)) == MLX5_RQTC_LIST_Q_TYPE_VIRTIO_NET_Q;
     uses.reserve(rqns.size());
     for (const core::Number rqn : rqns)
-        uses.push_back({Kind::rq, rqn});
-    return uses;
+        uses.push_back({of_virtqs ? Kind::virtq : Kind::rq, rqn});
+    return std::ranges::all_of(uses, [&](const Ref& ref) {
+        const Object* const virtq =
+            of_virtqs ? firmware.objects.find(ref.kind, ref.number) : nullptr;
+        return !virtq || virtq->detail != kVirtqSends;
+    });
 }
 
 FwStatus create_rqt(Firmware& firmware, Command& command) {
     const Field at = PRM(create_rqt_in, rqt_context);
     const Fields context = command.input().at(at);
     const auto rqns = read_rqt(command, context, at.offset / 8);
-    auto uses = rqt_uses(rqns);
-    if (rqns.empty()) return FwStatus::bad_parameter;
+    std::vector<Ref> uses;
+    if (rqns.empty() || !rqt_uses(firmware, context, rqns, uses)) return FwStatus::bad_parameter;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto rqt = firmware.device.create_rqt(rqns);
     if (!rqt) return to_firmware(rqt.error());
@@ -50,8 +60,8 @@ FwStatus modify_rqt(Firmware& firmware, Command& command) {
     Object* const rqt = firmware.objects.find(Kind::rqt, object_number(command));
     if (!rqt) return FwStatus::bad_resource;
     const auto rqns = read_rqt(command, context, at.offset / 8);
-    auto uses = rqt_uses(rqns);
-    if (rqns.empty()) return FwStatus::bad_parameter;
+    std::vector<Ref> uses;
+    if (rqns.empty() || !rqt_uses(firmware, context, rqns, uses)) return FwStatus::bad_parameter;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto modified = firmware.device.modify_rqt(object_number(command), rqns);
     if (!modified) return to_firmware(modified.error());

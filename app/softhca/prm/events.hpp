@@ -17,7 +17,14 @@ enum class EventType : uint8_t {
     port_change = 0x09,
     command = 0x0a,
     general = 0x22,
+    object_change = 0x27,
 };
+
+/// What programs may hear of, where the device says it (event_cap), as bits by type: of their
+/// objects, and of none. Source of the former's types: Linux, enum mlx5_event; what no object here
+/// has does not happen.
+inline constexpr uint64_t kUserObjectEvents = 0x80'311f00bf;
+inline constexpr uint64_t kUserEvents = 1u << static_cast<unsigned>(EventType::port_change);
 
 /// The type-specific part of an EQE.
 using EventData = std::array<uint8_t, 28>;

@@ -20,6 +20,7 @@ using __be32 = uint32_t;
 #define BIT(n) (1u << (n))
 #define BIT_ULL(n) (1ull << (n))
 #include "mlx5_ifc.h"
+#include "mlx5_ifc_vdpa.h"
 #undef BIT
 #undef BIT_ULL
 // NOLINTEND

@@ -177,10 +177,13 @@ void Firmware::reset() {
             switch (static_cast<Kind>(kind)) {
             case Kind::tir: (void)device.destroy_tir(number); break;
             case Kind::rqt: (void)device.destroy_rqt(number); break;
+            case Kind::virtq: (void)device.destroy_virtq(number); break;
+            case Kind::virtq_counters: (void)device.destroy_virtq_counters(number); break;
             case Kind::rq: (void)device.destroy_rq(number); break;
-            case Kind::sq:
-            case Kind::qp: // only RC QPs are known to it
+            case Kind::sq: (void)device.destroy_sq(number); break;
+            case Kind::qp: // only RC QPs are known to it, by their one ring
                 (void)device.destroy_sq(number);
+                (void)device.destroy_rq(number);
                 break;
             case Kind::cq: (void)device.destroy_cq(number); break;
             case Kind::mkey:
@@ -233,6 +236,11 @@ void Firmware::on_async(core::AsyncEvent event, core::Number number, uint64_t co
         data[20] = static_cast<uint8_t>(cookie);
         net::store_be<uint32_t>(data.data() + 24, number);
         events.push_all(EventType::wq_catastrophic, 0, data);
+        break;
+    case core::AsyncEvent::virtq_error:
+        net::store_be<uint16_t>(data.data() + 2, static_cast<uint16_t>(cookie)); // its type
+        net::store_be<uint32_t>(data.data() + 4, number);
+        events.push_all(EventType::object_change, 0, data);
         break;
     case core::AsyncEvent::delay_drop_timeout:
         events.push_all(EventType::general, kDelayDropTimeout, data);

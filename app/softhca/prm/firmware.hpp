@@ -51,7 +51,9 @@ enum class CapType : uint8_t {
     roce = 4,
     flow_table = 7,
     qos = 12,
-    device_memory = 15
+    device_memory = 15,
+    virtio_emulation = 19,
+    device_event = 20
 };
 
 struct Capabilities {
@@ -194,7 +196,8 @@ class Firmware final : private core::Listener {
     bool cable_ = true;
 };
 
-/// What the `cookie` of queues tells about them (Linux: MLX5_EVENT_QUEUE_TYPE_*).
+/// What the `cookie` of queues tells about them (Linux: MLX5_EVENT_QUEUE_TYPE_*); that of a virtio
+/// queue is the type of its general object.
 inline constexpr uint64_t kQueueTypeRq = 1, kQueueTypeSq = 2;
 
 // One function per command family adds its commands to the table.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// General objects, each with a type that says what it is, share three commands.
+// General objects, each with a type that says what it is, share four commands.
 #pragma once
 
 #include "app/softhca/prm/command_tools.hpp"
@@ -11,6 +11,7 @@ struct GeneralObject {
     FwStatus (*create)(Firmware&, Command&);
     FwStatus (*query)(Firmware&, Command&);
     FwStatus (*destroy)(Firmware&, Command&);
+    FwStatus (*modify)(Firmware&, Command&) = nullptr; ///< null: they stay as they are
 };
 
 /// Where the object is in the answer to a query.
@@ -22,6 +23,9 @@ inline constexpr Field kLogObjectRange{0x63, 5};
 /// Not in the kernel's header. Source: rdma-core, providers/mlx5/mlx5_ifc.h.
 inline constexpr uint64_t kModifyArgumentType = 0x23; // MLX5_OBJ_TYPE_HEADER_MODIFY_ARGUMENT
 
+// General objects of virtio emulation. Source: mlx5_prm.h of DPDK.
+inline constexpr uint64_t kVirtioNetQType = 0x0d, kVirtioQCountersType = 0x1c;
+
 [[nodiscard]] inline core::Number general_object_number(Command& command) {
     return number(command.input(), PRM(general_obj_in_cmd_hdr, obj_id));
 }
@@ -30,5 +34,7 @@ inline constexpr uint64_t kModifyArgumentType = 0x23; // MLX5_OBJ_TYPE_HEADER_MO
 [[nodiscard]] const GeneralObject& meter_objects();
 [[nodiscard]] const GeneralObject& definer_objects();
 [[nodiscard]] const GeneralObject& argument_objects();
+[[nodiscard]] const GeneralObject& virtq_objects();
+[[nodiscard]] const GeneralObject& virtq_counter_objects();
 
 } // namespace softhca::prm

@@ -20,6 +20,8 @@ const char* name_of(Kind kind) {
                                           "packet reformat context",
                                           "TIR",
                                           "RQT",
+                                          "virtio queue",
+                                          "virtio queue counters",
                                           "QP",
                                           "XRC SRQ",
                                           "RMP",

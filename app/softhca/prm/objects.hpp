@@ -44,6 +44,8 @@ enum class Kind : uint8_t {
     reformat,
     tir,
     rqt,
+    virtq,
+    virtq_counters,
     qp,
     xrc_srq,
     rmp,
@@ -61,7 +63,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 27;
+inline constexpr uint8_t kKinds = 29;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -74,6 +76,8 @@ inline constexpr uint8_t kKinds = 27;
     case Kind::pd: return core::Limits::kLogMaxPds;
     case Kind::rqt: return core::Limits::kLogMaxRqts;
     case Kind::qp: return kLogMaxQps;
+    case Kind::virtq: return core::Limits::kLogMaxVirtqs;
+    case Kind::virtq_counters: return core::Limits::kLogMaxVirtqCounters;
     case Kind::tis: return 12;
     // What the kernel's driver makes of these for itself, and no more: no packet would use others.
     case Kind::xrc_srq:

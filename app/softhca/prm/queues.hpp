@@ -18,6 +18,13 @@ namespace softhca::prm {
 [[nodiscard]] FwStatus add_sq(Firmware& firmware, Command& command, core::Number sqn,
                               std::vector<Ref> uses);
 
+/// The RQ that hears of what the QP tells, which is the device's side of a connected pair; 0: there
+/// is none.
+[[nodiscard]] core::Number event_queue_of(Firmware& firmware, core::Number qp);
+
+/// Object::detail of a virtio queue that sends.
+inline constexpr uint32_t kVirtqSends = 1;
+
 // ---------------------------------------------------------------- hairpin queues
 
 /// Where the context of an SQ or RQ says that it is a hairpin queue, and who its peer is.

@@ -63,7 +63,8 @@ void* Context::map(void* address, size_t length, int flags, off_t offset) {
     bool allocated = false;
     if ((place & kUarOffsetMarkMask) == kUarOffsetMark && length == size_t{1} << kUarPageShift) {
         const std::lock_guard lock(mutex_);
-        objects.for_each<Uar>([&](const Uar& uar) { allocated |= uar_offset(uar.page) == place; });
+        objects.for_each<DoorbellPage>(
+            [&](const DoorbellPage& page) { allocated |= uar_offset(page.page) == place; });
     }
     if (!allocated) {
         errno = EINVAL;

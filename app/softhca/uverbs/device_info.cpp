@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the device says about itself: context, device and port attributes.
+#include "app/softhca/core/mkey.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/link_rate.hpp"
 #include "app/softhca/uverbs/commands.hpp"
@@ -37,7 +38,7 @@ ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
     out.max_mr_size = ~uint64_t{0};
     out.page_size_cap = ~uint64_t{0xfff};
     out.vendor_id = kVendorId;
-    out.vendor_part_id = kPciDevice;
+    out.vendor_part_id = pci_device(port.steering_format);
     out.max_qp = 1u << kLogMaxQps;
     static_assert(kLogMaxQps == Limits::kLogMaxSqs, "a QP that sends is an SQ");
     out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;
@@ -150,6 +151,8 @@ mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context) {
         out.hca_core_clock_offset = 0;
         out.clock_info_versions = 1u << MLX5_IB_CLOCK_INFO_V1;
     }
+    out.dump_fill_mkey = core::kDumpFillKey;
+    out.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY;
     out.cqe_version = 1;
     out.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE;
     out.eth_min_inline = MLX5_USER_INLINE_MODE_NONE;

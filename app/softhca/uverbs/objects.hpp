@@ -167,9 +167,12 @@ struct Flow final : Object {
     Errno take_down(core::Device& device) override;
 };
 
-/// Doorbell page. The device polls doorbell records, so what is written there goes nowhere.
-struct Uar final : Object {
-    uint32_t page = 0;
+/// The device polls doorbell records and rings, so what is written there goes nowhere.
+struct DoorbellPage : Object {
+    uint32_t page = 0; ///< of the context's
+};
+
+struct Uar final : DoorbellPage {
     core::Number number = 0; ///< of a DevX context; 0: commands do not know it
     std::vector<prm::Ref> numbers() const override {
         return number ? std::vector<prm::Ref>{{prm::Kind::uar, number}} : std::vector<prm::Ref>{};

@@ -63,8 +63,9 @@ class TreeWriter {
 
 void write_pci(TreeWriter& tree, const PortConfig& port) {
     const std::string pci = pci_folder(port);
+    const uint16_t id = pci_device(port.steering_format);
     tree.file(pci + "/vendor", fmt::format("{:#06x}", kPciVendor));
-    tree.file(pci + "/device", fmt::format("{:#06x}", kPciDevice));
+    tree.file(pci + "/device", fmt::format("{:#06x}", id));
     tree.file(pci + "/subsystem_vendor", fmt::format("{:#06x}", kPciVendor));
     tree.file(pci + "/subsystem_device", fmt::format("{:#06x}", kPciSubsystem));
     tree.file(pci + "/class", "0x020000");
@@ -73,12 +74,14 @@ void write_pci(TreeWriter& tree, const PortConfig& port) {
     tree.file(pci + "/max_vfs", "0");
     tree.file(pci + "/sriov_totalvfs", "0");
     tree.file(pci + "/sriov_numvfs", "0");
+    // As MLNX_OFED's driver says it. Upstream's does so by devlink, where DPDK looks first.
+    tree.file(pci + "/roce_enable", "0");
     tree.file(pci + "/numa_node", "-1");
-    tree.file(pci + "/modalias", fmt::format("pci:v000015B3d{:08X}sv000015B3sd{:08X}bc02sc00i00",
-                                             kPciDevice, kPciSubsystem));
+    tree.file(pci + "/modalias",
+              fmt::format("pci:v000015B3d{:08X}sv000015B3sd{:08X}bc02sc00i00", id, kPciSubsystem));
     tree.file(pci + "/uevent", fmt::format("DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:{:04X}\n"
                                            "PCI_SUBSYS_ID=15B3:{:04X}\nPCI_SLOT_NAME={}",
-                                           kPciDevice, kPciSubsystem, port.pci));
+                                           id, kPciSubsystem, port.pci));
     std::string bars;
     for (int bar = 0; bar < 7; bar++)
         bars += "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
@@ -149,7 +152,7 @@ void write_rdma(TreeWriter& tree, const PortConfig& port) {
     tree.file(device + "/fw_ver", firmware_version());
     tree.file(device + "/fw_pages", "0");
     tree.file(device + "/reg_pages", "0");
-    tree.file(device + "/hca_type", fmt::format("MT{}", kPciDevice));
+    tree.file(device + "/hca_type", fmt::format("MT{}", pci_device(port.steering_format)));
     tree.file(device + "/hw_rev", "0");
     tree.file(device + "/board_id", kBoardId);
     tree.file(device + "/uevent", "NAME=" + port.device);

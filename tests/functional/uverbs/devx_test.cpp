@@ -275,8 +275,38 @@ TEST_F(DevxPacingTest, RowsAreSharedOrDedicated) {
         mlx5dv_pp_free(entry);
     EXPECT_FALSE(make(paced_sq_request(freed)));
     EXPECT_EQ(last.status(), FwStatus::bad_resource) << "no rate stands there any more";
-    EXPECT_FALSE(mlx5dv_alloc_var(context.get(), 0));
-    EXPECT_EQ(errno, EPROTONOSUPPORT) << "of virtio emulation, which the device has not";
+}
+
+TEST_F(DevxPacingTest, DoorbellPagesOfVirtioQueuesAreTheProgramsOwn) {
+    constexpr size_t kThere = 32; // 2^log_doorbell_bar_size, of a page each
+    std::vector<mlx5dv_var*> vars;
+    std::set<uint32_t> numbers;
+    std::set<uint64_t> places;
+    while (mlx5dv_var* const var = mlx5dv_alloc_var(context.get(), 0)) {
+        vars.push_back(var);
+        numbers.insert(var->page_id);
+        places.insert(static_cast<uint64_t>(var->mmap_off));
+    }
+    EXPECT_EQ(errno, ENOSPC);
+    EXPECT_EQ(vars.size(), kThere);
+    EXPECT_EQ(numbers.size(), kThere);
+    EXPECT_EQ(places.size(), kThere);
+    const auto map = [&](const mlx5dv_var& var) {
+        return mmap(nullptr, var.length, PROT_READ | PROT_WRITE, MAP_SHARED, context->cmd_fd,
+                    static_cast<off_t>(var.mmap_off));
+    };
+    void* const page = map(*vars.front());
+    ASSERT_NE(page, MAP_FAILED) << std::strerror(errno);
+    *static_cast<volatile uint32_t*>(page) = 1; // rings a queue
+    EXPECT_EQ(munmap(page, vars.front()->length), 0);
+    const mlx5dv_var freed = *vars.front();
+    mlx5dv_free_var(vars.front());
+    EXPECT_EQ(map(freed), MAP_FAILED);
+    vars.front() = mlx5dv_alloc_var(context.get(), 0);
+    ASSERT_TRUE(vars.front());
+    EXPECT_EQ(vars.front()->page_id, freed.page_id);
+    for (mlx5dv_var* const var : vars)
+        mlx5dv_free_var(var);
 }
 
 TEST_F(DevxQueueTest, KeysAreMadeOfKeys) {

@@ -136,6 +136,22 @@ TEST_F(TrafficTest, AnEqArmedWhileEventsWaitInterruptsAtOnce) {
     EXPECT_EQ(messages.size(), 2u);
 }
 
+TEST_F(TrafficTest, PagesOfVirtioDoorbellsRingNothingElse) {
+    for (uint32_t at = BarLayout::kVars; at < BarLayout::kBytes; at += BarLayout::kPage)
+        write_register(at + 0x40, eq << 24);
+    function->with_firmware([](Firmware& firmware) { firmware.set_cable(false); });
+    EXPECT_TRUE(messages.empty()) << "nobody armed";
+    const Answer answer = execute(REQUEST(ALLOC_UAR, alloc_uar));
+    const uint32_t uars = (BarLayout::kVars - BarLayout::kFirstUar * BarLayout::kPage) / 4096;
+    ASSERT_EQ(answer.status(), FwStatus::ok);
+    for (uint32_t left = uars - 2; left != 0; left--) { // the driver has one
+        const Answer more = execute(REQUEST(ALLOC_UAR, alloc_uar));
+        ASSERT_EQ(more.status(), FwStatus::ok);
+        ASSERT_LT(more.number() * 4096, BarLayout::kVars);
+    }
+    EXPECT_EQ(execute(REQUEST(ALLOC_UAR, alloc_uar)).status(), FwStatus::exceeded_limit);
+}
+
 TEST_F(TrafficTest, AResetForgetsEventsAndInterruptsThatAreDue) {
     function->bar_write(BarLayout::kMsixTable + 3 * 16 + 12, 1, 4); // masked
     write_register(uar * 4096 + 0x40, eq << 24);

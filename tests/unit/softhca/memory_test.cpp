@@ -2,11 +2,8 @@
 // Memory that the program takes away while the device works on it.
 #include "app/softhca/core/memory_guard.hpp"
 #include "tests/unit/softhca/collector.hpp"
+#include "tests/unit/softhca/fault_handler.hpp"
 #include "tests/unit/softhca/testbed.hpp"
-
-#include <csetjmp>
-#include <csignal>
-#include <sys/mman.h>
 
 namespace testbed {
 namespace {
@@ -14,49 +11,6 @@ namespace {
 using mlx5::CqeOpcode;
 using mlx5::CqeSyndrome;
 using mlx5::WqeOpcode;
-
-constexpr size_t kPage = 4096;
-
-sigjmp_buf nobody;
-bool was_nobodys = false;
-
-void on_fault(int, siginfo_t* info, void*) {
-    leave_guarded(info->si_addr);
-    was_nobodys = true;
-    siglongjmp(nobody, 1);
-}
-
-/// Handles faults as a front does, while it lives.
-class Handler {
-  public:
-    Handler() {
-        struct sigaction action {};
-        action.sa_sigaction = on_fault;
-        action.sa_flags = SA_SIGINFO | SA_NODEFER;
-        sigaction(SIGSEGV, &action, &before_);
-    }
-    ~Handler() { sigaction(SIGSEGV, &before_, nullptr); }
-    Handler(const Handler&) = delete;
-    Handler& operator=(const Handler&) = delete;
-
-  private:
-    struct sigaction before_ {};
-};
-
-/// Whole pages that are not accessible, while it lives.
-class Hole {
-  public:
-    Hole(std::byte* start, size_t bytes) : start_(start), bytes_((bytes + kPage - 1) & -kPage) {
-        EXPECT_EQ(mprotect(start_, bytes_, PROT_NONE), 0);
-    }
-    ~Hole() { EXPECT_EQ(mprotect(start_, bytes_, PROT_READ | PROT_WRITE), 0); }
-    Hole(const Hole&) = delete;
-    Hole& operator=(const Hole&) = delete;
-
-  private:
-    std::byte* start_;
-    size_t bytes_;
-};
 
 struct PageOfMine final : GuardedMemory {
     Pages pages{kPage};

@@ -74,4 +74,31 @@ TEST_F(IndirectKeys, KeysOfKeysEndSomewhere) {
     EXPECT_EQ(pieces(own, 0, 10), "no");
 }
 
+TEST_F(IndirectKeys, APartMayBeNoMemoryAtAll) {
+    const uint32_t key =
+        insert({{plain, 0, 10}, {kDumpFillKey, 0xabcd, 10000}, {plain, 10, 10}}, 10020);
+    std::vector<std::byte> read;
+    const auto take = [&](const std::byte* piece, uint32_t bytes) {
+        read.insert(read.end(), piece, piece + bytes);
+        return true;
+    };
+    std::fill(memory.begin(), memory.end(), std::byte{7});
+    ASSERT_TRUE(table.translate(key, 1, Access::read, 0, 10020, take));
+    std::vector<std::byte> expected(10020);
+    std::fill_n(expected.begin(), 10, std::byte{7});
+    std::fill_n(expected.rbegin(), 10, std::byte{7});
+    EXPECT_EQ(read, expected);
+    const auto put = [&](std::byte* piece, uint32_t bytes) {
+        std::fill_n(piece, bytes, std::byte{9});
+        return true;
+    };
+    ASSERT_TRUE(table.translate(key, 1, Access::write, 0, 10020, put));
+    EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{9}), 20);
+    read.clear();
+    ASSERT_TRUE(table.translate(kDumpFillKey, 5, Access::read, 0, 5000, take));
+    EXPECT_EQ(read, std::vector<std::byte>(5000)) << "whatever was written";
+    for (size_t left = MkeyTable::kEntries; left != 0; left--)
+        ASSERT_NE(table.insert({.pd = 1, .memory = {}, .variant = uint8_t{0xff}}), kDumpFillKey);
+}
+
 } // namespace

@@ -57,6 +57,18 @@ TEST_F(BuildTree, EveryWayToADeviceLeadsToTheSameFiles) {
     EXPECT_EQ(fs::read_symlink(root() / "dev/infiniband/uverbs0"), "/dev/null");
 }
 
+TEST_F(BuildTree, WhatADeviceIsFollowsItsSteeringFormat) {
+    config.ports[1].steering_format = 1;
+    ASSERT_TRUE(build_tree(config));
+    const std::string first = "/sys/bus/pci/devices/0000:ca:00.0/";
+    const std::string second = "/sys/bus/pci/devices/0000:ca:00.1/";
+    EXPECT_EQ(line(first + "device"), "0x1017");
+    EXPECT_EQ(line(second + "device"), "0x101d");
+    EXPECT_EQ(line(second + "modalias").substr(0, 22), "pci:v000015B3d0000101D");
+    EXPECT_EQ(line(second + "infiniband/mlx5_1/hca_type"), "MT4125");
+    EXPECT_EQ(line(second + "roce_enable"), "0");
+}
+
 TEST_F(BuildTree, TheRateIsToldAsTheKernelSpellsIt) {
     config.ports[0].speed_mbps = 1000; // no IB rate is as slow
     config.ports[1].speed_mbps = 50000;

@@ -16,11 +16,11 @@ namespace softhca::uverbs::devx {
 namespace {
 
 constexpr size_t kMostEvents = 16;
-/// What the kernel lets programs hear of where the device does not say more (event_cap): of an
-/// object, and of none. Linux: enum mlx5_event.
-constexpr std::array<uint16_t, 15> kObjectEvents = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x07, 0x10,
-                                                    0x11, 0x12, 0x13, 0x14, 0x18, 0x1c, 0x1d};
-constexpr uint16_t kPortChange = 0x09;
+
+bool may_hear(uint16_t type, bool of_object) {
+    const uint64_t types = of_object ? prm::kUserObjectEvents : prm::kUserEvents;
+    return type < 64 && (types >> type & 1) != 0;
+}
 
 Errno open_file(const IoctlAttributes& attributes, uint16_t handle, RecordFile::Kind kind,
                 bool without_data) {
@@ -33,8 +33,11 @@ Errno open_file(const IoctlAttributes& attributes, uint16_t handle, RecordFile::
     return 0;
 }
 
-/// The kind of queue in events of what that command makes.
+/// The kind of queue, or the type of general object, in events of what that command makes.
 uint16_t queue_type_of(uint32_t maker) {
+    constexpr uint32_t kOpcode = 0xffff;
+    if ((maker & kOpcode) == MLX5_CMD_OP_CREATE_GENERAL_OBJECT)
+        return static_cast<uint16_t>(maker >> 16);
     switch (maker) {
     case MLX5_CMD_OP_CREATE_RQ: return prm::kQueueTypeRq;
     case MLX5_CMD_OP_CREATE_SQ: return prm::kQueueTypeSq;
@@ -78,7 +81,7 @@ Errno subscribe_events(Context& context, const IoctlAttributes& attributes) {
         return EINVAL;
     std::memcpy(types.data(), list.bytes().data(), list.size());
     for (const uint16_t type : types)
-        if (object ? !contains(kObjectEvents, type) : type != kPortChange) return EINVAL;
+        if (!may_hear(type, object != nullptr)) return EINVAL;
     for (const uint16_t type : types) {
         Fd eventfd(redirected ? fcntl(static_cast<int>(*redirected), F_DUPFD_CLOEXEC, 0) : -1);
         if (redirected && !eventfd) return EBADF;

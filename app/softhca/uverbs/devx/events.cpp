@@ -63,11 +63,15 @@ void EventFiles::push(uint32_t, EventType type, uint8_t subtype, const EventData
 }
 
 void EventFiles::push_all(EventType type, uint8_t subtype, const EventData& data) {
-    constexpr size_t kQueueTypeAt = 20, kQueueAt = 24, kErrorCqnAt = 0;
+    constexpr size_t kQueueTypeAt = 20, kQueueAt = 24, kErrorCqnAt = 0, kObjectTypeAt = 2,
+                     kObjectAt = 4;
     EventKey event{.type = static_cast<uint16_t>(type)};
     if (type == EventType::wq_catastrophic) {
         event.queue_type = data[kQueueTypeAt];
         event.number = number_at(data, kQueueAt);
+    } else if (type == EventType::object_change) {
+        event.queue_type = net::load_be<uint16_t>(data.data() + kObjectTypeAt);
+        event.number = number_at(data, kObjectAt);
     } else if (type == EventType::cq_error) {
         event.number = number_at(data, kErrorCqnAt);
     }

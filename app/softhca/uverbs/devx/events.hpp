@@ -20,8 +20,8 @@ struct Subscription {
     Fd eventfd{}; ///< takes the file's place, if there is one
 };
 
-/// An event: its type (prm::EventType), of queues which kind (prm::kQueueTypeRq, …), and the number
-/// of the object; 0: of none.
+/// An event: its type (prm::EventType), of queues which kind (prm::kQueueTypeRq, …), of general
+/// objects their type, and the number of the object; 0: of none.
 struct EventKey {
     uint16_t type = 0;
     uint16_t queue_type = 0;

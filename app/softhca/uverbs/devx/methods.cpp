@@ -290,6 +290,8 @@ constexpr std::array kMethods{
            "DEVX_ASYNC_EVENT_FD_ALLOC", open_events},
     Method{MLX5_IB_OBJECT_PP, MLX5_IB_METHOD_PP_OBJ_ALLOC, "PP_OBJ_ALLOC", alloc_pacing},
     Method{MLX5_IB_OBJECT_PP, MLX5_IB_METHOD_PP_OBJ_DESTROY, "PP_OBJ_DESTROY", free_pacing},
+    Method{MLX5_IB_OBJECT_VAR, MLX5_IB_METHOD_VAR_OBJ_ALLOC, "VAR_OBJ_ALLOC", alloc_var},
+    Method{MLX5_IB_OBJECT_VAR, MLX5_IB_METHOD_VAR_OBJ_DESTROY, "VAR_OBJ_DESTROY", free_var},
 };
 
 static_assert(std::all_of(kMethods.begin(), kMethods.end(),

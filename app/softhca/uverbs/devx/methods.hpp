@@ -16,4 +16,8 @@ namespace softhca::uverbs::devx {
 [[nodiscard]] Errno alloc_pacing(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno free_pacing(Context& context, const IoctlAttributes& attributes);
 
+// var.cpp
+[[nodiscard]] Errno alloc_var(Context& context, const IoctlAttributes& attributes);
+[[nodiscard]] Errno free_var(Context& context, const IoctlAttributes& attributes);
+
 } // namespace softhca::uverbs::devx

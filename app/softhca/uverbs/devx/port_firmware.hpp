@@ -7,6 +7,7 @@
 #include "app/softhca/uverbs/devx/events.hpp"
 #include "app/softhca/uverbs/devx/pacing.hpp"
 #include "app/softhca/uverbs/devx/process_memory.hpp"
+#include "app/softhca/uverbs/devx/var.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 
 #include <mutex>
@@ -37,6 +38,7 @@ class PortFirmware {
 
     devx::EventFiles events;
     devx::PacingTable pacing;
+    devx::VarTable vars;
 
   private:
     std::mutex mutex_;

@@ -47,6 +47,7 @@ class ReceiveWqe {
 
     [[nodiscard]] static bool complete(Rq& rq, const Received& received);
     [[nodiscard]] static bool complete(Rq& rq, const Received& received, const LroSummary& summary);
+    [[nodiscard]] static bool complete_message(Rq& rq, uint64_t time);
     [[nodiscard]] static bool complete_unused(Rq& rq, uint32_t strides, uint64_t time);
     [[nodiscard]] static bool complete(Rq& rq, CompletionError error, ReceiveFault fault);
 
@@ -145,6 +146,14 @@ inline bool ReceiveWqe::complete_unused(Rq& rq, uint32_t strides, uint64_t time)
                                           cqe.wqe_id = rq.consumer;
                                           cqe.srqn_uidx = rq.user_index;
                                           cqe.byte_count = kFiller | strides << 16;
+                                          cqe.timestamp = time;
+                                      });
+}
+
+inline bool ReceiveWqe::complete_message(Rq& rq, uint64_t time) {
+    return cq_of(rq).write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, rq.number, rq.consumer,
+                                      [&](mlx5::Cqe& cqe) {
+                                          cqe.srqn_uidx = rq.user_index;
                                           cqe.timestamp = time;
                                       });
 }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The bodies of Sender that are about virtio queues, for the file that instantiates it for a ring
+// format.
+#pragma once
+
+#include "app/softhca/core/send_impl.hpp"
+
+namespace softhca::core {
+
+/// Completes the checksum that a driver has begun: its field holds the sum of the pseudo-header.
+/// False: the frame has no such place among its first bytes.
+[[nodiscard]] inline bool complete_checksum(Gather& frame, HeaderBuffer& header, uint32_t start,
+                                            uint32_t offset) {
+    const uint32_t field = start + offset, head = field + sizeof(uint16_t);
+    if (head > frame.length() || head > HeaderBuffer::kCapacity) return false;
+    frame.pop_front(header.data(), head);
+    frame.push_front(header.data(), head);
+    const uint16_t checksum = sum_range(frame.pieces(), start, frame.length() - start).checksum();
+    // Zero would mean that there is none, in UDP; the other zero is as right in TCP.
+    net::store_be<uint16_t>(header.data() + field, checksum != 0 ? checksum : uint16_t{0xffff});
+    return true;
+}
+
+template <Rings R, class W> size_t Sender<R, W>::run_chains(Sq& sq, size_t budget) {
+    current_ = &sq;
+    Virtq& virtq = *sq.virtq;
+    size_t sent = 0;
+    while (sent < budget && virtq.serves() && virtq.has_chain()) {
+        const Step step = execute_chain(sq, budget - sent);
+        sent += step.packets;
+        if (!step.complete) {
+            watch_.leaves(sq);
+            break;
+        }
+        sq.sent = 0;
+        sq.counters.wqes++;
+        virtq.use_chain(0);
+        watch_.used(sq);
+    }
+    return sent;
+}
+
+/// Not complete either when it puts the queue into error.
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_chain(Sq& sq, size_t budget) {
+    Virtq& virtq = *sq.virtq;
+    virtio::NetHeader header;
+    if (!virtq.gather(frame_, header)) return {};
+    if (header.gso_type != virtio::kGsoNone) return execute_tso_chain(sq, header, budget);
+    const bool sums = header.flags & virtio::kNeedsChecksum;
+    if (sums &&
+        !(virtq.attr().checksums &&
+          complete_checksum(frame_, header_, header.checksum_start, header.checksum_offset))) {
+        virtq.fail(VirtqFault::invalid_buffer);
+        return {};
+    }
+    SendRequest request;
+    request.kind = SendRequest::Kind::packet;
+    if (!send_frame(sq, frame_, request)) return {};
+    return {.complete = true, .packets = 1};
+}
+
+/// Where the headers end, they say themselves: `header_bytes` is a hint.
+template <Rings R, class W>
+typename Sender<R, W>::Step Sender<R, W>::execute_tso_chain(Sq& sq, const virtio::NetHeader& header,
+                                                            size_t budget) {
+    Virtq& virtq = *sq.virtq;
+    const bool allowed = header.gso_type == virtio::kGsoTcp4   ? virtq.attr().tso_ipv4
+                         : header.gso_type == virtio::kGsoTcp6 ? virtq.attr().tso_ipv6
+                                                               : false;
+    const uint32_t head = std::min(frame_.length(), net::kParseBytes);
+    frame_.pop_front(chain_header_.data(), head);
+    const uint32_t bytes = net::parse_template(std::span(chain_header_).first(head)).payload;
+    TsoHeader segments;
+    SendRequest request;
+    request.kind = SendRequest::Kind::tso;
+    request.mss = header.segment_bytes;
+    request.offloads.checksums = SendOffloads::kL3 | SendOffloads::kL4;
+    request.header = std::span(chain_header_).first(bytes);
+    if (!allowed || request.mss == 0 || !segments.prepare(request.header)) {
+        virtq.fail(VirtqFault::invalid_buffer);
+        return {};
+    }
+    payload_.clear();
+    bool fits = head == bytes || payload_.add(chain_header_.data() + bytes, head - bytes);
+    for (const iovec& piece : frame_.pieces())
+        fits = fits && payload_.add(piece.iov_base, static_cast<uint32_t>(piece.iov_len));
+    if (!fits) {
+        virtq.fail(VirtqFault::chain_too_long);
+        return {};
+    }
+    const Step step = send_segments(sq, request, segments, budget);
+    if (step.fault != SendFault::none) virtq.fail(VirtqFault::chain_too_long);
+    return step;
+}
+
+} // namespace softhca::core

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The split ring of one virtio queue: takes chains of buffers that a driver makes available, and
+// gives them back used.
+#pragma once
+
+#include "app/softhca/core/gather.hpp"
+#include "app/softhca/core/mkey.hpp"
+#include "app/softhca/core/objects.hpp"
+#include "app/softhca/core/virtio/format.hpp"
+#include "app/softhca/core/virtio/types.hpp"
+
+#include <span>
+
+namespace softhca::core {
+
+/// The VIRTIO_Q_COUNTERS that a queue counts in.
+struct VirtqCounter {
+    VirtqCounts counts;
+    uint32_t users = 0;
+};
+
+/// All of its memory is the driver's, and looked up by the key whenever it is used. Used by the
+/// device thread with the device locked. Owns nothing while it touches memory (see MemoryGuard).
+class Virtq {
+  public:
+    /// `queue` is the SQ or RQ that it is to the rest of the device, and `mkeys` outlives it.
+    Virtq(const VirtqAttr& attr, const MkeyTable& mkeys, Queue& queue, Rq* events,
+          VirtqCounter* counter)
+        : attr_(attr), mkeys_(mkeys), queue_(queue), events_(events), counter_(counter),
+          next_available_(attr.next_available), next_used_(attr.next_used) {}
+    Virtq(const Virtq&) = delete;
+    Virtq& operator=(const Virtq&) = delete;
+
+    [[nodiscard]] const VirtqAttr& attr() const { return attr_; }
+    [[nodiscard]] VirtqStatus status() const {
+        return {state_, fault_, next_available_, next_used_};
+    }
+    [[nodiscard]] bool serves() const { return state_ == VirtqState::ready; }
+    void enter(VirtqState state);
+    /// For good; the owner is told.
+    void fail(VirtqFault fault);
+
+    /// Whether there is a chain to be served. A queue whose driver cannot have posted so much is in
+    /// error by this.
+    [[nodiscard]] bool has_chain();
+
+    /// What the next chain holds behind its header, which comes apart. False: nothing, and the
+    /// queue is in error.
+    [[nodiscard]] bool gather(Gather& frame, virtio::NetHeader& header);
+    enum class Placed : uint8_t { whole, too_long, failed };
+    /// Puts a frame into the next chain, which stays where it is if the frame is too long for it.
+    /// `sound`: its checksum is right, which its header says.
+    [[nodiscard]] Placed scatter(std::span<const iovec> pieces, uint32_t bytes, bool sound);
+    /// The next chain is done with; it has been written so many bytes to.
+    void use_chain(uint32_t written);
+    [[nodiscard]] uint32_t header_bytes() const {
+        return attr_.version_1 ? sizeof(virtio::NetHeader) : virtio::kLegacyNetHeaderBytes;
+    }
+
+    /// The RQ that is to hear of used chains, if there are such that it has not heard of and the
+    /// driver wants to know. told(): it has.
+    [[nodiscard]] Rq* wants_event();
+    void told() { owes_event_ = false; }
+    [[nodiscard]] Rq* events() const { return events_; }
+    [[nodiscard]] VirtqCounter* counter() const { return counter_; }
+
+    /// Whether this byte of the driver's memory is part of its ring.
+    [[nodiscard]] bool works_on(const void* address) const;
+
+  private:
+    /// Where something of the ring is in host memory; null: nowhere, or torn.
+    template <class T> [[nodiscard]] T* locate(uint64_t address, Access access) const;
+    /// Sets `head`. False: the queue is in error.
+    [[nodiscard]] bool read_head(uint16_t& head);
+    /// Calls use(address, bytes), which returns a fault or none, for each buffer of the chain.
+    template <class Use> [[nodiscard]] VirtqFault walk(uint16_t head, bool writable, Use&& use);
+    template <class Use>
+    [[nodiscard]] bool walk_next(bool writable, Use&& use); ///< fails the queue on faults
+
+    [[nodiscard]] uint64_t slot(uint16_t index) const { return index & (attr_.entries - 1u); }
+
+    const VirtqAttr attr_;
+    const MkeyTable& mkeys_;
+    Queue& queue_;
+    Rq* const events_;            ///< null: nobody hears of used chains
+    VirtqCounter* const counter_; ///< may be null
+    VirtqState state_ = VirtqState::init;
+    VirtqFault fault_ = VirtqFault::none;
+    uint16_t next_available_, next_used_;
+    uint16_t head_ = 0;        ///< of the chain that was walked last …
+    uint32_t descriptors_ = 0; ///< … and how many it has
+    bool owes_event_ = false;
+};
+
+} // namespace softhca::core
