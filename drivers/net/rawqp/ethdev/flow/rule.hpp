@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An rte_flow rule as the driver keeps it: one piece of memory, whatever the rule is made of (what
-// it changes in packets is beside it, and what it has in common with other rules). With one part and
-// few values it is 272 bytes: a rule costs what has to be written for it.
+// it changes in packets is beside it, and what it has in common with other rules). With one part
+// and few values it is 272 bytes: a rule costs what has to be written for it.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
