@@ -78,7 +78,8 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
         bench = Bench()
         bench.add(RAWQP, RAWQP)
         bench.add(MLX5, MLX5, devargs)
-        figures = flow_figures(runner, results, bench, f"flows, {engine}", effort.turns)
+        figures = flow_figures(runner, results, bench, f"flows, {engine}", effort,
+                               processes=effort.turns)
         for row, measure in FLOW_MEASURES.items():
             results.add(f"flows.{row}.vs_mlx5" + ("_verbs" if devargs else ""),
                         pick(figures, RAWQP, measure=measure), pick(figures, MLX5, measure=measure),
@@ -87,8 +88,8 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
     bench = Bench()
     for name in OUR_ENGINES:
         bench.add(name, RAWQP, f"flow_engine={name}")
-    few = flow_figures(runner, results, bench, "flows, few", effort.turns, "flows,flows_async")
-    many = flow_figures(runner, results, bench, "flows, many", effort.turns, rules=MANY_RULES)
+    few = flow_figures(runner, results, bench, "flows, few", effort, "flows,flows_async")
+    many = flow_figures(runner, results, bench, "flows, many", effort, rules=MANY_RULES)
     for name in OUR_ENGINES:
         for row, measure in ASYNC_MEASURES.items():
             results.add(f"flows.async_{row}.{name}", pick(few, name, measure=measure),
@@ -101,14 +102,17 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
                         (f"{MANY_RULES} rules by {name}", f"{FEW_RULES} rules by {name}"))
 
 
-def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, turns: int,
-                 measures: str = "flows", rules: int = FEW_RULES) -> list[Figure]:
-    """With turns from 0 on, by which one run is compared with another."""
+def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, effort: Effort,
+                 measures: str = "flows", rules: int = FEW_RULES,
+                 processes: int = 0) -> list[Figure]:
+    """With turns from 0 on, by which one run is compared with another. In several processes (0: as
+    many as other benchmarks): in one of ten or so, a driver's commands lie across two pages of its
+    stack, and take 0.5 to 1 µs more."""
     layout = bench.layout()
-    options = [*layout.subjects, "--measure", measures, "--passes", str(turns), "--rules",
+    options = [*layout.subjects, "--measure", measures, "--passes", str(effort.passes), "--rules",
                str(rules)]
-    figures = results.collect(what, 1, lambda _: runner.on_softhca(layout.wires, layout.eal, options,
-                                                                   apart=True))
+    figures = results.collect(what, processes or effort.processes, lambda _: runner.on_softhca(
+        layout.wires, layout.eal, options, apart=True))
     first = min((figure.turn for figure in figures), default=0)
     return [replace(figure, turn=figure.turn - first) for figure in figures]
 

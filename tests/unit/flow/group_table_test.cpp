@@ -116,7 +116,7 @@ TEST_F(GroupTest, AnEntryTellsAllThatARuleDoes) {
     edits.rewrites.push_back({Protocol::eth, 48, 48, false, {2, 0, 0, 0, 0, 9}});
     edits.pop_vlan = true;
     edits.push_vlan = 0x88a8a005;
-    all.edits = std::make_shared<const Edits>(edits);
+    all.edits = make_ref<const Edits>(edits);
     const auto rule = steering->install(all);
     ASSERT_TRUE(rule) << rule.error().what;
     const DevxObject& entry = *made(kEntry)[0];
@@ -135,7 +135,7 @@ TEST_F(GroupTest, AnEntryTellsAllThatARuleDoes) {
     edits = {};
     edits.reformat = Reformat::wrap;
     edits.header.assign(50, 0xab);
-    sent.edits = std::make_shared<const Edits>(edits);
+    sent.edits = make_ref<const Edits>(edits);
     const auto out = steering->install(sent);
     ASSERT_TRUE(out) << out.error().what;
     EXPECT_EQ(made(kTable).back()->word(16), 1u << 24);
@@ -153,7 +153,7 @@ TEST_F(GroupTest, TagsOfGroup0ChangeInATableBehindTheFlow) {
     pop.pattern.eth().set(0, 48, 0x020000000001);
     Edits edits;
     edits.pop_vlan = true;
-    pop.edits = std::make_shared<const Edits>(edits);
+    pop.edits = make_ref<const Edits>(edits);
     ASSERT_TRUE(steering->engine_for(pop)); // has asked for DevX
     int made_up_for = 0;
     for (int nth = 1;; ++nth) {
@@ -190,7 +190,7 @@ TEST_F(GroupTest, AFailureLeavesNothing) {
     rule.tag = 5;
     Edits edits;
     edits.rewrites.push_back({Protocol::eth, 48, 48, false, {}});
-    rule.edits = std::make_shared<const Edits>(edits);
+    rule.edits = make_ref<const Edits>(edits);
     ASSERT_TRUE(steering->engine_for(rule)); // has asked for DevX
     for (int nth = 1; nth <= 6; ++nth) {     // table, domain, RQT, TIR, rewriting, group, entry
         const auto first = nth == 1 ? EINVAL : ENOMEM;

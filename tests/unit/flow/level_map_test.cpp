@@ -35,16 +35,16 @@ TEST(LevelMap, KeepsTheOrderOfAnyPlaces) {
             std::set<uint16_t> taken; // a place moves to a level that is free
             for (const PlaceRef& ref : held)
                 taken.insert(ref.level());
-            const auto done = map.acquire(
-                place, kLevels, [&](const RulePlace& other, uint16_t level) -> Result<void> {
-                    EXPECT_FALSE(taken.contains(level));
-                    taken.erase(map.level_of(other));
-                    taken.insert(level);
-                    return {};
-                });
+            auto done = map.acquire(place, kLevels,
+                                    [&](const RulePlace& other, uint16_t level) -> Result<void> {
+                                        EXPECT_FALSE(taken.contains(level));
+                                        taken.erase(map.level_of(other));
+                                        taken.insert(level);
+                                        return {};
+                                    });
             ASSERT_EQ(done.has_value(), fits);
             if (!done) continue;
-            held.emplace_back(map, place);
+            held.push_back(std::move(*done));
             places.push_back(place);
         }
         std::set<RulePlace> all(places.begin(), places.end());
@@ -61,9 +61,13 @@ TEST(LevelMap, AMoveThatFailsIsToldAndNothingIsTaken) {
     LevelMap map;
     const auto stay = [](const RulePlace&, uint16_t) -> Result<void> { return fail(ENOMEM, "no"); };
     constexpr RulePlace kPlaces[] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}}; // levels 0 to 3
-    for (const RulePlace& place : kPlaces)
-        ASSERT_TRUE(map.acquire(place, 4, stay));
-    map.release({0, 0}); // room in front only
+    std::vector<PlaceRef> held;
+    for (const RulePlace& place : kPlaces) {
+        auto made = map.acquire(place, 4, stay);
+        ASSERT_TRUE(made);
+        held.push_back(std::move(*made));
+    }
+    held.front() = {}; // room in front only
     const auto none = map.acquire({0, 3}, 4, stay);
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().code, ENOMEM);

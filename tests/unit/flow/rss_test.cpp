@@ -155,11 +155,11 @@ TEST_F(RssQpsTest, SharesEqualDestinationsAndCountsReferences) {
     HashQp second = acquire(2);
     EXPECT_NE(second.get(), first.get());
     EXPECT_EQ(qps.size(), 2u);
-    first.reset();
+    first = {};
     EXPECT_EQ(qps.size(), 2u);
-    again.reset();
+    again = {};
     EXPECT_EQ(qps.size(), 1u);
-    second.reset();
+    second = {};
     EXPECT_EQ(qps.size(), 0u);
     EXPECT_TRUE(device.qps.empty());
     EXPECT_TRUE(device.tables.empty());

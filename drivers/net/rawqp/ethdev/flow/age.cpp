@@ -69,23 +69,34 @@ void FlowAge::query(rte_flow_query_age& result, Time now) {
     result.sec_since_last_hit = static_cast<uint32_t>(std::min<int64_t>(since, kMost)) & kMost;
 }
 
+FlowAge::~FlowAge() {
+    if (list_ != nullptr) list_->ages_[place_] = nullptr;
+}
+
+FlowAges::~FlowAges() {
+    for (FlowAge* const age : ages_)
+        if (age != nullptr) age->list_ = nullptr;
+}
+
 bool FlowAges::look(FlowAge::Time now) {
     bool fresh = false;
-    std::erase_if(ages_, [&](const std::weak_ptr<FlowAge>& entry) {
-        const AgeRef age = entry.lock();
-        if (age == nullptr) return true;
-        if (age->lives_ && age->look(now)) fresh = true;
-        age->listed_ = age->lives_;
-        return !age->lives_;
-    });
+    std::vector<FlowAge*> all;
+    all.swap(ages_);
+    ages_.reserve(all.capacity());
+    for (FlowAge* const age : all) {
+        if (age == nullptr) continue;
+        age->list_ = nullptr;
+        if (!age->lives_) continue;
+        if (age->look(now)) fresh = true;
+        keep(*age);
+    }
     return fresh && !std::exchange(told_, true);
 }
 
 size_t FlowAges::aged(std::span<void*> contexts) {
     told_ = false;
     size_t count = 0;
-    for (const std::weak_ptr<FlowAge>& entry : ages_) {
-        const AgeRef age = entry.lock();
+    for (const FlowAge* const age : ages_) {
         if (age == nullptr || !age->lives_ || !age->aged()) continue;
         if (!contexts.empty()) {
             if (count == contexts.size()) break;

@@ -3,16 +3,18 @@
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/ref.hpp"
 #include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <span>
 #include <vector>
 
 namespace rawqp {
+
+class FlowAges;
 
 /// Of one rule, or shared by several, some of which may count for themselves. Once aged it stays
 /// so, until it is touched. Control threads only.
@@ -22,6 +24,9 @@ class FlowAge {
     using Time = Clock::time_point;
 
     FlowAge(CounterRef counter, const rte_flow_action_age& conf, Time now);
+    FlowAge(const FlowAge&) = delete;
+    FlowAge& operator=(const FlowAge&) = delete;
+    ~FlowAge();
 
     /// For another rule that counts there: tables make ages in advance.
     void begin(const rte_flow_action_age& conf, Time now);
@@ -60,17 +65,23 @@ class FlowAge {
     Time last_hit_, next_look_;
     uint64_t packets_ = 0; ///< at the last look
     bool aged_ = false;
-    bool lives_ = false;  ///< some rule or indirect action has it
-    bool listed_ = false; ///< by its port
+    bool lives_ = false;       ///< some rule or indirect action has it
+    FlowAges* list_ = nullptr; ///< which has it in this place; null: none
+    size_t place_ = 0;
 };
-using AgeRef = std::shared_ptr<FlowAge>;
+using AgeRef = Ref<FlowAge>;
 
 /// The ages of a port, as long as rules or indirect actions have them.
 class FlowAges {
   public:
+    FlowAges() = default;
+    FlowAges(const FlowAges&) = delete;
+    FlowAges& operator=(const FlowAges&) = delete;
+    ~FlowAges();
+
     void add(const AgeRef& age) {
         age->lives_ = true;
-        if (!std::exchange(age->listed_, true)) ages_.push_back(age);
+        if (age->list_ == nullptr) keep(*age);
     }
     /// For so many more, to be added without allocation.
     void reserve(size_t count) { ages_.reserve(ages_.size() + count); }
@@ -82,7 +93,14 @@ class FlowAges {
     [[nodiscard]] size_t aged(std::span<void*> contexts);
 
   private:
-    std::vector<std::weak_ptr<FlowAge>> ages_;
+    friend FlowAge;
+    void keep(FlowAge& age) {
+        age.list_ = this;
+        age.place_ = ages_.size();
+        ages_.push_back(&age);
+    }
+
+    std::vector<FlowAge*> ages_; ///< null: it has gone
     bool told_ = false;
 };
 

@@ -113,9 +113,9 @@ FlowResult<void> FlowTable::Impl::make_template(const rte_flow_attr& attr,
 
 /// What templates and their rules are refused for is not what the application is told: whether
 /// there is such a rule is up to the whole translation, but for what the device says.
-std::optional<FlowResult<rte_flow*>> FlowTable::Impl::create_alike(const rte_flow_attr* attr,
-                                                                   const rte_flow_item* items,
-                                                                   const rte_flow_action* actions) {
+[[gnu::always_inline]] inline std::optional<FlowResult<rte_flow*>>
+FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* items,
+                              const rte_flow_action* actions) {
     if (!running || attr == nullptr || items == nullptr || actions == nullptr) return std::nullopt;
     KnownShape* const shape = shapes.find(*attr, items, actions);
     if (shape == nullptr) return std::nullopt;
@@ -127,6 +127,15 @@ std::optional<FlowResult<rte_flow*>> FlowTable::Impl::create_alike(const rte_flo
     // By these values, another engine may have words for the rule, or none.
     if (!created && created.error().code == EOPNOTSUPP) return std::nullopt;
     return created;
+}
+
+rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                            const rte_flow_action* actions, rte_flow_error* error) {
+    auto created = impl_->create_alike(attr, pattern, actions);
+    if (!created) created = impl_->create(attr, pattern, actions);
+    if (*created) return **created;
+    report(created->error(), error);
+    return nullptr;
 }
 
 } // namespace rawqp

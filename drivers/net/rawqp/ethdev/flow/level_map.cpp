@@ -47,11 +47,8 @@ Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const 
     return {};
 }
 
-Result<void> LevelMap::acquire(const RulePlace& place, uint16_t levels, const Move& move) {
-    if (const auto at = used_.find(place); at != used_.end()) {
-        ++at->second.users;
-        return {};
-    }
+Result<PlaceRef> LevelMap::acquire(const RulePlace& place, uint16_t levels, const Move& move) {
+    if (const auto at = used_.find(place); at != used_.end()) return PlaceRef(*at);
     if (used_.size() >= levels)
         return fail(ENOSPC,
                     "all {} steering priorities that the device has for rules are in use: use "
@@ -65,20 +62,15 @@ Result<void> LevelMap::acquire(const RulePlace& place, uint16_t levels, const Mo
         return std::pair(low, high);
     };
     if (bounds().first == bounds().second)
-        if (auto room = make_room(place, levels, move); !room) return room;
+        if (auto room = make_room(place, levels, move); !room)
+            return tl::unexpected(std::move(room.error()));
     const auto [low, high] = bounds();
     // Where it would stand if all before it were in use; towards the middle, if that is not free.
     const uint64_t natural = uint64_t{place.priority} * 3 + place.depth;
     const auto level = natural >= uint64_t(low) && natural < uint64_t(high)
                            ? static_cast<int>(natural)
                            : (low + high) / 2;
-    used_.emplace(place, Used{static_cast<uint16_t>(level), 1});
-    return {};
-}
-
-void LevelMap::release(const RulePlace& place) {
-    const auto at = used_.find(place);
-    if (--at->second.users == 0) used_.erase(at);
+    return PlaceRef(*used_.emplace(place, Used{*this, static_cast<uint16_t>(level)}).first);
 }
 
 } // namespace rawqp

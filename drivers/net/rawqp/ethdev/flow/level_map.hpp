@@ -23,6 +23,9 @@ struct RulePlace {
     auto operator<=>(const RulePlace&) const = default;
 };
 
+class PlaceRef;
+
+/// Outlives its places.
 class LevelMap {
   public:
     /// Has the rules of a place go to another level, which is free.
@@ -32,49 +35,51 @@ class LevelMap {
     [[nodiscard]] bool fits(std::span<const RulePlace> places, uint16_t levels) const;
     [[nodiscard]] bool uses(const RulePlace& place) const { return used_.contains(place); }
     /// Another user of the place. If no level is free between its neighbours, these make room.
-    [[nodiscard]] Result<void> acquire(const RulePlace& place, uint16_t levels, const Move& move);
-    void release(const RulePlace& place);
+    [[nodiscard]] Result<PlaceRef> acquire(const RulePlace& place, uint16_t levels,
+                                           const Move& move);
     /// Of a place in use.
     [[nodiscard]] uint16_t level_of(const RulePlace& place) const { return used_.at(place).level; }
 
   private:
+    friend PlaceRef;
     struct Used {
+        LevelMap& map;
         uint16_t level;
-        size_t users;
+        size_t users = 0;
     };
-    using Iterator = std::map<RulePlace, Used>::iterator;
+    using Places = std::map<RulePlace, Used>;
+    using Iterator = Places::iterator;
 
     Result<void> shift(Iterator at, uint16_t level, const Move& move);
     Result<void> make_room(const RulePlace& place, uint16_t levels, const Move& move);
 
-    std::map<RulePlace, Used> used_;
+    Places used_;
 };
 
-/// A use of a place, given back when it goes.
+/// A use of a place, given back when it goes; or none.
 class PlaceRef {
   public:
     PlaceRef() = default;
-    /// Takes over what acquire() has got.
-    PlaceRef(LevelMap& map, const RulePlace& place) : map_(&map), place_(place) {}
-    PlaceRef(PlaceRef&& other) noexcept
-        : map_(std::exchange(other.map_, nullptr)), place_(other.place_) {}
+    PlaceRef(PlaceRef&& other) noexcept : used_(std::exchange(other.used_, nullptr)) {}
     PlaceRef& operator=(PlaceRef&& other) noexcept {
-        std::swap(map_, other.map_);
-        std::swap(place_, other.place_);
+        std::swap(used_, other.used_);
         return *this;
     }
     ~PlaceRef() {
-        if (map_ != nullptr) map_->release(place_);
+        if (used_ != nullptr && --used_->second.users == 0)
+            used_->second.map.used_.erase(used_->first);
     }
 
     [[nodiscard]] bool is(const RulePlace& place) const {
-        return map_ != nullptr && place_ == place;
+        return used_ != nullptr && used_->first == place;
     }
-    [[nodiscard]] uint16_t level() const { return map_->level_of(place_); }
+    [[nodiscard]] uint16_t level() const { return used_->second.level; }
 
   private:
-    LevelMap* map_ = nullptr;
-    RulePlace place_;
+    friend LevelMap;
+    explicit PlaceRef(LevelMap::Places::value_type& used) : used_(&used) { ++used.second.users; }
+
+    LevelMap::Places::value_type* used_ = nullptr; ///< stays where it is as long as it is in use
 };
 
 } // namespace rawqp

@@ -69,14 +69,15 @@ uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) co
 /// Where the rule that is replaced stands in the device, the new one needs the other turn.
 FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* replaced) const {
     for (RulePart& part : rule.parts()) {
-        const rte_flow* const known = rules.find(part.key, part.hash);
-        if (known != nullptr && known != replaced) return same_match(pattern_of(part.key));
+        const rte_flow* const known = rules.find(part);
+        if (known != nullptr && known != replaced) return same_match(part.pattern());
         if (rule.egress) continue;
         if (rule.has_levels()) part.turn = turn_in_use(rule.priority, part.traffic);
         if (replaced == nullptr) continue;
         const auto parts = replaced->parts();
-        const auto same = std::ranges::find(parts, part.key, &RulePart::key);
-        if (same != parts.end()) part.turn = same->turn ^ 1;
+        const auto same = std::ranges::find_if(
+            parts, [&](const RulePart& each) { return each.matches_like(part); });
+        if (same != parts.end()) part.turn = same->turn == 0;
     }
     return {};
 }
@@ -85,7 +86,7 @@ void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowAc
                                 bool& hashed) {
     if (wanted.table.empty()) {
         RssTargetRef target;
-        if (!plan.egress && !plan.jump) target = steering.qps().target(wanted.queue);
+        if (!plan.egress && !plan.jumps) target = steering.qps().target(wanted.queue);
         plan.parts.push_back({class_of(pattern), pattern, std::move(target), true, nullptr});
         return;
     }
@@ -99,7 +100,8 @@ void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowAc
 }
 
 FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item* pattern) {
-    SteeringRequest request = plan.request(0);
+    SteeringRequest request;
+    plan.fill(request);
     for (PlannedPart& part : plan.parts) {
         request.pattern = part.pattern;
         request.target = part.target;
@@ -126,7 +128,7 @@ SampleRef FlowTable::Impl::make_sample(const SampleActions& wanted, Plan& plan) 
         plan.count = wanted.count;
         plan.counts = true;
     }
-    return std::make_shared<const Sample>(std::move(sample));
+    return make_ref<const Sample>(std::move(sample));
 }
 
 FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
@@ -134,9 +136,10 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
                                        const rte_flow* replaced) {
     Plan plan;
     static_cast<RulePosition&>(plan) = position;
-    plan.jump = wanted.jump;
+    plan.jumps = wanted.jump.has_value();
+    plan.jump = wanted.jump.value_or(0);
     plan.drop = wanted.drop;
-    if (!wanted.edits.empty()) plan.edits = std::make_shared<const Edits>(wanted.edits);
+    if (!wanted.edits.empty()) plan.edits = make_ref<const Edits>(wanted.edits);
     plan.tag = wanted.tag;
     plan.count = wanted.count != nullptr ? wanted.count : wanted.age;
     plan.counts = wanted.count != nullptr;
@@ -148,9 +151,9 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
         plan.counter = own ? replaced->counter : steering.make_counter();
     }
     if (wanted.age != nullptr && !plan.age)
-        plan.age = std::make_shared<FlowAge>(
-            plan.counter, *static_cast<const rte_flow_action_age*>(wanted.age->conf),
-            FlowAge::Clock::now());
+        plan.age = make_ref<FlowAge>(plan.counter,
+                                     *static_cast<const rte_flow_action_age*>(wanted.age->conf),
+                                     FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;
     plan.meter = wanted.meter;
     if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan);
@@ -236,8 +239,8 @@ FlowResult<void> FlowTable::Impl::check_levels(const rte_flow& rule,
 }
 
 FlowResult<OwnedRule> FlowTable::Impl::make_rule(const Plan& plan, const rte_flow_attr* attr,
-                                                 const rte_flow* replaced) const {
-    OwnedRule rule(rte_flow::make(plan));
+                                                 const rte_flow* replaced) {
+    OwnedRule rule(rte_flow::make(plan, masks));
     if (auto ok = find_room(*rule, replaced); !ok) return tl::unexpected(ok.error());
     if (auto ok = check_levels(*rule, attr); !ok) return tl::unexpected(ok.error());
     return rule;

@@ -182,7 +182,7 @@ FlowResult<ReservationsRef> PortGuard::reserve(std::span<const Pattern> patterns
         }
     }
     if (!taker || taker->taken.empty()) return ReservationsRef();
-    return std::make_shared<const Reservations>(std::move(taker->taken));
+    return make_ref<const Reservations>(std::move(taker->taken));
 }
 
 } // namespace rawqp

@@ -5,6 +5,7 @@
 
 #include "common/netdev/local_port.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/ref.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <memory>
@@ -18,7 +19,7 @@ namespace rawqp {
 /// process share it.
 class Reservation;
 using Reservations = std::vector<std::shared_ptr<const Reservation>>;
-using ReservationsRef = std::shared_ptr<const Reservations>;
+using ReservationsRef = Ref<const Reservations>;
 
 /// TCP and UDP destination ports that packets of a pattern have, and the addresses.
 struct TakenPorts {

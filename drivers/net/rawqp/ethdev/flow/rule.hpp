@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An rte_flow rule as the driver keeps it: one piece of memory, whatever the rule is made of (what
-// it changes in packets is beside it).
+// it changes in packets is beside it, and what it has in common with other rules). With one part
+// and few values it is 272 bytes: a rule costs what has to be written for it.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
+#include "drivers/net/rawqp/ethdev/flow/pattern_mask.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "drivers/net/rawqp/ethdev/flow/short_list.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
-#include <string_view>
+#include <string>
 
 namespace rawqp {
 
@@ -30,26 +32,28 @@ struct RulePosition {
     uint32_t priority = 0;
     bool egress = false;
 
+    bool operator==(const RulePosition&) const = default;
     /// Whether the rule shares the device's levels with the port's filters.
     [[nodiscard]] bool has_levels() const { return group == 0 && !egress; }
 };
 
 /// What all parts of a rule have in common.
 struct RuleTerms : RulePosition {
-    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     bool drop = false;
-    std::optional<uint32_t> jump; ///< to this group
-    SharedEdits edits;            ///< null: none
-    CounterRef counter;           ///< null: none
-    bool counts = false;          ///< the application may ask for it
-    AgeRef age;                   ///< by this counter; null: none
-    SampleRef sample;             ///< null: none
-    MeterRef meter;               ///< null: none
-    SharedActionRef rss;          ///< the indirect action that spreads its packets; null: none
-    ReservationsRef ports;        ///< that the kernel gives to nobody; null: none
+    bool counts = false; ///< the application may ask what the counter says
+    bool jumps = false;
+    uint32_t tag = 0;      ///< flow tag of mark or flag; 0: none
+    SharedEdits edits;     ///< null: none
+    CounterRef counter;    ///< null: none
+    AgeRef age;            ///< by this counter; null: none
+    SampleRef sample;      ///< null: none
+    MeterRef meter;        ///< null: none
+    SharedActionRef rss;   ///< the indirect action that spreads its packets; null: none
+    ReservationsRef ports; ///< that the kernel gives to nobody; null: none
+    uint32_t jump = 0;     ///< to this group, if it jumps
 
-    /// What the device is asked for each part, without pattern and target.
-    [[nodiscard]] SteeringRequest request(uint16_t level) const;
+    /// What the device is asked for each part: all but its own pattern, target, engine and level.
+    void fill(SteeringRequest& request) const;
 };
 
 /// A rule as translated, of which the device knows nothing.
@@ -61,31 +65,40 @@ struct Plan : RuleTerms {
 /// One rule of the device, in the memory of the rule that it is a part of.
 struct RulePart {
     rte_flow* rule;
-    std::string_view key; ///< position and pattern: equal ones the device could not tell apart
-    uint64_t hash;        ///< of the key
+    uint32_t hash;      ///< of what tells it from others
+    uint16_t values_at; ///< words from this part on
     TrafficClass traffic;
+    bool whole : 1; ///< see PlannedPart
+    bool turn : 1;  ///< see RulePlace
+    PatternMaskRef mask;
     RssTargetRef target;
-    bool whole;             ///< see PlannedPart
-    uint8_t turn = 0;       ///< see RulePlace
     const Engine* engine;   ///< see SteeringRequest
     PlaceRef place;         ///< of an ingress rule that is kept
     SteeringRule installed; ///< while the port runs
+
+    /// Like another one, or one that is planned.
+    template <class Like>
+    RulePart(rte_flow& of, const Like& like, PatternMaskRef its_mask, size_t its_values_at)
+        : rule(&of), hash(0), values_at(static_cast<uint16_t>(its_values_at / PatternMask::kWord)),
+          traffic(like.traffic), whole(like.whole), turn(false), mask(std::move(its_mask)),
+          target(like.target), engine(like.engine) {}
+    [[nodiscard]] std::span<const uint8_t> values() const {
+        return {reinterpret_cast<const uint8_t*>(this) + values_at * PatternMask::kWord,
+                mask->bytes()};
+    }
+    [[nodiscard]] Pattern pattern() const;
+    /// Whether the device could not tell them apart: position and pattern are the same.
+    [[nodiscard]] bool matches_like(const RulePart& other) const;
 };
 
-/// The bytes that a key is made of.
+/// Position and pattern as bytes.
 [[nodiscard]] std::string key_of(const RulePosition& position, const Pattern& pattern);
-/// The pattern of such a key.
-[[nodiscard]] Pattern pattern_of(std::string_view key);
-[[nodiscard]] uint64_t hash_of(std::string_view key);
-
-/// Where in the key the values of the pattern's layers are.
-[[nodiscard]] std::vector<size_t> value_places(const Pattern& pattern);
 
 /// Who gets the memory of a rule back.
 class RuleMemory {
   public:
     virtual ~RuleMemory() = default;
-    virtual void release(void* memory) = 0;
+    virtual void release(void* memory, size_t bytes) = 0;
 };
 
 struct DestroyRule {
@@ -96,18 +109,17 @@ struct DestroyRule {
 
 /// What the application holds a pointer to. The declaration belongs to DPDK, hence no namespace.
 struct rte_flow : rawqp::RuleTerms {
-    rte_flow *before = nullptr, *after = nullptr; ///< in order of creation
-
-    /// The memory holds the parts and their keys as well.
-    [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan);
-    /// A rule of these terms with the parts of the model, in memory of somebody else, of as many
-    /// bytes; hash_keys() is up to the caller.
-    [[nodiscard]] static rte_flow* make(rawqp::RuleTerms terms, const rte_flow& model, void* memory,
-                                        rawqp::RuleMemory* owner);
-    [[nodiscard]] size_t bytes() const;
-    /// Sets bits of a key, which has room for all of them.
-    void add_to_key(size_t part, size_t at, const rawqp::LayerBytes& bits, size_t bytes);
-    void hash_keys();
+    /// The memory holds the parts and their values as well.
+    [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan, rawqp::PatternMasks& masks);
+    /// A rule of the model's terms and parts, in memory of somebody else, of as many bytes;
+    /// hash() is up to the caller.
+    [[nodiscard]] static rte_flow* make(const rte_flow& model, void* memory,
+                                        rawqp::RuleMemory& owner);
+    [[nodiscard]] size_t bytes() const { return words_ * rawqp::PatternMask::kWord; }
+    /// Adds bits of a layer's bytes to the values of a part.
+    void add_values(size_t part, std::span<const rawqp::PatternMask::Source> sources,
+                    const uint8_t* layer);
+    void hash();
     static void destroy(rte_flow* rule);
     /// Does from now on what the other one does, with its parts. Its own are taken out of the
     /// device, where those of the other one may be already.
@@ -116,28 +128,60 @@ struct rte_flow : rawqp::RuleTerms {
     rte_flow(const rte_flow&) = delete;
     rte_flow& operator=(const rte_flow&) = delete;
 
-    [[nodiscard]] std::span<rawqp::RulePart> parts() { return {parts_, part_count_}; }
-    [[nodiscard]] std::span<const rawqp::RulePart> parts() const { return {parts_, part_count_}; }
+    [[nodiscard]] std::span<rawqp::RulePart> parts() {
+        rte_flow* const keeper = donor_ ? donor_.get() : this;
+        return {reinterpret_cast<rawqp::RulePart*>(keeper + 1), part_count_};
+    }
+    [[nodiscard]] std::span<const rawqp::RulePart> parts() const {
+        return const_cast<rte_flow*>(this)->parts();
+    }
     /// Its own patterns, without those made for RSS.
     [[nodiscard]] std::vector<rawqp::Pattern> whole_patterns() const;
     /// One line for each rule of the device, for people.
     [[nodiscard]] std::string text();
-    [[nodiscard]] rawqp::SteeringRequest request(const rawqp::RulePart& part, uint16_t level) const;
 
   private:
     /// The parts come then.
-    rte_flow(rawqp::RuleTerms terms, rawqp::RuleMemory* owner)
-        : rawqp::RuleTerms(std::move(terms)), owner_(owner) {}
+    rte_flow(const rawqp::RuleTerms& terms, size_t bytes, rawqp::RuleMemory* owner)
+        : rawqp::RuleTerms(terms), words_(static_cast<uint16_t>(bytes / rawqp::PatternMask::kWord)),
+          owner_(owner) {}
     ~rte_flow() = default;
-    template <class Like> void add(const Like& like, const char* key, const char* key_end);
+    /// Returns the values, which are to be written.
+    template <class Like>
+    uint8_t* add(const Like& like, rawqp::PatternMaskRef mask, uint8_t* values);
 
-    rawqp::RulePart* parts_ = nullptr;
     uint16_t part_count_ = 0;
-    rawqp::RuleMemory* owner_ = nullptr; ///< null: the heap
+    uint16_t words_;           ///< of its own memory
+    rawqp::RuleMemory* owner_; ///< null: the heap
     /// In whose memory the parts are, if not in its own.
     std::unique_ptr<rte_flow, rawqp::DestroyRule> donor_;
+
+  public:
+    rte_flow *before = nullptr, *after = nullptr; ///< in order of creation
 };
 
 namespace rawqp {
+
+/// What the device is asked, for one part after the other: among those of one mask, nothing is
+/// written anew but values.
+class RuleRequest {
+  public:
+    /// Valid until the next one.
+    [[nodiscard]] const SteeringRequest& of(const RulePart& part, uint16_t level);
+    /// Of what the part shares with others, nothing is kept.
+    void let_go() {
+        request_.edits = nullptr;
+        request_.counter = nullptr;
+        request_.sample = nullptr;
+        request_.meter = nullptr;
+        request_.target = nullptr;
+    }
+
+  private:
+    SteeringRequest request_;
+    PatternMaskRef mask_; ///< of the pattern
+};
+
 using OwnedRule = std::unique_ptr<rte_flow, DestroyRule>;
+
 } // namespace rawqp

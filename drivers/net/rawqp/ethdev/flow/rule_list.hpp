@@ -21,21 +21,21 @@ class RuleList {
         (last_ != nullptr ? last_->after : first_) = added;
         last_ = added;
         handles_.insert(hash_of_handle(added), *added);
-        add_keys(*added);
+        add_parts(*added);
     }
     void erase(rte_flow& rule) {
         (rule.before != nullptr ? rule.before->after : first_) = rule.after;
         (rule.after != nullptr ? rule.after->before : last_) = rule.before;
         handles_.erase(hash_of_handle(&rule), rule);
-        erase_keys(rule);
+        erase_parts(rule);
         if (rule.age) rule.age->forget(*rule.counter);
         rte_flow::destroy(&rule);
     }
     /// The rule keeps its handle and its place, and does from now on what `fresh` does.
     void replace(rte_flow& rule, OwnedRule fresh) {
-        erase_keys(rule);
+        erase_parts(rule);
         rule.become(std::move(fresh));
-        add_keys(rule);
+        add_parts(rule);
     }
     void clear() {
         while (last_ != nullptr)
@@ -46,18 +46,18 @@ class RuleList {
         return handles_.find(hash_of_handle(handle),
                              [&](const rte_flow& rule) { return &rule == handle; });
     }
-    /// The rule that has such a part.
-    [[nodiscard]] rte_flow* find(std::string_view key, uint64_t hash) const {
-        const RulePart* const part =
-            keys_.find(hash, [&](const RulePart& known) { return known.key == key; });
-        return part != nullptr ? part->rule : nullptr;
+    /// The rule that matches like this part of another one.
+    [[nodiscard]] rte_flow* find(const RulePart& part) const {
+        const RulePart* const known =
+            parts_.find(part.hash, [&](const RulePart& each) { return each.matches_like(part); });
+        return known != nullptr ? known->rule : nullptr;
     }
     [[nodiscard]] rte_flow* first() const { return first_; }
     [[nodiscard]] size_t size() const { return handles_.size(); }
     /// For so many rules of so many parts each, to be added without allocation.
     void reserve(size_t count, size_t parts) {
         handles_.reserve(handles_.size() + count);
-        keys_.reserve(keys_.size() + count * parts);
+        parts_.reserve(parts_.size() + count * parts);
     }
 
   private:
@@ -66,18 +66,18 @@ class RuleList {
         const uint64_t product = reinterpret_cast<uintptr_t>(rule) * 0x9e3779b97f4a7c15u;
         return product ^ product >> 32;
     }
-    void add_keys(rte_flow& rule) {
+    void add_parts(rte_flow& rule) {
         for (RulePart& part : rule.parts())
-            keys_.insert(part.hash, part);
+            parts_.insert(part.hash, part);
     }
-    void erase_keys(rte_flow& rule) {
+    void erase_parts(rte_flow& rule) {
         for (const RulePart& part : rule.parts())
-            keys_.erase(part.hash, part);
+            parts_.erase(part.hash, part);
     }
 
     rte_flow *first_ = nullptr, *last_ = nullptr;
     PointerSet<rte_flow> handles_;
-    PointerSet<RulePart> keys_;
+    PointerSet<RulePart> parts_;
 };
 
 } // namespace rawqp

@@ -10,7 +10,7 @@ RssConf::RssConf(const rte_flow_action_rss& conf) : conf_(conf) {
     conf_.key = key_.empty() ? nullptr : key_.data();
 }
 
-bool in_use(const SharedActionRef& action, long known) {
+bool in_use(const SharedActionRef& action, size_t known) {
     return action.use_count() > known || action->counter.use_count() > 1 ||
            action->age.use_count() > 1;
 }

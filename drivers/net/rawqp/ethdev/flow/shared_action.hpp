@@ -4,6 +4,7 @@
 
 #include "drivers/net/rawqp/dpdk.hpp"
 #include "drivers/net/rawqp/ethdev/flow/age.hpp"
+#include "drivers/net/rawqp/ethdev/ref.hpp"
 #include "drivers/net/rawqp/ethdev/rss_state.hpp"
 #include "drivers/net/rawqp/ethdev/steering/flow_counter.hpp"
 
@@ -26,7 +27,7 @@ class RssConf {
     std::vector<uint8_t> key_;
 };
 
-using SharedActionRef = std::shared_ptr<rte_flow_action_handle>;
+using SharedActionRef = Ref<rte_flow_action_handle>;
 
 } // namespace rawqp
 
@@ -65,6 +66,6 @@ class SharedActions {
 };
 
 /// Whether rules use it, besides the `known` references that the caller has.
-[[nodiscard]] bool in_use(const SharedActionRef& action, long known);
+[[nodiscard]] bool in_use(const SharedActionRef& action, size_t known);
 
 } // namespace rawqp

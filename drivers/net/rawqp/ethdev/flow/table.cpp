@@ -35,15 +35,6 @@ FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& resul
     return {};
 }
 
-namespace {
-
-void take_out(rte_flow& rule) {
-    for (RulePart& part : rule.parts())
-        part.installed = {};
-}
-
-} // namespace
-
 FlowTable::FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard,
                      const Meters* meters)
     : impl_(new Impl{steering, queues, std::move(guard), meters}) {}
@@ -65,12 +56,11 @@ Result<void> FlowTable::Impl::place(rte_flow& rule) {
     if (!rule.has_levels()) return {};
     const uint16_t most = known_levels().flow_levels();
     for (RulePart& part : rule.parts()) {
-        const RulePlace wanted = place_of(rule.priority, part.traffic, part.turn);
-        auto placed = levels.acquire(wanted, most, [this](const RulePlace& other, uint16_t level) {
-            return move(other, level);
-        });
-        if (!placed) return placed;
-        part.place = PlaceRef(levels, wanted);
+        auto placed = levels.acquire(
+            place_of(rule.priority, part.traffic, part.turn), most,
+            [this](const RulePlace& other, uint16_t level) { return move(other, level); });
+        if (!placed) return tl::unexpected(std::move(placed.error()));
+        part.place = std::move(*placed);
     }
     return {};
 }
@@ -95,7 +85,8 @@ Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
         for (RulePart& part : rule->parts()) {
             if (!part.place.is(place)) continue;
-            auto installed = steering.install(rule->request(part, level));
+            auto installed = steering.install(request.of(part, level));
+            request.let_go();
             if (!installed) return tl::unexpected(std::move(installed.error()));
             moved.emplace_back(&part, std::move(*installed));
         }
@@ -110,20 +101,9 @@ FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
     for (const RulePart& part : rule.parts()) {
         // The highest level will do, where it is not known yet.
         const uint16_t level = rule.has_levels() ? uint16_t{0} : level_of(rule, part);
-        if (auto accepted = steering.validate(rule.request(part, level)); !accepted)
-            return from_device(accepted.error());
-    }
-    return {};
-}
-
-/// All of the rule or nothing. Most specific class first, as planned.
-Result<void> FlowTable::Impl::install(rte_flow& rule) {
-    for (RulePart& part : rule.parts()) {
-        auto done = steering.install(rule.request(part, level_of(rule, part)), part.installed);
-        if (!done) {
-            take_out(rule);
-            return done;
-        }
+        const auto accepted = steering.validate(request.of(part, level));
+        request.let_go();
+        if (!accepted) return from_device(accepted.error());
     }
     return {};
 }
@@ -156,15 +136,6 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
     if (!rule) return report(rule.error(), error);
     if (auto accepted = impl_->validate(**rule); !accepted) return report(accepted.error(), error);
     return 0;
-}
-
-rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
-                            const rte_flow_action* actions, rte_flow_error* error) {
-    auto created = impl_->create_alike(attr, pattern, actions);
-    if (!created) created = impl_->create(attr, pattern, actions);
-    if (*created) return **created;
-    report(created->error(), error);
-    return nullptr;
 }
 
 FlowResult<rte_flow*> FlowTable::Impl::create(const rte_flow_attr* attr,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rules from templates, by queues of operations. An operation is done when it is asked for, and its
 // result waits for the application: nothing is in flight between them. What a rule costs beside the
-// device is its values, put into the key of its recipe; no memory is allocated for it.
+// device is its values, put into a copy of its recipe; no memory is allocated for it.
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
@@ -121,6 +121,7 @@ FlowResult<void> FlowTable::Impl::take_values(rte_flow_template_table& table,
             break;
         case RTE_FLOW_ACTION_TYPE_JUMP:
             taken = check_jump(action, terms.group);
+            terms.jumps = true;
             terms.jump = static_cast<const rte_flow_action_jump*>(action.conf)->group;
             break;
         case RTE_FLOW_ACTION_TYPE_AGE:
@@ -146,9 +147,10 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
                                                 const rte_flow_actions_template& actions) {
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
-    auto values = values_of(*planned, pattern);
+    OwnedRule model(rte_flow::make(*planned, masks));
+    auto values = values_of(*planned, *model, pattern);
     if (!values) return tl::unexpected(values.error());
-    return Recipe{OwnedRule(rte_flow::make(*planned)), std::move(*values)};
+    return Recipe{std::move(model), std::move(*values)};
 }
 
 /// Counters for all rules that may come, as the trial of the recipe had one.
@@ -181,7 +183,7 @@ FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, R
         if (auto ok = count(table, recipe, rules); !ok) return ok;
     if (recipe.ages) {
         for (auto& [counter, used, age] : table.counters)
-            if (!age) age = std::make_shared<FlowAge>(counter, kOneSecond, FlowAge::Clock::now());
+            if (!age) age = make_ref<FlowAge>(counter, kOneSecond, FlowAge::Clock::now());
         ages.reserve(rules);
     }
     model.counter = nullptr;
@@ -230,19 +232,18 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
 
 /// The slot's counter, and its age if the rule has one by it, from the beginning.
 FlowResult<void> FlowTable::Impl::count_anew(rte_flow_template_table& table, const Recipe& recipe,
-                                             const void* slot, const Values& values,
-                                             RuleTerms& terms) {
+                                             const Values& values, rte_flow& rule) {
     if (!recipe.counts) return {};
-    auto& [counter, used, age] = table.counters[table.slots->number_of(slot)];
+    auto& [counter, used, age] = table.counters[table.slots->number_of(&rule)];
     if (used && !counter->renew())
         return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                       "the rule's counter cannot be set to zero: {}",
                       verbs::errno_text(errno, verbs::Attempt::steer));
     used = true;
-    terms.counter = counter;
+    rule.counter = counter;
     if (!recipe.ages) return {};
     age->begin(values.age, FlowAge::Clock::now());
-    terms.age = age;
+    rule.age = age;
     return {};
 }
 
@@ -265,28 +266,26 @@ FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& 
         part.target = steering.qps().target(table.destination);
     }
     if (hashed || !values.chosen || table.spread.table.size() == 1) return {};
-    return refuse_types(*values.rss, pattern_of(rule.parts().back().key));
+    return refuse_types(*values.rss, rule.parts().back().pattern());
 }
 
-/// A rule with its key, of which the device knows nothing.
+/// A rule with its values, of which the device knows nothing.
 FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size_t pattern,
                                             const rte_flow_item* items, size_t action,
                                             const rte_flow_action* actions) {
     Recipe& recipe = table.recipe(pattern, action);
-    RuleTerms terms = *recipe.model;
-    Values values;
-    values.age = table.actions[action]->age;
-    if (auto ok = take_values(table, *table.actions[action], actions, terms, values); !ok)
-        return tl::unexpected(ok.error());
-    void* const slot = table.slots ? table.slots->take() : ::operator new(recipe.model->bytes());
-    if (slot == nullptr)
+    const rte_flow& model = *recipe.model;
+    void* const memory = table.slots ? table.slots->take() : pool.take(model.bytes());
+    if (memory == nullptr)
         return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_HANDLE, &table,
                       "all rules of the table are in use: destroy some, or make it larger");
-    if (auto ok = count_anew(table, recipe, slot, values, terms); !ok) {
-        table.slots->release(slot);
+    RuleMemory& owner = table.slots ? static_cast<RuleMemory&>(*table.slots) : pool;
+    OwnedRule rule(rte_flow::make(model, memory, owner));
+    Values values;
+    values.age = table.actions[action]->age;
+    if (auto ok = take_values(table, *table.actions[action], actions, *rule, values); !ok)
         return tl::unexpected(ok.error());
-    }
-    OwnedRule rule(rte_flow::make(std::move(terms), *recipe.model, slot, table.slots.get()));
+    if (auto ok = count_anew(table, recipe, values, *rule); !ok) return tl::unexpected(ok.error());
     for (const Recipe::Value& value : recipe.values) {
         const rte_flow_item& item = items[value.item];
         if (item.type != value.kind->type || item.spec == nullptr)
@@ -298,11 +297,12 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                           "item tag: its index is not the template's");
         if (auto ok = check_mark(*value.kind, item); !ok) return tl::unexpected(ok.error());
-        rule->add_to_key(value.part, value.at,
-                         read_spec(*value.kind, item, value.index) & value.mask,
-                         traits_of(value.kind->protocol).bytes);
+        LayerBytes read;
+        if (!value.plain) read = read_spec(*value.kind, item, value.index);
+        rule->add_values(value.part, value.sources,
+                         value.plain ? static_cast<const uint8_t*>(item.spec) : read.data());
     }
-    rule->hash_keys();
+    rule->hash();
     if (auto ok = lead(*rule, table, values); !ok) return tl::unexpected(ok.error());
     if (auto ok = find_room(*rule, nullptr); !ok) return tl::unexpected(ok.error());
     return rule;
@@ -329,17 +329,6 @@ FlowResult<void> FlowTable::Impl::reserve_ports(rte_flow& rule) {
     if (!reserved) return tl::unexpected(reserved.error());
     rule.ports = std::move(*reserved);
     return {};
-}
-
-/// Of a rule that has its place.
-FlowResult<rte_flow*> FlowTable::Impl::enter(OwnedRule rule) {
-    prepare_reports(*rule);
-    if (running)
-        if (auto installed = install(*rule); !installed) return from_device(installed.error());
-    rte_flow* const created = rule.get();
-    rules.add(std::move(rule));
-    watch_age(*created);
-    return created;
 }
 
 FlowResult<void> FlowTable::Impl::check_room(uint32_t queue) const {

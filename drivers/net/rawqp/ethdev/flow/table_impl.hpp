@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/ethdev/flow/flow_queue.hpp"
 #include "drivers/net/rawqp/ethdev/flow/known_shapes.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule_list.hpp"
+#include "drivers/net/rawqp/ethdev/flow/rule_pool.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 
 namespace rawqp {
@@ -22,6 +23,9 @@ struct FlowTable::Impl {
     std::vector<std::unique_ptr<rte_flow_actions_template>> actions_templates{};
     std::vector<std::unique_ptr<rte_flow_template_table>> tables{};
     std::vector<FlowQueue> operations{};
+    PatternMasks masks{};
+    RuleRequest request{}; ///< of the part at hand
+    RulePool pool{};       ///< of rules that are in no table's memory
     RuleList rules{};
     KnownShapes shapes{}; ///< of rules made while the port runs
     FlowAges ages{};
@@ -41,7 +45,7 @@ struct FlowTable::Impl {
     /// The rule of a plan, of which the device knows nothing, if there is room for it among others.
     /// `attr`: the application's, which refusals name; null where it asks for no new rule.
     [[nodiscard]] FlowResult<OwnedRule> make_rule(const Plan& plan, const rte_flow_attr* attr,
-                                                  const rte_flow* replaced) const;
+                                                  const rte_flow* replaced);
     /// Looks whether another rule has the same match, and chooses turns.
     FlowResult<void> find_room(rte_flow& rule, const rte_flow* replaced) const;
     [[nodiscard]] ActionScope scope(const Pattern& pattern, const RulePosition& position) const {
@@ -97,7 +101,7 @@ struct FlowTable::Impl {
                               Values& values);
     FlowResult<void> lead(rte_flow& rule, rte_flow_template_table& table, const Values& values);
     FlowResult<void> count_anew(rte_flow_template_table& table, const Recipe& recipe,
-                                const void* slot, const Values& values, RuleTerms& terms);
+                                const Values& values, rte_flow& rule);
     FlowResult<OwnedRule> fill(rte_flow_template_table& table, size_t pattern,
                                const rte_flow_item* items, size_t action,
                                const rte_flow_action* actions);
@@ -130,9 +134,41 @@ struct FlowTable::Impl {
     }
 };
 
+[[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
+
+// What comes back from the device comes through these: they are inline, as a return after a system
+// call costs a mispredicted jump where the kernel leaves no prediction of returns behind.
+
+inline void take_out(rte_flow& rule) {
+    for (RulePart& part : rule.parts())
+        part.installed = {};
+}
+
+/// All of the rule or nothing. Most specific class first, as planned.
+[[gnu::always_inline]] inline Result<void> FlowTable::Impl::install(rte_flow& rule) {
+    for (RulePart& part : rule.parts()) {
+        auto done = steering.install(request.of(part, level_of(rule, part)), part.installed);
+        request.let_go();
+        if (done) continue;
+        take_out(rule);
+        return done;
+    }
+    return {};
+}
+
+/// Of a rule that has its place.
+[[gnu::always_inline]] inline FlowResult<rte_flow*> FlowTable::Impl::enter(OwnedRule rule) {
+    prepare_reports(*rule);
+    if (running)
+        if (auto installed = install(*rule); !installed) return from_device(installed.error());
+    rte_flow* const created = rule.get();
+    rules.add(std::move(rule));
+    watch_age(*created);
+    return created;
+}
+
 /// Hands a refusal to the caller. rte_flow_error keeps only a pointer to the text.
 int report(const FlowError& refused, rte_flow_error* error);
-[[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
 /// Of a handle that is none of this port's.
 [[nodiscard]] FlowError unknown(const char* what, const void* handle, int code = EINVAL,
                                 rte_flow_error_type type = RTE_FLOW_ERROR_TYPE_HANDLE);

@@ -20,7 +20,7 @@ FlowError unknown_action(const rte_flow_action_handle* handle) {
 
 FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_conf& directions,
                                                    const rte_flow_action& action) {
-    auto shared = std::make_shared<rte_flow_action_handle>();
+    auto shared = make_ref<rte_flow_action_handle>();
     shared->directions = directions;
     shared->action.type = action.type;
     if (directions.transfer != 0 || (directions.ingress == 0 && directions.egress == 0))
@@ -54,7 +54,7 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
         counted.counter = steering.make_counter(true);
         if (const auto engine = steering.engine_for(counted); !engine)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action, "{}", engine.error().what);
-        shared->age = std::make_shared<FlowAge>(counted.counter, conf, FlowAge::Clock::now());
+        shared->age = make_ref<FlowAge>(counted.counter, conf, FlowAge::Clock::now());
         if (conf.context == nullptr) shared->age->set_context(shared.get());
         shared->age_conf = conf;
         shared->action.conf = &shared->age_conf;
@@ -155,7 +155,7 @@ rte_flow_action_handle* FlowTable::share(const rte_flow_indir_action_conf* conf,
 int FlowTable::unshare(rte_flow_action_handle* handle, rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
     if (!shared) return report(unknown_action(handle), error);
-    constexpr long kKnown = 2; // in the table, and here
+    constexpr size_t kKnown = 2; // in the table, and here
     if (in_use(shared, kKnown))
         return report({EBUSY, RTE_FLOW_ERROR_TYPE_ACTION, handle,
                        fmt::format("rules use this indirect {}: destroy them first", shared->name)},

@@ -296,21 +296,23 @@ rte_flow_action_age age_of(const rte_flow_actions_template& from,
     return age;
 }
 
-FlowResult<std::vector<Recipe::Value>> values_of(const Plan& plan,
+FlowResult<std::vector<Recipe::Value>> values_of(const Plan& plan, const rte_flow& model,
                                                  const rte_flow_pattern_template& pattern) {
     std::vector<Recipe::Value> values;
     const rte_flow_item* const items = pattern.items.entries();
     for (size_t part = 0; part < plan.parts.size(); ++part) {
         const Pattern& of = plan.parts[part].pattern;
-        const std::vector<size_t> places = value_places(of);
-        for (size_t layer = 0; layer < places.size(); ++layer) {
+        for (size_t layer = 0; layer < of.layers().size(); ++layer) {
             const uint8_t item = of.layers()[layer].item;
             if (item == Layer::kNone || items[item].mask == nullptr) continue;
             const auto kind = known_kind(items[item]);
             if (!kind) return tl::unexpected(kind.error());
             const auto asked = read_item(**kind, items[item]);
             if (!asked) return tl::unexpected(asked.error());
-            values.push_back({item, *kind, part, places[layer], asked->mask, asked->index});
+            const bool plain = !is_metadata((*kind)->protocol) && asked->mask.flags() == 0;
+            values.push_back({item, *kind, part,
+                              model.parts()[part].mask->sources(layer, asked->mask), asked->index,
+                              plain});
         }
     }
     return values;

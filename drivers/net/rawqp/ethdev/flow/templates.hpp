@@ -58,16 +58,17 @@ namespace rawqp {
 
 /// What a rule of a pattern template and an actions template is made of, ready but for its values.
 struct Recipe {
-    /// Where an item's value goes in the key of each part.
+    /// An item's value, which is of a layer of this part.
     struct Value {
         uint8_t item;
         const ItemKind* kind;
-        size_t part, at; ///< in the key of this part, at this byte
-        LayerBytes mask; ///< of the template
-        uint8_t index;   ///< of its tag
+        size_t part;
+        std::vector<PatternMask::Source> sources; ///< in the layer
+        uint8_t index;                            ///< of its tag
+        bool plain;                               ///< the layer is the spec as it is
     };
     OwnedRule model;           ///< of which the device knows nothing
-    std::vector<Value> values; ///< which are zeros in the keys of its parts
+    std::vector<Value> values; ///< which are zeros in its parts
     bool counts = false;       ///< each rule has a counter of its own
     bool ages = false;         ///< and an age by it
 };
@@ -78,7 +79,7 @@ class RuleSlots final : public RuleMemory {
     RuleSlots(size_t count, size_t bytes);
     /// Null: all are in use.
     [[nodiscard]] void* take();
-    void release(void* slot) override { free_.push_back(slot); }
+    void release(void* slot, size_t) override { free_.push_back(slot); }
     [[nodiscard]] bool all_free() const { return free_.size() == count_; }
     [[nodiscard]] size_t number_of(const void* slot) const {
         return static_cast<size_t>(static_cast<const std::max_align_t*>(slot) - memory_.get()) /
@@ -104,9 +105,9 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
                                          const rte_flow_action_rss& given);
 [[nodiscard]] rte_flow_action_age age_of(const rte_flow_actions_template& from,
                                          const rte_flow_action_age* given);
-/// The values of rules by this plan.
+/// The values of rules by this plan, of which the model is made.
 [[nodiscard]] FlowResult<std::vector<Recipe::Value>>
-values_of(const Plan& plan, const rte_flow_pattern_template& pattern);
+values_of(const Plan& plan, const rte_flow& model, const rte_flow_pattern_template& pattern);
 
 } // namespace rawqp
 

@@ -160,7 +160,7 @@ MeterResult<void> Meters::create(uint32_t id, const rte_mtr_params& params) {
     if (auto ok = check(params); !ok) return ok;
     const auto slot = device_.take();
     if (!slot) return tl::unexpected(slot.error());
-    Kept kept{std::make_shared<Meter>(), params.meter_profile_id, params.meter_policy_id,
+    Kept kept{make_ref<Meter>(), params.meter_profile_id, params.meter_policy_id,
               params.meter_enable != 0, params.stats_mask & kStats};
     kept.meter->object = slot->object;
     kept.meter->place = slot->place;

@@ -43,7 +43,7 @@ class Meters {
 
   private:
     struct Kept {
-        std::shared_ptr<Meter> meter;
+        Ref<Meter> meter;
         uint32_t profile, policy;
         bool enabled;
         uint64_t stats_mask;

@@ -2,11 +2,11 @@
 // What a rule changes in its packets. Pure values.
 #pragma once
 
+#include "drivers/net/rawqp/ethdev/ref.hpp"
 #include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,7 +50,7 @@ struct Edits {
     [[nodiscard]] bool changes_tags() const { return pop_vlan || push_vlan; }
     auto operator<=>(const Edits&) const = default;
 };
-using SharedEdits = std::shared_ptr<const Edits>;
+using SharedEdits = Ref<const Edits>;
 
 /// Whether devices can change this field at all.
 [[nodiscard]] bool rewritable(Protocol protocol, uint16_t bit, uint16_t bits);

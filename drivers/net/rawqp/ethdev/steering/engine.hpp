@@ -27,7 +27,7 @@ struct Sample {
     uint32_t tag = 0;   ///< as that of a rule
     CounterRef counter; ///< null: not counted
 };
-using SampleRef = std::shared_ptr<const Sample>;
+using SampleRef = Ref<const Sample>;
 
 /// What becomes of packets of one color.
 struct ColorAction {
@@ -40,7 +40,7 @@ struct Meter {
     uint8_t place = 0;   ///< which of its meters
     std::array<ColorAction, RTE_COLORS> colors;
 };
-using MeterRef = std::shared_ptr<const Meter>;
+using MeterRef = Ref<const Meter>;
 
 /// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
 struct SteeringRequest {
@@ -68,30 +68,26 @@ struct SteeringRequest {
 /// multicast addresses, and default rules are of verbs alone.
 [[nodiscard]] bool takes_lro(const SteeringRequest& request);
 
+/// The device has flows of rules only, each by ibv_create_flow or a call of libmlx5 like it.
+struct DestroyFlow {
+    void operator()(ibv_flow* flow) const {
+        verbs::destroy_object(flow, ibv_destroy_flow, "steering rule");
+    }
+};
+
 /// A rule in the device; taken out on destruction, before what it shares.
 struct DeviceRule {
-    PartRef matcher, table, rewriting, reformatting, next; ///< the next table, or a TIR
-    PartRef copies, sampling;                              ///< a TIR, and what leads there
-    PartRef metering;                                      ///< what tells colors apart
-    PartRef entry;                                         ///< of a table
-    verbs::Flow flow;                                      ///< may lead to the table
+    PartList parts; ///< what it has beside itself; an entry of a table is one of them
+    std::unique_ptr<ibv_flow, DestroyFlow> flow; ///< may lead to such a table
 
     DeviceRule() = default;
     DeviceRule(DeviceRule&&) = default;
     DeviceRule& operator=(DeviceRule&& other) noexcept {
         flow = std::move(other.flow); // the former one goes in the same order as on destruction
-        entry = std::move(other.entry);
-        metering = std::move(other.metering);
-        sampling = std::move(other.sampling);
-        copies = std::move(other.copies);
-        next = std::move(other.next);
-        reformatting = std::move(other.reformatting);
-        rewriting = std::move(other.rewriting);
-        table = std::move(other.table);
-        matcher = std::move(other.matcher);
+        parts = std::move(other.parts);
         return *this;
     }
-    explicit operator bool() const { return flow != nullptr || entry != nullptr; }
+    ~DeviceRule() = default;
 };
 
 /// Control threads only.

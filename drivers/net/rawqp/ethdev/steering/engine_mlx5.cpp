@@ -145,7 +145,7 @@ class Mlx5Engine final : public Engine {
     bool meter(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     bool fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                    FlowActionList& actions);
-    void create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
+    bool create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule);
     const GroupTable* create_entry(const SteeringRequest& request, DeviceRule& rule);
 
     const verbs::Api& api_;
@@ -255,8 +255,8 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
         actions.add(MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION).action = action->get();
         return true;
     };
-    if (rewrites(request) && !add(rewriting_of(request), rule.rewriting)) return false;
-    return !reformats(request) || add(reformatting_of(request), rule.reformatting);
+    if (rewrites(request) && !add(rewriting_of(request), rule.parts.add())) return false;
+    return !reformats(request) || add(reformatting_of(request), rule.parts.add());
 }
 
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
@@ -272,10 +272,10 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
         actions.push_vlan = request.edits->push_vlan;
         actions.decap = request.edits->reformat == Reformat::strip_tunnel;
     }
-    if (rewrites(request) && !add(rewriting_of(request), rule.rewriting, actions.rewriting))
+    if (rewrites(request) && !add(rewriting_of(request), rule.parts.add(), actions.rewriting))
         return false;
     return !reformats(request) || actions.decap ||
-           add(reformatting_of(request), rule.reformatting, actions.reformatting);
+           add(reformatting_of(request), rule.parts.add(), actions.reformatting);
 }
 
 /// Null with errno.
@@ -354,13 +354,14 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRu
     if (request.drop) {
         actions.add(MLX5DV_FLOW_ACTION_DROP);
     } else if (request.jump) {
-        const GroupTable* const table = acquire_table({request.egress, *request.jump}, rule.next);
+        const GroupTable* const table =
+            acquire_table({request.egress, *request.jump}, rule.parts.add());
         if (table == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
     } else if (qp != nullptr) {
         actions.add(MLX5DV_FLOW_ACTION_DEST_IBV_QP).qp = qp;
     } else if (!request.egress) {
-        const RssTir* const made = tirs_.acquire(rule.next, request.target->destination);
+        const RssTir* const made = tirs_.acquire(rule.parts.add(), request.target->destination);
         if (made == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = made->tir.handle.get();
     }
@@ -371,12 +372,13 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
                             EntryActions& actions) {
     actions.drop = request.drop;
     if (request.jump) {
-        const GroupTable* const table = acquire_table({request.egress, *request.jump}, rule.next);
+        const GroupTable* const table =
+            acquire_table({request.egress, *request.jump}, rule.parts.add());
         if (table != nullptr) actions.table = table->object().number;
         return table != nullptr;
     }
     if (request.drop || request.egress) return true;
-    const RssTir* const made = tirs_.acquire(rule.next, request.target->destination);
+    const RssTir* const made = tirs_.acquire(rule.parts.add(), request.target->destination);
     if (made != nullptr) actions.tir = made->tir.number;
     return made != nullptr;
 }
@@ -403,22 +405,22 @@ bool Mlx5Engine::fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRul
     return acquire_edits(request, rule, actions);
 }
 
-/// A flow of the kernel's tables, which are group 0.
-void Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
+/// A flow of the kernel's tables, which are group 0. False with errno.
+bool Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     const Mlx5Match match = mlx5_match(request.pattern);
     if (request.strict_level && sorted_as_multicast(match)) { // by values that a template lacks
         errno = EOPNOTSUPP;
-        return;
+        return false;
     }
-    const auto* const matcher =
-        matchers_.acquire(rule.matcher, {request.egress, request.level, match.criteria, match.mask},
-                          [this](const MatcherKey& key) { return make_matcher(key); });
+    const auto* const matcher = matchers_.acquire(
+        rule.parts.add(), {request.egress, request.level, match.criteria, match.mask},
+        [this](const MatcherKey& key) { return make_matcher(key); });
     FlowActionList actions;
-    if (matcher == nullptr || !fill_flow(request, qp, rule, actions)) return;
+    if (matcher == nullptr || !fill_flow(request, qp, rule, actions)) return false;
     Parameters value(match.value);
-    rule.flow = verbs::Flow(
-        api_.mlx5_create_flow(matcher->get(), value.get(), actions.size(), actions.data()),
-        {ibv_destroy_flow, "steering rule"});
+    rule.flow.reset(
+        api_.mlx5_create_flow(matcher->get(), value.get(), actions.size(), actions.data()));
+    return rule.flow != nullptr;
 }
 
 /// False with errno.
@@ -433,7 +435,7 @@ bool Mlx5Engine::count(const CounterRef& counter, EntryActions& actions) {
 /// are to be of what came. False with errno.
 bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
     const Sample& wanted = *request.sample;
-    const RssTir* const tir = tirs_.acquire(rule.copies, wanted.target->destination);
+    const RssTir* const tir = tirs_.acquire(rule.parts.add(), wanted.target->destination);
     EntryActions copies;
     if (tir == nullptr || !count(wanted.counter, copies)) return false;
     copies.tir = tir->tir.number;
@@ -442,7 +444,7 @@ bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryA
     if (!made) return false;
     actions = {};
     actions.sampler = made->number();
-    rule.sampling = PartRef(made.release());
+    rule.parts.add() = PartRef(made.release());
     return true;
 }
 
@@ -454,13 +456,13 @@ bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryAc
     actions = {};
     actions.meter = request.meter.get();
     actions.table = made->number();
-    rule.metering = PartRef(made.release());
+    rule.parts.add() = PartRef(made.release());
     return true;
 }
 
 /// An entry of a group's table. Null with errno.
 const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
-    GroupTable* const table = acquire_table({request.egress, request.group}, rule.table);
+    GroupTable* const table = acquire_table({request.egress, request.group}, rule.parts.add());
     EntryActions actions;
     if (table == nullptr || !choose_way(request, rule, actions)) return nullptr;
     actions.tag = request.tag;
@@ -468,16 +470,16 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     if (request.sample && !sample(request, rule, actions)) return nullptr;
     if (request.meter && !meter(request, rule, actions)) return nullptr;
     if (!count(request.counter, actions)) return nullptr;
-    rule.entry = table->add(request.level, mlx5_match(request.pattern), actions);
-    return rule.entry != nullptr ? table : nullptr;
+    PartRef entry = table->add(request.level, mlx5_match(request.pattern), actions);
+    if (entry == nullptr) return nullptr;
+    rule.parts.add() = std::move(entry);
+    return table;
 }
 
 bool Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
-    if (request.group == 0)
-        create_flow(request, qp, rule);
-    else
-        create_entry(request, rule);
-    if (request.group == 0 ? rule.flow != nullptr : rule.entry != nullptr) return true;
+    if (request.group == 0 ? create_flow(request, qp, rule)
+                           : create_entry(request, rule) != nullptr)
+        return true;
     const int error = errno;
     rule = {};
     errno = error;

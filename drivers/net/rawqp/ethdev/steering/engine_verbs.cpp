@@ -59,9 +59,8 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
 bool VerbsEngine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     ibv_counters* const counters = request.counter ? request.counter->verbs() : nullptr;
     if (request.counter && counters == nullptr) return false;
-    ibv_flow* const made = ibv_create_flow(qp, attr_.write(request, ib_port_, counters));
-    rule.flow = verbs::Flow(made, {ibv_destroy_flow, "steering rule"});
-    return made != nullptr;
+    rule.flow.reset(ibv_create_flow(qp, attr_.write(request, ib_port_, counters)));
+    return rule.flow != nullptr;
 }
 
 } // namespace

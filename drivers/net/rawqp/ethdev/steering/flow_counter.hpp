@@ -4,8 +4,7 @@
 
 #include "common/result.hpp"
 #include "drivers/net/rawqp/ethdev/devx/devx.hpp"
-
-#include <memory>
+#include "drivers/net/rawqp/ethdev/ref.hpp"
 
 namespace rawqp {
 
@@ -54,6 +53,6 @@ class FlowCounter {
     FlowCounts seen_; ///< when it was last reset
 };
 /// Of one rule, or shared by several.
-using CounterRef = std::shared_ptr<FlowCounter>;
+using CounterRef = Ref<FlowCounter>;
 
 } // namespace rawqp

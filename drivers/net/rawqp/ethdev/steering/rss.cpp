@@ -119,13 +119,10 @@ RssQps::RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, RxQueueS
       create_qp_(create_qp != nullptr ? create_qp : create_plain_qp) {}
 
 RssTargetRef RssQps::target(const RssDestination& destination) {
-    const auto at = targets_.try_emplace(destination).first;
-    if (RssTargetRef known = at->second.lock()) return known;
-    RssTargetRef fresh(new RssTarget{destination, {}, {}, 0}, [this, at](RssTarget* gone) {
-        targets_.erase(at);
-        delete gone;
-    });
-    at->second = fresh;
+    const auto at = targets_.find(destination);
+    if (at != targets_.end()) return RssTargetRef::to(*at->second);
+    RssTargetRef fresh = make_ref<RssTarget>(*this, destination);
+    targets_.emplace(destination, fresh.get());
     return fresh;
 }
 
@@ -139,7 +136,7 @@ Result<HashQp> RssQps::acquire(const RssTargetRef& target) {
         if (Result<void> created = create(*target); !created)
             return tl::unexpected(std::move(created.error()));
     ++target->users;
-    return HashQp(target->qp.get(), ReleaseQp{this, target});
+    return HashQp(target);
 }
 
 Result<void> RssQps::create(RssTarget& target) {
@@ -196,7 +193,9 @@ void RssQps::release(RssTarget& target) {
     --live_;
 }
 
-void ReleaseQp::operator()(ibv_qp*) const { qps->release(*target); }
+RssTarget::~RssTarget() { qps.targets_.erase(destination); }
+
+void HashQp::release() { target_->qps.release(*target_); }
 
 void RssQps::count_tunnel(const RssTarget& target, TunnelKind kind, bool comes) {
     for (const uint16_t queue : target.destination.queues) {
@@ -207,13 +206,13 @@ void RssQps::count_tunnel(const RssTarget& target, TunnelKind kind, bool comes) 
     }
 }
 
-TunnelUse::TunnelUse(RssQps& qps, const RssTargetRef& target, TunnelKind kind)
-    : qps_(&qps), target_(kind != kNoTunnel ? target : nullptr), kind_(kind) {
-    if (target_ && target_->tunnels.add(kind_)) qps_->count_tunnel(*target_, kind_, true);
+TunnelUse::TunnelUse(const RssTargetRef& target, TunnelKind kind)
+    : target_(kind != kNoTunnel ? target : nullptr), kind_(kind) {
+    if (target_ && target_->tunnels.add(kind_)) target_->qps.count_tunnel(*target_, kind_, true);
 }
 
-TunnelUse::~TunnelUse() {
-    if (target_ && target_->tunnels.remove(kind_)) qps_->count_tunnel(*target_, kind_, false);
+void TunnelUse::forget() {
+    if (target_->tunnels.remove(kind_)) target_->qps.count_tunnel(*target_, kind_, false);
 }
 
 } // namespace rawqp

@@ -9,6 +9,7 @@
 #include "common/result.hpp"
 #include "common/verbs/handles.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
+#include "drivers/net/rawqp/ethdev/ref.hpp"
 #include "drivers/net/rawqp/ethdev/rss_state.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rx_queue_set.hpp"
 #include "drivers/net/rawqp/ethdev/steering/tunnels.hpp"
@@ -16,7 +17,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -61,42 +61,64 @@ inline constexpr auto kSymmetricSort =
 [[nodiscard]] Result<RssHash> hash_for(rte_eth_hash_function function, uint64_t rte_rss_types,
                                        std::span<const uint8_t> given, const RssHash& now);
 
+class RssQps;
+
 /// A destination and, while rules lead there, its hash QP. Equal ones are one.
 struct RssTarget {
+    RssQps& qps; ///< which knows it
     RssDestination destination;
-    verbs::RwqIndTable table;
-    verbs::Qp qp; ///< goes before the table that it refers to
+    verbs::RwqIndTable table{};
+    verbs::Qp qp{}; ///< goes before the table that it refers to
     size_t users = 0;
     TunnelCounts tunnels{}; ///< of the rules that lead there
-};
-using RssTargetRef = std::shared_ptr<RssTarget>;
 
-class RssQps;
-struct ReleaseQp {
-    RssQps* qps = nullptr;
-    RssTargetRef target;
-    void operator()(ibv_qp* qp) const;
+    RssTarget(RssQps& known_by, const RssDestination& to) : qps(known_by), destination(to) {}
+    RssTarget(const RssTarget&) = delete;
+    RssTarget& operator=(const RssTarget&) = delete;
+    ~RssTarget();
 };
-/// A share of a target's QP; the last one to go takes the QP with it.
-using HashQp = std::unique_ptr<ibv_qp, ReleaseQp>;
+using RssTargetRef = Ref<RssTarget>;
+
+/// A share of a target's QP, or none; the last one to go takes the QP with it.
+class HashQp {
+  public:
+    HashQp() = default;
+    HashQp(HashQp&&) = default;
+    HashQp& operator=(HashQp&& other) noexcept {
+        std::swap(target_, other.target_);
+        return *this;
+    }
+    ~HashQp() {
+        if (target_) release();
+    }
+    [[nodiscard]] ibv_qp* get() const { return target_ ? target_->qp.get() : nullptr; }
+
+  private:
+    friend class RssQps;
+    explicit HashQp(RssTargetRef target) : target_(std::move(target)) {}
+    void release();
+
+    RssTargetRef target_;
+};
 
 /// That a rule leads packets of some tunnels to a target's queues, as long as this lives.
 class TunnelUse {
   public:
     TunnelUse() = default;
-    TunnelUse(RssQps& qps, const RssTargetRef& target, TunnelKind kind);
-    TunnelUse(TunnelUse&& other) noexcept
-        : qps_(other.qps_), target_(std::exchange(other.target_, nullptr)), kind_(other.kind_) {}
+    TunnelUse(const RssTargetRef& target, TunnelKind kind);
+    TunnelUse(TunnelUse&&) = default;
     TunnelUse& operator=(TunnelUse&& other) noexcept {
-        std::swap(qps_, other.qps_);
         std::swap(target_, other.target_);
         std::swap(kind_, other.kind_);
         return *this;
     }
-    ~TunnelUse();
+    ~TunnelUse() {
+        if (target_) forget();
+    }
 
   private:
-    RssQps* qps_ = nullptr;
+    void forget();
+
     RssTargetRef target_;
     TunnelKind kind_ = kNoTunnel;
 };
@@ -122,7 +144,8 @@ class RssQps {
     [[nodiscard]] const RxQueueSet& queues() const { return queues_; }
 
   private:
-    friend ReleaseQp;
+    friend HashQp;
+    friend RssTarget;
     friend TunnelUse;
     void release(RssTarget& target);
     void count_tunnel(const RssTarget& target, TunnelKind kind, bool comes);
@@ -133,8 +156,8 @@ class RssQps {
     ibv_pd* pd_;
     RxQueueSet& queues_;
     CreateQp create_qp_;
-    std::vector<TunnelCounts> tunnels_; ///< by queue: of the targets that it is in
-    std::map<RssDestination, std::weak_ptr<RssTarget>> targets_;
+    std::vector<TunnelCounts> tunnels_;                ///< by queue: of the targets that it is in
+    std::map<RssDestination, RssTarget*> targets_;     ///< those that there are
     RssDestination one_queue_{{0}, kDefaultRssKey, 0}; ///< to look for
     size_t live_ = 0;
 };

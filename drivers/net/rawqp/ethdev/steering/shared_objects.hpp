@@ -2,10 +2,12 @@
 // Objects of the device that rules share.
 #pragma once
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <ranges>
 
 namespace rawqp {
 
@@ -20,6 +22,39 @@ struct ReleasePart {
 };
 
 using PartRef = std::unique_ptr<SharedPart, ReleasePart>;
+
+/// Those of one rule, which are few: the last one to come goes first, as it may refer to others.
+class PartList {
+  public:
+    PartList() = default;
+    PartList(PartList&&) = default;
+    PartList& operator=(PartList&& other) noexcept {
+        clear();
+        few_ = std::move(other.few_);
+        more_ = std::move(other.more_);
+        return *this;
+    }
+    ~PartList() = default;
+
+    /// Room for another one.
+    [[nodiscard]] PartRef& add() {
+        for (PartRef& part : few_)
+            if (part == nullptr) return part;
+        if (more_ == nullptr) more_ = std::make_unique<PartList>();
+        return more_->add();
+    }
+    void clear() {
+        more_.reset();
+        for (PartRef& part : few_ | std::views::reverse)
+            part.reset();
+    }
+
+  private:
+    /// As many as an entry of a table has, but for what has objects of its own: its table, its TIR,
+    /// rewriting, reformatting and itself.
+    std::array<PartRef, 5> few_;
+    std::unique_ptr<PartList> more_;
+};
 
 /// Owning objects by what they are made from: made for the first rule, gone after the last one.
 template <class Key, class Object> class SharedObjects {

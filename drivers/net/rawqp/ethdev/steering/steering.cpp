@@ -93,30 +93,15 @@ bool takes_lro(const SteeringRequest& request) {
            std::ranges::none_of(request.pattern.layers(), to_group);
 }
 
-/// A name that does not fit any more is gone before the first such packet comes.
-Result<void> Steering::install(const SteeringRequest& request, SteeringRule& rule) {
-    if (request.target && !request.drop)
-        rule.tunnels = TunnelUse(qps_, request.target, tunnels_of(request.pattern));
-    if (request.sample)
-        rule.copied_tunnels = TunnelUse(qps_, request.sample->target, tunnels_of(request.pattern));
-    auto done = put(request, rule);
-    if (!done) rule = {};
-    return done;
-}
-
-Result<SteeringRule> Steering::install(const SteeringRequest& request) {
-    SteeringRule rule;
-    if (auto done = install(request, rule); !done) return tl::unexpected(std::move(done.error()));
-    return rule;
-}
-
 void Steering::use_lro(const std::optional<LroTerms>& terms) {
     lro_ = terms.has_value();
     for (const auto& engine : engines_)
         engine->use_lro(terms);
 }
 
-Result<void> Steering::put(const SteeringRequest& request, SteeringRule& rule) {
+/// Inline, as FlowTable::Impl::install() is.
+[[gnu::always_inline]] inline Result<void> Steering::put(const SteeringRequest& request,
+                                                         SteeringRule& rule) {
     const bool by_tir = lro_ && takes_lro(request);
     if (request.target && request.group == 0 && !by_tir) {
         auto qp = qps_.acquire(request.target);
@@ -149,6 +134,24 @@ Result<void> Steering::put(const SteeringRequest& request, SteeringRule& rule) {
         return fail(error, "cannot create steering rule {}: {}", describe(request),
                     verbs::errno_text(error, verbs::Attempt::steer));
     return {};
+}
+
+/// A name that does not fit any more is gone before the first such packet comes.
+Result<void> Steering::install(const SteeringRequest& request, SteeringRule& rule) {
+    if (request.target && !request.drop)
+        rule.tunnels = TunnelUse(request.target, tunnels_of(request.pattern));
+    if (request.sample)
+        rule.copied_tunnels =
+            std::make_unique<TunnelUse>(request.sample->target, tunnels_of(request.pattern));
+    auto done = put(request, rule);
+    if (!done) rule = {};
+    return done;
+}
+
+Result<SteeringRule> Steering::install(const SteeringRequest& request) {
+    SteeringRule rule;
+    if (auto done = install(request, rule); !done) return tl::unexpected(std::move(done.error()));
+    return rule;
 }
 
 Result<void> Steering::validate(SteeringRequest request) {

@@ -36,7 +36,8 @@ struct SteeringLevels {
 
 /// A rule in the device and its share of a hash QP; taken out on destruction, before the QP.
 struct SteeringRule {
-    TunnelUse tunnels, copied_tunnels;
+    TunnelUse tunnels;
+    std::unique_ptr<TunnelUse> copied_tunnels; ///< null: packets are not copied
     HashQp qp;
     DeviceRule device;
     const Engine* engine = nullptr; ///< that made it
@@ -101,7 +102,7 @@ class Steering {
     [[nodiscard]] Devx& devx() { return *devx_; }
     /// A counter for requests; the device is not asked before the first of them.
     [[nodiscard]] CounterRef make_counter(bool shared = false) {
-        return std::make_shared<FlowCounter>(qps_.context(), *devx_, shared);
+        return make_ref<FlowCounter>(qps_.context(), *devx_, shared);
     }
 
   private:

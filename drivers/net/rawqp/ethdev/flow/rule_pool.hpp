@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory of rules, of which an application may have many alike, and makes and destroys them by the
+// thousand: taken from the heap for a number of them together.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/rule.hpp"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace rawqp {
+
+class RulePool final : public RuleMemory {
+  public:
+    static constexpr size_t kTogether = 32;
+
+    [[nodiscard]] void* take(size_t bytes) {
+        const size_t units = units_of(bytes);
+        if (units > kMostUnits) return ::operator new(bytes);
+        Piece*& free = free_[units - 1];
+        if (free == nullptr) free = grow(units);
+        ++used_;
+        return std::exchange(free, free->next);
+    }
+    void release(void* memory, size_t bytes) override {
+        const size_t units = units_of(bytes);
+        if (units > kMostUnits) return ::operator delete(memory);
+        free_[units - 1] = new (memory) Piece{free_[units - 1]};
+        if (--used_ == 0) give_back();
+    }
+
+  private:
+    using Unit = std::max_align_t;
+    static constexpr size_t kMostUnits =
+        1024 / sizeof(Unit); ///< of those with many parts, few come
+    struct Piece {
+        Piece* next;
+    };
+
+    [[nodiscard]] static size_t units_of(size_t bytes) {
+        return (bytes + sizeof(Unit) - 1) / sizeof(Unit);
+    }
+    /// Free pieces of so many units, of which there were none.
+    [[nodiscard]] Piece* grow(size_t units) {
+        auto& chunk = chunks_.emplace_back(new Unit[kTogether * units]); // not written
+        Piece* free = nullptr;
+        for (size_t i = kTogether; i-- > 0;)
+            free = new (&chunk[i * units]) Piece{free};
+        return free;
+    }
+    /// When there is no rule left.
+    void give_back() {
+        free_ = {};
+        chunks_.clear();
+    }
+
+    std::array<Piece*, kMostUnits> free_{}; ///< by their number of units
+    std::vector<std::unique_ptr<Unit[]>> chunks_;
+    size_t used_ = 0; ///< pieces of chunks
+};
+
+} // namespace rawqp
