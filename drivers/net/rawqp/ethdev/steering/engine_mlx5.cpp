@@ -56,10 +56,14 @@ uint8_t level_of(uint32_t group) {
 
 class Mlx5Engine final : public Engine {
   public:
-    Mlx5Engine(const verbs::Api& api, ibv_context* context, Devx& devx, const RxQueueSet& queues)
-        : api_(api), context_(context), devx_(devx), tirs_(devx, queues) {}
+    Mlx5Engine(const verbs::Api& api, ibv_context* context, Devx& devx, const RxQueueSet& queues,
+               const GroupWay& way)
+        : api_(api), context_(context), devx_(devx), way_(way), tirs_(devx, queues) {}
 
     [[nodiscard]] const char* name() const override { return "mlx5"; }
+    [[nodiscard]] bool in_charge(const SteeringRequest& request) const override {
+        return way_ == GroupWay::commands || !request.of_groups();
+    }
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
     [[nodiscard]] bool has_lro() const override { return true; }
     void use_lro(const std::optional<LroTerms>& terms) override { tirs_.use_lro(terms); }
@@ -87,6 +91,7 @@ class Mlx5Engine final : public Engine {
     const verbs::Api& api_;
     ibv_context* context_;
     Devx& devx_;
+    const GroupWay& way_;
     SharedObjects<MatcherKey, verbs::Handle<mlx5dv_flow_matcher>> matchers_;
     SharedObjects<EditKey, verbs::Handle<ibv_flow_action>> actions_;
     SharedObjects<EditKey, DevxObject> entry_actions_;
@@ -375,10 +380,10 @@ bool Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& 
 } // namespace
 
 std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context, Devx& devx,
-                                         const RxQueueSet& queues) {
+                                         const RxQueueSet& queues, const GroupWay& way) {
     if (api.mlx5_create_flow_matcher == nullptr || !api.mlx5_is_supported(context->device))
         return nullptr;
-    return std::make_unique<Mlx5Engine>(api, context, devx, queues);
+    return std::make_unique<Mlx5Engine>(api, context, devx, queues, way);
 }
 
 } // namespace rawqp

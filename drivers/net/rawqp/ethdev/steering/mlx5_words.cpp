@@ -10,10 +10,6 @@
 namespace rawqp {
 namespace {
 
-/// Blocks of fte_match_param, in the order of their bytes, as bits of match_criteria_enable: outer
-/// headers, misc, inner headers, misc 2, misc 3.
-constexpr size_t kBlockBytes = 64;
-
 uint16_t place_of(const Field& field, uint8_t depth) {
     return depth == 0 ? field.mlx5.outer : field.mlx5.inner;
 }
@@ -47,7 +43,7 @@ Mlx5Match mlx5_match(const Pattern& pattern) {
             if (place == Field::kNone || !layer.masks(field.bit, field.bits)) continue;
             or_bits(layer.value, field.bit, field.bits, match.value, place);
             or_bits(layer.mask, field.bit, field.bits, match.mask, place);
-            match.criteria |= static_cast<uint8_t>(1 << place / (8 * kBlockBytes));
+            match.criteria |= static_cast<uint8_t>(1 << place / (8 * Mlx5Match::kBlockBytes));
         }
     return match;
 }
