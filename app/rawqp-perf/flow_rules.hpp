@@ -9,11 +9,11 @@ namespace perf {
 
 /// Rules per second: `rules` rules, each of another destination address and UDP port, are created
 /// by rte_flow_create() and destroyed. The value is the rate of insertion; `more` has that of
-/// deletion and the bytes that a rule takes.
-Figure measure_flows(const Port& port, unsigned rules);
+/// deletion and the bytes that a rule takes. In a group above 0, to which a rule of group 0 jumps.
+Figure measure_flows(const Port& port, unsigned rules, uint32_t group = 0);
 
 /// The same rules from a template table, by a queue of operations: a rule counts when its result
 /// was pulled. The port is stopped and started once, as rte_flow_configure() wants it.
-Figure measure_async_flows(const Port& port, unsigned rules);
+Figure measure_async_flows(const Port& port, unsigned rules, uint32_t group = 0);
 
 } // namespace perf

@@ -193,6 +193,11 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
     if (measure == "flows_async")
         return measure_async_flows(subject.needs_port(measure), options.rules);
+    constexpr uint32_t kGroup = 1;
+    if (measure == "flows_group")
+        return measure_flows(subject.needs_port(measure), options.rules, kGroup);
+    if (measure == "flows_group_async")
+        return measure_async_flows(subject.needs_port(measure), options.rules, kGroup);
     if (!subject.peer) throw std::runtime_error(measure + ": a loop without a driver needs a peer");
     const Measure kind = measure == "rx"   ? Measure::rx
                          : measure == "tx" ? Measure::tx

@@ -30,6 +30,8 @@ Measures:
                    burst at a time. Of a loop without a driver only where its wire loops
   flows            flow rules inserted and deleted per second
   flows_async      the same from a template table, by a queue of operations
+  flows_group      as flows, in group 1
+  flows_group_async  as flows_async, in group 1
 
 How far from the lcore the lines are that the device has written and read when rx, tx and forward
 are timed, by --distance; start a software device accordingly:
@@ -137,7 +139,8 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--first-packet", options.probes, "NAME=DEVARGS")->allow_extra_args(false);
     app.add_option("--measure", options.measures, "comma-separated (rx,tx,forward)")
         ->delimiter(',')
-        ->check(CLI::IsMember({"rx", "tx", "forward", "rate", "latency", "flows", "flows_async"}));
+        ->check(CLI::IsMember({"rx", "tx", "forward", "rate", "latency", "flows", "flows_async",
+                               "flows_group", "flows_group_async"}));
     app.add_option("--size", options.sizes, "frame sizes with FCS, or imix (64)")->delimiter(',');
     app.add_option("--burst", options.bursts, "packets per call (32)")
         ->delimiter(',')

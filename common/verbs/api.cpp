@@ -61,6 +61,28 @@ verbs_context* offering(ibv_context* context, Operation verbs_context::*operatio
     return known && extended->*operation != nullptr ? extended : nullptr;
 }
 
+/// Software steering.
+bool find_dr(void* library, Api& found) {
+    return find(library, "mlx5dv_dr_domain_create", found.mlx5_dr_domain_create) &&
+           find(library, "mlx5dv_dr_domain_destroy", found.mlx5_dr_domain_destroy) &&
+           find(library, "mlx5dv_dr_domain_sync", found.mlx5_dr_domain_sync) &&
+           find(library, "mlx5dv_dr_table_create", found.mlx5_dr_table_create) &&
+           find(library, "mlx5dv_dr_table_destroy", found.mlx5_dr_table_destroy) &&
+           find(library, "mlx5dv_dr_matcher_create", found.mlx5_dr_matcher_create) &&
+           find(library, "mlx5dv_dr_matcher_destroy", found.mlx5_dr_matcher_destroy) &&
+           find(library, "mlx5dv_dr_rule_create", found.mlx5_dr_rule_create) &&
+           find(library, "mlx5dv_dr_rule_destroy", found.mlx5_dr_rule_destroy) &&
+           find(library, "mlx5dv_dr_action_create_dest_table", found.mlx5_dr_to_table) &&
+           find(library, "mlx5dv_dr_action_create_dest_devx_tir", found.mlx5_dr_to_tir) &&
+           find(library, "mlx5dv_dr_action_create_drop", found.mlx5_dr_drop) &&
+           find(library, "mlx5dv_dr_action_create_tag", found.mlx5_dr_tag) &&
+           find(library, "mlx5dv_dr_action_create_flow_counter", found.mlx5_dr_count) &&
+           find(library, "mlx5dv_dr_action_create_modify_header", found.mlx5_dr_modify_header) &&
+           find(library, "mlx5dv_dr_action_create_packet_reformat",
+                found.mlx5_dr_packet_reformat) &&
+           find(library, "mlx5dv_dr_action_destroy", found.mlx5_dr_action_destroy);
+}
+
 /// All of libmlx5 or nothing: a half-filled table would have to be checked at every use.
 void fill_mlx5(void* library, Api& api) {
     if (library == nullptr) return;
@@ -83,7 +105,8 @@ void fill_mlx5(void* library, Api& api) {
         find(library, "mlx5dv_devx_obj_modify", found.mlx5_devx_obj_modify) &&
         find(library, "mlx5dv_devx_obj_destroy", found.mlx5_devx_obj_destroy) &&
         find(library, "mlx5dv_devx_general_cmd", found.mlx5_devx_general_cmd) &&
-        find(library, "mlx5dv_devx_wq_modify", found.mlx5_devx_wq_modify))
+        find(library, "mlx5dv_devx_wq_modify", found.mlx5_devx_wq_modify) &&
+        find_dr(library, found))
         api = found;
 }
 

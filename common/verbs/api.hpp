@@ -60,6 +60,23 @@ struct Api {
     decltype(&::mlx5dv_devx_obj_destroy) mlx5_devx_obj_destroy = nullptr;
     decltype(&::mlx5dv_devx_general_cmd) mlx5_devx_general_cmd = nullptr;
     decltype(&::mlx5dv_devx_wq_modify)   mlx5_devx_wq_modify = nullptr;
+    decltype(&::mlx5dv_dr_domain_create) mlx5_dr_domain_create = nullptr;
+    decltype(&::mlx5dv_dr_domain_destroy) mlx5_dr_domain_destroy = nullptr;
+    decltype(&::mlx5dv_dr_domain_sync)   mlx5_dr_domain_sync = nullptr;
+    decltype(&::mlx5dv_dr_table_create)  mlx5_dr_table_create = nullptr;
+    decltype(&::mlx5dv_dr_table_destroy) mlx5_dr_table_destroy = nullptr;
+    decltype(&::mlx5dv_dr_matcher_create) mlx5_dr_matcher_create = nullptr;
+    decltype(&::mlx5dv_dr_matcher_destroy) mlx5_dr_matcher_destroy = nullptr;
+    decltype(&::mlx5dv_dr_rule_create)   mlx5_dr_rule_create = nullptr;
+    decltype(&::mlx5dv_dr_rule_destroy)  mlx5_dr_rule_destroy = nullptr;
+    decltype(&::mlx5dv_dr_action_create_dest_table) mlx5_dr_to_table = nullptr;
+    decltype(&::mlx5dv_dr_action_create_dest_devx_tir) mlx5_dr_to_tir = nullptr;
+    decltype(&::mlx5dv_dr_action_create_drop) mlx5_dr_drop = nullptr;
+    decltype(&::mlx5dv_dr_action_create_tag) mlx5_dr_tag = nullptr;
+    decltype(&::mlx5dv_dr_action_create_flow_counter) mlx5_dr_count = nullptr;
+    decltype(&::mlx5dv_dr_action_create_modify_header) mlx5_dr_modify_header = nullptr;
+    decltype(&::mlx5dv_dr_action_create_packet_reformat) mlx5_dr_packet_reformat = nullptr;
+    decltype(&::mlx5dv_dr_action_destroy) mlx5_dr_action_destroy = nullptr;
     // clang-format on
 };
 

@@ -68,6 +68,10 @@ FLOW_ENGINES = {"": "its default", "dv_flow_en=0": "verbs flows"}
 FLOW_MEASURES = {"insertion": "flows", "deletion": "flows_deletions", "memory": "flows_bytes"}
 ASYNC_MEASURES = {"insertion": "flows_async", "deletion": "flows_async_deletions"}
 OUR_ENGINES = ("verbs", "mlx5")
+# Rules of a group above 0, one by one and from a template table, which software steering serves then: with each
+# format of its entries.
+GROUP_MEASURES = {"insertion": "flows_group_async", "deletion": "flows_group_async_deletions"}
+STEERING_FORMATS = ("0", "1")
 FEW_RULES, MANY_RULES = 1000, 100_000
 
 
@@ -88,6 +92,7 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
     bench = Bench()
     for name in OUR_ENGINES:
         bench.add(name, RAWQP, f"flow_engine={name}")
+    group_flows(runner, effort, results)
     few = flow_figures(runner, results, bench, "flows, few", effort, "flows,flows_async")
     many = flow_figures(runner, results, bench, "flows, many", effort, rules=MANY_RULES)
     for name in OUR_ENGINES:
@@ -102,9 +107,26 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
                         (f"{MANY_RULES} rules by {name}", f"{FEW_RULES} rules by {name}"))
 
 
+def group_flows(runner: Runner, effort: Effort, results: Results) -> None:
+    """Beside rules of rte_flow_create in group 0, which take less time than those of other groups. These are in a
+    process of their own, as they may take longer beside such a table."""
+    bench = Bench()
+    bench.add(RAWQP, RAWQP)
+    for format_ in STEERING_FORMATS:
+        usual, by_table = (
+            flow_figures(runner, results, bench, f"{measure}, format {format_}", effort, measure,
+                         port_options=f"steering_format={format_}")
+            for measure in ("flows", "flows_group_async"))
+        for row, measure in GROUP_MEASURES.items():
+            results.add(f"flows.group_async_{row}.format{format_}", pick(by_table, RAWQP, measure=measure),
+                        pick(usual, RAWQP, measure=FLOW_MEASURES[row]),
+                        ("asynchronous rules of a group", "synchronous ones of group 0"),
+                        bars.async_flows(row))
+
+
 def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, effort: Effort,
                  measures: str = "flows", rules: int = FEW_RULES,
-                 processes: int = 0) -> list[Figure]:
+                 processes: int = 0, port_options: str = "") -> list[Figure]:
     """With turns from 0 on, by which one run is compared with another. In several processes (0: as
     many as other benchmarks): in one of ten or so, a driver's commands lie across two pages of its
     stack, and take 0.5 to 1 µs more."""
@@ -112,7 +134,7 @@ def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, effo
     options = [*layout.subjects, "--measure", measures, "--passes", str(effort.passes), "--rules",
                str(rules)]
     figures = results.collect(what, processes or effort.processes, lambda _: runner.on_softhca(
-        layout.wires, layout.eal, options, apart=True))
+        layout.wires, layout.eal, options, apart=True, port_options=port_options))
     first = min((figure.turn for figure in figures), default=0)
     return [replace(figure, turn=figure.turn - first) for figure in figures]
 

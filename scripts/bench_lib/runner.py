@@ -170,20 +170,21 @@ class Runner:
         setting: Setting | None = None,
         memory_mb: int = 512,
         threads: int = 1,
+        port_options: str = "",
     ) -> list[Figure]:
         """One rawqp-perf on softhca ports with these wires.
 
         The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
         while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
         `setting`: of drained rounds, see doc/bench.md; it settles where the device thread is.
-        `threads`: so many of them, each on a CPU of its own.
+        `threads`: so many of them, each on a CPU of its own. `port_options`: of softhca, for all ports.
         """
         if setting:
             apart = setting.distance == "far"
             options = [*options, "--distance", setting.distance, "--pages", setting.pages]
             if apart:
                 options = [*options, "--device-cpu", str(self.machine.other)]
-        return self._run(self._softhca(wires, apart, threads), eal, options, memory_mb)
+        return self._run(self._softhca(wires, apart, threads, port_options), eal, options, memory_mb)
 
     def in_two_processes(self, wires: Sequence[str], eal: Sequence[str], own: Sequence[str],
                          others: Sequence[str], options: Sequence[str],
@@ -218,13 +219,14 @@ class Runner:
             command = [*self.prefix, *self._softhca(wires, True), *program]
             return self._execute(command, Path(folder))
 
-    def _softhca(self, wires: Sequence[str], apart: bool, threads: int = 1) -> list[str]:
+    def _softhca(self, wires: Sequence[str], apart: bool, threads: int = 1, options: str = "") -> list[str]:
         cpus = self.machine.cpus[:threads] if apart else [self.machine.measured]
         command = [str(self.machine.build / "app/softhca/softhca"),
                    "--cpus", ",".join(map(str, cpus))]
         for index, wire in enumerate(wires):
             device, pci = softhca_port(index)
-            command += ["--port", f"device={device},pci={pci},pause=on,mtu=9000,wire={wire}"]
+            port = [f"device={device},pci={pci},pause=on,mtu=9000", *filter(None, [options]), f"wire={wire}"]
+            command += ["--port", ",".join(port)]
         return [*command, "--"]
 
     def in_network(

@@ -2,6 +2,8 @@
 """A port whose rte_flow rules are looked at: rules under test mark what they take, so that one batch
 of frames shows hits and misses at once."""
 
+import re
+from collections import Counter
 from contextlib import contextmanager
 from typing import Callable, ContextManager, Iterator, Sequence
 
@@ -34,16 +36,23 @@ def turn_marks_on(stack: StackBase) -> None:
 
 
 @contextmanager
-def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str) -> Iterator[Stack]:
+def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str,
+               **options: str) -> Iterator[Stack]:
     """Promiscuous, as testpmd starts: frames that a rule misses arrive without a mark."""
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rss-udp"]
     if datapath == "mlx5":  # verbs cannot report hashes
         arguments.append(f"--rx-offloads={_RSS_HASH:#x}")
-    ports = lossless(1, devargs=f"flow_engine={ENGINES[datapath]}", devx="on")
+    ports = lossless(1, devargs=f"flow_engine={ENGINES[datapath]}", devx="on", **options)
     with open_stack(ports, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.silent("set verbose 1")
         turn_marks_on(stack)
         yield stack
+
+
+def engines_of(stack: StackBase, group: int) -> Counter[str]:
+    """Of the device's rules of a group, how many each engine has."""
+    dump = stack.testpmd.command("flow dump 0 all")
+    return Counter(re.findall(rf"ingress group {group} .* \(by (.*)\)", dump))
 
 
 @contextmanager

@@ -4,16 +4,16 @@
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from scapy.layers.l2 import Ether
 
-from .flow_model import Copies, Metering, Rule, dissect
+from .flow_model import HEADERS, Copies, Header, Metering, Rule, dissect
 from .flow_random import Round, expected
 from .flow_meters import COLORS, Meters
 from .flow_reasons import Applies
-from .flow_rules import arrived, markers_for, turn_marks_on
+from .flow_rules import arrived, engines_of, markers_for, turn_marks_on
 from .flow_templates import TemplateRules, configure, fits
 from .stack_base import StackBase
 from .testpmd import ReceivedPacket
@@ -244,8 +244,28 @@ def grouped(round_: Round) -> Round:
     return round_
 
 
+def with_zeros(headers: Sequence[Header]) -> list[Header]:
+    """Of a later fragment, zeros for the header that it has not."""
+    return [header if header.data else replace(header, data=bytes(HEADERS[header.kind][0])) for header in headers]
+
+
+def of_zero_ports(rules: Sequence[Rule], frame: bytes) -> bool:
+    """An excuse: to entries of software steering, the ports of a later fragment are zero, which a mask on them may
+    leave of those that a rule wants."""
+    headers = dissect(frame)
+    return any(rule.takes(with_zeros(headers)) and not rule.takes(headers) for rule in rules if rule.group > 0)
+
+
+@dataclass
 class GroupRun(FlowRun):
     """Of rules in group 1, to which all packets go."""
+
+    served: Counter[str] = field(default_factory=Counter)  # the device's rules of the group, by the engine
+
+    def _create(self, round_: Round) -> dict[int, Rule]:
+        created = super()._create(round_)
+        self.served += engines_of(self.stack, group=1)
+        return created
 
     def play(self, round_: Round) -> list[Rule]:
         self.stack.testpmd.create_flow(0, "ingress pattern eth / end actions jump group 1 / end")

@@ -29,6 +29,25 @@ def pull(stack: StackBase) -> int:
                                     r"pulled \d+ operations \(0 failed, (\d+) succeeded\)")[1])
 
 
+def create_table(stack: StackBase, table: str, pattern: str, actions: str, mask: str) -> None:
+    """Of one pattern template and one actions template, of the same number as the table has; `table`: its
+    number, and what it is for, as far as testpmd wants more."""
+    number, attributes = table.split(" ", 1)
+    for command in (
+        f"pattern_template 0 create ingress pattern_template_id {number} relaxed no template {pattern} / end",
+        f"actions_template 0 create ingress actions_template_id {number} template {actions} / end mask {mask} / end",
+        f"template_table 0 create table_id {number} {attributes} ingress"
+        f" pattern_template {number} actions_template {number}"):
+        stack.testpmd.expect(f"flow {command}", "created")
+
+
+def destroy_table(stack: StackBase, number: int) -> None:
+    """And its templates. It has no rules."""
+    for kind, name in (("template_table", "table"), ("actions_template", "actions_template"),
+                       ("pattern_template", "pattern_template")):
+        stack.testpmd.expect(f"flow {kind} 0 destroy {name} {number}", "destroyed")
+
+
 def fits(rule: Rule) -> bool:
     """Whether a template can stand for the rule."""
     def may_differ(item: Item) -> bool:
@@ -63,7 +82,7 @@ class TemplateRules:
             ("actions_template", "actions_template",
              f"ingress actions_template_id {number} template {actions} mask {masks}"),
             ("template_table", "table",
-             f"table_id {number} group 0 priority {rule.priority} ingress rules_number 1"
+             f"table_id {number} group {rule.group} priority {rule.priority} ingress rules_number 1"
              f" pattern_template {number} actions_template {number}")):
             answer = self.stack.testpmd.command(f"flow {command} 0 create {rest}")
             if " created" not in answer:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Groups of rte_flow and the jumps between them, which the mlx5 engine makes of flow tables (DevX)."""
+"""Groups of rte_flow and the jumps between them, which the mlx5 engine makes of flow tables (DevX); and the
+same by software steering, which serves all groups while one has a template table."""
 
 import re
+from typing import Iterator
 
 import pytest
-from rig.flow_rules import MARK, TAKE, receive, taken
+from rig.flow_rules import MARK, TAKE, engines_of, flow_stack, receive, taken
+from rig.flow_templates import configure, create_table
 from rig.packets import ether, ipv4, opaque, tcp4, tcp6, udp4, udp6
 from rig.ports import lossless
 from rig.stack import Stack
@@ -15,9 +18,25 @@ from scapy.packet import Packet, Raw
 
 from functional.conftest import OpenStack
 
-pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
+COMMANDS, SOFTWARE_0, SOFTWARE_1 = "commands", "software0", "software1"
+pytestmark = [pytest.mark.guest(when=lambda params: params.get("stack", COMMANDS) == COMMANDS),
+              pytest.mark.usefixtures("receiving")]
 
 DATA = Raw(b"payload" * 8)
+
+
+@pytest.fixture(scope="module", params=[COMMANDS, SOFTWARE_0, SOFTWARE_1])
+def stack(datapath: str, open_stack: OpenStack, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    with flow_stack(open_stack, datapath, steering_format="1" if request.param == SOFTWARE_1 else "0") as stack:
+        if request.param != COMMANDS:
+            configure(stack)
+            create_table(stack, "1 group 99 rules_number 1", "eth / ipv4", "drop", "drop")
+        yield stack
+
+
+@pytest.fixture
+def by_software(stack: Stack, request: pytest.FixtureRequest) -> bool:
+    return "software" in request.node.callspec.params["stack"]
 
 
 def create(stack: Stack, rule: str) -> int:
@@ -36,10 +55,11 @@ def missed(stack: Stack, frame: bytes) -> None:
     assert packet.mark is None
 
 
-def test_a_group_sees_what_jumps_to_it(stack: Stack) -> None:
+def test_a_group_sees_what_jumps_to_it(stack: Stack, by_software: bool) -> None:
     create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is 2000 / {TAKE}")
     assert taken(stack, [udp4(), tcp4(), udp6()]) == 0
     way = jump(stack, 1)
+    assert set(engines_of(stack, group=1)) == {"software steering" if by_software else "mlx5"}
     assert taken(stack, [udp4()]) == 1
     assert taken(stack, [udp6()]) == 0
     for bit in range(16):
@@ -143,23 +163,34 @@ def test_marks_and_counts_on_the_way(stack: Stack) -> None:
     assert [count(0, rule)[0] for rule in (way, kept, other, gone)] == [4, 1, 2, 1]
 
 
-def test_dump_tells_groups_and_jumps(stack: Stack) -> None:
+def test_dump_tells_groups_and_jumps(stack: Stack, by_software: bool) -> None:
     jump(stack, 1)
     create(stack, f"group 1 ingress pattern eth / ipv4 / udp / {TAKE}")
     text = stack.testpmd.command("flow dump 0 all")
-    assert re.search(r"ingress priority 0: eth .* / ipv4 .*: jump to group 1 \(by mlx5\)", text)
-    assert re.search(rf"ingress group 1 priority 0: .* / udp: queue 2, mark {MARK} \(by mlx5\)", text)
+    engine = "software steering" if by_software else "mlx5"
+    assert re.search(rf"ingress priority 0: eth .* / ipv4 .*: jump to group 1 \(by {engine}\)", text)
+    assert re.search(rf"ingress group 1 priority 0: .* / udp: queue 2, mark {MARK} \(by {engine}\)", text)
 
 
 @pytest.mark.parametrize("rule, why", [
     ("group 2 ingress pattern eth / end actions jump group 2 / end", "from group 2 to 2"),
     ("group 2 ingress pattern eth / end actions jump group 1 / end", "a jump leads to a higher group"),
     ("ingress pattern eth / end actions jump group 1 / queue index 0 / end", "has jump already"),
-    ("group 30 ingress pattern eth / end actions jump group 31 / end", "tells groups up to 23 apart"),
     ("group 1 priority 4096 ingress pattern eth / end actions drop / end", "a group above 0 is 4095"),
 ])
 def test_refusals(stack: Stack, rule: str, why: str) -> None:
     assert why in stack.testpmd.refused_flow(0, rule)
+
+
+def test_groups_far_up(stack: Stack, by_software: bool) -> None:
+    rule = "ingress pattern eth / end actions jump group 31 / end"
+    if not by_software:
+        assert "tells groups up to 23 apart" in stack.testpmd.refused_flow(0, f"group 30 {rule}")
+        return
+    jump(stack, 30)
+    create(stack, f"group 30 {rule}")
+    create(stack, f"group 31 ingress pattern eth / {TAKE}")
+    assert taken(stack, [udp4(), tcp4()]) == 2
 
 
 def test_without_devx(open_stack: OpenStack, datapath: str) -> None:

@@ -16,7 +16,7 @@ from rig.flow_frames import Words
 from rig.flow_random import QUEUES, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, has, has_range, samples, spreads,
                               twice)
-from rig.flow_runs import FlowRun, Refusals
+from rig.flow_runs import FlowRun, GroupRun, Refusals, grouped, of_zero_ports
 from rig.guide import matched_fields
 from rig.ports import lossless
 
@@ -44,6 +44,8 @@ REFUSED: Refusals = {
     "ICMPv6 would get a wrong checksum": all_of(
         any_of(has("icmp6"), asks_for("proto", 58)), changes("ipv6", "src", "dst")),
 }
+# Of a group by commands, where a range becomes many rules: lower priorities have few places.
+FULL: Refusals = {"the device's flow tables are full": has_range}
 REFUSED_BY: dict[str, Refusals] = {
     "mlx5": REFUSED,
     "verbs": REFUSED | {
@@ -82,6 +84,26 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
             numbers for ratio, numbers in run.copied.items() if ratio > 1)))
         assert run.copied[1][0] > 0 and packets > copies > 0, run.copied
         assert run.metered.keys() >= {*product("GYR", (False, True))}, run.metered
+
+
+@pytest.mark.parametrize("seed, rules", [
+    (1, 100), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(2, 6))])
+@pytest.mark.parametrize("format_", ["0", "1"], ids=lambda number: f"format{number}")
+def test_templates_of_a_group(open_stack: OpenStack, format_: str, seed: int, rules: int) -> None:
+    """By software steering, with each format of its entries. In every third round some rule has copies made, for
+    which all of the group are made anew by commands."""
+    ports = lossless(1, devargs="flow_engine=mlx5", devx="on", steering_format=format_)
+    arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
+    with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
+        run = GroupRun(stack, FULL | REFUSED, of_zero_ports, templates=True)
+        round_ = 0
+        while run.rules < rules or run.from_templates < run.rules / 10:
+            run.play(grouped(random_round(f"group-{seed}-{round_}", RULES_OF_ROUND, words_of("mlx5"),
+                                          counting=True, sampling=round_ % 3 == 0)))
+            round_ += 1
+    assert run.taken > run.rules and run.passed > run.rules
+    assert run.excused < run.taken / 10
+    assert run.served["software steering"] > run.rules / 4 and run.served["mlx5"] > run.rules / 4, run.served
 
 
 @pytest.mark.parametrize("seed, rules", [

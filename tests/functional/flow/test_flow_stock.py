@@ -14,12 +14,12 @@ from rig.flow_edits import KINDS, Encap, PushVlan
 from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_metered import MeterRun, metered
 from rig.flow_meters import COLORS
-from rig.flow_model import HEADERS, Header, Rule, dissect
+from rig.flow_model import Rule, dissect
 from rig.flow_frames import Words
 from rig.flow_random import QUEUES, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, counts, drops, edits, has,
                               has_range, meters, of_first_group, of_later_group, received, sent, spreads, twice)
-from rig.flow_runs import Excuse, FlowRun, GroupRun, Refusals, grouped
+from rig.flow_runs import Excuse, FlowRun, GroupRun, Refusals, grouped, of_zero_ports
 from rig.guide import matched_fields
 from rig.ports import PortSpec
 from rig.sanitizers import leaks_ignored
@@ -124,20 +124,13 @@ def any_spi(rule: Rule) -> Rule:
                                 for item in rule.items])
 
 
-def with_zeros(headers: Sequence[Header]) -> list[Header]:
-    """Of a later fragment, zeros for the header that it has not."""
-    return [header if header.data else replace(header, data=bytes(HEADERS[header.kind][0])) for header in headers]
-
-
 def of_dv_groups(rules: Sequence[Rule], frame: bytes) -> bool:
     """Besides, in groups: libmlx5 of rdma-core 44 leaves the SPI out of the steering entries that it writes; and
     before ports, net_mlx5 asks for the IP protocol only, which a later fragment has as well. To steering entries,
     its ports are zero, which a mask on them may leave of those that a rule wants."""
     headers = dissect(frame)
-    return of_dv_flows(rules, frame) or any(
-        (has("esp")(rule, []) and any_spi(rule).takes(headers))
-        or (rule.takes(with_zeros(headers)) and not rule.takes(headers))
-        for rule in rules if rule.group > 0)
+    return of_dv_flows(rules, frame) or of_zero_ports(rules, frame) or any(
+        has("esp")(rule, []) and any_spi(rule).takes(headers) for rule in rules if rule.group > 0)
 
 
 def counted_last(rule: Rule, frame: bytes) -> int:

@@ -28,9 +28,10 @@ struct Engines {
     FakeDevice device{1};
     std::unique_ptr<Engine> verbs = make_verbs_engine(1), mlx5;
     Devx devx{device.api(), device.context()};
+    GroupWay way = GroupWay::commands;
     Engines() {
         device.offer_mlx5_flows();
-        mlx5 = make_mlx5_engine(device.api(), device.context(), devx, device.rx_queues);
+        mlx5 = make_mlx5_engine(device.api(), device.context(), devx, device.rx_queues, way);
     }
 };
 

@@ -26,6 +26,8 @@ class FakeRdma {
     [[nodiscard]] const verbs::Api& api() const { return api_; }
     /// From now on it is a device of libmlx5 as far as flows are concerned.
     void offer_mlx5_flows();
+    /// For who offers more.
+    [[nodiscard]] verbs::Api& api_to_fill() { return api_; }
 
     /// Call number `nth` from now on (1: the next one) fails with `error`, once.
     void fail_call(int nth, int error);

@@ -132,7 +132,14 @@ FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* it
 rte_flow* FlowTable::create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                             const rte_flow_action* actions, rte_flow_error* error) {
     auto created = impl_->create_alike(attr, pattern, actions);
-    if (!created) created = impl_->create(attr, pattern, actions);
+    if (!created)
+        created = impl_->in_either_way([&] { return impl_->create(attr, pattern, actions); },
+                                       [&] { return impl_->check(attr, pattern, actions); });
+    if (*created)
+        if (auto settled = impl_->settle(); !settled) {
+            impl_->rules.erase(***created);
+            created = tl::unexpected(settled.error());
+        }
     if (*created) return **created;
     report(created->error(), error);
     return nullptr;

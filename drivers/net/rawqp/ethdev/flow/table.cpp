@@ -130,12 +130,19 @@ FlowResult<OwnedRule> FlowTable::Impl::realize(const Plan& plan, const rte_flow_
 
 int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                         const rte_flow_action* actions, rte_flow_error* error) {
-    const auto plan = impl_->translate(attr, pattern, actions);
-    if (!plan) return report(plan.error(), error);
-    const auto rule = impl_->make_rule(*plan, attr, nullptr);
-    if (!rule) return report(rule.error(), error);
-    if (auto accepted = impl_->validate(**rule); !accepted) return report(accepted.error(), error);
-    return 0;
+    const auto check = [&] { return impl_->check(attr, pattern, actions); };
+    auto accepted = check();
+    if (!accepted) accepted = impl_->ask_commands(accepted.error(), check);
+    return accepted ? 0 : report(accepted.error(), error);
+}
+
+FlowResult<void> FlowTable::Impl::check(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                                        const rte_flow_action* actions) {
+    const auto plan = translate(attr, pattern, actions);
+    if (!plan) return tl::unexpected(plan.error());
+    const auto rule = make_rule(*plan, attr, nullptr);
+    if (!rule) return tl::unexpected(rule.error());
+    return validate(**rule);
 }
 
 FlowResult<rte_flow*> FlowTable::Impl::create(const rte_flow_attr* attr,
@@ -178,12 +185,14 @@ int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
     if (rule == nullptr) return report(unknown("rule", flow), error);
     impl_->rules.erase(*rule);
-    return 0;
+    const auto settled = impl_->settle();
+    return settled ? 0 : report(settled.error(), error);
 }
 
-int FlowTable::flush(rte_flow_error*) {
+int FlowTable::flush(rte_flow_error* error) {
     impl_->rules.clear();
-    return 0;
+    const auto settled = impl_->settle();
+    return settled ? 0 : report(settled.error(), error);
 }
 
 int FlowTable::query(rte_flow* flow, const rte_flow_action* action, void* data,
@@ -255,7 +264,7 @@ Result<void> FlowTable::start() {
         }
     }
     impl_->running = true;
-    return {};
+    return impl_->steering.settle();
 }
 
 void FlowTable::stop() {
@@ -263,6 +272,7 @@ void FlowTable::stop() {
     impl_->shapes.clear();
     for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after)
         take_out(*rule);
+    (void)impl_->steering.settle(); // a dead device has no rules
 }
 
 } // namespace rawqp

@@ -191,7 +191,29 @@ FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, R
     return {};
 }
 
-FlowResult<std::unique_ptr<rte_flow_template_table>>
+FlowResult<FlowTable::Impl::OwnedTable>
+FlowTable::Impl::create_table(const rte_flow_template_table_attr& attributes,
+                              std::span<rte_flow_pattern_template*> patterns,
+                              std::span<rte_flow_actions_template*> actions) {
+    choose_way(&attributes.flow_attr);
+    const auto make = [&] { return make_table(attributes, patterns, actions); };
+    auto table = in_either_way(make, [&]() -> FlowResult<void> {
+        const auto made = make();
+        if (!made) return tl::unexpected(made.error());
+        return {};
+    });
+    if (!table) {
+        choose_way(nullptr);
+        return table;
+    }
+    for (auto* const pattern : patterns)
+        ++pattern->users;
+    for (auto* const action : actions)
+        ++action->users;
+    return table;
+}
+
+FlowResult<FlowTable::Impl::OwnedTable>
 FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
                             std::span<rte_flow_pattern_template*> patterns,
                             std::span<rte_flow_actions_template*> actions) {
@@ -223,10 +245,6 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
     rules.reserve(attributes.nb_flows, parts);
     table->patterns.assign(patterns.begin(), patterns.end());
     table->actions.assign(actions.begin(), actions.end());
-    for (auto* const pattern : patterns)
-        ++pattern->users;
-    for (auto* const action : actions)
-        ++action->users;
     return table;
 }
 
@@ -235,6 +253,8 @@ FlowResult<void> FlowTable::Impl::count_anew(rte_flow_template_table& table, con
                                              const Values& values, rte_flow& rule) {
     if (!recipe.counts) return {};
     auto& [counter, used, age] = table.counters[table.slots->number_of(&rule)];
+    if (used) // what the former rule has still counted is not the next one's
+        if (auto settled = settle(); !settled) return settled;
     if (used && !counter->renew())
         return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                       "the rule's counter cannot be set to zero: {}",
@@ -396,7 +416,7 @@ int FlowTable::destroy(rte_flow_actions_template* handle, rte_flow_error* error)
 rte_flow_template_table* FlowTable::create_template_table(
     const rte_flow_template_table_attr& attributes, std::span<rte_flow_pattern_template*> patterns,
     std::span<rte_flow_actions_template*> actions, rte_flow_error* error) {
-    return keep(impl_->tables, impl_->make_table(attributes, patterns, actions), error);
+    return keep(impl_->tables, impl_->create_table(attributes, patterns, actions), error);
 }
 
 int FlowTable::destroy(rte_flow_template_table* handle, rte_flow_error* error) {
@@ -411,6 +431,7 @@ int FlowTable::destroy(rte_flow_template_table* handle, rte_flow_error* error) {
     for (auto* const action : (*at)->actions)
         --action->users;
     impl_->tables.erase(at);
+    impl_->choose_way(nullptr);
     return 0;
 }
 
@@ -435,7 +456,12 @@ rte_flow* FlowTable::async_create(uint32_t queue, rte_flow_template_table* handl
 
 int FlowTable::async_destroy(uint32_t queue, rte_flow* flow, void* user_data,
                              rte_flow_error* error) {
-    return async(queue, user_data, error, [&] { return destroy(flow, error); });
+    return async(queue, user_data, error, [&] {
+        rte_flow* const rule = impl_->rules.find(flow);
+        if (rule == nullptr) return report(unknown("rule", flow), error);
+        impl_->rules.erase(*rule);
+        return 0;
+    });
 }
 
 int FlowTable::check_queue(uint32_t queue, rte_flow_error* error) const {
@@ -447,6 +473,7 @@ void FlowTable::done(uint32_t queue, void* user_data) { impl_->operations[queue]
 
 int FlowTable::pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error) {
     if (queue >= impl_->operations.size()) return report(impl_->check_room(queue).error(), error);
+    if (auto settled = impl_->settle(); !settled) return report(settled.error(), error);
     return static_cast<int>(impl_->operations[queue].pull(results));
 }
 

@@ -8,6 +8,11 @@
 #include "drivers/net/rawqp/ethdev/flow/rule_list.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule_pool.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
 
 namespace rawqp {
 
@@ -56,6 +61,9 @@ struct FlowTable::Impl {
     // table.cpp
     FlowResult<rte_flow*> create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                  const rte_flow_action* actions);
+    /// Whether it would be created.
+    FlowResult<void> check(const rte_flow_attr* attr, const rte_flow_item* pattern,
+                           const rte_flow_action* actions);
     /// The rule of a plan: in the device if the port runs, else accepted by it.
     FlowResult<OwnedRule> realize(const Plan& plan, const rte_flow_attr* attr,
                                   const rte_flow* replaced);
@@ -70,18 +78,57 @@ struct FlowTable::Impl {
     FlowResult<void> validate(rte_flow& rule);
     Result<void> install(rte_flow& rule);
 
+    // table_groups.cpp
+    /// All rules or none: with an error, all is as it was.
+    FlowResult<void> serve_groups_by(GroupWay way);
+    FlowResult<OwnedRule> make_anew(const rte_flow& rule);
+    FlowResult<void> make_jumps_anew();
+    void choose_engines(rte_flow_template_table& table);
+    /// Before the first table of such groups and after the last one. `to_come`: the table's, or
+    /// null.
+    void choose_way(const rte_flow_attr* to_come);
+    /// Of what software steering has refused, the answer of groups by commands: `trial` is run as
+    /// if they were, and leaves nothing.
+    template <class Trial> FlowResult<void> ask_commands(const FlowError& refused, Trial trial) {
+        constexpr std::array kLacks = {ENOTSUP, EINVAL, ENOSYS}; // as the device says it, too
+        if (steering.way() == GroupWay::commands || std::ranges::count(kLacks, refused.code) == 0)
+            return tl::unexpected(refused);
+        steering.set_way(GroupWay::commands);
+        FlowResult<void> answer = trial();
+        steering.set_way(GroupWay::software);
+        return answer;
+    }
+    /// `attempt`; if groups by commands are what it needs, they are served so from then on.
+    template <class Attempt, class Trial>
+    auto in_either_way(Attempt attempt, Trial trial) -> decltype(attempt()) {
+        auto done = attempt();
+        if (done) return done;
+        if (auto answer = ask_commands(done.error(), trial); !answer)
+            return tl::unexpected(answer.error());
+        RAWQP_LOG(INFO, "software steering has no words: %s", done.error().what.c_str());
+        if (auto moved = serve_groups_by(GroupWay::commands); !moved)
+            return tl::unexpected(moved.error());
+        return attempt();
+    }
+    /// The device has all that was asked for.
+    FlowResult<void> settle();
+
     // table_shared.cpp
     FlowResult<SharedActionRef> share(const rte_flow_indir_action_conf& directions,
                                       const rte_flow_action& action);
     FlowResult<void> update(const SharedActionRef& shared, const rte_flow_action& update);
     FlowResult<void> update(rte_flow& rule, const rte_flow_action* actions);
+    FlowResult<void> check_update(const rte_flow& rule, const rte_flow_action* actions);
     FlowResult<Plan> plan_again(const rte_flow& rule, const rte_flow_action* actions);
 
     // table_async.cpp
-    FlowResult<std::unique_ptr<rte_flow_template_table>>
-    make_table(const rte_flow_template_table_attr& attributes,
-               std::span<rte_flow_pattern_template*> patterns,
-               std::span<rte_flow_actions_template*> actions);
+    using OwnedTable = std::unique_ptr<rte_flow_template_table>;
+    FlowResult<OwnedTable> make_table(const rte_flow_template_table_attr& attributes,
+                                      std::span<rte_flow_pattern_template*> patterns,
+                                      std::span<rte_flow_actions_template*> actions);
+    FlowResult<OwnedTable> create_table(const rte_flow_template_table_attr& attributes,
+                                        std::span<rte_flow_pattern_template*> patterns,
+                                        std::span<rte_flow_actions_template*> actions);
     FlowResult<Recipe> make_recipe(const rte_flow_attr& attributes,
                                    const rte_flow_pattern_template& pattern,
                                    const rte_flow_actions_template& actions);

@@ -122,6 +122,16 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
     return {};
 }
 
+/// Whether update() would succeed.
+FlowResult<void> FlowTable::Impl::check_update(const rte_flow& rule,
+                                               const rte_flow_action* actions) {
+    const auto planned = plan_again(rule, actions);
+    if (!planned) return tl::unexpected(planned.error());
+    const auto fresh = make_rule(*planned, nullptr, &rule);
+    if (!fresh) return tl::unexpected(fresh.error());
+    return validate(**fresh);
+}
+
 FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* actions) {
     if (rule.egress)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_HANDLE, &rule,
@@ -173,7 +183,8 @@ int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
                             FlowAge::Clock::now());
         return 0;
     }
-    const auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
+    auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
+    if (done) done = impl_->settle();
     return done ? 0 : report(done.error(), error);
 }
 
@@ -198,7 +209,9 @@ int FlowTable::update_actions(rte_flow* flow, const rte_flow_action* actions,
                               rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
     if (rule == nullptr) return report(unknown("rule", flow), error);
-    const auto done = impl_->update(*rule, actions);
+    auto done = impl_->in_either_way([&] { return impl_->update(*rule, actions); },
+                                     [&] { return impl_->check_update(*rule, actions); });
+    if (done) done = impl_->settle();
     return done ? 0 : report(done.error(), error);
 }
 

@@ -62,6 +62,9 @@ struct SteeringRequest {
     MeterRef meter;     ///< null: none
     /// The first one that has words for it, as Steering::engine_for() found; null: nobody looked.
     const Engine* engine = nullptr;
+
+    /// Whether it has to do with groups that received packets come to by jumps.
+    [[nodiscard]] bool of_groups() const { return !egress && (group != 0 || jump); }
 };
 
 /// Whether LRO has something to put together of what a rule brings to its target: no TCP goes to
@@ -95,6 +98,9 @@ class Engine {
   public:
     virtual ~Engine() = default;
     [[nodiscard]] virtual const char* name() const = 0;
+    /// Whether such requests are its affair now. Of engines that are not in charge, one may have
+    /// rules of the same kind from before.
+    [[nodiscard]] virtual bool in_charge(const SteeringRequest&) const { return true; }
     /// Why there is no way to ask for this; the device is not asked.
     [[nodiscard]] virtual std::optional<Lack> lack(const SteeringRequest& request) const = 0;
     /// Whether its rules may lead to TIRs with LRO.
@@ -106,18 +112,43 @@ class Engine {
     /// request's target, in group 0; null with LRO if the request takes it.
     [[nodiscard]] virtual bool create(const SteeringRequest& request, ibv_qp* qp,
                                       DeviceRule& rule) = 0;
+    /// Waits until the device has all rules as they were asked for. 0 or an errno.
+    [[nodiscard]] virtual int settle() { return 0; }
+};
+
+/// Who serves the groups above 0 of received packets, and the jumps to them: they are all of one
+/// kind, as nothing leads from the tables of one kind to those of the other.
+enum class GroupWay : uint8_t {
+    commands, ///< each rule is a command
+    software, ///< software steering: rules are written into the device's memory
 };
 
 [[nodiscard]] std::unique_ptr<Engine> make_verbs_engine(uint8_t ib_port);
-/// Null: the device is none of libmlx5's, or the library has no such calls.
+/// Null: the device is none of libmlx5's, or the library has no such calls. In charge of groups by
+/// commands; `way` outlives it.
 [[nodiscard]] std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context,
-                                                       Devx& devx, const RxQueueSet& queues);
+                                                       Devx& devx, const RxQueueSet& queues,
+                                                       const GroupWay& way);
+
+/// In charge of groups by software steering.
+class SoftwareEngine : public Engine {
+  public:
+    /// Whether the device has it and lets this process use it; asked once there was such a one.
+    [[nodiscard]] virtual bool available() = 0;
+};
+/// Null as above.
+[[nodiscard]] std::unique_ptr<SoftwareEngine> make_software_engine(const verbs::Api& api,
+                                                                   ibv_context* context, Devx& devx,
+                                                                   const RxQueueSet& queues,
+                                                                   const GroupWay& way);
 
 /// fte_match_param up to misc 3, as mlx5dv_create_flow_matcher and mlx5dv_create_flow take it.
 struct Mlx5Match {
-    static constexpr size_t kBytes = 5 * 64;
+    static constexpr size_t kBlockBytes = 64, kBytes = 5 * kBlockBytes;
     std::array<uint8_t, kBytes> mask{}, value{};
-    uint8_t criteria = 0; ///< which blocks of 64 bytes are asked for, one bit each
+    /// Which blocks are asked for, one bit each: outer headers, misc, inner headers, misc 2,
+    /// misc 3.
+    uint8_t criteria = 0;
 };
 [[nodiscard]] Mlx5Match mlx5_match(const Pattern& pattern);
 

@@ -4,39 +4,16 @@
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/ethdev/steering/metering.hpp"
+#include "drivers/net/rawqp/ethdev/steering/mlx5_words.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
 #include "drivers/net/rawqp/ethdev/steering/sampling.hpp"
-#include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <tuple>
 
 namespace rawqp {
 namespace {
-
-/// Blocks of fte_match_param, in the order of their bytes, as bits of match_criteria_enable: outer
-/// headers, misc, inner headers, misc 2, misc 3.
-constexpr size_t kBlockBytes = 64;
-
-uint16_t place_of(const Field& field, uint8_t depth) {
-    return depth == 0 ? field.mlx5.outer : field.mlx5.inner;
-}
-
-/// mlx5dv_flow_match_parameters with its bytes.
-struct Parameters {
-    alignas(mlx5dv_flow_match_parameters)
-        std::array<uint8_t, sizeof(mlx5dv_flow_match_parameters) + Mlx5Match::kBytes> bytes{};
-
-    explicit Parameters(const std::array<uint8_t, Mlx5Match::kBytes>& match) {
-        get()->match_sz = match.size();
-        std::memcpy(&bytes[sizeof(mlx5dv_flow_match_parameters)], match.data(), match.size());
-    }
-    mlx5dv_flow_match_parameters* get() {
-        return reinterpret_cast<mlx5dv_flow_match_parameters*>(bytes.data());
-    }
-};
 
 struct MatcherKey {
     bool egress;
@@ -44,47 +21,6 @@ struct MatcherKey {
     uint8_t criteria;
     std::array<uint8_t, Mlx5Match::kBytes> mask;
     auto operator<=>(const MatcherKey&) const = default;
-};
-
-/// Rules of later groups match a mark in a register; that of a flag is none.
-Rewrite note_of(uint32_t tag) {
-    Rewrite note{Protocol::mark, 0, 32, false, {}};
-    if (tag != kFlowTagFlag) set_bits(note.value, 0, 32, kMarked | mark_of_tag(tag));
-    return note;
-}
-
-/// Whether there are later groups.
-bool notes_mark(const SteeringRequest& request) { return request.tag != 0 && request.jump; }
-
-/// Edits of packets as the device takes them: what it rewrites, or a reformat with its header. Keys
-/// are the same if that part of their edits is.
-struct FlowActionKey {
-    bool egress;
-    bool rewrites;
-    uint32_t noted_tag; ///< see note_of(); 0: none
-    SharedEdits edits;  ///< null: none
-
-    friend bool operator<(const FlowActionKey& a, const FlowActionKey& b) {
-        const auto order = [](const FlowActionKey& key) {
-            return std::tie(key.egress, key.rewrites, key.noted_tag);
-        };
-        if (order(a) != order(b)) return order(a) < order(b);
-        if (a.edits == b.edits) return false;
-        if (!a.edits || !b.edits) return !a.edits;
-        return a.rewrites ? a.edits->rewrites < b.edits->rewrites
-                          : std::tie(a.edits->reformat, a.edits->header) <
-                                std::tie(b.edits->reformat, b.edits->header);
-    }
-    /// Commands of rewriting, or the header.
-    [[nodiscard]] std::vector<uint8_t> bytes() const {
-        if (!rewrites) return edits->header;
-        std::vector<Rewrite> all;
-        if (edits) all = edits->rewrites;
-        if (noted_tag != 0) all.push_back(note_of(noted_tag));
-        const std::vector<uint64_t> commands = rewrite_commands(all);
-        const auto* const first = reinterpret_cast<const uint8_t*>(commands.data());
-        return {first, first + commands.size() * sizeof(uint64_t)};
-    }
 };
 
 /// What becomes of a flow's packets: a way, a tag, a counter, rewriting and reformatting at most.
@@ -120,10 +56,14 @@ uint8_t level_of(uint32_t group) {
 
 class Mlx5Engine final : public Engine {
   public:
-    Mlx5Engine(const verbs::Api& api, ibv_context* context, Devx& devx, const RxQueueSet& queues)
-        : api_(api), context_(context), devx_(devx), tirs_(devx, queues) {}
+    Mlx5Engine(const verbs::Api& api, ibv_context* context, Devx& devx, const RxQueueSet& queues,
+               const GroupWay& way)
+        : api_(api), context_(context), devx_(devx), way_(way), tirs_(devx, queues) {}
 
     [[nodiscard]] const char* name() const override { return "mlx5"; }
+    [[nodiscard]] bool in_charge(const SteeringRequest& request) const override {
+        return way_ == GroupWay::commands || !request.of_groups();
+    }
     [[nodiscard]] std::optional<Lack> lack(const SteeringRequest& request) const override;
     [[nodiscard]] bool has_lro() const override { return true; }
     void use_lro(const std::optional<LroTerms>& terms) override { tirs_.use_lro(terms); }
@@ -132,8 +72,8 @@ class Mlx5Engine final : public Engine {
 
   private:
     [[nodiscard]] verbs::Handle<mlx5dv_flow_matcher> make_matcher(const MatcherKey& key) const;
-    [[nodiscard]] verbs::Handle<ibv_flow_action> make_action(const FlowActionKey& key) const;
-    [[nodiscard]] DevxObject make_entry_action(const FlowActionKey& key);
+    [[nodiscard]] verbs::Handle<ibv_flow_action> make_action(const EditKey& key) const;
+    [[nodiscard]] DevxObject make_entry_action(const EditKey& key);
     bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, FlowActionList& actions);
     bool acquire_edits(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions);
     GroupTable* acquire_table(const GroupKey& key, PartRef& use);
@@ -151,9 +91,10 @@ class Mlx5Engine final : public Engine {
     const verbs::Api& api_;
     ibv_context* context_;
     Devx& devx_;
+    const GroupWay& way_;
     SharedObjects<MatcherKey, verbs::Handle<mlx5dv_flow_matcher>> matchers_;
-    SharedObjects<FlowActionKey, verbs::Handle<ibv_flow_action>> actions_;
-    SharedObjects<FlowActionKey, DevxObject> entry_actions_;
+    SharedObjects<EditKey, verbs::Handle<ibv_flow_action>> actions_;
+    SharedObjects<EditKey, DevxObject> entry_actions_;
     SharedObjects<GroupKey, std::unique_ptr<GroupTable>> tables_;
     RssTirs tirs_;
 };
@@ -175,26 +116,7 @@ verbs::Handle<mlx5dv_flow_matcher> Mlx5Engine::make_matcher(const MatcherKey& ke
             {api_.mlx5_destroy_flow_matcher, "flow matcher"}};
 }
 
-/// How the device names a reformat.
-struct ReformatName {
-    Reformat reformat;
-    mlx5dv_flow_action_packet_reformat_type of_flow;
-    uint32_t of_entry; ///< 0: none, an entry has a bit for it
-};
-constexpr ReformatName kReformatNames[] = {
-    {Reformat::strip_tunnel, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2, 0},
-    {Reformat::wrap, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL, prm::kL2ToL2Tunnel},
-    {Reformat::strip_tunnel_to_l3, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2,
-     prm::kL3TunnelToL2},
-    {Reformat::wrap_l3, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL,
-     prm::kL2ToL3Tunnel},
-};
-
-const ReformatName& name_of(Reformat reformat) {
-    return *std::ranges::find(kReformatNames, reformat, &ReformatName::reformat);
-}
-
-verbs::Handle<ibv_flow_action> Mlx5Engine::make_action(const FlowActionKey& key) const {
+verbs::Handle<ibv_flow_action> Mlx5Engine::make_action(const EditKey& key) const {
     std::vector<uint8_t> bytes = key.bytes();
     const mlx5dv_flow_table_type table = table_of(key.egress);
     ibv_flow_action* const made =
@@ -209,7 +131,7 @@ verbs::Handle<ibv_flow_action> Mlx5Engine::make_action(const FlowActionKey& key)
 
 /// The same for entries of tables, by commands: the numbers of flow actions are the kernel's
 /// secret.
-DevxObject Mlx5Engine::make_entry_action(const FlowActionKey& key) {
+DevxObject Mlx5Engine::make_entry_action(const EditKey& key) {
     const std::vector<uint8_t> bytes = key.bytes();
     const auto size = static_cast<uint32_t>(bytes.size());
     std::vector<uint8_t> command;
@@ -232,25 +154,12 @@ DevxObject Mlx5Engine::make_entry_action(const FlowActionKey& key) {
     return devx_.make_raw(command, "packet reformat");
 }
 
-bool rewrites(const SteeringRequest& request) {
-    return notes_mark(request) || (request.edits && !request.edits->rewrites.empty());
-}
-FlowActionKey rewriting_of(const SteeringRequest& request) {
-    return {request.egress, true, notes_mark(request) ? request.tag : 0, request.edits};
-}
-bool reformats(const SteeringRequest& request) {
-    return request.edits && request.edits->reformat != Reformat::none;
-}
-FlowActionKey reformatting_of(const SteeringRequest& request) {
-    return {request.egress, false, 0, request.edits};
-}
-
 /// False with errno.
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                FlowActionList& actions) {
-    const auto add = [&](const FlowActionKey& key, PartRef& use) {
+    const auto add = [&](const EditKey& key, PartRef& use) {
         const auto* const action =
-            actions_.acquire(use, key, [this](const FlowActionKey& of) { return make_action(of); });
+            actions_.acquire(use, key, [this](const EditKey& of) { return make_action(of); });
         if (action == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION).action = action->get();
         return true;
@@ -261,9 +170,9 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
 
 bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
                                EntryActions& actions) {
-    const auto add = [&](const FlowActionKey& key, PartRef& use, std::optional<uint32_t>& number) {
+    const auto add = [&](const EditKey& key, PartRef& use, std::optional<uint32_t>& number) {
         const DevxObject* const action = entry_actions_.acquire(
-            use, key, [this](const FlowActionKey& of) { return make_entry_action(of); });
+            use, key, [this](const EditKey& of) { return make_entry_action(of); });
         if (action != nullptr) number = action->number;
         return action != nullptr;
     };
@@ -287,16 +196,6 @@ GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& use) {
                     : GroupTable::make(devx_, of.egress, level_of(of.group), kSmall);
     });
     return table != nullptr ? table->get() : nullptr;
-}
-
-/// As mlx5_ib decides it, which tries such rules after all levels: by the bytes in the places of a
-/// MAC and of an IPv4 address.
-bool sorted_as_multicast(const Mlx5Match& match) {
-    constexpr size_t kMac = 0x40 / 8, kIpv4 = 0x1e0 / 8;
-    const auto both = [&](size_t at, uint8_t bits, uint8_t wanted) {
-        return (match.value[at] & bits) == wanted && (match.mask[at] & bits) == wanted;
-    };
-    return both(kMac, 0x01, 0x01) || both(kIpv4, 0xf0, 0xe0);
 }
 
 /// What the kernel's flows have no words for: VLAN tags, samplers and meters.
@@ -339,13 +238,7 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.counter && !devx_.available())
         return Lack{nullptr, "action count: mlx5dv flows have counters by DevX only, which the "
                              "kernel does not give to this process"};
-    if (request.group == 0 && request.strict_level &&
-        sorted_as_multicast(mlx5_match(request.pattern)))
-        return Lack{&request.pattern.eth(), "matches multicast, which the kernel's driver tries "
-                                            "after all other mlx5dv flows"};
-    static const CarriedBits kCarried(
-        [](const Field& field, uint8_t depth) { return place_of(field, depth) != Field::kNone; });
-    return first_lack(request.pattern, "the device's match parameters have", kCarried);
+    return lack_of_match(request);
 }
 
 /// Where a flow's packets go. False with errno.
@@ -488,24 +381,11 @@ bool Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& 
 
 } // namespace
 
-Mlx5Match mlx5_match(const Pattern& pattern) {
-    Mlx5Match match;
-    for (const Layer& layer : pattern.layers())
-        for (const Field& field : fields_of(layer.protocol)) {
-            const uint16_t place = place_of(field, layer.depth);
-            if (place == Field::kNone || !layer.masks(field.bit, field.bits)) continue;
-            or_bits(layer.value, field.bit, field.bits, match.value, place);
-            or_bits(layer.mask, field.bit, field.bits, match.mask, place);
-            match.criteria |= static_cast<uint8_t>(1 << place / (8 * kBlockBytes));
-        }
-    return match;
-}
-
 std::unique_ptr<Engine> make_mlx5_engine(const verbs::Api& api, ibv_context* context, Devx& devx,
-                                         const RxQueueSet& queues) {
+                                         const RxQueueSet& queues, const GroupWay& way) {
     if (api.mlx5_create_flow_matcher == nullptr || !api.mlx5_is_supported(context->device))
         return nullptr;
-    return std::make_unique<Mlx5Engine>(api, context, devx, queues);
+    return std::make_unique<Mlx5Engine>(api, context, devx, queues, way);
 }
 
 } // namespace rawqp

@@ -55,21 +55,29 @@ std::string describe(const SteeringRequest& request) {
 
 Result<std::unique_ptr<Steering>> Steering::make(const verbs::Api& api, RssQps& qps,
                                                  uint8_t ib_port, FlowEngine wanted) {
-    std::vector<std::unique_ptr<Engine>> engines;
-    auto devx = std::make_unique<Devx>(api, qps.context());
+    std::unique_ptr<Steering> made(new Steering(qps, std::make_unique<Devx>(api, qps.context())));
+    auto& engines = made->engines_;
     if (wanted != FlowEngine::mlx5) engines.push_back(make_verbs_engine(ib_port));
-    if (wanted != FlowEngine::verbs)
-        if (auto mlx5 = make_mlx5_engine(api, qps.context(), *devx, qps.queues()))
+    if (wanted != FlowEngine::verbs) {
+        ibv_context* const context = qps.context();
+        if (auto mlx5 = make_mlx5_engine(api, context, *made->devx_, qps.queues(), made->way_)) {
+            auto software =
+                make_software_engine(api, context, *made->devx_, qps.queues(), made->way_);
+            made->software_ = software.get();
             engines.push_back(std::move(mlx5));
+            engines.push_back(std::move(software));
+        }
+    }
     if (engines.empty())
         return fail(ENOTSUP, "flow_engine=mlx5: this is no device of libmlx5, or the library is "
                              "older than rdma-core 44: use flow_engine=auto");
-    return std::unique_ptr<Steering>(new Steering(qps, std::move(devx), std::move(engines)));
+    return made;
 }
 
 tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest& request) const {
     std::optional<LackText> first;
     for (const auto& engine : engines_) {
+        if (!engine->in_charge(request)) continue;
         const std::optional<Lack> lack = engine->lack(request);
         if (!lack) return engine.get();
         if (!first)
@@ -111,7 +119,9 @@ void Steering::use_lro(const std::optional<LroTerms>& terms) {
 
     int error = EOPNOTSUPP; // what a caller gets that has not looked for an engine
     const Engine* known = by_tir ? nullptr : request.engine; // it may have been found without LRO
+    if (known != nullptr && !known->in_charge(request)) known = nullptr;
     for (const auto& engine : engines_) {
+        if (!engine->in_charge(request)) continue;
         if (known != nullptr ? engine.get() != known : engine->lack(request).has_value()) continue;
         known = nullptr; // of those after it nothing is known
         if (engine->create(request, rule.qp.get(), rule.device)) {
@@ -152,6 +162,14 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
     SteeringRule rule;
     if (auto done = install(request, rule); !done) return tl::unexpected(std::move(done.error()));
     return rule;
+}
+
+Result<void> Steering::settle() {
+    for (const auto& engine : engines_)
+        if (const int error = engine->settle(); error != 0)
+            return fail(error, "the device does not get its rules: {}",
+                        verbs::errno_text(error, verbs::Attempt::steer));
+    return {};
 }
 
 Result<void> Steering::validate(SteeringRequest request) {

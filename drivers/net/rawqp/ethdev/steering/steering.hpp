@@ -98,6 +98,16 @@ class Steering {
     /// Of rules from now on; there are none that live. Null: packets stay as they are.
     void use_lro(const std::optional<LroTerms>& terms);
 
+    /// Whether groups above 0 can be served by software steering.
+    [[nodiscard]] bool has_software() const {
+        return software_ != nullptr && software_->available();
+    }
+    [[nodiscard]] GroupWay way() const { return way_; }
+    /// For requests from now on. Rules stay what they are: the caller has them made anew.
+    void set_way(GroupWay way) { way_ = way; }
+    /// Waits until the device has all rules as they were asked for.
+    [[nodiscard]] Result<void> settle();
+
     [[nodiscard]] RssQps& qps() { return qps_; }
     [[nodiscard]] Devx& devx() { return *devx_; }
     /// A counter for requests; the device is not asked before the first of them.
@@ -108,12 +118,13 @@ class Steering {
   private:
     /// A rule that counts for no name of tunnels.
     [[nodiscard]] Result<void> put(const SteeringRequest& request, SteeringRule& rule);
-    Steering(RssQps& qps, std::unique_ptr<Devx> devx, std::vector<std::unique_ptr<Engine>> engines)
-        : qps_(qps), devx_(std::move(devx)), engines_(std::move(engines)) {}
+    Steering(RssQps& qps, std::unique_ptr<Devx> devx) : qps_(qps), devx_(std::move(devx)) {}
 
     RssQps& qps_;
     std::unique_ptr<Devx> devx_;
-    std::vector<std::unique_ptr<Engine>> engines_; ///< at least one
+    GroupWay way_ = GroupWay::commands;
+    std::vector<std::unique_ptr<Engine>> engines_; ///< at least one is in charge of any request
+    SoftwareEngine* software_ = nullptr;           ///< one of them; null: there is none
     std::optional<SteeringLevels> levels_;
     bool lro_ = false;
 };

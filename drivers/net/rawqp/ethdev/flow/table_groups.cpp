@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which way the groups above 0 are served, see GroupWay. Software steering takes a rule in less
+// time, and has words for less. So it comes with the first template table of such a group, and goes
+// with the last one, or when something is asked for that commands alone have words for. The rules
+// that stand, among them those of group 0 that lead to groups, are made anew then.
+#include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+#include "drivers/net/rawqp/log.hpp"
+
+#include <algorithm>
+
+namespace rawqp {
+
+namespace {
+
+bool of_groups(const RuleTerms& rule) { return !rule.egress && (rule.group != 0 || rule.jumps); }
+
+Plan plan_of(const rte_flow& rule) {
+    Plan plan;
+    static_cast<RuleTerms&>(plan) = rule;
+    for (const RulePart& part : rule.parts())
+        plan.parts.push_back(
+            {part.traffic, part.pattern(), part.target, part.whole, nullptr});
+    return plan;
+}
+
+} // namespace
+
+FlowResult<OwnedRule> FlowTable::Impl::make_anew(const rte_flow& rule) {
+    Plan plan = plan_of(rule);
+    if (auto ok = choose_engines(plan, nullptr); !ok) return tl::unexpected(ok.error());
+    return realize(plan, nullptr, &rule);
+}
+
+/// Those of group 0 have levels, for which others may have to make room: each takes the place of
+/// the former one before the next is made.
+FlowResult<void> FlowTable::Impl::make_jumps_anew() {
+    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
+        if (!of_groups(*rule) || rule->group != 0) continue;
+        auto fresh = make_anew(*rule);
+        if (!fresh) return tl::unexpected(fresh.error());
+        rules.replace(*rule, std::move(*fresh));
+    }
+    return {};
+}
+
+/// While jumps are led from the former rules to the fresh ones, both stand, so that a packet meets
+/// one of them.
+FlowResult<void> FlowTable::Impl::serve_groups_by(GroupWay way) {
+    const GroupWay former = steering.way();
+    steering.set_way(way);
+    shapes.clear();
+    std::vector<std::pair<rte_flow*, OwnedRule>> fresh;
+    FlowResult<void> done;
+    for (rte_flow* rule = rules.first(); rule != nullptr && done; rule = rule->after) {
+        if (!of_groups(*rule) || rule->group == 0) continue;
+        if (auto made = make_anew(*rule))
+            fresh.emplace_back(rule, std::move(*made));
+        else
+            done = tl::unexpected(made.error());
+    }
+    if (done) done = settle();
+    if (done && !(done = make_jumps_anew())) {
+        steering.set_way(former);
+        if (auto back = make_jumps_anew(); !back)
+            RAWQP_LOG(ERR, "rules that jump to groups lead to no rules: %s",
+                      back.error().what.c_str());
+    }
+    if (!done) {
+        steering.set_way(former);
+        return done;
+    }
+    for (auto& [rule, successor] : fresh)
+        rules.replace(*rule, std::move(successor));
+    for (const auto& table : tables)
+        choose_engines(*table);
+    RAWQP_LOG(INFO, "groups above 0 are served by %s, %zu rules of them were made anew",
+              way == GroupWay::software ? "software steering" : "commands", fresh.size());
+    return settle();
+}
+
+/// Of rules that come: a request that its engine is not in charge of is looked at again each time.
+void FlowTable::Impl::choose_engines(rte_flow_template_table& table) {
+    for (Recipe& recipe : table.recipes)
+        for (RulePart& part : recipe.model->parts()) {
+            part.engine = steering.engine_for(request.of(part, 0)).value_or(nullptr);
+            request.let_go();
+        }
+}
+
+void FlowTable::Impl::choose_way(const rte_flow_attr* to_come) {
+    const auto of_group = [](const rte_flow_attr& attr) {
+        return attr.group != 0 && attr.egress == 0;
+    };
+    if (to_come != nullptr && !of_group(*to_come)) return;
+    if (std::ranges::any_of(tables, [&](const auto& each) { return of_group(each->attributes); }))
+        return;
+    const GroupWay wanted = to_come != nullptr ? GroupWay::software : GroupWay::commands;
+    if (wanted == steering.way() || (to_come != nullptr && !steering.has_software())) return;
+    if (auto done = serve_groups_by(wanted); !done)
+        RAWQP_LOG(INFO, "groups above 0 are served as before: %s", done.error().what.c_str());
+}
+
+FlowResult<void> FlowTable::Impl::settle() {
+    if (auto settled = steering.settle(); !settled) return from_device(settled.error());
+    return {};
+}
+
+} // namespace rawqp

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Groups by software steering: when they are, what the device is asked for then, and in which order
+// things go.
+#include "drivers/net/rawqp/flow_tag.hpp"
+#include "tests/unit/flow/templates.hpp"
+#include "tests/unit/verbs/fake_dr.hpp"
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using verbs_test::DrAction;
+using verbs_test::DrRule;
+using verbs_test::FakeDr;
+using Kind = DrAction::Kind;
+
+class SoftwareTest : public testing::Test {
+  protected:
+    FakeDevice device{4};
+    std::optional<FakeDr> dr;
+    std::unique_ptr<RssQps> qps;
+    std::unique_ptr<Steering> steering;
+    std::unique_ptr<FlowTable> table;
+    rte_flow_error error{};
+
+    SoftwareTest() {
+        device.offer_mlx5_flows();
+        device.offers_devx = true;
+        dr.emplace(device);
+        qps =
+            std::make_unique<RssQps>(device.api(), device.context(), device.pd(), device.rx_queues);
+        steering = make_steering(device, *qps, FlowEngine::mlx5);
+        table = std::make_unique<FlowTable>(*steering, device.rx_queues);
+        const rte_flow_port_attr port{};
+        const rte_flow_queue_attr queue{64};
+        const rte_flow_queue_attr* sizes[] = {&queue};
+        EXPECT_EQ(table->configure(port, sizes, &error), 0);
+        EXPECT_TRUE(table->start());
+    }
+    ~SoftwareTest() override {
+        table.reset();
+        steering.reset();
+        qps.reset();
+        dr.reset();
+        EXPECT_THAT(device.violations, IsEmpty());
+        EXPECT_THAT(device.devx_objects, IsEmpty());
+        EXPECT_THAT(device.flows, IsEmpty());
+    }
+
+    rte_flow* create(const Rule& rule) {
+        return table->create(&rule.attr, rule.pattern(), rule.actions(), &error);
+    }
+    static Rule of(uint32_t group, Rule rule) {
+        rule.attr.group = group;
+        return rule;
+    }
+    static Rule jump(uint32_t group) {
+        return led(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4), group);
+    }
+    static Rule led(Rule rule, uint32_t group) {
+        const rte_flow_action_jump conf{group};
+        return rule.action(RTE_FLOW_ACTION_TYPE_JUMP, &conf);
+    }
+    static Rule tagged(uint32_t group) {
+        return of(group, Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_VLAN));
+    }
+    /// What commands alone have words for.
+    static Rule tag_off(uint32_t group) {
+        return tagged(group).action(RTE_FLOW_ACTION_TYPE_OF_POP_VLAN).queue(1);
+    }
+    /// Of UDP over IPv4, with these actions and masks.
+    rte_flow_template_table* create_table(const Rule& actions, const Rule& masks,
+                                          uint32_t group = 1) {
+        rte_flow_pattern_template_attr of_pattern{};
+        of_pattern.ingress = 1;
+        rte_flow_actions_template_attr of_actions{};
+        of_actions.ingress = 1;
+        auto* pattern = table->create_pattern_template(of_pattern, flow(0, 0).pattern(), &error);
+        auto* action =
+            table->create_actions_template(of_actions, actions.actions(), masks.actions(), &error);
+        rte_flow_template_table_attr attributes{};
+        attributes.flow_attr.group = group;
+        attributes.flow_attr.ingress = 1;
+        attributes.nb_flows = 64;
+        return table->create_template_table(attributes, {&pattern, 1}, {&action, 1}, &error);
+    }
+    rte_flow_template_table* marking_table(uint32_t group = 1) {
+        return create_table(Rule().queue(1).mark(1), Rule().queue(0).mark(0), group);
+    }
+    rte_flow* enqueue(rte_flow_template_table* to, const Rule& rule) {
+        return table->async_create(0, to, rule.pattern(), 0, rule.actions(), 0, nullptr, &error);
+    }
+    int pull() {
+        std::vector<rte_flow_op_result> results(64);
+        return table->pull(0, results, &error);
+    }
+    std::vector<const DrRule*> rules_of(uint32_t group) const {
+        std::vector<const DrRule*> found;
+        for (const auto& rule : dr->rules)
+            if (rule->group() == group) found.push_back(rule.get());
+        return found;
+    }
+};
+
+TEST_F(SoftwareTest, ATableTakesItsGroupsAndTheJumpsThere) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    ASSERT_NE(create(of(1, udp_to(7, 2))), nullptr) << error.message;
+    ASSERT_THAT(device.flows, SizeIs(1));
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    EXPECT_THAT(device.flows, IsEmpty());
+    EXPECT_FALSE(dr->unsettled);
+    ASSERT_THAT(rules_of(0), SizeIs(1));
+    EXPECT_EQ(rules_of(0)[0]->does(Kind::table)->table->level, 1u);
+    ASSERT_THAT(rules_of(1), SizeIs(1));
+
+    const size_t commands = device.calls();
+    ASSERT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
+    ASSERT_NE(enqueue(to, flow(1, 3).queue(3).mark(6)), nullptr) << error.message;
+    EXPECT_LE(device.calls() - commands, 3u); // of a TIR
+    ASSERT_THAT(rules_of(1), SizeIs(3));
+    const DrRule& rule = *rules_of(1)[1];
+    EXPECT_EQ(rule.does(Kind::tag)->tag, tag_of_mark(5));
+    EXPECT_NE(rule.does(Kind::tir), nullptr);
+    EXPECT_EQ(rule.matcher, rules_of(1)[2]->matcher);
+    // The version says that it is IPv4, and no EtherType.
+    constexpr size_t kEtherType = 6, kVersion = 18;
+    EXPECT_EQ(rule.matcher->mask[kVersion] & 0x1e, 4 << 1);
+    EXPECT_EQ(rule.value[kVersion] & 0x1e, 4 << 1);
+    EXPECT_EQ(rule.matcher->mask[kEtherType] | rule.matcher->mask[kEtherType + 1], 0);
+}
+
+TEST_F(SoftwareTest, WithoutTheTableTheyAreByCommandsAgain) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    auto* const one = marking_table(1);
+    auto* const other = marking_table(2);
+    EXPECT_EQ(table->destroy(one, &error), 0);
+    EXPECT_THAT(rules_of(0), SizeIs(1));
+    EXPECT_EQ(table->destroy(other, &error), 0);
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_THAT(device.flows, SizeIs(1));
+}
+
+TEST_F(SoftwareTest, ATableOfGroup0ChangesNothing) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    ASSERT_NE(marking_table(0), nullptr) << error.message;
+    EXPECT_EQ(dr->domains, 0u);
+    EXPECT_THAT(device.flows, SizeIs(1));
+}
+
+TEST_F(SoftwareTest, WhereTheDeviceHasNone) {
+    dr->offered = false;
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    EXPECT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty());
+}
+
+TEST_F(SoftwareTest, WhereTheDeviceRefusesTheMatch) {
+    dr->refuses = EOPNOTSUPP;
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    EXPECT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_THAT(device.flows, SizeIs(1));
+}
+
+TEST_F(SoftwareTest, AnotherWordMakesThemCommands) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    auto* const to = marking_table();
+    auto* const rule = enqueue(to, flow(1, 2).queue(3).mark(5));
+    ASSERT_NE(rule, nullptr) << error.message;
+    const Rule more = tag_off(2);
+    EXPECT_EQ(table->validate(&more.attr, more.pattern(), more.actions(), &error), 0);
+    EXPECT_THAT(dr->rules, SizeIs(2));
+    ASSERT_NE(create(more), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_THAT(device.flows, SizeIs(1));
+    EXPECT_NE(enqueue(to, flow(1, 3).queue(3).mark(5)), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0) << error.message;
+}
+
+TEST_F(SoftwareTest, OtherActionsMakeThemCommands) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    auto* const rule = create(tagged(1).queue(2));
+    ASSERT_NE(rule, nullptr) << error.message;
+    EXPECT_EQ(table->update_actions(rule, tagged(1).queue(3).actions(), &error), 0);
+    EXPECT_THAT(dr->rules, SizeIs(3)); // for each kind of tag one
+    EXPECT_FALSE(dr->unsettled);
+    EXPECT_EQ(table->update_actions(rule, tag_off(1).actions(), &error), 0) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_THAT(device.flows, SizeIs(1));
+}
+
+/// None has gone over, and all stand as before.
+TEST_F(SoftwareTest, AllRulesGoOverOrNone) {
+    for (const uint16_t port : {1, 2, 3})
+        ASSERT_NE(create(of(1, udp_to(port, 1))), nullptr) << error.message;
+    for (const uint32_t priority : {0u, 1u}) {
+        Rule way = jump(1);
+        way.attr.priority = priority;
+        ASSERT_NE(create(way), nullptr) << error.message;
+    }
+    for (size_t nth = 1; nth <= 5; ++nth) {
+        dr->fail_rule = nth;
+        auto* const to = marking_table();
+        ASSERT_NE(to, nullptr) << error.message;
+        ASSERT_EQ(dr->fail_rule, 0u) << nth;
+        EXPECT_THAT(dr->rules, IsEmpty()) << nth;
+        EXPECT_THAT(device.flows, SizeIs(2)) << nth;
+        EXPECT_EQ(table->destroy(to, &error), 0);
+    }
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, SizeIs(5));
+}
+
+TEST_F(SoftwareTest, TheDeviceHasARuleWhenCreateReturnsOrItsResultIsPulled) {
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    auto* const usual = create(of(1, udp_to(7, 2)));
+    EXPECT_FALSE(dr->unsettled);
+    EXPECT_EQ(table->destroy(usual, &error), 0);
+    EXPECT_FALSE(dr->unsettled);
+
+    auto* const rule = enqueue(to, flow(1, 2).queue(3).mark(5));
+    EXPECT_TRUE(dr->unsettled);
+    EXPECT_EQ(pull(), 1);
+    EXPECT_FALSE(dr->unsettled);
+    EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0);
+    dr->sync_error = EIO;
+    ASSERT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
+    EXPECT_EQ(pull(), -EIO);
+    EXPECT_THAT(error.message, HasSubstr("the device does not get its rules"));
+    dr->sync_error = 0;
+    EXPECT_EQ(pull(), 2); // of which nothing was told
+}
+
+/// The fake looks whether counters and TIRs outlive what the device still does with them.
+TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
+    const Rule counting = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    auto* const to = create_table(counting, Rule().queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT));
+    ASSERT_NE(to, nullptr) << error.message;
+    for (int round = 0; round < 2; ++round) {
+        const Rule rule = flow(1, 2).queue(3).action(RTE_FLOW_ACTION_TYPE_COUNT);
+        auto* const made = enqueue(to, rule);
+        ASSERT_NE(made, nullptr) << error.message;
+        EXPECT_EQ(table->async_destroy(0, made, nullptr, &error), 0);
+    }
+    ASSERT_NE(create(of(1, udp_to(8, 2))), nullptr) << error.message; // has the same TIR
+    auto* const usual = create(of(1, udp_to(7, 2).action(RTE_FLOW_ACTION_TYPE_COUNT)));
+    ASSERT_NE(usual, nullptr) << error.message;
+    EXPECT_EQ(table->destroy(usual, &error), 0);
+    EXPECT_EQ(pull(), 4);
+    EXPECT_THAT(dr->leaving, IsEmpty());
+}
+
+/// Beside what the device of the tests allocates for a rule and a tag.
+TEST_F(SoftwareTest, NothingIsAllocatedForARule) {
+    constexpr uint16_t kRules = 20;
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    ASSERT_NE(enqueue(to, flow(1, 1).queue(3).mark(1)), nullptr) << error.message;
+    dr->rules.reserve(100);
+    dr->actions.reserve(100);
+    std::vector<Rule> rules;
+    for (uint16_t port = 2; port < 2 + kRules; ++port)
+        rules.push_back(flow(1, port).queue(3).mark(port));
+    size_t before = allocations();
+    for (const Rule& rule : rules)
+        ASSERT_NE(enqueue(to, rule), nullptr) << error.message;
+    const size_t by_driver = allocations() - before;
+
+    const verbs::Api& api = device.api();
+    auto* const matcher = reinterpret_cast<mlx5dv_dr_matcher*>(
+        const_cast<verbs_test::DrMatcher*>(dr->rules[0]->matcher));
+    auto* const tir =
+        reinterpret_cast<mlx5dv_dr_action*>(const_cast<DrAction*>(dr->rules[0]->does(Kind::tir)));
+    std::vector<uint64_t> match(1 + dr->rules[0]->value.size() / 8);
+    auto* const value = reinterpret_cast<mlx5dv_flow_match_parameters*>(match.data());
+    value->match_sz = dr->rules[0]->value.size();
+    before = allocations();
+    std::array<std::pair<mlx5dv_dr_rule*, mlx5dv_dr_action*>, kRules> made;
+    for (auto& [rule, tag] : made) {
+        mlx5dv_dr_action* actions[] = {tag = api.mlx5_dr_tag(1), tir};
+        rule = api.mlx5_dr_rule_create(matcher, value, 2, actions);
+    }
+    EXPECT_EQ(by_driver, allocations() - before);
+    for (const auto& [rule, tag] : made) {
+        api.mlx5_dr_rule_destroy(rule);
+        api.mlx5_dr_action_destroy(tag);
+    }
+}
+
+TEST_F(SoftwareTest, AStoppedPortHasNoRulesAndGetsTheSameBack) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    auto* const to = marking_table();
+    ASSERT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
+    const Rule drops = of(1, Rule()
+                                 .item(RTE_FLOW_ITEM_TYPE_ETH)
+                                 .item(RTE_FLOW_ITEM_TYPE_IPV6)
+                                 .action(RTE_FLOW_ACTION_TYPE_DROP));
+    ASSERT_NE(create(drops), nullptr) << error.message;
+    table->stop();
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_FALSE(dr->unsettled);
+    ASSERT_NE(create(of(1, udp_to(7, 2))), nullptr) << error.message;
+    ASSERT_TRUE(table->start());
+    EXPECT_FALSE(dr->unsettled);
+    EXPECT_THAT(rules_of(0), SizeIs(1));
+    EXPECT_THAT(rules_of(1), SizeIs(3));
+    EXPECT_THAT(device.flows, IsEmpty());
+}
+
+TEST_F(SoftwareTest, WhatAJumpSaysAndChangesIsDoneInGroup0) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    ASSERT_NE(create(led(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).mark(5), 1)), nullptr)
+        << error.message;
+    ASSERT_THAT(rules_of(0), SizeIs(1));
+    const DrRule& way = *rules_of(0)[0];
+    EXPECT_EQ(way.does(Kind::tag)->tag, tag_of_mark(5));
+    ASSERT_NE(way.does(Kind::rewrite), nullptr); // its note
+    EXPECT_TRUE(way.does(Kind::rewrite)->root);
+    ASSERT_NE(create(of(1, led(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).mark(6), 2))), nullptr)
+        << error.message;
+    EXPECT_FALSE(rules_of(1)[0]->does(Kind::rewrite)->root);
+}
+
+} // namespace
+} // namespace rawqp::test

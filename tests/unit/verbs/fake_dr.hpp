@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// libmlx5's software steering (mlx5dv_dr) as the driver uses it. What a rule was written for, the
+// device may do until the next mlx5dv_dr_domain_sync.
+#pragma once
+
+#include "tests/unit/verbs/fake_rdma.hpp"
+
+#include <set>
+
+namespace verbs_test {
+
+struct DrTable {
+    uint32_t level = 0;
+};
+struct DrMatcher {
+    const DrTable* table = nullptr;
+    uint16_t priority = 0;
+    uint8_t criteria = 0;
+    std::vector<uint8_t> mask;
+};
+struct DrAction {
+    enum class Kind : uint8_t { table, tir, drop, tag, count, rewrite, reformat };
+    Kind kind = Kind::drop;
+    const DrTable* table = nullptr;
+    mlx5dv_devx_obj* object = nullptr; ///< a TIR or a counter
+    uint32_t tag = 0;
+    bool root = false;
+    std::vector<uint8_t> bytes{};
+};
+struct DrRule {
+    const DrMatcher* matcher = nullptr;
+    std::vector<uint8_t> value;
+    std::vector<const DrAction*> actions;
+
+    [[nodiscard]] uint32_t group() const { return matcher->table->level; }
+    [[nodiscard]] const DrAction* does(DrAction::Kind kind) const {
+        for (const DrAction* const action : actions)
+            if (action->kind == kind) return action;
+        return nullptr;
+    }
+};
+
+/// One at a time, of a device that lives longer.
+class FakeDr {
+  public:
+    explicit FakeDr(FakeRdma& device);
+    ~FakeDr();
+    FakeDr(const FakeDr&) = delete;
+    FakeDr& operator=(const FakeDr&) = delete;
+
+    bool offered = true; ///< else there is no domain
+    int refuses = 0;     ///< errno for matchers below the root
+    int sync_error = 0;
+    size_t fail_rule = 0;   ///< of rules from now on, this one (1: the next) fails
+    bool unsettled = false; ///< something was written since the last sync
+    size_t domains = 0;
+    std::vector<std::unique_ptr<DrTable>> tables;
+    std::vector<std::unique_ptr<DrMatcher>> matchers;
+    std::vector<std::unique_ptr<DrAction>> actions;
+    std::vector<std::unique_ptr<DrRule>> rules;
+    /// TIRs and counters that rules may still refer to which are gone for the driver.
+    std::set<const mlx5dv_devx_obj*> leaving;
+    FakeRdma& device;
+};
+
+} // namespace verbs_test
