@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <ranges>
 
 namespace rawqp {
 
@@ -45,8 +44,8 @@ class PartList {
     }
     void clear() {
         more_.reset();
-        for (PartRef& part : few_ | std::views::reverse)
-            part.reset();
+        for (size_t left = few_.size(); left > 0; --left)
+            few_[left - 1].reset();
     }
 
   private:
