@@ -18,8 +18,7 @@ Plan plan_of(const rte_flow& rule) {
     Plan plan;
     static_cast<RuleTerms&>(plan) = rule;
     for (const RulePart& part : rule.parts())
-        plan.parts.push_back(
-            {part.traffic, part.pattern(), part.target, part.whole, nullptr});
+        plan.parts.push_back({part.traffic, part.pattern(), part.target, part.whole, nullptr});
     return plan;
 }
 

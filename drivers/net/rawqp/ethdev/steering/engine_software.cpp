@@ -246,9 +246,9 @@ bool Software::fill(const SteeringRequest& request, DeviceRule& rule, SoftwareRu
 bool Software::create(const SteeringRequest& request, ibv_qp*, DeviceRule& rule) {
     Mlx5Match match = mlx5_match(request.pattern);
     if (request.group != 0) name_ip_version(request.pattern, match);
-    const auto* const matcher =
-        matchers_.acquire(rule.parts.add(), {request.group, request.level, match.criteria, match.mask},
-                          [this](const MatcherKey& key) { return make_matcher(key); });
+    const auto* const matcher = matchers_.acquire(
+        rule.parts.add(), {request.group, request.level, match.criteria, match.mask},
+        [this](const MatcherKey& key) { return make_matcher(key); });
     SoftwareRules::Entry& entry = rules_.take();
     PartRef own(&entry);
     ActionList actions;
