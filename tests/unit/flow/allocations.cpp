@@ -12,7 +12,8 @@ namespace rawqp::test {
 size_t allocations() { return count; }
 } // namespace rawqp::test
 
-// For the whole program: all other forms of new and delete come down to these.
+// For the whole program: all other forms of new and delete come down to these, those of arrays
+// with AddressSanitizer only because it is said here.
 void* operator new(size_t size) {
     ++count;
     if (void* const memory = std::malloc(size)) return memory;
@@ -20,3 +21,6 @@ void* operator new(size_t size) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
