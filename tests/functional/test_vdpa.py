@@ -54,7 +54,7 @@ def start_guest(hca: SoftHca, tmp_path: Path) -> Iterator[StartGuest]:
     guests: list[Program] = []
 
     def start(*arguments: str, queues: int = 1) -> Testpmd:
-        number = len(guests)
+        number, at = len(guests), len(hca.program.output)
         cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
         socket = f"net_virtio_user0,path={tmp_path / 'vhost'},queues={queues},queue_size={DEPTH}"
         guests.append(Program(
@@ -63,7 +63,7 @@ def start_guest(hca: SoftHca, tmp_path: Path) -> Iterator[StartGuest]:
              "--total-num-mbufs=4096", f"--rxq={queues}", f"--txq={queues}", *arguments],
             tmp_path / f"guest{number}.log", hca.env))
         testpmd = Testpmd(guests[-1])
-        hca.program.wait_for(r"vDPA device \d+ was configured", timeout=20)
+        hca.program.wait_for(r"vDPA device \d+ was configured", at, timeout=20)
         return testpmd
 
     yield start
