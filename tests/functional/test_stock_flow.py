@@ -131,15 +131,20 @@ CHANGES: list[tuple[str, Packet, Packet | None]] = [
 ]
 
 
+def comes_out(stack: Stack, frame: Packet, changed: Packet | None) -> None:
+    """So, or not at all, where it came in, of a testpmd that forwards by one queue alone."""
+    last = ether() / ipv6() / UDP() / Raw(b"last of a rule" * 4)
+    stack.wires[0].send_all([frame, last])
+    stack.wires[0].expect([changed, last] if changed else [last])
+
+
 def test_rules_change_packets(stack: Stack) -> None:
     stack.testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
-    stack.testpmd.start("io")  # out again where it came in
-    last = ether() / ipv6() / UDP() / Raw(b"last of a rule" * 4)
+    stack.testpmd.start("io")
     for rule, frame, changed in CHANGES:
         stack.testpmd.create_flow(0, rule)
         stack.testpmd.create_flow(0, OTHERS)
-        stack.wires[0].send_all([frame, last])
-        stack.wires[0].expect([changed, last] if changed else [last])
+        comes_out(stack, frame, changed)
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
 

@@ -19,7 +19,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
 from functional.conftest import OpenStack
-from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, OTHERS, QUEUE, RULES, TUNNEL, udp)
+from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, OTHERS, QUEUE, RULES, TUNNEL, comes_out, udp)
 
 
 FORMAT_0, FORMAT_1 = "0", "1"
@@ -194,15 +194,13 @@ def test_rules_of_a_group_change_packets(stack: Stack) -> None:
 def change_packets(stack: Stack, changes: list[tuple[list[str], Packet, Packet | None]]) -> None:
     stack.testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
     stack.testpmd.start("io")
-    last = ether() / ipv6() / UDP() / DATA
     for rules, frame, changed in changes:
         egress = "egress" in rules[0]
         jump(stack, "egress" if egress else "ingress")
         for rule in rules:
             stack.testpmd.create_flow(0, rule)
         stack.testpmd.create_flow(0, OTHERS if egress else f"group 1 {OTHERS}")
-        stack.wires[0].send_all([frame, last])
-        stack.wires[0].expect([changed, last] if changed else [last])
+        comes_out(stack, frame, changed)
         stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
 

@@ -14,16 +14,16 @@ bool is_aligned(const VirtqAttr& attr) {
     return attr.descriptors % 16 == 0 && attr.available % 2 == 0 && attr.used % 4 == 0;
 }
 
-/// Null when there is no virtio queue of that number.
-Queue* find_queue(const Device::State& state, Number number) {
-    if (Sq* const sq = state.sqs.find(number)) return sq->virtq ? sq : nullptr;
+/// One is an SQ or an RQ.
+struct Found {
+    Sq* sq = nullptr;
+    Rq* rq = nullptr;
+    Virtq* virtq = nullptr; ///< null: there is no virtio queue of that number
+};
+Found find(const Device::State& state, Number number) {
+    if (Sq* const sq = state.sqs.find(number)) return {.sq = sq, .virtq = sq->virtq.get()};
     Rq* const rq = state.rqs.find(number);
-    return rq && rq->virtq ? rq : nullptr;
-}
-Virtq* find_virtq(const Device::State& state, Number number) {
-    if (const Sq* const sq = state.sqs.find(number)) return sq->virtq.get();
-    const Rq* const rq = state.rqs.find(number);
-    return rq ? rq->virtq.get() : nullptr;
+    return {.rq = rq, .virtq = rq ? rq->virtq.get() : nullptr};
 }
 
 size_t count_virtqs(const Device::State& state) {
@@ -79,7 +79,7 @@ Outcome<Number> Device::create_virtq(const VirtqAttr& attr) {
 
 Outcome<void> Device::modify_virtq(Number number, VirtqState to) {
     const ControlLock lock(*state_);
-    Virtq* const virtq = find_virtq(*state_, number);
+    const auto [sq, rq, virtq] = find(*state_, number);
     if (!virtq) return refuse(Status::bad_resource);
     const VirtqState from = virtq->status().state;
     const bool starts = from == VirtqState::init && to == VirtqState::ready;
@@ -88,28 +88,28 @@ Outcome<void> Device::modify_virtq(Number number, VirtqState to) {
     virtq->enter(to);
     if (stops) return {}; // it still owes events
     state_->active_virtqs.push_back(virtq);
-    if (Sq* const sq = state_->sqs.find(number)) state_->active_virtio_sqs.push_back(sq);
+    if (sq) state_->active_virtio_sqs.push_back(sq);
     return {};
 }
 
 Outcome<VirtqStatus> Device::query_virtq(Number number) const {
     const ControlLock lock(*state_);
-    const Virtq* const virtq = find_virtq(*state_, number);
+    const Virtq* const virtq = find(*state_, number).virtq;
     if (!virtq) return refuse(Status::bad_resource);
     return virtq->status();
 }
 
 Outcome<void> Device::destroy_virtq(Number number) {
     const ControlLock lock(*state_);
-    const Queue* const queue = find_queue(*state_, number);
-    if (!queue) return refuse(Status::bad_resource);
-    if (queue->users != 0) return refuse(Status::busy);
-    const Virtq* const virtq = find_virtq(*state_, number);
+    const auto [sq, rq, virtq] = find(*state_, number);
+    if (!virtq) return refuse(Status::bad_resource);
+    const Queue& queue = sq ? static_cast<const Queue&>(*sq) : *rq;
+    if (queue.users != 0) return refuse(Status::busy);
     std::erase(state_->active_virtqs, virtq);
     if (virtq->events()) virtq->events()->users--;
     if (virtq->counter()) virtq->counter()->users--;
-    state_->pds.find(queue->pd)->users--;
-    if (Sq* const sq = state_->sqs.find(number)) {
+    state_->pds.find(queue.pd)->users--;
+    if (sq) {
         std::erase(state_->active_virtio_sqs, sq);
         state_->data_path->forget(*sq);
         state_->sqs.erase(number);

@@ -53,8 +53,7 @@ struct Queue {
     [[nodiscard]] bool works_on(const void* address) const {
         return ring.contains(address) || doorbell.lies_at(address);
     }
-    /// Where in the ring the next entry to execute is.
-    /// Of the current request, or of one after it.
+    /// Where in the ring the next entry to execute is, or one so many after it.
     [[nodiscard]] uint64_t slot(uint32_t ahead = 0) const {
         return static_cast<uint16_t>((consumer + ahead) & mask);
     }

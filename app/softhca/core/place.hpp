@@ -100,6 +100,7 @@ template <Rings R, class W> class Placer {
     void count_out_of_buffer(Rq& rq);
     void find_no_request(Rq& rq, const Frame& frame, const Labels& labels);
     void put_into_chain(Rq& rq, const Frame& frame);
+    void leave_request(Rq& rq, bool written);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
     /// Writes these bytes of a packet into the current request. Bytes: PieceCursor or FlatCursor.
     template <class Bytes>

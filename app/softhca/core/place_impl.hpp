@@ -53,13 +53,19 @@ template <Rings R, class W> bool Placer<R, W>::leave_rest(Rq& rq) {
     const uint32_t unused = (1u << rq.strides.log_strides) - rq.next_stride;
     const bool written = Ring::complete_unused(rq, unused, port_.now());
     rq.next_stride = 0;
+    leave_request(rq, written);
+    return written;
+}
+
+/// The current request is done with, without a packet. `written`: so says a CQE; else there was no
+/// room for one.
+template <Rings R, class W> void Placer<R, W>::leave_request(Rq& rq, bool written) {
     rq.consumer++;
     rq.counters.wqes++;
     if (written)
         rq.counters.cqes++;
     else
         rq.fail();
-    return written;
 }
 
 template <Rings R, class W> void Placer<R, W>::fail_for_memory() {

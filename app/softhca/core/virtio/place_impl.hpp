@@ -31,13 +31,7 @@ template <Rings R, class W> bool Placer<R, W>::take_message(Rq& rq) {
     if (rq.state != QueueState::ready) return true; // nobody is there to be told
     if (rq.pending() == 0) read_doorbell(rq);
     if (rq.pending() == 0) return false;
-    const bool written = Ring::complete_message(rq, port_.now());
-    rq.consumer++;
-    rq.counters.wqes++;
-    if (written)
-        rq.counters.cqes++;
-    else
-        rq.fail();
+    leave_request(rq, Ring::complete_message(rq, port_.now()));
     return true;
 }
 

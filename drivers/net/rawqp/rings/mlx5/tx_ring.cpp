@@ -17,15 +17,8 @@ namespace {
 const mlx5::WqeCtrlSeg& control_at(const MlxTxRing& ring, uint16_t index) {
     return *reinterpret_cast<const mlx5::WqeCtrlSeg*>(ring.wqebb(index));
 }
-bool is_multi_packet(const MlxTxRing& ring, uint16_t index) {
-    const uint32_t word = control_at(ring, index).opmod_idx_opcode;
-    return static_cast<mlx5::WqeOpcode>(word & 0xff) == mlx5::WqeOpcode::enhanced_mpw;
-}
-
 bool sends_nothing(const MlxTxRing& ring, uint16_t index) {
-    const auto opcode =
-        static_cast<mlx5::WqeOpcode>(control_at(ring, index).opmod_idx_opcode & 0xff);
-    return opcode == mlx5::WqeOpcode::wait || opcode == mlx5::WqeOpcode::nop;
+    return is_wait(ring, index) || ring.opcode(index) == mlx5::WqeOpcode::nop;
 }
 
 /// Packets of the eMPW WQE at `index`, of `size` segments: each takes one, or is inlined.
@@ -51,7 +44,7 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
             ++index;
             continue;
         }
-        const uint32_t mbufs = is_multi_packet(ring, index)
+        const uint32_t mbufs = ring.opcode(index) == mlx5::WqeOpcode::enhanced_mpw
                                    ? packets_of(ring, index, size)
                                    : segments_of(*ring.mbufs.slot(segment));
         segment = static_cast<uint16_t>(segment + mbufs);
@@ -109,17 +102,11 @@ bool asks_for_completion(const MlxTxRing& ring, uint16_t index) {
 }
 
 void ask(MlxTxRing& ring) {
-    const uint16_t head = ring.mbufs.head();
-    if (ring.asked == head || ring.free_wqebbs() == 0) return;
-    const uint16_t index = ring.producer;
-    ring.mark(index) = {.pool = std::exchange(ring.unasked_pool, nullptr),
-                        .segment = head,
-                        .wqebb = static_cast<uint16_t>(index + 1)};
-    mlx5::WqeCtrlSeg* const wqe = write_control(ring, ring.wqebb(index), mlx5::WqeOpcode::nop, 1);
-    rte_compiler_barrier(); // see TxMark
-    wqe->fm_ce_se = mlx5::kCqUpdate;
-    ring.producer = static_cast<uint16_t>(index + 1);
-    ring.asked = head;
+    if (ring.asked == ring.mbufs.head() || ring.free_wqebbs() == 0) return;
+    mlx5::WqeCtrlSeg* const wqe =
+        write_control(ring, ring.wqebb(ring.producer), mlx5::WqeOpcode::nop, 1);
+    ring.producer = static_cast<uint16_t>(ring.producer + 1);
+    ring.ask_by(wqe, std::exchange(ring.unasked_pool, nullptr));
     wqes_before_record();
     store_record(*ring.doorbell, ring.producer);
     ring.uar.ring(wqe);

@@ -108,6 +108,11 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
 
     /// Of the WQE at WQEBB `index`.
     [[nodiscard]] TxMark& mark(uint16_t index) const { return marks[index & wqebb_mask]; }
+    /// Of the WQE at `index`, as it was written.
+    [[nodiscard]] mlx5::WqeOpcode opcode(uint16_t index) const {
+        const auto& control = *reinterpret_cast<const mlx5::WqeCtrlSeg*>(wqebb(index));
+        return static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff);
+    }
     [[nodiscard]] uint8_t* wqebb(uint16_t index) const {
         return sq + (index & wqebb_mask) * size_t{mlx5::kWqebb};
     }
@@ -117,6 +122,13 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     }
     [[nodiscard]] uint32_t free_wqebbs() const {
         return wqebb_mask + 1 - static_cast<uint16_t>(producer - completed);
+    }
+    /// Has the last WQE written, this one, tell of all before it. `pool`: see TxMark.
+    void ask_by(mlx5::WqeCtrlSeg* wqe, rte_mempool* pool) {
+        mark(index_of(wqe)) = {.pool = pool, .segment = mbufs.head(), .wqebb = producer};
+        rte_compiler_barrier(); // see TxMark
+        wqe->fm_ce_se = mlx5::kCqUpdate;
+        asked = mbufs.head();
     }
 };
 

@@ -60,8 +60,7 @@ inline void write_wait(MlxTxRing& ring, const rte_mbuf& packet) {
 
 /// Of a WQE in the ring.
 inline bool is_wait(const MlxTxRing& ring, uint16_t index) {
-    const auto& control = *reinterpret_cast<const mlx5::WqeCtrlSeg*>(ring.wqebb(index));
-    return static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff) == mlx5::WqeOpcode::wait;
+    return ring.opcode(index) == mlx5::WqeOpcode::wait;
 }
 
 } // namespace rawqp::mlx5rings

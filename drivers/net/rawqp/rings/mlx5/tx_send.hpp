@@ -47,19 +47,14 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 [[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
                                                 uint16_t start, uint16_t first) {
     const uint16_t producer = ring.producer;
-    const uint16_t head = ring.mbufs.head();
     count_up(ring.counters.packets, batch.packets);
     count_up(ring.counters.bytes, batch.bytes);
     rte_mempool* pool = batch.needs_slow_free == 0 ? batch.pool : nullptr;
     if (first != ring.asked && pool != batch.unasked_pool) pool = nullptr;
-    if (static_cast<uint16_t>(head - ring.asked) >= ring.ask_every) {
-        ring.mark(ring.index_of(batch.last)) = {.pool = pool, .segment = head, .wqebb = producer};
-        rte_compiler_barrier(); // see TxMark
-        batch.last->fm_ce_se = mlx5::kCqUpdate;
-        ring.asked = head;
-    } else {
+    if (static_cast<uint16_t>(ring.mbufs.head() - ring.asked) >= ring.ask_every)
+        ring.ask_by(batch.last, pool);
+    else
         ring.unasked_pool = pool;
-    }
     wqes_before_record();
     store_record(*ring.doorbell, producer);
     const uint32_t posted = static_cast<uint16_t>(producer - start) * mlx5::kWqebb;
