@@ -20,7 +20,6 @@ class Writer {
         used_ += size;
         return true;
     }
-    template <class T> bool put(const T& value) { return put(&value, sizeof value); }
     [[nodiscard]] std::span<const uint8_t> written() const { return room_.first(used_); }
 
   private:
@@ -28,54 +27,78 @@ class Writer {
     size_t used_ = 0;
 };
 
+/// Takes the bytes that a writer wrote, one after the other, and no others.
+class Comparer {
+  public:
+    explicit Comparer(std::span<const uint8_t> written) : left_(written) {}
+
+    bool put(const void* bytes, size_t size) {
+        if (size > left_.size() || std::memcmp(left_.data(), bytes, size) != 0) return false;
+        left_ = left_.subspan(size);
+        return true;
+    }
+    [[nodiscard]] bool all() const { return left_.empty(); }
+
+  private:
+    std::span<const uint8_t> left_;
+};
+
+template <class To, class T> bool put(const T& value, To& to) {
+    return to.put(&value, sizeof value);
+}
+
 /// An item whose fields are a header's, asked for by a mask, or no field of it.
-bool write_item(const rte_flow_item& item, Writer& to) {
-    if (!to.put(static_cast<uint16_t>(item.type))) return false;
+template <class To> bool put_item(const rte_flow_item& item, To& to) {
+    if (!put(static_cast<uint16_t>(item.type), to)) return false;
     if (item.type == RTE_FLOW_ITEM_TYPE_VOID) return true;
     const ItemKind* const kind = kind_of(item.type);
     if (kind == nullptr || is_metadata(kind->protocol) || item.last != nullptr) return false;
     if ((item.spec != nullptr) != (item.mask != nullptr)) return false;
-    if (item.mask == nullptr) return to.put(uint8_t{0});
+    if (item.mask == nullptr) return put(uint8_t{0}, to);
     const uint8_t flags = kind->flags != nullptr ? kind->flags(item.mask) : uint8_t{0};
-    return to.put(uint8_t{1}) && to.put(flags) &&
+    return put(uint8_t{1}, to) && put(flags, to) &&
            to.put(item.mask, traits_of(kind->protocol).bytes);
 }
 
 /// An action that is the same in all rules, or says where packets go or how they are marked.
-bool write_action(const rte_flow_action& action, Writer& to) {
+template <class To> bool put_action(const rte_flow_action& action, To& to) {
     switch (action.type) {
     case RTE_FLOW_ACTION_TYPE_VOID:
     case RTE_FLOW_ACTION_TYPE_DROP:
     case RTE_FLOW_ACTION_TYPE_FLAG:
     case RTE_FLOW_ACTION_TYPE_QUEUE:
-    case RTE_FLOW_ACTION_TYPE_MARK: return to.put(static_cast<uint16_t>(action.type));
+    case RTE_FLOW_ACTION_TYPE_MARK: return put(static_cast<uint16_t>(action.type), to);
     default: return false;
     }
 }
 
-template <class Entry, class Write>
-bool write_list(const Entry* entry, Writer& to, Write write_entry) {
-    for (; entry->type != 0; ++entry) // both END are 0
-        if (!write_entry(*entry, to)) return false;
-    return to.put(uint16_t{0});
-}
-
-bool is_same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+/// What a rule asks for without its values. False: it is nothing that templates are for, or `to`
+/// does not take it.
+template <class To>
+bool put_shape(const rte_flow_attr& attr, const rte_flow_item* item, const rte_flow_action* action,
+               To& to) {
+    if (!put(attr, to)) return false;
+    for (; item->type != RTE_FLOW_ITEM_TYPE_END; ++item)
+        if (!put_item(*item, to)) return false;
+    if (!put(uint16_t{RTE_FLOW_ITEM_TYPE_END}, to)) return false;
+    for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action)
+        if (!put_action(*action, to)) return false;
+    return true;
 }
 
 } // namespace
 
 KnownShape* KnownShapes::find(const rte_flow_attr& attr, const rte_flow_item* items,
                               const rte_flow_action* actions) {
-    Writer writer(bytes_);
-    if (!writer.put(attr) || !write_list(items, writer, write_item) ||
-        !write_list(actions, writer, write_action))
-        return nullptr;
-    const std::span<const uint8_t> bytes = writer.written();
-    auto at = std::ranges::find_if(shapes_,
-                                   [&](const auto& known) { return is_same(known->bytes, bytes); });
+    const auto is_of = [&](const std::unique_ptr<KnownShape>& known) {
+        Comparer comparer(known->bytes);
+        return put_shape(attr, items, actions, comparer) && comparer.all();
+    };
+    auto at = std::ranges::find_if(shapes_, is_of);
     if (at == shapes_.end()) {
+        Writer writer(bytes_);
+        if (!put_shape(attr, items, actions, writer)) return nullptr;
+        const std::span<const uint8_t> bytes = writer.written();
         if (shapes_.size() == kMost) shapes_.pop_back();
         shapes_.push_back(std::make_unique<KnownShape>());
         at = std::prev(shapes_.end());

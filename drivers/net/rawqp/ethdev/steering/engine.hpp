@@ -112,8 +112,6 @@ class Engine {
     /// request's target, in group 0; null with LRO if the request takes it.
     [[nodiscard]] virtual bool create(const SteeringRequest& request, ibv_qp* qp,
                                       DeviceRule& rule) = 0;
-    /// Waits until the device has all rules as they were asked for. 0 or an errno.
-    [[nodiscard]] virtual int settle() { return 0; }
 };
 
 /// Who serves the groups above 0 of received packets, and the jumps to them: they are all of one
@@ -135,6 +133,9 @@ class SoftwareEngine : public Engine {
   public:
     /// Whether the device has it and lets this process use it; asked once there was such a one.
     [[nodiscard]] virtual bool available() = 0;
+    /// Waits until the device has all rules as they were asked for; what other engines ask for it
+    /// has when it answers. 0 or an errno.
+    [[nodiscard]] virtual int settle() = 0;
 };
 /// Null as above.
 [[nodiscard]] std::unique_ptr<SoftwareEngine> make_software_engine(const verbs::Api& api,

@@ -165,11 +165,10 @@ Result<SteeringRule> Steering::install(const SteeringRequest& request) {
 }
 
 Result<void> Steering::settle() {
-    for (const auto& engine : engines_)
-        if (const int error = engine->settle(); error != 0)
-            return fail(error, "the device does not get its rules: {}",
-                        verbs::errno_text(error, verbs::Attempt::steer));
-    return {};
+    const int error = software_ != nullptr ? software_->settle() : 0;
+    if (error == 0) return {};
+    return fail(error, "the device does not get its rules: {}",
+                verbs::errno_text(error, verbs::Attempt::steer));
 }
 
 Result<void> Steering::validate(SteeringRequest request) {
