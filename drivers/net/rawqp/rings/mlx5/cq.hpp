@@ -106,12 +106,17 @@ struct Cq : CqPlace {
             __builtin_prefetch(&later[i]);
     }
 
+    /// Whether entry `index`, of which this op_own was read, is yet to come.
+    [[nodiscard]] bool is_empty(uint8_t op_own, uint32_t index) const {
+        return ((op_own ^ (index >> log_entries)) & mlx5::kOwnerMask) != 0 ||
+               static_cast<CqeOpcode>(op_own >> 4) == CqeOpcode::invalid;
+    }
+
     /// Any entry whose op_own was read. Anything but a good completion of a send or a receive
     /// counts as an error: this CQ serves one queue that knows no other.
     [[nodiscard]] CqeState classify(uint8_t op_own, uint32_t index) const {
         const auto opcode = static_cast<CqeOpcode>(op_own >> 4);
-        if (((op_own ^ (index >> log_entries)) & mlx5::kOwnerMask) != 0) return CqeState::empty;
-        if (opcode == CqeOpcode::invalid) return CqeState::empty;
+        if (is_empty(op_own, index)) return CqeState::empty;
         const uint8_t format = op_own & mlx5::kCqeFormatMask;
         if (opcode == CqeOpcode::resp_send && format == mlx5::kCqeFormatCompressed)
             return CqeState::compressed;

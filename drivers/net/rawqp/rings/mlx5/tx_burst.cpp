@@ -8,7 +8,7 @@ namespace rawqp::mlx5rings {
 namespace {
 
 /// The table: each field of TxOptions is a digit of the index.
-constexpr size_t kVariants = 2 * 2 * 2 * 3 * 2 * 2 * 2;
+constexpr size_t kVariants = 2 * 2 * 2 * 3 * 2 * 2;
 
 constexpr TxOptions tx_options(size_t index) {
     const auto digit = [&index](size_t base) {
@@ -22,22 +22,12 @@ constexpr TxOptions tx_options(size_t index) {
     options.long_headers = digit(2) != 0;
     options.inlining = static_cast<Inlining>(digit(3));
     options.multi_packet = digit(2) != 0;
-    options.avx2 = digit(2) != 0;
     options.fast_free = digit(2) != 0;
-    // What excludes or includes each other: such entries are of one variant.
-    if (options.long_headers) options.offloads = true;
-    if (options.inlining == Inlining::header) options.multi_packet = false;
-    if (!options.multi_packet || options.inlining != Inlining::none) options.avx2 = false;
-    if (options.multi_segment) options.fast_free = false;
-#if !defined(__x86_64__)
-    options.avx2 = false;
-#endif
-    return options;
+    return settled(options);
 }
 
 constexpr size_t index_of(const TxOptions& options) {
     size_t index = options.fast_free;
-    index = index * 2 + options.avx2;
     index = index * 2 + options.multi_packet;
     index = index * 3 + static_cast<size_t>(options.inlining);
     index = index * 2 + options.long_headers;
@@ -50,15 +40,13 @@ constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
 }
 (std::make_index_sequence<kVariants>());
 
-bool avx2_allowed([[maybe_unused]] const TxSpec& spec) {
 #if defined(__x86_64__)
+bool avx2_allowed(const TxSpec& spec) {
     // Virtual machines trap the instruction that tells: it is asked once.
     static const bool there = rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
     return spec.active_simd_bits >= 256 && there;
-#else
-    return false;
-#endif
 }
+#endif
 
 /// What may be asked for packet by packet.
 constexpr uint64_t kPacketOffloads =
@@ -78,11 +66,14 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& wanted) {
     if (min_inline != 0) options.inlining = Inlining::header;
     if (spec.inline_bytes != 0 || min_inline > kInlineHeader) options.inlining = Inlining::packet;
     options.multi_packet = spec.multi_packet && min_inline == 0;
-    options.avx2 = avx2_allowed(spec);
     options.fast_free = whole_packets_of_one_pool(spec.offloads);
     if ((spec.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0)
         return tx_scheduled_burst(options.inlining, options.multi_packet);
     if (spec.metadata) return tx_metadata_burst(options.inlining, options.multi_packet);
+#if defined(__x86_64__)
+    if (options.multi_packet && options.inlining == Inlining::none && avx2_allowed(spec))
+        return tx_avx2_burst(options);
+#endif
     return kBursts[index_of(options)];
 }
 

@@ -4,6 +4,9 @@
 // of 64.
 #pragma once
 
+#if defined(RAWQP_AVX2)
+#include "drivers/net/rawqp/rings/mlx5/tx_avx2.hpp"
+#endif
 #include "drivers/net/rawqp/rings/mlx5/tx_options.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_schedule.hpp"
@@ -41,7 +44,8 @@ inline bool joins(const MlxTxRing& ring, const rte_mbuf& packet, const rte_mbuf&
     return true;
 }
 
-/// fill_uniform by the widest vectors allowed, if the packets are uniform. 0: they are not.
+/// fill_uniform by the widest vectors of this source's CPUs, if the packets are uniform. 0: they
+/// are not.
 template <TxOptions O>
 inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf** packets,
                          uint32_t lkey_be) {
@@ -51,10 +55,9 @@ inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf
     // The tags to insert may differ, and so may metadata.
     if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
     if (O.metadata && (packets[0]->ol_flags & ring.metadata_flag) != 0) return 0;
-#if defined(__x86_64__)
+#if defined(RAWQP_AVX2)
     if (O.avx2 && session.limit >= 4)
-        return fill_uniform_avx2<kCheck>(session.data, session.slots, session.limit, packets,
-                                         lkey_be, mask);
+        return fill_uniform_avx2<kCheck>(session, packets, lkey_be, mask);
 #endif
     return fill_uniform<kCheck>(session, packets, lkey_be, mask);
 }

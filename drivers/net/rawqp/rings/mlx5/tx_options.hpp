@@ -21,7 +21,7 @@ struct TxOptions {
     bool long_headers = false; ///< segmentation or two tags may be asked for: the header is inlined
     Inlining inlining = Inlining::none;
     bool multi_packet = false; ///< several packets in one WQE (eMPW)
-    bool avx2 = false;         ///< the CPU and EAL allow it
+    bool avx2 = false;         ///< by a source compiled for it: see tx_avx2.cpp
     bool fast_free = false;    ///< every mbuf is of one pool, direct, unshared and a whole packet
     bool metadata = false;     ///< packets may have some, for rules to match
     bool scheduled = false;    ///< packets may have a time to be sent at
@@ -31,6 +31,14 @@ struct TxOptions {
         return long_headers || inlining == Inlining::packet || scheduled;
     }
 };
+
+/// What excludes or includes each other: options that differ in such only have one burst.
+constexpr TxOptions settled(TxOptions options) {
+    if (options.long_headers) options.offloads = true;
+    if (options.inlining == Inlining::header) options.multi_packet = false;
+    if (options.multi_segment) options.fast_free = false;
+    return options;
+}
 
 /// Offloads that may need more of a WQE than a descriptor's worth: TxOptions::long_headers.
 inline constexpr uint64_t kLongHeaders =

@@ -182,5 +182,7 @@ template <TxOptions O> Burst<eth_tx_burst_t> burst_with(Inlining inlining, bool 
 [[nodiscard]] Burst<eth_tx_burst_t> tx_metadata_burst(Inlining inlining, bool multi_packet);
 /// Those that besides look for times to send at.
 [[nodiscard]] Burst<eth_tx_burst_t> tx_scheduled_burst(Inlining inlining, bool multi_packet);
+/// Those that write data segments with AVX2: of WQEs of several packets, without inlining.
+[[nodiscard]] Burst<eth_tx_burst_t> tx_avx2_burst(const TxOptions& options);
 
 } // namespace rawqp::mlx5rings

@@ -93,13 +93,4 @@ inline uint64_t fill_uniform(Session session, rte_mbuf** packets, uint32_t lkey_
     return !Check || uniformity.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
-#if defined(__x86_64__)
-/// The same with four packets or more, four at a time. A function of its own, for only such may
-/// have AVX2 inside; its arguments fit into registers.
-template <bool Check>
-[[gnu::target("avx2")]] uint64_t fill_uniform_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots,
-                                                   uint32_t count, rte_mbuf** packets,
-                                                   uint32_t lkey_be, uint64_t mask);
-#endif
-
 } // namespace rawqp::mlx5rings

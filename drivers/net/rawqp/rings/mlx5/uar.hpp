@@ -38,10 +38,10 @@ struct Uar {
         uint64_t doorbell;
         memcpy(&doorbell, wqe, sizeof doorbell);
         uint8_t* const to = tx_registers[slot] + offset;
+        offset ^= size; // before the fences, after which it would be loaded anew
         record_before_uar();
         *reinterpret_cast<volatile uint64_t*>(to) = doorbell;
         flush_uar();
-        offset ^= size;
     }
 
     /// The same with all of the WQE, the only one posted: `bytes` is its size in whole WQEBBs.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Only functions marked with the target hold AVX2 instructions, so that the rest of the driver runs
-// on any CPU.
+// Data segments for uniform packets, four at a time with AVX2. For sources that are compiled for
+// CPUs that have it.
+#pragma once
+
 #include "drivers/net/rawqp/rings/mlx5/tx_uniform.hpp"
-
-#if defined(__x86_64__)
-
-#define RAWQP_AVX2 gnu::target("avx2")
 
 namespace rawqp::mlx5rings {
 namespace {
 
 /// The 16-byte pieces at `offset` of two mbufs.
-[[RAWQP_AVX2, gnu::always_inline]] inline __m256i load_pair(rte_mbuf* const* packets,
-                                                            size_t offset) {
+inline __m256i load_pair(rte_mbuf* const* packets, size_t offset) {
     const auto piece = [offset](const rte_mbuf* mbuf) {
         return reinterpret_cast<const __m128i*>(reinterpret_cast<const uint8_t*>(mbuf) + offset);
     };
@@ -20,9 +17,7 @@ namespace {
                                    _mm_load_si128(piece(packets[1])), 1);
 }
 
-[[RAWQP_AVX2, gnu::always_inline]] inline __m256i both(__m128i half) {
-    return _mm256_broadcastsi128_si256(half);
-}
+inline __m256i both(__m128i half) { return _mm256_broadcastsi128_si256(half); }
 
 /// The sums of one pass, over pairs of packets.
 struct PairSums {
@@ -58,18 +53,15 @@ constexpr Order kAddress = order({kNone, kNone, kNone, kNone, kNone, kNone, kNon
 constexpr Order kLength = order({kNone, kNone, 9, 8, kNone, kNone, kNone, kNone, //
                                  kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone});
 
-[[RAWQP_AVX2, gnu::always_inline]] inline __m256i load(const Order& order) {
-    return *reinterpret_cast<const __m256i*>(order.bytes);
-}
-[[RAWQP_AVX2, gnu::always_inline]] inline Shuffles make_shuffles(uint32_t lkey_be) {
+inline __m256i load(const Order& order) { return *reinterpret_cast<const __m256i*>(order.bytes); }
+inline Shuffles make_shuffles(uint32_t lkey_be) {
     return {load(kOffset), load(kAddress), load(kLength),
             both(_mm_setr_epi32(0, static_cast<int>(lkey_be), 0, 0))};
 }
 
 /// Two data segments.
 template <bool Check>
-[[RAWQP_AVX2, gnu::always_inline]] inline __m256i segments(PairSums& sums, const Shuffles& shuffles,
-                                                           rte_mbuf* const* packets) {
+inline __m256i segments(PairSums& sums, const Shuffles& shuffles, rte_mbuf* const* packets) {
     const __m256i fields = load_pair(packets, MbufPieces::kFields);
     const __m256i lengths = load_pair(packets, MbufPieces::kLength);
     const __m256i address = _mm256_add_epi64(load_pair(packets, MbufPieces::kAddress),
@@ -88,19 +80,19 @@ template <bool Check>
     return _mm256_or_si256(_mm256_shuffle_epi8(address, shuffles.address), head);
 }
 
-[[RAWQP_AVX2, gnu::always_inline]] inline Uniformity::Piece any_of(__m256i pair) {
+inline Uniformity::Piece any_of(__m256i pair) {
     return reinterpret_cast<Uniformity::Piece>(
         _mm_or_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
 }
-[[RAWQP_AVX2, gnu::always_inline]] inline Uniformity::Piece all_of(__m256i pair) {
+inline Uniformity::Piece all_of(__m256i pair) {
     return reinterpret_cast<Uniformity::Piece>(
         _mm_and_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
 }
 
 /// Sums over `count` packets, a multiple of four, whose segments and slots it writes.
 template <bool Check>
-[[RAWQP_AVX2, gnu::always_inline]] inline PairSums
-fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be, uint32_t count) {
+inline PairSums fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be,
+                           uint32_t count) {
     const Shuffles shuffles = make_shuffles(lkey_be);
     const __m256i none = _mm256_setzero_si256();
     const __m256i all = _mm256_set1_epi32(-1);
@@ -115,13 +107,11 @@ fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be, uint32_
     return sums;
 }
 
-} // namespace
-
+/// fill_uniform() of four packets or more.
 template <bool Check>
-[[RAWQP_AVX2]] uint64_t fill_uniform_avx2(mlx5::WqeDataSeg* data, rte_mbuf** slots, uint32_t count,
-                                          rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
-    Session session{.data = data, .slots = slots, .limit = count};
-    const uint32_t fours = count & ~3u;
+inline uint64_t fill_uniform_avx2(Session session, rte_mbuf** packets, uint32_t lkey_be,
+                                  uint64_t mask) {
+    const uint32_t fours = session.limit & ~3u;
     const PairSums sums = fill_fours<Check>(session, packets, lkey_be, fours);
     session.bytes = static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 1)) +
                     static_cast<uint32_t>(_mm256_extract_epi32(sums.lengths, 5));
@@ -136,7 +126,7 @@ template <bool Check>
         uniformity.any_pool = any_of(sums.any_pool);
         uniformity.all_pool = all_of(sums.all_pool);
     }
-    for (uint32_t i = fours; i < count; ++i) {
+    for (uint32_t i = fours; i < session.limit; ++i) {
         rte_mbuf* const packet = packets[i];
         if (packet->data_len < kMinTxBytes) return 0;
         if constexpr (Check) uniformity.add(*packet);
@@ -145,11 +135,5 @@ template <bool Check>
     return !Check || uniformity.holds(*packets[0], mask) ? session.bytes : 0;
 }
 
-template uint64_t fill_uniform_avx2<false>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
-                                           uint32_t, uint64_t);
-template uint64_t fill_uniform_avx2<true>(mlx5::WqeDataSeg*, rte_mbuf**, uint32_t, rte_mbuf**,
-                                          uint32_t, uint64_t);
-
+} // namespace
 } // namespace rawqp::mlx5rings
-
-#endif
