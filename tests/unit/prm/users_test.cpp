@@ -37,6 +37,16 @@ TEST_P(UsersTest, RingsLieInsideUmems) {
     EXPECT_EQ(status(by(mine, cq_request(umem, kPage))), FwStatus::ok);
 }
 
+TEST_P(UsersTest, TheKeysOfNothingAreNobodys) {
+    const Answer told = run(REQUEST(QUERY_SPECIAL_CONTEXTS, query_special_contexts));
+    const auto index = [&](Field key) { return told.get(key) >> 8; };
+    for (int key = 0; key < 4; ++key) { // indices follow each other
+        const Number made_index = made(by(mine, mkey_request(MLX5_MKC_ACCESS_MODE_MTT)));
+        EXPECT_NE(made_index, index(PRM(query_special_contexts_out, null_mkey)));
+        EXPECT_NE(made_index, index(PRM(query_special_contexts_out, dump_fill_mkey)));
+    }
+}
+
 TEST_P(UsersTest, WhatIsUsedStays) {
     const Number cq = made(by(mine, cq_request(umem)));
     const Number rq = made(by(mine, rq_request(cq)));
