@@ -227,7 +227,16 @@ TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
     EXPECT_EQ(tag(2), kFlowTagFlag);
     EXPECT_EQ(device.flows[3]->find(IBV_FLOW_SPEC_ACTION_TAG), 0u);
     EXPECT_NE(device.flows[3]->find(IBV_FLOW_SPEC_ACTION_DROP), 0u);
-    EXPECT_THAT(refused(udp_to(5, 0).mark(kMarkMax + 1)), HasSubstr("action mark: id 0xfffffe"));
+    rte_flow_action_modify_field modify{};
+    modify.dst.field = RTE_FLOW_FIELD_MARK;
+    modify.src.field = RTE_FLOW_FIELD_VALUE;
+    modify.src.value[0] = 7;
+    modify.width = 24;
+    ASSERT_NE(create(udp_to(5, 0).action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &modify)), nullptr);
+    uint32_t number = 0;
+    std::memcpy(&number, modify.src.value, sizeof number);
+    EXPECT_EQ(tag(4), tag_of_mark(number));
+    EXPECT_THAT(refused(udp_to(6, 0).mark(kMarkMax + 1)), HasSubstr("action mark: id 0xfffffe"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION_CONF);
 }
 
