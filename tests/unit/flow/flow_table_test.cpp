@@ -240,6 +240,23 @@ TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION_CONF);
 }
 
+// Without a mask, rte_flow's default one asks for fields of them.
+TEST_F(FlowTableTest, SpecsOfHeadersWithoutMatchableFields) {
+    start();
+    auto arp = zeroed<rte_flow_item_arp_eth_ipv4>();
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ARP_ETH_IPV4, &arp).queue(0)),
+                HasSubstr("item arp_eth_ipv4: field header cannot be matched"));
+    const Rule ipv4 = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4);
+    auto igmp = zeroed<rte_flow_item_igmp>();
+    EXPECT_THAT(refused(Rule(ipv4).item(RTE_FLOW_ITEM_TYPE_IGMP, &igmp).queue(0)),
+                HasSubstr("item igmp: field header cannot be matched"));
+    auto ah = zeroed<rte_flow_item_ah>();
+    EXPECT_THAT(refused(Rule(ipv4).item(RTE_FLOW_ITEM_TYPE_AH, &ah).queue(0)),
+                HasSubstr("item ah: field header cannot be matched"));
+    EXPECT_NE(create(Rule(ipv4).item(RTE_FLOW_ITEM_TYPE_AH, &ah, &ah).queue(0)), nullptr)
+        << "a mask of zeros asks for none";
+}
+
 TEST_F(FlowTableTest, ActionRefusals) {
     start();
     EXPECT_THAT(refused(udp_to(1, 4)), HasSubstr("action queue: no Rx queue 4"));
