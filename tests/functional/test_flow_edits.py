@@ -9,6 +9,7 @@ from rig.packets import ether, ipv4, ipv6
 from rig.stack import Stack
 from rig.wire import padded
 from scapy.layers.inet import TCP, UDP
+from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
@@ -84,6 +85,14 @@ CHANGES: dict[str, tuple[str, Packet, Packet]] = {
         (UDP4, udp4(ttl=64), udp4(ttl=57)),
     "modify_field op add dst_type udp_port_dst src_type value src_value 0100 width 16":
         (UDP4, udp4(), udp4(dport=53 + 256)),
+    "modify_field op set dst_type udp_port_src src_type udp_port_dst width 16":
+        (UDP4, udp4(), ether() / ipv4() / UDP(sport=53, dport=53) / DATA),
+    "modify_field op set dst_type mac_dst src_type mac_src width 48":
+        (UDP4, udp4(), ether(udp4().src) / udp4().payload),
+    "modify_field op set dst_type ipv6_dst src_type ipv6_src width 128":
+        (TCP6, tcp6(), ether() / ipv6(destination=tcp6()[IPv6].src) / tcp6()[TCP]),
+    "modify_field op set dst_type ipv4_src dst_offset 8 src_type ipv4_dst src_offset 1 width 4":
+        (UDP4, udp4(destination="10.0.0.22"), udp4(source="10.0.11.1", destination="10.0.0.22")),
     "set_ttl ttl_value 9 / set_mac_dst mac_addr " + PAIR + " / set_ipv4_dst ipv4_addr 10.9.9.9":
         (UDP4, udp4(), ether(PAIR) / udp4(ttl=9, destination="10.9.9.9").payload),
 }

@@ -34,6 +34,13 @@ def test_marks_from_the_first_to_the_last(stack: Stack, mark: int) -> None:
     assert packet.mark is None
 
 
+def test_a_mark_by_modify_field(stack: Stack) -> None:
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv6 / end actions modify_field op set dst_type mark"
+                                 " src_type value src_value 563412 width 24 / queue index 3 / end")
+    packet, = receive(stack, [udp6()])
+    assert (packet.mark, packet.queue) == (0x123456, 3)
+
+
 def test_flag(stack: Stack) -> None:
     stack.testpmd.create_flow(
         0, "ingress pattern eth / ipv6 / end actions flag / queue index 0 / end")

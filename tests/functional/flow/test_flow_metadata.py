@@ -81,6 +81,18 @@ class TestIngress:
         take(stack, f"{items} / meta data is 9 / eth")
         assert taken(stack, [udp4(dport=100)]) == 1
 
+    def test_what_a_packet_has_is_copied(self, stack: Stack) -> None:
+        """Its port and a part of its address into a tag, and the tag into meta in the next group."""
+        copy = "modify_field op set dst_type"
+        stack.testpmd.create_flow(
+            0, f"ingress pattern eth / ipv4 / udp / end actions {copy} tag dst_level 1 src_type udp_port_dst"
+               f" width 16 / {copy} tag dst_level 1 dst_offset 16 src_type ipv4_dst width 8 / jump group 1 / end")
+        stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / end actions {copy} meta src_type tag"
+                                     " src_level 1 width 32 / jump group 2 / end")
+        take(stack, f"meta data is {2 << 16 | 1234} / eth", group=2)
+        ports = (1234, *(1234 ^ 1 << bit for bit in range(16)))
+        assert taken(stack, [udp4(dport=port) for port in ports]) == 1
+
     def test_parts_of_a_tag_come_from_several_groups(self, stack: Stack) -> None:
         say(stack, 100, "set_tag data 0x1200 mask 0xff00 index 1")
         say(stack, 100, "set_tag data 0x34 mask 0x00f4 index 1", group=1)

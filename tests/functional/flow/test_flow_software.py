@@ -5,7 +5,7 @@ they did, and counting, when that changes."""
 from typing import Iterator
 
 import pytest
-from rig.flow_rules import MARK, engines_of, flow_stack, receive, taken
+from rig.flow_rules import MARK, TAKE, engines_of, flow_stack, receive, taken
 from rig.flow_templates import configure, create_table, destroy_table, pull
 from rig.packets import tcp4, udp4, udp6
 from rig.stack import Stack
@@ -70,6 +70,22 @@ def test_the_first_table_and_the_last(stack: Stack, group: int) -> None:
         destroy_table(stack, number)
         assert set(engines_of(stack, 1)) == {engine}
         assert taken(stack, [udp4(dport=7), udp4(dport=8), tcp4(dport=7)]) == 1
+
+
+@pytest.mark.usefixtures("table")
+def test_fields_are_copied(stack: Stack) -> None:
+    copy = "modify_field op set dst_type"
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / tcp / end actions jump group 1 / end")
+    stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / ipv4 / tcp / end actions {copy} tag dst_level 1"
+                                 f" dst_offset 8 src_type tcp_port_dst width 16 / {copy} tcp_port_src src_type"
+                                 " tcp_port_dst width 16 / jump group 2 / end")
+    stack.testpmd.create_flow(
+        0, f"group 2 ingress pattern tag data is {1234 << 8} index is 1 / eth / ipv4 / tcp src is 1234 / {TAKE}")
+    assert engines_of(stack, group=1) == {SOFTWARE: 2}
+    assert taken(stack, [tcp4(dport=1234)] * 2) == 2
+    stack.testpmd.create_flow(0, "group 2 priority 1 ingress pattern eth / end actions queue index 0 / end")
+    assert taken(stack, [tcp4(dport=1234 ^ 1 << bit) for bit in range(16)]) == 0
+
 
 
 @pytest.mark.unsanitized  # testpmd leaks what it knew of the rules of a port that is gone

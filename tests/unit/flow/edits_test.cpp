@@ -108,10 +108,51 @@ TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
     conf.dst.level = 2;
     EXPECT_THAT(refused(with()), HasSubstr("level 2"));
     conf.dst.level = 0;
-    conf.src.field = RTE_FLOW_FIELD_IPV4_TTL;
-    EXPECT_THAT(refused(with()), HasSubstr("copies no fields"));
-    conf.dst.field = RTE_FLOW_FIELD_MARK;
-    EXPECT_THAT(refused(with()), HasSubstr("this destination cannot be changed"));
+    conf.dst.field = RTE_FLOW_FIELD_START;
+    EXPECT_THAT(refused(with()), HasSubstr("no such destination"));
+}
+
+TEST_F(EditsTest, ModifyFieldCopies) {
+    rte_flow_action_modify_field conf{};
+    const auto copy = [&](rte_flow_field_id to, uint32_t to_offset, rte_flow_field_id from,
+                          uint32_t from_offset, uint32_t width) {
+        conf.dst.field = to;
+        conf.dst.offset = to_offset;
+        conf.src.field = from;
+        conf.src.offset = from_offset;
+        conf.width = width;
+        return udp().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf).queue(0);
+    };
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_UDP_PORT_SRC, 0, RTE_FLOW_FIELD_UDP_PORT_DST, 0, 16)),
+              hex("300c 0010 000b 0000"));
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 0, 48)),
+              hex("3001 0000 0004 0000 3002 0010 0005 0000"));
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_IPV4_SRC, 8, RTE_FLOW_FIELD_IPV4_DST, 16, 5)),
+              hex("3016 1005 0015 0800"));
+    conf.dst.level = 1; // the tag's index
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_TAG, 4, RTE_FLOW_FIELD_IPV4_DST, 0, 8)),
+              hex("3016 0008 0054 0400"));
+    conf.dst.level = 0;
+    // To the register that rules match, and to that which the device reports.
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_META, 0, RTE_FLOW_FIELD_IPV4_DST, 0, 32)),
+              hex("3016 0000 0052 0000 3016 0000 0050 0000"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 0, 32)),
+                HasSubstr("copied whole: use offset 0 and width 48"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_META, 0, RTE_FLOW_FIELD_UDP_PORT_DST, 1, 16)),
+                HasSubstr("the source has 16 bits, and not 16 from bit 1 on"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_UDP_PORT_DST, 0, RTE_FLOW_FIELD_META, 0, 0)),
+                HasSubstr("the destination has 16 bits, and not 0"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_META, UINT32_MAX, RTE_FLOW_FIELD_TAG, 0, 2)),
+                HasSubstr("the destination has 32 bits"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_META, 0, RTE_FLOW_FIELD_TCP_PORT_DST, 0, 16)),
+                HasSubstr("the pattern has no item tcp"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_MARK, 0, RTE_FLOW_FIELD_TAG, 0, 24)),
+                HasSubstr("a mark is the rule's own"));
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_TAG, 0, RTE_FLOW_FIELD_START, 0, 24)),
+                HasSubstr("no such source"));
+    conf.operation = RTE_FLOW_MODIFY_ADD;
+    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_UDP_PORT_SRC, 0, RTE_FLOW_FIELD_UDP_PORT_DST, 0, 16)),
+                HasSubstr("copied, not added"));
 }
 
 // Its checksum covers the addresses, and devices leave it as it was.

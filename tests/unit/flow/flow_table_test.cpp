@@ -227,8 +227,34 @@ TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
     EXPECT_EQ(tag(2), kFlowTagFlag);
     EXPECT_EQ(device.flows[3]->find(IBV_FLOW_SPEC_ACTION_TAG), 0u);
     EXPECT_NE(device.flows[3]->find(IBV_FLOW_SPEC_ACTION_DROP), 0u);
-    EXPECT_THAT(refused(udp_to(5, 0).mark(kMarkMax + 1)), HasSubstr("action mark: id 0xfffffe"));
+    rte_flow_action_modify_field modify{};
+    modify.dst.field = RTE_FLOW_FIELD_MARK;
+    modify.src.field = RTE_FLOW_FIELD_VALUE;
+    modify.src.value[0] = 7;
+    modify.width = 24;
+    ASSERT_NE(create(udp_to(5, 0).action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &modify)), nullptr);
+    uint32_t number = 0;
+    std::memcpy(&number, modify.src.value, sizeof number);
+    EXPECT_EQ(tag(4), tag_of_mark(number));
+    EXPECT_THAT(refused(udp_to(6, 0).mark(kMarkMax + 1)), HasSubstr("action mark: id 0xfffffe"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION_CONF);
+}
+
+// Without a mask, rte_flow's default one asks for fields of them.
+TEST_F(FlowTableTest, SpecsOfHeadersWithoutMatchableFields) {
+    start();
+    auto arp = zeroed<rte_flow_item_arp_eth_ipv4>();
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ARP_ETH_IPV4, &arp).queue(0)),
+                HasSubstr("item arp_eth_ipv4: field header cannot be matched"));
+    const Rule ipv4 = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4);
+    auto igmp = zeroed<rte_flow_item_igmp>();
+    EXPECT_THAT(refused(Rule(ipv4).item(RTE_FLOW_ITEM_TYPE_IGMP, &igmp).queue(0)),
+                HasSubstr("item igmp: field header cannot be matched"));
+    auto ah = zeroed<rte_flow_item_ah>();
+    EXPECT_THAT(refused(Rule(ipv4).item(RTE_FLOW_ITEM_TYPE_AH, &ah).queue(0)),
+                HasSubstr("item ah: field header cannot be matched"));
+    EXPECT_NE(create(Rule(ipv4).item(RTE_FLOW_ITEM_TYPE_AH, &ah, &ah).queue(0)), nullptr)
+        << "a mask of zeros asks for none";
 }
 
 TEST_F(FlowTableTest, ActionRefusals) {

@@ -92,6 +92,27 @@ TEST_F(MetadataTest, AMarkBeforeAJumpIsInARegister) {
     EXPECT_EQ(device.flow_actions.size(), made) << "there is no later group";
 }
 
+TEST_F(MetadataTest, ModifyFieldSetsAMark) {
+    rte_flow_action_modify_field conf{};
+    conf.dst.field = RTE_FLOW_FIELD_MARK;
+    conf.src.field = RTE_FLOW_FIELD_VALUE;
+    conf.width = 24;
+    const auto by_modify_field = [&](uint32_t id) {
+        std::memcpy(conf.src.value, &id, sizeof id);
+        return Rule().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf);
+    };
+    EXPECT_EQ(commands(by_modify_field(5)), hex("1058 0000 80000005"));
+    EXPECT_EQ(commands(by_modify_field(0xaa000005)), hex("1058 0000 80000005")) << "24 bits of it";
+    EXPECT_THAT(refused(by_modify_field(kMarkMax + 1).queue(1)), HasSubstr("id 0xfffffe does not"));
+    EXPECT_THAT(refused(by_modify_field(5).mark(5).queue(1)), HasSubstr("has mark already"));
+    EXPECT_THAT(refused(sent(by_modify_field(5))), HasSubstr("is for received packets"));
+    conf.operation = RTE_FLOW_MODIFY_ADD;
+    EXPECT_THAT(refused(by_modify_field(5).queue(1)), HasSubstr("set, not added to"));
+    conf.operation = RTE_FLOW_MODIFY_SET;
+    conf.width = 32;
+    EXPECT_THAT(refused(by_modify_field(5).queue(1)), HasSubstr("use offset 0 and width 24"));
+}
+
 TEST_F(MetadataTest, MarksAreShared) {
     const rte_flow_action_jump jump{1};
     const auto to_port = [&](uint16_t port, uint32_t mark) {

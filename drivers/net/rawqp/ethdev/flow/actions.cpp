@@ -216,6 +216,14 @@ FlowResult<void> handle_mark(ActionContext& context, const rte_flow_action& acti
     return set_tag(context, action, "mark", *tag);
 }
 
+/// A modify_field of the mark does what action mark does.
+FlowResult<void> modify_mark(ActionContext& context, const rte_flow_action& action,
+                             const rte_flow_action_mark& mark) {
+    auto done = handle_mark(context, {RTE_FLOW_ACTION_TYPE_MARK, &mark});
+    if (!done) done.error().cause = &action;
+    return done;
+}
+
 FlowResult<void> handle_flag(ActionContext& context, const rte_flow_action& action) {
     return set_tag(context, action, "flag", kFlowTagFlag);
 }
@@ -386,7 +394,10 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
     }
     const auto is_edit = context.edits.read(action);
     if (!is_edit) return tl::unexpected(is_edit.error());
-    if (*is_edit) return {};
+    if (*is_edit) {
+        const auto mark = context.edits.take_mark();
+        return mark ? modify_mark(context, action, *mark) : FlowResult<void>{};
+    }
     for (const Refusal& refused : kRefused)
         if (refused.type == action.type)
             return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One line of kSetActions for each action that sets a field, of kModifiable for each field that
-// modify_field knows. How the device is told is in steering/edits.cpp.
+// One line of kSetActions for each action that sets a field; modify_field is in modify_field.cpp.
+// How the device is told is in steering/edits.cpp.
 #include "drivers/net/rawqp/ethdev/flow/edits.hpp"
 
+#include "drivers/net/rawqp/ethdev/flow/edit_targets.hpp"
 #include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
@@ -14,24 +15,12 @@ namespace rawqp {
 namespace {
 
 using enum Protocol;
-
-/// A field by its header.
-struct Target {
-    Protocol protocol = eth;
-    uint16_t bit = 0, bits = 0;
-};
-constexpr Target kMacDst{eth, 0, 48}, kMacSrc{eth, 48, 48}, kVid{vlan, kVlanId, kVlanIdBits},
-    kDscp4{ipv4, 8, 6}, kTtl{ipv4, 64, 8}, kSrc4{ipv4, 96, 32}, kDst4{ipv4, 128, 32},
-    kDscp6{ipv6, 4, 6}, kHop{ipv6, 56, 8}, kSrc6{ipv6, 64, 128}, kDst6{ipv6, 192, 128},
-    kTcpSrc{tcp, 0, 16}, kTcpDst{tcp, 16, 16}, kSeq{tcp, 32, 32}, kAck{tcp, 64, 32},
-    kUdpSrc{udp, 0, 16}, kUdpDst{udp, 16, 16}, kMeta{meta, 0, 32}, kTag{Protocol::tag, 0, kTagBits};
-
-enum class Change : uint8_t { set, add, subtract };
+using namespace edit_target;
 
 struct SetAction {
     rte_flow_action_type type;
     uint8_t bytes; ///< of its configuration, a number in network byte order; 0: the number 1
-    std::array<Target, 2> targets; ///< the pattern says which of them packets have
+    std::array<EditTarget, 2> targets; ///< the pattern says which of them packets have
     Change change = Change::set;
 };
 constexpr SetAction kSetActions[] = {
@@ -52,32 +41,6 @@ constexpr SetAction kSetActions[] = {
     {RTE_FLOW_ACTION_TYPE_DEC_TCP_SEQ, 4, {kSeq}, Change::subtract},
     {RTE_FLOW_ACTION_TYPE_INC_TCP_ACK, 4, {kAck}, Change::add},
     {RTE_FLOW_ACTION_TYPE_DEC_TCP_ACK, 4, {kAck}, Change::subtract},
-};
-
-struct ModifiableField {
-    rte_flow_field_id id;
-    Target target;
-};
-constexpr ModifiableField kModifiable[] = {
-    {RTE_FLOW_FIELD_MAC_DST, kMacDst},
-    {RTE_FLOW_FIELD_MAC_SRC, kMacSrc},
-    {RTE_FLOW_FIELD_VLAN_ID, kVid},
-    {RTE_FLOW_FIELD_IPV4_DSCP, kDscp4},
-    {RTE_FLOW_FIELD_IPV4_TTL, kTtl},
-    {RTE_FLOW_FIELD_IPV4_SRC, kSrc4},
-    {RTE_FLOW_FIELD_IPV4_DST, kDst4},
-    {RTE_FLOW_FIELD_IPV6_DSCP, kDscp6},
-    {RTE_FLOW_FIELD_IPV6_HOPLIMIT, kHop},
-    {RTE_FLOW_FIELD_IPV6_SRC, kSrc6},
-    {RTE_FLOW_FIELD_IPV6_DST, kDst6},
-    {RTE_FLOW_FIELD_TCP_PORT_SRC, kTcpSrc},
-    {RTE_FLOW_FIELD_TCP_PORT_DST, kTcpDst},
-    {RTE_FLOW_FIELD_TCP_SEQ_NUM, kSeq},
-    {RTE_FLOW_FIELD_TCP_ACK_NUM, kAck},
-    {RTE_FLOW_FIELD_UDP_PORT_SRC, kUdpSrc},
-    {RTE_FLOW_FIELD_UDP_PORT_DST, kUdpDst},
-    {RTE_FLOW_FIELD_META, kMeta},
-    {RTE_FLOW_FIELD_TAG, kTag},
 };
 
 constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
@@ -101,53 +64,6 @@ std::vector<Rewrite> rewrites_of(Protocol protocol, size_t index, uint32_t numbe
     return rewrites;
 }
 
-/// The checksum of ICMPv6 covers the addresses, and devices leave it as it was (DPDK, commit
-/// 0e2ceb639d).
-FlowResult<void> check_checksum(const Layer& header, const Target& target,
-                                const rte_flow_action& action) {
-    constexpr uint16_t kAddressBits = 128, kProtocol = 48;
-    const bool of_icmp6 = header.protocol == ipv6 &&
-                          get_bits(header.mask, kProtocol, 8) == UINT8_MAX &&
-                          header.get(kProtocol, 8) == IPPROTO_ICMPV6;
-    if (!of_icmp6 || target.bits != kAddressBits) return {};
-    return refuse(
-        ENOTSUP, kAction, &action,
-        "action {}: ICMPv6 would get a wrong checksum: it covers the addresses, and the device "
-        "leaves it as it was",
-        action_name(action.type));
-}
-
-/// The one of the targets whose header the pattern has, in front of any tunnel.
-FlowResult<Target> target_of(const Pattern& pattern, std::span<const Target> targets,
-                             const rte_flow_action& action) {
-    std::string names;
-    for (const Target& target : targets) {
-        if (target.bits == 0) continue;
-        if (is_metadata(target.protocol)) return target;
-        for (const Layer& layer : pattern.layers())
-            if (layer.depth == 0 && layer.protocol == target.protocol) {
-                if (auto ok = check_checksum(layer, target, action); !ok)
-                    return tl::unexpected(ok.error());
-                return target;
-            }
-        names.append(names.empty() ? "" : " or ").append(traits_of(target.protocol).name);
-    }
-    return refuse(
-        EINVAL, kAction, &action,
-        "action {}: the pattern has no item {}: add it, for only packets with that header "
-        "can be changed",
-        action_name(action.type), names);
-}
-
-/// The last bits of a number in network byte order. What is subtracted is added as its complement.
-Rewrite rewrite_of(const Target& target, std::span<const uint8_t> number, Change change) {
-    Rewrite rewrite{target.protocol, target.bit, target.bits, change != Change::set, {}};
-    or_bits(number, 8 * number.size() - target.bits, target.bits, rewrite.value, 0);
-    if (change == Change::subtract)
-        set_bits(rewrite.value, 0, target.bits, ~get_bits(rewrite.value, 0, target.bits) + 1);
-    return rewrite;
-}
-
 FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
                              const rte_flow_action& action) {
     constexpr uint8_t kOne = 1;
@@ -156,69 +72,6 @@ FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
     if (kind.bytes == 0) return rewrite_of(*target, {&kOne, 1}, kind.change);
     if (action.conf == nullptr) return lacks_configuration(action);
     return rewrite_of(*target, {static_cast<const uint8_t*>(action.conf), kind.bytes}, kind.change);
-}
-
-/// Its register, which received packets have another one for.
-Protocol meta_of(bool egress) { return egress ? sent_meta : meta; }
-
-/// Refuses what the device has no register for.
-FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol, size_t index) {
-    if (index < (protocol == Protocol::tag ? kTags : 1)) return {};
-    return refuse(ENOTSUP, kConf, &action, "action {}: index {}: the largest is {}",
-                  action_name(action.type), index, kTags - 1);
-}
-
-FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action,
-                                bool egress) {
-    const auto* const conf = static_cast<const rte_flow_action_modify_field*>(action.conf);
-    if (conf == nullptr) return lacks_configuration(action);
-    const auto* const field = std::ranges::find(kModifiable, conf->dst.field, &ModifiableField::id);
-    if (field == std::end(kModifiable))
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: this destination cannot be changed: MAC, IP addresses, "
-                      "DSCP, TTL, hop limit, VLAN id, ports, TCP sequence and ack number, meta and "
-                      "tags can");
-    const bool metadata = is_metadata(field->target.protocol);
-    if (conf->dst.level > 1 && !metadata)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: level {}: only outermost headers (0 or 1) are changed",
-                      static_cast<unsigned>(conf->dst.level));
-    if (conf->src.field != RTE_FLOW_FIELD_VALUE && conf->src.field != RTE_FLOW_FIELD_POINTER)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: the source must be a value or a pointer to one: the "
-                      "device copies no fields");
-    if (conf->dst.offset != 0 || conf->width != field->target.bits)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: fields are changed whole: use offset 0 and width {}",
-                      field->target.bits);
-    const bool wide = field->target.bits > 32;
-    if (wide && conf->operation != RTE_FLOW_MODIFY_SET)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: fields of more than 32 bits can be set, not added to");
-    const auto target = target_of(pattern, {&field->target, 1}, action);
-    if (!target) return tl::unexpected(target.error());
-    const auto* const number = conf->src.field == RTE_FLOW_FIELD_VALUE
-                                   ? conf->src.value
-                                   : static_cast<const uint8_t*>(conf->src.pvalue);
-    if (number == nullptr)
-        return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
-    if (metadata) { // as in their items, a number of the CPU's order
-        const bool of_tag = target->protocol == Protocol::tag;
-        const uint8_t index = of_tag ? compat::tag_index(conf->dst) : uint8_t{0};
-        const Protocol protocol = of_tag ? Protocol::tag : meta_of(egress);
-        if (auto ok = check_metadata(action, protocol, index); !ok)
-            return tl::unexpected(ok.error());
-        if (conf->operation != RTE_FLOW_MODIFY_SET)
-            return refuse(ENOTSUP, kConf, &action,
-                          "action modify_field: metadata is set, not added to");
-        uint32_t value = 0;
-        std::memcpy(&value, number, sizeof value);
-        return rewrites_of(protocol, index, value, ~0u).front();
-    }
-    const Change change = conf->operation == RTE_FLOW_MODIFY_ADD   ? Change::add
-                          : conf->operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
-                                                                   : Change::set;
-    return rewrite_of(*target, {number, (field->target.bits + 7u) / 8u}, change);
 }
 
 bool has_layer(const Pattern& pattern, Protocol protocol) {
@@ -315,6 +168,13 @@ const rte_flow_item* tunnel_items(const rte_flow_action& encap) {
 FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
     if (!rewrite) return tl::unexpected(rewrite.error());
     edits_.rewrites.push_back(*rewrite);
+    return {};
+}
+
+FlowResult<void> EditReader::modify(const rte_flow_action& action) {
+    const auto rewrite = read_modify(pattern_, action, egress_);
+    if (!rewrite || rewrite->protocol != mark) return take(rewrite);
+    mark_ = {static_cast<uint32_t>(get_bits(rewrite->value, 0, kMark.bits))};
     return {};
 }
 
@@ -421,7 +281,7 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
              action.type == RTE_FLOW_ACTION_TYPE_SET_TAG)
         done = set_metadata(action);
     else if (action.type == RTE_FLOW_ACTION_TYPE_MODIFY_FIELD)
-        done = take(read_modify(pattern_, action, egress_));
+        done = modify(action);
     else if (action.type == RTE_FLOW_ACTION_TYPE_VXLAN_DECAP ||
              action.type == RTE_FLOW_ACTION_TYPE_NVGRE_DECAP)
         done = decap(action, false);

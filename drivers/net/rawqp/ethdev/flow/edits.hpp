@@ -6,6 +6,9 @@
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
+#include <optional>
+#include <utility>
+
 namespace rawqp {
 
 /// Collects them, in the order of the rule, and checks them against its pattern.
@@ -15,10 +18,16 @@ class EditReader {
 
     /// Whether the action is one of these; false: it is another one's business.
     [[nodiscard]] FlowResult<bool> read(const rte_flow_action& action);
+    /// The mark that the action just read asks for by modify_field: no header's, but the rule's
+    /// own.
+    [[nodiscard]] std::optional<rte_flow_action_mark> take_mark() {
+        return std::exchange(mark_, std::nullopt);
+    }
     [[nodiscard]] FlowResult<Edits> finish();
 
   private:
     FlowResult<void> take(FlowResult<Rewrite> rewrite);
+    FlowResult<void> modify(const rte_flow_action& action);
     FlowResult<void> set_metadata(const rte_flow_action& action);
     FlowResult<void> decap(const rte_flow_action& action, bool of_l2);
     FlowResult<void> pop_vlan(const rte_flow_action& action);
@@ -29,6 +38,7 @@ class EditReader {
     const Pattern& pattern_;
     const bool egress_;
     Edits edits_;
+    std::optional<rte_flow_action_mark> mark_;
     const rte_flow_action* decap_ = nullptr;
     const rte_flow_action* encap_ = nullptr;
     bool decap_l2_ = false; ///< what comes off is an Ethernet header

@@ -17,6 +17,7 @@ struct RewritableField {
     uint16_t number;
 };
 using enum Protocol;
+constexpr uint16_t kWord = 32;
 constexpr RewritableField kRewritable[] = {
     {eth, 0, 48, 0x04},
     {eth, 48, 48, 0x01},
@@ -47,37 +48,49 @@ constexpr RewritableField kRewritable[] = {
 const RewritableField* find(Protocol protocol, uint16_t bit, uint16_t bits) {
     const auto* const found = std::ranges::find_if(kRewritable, [&](const RewritableField& field) {
         if (field.protocol != protocol) return false;
-        return is_metadata(protocol) ? field.bit <= bit && bit + bits <= field.bit + field.bits
-                                     : field.bit == bit && field.bits == bits;
+        return field.bits <= kWord ? field.bit <= bit && bit + bits <= field.bit + field.bits
+                                   : field.bit == bit && field.bits == bits;
     });
     return found == std::end(kRewritable) ? nullptr : found;
 }
 
-} // namespace
-
-bool rewritable(Protocol protocol, uint16_t bit, uint16_t bits) {
-    return find(protocol, bit, bits) != nullptr;
+/// The bits of the field below the part of it.
+int below(const RewritableField& field, uint16_t bit, uint16_t bits) {
+    return field.bit + field.bits - bit - bits;
 }
 
+/// One of the words that a rewrite consists of. `number`: of the field that changes.
+uint64_t command_of(const Rewrite& rewrite, uint16_t done, const RewritableField& field,
+                    uint64_t number) {
+    constexpr uint64_t kSet = 1, kAdd = 2, kCopy = 3;
+    const auto bits = std::min<uint16_t>(kWord, static_cast<uint16_t>(rewrite.bits - done));
+    const auto offset = static_cast<uint64_t>(below(field, rewrite.bit, rewrite.bits));
+    const uint64_t length = uint64_t{bits} % kWord << 32;
+    if (!rewrite.from)
+        return (rewrite.add ? kAdd : kSet) << 60 | number << 48 | offset << 40 | length |
+               get_bits(rewrite.value, done, bits);
+    const auto& [protocol, bit] = *rewrite.from;
+    const RewritableField* const source = find(protocol, bit, rewrite.bits);
+    if (source == nullptr) return 0; // translation has seen to it
+    return kCopy << 60 | (uint64_t{source->number} + done / kWord) << 48 |
+           static_cast<uint64_t>(below(*source, bit, rewrite.bits)) << 40 | length | number << 16 |
+           offset << 8;
+}
+
+} // namespace
+
 std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites) {
-    constexpr uint64_t kSet = 1, kAdd = 2, kNumber = 0xfffull << 48, kReported = 0x50;
-    constexpr uint16_t kWord = 32;
+    constexpr uint64_t kReported = 0x50;
     std::vector<uint64_t> commands;
     for (const Rewrite& rewrite : rewrites) {
         const RewritableField* const field = find(rewrite.protocol, rewrite.bit, rewrite.bits);
         if (field == nullptr) continue; // translation has seen to it
-        const int above = field->bit + field->bits - rewrite.bit - rewrite.bits; // left as they are
         for (uint16_t done = 0; done < rewrite.bits; done = static_cast<uint16_t>(done + kWord)) {
-            const auto bits = std::min<uint16_t>(kWord, static_cast<uint16_t>(rewrite.bits - done));
             const uint64_t number = uint64_t{field->number} + done / kWord;
-            const uint64_t command = (rewrite.add ? kAdd : kSet) << 60 | number << 48 |
-                                     static_cast<uint64_t>(above) << 40 |
-                                     uint64_t{bits} % kWord << 32 |
-                                     get_bits(rewrite.value, done, bits);
-            commands.push_back(net::to_be(command));
+            commands.push_back(net::to_be(command_of(rewrite, done, *field, number)));
             // What rules match is not what the device reports: that is register B.
             if (rewrite.protocol == meta)
-                commands.push_back(net::to_be((command & ~kNumber) | uint64_t{kReported} << 48));
+                commands.push_back(net::to_be(command_of(rewrite, done, *field, kReported)));
         }
     }
     return commands;

@@ -21,6 +21,13 @@ struct Rewrite {
     bool add = false;                ///< the value is added rather than set
     std::array<uint8_t, 16> value{}; ///< the first bits of it, as on the wire
 
+    struct Source {
+        Protocol protocol = Protocol::eth;
+        uint16_t bit = 0;
+        auto operator<=>(const Source&) const = default;
+    };
+    std::optional<Source> from{}; ///< as many bits are copied from there; none: the value counts
+
     auto operator<=>(const Rewrite&) const = default;
 };
 
@@ -52,9 +59,8 @@ struct Edits {
 };
 using SharedEdits = Ref<const Edits>;
 
-/// Whether devices can change this field at all.
-[[nodiscard]] bool rewritable(Protocol protocol, uint16_t bit, uint16_t bits);
-/// set_action_in and add_action_in of the PRM, eight bytes each, in big-endian order.
+/// set_action_in, add_action_in and copy_action_in of the PRM, eight bytes each, in big-endian
+/// order.
 [[nodiscard]] std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites);
 
 } // namespace rawqp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The fields that actions change, and what is common to the actions that do.
+#pragma once
+
+#include "drivers/net/rawqp/ethdev/flow/error.hpp"
+#include "drivers/net/rawqp/ethdev/steering/edits.hpp"
+#include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
+
+#include <span>
+
+namespace rawqp {
+
+/// A field by its header.
+struct EditTarget {
+    Protocol protocol = Protocol::eth;
+    uint16_t bit = 0, bits = 0;
+};
+namespace edit_target {
+inline constexpr EditTarget kMacDst{Protocol::eth, 0, 48}, kMacSrc{Protocol::eth, 48, 48},
+    kVid{Protocol::vlan, kVlanId, kVlanIdBits}, kDscp4{Protocol::ipv4, 8, 6},
+    kTtl{Protocol::ipv4, 64, 8}, kSrc4{Protocol::ipv4, 96, 32}, kDst4{Protocol::ipv4, 128, 32},
+    kDscp6{Protocol::ipv6, 4, 6}, kHop{Protocol::ipv6, 56, 8}, kSrc6{Protocol::ipv6, 64, 128},
+    kDst6{Protocol::ipv6, 192, 128}, kTcpSrc{Protocol::tcp, 0, 16}, kTcpDst{Protocol::tcp, 16, 16},
+    kSeq{Protocol::tcp, 32, 32}, kAck{Protocol::tcp, 64, 32}, kUdpSrc{Protocol::udp, 0, 16},
+    kUdpDst{Protocol::udp, 16, 16}, kMeta{Protocol::meta, 0, 32}, kTag{Protocol::tag, 0, kTagBits},
+    kMark{Protocol::mark, 8, 24};
+} // namespace edit_target
+
+enum class Change : uint8_t { set, add, subtract };
+
+/// The one of the targets whose header the pattern has, in front of any tunnel. `changes`: it is
+/// not only read.
+[[nodiscard]] FlowResult<EditTarget> target_of(const Pattern& pattern,
+                                               std::span<const EditTarget> targets,
+                                               const rte_flow_action& action, bool changes = true);
+/// The last bits of a number in network byte order. What is subtracted is added as its complement.
+[[nodiscard]] Rewrite rewrite_of(const EditTarget& target, std::span<const uint8_t> number,
+                                 Change change);
+/// Its register, which received packets have another one for.
+[[nodiscard]] inline Protocol meta_of(bool egress) {
+    return egress ? Protocol::sent_meta : Protocol::meta;
+}
+/// Refuses what the device has no register for.
+[[nodiscard]] FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol,
+                                              size_t index);
+/// What an action modify_field does; of a mark, its id is the value.
+[[nodiscard]] FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action,
+                                              bool egress);
+
+} // namespace rawqp

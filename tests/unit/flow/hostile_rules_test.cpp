@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules of random items and actions, with random bytes for what they point to: validate and create
+// say the same of each, beside other rules, and what is refused leaves nothing.
+#include "tests/unit/flow/flow_table.hpp"
+
+#include <array>
+#include <random>
+
+namespace rawqp::test {
+namespace {
+
+constexpr size_t kItems = RTE_FLOW_ITEM_TYPE_L2TPV2, kActions = RTE_FLOW_ACTION_TYPE_CONNTRACK;
+constexpr size_t kRules = 50'000, kMostStanding = 20;
+using Bytes256 = std::array<uint8_t, 256>; // more than any item or action has
+
+class HostileRulesTest : public FlowTableTest, public testing::WithParamInterface<FlowEngine> {
+  protected:
+    HostileRulesTest() : FlowTableTest(GetParam()) {}
+
+    std::mt19937 random{20221122};
+    std::vector<rte_flow_item> items;
+    std::vector<rte_flow_action> actions;
+    std::vector<std::unique_ptr<Bytes256>> memory; ///< what they point to
+
+    uint32_t below(size_t end) { return static_cast<uint32_t>(random() % end); }
+
+    /// Mostly zeros, so that some of it makes sense; or small numbers.
+    const void* some_bytes() {
+        Bytes256& bytes = *memory.emplace_back(std::make_unique<Bytes256>());
+        const uint32_t count = below(4);
+        for (uint32_t i = 0; i < count; ++i)
+            bytes[below(4) == 0 ? below(bytes.size()) : below(24)] =
+                static_cast<uint8_t>(below(2) == 0 ? 0xff : below(8));
+        return bytes.data();
+    }
+    const void* maybe_bytes() { return below(3) == 0 ? some_bytes() : nullptr; }
+
+    void add_item(rte_flow_item_type type) {
+        rte_flow_item item{};
+        item.type = type;
+        item.spec = maybe_bytes();
+        item.mask = item.spec != nullptr || below(16) == 0 ? maybe_bytes() : nullptr;
+        item.last = below(8) == 0 ? maybe_bytes() : nullptr;
+        items.push_back(item);
+    }
+    /// A stack of headers that is usual, with something odd in it now and then.
+    void make_items() {
+        items.clear();
+        constexpr rte_flow_item_type kL4[] = {RTE_FLOW_ITEM_TYPE_TCP, RTE_FLOW_ITEM_TYPE_ICMP,
+                                              RTE_FLOW_ITEM_TYPE_ESP, RTE_FLOW_ITEM_TYPE_AH};
+        constexpr rte_flow_item_type kTunnels[] = {
+            RTE_FLOW_ITEM_TYPE_VXLAN, RTE_FLOW_ITEM_TYPE_GENEVE, RTE_FLOW_ITEM_TYPE_MPLS};
+        add_item(RTE_FLOW_ITEM_TYPE_ETH);
+        if (below(4) == 0) add_item(RTE_FLOW_ITEM_TYPE_VLAN);
+        if (below(4) != 0) {
+            add_item(below(3) == 0 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4);
+            if (below(2) == 0) {
+                add_item(RTE_FLOW_ITEM_TYPE_UDP);
+                if (below(2) == 0) add_item(kTunnels[below(std::size(kTunnels))]);
+            } else if (below(2) == 0) {
+                add_item(kL4[below(std::size(kL4))]);
+            }
+        }
+        if (below(4) == 0)
+            items[below(items.size())].type = static_cast<rte_flow_item_type>(below(kItems) + 1);
+        items.push_back({});
+    }
+    /// Without what points further: its memory is another test's.
+    static bool points_on(rte_flow_action_type type) {
+        constexpr rte_flow_action_type kPointing[] = {
+            RTE_FLOW_ACTION_TYPE_RSS,          RTE_FLOW_ACTION_TYPE_RAW_ENCAP,
+            RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP,  RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP,
+            RTE_FLOW_ACTION_TYPE_SAMPLE,       RTE_FLOW_ACTION_TYPE_RAW_DECAP,
+            RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, RTE_FLOW_ACTION_TYPE_INDIRECT};
+        return std::ranges::find(kPointing, type) != std::end(kPointing);
+    }
+    void make_actions() {
+        actions.clear();
+        for (uint32_t count = below(3); count > 0; --count) {
+            rte_flow_action action{};
+            action.type = static_cast<rte_flow_action_type>(below(kActions) + 1);
+            action.conf = below(8) == 0 || points_on(action.type) ? nullptr : some_bytes();
+            actions.push_back(action);
+        }
+        rte_flow_action fate{};
+        fate.type = below(2) == 0 ? RTE_FLOW_ACTION_TYPE_DROP : RTE_FLOW_ACTION_TYPE_QUEUE;
+        fate.conf = some_bytes();
+        if (below(8) != 0) actions.push_back(fate);
+        actions.push_back({});
+    }
+    rte_flow_attr some_attributes() {
+        rte_flow_attr attr{};
+        attr.group = below(4) == 0 ? below(4) : 0;
+        attr.priority = below(4) == 0 ? random() : below(3);
+        attr.egress = below(8) == 0;
+        attr.ingress = below(32) == 0 ? below(2) : !attr.egress;
+        attr.transfer = below(32) == 0;
+        return attr;
+    }
+};
+
+TEST_P(HostileRulesTest, ValidateAndCreateSayTheSame) {
+    start();
+    size_t made = 0;
+    std::vector<rte_flow*> standing;
+    for (size_t n = 0; n < kRules; ++n) {
+        SCOPED_TRACE(n);
+        memory.clear();
+        make_items();
+        make_actions();
+        const rte_flow_attr attr = some_attributes();
+        const size_t before = device.flows.size();
+        const int verdict = table.validate(&attr, items.data(), actions.data(), &error);
+        const std::string why = verdict != 0 ? error.message : "";
+        ASSERT_EQ(device.flows.size(), before);
+        rte_flow* const flow = table.create(&attr, items.data(), actions.data(), &error);
+        ASSERT_EQ(flow != nullptr, verdict == 0) << (flow != nullptr ? why : error.message);
+        if (flow == nullptr) {
+            ASSERT_EQ(why, error.message);
+            ASSERT_FALSE(why.empty());
+            ASSERT_NE(error.type, RTE_FLOW_ERROR_TYPE_NONE);
+            ASSERT_EQ(device.flows.size(), before);
+            continue;
+        }
+        ++made;
+        standing.push_back(flow);
+        if (standing.size() < kMostStanding) continue;
+        std::swap(standing[below(standing.size())], standing.back());
+        ASSERT_EQ(table.destroy(standing.back(), &error), 0) << error.message;
+        standing.pop_back();
+    }
+    EXPECT_GT(made, kRules / 50) << "most of them are refused, but not nearly all";
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, HostileRulesTest,
+                         testing::Values(FlowEngine::automatic, FlowEngine::mlx5));
+
+} // namespace
+} // namespace rawqp::test
