@@ -30,6 +30,9 @@ enum class Access : uint8_t { read, write, remote_read, remote_write };
 /// Names no memory: what is written by it goes nowhere, what is read is zeros, at every address and
 /// by queues of every PD (mlx5: dump_fill_mkey). Like its index, 1, it is never given out.
 inline constexpr uint32_t kDumpFillKey = 0x1ff;
+/// Names nothing, so that each use of it fails: where drivers have no page yet (mlx5: null_mkey, in
+/// the keys of on-demand paging). Never given out either.
+inline constexpr uint32_t kNullKey = 0x1fe;
 
 /// The device's key table: index = lkey >> 8, the low byte is a variant that makes stale keys fail.
 class MkeyTable {

@@ -9,8 +9,7 @@
 namespace softhca::prm {
 namespace {
 
-constexpr size_t kCapsAt = 16;        // of both the input of SET and the output of QUERY
-constexpr uint32_t kNullMkey = 0x200; // its index is never given out
+constexpr size_t kCapsAt = 16; // of both the input of SET and the output of QUERY
 
 FwStatus accept(Firmware&, Command&) { return FwStatus::ok; }
 
@@ -68,7 +67,7 @@ FwStatus query_special_contexts(Firmware& firmware, Command& command) {
     Fields out = command.output();
     out.set(PRM(query_special_contexts_out, resd_lkey), firmware.reserved_lkey);
     out.set(PRM(query_special_contexts_out, dump_fill_mkey), core::kDumpFillKey);
-    out.set(PRM(query_special_contexts_out, null_mkey), kNullMkey);
+    out.set(PRM(query_special_contexts_out, null_mkey), core::kNullKey);
     return FwStatus::ok;
 }
 
