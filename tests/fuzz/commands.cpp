@@ -41,7 +41,8 @@ class Player {
     Request command() {
         const uint16_t opcode = opcodes()[input_.byte() % opcodes().size()];
         const uint8_t how = input_.byte();
-        Request request(opcode, kHeadBytes + 8 + 4u * input_.byte(), how & 1);
+        const auto modifier = static_cast<uint16_t>((how & 1) | (how & 0x3c) >> 1); // or a type
+        Request request(opcode, kHeadBytes + 8 + 4u * input_.byte(), modifier);
         input_.fill(std::span(request.in).subspan(kHeadBytes));
         if ((how & 2) != 0 && !numbers_.empty())
             request.number(numbers_[input_.byte() % numbers_.size()]);
@@ -50,7 +51,9 @@ class Player {
             if (at < kHeadBytes) continue;
             const uint8_t what = input_.byte();
             if ((what & 1) != 0)
-                net::store_be(&request.in[at], transport_.memory + (what >> 4) * kPage);
+                // The low bits are those of a umem's page: what is allowed there.
+                net::store_be(&request.in[at],
+                              transport_.memory + (what >> 4) * kPage + (what >> 1 & 3));
             else if (!numbers_.empty())
                 net::store_be(&request.in[at], uint32_t{numbers_[(what >> 1) % numbers_.size()]});
         }

@@ -109,19 +109,19 @@ bool equal(const FlowShape& shape, const std::byte* head,
 [[nodiscard]] bool is_plain(const Packet& packet, uint32_t l3) {
     const net::Headers& headers = packet.headers();
     const uint32_t ip = headers.ip_version == 4 ? 20 : 40;
-    return headers.l3 == l3 && headers.l4 == l3 + ip && headers.length_ok && !headers.fragment &&
+    return headers.l3 == l3 && headers.l4 == l3 + ip && headers.length_ok &&
            (headers.ip_proto == net::kProtoTcp || !is_tunnel_port(packet.key().outer.dst_port));
 }
 
 } // namespace
 
-// Words are compared as they are loaded: read back by wide loads, stored ones would stall.
+// Words are compared as they are loaded: read back by wide loads, stored ones would stall. That the
+// shape is the same needs no look: each shape compares the bytes that tell it.
 FlowCache::Found FlowCache::find(const std::byte* head, uint32_t bytes) const {
     const FlowShape* const shape = shape_of(head, bytes);
     if (!shape || places_.empty()) return {};
     const Place& place = places_[hash_of(*shape, head) % kPlaces];
-    if (place.epoch != epoch_ || place.shape != shape || !equal(*shape, head, place.words))
-        return {};
+    if (place.epoch != epoch_ || !equal(*shape, head, place.words)) return {};
 
     const std::byte* const ip = head + shape->l3;
     const uint32_t ip_bytes = place.flow.headers.ip_version == 4
@@ -137,7 +137,7 @@ void FlowCache::learn(const Packet& packet, const KnownFlow& flow) {
     if (!shape || !is_plain(packet, shape->l3)) return;
     if (places_.empty()) places_.resize(kPlaces);
     Place& place = places_[hash_of(*shape, packet.head()) % kPlaces];
-    place = {.epoch = epoch_, .shape = shape, .flow = flow};
+    place = {.epoch = epoch_, .flow = flow};
     for (uint32_t i = 0; i < shape->words; i++)
         place.words[i] = word_at(*shape, packet.head(), i);
 }

@@ -34,8 +34,8 @@ struct FlowShape {
 };
 
 /// Knows plain frames only: Ethernet, at most one VLAN tag, IPv4 without options or IPv6 without
-/// extension headers, whole TCP or UDP, no tunnel. A flow has its place by its hash, and the last
-/// one that wanted it has it. Used by the device thread with the device locked.
+/// extension headers, whole headers of TCP or UDP, no tunnel. A flow has its place by its hash, and
+/// the last one that wanted it has it. Used by the device thread with the device locked.
 class FlowCache {
   public:
     struct Found {
@@ -54,8 +54,7 @@ class FlowCache {
     static constexpr size_t kPlaces = 4096;
     struct Place {
         uint64_t epoch = 0;
-        const FlowShape* shape = nullptr;
-        std::array<uint64_t, FlowShape::kMaxWords> words{}; ///< under the shape's masks
+        std::array<uint64_t, FlowShape::kMaxWords> words{}; ///< under its shape's masks
         KnownFlow flow;
     };
 

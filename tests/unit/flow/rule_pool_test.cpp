@@ -73,5 +73,22 @@ TEST_F(RulePoolTest, PiecesComeTogetherAndComeAgain) {
     release_all();
 }
 
+#if RAWQP_POISONS
+TEST_F(RulePoolTest, WhoTouchesFreePiecesIsReported) {
+    constexpr size_t kBytes = 40; // of a piece of 48
+    void* const kept = pool.take(kBytes);
+    auto* const freed = static_cast<std::byte*>(pool.take(kBytes));
+    EXPECT_EQ(__asan_region_is_poisoned(freed, kBytes), nullptr);
+    EXPECT_TRUE(__asan_address_is_poisoned(freed + kBytes)) << "beyond its end";
+    pool.release(freed, kBytes);
+    for (const size_t at : {size_t{0}, kBytes - 1})
+        EXPECT_TRUE(__asan_address_is_poisoned(freed + at)) << at;
+    EXPECT_EQ(pool.take(kBytes), freed);
+    EXPECT_EQ(__asan_region_is_poisoned(freed, kBytes), nullptr);
+    pool.release(freed, kBytes);
+    pool.release(kept, kBytes);
+}
+#endif
+
 } // namespace
 } // namespace rawqp::test

@@ -304,9 +304,10 @@ TEST_P(VirtqsTest, CountersAreUsed) {
     EXPECT_EQ(status(ask), FwStatus::bad_resource);
 }
 
-TEST_P(VirtqsTest, TheKeyOfNothingIsTold) {
+TEST_P(VirtqsTest, TheKeysOfNothingAreTold) {
     const Answer answer = run(REQUEST(QUERY_SPECIAL_CONTEXTS, query_special_contexts));
     EXPECT_EQ(answer.get(PRM(query_special_contexts_out, dump_fill_mkey)), 0x1ffu);
+    EXPECT_EQ(answer.get(PRM(query_special_contexts_out, null_mkey)), 0x1feu);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, VirtqsTest, transports(), name_of);

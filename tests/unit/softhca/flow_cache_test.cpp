@@ -209,6 +209,97 @@ TEST_F(FlowCacheTest, CountersCountAllPackets) {
     ASSERT_TRUE(device->destroy_flow(rule));
 }
 
+TEST_F(FlowCacheTest, AllCountersOfARuleCount) {
+    for (const size_t number : {2, 3}) { // as many as are remembered, and more
+        FlowAttr attr;
+        attr.tirs = {tir};
+        for (size_t i = 0; i < number; i++)
+            attr.counters.push_back(device->create_flow_counters().value());
+        const Number rule = device->create_flow(attr).value();
+        for (int i = 0; i < 5; i++)
+            receive(frames::build(Spec{}));
+        for (const Number counter : attr.counters)
+            EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 5u) << number;
+        ASSERT_TRUE(device->destroy_flow(rule));
+    }
+}
+
+TEST_F(FlowCacheTest, WhatARuleChangesIsChangedEachTime) {
+    FlowAttr attr;
+    attr.tirs = {tir};
+    attr.rewrite.push_vlans = {{0x8100, 5}};
+    std::ignore = device->create_flow(attr).value();
+    const Bytes changed = frames::build({.tags = {{0x8100, 5}}});
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(receive(frames::build(Spec{})).bytes, changed) << i;
+}
+
+TEST_F(FlowCacheTest, EachQueueOfARuleGetsEachPacket) {
+    TestCq cq(*device, 6);
+    TestRq second(*device, pd, cq.number);
+    post_buffers(second, 3);
+    FlowAttr attr;
+    attr.tirs = {tir, direct_tir(second)};
+    std::ignore = device->create_flow(attr).value();
+    for (int i = 0; i < 3; i++) {
+        receive(frames::build(Spec{}));
+        EXPECT_NE(cq.poll(), nullptr) << i;
+    }
+    EXPECT_EQ(device->counters().delivered, 6u);
+}
+
+TEST_F(FlowCacheTest, ASamplerIsAskedEachTime) {
+    const auto table = [&](uint8_t level, FlowEntryAttr entry) {
+        const Number made = device->create_flow_table({.level = level}).value();
+        entry.group = device->create_flow_group(made, {}).value();
+        EXPECT_TRUE(device->set_flow_entry(made, 0, entry));
+        return made;
+    };
+    const Number counter = device->create_flow_counters().value();
+    SamplerAttr half{.level = 1, .ratio = 2};
+    half.copies = table(2, {.drop = true, .counters = {counter}});
+    half.all = table(2, {.tirs = {tir}});
+    const Number sampler = device->create_sampler(half).value();
+    ASSERT_TRUE(device->set_flow_table_root(table(0, {.samplers = {sampler}})));
+    constexpr uint64_t kPackets = 200;
+    for (uint64_t i = 0; i < kPackets; i++)
+        receive(frames::build(Spec{}));
+    EXPECT_GT(device->query_flow_counter(counter, false)->packets, kPackets / 4);
+}
+
+TEST_F(FlowCacheTest, WithPauseAKnownFlowWaitsForItsQueue) {
+    device->set_pause(true);
+    const Bytes frame = frames::build(Spec{});
+    for (int i = 0; i < 2; i++)
+        EXPECT_EQ(receive(frame).bytes, frame);
+    wire->incoming.push_back(frame);
+    run();
+    EXPECT_EQ(wire->incoming.size(), 1u);
+    post_buffer(rq);
+    run();
+    EXPECT_NE(rx_cq.poll(), nullptr);
+    EXPECT_EQ(device->counters().drop_out_of_buffer, 0u);
+}
+
+class FlowCacheKernelTest : public Testbed {
+  protected:
+    FlowCacheKernelTest() : Testbed(default_config(), true) {}
+};
+
+TEST_F(FlowCacheKernelTest, WhatAQueueGetsACopyOfStillGoesToTheKernel) {
+    FlowAttr attr;
+    attr.pass_on = true;
+    attr.tirs = {direct_tir(rq)};
+    std::ignore = device->create_flow(attr).value();
+    post_buffers(rq, 3);
+    for (size_t i = 1; i <= 3; i++) {
+        wire->incoming.push_back(frames::build(Spec{}));
+        run();
+        EXPECT_EQ(kernel->sent.size(), i);
+    }
+    EXPECT_EQ(device->counters().delivered, 3u);
+}
+
 TEST_F(FlowCacheTest, ASnifferGetsEachPacket) {
     TestCq cq(*device, 6);
     TestRq sniffer(*device, pd, cq.number);

@@ -5,6 +5,8 @@
 #include "tests/unit/softhca/fault_handler.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <thread>
+
 namespace testbed {
 namespace {
 
@@ -39,8 +41,24 @@ TEST(MemoryGuard, LeavesWorkOnMissingMemoryOnly) {
     EXPECT_EQ(inside, mine.pages.data() + 100);
     EXPECT_EQ(after, 10);
     was_nobodys = false;
-    if (sigsetjmp(nobody, 1) == 0) (void)run_guarded(other, [&] { *byte = 1; });
+    std::thread([&] { // which it ends with: its guard stays behind
+        if (sigsetjmp(nobody, 1) == 0) (void)run_guarded(other, [&] { *byte = 1; });
+    })
+        .join();
     EXPECT_TRUE(was_nobodys);
+}
+
+struct Asked final : GuardedMemory {
+    mutable int times = 0;
+    [[nodiscard]] bool covers(const void*) const override { return times++, false; }
+};
+
+TEST(MemoryGuard, LooksAfterItsWorkAndNothingLater) {
+    const Asked memory;
+    EXPECT_EQ(run_guarded(memory, [] { leave_guarded(nullptr); }), nullptr);
+    EXPECT_EQ(memory.times, 1);
+    leave_guarded(nullptr);
+    EXPECT_EQ(memory.times, 1);
 }
 
 class MissingMemory : public Testbed {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Indirect keys: what is made of other keys.
+// Indirect keys: what is made of other keys. Keys that stand for no memory.
 #include "app/softhca/core/mkey.hpp"
-
-#include <gtest/gtest.h>
+#include "tests/unit/softhca/testbed.hpp"
 
 namespace {
 
@@ -97,8 +96,65 @@ TEST_F(IndirectKeys, APartMayBeNoMemoryAtAll) {
     read.clear();
     ASSERT_TRUE(table.translate(kDumpFillKey, 5, Access::read, 0, 5000, take));
     EXPECT_EQ(read, std::vector<std::byte>(5000)) << "whatever was written";
-    for (size_t left = MkeyTable::kEntries; left != 0; left--)
-        ASSERT_NE(table.insert({.pd = 1, .memory = {}, .variant = uint8_t{0xff}}), kDumpFillKey);
+}
+
+TEST_F(IndirectKeys, APartMayBeAHole) {
+    const uint32_t key = insert({{plain, 0, 10}, {kNullKey, 0, 10}, {plain, 10, 10}}, 30);
+    EXPECT_EQ(pieces(key, 0, 10), "0+10 ");
+    EXPECT_EQ(pieces(key, 20, 10), "10+10 ");
+    EXPECT_EQ(pieces(key, 19, 2), "no");
+    EXPECT_EQ(pieces(key, 9, 2), "no");
+}
+
+/// Those which the PRM's QUERY_SPECIAL_CONTEXTS tells of, and MLX5_INVALID_LKEY.
+TEST_F(IndirectKeys, NobodyGetsAKeyThatStandsForNothing) {
+    for (const uint32_t special : {kDumpFillKey, kNullKey, 0x100u}) {
+        MkeyTable keys;
+        const auto variant = static_cast<uint8_t>(special);
+        for (size_t left = MkeyTable::kEntries; left != 0; left--)
+            ASSERT_NE(keys.insert({.pd = 1, .memory = {}, .variant = variant}), special);
+    }
+}
+
+/// What applications have of ibv_alloc_null_mr().
+class KeyOfNothing : public testbed::Testbed {
+  protected:
+    static constexpr const void* kAnywhere = nullptr;
+    testbed::Wqe wqe{mlx5::WqeOpcode::send};
+};
+
+TEST_F(KeyOfNothing, IsSentAsZeros) {
+    const testbed::Bytes head = frames::pattern(64);
+    sq.post(wqe.eth().data(lkey, put(0, head), 64).data(kDumpFillKey, kAnywhere, 100));
+    sq.ring_doorbell();
+    run();
+    testbed::Bytes expected = head;
+    expected.resize(164);
+    EXPECT_EQ(wire->sent, std::vector<testbed::Bytes>{expected});
+}
+
+TEST_F(KeyOfNothing, TakesWhatNobodyWants) {
+    testbed::TestRq two(*device, pd, rx_cq.number, {.log_wqe_bytes = 5});
+    steer_all(two);
+    two.post({{kDumpFillKey, kAnywhere, 20}, {lkey, memory_at(0), kRoom}});
+    const testbed::Bytes frame = frames::build({});
+    wire->incoming.push_back(frame);
+    run();
+    EXPECT_EQ(expect_packet(rx_cq).byte_count, frame.size());
+    EXPECT_EQ(get(memory_at(0), frame.size() - 20),
+              testbed::Bytes(frame.begin() + 20, frame.end()));
+}
+
+TEST_F(KeyOfNothing, IsNotTheOneOfAHole) {
+    sq.post(wqe.eth().data(kNullKey, kAnywhere, 100));
+    sq.ring_doorbell();
+    steer_all(rq);
+    rq.post({{kNullKey, kAnywhere, kRoom}});
+    wire->incoming.push_back(frames::build({}));
+    run();
+    EXPECT_TRUE(wire->sent.empty());
+    EXPECT_NE(tx_cq.poll_error(mlx5::CqeOpcode::req_error), nullptr);
+    EXPECT_NE(rx_cq.poll_error(mlx5::CqeOpcode::resp_error), nullptr);
 }
 
 } // namespace

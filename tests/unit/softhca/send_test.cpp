@@ -268,6 +268,44 @@ TEST_F(Send, BusyWireHoldsTheQueueAndLosesNothing) {
     EXPECT_EQ(device->sq_counters(sq.number)->packets, expected.size());
 }
 
+TEST_F(Send, ARoundHasItsLimitAlsoWithinARequest) {
+    constexpr size_t kEach = 50, kRound = 128; // packets of a request; of an SQ at a time
+    TestSq large(*device, pd, tx_cq.number, 6);
+    Wqe wqe(WqeOpcode::enhanced_mpw);
+    wqe.eth();
+    for (size_t i = 0; i < kEach; i++)
+        wqe.data(lkey, memory_at(0), 64);
+    for (int i = 0; i < 3; i++)
+        large.post(wqe);
+    large.ring_doorbell();
+    (void)device->poll();
+    EXPECT_EQ(wire->sent.size(), kRound);
+    run();
+    EXPECT_EQ(wire->sent.size(), 3 * kEach);
+    EXPECT_EQ(device->sq_counters(large.number)->wqes, 3u);
+}
+
+TEST_F(Send, WhatWaitsIsLookedUpAgain) {
+    const uint32_t key = device
+                             ->create_mkey({.pd = pd,
+                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
+                                            .length = kMemory,
+                                            .memory = memory.area()})
+                             .value();
+    Wqe wqe(WqeOpcode::enhanced_mpw);
+    wqe.eth().data(key, memory_at(0), 64).data(key, memory_at(64), 64);
+    sq.post(wqe);
+    sq.ring_doorbell();
+    wire->room = 1;
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u);
+    ASSERT_TRUE(device->destroy_mkey(key));
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u);
+    EXPECT_NE(tx_cq.poll_error(mlx5::CqeOpcode::req_error), nullptr);
+}
+
 TEST_F(Send, LossAndLimitsAreCounted) {
     wire->lossy = true;
     post_frame(frames::pattern(60), 0);

@@ -65,6 +65,22 @@ TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
     EXPECT_EQ(device->counters().drop_rule, 1u) << "the miss address is that of drops";
 }
 
+/// Nobody tells the device of it: programs write entries by RDMA.
+TEST_F(SteTest, WhatIsWrittenIntoAnEntryCountsAtOnce) {
+    receives();
+    Ste made = ste(SteType::receive, to_tir(tir));
+    put_ste(0, made);
+    const auto entry = device->icm_area(entry_at(0), sizeof made);
+    ASSERT_TRUE(entry);
+    post_buffers(rq, 2);
+    receive(frames::build({}));
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 0u);
+    made.argument = mlx5_rings::v0::kFlowTagValid | 0x1234;
+    std::memcpy(entry->at(0), &made, sizeof made);
+    receive(frames::build({}));
+    EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 0x1234u);
+}
+
 TEST_F(SteTest, TheNumberOfEntriesThatDoNotCareIsALookup) {
     receives();
     const Spec spec = frames::ipv6_spec();

@@ -167,6 +167,29 @@ TEST_F(VirtioEventTest, ItWaitsForARequest) {
     EXPECT_EQ(told(), 1u);
 }
 
+TEST_F(VirtioEventTest, AnRqThatIsNotReadyIsNotToldLater) {
+    (void)start(with_events(ring.attr(true)));
+    ASSERT_TRUE(device->modify_rq(rq.number, QueueState::reset));
+    post(frames::build({}));
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u);
+    ASSERT_TRUE(device->modify_rq(rq.number, QueueState::ready));
+    post_buffers(rq, 1);
+    run();
+    EXPECT_EQ(told(), 0u);
+}
+
+TEST_F(VirtioEventTest, AQueueInErrorOwesNone) {
+    const Number queue = start(with_events(ring.attr(true)));
+    post(frames::build({}));
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u);
+    EXPECT_TRUE(device->inject_fatal(queue));
+    post_buffers(rq, 1);
+    run();
+    EXPECT_EQ(told(), 0u);
+}
+
 TEST_F(VirtioEventTest, DriversThatPollAreLeftAlone) {
     (void)start(with_events(ring.attr(true)));
     post_buffers(rq, 2);

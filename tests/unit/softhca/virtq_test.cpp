@@ -153,6 +153,16 @@ TEST_F(VirtioTest, AFrameThatIsTooLongIsLostAndItsChainIsNot) {
     EXPECT_EQ(device->counters().delivered, 1u);
 }
 
+TEST_F(VirtioTest, OnlyWhatIsWrittenHasToBeMemory) {
+    steer_to(start(receive_ring.attr(false)));
+    const Bytes frame = numbered(1);
+    const auto exactly = static_cast<uint32_t>(kHeader + frame.size());
+    receive_ring.post({{memory_at(kMemory - exactly), 2000}}, true);
+    arrive(frame);
+    EXPECT_EQ(receive_ring.used()->bytes, exactly);
+    EXPECT_EQ(get(memory_at(kMemory - frame.size()), frame.size()), frame);
+}
+
 TEST_F(VirtioTest, OnlyReadyQueuesAreServed) {
     const Number queue = make(ring.attr(true));
     post(numbered(1));

@@ -3,6 +3,7 @@
 // thousand: taken from the heap for a number of them together.
 #pragma once
 
+#include "common/poison.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule.hpp"
 
 #include <array>
@@ -24,12 +25,14 @@ class RulePool final : public RuleMemory {
         Piece*& free = free_[units - 1];
         if (free == nullptr) free = grow(units);
         ++used_;
+        unpoison(free, bytes);
         return std::exchange(free, free->next);
     }
     void release(void* memory, size_t bytes) override {
         const size_t units = units_of(bytes);
         if (units > kMostUnits) return ::operator delete(memory);
         free_[units - 1] = new (memory) Piece{free_[units - 1]};
+        poison(memory, units * sizeof(Unit));
         if (--used_ == 0) give_back();
     }
 
@@ -50,6 +53,7 @@ class RulePool final : public RuleMemory {
         Piece* free = nullptr;
         for (size_t i = kTogether; i-- > 0;)
             free = new (&chunk[i * units]) Piece{free};
+        poison(chunk.get(), kTogether * units * sizeof(Unit));
         return free;
     }
     /// When there is no rule left.
