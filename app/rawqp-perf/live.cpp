@@ -2,6 +2,7 @@
 #include "app/rawqp-perf/live.hpp"
 
 #include "app/rawqp-perf/floor.hpp"
+#include "app/rawqp-perf/rate_floor.hpp"
 #include "app/rawqp-perf/verbs_loop.hpp"
 
 #include <array>
@@ -19,20 +20,20 @@ double microseconds_since(uint64_t start) { return seconds_since(start) * 1e6; }
 constexpr uint16_t kMaxBurst = 512;
 constexpr double kTail = 0.2; // seconds that frames may be under way after the last was sent
 
-/// Sends one frame at a time until one has arrived: cables can come late.
-bool reaches(Port& port, Peer& peer, const FrameWriter& writer) {
+} // namespace
+
+void await_path(Port& from, Port& to, const FrameWriter& writer) {
     constexpr double kPatience = 5; // seconds
-    Peer receiver(port);
+    Peer sender(from), receiver(to);
     for (const uint64_t start = rte_rdtsc(); seconds_since(start) < kPatience;) {
         rte_mbuf* mbuf = nullptr;
-        if (!writer.make(peer.port().pool(), {&mbuf, 1})) fail_call("rate: mbufs", ENOMEM);
-        peer.send({&mbuf, 1});
-        if (receiver.take(1) != 0) return true;
+        if (!writer.make(from.pool(), {&mbuf, 1})) fail_call("rate: mbufs", ENOMEM);
+        sender.send({&mbuf, 1});
+        if (receiver.take(1) != 0) return;
     }
-    return false;
+    throw std::runtime_error(
+        fmt::format("rate: nothing gets from port {} to port {}", from.id(), to.id()));
 }
-
-} // namespace
 
 rte_ether_addr destination(const Port& port, const std::string& text) {
     if (text.empty()) return port.mac();
@@ -42,14 +43,14 @@ rte_ether_addr destination(const Port& port, const std::string& text) {
     return address;
 }
 
-Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
-                    double seconds) {
+template <class End>
+Figure measure_rate(End& from, End& to, const FrameWriter& writer, uint16_t burst, double seconds) {
     std::array<rte_mbuf*, kMaxBurst> mbufs;
     uint64_t sent = 0, received = 0;
     const auto drain = [&] {
         size_t came = 0;
-        for (uint16_t queue = 0; queue < port.queues(); ++queue) {
-            const uint16_t got = port.rx(queue, mbufs.data(), burst);
+        for (uint16_t queue = 0; queue < to.queues(); ++queue) {
+            const uint16_t got = to.rx(queue, mbufs.data(), burst);
             for (uint16_t i = 0; i < got; ++i)
                 came += FrameWriter::is_ours(mbufs[i]);
             rte_pktmbuf_free_bulk(mbufs.data(), got);
@@ -57,14 +58,10 @@ Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t 
         received += came;
         return came;
     };
-    if (!reaches(port, peer, writer))
-        throw std::runtime_error(
-            fmt::format("rate: nothing gets from port {} to port {}", peer.port().id(), port.id()));
     const uint64_t start = rte_rdtsc();
     for (unsigned turn = 0; turn % 64 != 0 || seconds_since(start) < seconds; ++turn) {
-        if (!writer.make(peer.port().pool(), {mbufs.data(), burst}))
-            fail_call("rate: mbufs", ENOMEM);
-        const uint16_t out = peer.port().tx(0, mbufs.data(), burst);
+        if (!writer.make(from.pool(), {mbufs.data(), burst})) fail_call("rate: mbufs", ENOMEM);
+        const uint16_t out = from.tx(0, mbufs.data(), burst);
         sent += out;
         rte_pktmbuf_free_bulk(mbufs.data() + out, burst - out);
         const size_t came = drain();
@@ -85,6 +82,9 @@ Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t 
                    {"lost", static_cast<double>(sent - std::min(sent, received))}};
     return figure;
 }
+
+template Figure measure_rate(Port&, Port&, const FrameWriter&, uint16_t, double);
+template Figure measure_rate(RateFloor&, RateFloor&, const FrameWriter&, uint16_t, double);
 
 namespace {
 
@@ -138,6 +138,7 @@ Figure measure_latency(End& from, End& to, const FrameWriter& writer, uint16_t b
 
 template Figure measure_latency(Port&, Port&, const FrameWriter&, uint16_t, unsigned);
 template Figure measure_latency(Floor&, Floor&, const FrameWriter&, uint16_t, unsigned);
+template Figure measure_latency(RateFloor&, RateFloor&, const FrameWriter&, uint16_t, unsigned);
 template Figure measure_latency(VerbsLoop&, VerbsLoop&, const FrameWriter&, uint16_t, unsigned);
 
 Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) {

@@ -10,10 +10,13 @@ namespace perf {
 /// The address to send to: `text`, or the port's own if that is empty. Throws when it is none.
 rte_ether_addr destination(const Port& port, const std::string& text);
 
-/// Packets per second from the peer's port to `port`, one lcore at both ends, for `seconds`.
-/// `more`: sent, received, and lost.
-Figure measure_rate(Port& port, Peer& peer, const FrameWriter& writer, uint16_t burst,
-                    double seconds);
+/// Sends one frame at a time until one has arrived: cables can come late. Throws when none does.
+void await_path(Port& from, Port& to, const FrameWriter& writer);
+
+/// Packets per second from one end to the other, one lcore at both, for `seconds`. `more`: sent,
+/// received, and lost. Of two Ports, or of one end whose wire loops.
+template <class End>
+Figure measure_rate(End& from, End& to, const FrameWriter& writer, uint16_t burst, double seconds);
 
 /// Time from before tx_burst of a burst at `from` to after the rx_burst at `to` that gave the
 /// packet, one burst at a time; of two Ports, or of one end whose wire loops. The value is the

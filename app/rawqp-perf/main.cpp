@@ -4,6 +4,7 @@
 #include "app/rawqp-perf/flow_rules.hpp"
 #include "app/rawqp-perf/live.hpp"
 #include "app/rawqp-perf/options.hpp"
+#include "app/rawqp-perf/rate_floor.hpp"
 #include "app/rawqp-perf/report.hpp"
 #include "app/rawqp-perf/rounds.hpp"
 #include "app/rawqp-perf/trace.hpp"
@@ -21,6 +22,26 @@
 namespace perf {
 namespace {
 
+using End = std::variant<std::unique_ptr<Port>, std::unique_ptr<Floor>, std::unique_ptr<VerbsLoop>,
+                         std::unique_ptr<RateFloor>>;
+
+/// Of "rings:CPU", which has both ends itself.
+End open_rings(const SubjectSpec& spec, const std::string& text, const PortSetup& setup) {
+    char* end = nullptr;
+    const unsigned long cpu = strtoul(text.c_str(), &end, 10);
+    if (text.empty() || *end != '\0' || cpu >= CPU_SETSIZE)
+        throw std::runtime_error("rings:" + text + ": write rings:CPU");
+    if (!spec.peer.empty() || setup.queues != 1)
+        throw std::runtime_error("rings: one queue, whose wire loops: no peer");
+    MoverAhead ahead;
+    if (spec.fetch) ahead.fetch = {*spec.fetch, *spec.fetch};
+    if (spec.claim || spec.no_claim) {
+        const uint16_t claim = spec.claim.value_or(0);
+        ahead.claim = {claim, claim};
+    }
+    return std::make_unique<RateFloor>(static_cast<unsigned>(cpu), setup, ahead);
+}
+
 uint16_t port_number(const std::string& text) {
     uint16_t id;
     if (rte_eth_dev_get_port_by_name(text.c_str(), &id) == 0) return id;
@@ -31,9 +52,7 @@ uint16_t port_number(const std::string& text) {
     return static_cast<uint16_t>(number);
 }
 
-using End = std::variant<std::unique_ptr<Port>, std::unique_ptr<Floor>, std::unique_ptr<VerbsLoop>>;
-
-/// What a subject's port names: "floor:DEVICE", "verbs:DEVICE" or an ethdev port.
+/// What a subject's port names: "floor:DEVICE", "verbs:DEVICE", "rings:CPU" or an ethdev port.
 End open_end(const SubjectSpec& spec, const PortSetup& setup, Distance distance) {
     const std::string& port = spec.port;
     const size_t colon = port.find(':') + 1;
@@ -43,6 +62,7 @@ End open_end(const SubjectSpec& spec, const PortSetup& setup, Distance distance)
         if (spec.claim || spec.no_claim) ahead.claim = spec.claim;
         return std::make_unique<Floor>(port.substr(colon), setup, ahead);
     }
+    if (port.starts_with("rings:")) return open_rings(spec, port.substr(colon), setup);
     if (port.starts_with("verbs:")) return std::make_unique<VerbsLoop>(port.substr(colon), setup);
     return std::make_unique<Port>(port_number(port), setup);
 }
@@ -78,7 +98,7 @@ struct Subject {
         if (other_port || port() != nullptr)
             peer = std::make_unique<Peer>(other_port ? *other_port : *port());
         queue_ports = visit([this](auto& opened) {
-            if constexpr (std::derived_from<std::decay_t<decltype(opened)>, VerbsEnd>)
+            if constexpr (requires { opened.queue_ports(); })
                 return opened.queue_ports(); // by rules of its own
             else
                 return find_queue_ports(opened, *peer);
@@ -181,15 +201,29 @@ Figure measure_latency(Subject& subject, const FrameSizes& sizes, uint16_t burst
     });
 }
 
+/// From the peer's port, or by the floor of rates.
+Figure measure_rate(Subject& subject, const FrameSizes& sizes, uint16_t burst,
+                    const Options& options) {
+    return subject.visit([&](auto& end) -> Figure {
+        using Opened = std::decay_t<decltype(end)>;
+        if constexpr (std::same_as<Opened, Port>) {
+            Port& from = subject.peer->port();
+            const FrameWriter writer(sizes, destination(end, options.to), from.mac(), {1024});
+            await_path(from, end, writer);
+            return measure_rate(from, end, writer, burst, options.seconds);
+        } else if constexpr (std::same_as<Opened, RateFloor>) {
+            const FrameWriter writer(sizes, end.mac(), end.mac(), {1024});
+            return measure_rate(end, end, writer, burst, options.seconds);
+        } else {
+            throw std::runtime_error("rate: of a port, or of rings:CPU");
+        }
+    });
+}
+
 Figure measure_one(Subject& subject, const std::string& measure, const FrameSizes& sizes,
                    uint16_t burst, const Options& options, CpuHold* hold) {
     if (measure == "latency") return measure_latency(subject, sizes, burst, options);
-    if (measure == "rate") {
-        Port& port = subject.needs_port(measure);
-        const FrameWriter writer(sizes, destination(port, options.to), subject.peer->port().mac(),
-                                 {1024});
-        return measure_rate(port, *subject.peer, writer, burst, options.seconds);
-    }
+    if (measure == "rate") return measure_rate(subject, sizes, burst, options);
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
     if (measure == "flows_async")
         return measure_async_flows(subject.needs_port(measure), options.rules);

@@ -15,11 +15,14 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter = R"(
 A subject is NAME=PORT[,peer=PORT][,queues=N][,descriptors=N], where PORT is an ethdev name or
-number, and peer the port at the other end of its cable (without peer: the port's wire loops). Two
-are no drivers but hand-written loops on an RDMA device: floor:DEVICE, the cheapest over its mapped
+number, and peer the port at the other end of its cable (without peer: the port's wire loops). Some
+are no drivers but hand-written loops. Two are on an RDMA device: floor:DEVICE, the cheapest over its mapped
 mlx5 rings, and verbs:DEVICE, the cheapest over its verbs provider. How far ahead of their use the
 floor asks for lines may be given, in packets: fetch=N of CQEs and mbufs (0: never), claim=N of WQEs
-(none: never), else it is the best for the distance. With several subjects their
+(none: never), else it is the best for the distance. The third, for rate and latency, is rings:CPU:
+the floor over rings in memory, and a thread on that CPU that moves packets from send to receive
+queue and does nothing else a device does; its fetch and claim are of packets that it reads, and of
+buffers and CQEs that it writes (0 or none: never). With several subjects their
 rounds alternate, so that the drift of the machine hits all alike: compare their figures of one
 pass.
 

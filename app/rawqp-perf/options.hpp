@@ -15,11 +15,11 @@ namespace perf {
 /// What is measured: an ethdev port, or a loop on an RDMA device. Several subjects alternate.
 struct SubjectSpec {
     std::string name = {};
-    std::string port = {};    ///< ethdev name or number; "floor:DEVICE", "verbs:DEVICE"
-    std::string peer = {};    ///< ethdev name or number; empty: the port itself (its wire loops)
-    uint16_t queues = 0;      ///< 0: as --queues says
-    uint16_t descriptors = 0; ///< 0: as --descriptors says
-    std::optional<uint16_t> fetch = {}; ///< of a floor, see FloorAhead; none: the best
+    std::string port = {}; ///< ethdev name or number; "floor:DEVICE", "verbs:DEVICE", "rings:CPU"
+    std::string peer = {}; ///< ethdev name or number; empty: the port itself (its wire loops)
+    uint16_t queues = 0;   ///< 0: as --queues says
+    uint16_t descriptors = 0;           ///< 0: as --descriptors says
+    std::optional<uint16_t> fetch = {}; ///< see FloorAhead, MoverAhead; none: the best
     std::optional<uint16_t> claim = {};
     bool no_claim = false;
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/rawqp-perf/port.hpp"
+#include "app/rawqp-perf/ring_array.hpp"
 
 #include <infiniband/verbs.h>
 #include <memory>
@@ -25,26 +26,6 @@ struct VerbsDelete {
     void operator()(ibv_flow* object) const;
 };
 template <class T> using VerbsHandle = std::unique_ptr<T, VerbsDelete>;
-
-/// A fixed array on the pages that the rings are on, zeroed.
-template <class T> class RingArray {
-  public:
-    RingArray() = default;
-    RingArray(size_t count, int socket)
-        : memory_(static_cast<T*>(
-              // NOLINTNEXTLINE(bugprone-sizeof-expression): there are arrays of pointers, too
-              rte_zmalloc_socket("perf ring", count * sizeof(T), RTE_CACHE_LINE_SIZE, socket))) {
-        if (!memory_) throw std::bad_alloc();
-    }
-    T& operator[](size_t index) const { return memory_.get()[index]; }
-    [[nodiscard]] T* data() const { return memory_.get(); }
-
-  private:
-    struct Free {
-        void operator()(T* memory) const { rte_free(memory); }
-    };
-    std::unique_ptr<T, Free> memory_;
-};
 
 /// One queue in each direction, ready for traffic. CQs can be read by ibv_start_poll, and the QP
 /// written by ibv_wr_*.
@@ -90,12 +71,6 @@ class VerbsEnd {
     void check(int status, const char* what) const {
         if (status != 0) fail(what, status);
     }
-    /// The address where an mbuf of our pool has its data when it is new. Its buffer is right
-    /// behind it: no need to touch the mbuf.
-    static uintptr_t fresh_data(const rte_mbuf* mbuf) {
-        return reinterpret_cast<uintptr_t>(mbuf + 1) + RTE_PKTMBUF_HEADROOM;
-    }
-
     std::string name_;
     uint16_t descriptors_; ///< of each ring, a power of two
     int socket_;           ///< where rings lie

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Sequence
 
 from .effort import Effort
 from .ratios import Figure
@@ -21,6 +23,7 @@ ip link set ta master bench
 ip link set tb master bench
 ip link set bench up) >/dev/null 2>&1 & }"""
 NOBODY = "02:00:00:00:00:99"
+FLOOR, MEMIF = "floor", "net_memif"
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,18 @@ RIVALS = (
     Rival("net_af_packet", VETH, ("net_af_packet0,iface=va", "net_af_packet1,iface=vb"), ">= 5"),
     Rival("net_af_xdp", VETH, ("net_af_xdp0,iface=va,force_copy=1",
                                "net_af_xdp1,iface=vb,force_copy=1")),
-    Rival("net_memif", "true", ("net_memif0,role=server,socket=/bench,socket-abstract=yes",
+    Rival(MEMIF, "true", ("net_memif0,role=server,socket=/bench,socket-abstract=yes",
                                 "net_memif1,role=client,socket=/bench,socket-abstract=yes")),
     Rival("net_tap", TAP_CABLE, ("net_tap0,iface=ta", "net_tap1,iface=tb"), None, ("--to", NOBODY)),
 )
 OPTIONS = ("--measure", "rate", "--size", ",".join(SIZES), "--seconds", "0.3", "--passes", "1")
 ONE_THREAD, TWO_THREADS = "one device thread", "two device threads"
+# What no device of one thread, and no driver, can exceed on the mlx5 formats; and the same with other
+# distances at which its thread asks for lines, or with smaller rings.
+FLOORS = {"floor": "", "floor.same": "", "floor.fetch_2": ",fetch=2,claim=2",
+          "floor.fetch_8": ",fetch=8,claim=8",
+          "floor.fetch_64": ",fetch=64,claim=64", "floor.fetch_none": ",fetch=0,claim=none",
+          "floor.claim_none": ",claim=none", "floor.descriptors_256": ",descriptors=256"}
 
 
 def on_softhca(runner: Runner, threads: int) -> list[Figure]:
@@ -59,6 +68,12 @@ def on_rival(runner: Runner, rival: Rival) -> list[Figure]:
     return runner.in_network(rival.set_up, eal, [*subject, *OPTIONS, *rival.options])
 
 
+def on_rings(runner: Runner, floor: str, _: int) -> list[Figure]:
+    """It needs no device, and has a program of its own: its thread polls as long as it lives."""
+    subject = f"{floor}=rings:{runner.machine.other}{FLOORS[floor]}"
+    return runner.in_network("true", ["--no-pci"], ["--subject", subject, "--round", "128", *OPTIONS])
+
+
 class Turns:
     """Figures of several programs, a turn of all after the other."""
 
@@ -74,16 +89,43 @@ class Turns:
         return self.figures.get((name, size), [])
 
 
+def floors_wanted(runner: Runner, results: Results) -> list[str]:
+    """With one CPU there is none: the lcore and the device's thread need one each."""
+    if len(runner.machine.cpus) < 2:
+        return []
+    others = [name for name in FLOORS if results.may_want(f"rates.{name}")]
+    return [FLOOR, *(name for name in others if name != FLOOR)] if (
+        others or results.may_want("rates.vs_floor")) else []
+
+
+def add_floors(turns: Turns, results: Results, floors: Sequence[str]) -> None:
+    for size in SIZES:
+        end = "" if size == "64" else f".{size}"
+        floor = turns.of(FLOOR, size)
+        results.add(f"rates.vs_floor{end}", turns.of(ONE_THREAD, size), floor,
+                    (f"{RAWQP} on softhca, {ONE_THREAD}", FLOOR))
+        if turns.of(MEMIF, size):
+            results.add(f"rates.floor.vs_{MEMIF}{end}", floor, turns.of(MEMIF, size), (FLOOR, MEMIF))
+        for name in floors:
+            if name != FLOOR:
+                results.add(f"rates.{name}{end}", turns.of(name, size), floor, (name, FLOOR))
+
+
 def rates(runner: Runner, effort: Effort, results: Results) -> None:
     """Packets per second from one port to another: softhca beside the kernel's ways."""
     turns = Turns()
-    rivals = [rival for rival in RIVALS if results.may_want(f"rates.vs_{rival.name}")]
+    rivals = [rival for rival in RIVALS if results.may_want(f"rates.vs_{rival.name}")
+              or results.may_want(f"rates.floor.vs_{rival.name}")]
+    floors = floors_wanted(runner, results)
     many = len(runner.machine.cpus) > 2 and results.may_want("rates.threads")
     for turn in range(effort.turns):
         turns.add(ONE_THREAD, turn, results.collect("rates", 1, lambda _: on_softhca(runner, 1)))
         if many:
             turns.add(TWO_THREADS, turn,
                       results.collect("rates, 2 threads", 1, lambda _: on_softhca(runner, 2)))
+        for floor in floors:
+            turns.add(floor, turn,
+                      results.collect(f"rates, {floor}", 1, partial(on_rings, runner, floor)))
         for rival in list(rivals):
             try:
                 turns.add(rival.name, turn, on_rival(runner, rival))
@@ -101,6 +143,8 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
                         turns.of(ONE_THREAD, size), turns.of(rival.name, size),
                         (f"{RAWQP} on softhca, {ONE_THREAD}", rival.name),
                         rival.bar if small else None)
+    if floors:
+        add_floors(turns, results, floors)
     if not many:
         print("rates.threads: two device threads and an lcore need three CPUs", flush=True)
         return

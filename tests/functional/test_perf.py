@@ -173,6 +173,19 @@ def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> 
     assert says in answer.stderr + answer.stdout
 
 
+def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> None:
+    """All that are sent, of each size."""
+    out, sizes = tmp_path / "out", ["64", "imix", "1500"]
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", "--", "--subject",
+               "floor=rings:0", "--measure", "rate", "--seconds", "0.05", "--passes", "1",
+               "--size", ",".join(sizes), "--json", str(out)]
+    subprocess.run(program, check=True, timeout=60,
+                   env=build.env(build.folder / "perf-reports"))
+    figures = json.loads(out.read_text())["figures"]
+    assert [figure["size"] for figure in figures] == sizes
+    assert all(figure["value"] > 0 and figure["lost"] == 0 for figure in figures)
+
+
 def test_queues_let_go_of_their_pools(build: Build) -> None:
     """net_tap frees the mbufs of its receive queues when EAL closes it, after the pools have gone."""
     taps = ["--vdev", "net_tap0,iface=ta", "--vdev", "net_tap1,iface=tb"]
