@@ -75,7 +75,7 @@ uint16_t receive(FloorRx& queue, std::vector<rte_mbuf*>& stack, const FloorAhead
 }
 
 /// Puts what completed WQEs have sent on the stack.
-inline void recycle(FloorTx& queue, std::vector<rte_mbuf*>& stack) {
+[[gnu::always_inline]] inline void recycle(FloorTx& queue, std::vector<rte_mbuf*>& stack) {
     const uint32_t before = queue.cq.consumer;
     uint16_t end = queue.freed;
     while (const mlx5::Cqe* const cqe = queue.cq.peek()) {
