@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/floor.hpp"
 
-#include <bit>
 #include <stdexcept>
 
 namespace perf {
-
-FloorAhead FloorAhead::best(Distance distance) {
-    if (distance == Distance::cold) return {.rx = 8, .tx = 8, .claim = {}};
-    return {.rx = 32, .tx = 0, .claim = 0};
-}
 
 Floor::Floor(const std::string& device, const PortSetup& setup, const FloorAhead& ahead)
     : VerbsEnd(device, setup), rx_(setup.queues), tx_(setup.queues),
@@ -33,13 +27,6 @@ Floor::~Floor() {
         while (queue.freed != queue.sent)
             stack_.push_back(queue.mbufs[queue.freed++ & queue.mbuf_mask]);
     level_stack(0);
-}
-
-void FloorCompletions::map(const mlx5dv_cq& cq) {
-    cqes = static_cast<mlx5::Cqe*>(cq.buf);
-    mask = cq.cqe_cnt - 1;
-    log_size = static_cast<uint32_t>(std::countr_zero(cq.cqe_cnt));
-    doorbell = reinterpret_cast<mlx5::CqDoorbell*>(cq.dbrec);
 }
 
 void Floor::map_rx(const VerbsQueue& verbs, FloorRx& queue) {

@@ -5,11 +5,24 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <emmintrin.h>
 #include <stdexcept>
 #include <tmmintrin.h>
 
 namespace perf {
+
+FloorAhead FloorAhead::best(Distance distance) {
+    if (distance == Distance::cold) return {.rx = 8, .tx = 8, .claim = {}};
+    return {.rx = 32, .tx = 0, .claim = 0};
+}
+
+void FloorCompletions::map(const mlx5dv_cq& cq) {
+    cqes = static_cast<mlx5::Cqe*>(cq.buf);
+    mask = cq.cqe_cnt - 1;
+    log_size = static_cast<uint32_t>(std::countr_zero(cq.cqe_cnt));
+    doorbell = reinterpret_cast<mlx5::CqDoorbell*>(cq.dbrec);
+}
 
 inline const mlx5::Cqe* FloorCompletions::peek() const {
     const mlx5::Cqe& cqe = cqes[consumer & mask];

@@ -40,14 +40,14 @@ RIVALS = (
     Rival("net_af_xdp", VETH, ("net_af_xdp0,iface=va,force_copy=1",
                                "net_af_xdp1,iface=vb,force_copy=1")),
     Rival(MEMIF, "true", ("net_memif0,role=server,socket=/bench,socket-abstract=yes",
-                                "net_memif1,role=client,socket=/bench,socket-abstract=yes")),
+                          "net_memif1,role=client,socket=/bench,socket-abstract=yes")),
     Rival("net_tap", TAP_CABLE, ("net_tap0,iface=ta", "net_tap1,iface=tb"), None, ("--to", NOBODY)),
 )
 OPTIONS = ("--measure", "rate", "--size", ",".join(SIZES), "--seconds", "0.3", "--passes", "1")
 ONE_THREAD, TWO_THREADS = "one device thread", "two device threads"
 # What no device of one thread, and no driver, can exceed on the mlx5 formats; and the same with other
 # distances at which its thread asks for lines, or with smaller rings.
-FLOORS = {"floor": "", "floor.same": "", "floor.fetch_2": ",fetch=2,claim=2",
+FLOORS = {FLOOR: "", "floor.same": "", "floor.fetch_2": ",fetch=2,claim=2",
           "floor.fetch_8": ",fetch=8,claim=8",
           "floor.fetch_64": ",fetch=64,claim=64", "floor.fetch_none": ",fetch=0,claim=none",
           "floor.claim_none": ",claim=none", "floor.descriptors_256": ",descriptors=256"}
@@ -115,7 +115,7 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
     """Packets per second from one port to another: softhca beside the kernel's ways."""
     turns = Turns()
     rivals = [rival for rival in RIVALS if results.may_want(f"rates.vs_{rival.name}")
-              or results.may_want(f"rates.floor.vs_{rival.name}")]
+              or (rival.name == MEMIF and results.may_want(f"rates.floor.vs_{MEMIF}"))]
     floors = floors_wanted(runner, results)
     many = len(runner.machine.cpus) > 2 and results.may_want("rates.threads")
     for turn in range(effort.turns):

@@ -43,12 +43,7 @@ class EngineTest : public testing::TestWithParam<unsigned> {};
 template <class Wait> void send_packets(Device& device, uint64_t count, Wait&& wait) {
     Pages memory(4096);
     const Number pd = device.alloc_pd().value();
-    const uint32_t lkey = device
-                              .create_mkey({.pd = pd,
-                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
-                                            .length = 4096,
-                                            .memory = memory.area()})
-                              .value();
+    const uint32_t lkey = make_key(device, pd, memory);
     TestCq cq(device, 4);
     TestSq sq(device, pd, cq.number, 4);
     const auto deadline = Clock::now() + std::chrono::seconds(20);

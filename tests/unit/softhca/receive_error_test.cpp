@@ -52,12 +52,7 @@ TEST_F(ReceiveError, UnknownLkey) {
 }
 
 TEST_F(ReceiveError, RegionWithoutLocalWrite) {
-    const uint32_t key = device
-                             ->create_mkey({.pd = pd,
-                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
-                                            .length = kMemory,
-                                            .memory = memory.area()})
-                             .value();
+    const uint32_t key = make_key(*device, pd, memory);
     rq.post({{key, memory_at(0), 2048}});
     expect_fault(CqeSyndrome::local_protection, ReceiveFault::protection);
 }
@@ -69,13 +64,7 @@ TEST_F(ReceiveError, RangeLeavesTheRegion) {
 
 TEST_F(ReceiveError, ForeignProtectionDomain) {
     const Number other = device->alloc_pd().value();
-    const uint32_t key = device
-                             ->create_mkey({.pd = other,
-                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
-                                            .length = kMemory,
-                                            .memory = memory.area(),
-                                            .local_write = true})
-                             .value();
+    const uint32_t key = make_key(*device, other, memory, true);
     rq.post({{key, memory_at(0), 2048}});
     expect_fault(CqeSyndrome::local_protection, ReceiveFault::protection);
 }

@@ -79,12 +79,7 @@ TEST_F(SendError, UpToTheLastByteIsFine) {
 
 TEST_F(SendError, ForeignProtectionDomain) {
     const Number other = device->alloc_pd().value();
-    const uint32_t key = device
-                             ->create_mkey({.pd = other,
-                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
-                                            .length = kMemory,
-                                            .memory = memory.area()})
-                             .value();
+    const uint32_t key = make_key(*device, other, memory);
     expect_fault(Wqe(WqeOpcode::send).eth().data(key, memory_at(0), 64),
                  CqeSyndrome::local_protection, SendFault::protection);
 }

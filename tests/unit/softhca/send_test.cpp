@@ -286,12 +286,7 @@ TEST_F(Send, ARoundHasItsLimitAlsoWithinARequest) {
 }
 
 TEST_F(Send, WhatWaitsIsLookedUpAgain) {
-    const uint32_t key = device
-                             ->create_mkey({.pd = pd,
-                                            .iova = reinterpret_cast<uint64_t>(memory.data()),
-                                            .length = kMemory,
-                                            .memory = memory.area()})
-                             .value();
+    const uint32_t key = make_key(*device, pd, memory);
     Wqe wqe(WqeOpcode::enhanced_mpw);
     wqe.eth().data(key, memory_at(0), 64).data(key, memory_at(64), 64);
     sq.post(wqe);

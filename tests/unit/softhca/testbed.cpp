@@ -246,16 +246,19 @@ DeviceConfig Testbed::default_config() {
     return config;
 }
 
+uint32_t make_key(Device& device, Number pd, const Pages& memory, bool local_write) {
+    return device
+        .create_mkey({.pd = pd,
+                      .iova = reinterpret_cast<uint64_t>(memory.data()),
+                      .length = memory.size(),
+                      .memory = memory.area(),
+                      .local_write = local_write})
+        .value();
+}
+
 Testbed::Testbed(DeviceConfig config, bool with_kernel)
     : device(make_device(std::move(config), with_kernel, wire, kernel)),
-      pd(device->alloc_pd().value()),
-      lkey(device
-               ->create_mkey({.pd = pd,
-                              .iova = reinterpret_cast<uint64_t>(memory.data()),
-                              .length = kMemory,
-                              .memory = memory.area(),
-                              .local_write = true})
-               .value()),
+      pd(device->alloc_pd().value()), lkey(make_key(*device, pd, memory, true)),
       tx_cq(*device, 6, &listener), rx_cq(*device, 7, &listener),
       sq(*device, pd, tx_cq.number, 5, &listener),
       rq(*device, pd, rx_cq.number, {.listener = &listener}) {}

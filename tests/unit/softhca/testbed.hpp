@@ -72,6 +72,10 @@ class Pages {
     size_t size_;
 };
 
+/// A key to all of the memory, whose addresses WQEs name.
+[[nodiscard]] uint32_t make_key(Device& device, Number pd, const Pages& memory,
+                                bool local_write = false);
+
 class TestCq {
   public:
     TestCq(Device& device, uint8_t log_entries, FakeListener* listener = nullptr,

@@ -3,16 +3,10 @@
 // rx_burst.cpp and striding_burst.cpp, and may be called on CPUs only that have the instructions.
 #pragma once
 
+#include "drivers/net/rawqp/rings/mlx5/isa.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
 
 namespace rawqp::mlx5rings {
-
-enum class Isa : uint8_t {
-    scalar, ///< any CPU
-    avx2,
-    avx512, ///< F, BW, DQ and VL
-    neon
-};
 
 /// What packets are described by, from little to much; each does what those before it do, but the
 /// two kinds of time stamp. LRO is apart: it does what `offloads` does.

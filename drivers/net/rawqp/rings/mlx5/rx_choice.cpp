@@ -3,8 +3,6 @@
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 
-#include <algorithm>
-
 namespace rawqp::mlx5rings {
 namespace {
 
@@ -21,23 +19,6 @@ RxVariant choose_variant(const RxSpec& spec) {
     return (spec.offloads & kDescribedOffloads) != 0 ? RxVariant::offloads : RxVariant::plain;
 }
 
-#if defined(__x86_64__)
-bool has_all(std::initializer_list<rte_cpu_flag_t> flags) {
-    return std::all_of(flags.begin(), flags.end(),
-                       [](rte_cpu_flag_t flag) { return rte_cpu_get_flag_enabled(flag) > 0; });
-}
-// Virtual machines trap the instruction that tells: it is asked once.
-bool has_avx2() {
-    static const bool there = has_all({RTE_CPUFLAG_AVX2});
-    return there;
-}
-bool has_avx512() {
-    static const bool there = has_all(
-        {RTE_CPUFLAG_AVX512F, RTE_CPUFLAG_AVX512BW, RTE_CPUFLAG_AVX512VL, RTE_CPUFLAG_AVX512DQ});
-    return there;
-}
-#endif
-
 struct Bursts {
     Burst<eth_rx_burst_t> (*cyclic)(RxVariant variant, bool scattered);
     Burst<eth_rx_burst_t> (*striding)(RxVariant variant, bool scattered);
@@ -48,8 +29,8 @@ template <Isa isa> constexpr Bursts kBurstsFor{rx_burst_for<isa>, striding_burst
 const Bursts& choose_bursts(const RxSpec& spec) {
     if (spec.segments > 1 || has_lro(spec)) return kBurstsFor<Isa::scalar>;
 #if defined(__x86_64__)
-    if (spec.active_simd_bits >= 512 && has_avx512()) return kBurstsFor<Isa::avx512>;
-    if (spec.active_simd_bits >= 256 && has_avx2()) return kBurstsFor<Isa::avx2>;
+    if (avx512_allowed(spec.active_simd_bits)) return kBurstsFor<Isa::avx512>;
+    if (avx2_allowed(spec.active_simd_bits)) return kBurstsFor<Isa::avx2>;
 #elif defined(__aarch64__) // every such CPU has it
     if (spec.active_simd_bits >= 128) return kBurstsFor<Isa::neon>;
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The send bursts on mapped mlx5 rings: the options are chosen once per port.
+#include "drivers/net/rawqp/rings/mlx5/isa.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_send.hpp"
 
 #include <utility>
@@ -40,14 +41,6 @@ constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
 }
 (std::make_index_sequence<kVariants>());
 
-#if defined(__x86_64__)
-bool avx2_allowed(const TxSpec& spec) {
-    // Virtual machines trap the instruction that tells: it is asked once.
-    static const bool there = rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX2) > 0;
-    return spec.active_simd_bits >= 256 && there;
-}
-#endif
-
 /// What may be asked for packet by packet.
 constexpr uint64_t kPacketOffloads =
     RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
@@ -71,7 +64,8 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& wanted) {
         return tx_scheduled_burst(options.inlining, options.multi_packet);
     if (spec.metadata) return tx_metadata_burst(options.inlining, options.multi_packet);
 #if defined(__x86_64__)
-    if (options.multi_packet && options.inlining == Inlining::none && avx2_allowed(spec))
+    if (options.multi_packet && options.inlining == Inlining::none &&
+        avx2_allowed(spec.active_simd_bits))
         return tx_avx2_burst(options);
 #endif
     return kBursts[index_of(options)];
