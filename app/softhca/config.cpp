@@ -335,11 +335,11 @@ std::string to_json(const Config& config) {
                          {"carrier", port.carrier_always ? "always" : "peer"},
                          {"wire", port.wire},
                          {"netdev", (port.netdev_tap ? "tap:" : "") + port.netdev},
-                         {"steering_format", port.steering_format},
                          {"fault", to_text(port.faults)},
                          {"wire_fd", port.wire_fd},
                          {"netdev_fd", port.netdev_fd}});
         if (port.devx) ports.back()["devx"] = *port.devx;
+        if (port.steering_format) ports.back()["steering_format"] = *port.steering_format;
     }
     const json root = {{"ports", ports},
                        {"threads", config.threads},

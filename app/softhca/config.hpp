@@ -24,7 +24,8 @@ struct PortConfig {
     bool pause = false;           ///< an empty RQ holds the wire instead of dropping
     /// Programs may run firmware commands. Not said: they may if softhca is built for it.
     std::optional<bool> devx;
-    uint8_t steering_format = 0; ///< of the steering entries that programs write themselves
+    /// Of the steering entries that programs write themselves. Not said: 0; in a guest, none.
+    std::optional<uint8_t> steering_format;
     bool carrier_always = false; ///< the link is up also while nobody is at the cable's other end
     std::string wire =
         "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink

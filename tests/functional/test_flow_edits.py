@@ -93,6 +93,17 @@ CHANGES: dict[str, tuple[str, Packet, Packet]] = {
         (TCP6, tcp6(), ether() / ipv6(destination=tcp6()[IPv6].src) / tcp6()[TCP]),
     "modify_field op set dst_type ipv4_src dst_offset 8 src_type ipv4_dst src_offset 1 width 4":
         (UDP4, udp4(destination="10.0.0.22"), udp4(source="10.0.11.1", destination="10.0.0.22")),
+    "modify_field op set dst_type ipv4_ttl dst_offset 4 src_type value src_value a7 width 3":
+        (UDP4, udp4(ttl=0b0100_0001), udp4(ttl=0b0010_0001)),
+    "modify_field op set dst_type udp_port_src src_type value src_value 12f0 width 8":
+        (UDP4, udp4(), ether() / ipv4() / UDP(sport=0xF0, dport=53) / DATA),
+    "modify_field op set dst_type mac_dst dst_offset 12 src_type value src_value 0123456789ab width 12":
+        (UDP4, ether("02:00:00:00:00:00") / udp4().payload, ether("02:00:00:67:80:00") / udp4().payload),
+    "modify_field op set dst_type ipv6_src dst_offset 60 src_type value"
+    " src_value 00112233445566778899aabbccddeeff width 8":
+        (TCP6, tcp6(), ether() / ipv6(source="fd00::7:8000:0:0:1") / tcp6()[TCP]),
+    "modify_field op set dst_type mac_src dst_offset 8 src_type ipv6_dst width 40":
+        (TCP6, tcp6(), ether(source="00:00:00:00:02:01") / tcp6().payload),
     "set_ttl ttl_value 9 / set_mac_dst mac_addr " + PAIR + " / set_ipv4_dst ipv4_addr 10.9.9.9":
         (UDP4, udp4(), ether(PAIR) / udp4(ttl=9, destination="10.9.9.9").payload),
 }

@@ -28,6 +28,10 @@ namespace fuzz {
 /// A frame and rules: the parser, and the look-up against one rule after the other.
 [[nodiscard]] std::string play_rules(std::span<const uint8_t> input);
 
+/// rte_flow rules that stand beside each other: found good and made, or neither, with a reason.
+/// Input: a byte for the engine; then for each rule, its attributes, items and actions.
+[[nodiscard]] std::string play_flows(std::span<const uint8_t> input);
+
 /// Firmware commands of a process, and what they lead the device to. Input: for each command, a
 /// byte that chooses it, one for its length, and its bytes. Only where there are kernel headers.
 [[nodiscard]] std::string play_commands(std::span<const uint8_t> input);

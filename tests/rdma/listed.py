@@ -23,8 +23,8 @@ WHY = {
     "others": "For hardware of another kind: EFA, a GPU, a function given to VFIO.",
     "switch": "For the manager of an embedded switch (switchdev), which there is none of.",
     "steering": "Software steering (`mlx5dv_dr`) is by default of format 0, that of ConnectX-5: matchers with a "
-                "size of their own need definers, which format 1 has. A guest's kernel is offered no software "
-                "steering at all.",
+                "size of their own need definers, which format 1 has. A guest has software steering only by "
+                "`steering_format=`, which its ports here are not given.",
     "plug": "What is at the other end of the cable has its part in the test, as with a real NIC: a loopback "
             "plug sends what leaves back into the port, where it is counted once more; a generator's frames "
             "meet a rule that takes everything.",

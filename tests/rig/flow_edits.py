@@ -90,6 +90,10 @@ def _followed(before: bytes, after: bytes) -> bytes:
 _PLACES = {("ipv4", "dscp"): (8, 6), ("ipv6", "dscp"): (4, 6), ("tcp", "seq"): (32, 32), ("tcp", "ack"): (64, 32)}
 
 
+def _place(kind: str, name: str) -> tuple[int, int]:
+    return _PLACES.get((kind, name)) or HEADERS[kind][1][name]
+
+
 @dataclass(frozen=True)
 class ChangeField:
     """Of the outermost header of the kind, which a later fragment has announced only."""
@@ -97,22 +101,55 @@ class ChangeField:
     kind: str
     name: str
     words: str
-    number: int
+    number: int = 0
     adds: bool = False
 
     def text(self) -> str:
         return self.words
 
+    def _becomes(self, frame: bytes, old: int) -> int:
+        """The field's new number."""
+        return self.number + (old if self.adds else 0)
+
     def of(self, frame: bytes) -> bytes:
         header = _outermost(dissect(frame), self.kind)
         if header is None:
             return frame
-        bit, bits = _PLACES.get((self.kind, self.name)) or HEADERS[self.kind][1][self.name]
+        bit, bits = _place(self.kind, self.name)
         full, shift = (1 << bits) - 1, 8 * len(header.data) - bit - bits
-        number = (self.number + (header.get(bit, bits) if self.adds else 0)) & full
+        number = self._becomes(frame, header.get(bit, bits)) & full
         data = int.from_bytes(header.data, "big") & ~(full << shift) | number << shift
         end = header.at + len(header.data)
         return _followed(frame, frame[: header.at] + data.to_bytes(len(header.data), "big") + frame[end:])
+
+
+@dataclass(frozen=True)
+class ChangePart(ChangeField):
+    """Some bits of it, of a number for all."""
+
+    offset: int = 0
+    width: int = 0
+
+    def _becomes(self, frame: bytes, old: int) -> int:
+        return self._with_part(old, self.number >> self.offset)
+
+    def _with_part(self, old: int, part: int) -> int:
+        full = (1 << self.width) - 1
+        return old & ~(full << self.offset) | (part & full) << self.offset
+
+
+@dataclass(frozen=True)
+class CopyField(ChangePart):
+    """Those of another field, which a later fragment has not."""
+
+    source: tuple[str, str] = ("", "")
+    source_offset: int = 0
+
+    def _becomes(self, frame: bytes, old: int) -> int:
+        header = _outermost(dissect(frame), self.source[0])
+        if header is None:
+            return old
+        return self._with_part(old, header.get(*_place(*self.source)) >> self.source_offset)
 
 
 # -- tags and tunnels ----------------------------------------------------------------------------------
@@ -182,7 +219,8 @@ class Decap:
         return frame[next(header.at + 8 for header in headers if header.kind == "vxlan") :]
 
 
-KINDS = {ChangeField, PopVlan, PushVlan, Encap, Decap}
+COMMON_KINDS = {ChangeField, CopyField, PopVlan, PushVlan, Encap, Decap}  # what both drivers do
+KINDS = COMMON_KINDS | {ChangePart}
 
 
 # -- at random -----------------------------------------------------------------------------------------
@@ -235,19 +273,73 @@ def _of_l4(kind: str, dice: random.Random, modify: bool) -> ChangeField:
                 f"{kind}_port_{field}" if modify else "", 16)
 
 
-def _changes(kinds: list[str], dice: random.Random) -> list[ChangeField]:
+# As modify_field names them.
+_MODIFIABLE = {
+    ("eth", "dst"): "mac_dst", ("eth", "src"): "mac_src",
+    ("ipv4", "src"): "ipv4_src", ("ipv4", "dst"): "ipv4_dst", ("ipv4", "ttl"): "ipv4_ttl",
+    ("ipv4", "dscp"): "ipv4_dscp",
+    ("ipv6", "src"): "ipv6_src", ("ipv6", "dst"): "ipv6_dst", ("ipv6", "hop"): "ipv6_hoplimit",
+    ("ipv6", "dscp"): "ipv6_dscp",
+    ("tcp", "src"): "tcp_port_src", ("tcp", "dst"): "tcp_port_dst", ("tcp", "seq"): "tcp_seq_num",
+    ("tcp", "ack"): "tcp_ack_num", ("udp", "src"): "udp_port_src", ("udp", "dst"): "udp_port_dst",
+}
+
+
+def _bits(field: tuple[str, str]) -> int:
+    return _place(*field)[1]
+
+
+def _fields_of(kinds: list[str]) -> list[tuple[str, str]]:
+    return [field for field in _MODIFIABLE if field[0] in kinds]
+
+
+def _part(kinds: list[str], dice: random.Random) -> ChangePart:
+    """Set by a value, which has the bytes of the whole field."""
+    field = dice.choice(_fields_of(kinds))
+    width = dice.randrange(1, _bits(field))
+    offset, number = dice.randrange(_bits(field) - width + 1), dice.getrandbits(_bits(field))
+    value = number.to_bytes((_bits(field) + 7) // 8, "big").hex()
+    words = (f"modify_field op set dst_type {_MODIFIABLE[field]} dst_offset {offset} src_type value"
+             f" src_value {value} width {width}")
+    return ChangePart(*field, words, number, offset=offset, width=width)
+
+
+def _copy(kinds: list[str], dice: random.Random, whole: bool) -> CopyField | None:
+    """`whole`: of a field as long as the other one."""
+    field = dice.choice(_fields_of(kinds))
+    sources = [one for one in _fields_of(kinds) if not whole or (one != field and _bits(one) == _bits(field))]
+    if not sources:
+        return None
+    source = dice.choice(sources)
+    most = min(_bits(field), _bits(source))
+    width = most if whole else dice.randrange(1, most + 1)
+    to, of = (dice.randrange(_bits(one) - width + 1) for one in (field, source))
+    if field == source and abs(to - of) < width:
+        return None  # they overlap, and the order of bits would count
+    words = (f"modify_field op set dst_type {_MODIFIABLE[field]} dst_offset {to} src_type {_MODIFIABLE[source]}"
+             f" src_offset {of} width {width}")
+    return CopyField(*field, words, offset=to, width=width, source=source, source_offset=of)
+
+
+def _changes(kinds: list[str], dice: random.Random, common: bool) -> list[ChangeField]:
     """Of different fields."""
     chosen: dict[tuple[str, str], ChangeField] = {}
     changeable = [kind for kind in kinds if kind in ("eth", "ipv4", "ipv6", "tcp", "udp")]
+    change: ChangeField | None
     for _ in range(dice.randrange(4) if changeable else 0):
-        kind, modify = dice.choice(changeable), dice.random() < 0.4
-        if kind == "eth":
+        kind, modify, way = dice.choice(changeable), dice.random() < 0.4, dice.random()
+        if way < 0.25:
+            change = _copy(changeable, dice, whole=common)
+        elif way < 0.4 and not common:
+            change = _part(changeable, dice)
+        elif kind == "eth":
             change = _of_ethernet(dice, modify)
         elif kind.startswith("ip"):
             change = _of_ip(kind, dice, modify)
         else:
             change = _of_l4(kind, dice, modify)
-        chosen[kind, change.name] = change
+        if change is not None:
+            chosen[change.kind, change.name] = change
     return list(chosen.values())
 
 
@@ -283,7 +375,7 @@ def random_edits(rule: Rule, dice: random.Random, common: bool) -> tuple[Edit, .
     may_pop, may_push = (for_tags or (rule.group > 0 and rule.egress == egress) for egress in (False, True))
     if not rule.egress and way < 0.7 and any(item.kind == "vxlan" for item in rule.items):
         return (Decap(dice.random() < 0.5),)
-    edits: list[Edit] = [*_changes(_outer_kinds(rule), dice)]
+    edits: list[Edit] = [*_changes(_outer_kinds(rule), dice, common)]
     if tagged and way < 0.5 and may_pop:
         edits.insert(0, PopVlan())
     elif tagged and dice.random() < 0.8:

@@ -16,7 +16,7 @@ from .flow_model import Condition, Item, Rule, dissect
 from .flow_random import LONGEST_LINE, Round, expected
 from .flow_runs import REST, FlowRun
 from .flow_templates import TemplateRules
-from .flow_text import item_text
+from .flow_text import item_text, modify_text
 from .packets import marker
 from .wire import padded
 
@@ -85,12 +85,14 @@ def _text(rule: Rule, instead: Sequence[str] = ()) -> str:
             f" actions {' / '.join(does)} / end")
 
 
-def _between_groups(data: int, way: int) -> tuple[str, str]:
+def _between_groups(data: int, way: int, modifies: bool) -> tuple[str, str]:
     """What a rule says of its packets, and how another one asks for that: by a tag, or by metadata."""
     if way % 3 == 0:
-        return f"set_meta data {data} mask {_FULL:#x}", f"meta data is {data}"
+        said = modify_text("meta", data, 32) if modifies else f"set_meta data {data} mask {_FULL:#x}"
+        return said, f"meta data is {data}"
     index = way % 4
-    return f"set_tag data {data} mask {_FULL:#x} index {index}", f"tag data is {data} index is {index}"
+    said = modify_text("tag", data, 32, index) if modifies else f"set_tag data {data} mask {_FULL:#x} index {index}"
+    return said, f"tag data is {data} index is {index}"
 
 
 def outcome(rule: Rule, frame: bytes) -> bytes | None:
@@ -135,7 +137,8 @@ class ForwardRun(FlowRun):
     def _detour(self, rule: Rule, number: int) -> tuple[str, int | None]:
         instead: list[str] = []
         if rule.edits and self.detours and number % 2 == 0:
-            said, asked = _between_groups(data=number + 1, way=number // 2 + len(rule.text))
+            modifies = len(rule.text) % 2 == 0 and len(_text(rule, [""])) < LONGEST_LINE - 120
+            said, asked = _between_groups(number + 1, number // 2 + len(rule.text), modifies)
             does = [*(edit.text() for edit in rule.edits), *_fate(rule)]
             self.stack.testpmd.create_flow(
                 0, f"group {rule.group + 1} {_direction(rule.egress)} pattern {asked}"

@@ -219,6 +219,7 @@ class Rule:
     priority: int = 0
     queues: tuple[int, ...] = ()  # none: drop
     mark: int | None = None
+    modifies_mark: bool = False  # it says so by modify_field
     flag: bool = False
     count: bool = False
     rss_types: str = ""  # of a rule with several queues

@@ -168,6 +168,7 @@ def _set_actions(rule: Rule, dice: Dice, mark: int, counting: bool) -> None:
         rule.flag = True
     elif dice.random() < 0.85:
         rule.mark = mark
+        rule.modifies_mark = dice.random() < 0.3 and not dice.plain and len(rule_text(rule)) < LONGEST_LINE - 100
 
 
 def _has_room(rule: Rule) -> bool:

@@ -3,7 +3,7 @@
 
 from typing import Callable, Sequence
 
-from .flow_edits import ChangeField
+from .flow_edits import ChangeField, CopyField
 from .flow_model import TUNNELS, Rule
 
 # Of a rule, with those that stand already.
@@ -61,6 +61,10 @@ def changes(kind: str, *names: str) -> Applies:
     """By whatever action."""
     return lambda rule, _: any(isinstance(edit, ChangeField) and edit.kind == kind and edit.name in names
                                for edit in rule.edits)
+
+
+def copies_fields(rule: Rule, _: Sequence[Rule]) -> bool:
+    return any(isinstance(edit, CopyField) for edit in rule.edits)
 
 
 def sent(rule: Rule, _: Sequence[Rule]) -> bool:

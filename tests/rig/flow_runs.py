@@ -10,11 +10,12 @@ from typing import Callable, Sequence
 from scapy.layers.l2 import Ether
 
 from .flow_model import HEADERS, Copies, Header, Metering, Rule, dissect
-from .flow_random import Round, expected
+from .flow_random import LONGEST_LINE, Round, expected
 from .flow_meters import COLORS, Meters
 from .flow_reasons import Applies
 from .flow_rules import arrived, engines_of, markers_for, turn_marks_on
 from .flow_templates import TemplateRules, configure, fits
+from .flow_text import modify_text
 from .stack_base import StackBase
 from .testpmd import ReceivedPacket
 
@@ -129,6 +130,9 @@ class FlowRun:
                            f"tag data is {data} index is {index}")
         elif index == 5:
             said, asked = f"mark id {data}", f"mark id is {data}"
+        if len(rule.text) % 2 and len(matches) < LONGEST_LINE - 150:
+            said = modify_text("mark", data, 24) if index == 5 else modify_text(
+                "tag" if index < 4 else "meta", data, 32, index % 4)
         counter = self.stack.testpmd.create_flow(
             0, f"group 1 ingress pattern {asked} / end actions {actions}")
         return f"{matches} actions {said} / jump group 1 / end", counter

@@ -72,8 +72,9 @@ class TemplateRules:
         number = len(self.tables)
         matches, actions = rule.text.split(" actions ")
         items = matches.split("pattern ")[1]
-        # Queue and mark are the rule's own.
-        masks = " / ".join(word.split()[0] for word in actions.split(" / "))
+        # Queue and mark are the rule's own; what modify_field does is said in the template.
+        masks = " / ".join(word if word.startswith("modify_field") else word.split()[0]
+                           for word in actions.split(" / "))
         ends: list[str] = []
         self.tables.append(ends)
         for command, name, rest in (

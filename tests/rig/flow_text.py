@@ -2,6 +2,7 @@
 """Rules and their items as testpmd reads them."""
 
 import ipaddress
+import sys
 from typing import Callable
 
 from .flow_model import HEADERS, Item, Rule
@@ -38,6 +39,13 @@ def item_text(item: Item) -> str:
     return " ".join(words)
 
 
+def modify_text(field: str, number: int, bits: int, level: int = 0) -> str:
+    """Of metadata, of which testpmd takes the value's bytes in the CPU's order; `level`: a tag's index."""
+    to = f"{field} dst_level {level}" if level else field
+    value = number.to_bytes(bits // 8, sys.byteorder).hex()
+    return f"modify_field op set dst_type {to} src_type value src_value {value} width {bits}"
+
+
 def rule_text(rule: Rule) -> str:
     actions = [rule.copies.text()] if rule.copies else []
     if rule.metering:
@@ -47,7 +55,7 @@ def rule_text(rule: Rule) -> str:
     if rule.flag:
         actions.append("flag")
     if rule.mark is not None:
-        actions.append(f"mark id {rule.mark}")
+        actions.append(modify_text("mark", rule.mark, 24) if rule.modifies_mark else f"mark id {rule.mark}")
     if len(rule.queues) > 1:
         queues = " ".join(map(str, rule.queues))
         actions.append(f"rss types {rule.rss_types} end queues {queues} end")

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -174,10 +174,12 @@ class Guest:
             self._boot_again()
         try:
             self._start_over(provided, folder)
-            for index in range(alike, len(ports)):
-                provided.append(self._plug_with_wire(index, ports[index], folder))
-            if alike < len(ports):
-                self.load_drivers()
+            steer = any("steering_format" in port.options for port in ports[alike:])
+            with self._without_roce(provided) if steer else nullcontext():
+                for index in range(alike, len(ports)):
+                    provided.append(self._plug_with_wire(index, ports[index], folder))
+                if alike < len(ports):
+                    self.load_drivers()
             for function in provided[alike:]:
                 function.wait_until_ready()
         except BaseException:
@@ -185,6 +187,22 @@ class Guest:
                 function.unplug()
             raise
         return provided
+
+    @contextmanager
+    def _without_roce(self, functions: list["GuestPort"]) -> Iterator[None]:
+        """With software steering a port announces RoCE, which it has not: it is switched off before
+        mlx5_ib sees it, as doc/softhca.md has it."""
+        bus, before = "/sys/bus/auxiliary", len(functions)
+        self.run(f"echo 0 > {bus}/drivers_autoprobe")
+        yield
+        for function in functions[before:]:
+            port = f"pci/{function.pci}"
+            if "steering_format" in function.spec.options:
+                self.wait_until(f"devlink dev param set {port} name enable_roce value false"
+                                " cmode driverinit 2> /dev/null")
+                self.run(["devlink", "dev", "reload", port], PATIENCE * 60)
+        self.run(f"echo 1 > {bus}/drivers_autoprobe; for device in {bus}/devices/*; do"
+                 f" [ -e $device/driver ] || echo ${{device##*/}} > {bus}/drivers_probe || true; done")
 
     def _start_over(self, functions: Sequence["GuestPort"], folder: Path) -> None:
         """Their netdevs in one command: starting a program in the guest takes a tenth of a second."""

@@ -125,6 +125,7 @@ class Device {
     /// Memory of the device itself, for keys (MkeyAttr::memory) and for what steers by it. Returns
     /// its address on the device. A key must be gone before its memory is freed.
     [[nodiscard]] Outcome<uint64_t> alloc_icm(IcmKind kind, uint64_t bytes);
+    [[nodiscard]] Outcome<void> take_icm(uint64_t address, uint64_t bytes);
     [[nodiscard]] Outcome<void> free_icm(uint64_t address);
     [[nodiscard]] Outcome<DmaArea> icm_area(uint64_t address, uint64_t bytes) const;
 

@@ -10,6 +10,11 @@ Outcome<uint64_t> Device::alloc_icm(IcmKind kind, uint64_t bytes) {
     return state_->icm.alloc(kind, bytes);
 }
 
+Outcome<void> Device::take_icm(uint64_t address, uint64_t bytes) {
+    const ControlLock lock(*state_);
+    return state_->icm.take(address, bytes);
+}
+
 Outcome<void> Device::free_icm(uint64_t address) {
     const ControlLock lock(*state_);
     return state_->icm.free(address);

@@ -18,6 +18,11 @@ uint64_t find_gap(const std::map<uint64_t, uint64_t>& allocated, uint64_t bytes)
     return offset;
 }
 
+/// And a power of two of them.
+bool are_whole_blocks(uint64_t bytes) {
+    return std::has_single_bit(bytes) && bytes >> kLogIcmBlock != 0;
+}
+
 } // namespace
 
 Icm::~Icm() {
@@ -34,18 +39,34 @@ std::optional<Icm::Place> Icm::place_of(uint64_t address) {
 
 Outcome<uint64_t> Icm::alloc(IcmKind kind, uint64_t bytes) {
     const IcmRange range = kIcmRanges[static_cast<size_t>(kind)];
-    if (!std::has_single_bit(bytes) || bytes >> kLogIcmBlock == 0)
-        return refuse(Status::bad_parameter);
+    if (!are_whole_blocks(bytes)) return refuse(Status::bad_parameter);
     const uint64_t offset = find_gap(space(kind).allocated, bytes);
     if (offset > range.bytes() || bytes > range.bytes() - offset) return refuse(Status::limit);
-    if (!space(kind).memory) {
-        void* const memory = mmap(nullptr, range.bytes(), PROT_READ | PROT_WRITE,
+    if (const auto taken = take(range.first + offset, bytes); !taken) return refuse(taken.error());
+    return range.first + offset;
+}
+
+Outcome<void> Icm::take(uint64_t address, uint64_t bytes) {
+    const auto place = place_of(address);
+    if (!place || !are_whole_blocks(bytes) || address % bytes != 0)
+        return refuse(Status::bad_parameter);
+    const uint64_t room = kIcmRanges[static_cast<size_t>(place->kind)].bytes();
+    if (bytes > room - place->offset) return refuse(Status::limit);
+    Space& own = space(place->kind);
+    const auto after = own.allocated.lower_bound(place->offset);
+    if (after != own.allocated.end() && after->first < place->offset + bytes)
+        return refuse(Status::busy);
+    if (after != own.allocated.begin())
+        if (const auto& [first, used] = *std::prev(after); first + used > place->offset)
+            return refuse(Status::busy);
+    if (!own.memory) {
+        void* const memory = mmap(nullptr, room, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return refuse(Status::limit);
-        space(kind).memory = static_cast<std::byte*>(memory);
+        own.memory = static_cast<std::byte*>(memory);
     }
-    space(kind).allocated[offset] = bytes;
-    return range.first + offset;
+    own.allocated[place->offset] = bytes;
+    return {};
 }
 
 Outcome<void> Icm::free(uint64_t address) {

@@ -37,6 +37,8 @@ class Icm {
     /// A power of two of bytes, whole blocks, zero at first. Returns the address, a multiple of
     /// that.
     [[nodiscard]] Outcome<uint64_t> alloc(IcmKind kind, uint64_t bytes);
+    /// The same, where the caller wants it.
+    [[nodiscard]] Outcome<void> take(uint64_t address, uint64_t bytes);
     [[nodiscard]] Outcome<void> free(uint64_t address);
     /// Bytes of one allocation, for keys.
     [[nodiscard]] Outcome<DmaArea> area(uint64_t address, uint64_t bytes) const;

@@ -37,7 +37,7 @@ A port is written as key=value,... :
   devx=on|off     off: programs may not run firmware commands (default: on, they may)
   steering_format=0|1
                   of software steering: as ConnectX-5 has it, or as ConnectX-6 Dx, with meters and
-                  definers (default: 0)
+                  definers (default: 0; a guest has it only if this is given)
   carrier=peer|always
                   always: the link is up even while nobody is at the other end of link: or socket:,
                   for programs that want it up when they start (default: peer)

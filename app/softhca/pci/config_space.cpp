@@ -11,13 +11,13 @@ constexpr uint32_t kExpress = 0x60, kMsix = 0x9c;
 
 } // namespace
 
-ConfigSpace::ConfigSpace() { reset(); }
+ConfigSpace::ConfigSpace(uint16_t pci_device) : device_(pci_device) { reset(); }
 
 void ConfigSpace::reset() {
     bytes_ = {};
     writable_ = {};
     put16(0x00, kPciVendor);
-    put16(0x02, kPciDevice);
+    put16(0x02, device_);
     put16(0x04, 0, 0x0546); // command: memory, bus master, parity, SERR, INTx off
     put16(0x06, 0x0010);    // status: has capabilities
     put16(0x0a, 0x0200);    // class: Ethernet controller

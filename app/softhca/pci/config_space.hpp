@@ -24,7 +24,7 @@ class ConfigSpace {
   public:
     static constexpr uint32_t kBytes = 256;
 
-    ConfigSpace();
+    explicit ConfigSpace(uint16_t pci_device);
     /// Little-endian, `bytes` 1 to 4. Outside the space: all ones, as from an empty slot.
     [[nodiscard]] uint32_t read(uint32_t at, uint32_t bytes) const;
     void write(uint32_t at, uint32_t value, uint32_t bytes);
@@ -37,6 +37,7 @@ class ConfigSpace {
     void put16(uint32_t at, uint16_t value, uint16_t writable = 0);
     void put32(uint32_t at, uint32_t value, uint32_t writable = 0);
 
+    uint16_t device_;
     std::array<uint8_t, kBytes> bytes_{};
     std::array<uint8_t, kBytes> writable_{};
 };

@@ -29,9 +29,9 @@ constexpr uint32_t kEqArm = 0x40, kEqUpdate = 0x48;
 
 } // namespace
 
-Function::Function(core::Device& device, uint32_t speed_mbps, bool devx)
-    : firmware_(device, memory_, events_, speed_mbps,
-                devx ? prm::Users::objects : prm::Users::none),
+Function::Function(core::Device& device, uint32_t speed_mbps, prm::Users users)
+    : config_(pci_device(device.config().steering_format)),
+      firmware_(device, memory_, events_, speed_mbps, users),
       commands_(firmware_, events_, memory_) {
     prm::CommandTable commands;
     add_page_commands(commands, given_pages_);

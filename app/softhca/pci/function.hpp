@@ -17,7 +17,7 @@ namespace softhca::pci {
 /// has an answer.
 class Function {
   public:
-    Function(core::Device& device, uint32_t speed_mbps, bool devx = false);
+    Function(core::Device& device, uint32_t speed_mbps, prm::Users users);
 
     [[nodiscard]] uint32_t config_read(uint32_t at, uint32_t bytes);
     void config_write(uint32_t at, uint32_t value, uint32_t bytes);

@@ -25,6 +25,13 @@ struct Options {
     std::string control;
 };
 
+/// Software steering comes with RC QPs, and these with the capability of RoCE, which a guest has to
+/// switch off: so for who asks.
+prm::Users users_of(const PortConfig& port) {
+    if (!port.devx.value_or(true)) return prm::Users::none;
+    return port.steering_format ? prm::Users::steering : prm::Users::objects;
+}
+
 Result<void> run(const Options& options) {
     auto port = parse_port(options.port);
     if (!port) return tl::unexpected(port.error());
@@ -44,15 +51,16 @@ Result<void> run(const Options& options) {
     if (!wires) return tl::unexpected(wires.error());
 
     std::vector<std::unique_ptr<core::Device>> devices;
-    devices.push_back(
-        std::make_unique<core::Device>(core::DeviceConfig{.name = only.device,
-                                                          .mac = only.mac,
-                                                          .mtu = only.mtu,
-                                                          .pause = only.pause,
-                                                          .carrier_always = only.carrier_always},
-                                       std::move(wires->wire), nullptr));
+    devices.push_back(std::make_unique<core::Device>(
+        core::DeviceConfig{.name = only.device,
+                           .mac = only.mac,
+                           .mtu = only.mtu,
+                           .pause = only.pause,
+                           .carrier_always = only.carrier_always,
+                           .steering_format = only.steering_format.value_or(0)},
+        std::move(wires->wire), nullptr));
     core::Engine engine({.threads = 1, .cpus = {}}, std::move(devices));
-    pci::Function function(engine.device(0), only.speed_mbps, only.devx.value_or(true));
+    pci::Function function(engine.device(0), only.speed_mbps, users_of(only));
     std::unique_ptr<control::ControlServer> control;
     if (!options.control.empty()) {
         auto started =

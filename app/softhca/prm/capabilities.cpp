@@ -32,7 +32,9 @@ constexpr Field kMatchFields2[] = {{0x1400, 0x80}, {0x1480, 0x80}, {0x1700, 0x80
 constexpr Field kLengthsOk{0x17, 4};      // inner_l3_ok, inner_l4_ok, outer_l3_ok, outer_l4_ok
 constexpr Field kChecksumsOk{0x1c, 4};    // inner_ipv4_checksum_ok, …, outer_l4_checksum_ok
 constexpr Field kLogMaxSamplers{0x48, 8}; // log_max_ft_sampler_num of flow table properties
-constexpr uint8_t kColorRegister = 3;     ///< reg_c_3: entries put colors into odd ones
+constexpr Field kNicDirections[] = {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
+                                    PRM(flow_table_nic_cap, flow_table_properties_nic_transmit)};
+constexpr uint8_t kColorRegister = 3; ///< reg_c_3: entries put colors into odd ones
 
 void limits(Fields caps) {
     const auto set = [&](Field field, uint64_t value) { caps.set(field, value); };
@@ -81,6 +83,12 @@ void limits(Fields caps) {
     set(PRM(cmd_hca_cap, max_tc), 1);
     set(PRM(cmd_hca_cap, general_obj_types), MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_SAMPLER |
                                                  MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_FLOW_METER_ASO);
+}
+
+/// That general objects of this type can be made.
+void announce_objects(Fields general, uint64_t type) {
+    constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
+    general.set({kTypes.offset + kTypes.width - 1 - type, 1}, 1);
 }
 
 void general(Fields caps) {
@@ -164,11 +172,10 @@ void hairpin(Fields caps) {
 /// are rung or not.
 void virtio_emulation(Capabilities& caps) {
     constexpr uint8_t kLogPage = 12; // unit of log_doorbell_bar_size
-    constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
     constexpr Field kFeatures = PRM(virtio_emulation_cap, device_features_bits_mask);
     Fields general = fields_of(caps.maximum[CapType::general]);
     for (const uint64_t type : {kVirtioNetQType, kVirtioQCountersType})
-        general.set({kTypes.offset + kTypes.width - 1 - type, 1}, 1);
+        announce_objects(general, type);
     // The kernel's mask of what programs may hear of, which has no events of objects otherwise.
     general.set(PRM(cmd_hca_cap, event_cap), 1);
     Fields events = fields_of(caps.maximum[CapType::device_event]);
@@ -222,6 +229,8 @@ void software_steering(Capabilities& caps) {
         general.set(field, static_cast<uint64_t>(parser));
     fields_of(caps.maximum[CapType::roce]).set(PRM(roce_cap, fl_rc_qp_when_roce_disabled), 1);
 
+    general.set(PRM(cmd_hca_cap, device_memory), 1);
+    announce_objects(general, MLX5_OBJ_TYPE_SW_ICM);
     Fields memory = fields_of(caps.maximum[CapType::device_memory]);
     const auto& steering = core::kIcmRanges[static_cast<size_t>(core::IcmKind::steering)];
     const auto& edits = core::kIcmRanges[static_cast<size_t>(core::IcmKind::header_edits)];
@@ -238,8 +247,7 @@ void software_steering(Capabilities& caps) {
                address_of(Place::drop));
     tables.set(PRM(flow_table_nic_cap, sw_steering_nic_tx_action_allow_icm_address),
                address_of(Place::send));
-    for (const Field direction : {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
-                                  PRM(flow_table_nic_cap, flow_table_properties_nic_transmit)}) {
+    for (const Field direction : kNicDirections) {
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 1);
         tables.at(direction).set(kLogMaxSamplers, log_limit(Kind::sampler));
     }
@@ -252,9 +260,8 @@ void edit_patterns(Capabilities& caps) {
     memory.set(PRM(device_mem_cap, header_modify_pattern_sw_icm_start_address), patterns.first);
     memory.set(PRM(device_mem_cap, log_header_modify_pattern_sw_icm_size), patterns.log_bytes);
 
-    constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
     Fields general = fields_of(caps.maximum[CapType::general]);
-    general.set({kTypes.offset + kTypes.width - 1 - kModifyArgumentType, 1}, 1);
+    announce_objects(general, kModifyArgumentType);
     general.set(kLogMaxArguments, core::Limits::kLogMaxEditArguments);
     general.set(kLogMaxArgumentsAtOnce, core::Limits::kLogMaxEditArgumentsAtOnce);
 }
@@ -271,8 +278,12 @@ void steering_format_1(Capabilities& caps) {
 
     edit_patterns(caps);
 
-    // All tables match these; entries of format 0 do not, with which net_mlx5 would fail.
     const Fields tables = fields_of(caps.maximum[CapType::flow_table]);
+    for (const Field direction : kNicDirections) { // who writes entries has to know their format
+        tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 0);
+        tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner_v2), 1);
+    }
+    // All tables match these; entries of format 0 do not, with which net_mlx5 would fail.
     for (const Field& fields : kMatchFields2)
         for (const Field& integrity : {kLengthsOk, kChecksumsOk})
             tables.at(fields).set(integrity, 0xf);

@@ -7,6 +7,7 @@ namespace {
 
 const GeneralObject* handlers_of(uint64_t type) {
     switch (type) {
+    case MLX5_OBJ_TYPE_SW_ICM: return &icm_objects();
     case MLX5_GENERAL_OBJECT_TYPES_SAMPLER: return &sampler_objects();
     case MLX5_GENERAL_OBJECT_TYPES_FLOW_METER_ASO: return &meter_objects();
     case MLX5_OBJ_TYPE_MATCH_DEFINER: return &definer_objects();

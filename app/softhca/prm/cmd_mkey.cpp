@@ -5,7 +5,7 @@
 namespace softhca::prm {
 namespace {
 
-enum class AccessMode : uint8_t { physical = 0, mtt = 1, klm = 2, ksm = 3 };
+enum class AccessMode : uint8_t { physical = 0, mtt = 1, klm = 2, ksm = 3, sw_icm = 4 };
 constexpr uint64_t kPagesPerOctword = 2;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 40;
 constexpr uint8_t kMaxLogPart = 40;
@@ -79,6 +79,19 @@ FwStatus fill_key(Firmware& firmware, Command& command, const Fields& context, A
     return FwStatus::ok;
 }
 
+/// A part of ICM that programs write, whose addresses count from its own start.
+FwStatus fill_icm_key(Firmware& firmware, const Fields& context, core::MkeyAttr& attr,
+                      std::vector<Ref>& uses) {
+    const uint64_t start = context.get(PRM(mkc, start_addr));
+    attr.length = context.get(PRM(mkc, len));
+    const auto icm = icm_of(firmware, start);
+    auto memory = firmware.device.icm_area(start, attr.length);
+    if (!icm || !memory) return FwStatus::bad_resource;
+    attr.memory = std::move(*memory);
+    uses.push_back({Kind::sw_icm, *icm});
+    return FwStatus::ok;
+}
+
 FwStatus create_mkey(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_mkey_in, memory_key_mkey_entry));
     core::MkeyAttr attr;
@@ -101,8 +114,12 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
         attr.memory = firmware.all_memory;
         attr.length = whole_space ? attr.memory.length() : context.get(PRM(mkc, len));
         if (!whole_space) attr.iova = 0;
-    } else if (mode > AccessMode::ksm) {
+    } else if (mode > AccessMode::sw_icm) {
         return FwStatus::bad_parameter;
+    } else if (mode == AccessMode::sw_icm) {
+        if (const FwStatus status = fill_icm_key(firmware, context, attr, uses);
+            status != FwStatus::ok)
+            return status;
     } else if (!context.get(PRM(mkc, free)) && (mode == AccessMode::mtt || listed)) {
         if (const FwStatus status = fill_key(firmware, command, context, mode, attr);
             status != FwStatus::ok)

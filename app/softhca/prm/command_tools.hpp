@@ -60,6 +60,9 @@ template <class Destroy>
                           [](core::Number) { return core::Outcome<void>{}; });
 }
 
+/// The ICM object that an address belongs to, if who runs the command sees it (cmd_steering.cpp).
+[[nodiscard]] std::optional<core::Number> icm_of(Firmware& firmware, uint64_t address);
+
 /// Has the SQ keep to the rate in that row of the table; row 0: as fast as it can (cmd_pacing.cpp).
 [[nodiscard]] FwStatus pace_sq(Firmware& firmware, core::Number sqn, uint64_t index);
 

@@ -189,6 +189,7 @@ void Firmware::reset() {
             case Kind::mkey:
                 (void)device.destroy_mkey(objects.find(Kind::mkey, number)->detail);
                 break;
+            case Kind::sw_icm: (void)device.free_icm(icm_address(number)); break;
             case Kind::pd: (void)device.dealloc_pd(number); break;
             case Kind::q_counter: (void)device.destroy_q_counter(number); break;
             default: break;

@@ -30,6 +30,7 @@ inline constexpr uint64_t kVirtioNetQType = 0x0d, kVirtioQCountersType = 0x1c;
     return number(command.input(), PRM(general_obj_in_cmd_hdr, obj_id));
 }
 
+[[nodiscard]] const GeneralObject& icm_objects();
 [[nodiscard]] const GeneralObject& sampler_objects();
 [[nodiscard]] const GeneralObject& meter_objects();
 [[nodiscard]] const GeneralObject& definer_objects();

@@ -31,6 +31,7 @@ const char* name_of(Kind kind) {
                                           "transport domain",
                                           "CQ",
                                           "mkey",
+                                          "ICM that software fills",
                                           "XRCD",
                                           "PD",
                                           "EQ",

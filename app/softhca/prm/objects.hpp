@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/core/icm.hpp"
 #include "app/softhca/identity.hpp"
 
 #include <array>
@@ -55,6 +56,7 @@ enum class Kind : uint8_t {
     transport_domain,
     cq,
     mkey,
+    sw_icm,
     xrcd,
     pd,
     eq,
@@ -63,7 +65,7 @@ enum class Kind : uint8_t {
     umem,
     uctx
 };
-inline constexpr uint8_t kKinds = 29;
+inline constexpr uint8_t kKinds = 30;
 
 /// How many objects of a kind there may be, as a power of two; what the capabilities say.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
@@ -95,11 +97,20 @@ inline constexpr uint8_t kKinds = 29;
     case Kind::definer: return 8;
     case Kind::edit_arguments: return core::Limits::kLogMaxEditArguments;
     case Kind::sampler:
+    case Kind::sw_icm:
     case Kind::flow_table:
     case Kind::flow_counters: return 16;
     case Kind::flow_group: return 24;
     }
     return 0;
+}
+
+/// Number of the object for ICM that programs fill (SW_ICM): its first block.
+[[nodiscard]] constexpr core::Number icm_number(uint64_t address) {
+    return static_cast<core::Number>(address >> core::kLogIcmBlock);
+}
+[[nodiscard]] constexpr uint64_t icm_address(core::Number number) {
+    return uint64_t{number} << core::kLogIcmBlock;
 }
 
 /// Of the driver's commands that make objects for every user: the event queues of completions, say

@@ -38,7 +38,7 @@ ib_uverbs_query_device_resp device_attributes(const PortConfig& port) {
     out.max_mr_size = ~uint64_t{0};
     out.page_size_cap = ~uint64_t{0xfff};
     out.vendor_id = kVendorId;
-    out.vendor_part_id = pci_device(port.steering_format);
+    out.vendor_part_id = pci_device(port.steering_format.value_or(0));
     out.max_qp = 1u << kLogMaxQps;
     static_assert(kLogMaxQps == Limits::kLogMaxSqs, "a QP that sends is an SQ");
     out.max_qp_wr = 1u << Limits::kLogMaxWqebbs;

@@ -134,7 +134,7 @@ Result<void> Runtime::open_devices(const std::vector<Port*>& ports) {
                                .mtu = port.netdev.mtu(),
                                .pause = active_pause(port),
                                .carrier_always = port.config.carrier_always,
-                               .steering_format = port.config.steering_format,
+                               .steering_format = port.config.steering_format.value_or(0),
                                .kernel_promiscuous = port.config.netdev_tap},
             std::move(wires[i].wire), std::move(wires[i].kernel));
         device->set_link(port.netdev.is_up());

@@ -63,7 +63,7 @@ class TreeWriter {
 
 void write_pci(TreeWriter& tree, const PortConfig& port) {
     const std::string pci = pci_folder(port);
-    const uint16_t id = pci_device(port.steering_format);
+    const uint16_t id = pci_device(port.steering_format.value_or(0));
     tree.file(pci + "/vendor", fmt::format("{:#06x}", kPciVendor));
     tree.file(pci + "/device", fmt::format("{:#06x}", id));
     tree.file(pci + "/subsystem_vendor", fmt::format("{:#06x}", kPciVendor));
@@ -152,7 +152,8 @@ void write_rdma(TreeWriter& tree, const PortConfig& port) {
     tree.file(device + "/fw_ver", firmware_version());
     tree.file(device + "/fw_pages", "0");
     tree.file(device + "/reg_pages", "0");
-    tree.file(device + "/hca_type", fmt::format("MT{}", pci_device(port.steering_format)));
+    tree.file(device + "/hca_type",
+              fmt::format("MT{}", pci_device(port.steering_format.value_or(0))));
     tree.file(device + "/hw_rev", "0");
     tree.file(device + "/board_id", kBoardId);
     tree.file(device + "/uevent", "NAME=" + port.device);

@@ -19,8 +19,7 @@ from scapy.packet import Packet, Raw
 from functional.conftest import OpenStack
 
 COMMANDS, SOFTWARE_0, SOFTWARE_1 = "commands", "software0", "software1"
-pytestmark = [pytest.mark.guest(when=lambda params: params.get("stack", COMMANDS) == COMMANDS),
-              pytest.mark.usefixtures("receiving")]
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 DATA = Raw(b"payload" * 8)
 

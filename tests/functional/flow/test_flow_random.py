@@ -97,7 +97,7 @@ def test_templates_of_a_group(open_stack: OpenStack, format_: str, seed: int, ru
     with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
         run = GroupRun(stack, FULL | REFUSED, of_zero_ports, templates=True)
         round_ = 0
-        while run.rules < rules or run.from_templates < run.rules / 10:
+        while run.rules < rules or run.from_templates < run.rules / 20:
             run.play(grouped(random_round(f"group-{seed}-{round_}", RULES_OF_ROUND, words_of("mlx5"),
                                           counting=True, sampling=round_ % 3 == 0)))
             round_ += 1

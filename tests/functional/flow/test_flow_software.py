@@ -13,7 +13,7 @@ from scapy.layers.vxlan import VXLAN
 
 from functional.conftest import OpenStack, StartStack
 
-pytestmark = pytest.mark.usefixtures("receiving")
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 SOFTWARE, COMMANDS = "software steering", "mlx5"
 TABLE = 3
@@ -88,6 +88,7 @@ def test_fields_are_copied(stack: Stack) -> None:
 
 
 
+@pytest.mark.guest(False)  # where devices die by their health: kernel tests
 @pytest.mark.unsanitized  # testpmd leaks what it knew of the rules of a port that is gone
 def test_a_device_that_dies(start_stack: StartStack, datapath: str) -> None:
     """Nothing waits for what it should still have written."""

@@ -14,8 +14,7 @@ from rig.stack import Stack
 
 from functional.conftest import OpenStack
 
-# A guest has no software steering, whatever the format.
-pytestmark = [pytest.mark.guest(when=lambda params: params.get("stack") == "0"), pytest.mark.usefixtures("receiving")]
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 RULES = 64
 PATTERN = "eth / ipv4 src mask 255.255.255.255 / udp dst mask 65535"

@@ -103,13 +103,50 @@ TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
     };
     EXPECT_EQ(bytes_of(with()), hex("200a 0008 000000fd"));
     conf.width = 4;
-    EXPECT_THAT(refused(with()), HasSubstr("use offset 0 and width 8"));
+    EXPECT_THAT(refused(with()), HasSubstr("as a whole: use offset 0 and width 8"));
     conf.width = 8;
     conf.dst.level = 2;
     EXPECT_THAT(refused(with()), HasSubstr("level 2"));
     conf.dst.level = 0;
     conf.dst.field = RTE_FLOW_FIELD_START;
     EXPECT_THAT(refused(with()), HasSubstr("no such destination"));
+}
+
+/// A value has the form of its field, whose bits count from the lowest one.
+TEST_F(EditsTest, ModifyFieldSetsParts) {
+    rte_flow_action_modify_field conf{};
+    const auto part = [&](rte_flow_field_id field, uint32_t offset, uint32_t width,
+                          const char* value) {
+        const Bytes bytes = hex(value);
+        conf.dst.field = field;
+        conf.dst.offset = offset;
+        conf.src.field = RTE_FLOW_FIELD_VALUE;
+        std::ranges::copy(bytes, conf.src.value);
+        conf.width = width;
+        return udp().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf).queue(0);
+    };
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_IPV4_TTL, 0, 4, "a5")), hex("100a 0004 00000005"));
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_IPV4_DST, 8, 12, "c0a81234")),
+              hex("1016 080c 00000812"));
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_IPV4_DSCP, 5, 1, "20")), hex("1006 0501 00000001"));
+    // Of one word of a longer field, and across two.
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_MAC_DST, 0, 8, "0123456789ab")),
+              hex("1005 0008 000000ab"));
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_MAC_DST, 12, 12, "0123456789ab")),
+              hex("1004 0008 00000067 1005 0c04 00000008"));
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_MAC_SRC, 16, 32, "0123456789ab")),
+              hex("1001 0000 01234567"));
+    conf.dst.level = 1; // the tag's index; its number has the CPU's order
+    EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_TAG, 8, 16, "78563412")), hex("1054 0810 00003456"));
+    conf.dst.level = 0;
+    EXPECT_THAT(refused(part(RTE_FLOW_FIELD_IPV4_DST, 1, 32, "")),
+                HasSubstr("the destination has 32 bits, and not 32 from bit 1 on"));
+    EXPECT_THAT(refused(part(RTE_FLOW_FIELD_IPV4_DST, 0, 0, "")), HasSubstr("and not 0"));
+    EXPECT_THAT(refused(part(RTE_FLOW_FIELD_MARK, 0, 16, "")),
+                HasSubstr("as a whole: use offset 0 and width 24"));
+    conf.operation = RTE_FLOW_MODIFY_ADD;
+    EXPECT_THAT(refused(part(RTE_FLOW_FIELD_IPV4_TTL, 0, 4, "")),
+                HasSubstr("as a whole: use offset 0 and width 8"));
 }
 
 TEST_F(EditsTest, ModifyFieldCopies) {
@@ -136,8 +173,13 @@ TEST_F(EditsTest, ModifyFieldCopies) {
     // To the register that rules match, and to that which the device reports.
     EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_META, 0, RTE_FLOW_FIELD_IPV4_DST, 0, 32)),
               hex("3016 0000 0052 0000 3016 0000 0050 0000"));
-    EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 0, 32)),
-                HasSubstr("copied whole: use offset 0 and width 48"));
+    // No command leaves the word of either field.
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 0, 32)),
+              hex("3001 0010 0004 0000 3002 0010 0005 0000"));
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 8, 48 - 8)),
+              hex("3001 0818 0004 0000 3001 0008 0005 0800 3002 0808 0005 0000"));
+    EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_IPV4_SRC, 0, RTE_FLOW_FIELD_MAC_SRC, 0, 32)),
+              hex("3001 0010 0015 1000 3002 0010 0015 0000"));
     EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_META, 0, RTE_FLOW_FIELD_UDP_PORT_DST, 1, 16)),
                 HasSubstr("the source has 16 bits, and not 16 from bit 1 on"));
     EXPECT_THAT(refused(copy(RTE_FLOW_FIELD_UDP_PORT_DST, 0, RTE_FLOW_FIELD_META, 0, 0)),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rules of random items and actions, with random bytes for what they point to: validate and create
 // say the same of each, beside other rules, and what is refused leaves nothing.
+#include "tests/fuzz/flow_rule.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
 #include <array>
+#include <optional>
 #include <random>
+#include <set>
 
 namespace rawqp::test {
 namespace {
@@ -12,6 +15,13 @@ namespace {
 constexpr size_t kItems = RTE_FLOW_ITEM_TYPE_L2TPV2, kActions = RTE_FLOW_ACTION_TYPE_CONNTRACK;
 constexpr size_t kRules = 50'000, kMostStanding = 20;
 using Bytes256 = std::array<uint8_t, 256>; // more than any item or action has
+
+/// Actions whose configurations point further.
+constexpr rte_flow_action_type kPointing[] = {
+    RTE_FLOW_ACTION_TYPE_RSS,          RTE_FLOW_ACTION_TYPE_RAW_ENCAP,
+    RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP,  RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP,
+    RTE_FLOW_ACTION_TYPE_SAMPLE,       RTE_FLOW_ACTION_TYPE_RAW_DECAP,
+    RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, RTE_FLOW_ACTION_TYPE_INDIRECT};
 
 class HostileRulesTest : public FlowTableTest, public testing::WithParamInterface<FlowEngine> {
   protected:
@@ -21,6 +31,9 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
     std::vector<rte_flow_item> items;
     std::vector<rte_flow_action> actions;
     std::vector<std::unique_ptr<Bytes256>> memory; ///< what they point to
+
+    std::optional<fuzz::FlowRule> rule; ///< has the memory of configurations that point further
+    std::vector<const rte_flow_action_handle*> shared;
 
     uint32_t below(size_t end) { return static_cast<uint32_t>(random() % end); }
 
@@ -65,13 +78,15 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
             items[below(items.size())].type = static_cast<rte_flow_item_type>(below(kItems) + 1);
         items.push_back({});
     }
-    /// Without what points further: its memory is another test's.
+    /// Mostly zeros here as well.
+    const void* configuration(rte_flow_action_type type) {
+        std::vector<uint8_t> bytes(64);
+        for (uint32_t count = below(16); count > 0; --count)
+            bytes[below(below(4) == 0 ? bytes.size() : 10)] = static_cast<uint8_t>(below(8));
+        fuzz::Input input(bytes);
+        return rule->configuration(type, input);
+    }
     static bool points_on(rte_flow_action_type type) {
-        constexpr rte_flow_action_type kPointing[] = {
-            RTE_FLOW_ACTION_TYPE_RSS,          RTE_FLOW_ACTION_TYPE_RAW_ENCAP,
-            RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP,  RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP,
-            RTE_FLOW_ACTION_TYPE_SAMPLE,       RTE_FLOW_ACTION_TYPE_RAW_DECAP,
-            RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, RTE_FLOW_ACTION_TYPE_INDIRECT};
         return std::ranges::find(kPointing, type) != std::end(kPointing);
     }
     void make_actions() {
@@ -79,14 +94,32 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
         for (uint32_t count = below(3); count > 0; --count) {
             rte_flow_action action{};
             action.type = static_cast<rte_flow_action_type>(below(kActions) + 1);
-            action.conf = below(8) == 0 || points_on(action.type) ? nullptr : some_bytes();
+            if (below(4) == 0) action.type = kPointing[below(std::size(kPointing))];
+            if (below(8) != 0)
+                action.conf = points_on(action.type) ? configuration(action.type) : some_bytes();
             actions.push_back(action);
         }
         rte_flow_action fate{};
         fate.type = below(2) == 0 ? RTE_FLOW_ACTION_TYPE_DROP : RTE_FLOW_ACTION_TYPE_QUEUE;
         fate.conf = some_bytes();
-        if (below(8) != 0) actions.push_back(fate);
+        const bool spread = std::ranges::any_of(actions, [](const rte_flow_action& action) {
+            return action.type == RTE_FLOW_ACTION_TYPE_RSS ||
+                   action.type == RTE_FLOW_ACTION_TYPE_INDIRECT;
+        });
+        if (below(8) >= (spread ? 6u : 1u)) actions.push_back(fate);
         actions.push_back({});
+    }
+    void share_actions() {
+        static constexpr uint16_t kQueues[] = {1, 3};
+        rte_flow_action_rss rss{};
+        rss.types = RTE_ETH_RSS_IP;
+        rss.queue = kQueues;
+        rss.queue_num = 2;
+        const rte_flow_action action{RTE_FLOW_ACTION_TYPE_RSS, &rss};
+        rte_flow_indir_action_conf conf{};
+        conf.ingress = 1;
+        shared = {table.share(&conf, &action, &error)};
+        ASSERT_NE(shared.front(), nullptr) << error.message;
     }
     rte_flow_attr some_attributes() {
         rte_flow_attr attr{};
@@ -101,11 +134,14 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
 
 TEST_P(HostileRulesTest, ValidateAndCreateSayTheSame) {
     start();
+    share_actions();
     size_t made = 0;
+    std::set<rte_flow_action_type> done; ///< by rules that were made
     std::vector<rte_flow*> standing;
     for (size_t n = 0; n < kRules; ++n) {
         SCOPED_TRACE(n);
         memory.clear();
+        rule.emplace(shared);
         make_items();
         make_actions();
         const rte_flow_attr attr = some_attributes();
@@ -123,6 +159,8 @@ TEST_P(HostileRulesTest, ValidateAndCreateSayTheSame) {
             continue;
         }
         ++made;
+        for (const rte_flow_action& action : actions)
+            if (action.conf != nullptr) done.insert(action.type);
         standing.push_back(flow);
         if (standing.size() < kMostStanding) continue;
         std::swap(standing[below(standing.size())], standing.back());
@@ -130,6 +168,8 @@ TEST_P(HostileRulesTest, ValidateAndCreateSayTheSame) {
         standing.pop_back();
     }
     EXPECT_GT(made, kRules / 50) << "most of them are refused, but not nearly all";
+    EXPECT_TRUE(done.contains(RTE_FLOW_ACTION_TYPE_RSS));
+    EXPECT_TRUE(done.contains(RTE_FLOW_ACTION_TYPE_INDIRECT));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, HostileRulesTest,

@@ -109,7 +109,7 @@ TEST_F(MetadataTest, ModifyFieldSetsAMark) {
     conf.operation = RTE_FLOW_MODIFY_ADD;
     EXPECT_THAT(refused(by_modify_field(5).queue(1)), HasSubstr("set, not added to"));
     conf.operation = RTE_FLOW_MODIFY_SET;
-    conf.width = 32;
+    conf.width = 16;
     EXPECT_THAT(refused(by_modify_field(5).queue(1)), HasSubstr("use offset 0 and width 24"));
 }
 

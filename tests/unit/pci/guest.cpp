@@ -31,7 +31,7 @@ Guest::Guest(uint8_t steering_format) {
     device = std::make_unique<core::Device>(
         core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}, .steering_format = steering_format},
         std::move(own_wire), nullptr);
-    function = std::make_unique<Function>(*device, 100000, true);
+    function = std::make_unique<Function>(*device, 100000, prm::Users::steering);
     function->interrupts().deliver_by([this](uint64_t address, uint32_t data) {
         messages.push_back({address, data});
     });

@@ -41,7 +41,7 @@ TEST(Config, PortTakesEveryOption) {
     EXPECT_EQ(port("mtu=1500").devx, std::nullopt);
     EXPECT_TRUE(p.carrier_always);
     EXPECT_EQ(p.steering_format, 1);
-    EXPECT_EQ(port("mtu=1500").steering_format, 0);
+    EXPECT_FALSE(port("mtu=1500").steering_format);
     EXPECT_EQ(p.device, "rdma0");
     EXPECT_EQ(p.pci, "0000:3b:00.1");
 }

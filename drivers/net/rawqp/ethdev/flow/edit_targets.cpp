@@ -49,9 +49,10 @@ FlowResult<EditTarget> target_of(const Pattern& pattern, std::span<const EditTar
         action_name(action.type), names);
 }
 
-Rewrite rewrite_of(const EditTarget& target, std::span<const uint8_t> number, Change change) {
+Rewrite rewrite_of(const EditTarget& target, std::span<const uint8_t> number, Change change,
+                   size_t below) {
     Rewrite rewrite{target.protocol, target.bit, target.bits, change != Change::set, {}};
-    or_bits(number, 8 * number.size() - target.bits, target.bits, rewrite.value, 0);
+    or_bits(number, 8 * number.size() - below - target.bits, target.bits, rewrite.value, 0);
     if (change == Change::subtract)
         set_bits(rewrite.value, 0, target.bits, ~get_bits(rewrite.value, 0, target.bits) + 1);
     return rewrite;

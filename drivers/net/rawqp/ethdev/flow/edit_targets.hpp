@@ -33,9 +33,10 @@ enum class Change : uint8_t { set, add, subtract };
 [[nodiscard]] FlowResult<EditTarget> target_of(const Pattern& pattern,
                                                std::span<const EditTarget> targets,
                                                const rte_flow_action& action, bool changes = true);
-/// The last bits of a number in network byte order. What is subtracted is added as its complement.
+/// The last bits of a number in network byte order, in front of those `below`. What is subtracted
+/// is added as its complement.
 [[nodiscard]] Rewrite rewrite_of(const EditTarget& target, std::span<const uint8_t> number,
-                                 Change change);
+                                 Change change, size_t below = 0);
 /// Its register, which received packets have another one for.
 [[nodiscard]] inline Protocol meta_of(bool egress) {
     return egress ? Protocol::sent_meta : Protocol::meta;

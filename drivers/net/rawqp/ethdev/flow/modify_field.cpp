@@ -74,16 +74,10 @@ FlowResult<EditTarget> field_of(const Pattern& pattern, const rte_flow_action& a
 /// So many bits of a field, from an offset on that counts from the lowest one.
 FlowResult<EditTarget> part_of(const rte_flow_action& action, const EditTarget& field,
                                uint32_t offset, uint32_t width, const char* role) {
-    const bool whole = offset == 0 && width == field.bits;
     if (width == 0 || offset > field.bits || width > field.bits - offset)
         return refuse(EINVAL, kConf, &action,
                       "action modify_field: the {} has {} bits, and not {} from bit {} on", role,
                       field.bits, width, offset);
-    if (!whole && field.bits > 32)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: the {} is longer than 32 bits and is copied whole: use "
-                      "offset 0 and width {}",
-                      role, field.bits);
     return EditTarget{field.protocol,
                       static_cast<uint16_t>(field.bit + field.bits - offset - width),
                       static_cast<uint16_t>(width)};
@@ -108,6 +102,41 @@ FlowResult<Rewrite> read_copy(const Pattern& pattern, const rte_flow_action& act
     return Rewrite{to->protocol, to->bit, to->bits, false, {}, {{from->protocol, from->bit}}};
 }
 
+/// A value has the form of the whole field, and of that the part that is at the same place.
+FlowResult<Rewrite> read_value(const rte_flow_action& action, const EditTarget& field) {
+    const auto& conf = *static_cast<const rte_flow_action_modify_field*>(action.conf);
+    const auto part = part_of(action, field, conf.dst.offset, conf.width, "destination");
+    if (!part) return tl::unexpected(part.error());
+    if (part->bits != field.bits &&
+        (conf.operation != RTE_FLOW_MODIFY_SET || field.protocol == mark))
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: a mark is set, and any field is added to, as a whole: "
+                      "use offset 0 and width {}",
+                      field.bits);
+    if (field.bits > 32 && conf.operation != RTE_FLOW_MODIFY_SET)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: fields of more than 32 bits can be set, not added to");
+    const auto* const number = conf.src.field == RTE_FLOW_FIELD_VALUE
+                                   ? conf.src.value
+                                   : static_cast<const uint8_t*>(conf.src.pvalue);
+    if (number == nullptr)
+        return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
+    if (is_metadata(field.protocol)) { // as in their items, a number of the CPU's order
+        if (conf.operation != RTE_FLOW_MODIFY_SET)
+            return refuse(ENOTSUP, kConf, &action,
+                          "action modify_field: metadata is set, not added to");
+        uint32_t value = 0;
+        std::memcpy(&value, number, sizeof value);
+        Rewrite rewrite{part->protocol, part->bit, part->bits, false, {}};
+        set_bits(rewrite.value, 0, part->bits, value >> conf.dst.offset);
+        return rewrite;
+    }
+    const Change change = conf.operation == RTE_FLOW_MODIFY_ADD   ? Change::add
+                          : conf.operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
+                                                                  : Change::set;
+    return rewrite_of(*part, {number, (field.bits + 7u) / 8u}, change, conf.dst.offset);
+}
+
 } // namespace
 
 FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action,
@@ -118,32 +147,7 @@ FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& a
     if (!target) return tl::unexpected(target.error());
     if (conf->src.field != RTE_FLOW_FIELD_VALUE && conf->src.field != RTE_FLOW_FIELD_POINTER)
         return read_copy(pattern, action, *target, egress);
-    if (conf->dst.offset != 0 || conf->width != target->bits)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: values are of whole fields: use offset 0 and width {}",
-                      target->bits);
-    if (target->bits > 32 && conf->operation != RTE_FLOW_MODIFY_SET)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: fields of more than 32 bits can be set, not added to");
-    const auto* const number = conf->src.field == RTE_FLOW_FIELD_VALUE
-                                   ? conf->src.value
-                                   : static_cast<const uint8_t*>(conf->src.pvalue);
-    if (number == nullptr)
-        return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
-    if (is_metadata(target->protocol)) { // as in their items, a number of the CPU's order
-        if (conf->operation != RTE_FLOW_MODIFY_SET)
-            return refuse(ENOTSUP, kConf, &action,
-                          "action modify_field: metadata is set, not added to");
-        uint32_t value = 0;
-        std::memcpy(&value, number, sizeof value);
-        Rewrite rewrite{target->protocol, target->bit, target->bits, false, {}};
-        set_bits(rewrite.value, 0, target->bits, value);
-        return rewrite;
-    }
-    const Change change = conf->operation == RTE_FLOW_MODIFY_ADD   ? Change::add
-                          : conf->operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
-                                                                   : Change::set;
-    return rewrite_of(*target, {number, (target->bits + 7u) / 8u}, change);
+    return read_value(action, *target);
 }
 
 } // namespace rawqp

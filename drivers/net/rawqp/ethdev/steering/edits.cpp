@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/ethdev/steering/bits.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace rawqp {
 namespace {
@@ -17,7 +18,7 @@ struct RewritableField {
     uint16_t number;
 };
 using enum Protocol;
-constexpr uint16_t kWord = 32;
+constexpr int kWord = 32;
 constexpr RewritableField kRewritable[] = {
     {eth, 0, 48, 0x04},
     {eth, 48, 48, 0x01},
@@ -47,52 +48,67 @@ constexpr RewritableField kRewritable[] = {
 
 const RewritableField* find(Protocol protocol, uint16_t bit, uint16_t bits) {
     const auto* const found = std::ranges::find_if(kRewritable, [&](const RewritableField& field) {
-        if (field.protocol != protocol) return false;
-        return field.bits <= kWord ? field.bit <= bit && bit + bits <= field.bit + field.bits
-                                   : field.bit == bit && field.bits == bits;
+        return field.protocol == protocol && field.bit <= bit &&
+               bit + bits <= field.bit + field.bits;
     });
     return found == std::end(kRewritable) ? nullptr : found;
 }
 
-/// The bits of the field below the part of it.
-int below(const RewritableField& field, uint16_t bit, uint16_t bits) {
-    return field.bit + field.bits - bit - bits;
+/// The word of a field that has this bit.
+struct Word {
+    uint64_t number;
+    int left; ///< bits of it, from this one on
+};
+Word word_of(const RewritableField& field, int bit) {
+    const int index = (bit - field.bit) / kWord;
+    const int end = std::min(field.bit + (index + 1) * kWord, field.bit + field.bits);
+    return {field.number + static_cast<uint64_t>(index), end - bit};
 }
 
-/// One of the words that a rewrite consists of. `number`: of the field that changes.
-uint64_t command_of(const Rewrite& rewrite, uint16_t done, const RewritableField& field,
-                    uint64_t number) {
+/// Of so many bits at most. `to` is the word that changes, and `from` the one that it is copied
+/// from.
+uint64_t command_of(const Rewrite& rewrite, int done, int bits, const Word& to,
+                    const std::optional<Word>& from) {
     constexpr uint64_t kSet = 1, kAdd = 2, kCopy = 3;
-    const auto bits = std::min<uint16_t>(kWord, static_cast<uint16_t>(rewrite.bits - done));
-    const auto offset = static_cast<uint64_t>(below(field, rewrite.bit, rewrite.bits));
-    const uint64_t length = uint64_t{bits} % kWord << 32;
-    if (!rewrite.from)
-        return (rewrite.add ? kAdd : kSet) << 60 | number << 48 | offset << 40 | length |
-               get_bits(rewrite.value, done, bits);
-    const auto& [protocol, bit] = *rewrite.from;
-    const RewritableField* const source = find(protocol, bit, rewrite.bits);
-    if (source == nullptr) return 0; // translation has seen to it
-    return kCopy << 60 | (uint64_t{source->number} + done / kWord) << 48 |
-           static_cast<uint64_t>(below(*source, bit, rewrite.bits)) << 40 | length | number << 16 |
-           offset << 8;
+    const auto offset = static_cast<uint64_t>(to.left - bits);
+    const auto length = static_cast<uint64_t>(bits % kWord) << 32;
+    if (from)
+        return kCopy << 60 | from->number << 48 | static_cast<uint64_t>(from->left - bits) << 40 |
+               length | to.number << 16 | offset << 8;
+    return (rewrite.add ? kAdd : kSet) << 60 | to.number << 48 | offset << 40 | length |
+           get_bits(rewrite.value, static_cast<size_t>(done), static_cast<size_t>(bits));
+}
+
+/// As many commands as it takes not to leave a word.
+void append_commands(const Rewrite& rewrite, std::vector<uint64_t>& commands) {
+    constexpr uint64_t kReported = 0x50;
+    const RewritableField* const field = find(rewrite.protocol, rewrite.bit, rewrite.bits);
+    const RewritableField* const source =
+        rewrite.from ? find(rewrite.from->protocol, rewrite.from->bit, rewrite.bits) : nullptr;
+    if (field == nullptr || (rewrite.from && source == nullptr))
+        return; // translation has seen to it
+    for (int done = 0, bits = 0; done < rewrite.bits; done += bits) {
+        Word to = word_of(*field, rewrite.bit + done);
+        std::optional<Word> from;
+        bits = std::min(rewrite.bits - done, to.left);
+        if (source != nullptr) {
+            from = word_of(*source, rewrite.from->bit + done);
+            bits = std::min(bits, from->left);
+        }
+        commands.push_back(net::to_be(command_of(rewrite, done, bits, to, from)));
+        // What rules match is not what the device reports: that is register B.
+        if (rewrite.protocol != meta) continue;
+        to.number = kReported;
+        commands.push_back(net::to_be(command_of(rewrite, done, bits, to, from)));
+    }
 }
 
 } // namespace
 
 std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites) {
-    constexpr uint64_t kReported = 0x50;
     std::vector<uint64_t> commands;
-    for (const Rewrite& rewrite : rewrites) {
-        const RewritableField* const field = find(rewrite.protocol, rewrite.bit, rewrite.bits);
-        if (field == nullptr) continue; // translation has seen to it
-        for (uint16_t done = 0; done < rewrite.bits; done = static_cast<uint16_t>(done + kWord)) {
-            const uint64_t number = uint64_t{field->number} + done / kWord;
-            commands.push_back(net::to_be(command_of(rewrite, done, *field, number)));
-            // What rules match is not what the device reports: that is register B.
-            if (rewrite.protocol == meta)
-                commands.push_back(net::to_be(command_of(rewrite, done, *field, kReported)));
-        }
-    }
+    for (const Rewrite& rewrite : rewrites)
+        append_commands(rewrite, commands);
     return commands;
 }
 
