@@ -44,11 +44,10 @@ uint64_t sum_words(const std::byte* bytes, size_t words) { return sum_lanes(byte
 
 } // namespace
 
-uint64_t ChecksumSum::sum_long(const void* data, size_t length) {
-    const auto* const bytes = static_cast<const std::byte*>(data);
+uint64_t detail::sum_long(const std::byte* bytes, size_t length) {
     const size_t words = length / sizeof(uint32_t);
     const size_t done = words * sizeof(uint32_t);
-    return sum_words(bytes, words) + sum_short(bytes + done, length - done);
+    return add_sums(sum_words(bytes, words), sum_bytes(bytes + done, length - done));
 }
 
 uint32_t crc32(uint32_t crc, const void* data, size_t length) {

@@ -4,6 +4,7 @@
 
 #include "common/net/endian.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,76 +12,77 @@
 
 namespace net {
 
+// Sums below are those of words as they stand in memory, of any width: as 2^16 = 1 modulo 0xffff,
+// all widths give the same one's complement sum. They are added with the carry of the upper end,
+// and swapped once, when they are folded.
+
+[[nodiscard]] inline uint64_t add_sums(uint64_t one, uint64_t other) {
+    const uint64_t sum = one + other;
+    return sum + (sum < one);
+}
+
+namespace detail {
+
+[[nodiscard]] inline uint64_t load_word(const std::byte* from) {
+    uint64_t word;
+    std::memcpy(&word, from, sizeof word);
+    return word;
+}
+[[nodiscard]] uint64_t sum_long(const std::byte* bytes, size_t length);
+
+} // namespace detail
+
+/// Of these bytes, which begin at an even position.
+[[nodiscard]] inline uint64_t sum_bytes(const std::byte* bytes, size_t length) {
+    constexpr size_t kWord = sizeof(uint64_t), kShort = 128;
+    if (length > kShort) return detail::sum_long(bytes, length);
+    const bool has_words = length >= kWord;
+    uint64_t sum = 0;
+    for (; length >= kWord; length -= kWord, bytes += kWord)
+        sum = add_sums(sum, detail::load_word(bytes));
+    if (length == 0) return sum;
+    if (has_words) // the last word, without those of its bytes that are summed already
+        return add_sums(sum, detail::load_word(bytes + length - kWord) >> (8 * (kWord - length)));
+    uint64_t rest = 0; // zeros after the last byte do not change the sum
+    std::memcpy(&rest, bytes, length);
+    return rest;
+}
+
+/// To 16 bits, in network byte order. Added to itself with its halves exchanged, a sum has in its
+/// upper half what both halves come to, with the lower half's carry.
+[[nodiscard]] constexpr uint16_t fold_sum(uint64_t sum) {
+    const auto half = static_cast<uint32_t>((sum + std::rotl(sum, 32)) >> 32);
+    return static_cast<uint16_t>((half + std::rotl(half, 16)) >> 16);
+}
+
 /// Accumulates a one's complement sum of big-endian 16-bit words. Pieces may have odd lengths: the
 /// next piece goes on where the last one stopped.
 class ChecksumSum {
   public:
     void add(const void* data, size_t length) {
-        const uint64_t sum = length <= kShort ? sum_short(data, length) : sum_long(data, length);
+        const uint64_t sum = sum_bytes(static_cast<const std::byte*>(data), length);
         // A piece at an odd position has its bytes in the other halves of the words.
-        sum_ += odd_ ? byteswap(fold_to_16(sum)) : fold_to_32(sum);
+        sum_ = add_sums(sum_, odd_ ? byteswap(fold_sum(sum)) : sum);
         odd_ ^= (length & 1) != 0;
     }
     void add(std::span<const std::byte> data) { add(data.data(), data.size()); }
     /// The sum of what comes next. Only at an even position.
     void add(const ChecksumSum& next) {
-        sum_ += fold_to_32(next.sum_);
+        sum_ = add_sums(sum_, next.sum_);
         odd_ = next.odd_;
     }
     /// A 16-bit word in host order. Only at an even position.
-    void add_word(uint16_t word) { sum_ += to_be(word); }
+    void add_word(uint16_t word) { sum_ = add_sums(sum_, to_be(word)); }
 
     /// The sum, folded to 16 bits, host order. 0xffff when it covers a right checksum field.
-    [[nodiscard]] uint16_t fold() const { return to_be(fold_to_16(sum_)); }
+    [[nodiscard]] uint16_t fold() const { return to_be(fold_sum(sum_)); }
     /// The complement: what belongs into a checksum field (host order).
     [[nodiscard]] uint16_t checksum() const { return static_cast<uint16_t>(~fold()); }
 
   private:
-    static constexpr size_t kShort = 128;
-
-    static constexpr uint64_t fold_to_32(uint64_t sum) {
-        sum = (sum & 0xffffffff) + (sum >> 32);
-        return (sum & 0xffffffff) + (sum >> 32);
-    }
-    static constexpr uint16_t fold_to_16(uint64_t sum) {
-        sum = fold_to_32(sum);
-        sum = (sum & 0xffff) + (sum >> 16);
-        return static_cast<uint16_t>((sum & 0xffff) + (sum >> 16));
-    }
-    // Both sum wide words as they stand in memory: 2^16 = 1 modulo 0xffff, so words of any width
-    // give the same one's complement sum.
-    static uint64_t load_word(const std::byte* from) {
-        uint64_t word;
-        std::memcpy(&word, from, sizeof word);
-        return word;
-    }
-    static uint64_t sum_short(const void* data, size_t length);
-    static uint64_t sum_long(const void* data, size_t length);
-
-    uint64_t sum_ = 0; // of words as they stand in memory; swapped once at the end
+    uint64_t sum_ = 0;
     bool odd_ = false;
 };
-
-inline uint64_t ChecksumSum::sum_short(const void* data, size_t length) {
-    const auto* bytes = static_cast<const std::byte*>(data);
-    const bool has_words = length >= sizeof(uint64_t);
-    uint64_t sum = 0;
-    const auto add = [&sum](uint64_t word) {
-        sum += word;
-        sum += sum < word; // end-around carry
-    };
-    for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t), bytes += sizeof(uint64_t))
-        add(load_word(bytes));
-    if (length == 0) return sum;
-    if (has_words) { // the last word, without those of its bytes that are summed already
-        add(load_word(bytes + length - sizeof(uint64_t)) >> (8 * (sizeof(uint64_t) - length)));
-        return sum;
-    }
-    uint64_t rest = 0; // zeros after the last byte do not change the sum
-    std::memcpy(&rest, bytes, length);
-    add(rest);
-    return sum;
-}
 
 /// The checksum of one contiguous block whose checksum field is zero (host order).
 [[nodiscard]] inline uint16_t checksum(const void* data, size_t length) {

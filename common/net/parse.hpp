@@ -59,6 +59,9 @@ struct Headers {
     uint32_t flow_label = 0; ///< IPv6
     uint32_t ip_bytes = 0;   ///< IP header and payload as the IP header says
     uint32_t vni = 0;        ///< of VXLAN, 24 bits
+
+    /// After the TCP or UDP header, which is there.
+    [[nodiscard]] bool has_payload() const { return payload < l3 + ip_bytes; }
 };
 
 /// `head` is the beginning of the frame (all of it, or kParseBytes and more), `frame_bytes` its

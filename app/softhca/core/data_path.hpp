@@ -7,7 +7,7 @@
 #include "app/softhca/core/place_impl.hpp"
 #include "app/softhca/core/receive_impl.hpp"
 #include "app/softhca/core/ring_format.hpp"
-#include "app/softhca/core/send_impl.hpp"
+#include "app/softhca/core/send_packets_impl.hpp"
 #include "app/softhca/core/virtio/place_impl.hpp"
 #include "app/softhca/core/virtio/send_impl.hpp"
 
@@ -16,9 +16,7 @@ namespace softhca::core {
 template <Rings R, class W> class DataPathOver final : public DataPath {
   public:
     DataPathOver(const DataPathParts& parts, W watch)
-        : port_(parts.port), watch_(watch),
-          placer_(parts.mkeys, parts.lro_sessions, parts.port, watch),
-          receiver_(parts.steering, parts.tables, placer_, parts.port, parts.delay_drop, watch),
+        : port_(parts.port), watch_(watch), placer_(parts, watch), receiver_(parts, placer_, watch),
           sender_(parts, receiver_, watch) {}
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
@@ -31,7 +29,6 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes) override {
         return receiver_.is_expected(pieces, bytes);
     }
-    void forget_flows() override { receiver_.forget_flows(); }
     void forget(const Sq& sq) override { sender_.forget(sq); }
     void lose_memory(bool broken, bool receiving) override;
 
@@ -41,26 +38,30 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     Placer<R, W> placer_;
     Receiver<R, W> receiver_;
     Sender<R, W> sender_;
+    std::array<iovec, Receiver<R, W>::kMaxBatch> frames_; ///< from the wire, at once
 };
 
 template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
     wire::Wire& wire = port_.wire();
     size_t done = 0;
-    for (; done < budget; done++) {
-        const std::span<const std::byte> frame = wire.peek();
-        if (frame.empty()) break;
-        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-        if (!receiver_.receive({&piece, 1}, static_cast<uint32_t>(frame.size()))) break;
-        wire.pop();
+    for (bool holds = false; done < budget && !holds;) {
+        const size_t most = std::min(frames_.size(), budget - done);
+        const size_t count = wire.peek_batch({frames_.data(), most});
+        if (count == 0) break;
+        const size_t taken = receiver_.receive_batch({frames_.data(), count});
+        wire.pop_batch(taken);
+        done += taken;
+        holds = taken != count;
     }
     return done + placer_.end_due_sessions();
 }
 
 template <Rings R, class W> void DataPathOver<R, W>::lose_memory(bool broken, bool receiving) {
     const bool placing = placer_.is_placing();
-    receiver_.abandon();
+    const size_t taken = receiver_.abandon();
+    sender_.abandon();
     // The packet that was under way from the wire is counted, and would only be counted again.
-    if (placing && receiving) port_.wire().pop();
+    if (receiving) port_.wire().pop_batch(taken + (placing ? 1 : 0));
     if (broken)
         placer_.abandon();
     else if (placing)

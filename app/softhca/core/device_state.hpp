@@ -63,6 +63,7 @@ struct Device::State final : GuardedMemory {
     Port port;
     DelayDrop delay_drop;
     SendProgress kernel_progress;
+    uint64_t control_calls = 1; ///< see DataPathParts
     LroSessions lro_sessions;
     std::unique_ptr<Recorder> recorder; ///< while there are observers
     std::unique_ptr<DataPath> data_path;
@@ -104,6 +105,7 @@ struct Device::State final : GuardedMemory {
                                      .delay_drop = delay_drop,
                                      .kernel_progress = kernel_progress,
                                      .lro_sessions = lro_sessions,
+                                     .control_calls = control_calls,
                                      .recorder = recorder.get()});
     }
     /// The list that an SQ is in while it is not in reset.

@@ -2,6 +2,7 @@
 // Memory that the device may access: ring buffers and memory regions, as host pages.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -34,6 +35,7 @@ class DmaArea {
 
     /// Host address of byte `at`; the caller has checked at < length().
     [[nodiscard]] std::byte* at(uint64_t at) const {
+        if (whole_) return whole_ + at;
         at += offset_;
         return pages_[at >> shift_] + (at & mask_);
     }
@@ -41,6 +43,16 @@ class DmaArea {
     [[nodiscard]] uint64_t run(uint64_t at) const {
         const uint64_t to_page_end = mask_ + 1 - ((at + offset_) & mask_);
         return to_page_end < length_ - at ? to_page_end : length_ - at;
+    }
+
+    /// All bytes that are contiguous in host memory with byte `at`: the first one, and how many.
+    struct Run {
+        uint64_t first = 0, bytes = 0;
+    };
+    [[nodiscard]] Run run_around(uint64_t at) const {
+        const uint64_t page = (at + offset_) & ~mask_;
+        const uint64_t first = page > offset_ ? page - offset_ : 0;
+        return {first, std::min(page + (mask_ + 1) - offset_, length_) - first};
     }
 
     /// These bytes of it; the caller has checked at + length <= length().
@@ -68,13 +80,15 @@ class DmaArea {
 
     DmaArea(std::vector<std::byte*> pages, uint8_t shift, uint64_t offset, uint64_t length)
         : pages_(std::move(pages)), shift_(shift), mask_((uint64_t{1} << shift) - 1),
-          offset_(offset), length_(length) {}
+          offset_(offset), length_(length),
+          whole_(pages_.size() == 1 ? pages_.front() + offset : nullptr) {}
 
     std::vector<std::byte*> pages_;
     uint8_t shift_ = kContiguousShift;
     uint64_t mask_ = 0;
     uint64_t offset_ = 0;
     uint64_t length_ = 0;
+    std::byte* whole_ = nullptr; ///< byte 0, if there is one page only
 };
 
 } // namespace softhca::core

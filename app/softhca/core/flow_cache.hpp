@@ -2,8 +2,8 @@
 // What steering made of a flow's last packet, so that the next one is neither parsed nor looked up.
 #pragma once
 
-#include "app/softhca/core/packet.hpp"
-#include "app/softhca/core/rss.hpp"
+#include "app/softhca/core/flow_shape.hpp"
+#include "app/softhca/core/requests.hpp"
 
 #include <array>
 #include <cstddef>
@@ -14,52 +14,88 @@ namespace softhca::core {
 
 struct FlowCounter;
 
-/// Where packets of a flow go, and how their headers lie.
-struct KnownFlow {
+/// Where packets of a flow go, how their headers lie, and what can be said of their completions
+/// before they come.
+template <Rings R> struct KnownFlow {
     static constexpr size_t kCounters = 2;
 
     Target target;
     uint32_t tag = 0;
     std::array<FlowCounter*, kCounters> counters{}; ///< null: no more
     net::Headers headers; ///< of a packet of it, whose IP length was its own
+    typename R::Receive::Prepared completion;
 };
 
-/// Which bytes of a frame parsing and steering depend on, in words of eight bytes.
-struct FlowShape {
-    static constexpr size_t kMaxWords = 9;
-
-    uint32_t l3 = 0;
-    uint32_t words = 0;
-    std::array<uint64_t, kMaxWords> masks{};
-};
-
-/// Knows plain frames only: Ethernet, at most one VLAN tag, IPv4 without options or IPv6 without
-/// extension headers, whole headers of TCP or UDP, no tunnel. A flow has its place by its hash, and
-/// the last one that wanted it has it. Used by the device thread with the device locked.
-class FlowCache {
+/// Knows flows of plain frames (FlowShape) only. A flow has its place by its hash, and the last one
+/// that wanted it has it. Used by the device thread with the device locked.
+template <Rings R> class FlowCache {
   public:
+    /// What was learned holds until there is another control call (DataPathParts).
+    explicit FlowCache(const uint64_t& control_calls) : control_calls_(control_calls) {}
+
     struct Found {
-        const KnownFlow* flow = nullptr; ///< null: this frame goes the whole way
-        uint32_t ip_bytes = 0;           ///< its own IP length
+        KnownFlow<R>* flow = nullptr; ///< null: this frame goes the whole way
+        uint32_t ip_bytes = 0;        ///< its own IP length
     };
     /// `head` is all of the frame.
-    [[nodiscard]] Found find(const std::byte* head, uint32_t bytes) const;
+    [[nodiscard]] Found find(const std::byte* head, uint32_t bytes) {
+        if (places_.empty()) return {};
+        return with_shape(head, bytes, [&](auto shape) { return find_shaped<shape>(head, bytes); });
+    }
     /// Where this packet has gone, of one piece; all packets of its flow go there until something
     /// changes.
-    void learn(const Packet& packet, const KnownFlow& flow);
-    /// Rules, queues or tables may have changed.
-    void forget() { epoch_++; }
+    void learn(const Packet& packet, const KnownFlow<R>& flow);
 
   private:
     static constexpr size_t kPlaces = 4096;
     struct Place {
-        uint64_t epoch = 0;
+        uint64_t control_calls = 0;                         ///< when it was learned; 0: never
         std::array<uint64_t, FlowShape::kMaxWords> words{}; ///< under its shape's masks
-        KnownFlow flow;
+        KnownFlow<R> flow;
     };
 
+    // Words are compared as they are loaded: read back by wide loads, stored ones would stall. That
+    // the shape is the same needs no look: each shape compares the bytes that tell it.
+    template <size_t S> Found find_shaped(const std::byte* head, uint32_t bytes) {
+        constexpr const FlowShape& kShape = kFlowShapes[S];
+        Place& place = places_[hash_of<S>(head) % kPlaces];
+        uint64_t difference = place.control_calls ^ control_calls_;
+        for (size_t i = 0; i < kShape.words; i++)
+            difference |= kShape.word(head, i) ^ place.words[i];
+        if (difference != 0) return {};
+
+        constexpr bool kIpv6 = (S & 2) != 0;
+        const std::byte* const ip = head + kShape.l3;
+        const uint32_t ip_bytes =
+            kIpv6 ? 40u + net::load_be<uint16_t>(ip + 4) : net::load_be<uint16_t>(ip + 2);
+        const uint32_t end = kShape.l3 + ip_bytes;
+        if (end > bytes || end < place.flow.headers.payload) return {};
+        return {&place.flow, ip_bytes};
+    }
+    /// The products do not wait for each other; the high bits of each depend on all of its word.
+    template <size_t S> static uint64_t hash_of(const std::byte* head) {
+        uint64_t sum = 0, factor = 0x9e3779b97f4a7c15u;
+        for (size_t i = 0; i < kFlowShapes[S].words; i++, factor += 0xc6b2733a2f3a9c6cu)
+            sum += kFlowShapes[S].word(head, i) * factor;
+        return sum >> 40;
+    }
+
     std::vector<Place> places_; ///< once there is something to learn
-    uint64_t epoch_ = 1;
+    const uint64_t& control_calls_;
 };
+
+template <Rings R> void FlowCache<R>::learn(const Packet& packet, const KnownFlow<R>& flow) {
+    const std::byte* const head = packet.head();
+    (void)with_shape(head, packet.bytes(), [&](auto shape) {
+        constexpr const FlowShape& kShape = kFlowShapes[shape];
+        if (!is_plain(packet, kShape)) return false;
+        if (places_.empty()) places_.resize(kPlaces);
+        Place& place = places_[hash_of<shape>(head) % kPlaces];
+        place = {.control_calls = control_calls_, .words = {}, .flow = flow};
+        for (size_t i = 0; i < kShape.words; i++)
+            place.words[i] = kShape.word(head, i);
+        return true;
+    });
+}
 
 } // namespace softhca::core

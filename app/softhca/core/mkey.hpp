@@ -27,6 +27,27 @@ struct Mkey {
 /// What a queue wants to do with the memory.
 enum class Access : uint8_t { read, write, remote_read, remote_write };
 
+/// What a key leads to without a look at the key: a part of its range that lies together in host
+/// memory. Of one PD and access, and for one control call at most.
+class KeyWindow {
+  public:
+    KeyWindow() = default; ///< of nothing
+    KeyWindow(uint32_t lkey, uint64_t address, uint64_t bytes, std::byte* memory)
+        : lkey_(lkey), address_(address), bytes_(bytes), memory_(memory) {}
+
+    /// Where these bytes are; null when they are not inside.
+    [[nodiscard]] std::byte* find(uint32_t lkey, uint64_t address, uint32_t bytes) const {
+        const uint64_t offset = address - address_; // wraps to a huge value below the range
+        if (lkey != lkey_ || offset > bytes_ || bytes > bytes_ - offset) return nullptr;
+        return memory_ + offset;
+    }
+
+  private:
+    uint32_t lkey_ = 0; // names no key
+    uint64_t address_ = 0, bytes_ = 0;
+    std::byte* memory_ = nullptr;
+};
+
 /// Names no memory: what is written by it goes nowhere, what is read is zeros, at every address and
 /// by queues of every PD (mlx5: dump_fill_mkey). Like its index, 1, it is never given out.
 inline constexpr uint32_t kDumpFillKey = 0x1ff;
@@ -90,6 +111,19 @@ class MkeyTable {
             bytes -= part;
         }
         return true;
+    }
+
+    /// The window around this address; of nothing when translate() would not come to one piece of
+    /// host memory there, or when the key is made of others.
+    [[nodiscard]] KeyWindow window(uint32_t lkey, Number pd, Access access,
+                                   uint64_t address) const {
+        const Mkey* const key = find(lkey);
+        if (!key || (key->pd != pd && !key->any_pd) || !allows(*key, access)) return {};
+        const uint64_t offset = address - key->iova;
+        if (offset >= key->length || !key->parts.empty()) return {};
+        const DmaArea::Run run = key->memory.run_around(offset);
+        return {lkey, key->iova + run.first, std::min(run.bytes, key->length - run.first),
+                key->memory.at(run.first)};
     }
 
   private:

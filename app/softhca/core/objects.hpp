@@ -6,6 +6,7 @@
 #include "app/softhca/core/cq.hpp"
 #include "app/softhca/core/hairpin.hpp"
 #include "app/softhca/core/lro.hpp"
+#include "app/softhca/core/posted_buffers.hpp"
 #include "app/softhca/core/request_pace.hpp"
 #include "app/softhca/core/types.hpp"
 #include "common/net/toeplitz.hpp"
@@ -110,6 +111,7 @@ struct Rq : Queue {
     bool coalescing = false; ///< the WQE at `consumer` has segments in it: `lro`
     StridingAttr strides;
     uint32_t next_stride = 0;      ///< in the WQE at `consumer`
+    PostedBuffers posted;          ///< by the number of WQEs that were executed
     uint64_t held_since = 0;       ///< device clock when it began to hold the wire; 0: it does not
     QCounter* q_counter = nullptr; ///< never null in a device
     std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue

@@ -8,16 +8,6 @@
 #include <cstring>
 
 namespace softhca::core {
-namespace {
-
-/// Allowed over IPv4 only (RFC 8200).
-bool udp_without_checksum(const net::Headers& headers, const std::byte* head) {
-    return headers.ip_version == 4 && headers.ip_proto == net::kProtoUdp &&
-           net::load_be<uint16_t>(head + headers.l4 + 6) == 0;
-}
-
-} // namespace
-
 Frame::Frame(std::span<const iovec> pieces, uint32_t bytes)
     : pieces_(pieces), bytes_(bytes),
       head_bytes_(std::max(static_cast<uint32_t>(pieces.front().iov_len),
@@ -66,6 +56,7 @@ uint8_t Packet::integrity_of(const net::Headers& headers) const {
 // that is not set means that "the checksum validation cannot be done or fails" (NVIDIA,
 // MLNX_OFED 5.4, "Checksum Offload").
 ChecksumVerdict Frame::verify(const net::Headers& headers) const {
+    if (verdict_ && &headers == &headers_) return *verdict_;
     ChecksumVerdict verdict;
     if (headers.ip_version == 0 || !headers.length_ok) {
         verdict.l3_sum = sum_range(pieces_, headers.l3, bytes_ - headers.l3).fold();

@@ -2,11 +2,13 @@
 // Puts packets into receive queues: scatter, completion, errors.
 #pragma once
 
+#include "app/softhca/core/flow_cache.hpp"
 #include "app/softhca/core/gather.hpp"
 #include "app/softhca/core/lro.hpp"
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/requests.hpp"
+#include "app/softhca/core/ring_format.hpp"
 #include "app/softhca/core/virtio/virtq.hpp"
 
 #include <optional>
@@ -19,15 +21,24 @@ struct Labels {
     uint32_t metadata = 0; ///< reg_b
 };
 
+// For how many packets lines are claimed ahead: not many more lines at once than a CPU can ask for.
+inline constexpr uint32_t kFewBytes = 256, kAheadOfFew = 8, kAheadOfMany = 2;
+
 /// Used by the device thread with the device locked.
 template <Rings R, class W> class Placer {
   public:
-    Placer(const MkeyTable& mkeys, LroSessions& sessions, Port& port, W watch)
-        : mkeys_(mkeys), sessions_(sessions), port_(port), watch_(watch) {}
+    Placer(const DataPathParts& parts, W watch)
+        : mkeys_(parts.mkeys), sessions_(parts.lro_sessions), port_(parts.port),
+          control_calls_(parts.control_calls), watch_(watch) {}
 
     /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
     /// is too short is closed by this.
     [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
+    /// Likewise, of one that is not striding.
+    [[nodiscard]] bool has_request(Rq& rq, uint32_t bytes) {
+        if (!rq.posted.knows(rq.counters.wqes + kAheadOfFew, control_calls_)) look_ahead(rq, bytes);
+        return rq.pending() != 0;
+    }
     /// Likewise, or the queue is a hairpin or virtio queue that has room for it.
     [[nodiscard]] bool takes(Rq& rq, uint32_t bytes) {
         return has_room(rq, bytes) || (rq.hairpin && rq.hairpin->has_room(bytes)) ||
@@ -40,6 +51,12 @@ template <Rings R, class W> class Placer {
         put(target, frame, labels);
         placing_ = nullptr;
     }
+
+    /// Whether the queue takes a frame of one piece as it is, at once, and …
+    [[nodiscard]] bool takes_plain(Rq& rq, uint32_t bytes);
+    /// … puts it there. Its flow is known.
+    void place_plain(const typename FlowCache<R>::Found& found, const iovec& whole,
+                     const ChecksumVerdict& verdict);
 
     /// Likewise, or has it join those before it.
     void coalesce(const LroAttr& lro, const Target& target, const Packet& packet,
@@ -86,10 +103,19 @@ template <Rings R, class W> class Placer {
     [[nodiscard]] uint32_t room_of_request(const Rq& rq) const;
     /// Puts the packet into memory; nothing when it is lost.
     [[nodiscard]] std::optional<Cut> store(Rq& rq, const Frame& frame, const Labels& labels);
-    /// Claims lines that packets after this one are written to, and their completions. The
-    /// program's CPU has them, stores leave a CPU in order, and each would wait for its line by
-    /// itself.
-    void claim_ahead(Rq& rq, uint32_t bytes);
+    /// Finds out where packets of the next requests go.
+    [[gnu::noinline]] void look_ahead(Rq& rq, uint32_t bytes);
+    [[nodiscard]] PostedBuffer find_buffer(const Rq& rq, uint32_t ahead, KeyWindow& window) const;
+    /// Claims the lines that a packet of so many bytes is written to. The program's CPU has them,
+    /// stores leave a CPU in order, and each would wait for its line by itself.
+    static void claim(const PostedBuffer& buffer, uint32_t bytes);
+    /// Likewise for one of the next long packets, which would be too many lines for look_ahead().
+    void claim_more(Rq& rq, uint32_t bytes) {
+        const uint64_t next = rq.counters.wqes + kAheadOfMany;
+        if (bytes > kFewBytes && rq.posted.knows(next, control_calls_))
+            claim(rq.posted.at(next), bytes);
+        if (rq.striding) Ring::claim_completion(rq, kAheadOfFew);
+    }
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
     [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame) {
@@ -125,6 +151,7 @@ template <Rings R, class W> class Placer {
     const MkeyTable& mkeys_;
     LroSessions& sessions_;
     Port& port_;
+    const uint64_t& control_calls_;
     [[no_unique_address]] W watch_;
     Rq* placing_ = nullptr;
     Gather cut_;

@@ -5,6 +5,7 @@
 #include "app/softhca/core/place.hpp"
 #include "common/lines.hpp"
 #include "common/net/checksum.hpp"
+#include "common/net/copy.hpp"
 
 #include <tuple>
 #include <utility>
@@ -38,9 +39,10 @@ template <Rings R, class W> uint32_t Placer<R, W>::strides_for(const Rq& rq, uin
 
 template <Rings R, class W> bool Placer<R, W>::has_room(Rq& rq, uint32_t bytes) {
     if (rq.coalescing) return has_room_behind_session(rq, bytes);
+    if (!rq.striding) return has_request(rq, bytes);
     if (rq.pending() == 0) read_doorbell(rq);
     if (rq.pending() == 0) return false;
-    if (!rq.striding || rq.next_stride == 0) return true;
+    if (rq.next_stride == 0) return true;
     const uint32_t strides = 1u << rq.strides.log_strides;
     if (rq.next_stride + strides_for(rq, bytes) <= strides) return true;
     if (!leave_rest(rq)) return false;
@@ -119,7 +121,7 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Fram
         find_no_request(rq, frame, labels);
         return {};
     }
-    claim_ahead(rq, cut.bytes);
+    claim_more(rq, cut.bytes);
     const std::span<const iovec> pieces = cut.gathered ? cut_.pieces() : frame.pieces();
     const ReceiveFault fault = rq.injected ? ReceiveFault::injected
                                : pieces.size() == 1
@@ -134,20 +136,40 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Fram
     return cut;
 }
 
-template <Rings R, class W> void Placer<R, W>::claim_ahead(Rq& rq, uint32_t bytes) {
-    // Not many more lines at once than a CPU can ask for, and packets are like the last one.
+/// Packets are taken to be like the present one, of so many bytes.
+template <Rings R, class W> void Placer<R, W>::look_ahead(Rq& rq, uint32_t bytes) {
+    const uint64_t position = rq.counters.wqes;
+    uint64_t end = rq.posted.end(position, control_calls_);
+    if (rq.pending() < PostedBuffers::kMost) read_doorbell(rq);
+    if (rq.pending() == 0) return; // there were none, or the queue failed
+    const uint64_t last = position + std::min<uint64_t>(rq.pending(), PostedBuffers::kMost);
+    KeyWindow window;
+    for (; end < last; end++) {
+        const auto ahead = static_cast<uint32_t>(end - position);
+        const PostedBuffer buffer = find_buffer(rq, ahead, window);
+        rq.posted.set(end, buffer);
+        if (bytes <= kFewBytes) claim(buffer, bytes);
+        Ring::claim_completion(rq, ahead);
+    }
+    rq.posted.keep_until(end, control_calls_);
+}
+
+template <Rings R, class W>
+PostedBuffer Placer<R, W>::find_buffer(const Rq& rq, uint32_t ahead, KeyWindow& window) const {
+    const Segment segment = Ring::buffer_ahead(rq, ahead);
+    const auto find = [&] { return window.find(segment.lkey, segment.address, segment.bytes); };
+    std::byte* to = find();
+    if (!to) {
+        window = mkeys_.window(segment.lkey, rq.pd, Access::write, segment.address);
+        to = find();
+    }
+    return {to, to ? segment.bytes : 0};
+}
+
+template <Rings R, class W> void Placer<R, W>::claim(const PostedBuffer& buffer, uint32_t bytes) {
     constexpr uint32_t kLine = 64;
-    constexpr uint32_t kFew = 256, kAheadOfFew = 8, kAheadOfMany = 2;
-    const uint32_t ahead = bytes <= kFew ? kAheadOfFew : kAheadOfMany;
-    Ring::claim_completion(rq, kAheadOfFew);
-    if (rq.striding || rq.pending() <= ahead) return;
-    const Segment buffer = Ring::buffer_ahead(rq, ahead);
-    std::ignore = mkeys_.translate(buffer.lkey, rq.pd, Access::write, buffer.address,
-                                   std::min(buffer.bytes, bytes), [](std::byte* to, uint32_t part) {
-                                       for (uint32_t at = 0; at < part; at += kLine)
-                                           claim_line(to + at);
-                                       return true;
-                                   });
+    for (uint32_t at = 0; at < std::min(bytes, buffer.bytes); at += kLine)
+        claim_line(buffer.to + at);
 }
 
 template <Rings R, class W>
@@ -164,6 +186,37 @@ void Placer<R, W>::put(const Target& target, const Frame& frame, const Labels& l
     }
     watch_.placed(rq, cut->bytes, used);
     advance(rq, cut->bytes, used, 1);
+}
+
+template <Rings R, class W> bool Placer<R, W>::takes_plain(Rq& rq, uint32_t bytes) {
+    return rq.state == QueueState::ready && !rq.coalescing && !rq.vlan_strip && !rq.scatter_fcs &&
+           !rq.striding && !rq.injected && has_request(rq, bytes) &&
+           rq.posted.at(rq.counters.wqes).bytes >= bytes;
+}
+
+/// The way of most packets, without what other ones need.
+template <Rings R, class W>
+void Placer<R, W>::place_plain(const typename FlowCache<R>::Found& found, const iovec& whole,
+                               const ChecksumVerdict& verdict) {
+    const KnownFlow<R>& flow = *found.flow;
+    Rq& rq = *flow.target.rq;
+    const auto bytes = static_cast<uint32_t>(whole.iov_len);
+    rq.held_since = 0;
+    rq.gave_up = false;
+    placing_ = &rq;
+    claim_more(rq, bytes);
+    net::copy_packet(rq.posted.at(rq.counters.wqes).to,
+                     static_cast<const std::byte*>(whole.iov_base), bytes);
+    const bool completed =
+        Ring::complete(rq, flow.completion,
+                       {.verdict = verdict,
+                        .bytes = bytes,
+                        .has_payload = flow.headers.l3 + found.ip_bytes > flow.headers.payload,
+                        .time = port_.now()});
+    placing_ = nullptr;
+    if (completed) return advance(rq, bytes, 0, 1);
+    count_out_of_buffer(rq);
+    rq.fail();
 }
 
 template <Rings R, class W>
@@ -211,6 +264,13 @@ typename Placer<R, W>::Cut Placer<R, W>::gather_cut(const Rq& rq, const Frame& f
 template <Rings R, class W>
 template <class Bytes>
 ReceiveFault Placer<R, W>::fill(const Rq& rq, Bytes cursor, uint32_t bytes) {
+    if (rq.posted.knows(rq.counters.wqes, control_calls_)) {
+        const PostedBuffer& buffer = rq.posted.at(rq.counters.wqes);
+        if (bytes <= buffer.bytes) {
+            cursor.copy(bytes, buffer.to);
+            return ReceiveFault::none;
+        }
+    }
     return rq.striding ? scatter_strides(rq, cursor, bytes)
                        : scatter(rq, typename Ring::Buffers(rq), cursor, bytes);
 }

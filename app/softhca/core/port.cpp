@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -54,6 +55,41 @@ bool Port::transmit(std::span<const iovec> pieces, uint32_t bytes) {
     if (is_group(pieces))
         count_group(pieces, bytes, group_counters.tx_multicast, group_counters.tx_broadcast);
     return true;
+}
+
+/// False: some of the frames are not for the wire as they are.
+bool Port::takes_whole(std::span<const iovec> frames) const {
+    return up_ && std::ranges::all_of(frames, [this](const iovec& frame) {
+               return frame.iov_len >= kMinFrame && frame.iov_len <= max_frame();
+           });
+}
+
+size_t Port::transmit_batch(std::span<const iovec> frames) {
+    size_t done = 0;
+    if (takes_whole(frames)) {
+        batch_ = {frames, 0};
+        const wire::SendResult result = wire_->send_batch(frames, batch_.sent);
+        done = end_batch();
+        if (result != wire::SendResult::lost) return done;
+    }
+    // One by one: each has its own way of not being sent.
+    for (; done < frames.size(); done++)
+        if (!transmit(frames.subspan(done, 1), static_cast<uint32_t>(frames[done].iov_len))) break;
+    return done;
+}
+
+size_t Port::end_batch() {
+    const Batch batch = std::exchange(batch_, {});
+    const std::span<const iovec> sent = batch.frames.first(batch.sent);
+    sent_ |= !sent.empty();
+    for (const iovec& frame : sent)
+        counters.wire_tx_bytes += frame.iov_len;
+    counters.wire_tx_packets += sent.size();
+    for (const iovec& frame : sent)
+        if (is_group({&frame, 1}))
+            count_group({&frame, 1}, static_cast<uint32_t>(frame.iov_len),
+                        group_counters.tx_multicast, group_counters.tx_broadcast);
+    return sent.size();
 }
 
 void Port::count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,

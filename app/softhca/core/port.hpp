@@ -20,6 +20,10 @@ class Port {
     /// Sends a frame to the wire: pads it, applies the port's limits. True when it is done with
     /// (sent, or dropped and counted); false when the wire is busy: offer it again later.
     [[nodiscard]] bool transmit(std::span<const iovec> pieces, uint32_t bytes);
+    /// The same for frames of one piece each, in their order. Returns how many are done with.
+    [[nodiscard]] size_t transmit_batch(std::span<const iovec> frames);
+    /// After transmit_batch() was left by a fault: counts those that were sent. Returns how many.
+    size_t end_batch();
     /// Wakes the peer after a batch of transmit().
     void flush();
 
@@ -109,7 +113,15 @@ class Port {
     static void count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,
                             FlowCounts& broadcast);
 
+    /// What transmit_batch() is at.
+    struct Batch {
+        std::span<const iovec> frames;
+        size_t sent = 0;
+    };
+    [[nodiscard]] bool takes_whole(std::span<const iovec> frames) const;
+
     net::be64* clock_register_ = nullptr;
+    Batch batch_;
     std::unique_ptr<wire::Wire> wire_;
     std::unique_ptr<wire::Wire> kernel_;
     bool admin_up_ = true;

@@ -10,16 +10,18 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 
 namespace softhca::core {
 
 /// One device's receive side. Used by the device thread with the device locked.
 template <Rings R, class W> class Receiver {
   public:
-    Receiver(const Steering& steering, const FlowTables& tables, Placer<R, W>& placer, Port& port,
-             DelayDrop& delay_drop, W watch)
-        : steering_(steering), tables_(tables), placer_(placer), port_(port),
-          delay_drop_(delay_drop), watch_(watch) {}
+    static constexpr size_t kMaxBatch = 32; ///< frames from the wire, at once
+
+    Receiver(const DataPathParts& parts, Placer<R, W>& placer, W watch)
+        : steering_(parts.steering), tables_(parts.tables), placer_(placer), port_(parts.port),
+          delay_drop_(parts.delay_drop), watch_(watch), flows_(parts.control_calls) {}
 
     /// Takes a frame from the wire. False: an RQ without requests holds the wire, offer it again.
     [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes) {
@@ -29,6 +31,10 @@ template <Rings R, class W> class Receiver {
         return done;
     }
 
+    /// Takes the first frames of a batch from the wire, which have one piece each. Returns how
+    /// many; when they are not all, the next one holds the wire.
+    [[nodiscard]] size_t receive_batch(std::span<const iovec> frames);
+
     /// See DataPath.
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes);
 
@@ -36,11 +42,12 @@ template <Rings R, class W> class Receiver {
     /// port itself. Returns as receive() does.
     [[nodiscard]] bool loop(std::span<const iovec> pieces, uint32_t bytes, Number domain);
 
-    /// Rules, queues or tables may have changed.
-    void forget_flows() { flows_.forget(); }
-
-    /// After receive() or loop() was left by a fault.
-    void abandon() { origin_.reset(); }
+    /// After one of these was left by a fault. Returns how many frames of a batch were taken
+    /// before.
+    size_t abandon() {
+        origin_.reset();
+        return std::exchange(taken_, 0);
+    }
 
     /// Whether anybody wants copies of what is sent.
     [[nodiscard]] bool sniffs_sent() const {
@@ -65,8 +72,10 @@ template <Rings R, class W> class Receiver {
     /// does not want to hear it.
     [[nodiscard]] bool is_deaf(const Tir& tir) const;
     [[nodiscard]] bool take(std::span<const iovec> pieces, uint32_t bytes);
-    /// As take(), of a frame whose flow is known.
-    [[nodiscard, gnu::flatten]] bool take_known(const Frame& frame, const KnownFlow& flow);
+    /// Takes the first ones of these frames, as long as their flows are known and nothing holds.
+    void take_known(std::span<const iovec> frames);
+    [[nodiscard]] bool take_known(const iovec& frame, const typename FlowCache<R>::Found& found,
+                                  const ChecksumVerdict& verdict);
     /// Where the packet went is where the next ones of its flow will go, if that is one queue and
     /// nobody else has a part in it.
     void remember(const Packet& packet, bool to_kernel);
@@ -100,7 +109,10 @@ template <Rings R, class W> class Receiver {
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
     FlowPath path_;                   ///< likewise
     FlowPath sniff_path_;
-    FlowCache flows_;
+    FlowCache<R> flows_;
+    std::array<typename FlowCache<R>::Found, kMaxBatch> known_; ///< of the present batch
+    std::array<ChecksumVerdict, kMaxBatch> verdicts_;           ///< likewise
+    size_t taken_ = 0;                                          ///< likewise
     std::optional<Origin> origin_;
     std::array<std::byte, kMaxCopy> copy_; ///< of a frame that was sent
 };

@@ -84,12 +84,6 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
 
     // Whoever looks wants to see the whole way.
     const bool may_know = std::same_as<W, NoWatch> && !origin_ && pieces.size() == 1;
-    if (may_know) {
-        const iovec& whole = pieces.front();
-        const auto known = flows_.find(static_cast<const std::byte*>(whole.iov_base), bytes);
-        if (known.flow)
-            return take_known(Frame(whole, known.flow->headers, known.ip_bytes), *known.flow);
-    }
     const Packet packet(pieces, bytes);
     const bool to_kernel = steer(packet);
     if (may_hold() && must_hold()) return false;
@@ -103,16 +97,53 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
     return true;
 }
 
+template <Rings R, class W> size_t Receiver<R, W>::receive_batch(std::span<const iovec> frames) {
+    for (taken_ = 0; taken_ < frames.size(); taken_++) {
+        if constexpr (std::same_as<W, NoWatch>) take_known(frames.subspan(taken_));
+        if (taken_ == frames.size()) break;
+        const iovec& frame = frames[taken_];
+        if (!receive({&frame, 1}, static_cast<uint32_t>(frame.iov_len))) break;
+    }
+    return std::exchange(taken_, 0);
+}
+
+template <Rings R, class W> void Receiver<R, W>::take_known(std::span<const iovec> frames) {
+    if (!port_.link_up()) return;
+    size_t known = 0;
+    for (; known < frames.size(); known++) {
+        const iovec& frame = frames[known];
+        if (frame.iov_len > port_.max_frame()) break;
+        known_[known] = flows_.find(static_cast<const std::byte*>(frame.iov_base),
+                                    static_cast<uint32_t>(frame.iov_len));
+        if (!known_[known].flow) break;
+    }
+    for (size_t i = 0; i < known; i++) {
+        verdicts_[i] = verify_plain(static_cast<const std::byte*>(frames[i].iov_base),
+                                    known_[i].flow->headers, known_[i].ip_bytes);
+    }
+    for (size_t i = 0; i < known && take_known(frames[i], known_[i], verdicts_[i]); i++)
+        taken_++;
+}
+
 template <Rings R, class W>
-bool Receiver<R, W>::take_known(const Frame& frame, const KnownFlow& flow) {
-    if (may_hold() && holds(*flow.target.rq, frame.bytes())) return false;
-    port_.count_received(frame.pieces(), frame.bytes());
+bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>::Found& found,
+                                const ChecksumVerdict& verdict) {
+    KnownFlow<R>& flow = *found.flow;
+    const auto bytes = static_cast<uint32_t>(frame.iov_len);
+    const bool plain = placer_.takes_plain(*flow.target.rq, bytes);
+    if (!plain && may_hold() && holds(*flow.target.rq, bytes)) return false;
+    port_.count_received({&frame, 1}, bytes);
     for (FlowCounter* const counter : flow.counters) {
         if (!counter) break;
         counter->counts.packets++;
-        counter->counts.bytes += frame.bytes();
+        counter->counts.bytes += bytes;
     }
-    placer_.place(flow.target, frame, {.tag = flow.tag});
+    if (plain) {
+        placer_.place_plain(found, frame, verdict);
+    } else {
+        flow.headers.ip_bytes = found.ip_bytes;
+        placer_.place(flow.target, Frame(frame, flow.headers, &verdict), {.tag = flow.tag});
+    }
     return true;
 }
 
@@ -121,9 +152,18 @@ template <Rings R, class W> void Receiver<R, W>::remember(const Packet& packet, 
     if (packet.is_verified()) return; // the next one's checksum may be wrong
     const FlowPath::Stop& stop = path_.stops.front();
     if (stop.packet != &packet || stop.tir->lro.any()) return; // changed, or joins others
-    KnownFlow flow{
-        .target = select_target(*stop.tir, packet), .tag = stop.tag, .headers = packet.headers()};
-    if (path_.counts.size() > flow.counters.size()) return;
+    const Target target = select_target(*stop.tir, packet);
+    if (path_.counts.size() > KnownFlow<R>::kCounters || target.inner) return;
+    const net::Headers& headers = packet.headers();
+    KnownFlow<R> flow{.target = target,
+                      .tag = stop.tag,
+                      .counters = {},
+                      .headers = headers,
+                      .completion = R::Receive::prepare({.target = target,
+                                                         .outer = headers,
+                                                         .headers = headers,
+                                                         .verdict = {},
+                                                         .tag = stop.tag})};
     std::ranges::transform(path_.counts, flow.counters.begin(), &FlowPath::Count::counter);
     flows_.learn(packet, flow);
 }

@@ -114,6 +114,14 @@ struct Received {
     uint64_t time = 0;
 };
 
+/// What else has to be known of a packet whose completion was prepared.
+struct ReceivedPlain {
+    ChecksumVerdict verdict;
+    uint32_t bytes = 0;
+    bool has_payload = false; ///< after the TCP or UDP header
+    uint64_t time = 0;
+};
+
 /// Reads one send request at a time, and completes it.
 template <class S>
 concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
@@ -160,6 +168,9 @@ concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received
     { R::buffer_ahead(queue, uint32_t{}) } -> std::same_as<Segment>;
     /// Claims the line of a completion behind the next one.
     R::claim_completion(rq, uint32_t{});
+    /// All that is the same in completions of a flow's plain packets, by the first of them.
+    { R::prepare(received) } -> std::same_as<typename R::Prepared>;
+    { R::complete(rq, R::prepare(received), ReceivedPlain{}) } -> std::same_as<bool>;
     /// The one buffer of a striding request.
     { R::strided_buffer(queue) } -> std::same_as<Segment>;
     /// The most that a packet in strides may have.

@@ -48,8 +48,6 @@ class DataPath {
     [[nodiscard]] virtual bool receive_message(Rq& rq) = 0;
     /// Whether such a frame would find somebody: a rule, and a posted request wherever that leads.
     [[nodiscard]] virtual bool is_expected(std::span<const iovec> pieces, uint32_t bytes) = 0;
-    /// What decides about packets may be changed now.
-    virtual void forget_flows() = 0;
     /// An SQ goes.
     virtual void forget(const Sq& sq) = 0;
     /// A round was left by a fault, in which frames were taken from the wire (`receiving`) or sent.
@@ -70,6 +68,9 @@ struct DataPathParts {
     DelayDrop& delay_drop;
     SendProgress& kernel_progress; ///< of the kernel netdev's next frame
     LroSessions& lro_sessions;
+    /// How many control calls there were: as long as it stays, so does all that decides about
+    /// packets. Never 0.
+    const uint64_t& control_calls;
     Recorder* recorder = nullptr; ///< is told of everything; null: nobody looks
 };
 

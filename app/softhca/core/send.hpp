@@ -31,6 +31,8 @@ template <Rings R, class W> class Sender {
     void forget(const Sq& sq) {
         if (current_ == &sq) current_ = nullptr;
     }
+    /// After an execution was left by a fault: counts what was sent before that.
+    void abandon();
     /// The request whose execution was left by a fault ends in a protection error.
     void fail_for_memory();
 
@@ -47,6 +49,8 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute_packet(Sq& sq);
     [[nodiscard]] Step execute_tso(Sq& sq, size_t budget);
     [[nodiscard, gnu::flatten]] Step execute_packets(Sq& sq, size_t budget);
+    [[nodiscard]] Step send_batch(Sq& sq, size_t budget);
+    size_t end_batch(Sq& sq, size_t sent);
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
     [[nodiscard]] Step execute_meters(const Sq& sq);
     [[nodiscard]] Step execute_argument(const Sq& sq);
@@ -56,6 +60,10 @@ template <Rings R, class W> class Sender {
     [[nodiscard, gnu::always_inline]] SendFault
     gather_segment(const Sq& sq, Cursor& at, Gather& into, Access access = Access::read);
     [[nodiscard]] SendFault gather_packets(const Sq& sq);
+    [[nodiscard, gnu::noinline]] bool find_whole(const Sq& sq, const Segment& segment,
+                                                 KeyWindow& window, const std::byte*& whole);
+    /// Nothing is asked for that concerns one packet, nobody looks, and all lie in one piece.
+    [[nodiscard]] bool is_batch(const Sq& sq) const;
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame, const SendRequest& request);
@@ -98,6 +106,7 @@ template <Rings R, class W> class Sender {
     Gather frame_;
     // Of a request with a packet in each segment:
     uint32_t packets_ = 0;
+    bool all_whole_ = false;
     std::array<iovec, R::Send::kMaxSegments> whole_; ///< null: in several pieces
     std::array<Cursor, R::Send::kMaxSegments> segments_;
     Gather payload_;

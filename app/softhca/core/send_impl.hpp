@@ -311,43 +311,6 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_pa
     return {.complete = true, .packets = 1};
 }
 
-/// One segment per packet, and what is asked for concerns all of them. All segments are checked
-/// before a packet leaves, which also fetches the packets ahead.
-template <Rings R, class W> SendFault Sender<R, W>::gather_packets(const Sq& sq) {
-    packets_ = 0;
-    for (Cursor at = ring_.first(); !ring_.at_end(at); packets_++) {
-        const Cursor segment = at;
-        frame_.clear();
-        if (const auto fault = gather_segment(sq, at, frame_); fault != SendFault::none)
-            return fault;
-        if (frame_.length() == 0) return SendFault::no_data;
-        const bool whole = frame_.pieces().size() == 1;
-        whole_[packets_] = {whole ? frame_.pieces().front().iov_base : nullptr, frame_.length()};
-        segments_[packets_] = segment;
-    }
-    return packets_ == 0 ? SendFault::no_data : SendFault::none;
-}
-
-template <Rings R, class W>
-typename Sender<R, W>::Step Sender<R, W>::execute_packets(Sq& sq, size_t budget) {
-    if (!ring_.request().header.empty()) return {SendFault::bad_eth_segment};
-    if (const SendFault fault = gather_packets(sq); fault != SendFault::none) return {fault};
-    Step step;
-    for (uint32_t packet = sq.sent; packet < packets_; packet++) {
-        frame_.clear();
-        if (const iovec& whole = whole_[packet]; whole.iov_base) {
-            std::ignore = frame_.add(whole.iov_base, static_cast<uint32_t>(whole.iov_len));
-        } else { // in several pages
-            Cursor at = segments_[packet];
-            std::ignore = gather_segment(sq, at, frame_);
-        }
-        if (step.packets == budget || !send_frame(sq, frame_, ring_.request())) return step;
-        step.packets++;
-    }
-    step.complete = true;
-    return step;
-}
-
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
     TsoHeader header;
@@ -476,6 +439,11 @@ template <Rings R, class W> void Sender<R, W>::fail(Sq& sq, SendFault fault) {
     sq.injected.reset();
     skip(sq);
     sq.sent = 0;
+}
+
+template <Rings R, class W> void Sender<R, W>::abandon() {
+    const size_t sent = port_.end_batch();
+    if (sent != 0 && current_) end_batch(*current_, sent);
 }
 
 template <Rings R, class W> void Sender<R, W>::fail_for_memory() {

@@ -36,10 +36,26 @@ std::span<const std::byte> CableEnd::peek() {
     return frame;
 }
 
+size_t CableEnd::peek_batch(std::span<iovec> frames) {
+    const size_t count = reader_.peek_batch(frames);
+    if (count == 0) look_for_death();
+    return count;
+}
+
 SendResult CableEnd::send(const OutFrame& frame) {
     if (!peer_attached()) return SendResult::lost;
     const SendResult result = writer_.put(frame);
-    if (result != SendResult::busy) return result;
+    return result == SendResult::busy ? busy() : result;
+}
+
+SendResult CableEnd::send_batch(std::span<const iovec> frames, size_t& sent) {
+    if (!peer_attached()) return SendResult::lost;
+    const SendResult result = writer_.put_batch(frames, sent);
+    return result == SendResult::busy ? busy() : result;
+}
+
+/// What is to be said of a frame that finds no room.
+SendResult CableEnd::busy() {
     look_for_death();
     return peer_attached() ? SendResult::busy : SendResult::lost;
 }

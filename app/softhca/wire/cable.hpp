@@ -48,7 +48,10 @@ class CableEnd : public Wire {
 
     std::span<const std::byte> peek() final;
     void pop() final { reader_.pop(); }
+    size_t peek_batch(std::span<iovec> frames) final;
+    void pop_batch(size_t count) final { reader_.pop_batch(count); }
     SendResult send(const OutFrame& frame) final;
+    SendResult send_batch(std::span<const iovec> frames, size_t& sent) final;
     void flush() final { writer_.publish(); }
     [[nodiscard]] bool carrier() const final;
     void set_carrier(bool up) final { own_.port_up.store(up, std::memory_order_release); }
@@ -58,6 +61,7 @@ class CableEnd : public Wire {
     virtual bool peer_alive() { return true; }
 
   private:
+    [[nodiscard]] SendResult busy();
     void look_for_death();
     [[nodiscard]] bool peer_attached() const;
 

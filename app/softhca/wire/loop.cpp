@@ -12,7 +12,12 @@ class LoopWire final : public Wire {
 
     std::span<const std::byte> peek() override { return reader_.peek(); }
     void pop() override { reader_.pop(); }
+    size_t peek_batch(std::span<iovec> frames) override { return reader_.peek_batch(frames); }
+    void pop_batch(size_t count) override { reader_.pop_batch(count); }
     SendResult send(const OutFrame& frame) override { return writer_.put(frame); }
+    SendResult send_batch(std::span<const iovec> frames, size_t& sent) override {
+        return writer_.put_batch(frames, sent);
+    }
     void flush() override { writer_.publish(); }
 
   private:

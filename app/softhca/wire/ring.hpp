@@ -3,7 +3,10 @@
 #pragma once
 
 #include "app/softhca/wire/frame.hpp"
+#include "common/net/copy.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 
@@ -49,23 +52,24 @@ class RingWriter {
     SendResult put(const OutFrame& frame) {
         if (frame.length > kMaxFrame) return SendResult::lost;
         const uint32_t length = frame.length < kMinFrame ? kMinFrame : frame.length;
-        const uint64_t bytes = record_bytes(length);
-        const uint64_t to_end = ring_.bytes - offset();
-        const uint64_t skipped = bytes > to_end || may_start_over() ? to_end : 0;
-        if (!has_room(skipped + bytes)) {
-            publish(); // or the reader would never make room
-            return SendResult::busy;
-        }
-        if (skipped) {
-            header()->length = kSkipToEnd;
-            written_ += skipped;
-        }
-        header()->length = length;
-        std::byte* data = ring_.data + offset() + sizeof(RecordHeader);
+        std::byte* const data = begin(length);
+        if (!data) return SendResult::busy;
         gather(frame, data);
         if (frame.length < length) std::memset(data + frame.length, 0, length - frame.length);
-        written_ += bytes;
-        if (++unpublished_ == kPublishFrames || written_ - published_ > ring_.bytes / 8) publish();
+        end(length);
+        return SendResult::sent;
+    }
+    /// The same for frames of one piece that are long enough, see Wire::send_batch().
+    SendResult put_batch(std::span<const iovec> frames, size_t& sent) {
+        for (const iovec& frame : frames) {
+            const auto length = static_cast<uint32_t>(frame.iov_len);
+            if (length > kMaxFrame) return SendResult::lost;
+            std::byte* const data = begin(length);
+            if (!data) return SendResult::busy;
+            net::copy_packet(data, static_cast<const std::byte*>(frame.iov_base), length);
+            end(length);
+            sent++;
+        }
         return SendResult::sent;
     }
 
@@ -78,6 +82,26 @@ class RingWriter {
     }
 
   private:
+    /// Where a record of such a frame has its data; null when there is no room for it.
+    std::byte* begin(uint32_t length) {
+        const uint64_t bytes = record_bytes(length);
+        const uint64_t to_end = ring_.bytes - offset();
+        const uint64_t skipped = bytes > to_end || may_start_over() ? to_end : 0;
+        if (!has_room(skipped + bytes)) {
+            publish(); // or the reader would never make room
+            return nullptr;
+        }
+        if (skipped) {
+            header()->length = kSkipToEnd;
+            written_ += skipped;
+        }
+        header()->length = length;
+        return ring_.data + offset() + sizeof(RecordHeader);
+    }
+    void end(uint32_t length) {
+        written_ += record_bytes(length);
+        if (++unpublished_ == kPublishFrames || written_ - published_ > ring_.bytes / 8) publish();
+    }
     [[nodiscard]] uint64_t offset() const { return written_ & (ring_.bytes - 1); }
     [[nodiscard]] RecordHeader* header() const {
         return reinterpret_cast<RecordHeader*>(ring_.data + offset());
@@ -113,28 +137,28 @@ class RingReader {
           written_(read_) {}
 
     std::span<const std::byte> peek() {
-        if (read_ == written_ && !see_more()) return {};
-        uint32_t length = next_length();
-        if (length == kSkipToEnd) {
-            read_ += ring_.bytes - offset();
-            if (read_ == written_ && !see_more()) return {};
-            length = next_length();
-        }
-        if (length > kMaxFrame || length < kEthernetHeader || length > written_ - read_ ||
-            offset() + record_bytes(length) > ring_.bytes) {
-            skip_all();
-            return {};
-        }
-        const std::byte* data = ring_.data + offset() + sizeof(RecordHeader);
-        __builtin_prefetch(data + record_bytes(length));
-        current_ = record_bytes(length);
-        return {data, length};
+        iovec frame{};
+        if (peek_batch({&frame, 1}) == 0) return {};
+        return {static_cast<const std::byte*>(frame.iov_base), frame.iov_len};
     }
+    void pop() { pop_batch(1); }
 
-    void pop() {
-        read_ += current_;
-        current_ = 0;
-        if (++unpublished_ == kPublishFrames || read_ - published_ > ring_.bytes / 8) publish();
+    /// See Wire; kMaxBatch at most.
+    size_t peek_batch(std::span<iovec> frames) {
+        const size_t most = std::min(frames.size(), kMaxBatch);
+        uint64_t at = read_;
+        for (peeked_ = 0; peeked_ < most; peeked_++) {
+            if (!find_record(at, frames[peeked_])) break;
+            ends_[peeked_] = at;
+        }
+        return peeked_;
+    }
+    void pop_batch(size_t count) {
+        if (count == 0 || count > peeked_) return;
+        read_ = ends_[count - 1];
+        peeked_ = 0;
+        unpublished_ += static_cast<uint32_t>(count);
+        if (unpublished_ >= kPublishFrames || read_ - published_ > ring_.bytes / 8) publish();
     }
 
     /// Gives the room of everything that was popped back to the writer.
@@ -149,23 +173,51 @@ class RingReader {
     void skip_all() {
         read_ = written_ =
             ring_.indices->written.load(std::memory_order_acquire) & ~(kRecordAlign - 1);
-        current_ = 0;
+        peeked_ = 0;
         publish();
     }
 
   private:
-    [[nodiscard]] uint64_t offset() const { return read_ & (ring_.bytes - 1); }
+    static constexpr size_t kMaxBatch = 32;
+
+    [[nodiscard]] uint64_t offset(uint64_t at) const { return at & (ring_.bytes - 1); }
     /// Read once only: what was checked is what is used.
-    [[nodiscard]] uint32_t next_length() const {
-        const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data + offset());
+    [[nodiscard]] uint32_t length_at(uint64_t at) const {
+        const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data + offset(at));
         return __atomic_load_n(&header->length, __ATOMIC_RELAXED);
     }
-    bool see_more() {
+    /// The frame whose record is at `at`, or after what is skipped there; `at` goes on behind it.
+    bool find_record(uint64_t& at, iovec& frame) {
+        if (at == written_ && !see_more(at)) return false;
+        uint32_t length = length_at(at);
+        if (length == kSkipToEnd) {
+            at += ring_.bytes - offset(at);
+            if (at == written_ && !see_more(at)) return false;
+            length = length_at(at);
+        }
+        const uint64_t bytes = record_bytes(length);
+        const uint64_t waiting = written_ - at; // huge if what was skipped made no sense
+        if (length > kMaxFrame || length < kEthernetHeader || length > waiting ||
+            waiting > ring_.bytes || offset(at) + bytes > ring_.bytes) {
+            if (peeked_ == 0) skip_all(); // else when its turn comes
+            return false;
+        }
+        std::byte* const data = ring_.data + offset(at) + sizeof(RecordHeader);
+        __builtin_prefetch(data + bytes);
+        frame = {data, length};
+        at += bytes;
+        return true;
+    }
+    /// Whether something was written behind `at`.
+    bool see_more(uint64_t at) {
         publish();
-        written_ = ring_.indices->written.load(std::memory_order_acquire);
-        const uint64_t waiting = written_ - read_;
-        if (waiting <= ring_.bytes && waiting % kRecordAlign == 0) return waiting > 0;
-        skip_all();
+        const uint64_t written = ring_.indices->written.load(std::memory_order_acquire);
+        const uint64_t waiting = written - read_;
+        if (waiting <= ring_.bytes && waiting % kRecordAlign == 0 && waiting >= at - read_) {
+            written_ = written;
+            return written > at;
+        }
+        if (peeked_ == 0) skip_all();
         return false;
     }
 
@@ -173,7 +225,8 @@ class RingReader {
     uint64_t read_;
     uint64_t published_;
     uint64_t written_; ///< last seen
-    uint64_t current_ = 0;
+    size_t peeked_ = 0;
+    std::array<uint64_t, kMaxBatch> ends_; ///< of the records that were peeked at
     uint32_t unpublished_ = 0;
 };
 

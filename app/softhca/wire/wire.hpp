@@ -33,6 +33,18 @@ class Wire {
     /// Drops the frame that peek() returned.
     virtual void pop() = 0;
 
+    /// Likewise several at once: as many as are at hand and fit, in their order. Returns how many.
+    virtual size_t peek_batch(std::span<iovec> frames) {
+        const auto frame = frames.empty() ? std::span<const std::byte>{} : peek();
+        if (frame.empty()) return 0;
+        frames.front() = {const_cast<std::byte*>(frame.data()), frame.size()};
+        return 1;
+    }
+    /// Drops the first `count` of those that peek_batch() returned; the others come again.
+    virtual void pop_batch(size_t count) {
+        if (count != 0) pop();
+    }
+
     /// The port has somewhere to put frames: flow rules that no more were added to for a while, or
     /// a kernel netdev. Wires that make their frames themselves (pcap, gen) begin now, so that none
     /// is spent on a port that nobody uses yet. Later calls do nothing.
@@ -43,6 +55,17 @@ class Wire {
     [[nodiscard]] virtual std::span<const std::byte> preview() const { return {}; }
 
     virtual SendResult send(const OutFrame& frame) = 0;
+    /// Sends frames of one piece each, in their order, until one is not sent, and returns what
+    /// became of the last one. `sent` is counted up with each, also when reading the next one
+    /// raises a fault.
+    virtual SendResult send_batch(std::span<const iovec> frames, size_t& sent) {
+        for (const iovec& frame : frames) {
+            const SendResult result = send({{&frame, 1}, static_cast<uint32_t>(frame.iov_len)});
+            if (result != SendResult::sent) return result;
+            sent++;
+        }
+        return SendResult::sent;
+    }
     /// Called after a batch of send(): wakes the peer if it sleeps.
     virtual void flush() {}
 

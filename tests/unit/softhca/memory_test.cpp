@@ -125,7 +125,46 @@ TEST_F(MissingMemory, PacketsBeforeTheMissingOneHaveLeft) {
         run();
     }
     EXPECT_EQ(wire->sent.size(), 2u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 2u);
+    EXPECT_EQ(device->counters().wire_tx_bytes, 120u);
+    EXPECT_EQ(device->sq_counters(sq.number)->packets, 2u);
+    EXPECT_EQ(device->sq_counters(sq.number)->bytes, 120u);
+    EXPECT_GT(wire->flushes, 0u);
     expect_protection_error(tx_cq, CqeOpcode::req_error);
+}
+
+TEST_F(MissingMemory, PacketsAroundTheMissingBufferComeOnce) {
+    steer_all(rq);
+    post_buffer(rq);
+    wire->incoming.push_back(frames::build({})); // its flow is known from here on
+    run();
+    (void)expect_packet(rx_cq);
+    rx_cq.release();
+    post_buffer(rq);
+    post_buffer(rq);
+    rq.post({{lkey, memory_at(kFar), kRoom}});
+    post_buffer(rq);
+    for (uint8_t i = 0; i < 4; i++) {
+        frames::Spec spec;
+        spec.payload = Bytes(32, i);
+        wire->incoming.push_back(frames::build(spec));
+    }
+    {
+        const Hole hole = far_hole();
+        run();
+    }
+    for (uint8_t i = 0; i < 2; i++) {
+        const mlx5::Cqe& cqe = expect_packet(rx_cq);
+        EXPECT_EQ(packet_of(cqe).back(), i);
+        rx_cq.release();
+    }
+    expect_protection_error(rx_cq, CqeOpcode::resp_error);
+    EXPECT_TRUE(wire->incoming.empty());
+    const PortCounters counters = device->counters();
+    EXPECT_EQ(counters.wire_rx_packets, 5u);
+    EXPECT_EQ(counters.delivered, 3u);
+    EXPECT_EQ(counters.drop_rx_error, 1u);
+    EXPECT_EQ(counters.drop_queue_not_ready, 1u);
 }
 
 TEST_F(MissingMemory, TheSenderPaysForItsMemoryAlsoOnTheLoopback) {

@@ -50,6 +50,43 @@ TEST_F(IndirectKeys, PartsFollowEachOther) {
     EXPECT_EQ(pieces(key, 0x7000, 0), "");
 }
 
+TEST_F(IndirectKeys, AWindowLeadsToWhatTranslationLeadsTo) {
+    constexpr uint64_t kIova = 0x7000;
+    const std::vector<std::byte*> pages{memory.data() + 1024, memory.data() + 2048, memory.data()};
+    const DmaArea paged = DmaArea::paged(pages, 10, 100, 2500); // a part of the first and the last
+    const uint32_t key = insert({.pd = 1, .iova = kIova, .length = 2500, .memory = paged});
+    for (uint64_t at = kIova - 2; at < kIova + 2503; at++) {
+        const KeyWindow window = table.window(key, 1, Access::write, at);
+        for (const uint64_t from : {at - 3, at, at + 1, at + 700})
+            for (const uint32_t bytes : {1u, 2u, 300u, 1024u, 1025u}) {
+                const std::byte* const found = window.find(key, from, bytes);
+                if (!found) continue;
+                const auto offset = found - memory.data();
+                EXPECT_EQ(pieces(key, from, bytes),
+                          std::to_string(offset) + "+" + std::to_string(bytes) + " ");
+            }
+        EXPECT_EQ(window.find(key, at, 1) != nullptr, pieces(key, at, 1) != "no") << at;
+        EXPECT_EQ(window.find(key + 1, at, 1), nullptr);
+    }
+    // As far as the memory lies together, to both sides.
+    const KeyWindow middle = table.window(key, 1, Access::read, kIova + 1500);
+    EXPECT_NE(middle.find(key, kIova + 924, 1024), nullptr);
+    EXPECT_EQ(middle.find(key, kIova + 923, 2), nullptr);
+}
+
+TEST_F(IndirectKeys, NoWindowIsOpenedWhereTheKeyDoesNotLead) {
+    const auto opens = [&](uint32_t key, Number pd = 1, Access access = Access::write) {
+        return table.window(key, pd, access, 0).find(key, 0, 1) != nullptr;
+    };
+    EXPECT_TRUE(opens(plain));
+    EXPECT_FALSE(opens(plain, 2)) << "another PD";
+    EXPECT_FALSE(opens(plain, 1, Access::remote_write));
+    EXPECT_FALSE(opens(plain + 1)) << "a key of the past";
+    EXPECT_FALSE(opens(insert({{plain, 0, 10}}, 10))) << "made of others";
+    EXPECT_FALSE(opens(kNullKey));
+    EXPECT_FALSE(opens(0));
+}
+
 TEST_F(IndirectKeys, NothingIsReportedWhenAPartFails) {
     const uint32_t foreign = insert({.pd = 2, .length = kBytes, .memory = whole()});
     EXPECT_EQ(pieces(insert({{plain, 0, 10}, {plain, kBytes - 5, 10}}, 20), 0, 20), "no");

@@ -36,6 +36,20 @@ std::span<const std::byte> FakeWire::peek() {
     return frames::view(incoming.front());
 }
 
+size_t FakeWire::peek_batch(std::span<iovec> frames) {
+    size_t count = 0;
+    for (; count < std::min(frames.size(), incoming.size()); count++) {
+        Bytes& frame = incoming[count];
+        if (frame.empty()) break; // as peek() does
+        frames[count] = {frame.data(), frame.size()};
+    }
+    return count;
+}
+
+void FakeWire::pop_batch(size_t count) {
+    incoming.erase(incoming.begin(), incoming.begin() + static_cast<ptrdiff_t>(count));
+}
+
 wire::SendResult FakeWire::send(const wire::OutFrame& frame) {
     if (lossy) return wire::SendResult::lost;
     if (sent.size() >= room) return wire::SendResult::busy;

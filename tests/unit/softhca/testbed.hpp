@@ -34,6 +34,8 @@ struct FakeWire final : wire::Wire {
 
     std::span<const std::byte> peek() override;
     void pop() override { incoming.pop_front(); }
+    size_t peek_batch(std::span<iovec> frames) override;
+    void pop_batch(size_t count) override;
     wire::SendResult send(const wire::OutFrame& frame) override;
     void flush() override { flushes++; }
     void start() override { started = true; }

@@ -60,6 +60,70 @@ TEST_F(RingTest, FullIsBusyAndGoesOnAfterwards) {
     EXPECT_GT(sent, 100 * kBytes / 2000);
 }
 
+TEST_F(RingTest, BatchesCarryTheSameFrames) {
+    RingWriter writer(ring());
+    RingReader reader(ring());
+    std::mt19937 random(1);
+    uint64_t sent = 0, received = 0;
+    for (int round = 0; round < 20000; ++round) {
+        std::vector<std::vector<std::byte>> data;
+        std::vector<iovec> frames;
+        const size_t offered = random() % 40;
+        for (size_t i = 0; i < offered; ++i)
+            data.push_back(numbered(sent + i));
+        for (auto& frame : data)
+            frames.push_back({frame.data(), frame.size()});
+        size_t done = 0;
+        const SendResult result = writer.put_batch(frames, done);
+        ASSERT_EQ(result, done == frames.size() ? SendResult::sent : SendResult::busy);
+        sent += done;
+        if (random() % 2) writer.publish();
+
+        std::array<iovec, 40> seen;
+        const size_t count = reader.peek_batch(std::span(seen).first(random() % 41));
+        for (size_t i = 0; i < count; ++i) {
+            const auto expected = numbered(received + i);
+            ASSERT_EQ(seen[i].iov_len, expected.size()) << received + i;
+            ASSERT_EQ(std::memcmp(seen[i].iov_base, expected.data(), expected.size()), 0);
+        }
+        const size_t popped = random() % (count + 1); // the others come again
+        reader.pop_batch(popped);
+        received += popped;
+    }
+    EXPECT_GT(received, 50000u);
+    EXPECT_LE(received, sent);
+}
+
+TEST_F(RingTest, ABatchEndsAtAFrameThatIsTooLong) {
+    RingWriter writer(ring());
+    std::vector<std::byte> data(kMaxFrame + 1);
+    const std::array<iovec, 3> frames{
+        iovec{data.data(), 60}, {data.data(), kMaxFrame + 1}, {data.data(), 60}};
+    size_t sent = 0;
+    EXPECT_EQ(writer.put_batch(frames, sent), SendResult::lost);
+    EXPECT_EQ(sent, 1u);
+}
+
+TEST_F(RingTest, GarbageBehindAFrameIsSkippedAfterIt) {
+    RingWriter writer(ring());
+    RingReader reader(ring());
+    ASSERT_EQ(put(writer, numbered(1)), SendResult::sent);
+    ASSERT_EQ(put(writer, numbered(2)), SendResult::sent);
+    writer.publish();
+    const auto second = record_bytes(static_cast<uint32_t>(numbered(1).size()));
+    const uint32_t length = kMaxFrame + 1;
+    std::memcpy(&data_[second], &length, sizeof length);
+    std::array<iovec, 4> seen;
+    ASSERT_EQ(reader.peek_batch(seen), 1u);
+    EXPECT_EQ(seen[0].iov_len, numbered(1).size());
+    reader.pop_batch(1);
+    EXPECT_EQ(reader.peek_batch(seen), 0u);
+    ASSERT_EQ(put(writer, numbered(3)), SendResult::sent);
+    writer.publish();
+    ASSERT_EQ(reader.peek_batch(seen), 1u);
+    EXPECT_EQ(seen[0].iov_len, numbered(3).size());
+}
+
 TEST_F(RingTest, UnpublishedFramesAreNotSeen) {
     RingWriter writer(ring());
     RingReader reader(ring());
@@ -119,11 +183,14 @@ TEST_F(RingTest, GarbageNeverLeadsOutOfTheRing) {
         }
         indices_.written.store(random() % 2 ? random() : indices_.read.load() + random() % 20000);
         for (int i = 0; i < 8; ++i) {
-            const auto frame = reader.peek();
-            if (frame.empty()) continue;
-            ASSERT_GE(frame.data(), data_.data());
-            ASSERT_LE(frame.data() + frame.size(), data_.data() + kBytes);
-            reader.pop();
+            std::array<iovec, 3> frames;
+            const size_t count = reader.peek_batch(frames);
+            for (const iovec& frame : std::span(frames).first(count)) {
+                const auto* const begin = static_cast<const std::byte*>(frame.iov_base);
+                ASSERT_GE(begin, data_.data());
+                ASSERT_LE(begin + frame.iov_len, data_.data() + kBytes);
+            }
+            reader.pop_batch(random() % (count + 1));
         }
     }
     reader.skip_all();

@@ -10,7 +10,8 @@ Cq::Cq(Number number, const CqAttr& attr)
     : core::Cq(number, attr), ring_(attr.ring),
       block_(attr.compress ? std::make_unique<CqeBlock>(*attr.compress) : nullptr),
       cqe_size_(attr.cqe_size), log_entries_(attr.log_entries),
-      ignores_overrun_(attr.ignore_overrun), collapsed_(attr.collapsed), doorbell_(attr.doorbell) {
+      ignores_overrun_(attr.ignore_overrun), collapsed_(attr.collapsed),
+      plain_(!block_ && !collapsed_), doorbell_(attr.doorbell) {
     if (has_events()) doorbell_.arm.store(kArmTaken);
 }
 

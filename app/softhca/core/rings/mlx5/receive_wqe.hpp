@@ -6,6 +6,7 @@
 #include "app/softhca/core/rings/mlx5/cq.hpp"
 #include "app/softhca/core/rings/mlx5/syndrome.hpp"
 
+#include <cstddef>
 #include <cstring>
 
 namespace softhca::core::mlx5_rings {
@@ -45,6 +46,13 @@ class ReceiveWqe {
         return load_segment(rq, wqe_at(rq) + sizeof(mlx5::WqeNextSeg));
     }
 
+    struct Prepared {
+        mlx5::Cqe cqe;
+        uint8_t types_without_payload;
+    };
+    [[nodiscard]] static Prepared prepare(const Received& received);
+    [[nodiscard, gnu::always_inline]] static bool complete(Rq& rq, const Prepared& prepared,
+                                                           const ReceivedPlain& received);
     [[nodiscard]] static bool complete(Rq& rq, const Received& received);
     [[nodiscard]] static bool complete(Rq& rq, const Received& received, const LroSummary& summary);
     [[nodiscard]] static bool complete_message(Rq& rq, uint64_t time);
@@ -56,6 +64,10 @@ class ReceiveWqe {
         return rq.slot(ahead) << rq.log_wqe_bytes;
     }
     [[nodiscard]] static Segment load_segment(const Rq& rq, uint64_t at);
+    [[nodiscard]] static uint8_t soundness_of(const ChecksumVerdict& verdict) {
+        return static_cast<uint8_t>(mlx5::kL2Ok | (verdict.l3_ok ? mlx5::kL3Ok : 0) |
+                                    (verdict.l4_ok ? mlx5::kL4Ok : 0));
+    }
     static void describe(const Received& received, mlx5::Cqe& cqe);
     static void describe(const LroSummary& summary, mlx5::Cqe& cqe);
     template <class Fill>
@@ -73,20 +85,19 @@ inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
     return {.bytes = bytes != 0 ? bytes : 1u << 31, .lkey = segment.lkey, .address = segment.addr};
 }
 
-[[nodiscard]] inline mlx5::CqeL4 l4_type(const net::Headers& headers) {
+[[nodiscard]] inline mlx5::CqeL4 l4_type(const net::Headers& headers, bool has_payload) {
     if (headers.l4 == 0 || headers.fragment) return mlx5::CqeL4::none;
     if (headers.ip_proto == net::kProtoUdp) return mlx5::CqeL4::udp;
     if (!(headers.tcp_flags & net::kTcpAck)) return mlx5::CqeL4::tcp_no_ack;
-    const bool data = headers.payload < headers.l3 + headers.ip_bytes;
-    return data ? mlx5::CqeL4::tcp_ack_data : mlx5::CqeL4::tcp_ack;
+    return has_payload ? mlx5::CqeL4::tcp_ack_data : mlx5::CqeL4::tcp_ack;
 }
 
-[[nodiscard]] inline uint8_t type_bits(const net::Headers& headers) {
+[[nodiscard]] inline uint8_t type_bits(const net::Headers& headers, bool has_payload) {
     const auto l3 = headers.ip_version == 4   ? mlx5::CqeL3::ipv4
                     : headers.ip_version == 6 ? mlx5::CqeL3::ipv6
                                               : mlx5::CqeL3::none;
     return static_cast<uint8_t>((headers.fragment ? mlx5::kIpFragment : 0) |
-                                static_cast<uint8_t>(l4_type(headers)) << 4 |
+                                static_cast<uint8_t>(l4_type(headers, has_payload)) << 4 |
                                 static_cast<uint8_t>(l3) << 2);
 }
 
@@ -100,10 +111,10 @@ inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
             static_cast<uint8_t>(mlx5::kTunnelled | (outer.ip_version == 6 ? mlx5::kOuterIpv6 : 0));
     cqe.rx_hash_result = received.target.hash;
     cqe.rx_hash_type = received.target.hash_type;
-    cqe.hds_ip_ext = static_cast<uint8_t>(mlx5::kL2Ok | (verdict.l3_ok ? mlx5::kL3Ok : 0) |
-                                          (verdict.l4_ok ? mlx5::kL4Ok : 0));
-    cqe.l4_l3_type = static_cast<uint8_t>(type_bits(received.headers) |
-                                          (received.vlan_stripped ? mlx5::kVlanStripped : 0));
+    cqe.hds_ip_ext = soundness_of(verdict);
+    cqe.l4_l3_type =
+        static_cast<uint8_t>(type_bits(received.headers, received.headers.has_payload()) |
+                             (received.vlan_stripped ? mlx5::kVlanStripped : 0));
     if (received.vlan_stripped) cqe.vlan_info = outer.vlan_tci;
     cqe.srqn_uidx = received.target.rq->user_index;
     cqe.metadata = received.metadata;
@@ -129,6 +140,26 @@ bool ReceiveWqe::complete_with(Rq& rq, const Received& received, Fill&& fill) {
                                           if (rq.striding) cqe.wqe_id = rq.consumer;
                                           fill(cqe);
                                       });
+}
+
+inline ReceiveWqe::Prepared ReceiveWqe::prepare(const Received& received) {
+    Prepared prepared{.cqe = {}, .types_without_payload = type_bits(received.headers, false)};
+    describe(received, prepared.cqe);
+    prepared.cqe.l4_l3_type = type_bits(received.headers, true);
+    prepared.cqe.sop_drop_qpn = received.tag & mlx5::kFlowTagMask;
+    return prepared;
+}
+
+inline bool ReceiveWqe::complete(Rq& rq, const Prepared& prepared, const ReceivedPlain& received) {
+    return cq_of(rq).write_whole(
+        mlx5::CqeOpcode::resp_send, prepared.cqe.sop_drop_qpn, rq.consumer, [&](mlx5::Cqe& cqe) {
+            std::memcpy(&cqe, &prepared.cqe, offsetof(mlx5::Cqe, sop_drop_qpn));
+            cqe.check_sum = received.verdict.l3_sum;
+            cqe.hds_ip_ext = soundness_of(received.verdict);
+            if (!received.has_payload) cqe.l4_l3_type = prepared.types_without_payload;
+            cqe.byte_count = received.bytes;
+            cqe.timestamp = received.time;
+        });
 }
 
 inline bool ReceiveWqe::complete(Rq& rq, const Received& received) {
