@@ -22,7 +22,7 @@ struct Labels {
 };
 
 // For how many packets lines are claimed ahead: not many more lines at once than a CPU can ask for.
-inline constexpr uint32_t kFewBytes = 256, kAheadOfFew = 8, kAheadOfMany = 2;
+inline constexpr uint32_t kFewBytes = 256, kAheadOfFew = 16, kAheadOfMany = 2;
 
 /// Used by the device thread with the device locked.
 template <Rings R, class W> class Placer {

@@ -19,7 +19,7 @@ struct PostedBuffer {
 /// next control call, after which keys, rings and queues may be others.
 class PostedBuffers {
   public:
-    static constexpr uint32_t kMost = 16;
+    static constexpr uint32_t kMost = 32;
 
     [[nodiscard]] bool knows(uint64_t position, uint64_t control_calls) const {
         return position < end_ && control_calls == control_calls_;
