@@ -103,6 +103,36 @@ TEST_F(VerbsTest, MrWithImpossibleAccess) {
                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)));
 }
 
+TEST_F(VerbsTest, TheNullMrGivesZerosAndTakesAnything) {
+    constexpr uint64_t kAnywhere = 0x1234567;
+    const MrHandle nothing(ibv_alloc_null_mr(pd.get()));
+    ASSERT_TRUE(nothing) << std::strerror(errno);
+    const auto endpoint = make_endpoint(context.get(), pd.get());
+    FlowHandle all = FlowBuilder().add(eth_spec()).create(endpoint->qp.get());
+    ASSERT_TRUE(all);
+    post_send(endpoint->qp.get(), kAnywhere, 60, nothing->lkey);
+    ibv_wc wc{};
+    ASSERT_TRUE(wait_completion(endpoint->send_cq.get(), wc));
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint->receive(), Frame(60, 0));
+    all.reset();
+
+    const CqHandle send_cq = make_cq(), receive_cq = make_cq();
+    const QpHandle deaf = make_qp(pd.get(), send_cq.get(), receive_cq.get(), 16);
+    ASSERT_TRUE(deaf);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(deaf.get(), state);
+    const UdpFrame frame{.dst_mac = {2, 0, 0, 0, 0, 9}, .size = 1000};
+    const FlowHandle flow = FlowBuilder().add(dst_mac_spec(frame.dst_mac)).create(deaf.get());
+    ASSERT_TRUE(flow);
+    post_receive(deaf.get(), kAnywhere, 2048, nothing->lkey, 7);
+    ASSERT_EQ(endpoint->send(frame.bytes()), IBV_WC_SUCCESS);
+    ASSERT_TRUE(wait_completion(receive_cq.get(), wc));
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, 7u);
+    EXPECT_EQ(wc.byte_len, 1000u);
+}
+
 TEST_F(VerbsTest, TheDeviceHasNoMemoryToGive) {
     ibv_device_attr_ex attributes{};
     ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &attributes), 0);
