@@ -64,9 +64,9 @@ inline constexpr std::array<FlowShape, 8> kFlowShapes = [] {
     return shapes;
 }();
 
-/// Calls `use(shape)` with the index of the shape that the frame may have, as a constant; else
-/// returns what `use` returns when there is none. That its headers do lie so is what is_plain()
-/// makes sure of for a flow's first packet: the bytes that tell are compared.
+/// Calls `use(shape)` with the index of the shape that the frame may have, as a constant, and
+/// returns the result; an empty one when the frame can have none. That its headers do lie so is
+/// what is_plain() makes sure of for a flow's first packet: the bytes that tell are compared.
 template <class Use>
 [[nodiscard]] auto with_shape(const std::byte* head, uint32_t bytes, Use&& use) {
     using Nothing = decltype(use(std::integral_constant<size_t, 0>()));

@@ -186,7 +186,8 @@ class RingReader {
         const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data + offset(at));
         return __atomic_load_n(&header->length, __ATOMIC_RELAXED);
     }
-    /// The frame whose record is at `at`, or after what is skipped there; `at` goes on behind it.
+    /// The frame whose record is at `at`, or after what is skipped there; then `at` is the record's
+    /// end.
     bool find_record(uint64_t& at, iovec& frame) {
         if (at == written_ && !see_more(at)) return false;
         uint32_t length = length_at(at);
@@ -208,7 +209,7 @@ class RingReader {
         at += bytes;
         return true;
     }
-    /// Whether something was written behind `at`.
+    /// Whether something was written after `at`.
     bool see_more(uint64_t at) {
         publish();
         const uint64_t written = ring_.indices->written.load(std::memory_order_acquire);
