@@ -156,6 +156,88 @@ TEST_F(KnownFlows, OverrunOfTheCqInABatch) {
     EXPECT_EQ(*device->query_rq(other.number), QueueState::error);
 }
 
+TEST_F(KnownFlows, TagsAreStrippedFromEachPacket) {
+    TestRq stripping(*device, pd, rx_cq.number, {.vlan_strip = true});
+    ASSERT_TRUE(device->destroy_flow(flow));
+    steer_all(stripping);
+    Spec spec;
+    spec.tags = {{0x8100, 0x123}};
+    const Bytes frame = frames::build(spec);
+    for (int i = 0; i < 3; i++) {
+        post_buffer(stripping);
+        wire->incoming.push_back(frame);
+        run();
+        const mlx5::Cqe& cqe = expect_packet(rx_cq);
+        EXPECT_EQ(cqe.byte_count, frame.size() - 4) << i;
+        EXPECT_EQ(cqe.vlan_info, 0x123) << i;
+        rx_cq.release();
+    }
+}
+
+/// Requests of several packets, which leave as one batch.
+class SendBatch : public Testbed {
+  protected:
+    void send(const std::vector<Bytes>& packets) {
+        Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+        wqe.eth();
+        for (size_t i = 0; i < packets.size(); i++)
+            wqe.data(lkey, put(i * kRoom, packets[i]), static_cast<uint32_t>(packets[i].size()));
+        sq.post(wqe);
+        sq.ring_doorbell();
+        run();
+    }
+    static Bytes to(const frames::Mac& mac) {
+        Spec spec;
+        spec.dst = mac;
+        return frames::build(spec);
+    }
+};
+
+TEST_F(SendBatch, GroupAddressesAreCounted) {
+    const Bytes one = to(frames::kPeerMac), many = to({0x01, 0, 0x5e, 0, 0, 1}),
+                all = to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
+    send({one, many, all, many});
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{one, many, all, many}));
+    const GroupCounters groups = device->group_counters();
+    EXPECT_EQ(groups.tx_multicast.packets, 2u);
+    EXPECT_EQ(groups.tx_multicast.bytes, 2 * many.size());
+    EXPECT_EQ(groups.tx_broadcast.packets, 1u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 4u);
+}
+
+TEST_F(SendBatch, WhatTheWireLosesIsCounted) {
+    wire->lossy = true;
+    const Bytes frame = to(frames::kPeerMac);
+    send({frame, frame, frame});
+    EXPECT_EQ(device->counters().drop_tx_wire, 3u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 0u);
+    EXPECT_EQ(device->sq_counters(sq.number)->packets, 3u);
+}
+
+TEST_F(SendBatch, ABusyWireGetsTheRestLater) {
+    const std::vector<Bytes> packets = {to(frames::kPeerMac), to(frames::kOurMac),
+                                        to({2, 0, 0, 0, 0, 3})};
+    wire->room = 2;
+    send(packets);
+    EXPECT_EQ(wire->sent.size(), 2u);
+    EXPECT_EQ(tx_cq.poll(), nullptr);
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, packets);
+    EXPECT_NE(tx_cq.poll(), nullptr);
+}
+
+TEST_F(SendBatch, SniffersGetEachPacket) {
+    steer_all(rq, FlowDomain::sniffer);
+    post_buffers(rq, 2);
+    const Bytes first = to(frames::kPeerMac), second = to(frames::kOurMac);
+    send({first, second});
+    for (const Bytes& frame : {first, second}) {
+        EXPECT_EQ(packet_of(expect_packet(rx_cq)), frame);
+        rx_cq.release();
+    }
+}
+
 // The independent one is Frame::verify(), which knows all headers.
 TEST(VerifyPlain, SaysWhatTheGeneralWaySays) {
     std::mt19937 random(1);

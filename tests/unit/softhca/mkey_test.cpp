@@ -54,7 +54,7 @@ TEST_F(IndirectKeys, AWindowLeadsToWhatTranslationLeadsTo) {
     constexpr uint64_t kIova = 0x7000;
     const std::vector<std::byte*> pages{memory.data() + 1024, memory.data() + 2048, memory.data()};
     const DmaArea paged = DmaArea::paged(pages, 10, 100, 2500); // a part of the first and the last
-    const uint32_t key = insert({.pd = 1, .iova = kIova, .length = 2500, .memory = paged});
+    const uint32_t key = insert({.pd = 1, .iova = kIova, .length = 2400, .memory = paged});
     for (uint64_t at = kIova - 2; at < kIova + 2503; at++) {
         const KeyWindow window = table.window(key, 1, Access::write, at);
         for (const uint64_t from : {at - 3, at, at + 1, at + 700})
