@@ -36,6 +36,12 @@ template <Rings R> class FlowCache {
     struct Found {
         KnownFlow<R>* flow = nullptr; ///< null: this frame goes the whole way
         uint32_t ip_bytes = 0;        ///< its own IP length
+
+        /// Of this frame, until those of another one of its flow are asked for.
+        [[nodiscard]] const net::Headers& headers() const {
+            flow->headers.ip_bytes = ip_bytes;
+            return flow->headers;
+        }
     };
     /// `head` is all of the frame.
     [[nodiscard]] Found find(const std::byte* head, uint32_t bytes) {

@@ -5,7 +5,6 @@
 #include "app/softhca/core/packet.hpp"
 #include "common/net/endian.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>

@@ -62,17 +62,15 @@ class Frame {
     net::Headers headers_;
 };
 
-/// The same, of a packet of one piece whose headers are plain: IPv4 without options or IPv6 without
-/// extensions, no fragment, TCP or UDP. `ip_bytes` is its own, of the headers only where they are
-/// counts.
+/// As Frame::verify(), of a packet of one piece whose headers are plain: IPv4 without options or
+/// IPv6 without extensions, no fragment, TCP or UDP.
 [[nodiscard]] inline ChecksumVerdict verify_plain(const std::byte* head,
-                                                  const net::Headers& headers, uint32_t ip_bytes) {
-    const bool udp = headers.ip_proto == net::kProtoUdp, ipv4 = headers.ip_version == 4;
+                                                  const net::Headers& headers) {
+    const bool ipv4 = headers.ip_version == 4;
     const std::byte* const ip = head + headers.l3;
     const std::byte* const l4 = head + headers.l4;
-    const uint32_t l4_bytes = headers.l3 + ip_bytes - headers.l4;
-    uint32_t covered = udp ? net::load_be<uint16_t>(l4 + 4) : l4_bytes;
-    if (covered > l4_bytes || (udp && covered < 8)) covered = 0;
+    const uint32_t l4_bytes = headers.l3 + headers.ip_bytes - headers.l4;
+    const uint32_t covered = net::l4_bytes(headers, head);
 
     const uint64_t header = ipv4 ? net::sum_bytes(ip, 20) : net::sum_bytes(ip, 40);
     const uint64_t addresses = ipv4 ? net::sum_bytes(ip + 12, 8) : net::sum_bytes(ip + 8, 32);
@@ -85,10 +83,9 @@ class Frame {
         all = net::add_sums(all, covered & 1 ? net::byteswap(net::fold_sum(rest)) : rest);
     }
     constexpr uint16_t kSound = 0xffff;
-    const bool unchecked = udp && ipv4 && net::load_be<uint16_t>(l4 + 6) == 0;
     return {.l3_ok = !ipv4 || net::fold_sum(header) == kSound,
-            .l4_ok = covered != 0 &&
-                     (unchecked || net::fold_sum(net::add_sums(pseudo, packet)) == kSound),
+            .l4_ok = covered != 0 && (udp_without_checksum(headers, head) ||
+                                      net::fold_sum(net::add_sums(pseudo, packet)) == kSound),
             .l3_sum = net::to_be(net::fold_sum(all))};
 }
 

@@ -109,7 +109,8 @@ template <Rings R, class W> class Placer {
     /// Claims the lines that a packet of so many bytes is written to. The program's CPU has them,
     /// stores leave a CPU in order, and each would wait for its line by itself.
     static void claim(const PostedBuffer& buffer, uint32_t bytes);
-    /// Likewise for one of the next long packets, which would be too many lines for look_ahead().
+    /// Of what look_ahead() does not claim: the lines of one of the next long packets, which would
+    /// be too many at once, and the completion of a striding queue.
     void claim_more(Rq& rq, uint32_t bytes) {
         const uint64_t next = rq.counters.wqes + kAheadOfMany;
         if (bytes > kFewBytes && rq.posted.knows(next, control_calls_))

@@ -207,12 +207,11 @@ void Placer<R, W>::place_plain(const typename FlowCache<R>::Found& found, const 
     claim_more(rq, bytes);
     net::copy_packet(rq.posted.at(rq.counters.wqes).to,
                      static_cast<const std::byte*>(whole.iov_base), bytes);
-    const bool completed =
-        Ring::complete(rq, flow.completion,
-                       {.verdict = verdict,
-                        .bytes = bytes,
-                        .has_payload = flow.headers.l3 + found.ip_bytes > flow.headers.payload,
-                        .time = port_.now()});
+    const bool completed = Ring::complete(rq, flow.completion,
+                                          {.verdict = verdict,
+                                           .bytes = bytes,
+                                           .has_payload = found.headers().has_payload(),
+                                           .time = port_.now()});
     placing_ = nullptr;
     if (completed) return advance(rq, bytes, 0, 1);
     count_out_of_buffer(rq);

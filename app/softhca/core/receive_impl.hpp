@@ -118,8 +118,8 @@ template <Rings R, class W> void Receiver<R, W>::take_known(std::span<const iove
         if (!known_[known].flow) break;
     }
     for (size_t i = 0; i < known; i++) {
-        verdicts_[i] = verify_plain(static_cast<const std::byte*>(frames[i].iov_base),
-                                    known_[i].flow->headers, known_[i].ip_bytes);
+        verdicts_[i] =
+            verify_plain(static_cast<const std::byte*>(frames[i].iov_base), known_[i].headers());
     }
     for (size_t i = 0; i < known && take_known(frames[i], known_[i], verdicts_[i]); i++)
         taken_++;
@@ -128,7 +128,7 @@ template <Rings R, class W> void Receiver<R, W>::take_known(std::span<const iove
 template <Rings R, class W>
 bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>::Found& found,
                                 const ChecksumVerdict& verdict) {
-    KnownFlow<R>& flow = *found.flow;
+    const KnownFlow<R>& flow = *found.flow;
     const auto bytes = static_cast<uint32_t>(frame.iov_len);
     const bool plain = placer_.takes_plain(*flow.target.rq, bytes);
     if (!plain && may_hold() && holds(*flow.target.rq, bytes)) return false;
@@ -141,8 +141,7 @@ bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>:
     if (plain) {
         placer_.place_plain(found, frame, verdict);
     } else {
-        flow.headers.ip_bytes = found.ip_bytes;
-        placer_.place(flow.target, Frame(frame, flow.headers, &verdict), {.tag = flow.tag});
+        placer_.place(flow.target, Frame(frame, found.headers(), &verdict), {.tag = flow.tag});
     }
     return true;
 }

@@ -23,12 +23,6 @@ FwStatus create(Firmware& firmware, Command& command) {
                       {.context = object.copy(kObjectBytes), .uses = {pd}});
 }
 
-FwStatus query(Firmware& firmware, Command& command) {
-    return answer_context(
-        command, firmware.objects.find(Kind::edit_arguments, general_object_number(command)),
-        kGeneralObject);
-}
-
 FwStatus destroy(Firmware& firmware, Command& command) {
     return destroy_object(
         firmware, Kind::edit_arguments, general_object_number(command),
@@ -38,7 +32,7 @@ FwStatus destroy(Firmware& firmware, Command& command) {
 } // namespace
 
 const GeneralObject& argument_objects() {
-    static constexpr GeneralObject kHandlers{create, query, destroy};
+    static constexpr GeneralObject kHandlers{create, query_made<Kind::edit_arguments>, destroy};
     return kHandlers;
 }
 

@@ -24,12 +24,6 @@ FwStatus create(Firmware& firmware, Command& command) {
                       {.context = object.copy(PRM_BYTES(match_definer))});
 }
 
-FwStatus query(Firmware& firmware, Command& command) {
-    return answer_context(command,
-                          firmware.objects.find(Kind::definer, general_object_number(command)),
-                          kGeneralObject);
-}
-
 FwStatus destroy(Firmware& firmware, Command& command) {
     return destroy_object(
         firmware, Kind::definer, general_object_number(command),
@@ -39,7 +33,7 @@ FwStatus destroy(Firmware& firmware, Command& command) {
 } // namespace
 
 const GeneralObject& definer_objects() {
-    static constexpr GeneralObject kHandlers{create, query, destroy};
+    static constexpr GeneralObject kHandlers{create, query_made<Kind::definer>, destroy};
     return kHandlers;
 }
 

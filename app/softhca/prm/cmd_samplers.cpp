@@ -40,12 +40,6 @@ FwStatus create(Firmware& firmware, Command& command) {
                       {.context = std::move(context), .uses = tables});
 }
 
-FwStatus query(Firmware& firmware, Command& command) {
-    return answer_context(command,
-                          firmware.objects.find(Kind::sampler, general_object_number(command)),
-                          kGeneralObject);
-}
-
 FwStatus destroy(Firmware& firmware, Command& command) {
     return destroy_object(
         firmware, Kind::sampler, general_object_number(command),
@@ -55,7 +49,7 @@ FwStatus destroy(Firmware& firmware, Command& command) {
 } // namespace
 
 const GeneralObject& sampler_objects() {
-    static constexpr GeneralObject kHandlers{create, query, destroy};
+    static constexpr GeneralObject kHandlers{create, query_made<Kind::sampler>, destroy};
     return kHandlers;
 }
 

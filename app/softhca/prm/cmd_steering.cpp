@@ -21,12 +21,6 @@ FwStatus create_icm(Firmware& firmware, Command& command) {
         {.context = object.copy(PRM_BYTES(sw_icm)), .detail = static_cast<uint32_t>(log_bytes)});
 }
 
-FwStatus query_icm(Firmware& firmware, Command& command) {
-    return answer_context(command,
-                          firmware.objects.find(Kind::sw_icm, general_object_number(command)),
-                          kGeneralObject);
-}
-
 FwStatus destroy_icm(Firmware& firmware, Command& command) {
     return destroy_object(
         firmware, Kind::sw_icm, general_object_number(command),
@@ -39,7 +33,7 @@ FwStatus sync_steering(Firmware&, Command&) { return FwStatus::ok; }
 } // namespace
 
 const GeneralObject& icm_objects() {
-    static constexpr GeneralObject kHandlers{create_icm, query_icm, destroy_icm};
+    static constexpr GeneralObject kHandlers{create_icm, query_made<Kind::sw_icm>, destroy_icm};
     return kHandlers;
 }
 

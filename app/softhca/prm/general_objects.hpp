@@ -30,6 +30,12 @@ inline constexpr uint64_t kVirtioNetQType = 0x0d, kVirtioQCountersType = 0x1c;
     return number(command.input(), PRM(general_obj_in_cmd_hdr, obj_id));
 }
 
+/// The query of objects that stay as they were made.
+template <Kind K> FwStatus query_made(Firmware& firmware, Command& command) {
+    return answer_context(command, firmware.objects.find(K, general_object_number(command)),
+                          kGeneralObject);
+}
+
 [[nodiscard]] const GeneralObject& icm_objects();
 [[nodiscard]] const GeneralObject& sampler_objects();
 [[nodiscard]] const GeneralObject& meter_objects();
