@@ -181,12 +181,15 @@ def test_control_socket_waits_for_a_program_without_free_descriptors(launcher: L
     launcher.start_watch()
     pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
-    with control_socket(launcher) as client:
-        client.sendall(b'{"cmd":"stat"}\n')
-        used = cpu_seconds(pid)
-        time.sleep(1)
-        used = cpu_seconds(pid) - used
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-        assert "devices" in json.loads(client.makefile("rb").readline())
+    with control_socket(launcher) as earlier:
+        earlier.sendall(b'{"cmd":"stat"}\n')
+        assert "devices" in json.loads(earlier.makefile("rb").readline())
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        with control_socket(launcher) as client:
+            client.sendall(b'{"cmd":"stat"}\n')
+            used = cpu_seconds(pid)
+            time.sleep(1)
+            used = cpu_seconds(pid) - used
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+            assert "devices" in json.loads(client.makefile("rb").readline())
     assert used < 0.5, "seconds of CPU in a second of waiting"

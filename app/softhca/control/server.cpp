@@ -8,10 +8,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -219,20 +220,25 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
     if (!address) return tl::unexpected(address.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     Fd stop(eventfd(0, EFD_CLOEXEC));
+    Fd epoll(epoll_create1(EPOLL_CLOEXEC));
     unlink(path.c_str()); // of an earlier process
-    if (!listener || !stop ||
+    if (!listener || !stop || !epoll ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
         listen(listener.get(), int(kMaxClients)) < 0)
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(new ControlServer(
         path, engine, with_own(std::move(commands), {engine, std::move(find_command_faults)}),
-        std::move(listener), std::move(stop), std::move(keeper)));
+        std::move(listener), std::move(stop), std::move(epoll), std::move(keeper)));
 }
 
 ControlServer::ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener,
-                             Fd stop, Fd keeper)
+                             Fd stop, Fd epoll, Fd keeper)
     : path_(std::move(path)), engine_(engine), commands_(std::move(commands)),
-      listener_(std::move(listener)), stop_(std::move(stop)), keeper_(std::move(keeper)) {
+      listener_(std::move(listener)), stop_(std::move(stop)), epoll_(std::move(epoll)),
+      keeper_(std::move(keeper)) {
+    watch(EPOLL_CTL_ADD, stop_.get(), EPOLLIN);
+    watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
+    if (keeper_) watch(EPOLL_CTL_ADD, keeper_.get(), 0); // its end is always told
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -249,29 +255,39 @@ ControlServer::~ControlServer() {
 }
 
 void ControlServer::serve() {
-    std::vector<Client> clients;
+    std::map<int, Client> clients; // by their sockets
+    bool starved = false;          // nobody could be accepted: the program has no descriptor left
     for (;;) {
-        std::vector<pollfd> waiting = {{stop_.get(), POLLIN, 0}, {keeper_.get(), 0, 0}};
         // When all places are taken, the next client waits in the listen queue.
-        waiting.push_back({clients.size() < kMaxClients ? listener_.get() : -1, POLLIN, 0});
-        for (const Client& client : clients)
-            waiting.push_back({client.socket.get(), POLLIN, 0});
-        if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
-        if (waiting[0].revents) return;
-        if (waiting[1].revents & POLLHUP) kill(getpid(), SIGKILL);
-        for (size_t i = clients.size(); i-- > 0;)
-            if (waiting[i + 3].revents && !serve_client(clients[i], engine_, commands_))
-                clients.erase(clients.begin() + std::ptrdiff_t(i));
-        if (!waiting[2].revents) continue;
-        Fd accepted(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (!accepted) { // the program may have no descriptor left: the client has to wait
-            poll(waiting.data(), 1, kAcceptAgainMs);
-            continue;
+        const bool room = clients.size() < kMaxClients;
+        watch(EPOLL_CTL_MOD, listener_.get(), room && !starved ? uint32_t{EPOLLIN} : 0);
+        epoll_event event{};
+        const int got = epoll_wait(epoll_.get(), &event, 1, starved ? kAcceptAgainMs : -1);
+        if (got < 0 && errno != EINTR) return; // the program closed what is not its own
+        starved = false;
+        if (got <= 0) continue;
+        const int fd = event.data.fd;
+        if (fd == stop_.get()) return;
+        if (fd == keeper_.get()) {
+            kill(getpid(), SIGKILL);
+        } else if (fd == listener_.get()) {
+            Fd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
+            starved = !accepted;
+            if (starved || !watch(EPOLL_CTL_ADD, accepted.get(), EPOLLIN)) continue;
+            setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
+                       sizeof kClientPatience);
+            const int socket = accepted.get();
+            clients.emplace(socket, Client{std::move(accepted), {}, {}});
+        } else if (!serve_client(clients.at(fd), engine_, commands_)) {
+            watch(EPOLL_CTL_DEL, fd, 0); // a child of the program may hold the socket open
+            clients.erase(fd);
         }
-        setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
-                   sizeof kClientPatience);
-        clients.push_back({std::move(accepted), {}, {}});
     }
+}
+
+bool ControlServer::watch(int operation, int fd, uint32_t events) const {
+    epoll_event event{.events = events, .data = {.fd = fd}};
+    return epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
 }
 
 } // namespace softhca::control

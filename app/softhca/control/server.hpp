@@ -41,14 +41,16 @@ class ControlServer {
 
   private:
     ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener, Fd stop,
-                  Fd keeper);
+                  Fd epoll, Fd keeper);
     void serve();
+    bool watch(int operation, int fd, uint32_t events) const;
 
     std::string path_;
     core::Engine& engine_;
     Commands commands_;
     Fd listener_;
-    Fd stop_; ///< eventfd that ends the thread
+    Fd stop_;  ///< eventfd that ends the thread
+    Fd epoll_; ///< of all of them: poll() takes no more descriptors than the program may open
     Fd keeper_;
     std::thread thread_;
 };

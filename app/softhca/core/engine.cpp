@@ -51,11 +51,11 @@ class Idler {
     void sleep(uint64_t ns) {
         const timespec time{0, static_cast<long>(ns)};
         // What was ready the last time and led to no work (a TAP that is gone, a device that is
-        // dead) would be ready again at once.
+        // dead) would be ready again at once, and what could not be waited for fail again.
         if (wait_.empty() || std::exchange(was_ready_, false))
             nanosleep(&time, nullptr);
         else
-            was_ready_ = ppoll(wait_.data(), wait_.size(), &time, nullptr) > 0;
+            was_ready_ = ppoll(wait_.data(), wait_.size(), &time, nullptr) != 0;
     }
 
     uint64_t idle_ = 0;
