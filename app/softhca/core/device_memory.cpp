@@ -103,7 +103,7 @@ void Device::State::lose_memory(const void* address) {
     broken |= break_queues(active_rcs, address);
     broken |= break_queues(active_rqs, address);
     broken |= break_virtqs(address);
-    data_path->lose_memory(broken, receiving);
+    data_path->lose_memory(broken, doing);
 }
 
 } // namespace softhca::core

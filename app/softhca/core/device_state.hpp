@@ -27,7 +27,7 @@
 
 namespace softhca::core {
 
-struct Device::State final : GuardedMemory {
+struct Device::State final : GuardedMemory, wire::Recipient {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
@@ -40,7 +40,11 @@ struct Device::State final : GuardedMemory {
                   .meters = meters,
                   .tables = flow_tables}) {
         flow_tables.set_walker(walker);
+        port.wire().set_recipient(this);
     }
+    ~State() { port.wire().set_recipient(nullptr); }
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
 
     const DeviceConfig config;
     const std::shared_ptr<const std::string> name = std::make_shared<std::string>(config.name);
@@ -50,8 +54,11 @@ struct Device::State final : GuardedMemory {
     // once, lets it in.
     std::mutex mutex;
     std::atomic<uint32_t> control_waiting{0};
-    bool dead = false;      ///< it broke (inject_device_fatal)
-    bool receiving = false; ///< the present round takes frames from the wire
+    bool dead = false; ///< it broke (inject_device_fatal)
+    DataPath::Work doing = DataPath::Work::sending;
+    static constexpr size_t kReceiveBudget = 128; ///< frames in a round
+    size_t frames_left = kReceiveBudget;          ///< until the next round ends
+    std::atomic<const void*> polled_by{nullptr};  ///< the device thread, see this_thread()
 
     Icm icm;
     MkeyTable mkeys;
@@ -153,11 +160,16 @@ struct Device::State final : GuardedMemory {
     /// See Device::poll().
     size_t poll_round();
 
+    /// Frames that another device sends here, on the same device thread.
+    [[nodiscard]] size_t take(std::span<const iovec> frames) override;
+
     /// Whether the device was given the memory at this address. With the device locked.
     [[nodiscard]] bool covers(const void* address) const override;
     /// There is no memory at this address any more, where the device was working just now. A queue
     /// or CQ whose ring or doorbell record that was breaks; else it ends the WQE in error.
     void lose_memory(const void* address);
+    /// Work was left as there is no memory at this address.
+    void end_left_work(const void* address);
 
   private:
     template <class Q> bool break_queues(std::vector<Q*>& active, const void* address);

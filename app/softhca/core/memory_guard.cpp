@@ -30,10 +30,11 @@ const void* run_guarded(const GuardedMemory& memory, void (*work)(void*), void* 
 }
 
 void leave_guarded(const void* address) {
-    Guard* const guard = innermost;
-    if (!guard || !guard->memory.covers(address)) return;
-    guard->missing = address;
-    siglongjmp(guard->back, 1);
+    for (const Guard* guard = innermost; guard; guard = guard->outer) {
+        if (!guard->memory.covers(address)) continue;
+        innermost->missing = address;
+        siglongjmp(innermost->back, 1);
+    }
 }
 
 } // namespace softhca::core

@@ -19,7 +19,8 @@ class GuardedMemory {
 };
 
 /// Runs work(argument). Null when it came to its end; else the address in `memory` that was not
-/// accessible: the work was left there and then, so it must own nothing that has a destructor.
+/// accessible, or in that of a guard around this one: the work was left there and then, so it must
+/// own nothing that has a destructor.
 /// Needs a handler of SIGSEGV and SIGBUS that calls leave_guarded(). Costs a few instructions.
 [[nodiscard]] const void* run_guarded(const GuardedMemory& memory, void (*work)(void*),
                                       void* argument);
@@ -30,8 +31,8 @@ template <class Work>
         memory, [](void* argument) { (*static_cast<Function*>(argument))(); }, &work);
 }
 
-/// For the signal handler: goes back into run_guarded(), if this thread is inside one that covers
-/// the address; returns otherwise.
+/// For the signal handler: goes back into the innermost run_guarded() of this thread, if that or
+/// one around it covers the address; returns otherwise.
 void leave_guarded(const void* address);
 
 } // namespace softhca::core

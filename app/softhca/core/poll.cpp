@@ -2,16 +2,27 @@
 // The device's work loop body, and the calls about the port and its counters.
 #include "app/softhca/core/device_state.hpp"
 
+#include <algorithm>
 #include <thread>
 
 namespace softhca::core {
 namespace {
 
 // One round is short enough that a control call, or another queue, waits for microseconds only.
-constexpr size_t kSendBudget = 128;    // packets per SQ
-constexpr size_t kReceiveBudget = 128; // frames
+constexpr size_t kSendBudget = 128; // packets per SQ
 constexpr size_t kKernelBudget = 32;
-constexpr size_t kHairpinBudget = 2 * kReceiveBudget; // more than may come meanwhile
+constexpr size_t kHairpinBudget = 2 * Device::State::kReceiveBudget; // more than may come meanwhile
+
+/// An address that no other thread has.
+const void* this_thread() {
+    static thread_local char mark;
+    return &mark;
+}
+
+bool lies_in(const iovec& memory, const void* address) {
+    const auto* const first = static_cast<const std::byte*>(memory.iov_base);
+    return address >= first && address < first + memory.iov_len;
+}
 
 } // namespace
 
@@ -23,7 +34,7 @@ void Device::State::start_wire() {
 }
 
 size_t Device::State::poll_round() {
-    receiving = false;
+    doing = DataPath::Work::sending;
     port.read_clock();
     port.poll_link();
     if (port.start_is_due()) start_wire();
@@ -38,8 +49,9 @@ size_t Device::State::poll_round() {
     for (Sq* const sq : active_virtio_sqs)
         work += data_path->send_chains(*sq, kSendBudget);
     work += data_path->send_kernel(kKernelBudget);
-    receiving = true;
-    work += data_path->receive(kReceiveBudget);
+    doing = DataPath::Work::receiving;
+    work += data_path->receive(frames_left);
+    frames_left = kReceiveBudget;
     for (Rq* const rq : active_rqs)
         if (rq->state == QueueState::error) work += data_path->flush(*rq);
     for (Virtq* const virtq : active_virtqs)
@@ -61,11 +73,42 @@ size_t Device::poll() {
     }
     const std::lock_guard lock(state.mutex);
     if (state.dead) return 0;
+    if (state.polled_by.load(std::memory_order_relaxed) != this_thread())
+        state.polled_by.store(this_thread(), std::memory_order_relaxed);
     size_t work = 1; // of a round that is not finished
-    const void* missing = run_guarded(state, [&] { work = state.poll_round(); });
-    while (missing) // to say so needs memory, too, which may be gone as well
-        missing = run_guarded(state, [&state, at = missing] { state.lose_memory(at); });
+    if (const void* missing = run_guarded(state, [&] { work = state.poll_round(); }))
+        state.end_left_work(missing);
     return work;
+}
+
+/// To say so needs memory, too, which may be gone as well.
+void Device::State::end_left_work(const void* missing) {
+    while (missing)
+        missing = run_guarded(*this, [this, at = missing] { lose_memory(at); });
+}
+
+size_t Device::State::take(std::span<const iovec> frames) {
+    // Another thread has the device in its caches, and would have to wait.
+    if (polled_by.load(std::memory_order_relaxed) != this_thread()) return 0;
+    if (control_waiting.load(std::memory_order_relaxed) != 0 || !mutex.try_lock()) return 0;
+    const std::lock_guard lock(mutex, std::adopt_lock);
+    if (dead) return 0;
+    port.read_clock();
+    doing = DataPath::Work::taking;
+    frames = frames.first(std::min(frames.size(), frames_left));
+    size_t taken = 0;
+    if (const void* const missing = run_guarded(*this, [&] { taken = data_path->take(frames); })) {
+        // Both devices may know the memory: whose loss it is tells where it was missed.
+        if (std::ranges::any_of(frames,
+                                [&](const iovec& frame) { return lies_in(frame, missing); })) {
+            taken = data_path->lose_frame();
+        } else {
+            end_left_work(missing);
+            taken = data_path->taken_before_loss();
+        }
+    }
+    frames_left -= taken;
+    return taken;
 }
 
 Outcome<QueueCounters> Device::sq_counters(Number sqn) const {

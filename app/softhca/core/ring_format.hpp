@@ -42,6 +42,13 @@ class DataPath {
     virtual size_t send_kernel(size_t budget) = 0;
     /// Receives from the wire. Returns how many frames.
     virtual size_t receive(size_t budget) = 0;
+    /// Receives frames of one piece each that do not come by the wire. Returns how many of them are
+    /// done with; the next one has to wait.
+    [[nodiscard]] virtual size_t take(std::span<const iovec> frames) = 0;
+    /// The same after take() was left by a fault: after lose_memory(), or since the frame under way
+    /// could not be read, which is not one of them.
+    [[nodiscard]] virtual size_t taken_before_loss() = 0;
+    [[nodiscard]] virtual size_t lose_frame() = 0;
     /// Completes the requests of an RQ in error as flushed. Returns how many.
     virtual size_t flush(Rq& rq) = 0;
     /// An empty message comes to the RQ of a QP. False: it has no request for it yet.
@@ -50,9 +57,14 @@ class DataPath {
     [[nodiscard]] virtual bool is_expected(std::span<const iovec> pieces, uint32_t bytes) = 0;
     /// An SQ goes.
     virtual void forget(const Sq& sq) = 0;
-    /// A round was left by a fault, in which frames were taken from the wire (`receiving`) or sent.
+    /// What the device was at when it was left by a fault.
+    enum class Work : uint8_t {
+        sending,
+        receiving, ///< from the wire
+        taking,    ///< take()
+    };
     /// What was under way ends in a protection error, unless the queue or CQ itself is `broken`.
-    virtual void lose_memory(bool broken, bool receiving) = 0;
+    virtual void lose_memory(bool broken, Work work) = 0;
 };
 
 /// What a data path works with; all of it outlives it.

@@ -51,7 +51,7 @@ class CableEnd : public Wire {
     size_t peek_batch(std::span<iovec> frames) final;
     void pop_batch(size_t count) final { reader_.pop_batch(count); }
     SendResult send(const OutFrame& frame) final;
-    SendResult send_batch(std::span<const iovec> frames, size_t& sent) final;
+    SendResult send_batch(std::span<const iovec> frames, size_t& sent) override;
     void flush() final { writer_.publish(); }
     [[nodiscard]] bool carrier() const final;
     void set_carrier(bool up) final { own_.port_up.store(up, std::memory_order_release); }
@@ -59,6 +59,8 @@ class CableEnd : public Wire {
   protected:
     /// False when the attached peer has died without unplugging. Asked only while idle or busy.
     virtual bool peer_alive() { return true; }
+    /// The other end has taken everything that was sent.
+    [[nodiscard]] bool is_drained() const { return writer_.is_drained(); }
 
   private:
     [[nodiscard]] SendResult busy();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pair:NAME: connects the two ports of one run that name the same pair.
+// pair:NAME: connects the two ports of one run that name the same pair. Frames go from the sender's
+// memory to the receiver if that takes them at once, and through the cable's ring otherwise.
 #include "app/softhca/wire/cable.hpp"
 #include "app/softhca/wire/wires.hpp"
 
@@ -9,9 +10,16 @@
 namespace softhca::wire {
 namespace {
 
+/// Who receives at an end.
+struct Place {
+    bool taken = false;
+    std::mutex mutex; ///< held while the recipient takes frames
+    Recipient* recipient = nullptr;
+};
+
 struct Pair {
     std::shared_ptr<Cable> cable = make_local_cable();
-    bool taken[2] = {false, false};
+    Place places[2];
 };
 
 std::mutex pairs_mutex; // ports may be opened and closed by different threads
@@ -26,10 +34,14 @@ class PairSeat {
     PairSeat(std::shared_ptr<Pair> pair, unsigned end) : pair_(std::move(pair)), end_(end) {}
     ~PairSeat() {
         const std::lock_guard lock(pairs_mutex);
-        pair_->taken[end_] = false;
+        pair_->places[end_].taken = false;
     }
     PairSeat(const PairSeat&) = delete;
     PairSeat& operator=(const PairSeat&) = delete;
+
+  protected:
+    [[nodiscard]] Place& own() const { return pair_->places[end_]; }
+    [[nodiscard]] Place& peer() const { return pair_->places[1 - end_]; }
 
   private:
     std::shared_ptr<Pair> pair_;
@@ -41,6 +53,22 @@ class PairWire final : PairSeat, public CableEnd {
   public:
     PairWire(const std::shared_ptr<Pair>& pair, unsigned end)
         : PairSeat(pair, end), CableEnd(*pair->cable, end) {}
+
+    SendResult send_batch(std::span<const iovec> frames, size_t& sent) override {
+        const size_t taken = is_drained() ? hand_over(frames) : 0; // or they would overtake
+        sent += taken;
+        return CableEnd::send_batch(frames.subspan(taken), sent);
+    }
+    void set_recipient(Recipient* recipient) override {
+        const std::lock_guard lock(own().mutex);
+        own().recipient = recipient;
+    }
+
+  private:
+    [[nodiscard]] size_t hand_over(std::span<const iovec> frames) const {
+        const std::lock_guard lock(peer().mutex);
+        return peer().recipient ? peer().recipient->take(frames) : 0;
+    }
 };
 
 } // namespace
@@ -53,13 +81,13 @@ OpenedWire open_pair(const PairSpec& spec) {
         std::weak_ptr<Pair>& known = pairs()[spec.name];
         pair = known.lock();
         if (!pair) known = pair = std::make_shared<Pair>();
-        while (end < 2 && pair->taken[end])
+        while (end < 2 && pair->places[end].taken)
             ++end;
         if (end == 2)
             return fail(EBUSY,
                         "wire pair:{}: connects two other ports already; a pair has two ends",
                         spec.name);
-        pair->taken[end] = true;
+        pair->places[end].taken = true;
     }
     return std::make_unique<PairWire>(pair, end);
 }

@@ -81,6 +81,11 @@ class RingWriter {
         unpublished_ = 0;
     }
 
+    /// The reader is done with everything that was put.
+    [[nodiscard]] bool is_drained() const {
+        return ring_.indices->read.load(std::memory_order_acquire) == written_;
+    }
+
   private:
     /// Where a record of such a frame has its data; null when there is no room for it.
     std::byte* begin(uint32_t length) {

@@ -22,6 +22,18 @@ enum class SendResult : uint8_t {
     lost, ///< the wire dropped it (the caller counts it)
 };
 
+/// Takes frames from the other end of a cable while they are sent, from the sender's memory.
+class Recipient {
+  public:
+    /// Takes the first ones of these frames, which have one piece each, and returns how many: none
+    /// if it cannot now. On the sender's thread, which may not be the receiver's. A frame whose
+    /// memory is gone is not taken; reading it raises no fault here.
+    [[nodiscard]] virtual size_t take(std::span<const iovec> frames) = 0;
+
+  protected:
+    ~Recipient() = default;
+};
+
 /// One end of a cable. Used by one device thread at a time; none of the calls blocks.
 class Wire {
   public:
@@ -68,6 +80,10 @@ class Wire {
     }
     /// Called after a batch of send(): wakes the peer if it sleeps.
     virtual void flush() {}
+
+    /// Whom frames may go to in place of waiting for peek_batch(), on cables without a way of their
+    /// own. Null: nobody any more; no call is under way then.
+    virtual void set_recipient(Recipient*) {}
 
     /// False while the cable is unplugged (no peer connected).
     [[nodiscard]] virtual bool carrier() const { return true; }

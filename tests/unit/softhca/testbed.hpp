@@ -31,6 +31,7 @@ struct FakeWire final : wire::Wire {
     bool started = false;
     Bytes first; ///< preview()
     size_t flushes = 0;
+    wire::Recipient* recipient = nullptr;
 
     std::span<const std::byte> peek() override;
     void pop() override { incoming.pop_front(); }
@@ -39,6 +40,7 @@ struct FakeWire final : wire::Wire {
     wire::SendResult send(const wire::OutFrame& frame) override;
     void flush() override { flushes++; }
     void start() override { started = true; }
+    void set_recipient(wire::Recipient* to) override { recipient = to; }
     [[nodiscard]] std::span<const std::byte> preview() const override {
         return std::as_bytes(std::span(first));
     }

@@ -5,6 +5,7 @@
 namespace {
 
 using namespace wire_test;
+using softhca::wire::Recipient;
 
 TEST(LoopWire, EverythingComesBackInOrder) {
     const auto wire = open("loop");
@@ -80,6 +81,76 @@ TEST(PairWire, FullIsBusy) {
     EXPECT_EQ(receive_numbered(*b, 0, sent), sent);
     EXPECT_TRUE(b->peek().empty());
     EXPECT_EQ(send(*a, numbered(sent)), SendResult::sent);
+}
+
+/// Takes so many of the frames that it is offered, which are numbered.
+struct Taker final : Recipient {
+    size_t take(std::span<const iovec> frames) override {
+        asked++;
+        size_t taken = 0;
+        for (; taken < std::min(room, frames.size()); taken++) {
+            const auto wanted = numbered(seen++);
+            EXPECT_EQ(frames[taken].iov_len, wanted.size());
+            EXPECT_EQ(std::memcmp(frames[taken].iov_base, wanted.data(), wanted.size()), 0);
+        }
+        room -= taken;
+        return taken;
+    }
+    size_t room = 0;
+    uint64_t seen = 0;
+    int asked = 0;
+};
+
+/// Sends frames [first, end) in one call.
+SendResult send_batch(Wire& wire, uint64_t first, uint64_t end, size_t& sent) {
+    std::vector<std::vector<std::byte>> frames;
+    std::vector<iovec> pieces;
+    for (; first < end; first++) {
+        auto& frame = frames.emplace_back(numbered(first));
+        pieces.push_back({frame.data(), frame.size()});
+    }
+    return wire.send_batch(pieces, sent);
+}
+
+TEST(PairWire, GivesFramesToWhoTakesThemAndTheRestToTheRing) {
+    const auto a = open("pair:t8"), b = open("pair:t8");
+    Taker taker;
+    b->set_recipient(&taker);
+    taker.room = 15;
+    size_t sent = 0;
+    EXPECT_EQ(send_batch(*a, 0, 10, sent), SendResult::sent);
+    EXPECT_EQ(sent, 10u);
+    EXPECT_EQ(taker.seen, 10u);
+    EXPECT_TRUE(b->peek().empty());
+    EXPECT_EQ(send_batch(*a, 10, 20, sent), SendResult::sent);
+    EXPECT_EQ(sent, 20u);
+    EXPECT_EQ(taker.seen, 15u);
+    a->flush();
+    taker.room = 100;
+    EXPECT_EQ(receive_numbered(*b, 15, 19), 19u);
+    EXPECT_EQ(send_batch(*a, 20, 30, sent), SendResult::sent);
+    EXPECT_EQ(taker.asked, 2) << "one is in the ring, which they would overtake";
+    a->flush();
+    EXPECT_EQ(receive_numbered(*b, 19, 30), 30u);
+    EXPECT_TRUE(b->peek().empty());
+    taker.seen = 30;
+    EXPECT_EQ(send_batch(*a, 30, 40, sent), SendResult::sent);
+    EXPECT_EQ(taker.seen, 40u);
+    EXPECT_EQ(sent, 40u);
+}
+
+TEST(PairWire, TheRingHasWhatNobodyTakesAnyMore) {
+    const auto a = open("pair:t9"), b = open("pair:t9");
+    Taker taker;
+    taker.room = 100;
+    b->set_recipient(&taker);
+    b->set_recipient(nullptr);
+    a->set_recipient(&taker); // of what b sends
+    size_t sent = 0;
+    EXPECT_EQ(send_batch(*a, 0, 10, sent), SendResult::sent);
+    a->flush();
+    EXPECT_EQ(taker.asked, 0);
+    EXPECT_EQ(receive_numbered(*b, 0, 10), 10u);
 }
 
 } // namespace
