@@ -214,6 +214,15 @@ TEST(ItemsRefused, ContradictionsNameTheItem) {
             .what,
         HasSubstr("item tcp contradicts field proto 0x11"));
 
+    const rte_flow_item_gre gre{.c_rsvd0_ver = 0, .protocol = RTE_BE16(0x86dd)};
+    EXPECT_THAT(refused(Rule()
+                            .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                            .item(RTE_FLOW_ITEM_TYPE_GRE, &gre)
+                            .item(RTE_FLOW_ITEM_TYPE_GRE_KEY)
+                            .item(RTE_FLOW_ITEM_TYPE_ETH))
+                    .what,
+                HasSubstr("item eth contradicts field protocol 0x86dd of item gre"));
+
     ipv6.hdr.vtc_flow = RTE_BE32(0x40000000);
     ipv6_mask.hdr.vtc_flow = RTE_BE32(0xf0000000);
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6, &ipv6, &ipv6_mask)).what,
@@ -290,13 +299,21 @@ TEST(Items, TunnelsAreFoundByWhatCarriesThem) {
                           .item(RTE_FLOW_ITEM_TYPE_IPV6)), // its Ethernet goes without saying
                 ElementsAre("eth type 0x800 / ipv4 version 0x4 proto 0x11 / udp dst 0x12b5 / vxlan"
                             " / eth type 0x86dd / ipv6 version 0x6"));
+    EXPECT_THAT(
+        texts(Rule()
+                  .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                  .item(RTE_FLOW_ITEM_TYPE_GRE)
+                  .item(RTE_FLOW_ITEM_TYPE_GRE_KEY)
+                  .item(RTE_FLOW_ITEM_TYPE_IPV4)),
+        ElementsAre("eth type 0x800 / ipv4 version 0x4 proto 0x2f / gre k bit 0x1 protocol 0x800"
+                    " / gre_key / ipv4 version 0x4"));
     EXPECT_THAT(texts(Rule()
-                          .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                          .item(RTE_FLOW_ITEM_TYPE_IPV6)
                           .item(RTE_FLOW_ITEM_TYPE_GRE)
                           .item(RTE_FLOW_ITEM_TYPE_GRE_KEY)
-                          .item(RTE_FLOW_ITEM_TYPE_IPV4)),
-                ElementsAre("eth type 0x800 / ipv4 version 0x4 proto 0x2f / gre k bit 0x1 / gre_key"
-                            " / ipv4 version 0x4"));
+                          .item(RTE_FLOW_ITEM_TYPE_ETH)), // no field of which is asked for
+                ElementsAre("eth type 0x86dd / ipv6 version 0x6 proto 0x2f"
+                            " / gre k bit 0x1 protocol 0x6558 / gre_key / eth"));
     EXPECT_THAT(
         texts(Rule()
                   .item(RTE_FLOW_ITEM_TYPE_IPV6)

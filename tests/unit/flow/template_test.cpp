@@ -234,6 +234,15 @@ TEST_F(TemplateTest, Refusals) {
             Rule(with_proto).item(RTE_FLOW_ITEM_TYPE_VOID).item(RTE_FLOW_ITEM_TYPE_UDP)),
         HasSubstr("item ipv4: item udp after it decides field proto, which cannot be a rule's"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_MASK);
+    const rte_flow_item_gre gre_mask{.c_rsvd0_ver = 0, .protocol = 0xffff};
+    const rte_flow_item_gre gre{};
+    const auto keyed = Rule()
+                           .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                           .item(RTE_FLOW_ITEM_TYPE_GRE, &gre, &gre_mask)
+                           .item(RTE_FLOW_ITEM_TYPE_GRE_KEY);
+    EXPECT_NE(pattern_of(keyed), nullptr) << error.message;
+    EXPECT_THAT(refused_pattern(Rule(keyed).item(RTE_FLOW_ITEM_TYPE_ETH)),
+                HasSubstr("item gre: item eth after it decides field protocol"));
     EXPECT_THAT(refused_pattern(Rule().item(RTE_FLOW_ITEM_TYPE_UDP)), HasSubstr("out of order"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
     rte_flow_pattern_template_attr relaxed{};

@@ -93,13 +93,15 @@ FlowResult<void> Translator::refuse_order(const rte_flow_item& item, Protocol pr
         return refuse(ENOTSUP, kItem, &item,
                       "item {} is out of order: it needs item {} right before it, not {}", name,
                       lowers_of(protocol), before);
-    for (const Binding& binding : bindings_of(lower.protocol))
+    const Layer& announcing = patterns_.front().announcing();
+    for (const Binding& binding : bindings_of(announcing.protocol))
         if (binding.upper == protocol)
-            for (const Field& field : fields_of(lower.protocol))
+            for (const Field& field : fields_of(announcing.protocol))
                 if (field.bit <= binding.bit && binding.bit < field.bit + field.bits)
                     return refuse(EINVAL, kItem, &item,
                                   "item {} contradicts field {} {:#x} of item {} before it", name,
-                                  field.name, lower.get(binding.bit, binding.bits), before);
+                                  field.name, announcing.get(binding.bit, binding.bits),
+                                  traits_of(announcing.protocol).name);
     return refuse(EINVAL, kItem, &item, "item {} contradicts item {} before it", name, before);
 }
 

@@ -61,8 +61,11 @@ void demand_fixed(Layer& layer) {
 
 Follows Pattern::push(Protocol protocol) {
     Layer& lower = last();
+    Layer& announcing = layers_[announcing_at()];
     Follows why;
-    const Binding* const binding = find_binding(lower, protocol, why);
+    const Binding* binding = find_binding(lower, protocol, why);
+    if (binding != nullptr && &announcing != &lower)
+        binding = find_binding(announcing, protocol, why);
     if (binding == nullptr) return why;
     Layer upper = Layer::any(protocol, lower.depth);
     if (traits_of(lower.protocol).tunnel && !extends_tunnel(lower, protocol)) ++upper.depth;
@@ -75,7 +78,8 @@ Follows Pattern::push(Protocol protocol) {
         lower.forget(kTagged, 1);
         const bool service = binding->value == 0x88a8;
         upper.set(service ? kServiceTag : kCustomerTag, 1, 1);
-    } else if (binding->bits != 0 && !lower.demand(binding->bit, binding->bits, binding->value)) {
+    } else if (binding->bits != 0 &&
+               !announcing.demand(binding->bit, binding->bits, binding->value)) {
         return Follows::contradicts;
     }
     const auto at = layers_.begin() + static_cast<ptrdiff_t>(headers());

@@ -84,6 +84,9 @@ class Pattern {
     /// The last header.
     [[nodiscard]] Layer& last() { return layers_[headers() - 1]; }
     [[nodiscard]] const Layer& last() const { return layers_[headers() - 1]; }
+    /// The header whose fields say what follows the last one: that one, or what comes before a GRE
+    /// key.
+    [[nodiscard]] const Layer& announcing() const { return layers_[announcing_at()]; }
     /// The outermost Ethernet header.
     [[nodiscard]] Layer& eth() { return layers_[0]; }
     [[nodiscard]] const Layer& eth() const { return layers_[0]; }
@@ -108,6 +111,11 @@ class Pattern {
         while (is_metadata(layers_[count - 1].protocol))
             --count;
         return count;
+    }
+
+    [[nodiscard]] size_t announcing_at() const {
+        const size_t at = headers() - 1;
+        return layers_[at].protocol == Protocol::gre_key ? at - 1 : at;
     }
 
     std::array<Layer, kMostLayers> layers_; ///< so many of them are written:

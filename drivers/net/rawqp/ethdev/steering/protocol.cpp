@@ -305,7 +305,7 @@ constexpr Binding kBindings[] = {
     {gre, ipv4, 16, 16, RTE_ETHER_TYPE_IPV4},
     {gre, ipv6, 16, 16, RTE_ETHER_TYPE_IPV6},
     {gre, mpls_in_gre, 16, 16, RTE_ETHER_TYPE_MPLS},
-    {gre_key, eth, 0, 0, 0},
+    {gre_key, eth, 0, 0, 0}, // as the GRE header before it says
     {gre_key, ipv4, 0, 0, 0},
     {gre_key, ipv6, 0, 0, 0},
     {nvgre, eth, 0, 0, 0},

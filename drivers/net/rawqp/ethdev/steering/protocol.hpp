@@ -99,7 +99,7 @@ extern const std::array<ProtocolRow, kProtocols> kProtocolRows; ///< indexed by 
 /// How a header announces the one that follows it.
 struct Binding {
     Protocol lower, upper;
-    uint16_t bit, bits; ///< in the lower header; no bits: it always follows
+    uint16_t bit, bits; ///< in the lower header; no bits: that says nothing of it
     uint16_t value;
 };
 [[nodiscard]] std::span<const Binding> bindings();
