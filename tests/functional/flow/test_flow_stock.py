@@ -34,6 +34,17 @@ MOST_ROUNDS = 20  # until each kind of edit was seen
 # and neither holds in a rule with rss. The model's differential has these fields.
 UNCOMMON = {("eth", "type"), ("eth", "has_vlan"), ("vlan", "has_more_vlan"), ("vlan", "inner_type")}
 
+
+def spreads_any_tagged(rule: Rule, _: Sequence[Rule]) -> bool:
+    """By ports, in a pattern that is one vlan item, and says nothing of what the tag is on. Spreading by types of
+    packets, net_mlx5 adds their headers to the pattern; one that begins with vlan it takes for one that has ended
+    in IPv6, and adds UDP and TCP with no IP below them, of which libmlx5 makes no steering entries. (With an eth
+    item before the tag, or an IP item after it, it takes the rule.)"""
+    items = [item for item in rule.items if item.kind != "void"]
+    return [item.kind for item in items] == ["vlan"] and items[0].on("inner_type") is None and (
+        len(rule.queues) > 1 and {"udp", "tcp"} & {*rule.rss_types.split()} != set())
+
+
 OURS: Refusals = {
     "the device matches masks, and this range": has_range,
     "field .* cannot be matched inside a tunnel": carries("icmp", "icmp6"),
@@ -79,7 +90,7 @@ THEIRS: Refusals = {
         any_of(has("icmp6"), asks_for("proto", 58)), edits("set_ipv6_src", "set_ipv6_dst")),
     # Of its entries, none has a place for an SPI, and libmlx5 of rdma-core 56 refuses what is left of a mask.
     # (That of 44 does not look there, see of_dv_groups().)
-    "cannot allocate ref memory": all_of(of_later_group, has("esp")),
+    "cannot allocate ref memory": all_of(of_later_group, any_of(has("esp"), spreads_any_tagged)),
     # As of a ConnectX-5, by the format of steering entries.
     "push VLAN action not supported for ingress": all_of(received, edits("of_push_vlan")),
     "pop vlan action not supported for egress": all_of(sent, edits("of_pop_vlan")),
