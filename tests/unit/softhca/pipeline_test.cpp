@@ -479,6 +479,26 @@ TEST_F(DelayDrop, RearmsByItselfWhenToldSo) {
     }
 }
 
+TEST_F(DelayDrop, APacketOfAKnownFlowEndsTheWait) {
+    constexpr auto kTimeout = std::chrono::milliseconds(1000), kWait = kTimeout * 6 / 10;
+    device->set_delay_drop(std::chrono::nanoseconds(kTimeout).count());
+    const auto arrive_known = [&] {
+        wire->incoming.push_back(frames::padded(frames::build({})));
+        run();
+    };
+    post_buffer(holding);
+    arrive_known();
+    arrive_known(); // waits for a buffer
+    std::this_thread::sleep_for(kWait);
+    post_buffer(holding);
+    arrive_known(); // the one before is received, this one waits anew
+    std::this_thread::sleep_for(kWait);
+    run();
+    EXPECT_EQ(device->counters().delivered, 2u);
+    EXPECT_EQ(drops(), 0u);
+    EXPECT_EQ(wire->incoming.size(), 1u);
+}
+
 TEST_F(WithoutKernel, DelayDropHoldsForThatQueueOnly) {
     device->set_delay_drop(kLongNs);
     TestRq holding(*device, pd, rx_cq.number, {.delay_drop = true});
