@@ -27,7 +27,7 @@ from rig.sanitizers import leaks_ignored
 from functional.conftest import OpenStack
 
 RULES_OF_ROUND = 8
-SEEDS, RULES_OF_SEED = 5, 400  # in the whole matrix
+SEEDS, RULES_OF_SEED = {"dv": 25, "verbs": 5}, 400  # in the whole matrix
 MOST_ROUNDS = 20  # until each kind of edit was seen
 
 # Here net_mlx5 goes ways of its own: an EtherType means frames without tags, has_vlan those of 802.1Q,
@@ -190,10 +190,10 @@ def words_of(mode: str) -> Words:
     return fields.by_both - UNCOMMON - {("ipv4", "ttl"), ("ipv6", "hop")}
 
 
-@pytest.mark.parametrize("seed, rules", [
-    (0, 40), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough)
-               for seed in range(1, SEEDS + 1))])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode, seed, rules", [
+    *((mode, 0, 40) for mode in MODES),
+    *(pytest.param(mode, seed, RULES_OF_SEED, marks=pytest.mark.thorough)
+      for mode in MODES for seed in range(1, SEEDS[mode] + 1))])
 def test_both_drivers_do_the_same(open_stack: OpenStack, mode: str, seed: int, rules: int) -> None:
     devargs, excuse = MODES[mode]
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
