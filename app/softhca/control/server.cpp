@@ -194,6 +194,12 @@ bool send_all(int fd, std::string_view text) {
     return true;
 }
 
+/// Events on a descriptor carry its number.
+bool watch(const Fd& epoll, int operation, const Fd& what, uint32_t events) {
+    epoll_event event{.events = events, .data = {.fd = what.get()}};
+    return epoll_ctl(epoll.get(), operation, what.get(), &event) == 0;
+}
+
 /// False when the client has to go: it closed, hangs, or writes an endless line.
 bool serve_client(Client& client, core::Engine& engine, const Commands& commands) {
     char buffer[1024];
@@ -224,7 +230,10 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
     unlink(path.c_str()); // of an earlier process
     if (!listener || !stop || !epoll ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
-        listen(listener.get(), int(kMaxClients)) < 0)
+        listen(listener.get(), int(kMaxClients)) < 0 ||
+        !watch(epoll, EPOLL_CTL_ADD, stop, EPOLLIN) ||
+        !watch(epoll, EPOLL_CTL_ADD, listener, EPOLLIN) ||
+        (keeper && !watch(epoll, EPOLL_CTL_ADD, keeper, 0))) // its end is always told
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(new ControlServer(
         path, engine, with_own(std::move(commands), {engine, std::move(find_command_faults)}),
@@ -236,9 +245,6 @@ ControlServer::ControlServer(std::string path, core::Engine& engine, Commands co
     : path_(std::move(path)), engine_(engine), commands_(std::move(commands)),
       listener_(std::move(listener)), stop_(std::move(stop)), epoll_(std::move(epoll)),
       keeper_(std::move(keeper)) {
-    watch(EPOLL_CTL_ADD, stop_.get(), EPOLLIN);
-    watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
-    if (keeper_) watch(EPOLL_CTL_ADD, keeper_.get(), 0); // its end is always told
     // The program's signals are for its own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -260,7 +266,7 @@ void ControlServer::serve() {
     for (;;) {
         // When all places are taken, the next client waits in the listen queue.
         const bool room = clients.size() < kMaxClients;
-        watch(EPOLL_CTL_MOD, listener_.get(), room && !starved ? uint32_t{EPOLLIN} : 0);
+        watch(epoll_, EPOLL_CTL_MOD, listener_, room && !starved ? uint32_t{EPOLLIN} : 0);
         epoll_event event{};
         const int got = epoll_wait(epoll_.get(), &event, 1, starved ? kAcceptAgainMs : -1);
         if (got < 0 && errno != EINTR) return; // the program closed what is not its own
@@ -273,21 +279,16 @@ void ControlServer::serve() {
         } else if (fd == listener_.get()) {
             Fd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
             starved = !accepted;
-            if (starved || !watch(EPOLL_CTL_ADD, accepted.get(), EPOLLIN)) continue;
+            if (starved || !watch(epoll_, EPOLL_CTL_ADD, accepted, EPOLLIN)) continue;
             setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
                        sizeof kClientPatience);
             const int socket = accepted.get();
             clients.emplace(socket, Client{std::move(accepted), {}, {}});
-        } else if (!serve_client(clients.at(fd), engine_, commands_)) {
-            watch(EPOLL_CTL_DEL, fd, 0); // a child of the program may hold the socket open
+        } else if (Client& client = clients.at(fd); !serve_client(client, engine_, commands_)) {
+            watch(epoll_, EPOLL_CTL_DEL, client.socket, 0); // a child may hold it open
             clients.erase(fd);
         }
     }
-}
-
-bool ControlServer::watch(int operation, int fd, uint32_t events) const {
-    epoll_event event{.events = events, .data = {.fd = fd}};
-    return epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
 }
 
 } // namespace softhca::control

@@ -43,7 +43,6 @@ class ControlServer {
     ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener, Fd stop,
                   Fd epoll, Fd keeper);
     void serve();
-    bool watch(int operation, int fd, uint32_t events) const;
 
     std::string path_;
     core::Engine& engine_;

@@ -24,9 +24,9 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     size_t send_chains(Sq& sq, size_t budget) override { return sender_.run_chains(sq, budget); }
     size_t send_kernel(size_t budget) override { return sender_.run_kernel(budget); }
     size_t receive(size_t budget) override;
-    [[nodiscard]] size_t take(std::span<const iovec> frames) override;
-    [[nodiscard]] size_t taken_before_loss() override { return std::exchange(lost_after_, 0); }
-    [[nodiscard]] size_t lose_frame() override;
+    void take(std::span<const iovec> frames) override;
+    void lose_frame() override;
+    [[nodiscard]] size_t taken() const override { return taken_; }
     size_t flush(Rq& rq) override { return placer_.flush(rq); }
     [[nodiscard]] bool receive_message(Rq& rq) override { return placer_.take_message(rq); }
     [[nodiscard]] bool is_expected(std::span<const iovec> pieces, uint32_t bytes) override {
@@ -42,7 +42,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     Receiver<R, W> receiver_;
     Sender<R, W> sender_;
     std::array<iovec, Receiver<R, W>::kMaxBatch> frames_; ///< from the wire, at once
-    size_t lost_after_ = 0; ///< frames that were done with when memory was lost
+    size_t taken_ = 0;                                    ///< see taken()
 };
 
 template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
@@ -60,23 +60,19 @@ template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
     return done + placer_.end_due_sessions();
 }
 
-template <Rings R, class W> size_t DataPathOver<R, W>::take(std::span<const iovec> frames) {
-    size_t done = 0;
-    while (done < frames.size()) {
-        const auto batch = frames.subspan(done, std::min(frames.size() - done, frames_.size()));
-        const size_t taken = receiver_.receive_batch(batch);
-        done += taken;
-        lost_after_ = done;
-        if (taken != batch.size()) break;
+template <Rings R, class W> void DataPathOver<R, W>::take(std::span<const iovec> frames) {
+    for (taken_ = 0; taken_ < frames.size();) {
+        const size_t most = std::min(frames_.size(), frames.size() - taken_);
+        const size_t taken = receiver_.receive_batch(frames.subspan(taken_, most));
+        taken_ += taken;
+        if (taken != most) break;
     }
-    lost_after_ = 0;
-    return done;
 }
 
-template <Rings R, class W> size_t DataPathOver<R, W>::lose_frame() {
+template <Rings R, class W> void DataPathOver<R, W>::lose_frame() {
+    taken_ += receiver_.abandon();
     placer_.abandon();
     watch_.abandoned();
-    return std::exchange(lost_after_, 0) + receiver_.abandon();
 }
 
 template <Rings R, class W> void DataPathOver<R, W>::lose_memory(bool broken, Work work) {
@@ -85,7 +81,7 @@ template <Rings R, class W> void DataPathOver<R, W>::lose_memory(bool broken, Wo
     const size_t done = receiver_.abandon() + (placing ? 1 : 0);
     sender_.abandon();
     if (work == Work::receiving) port_.wire().pop_batch(done);
-    if (work == Work::taking) lost_after_ += done;
+    if (work == Work::taking) taken_ += done;
     if (broken)
         placer_.abandon();
     else if (placing)

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -58,7 +59,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     DataPath::Work doing = DataPath::Work::sending;
     static constexpr size_t kReceiveBudget = 128; ///< frames in a round
     size_t frames_left = kReceiveBudget;          ///< until the next round ends
-    std::atomic<const void*> polled_by{nullptr};  ///< the device thread, see this_thread()
+    std::atomic<std::thread::id> polled_by;       ///< the device thread
 
     Icm icm;
     MkeyTable mkeys;
@@ -168,7 +169,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     /// There is no memory at this address any more, where the device was working just now. A queue
     /// or CQ whose ring or doorbell record that was breaks; else it ends the WQE in error.
     void lose_memory(const void* address);
-    /// Work was left as there is no memory at this address.
+    /// Work was left as there is no memory at this address; null: it came to its end.
     void end_left_work(const void* address);
 
   private:

@@ -13,17 +13,6 @@ constexpr size_t kSendBudget = 128; // packets per SQ
 constexpr size_t kKernelBudget = 32;
 constexpr size_t kHairpinBudget = 2 * Device::State::kReceiveBudget; // more than may come meanwhile
 
-/// An address that no other thread has.
-const void* this_thread() {
-    static thread_local char mark;
-    return &mark;
-}
-
-bool lies_in(const iovec& memory, const void* address) {
-    const auto* const first = static_cast<const std::byte*>(memory.iov_base);
-    return address >= first && address < first + memory.iov_len;
-}
-
 } // namespace
 
 void Device::State::start_wire() {
@@ -73,11 +62,11 @@ size_t Device::poll() {
     }
     const std::lock_guard lock(state.mutex);
     if (state.dead) return 0;
-    if (state.polled_by.load(std::memory_order_relaxed) != this_thread())
-        state.polled_by.store(this_thread(), std::memory_order_relaxed);
+    if (const auto self = std::this_thread::get_id();
+        state.polled_by.load(std::memory_order_relaxed) != self)
+        state.polled_by.store(self, std::memory_order_relaxed);
     size_t work = 1; // of a round that is not finished
-    if (const void* missing = run_guarded(state, [&] { work = state.poll_round(); }))
-        state.end_left_work(missing);
+    state.end_left_work(run_guarded(state, [&] { work = state.poll_round(); }));
     return work;
 }
 
@@ -89,24 +78,23 @@ void Device::State::end_left_work(const void* missing) {
 
 size_t Device::State::take(std::span<const iovec> frames) {
     // Another thread has the device in its caches, and would have to wait.
-    if (polled_by.load(std::memory_order_relaxed) != this_thread()) return 0;
-    if (control_waiting.load(std::memory_order_relaxed) != 0 || !mutex.try_lock()) return 0;
-    const std::lock_guard lock(mutex, std::adopt_lock);
-    if (dead) return 0;
+    if (polled_by.load(std::memory_order_relaxed) != std::this_thread::get_id()) return 0;
+    if (control_waiting.load(std::memory_order_relaxed) != 0) return 0;
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    if (!lock || dead) return 0;
     port.read_clock();
     doing = DataPath::Work::taking;
     frames = frames.first(std::min(frames.size(), frames_left));
-    size_t taken = 0;
-    if (const void* const missing = run_guarded(*this, [&] { taken = data_path->take(frames); })) {
-        // Both devices may know the memory: whose loss it is tells where it was missed.
-        if (std::ranges::any_of(frames,
-                                [&](const iovec& frame) { return lies_in(frame, missing); })) {
-            taken = data_path->lose_frame();
-        } else {
-            end_left_work(missing);
-            taken = data_path->taken_before_loss();
-        }
-    }
+    const void* const missing = run_guarded(*this, [&] { data_path->take(frames); });
+    const auto is_sent_from = [&](const iovec& frame) {
+        return DmaArea::contiguous(frame.iov_base, frame.iov_len).contains(missing);
+    };
+    // Both devices may know the memory: whose loss it is tells where it was missed.
+    if (missing && std::ranges::any_of(frames, is_sent_from))
+        data_path->lose_frame();
+    else
+        end_left_work(missing);
+    const size_t taken = data_path->taken();
     frames_left -= taken;
     return taken;
 }

@@ -42,13 +42,12 @@ class DataPath {
     virtual size_t send_kernel(size_t budget) = 0;
     /// Receives from the wire. Returns how many frames.
     virtual size_t receive(size_t budget) = 0;
-    /// Receives frames of one piece each that do not come by the wire. Returns how many of them are
-    /// done with; the next one has to wait.
-    [[nodiscard]] virtual size_t take(std::span<const iovec> frames) = 0;
-    /// The same after take() was left by a fault: after lose_memory(), or since the frame under way
-    /// could not be read, which is not one of them.
-    [[nodiscard]] virtual size_t taken_before_loss() = 0;
-    [[nodiscard]] virtual size_t lose_frame() = 0;
+    /// Receives frames of one piece each that do not come by the wire, until one has to wait.
+    virtual void take(std::span<const iovec> frames) = 0;
+    /// take() was left by a fault, as the frame under way could not be read: that is not taken.
+    virtual void lose_frame() = 0;
+    /// How many frames of the last take() are done with, however it ended.
+    [[nodiscard]] virtual size_t taken() const = 0;
     /// Completes the requests of an RQ in error as flushed. Returns how many.
     virtual size_t flush(Rq& rq) = 0;
     /// An empty message comes to the RQ of a QP. False: it has no request for it yet.

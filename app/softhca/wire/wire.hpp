@@ -81,8 +81,8 @@ class Wire {
     /// Called after a batch of send(): wakes the peer if it sleeps.
     virtual void flush() {}
 
-    /// Whom frames may go to in place of waiting for peek_batch(), on cables without a way of their
-    /// own. Null: nobody any more; no call is under way then.
+    /// Who may be given frames while the other end sends them, before peek_batch() would find them.
+    /// Cables that cannot do that ignore it. Null: nobody from now on, and no call is under way.
     virtual void set_recipient(Recipient*) {}
 
     /// False while the cable is unplugged (no peer connected).

@@ -359,16 +359,10 @@ void Translator::split_any_tag() {
 }
 
 FlowResult<ShortList<Pattern>> Translator::translate(const rte_flow_item* pattern) {
-    const auto next_of = [](const rte_flow_item* item) {
-        do
-            ++item;
-        while (item->type == RTE_FLOW_ITEM_TYPE_VOID);
-        return item;
-    };
     for (const rte_flow_item* item = pattern; item->type != RTE_FLOW_ITEM_TYPE_END; ++item) {
         if (item->type == RTE_FLOW_ITEM_TYPE_VOID) continue;
         number_ = static_cast<uint8_t>(std::min<ptrdiff_t>(item - pattern, Layer::kNone - 1));
-        const bool before_vlan = next_of(item)->type == RTE_FLOW_ITEM_TYPE_VLAN;
+        const bool before_vlan = next_item(item)->type == RTE_FLOW_ITEM_TYPE_VLAN;
         if (auto ok = add(*item, before_vlan); !ok) return tl::unexpected(ok.error());
     }
     split_any_tag();
@@ -376,6 +370,13 @@ FlowResult<ShortList<Pattern>> Translator::translate(const rte_flow_item* patter
 }
 
 } // namespace
+
+const rte_flow_item* next_item(const rte_flow_item* item) {
+    do
+        ++item;
+    while (item->type == RTE_FLOW_ITEM_TYPE_VOID);
+    return item;
+}
 
 FlowResult<ShortList<Pattern>> translate_pattern(const rte_flow_item* pattern, bool egress) {
     if (pattern == nullptr)

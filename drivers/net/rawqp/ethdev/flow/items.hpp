@@ -13,5 +13,7 @@ namespace rawqp {
 /// match is not looked at here.
 [[nodiscard]] FlowResult<ShortList<Pattern>> translate_pattern(const rte_flow_item* pattern,
                                                                bool egress = false);
+/// The item after this one that is not void.
+[[nodiscard]] const rte_flow_item* next_item(const rte_flow_item* item);
 
 } // namespace rawqp

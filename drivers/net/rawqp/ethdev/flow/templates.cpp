@@ -221,14 +221,12 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes,
     auto list = copy(RTE_FLOW_CONV_OP_PATTERN, items);
     if (!list) return tl::unexpected(list.error());
     for (size_t i = 0; i < list->count; ++i) {
-        size_t next = i;
+        const rte_flow_item* next = &items[i];
         do {
-            do
-                ++next;
-            while (items[next].type == RTE_FLOW_ITEM_TYPE_VOID);
-            if (auto ok = check_item(list->entries()[i], items[next], items[i]); !ok)
+            next = next_item(next);
+            if (auto ok = check_item(list->entries()[i], *next, items[i]); !ok)
                 return tl::unexpected(ok.error());
-        } while (items[next].type == RTE_FLOW_ITEM_TYPE_GRE_KEY); // what follows it, GRE says
+        } while (next->type == RTE_FLOW_ITEM_TYPE_GRE_KEY); // what follows it, GRE says
     }
     const auto is_tag = [](const rte_flow_item& item) {
         return item.type == RTE_FLOW_ITEM_TYPE_TAG;
