@@ -48,7 +48,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_packet(Sq& sq);
     [[nodiscard]] Step execute_tso(Sq& sq, size_t budget);
-    [[nodiscard, gnu::flatten]] Step execute_packets(Sq& sq, size_t budget);
+    [[nodiscard]] Step execute_packets(Sq& sq, size_t budget);
     [[nodiscard]] Step send_batch(Sq& sq, size_t budget);
     size_t end_batch(Sq& sq, size_t sent);
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
@@ -59,7 +59,7 @@ template <Rings R, class W> class Sender {
     using Cursor = typename R::Send::Cursor;
     [[nodiscard, gnu::always_inline]] SendFault
     gather_segment(const Sq& sq, Cursor& at, Gather& into, Access access = Access::read);
-    [[nodiscard]] SendFault gather_packets(const Sq& sq);
+    [[nodiscard, gnu::flatten]] SendFault gather_packets(const Sq& sq);
     [[nodiscard, gnu::noinline]] bool find_whole(const Sq& sq, const Segment& segment,
                                                  KeyWindow& window, const std::byte*& whole);
     /// Nothing is asked for that concerns one packet, nobody looks, and all lie in one piece.
