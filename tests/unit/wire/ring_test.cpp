@@ -71,6 +71,7 @@ TEST_F(RingTest, BatchesCarryTheSameFrames) {
         const size_t offered = random() % 40;
         for (size_t i = 0; i < offered; ++i)
             data.push_back(numbered(sent + i));
+        frames.reserve(data.size());
         for (auto& frame : data)
             frames.push_back({frame.data(), frame.size()});
         size_t done = 0;
