@@ -2,6 +2,10 @@
 // Cache lines that are fetched ahead of use, when the device has touched them last.
 #pragma once
 
+#include <cstddef>
+
+inline constexpr size_t kLineBytes = 64;
+
 /// Fetches a line that will be stored into. To load it first would take two turns, one for a shared
 /// copy and one to make it our own.
 inline void claim_line(const void* line) {
@@ -11,4 +15,14 @@ inline void claim_line(const void* line) {
 #else
     __builtin_prefetch(line, 1);
 #endif
+}
+
+/// Those of so many bytes, from a line's first one on: to be read, or stored into.
+inline void fetch_lines(const std::byte* first, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += kLineBytes)
+        __builtin_prefetch(first + at);
+}
+inline void claim_lines(const std::byte* first, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += kLineBytes)
+        claim_line(first + at);
 }

@@ -7,13 +7,18 @@
 
 namespace net {
 
+/// Bytes that the checksum of a UDP header covers, after which the packet has `bytes` bytes, those
+/// of the header among them; 0 when the lengths contradict each other.
+[[nodiscard]] inline uint32_t udp_bytes(const std::byte* udp, uint32_t bytes) {
+    const uint32_t length = load_be<uint16_t>(udp + 4);
+    return length >= 8 && length <= bytes ? length : 0;
+}
+
 /// Bytes of L4 header and payload that the checksum covers; 0 when the lengths contradict each
 /// other. Requires headers.l4 != 0; `head` is the start of the frame.
 [[nodiscard]] inline uint32_t l4_bytes(const Headers& headers, const std::byte* head) {
     const uint32_t bytes = headers.l3 + headers.ip_bytes - headers.l4;
-    if (headers.ip_proto != kProtoUdp) return bytes;
-    const uint32_t udp_bytes = load_be<uint16_t>(head + headers.l4 + 4);
-    return udp_bytes >= 8 && udp_bytes <= bytes ? udp_bytes : 0;
+    return headers.ip_proto == kProtoUdp ? udp_bytes(head + headers.l4, bytes) : bytes;
 }
 
 /// The sum over the pseudo header of a packet of `l4_bytes` bytes (at most 65535).

@@ -2,6 +2,7 @@
 // What steering made of a flow's last packet, so that the next one is neither parsed nor looked up.
 #pragma once
 
+#include "app/softhca/core/flow_path.hpp"
 #include "app/softhca/core/flow_shape.hpp"
 #include "app/softhca/core/requests.hpp"
 
@@ -11,8 +12,6 @@
 #include <vector>
 
 namespace softhca::core {
-
-struct FlowCounter;
 
 /// Where packets of a flow go, how their headers lie, and what can be said of their completions
 /// before they come.
@@ -24,6 +23,14 @@ template <Rings R> struct KnownFlow {
     std::array<FlowCounter*, kCounters> counters{}; ///< null: no more
     net::Headers headers; ///< of a packet of it, whose IP length was its own
     typename R::Receive::Prepared completion;
+
+    void count(uint32_t bytes) const {
+        for (FlowCounter* const counter : counters) {
+            if (!counter) break;
+            counter->counts.packets++;
+            counter->counts.bytes += bytes;
+        }
+    }
 };
 
 /// Knows flows of plain frames (FlowShape) only. A flow has its place by its hash, and the last one
@@ -34,19 +41,24 @@ template <Rings R> class FlowCache {
     explicit FlowCache(const uint64_t& control_calls) : control_calls_(control_calls) {}
 
     struct Found {
-        KnownFlow<R>* flow = nullptr; ///< null: this frame goes the whole way
-        uint32_t ip_bytes = 0;        ///< its own IP length
+        KnownFlow<R>* flow = nullptr;
+        uint32_t ip_bytes = 0;   ///< its own IP length
+        ChecksumVerdict verdict; ///< its own, too
 
         /// Of this frame, until those of another one of its flow are asked for.
         [[nodiscard]] const net::Headers& headers() const {
             flow->headers.ip_bytes = ip_bytes;
             return flow->headers;
         }
+        [[nodiscard]] bool has_payload() const {
+            return flow->headers.l3 + ip_bytes > flow->headers.payload;
+        }
     };
-    /// `head` is all of the frame.
-    [[nodiscard]] Found find(const std::byte* head, uint32_t bytes) {
-        if (places_.empty()) return {};
-        return with_shape(head, bytes, [&](auto shape) { return find_shaped<shape>(head, bytes); });
+    /// `head` is all of the frame. False: this one goes the whole way.
+    [[nodiscard]] bool find(const std::byte* head, uint32_t bytes, Found& found) {
+        if (places_.empty()) return false;
+        return with_shape(head, bytes,
+                          [&](auto shape) { return find_shaped<shape>(head, bytes, found); });
     }
     /// Where this packet has gone, of one piece; all packets of its flow go there until something
     /// changes.
@@ -62,21 +74,23 @@ template <Rings R> class FlowCache {
 
     // Words are compared as they are loaded: read back by wide loads, stored ones would stall. That
     // the shape is the same needs no look: each shape compares the bytes that tell it.
-    template <size_t S> Found find_shaped(const std::byte* head, uint32_t bytes) {
+    template <size_t S>
+    [[nodiscard]] bool find_shaped(const std::byte* head, uint32_t bytes, Found& found) {
         constexpr const FlowShape& kShape = kFlowShapes[S];
         Place& place = places_[hash_of<S>(head) % kPlaces];
         uint64_t difference = place.control_calls ^ control_calls_;
         for (size_t i = 0; i < kShape.words; i++)
             difference |= kShape.word(head, i) ^ place.words[i];
-        if (difference != 0) return {};
+        if (difference != 0) return false;
 
-        constexpr bool kIpv6 = (S & 2) != 0;
+        constexpr bool kIpv6 = (S & 2) != 0, kTcp = (S & 1) != 0;
         const std::byte* const ip = head + kShape.l3;
         const uint32_t ip_bytes =
             kIpv6 ? 40u + net::load_be<uint16_t>(ip + 4) : net::load_be<uint16_t>(ip + 2);
         const uint32_t end = kShape.l3 + ip_bytes;
-        if (end > bytes || end < place.flow.headers.payload) return {};
-        return {&place.flow, ip_bytes};
+        if (end > bytes || end < place.flow.headers.payload) return false;
+        found = {&place.flow, ip_bytes, verify_plain<kIpv6, kTcp>(ip, ip_bytes)};
+        return true;
     }
     /// The products do not wait for each other; the high bits of each depend on all of its word.
     template <size_t S> static uint64_t hash_of(const std::byte* head) {

@@ -62,30 +62,32 @@ class Frame {
     net::Headers headers_;
 };
 
-/// As Frame::verify(), of a packet of one piece whose headers are plain: IPv4 without options or
-/// IPv6 without extensions, no fragment, TCP or UDP.
-[[nodiscard]] inline ChecksumVerdict verify_plain(const std::byte* head,
-                                                  const net::Headers& headers) {
-    const bool ipv4 = headers.ip_version == 4;
-    const std::byte* const ip = head + headers.l3;
-    const std::byte* const l4 = head + headers.l4;
-    const uint32_t l4_bytes = headers.l3 + headers.ip_bytes - headers.l4;
-    const uint32_t covered = net::l4_bytes(headers, head);
+/// As Frame::verify(), of a packet of one piece with plain headers (FlowShape), `ip_bytes` bytes of
+/// which begin at `ip`.
+template <bool kIpv6, bool kTcp>
+[[nodiscard, gnu::always_inline]] inline ChecksumVerdict verify_plain(const std::byte* ip,
+                                                                      uint32_t ip_bytes) {
+    constexpr uint32_t kHeader = kIpv6 ? 40 : 20, kAddresses = kIpv6 ? 8 : 12;
+    constexpr uint8_t kProto = kTcp ? net::kProtoTcp : net::kProtoUdp;
+    const std::byte* const l4 = ip + kHeader;
+    const uint32_t l4_bytes = ip_bytes - kHeader;
+    const uint32_t covered = kTcp ? l4_bytes : net::udp_bytes(l4, l4_bytes);
 
-    const uint64_t header = ipv4 ? net::sum_bytes(ip, 20) : net::sum_bytes(ip, 40);
-    const uint64_t addresses = ipv4 ? net::sum_bytes(ip + 12, 8) : net::sum_bytes(ip + 8, 32);
+    const uint64_t header = net::sum_bytes(ip, kHeader);
+    const uint64_t addresses = net::sum_bytes(ip + kAddresses, kHeader - kAddresses);
     const uint64_t packet = net::sum_bytes(l4, covered);
-    const uint64_t pseudo = net::add_sums(
-        addresses, net::to_be(static_cast<uint16_t>(covered + headers.ip_proto))); // below 2^16
+    const uint64_t pseudo =
+        net::add_sums(addresses, net::to_be(static_cast<uint16_t>(covered + kProto))); // below 2^16
     uint64_t all = net::add_sums(header, packet);
-    if (covered != l4_bytes) { // UDP that is shorter than the packet
+    if (!kTcp && covered != l4_bytes) { // UDP that is shorter than the packet
         const uint64_t rest = net::sum_bytes(l4 + covered, l4_bytes - covered);
         all = net::add_sums(all, covered & 1 ? net::byteswap(net::fold_sum(rest)) : rest);
     }
     constexpr uint16_t kSound = 0xffff;
-    return {.l3_ok = !ipv4 || net::fold_sum(header) == kSound,
-            .l4_ok = covered != 0 && (udp_without_checksum(headers, head) ||
-                                      net::fold_sum(net::add_sums(pseudo, packet)) == kSound),
+    const bool unsummed = !kIpv6 && !kTcp && net::load_be<uint16_t>(l4 + 6) == 0;
+    return {.l3_ok = kIpv6 || net::fold_sum(header) == kSound,
+            .l4_ok = covered != 0 &&
+                     (unsummed || net::fold_sum(net::add_sums(pseudo, packet)) == kSound),
             .l3_sum = net::to_be(net::fold_sum(all))};
 }
 

@@ -12,6 +12,8 @@
 #include "app/softhca/core/virtio/virtq.hpp"
 
 #include <optional>
+#include <span>
+#include <sys/uio.h>
 
 namespace softhca::core {
 
@@ -52,11 +54,14 @@ template <Rings R, class W> class Placer {
         placing_ = nullptr;
     }
 
-    /// Whether the queue takes a frame of one piece as it is, at once, and …
-    [[nodiscard]] bool takes_plain(Rq& rq, uint32_t bytes);
-    /// … puts it there. Its flow is known.
-    void place_plain(const typename FlowCache<R>::Found& found, const iovec& whole,
-                     const ChecksumVerdict& verdict);
+    /// Delivers the first of these frames, of one piece each and of the flows `found`, all of which
+    /// go to this queue: those that it takes as they are, at once. Returns how many; none: the next
+    /// one goes the way of other frames.
+    [[nodiscard]] size_t place_plain(Rq& rq, std::span<const iovec> frames,
+                                     const typename FlowCache<R>::Found* found);
+    /// Counts what place_plain() has delivered, also when it was left by a fault. Returns how many
+    /// frames.
+    size_t end_run();
 
     /// Likewise, or has it join those before it.
     void coalesce(const LroAttr& lro, const Target& target, const Packet& packet,
@@ -112,10 +117,12 @@ template <Rings R, class W> class Placer {
     /// Of what look_ahead() does not claim: the lines of one of the next long packets, which would
     /// be too many at once, and the completion of a striding queue.
     void claim_more(Rq& rq, uint32_t bytes) {
-        const uint64_t next = rq.counters.wqes + kAheadOfMany;
-        if (bytes > kFewBytes && rq.posted.knows(next, control_calls_))
-            claim(rq.posted.at(next), bytes);
-        if (rq.striding) Ring::claim_completion(rq, kAheadOfFew);
+        if (bytes > kFewBytes) claim_long(rq, rq.counters.wqes, bytes);
+        if (rq.striding) Ring::claim_completions(rq, kAheadOfFew, 1);
+    }
+    void claim_long(const Rq& rq, uint64_t position, uint32_t bytes) const {
+        const uint64_t next = position + kAheadOfMany;
+        if (rq.posted.knows(next, control_calls_)) claim(rq.posted.at(next), bytes);
     }
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
@@ -143,6 +150,10 @@ template <Rings R, class W> class Placer {
     template <class Bytes>
     [[nodiscard]] bool write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
                              Bytes& from);
+    [[nodiscard]] static bool takes_plain(const Rq& rq) {
+        return rq.state == QueueState::ready && !rq.coalescing && !rq.vlan_strip &&
+               !rq.scatter_fcs && !rq.striding && !rq.injected;
+    }
     [[nodiscard]] bool complete(const Target& target, const Frame& frame, const Cut& cut,
                                 const Labels& labels, uint32_t strides);
     [[nodiscard]] bool leave_rest(Rq& rq);
@@ -154,6 +165,15 @@ template <Rings R, class W> class Placer {
     Port& port_;
     const uint64_t& control_calls_;
     [[no_unique_address]] W watch_;
+    /// Plain frames on their way into a queue, the first `placed` of which are there. What they
+    /// change in the queue it gets at the end, in one.
+    struct Run {
+        Rq* rq = nullptr; ///< null: there is none
+        std::span<const iovec> frames;
+        const typename FlowCache<R>::Found* found = nullptr;
+        uint32_t placed = 0;
+    };
+    Run run_;
     Rq* placing_ = nullptr;
     Gather cut_;
     std::array<std::byte, 12> macs_;

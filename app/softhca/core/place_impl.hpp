@@ -143,15 +143,18 @@ template <Rings R, class W> void Placer<R, W>::look_ahead(Rq& rq, uint32_t bytes
     if (rq.pending() < PostedBuffers::kMost) read_doorbell(rq);
     if (rq.pending() == 0) return; // there were none, or the queue failed
     const uint64_t last = position + std::min<uint64_t>(rq.pending(), PostedBuffers::kMost);
+    const auto from = static_cast<uint32_t>(end - position);
     KeyWindow window;
     for (; end < last; end++) {
-        const auto ahead = static_cast<uint32_t>(end - position);
-        const PostedBuffer buffer = find_buffer(rq, ahead, window);
+        const PostedBuffer buffer = find_buffer(rq, static_cast<uint32_t>(end - position), window);
         rq.posted.set(end, buffer);
         if (bytes <= kFewBytes) claim(buffer, bytes);
-        Ring::claim_completion(rq, ahead);
     }
     rq.posted.keep_until(end, control_calls_);
+    const auto to = static_cast<uint32_t>(end - position);
+    Ring::claim_completions(rq, from, to - from);
+    // For the next time.
+    Ring::fetch_requests(rq, to, std::min<uint32_t>(rq.pending() - to, to - from));
 }
 
 template <Rings R, class W>
@@ -167,9 +170,7 @@ PostedBuffer Placer<R, W>::find_buffer(const Rq& rq, uint32_t ahead, KeyWindow& 
 }
 
 template <Rings R, class W> void Placer<R, W>::claim(const PostedBuffer& buffer, uint32_t bytes) {
-    constexpr uint32_t kLine = 64;
-    for (uint32_t at = 0; at < std::min(bytes, buffer.bytes); at += kLine)
-        claim_line(buffer.to + at);
+    claim_lines(buffer.to, std::min(bytes, buffer.bytes));
 }
 
 template <Rings R, class W>
@@ -188,34 +189,61 @@ void Placer<R, W>::put(const Target& target, const Frame& frame, const Labels& l
     advance(rq, cut->bytes, used, 1);
 }
 
-template <Rings R, class W> bool Placer<R, W>::takes_plain(Rq& rq, uint32_t bytes) {
-    return rq.state == QueueState::ready && !rq.coalescing && !rq.vlan_strip && !rq.scatter_fcs &&
-           !rq.striding && !rq.injected && has_request(rq, bytes) &&
-           rq.posted.at(rq.counters.wqes).bytes >= bytes;
-}
-
 /// The way of most packets, without what other ones need.
 template <Rings R, class W>
-void Placer<R, W>::place_plain(const typename FlowCache<R>::Found& found, const iovec& whole,
-                               const ChecksumVerdict& verdict) {
-    const KnownFlow<R>& flow = *found.flow;
-    Rq& rq = *flow.target.rq;
-    const auto bytes = static_cast<uint32_t>(whole.iov_len);
+size_t Placer<R, W>::place_plain(Rq& rq, std::span<const iovec> frames,
+                                 const typename FlowCache<R>::Found* found) {
+    const auto first_bytes = static_cast<uint32_t>(frames.front().iov_len);
+    if (!takes_plain(rq) || !has_request(rq, first_bytes)) return 0;
+    const uint64_t position = rq.counters.wqes, known = rq.posted.end(position, control_calls_);
+    // No more than kAheadOfFew, so that the lines of later ones are claimed in time.
+    const auto most =
+        static_cast<uint32_t>(std::min<uint64_t>({frames.size(), known - position, kAheadOfFew}));
+    const typename Ring::Row row(rq, most);
+    const uint64_t time = port_.now();
+    run_ = {.rq = &rq, .frames = frames, .found = found};
+    placing_ = &rq;
+    for (uint32_t i = 0; i < row.size(); i++) {
+        const auto bytes = static_cast<uint32_t>(frames[i].iov_len);
+        const PostedBuffer& buffer = rq.posted.at(position + i);
+        if (buffer.bytes < bytes) break;
+        if (bytes > kFewBytes) claim_long(rq, position + i, bytes);
+        net::copy_packet(buffer.to, static_cast<const std::byte*>(frames[i].iov_base), bytes);
+        row.complete(i, found[i].flow->completion,
+                     {.verdict = found[i].verdict,
+                      .bytes = bytes,
+                      .has_payload = found[i].has_payload(),
+                      .time = time});
+        run_.placed = i + 1;
+    }
+    placing_ = nullptr;
+    return end_run();
+}
+
+template <Rings R, class W> size_t Placer<R, W>::end_run() {
+    if (!run_.rq) return 0;
+    Rq& rq = *std::exchange(run_.rq, nullptr);
+    // The one that was on its way has arrived, too.
+    const uint32_t placed = run_.placed, arrived = placed + (placing_ ? 1 : 0);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < arrived; i++) {
+        const iovec& frame = run_.frames[i];
+        const auto length = static_cast<uint32_t>(frame.iov_len);
+        port_.count_received({&frame, 1}, length);
+        run_.found[i].flow->count(length);
+        bytes += i < placed ? length : 0;
+    }
+    if (placed == 0) return 0;
+    Ring::Row::end(rq, placed);
     rq.held_since = 0;
     rq.gave_up = false;
-    placing_ = &rq;
-    claim_more(rq, bytes);
-    net::copy_packet(rq.posted.at(rq.counters.wqes).to,
-                     static_cast<const std::byte*>(whole.iov_base), bytes);
-    const bool completed = Ring::complete(rq, flow.completion,
-                                          {.verdict = verdict,
-                                           .bytes = bytes,
-                                           .has_payload = found.headers().has_payload(),
-                                           .time = port_.now()});
-    placing_ = nullptr;
-    if (completed) return advance(rq, bytes, 0, 1);
-    count_out_of_buffer(rq);
-    rq.fail();
+    rq.consumer = static_cast<uint16_t>(rq.consumer + placed);
+    rq.counters.wqes += placed;
+    rq.counters.cqes += placed;
+    rq.counters.packets += placed;
+    rq.counters.bytes += bytes;
+    port_.counters.delivered += placed;
+    return placed;
 }
 
 template <Rings R, class W>

@@ -46,7 +46,7 @@ template <Rings R, class W> class Receiver {
     /// before.
     size_t abandon() {
         origin_.reset();
-        return std::exchange(taken_, 0);
+        return std::exchange(taken_, 0) + placer_.end_run();
     }
 
     /// Whether anybody wants copies of what is sent.
@@ -74,8 +74,8 @@ template <Rings R, class W> class Receiver {
     [[nodiscard]] bool take(std::span<const iovec> pieces, uint32_t bytes);
     /// Takes the first ones of these frames, as long as their flows are known and nothing holds.
     void take_known(std::span<const iovec> frames);
-    [[nodiscard]] bool take_known(const iovec& frame, const typename FlowCache<R>::Found& found,
-                                  const ChecksumVerdict& verdict);
+    [[nodiscard]] bool take_known(const iovec& frame, const typename FlowCache<R>::Found& found);
+    [[nodiscard]] size_t run_at(size_t first, size_t known) const;
     /// Where the packet went is where the next ones of its flow will go, if that is one queue and
     /// nobody else has a part in it.
     void remember(const Packet& packet, bool to_kernel);
@@ -111,7 +111,6 @@ template <Rings R, class W> class Receiver {
     FlowPath sniff_path_;
     FlowCache<R> flows_;
     std::array<typename FlowCache<R>::Found, kMaxBatch> known_; ///< of the present batch
-    std::array<ChecksumVerdict, kMaxBatch> verdicts_;           ///< likewise
     size_t taken_ = 0;                                          ///< likewise
     std::optional<Origin> origin_;
     std::array<std::byte, kMaxCopy> copy_; ///< of a frame that was sent

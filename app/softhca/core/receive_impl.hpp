@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/gather.hpp"
 #include "app/softhca/core/receive.hpp"
+#include "common/lines.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -107,42 +108,55 @@ template <Rings R, class W> size_t Receiver<R, W>::receive_batch(std::span<const
     return std::exchange(taken_, 0);
 }
 
+/// All lines of a frame but the first one, which is here: the next frame's come while this one is
+/// read.
+inline void fetch_rest(const iovec& frame) {
+    if (frame.iov_len > kLineBytes)
+        fetch_lines(static_cast<const std::byte*>(frame.iov_base) + kLineBytes,
+                    frame.iov_len - kLineBytes);
+}
+
 template <Rings R, class W> void Receiver<R, W>::take_known(std::span<const iovec> frames) {
     if (!port_.link_up()) return;
     size_t known = 0;
     for (; known < frames.size(); known++) {
         const iovec& frame = frames[known];
         if (frame.iov_len > port_.max_frame()) break;
-        known_[known] = flows_.find(static_cast<const std::byte*>(frame.iov_base),
-                                    static_cast<uint32_t>(frame.iov_len));
-        if (!known_[known].flow) break;
+        if (known + 1 < frames.size()) fetch_rest(frames[known + 1]);
+        if (!flows_.find(static_cast<const std::byte*>(frame.iov_base),
+                         static_cast<uint32_t>(frame.iov_len), known_[known]))
+            break;
     }
-    for (size_t i = 0; i < known; i++) {
-        verdicts_[i] =
-            verify_plain(static_cast<const std::byte*>(frames[i].iov_base), known_[i].headers());
-    }
-    for (size_t i = 0; i < known && take_known(frames[i], known_[i], verdicts_[i]); i++)
+    for (size_t i = 0; i < known;) {
+        const size_t run = run_at(i, known);
+        const size_t placed =
+            placer_.place_plain(*known_[i].flow->target.rq, {frames.data() + i, run}, &known_[i]);
+        taken_ += placed;
+        i += placed;
+        if (placed != 0) continue;
+        if (!take_known(frames[i], known_[i])) return;
         taken_++;
+        i++;
+    }
 }
 
+/// How many of the `known` frames, from this one on, go to its queue one after another.
+template <Rings R, class W> size_t Receiver<R, W>::run_at(size_t first, size_t known) const {
+    size_t end = first + 1;
+    while (end < known && known_[end].flow->target.rq == known_[first].flow->target.rq)
+        end++;
+    return end - first;
+}
+
+/// Of a queue that does not take it as it is.
 template <Rings R, class W>
-bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>::Found& found,
-                                const ChecksumVerdict& verdict) {
+bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>::Found& found) {
     const KnownFlow<R>& flow = *found.flow;
     const auto bytes = static_cast<uint32_t>(frame.iov_len);
-    const bool plain = placer_.takes_plain(*flow.target.rq, bytes);
-    if (!plain && may_hold() && holds(*flow.target.rq, bytes)) return false;
+    if (may_hold() && holds(*flow.target.rq, bytes)) return false;
     port_.count_received({&frame, 1}, bytes);
-    for (FlowCounter* const counter : flow.counters) {
-        if (!counter) break;
-        counter->counts.packets++;
-        counter->counts.bytes += bytes;
-    }
-    if (plain) {
-        placer_.place_plain(found, frame, verdict);
-    } else {
-        placer_.place(flow.target, Frame(frame, found.headers(), &verdict), {.tag = flow.tag});
-    }
+    flow.count(bytes);
+    placer_.place(flow.target, Frame(frame, found.headers(), &found.verdict), {.tag = flow.tag});
     return true;
 }
 

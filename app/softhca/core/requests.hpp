@@ -159,18 +159,26 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
 /// Reads receive requests and completes them.
 template <class R>
 concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received,
-                               const LroSummary& summary, Segment segment) {
+                               const LroSummary& summary, Segment segment,
+                               const typename R::Row& row) {
     { R::posted(queue) } -> std::same_as<uint16_t>;
     { R::has_room(rq) } -> std::same_as<bool>;
     /// The buffers of the request at the consumer position; false after the last one.
     { typename R::Buffers(queue).next(segment) } -> std::same_as<bool>;
     /// The first buffer of one behind it, which is posted.
     { R::buffer_ahead(queue, uint32_t{}) } -> std::same_as<Segment>;
-    /// Claims the line of a completion behind the next one.
-    R::claim_completion(rq, uint32_t{});
+    /// Fetches the lines of so many requests behind it, which are posted.
+    R::fetch_requests(queue, uint32_t{}, uint32_t{});
+    /// Claims the lines of so many completions behind the next one.
+    R::claim_completions(rq, uint32_t{}, uint32_t{});
     /// All that is the same in completions of a flow's plain packets, by the first of them.
     { R::prepare(received) } -> std::same_as<typename R::Prepared>;
-    { R::complete(rq, R::prepare(received), ReceivedPlain{}) } -> std::same_as<bool>;
+    /// Room for completions of so many packets, one after another, or for fewer; which the queue
+    /// knows of when they are ended.
+    { typename R::Row(rq, uint32_t{}) } -> std::same_as<typename R::Row>;
+    { row.size() } -> std::same_as<uint32_t>;
+    row.complete(uint32_t{}, R::prepare(received), ReceivedPlain{});
+    R::Row::end(rq, uint32_t{});
     /// The one buffer of a striding request.
     { R::strided_buffer(queue) } -> std::same_as<Segment>;
     /// The most that a packet in strides may have.

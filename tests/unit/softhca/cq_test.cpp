@@ -3,6 +3,9 @@
 #include "app/softhca/core/rings/mlx5/cq.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <algorithm>
+#include <random>
+
 namespace testbed {
 namespace {
 
@@ -13,9 +16,10 @@ class CqTest : public testing::Test {
   protected:
     static constexpr uint8_t kLog = 3;
 
-    Cq make(bool events) {
+    Cq make(bool events) { return make(events, ring.area()); }
+    Cq make(bool events, DmaArea area) {
         CqAttr attr;
-        attr.ring = ring.area();
+        attr.ring = std::move(area);
         attr.doorbell = cq_doorbell(&doorbell);
         attr.log_entries = kLog;
         attr.listener = &listener;
@@ -26,7 +30,7 @@ class CqTest : public testing::Test {
     static bool write(Cq& cq, mlx5::CqeOpcode opcode = mlx5::CqeOpcode::req) {
         return cq.write<mlx5::Cqe>(opcode, 0, 0, [](mlx5::Cqe&) {});
     }
-    Pages ring{64 << kLog};
+    Pages ring{64 << kLog}, other_ring{64 << kLog};
     mlx5::CqDoorbell doorbell{};
     FakeListener listener;
 };
@@ -68,6 +72,59 @@ TEST_F(CqTest, OverrunIsToldOnceAndForGood) {
     doorbell.consumer = 8;
     EXPECT_FALSE(write(cq));
     EXPECT_FALSE(cq.has_room(1));
+}
+
+TEST_F(CqTest, RowsAreWhatSingleEntriesAre) {
+    Cq rows = make(false), single = make(false, other_ring.area());
+    std::mt19937 random(1);
+    uint16_t produced = 0, consumed = 0;
+    for (int round = 0; round < 2000; round++) {
+        consumed = static_cast<uint16_t>(consumed + random() % (produced - consumed + 1u));
+        doorbell.consumer = consumed;
+        const uint32_t most = 1 + random() % 10;
+        const Cq::Row row = rows.row(most);
+        const uint32_t free = 8u - (produced - consumed), to_end = 8u - produced % 8u;
+        // What is found to be free may be less than what is free by now, but is not nothing.
+        ASSERT_EQ(row.entries == 0, free == 0);
+        ASSERT_LE(row.entries, std::min({most, free, to_end}));
+        for (uint32_t i = 0; i < row.entries; i++, produced++) {
+            const auto fill = [&](mlx5::Cqe& cqe) {
+                cqe = {};
+                cqe.byte_count = produced;
+            };
+            row.write(i, mlx5::be32(7), produced, fill);
+            ASSERT_TRUE(single.write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, 7, produced, fill));
+        }
+        rows.end_row(row.entries);
+        ASSERT_EQ(std::memcmp(ring.data(), other_ring.data(), 64 << kLog), 0) << round;
+    }
+    EXPECT_GT(produced, 2000);
+}
+
+TEST_F(CqTest, RowsEndWhereTheRingDoes) {
+    const Pages longer(2 * 64 << kLog);
+    Cq cq = make(false, longer.area());
+    EXPECT_EQ(cq.row(100).entries, 8u);
+    cq.end_row(8);
+    doorbell.consumer = 3;
+    cq.end_row(cq.row(100).entries);
+    doorbell.consumer = 11; // all are free
+    EXPECT_EQ(cq.row(100).entries, 5u);
+}
+
+TEST_F(CqTest, RowsEndWithTheirPage) {
+    constexpr uint8_t kEntries = 7; // in two pages
+    const Pages pages(64 << kEntries);
+    CqAttr attr;
+    attr.ring = pages.paged_area();
+    attr.doorbell = cq_doorbell(&doorbell);
+    attr.log_entries = kEntries;
+    attr.listener = &listener;
+    Cq cq(9, attr);
+    cq.end_row(cq.row(60).entries);
+    EXPECT_EQ(cq.row(100).entries, 4u);
+    cq.end_row(4);
+    EXPECT_EQ(cq.row(100).entries, 64u);
 }
 
 TEST_F(CqTest, NonsenseInTheConsumerRecordCountsAsFull) {

@@ -74,6 +74,39 @@ TEST_F(KnownFlows, KnownAndNewOnesKeepTheirOrder) {
     }
 }
 
+TEST_F(KnownFlows, EachOfABatchComesToTheQueueOfItsFlow) {
+    constexpr uint16_t kFlows = 6;
+    TestCq other_cq(*device, 8);
+    TestRq other(*device, pd, other_cq.number);
+    ASSERT_TRUE(device->destroy_flow(flow));
+    for (uint16_t port = 1; port <= kFlows; port++) {
+        FlowAttr attr;
+        attr.mask.outer.src_port = 0xffff;
+        attr.value.outer.src_port = port;
+        attr.tirs = {direct_tir(port % 2 ? rq : other)};
+        ASSERT_TRUE(device->create_flow(attr));
+    }
+    std::mt19937 random(1);
+    for (int round = 0; round < 20; round++) {
+        std::deque<Bytes> expected[2];
+        for (uint8_t i = 0; i < 32; i++) {
+            const auto port = static_cast<uint16_t>(1 + random() % kFlows);
+            wire->incoming.push_back(frame_of(port, i));
+            expected[port % 2].push_back(wire->incoming.back());
+        }
+        post_buffers(rq, expected[1].size());
+        for (size_t i = 0; i < expected[0].size(); i++)
+            other.post({{lkey, memory_at((64 + i) * kRoom), kRoom}});
+        run();
+        for (size_t i = 0; i < expected[1].size(); i++, rx_cq.release())
+            EXPECT_EQ(packet_of(expect_packet(rx_cq)), expected[1][i]);
+        for (size_t i = 0; i < expected[0].size(); i++, other_cq.release()) {
+            (void)expect_packet(other_cq);
+            EXPECT_EQ(get(memory.data() + (64 + i) * kRoom, expected[0][i].size()), expected[0][i]);
+        }
+    }
+}
+
 TEST_F(KnownFlows, AKeyThatIsGoneIsGoneForBuffersLookedUpBefore) {
     const Pages other(kPage);
     const uint32_t key = make_key(*device, pd, other, true);
@@ -264,8 +297,12 @@ TEST(VerifyPlain, SaysWhatTheGeneralWaySays) {
         if (headers.l4 != before.l4 || headers.fragment || !headers.length_ok) continue;
         const iovec whole{frame.data(), frame.size()};
         const ChecksumVerdict expected = Frame(whole, headers, nullptr).verify(headers);
+        const bool ipv6 = headers.ip_version == 6, tcp = headers.ip_proto == frames::kTcp;
+        const auto verify = ipv6  ? tcp ? verify_plain<true, true> : verify_plain<true, false>
+                             : tcp ? verify_plain<false, true>
+                                  : verify_plain<false, false>;
         const ChecksumVerdict seen =
-            verify_plain(reinterpret_cast<const std::byte*>(frame.data()), headers);
+            verify(reinterpret_cast<const std::byte*>(frame.data()) + headers.l3, headers.ip_bytes);
         ASSERT_EQ(seen.l3_ok, expected.l3_ok) << i;
         ASSERT_EQ(seen.l4_ok, expected.l4_ok) << i;
         ASSERT_EQ(seen.l3_sum, expected.l3_sum) << i;

@@ -134,7 +134,11 @@ TEST_F(MissingMemory, PacketsBeforeTheMissingOneHaveLeft) {
 }
 
 TEST_F(MissingMemory, PacketsAroundTheMissingBufferComeOnce) {
-    steer_all(rq);
+    const Number counter = device->create_flow_counters().value();
+    FlowAttr rule;
+    rule.tirs = {direct_tir(rq)};
+    rule.counters = {counter};
+    ASSERT_TRUE(device->create_flow(rule));
     post_buffer(rq);
     wire->incoming.push_back(frames::build({})); // its flow is known from here on
     run();
@@ -165,6 +169,10 @@ TEST_F(MissingMemory, PacketsAroundTheMissingBufferComeOnce) {
     EXPECT_EQ(counters.delivered, 3u);
     EXPECT_EQ(counters.drop_rx_error, 1u);
     EXPECT_EQ(counters.drop_queue_not_ready, 1u);
+    EXPECT_EQ(device->rq_counters(rq.number)->packets, 3u);
+    EXPECT_EQ(device->rq_counters(rq.number)->cqes, 3u);
+    EXPECT_EQ(device->rq_counters(rq.number)->bytes, counters.wire_rx_bytes * 3 / 5);
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 5u);
 }
 
 TEST_F(MissingMemory, TheSenderPaysForItsMemoryAlsoOnTheLoopback) {

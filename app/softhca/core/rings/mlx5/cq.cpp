@@ -26,6 +26,34 @@ uint32_t Cq::refresh_room() {
     return room_;
 }
 
+/// How many entries lie in a row from this one on.
+uint32_t Cq::together(uint32_t index) const {
+    const uint32_t slot = index & (entries() - 1);
+    const uint64_t in_memory = ring_.run(uint64_t{slot} * cqe_size_) / cqe_size_;
+    return static_cast<uint32_t>(std::min<uint64_t>(entries() - slot, in_memory));
+}
+
+void Cq::claim(uint32_t ahead, uint32_t entries) const {
+    uint32_t index = producer_ + ahead;
+    for (const uint32_t end = index + entries; index != end;) {
+        const std::byte* const first = entry_at(index);
+        const uint32_t count = collapsed_ ? 1 : std::min(end - index, together(index));
+        for (uint32_t i = 0; i < count; i++)
+            claim_line(first + uint64_t{i} * cqe_size_);
+        index += count;
+    }
+}
+
+Cq::Row Cq::row(uint32_t most) {
+    if (!plain_ || !has_room(1)) return {};
+    Row row;
+    row.entries = std::min({most, room_, together(producer_)});
+    row.first = entry_at(producer_);
+    row.bytes = cqe_size_;
+    row.op_own = op_own(mlx5::CqeOpcode::resp_send);
+    return row;
+}
+
 /// A block ends at the ring's end: consumers (net_mlx5) walk it without wrapping around.
 void Cq::keep(const mlx5::Cqe& cqe) {
     const uint32_t to_end = entries() - (producer_ & (entries() - 1));

@@ -68,24 +68,35 @@ class Cq final : public core::Cq {
         return true;
     }
 
-    /// The same of an mlx5::Cqe of which `fill` sets all but the end. What is rare about a CQ goes
-    /// the other way.
-    template <class Fill>
-    [[gnu::always_inline]] bool write_whole(mlx5::CqeOpcode opcode, uint32_t qpn_word,
-                                            uint16_t wqe_counter, Fill&& fill) {
-        if (!plain_ || room_ == 0 || failed()) [[unlikely]]
-            return write<mlx5::Cqe>(opcode, qpn_word, wqe_counter, fill);
-        std::byte* const to = entry_at(producer_);
-        fill(*reinterpret_cast<mlx5::Cqe*>(to));
-        finish(to, {qpn_word, wqe_counter, 0, op_own(opcode)});
-        producer_++;
-        room_--;
-        if (armed_ != Arm::none) raise(opcode);
-        return true;
+    /// Entries that lie in a row, for completions that are good: all but what is rare about a CQ.
+    class Row {
+      public:
+        /// Writes one of them, of which `fill` sets all but the end.
+        template <class Fill>
+        void write(uint32_t index, mlx5::be32 qpn_word, uint16_t wqe_counter, Fill&& fill) const {
+            std::byte* const to = first + uint64_t{index} * bytes;
+            fill(*reinterpret_cast<mlx5::Cqe*>(to));
+            finish(to, {qpn_word, wqe_counter, 0, op_own});
+        }
+        uint32_t entries = 0;
+
+      private:
+        friend Cq;
+        std::byte* first = nullptr;
+        uint32_t bytes = 0;
+        uint8_t op_own = 0;
+    };
+    /// So many of them, or fewer; none: write() is the way.
+    [[nodiscard]] Row row(uint32_t most);
+    /// The first `entries` of them are written.
+    void end_row(uint32_t entries) {
+        producer_ += entries;
+        room_ -= entries;
+        if (armed_ != Arm::none) raise(mlx5::CqeOpcode::resp_send);
     }
 
-    /// Claims the line of a CQE that is written so many later.
-    void claim(uint32_t ahead) const { claim_line(entry_at(producer_ + ahead)); }
+    /// Claims the lines of CQEs, the first of which is written so many later.
+    void claim(uint32_t ahead, uint32_t entries) const;
 
     [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                        uint8_t cqe_size) override;
@@ -156,6 +167,7 @@ class Cq final : public core::Cq {
         return ring_.at(slot * cqe_size_ + (cqe_size_ - sizeof(mlx5::Cqe)));
     }
 
+    [[nodiscard]] uint32_t together(uint32_t index) const;
     uint32_t refresh_room();
     void raise(mlx5::CqeOpcode opcode);
     void tell_armed();

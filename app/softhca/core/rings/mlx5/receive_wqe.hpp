@@ -6,6 +6,7 @@
 #include "app/softhca/core/rings/mlx5/cq.hpp"
 #include "app/softhca/core/rings/mlx5/syndrome.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -41,7 +42,15 @@ class ReceiveWqe {
     [[nodiscard]] static Segment buffer_ahead(const Rq& rq, uint32_t requests) {
         return load_segment(rq, wqe_at(rq, requests));
     }
-    static void claim_completion(Rq& rq, uint32_t ahead) { cq_of(rq).claim(ahead); }
+    /// Fetches the lines of so many requests after the current one, which are posted.
+    static void fetch_requests(const Rq& rq, uint32_t ahead, uint32_t count) {
+        const uint32_t in_line = std::max<uint32_t>(1, kLineBytes >> rq.log_wqe_bytes);
+        for (uint32_t i = 0; i < count; i += in_line)
+            __builtin_prefetch(rq.ring.at(wqe_at(rq, ahead + i)));
+    }
+    static void claim_completions(Rq& rq, uint32_t ahead, uint32_t count) {
+        cq_of(rq).claim(ahead, count);
+    }
     [[nodiscard]] static Segment strided_buffer(const Rq& rq) {
         return load_segment(rq, wqe_at(rq) + sizeof(mlx5::WqeNextSeg));
     }
@@ -51,8 +60,7 @@ class ReceiveWqe {
         uint8_t types_without_payload;
     };
     [[nodiscard]] static Prepared prepare(const Received& received);
-    [[nodiscard, gnu::always_inline]] static bool complete(Rq& rq, const Prepared& prepared,
-                                                           const ReceivedPlain& received);
+    class Row;
     [[nodiscard]] static bool complete(Rq& rq, const Received& received);
     [[nodiscard]] static bool complete(Rq& rq, const Received& received, const LroSummary& summary);
     [[nodiscard]] static bool complete_message(Rq& rq, uint64_t time);
@@ -150,17 +158,29 @@ inline ReceiveWqe::Prepared ReceiveWqe::prepare(const Received& received) {
     return prepared;
 }
 
-inline bool ReceiveWqe::complete(Rq& rq, const Prepared& prepared, const ReceivedPlain& received) {
-    return cq_of(rq).write_whole(
-        mlx5::CqeOpcode::resp_send, prepared.cqe.sop_drop_qpn, rq.consumer, [&](mlx5::Cqe& cqe) {
-            std::memcpy(&cqe, &prepared.cqe, offsetof(mlx5::Cqe, sop_drop_qpn));
-            cqe.check_sum = received.verdict.l3_sum;
-            cqe.hds_ip_ext = soundness_of(received.verdict);
-            if (!received.has_payload) cqe.l4_l3_type = prepared.types_without_payload;
-            cqe.byte_count = received.bytes;
-            cqe.timestamp = received.time;
-        });
-}
+/// See ReceiveRing.
+class ReceiveWqe::Row {
+  public:
+    Row(Rq& rq, uint32_t most) : row_(cq_of(rq).row(most)), first_(rq.consumer) {}
+
+    [[nodiscard]] uint32_t size() const { return row_.entries; }
+    void complete(uint32_t index, const Prepared& prepared, const ReceivedPlain& received) const {
+        row_.write(index, prepared.cqe.sop_drop_qpn, static_cast<uint16_t>(first_ + index),
+                   [&](mlx5::Cqe& cqe) {
+                       std::memcpy(&cqe, &prepared.cqe, offsetof(mlx5::Cqe, sop_drop_qpn));
+                       cqe.check_sum = received.verdict.l3_sum;
+                       cqe.hds_ip_ext = soundness_of(received.verdict);
+                       if (!received.has_payload) cqe.l4_l3_type = prepared.types_without_payload;
+                       cqe.byte_count = received.bytes;
+                       cqe.timestamp = received.time;
+                   });
+    }
+    static void end(Rq& rq, uint32_t entries) { cq_of(rq).end_row(entries); }
+
+  private:
+    Cq::Row row_;
+    uint16_t first_;
+};
 
 inline bool ReceiveWqe::complete(Rq& rq, const Received& received) {
     return complete_with(rq, received, [](mlx5::Cqe&) {});
