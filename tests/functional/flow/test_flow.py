@@ -323,17 +323,13 @@ def test_dump(stack: Stack, engine: str) -> None:
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_hundreds_of_rules(stack: Stack) -> None:
     ports = range(1, 401 if stack.patience == 1 else 151)
-    numbers = [
-        stack.testpmd.create_flow(
-            0, f"ingress pattern eth / ipv4 / udp dst is {port} / end actions"
-               f" mark id {port} / queue index {port % QUEUES} / end")
-        for port in ports
-    ]
+    numbers = stack.testpmd.create_flows(0, [
+        f"ingress pattern eth / ipv4 / udp dst is {port} / end actions"
+        f" mark id {port} / queue index {port % QUEUES} / end" for port in ports])
     packets = receive(stack, [udp4(dport=port) for port in ports])
     assert sorted(packet.mark or 0 for packet in packets) == list(ports)
     assert all(packet.queue == (packet.mark or 0) % QUEUES for packet in packets)
-    for number in numbers[::2]:
-        stack.testpmd.destroy_flow(0, number)
+    stack.testpmd.destroy_flows(0, numbers[::2])
     marks = {packet.mark for packet in receive(stack, [udp4(dport=port) for port in ports])}
     assert marks == {None, *list(ports)[1::2]}
 

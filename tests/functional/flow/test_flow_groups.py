@@ -105,9 +105,9 @@ def test_priorities_of_a_group(stack: Stack, priorities: tuple[int, ...]) -> Non
 def test_many_priorities(stack: Stack) -> None:
     jump(stack, 1)
     chosen = list(range(4000, 0, -97))
-    for priority in chosen:
-        create(stack, f"group 1 priority {priority} ingress pattern eth / ipv4 / udp src is {priority}"
-                      f" / end actions mark id {priority} / queue index 1 / end")
+    stack.testpmd.create_flows(0, [
+        f"group 1 priority {priority} ingress pattern eth / ipv4 / udp src is {priority}"
+        f" / end actions mark id {priority} / queue index 1 / end" for priority in chosen])
     create(stack, "group 1 priority 2000 ingress pattern eth / ipv4 / end actions mark id 1"
                   " / queue index 1 / end")
     packets = receive(stack, [udp4(sport=priority) for priority in chosen])
@@ -119,16 +119,16 @@ def test_many_rules_of_one_mask(stack: Stack) -> None:
     """Ranges of the table grow, and what is destroyed makes room."""
     ports = range(1, 301 if stack.patience == 1 else 151)
     jump(stack, 1)
-    rules = [create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
-                           f" mark id {port} / queue index 1 / end") for port in ports]
+    def create_all(marks: dict[int, int]) -> list[int]:
+        return stack.testpmd.create_flows(0, [
+            f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
+            f" mark id {mark} / queue index 1 / end" for port, mark in marks.items()])
+    rules = create_all({port: port for port in ports})
     packets = receive(stack, [udp4(dport=port) for port in ports])
     assert sorted(packet.mark or 0 for packet in packets) == list(ports)
-    for rule in rules[::2]:
-        stack.testpmd.destroy_flow(0, rule)
+    stack.testpmd.destroy_flows(0, rules[::2])
     missed(stack, bytes(udp4(dport=1)))
-    for port in ports[::2]:
-        create(stack, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end actions"
-                      f" mark id {port + 1000} / queue index 1 / end")
+    create_all({port: port + 1000 for port in ports[::2]})
     packets = receive(stack, [udp4(dport=1), udp4(dport=2), udp4(dport=ports[-2])])
     assert {packet.mark for packet in packets} == {1001, 2, 1000 + ports[-2]}
 

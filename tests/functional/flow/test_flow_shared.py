@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Indirect actions of rte_flow: rss and count that rules share. What each update does to the
-device's rules is in tests/unit/flow/shared_action_test.cpp."""
+"""Actions that change while their rules live: indirect ones of rte_flow, rss and count that rules share, and
+those of one rule. What each update does to the device's rules is in tests/unit/flow."""
 
 from contextlib import contextmanager
 from typing import Iterator
@@ -112,3 +112,32 @@ def test_what_is_refused(stack: Stack) -> None:
     for action, why in (("rss queues 0 7 end", "no Rx queue 7"),
                         ("mark id 5", "action mark cannot be an indirect one")):
         assert why in stack.testpmd.command(create.format(action))
+
+
+@IN_GROUPS
+def test_a_rule_gets_other_actions(stack: Stack, group: int) -> None:
+    testpmd = stack.testpmd
+    enter(stack, group)
+    rule = testpmd.create_flow(0, f"group {group} ingress pattern eth / ipv4 / udp / end actions mark id 1"
+                                  " / queue index 1 / end")
+
+    def update(actions: str) -> str:
+        return testpmd.command(f"flow update 0 {rule} actions {actions} / end")
+
+    def seen() -> tuple[int | None, int]:
+        packet, = receive(stack, [udp4()])
+        return packet.mark, packet.queue
+
+    assert seen() == (1, 1)
+    answer = update("mark id 2 / queue index 3")
+    if "Bad arguments" in answer:
+        pytest.skip("testpmd has the command flow update since 23.07")
+    assert f"Flow rule #{rule} updated" in answer
+    assert seen() == (2, 3)
+    assert "no Rx queue 7" in update("mark id 3 / queue index 7")
+    assert seen() == (2, 3)
+    assert "updated" in update("drop")
+    position = testpmd.mark_output()
+    stack.wires[0].send_all([bytes(udp4()), bytes(udp6())])
+    packet, = testpmd.received(position, 1)
+    assert packet.mark is None
