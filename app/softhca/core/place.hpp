@@ -118,7 +118,7 @@ template <Rings R, class W> class Placer {
     /// be too many at once, and the completion of a striding queue.
     void claim_more(Rq& rq, uint32_t bytes) {
         if (bytes > kFewBytes) claim_long(rq, rq.counters.wqes, bytes);
-        if (rq.striding) Ring::claim_completions(rq, kAheadOfFew, 1);
+        Ring::claim_completion(rq, kAheadOfFew);
     }
     void claim_long(const Rq& rq, uint64_t position, uint32_t bytes) const {
         const uint64_t next = position + kAheadOfMany;
@@ -165,14 +165,18 @@ template <Rings R, class W> class Placer {
     Port& port_;
     const uint64_t& control_calls_;
     [[no_unique_address]] W watch_;
-    /// Plain frames on their way into a queue, the first `placed` of which are there. What they
-    /// change in the queue it gets at the end, in one.
+    /// Plain frames on their way into a queue. What they change in the queue it gets at the end, in
+    /// one.
     struct Run {
         Rq* rq = nullptr; ///< null: there is none
         std::span<const iovec> frames;
         const typename FlowCache<R>::Found* found = nullptr;
-        uint32_t placed = 0;
+        typename Ring::Row row;
+        uint32_t copied = 0;     ///< that are in their buffers …
+        uint32_t placed = 0;     ///< … and that have their CQEs, too
+        bool completing = false; ///< CQEs are being written
     };
+    void complete_run();
     Run run_;
     Rq* placing_ = nullptr;
     Gather cut_;

@@ -152,7 +152,6 @@ template <Rings R, class W> void Placer<R, W>::look_ahead(Rq& rq, uint32_t bytes
     }
     rq.posted.keep_until(end, control_calls_);
     const auto to = static_cast<uint32_t>(end - position);
-    Ring::claim_completions(rq, from, to - from);
     // For the next time.
     Ring::fetch_requests(rq, to, std::min<uint32_t>(rq.pending() - to, to - from));
 }
@@ -199,29 +198,41 @@ size_t Placer<R, W>::place_plain(Rq& rq, std::span<const iovec> frames,
     // No more than kAheadOfFew, so that the lines of later ones are claimed in time.
     const auto most =
         static_cast<uint32_t>(std::min<uint64_t>({frames.size(), known - position, kAheadOfFew}));
-    const typename Ring::Row row(rq, most);
-    const uint64_t time = port_.now();
-    run_ = {.rq = &rq, .frames = frames, .found = found};
+    run_ = {.rq = &rq, .frames = frames, .found = found, .row = typename Ring::Row(rq, most)};
+    run_.row.claim();
     placing_ = &rq;
-    for (uint32_t i = 0; i < row.size(); i++) {
+    for (uint32_t i = 0; i < run_.row.size(); i++) {
         const auto bytes = static_cast<uint32_t>(frames[i].iov_len);
         const PostedBuffer& buffer = rq.posted.at(position + i);
         if (buffer.bytes < bytes) break;
         if (bytes > kFewBytes) claim_long(rq, position + i, bytes);
         net::copy_packet(buffer.to, static_cast<const std::byte*>(frames[i].iov_base), bytes);
-        row.complete(i, found[i].flow->completion,
-                     {.verdict = found[i].verdict,
-                      .bytes = bytes,
-                      .has_payload = found[i].has_payload(),
-                      .time = time});
-        run_.placed = i + 1;
+        run_.copied = i + 1;
     }
+    complete_run();
     placing_ = nullptr;
     return end_run();
 }
 
+/// All CQEs of a run at once: a program that polls asks for the lines of the next ones again and
+/// again, so that they are claimed no earlier than for the run.
+template <Rings R, class W> void Placer<R, W>::complete_run() {
+    run_.completing = true;
+    const uint64_t time = port_.now();
+    for (uint32_t i = 0; i < run_.copied; i++) {
+        const typename FlowCache<R>::Found& found = run_.found[i];
+        run_.row.complete(i, found.flow->completion,
+                          {.verdict = found.verdict,
+                           .bytes = static_cast<uint32_t>(run_.frames[i].iov_len),
+                           .has_payload = found.has_payload(),
+                           .time = time});
+        run_.placed = i + 1;
+    }
+}
+
 template <Rings R, class W> size_t Placer<R, W>::end_run() {
     if (!run_.rq) return 0;
+    if (!run_.completing) complete_run(); // what there was before a fault
     Rq& rq = *std::exchange(run_.rq, nullptr);
     // The one that was on its way has arrived, too.
     const uint32_t placed = run_.placed, arrived = placed + (placing_ ? 1 : 0);

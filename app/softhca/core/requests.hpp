@@ -169,14 +169,15 @@ concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received
     { R::buffer_ahead(queue, uint32_t{}) } -> std::same_as<Segment>;
     /// Fetches the lines of so many requests behind it, which are posted.
     R::fetch_requests(queue, uint32_t{}, uint32_t{});
-    /// Claims the lines of so many completions behind the next one.
-    R::claim_completions(rq, uint32_t{}, uint32_t{});
+    /// Claims the line of a completion behind the next one.
+    R::claim_completion(rq, uint32_t{});
     /// All that is the same in completions of a flow's plain packets, by the first of them.
     { R::prepare(received) } -> std::same_as<typename R::Prepared>;
     /// Room for completions of so many packets, one after another, or for fewer; which the queue
     /// knows of when they are ended.
     { typename R::Row(rq, uint32_t{}) } -> std::same_as<typename R::Row>;
     { row.size() } -> std::same_as<uint32_t>;
+    row.claim();
     row.complete(uint32_t{}, R::prepare(received), ReceivedPlain{});
     R::Row::end(rq, uint32_t{});
     /// The one buffer of a striding request.

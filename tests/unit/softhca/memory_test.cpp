@@ -306,6 +306,53 @@ TEST_F(MissingMemory, ACqWithoutItsRingBreaksAndItsQueueWithIt) {
     EXPECT_EQ(wire->sent.size(), 2u) << "what was sent was sent";
 }
 
+/// Packets of a known flow, which get their CQEs when all are in their buffers.
+class MissingCqe : public MissingMemory {
+  protected:
+    MissingCqe() {
+        steer_all(rq);
+        post_buffer(rq);
+        wire->incoming.push_back(frames::build({}));
+        run();
+        (void)expect_packet(rx_cq);
+        rx_cq.release();
+        for (int i = 0; i < 4; i++)
+            wire->incoming.push_back(frames::build({}));
+    }
+    void expect_first_to_be_lost() {
+        EXPECT_TRUE(listener.saw(AsyncEvent::cq_error));
+        EXPECT_EQ(*device->query_rq(rq.number), QueueState::error);
+        EXPECT_TRUE(wire->incoming.empty());
+        const PortCounters counters = device->counters();
+        EXPECT_EQ(counters.wire_rx_packets, 5u);
+        EXPECT_EQ(counters.delivered, 1u);
+        EXPECT_EQ(counters.drop_rx_error, 1u);
+        EXPECT_EQ(counters.drop_out_of_buffer, 1u) << "the next one finds that the CQ has failed";
+        EXPECT_EQ(counters.drop_queue_not_ready, 2u);
+    }
+};
+
+TEST_F(MissingCqe, BreaksTheQueue) {
+    post_buffers(rq, 4);
+    {
+        const Hole hole(rx_cq.ring.data(), rx_cq.ring.size());
+        run();
+    }
+    expect_first_to_be_lost();
+}
+
+TEST_F(MissingCqe, AlsoIfABufferIsMissedFirst) {
+    post_buffers(rq, 2);
+    rq.post({{lkey, memory_at(kFar), kRoom}});
+    post_buffer(rq);
+    {
+        const Hole hole = far_hole();
+        const Hole ring(rx_cq.ring.data(), rx_cq.ring.size());
+        run();
+    }
+    expect_first_to_be_lost();
+}
+
 /// To say what went wrong, the device needs the CQ.
 TEST_F(MissingMemory, WhatIsWrongCannotBeSaidWhenTheCqIsGoneToo) {
     post({kFar});

@@ -33,17 +33,6 @@ uint32_t Cq::together(uint32_t index) const {
     return static_cast<uint32_t>(std::min<uint64_t>(entries() - slot, in_memory));
 }
 
-void Cq::claim(uint32_t ahead, uint32_t entries) const {
-    uint32_t index = producer_ + ahead;
-    for (const uint32_t end = index + entries; index != end;) {
-        const std::byte* const first = entry_at(index);
-        const uint32_t count = collapsed_ ? 1 : std::min(end - index, together(index));
-        for (uint32_t i = 0; i < count; i++)
-            claim_line(first + uint64_t{i} * cqe_size_);
-        index += count;
-    }
-}
-
 Cq::Row Cq::row(uint32_t most) {
     if (!plain_ || !has_room(1)) return {};
     Row row;

@@ -78,6 +78,10 @@ class Cq final : public core::Cq {
             fill(*reinterpret_cast<mlx5::Cqe*>(to));
             finish(to, {qpn_word, wqe_counter, 0, op_own});
         }
+        void claim() const {
+            for (uint32_t i = 0; i < entries; i++)
+                claim_line(first + uint64_t{i} * bytes);
+        }
         uint32_t entries = 0;
 
       private:
@@ -95,8 +99,8 @@ class Cq final : public core::Cq {
         if (armed_ != Arm::none) raise(mlx5::CqeOpcode::resp_send);
     }
 
-    /// Claims the lines of CQEs, the first of which is written so many later.
-    void claim(uint32_t ahead, uint32_t entries) const;
+    /// Claims the line of a CQE that is written so many later.
+    void claim(uint32_t ahead) const { claim_line(entry_at(producer_ + ahead)); }
 
     [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                        uint8_t cqe_size) override;

@@ -48,9 +48,7 @@ class ReceiveWqe {
         for (uint32_t i = 0; i < count; i += in_line)
             __builtin_prefetch(rq.ring.at(wqe_at(rq, ahead + i)));
     }
-    static void claim_completions(Rq& rq, uint32_t ahead, uint32_t count) {
-        cq_of(rq).claim(ahead, count);
-    }
+    static void claim_completion(Rq& rq, uint32_t ahead) { cq_of(rq).claim(ahead); }
     [[nodiscard]] static Segment strided_buffer(const Rq& rq) {
         return load_segment(rq, wqe_at(rq) + sizeof(mlx5::WqeNextSeg));
     }
@@ -161,9 +159,11 @@ inline ReceiveWqe::Prepared ReceiveWqe::prepare(const Received& received) {
 /// See ReceiveRing.
 class ReceiveWqe::Row {
   public:
+    Row() = default; ///< of none
     Row(Rq& rq, uint32_t most) : row_(cq_of(rq).row(most)), first_(rq.consumer) {}
 
     [[nodiscard]] uint32_t size() const { return row_.entries; }
+    void claim() const { row_.claim(); }
     void complete(uint32_t index, const Prepared& prepared, const ReceivedPlain& received) const {
         row_.write(index, prepared.cqe.sop_drop_qpn, static_cast<uint16_t>(first_ + index),
                    [&](mlx5::Cqe& cqe) {
@@ -179,7 +179,7 @@ class ReceiveWqe::Row {
 
   private:
     Cq::Row row_;
-    uint16_t first_;
+    uint16_t first_ = 0;
 };
 
 inline bool ReceiveWqe::complete(Rq& rq, const Received& received) {
