@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from .effort import Effort
 from .ratios import Figure
@@ -31,17 +31,18 @@ class Rival:
     name: str
     set_up: str
     vdevs: tuple[str, str]
-    bar: str | None = None  # at 64 bytes
+    bars: Mapping[str, str] = field(default_factory=dict)  # by size
     options: tuple[str, ...] = ()
 
 
 RIVALS = (
-    Rival("net_af_packet", VETH, ("net_af_packet0,iface=va", "net_af_packet1,iface=vb"), ">= 5"),
+    Rival("net_af_packet", VETH, ("net_af_packet0,iface=va", "net_af_packet1,iface=vb"), {"64": ">= 5"}),
     Rival("net_af_xdp", VETH, ("net_af_xdp0,iface=va,force_copy=1",
                                "net_af_xdp1,iface=vb,force_copy=1")),
     Rival(MEMIF, "true", ("net_memif0,role=server,socket=/bench,socket-abstract=yes",
-                          "net_memif1,role=client,socket=/bench,socket-abstract=yes")),
-    Rival("net_tap", TAP_CABLE, ("net_tap0,iface=ta", "net_tap1,iface=tb"), None, ("--to", NOBODY)),
+                          "net_memif1,role=client,socket=/bench,socket-abstract=yes"),
+          {size: ">= 0.8" for size in SIZES}),
+    Rival("net_tap", TAP_CABLE, ("net_tap0,iface=ta", "net_tap1,iface=tb"), {}, ("--to", NOBODY)),
 )
 OPTIONS = ("--measure", "rate", "--size", ",".join(SIZES), "--seconds", "0.3", "--passes", "1")
 ONE_THREAD, TWO_THREADS = "one device thread", "two device threads"
@@ -131,18 +132,17 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
                 turns.add(rival.name, turn, on_rival(runner, rival))
             except BenchError as error:
                 turns.add(rival.name, turn, list(error.figures))
-                if turn == 0 and rival.bar is None and not error.figures:  # the kernel may lack it
+                if turn == 0 and not rival.bars and not error.figures:  # the kernel may lack it
                     print(f"rates.vs_{rival.name}: not measured here: {error}", flush=True)
                     rivals.remove(rival)
                 else:
                     results.fail(f"rates.vs_{rival.name}: {error}")
     for rival in rivals:
         for size in SIZES:
-            small = size == "64"
-            results.add(f"rates.vs_{rival.name}" + ("" if small else f".{size}"),
+            results.add(f"rates.vs_{rival.name}" + ("" if size == "64" else f".{size}"),
                         turns.of(ONE_THREAD, size), turns.of(rival.name, size),
                         (f"{RAWQP} on softhca, {ONE_THREAD}", rival.name),
-                        rival.bar if small else None)
+                        rival.bars.get(size))
     if floors:
         add_floors(turns, results, floors)
     if not many:
@@ -150,4 +150,4 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
         return
     for size in SIZES:
         results.add(f"rates.threads.{size}", turns.of(TWO_THREADS, size),
-                    turns.of(ONE_THREAD, size), (TWO_THREADS, ONE_THREAD))
+                    turns.of(ONE_THREAD, size), (TWO_THREADS, ONE_THREAD), ">= 1.7")
