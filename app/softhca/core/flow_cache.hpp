@@ -54,7 +54,7 @@ template <Rings R> class FlowCache {
             return flow->headers.l3 + ip_bytes > flow->headers.payload;
         }
     };
-    /// `head` is all of the frame. False: this one goes the whole way.
+    /// `head` is all of the frame, which is verified, too. False: this one goes the whole way.
     [[nodiscard]] bool find(const std::byte* head, uint32_t bytes, Found& found) {
         if (places_.empty()) return false;
         return with_shape(head, bytes,

@@ -63,7 +63,7 @@ template <Rings R, class W> class Placer {
     /// frames.
     size_t end_run();
 
-    /// Likewise, or has it join those before it.
+    /// As place(), or has it join those before it.
     void coalesce(const LroAttr& lro, const Target& target, const Packet& packet,
                   const Labels& labels) {
         placing_ = target.rq;
@@ -114,8 +114,8 @@ template <Rings R, class W> class Placer {
     /// Claims the lines that a packet of so many bytes is written to. The program's CPU has them,
     /// stores leave a CPU in order, and each would wait for its line by itself.
     static void claim(const PostedBuffer& buffer, uint32_t bytes);
-    /// Of what look_ahead() does not claim: the lines of one of the next long packets, which would
-    /// be too many at once, and the completion of a striding queue.
+    /// What look_ahead() does not claim: the lines of one of the next long packets, which would be
+    /// too many at once, and of a completion.
     void claim_more(Rq& rq, uint32_t bytes) {
         if (bytes > kFewBytes) claim_long(rq, rq.counters.wqes, bytes);
         Ring::claim_completion(rq, kAheadOfFew);
@@ -154,6 +154,7 @@ template <Rings R, class W> class Placer {
         return rq.state == QueueState::ready && !rq.coalescing && !rq.vlan_strip &&
                !rq.scatter_fcs && !rq.striding && !rq.injected;
     }
+    void complete_run();
     [[nodiscard]] bool complete(const Target& target, const Frame& frame, const Cut& cut,
                                 const Labels& labels, uint32_t strides);
     [[nodiscard]] bool leave_rest(Rq& rq);
@@ -176,7 +177,6 @@ template <Rings R, class W> class Placer {
         uint32_t placed = 0;     ///< … and that have their CQEs, too
         bool completing = false; ///< CQEs are being written
     };
-    void complete_run();
     Run run_;
     Rq* placing_ = nullptr;
     Gather cut_;

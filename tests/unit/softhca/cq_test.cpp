@@ -85,9 +85,9 @@ TEST_F(CqTest, RowsAreWhatSingleEntriesAre) {
         const Cq::Row row = rows.row(most);
         const uint32_t free = 8u - (produced - consumed), to_end = 8u - produced % 8u;
         // What is found to be free may be less than what is free by now, but is not nothing.
-        ASSERT_EQ(row.entries == 0, free == 0);
-        ASSERT_LE(row.entries, std::min({most, free, to_end}));
-        for (uint32_t i = 0; i < row.entries; i++, produced++) {
+        ASSERT_EQ(row.size() == 0, free == 0);
+        ASSERT_LE(row.size(), std::min({most, free, to_end}));
+        for (uint32_t i = 0; i < row.size(); i++, produced++) {
             const auto fill = [&](mlx5::Cqe& cqe) {
                 cqe = {};
                 cqe.byte_count = produced;
@@ -95,7 +95,7 @@ TEST_F(CqTest, RowsAreWhatSingleEntriesAre) {
             row.write(i, mlx5::be32(7), produced, fill);
             ASSERT_TRUE(single.write<mlx5::Cqe>(mlx5::CqeOpcode::resp_send, 7, produced, fill));
         }
-        rows.end_row(row.entries);
+        rows.end_row(row.size());
         ASSERT_EQ(std::memcmp(ring.data(), other_ring.data(), 64 << kLog), 0) << round;
     }
     EXPECT_GT(produced, 2000);
@@ -104,12 +104,12 @@ TEST_F(CqTest, RowsAreWhatSingleEntriesAre) {
 TEST_F(CqTest, RowsEndWhereTheRingDoes) {
     const Pages longer(2 * 64 << kLog);
     Cq cq = make(false, longer.area());
-    EXPECT_EQ(cq.row(100).entries, 8u);
+    EXPECT_EQ(cq.row(100).size(), 8u);
     cq.end_row(8);
     doorbell.consumer = 3;
-    cq.end_row(cq.row(100).entries);
+    cq.end_row(cq.row(100).size());
     doorbell.consumer = 11; // all are free
-    EXPECT_EQ(cq.row(100).entries, 5u);
+    EXPECT_EQ(cq.row(100).size(), 5u);
 }
 
 TEST_F(CqTest, RowsEndWithTheirPage) {
@@ -121,10 +121,10 @@ TEST_F(CqTest, RowsEndWithTheirPage) {
     attr.log_entries = kEntries;
     attr.listener = &listener;
     Cq cq(9, attr);
-    cq.end_row(cq.row(60).entries);
-    EXPECT_EQ(cq.row(100).entries, 4u);
+    cq.end_row(cq.row(60).size());
+    EXPECT_EQ(cq.row(100).size(), 4u);
     cq.end_row(4);
-    EXPECT_EQ(cq.row(100).entries, 64u);
+    EXPECT_EQ(cq.row(100).size(), 64u);
 }
 
 TEST_F(CqTest, NonsenseInTheConsumerRecordCountsAsFull) {

@@ -36,10 +36,10 @@ uint32_t Cq::together(uint32_t index) const {
 Cq::Row Cq::row(uint32_t most) {
     if (!plain_ || !has_room(1)) return {};
     Row row;
-    row.entries = std::min({most, room_, together(producer_)});
-    row.first = entry_at(producer_);
-    row.bytes = cqe_size_;
-    row.op_own = op_own(mlx5::CqeOpcode::resp_send);
+    row.first_ = entry_at(producer_);
+    row.size_ = std::min({most, room_, together(producer_)});
+    row.cqe_size_ = cqe_size_;
+    row.op_own_ = op_own(mlx5::CqeOpcode::resp_send);
     return row;
 }
 

@@ -71,24 +71,28 @@ class Cq final : public core::Cq {
     /// Entries that lie in a row, for completions that are good: all but what is rare about a CQ.
     class Row {
       public:
+        [[nodiscard]] uint32_t size() const { return size_; }
         /// Writes one of them, of which `fill` sets all but the end.
         template <class Fill>
         void write(uint32_t index, mlx5::be32 qpn_word, uint16_t wqe_counter, Fill&& fill) const {
-            std::byte* const to = first + uint64_t{index} * bytes;
+            std::byte* const to = at(index);
             fill(*reinterpret_cast<mlx5::Cqe*>(to));
-            finish(to, {qpn_word, wqe_counter, 0, op_own});
+            finish(to, {qpn_word, wqe_counter, 0, op_own_});
         }
         void claim() const {
-            for (uint32_t i = 0; i < entries; i++)
-                claim_line(first + uint64_t{i} * bytes);
+            for (uint32_t i = 0; i < size_; i++)
+                claim_line(at(i));
         }
-        uint32_t entries = 0;
 
       private:
         friend Cq;
-        std::byte* first = nullptr;
-        uint32_t bytes = 0;
-        uint8_t op_own = 0;
+        [[nodiscard]] std::byte* at(uint32_t index) const {
+            return first_ + uint64_t{index} * cqe_size_;
+        }
+        std::byte* first_ = nullptr;
+        uint32_t size_ = 0;
+        uint16_t cqe_size_ = 0;
+        uint8_t op_own_ = 0;
     };
     /// So many of them, or fewer; none: write() is the way.
     [[nodiscard]] Row row(uint32_t most);

@@ -162,7 +162,7 @@ class ReceiveWqe::Row {
     Row() = default; ///< of none
     Row(Rq& rq, uint32_t most) : row_(cq_of(rq).row(most)), first_(rq.consumer) {}
 
-    [[nodiscard]] uint32_t size() const { return row_.entries; }
+    [[nodiscard]] uint32_t size() const { return row_.size(); }
     void claim() const { row_.claim(); }
     void complete(uint32_t index, const Prepared& prepared, const ReceivedPlain& received) const {
         row_.write(index, prepared.cqe.sop_drop_qpn, static_cast<uint16_t>(first_ + index),

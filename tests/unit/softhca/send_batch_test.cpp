@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send requests of several packets: they leave as one batch where they can, and otherwise one by
+// one, as packets with requests of their own do.
+#include "app/softhca/core/requests.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <cstring>
+#include <tuple>
+
+namespace testbed {
+namespace {
+
+using frames::Spec;
+using softhca::core::SendFault;
+
+/// Requests of several packets, which leave as one batch.
+class SendBatch : public Testbed {
+  protected:
+    void send(const std::vector<Bytes>& packets, uint8_t cs_flags = 0) {
+        Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+        wqe.eth(cs_flags);
+        for (size_t i = 0; i < packets.size(); i++)
+            wqe.data(lkey, put(i * kRoom, packets[i]), static_cast<uint32_t>(packets[i].size()));
+        send(wqe);
+    }
+    void send(const Wqe& wqe) {
+        sq.post(wqe);
+        sq.ring_doorbell();
+        run();
+    }
+    void expect_fault(const Wqe& wqe, SendFault fault) {
+        send(wqe);
+        const mlx5::ErrorCqe* const cqe = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
+        ASSERT_NE(cqe, nullptr);
+        EXPECT_EQ(cqe->vendor_syndrome, static_cast<uint8_t>(fault));
+        EXPECT_TRUE(wire->sent.empty()) << "all are looked at before the first one leaves";
+    }
+    Wqe with_a_good_packet() {
+        const Bytes frame = to(frames::kPeerMac);
+        Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+        return wqe.eth().data(lkey, put(0, frame), static_cast<uint32_t>(frame.size()));
+    }
+    static Bytes to(const frames::Mac& mac) {
+        Spec spec;
+        spec.dst = mac;
+        return frames::build(spec);
+    }
+};
+
+TEST_F(SendBatch, GroupAddressesAreCounted) {
+    const Bytes one = to(frames::kPeerMac), many = to({0x01, 0, 0x5e, 0, 0, 1}),
+                all = to({0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
+    send({one, many, all, many});
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{one, many, all, many}));
+    const GroupCounters groups = device->group_counters();
+    EXPECT_EQ(groups.tx_multicast.packets, 2u);
+    EXPECT_EQ(groups.tx_multicast.bytes, 2 * many.size());
+    EXPECT_EQ(groups.tx_broadcast.packets, 1u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 4u);
+}
+
+TEST_F(SendBatch, WhatTheWireLosesIsCounted) {
+    wire->lossy = true;
+    const Bytes frame = to(frames::kPeerMac);
+    send({frame, frame, frame});
+    EXPECT_EQ(device->counters().drop_tx_wire, 3u);
+    EXPECT_EQ(device->counters().wire_tx_packets, 0u);
+    EXPECT_EQ(device->sq_counters(sq.number)->packets, 3u);
+}
+
+TEST_F(SendBatch, ABusyWireGetsTheRestLater) {
+    const std::vector<Bytes> packets = {to(frames::kPeerMac), to(frames::kOurMac),
+                                        to({2, 0, 0, 0, 0, 3})};
+    wire->room = 2;
+    send(packets);
+    EXPECT_EQ(wire->sent.size(), 2u);
+    EXPECT_EQ(tx_cq.poll(), nullptr);
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, packets);
+    EXPECT_NE(tx_cq.poll(), nullptr);
+}
+
+TEST_F(SendBatch, SniffersGetEachPacket) {
+    steer_all(rq, FlowDomain::sniffer);
+    post_buffers(rq, 2);
+    const Bytes first = to(frames::kPeerMac), second = to(frames::kOurMac);
+    send({first, second});
+    for (const Bytes& frame : {first, second}) {
+        EXPECT_EQ(packet_of(expect_packet(rx_cq)), frame);
+        rx_cq.release();
+    }
+}
+
+TEST_F(SendBatch, ChecksumsAreFilledInEachPacket) {
+    std::vector<Bytes> right, wrong;
+    for (uint8_t i = 0; i < 3; i++) {
+        Spec spec;
+        spec.payload = Bytes(40 + i, i);
+        right.push_back(frames::build(spec));
+        wrong.push_back(right.back());
+        frames::put16(wrong.back(), 14 + 10, 0xdead);
+        frames::put16(wrong.back(), 14 + 20 + 6, 0xbeef);
+    }
+    send(wrong, mlx5::kCsL3 | mlx5::kCsL4);
+    EXPECT_EQ(wire->sent, right);
+}
+
+TEST_F(SendBatch, APacketInTwoPagesBesideWholeOnes) {
+    constexpr size_t kPage = 4096;
+    const Pages region(4 * kPage);
+    const uint32_t key = device
+                             ->create_mkey({.pd = pd,
+                                            .iova = reinterpret_cast<uint64_t>(region.data()),
+                                            .length = region.size(),
+                                            .memory = region.paged_area()})
+                             .value();
+    std::vector<Bytes> packets;
+    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+    wqe.eth();
+    for (const size_t at : {size_t{0}, kPage - 50, 2 * kPage}) {
+        packets.push_back(frames::pattern(100, static_cast<uint8_t>(packets.size())));
+        std::memcpy(region.data() + at, packets.back().data(), packets.back().size());
+        wqe.data(key, region.data() + at, 100);
+    }
+    send(wqe);
+    EXPECT_EQ(wire->sent, packets);
+}
+
+TEST_F(SendBatch, ThePortHearsItself) {
+    device->set_loopback({.unicast = true, .multicast = true});
+    steer_all(rq);
+    post_buffers(rq, 2);
+    const Bytes ours = to(frames::kOurMac), theirs = to(frames::kPeerMac);
+    send({ours, theirs, ours});
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{theirs}));
+    EXPECT_EQ(device->counters().loopback_packets, 2u);
+}
+
+TEST_F(SendBatch, RulesDropWhatIsSent) {
+    FlowAttr drop;
+    drop.domain = FlowDomain::egress;
+    drop.mask.outer.src_port = 0xffff;
+    drop.value.outer.src_port = 7;
+    drop.drop = true;
+    ASSERT_TRUE(device->create_flow(drop));
+    Spec spec;
+    const Bytes passes = frames::build(spec);
+    spec.src_port = 7;
+    send({frames::build(spec), passes, frames::build(spec)});
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{passes}));
+    EXPECT_EQ(device->counters().drop_tx_rule, 2u);
+}
+
+TEST_F(SendBatch, NoPacketAtAllIsAnError) {
+    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+    expect_fault(wqe.eth(), SendFault::no_data);
+}
+
+TEST_F(SendBatch, APacketOfNoBytesIsAnError) {
+    expect_fault(with_a_good_packet().inline_data({}), SendFault::no_data);
+}
+
+TEST_F(SendBatch, APacketBeyondAllLimitsIsAnError) {
+    static_assert(kMemory > Limits::kMaxTsoBytes);
+    expect_fault(with_a_good_packet().data(lkey, memory_at(0), Limits::kMaxTsoBytes + 1),
+                 SendFault::too_long);
+}
+
+TEST_F(SendBatch, APacketOutsideOfTheKeyIsAnError) {
+    expect_fault(with_a_good_packet().data(lkey, memory_at(kMemory - 59), 60),
+                 SendFault::protection);
+}
+
+TEST_F(SendBatch, APacketThatLeavesTheKeyWithinItsPageIsAnError) {
+    constexpr size_t kPage = 4096, kBytes = 2 * kPage - 100;
+    const Pages region(2 * kPage);
+    const uint32_t key = device
+                             ->create_mkey({.pd = pd,
+                                            .iova = reinterpret_cast<uint64_t>(region.data()),
+                                            .length = kBytes,
+                                            .memory = region.paged_area()})
+                             .value();
+    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+    wqe.eth().data(key, region.data() + kPage, 60).data(key, region.data() + kBytes - 59, 60);
+    expect_fault(wqe, SendFault::protection);
+}
+
+TEST_F(SendBatch, ShortPacketsArePadded) {
+    const Bytes usual = frames::pattern(100), small = frames::pattern(20);
+    send({usual, small});
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{usual, frames::padded(small)}));
+}
+
+TEST_F(SendBatch, PacketsThatAreTooLongAreDropped) {
+    const uint32_t most = device->mtu() + 14u + 4u;
+    const Bytes longest = frames::pattern(most), beyond = frames::pattern(most + 1);
+    send({longest, beyond, longest});
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{longest, longest}));
+    EXPECT_EQ(device->counters().drop_tx_oversize, 1u);
+}
+
+TEST_F(SendBatch, ARoundSendsPartsOfLongRequests) {
+    TestSq longer(*device, pd, tx_cq.number, 7);
+    std::vector<Bytes> packets;
+    uint64_t bytes = 0;
+    for (int request = 0; request < 6; request++) {
+        Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+        wqe.eth();
+        for (int i = 0; i < 50; i++) {
+            const size_t number = packets.size(), length = 60 + number % 5;
+            packets.push_back(frames::pattern(length, static_cast<uint8_t>(number)));
+            wqe.data(lkey, put(number * 64, packets.back()), static_cast<uint32_t>(length));
+            bytes += length;
+        }
+        longer.post(wqe);
+    }
+    longer.ring_doorbell();
+    std::ignore = device->poll();
+    EXPECT_EQ(wire->sent.size(), 128u) << "what a queue may send in a round";
+    run();
+    EXPECT_EQ(wire->sent, packets);
+    EXPECT_EQ(device->sq_counters(longer.number)->bytes, bytes);
+}
+
+} // namespace
+} // namespace testbed
