@@ -27,8 +27,7 @@ template <Rings R> struct KnownFlow {
     void count(uint32_t bytes) const {
         for (FlowCounter* const counter : counters) {
             if (!counter) break;
-            counter->counts.packets++;
-            counter->counts.bytes += bytes;
+            counter->count(bytes);
         }
     }
 };
@@ -50,6 +49,8 @@ template <Rings R> class FlowCache {
             flow->headers.ip_bytes = ip_bytes;
             return flow->headers;
         }
+        /// As headers() would say, which writes what is read back at once: that waits for all
+        /// stores before it, to lines that are far.
         [[nodiscard]] bool has_payload() const {
             return flow->headers.l3 + ip_bytes > flow->headers.payload;
         }

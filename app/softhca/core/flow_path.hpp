@@ -21,6 +21,11 @@ struct FlowCounter {
     FlowCounts counts;
     Number number = 0;
     uint32_t users = 0;
+
+    void count(uint32_t bytes) {
+        counts.packets++;
+        counts.bytes += bytes;
+    }
 };
 
 /// One of a pair of meters tells the packet's color. In a register, it is where drivers look for
@@ -120,8 +125,7 @@ struct FlowPath {
     /// The packet has gone that way.
     void count() const {
         for (const Count& one : counts) {
-            one.counter->counts.packets++;
-            one.counter->counts.bytes += one.bytes;
+            one.counter->count(one.bytes);
         }
         for (const Metered& one : metered)
             *one.meter = one.after;

@@ -124,6 +124,12 @@ template <Rings R, class W> class Placer {
         const uint64_t next = position + kAheadOfMany;
         if (rq.posted.knows(next, control_calls_)) claim(rq.posted.at(next), bytes);
     }
+    void count_delivered(Rq& rq, uint32_t cqes, uint32_t packets, uint64_t bytes) {
+        rq.counters.cqes += cqes;
+        rq.counters.packets += packets;
+        rq.counters.bytes += bytes;
+        port_.counters.delivered += packets;
+    }
     /// It has been completed, or so many in one.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
     [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame) {

@@ -250,10 +250,7 @@ template <Rings R, class W> size_t Placer<R, W>::end_run() {
     rq.gave_up = false;
     rq.consumer = static_cast<uint16_t>(rq.consumer + placed);
     rq.counters.wqes += placed;
-    rq.counters.cqes += placed;
-    rq.counters.packets += placed;
-    rq.counters.bytes += bytes;
-    port_.counters.delivered += placed;
+    count_delivered(rq, placed, placed, bytes);
     return placed;
 }
 
@@ -265,10 +262,7 @@ void Placer<R, W>::advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t pa
         rq.consumer++;
         rq.counters.wqes++;
     }
-    rq.counters.cqes++;
-    rq.counters.packets += packets;
-    rq.counters.bytes += bytes;
-    port_.counters.delivered += packets;
+    count_delivered(rq, 1, packets, bytes);
 }
 
 template <Rings R, class W>

@@ -82,6 +82,14 @@ class MissingMemory : public Testbed {
         (void)device->create_flow(flow).value();
         rq.post({{lkey, memory_at(kFar), kPage}});
     }
+    /// A packet comes, whose flow is known from there on.
+    void learn() {
+        post_buffer(rq);
+        wire->incoming.push_back(frames::build({}));
+        run();
+        (void)expect_packet(rx_cq);
+        rx_cq.release();
+    }
     [[nodiscard]] static Bytes segment(uint32_t number) {
         frames::Spec spec{.proto = frames::kTcp, .payload = frames::pattern(1400)};
         spec.sequence = number * 1400;
@@ -139,11 +147,7 @@ TEST_F(MissingMemory, PacketsAroundTheMissingBufferComeOnce) {
     rule.tirs = {direct_tir(rq)};
     rule.counters = {counter};
     ASSERT_TRUE(device->create_flow(rule));
-    post_buffer(rq);
-    wire->incoming.push_back(frames::build({})); // its flow is known from here on
-    run();
-    (void)expect_packet(rx_cq);
-    rx_cq.release();
+    learn();
     post_buffer(rq);
     post_buffer(rq);
     rq.post({{lkey, memory_at(kFar), kRoom}});
@@ -311,11 +315,7 @@ class MissingCqe : public MissingMemory {
   protected:
     MissingCqe() {
         steer_all(rq);
-        post_buffer(rq);
-        wire->incoming.push_back(frames::build({}));
-        run();
-        (void)expect_packet(rx_cq);
-        rx_cq.release();
+        learn();
         for (int i = 0; i < 4; i++)
             wire->incoming.push_back(frames::build({}));
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send requests of several packets: they leave as one batch where they can, and otherwise one by
 // one, as packets with requests of their own do.
-#include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
@@ -11,7 +10,6 @@ namespace testbed {
 namespace {
 
 using frames::Spec;
-using softhca::core::SendFault;
 
 /// Requests of several packets, which leave as one batch.
 class SendBatch : public Testbed {
@@ -27,18 +25,6 @@ class SendBatch : public Testbed {
         sq.post(wqe);
         sq.ring_doorbell();
         run();
-    }
-    void expect_fault(const Wqe& wqe, SendFault fault) {
-        send(wqe);
-        const mlx5::ErrorCqe* const cqe = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
-        ASSERT_NE(cqe, nullptr);
-        EXPECT_EQ(cqe->vendor_syndrome, static_cast<uint8_t>(fault));
-        EXPECT_TRUE(wire->sent.empty()) << "all are looked at before the first one leaves";
-    }
-    Wqe with_a_good_packet() {
-        const Bytes frame = to(frames::kPeerMac);
-        Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
-        return wqe.eth().data(lkey, put(0, frame), static_cast<uint32_t>(frame.size()));
     }
     static Bytes to(const frames::Mac& mac) {
         Spec spec;
@@ -150,40 +136,6 @@ TEST_F(SendBatch, RulesDropWhatIsSent) {
     send({frames::build(spec), passes, frames::build(spec)});
     EXPECT_EQ(wire->sent, (std::vector<Bytes>{passes}));
     EXPECT_EQ(device->counters().drop_tx_rule, 2u);
-}
-
-TEST_F(SendBatch, NoPacketAtAllIsAnError) {
-    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
-    expect_fault(wqe.eth(), SendFault::no_data);
-}
-
-TEST_F(SendBatch, APacketOfNoBytesIsAnError) {
-    expect_fault(with_a_good_packet().inline_data({}), SendFault::no_data);
-}
-
-TEST_F(SendBatch, APacketBeyondAllLimitsIsAnError) {
-    static_assert(kMemory > Limits::kMaxTsoBytes);
-    expect_fault(with_a_good_packet().data(lkey, memory_at(0), Limits::kMaxTsoBytes + 1),
-                 SendFault::too_long);
-}
-
-TEST_F(SendBatch, APacketOutsideOfTheKeyIsAnError) {
-    expect_fault(with_a_good_packet().data(lkey, memory_at(kMemory - 59), 60),
-                 SendFault::protection);
-}
-
-TEST_F(SendBatch, APacketThatLeavesTheKeyWithinItsPageIsAnError) {
-    constexpr size_t kPage = 4096, kBytes = 2 * kPage - 100;
-    const Pages region(2 * kPage);
-    const uint32_t key = device
-                             ->create_mkey({.pd = pd,
-                                            .iova = reinterpret_cast<uint64_t>(region.data()),
-                                            .length = kBytes,
-                                            .memory = region.paged_area()})
-                             .value();
-    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
-    wqe.eth().data(key, region.data() + kPage, 60).data(key, region.data() + kBytes - 59, 60);
-    expect_fault(wqe, SendFault::protection);
 }
 
 TEST_F(SendBatch, ShortPacketsArePadded) {

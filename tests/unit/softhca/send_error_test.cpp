@@ -284,5 +284,49 @@ TEST_F(SendError, NothingRunsInReset) {
     EXPECT_EQ(tx_cq.poll(), nullptr);
 }
 
+/// Requests of several packets, the first of which is good: all are looked at before it leaves.
+class SendErrorInABatch : public SendError {
+  protected:
+    Wqe with_a_good_packet() {
+        Wqe wqe(WqeOpcode::enhanced_mpw);
+        return wqe.eth().data(lkey, put(0, frames::pattern(60)), 60);
+    }
+};
+
+TEST_F(SendErrorInABatch, NoPacketAtAll) {
+    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+    expect_fault(wqe.eth(), CqeSyndrome::local_length, SendFault::no_data);
+}
+
+TEST_F(SendErrorInABatch, APacketOfNoBytes) {
+    expect_fault(with_a_good_packet().inline_data({}), CqeSyndrome::local_length,
+                 SendFault::no_data);
+}
+
+TEST_F(SendErrorInABatch, APacketBeyondAllLimits) {
+    static_assert(kMemory > Limits::kMaxTsoBytes);
+    expect_fault(with_a_good_packet().data(lkey, memory_at(0), Limits::kMaxTsoBytes + 1),
+                 CqeSyndrome::local_length, SendFault::too_long);
+}
+
+TEST_F(SendErrorInABatch, APacketOutsideOfTheKey) {
+    expect_fault(with_a_good_packet().data(lkey, memory_at(kMemory - 59), 60),
+                 CqeSyndrome::local_protection, SendFault::protection);
+}
+
+TEST_F(SendErrorInABatch, APacketThatLeavesTheKeyWithinItsPage) {
+    constexpr size_t kPage = 4096, kBytes = 2 * kPage - 100;
+    const Pages region(2 * kPage);
+    const uint32_t key = device
+                             ->create_mkey({.pd = pd,
+                                            .iova = reinterpret_cast<uint64_t>(region.data()),
+                                            .length = kBytes,
+                                            .memory = region.paged_area()})
+                             .value();
+    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+    wqe.eth().data(key, region.data() + kPage, 60).data(key, region.data() + kBytes - 59, 60);
+    expect_fault(wqe, CqeSyndrome::local_protection, SendFault::protection);
+}
+
 } // namespace
 } // namespace testbed
