@@ -123,6 +123,14 @@ def test_fields_change(stack: Stack, direction: str) -> None:
         stack.testpmd.destroy_flow(port, rule)
 
 
+def test_dump_names_what_changes(stack: Stack) -> None:
+    stack.testpmd.create_flow(0, f"ingress pattern {UDP4} / end actions of_push_vlan ethertype 0x8100 /"
+                                 " of_set_vlan_vid vlan_vid 5 / of_set_vlan_pcp vlan_pcp 3 / dec_ttl /"
+                                 f" set_mac_dst mac_addr {PAIR} / count / queue index 0 / end")
+    assert ("queue 0, count, ipv4 ttl minus 0x1, eth dst set to 021122334455, tag 0x6005 put on,"
+            " TPID 0x8100 (by mlx5)") in stack.testpmd.command("flow dump 0 all")
+
+
 OUTER = Ether(dst="02:00:00:00:00:31", src="02:00:00:00:00:32") / ipv4("10.3.0.1", "10.3.0.2", ttl=9)
 
 

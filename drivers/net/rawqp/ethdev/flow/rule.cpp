@@ -194,11 +194,7 @@ std::string rte_flow::text() {
         if (sample)
             lines += fmt::format(", a copy of one in {} to queue {}{}", sample->ratio,
                                  sample->target->destination.queues.front(), tag_text(sample->tag));
-        if (edits)
-            lines += fmt::format(", {} fields rewritten{}{}{}", edits->rewrites.size(),
-                                 edits->reformat != rawqp::Reformat::none ? ", reformatted" : "",
-                                 edits->pop_vlan ? ", tag taken off" : "",
-                                 edits->push_vlan ? ", tag put on" : "");
+        if (edits) lines += edits->text();
         lines += part.installed.engine != nullptr
                      ? fmt::format(" (by {})\n", part.installed.engine->name())
                      : " (not installed: the port is stopped)\n";

@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/ethdev/steering/bits.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <optional>
 
 namespace rawqp {
@@ -16,34 +17,35 @@ struct RewritableField {
     Protocol protocol;
     uint16_t bit, bits;
     uint16_t number;
+    const char* name; ///< as rte_flow's items and modify_field have it
 };
 using enum Protocol;
 constexpr int kWord = 32;
 constexpr RewritableField kRewritable[] = {
-    {eth, 0, 48, 0x04},
-    {eth, 48, 48, 0x01},
-    {vlan, kVlanId, kVlanIdBits, 0x17},
-    {ipv4, 8, 6, 0x06},
-    {ipv4, 64, 8, 0x0a},
-    {ipv4, 96, 32, 0x15},
-    {ipv4, 128, 32, 0x16},
-    {ipv6, 4, 6, 0x06},
-    {ipv6, 56, 8, 0x47},
-    {ipv6, 64, 128, 0x0d},
-    {ipv6, 192, 128, 0x11},
-    {tcp, 0, 16, 0x08},
-    {tcp, 16, 16, 0x09},
-    {tcp, 32, 32, 0x59},
-    {tcp, 64, 32, 0x5b},
-    {udp, 0, 16, 0x0b},
-    {udp, 16, 16, 0x0c},
-    {meta, 0, 32, 0x52},
-    {Protocol::tag, 0, 32, 0x53},
-    {Protocol::tag, 32, 32, 0x54},
-    {Protocol::tag, 64, 32, 0x55},
-    {Protocol::tag, 96, 32, 0x57}, // 0x56 is of the register of colors
-    {mark, 0, 32, 0x58},
-    {sent_meta, 0, 32, 0x49},
+    {eth, 0, 48, 0x04, "dst"},
+    {eth, 48, 48, 0x01, "src"},
+    {vlan, kVlanId, kVlanIdBits, 0x17, "vid"},
+    {ipv4, 8, 6, 0x06, "dscp"},
+    {ipv4, 64, 8, 0x0a, "ttl"},
+    {ipv4, 96, 32, 0x15, "src"},
+    {ipv4, 128, 32, 0x16, "dst"},
+    {ipv6, 4, 6, 0x06, "dscp"},
+    {ipv6, 56, 8, 0x47, "hop"},
+    {ipv6, 64, 128, 0x0d, "src"},
+    {ipv6, 192, 128, 0x11, "dst"},
+    {tcp, 0, 16, 0x08, "src"},
+    {tcp, 16, 16, 0x09, "dst"},
+    {tcp, 32, 32, 0x59, "seq"},
+    {tcp, 64, 32, 0x5b, "ack"},
+    {udp, 0, 16, 0x0b, "src"},
+    {udp, 16, 16, 0x0c, "dst"},
+    {meta, 0, 32, 0x52, "data"},
+    {Protocol::tag, 0, 32, 0x53, "0"},
+    {Protocol::tag, 32, 32, 0x54, "1"},
+    {Protocol::tag, 64, 32, 0x55, "2"},
+    {Protocol::tag, 96, 32, 0x57, "3"}, // 0x56 is of the register of colors
+    {mark, 0, 32, 0x58, "id"},
+    {sent_meta, 0, 32, 0x49, "data"},
 };
 
 const RewritableField* find(Protocol protocol, uint16_t bit, uint16_t bits) {
@@ -103,7 +105,71 @@ void append_commands(const Rewrite& rewrite, std::vector<uint64_t>& commands) {
     }
 }
 
+/// "ipv4 ttl"; of a part of a field, "ipv4 dst bits 8 to 15", counted from the least significant.
+std::string place_text(Protocol protocol, uint16_t bit, uint16_t bits) {
+    const RewritableField* const field = find(protocol, bit, bits);
+    if (field == nullptr) return traits_of(protocol).name; // translation has seen to it
+    std::string text = fmt::format("{} {}", traits_of(protocol).name, field->name);
+    if (bits == field->bits) return text;
+    const int first = field->bit + field->bits - bit - bits;
+    return text + fmt::format(" bits {} to {}", first, first + bits - 1);
+}
+
+/// What is added is a number modulo the field's size: "minus 0x1", not "plus 0xff".
+std::string sum_text(const Rewrite& rewrite) {
+    const uint64_t number = get_bits(rewrite.value, 0, rewrite.bits);
+    const uint64_t size = uint64_t{1}
+                          << rewrite.bits; // of one word: the device adds no longer ones
+    return number > size / 2 ? fmt::format("minus {:#x}", size - number)
+                             : fmt::format("plus {:#x}", number);
+}
+
+std::string rewrite_text(const Rewrite& rewrite) {
+    const std::string place = place_text(rewrite.protocol, rewrite.bit, rewrite.bits);
+    if (rewrite.add) return fmt::format("{} {}", place, sum_text(rewrite));
+    return fmt::format("{} set to {}", place,
+                       rewrite.from
+                           ? place_text(rewrite.from->protocol, rewrite.from->bit, rewrite.bits)
+                           : number_text(rewrite.value, 0, rewrite.bits));
+}
+
+/// What comes off, before fields change.
+const char* strip_text(Reformat reformat) {
+    switch (reformat) {
+    case Reformat::strip_tunnel: return ", tunnel taken off";
+    case Reformat::strip_tunnel_to_l3: return ", tunnel taken off up to the inner IP header";
+    case Reformat::none:
+    case Reformat::wrap:
+    case Reformat::wrap_l3: break;
+    }
+    return "";
+}
+
+/// What goes on, after it.
+std::string wrap_text(Reformat reformat, size_t bytes) {
+    switch (reformat) {
+    case Reformat::strip_tunnel_to_l3:
+    case Reformat::wrap: return fmt::format(", header of {} bytes put on", bytes);
+    case Reformat::wrap_l3:
+        return fmt::format(", header of {} bytes put on in place of Ethernet's", bytes);
+    case Reformat::none:
+    case Reformat::strip_tunnel: break;
+    }
+    return "";
+}
+
 } // namespace
+
+std::string Edits::text() const {
+    std::string text = strip_text(reformat);
+    if (pop_vlan) text += ", tag taken off";
+    for (const Rewrite& rewrite : rewrites)
+        text.append(", ").append(rewrite_text(rewrite));
+    if (push_vlan)
+        text +=
+            fmt::format(", tag {:#x} put on, TPID {:#x}", *push_vlan & 0xffff, *push_vlan >> 16);
+    return text + wrap_text(reformat, header.size());
+}
 
 std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites) {
     std::vector<uint64_t> commands;

@@ -42,11 +42,11 @@ enum class Reformat : uint8_t {
 
 /// In the order in which the device does it: tunnels come off, fields change, tunnels go on.
 struct Edits {
-    std::vector<Rewrite> rewrites;
+    std::vector<Rewrite> rewrites{};
     Reformat reformat = Reformat::none;
-    std::vector<uint8_t> header;       ///< of `reformat`
-    bool pop_vlan = false;             ///< before fields change
-    std::optional<uint32_t> push_vlan; ///< TPID and TCI of a tag that goes on after that
+    std::vector<uint8_t> header{};       ///< of `reformat`
+    bool pop_vlan = false;               ///< before fields change
+    std::optional<uint32_t> push_vlan{}; ///< TPID and TCI of a tag that goes on after that
 
     [[nodiscard]] bool empty() const {
         return rewrites.empty() && reformat == Reformat::none && !changes_tags();
@@ -55,6 +55,8 @@ struct Edits {
         return std::ranges::find(rewrites, protocol, &Rewrite::protocol) != rewrites.end();
     }
     [[nodiscard]] bool changes_tags() const { return pop_vlan || push_vlan; }
+    /// For rte_flow_dev_dump(): ", ipv4 ttl set to 0x9", and so on in the device's order.
+    [[nodiscard]] std::string text() const;
     auto operator<=>(const Edits&) const = default;
 };
 using SharedEdits = Ref<const Edits>;

@@ -149,12 +149,8 @@ std::string Pattern::names() const {
 
 namespace {
 
-std::string bits_text(std::span<const uint8_t> bytes, const Field& field) {
-    if (field.bits <= 32) return fmt::format("{:#x}", get_bits(bytes, field.bit, field.bits));
-    std::string text;
-    for (uint16_t bit = 0; bit < field.bits; bit = static_cast<uint16_t>(bit + 8))
-        text += fmt::format("{:02x}", get_bits(bytes, static_cast<size_t>(field.bit) + bit, 8));
-    return text;
+std::string bits_text(const LayerBytes& bytes, const Field& field) {
+    return number_text(bytes, field.bit, field.bits);
 }
 
 bool whole(const Layer& layer, const Field& field) {

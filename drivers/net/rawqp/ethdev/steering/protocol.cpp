@@ -3,10 +3,10 @@
 
 #include "drivers/net/rawqp/dpdk.hpp"
 
+#include <array>
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
-
-#include <array>
 
 namespace rawqp {
 namespace {
@@ -345,6 +345,15 @@ std::span<const Binding> bindings() { return kBindings; }
 std::span<const Binding> bindings_of(Protocol lower) {
     const Stretch& of = kStretches[static_cast<size_t>(lower)];
     return std::span(kBindings).subspan(of.first, of.count);
+}
+
+std::string number_text(std::span<const uint8_t> bytes, size_t bit, size_t count) {
+    constexpr size_t kByte = 8, kWord = 32;
+    if (count <= kWord) return fmt::format("{:#x}", get_bits(bytes, bit, count));
+    std::string text;
+    for (const size_t end = bit + count; bit < end; bit += kByte)
+        text += fmt::format("{:02x}", get_bits(bytes, bit, kByte));
+    return text;
 }
 
 } // namespace rawqp

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace rawqp {
 
@@ -105,6 +106,9 @@ struct Binding {
 [[nodiscard]] std::span<const Binding> bindings();
 /// Those with this lower header.
 [[nodiscard]] std::span<const Binding> bindings_of(Protocol lower);
+
+/// Of bits of a header, for people: a number up to 32 of them, else bytes.
+[[nodiscard]] std::string number_text(std::span<const uint8_t> bytes, size_t bit, size_t count);
 
 inline constexpr uint16_t kVlanId = 4, kVlanIdBits = 12; ///< of a vlan layer
 
