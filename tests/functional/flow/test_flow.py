@@ -314,7 +314,7 @@ def test_dump(stack: Stack, engine: str) -> None:
             f" mark 5 (by {by})") in whole, whole
     only = stack.testpmd.command(f"flow dump 0 rule {other}")
     assert "udp" not in only
-    assert "rss over 2 entries by IPv6 source, IPv6 destination" in only
+    assert "rss to queues 1 3, table of 2, by IPv6 source, IPv6 destination" in only
 
 
 # -- the life of rules -------------------------------------------------------------------------------

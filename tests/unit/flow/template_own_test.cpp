@@ -129,7 +129,8 @@ TEST_F(TemplateOwnTest, ClassesOfAnRssThatIsEachRules) {
     ASSERT_NE(of, nullptr) << error.message;
     rte_flow* const udp = enqueue(of, to(1).rss({0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_UDP));
     ASSERT_NE(udp, nullptr) << error.message;
-    EXPECT_THAT(dump(udp), testing::ContainsRegex("/ udp: rss over 2 entries by IPv4 .*port"));
+    EXPECT_THAT(dump(udp),
+                testing::ContainsRegex("/ udp: rss to queues 0 1, table of 2, by IPv4 .*port"));
     EXPECT_THAT(dump(udp), testing::ContainsRegex("/ tcp: queue 0 "));
     EXPECT_THAT(dump(udp), testing::ContainsRegex("dst 0xa000001: queue 0 "));
     rte_flow* const ip = enqueue(of, to(2).rss({0, 1}, RTE_ETH_RSS_IP));
@@ -160,11 +161,11 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfEachRule) {
     rte_flow* const first = enqueue(of, flow(1, 1).indirect(one));
     rte_flow* const second = enqueue(of, flow(1, 2).indirect(two));
     ASSERT_TRUE(first != nullptr && second != nullptr) << error.message;
-    EXPECT_THAT(dump(first), HasSubstr("rss over 2 entries"));
+    EXPECT_THAT(dump(first), HasSubstr("rss to queues 0 1, table of"));
     const Rule elsewhere = Rule().rss({3, 1, 2, 0});
     EXPECT_EQ(table.update_shared(one, elsewhere.actions(), &error), 0) << error.message;
-    EXPECT_THAT(dump(first), HasSubstr("rss over 4 entries"));
-    EXPECT_THAT(dump(second), HasSubstr("rss over 2 entries"));
+    EXPECT_THAT(dump(first), HasSubstr("rss to queues 3 1 2 0, table of"));
+    EXPECT_THAT(dump(second), HasSubstr("rss to queues 2 3, table of"));
     EXPECT_EQ(table.unshare(one, &error), -EBUSY);
     table.flush(&error);
     EXPECT_EQ(table.unshare(one, &error), 0);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/ranges.h>
 #include <new>
 
 namespace rawqp {
@@ -163,13 +164,21 @@ std::vector<rawqp::Pattern> rte_flow::whole_patterns() const {
 
 namespace {
 
+/// Each once, in the order of the table.
+std::string queues_text(std::vector<uint16_t> queues) {
+    for (auto at = queues.begin(); at != queues.end(); ++at)
+        queues.erase(std::remove(at + 1, queues.end(), *at), queues.end());
+    return fmt::format("{}", fmt::join(queues, " "));
+}
+
 std::string destination_text(const rte_flow& rule, const RulePart& part) {
     if (rule.drop) return "drop";
     if (rule.jumps) return fmt::format("jump to group {}", rule.jump);
     if (!part.target) return "send";
     const rawqp::RssDestination& to = part.target->destination;
     if (to.hash_fields == 0) return fmt::format("queue {}", to.queues.front());
-    return fmt::format("rss over {} entries by {}{}", to.queues.size(),
+    return fmt::format("rss to queues {}, table of {}, by {}{}", queues_text(to.queues),
+                       to.queues.size(),
                        rawqp::hash_field_names(to.hash_fields & ~uint64_t{IBV_RX_HASH_INNER}),
                        (to.hash_fields & IBV_RX_HASH_INNER) != 0 ? " inside the tunnel" : "");
 }
