@@ -173,6 +173,12 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
     ("ingress pattern eth / ipv4 / end actions set_tp_dst port 5 / queue index 0 / end",
      "the pattern has no item tcp or udp"),
     ("ingress pattern eth / ipv4 / end actions vxlan_decap / queue index 0 / end", "has no tunnel"),
+    # In this order the changes would be of the tunnel's own headers.
+    ("ingress pattern eth / ipv4 / udp / vxlan / eth / ipv4 / end actions set_ttl ttl_value 3 / vxlan_decap"
+     " / queue index 0 / end",
+     "action vxlan_decap: the device takes a tunnel off before it changes or copies fields"),
+    (f"egress pattern {UDP4} / end actions vxlan_encap / set_ttl ttl_value 3 / end",
+     "action set_ttl: the device changes and copies fields before it puts a header on"),
 ])
 def test_what_cannot_be_changed_is_refused(stack: Stack, rule: str, why: str) -> None:
     assert why in stack.testpmd.refused_flow(0, rule)

@@ -276,6 +276,29 @@ TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
                 HasSubstr("are both Ethernet"));
 }
 
+TEST_F(EditsTest, ChangesStandBetweenWhatComesOffAndWhatGoesOn) {
+    std::vector<uint8_t> outer(50, 3);
+    rte_flow_action_raw_encap put{outer.data(), nullptr, outer.size()};
+    const rte_flow_action_set_ttl ttl{9};
+    const rte_flow_action_set_tag tag{5, 0xff, 0};
+    constexpr auto kTtl = RTE_FLOW_ACTION_TYPE_SET_TTL, kTag = RTE_FLOW_ACTION_TYPE_SET_TAG,
+                   kDecap = RTE_FLOW_ACTION_TYPE_VXLAN_DECAP,
+                   kEncap = RTE_FLOW_ACTION_TYPE_RAW_ENCAP;
+    const auto inner = [] {
+        return tunnel().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4);
+    };
+    EXPECT_NE(create(inner().action(kDecap).action(kTtl, &ttl).queue(0)), nullptr) << error.message;
+    EXPECT_NE(create(egress(udp().action(kTtl, &ttl).action(kEncap, &put))), nullptr)
+        << error.message;
+    EXPECT_THAT(refused(inner().action(kTtl, &ttl).action(kDecap).queue(0)),
+                HasSubstr("put it before the actions that do so"));
+    EXPECT_THAT(refused(egress(udp().action(kEncap, &put).action(kTtl, &ttl))),
+                HasSubstr("put it before raw_encap"));
+    // Tags are no header's.
+    EXPECT_NE(create(tunnel().action(kTag, &tag).action(kDecap).queue(0)), nullptr)
+        << error.message;
+}
+
 TEST_F(EditsTest, RulesShareWhatTheyChangeAlike) {
     const rte_flow_action_set_ttl ttl{9};
     for (const uint16_t port : {1, 2, 3}) {

@@ -157,6 +157,11 @@ bool takes_l2_off(const rte_flow_action& raw_decap) {
     return conf != nullptr && conf->size != 0 && conf->size <= kLongestL2;
 }
 
+/// Whether it matters to this change which headers a packet has at that time.
+bool concerns_headers(const Rewrite& rewrite) {
+    return !is_metadata(rewrite.protocol) || (rewrite.from && !is_metadata(rewrite.from->protocol));
+}
+
 /// The header that a vxlan_encap or nvgre_encap, which are of the same form, describes; or null.
 const rte_flow_item* tunnel_items(const rte_flow_action& encap) {
     const auto* const conf = static_cast<const rte_flow_action_vxlan_encap*>(encap.conf);
@@ -204,6 +209,12 @@ FlowResult<void> EditReader::decap(const rte_flow_action& action, bool of_l2) {
         return refuse(EINVAL, kAction, &action,
                       "action {}: the pattern has no tunnel that could come off: add its item",
                       action_name(action.type));
+    if (!of_l2 && std::ranges::any_of(edits_.rewrites, concerns_headers))
+        return refuse(
+            ENOTSUP, kAction, &action,
+            "action {}: the device takes a tunnel off before it changes or copies fields: "
+            "put it before the actions that do so",
+            action_name(action.type));
     decap_ = &action;
     decap_l2_ = of_l2;
     return {};
@@ -267,6 +278,7 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
 
 FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     FlowResult<void> done;
+    const size_t rewrites = edits_.rewrites.size();
     const auto* const set = std::ranges::find(kSetActions, action.type, &SetAction::type);
     if (action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID ||
         action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_PCP)
@@ -295,6 +307,14 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     else
         return false;
     if (!done) return tl::unexpected(done.error());
+    // With a header for received packets, a tunnel comes off: that is before the changes.
+    if (egress_ && encap_ != nullptr &&
+        std::any_of(edits_.rewrites.begin() + static_cast<ptrdiff_t>(rewrites),
+                    edits_.rewrites.end(), concerns_headers))
+        return refuse(ENOTSUP, kAction, &action,
+                      "action {}: the device changes and copies fields before it puts a header on: "
+                      "put it before {}, or its value into that header",
+                      action_name(action.type), action_name(encap_->type));
     return true;
 }
 
