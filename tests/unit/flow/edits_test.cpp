@@ -361,8 +361,8 @@ TEST_F(EditsTest, AFailureAtAnyCallLeavesNothing) {
     std::vector<uint8_t> l2(14, 2);
     rte_flow_action_raw_encap put{l2.data(), nullptr, l2.size()};
     const Rule rule = tunnel()
-                          .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)
                           .action(RTE_FLOW_ACTION_TYPE_VXLAN_DECAP)
+                          .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)
                           .action(RTE_FLOW_ACTION_TYPE_RAW_ENCAP, &put)
                           .queue(0);
     ASSERT_EQ(table->validate(&rule.attr, rule.pattern(), rule.actions(), &error), 0);
