@@ -144,6 +144,17 @@ def test_a_tunnel_comes_off(stack: Stack) -> None:
     assert passed(stack, other) == padded(other)
 
 
+def test_a_tunnel_comes_off_and_what_was_inside_changes(stack: Stack) -> None:
+    def frame(inside: Packet) -> Packet:
+        return ether() / ipv4(ttl=33) / UDP(sport=7, dport=4789) / VXLAN(vni=5) / inside
+
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / vxlan / eth / ipv6 / tcp / end actions"
+                                 " vxlan_decap / dec_ttl / set_tp_dst port 4242 / queue index 0 / end")
+    changed = ether() / ipv6(hlim=63) / TCP(sport=7, dport=4242, seq=100, ack=200, flags="A") / DATA
+    assert passed(stack, frame(ether() / ipv6(hlim=64) / tcp6()[TCP])) == padded(changed)
+    assert passed(stack, frame(udp4())) == padded(frame(udp4()))
+
+
 def test_a_tunnel_goes_on(stack: Stack) -> None:
     stack.testpmd.silent("set raw_encap 0 eth src is 02:00:00:00:00:32 dst is 02:00:00:00:00:31 /"
                          " ipv4 src is 10.3.0.1 dst is 10.3.0.2 ttl is 9 / udp src is 77 dst is 4789"
@@ -177,6 +188,8 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
     ("ingress pattern eth / ipv4 / udp / vxlan / eth / ipv4 / end actions set_ttl ttl_value 3 / vxlan_decap"
      " / queue index 0 / end",
      "action vxlan_decap: the device takes a tunnel off before it changes or copies fields"),
+    ("ingress pattern eth / ipv4 / udp / vxlan / end actions vxlan_decap / set_ttl ttl_value 3 / queue index 0"
+     " / end", "the pattern has no item ipv4 or ipv6 inside the tunnel: add it"),
     (f"egress pattern {UDP4} / end actions vxlan_encap / set_ttl ttl_value 3 / end",
      "action set_ttl: the device changes and copies fields before it puts a header on"),
 ])

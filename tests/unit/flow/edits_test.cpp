@@ -299,6 +299,29 @@ TEST_F(EditsTest, ChangesStandBetweenWhatComesOffAndWhatGoesOn) {
         << error.message;
 }
 
+/// Those of the pattern before the tunnel have gone.
+TEST_F(EditsTest, AfterATunnelHasComeOffItsInnerHeadersChange) {
+    const rte_flow_action_set_ttl ttl{9};
+    const rte_flow_action_set_tp port{RTE_BE16(53)};
+    const rte_flow_action_set_mac mac{{2, 0, 0, 0, 0, 1}};
+    constexpr auto kDecap = RTE_FLOW_ACTION_TYPE_VXLAN_DECAP, kTtl = RTE_FLOW_ACTION_TYPE_SET_TTL,
+                   kPort = RTE_FLOW_ACTION_TYPE_SET_TP_DST, kMac = RTE_FLOW_ACTION_TYPE_SET_MAC_DST;
+    EXPECT_THAT(refused(tunnel().action(kDecap).action(kTtl, &ttl).queue(0)),
+                HasSubstr("no item ipv4 or ipv6 inside the tunnel: add it"));
+    EXPECT_NE(create(tunnel().action(kDecap).action(kMac, &mac).queue(0)), nullptr)
+        << error.message;
+    table->flush(nullptr);
+    const Rule inner = tunnel()
+                           .item(RTE_FLOW_ITEM_TYPE_ETH)
+                           .item(RTE_FLOW_ITEM_TYPE_IPV6)
+                           .item(RTE_FLOW_ITEM_TYPE_TCP);
+    ASSERT_NE(create(Rule(inner).action(kDecap).action(kTtl, &ttl).action(kPort, &port).queue(0)),
+              nullptr)
+        << error.message;
+    ASSERT_THAT(device.flow_actions, SizeIs(2)); // hop limit and TCP port; what takes it off
+    EXPECT_EQ(device.flow_actions.front()->bytes, hex("1047 0008 00000009 1009 0010 00000035"));
+}
+
 TEST_F(EditsTest, RulesShareWhatTheyChangeAlike) {
     const rte_flow_action_set_ttl ttl{9};
     for (const uint16_t port : {1, 2, 3}) {
@@ -361,6 +384,8 @@ TEST_F(EditsTest, AFailureAtAnyCallLeavesNothing) {
     std::vector<uint8_t> l2(14, 2);
     rte_flow_action_raw_encap put{l2.data(), nullptr, l2.size()};
     const Rule rule = tunnel()
+                          .item(RTE_FLOW_ITEM_TYPE_ETH)
+                          .item(RTE_FLOW_ITEM_TYPE_IPV4)
                           .action(RTE_FLOW_ACTION_TYPE_VXLAN_DECAP)
                           .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)
                           .action(RTE_FLOW_ACTION_TYPE_RAW_ENCAP, &put)

@@ -28,14 +28,16 @@ FlowResult<void> check_checksum(const Layer& header, const EditTarget& target,
 
 } // namespace
 
-FlowResult<EditTarget> target_of(const Pattern& pattern, std::span<const EditTarget> targets,
+FlowResult<EditTarget> target_of(const HeadersNow& headers, std::span<const EditTarget> targets,
                                  const rte_flow_action& action, bool changes) {
     std::string names;
     for (const EditTarget& target : targets) {
         if (target.bits == 0) continue;
         if (is_metadata(target.protocol)) return target;
-        for (const Layer& layer : pattern.layers())
-            if (layer.depth == 0 && layer.protocol == target.protocol) {
+        // What is left of a packet, or put on in place of its tunnel, begins with Ethernet.
+        if (target.protocol == Protocol::eth) return target;
+        for (const Layer& layer : headers.pattern.layers())
+            if (layer.depth == headers.depth && layer.protocol == target.protocol) {
                 if (auto ok = check_checksum(layer, target, action); changes && !ok)
                     return tl::unexpected(ok.error());
                 return target;
@@ -44,9 +46,9 @@ FlowResult<EditTarget> target_of(const Pattern& pattern, std::span<const EditTar
     }
     return refuse(
         EINVAL, kAction, &action,
-        "action {}: the pattern has no item {}: add it, for only packets with that header "
+        "action {}: the pattern has no item {}{}: add it, for only packets with that header "
         "can be changed",
-        action_name(action.type), names);
+        action_name(action.type), names, headers.depth == 0 ? "" : " inside the tunnel");
 }
 
 Rewrite rewrite_of(const EditTarget& target, std::span<const uint8_t> number, Change change,

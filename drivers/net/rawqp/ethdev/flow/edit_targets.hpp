@@ -28,9 +28,14 @@ inline constexpr EditTarget kMacDst{Protocol::eth, 0, 48}, kMacSrc{Protocol::eth
 
 enum class Change : uint8_t { set, add, subtract };
 
-/// The one of the targets whose header the pattern has, in front of any tunnel. `changes`: it is
-/// not only read.
-[[nodiscard]] FlowResult<EditTarget> target_of(const Pattern& pattern,
+/// The headers of a packet as an action meets it.
+struct HeadersNow {
+    const Pattern& pattern;
+    uint8_t depth = 0; ///< of the outermost ones; 1: a tunnel has come off
+};
+
+/// The one of the targets whose header is among the outermost. `changes`: it is not only read.
+[[nodiscard]] FlowResult<EditTarget> target_of(const HeadersNow& headers,
                                                std::span<const EditTarget> targets,
                                                const rte_flow_action& action, bool changes = true);
 /// The last bits of a number in network byte order, in front of those `below`. What is subtracted
@@ -45,7 +50,7 @@ enum class Change : uint8_t { set, add, subtract };
 [[nodiscard]] FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol,
                                               size_t index);
 /// What an action modify_field does; of a mark, its id is the value.
-[[nodiscard]] FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action,
-                                              bool egress);
+[[nodiscard]] FlowResult<Rewrite> read_modify(const HeadersNow& headers,
+                                              const rte_flow_action& action, bool egress);
 
 } // namespace rawqp

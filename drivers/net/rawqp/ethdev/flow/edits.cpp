@@ -64,10 +64,10 @@ std::vector<Rewrite> rewrites_of(Protocol protocol, size_t index, uint32_t numbe
     return rewrites;
 }
 
-FlowResult<Rewrite> read_set(const Pattern& pattern, const SetAction& kind,
+FlowResult<Rewrite> read_set(const HeadersNow& headers, const SetAction& kind,
                              const rte_flow_action& action) {
     constexpr uint8_t kOne = 1;
-    const auto target = target_of(pattern, kind.targets, action);
+    const auto target = target_of(headers, kind.targets, action);
     if (!target) return tl::unexpected(target.error());
     if (kind.bytes == 0) return rewrite_of(*target, {&kOne, 1}, kind.change);
     if (action.conf == nullptr) return lacks_configuration(action);
@@ -170,6 +170,11 @@ const rte_flow_item* tunnel_items(const rte_flow_action& encap) {
 
 } // namespace
 
+HeadersNow EditReader::headers() const {
+    const bool stripped = decap_ != nullptr && !decap_l2_;
+    return {pattern_, static_cast<uint8_t>(stripped ? 1 : 0)};
+}
+
 FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
     if (!rewrite) return tl::unexpected(rewrite.error());
     edits_.rewrites.push_back(*rewrite);
@@ -177,7 +182,7 @@ FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
 }
 
 FlowResult<void> EditReader::modify(const rte_flow_action& action) {
-    const auto rewrite = read_modify(pattern_, action, egress_);
+    const auto rewrite = read_modify(headers(), action, egress_);
     if (!rewrite || rewrite->protocol != mark) return take(rewrite);
     mark_ = {static_cast<uint32_t>(get_bits(rewrite->value, 0, kMark.bits))};
     return {};
@@ -264,7 +269,7 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
                       "action of_set_vlan_vid: the tag is off by then: push one before");
     if (!edits_.push_vlan)
         return take(read_set(
-            pattern_, *std::ranges::find(kSetActions, action.type, &SetAction::type), action));
+            headers(), *std::ranges::find(kSetActions, action.type, &SetAction::type), action));
     if (action.conf == nullptr) return lacks_configuration(action);
     // Both are numbers in network byte order.
     const auto* const conf = static_cast<const uint8_t*>(action.conf);
@@ -288,7 +293,7 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     else if (action.type == RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN)
         done = push_vlan(action);
     else if (set != std::end(kSetActions))
-        done = take(read_set(pattern_, *set, action));
+        done = take(read_set(headers(), *set, action));
     else if (action.type == RTE_FLOW_ACTION_TYPE_SET_META ||
              action.type == RTE_FLOW_ACTION_TYPE_SET_TAG)
         done = set_metadata(action);

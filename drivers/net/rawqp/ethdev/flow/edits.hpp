@@ -2,6 +2,7 @@
 // The rte_flow actions that change packets.
 #pragma once
 
+#include "drivers/net/rawqp/ethdev/flow/edit_targets.hpp"
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
@@ -26,6 +27,7 @@ class EditReader {
     [[nodiscard]] FlowResult<Edits> finish();
 
   private:
+    [[nodiscard]] HeadersNow headers() const;
     FlowResult<void> take(FlowResult<Rewrite> rewrite);
     FlowResult<void> modify(const rte_flow_action& action);
     FlowResult<void> set_metadata(const rte_flow_action& action);

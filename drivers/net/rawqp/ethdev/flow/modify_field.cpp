@@ -45,7 +45,7 @@ constexpr ModifiableField kModifiable[] = {
 };
 
 /// A field that modify_field names, and its place in the layer.
-FlowResult<EditTarget> field_of(const Pattern& pattern, const rte_flow_action& action,
+FlowResult<EditTarget> field_of(const HeadersNow& headers, const rte_flow_action& action,
                                 const FieldData& data, const char* role, bool egress,
                                 bool changes) {
     const auto* const field = std::ranges::find(kModifiable, data.field, &ModifiableField::id);
@@ -60,7 +60,7 @@ FlowResult<EditTarget> field_of(const Pattern& pattern, const rte_flow_action& a
                           "action modify_field: level {} of the {}: only fields of outermost "
                           "headers (0 or 1) are changed and copied",
                           static_cast<unsigned>(data.level), role);
-        return target_of(pattern, {&field->target, 1}, action, changes);
+        return target_of(headers, {&field->target, 1}, action, changes);
     }
     EditTarget target = field->target;
     const uint8_t index = target.protocol == Protocol::tag ? compat::tag_index(data) : uint8_t{0};
@@ -83,7 +83,7 @@ FlowResult<EditTarget> part_of(const rte_flow_action& action, const EditTarget& 
                       static_cast<uint16_t>(width)};
 }
 
-FlowResult<Rewrite> read_copy(const Pattern& pattern, const rte_flow_action& action,
+FlowResult<Rewrite> read_copy(const HeadersNow& headers, const rte_flow_action& action,
                               const EditTarget& field, bool egress) {
     const auto& conf = *static_cast<const rte_flow_action_modify_field*>(action.conf);
     if (conf.operation != RTE_FLOW_MODIFY_SET)
@@ -93,7 +93,7 @@ FlowResult<Rewrite> read_copy(const Pattern& pattern, const rte_flow_action& act
         return refuse(ENOTSUP, kConf, &action,
                       "action modify_field: a mark is the rule's own, given by a value: copy to "
                       "and from tags or meta");
-    const auto source = field_of(pattern, action, conf.src, "source", egress, false);
+    const auto source = field_of(headers, action, conf.src, "source", egress, false);
     if (!source) return tl::unexpected(source.error());
     const auto to = part_of(action, field, conf.dst.offset, conf.width, "destination");
     if (!to) return tl::unexpected(to.error());
@@ -139,14 +139,14 @@ FlowResult<Rewrite> read_value(const rte_flow_action& action, const EditTarget& 
 
 } // namespace
 
-FlowResult<Rewrite> read_modify(const Pattern& pattern, const rte_flow_action& action,
+FlowResult<Rewrite> read_modify(const HeadersNow& headers, const rte_flow_action& action,
                                 bool egress) {
     const auto* const conf = static_cast<const rte_flow_action_modify_field*>(action.conf);
     if (conf == nullptr) return lacks_configuration(action);
-    const auto target = field_of(pattern, action, conf->dst, "destination", egress, true);
+    const auto target = field_of(headers, action, conf->dst, "destination", egress, true);
     if (!target) return tl::unexpected(target.error());
     if (conf->src.field != RTE_FLOW_FIELD_VALUE && conf->src.field != RTE_FLOW_FIELD_POINTER)
-        return read_copy(pattern, action, *target, egress);
+        return read_copy(headers, action, *target, egress);
     return read_value(action, *target);
 }
 
