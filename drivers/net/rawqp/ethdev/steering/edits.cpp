@@ -118,8 +118,7 @@ std::string place_text(Protocol protocol, uint16_t bit, uint16_t bits) {
 /// What is added is a number modulo the field's size: "minus 0x1", not "plus 0xff".
 std::string sum_text(const Rewrite& rewrite) {
     const uint64_t number = get_bits(rewrite.value, 0, rewrite.bits);
-    const uint64_t size = uint64_t{1}
-                          << rewrite.bits; // of one word: the device adds no longer ones
+    const uint64_t size = uint64_t{1} << rewrite.bits; // of 32 bits at most
     return number > size / 2 ? fmt::format("minus {:#x}", size - number)
                              : fmt::format("plus {:#x}", number);
 }
