@@ -128,7 +128,11 @@ const char* hash_function_name(rte_eth_hash_function function) {
 }
 
 std::string rss_type_names(uint64_t types) { return names_of(types, kRssTypes); }
-std::string hash_field_names(uint64_t fields) { return names_of(fields, kHashFields); }
+std::string hash_field_names(uint64_t fields) {
+    constexpr uint64_t kInner = IBV_RX_HASH_INNER;
+    return names_of(fields & ~kInner, kHashFields) +
+           ((fields & kInner) != 0 ? " inside the tunnel" : "");
+}
 std::string mq_mode_names(uint64_t modes) { return names_of(modes, kMqModes); }
 
 } // namespace rawqp

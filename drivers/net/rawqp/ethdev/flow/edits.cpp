@@ -329,7 +329,9 @@ FlowResult<Edits> EditReader::finish() {
         if (decap_l2_ == short_header)
             return refuse(ENOTSUP, kAction, encap_,
                           "action {}: what comes off and what goes on are both {}",
-                          action_name(encap_->type), decap_l2_ ? "Ethernet" : "tunnels");
+                          action_name(encap_->type),
+                          decap_l2_ ? "Ethernet: use set_mac_src and set_mac_dst"
+                                    : "tunnels: put the other one on by an egress rule");
         edits_.reformat = decap_l2_ ? Reformat::wrap_l3 : Reformat::strip_tunnel_to_l3;
     } else if (decap_ != nullptr) {
         if (decap_l2_)

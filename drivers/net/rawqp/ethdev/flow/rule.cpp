@@ -177,10 +177,8 @@ std::string destination_text(const rte_flow& rule, const RulePart& part) {
     if (!part.target) return "send";
     const rawqp::RssDestination& to = part.target->destination;
     if (to.hash_fields == 0) return fmt::format("queue {}", to.queues.front());
-    return fmt::format("rss to queues {}, table of {}, by {}{}", queues_text(to.queues),
-                       to.queues.size(),
-                       rawqp::hash_field_names(to.hash_fields & ~uint64_t{IBV_RX_HASH_INNER}),
-                       (to.hash_fields & IBV_RX_HASH_INNER) != 0 ? " inside the tunnel" : "");
+    return fmt::format("rss to queues {}, table of {}, by {}", queues_text(to.queues),
+                       to.queues.size(), rawqp::hash_field_names(to.hash_fields));
 }
 
 std::string tag_text(uint32_t tag) {

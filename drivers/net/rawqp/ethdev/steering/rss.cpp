@@ -177,9 +177,11 @@ Result<void> RssQps::create(RssTarget& target) {
     target.qp = verbs::Qp(create_qp_(api_, context_, qp), {api_.destroy_qp, "hash QP"});
     if (!target.qp) {
         const int error = errno;
-        return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}",
+        const bool inner = (destination.hash_fields & IBV_RX_HASH_INNER) != 0;
+        return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}{}",
                     wqs.size(), hash_field_names(destination.hash_fields),
-                    verbs::errno_text(error, verbs::Attempt::steer));
+                    verbs::errno_text(error, verbs::Attempt::steer),
+                    inner ? "; level 2 of action rss needs datapath=mlx5" : "");
     }
     target.table = std::move(made);
     ++live_;
