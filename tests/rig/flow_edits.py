@@ -324,7 +324,7 @@ def _copy(kinds: list[str], dice: random.Random, whole: bool) -> CopyField | Non
 def _changes(kinds: list[str], dice: random.Random, common: bool) -> list[ChangeField]:
     """Of different fields."""
     chosen: dict[tuple[str, str], ChangeField] = {}
-    changeable = [kind for kind in kinds if kind in ("eth", "ipv4", "ipv6", "tcp", "udp")]
+    changeable = _changeable(kinds)
     change: ChangeField | None
     for _ in range(dice.randrange(4) if changeable else 0):
         kind, modify, way = dice.choice(changeable), dice.random() < 0.4, dice.random()
@@ -352,30 +352,38 @@ def _of_one_customer_tag(rule: Rule) -> bool:
     return all(item.on("type") is None for item in items if item.kind == "eth")
 
 
-def _outer_kinds(rule: Rule) -> list[str]:
+def _kinds(rule: Rule) -> tuple[list[str], list[str]]:
+    """In front of a tunnel, and inside it."""
     kinds = [item.kind for item in rule.items if item.kind != "void"]
-    return kinds[: next((at for at, kind in enumerate(kinds) if kind in TUNNELS), len(kinds))]
+    tunnel = next((at for at, kind in enumerate(kinds) if kind in TUNNELS), len(kinds))
+    return kinds[:tunnel], kinds[tunnel + 1 :]
+
+
+def _changeable(kinds: list[str]) -> list[str]:
+    return [kind for kind in kinds if kind in ("eth", "ipv4", "ipv6", "tcp", "udp")]
 
 
 def changed_headers(rule: Rule) -> list[str]:
     """The items that its edits need, without fields."""
+    outer, inner = _kinds(rule)
     if any(isinstance(edit, Decap) for edit in rule.edits):
-        return ["eth", *(kind for kind in _outer_kinds(rule) if kind.startswith("ip")), "udp", "vxlan"]
+        return ["eth", *(kind for kind in outer if kind.startswith("ip")), "udp", "vxlan", *_changeable(inner)]
     of_tag = any(isinstance(edit, PopVlan) or isinstance(edit, ChangeField) and edit.kind == "vlan"
                  for edit in rule.edits)
     return ["eth", *(["vlan"] if of_tag else []),
-            *(kind for kind in _outer_kinds(rule) if kind in ("ipv4", "ipv6", "tcp", "udp"))]
+            *(kind for kind in _changeable(outer) if kind != "eth")]
 
 
 def random_edits(rule: Rule, dice: random.Random, common: bool) -> tuple[Edit, ...]:
     """If so asked, mostly what both drivers do: tags come off what is received and go on what is sent, by rules
     of groups."""
     tagged, way = _of_one_customer_tag(rule), dice.random()
+    outer, inner = _kinds(rule)
     for_tags = not common or dice.random() < 0.02
     may_pop, may_push = (for_tags or (rule.group > 0 and rule.egress == egress) for egress in (False, True))
     if not rule.egress and way < 0.7 and any(item.kind == "vxlan" for item in rule.items):
-        return (Decap(dice.random() < 0.5),)
-    edits: list[Edit] = [*_changes(_outer_kinds(rule), dice, common)]
+        return (Decap(dice.random() < 0.5), *_changes(inner, dice, common))
+    edits: list[Edit] = [*_changes(outer, dice, common)]
     if tagged and way < 0.5 and may_pop:
         edits.insert(0, PopVlan())
     elif tagged and dice.random() < 0.8:
