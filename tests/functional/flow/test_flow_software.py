@@ -148,8 +148,8 @@ class TestWithATable:
     def test_header_edits(self, stack: Stack) -> None:
         """And a tunnel that comes off."""
         stack.testpmd.create_flow(
-            0, "group 1 ingress pattern eth / ipv4 / udp dst is 4789 / vxlan / end actions vxlan_decap"
-               " / set_ttl ttl_value 9 / jump group 2 / end")
+            0, "group 1 ingress pattern eth / ipv4 / udp dst is 4789 / vxlan / eth / ipv4 / end actions"
+               " vxlan_decap / set_ttl ttl_value 9 / jump group 2 / end")
         stack.testpmd.create_flow(
             0, f"group 2 ingress pattern eth / ipv4 ttl is 9 / tcp / end actions mark id {MARK} / queue index 1"
                " / end")
