@@ -254,9 +254,7 @@ REFUSED = {
     "ingress pattern eth / ipv4 / udp dst is 8472 / vxlan / end actions drop / end":
         "item vxlan contradicts field dst 0x2118 of item udp before it",
     "ingress pattern eth / ipv4 fragment_offset is 7 / end actions drop / end":
-        "field fragment_offset cannot be matched but .* spec 0 .* with mask 0x3fff",
-    "ingress pattern eth / ipv4 fragment_offset spec 0x2000 fragment_offset mask 0x2000 / end actions drop"
-    " / end": "item ipv4: field fragment_offset .* last 0x3fff",
+        "field fragment_offset cannot be matched",
     "ingress pattern eth / ipv6 / ipv6_frag_ext next_hdr is 17 / end actions drop / end":
         "item ipv6_frag_ext: its fields",
     "ingress pattern eth / ipv4 / ipv6 / end actions drop / end": "item ipv6 is out of order",

@@ -187,7 +187,7 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
                 ranges.push_back(&field);
 
     // Fragments: of the offset and the bit for more of them, devices know whether all are zero.
-    constexpr uint16_t kOffset = 50, kOffsetBits = 14, kOffsetField = 48, kOffsetFieldBits = 16;
+    constexpr uint16_t kOffset = 50, kOffsetBits = 14, kOffsetField = 48;
     if (last() == Protocol::ipv4 && get_bits(asked.mask, kOffset, kOffsetBits) == 0x3fff) {
         const uint64_t from = get_bits(asked.value, kOffset, kOffsetBits);
         const uint64_t to = get_bits(asked.last, kOffset, kOffsetBits);
@@ -200,12 +200,6 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
             std::erase_if(ranges, [](const Field* field) { return field->bit == kOffsetField; });
         }
     }
-    if (last() == Protocol::ipv4 && any_bit(asked.mask, kOffsetField, kOffsetFieldBits))
-        return refuse(
-            ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
-            "item ipv4: field fragment_offset cannot be matched but for whether a packet "
-            "is a fragment: use spec 0 (it is none), or spec 1 and last 0x3fff (it is one), "
-            "with mask 0x3fff");
     for (Pattern& pattern : patterns_) {
         Layer& layer = pattern.last();
         layer.item = number_;
