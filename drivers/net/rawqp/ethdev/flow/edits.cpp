@@ -175,15 +175,21 @@ HeadersNow EditReader::headers() const {
     return {pattern_, static_cast<uint8_t>(stripped ? 1 : 0)};
 }
 
-FlowResult<void> EditReader::take(FlowResult<Rewrite> rewrite) {
+FlowResult<void> EditReader::take(const rte_flow_action& action, FlowResult<Rewrite> rewrite) {
     if (!rewrite) return tl::unexpected(rewrite.error());
+    // With a header for received packets, a tunnel comes off: that is before the changes.
+    if (egress_ && encap_ != nullptr && concerns_headers(*rewrite))
+        return refuse(ENOTSUP, kAction, &action,
+                      "action {}: the device changes and copies fields before it puts a header on: "
+                      "put it before {}, or its value into that header",
+                      action_name(action.type), action_name(encap_->type));
     edits_.rewrites.push_back(*rewrite);
     return {};
 }
 
 FlowResult<void> EditReader::modify(const rte_flow_action& action) {
     const auto rewrite = read_modify(headers(), action, egress_);
-    if (!rewrite || rewrite->protocol != mark) return take(rewrite);
+    if (!rewrite || rewrite->protocol != mark) return take(action, rewrite);
     mark_ = {static_cast<uint32_t>(get_bits(rewrite->value, 0, kMark.bits))};
     return {};
 }
@@ -268,8 +274,9 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
         return refuse(EINVAL, kAction, &action,
                       "action of_set_vlan_vid: the tag is off by then: push one before");
     if (!edits_.push_vlan)
-        return take(read_set(
-            headers(), *std::ranges::find(kSetActions, action.type, &SetAction::type), action));
+        return take(action, read_set(headers(),
+                                     *std::ranges::find(kSetActions, action.type, &SetAction::type),
+                                     action));
     if (action.conf == nullptr) return lacks_configuration(action);
     // Both are numbers in network byte order.
     const auto* const conf = static_cast<const uint8_t*>(action.conf);
@@ -283,7 +290,6 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
 
 FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     FlowResult<void> done;
-    const size_t rewrites = edits_.rewrites.size();
     const auto* const set = std::ranges::find(kSetActions, action.type, &SetAction::type);
     if (action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID ||
         action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_PCP)
@@ -293,7 +299,7 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     else if (action.type == RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN)
         done = push_vlan(action);
     else if (set != std::end(kSetActions))
-        done = take(read_set(headers(), *set, action));
+        done = take(action, read_set(headers(), *set, action));
     else if (action.type == RTE_FLOW_ACTION_TYPE_SET_META ||
              action.type == RTE_FLOW_ACTION_TYPE_SET_TAG)
         done = set_metadata(action);
@@ -312,14 +318,6 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     else
         return false;
     if (!done) return tl::unexpected(done.error());
-    // With a header for received packets, a tunnel comes off: that is before the changes.
-    if (egress_ && encap_ != nullptr &&
-        std::any_of(edits_.rewrites.begin() + static_cast<ptrdiff_t>(rewrites),
-                    edits_.rewrites.end(), concerns_headers))
-        return refuse(ENOTSUP, kAction, &action,
-                      "action {}: the device changes and copies fields before it puts a header on: "
-                      "put it before {}, or its value into that header",
-                      action_name(action.type), action_name(encap_->type));
     return true;
 }
 

@@ -28,7 +28,7 @@ class EditReader {
 
   private:
     [[nodiscard]] HeadersNow headers() const;
-    FlowResult<void> take(FlowResult<Rewrite> rewrite);
+    FlowResult<void> take(const rte_flow_action& action, FlowResult<Rewrite> rewrite);
     FlowResult<void> modify(const rte_flow_action& action);
     FlowResult<void> set_metadata(const rte_flow_action& action);
     FlowResult<void> decap(const rte_flow_action& action, bool of_l2);
