@@ -47,7 +47,7 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
         owner_before_content();
         rte_mbuf** const mbufs = nth_slot<O>(ring, slots, taken);
         packets[taken] = mbufs[0];
-        rte_prefetch0(*nth_slot<O>(ring, slots, taken + MlxRxRing::kSlotsAhead));
+        rte_prefetch0(*nth_slot<O>(ring, mbufs, MlxRxRing::kSlotsAhead));
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
             seen |= describe<O>(ring, cqe, *mbufs[0], length);
@@ -87,6 +87,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = nth_slot<O>(ring, mbufs, i);
         packets[i] = *first;
+        rte_prefetch0(*nth_slot<O>(ring, first, MlxRxRing::kSlotsAhead));
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) { // as in take_single

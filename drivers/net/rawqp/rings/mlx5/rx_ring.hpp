@@ -71,9 +71,10 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     bool may_compress = false; ///< the CQ was created with compression
     bool split = false;        ///< segments come from several pools
     SocketArray<rte_mbuf*> mbuf_memory;
-    /// Bursts fetch the mbuf of a packet so far ahead: there are so many empty slots more at the
-    /// ring's end, which nobody has to test for then.
-    static constexpr uint32_t kSlotsAhead = 3;
+    /// Bursts fetch the mbuf of a packet so far ahead, two vector steps, and do not stop at their
+    /// own end: a small burst would wait for each of its mbufs otherwise. There are so many empty
+    /// slots more at the ring's end, which nobody has to test for then.
+    static constexpr uint32_t kSlotsAhead = 16;
 
     /// Points SGE `index` of the ring at the mbuf's data; the byte count stands there since start.
     /// False: that memory cannot be registered.

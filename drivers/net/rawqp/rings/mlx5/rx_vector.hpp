@@ -265,6 +265,12 @@ template <class Ring>
         if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);
 }
 
+/// Asks for `count` mbufs, those that are kSlotsAhead after `mbufs`.
+inline void fetch_ahead(rte_mbuf* const* mbufs, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i)
+        __builtin_prefetch(first_half(mbufs[MlxRxRing::kSlotsAhead + i]));
+}
+
 /// As take_steps, of which the first step is there.
 template <RxOptions O>
 [[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected,
@@ -277,9 +283,7 @@ template <RxOptions O>
     uint8_t infos = 0; // of all that was looked at
     do {
         owner_before_content();
-        if (run - taken >= 2 * kStep)
-            for (uint32_t i = kStep; i < 2 * kStep; ++i)
-                __builtin_prefetch(first_half(mbufs[taken + i]), 1);
+        fetch_ahead(mbufs + taken, kStep);
         const Cqe* const entries = cqes + taken;
         ring.cq.fetch_ahead(ring.cq.consumer + taken, kStep);
         const DescribedStep<O> step(constants, entries);
@@ -336,6 +340,7 @@ bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mb
     const Vector order = load_order(kMiniOrders[ring.block.hashes]);
     const Vector crc = crc_of_lengths(ring.extras);
     Sums lengths{};
+    fetch_ahead(mbufs, mlx5::kMiniCqes);
     for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
         Vector second = shuffle(load_minis(&minis[i]), order) | common;
         if constexpr (O.crc) second = minus16(second, crc);
