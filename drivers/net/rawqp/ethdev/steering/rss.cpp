@@ -181,7 +181,9 @@ Result<void> RssQps::create(RssTarget& target) {
         return fail(error, "cannot create a hash QP over {} entries (hash fields: {}): {}{}",
                     wqs.size(), hash_field_names(destination.hash_fields),
                     verbs::errno_text(error, verbs::Attempt::steer),
-                    inner ? "; level 2 of action rss needs datapath=mlx5" : "");
+                    inner ? "; level 2 of action rss needs datapath=mlx5 and a device that hashes "
+                            "what is in tunnels"
+                          : "");
     }
     target.table = std::move(made);
     ++live_;
