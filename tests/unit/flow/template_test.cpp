@@ -170,6 +170,8 @@ TEST_F(TemplateTest, LifeOfTemplatesAndTables) {
     auto* const of = table_of(pattern, actions, 2);
     ASSERT_NE(of, nullptr) << error.message;
     EXPECT_EQ(table.destroy(pattern, &error), -EBUSY);
+    EXPECT_STREQ(error.message,
+                 "this pattern template has 1 template table made of it: destroy it first");
     EXPECT_EQ(table.destroy(actions, &error), -EBUSY);
     rte_flow* const rule = enqueue(of, flow(1, 1).queue(0));
     EXPECT_EQ(table.destroy(of, &error), -EBUSY);

@@ -38,10 +38,11 @@ int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* wha
     const auto at = find(list, handle);
     if (at == list.end()) return report(unknown(what, handle), error);
     if ((*at)->users != 0)
-        return report(
-            {EBUSY, RTE_FLOW_ERROR_TYPE_HANDLE, handle,
-             fmt::format("{} tables use this {}: destroy them first", (*at)->users, what)},
-            error);
+        return report({EBUSY, RTE_FLOW_ERROR_TYPE_HANDLE, handle,
+                       fmt::format("this {} has {} template table{} made of it: destroy {} first",
+                                   what, (*at)->users, (*at)->users == 1 ? "" : "s",
+                                   (*at)->users == 1 ? "it" : "them")},
+                      error);
     list.erase(at);
     return 0;
 }
