@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from .flow_edits import TUNNEL_COMMANDS, changed_headers, random_edits, with_any_checksums
+from .flow_edits import TUNNEL_COMMANDS, Decap, changed_headers, random_edits, with_any_checksums
 from .flow_meters import Meters
 from .flow_model import Condition, Item, Rule, dissect
 from .flow_random import LONGEST_LINE, Round, expected
@@ -109,6 +109,7 @@ class ForwardRun(FlowRun):
     """A port with one queue: packets keep their order."""
 
     edited: Counter[type] = field(default_factory=Counter)  # packets that a rule has changed, by the edit
+    edited_inside: int = 0  # packets whose tunnel came off, and then a field was changed
     metadata: bool = False  # comes with what is sent
     aged: int = 0  # rules of which the application was told
 
@@ -162,7 +163,9 @@ class ForwardRun(FlowRun):
             self.passed += not may
             ways = {outcome(rule, frame): rule for rule in may} or {frame: Rule([])}
             if came and came[0] in ways:
-                self.edited.update(map(type, ways[came.pop(0)].edits))
+                kinds = [type(edit) for edit in ways[came.pop(0)].edits]
+                self.edited.update(kinds)
+                self.edited_inside += Decap in kinds and len(kinds) > 1
             elif None not in ways:
                 wanted = "\n".join(f"  {rule.text}" for rule in may) or "  none of the rules"
                 self._fail(round_, f"this packet:\n  {frame.hex()}\ntaken by\n{wanted}\nand then\n  "

@@ -5,7 +5,7 @@ same."""
 from dataclasses import dataclass, replace
 from typing import Sequence
 
-from .flow_frames import TYPE, Dice, Words, change, flipped, frame_of, ordinary, random_layers
+from .flow_frames import TYPE, Dice, Layer, Words, change, flipped, frame_of, ordinary, random_layers
 from .flow_model import (DEFAULT_MASKS, FLAGS, HEADERS, TUNNELS, Condition, Copies, Header, Item, Metering, Rule,
                          best, dissect)
 from .flow_text import rule_text, width
@@ -196,9 +196,18 @@ class Round:
 FIRST_LENGTH = 260  # longer than all headers together
 
 
+def _layers_often_with(kind: str, dice: Dice) -> list[Layer]:
+    """In at least three of ten cases with such a header; by chance alone if none is named."""
+    layers = random_layers(dice)
+    if kind and dice.random() < 0.3:
+        while not any(layer.kind == kind for layer in layers):
+            layers = random_layers(dice)
+    return layers
+
+
 def random_round(seed: str, rules: int, words: Words, counting: bool, plain: bool = False,
-                 sampling: bool = False, meters: Sequence[Metering] = ()) -> Round:
-    """`meters`: that rules may run."""
+                 sampling: bool = False, meters: Sequence[Metering] = (), often: str = "") -> Round:
+    """`meters`: that rules may run. `often`: a header that is in the packets more often than others."""
     dice = Dice(seed, words, plain)
     priorities = dice.choice([[0], [0, 1], [0, 1, 2], [0, 1, 2] if plain else [0, 5, 1000]])
     round_ = Round(seed, [], [])
@@ -210,7 +219,7 @@ def random_round(seed: str, rules: int, words: Words, counting: bool, plain: boo
             round_.frames.append(frame)
 
     for number in range(rules):
-        layers = random_layers(dice)
+        layers = _layers_often_with(often, dice)
         first = frame_of(layers, FIRST_LENGTH - 8)
         rule, all_asked = random_rule(dice, first)
         rule.priority = dice.choice(priorities)

@@ -116,10 +116,12 @@ def test_what_comes_out_again(open_stack: OpenStack, seed: int, rules: int) -> N
         run = ForwardRun(stack, REFUSED, detours=True, metadata=True)
         meters = meters_of_one_color(stack)
         round_ = 0
-        while run.rules < rules or ({*run.edited} != KINDS and run.rules < 2 * rules):
+        while run.rules < rules or ({*run.edited} != KINDS and run.rules < 4 * rules):
             run.play(forwarded(random_round(f"forward-{seed}-{round_}", RULES_OF_ROUND,
-                                            words_of("mlx5"), counting=True, meters=meters)))
+                                            words_of("mlx5"), counting=True, meters=meters,
+                                            often="vxlan")))
             round_ += 1
     assert run.taken > run.rules and run.passed > run.rules
     assert {*run.edited} == KINDS and run.edited.total() > run.rules / 4 and run.aged > 0
+    assert run.edited_inside >= run.rules // 60
     assert {drops for _, drops in run.metered} == {False, True}, run.metered
