@@ -21,6 +21,7 @@ struct VerbsRxSetup {
     uint16_t data_room = RTE_MBUF_DEFAULT_BUF_SIZE;
     uint64_t offloads = 0;
     bool mark = false;
+    unsigned cache = 0; ///< of the pool, per lcore
 };
 
 class VerbsRx : public test_eal::EalTest {
@@ -29,7 +30,7 @@ class VerbsRx : public test_eal::EalTest {
     static constexpr uint16_t kPort = 5;
 
     void create(const VerbsRxSetup& setup) {
-        pool = test_eal::make_pool(setup.pool_size, setup.data_room);
+        pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
         ASSERT_NE(pool, nullptr);
         spec.cq = &cq.handle;
         spec.wq = &wq.handle;

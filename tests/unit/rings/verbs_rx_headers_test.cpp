@@ -50,6 +50,15 @@ TEST_F(VerbsRx, ProvidersWordOnChecksumsIsTaken) {
     EXPECT_EQ(receive_one(frame).first, kIpGood | kL4Good);
 }
 
+/// It is one word for both layers.
+TEST_F(VerbsRx, ProvidersWordSaysNothingOfALayerThatIsNotThere) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    for (const Frame& frame : {Frame{.protocol = 47}, Frame{.fragment = true}}) {
+        deliver(frame.build(), {.wc_flags = IBV_WC_IP_CSUM_OK});
+        EXPECT_EQ(receive_one(frame.build()).first, kIpGood);
+    }
+}
+
 TEST_F(VerbsRx, ChecksumsAreVerifiedWhereTheProviderIsSilent) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
     for (const bool ipv6 : {false, true}) {
@@ -73,6 +82,49 @@ TEST_F(VerbsRx, ChecksumsAreVerifiedWhereTheProviderIsSilent) {
             }
         }
     }
+}
+
+/// `inside` in VXLAN. The outer checksums are right.
+Bytes in_vxlan(const Bytes& inside, bool ipv6 = false) {
+    const Frame outer{.ipv6 = ipv6};
+    constexpr size_t kVxlan = 8;
+    Bytes frame = outer.build(kVxlan + inside.size());
+    const size_t udp = outer.l4();
+    net::store_be<uint16_t>(&frame[udp + 2], 4789);
+    net::store_be<uint64_t>(&frame[udp + 8], 0x0800'0000'0000'2a00);
+    std::ranges::copy(inside, frame.begin() + static_cast<long>(udp + 8 + kVxlan));
+    net::store_be<uint16_t>(&frame[outer.l4_checksum()], 0);
+    const uint16_t sum =
+        ipv6 ? rte_ipv6_udptcp_cksum(reinterpret_cast<rte_ipv6_hdr*>(&frame[14]), &frame[udp])
+             : rte_ipv4_udptcp_cksum(reinterpret_cast<rte_ipv4_hdr*>(&frame[14]), &frame[udp]);
+    memcpy(&frame[outer.l4_checksum()], &sum, sizeof sum);
+    return frame;
+}
+
+/// Good is what is good outside and inside. One flag cannot tell which of them is bad.
+TEST_F(VerbsRx, VerdictsOfTunnels) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
+    const auto flags_of = [&](const Bytes& frame) {
+        deliver(frame);
+        return receive_one(frame).first;
+    };
+    const auto changed = [](Bytes frame, size_t at) {
+        frame[at] ^= 1;
+        return frame;
+    };
+    constexpr size_t kTtl = 14 + 8, kUdp4 = 14 + 20, kPayload = kUdp4 + 8 + 3;
+    const Bytes inside = Frame{}.build(), tunnel = in_vxlan(inside);
+    EXPECT_EQ(flags_of(tunnel), kIpGood | kL4Good);
+    EXPECT_EQ(flags_of(changed(tunnel, kTtl)), kL4Good);
+    EXPECT_EQ(flags_of(changed(tunnel, kUdp4)), kIpGood) << "the outer UDP";
+    EXPECT_EQ(flags_of(in_vxlan(changed(inside, kTtl))), kL4Good);
+    EXPECT_EQ(flags_of(in_vxlan(changed(inside, kPayload))), kIpGood);
+    Bytes bare = tunnel;
+    bare[kUdp4 + 6] = bare[kUdp4 + 7] = 0;
+    EXPECT_EQ(flags_of(bare), kIpGood | kL4Good) << "over IPv4 it is optional";
+    EXPECT_EQ(flags_of(in_vxlan(inside, true)), kIpGood | kL4Good);
+    EXPECT_EQ(flags_of(changed(in_vxlan(inside, true), 14 + 40)), kIpGood);
+    EXPECT_EQ(flags_of(in_vxlan(Frame{.ipv6 = true}.build())), kL4Good);
 }
 
 TEST_F(VerbsRx, ChecksumsThatCannotBeKnown) {

@@ -83,6 +83,54 @@ TEST_F(VerbsRx, ShortPool) {
     expect_traffic(100);
 }
 
+/// What the lcore's cache has is in the ring before the pool says that there is too little.
+TEST_F(VerbsRx, ShortPoolWithACache) {
+    start({.pool_size = 70, .cache = 16});
+    rte_mbuf* none[1];
+    for (uint32_t round = 0; round < 20; ++round) {
+        rte_mbuf* mbufs[64];
+        for (uint32_t i = 0; i < 40; ++i)
+            deliver(pattern(i, 64));
+        ASSERT_EQ(receive(mbufs, 64), 40u);
+        ASSERT_EQ(receive(none, 1), 0u);
+        EXPECT_EQ(posted(), 30u);
+        for (uint32_t i = 0; i < 30; ++i)
+            deliver(pattern(40 + i, 64));
+        rte_mbuf* more[64];
+        ASSERT_EQ(receive(more, 64), 30u);
+        for (uint32_t i = 0; i < 40; ++i)
+            ASSERT_EQ(contents(mbufs[i]), pattern(i, 64)) << "still the application's";
+        for (uint32_t i = 0; i < 30; ++i)
+            ASSERT_EQ(contents(more[i]), pattern(40 + i, 64));
+        rte_pktmbuf_free_bulk(mbufs, 10); // into the cache, so that it has some
+        ASSERT_EQ(receive(none, 1), 0u);
+        EXPECT_EQ(posted(), 10u);
+        rte_pktmbuf_free_bulk(mbufs + 10, 30);
+        rte_pktmbuf_free_bulk(more, 30);
+        ASSERT_EQ(receive(none, 1), 0u);
+        EXPECT_EQ(posted(), 64u);
+    }
+}
+
+/// Also where the chain goes on at the ring's beginning.
+TEST_F(VerbsRx, AnyPartOfAChainMayBeRefused) {
+    start();
+    rte_mbuf* mbufs[64];
+    for (uint16_t accepted = 0; accepted <= 24; ++accepted) {
+        for (uint32_t i = 0; i < 40; ++i)
+            deliver(pattern(i, 64));
+        wq.accept = accepted;
+        ASSERT_EQ(receive(mbufs, 64), 40u);
+        for (uint32_t i = 0; i < 40; ++i)
+            ASSERT_EQ(contents(mbufs[i]), pattern(i, 64));
+        rte_pktmbuf_free_bulk(mbufs, 40);
+        EXPECT_EQ(posted(), 24u + accepted);
+        wq.accept = SIZE_MAX;
+        ASSERT_EQ(receive(mbufs, 64), 0u);
+        ASSERT_EQ(posted(), 64u) << accepted;
+    }
+}
+
 TEST_F(VerbsRx, RefusedPostsAreRepeated) {
     start();
     wq.accept = 5;
@@ -209,9 +257,19 @@ TEST_F(VerbsRx, StampsAreTicksOrRealTime) {
         ASSERT_EQ(receive(&mbuf, 1), 1u);
         EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*),
                   real ? 1'800'000'000'000u : 0x1122334455667788u);
+        const int bit = rte_mbuf_dynflag_lookup(RTE_MBUF_DYNFLAG_RX_TIMESTAMP_NAME, nullptr);
+        ASSERT_GE(bit, 0);
+        EXPECT_EQ(mbuf->ol_flags, RTE_BIT64(bit));
         rte_pktmbuf_free(mbuf);
         if (!real) end();
     }
+}
+
+TEST_F(VerbsRx, KeptChecksumIsNoPartOfThePacket) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC});
+    deliver(pattern(1, 68));
+    receive_one(pattern(1, 64));
+    EXPECT_EQ(ring->counters.bytes, 64u);
 }
 
 TEST_F(VerbsRx, RefusesStampsThatTheProviderLacks) {
@@ -359,6 +417,26 @@ TEST_F(VerbsRx, ErrorResetsTheQueue) {
     EXPECT_EQ(posted(), 64u);
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 64u);
     expect_traffic(300);
+}
+
+TEST_F(VerbsRx, LkeysAreLookedUpAnew) {
+    start();
+    const auto expect_lkeys = [&](uint32_t lkey) {
+        for (size_t i = filled; i < wq.posted.size(); ++i)
+            ASSERT_EQ(wq.posted[i].sges[0].lkey, lkey) << i;
+    };
+    expect_traffic(64);
+    mrs.split = 1; // everything has another lkey now
+    break_queue(IBV_WC_LOC_PROT_ERR);
+    rte_mbuf* mbufs[8];
+    ASSERT_EQ(receive(mbufs, 8), 0u);
+    expect_lkeys(FakeMrs::kLkey + 1);
+    expect_traffic(64);
+    expect_lkeys(FakeMrs::kLkey + 1);
+    mrs.split = 0;
+    mrs.unregister();
+    expect_traffic(80); // of what was posted before, nothing is left
+    expect_lkeys(FakeMrs::kLkey);
 }
 
 TEST_F(VerbsRx, FlushAloneLosesNoPacket) {

@@ -212,6 +212,24 @@ TEST_P(VerbsTx, ProviderRefusesRequests) {
     EXPECT_EQ(in_use(), 0u);
 }
 
+TEST_P(VerbsTx, ProviderRefusesPacketsOfSeveralSegments) {
+    start();
+    qp.accept = 7;
+    const uint32_t sent = GetParam() ? 0 : 7;
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 20; ++i)
+        packets.push_back(packet(i, {30, 20, 14}));
+    ASSERT_EQ(send(packets), 20u);
+    EXPECT_EQ(in_use(), 3 * sent);
+    qp.accept = SIZE_MAX;
+    ASSERT_EQ(send({packet(20, {64})}), 1u);
+    for (uint32_t i = 0; i < sent; ++i)
+        ASSERT_EQ(execute(), expected(i, 64));
+    ASSERT_EQ(execute(), expected(20, 64));
+    send(nullptr, 0);
+    EXPECT_EQ(in_use(), 0u);
+}
+
 TEST_P(VerbsTx, ShortPacketsAreInlined) {
     const int flag = rte_mbuf_dynflag_register(&kNoInline);
     ASSERT_GE(flag, 0);
@@ -319,6 +337,25 @@ TEST_P(VerbsTx, ErrorCountsTheLostAndResets) {
     EXPECT_TRUE(cq.queue.empty());
 }
 
+/// A stale one may be what broke the queue, or be of a former life.
+TEST_P(VerbsTx, LkeysAreLookedUpAnew) {
+    start();
+    const auto lkey = [&] {
+        EXPECT_EQ(send({packet(0, {64})}), 1u);
+        return qp.posted.back().sges[0].lkey;
+    };
+    EXPECT_EQ(lkey(), FakeMrs::kLkey);
+    mrs.split = 1; // everything has another lkey now
+    break_queue(IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(lkey(), FakeMrs::kLkey + 1);
+    EXPECT_EQ(resets, 1);
+    mrs.split = 0;
+    rawqp::kVerbsFormat.tx_stop(*ring);
+    forget();
+    rawqp::kVerbsFormat.tx_start(*ring);
+    EXPECT_EQ(lkey(), FakeMrs::kLkey);
+}
+
 TEST_P(VerbsTx, FailingResetTakesNothing) {
     start();
     ASSERT_EQ(send({packet(0, {64})}), 1u);
@@ -332,6 +369,35 @@ TEST_P(VerbsTx, FailingResetTakesNothing) {
     while (send(&kept, 1) == 0)
         ;
     EXPECT_EQ(execute(), expected(0, 64));
+}
+
+/// It would wait for ever in a ring that never has so much room.
+TEST_P(VerbsTx, AChainThatIsTooLongIsDroppedBeforeTheRingHasRoom) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 56; ++i)
+        packets.push_back(packet(i, {64}));
+    ASSERT_EQ(send(packets), 56u); // room for eight segments
+    ASSERT_EQ(send({packet(56, std::vector<uint16_t>(9, 20)), packet(57, {64})}), 2u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    execute_all();
+}
+
+/// The promise is of whole packets: a chain's mbufs go back as any other's.
+TEST_P(VerbsTx, ChainsAreTakenApartWhateverWasPromised) {
+    start(RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+    ASSERT_EQ(send({packet(0, {30, 40, 50}), packet(1, {64})}), 2u);
+    execute_all();
+    send(nullptr, 0);
+    ASSERT_EQ(in_use(), 0u);
+    std::vector<rte_mbuf*> all(pool->size);
+    ASSERT_EQ(rte_mempool_get_bulk(pool.get(), reinterpret_cast<void**>(all.data()), pool->size),
+              0);
+    for (rte_mbuf* mbuf : all) { // as whoever allocates them raw finds them
+        EXPECT_EQ(mbuf->next, nullptr);
+        EXPECT_EQ(mbuf->nb_segs, 1);
+        rte_mempool_put(pool.get(), mbuf);
+    }
 }
 
 TEST_P(VerbsTx, StatusCleanupStop) {
