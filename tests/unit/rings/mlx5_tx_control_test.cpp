@@ -45,6 +45,25 @@ TEST_F(Mlx5Tx, StopAndStartAgain) {
     }
 }
 
+/// What was known of a former life may be void.
+TEST_F(Mlx5Tx, AStartLooksKeysUpAnew) {
+    for (const bool multi_packet : {false, true}) {
+        start({.multi_packet = multi_packet});
+        ASSERT_EQ(send({packet(0, {64})}), 1u);
+        execute();
+        rawqp::kMlx5Format.tx_stop(*ring);
+        sq->doorbell = {};
+        executed = 0;
+        mrs.split = 1; // everything has another lkey now
+        rawqp::kMlx5Format.tx_start(*ring);
+        ASSERT_EQ(send({packet(1, {64})}), 1u);
+        EXPECT_EQ(execute(), expected(1, 64)); // which checks the lkey
+        mrs.split = 0;
+        TearDown();
+        ring = nullptr;
+    }
+}
+
 TEST_F(Mlx5Tx, Prepare) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM |
                        RTE_ETH_TX_OFFLOAD_UDP_CKSUM});

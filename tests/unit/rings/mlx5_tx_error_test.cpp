@@ -95,6 +95,23 @@ TEST_F(Mlx5TxError, FullRing) {
     expect_traffic(20);
 }
 
+/// A stale one may be what broke the queue.
+TEST_F(Mlx5TxError, LkeysAreLookedUpAnew) {
+    for (const bool multi_packet : {false, true}) {
+        start({.multi_packet = multi_packet});
+        ASSERT_EQ(send(packets(5)), 5u);
+        mrs.split = 1; // everything has another lkey now
+        break_queue(CqeSyndrome::local_protection);
+        ASSERT_EQ(send(packets(5)), 5u);
+        EXPECT_EQ(ring->counters.recoveries, 1u);
+        for (uint32_t i = 0; i < 5; ++i)
+            EXPECT_EQ(execute(), expected(i, 64)); // which checks the lkey
+        mrs.split = 0;
+        TearDown();
+        ring = nullptr;
+    }
+}
+
 TEST_F(Mlx5TxError, FailingResetIsTriedOncePerMillisecond) {
     start();
     ASSERT_EQ(send(packets(20)), 20u);

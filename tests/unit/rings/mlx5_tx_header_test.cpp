@@ -112,6 +112,16 @@ TEST_F(Mlx5TxHeader, WqebbsRunOutBeforeDescriptors) {
     for (uint32_t i = 0; i < 32; ++i)
         ASSERT_EQ(execute(), expected(i, 300));
     ASSERT_EQ(send(packets.data() + 32, 8), 8u);
+    execute_all();
+    settle();
+    packets = {packet(0, {64})};
+    for (uint32_t i = 0; i < 40; ++i)
+        packets.push_back(tso_packet(i, {300}));
+    ASSERT_EQ(send(packets.data(), 41), 32u) << "one WQEBB is left over";
+    ASSERT_EQ(execute(), expected(0, 64));
+    for (uint32_t i = 0; i < 31; ++i)
+        ASSERT_EQ(execute(), expected(i, 300));
+    rte_pktmbuf_free_bulk(packets.data() + 32, 9);
 }
 
 TEST_F(Mlx5TxHeader, TunnelChecksums) {
@@ -218,6 +228,56 @@ TEST_F(Mlx5TxHeader, InlineThresholdAndHint) {
     EXPECT_EQ(inlined, 2);
 }
 
+/// Without anybody taking packets: WQEBBs run out long before descriptors.
+TEST_F(Mlx5TxHeader, InlinedPacketsFillTheRing) {
+    for (const bool multi_packet : {false, true}) {
+        start({.offloads = 0, .multi_packet = multi_packet, .inline_bytes = 100});
+        for (uint32_t lap = 0; lap < 20; ++lap) {
+            std::vector<rte_mbuf*> packets;
+            for (uint32_t i = 0; i < 64; ++i)
+                packets.push_back(packet(i, {static_cast<uint16_t>(60 + (lap + i) % 41)}));
+            uint16_t sent = 0;
+            for (uint16_t taken = 1; taken > 0; sent = static_cast<uint16_t>(sent + taken)) {
+                taken = send(packets.data() + sent, static_cast<uint16_t>(std::min(7, 64 - sent)));
+                ASSERT_LE(pending_wqebbs(), 64u);
+            }
+            ASSERT_GT(sent, 20u);
+            for (uint32_t i = 0; i < sent; ++i)
+                ASSERT_EQ(execute(), expected(i, 60 + (lap + i) % 41));
+            rte_pktmbuf_free_bulk(packets.data() + sent, 64u - sent);
+            settle();
+        }
+        EXPECT_EQ(in_use(), 0u);
+        TearDown();
+        ring = nullptr;
+    }
+}
+
+/// They are copied, and still their mbufs go back where they belong.
+TEST_F(Mlx5TxHeader, InlinedMbufsThatAreSharedOrOfSeveralPools) {
+    const test_eal::Pool other = test_eal::make_pool(63);
+    for (const bool multi_packet : {false, true}) {
+        start({.offloads = 0, .multi_packet = multi_packet, .inline_bytes = 100});
+        for (uint32_t odd = 0; odd < 6; ++odd) {
+            std::vector<rte_mbuf*> packets;
+            for (uint32_t i = 0; i < 6; ++i)
+                packets.push_back(make_packet(i == odd ? other.get() : pool.get(), i, {64}));
+            rte_mbuf* const shared = packets[(odd + 3) % 6];
+            rte_mbuf_refcnt_update(shared, 1);
+            ASSERT_EQ(send(packets), 6u);
+            for (uint32_t i = 0; i < 6; ++i)
+                ASSERT_EQ(execute(), expected(i, 64));
+            settle();
+            EXPECT_EQ(in_use(), 1u) << "somebody else's";
+            EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
+            EXPECT_EQ(rte_mbuf_refcnt_read(shared), 1);
+            rte_pktmbuf_free(shared);
+        }
+        TearDown();
+        ring = nullptr;
+    }
+}
+
 TEST_F(Mlx5TxHeader, ErrorsBehindInlinedPackets) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_UDP_CKSUM, .multi_packet = true, .inline_bytes = 64});
     std::vector<rte_mbuf*> packets;
@@ -276,10 +336,45 @@ TEST_F(Mlx5TxHeader, HeadersAreInlinedAsTheDeviceDemands) {
     }
 }
 
+/// What the device would do for a packet by pointer is done for inlined bytes as well: a tag is
+/// among them, which leaves the WQE as short as the queue has room for.
+TEST_F(Mlx5TxHeader, OffloadsOfInlinedBytes) {
+    for (const uint16_t inline_bytes : {0, 100}) {
+        start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM |
+                           RTE_ETH_TX_OFFLOAD_UDP_CKSUM,
+               .inline_bytes = inline_bytes,
+               .min_inline = rawqp::InlineMode::l2});
+        for (const bool tagged : {false, true}) {
+            rte_mbuf* const mbuf = packet(5, {90});
+            mbuf->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
+            auto want = expected(5, 90);
+            if (tagged) {
+                mbuf->ol_flags |= RTE_MBUF_F_TX_VLAN;
+                mbuf->vlan_tci = 0x3123;
+                const uint8_t tag[] = {0x81, 0x00, 0x31, 0x23};
+                want.insert(want.begin() + 12, std::begin(tag), std::end(tag));
+            }
+            const uint16_t at = sq->doorbell.send;
+            ASSERT_EQ(send({mbuf}), 1u);
+            const auto eth = sq->segment<mlx5::WqeEthSeg>(at, 1);
+            EXPECT_EQ(eth.cs_flags, 0xc0);
+            EXPECT_EQ(eth.inline_size, inline_bytes == 0 ? 18 : want.size());
+            EXPECT_EQ(execute(), want);
+        }
+        TearDown();
+        ring = nullptr;
+    }
+}
+
 // ---------------------------------------------------------------- rte_eth_tx_prepare
 
 TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
     start({.offloads = kTsoOffloads & ~RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
+    const auto accepts = [&](rte_mbuf* mbuf) {
+        const uint16_t accepted = rawqp::kMlx5Format.tx_prepare(ring, &mbuf, 1);
+        rte_pktmbuf_free(mbuf);
+        return accepted == 1;
+    };
     struct {
         const char* name;
         int error;
@@ -287,6 +382,7 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
     } const cases[] = {
         {"TSO", 0, [](rte_mbuf&) {}},
         {"no segment size", EINVAL, [](rte_mbuf& m) { m.tso_segsz = 0; }},
+        {"segment size of 14 bits", 0, [](rte_mbuf& m) { m.tso_segsz = 0x3fff; }},
         {"segment size beyond 14 bits", EINVAL, [](rte_mbuf& m) { m.tso_segsz = 0x4000; }},
         {"TCP header too short", EINVAL, [](rte_mbuf& m) { m.l4_len = 16; }},
         {"no Ethernet header", EINVAL, [](rte_mbuf& m) { m.l2_len = 0; }},
@@ -323,11 +419,20 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
         EXPECT_EQ(rte_errno, c.error) << c.name;
         rte_pktmbuf_free_bulk(packets, 2);
     }
+    ring->max_tso = 246;
+    EXPECT_TRUE(accepts(tso_packet(0, {300})));
     ring->max_tso = 245;
-    rte_mbuf* too_much = tso_packet(0, {300});
-    EXPECT_EQ(rawqp::kMlx5Format.tx_prepare(ring, &too_much, 1), 0u);
+    EXPECT_FALSE(accepts(tso_packet(0, {300})));
     EXPECT_EQ(rte_errno, EINVAL);
-    rte_pktmbuf_free(too_much);
+}
+
+/// Two tags are an offload of their own, which needs that of one tag for neither.
+TEST_F(Mlx5TxHeader, PrepareTakesBothTagsOfTwo) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_QINQ_INSERT});
+    rte_mbuf* mbuf = packet(0, {64});
+    mbuf->ol_flags = RTE_MBUF_F_TX_QINQ | RTE_MBUF_F_TX_VLAN;
+    EXPECT_EQ(rawqp::kMlx5Format.tx_prepare(ring, &mbuf, 1), 1u);
+    rte_pktmbuf_free(mbuf);
 }
 
 TEST_F(Mlx5TxHeader, CapacityOfTheQp) {

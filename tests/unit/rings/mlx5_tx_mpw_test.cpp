@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Multi-packet WQEs (eMPW): exact bytes, where one ends and the next begins, errors; scalar and
 // AVX2.
+#include "tests/unit/rings/growing_pool.hpp"
 #include "tests/unit/rings/mlx5_tx.hpp"
 #include "tests/unit/rings/vector_widths.hpp"
 
@@ -137,6 +138,46 @@ TEST_P(Mlx5TxMpw, FlagsAreSharedOrANewWqeBegins) {
         EXPECT_EQ(execute(), expected(i, 64));
 }
 
+/// Of the same checksums, those of packets in tunnels are others.
+TEST_P(Mlx5TxMpw, TunnelsAreSharedOrANewWqeBegins) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_OUTER_IPV4_CKSUM});
+    constexpr uint64_t kPlain = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+    constexpr uint64_t kInner = kPlain | RTE_MBUF_F_TX_TUNNEL_VXLAN;
+    constexpr uint64_t kBoth = kInner | RTE_MBUF_F_TX_OUTER_IPV4 | RTE_MBUF_F_TX_OUTER_IP_CKSUM;
+    std::vector<rte_mbuf*> mbufs = packets(9);
+    for (size_t i = 0; i < 9; ++i)
+        mbufs[i]->ol_flags = i < 2 ? kPlain : i < 5 ? kInner : i < 8 ? kBoth : kPlain;
+    ASSERT_EQ(send(mbufs), 9u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), mpw(3), mpw(3), mpw(1)));
+    uint16_t at = 0;
+    for (const auto& [wqebbs, cs_flags] : {std::pair{1, 0x40}, {2, 0x10}, {2, 0x50}, {1, 0x40}}) {
+        EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(at, 1).cs_flags, cs_flags);
+        at = static_cast<uint16_t>(at + wqebbs);
+    }
+    execute_all();
+}
+
+TEST_P(Mlx5TxMpw, LongHeadersGoInAWqeOfTheirOwn) {
+    start({.offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_TSO |
+                       RTE_ETH_TX_OFFLOAD_QINQ_INSERT});
+    constexpr Shape kTso{WqeOpcode::tso, 7}, kTwoTags{WqeOpcode::send, 5};
+    std::vector<rte_mbuf*> mbufs = packets(9, 100);
+    for (rte_mbuf* mbuf : mbufs) // all else is alike
+        mbuf->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+    mbufs[4]->ol_flags |= RTE_MBUF_F_TX_TCP_SEG;
+    mbufs[4]->l2_len = 14;
+    mbufs[4]->l3_len = mbufs[4]->l4_len = 20;
+    mbufs[4]->tso_segsz = 30;
+    ASSERT_EQ(send(mbufs), 9u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(4), kTso, mpw(4)));
+    execute_all();
+    mbufs = packets(9, 100);
+    mbufs[6]->ol_flags = RTE_MBUF_F_TX_QINQ;
+    ASSERT_EQ(send(mbufs), 9u);
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(6), kTwoTags, mpw(2)));
+    execute_all();
+}
+
 TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
     const uint16_t tags[] = {5, 5, 5, 0x1005, 0x1005, 5}; // the DEI bit, too
@@ -190,6 +231,23 @@ TEST_P(Mlx5TxMpw, UnsendablePacketsAreDroppedAndCounted) {
     EXPECT_EQ(pending_wqebbs(), 0u);
 }
 
+/// Vectors look at several packets at once, and what is left is looked at one by one.
+TEST_P(Mlx5TxMpw, ARuntIsFoundAnywhere) {
+    start({.offloads = 0});
+    for (uint32_t runt = 0; runt < 11; ++runt) {
+        auto mbufs = packets(11);
+        mbufs[runt]->data_len = 13;
+        mbufs[runt]->pkt_len = 13;
+        ASSERT_EQ(send(mbufs), 11u);
+        EXPECT_EQ(ring->counters.errors, runt + 1);
+        for (uint32_t i = 0; i < 11; ++i) {
+            if (i == runt) continue;
+            ASSERT_EQ(execute(), expected(i, 64));
+        }
+        ASSERT_EQ(pending_wqebbs(), 0u);
+    }
+}
+
 TEST_P(Mlx5TxMpw, MemoryWithoutLkeyIsDropped) {
     start();
     mrs.refuse = true;
@@ -212,6 +270,29 @@ TEST_P(Mlx5TxMpw, PoolInTwoRegions) {
     EXPECT_THAT(posted(), testing::ElementsAre(mpw(60))) << "keys may differ within a WQE";
     for (uint32_t i = 0; i < 60; ++i)
         ASSERT_EQ(execute(), expected(i, 64)); // which checks the lkey
+}
+
+TEST_P(Mlx5TxMpw, PoolThatGrowsIntoAnotherRegion) {
+    GrowingPool growing(40);
+    mrs.split = growing.later_memory();
+    start();
+    std::vector<rte_mbuf*> held;
+    for (uint32_t i = 0; i < 32; ++i) // what is left is of both
+        held.push_back(rte_pktmbuf_alloc(growing.get()));
+    for (const bool grown : {false, true}) {
+        if (grown) growing.grow();
+        std::vector<rte_mbuf*> mbufs;
+        for (uint32_t i = 0; i < (grown ? 40u : 8u); ++i)
+            mbufs.push_back(make_packet(growing.get(), i, {64}));
+        ASSERT_EQ(send(mbufs), mbufs.size());
+        for (uint32_t i = 0; i < mbufs.size(); ++i)
+            ASSERT_EQ(execute(), expected(i, 64)); // which checks the lkey
+        settle();
+    }
+    rte_pktmbuf_free_bulk(held.data(), static_cast<unsigned>(held.size()));
+    EXPECT_EQ(rte_mempool_in_use_count(growing.get()), 0u);
+    TearDown();
+    ring = nullptr;
 }
 
 TEST_P(Mlx5TxMpw, RememberedKeysFollowUnregistration) {
@@ -277,6 +358,36 @@ TEST_P(Mlx5TxMpw, AttachedMbufsAreDetachedWhenFreed) {
             ASSERT_EQ(execute(), expected(i, 64));
         settle();
         EXPECT_EQ(in_use(), 0u);
+    }
+}
+
+TEST_P(Mlx5TxMpw, ExternalBuffersGoBackToWhoeverAttachedThem) {
+    static int freed;
+    freed = 0;
+    for (const uint64_t offloads : {uint64_t{0}, uint64_t{RTE_ETH_TX_OFFLOAD_MULTI_SEGS}}) {
+        start({.offloads = offloads});
+        for (const uint32_t count : {1, 6}) { // alone, and among others
+            for (uint32_t odd = 0; odd < count; ++odd) {
+                std::array<uint8_t, 512> memory;
+                uint16_t bytes = memory.size();
+                auto* const info = rte_pktmbuf_ext_shinfo_init_helper(
+                    memory.data(), &bytes, [](void*, void*) { ++freed; }, nullptr);
+                auto mbufs = packets(count);
+                rte_pktmbuf_reset(mbufs[odd]);
+                rte_pktmbuf_attach_extbuf(mbufs[odd], memory.data(), RTE_BAD_IOVA, bytes, info);
+                std::ranges::copy(expected(odd, 64), memory.begin());
+                rte_pktmbuf_append(mbufs[odd], 64);
+                const int before = freed;
+                ASSERT_EQ(send(mbufs), count);
+                for (uint32_t i = 0; i < count; ++i)
+                    ASSERT_EQ(execute(), expected(i, 64));
+                settle();
+                EXPECT_EQ(freed, before + 1);
+                EXPECT_EQ(in_use(), 0u);
+            }
+        }
+        TearDown();
+        ring = nullptr;
     }
 }
 

@@ -107,6 +107,25 @@ TEST_P(Mlx5TxReap, CompletionsOfSeveralPoolsGoHomeTogether) {
     rte_pktmbuf_free(shared);
 }
 
+/// What has completed since the last burst is freed together only if it goes to one pool unseen.
+TEST_P(Mlx5TxReap, CompletionsThatWaitGoToTheirOwnPools) {
+    const test_eal::Pool other = test_eal::make_pool(64);
+    std::vector<rte_mbuf*> bursts[3];
+    for (uint32_t i = 0; i < 3 * kAskEvery; ++i)
+        bursts[i / kAskEvery].push_back(
+            make_packet(i / kAskEvery == 2 ? other.get() : pool.get(), i, {64}));
+    rte_mbuf* const shared = bursts[0].front();
+    rte_mbuf_refcnt_update(shared, 1);
+    for (const std::vector<rte_mbuf*>& burst : bursts)
+        ASSERT_EQ(send(burst), kAskEvery);
+    execute_all();
+    EXPECT_EQ(completions, 3);
+    EXPECT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
+    EXPECT_EQ(in_use(), 1u) << "somebody else's";
+    rte_pktmbuf_free(shared);
+}
+
 TEST_P(Mlx5TxReap, ABrokenQueueIsMetByTheNextBurst) {
     for (int i = 0; i < 3; ++i) {
         send_one();

@@ -145,6 +145,23 @@ TEST_F(Mlx5TxSchedule, WhatFindsNoRoomIsNotTaken) {
     EXPECT_EQ(in_use(), 0u);
 }
 
+/// Half of what it needs is no room.
+TEST_F(Mlx5TxSchedule, APacketAndItsWaitFindRoomTogether) {
+    start();
+    std::vector<rte_mbuf*> packets = {packet(0, {64})};
+    for (uint32_t i = 1; i < 40; ++i)
+        packets.push_back(packet_at(kNow + kSecond + i, i));
+    ASSERT_EQ(send(packets), 32u);
+    ASSERT_EQ(pending_wqebbs(), 63u);
+    for (uint32_t i = 0; i < 32; ++i) {
+        while (wire.empty())
+            execute_wqe();
+        EXPECT_EQ(execute(), expected(i, 64));
+    }
+    ASSERT_EQ(send({packets.begin() + 32, packets.end()}), 8u);
+    settle();
+}
+
 TEST_F(Mlx5TxSchedule, QueuesHaveRoomForWaits) {
     start();
     EXPECT_EQ(rawqp::kMlx5Format.tx_needs(spec).cap.max_send_wr, 2u * spec.descriptors);

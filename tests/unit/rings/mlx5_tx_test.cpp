@@ -221,6 +221,18 @@ TEST_F(Mlx5Tx, RoomIsCountedInSegments) {
     ASSERT_EQ(send(packets.data() + 10, 2), 2u);
 }
 
+/// It would wait for ever in a ring that never has so much room.
+TEST_F(Mlx5Tx, AChainThatIsTooLongIsDroppedBeforeTheRingHasRoom) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 56; ++i)
+        packets.push_back(packet(i, {64}));
+    ASSERT_EQ(send(packets), 56u); // room for eight segments
+    ASSERT_EQ(send({packet(56, std::vector<uint16_t>(9, 20)), packet(57, {64})}), 2u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    execute_all();
+}
+
 TEST_F(Mlx5Tx, UnsendablePacketsAreDroppedAndCounted) {
     start();
     const std::vector<uint16_t> nine(9, 20);

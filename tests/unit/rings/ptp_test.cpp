@@ -102,6 +102,15 @@ template <class Rings> class PtpRx : public Rings {
         EXPECT_EQ(kept.stamps[got[0]->timesync % PtpStamps::kKept], 9u);
         EXPECT_EQ(kept.stamps[0], 7u) << "the first one's stays";
         rte_pktmbuf_free(got[0]);
+        for (uint64_t number = 2; number < 3 * PtpStamps::kKept; ++number) { // the oldest one goes
+            cqe.timestamp = 100 + number;
+            this->deliver(over_ethernet(kSync), cqe);
+            ASSERT_EQ(this->receive(got, 1), 1u);
+            ASSERT_EQ(got[0]->timesync,
+                      Rings::kQueue * PtpStamps::kKept + number % PtpStamps::kKept);
+            ASSERT_EQ(kept.stamps[number % PtpStamps::kKept], 100 + number);
+            rte_pktmbuf_free(got[0]);
+        }
 
         this->ring->tell_ptp = false;
         this->deliver(over_ethernet(kSync), cqe);
@@ -192,12 +201,23 @@ TEST_P(PtpMlx5Tx, AStampThatWasOverwrittenIsNotThere) {
 }
 
 TEST_P(PtpMlx5Tx, ARestartForgetsWhatWasToBeStamped) {
-    ASSERT_EQ(send_stamping({to_be_stamped()}), 1u);
+    // The last WQE of 16 packets asks for a completion. It is to have the same index.
+    constexpr size_t kAskEvery = 16;
+    const size_t before = GetParam() ? 0 : kAskEvery - 1;
+    std::vector<rte_mbuf*> packets;
+    for (size_t i = 0; i < before; ++i)
+        packets.push_back(packet(0, {64}));
+    packets.push_back(to_be_stamped());
+    ASSERT_EQ(send_stamping(packets), packets.size());
     rawqp::kMlx5Format.tx_stop(*ring);
     forget();
     rawqp::kMlx5Format.tx_start(*ring);
-    ASSERT_EQ(send_stamping({packet(0, {64})}), 1u); // with that WQE's index
+    packets.clear();
+    for (size_t i = 0; i < kAskEvery; ++i)
+        packets.push_back(packet(0, {64}));
+    ASSERT_EQ(send_stamping(packets), kAskEvery);
     execute_all();
+    EXPECT_EQ(completions, 1);
     EXPECT_EQ(take(), std::nullopt);
 }
 
