@@ -152,14 +152,22 @@ class Mlx5Rx : public test_eal::EalTest {
     static uint8_t pattern(uint32_t packet, uint32_t offset) {
         return static_cast<uint8_t>(packet * 31 + offset * 7 + (offset >> 8));
     }
-    /// Checks that `mbuf` is packet number `packet` with `bytes` bytes, and frees it.
+    /// Checks that `mbuf` is packet number `packet` with `bytes` bytes, and frees it as
+    /// applications do: with fields that the next packet must not inherit.
     void take(rte_mbuf* mbuf, uint32_t packet, uint32_t bytes) {
         ASSERT_EQ(mbuf->pkt_len, bytes);
         ASSERT_EQ(mbuf->port, kPort);
         uint32_t at = 0;
         unsigned segments = 0;
-        for (const rte_mbuf* segment = mbuf; segment != nullptr; segment = segment->next) {
+        for (rte_mbuf* segment = mbuf; segment != nullptr; segment = segment->next) {
             ++segments;
+            ASSERT_EQ(rte_mbuf_refcnt_read(segment), 1);
+            if (segment != mbuf) {
+                ASSERT_EQ(segment->ol_flags, 0u);
+                ASSERT_EQ(segment->port, kPort);
+            }
+            segment->ol_flags |= RTE_MBUF_F_TX_VLAN;
+            segment->port = 0;
             const auto* data = rte_pktmbuf_mtod(segment, const uint8_t*);
             for (uint32_t i = 0; i < segment->data_len; ++i, ++at)
                 ASSERT_EQ(data[i], pattern(packet, at)) << "packet " << packet << " byte " << at;

@@ -53,6 +53,7 @@ class Mlx5StridingDifferential
         start(scenario.setup);
         std::vector<Received> all;
         std::vector<rte_mbuf*> held;
+        uint64_t bytes = 0;
         while (sequence < kPackets && !HasFailure()) {
             deliver_some(scenario);
             rte_mbuf* mbufs[100];
@@ -61,6 +62,7 @@ class Mlx5StridingDifferential
             for (uint16_t i = 0; i < count; ++i) {
                 all.push_back(received_of(*mbufs[i], spec.offloads));
                 held.push_back(mbufs[i]);
+                bytes += mbufs[i]->pkt_len;
             }
             const size_t over = held.size() - std::min<size_t>(held.size(), scenario.held);
             for (size_t i = 0; i < over; ++i)
@@ -69,6 +71,7 @@ class Mlx5StridingDifferential
             held.erase(held.begin(), held.begin() + static_cast<ptrdiff_t>(over));
         }
         EXPECT_EQ(ring->counters.packets, all.size());
+        EXPECT_EQ(ring->counters.bytes, bytes);
         EXPECT_EQ(resets, 0);
         rte_pktmbuf_free_bulk(held.data(), static_cast<unsigned>(held.size()));
         stop();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Striding receive queues: copied and attached packets, and who holds what for how long.
 #include "tests/unit/rings/mlx5_striding.hpp"
+#include "tests/unit/rings/pinned_pool.hpp"
 
 #include <random>
 
@@ -36,9 +37,52 @@ TEST_P(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
         EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(mbuf) != 0, attached) << bytes;
         EXPECT_EQ(rte_pktmbuf_headroom(mbuf), RTE_PKTMBUF_HEADROOM);
         EXPECT_EQ(rte_mbuf_refcnt_read(mbuf), 1);
+        if (attached) {
+            EXPECT_EQ(mbuf->buf_len, kStrideBytes) << "up to the next one's headroom";
+        }
         take(mbuf, packet, bytes);
     }
     EXPECT_EQ(ring->counters.packets, 6u);
+}
+
+/// It lies in the stride behind the packet, which is shorter by it.
+TEST_P(Mlx5Striding, KeptChecksums) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC});
+    constexpr uint32_t kCrc = RTE_ETHER_CRC_LEN;
+    uint64_t sum = 0;
+    for (const auto& [bytes, attached] : {std::pair{64u, false},
+                                          {kCopyBytes + kCrc, false},
+                                          {kCopyBytes + kCrc + 1, true},
+                                          {kStrideBytes - RTE_PKTMBUF_HEADROOM, true},
+                                          {kStrideBytes - RTE_PKTMBUF_HEADROOM + 1, false}}) {
+        const uint32_t packet = sequence;
+        deliver(bytes);
+        rte_mbuf* const mbuf = receive_one();
+        EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(mbuf) != 0, attached) << bytes;
+        take(mbuf, packet, bytes - kCrc);
+        sum += bytes - kCrc;
+    }
+    EXPECT_EQ(ring->counters.bytes, sum);
+    complete(1u << 16 | (kCrc - 1), {}); // what no device writes
+    rte_mbuf* none;
+    EXPECT_EQ(receive(&none, 1), 0u);
+    EXPECT_EQ(resets, 1);
+}
+
+TEST_P(Mlx5Striding, WhatIsTooLongIsAnError) {
+    start(); // one mbuf a packet
+    const uint32_t most = rte_pktmbuf_data_room_size(pool.get()) - RTE_PKTMBUF_HEADROOM;
+    for (uint64_t errors = 1; errors < 20; ++errors) {
+        uint32_t packet = sequence;
+        deliver(most);
+        take(receive_one(), packet, most);
+        deliver(most + 1);
+        packet = sequence;
+        deliver(100);
+        take(receive_one(), packet, 100);
+        EXPECT_EQ(ring->counters.errors, errors);
+    }
+    EXPECT_EQ(resets, 0);
 }
 
 TEST_P(Mlx5Striding, PacketsKeepTheirBytesWhileOthersAreWritten) {
@@ -95,20 +139,45 @@ TEST_P(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
 }
 
 TEST_P(Mlx5Striding, WithoutMbufsPacketsWait) {
-    start({.pool_size = 20});
+    for (const uint16_t count : {16, 20}) { // all in vectors, or not
+        start({.pool_size = count});
+        for (uint64_t shortage = 1; shortage < 4; ++shortage) {
+            const uint32_t first = sequence;
+            for (uint32_t i = 0; i < 32; ++i)
+                deliver(200);
+            rte_mbuf* mbufs[32];
+            ASSERT_EQ(receive(mbufs, 32), count);
+            EXPECT_EQ(ring->counters.nombuf, shortage);
+            EXPECT_EQ(receive(mbufs + count, 12), 0u);
+            EXPECT_EQ(ring->counters.nombuf, shortage) << "the packet that waits is counted once";
+            for (uint32_t i = 0; i < count; ++i)
+                take(mbufs[i], first + i, 200);
+            ASSERT_EQ(receive(mbufs, 32), 32u - count);
+            for (uint32_t i = 0; i < 32u - count; ++i)
+                take(mbufs[i], first + count + i, 200);
+        }
+        stop();
+        EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+        spec = {};
+        consumed = 0;
+        used_ = 0;
+    }
+}
+
+/// The buffers of the strides are memory of a queue's own, but what it is registered as may change.
+TEST_P(Mlx5Striding, LkeysFollowUnregistration) {
+    start();
+    mrs.split = 1; // everything has another lkey now
+    mrs.unregister();
     std::vector<rte_mbuf*> held;
-    for (uint32_t i = 0; i < 30; ++i)
-        deliver(200);
-    rte_mbuf* mbufs[32];
-    ASSERT_EQ(receive(mbufs, 32), 20u);
-    EXPECT_EQ(ring->counters.nombuf, 1u);
-    EXPECT_EQ(receive(mbufs + 20, 12), 0u);
-    EXPECT_EQ(ring->counters.nombuf, 1u) << "the packet that waits is counted once";
-    for (uint32_t i = 0; i < 20; ++i)
-        take(mbufs[i], i, 200);
-    ASSERT_EQ(receive(mbufs, 32), 10u);
-    for (uint32_t i = 0; i < 10; ++i)
-        take(mbufs[i], 20 + i, 200);
+    for (uint32_t i = 0; i < 2 * kStrides; ++i) { // two WQEs get other buffers
+        deliver(500);
+        held.push_back(receive_one());
+    }
+    for (uint32_t wqe = 0; wqe < kWqes; ++wqe)
+        EXPECT_EQ(rq->ring[2 * wqe + 1].lkey, FakeMrs::kLkey + (wqe < 2 ? 1 : 0)) << wqe;
+    for (uint32_t i = 0; i < held.size(); ++i)
+        take(held[i], i, 500);
 }
 
 TEST_P(Mlx5Striding, FillersAreSteppedOver) {
@@ -123,13 +192,33 @@ TEST_P(Mlx5Striding, FillersAreSteppedOver) {
 }
 
 TEST_P(Mlx5Striding, LongCopiesAreChains) {
-    start({.segments = 8, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
+    start({.segments = 8, .pool_size = 80, .data_room = 512 + RTE_PKTMBUF_HEADROOM});
     EXPECT_STREQ(burst.description, "mlx5 striding, scattered");
+    format.rx_share(*ring); // copies of any length
+    uint64_t sum = 0;
     for (uint32_t bytes = 1; bytes < 512 + 7 * (512 + RTE_PKTMBUF_HEADROOM); bytes += 89) {
         const uint32_t packet = sequence;
         deliver(bytes);
-        take(receive_one(), packet, bytes);
+        rte_mbuf* const mbuf = receive_one();
+        EXPECT_FALSE(RTE_MBUF_HAS_EXTBUF(mbuf));
+        take(mbuf, packet, bytes);
+        sum += bytes;
     }
+    EXPECT_EQ(ring->counters.bytes, sum);
+}
+
+/// Mbufs that have an external buffer by nature take no other.
+TEST_P(Mlx5Striding, PacketsAreCopiedIntoPinnedBuffers) {
+    const PinnedPool pinned(100);
+    start({.own_pool = pinned.get()});
+    for (uint32_t i = 0; i < 200; ++i) {
+        deliver(1000);
+        rte_mbuf* const mbuf = receive_one();
+        ASSERT_TRUE(pinned.owns_buffer_of(mbuf));
+        take(mbuf, i, 1000);
+    }
+    stop();
+    EXPECT_EQ(rte_mempool_in_use_count(pinned.get()), 0u);
 }
 
 TEST_P(Mlx5Striding, VerdictsAreWhatThePacketShows) {
