@@ -49,6 +49,7 @@ class Mlx5RxDifferential : public Mlx5Rx,
         spec = {};
         start(scenario.setup);
         std::vector<Received> all;
+        uint64_t bytes = 0;
         while (sequence < kPackets) {
             deliver_some(scenario.blocks);
             rte_mbuf* mbufs[100];
@@ -57,10 +58,13 @@ class Mlx5RxDifferential : public Mlx5Rx,
             const uint16_t count = receive(mbufs, wanted);
             taken_ += count;
             EXPECT_EQ(count, std::min<uint32_t>(wanted, waiting));
-            for (uint16_t i = 0; i < count; ++i)
+            for (uint16_t i = 0; i < count; ++i) {
+                bytes += mbufs[i]->pkt_len;
                 all.push_back(look(mbufs[i], static_cast<uint32_t>(all.size())));
+            }
         }
         EXPECT_EQ(ring->counters.packets, all.size());
+        EXPECT_EQ(ring->counters.bytes, bytes);
         finish();
         return all;
     }

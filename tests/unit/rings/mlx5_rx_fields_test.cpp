@@ -173,6 +173,26 @@ TEST_P(Mlx5RxReaders, FlagsOnlyForEnabledOffloads) {
     rte_pktmbuf_free(mbuf);
 }
 
+/// TCP's and UDP's are one verdict of the device, so either of them asks for it.
+TEST_P(Mlx5RxReaders, EitherOffloadOfL4TellsOfBoth) {
+    for (const uint64_t offload : {RTE_ETH_RX_OFFLOAD_TCP_CKSUM, RTE_ETH_RX_OFFLOAD_UDP_CKSUM}) {
+        start({.offloads = offload});
+        for (const CqeL4 l4 : {CqeL4::udp, CqeL4::tcp_ack}) {
+            mlx5::Cqe cqe{};
+            cqe.hds_ip_ext = kBothOk;
+            cqe.l4_l3_type = type(CqeL3::ipv4, l4);
+            deliver(64, cqe);
+            rte_mbuf* mbuf;
+            ASSERT_EQ(receive(&mbuf, 1), 1u);
+            EXPECT_EQ(mbuf->ol_flags, kL4Good);
+            rte_pktmbuf_free(mbuf);
+        }
+        finish();
+        spec = {};
+        consumed = 0;
+    }
+}
+
 TEST_P(Mlx5RxReaders, NoOffloadsNoFlags) {
     start();
     mlx5::Cqe cqe{};
@@ -204,6 +224,25 @@ TEST_P(Mlx5RxReaders, NameOfTheTunnel) {
             EXPECT_EQ(mbufs[i]->packet_type & RTE_PTYPE_TUNNEL_MASK, i % 3 == 0 ? name : 0u);
             rte_pktmbuf_free(mbufs[i]);
         }
+    }
+}
+
+/// Of a tunnel that only the device knows, software sees the outside, and the flags would be of the
+/// inside: nothing is said of what the device does not vouch for.
+TEST_P(Mlx5RxReaders, SoftwareDoesNotJudgeTunnels) {
+    start({.cq_entries = 128, .offloads = kAllOffloads, .compressed = true});
+    const Bytes outside = Frame{}.build();
+    mlx5::Cqe cqe{};
+    cqe.l4_l3_type = type(CqeL3::ipv4, CqeL4::udp);
+    cqe.packet_info = mlx5::kTunnelled;
+    for (uint32_t i = 0; i < 9; ++i) // vectors and single packets
+        deliver(outside, cqe);
+    deliver_block(cqe, outside, 9);
+    rte_mbuf* mbufs[18];
+    ASSERT_EQ(receive(mbufs, 18), 18u);
+    for (rte_mbuf* mbuf : mbufs) {
+        EXPECT_EQ(mbuf->ol_flags, 0u);
+        rte_pktmbuf_free(mbuf);
     }
 }
 

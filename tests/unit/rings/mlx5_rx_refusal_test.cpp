@@ -48,5 +48,13 @@ TEST_F(Mlx5RxRefusal, NamesTheFigure) {
     EXPECT_THAT(refusal([&] { spec.max_frame = 9018; }), testing::HasSubstr("9018 bytes"));
 }
 
+TEST_F(Mlx5RxRefusal, AKeptChecksumNeedsRoom) {
+    EXPECT_THAT(refusal([&] {
+                    spec.max_frame = RTE_MBUF_DEFAULT_DATAROOM - RTE_ETHER_CRC_LEN + 1;
+                    spec.offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC;
+                }),
+                testing::HasSubstr("2045 bytes"));
+}
+
 } // namespace
 } // namespace rings_test
