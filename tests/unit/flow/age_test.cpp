@@ -199,6 +199,27 @@ TEST_F(AgeTest, RulesThatShareOneCountForThemselves) {
     EXPECT_EQ(table.unshare(age, &error), 0);
 }
 
+TEST_F(AgeTest, ARuleThatCountsNoMoreGoesOnSharingOne) {
+    auto* const age = share_age(10, nullptr);
+    rte_flow* const rule = create(Rule()
+                                      .item(RTE_FLOW_ITEM_TYPE_ETH)
+                                      .item(RTE_FLOW_ITEM_TYPE_IPV4, &from(1))
+                                      .queue(0)
+                                      .action(RTE_FLOW_ACTION_TYPE_COUNT)
+                                      .indirect(age));
+    ASSERT_NE(rule, nullptr) << error.message;
+    EXPECT_FALSE(look(seconds(9)));
+    ASSERT_EQ(table.update_actions(rule, Rule().queue(1).indirect(age).actions(), &error), 0)
+        << error.message;
+    const unsigned before = device.calls("devx_obj_query");
+    hit(1);
+    EXPECT_FALSE(look(seconds(18)));
+    EXPECT_EQ(device.calls("devx_obj_query"), before + 1); // the rule's own counter has gone
+    EXPECT_TRUE(look(seconds(28)));
+    table.flush(&error);
+    EXPECT_EQ(table.unshare(age, &error), 0);
+}
+
 TEST_F(AgeTest, AnUpdateOfActionsBringsANewOne) {
     rte_flow* const rule = create(aging(1, 10, nullptr));
     const Rule next = add_age(Rule().queue(1), 20, nullptr);

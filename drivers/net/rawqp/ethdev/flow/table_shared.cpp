@@ -145,7 +145,8 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     const AgeRef former = rule.age;
     const CounterRef counter = rule.counter;
     rules.replace(rule, std::move(*fresh));
-    if (former && former != rule.age) former->forget(*counter); // which may go on for the rule
+    // Either may go on without the other one.
+    if (former && (former != rule.age || counter != rule.counter)) former->forget(*counter);
     watch_age(rule);
     return {};
 }
