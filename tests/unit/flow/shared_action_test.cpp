@@ -303,6 +303,22 @@ TEST_F(SharedActionTest, ARuleGetsOtherActionsWithoutAGap) {
     EXPECT_LT(table.update_actions(nullptr, Rule().queue(0).actions(), &error), 0);
 }
 
+TEST_F(SharedActionTest, ARuleThatCountsForItselfLeavesTheSharedCount) {
+    device.offers_counters = true;
+    start();
+    auto* const shared = share_count();
+    rte_flow* const flow = create(ipv4_from(1).queue(0).indirect(shared));
+    ASSERT_NE(flow, nullptr) << error.message;
+    device.counters[0]->packets = 5;
+    const rte_flow_action count{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+    const Rule next = Rule().queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    ASSERT_EQ(table.update_actions(flow, next.actions(), &error), 0) << error.message;
+    rte_flow_query_count read{};
+    ASSERT_EQ(table.query(flow, &count, &read, &error), 0) << error.message;
+    EXPECT_EQ(read.hits, 0u);
+    EXPECT_EQ(table.unshare(shared, &error), 0);
+}
+
 TEST_F(SharedActionTest, WithoutALevelToSpareNoRuleTakesOver) {
     start();
     rte_flow* flow = nullptr;
