@@ -50,6 +50,14 @@ TEST_F(Control, QueuesAddUpToThePortInFullTraffic) {
     EXPECT_GT(values[0], 0u);
 }
 
+TEST_F(Control, TheLinkIsAsTheInterfaceHasIt) {
+    rte_eth_link link{};
+    ASSERT_EQ(rte_eth_link_get(kPort, &link), 0);
+    EXPECT_EQ(link.link_status, RTE_ETH_LINK_UP);
+    EXPECT_EQ(link.link_duplex, RTE_ETH_LINK_FULL_DUPLEX);
+    EXPECT_EQ(link.link_autoneg, RTE_ETH_LINK_AUTONEG);
+}
+
 TEST_F(Control, ADumpShowsQueuesAndDevice) {
     expect_round_trips(rx_pool(), 10);
     const std::string running = dump();

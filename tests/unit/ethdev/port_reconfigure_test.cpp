@@ -24,6 +24,11 @@ TEST_F(PortTest, MtuAndScatter) {
     ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
     EXPECT_EQ(info.scattered_rx, 1);
     EXPECT_EQ(info.nb_desc, kDescriptors);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 3000), 0); // of two mbufs
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
+    EXPECT_EQ(info.scattered_rx, 1);
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
 }
 
@@ -114,6 +119,9 @@ TEST_F(PortTest, VlanFilter) {
     rdma.fail_always("create_flow", ENOMEM);
     EXPECT_EQ(rte_eth_dev_vlan_filter(id(), 7, 1), -ENOMEM);
     EXPECT_NE(rte_eth_dev_set_vlan_offload(id(), 0), 0); // off: rules for any tag
+    EXPECT_NE(rte_eth_dev_set_vlan_offload(id(), RTE_ETH_VLAN_STRIP_OFFLOAD), 0);
+    for (const auto& queue : Port::of(dev).rx_queues)
+        EXPECT_EQ(queue->spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP, 0u);
     EXPECT_EQ(rdma.alive("flow"), 2 * all);
     rdma.fail_always("create_flow", 0);
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
@@ -126,6 +134,30 @@ TEST_F(PortTest, VlanFilter) {
     ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 5, 0), 0);
     ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 4095, 0), 0);
     EXPECT_EQ(rdma.alive("flow"), all);
+}
+
+TEST_F(PortTest, IsolationTakesThePortsOwnRulesOut) {
+    bring_up();
+    const int own = rdma.alive("flow");
+    EXPECT_GT(own, 0);
+    ASSERT_EQ(rte_flow_isolate(id(), 1, nullptr), 0);
+    EXPECT_EQ(rdma.alive("flow"), 0);
+    ASSERT_EQ(rte_eth_promiscuous_enable(id()), 0); // for later
+    EXPECT_EQ(rdma.alive("flow"), 0);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), 0);
+
+    rdma.fail_always("create_flow", ENOMEM);
+    rte_flow_error error{};
+    EXPECT_EQ(rte_flow_isolate(id(), 0, &error), -ENOMEM);
+    EXPECT_THAT(error.message, testing::HasSubstr("own filters cannot be installed again"));
+    rdma.fail_always("create_flow", 0);
+    EXPECT_EQ(rdma.alive("flow"), 0);
+    ASSERT_EQ(rte_flow_isolate(id(), 0, &error), 0);
+    EXPECT_GT(rdma.alive("flow"), own); // those of promiscuous mode, too
+    ASSERT_EQ(rte_eth_promiscuous_disable(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), own);
 }
 
 TEST_F(PortTest, MtuWithKeptChecksum) {

@@ -6,13 +6,20 @@ namespace rawqp::test {
 namespace {
 
 TEST_F(PortTest, AResetBeginsAnew) {
+    rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
     ASSERT_TRUE(attach());
     const std::string fresh = rdma.alive();
     ASSERT_EQ(configure(kQueues, kQueues), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    const int flows = rdma.alive("flow");
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     rte_ether_addr second{{2, 0, 0, 0, 0, 7}};
     ASSERT_EQ(rte_eth_dev_mac_addr_add(id(), &second, 0), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
     ASSERT_EQ(rte_eth_promiscuous_enable(id()), 0);
+    ASSERT_EQ(rte_eth_allmulticast_enable(id()), 0);
+    for (const uint16_t vlan : {uint16_t{5}, uint16_t{6}})
+        ASSERT_EQ(rte_eth_dev_vlan_filter(id(), vlan, 1), 0);
     ASSERT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
 
     ASSERT_EQ(rte_eth_dev_reset(id()), 0);
@@ -20,12 +27,17 @@ TEST_F(PortTest, AResetBeginsAnew) {
     EXPECT_EQ(mbufs_in_use(), 0u);
     EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL) << "not configured";
     EXPECT_EQ(rte_eth_promiscuous_get(id()), 0);
+    EXPECT_EQ(rte_eth_allmulticast_get(id()), 0);
     EXPECT_EQ(dev->data->mtu, RTE_ETHER_MTU);
     rte_ether_addr now{};
     ASSERT_EQ(rte_eth_macaddr_get(id(), &now), 0);
     EXPECT_FALSE(rte_is_zero_ether_addr(&now)) << "a random one, as there is no interface";
     EXPECT_TRUE(rte_is_zero_ether_addr(&dev->data->mac_addrs[1]));
 
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), flows) << "for its address, and any VLAN";
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ASSERT_EQ(configure(1, 1), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
     EXPECT_EQ(rdma.alive("WQ"), 1);

@@ -104,7 +104,8 @@ TEST_F(PortTest, InfoTellsTheDevicesLimits) {
     char firmware[16];
     EXPECT_EQ(rte_eth_dev_fw_version_get(id(), firmware, sizeof(firmware)), 0);
     EXPECT_STREQ(firmware, "1.2.3");
-    EXPECT_EQ(rte_eth_dev_fw_version_get(id(), firmware, 3), 6);
+    EXPECT_EQ(rte_eth_dev_fw_version_get(id(), firmware, 6), 0);
+    EXPECT_EQ(rte_eth_dev_fw_version_get(id(), firmware, 5), 6);
 }
 
 TEST_F(PortTest, AddressesAndModesWhileRunning) {
@@ -115,6 +116,8 @@ TEST_F(PortTest, AddressesAndModesWhileRunning) {
     EXPECT_GT(rdma.alive("flow"), flows);
     ASSERT_EQ(rte_eth_dev_mac_addr_remove(id(), &mac), 0);
     EXPECT_EQ(rdma.alive("flow"), flows);
+    ASSERT_EQ(rte_eth_dev_default_mac_addr_set(id(), &mac), 0);
+    EXPECT_EQ(rdma.alive("flow"), flows) << "in place of the former one";
 
     rte_ether_addr groups[]{{{1, 0, 0x5e, 0, 0, 1}}, {{1, 0, 0x5e, 0, 0, 2}}};
     ASSERT_EQ(rte_eth_dev_set_mc_addr_list(id(), groups, 2), 0);
@@ -355,17 +358,26 @@ TEST_F(PortTest, LinkAndRemovalEvents) {
     EXPECT_EQ(link.link_status, RTE_ETH_LINK_DOWN);
 
     rdma.port.state = IBV_PORT_ACTIVE;
+    event.event_type = IBV_EVENT_PORT_ACTIVE;
     event.element.port_num = 2; // another port: not ours
     rdma.raise(event);
+    ibv_async_event fatal{};
+    fatal.event_type = IBV_EVENT_DEVICE_FATAL;
+    rdma.raise(fatal);
+    EXPECT_EQ(wait_for(removals, 1), 1); // after the event before it
+    EXPECT_EQ(link_changes, 1);
     event.element.port_num = 1;
-    event.event_type = IBV_EVENT_PORT_ACTIVE;
     rdma.raise(event);
     EXPECT_EQ(wait_for(link_changes, 2), 2);
 
-    event.event_type = IBV_EVENT_DEVICE_FATAL;
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rdma.port.state = IBV_PORT_DOWN;
+    event.event_type = IBV_EVENT_PORT_ERR;
     rdma.raise(event);
-    EXPECT_EQ(wait_for(removals, 1), 1);
-    EXPECT_EQ(rdma.acknowledged(), 4u);
+    rdma.raise(fatal);
+    EXPECT_EQ(wait_for(removals, 2), 2);
+    EXPECT_EQ(link_changes, 2) << "of a stopped port nobody is told";
+    EXPECT_EQ(rdma.acknowledged(), 6u);
 }
 
 // ---------------------------------------------------------------- Tx queues at run time
@@ -398,6 +410,38 @@ TEST_F(PortTest, DeferredTxQueuesWait) {
     ASSERT_EQ(rte_eth_tx_queue_info_get(id(), 1, &info), 0);
     EXPECT_EQ(info.conf.tx_deferred_start, 1);
     EXPECT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
+}
+
+TEST_F(PortTest, DeferredRxQueuesWait) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rte_eth_rxconf conf{};
+    conf.rx_deferred_start = 1;
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &conf, pool.get()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(dev->data->rx_queue_state[0], RTE_ETH_QUEUE_STATE_STARTED);
+    EXPECT_EQ(dev->data->rx_queue_state[1], RTE_ETH_QUEUE_STATE_STOPPED);
+    rte_eth_rxq_info info{};
+    ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 1, &info), 0);
+    EXPECT_EQ(info.conf.rx_deferred_start, 1);
+    ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
+    EXPECT_EQ(info.conf.rx_deferred_start, 0);
+    EXPECT_EQ(rte_eth_dev_rx_queue_start(id(), 1), 0);
+}
+
+TEST_F(PortTest, FastFreeIsAPromiseOfAllQueues) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rte_eth_conf conf{};
+    conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+    ASSERT_EQ(rte_eth_dev_configure(id(), kQueues, kQueues, &conf), 0);
+    const SharedBursts& bursts = Port::of(dev).shared.bursts;
+    for (const uint16_t queue : {uint16_t{1}, uint16_t{0}}) { // the other one is from before
+        ASSERT_EQ(rte_eth_tx_queue_setup(id(), queue, kDescriptors, 0, nullptr), 0);
+        ASSERT_EQ(rte_eth_dev_start(id()), 0);
+        EXPECT_EQ((bursts.tx_spec().offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0, queue == 0);
+        ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    }
 }
 
 TEST_F(PortTest, TxQueuesAreSetUpAtRunTime) {

@@ -251,11 +251,12 @@ TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
         table->flush(nullptr);
         return kind.value_or(static_cast<mlx5dv_flow_action_packet_reformat_type>(99));
     };
-    std::vector<uint8_t> l2(14, 2), outer(50, 3);
+    std::vector<uint8_t> l2(14, 2), l2_tagged(18, 2), outer(50, 3);
     rte_flow_action_raw_encap put_l2{l2.data(), nullptr, l2.size()};
     rte_flow_action_raw_encap put_outer{outer.data(), nullptr, outer.size()};
     rte_flow_action_raw_decap take_l2{l2.data(), l2.size()};
     rte_flow_action_raw_decap take_outer{outer.data(), outer.size()};
+    rte_flow_action_raw_decap take_tagged{l2_tagged.data(), l2_tagged.size()};
     constexpr auto kEncap = RTE_FLOW_ACTION_TYPE_RAW_ENCAP, kDecap = RTE_FLOW_ACTION_TYPE_RAW_DECAP;
     EXPECT_EQ(kind_of(tunnel().action(RTE_FLOW_ACTION_TYPE_VXLAN_DECAP).queue(0)),
               MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2);
@@ -263,8 +264,9 @@ TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
               MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2);
     EXPECT_EQ(kind_of(egress(udp().action(kEncap, &put_outer))),
               MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L2_TUNNEL);
-    EXPECT_EQ(kind_of(egress(udp().action(kDecap, &take_l2).action(kEncap, &put_outer))),
-              MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL);
+    for (const auto* const take : {&take_l2, &take_tagged})
+        EXPECT_EQ(kind_of(egress(udp().action(kDecap, take).action(kEncap, &put_outer))),
+                  MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TO_L3_TUNNEL);
 
     EXPECT_THAT(refused(udp().action(kEncap, &put_outer).queue(0)),
                 HasSubstr("use an egress rule"));

@@ -287,6 +287,9 @@ TEST(Items, FragmentsByTheBitThatDevicesHave) {
     last.hdr.fragment_offset = RTE_BE16(0x3fff);
     EXPECT_THAT(texts(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec, &mask, &last)),
                 ElementsAre("eth type 0x800 / ipv4 version 0x4 fragment_offset 0x1"));
+    last.hdr.fragment_offset = RTE_BE16(0x1fff); // some of them
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec, &mask, &last)).what,
+                HasSubstr("range on field fragment_offset"));
     EXPECT_THAT(texts(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6).item(RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT)),
                 ElementsAre("eth type 0x86dd / ipv6 version 0x6 has_frag_ext 0x1"));
 }
@@ -373,6 +376,9 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     EXPECT_EQ(unknown.code, ENOTSUP);
     EXPECT_THAT(unknown.what, StartsWith("item pfcp is not supported: use any, void, eth, vlan"));
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_SCTP)).what, HasSubstr("with proto 132"));
+    const rte_flow_item_any two{2}, all{UINT32_MAX};
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ANY, &two, &all)).what,
+                HasSubstr("a number of headers cannot be matched"));
     EXPECT_FALSE(translate_pattern(nullptr));
 }
 

@@ -340,6 +340,10 @@ TEST_F(GroupRuleTest, OneMatchStandsInManyGroupsAndPriorities) {
         rule.attr.priority = priority;
         ASSERT_NE(create(rule), nullptr) << error.message;
     }
+    Rule beyond = in_group(1, udp_to(53, 0));
+    beyond.attr.priority = 4096;
+    EXPECT_EQ(create(beyond), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("the largest in a group above 0 is 4095"));
     EXPECT_THAT(made(kEntry), SizeIs(6));
     EXPECT_THAT(made(kTable), SizeIs(3));
     EXPECT_THAT(made(kTir), SizeIs(1));

@@ -2,6 +2,8 @@
 // The meters of a device, as far as it can be asked for them without a queue: objects are made as
 // many at once as it wants, and each has two.
 #include "drivers/net/rawqp/ethdev/meter/meter_device.hpp"
+#include "drivers/net/rawqp/ethdev/meter/meters.hpp"
+#include "tests/unit/flow/fake_device.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
 
 #include <gmock/gmock.h>
@@ -93,6 +95,38 @@ TEST_F(MeterDeviceTest, WithoutDevxThereAreNone) {
     ASSERT_FALSE(most);
     EXPECT_EQ(most.error().code, ENOTSUP);
     EXPECT_THAT(most.error().what, HasSubstr("the kernel does not give to this process"));
+}
+
+/// The device has meters, and no queue that writes them.
+TEST(MeterWriteTest, AMeterThatCannotBeWrittenGivesItsPlaceBack) {
+    has_meters = true;
+    test::FakeDevice rdma{1};
+    rdma.offer_mlx5_flows();
+    rdma.offers_devx = true;
+    verbs::Api api = rdma.api();
+    api.mlx5_devx_general_cmd = tell_capabilities;
+    api.mlx5_init_obj = tell_pd;
+    RssQps qps(api, rdma.context(), rdma.pd(), rdma.rx_queues);
+    const auto steering = std::move(*Steering::make(api, qps, 1, FlowEngine::mlx5));
+    Meters meters({api, steering->devx(), rdma.context(), rdma.pd(), 1}, *steering);
+    rte_mtr_meter_profile profile{};
+    profile.alg = RTE_MTR_SRTCM_RFC2697;
+    profile.srtcm_rfc2697.cir = profile.srtcm_rfc2697.cbs = 1000;
+    ASSERT_TRUE(meters.add_profile(1, profile));
+    ASSERT_TRUE(meters.add_policy(1, {}));
+    rte_mtr_params params{};
+    params.meter_profile_id = params.meter_policy_id = 1;
+    params.meter_enable = 1;
+    rdma.fail_always("create_cq_ex", ENOMEM);
+    for (uint32_t id = 0; id < 3u << kLogAtOnce; ++id) { // more than are made at once
+        const auto created = meters.create(id, params);
+        ASSERT_FALSE(created);
+        EXPECT_EQ(created.error().code, ENOMEM) << created.error().what;
+    }
+    EXPECT_EQ(std::ranges::count_if(rdma.devx_objects,
+                                    [](const auto& object) { return object->opcode() == 0xa00; }),
+              1);
+    EXPECT_TRUE(meters.delete_profile(1)) << "no meter has it";
 }
 
 } // namespace

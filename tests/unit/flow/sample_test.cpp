@@ -201,6 +201,9 @@ TEST_F(SampleTest, Refusals) {
     const Rule counted = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
     EXPECT_THAT(refused(sampling(in_group(1).queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT), counted)),
                 HasSubstr("use an indirect count for the copies"));
+    EXPECT_THAT(
+        refused(sampling(in_group(1).queue(0).action(RTE_FLOW_ACTION_TYPE_AGE, &age), counted)),
+        HasSubstr("use an indirect count for the copies"));
     const rte_flow_action_jump jump{2};
     EXPECT_THAT(
         refused(sampling(in_group(1).mark(1).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump), copies)),

@@ -332,5 +332,23 @@ TEST_F(SharedActionTest, WithoutALevelToSpareNoRuleTakesOver) {
     EXPECT_THAT(error.message, HasSubstr("all 10 steering priorities"));
 }
 
+TEST_F(SharedActionTest, AStartGivesBackTheLevelThatAnUpdateTook) {
+    start();
+    const auto rule_of = [](uint32_t priority) {
+        Rule rule = ipv4_from(1).queue(0);
+        rule.attr.priority = priority;
+        return rule;
+    };
+    for (uint32_t priority = 0; priority < 9; ++priority)
+        ASSERT_NE(create(rule_of(priority)), nullptr) << error.message;
+    rte_flow* const updated = create(ipv4_from(2).queue(0));
+    ASSERT_NE(updated, nullptr) << error.message;
+    ASSERT_EQ(table.update_actions(updated, Rule().queue(1).actions(), &error), 0);
+    EXPECT_EQ(create(rule_of(9)), nullptr); // beside the other rule of priority 0
+    table.stop();
+    start();
+    EXPECT_NE(create(rule_of(9)), nullptr) << error.message;
+}
+
 } // namespace
 } // namespace rawqp::test

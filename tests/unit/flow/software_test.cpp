@@ -227,6 +227,18 @@ TEST_F(SoftwareTest, TheDeviceHasARuleWhenCreateReturnsOrItsResultIsPulled) {
     EXPECT_FALSE(dr->unsettled);
     EXPECT_EQ(table->destroy(usual, &error), 0);
     EXPECT_FALSE(dr->unsettled);
+    // With the last rule that leads to a TIR this one goes, and waits for the device anyway.
+    const Rule dropping = of(1, Rule()
+                                    .item(RTE_FLOW_ITEM_TYPE_ETH)
+                                    .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                                    .action(RTE_FLOW_ACTION_TYPE_DROP));
+    auto* const dropped = create(dropping);
+    ASSERT_NE(dropped, nullptr) << error.message;
+    EXPECT_EQ(table->destroy(dropped, &error), 0);
+    EXPECT_FALSE(dr->unsettled);
+    ASSERT_NE(create(dropping), nullptr) << error.message;
+    EXPECT_EQ(table->flush(&error), 0);
+    EXPECT_FALSE(dr->unsettled);
 
     auto* const rule = enqueue(to, flow(1, 2).queue(3).mark(5));
     EXPECT_TRUE(dr->unsettled);

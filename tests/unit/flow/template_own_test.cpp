@@ -51,6 +51,7 @@ TEST_F(TemplateOwnTest, AnAgeByTheMask) {
     } kCases[] = {
         {age({}, 0, nullptr), 20, &contexts[1]}, // all of it is each rule's
         {age({}, 0xffffff, nullptr), 10, &contexts[1]},
+        {age({}, 0, contexts), 20, &contexts[0]},
         {age({}, 0xffffff, contexts), 10, &contexts[0]},
     };
     for (const auto& [mask, timeout, context] : kCases) {
@@ -148,6 +149,26 @@ TEST_F(TemplateOwnTest, QueuesAloneAreEachRules) {
     rte_flow* const rule = enqueue(of, flow(1, 1).rss({2, 3}, RTE_ETH_RSS_IP));
     ASSERT_NE(rule, nullptr) << error.message;
     EXPECT_EQ(dump(rule), text) << "by the types of the template";
+}
+
+/// What the mask has is the template's whatever rules say, and what it lacks is not looked at.
+TEST_F(TemplateOwnTest, AnRssByTheMask) {
+    const uint16_t queues[] = {0, 1};
+    const uint8_t short_key[4]{};
+    rte_flow_action_rss given{}, mask{};
+    given.types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+    given.queue = queues;
+    given.queue_num = 2;
+    rte_flow_action_rss conf = given;
+    conf.func = mask.func = RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ;
+    conf.level = mask.level = 1;
+    conf.key = short_key;
+    conf.key_len = sizeof short_key;
+    auto* const of = table_with(Rule().action(kRss, &conf), Rule().action(kRss, &mask));
+    given.level = 2;
+    ASSERT_NE(enqueue(of, flow(1, 1).action(kRss, &given)), nullptr) << error.message;
+    EXPECT_TRUE(std::ranges::any_of(device.qps,
+                                    [](const auto& qp) { return qp->key == kSymmetricRssKey; }));
 }
 
 TEST_F(TemplateOwnTest, AnIndirectRssOfEachRule) {
