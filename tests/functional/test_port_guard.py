@@ -189,6 +189,14 @@ def test_rules_share_a_reservation(stack: Stack) -> None:
     assert bind(stack, "SOCK_DGRAM", KERNEL_IP)
 
 
+def test_a_link_local_address_is_one_of_all(stack: Stack) -> None:
+    stack.in_network("ip", "address", "replace", "fe80::5/64", "dev", NETDEV, "nodad")
+    everywhere = stack.testpmd.create_flow(0, rule(f"ipv6 / udp dst is {PORT}"))
+    stack.testpmd.create_flow(0, rule(f"ipv6 dst is fe80::5 / udp dst is {PORT}"))
+    stack.testpmd.destroy_flow(0, everywhere)
+    assert not bind(stack, "SOCK_DGRAM", "::")
+
+
 def test_masks_and_ranges(stack: Stack) -> None:
     stack.testpmd.create_flow(0, rule("ipv4 / udp dst spec 8000 dst last 8003 dst mask 65535"))
     stack.testpmd.create_flow(0, rule("ipv4 / udp dst spec 9000 dst mask 65532"))

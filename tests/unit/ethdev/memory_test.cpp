@@ -166,6 +166,21 @@ TEST_F(MemoryTest, FollowsPoolsThatComeAndGo) {
     EXPECT_TRUE(memory.table().find(packet_in(before)));
 }
 
+/// Rings remember pools by address, which the next one may get.
+TEST_F(MemoryTest, AGenerationEndsWithAPoolWhoseMemoryStays) {
+    Pool pool = make_pool();
+    Memory memory(rdma.api(), &pd, "test", 0);
+    const uintptr_t address = packet_in(pool);
+    constexpr uintptr_t kAround = 1 << 20;
+    ASSERT_TRUE(memory.map({address - kAround, address + kAround}));
+    ASSERT_TRUE(memory.follow());
+    ASSERT_EQ(memory.registrations(), 1u);
+    const uint32_t generation = memory.table().generation();
+    pool.reset();
+    EXPECT_TRUE(memory.table().find(address));
+    EXPECT_NE(memory.table().generation(), generation);
+}
+
 TEST_F(MemoryTest, CacheForgetsFreedMemory) {
     Memory memory(rdma.api(), &pd, "test", 0);
     ASSERT_TRUE(memory.follow());

@@ -136,6 +136,28 @@ TEST_F(PortTest, VlanFilter) {
     EXPECT_EQ(rdma.alive("flow"), all);
 }
 
+/// One whose first segment has no room for the headers that move up cannot.
+TEST_F(PortTest, AllQueuesStripOrNone) {
+    rx_offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_SCATTER;
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    ASSERT_EQ(configure(2, 1), 0);
+    rte_eth_rxseg segments[2]{};
+    for (rte_eth_rxseg& segment : segments)
+        segment.split.mp = pool.get();
+    segments[0].split.length = 16;
+    rte_eth_rxconf conf{};
+    conf.rx_seg = reinterpret_cast<decltype(conf.rx_seg)>(segments);
+    conf.rx_nseg = 2;
+    conf.offloads = rx_offloads;
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &conf, nullptr), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rte_eth_dev_set_vlan_offload(id(), RTE_ETH_VLAN_STRIP_OFFLOAD), -ENOTSUP);
+    for (const auto& queue : Port::of(dev).rx_queues)
+        EXPECT_EQ(queue->spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP, 0u);
+    EXPECT_EQ(rte_eth_dev_get_vlan_offload(id()), 0);
+}
+
 TEST_F(PortTest, IsolationTakesThePortsOwnRulesOut) {
     bring_up();
     const int own = rdma.alive("flow");

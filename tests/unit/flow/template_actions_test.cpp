@@ -158,6 +158,10 @@ TEST_F(TemplateActionsTest, EachRuleCountsForItself) {
     EXPECT_EQ(hits(next), 3u);
     EXPECT_THAT(made(kCounter), SizeIs(3));
     EXPECT_EQ(table.destroy(next, &error), 0);
+    rte_flow* const third = enqueue(of, flow(1, 4));
+    EXPECT_EQ(third, first);
+    EXPECT_EQ(hits(third), 0u);
+    EXPECT_EQ(table.destroy(third, &error), 0);
     EXPECT_EQ(table.destroy(second, &error), 0);
     EXPECT_EQ(table.destroy(of, &error), 0);
     EXPECT_THAT(made(kCounter), IsEmpty());

@@ -43,6 +43,10 @@ TEST_F(TunnelsTest, AQueueOfOneKindHasItsName) {
     EXPECT_EQ(name(1), 0u) << "of two kinds";
     gone(first);
     EXPECT_EQ(name(1), kGre);
+    made(of({RTE_FLOW_ITEM_TYPE_ETH, RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_GRE,
+             RTE_FLOW_ITEM_TYPE_GRE_KEY})
+             .queue(2));
+    EXPECT_EQ(name(2), kGre) << "the key is a part of it";
     gone(other);
     EXPECT_EQ(name(1), 0u);
 }
