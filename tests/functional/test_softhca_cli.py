@@ -45,6 +45,7 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--threads", "none", "--", "true"], "--threads"),
         (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),
         (["link", "mlx5_0", "maybe"], "maybe"),
+        (["trace", "--count", "0"], "0 not in range 1 to 18446744073709551615"),
         (["fault", "mlx5_0", "create_qp"], "create_qp:EPERM"),
         (["fault", "mlx5_0", "boom"], "boom"),
         (["--port", "fault=create_qp:1", "--", "true"], "not the name of an errno"),

@@ -41,7 +41,9 @@ def test_stat_of_running_programs(launcher: Launcher) -> None:
     assert two["devices"][0]["counters"]["wire_rx_packets"] == 0
     one = json.loads(launcher.run("stat", "--json", "--pid", str(two["pid"])).stdout)
     assert [instance["pid"] for instance in one["instances"]] == [two["pid"]]
-    assert launcher.run("stat", "--pid", "1").returncode == 1
+    for command in ["stat"], ["stat", "--json"]:
+        nothing = launcher.run(*command, "--pid", "1")
+        assert nothing.returncode == 1 and "process 1 has no softhca device open" in nothing.stderr
 
 
 def test_stat_counts_what_passes(launcher: Launcher) -> None:
@@ -104,6 +106,8 @@ def test_link_needs_to_know_which(launcher: Launcher) -> None:
     assert unknown.returncode == 1 and "mlx5_9" in unknown.stderr
     ambiguous = launcher.run("link", "mlx5_0", "down")
     assert ambiguous.returncode == 1 and "--pid" in ambiguous.stderr
+    of_any = launcher.run("trace")
+    assert of_any.returncode == 1 and "each have a device open; choose by --pid" in of_any.stderr
     pids = [int(pid) for pid in re.findall(r"\d{2,}", ambiguous.stderr.split("each")[0])]
     assert len(pids) == 2
     assert launcher.run("link", "mlx5_0", "down", "--pid", str(pids[0])).returncode == 0

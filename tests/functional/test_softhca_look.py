@@ -223,7 +223,8 @@ def test_what_cannot_be_looked_at(stack: Stack, tmp_path: Path) -> None:
 def test_the_end_of_the_program_ends_the_looking(open_stack: OpenStack, tmp_path: Path) -> None:
     with open_stack(1) as stack:
         trace = Looking(stack.build, stack.env, tmp_path / "log", "trace")
-    assert "0 packets traced" in trace.end()
+    said = trace.end()
+    assert "0 packets traced" in said and re.search(r"process \d+: ended$", said, re.MULTILINE), said
 
 
 def test_a_device_that_waits_for_its_guest(build: Build, tmp_path: Path) -> None:

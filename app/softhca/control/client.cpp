@@ -8,8 +8,10 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <sys/time.h>
 
 namespace softhca::control {
@@ -18,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr timeval kPatience{2, 0}; // a program that is stopped does not answer
+constexpr timeval kPatience{2, 0}; // a program that is stopped does not answer …
+constexpr int kMostPatience = 15;  // … so many times that for one that runs and has much to tell
 
 std::optional<pid_t> pid_of(const fs::path& socket) {
     const std::string number = socket.stem().string();
@@ -26,6 +29,19 @@ std::optional<pid_t> pid_of(const fs::path& socket) {
     const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
     if (socket.extension() != ".sock" || error != std::errc{} || *stop) return std::nullopt;
     return pid;
+}
+
+/// Whether the process at the other end of a connection is on its way to answer.
+bool is_running(int fd) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return false;
+    std::ifstream file(fmt::format("/proc/{}/stat", peer.pid));
+    std::string stat;
+    std::getline(file, stat); // "PID (NAME) STATE …", where NAME may be anything
+    const size_t name_end = stat.rfind(") ");
+    const char state = name_end == std::string::npos ? 'X' : stat[name_end + 2];
+    return std::string_view("TtZX").find(state) == std::string_view::npos;
 }
 
 } // namespace
@@ -52,6 +68,7 @@ Result<Session> Session::open(const Instance& instance) {
 }
 
 tl::unexpected<Error> Session::failed(const char* what) const {
+    if (errno == EPIPE || errno == ECONNRESET) return fail(EPIPE, "{}: ended", name_);
     return fail(errno, "{}: {} ({})", name_, what, std::strerror(errno));
 }
 
@@ -60,16 +77,22 @@ Result<json> Session::ask(const json& request) {
     if (send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) != ssize_t(line.size()))
         return failed("cannot ask");
     std::string answer;
-    while (!answer.ends_with('\n')) {
+    for (int patience = kMostPatience; !answer.ends_with('\n');) {
         char buffer[65536];
         const ssize_t got = recv(socket_.get(), buffer, sizeof buffer, 0);
         if (got == 0) return fail(EPIPE, "{}: ended", name_);
-        if (got < 0) return failed("does not answer; is it stopped?");
+        if (got < 0 && errno == EAGAIN) {
+            if (--patience > 0 && is_running(socket_.get())) continue;
+            return fail(EAGAIN, "{}: does not answer; is it stopped?", name_);
+        }
+        if (got < 0) return failed("no answer");
         answer.append(buffer, size_t(got));
     }
     json reply = json::parse(answer, nullptr, /*allow_exceptions=*/false);
     if (!reply.is_object()) return fail(EPROTO, "{}: answers nonsense", name_);
-    if (reply.contains("error")) return fail(EINVAL, "{}: {}", name_, reply["error"].dump());
+    if (const auto error = reply.find("error"); error != reply.end())
+        return fail(EINVAL, "{}: {}", name_,
+                    error->is_string() ? error->get<std::string>() : error->dump());
     return reply;
 }
 

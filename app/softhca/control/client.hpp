@@ -26,7 +26,8 @@ class Session {
   public:
     /// ECONNREFUSED: the program has gone.
     [[nodiscard]] static Result<Session> open(const Instance& instance);
-    /// One request, one answer, within two seconds. EPIPE or ECONNRESET: the program has ended.
+    /// One request, one answer. EPIPE: the program has ended. EAGAIN: it does not answer within two
+    /// seconds, or half a minute while it runs.
     [[nodiscard]] Result<nlohmann::json> ask(const nlohmann::json& request);
 
   private:

@@ -55,7 +55,7 @@ bool for_each_packet(Session& session, const Interruption& interruption, Looked&
         const auto answer = session.ask({{"cmd", "next"}});
         if (!answer) {
             say(answer.error().what);
-            return answer.error().code == EPIPE || answer.error().code == ECONNRESET;
+            return answer.error().code == EPIPE;
         }
         const json packets = answer->value("packets", json::array());
         for (const json& packet : packets)

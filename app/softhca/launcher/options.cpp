@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <limits>
 
 namespace softhca::launcher {
 namespace {
@@ -159,7 +160,7 @@ void declare_looks(CLI::App& app, Arguments& arguments) {
     const auto add_count = [](CLI::App& command, uint64_t& count) {
         command.add_option("--count", count, "so many packets (default: until interrupted)")
             ->type_name("N")
-            ->check(CLI::PositiveNumber);
+            ->check(CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max()));
     };
     CLI::App* trace = app.add_subcommand(
         "trace", "tells in words how packets go through a running device, and why");

@@ -82,7 +82,7 @@ std::optional<Instance> owner_of(const std::string& device, const Where& where,
         fmt::print(stderr, "softhca: no running program has a device {}\n", device);
     else
         fmt::print(stderr, "softhca: processes {} each have a device {}; choose by --pid\n",
-                   fmt::join(pids, ", "), device);
+                   fmt::join(pids, ", "), device.empty() ? "open" : device);
     return {};
 }
 
@@ -108,7 +108,7 @@ int show(const ShowCommand& command) {
         for (const Answer& answer : answers)
             instances.push_back(answer.answer);
         fmt::print("{}\n", json{{"instances", instances}}.dump(2));
-        return one && answers.empty() ? kExitFailed : 0;
+        return one && answers.empty() ? none_running(command.where) : 0;
     }
     if (answers.empty()) return none_running(command.where);
     for (const Answer& answer : answers)

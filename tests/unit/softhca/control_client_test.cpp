@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How long who looks at a program waits for it.
+#include "app/softhca/control/client.hpp"
+#include "app/softhca/control/protocol.hpp"
+#include "common/fd.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+using softhca::control::Instance;
+using softhca::control::Session;
+using namespace std::chrono_literals;
+
+class ControlClient : public testing::Test {
+  protected:
+    ControlClient() {
+        std::string pattern = std::filesystem::temp_directory_path() / "control-XXXXXX";
+        folder_ = mkdtemp(pattern.data());
+        instance = {.pid = getpid(), .socket = folder_ + "/it.sock"};
+        listener = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    }
+    ~ControlClient() override { std::filesystem::remove_all(folder_); }
+    /// Whoever does is the other end's process.
+    void listen_here() {
+        const auto address = softhca::control::socket_address(instance.socket);
+        ASSERT_TRUE(address);
+        ASSERT_EQ(
+            bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
+        ASSERT_EQ(listen(listener.get(), 1), 0);
+    }
+
+    Instance instance;
+    Fd listener;
+
+  private:
+    std::string folder_;
+};
+
+TEST_F(ControlClient, WaitsForAProgramThatHasMuchToDo) {
+    listen_here();
+    std::thread program([&] {
+        const Fd client(accept(listener.get(), nullptr, nullptr));
+        std::array<char, 64> request{};
+        EXPECT_GT(recv(client.get(), request.data(), request.size(), 0), 0);
+        std::this_thread::sleep_for(2500ms);
+        const std::string answer = "{\"much\":1}\n";
+        EXPECT_EQ(send(client.get(), answer.data(), answer.size(), 0), ssize_t(answer.size()));
+    });
+    auto session = Session::open(instance);
+    ASSERT_TRUE(session);
+    const auto answer = session->ask({{"cmd", "dump"}});
+    EXPECT_TRUE(answer) << answer.error().what;
+    program.join();
+}
+
+TEST_F(ControlClient, GivesUpOnAProgramThatIsStopped) {
+    const pid_t program = fork();
+    if (program == 0) {
+        listen_here();
+        raise(SIGSTOP);
+        _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(program, &status, WUNTRACED), program);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    auto session = Session::open(instance);
+    ASSERT_TRUE(session);
+    const auto begun = std::chrono::steady_clock::now();
+    const auto answer = session->ask({{"cmd", "dump"}});
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, EAGAIN);
+    EXPECT_NE(answer.error().what.find("is it stopped?"), std::string::npos);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);
+    kill(program, SIGKILL);
+    waitpid(program, &status, 0);
+}
+
+} // namespace
