@@ -166,6 +166,8 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     sq->any_index = attr.any_index;
     sq->off_wire = attr.off_wire;
     pd->users++;
+    if (const void* const record = sq->doorbell.record())
+        state_->sqs_by_record[{record, number}] = sq.get();
     state_->sqs.insert(number, std::move(sq));
     return number;
 }
@@ -218,8 +220,9 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     if (!sq) return refuse(Status::bad_resource);
     std::erase(state_->active(*sq), sq);
     state_->data_path->forget(*sq);
-    for (const auto& [rqn, rq] : state_->rqs)
-        if (rq->partner == sq) rq->partner = nullptr;
+    state_->sqs_by_record.erase({sq->doorbell.record(), sqn});
+    for (Rq* const rq : sq->partners)
+        rq->partner = nullptr;
     state_->leave_peer(*sq);
     state_->release(*sq);
     state_->sqs.erase(sqn);
@@ -246,10 +249,8 @@ Outcome<Number> Device::create_rq(const RqAttr& attr) {
     rq->hold_when_empty = attr.delay_drop;
     rq->striding = attr.striding.has_value();
     if (attr.striding) rq->strides = *attr.striding;
-    for (const auto& [sqn, sq] : state_->sqs)
-        if (const void* const record = sq->doorbell.record();
-            record && record == rq->doorbell.record())
-            rq->partner = sq.get();
+    rq->partner = state_->sq_of_record(rq->doorbell.record());
+    if (rq->partner) rq->partner->partners.push_back(rq.get());
     state_->delay_drop.rqs += attr.delay_drop;
     pd->users++;
     state_->rqs.insert(number, std::move(rq));
@@ -295,6 +296,7 @@ Outcome<void> Device::destroy_rq(Number rqn) {
     if (rq->users != 0) return refuse(Status::busy);
     state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     std::erase(state_->active_rqs, rq);
+    if (rq->partner) std::erase(rq->partner->partners, rq);
     state_->delay_drop.rqs -= rq->hold_when_empty;
     state_->leave_peer(*rq);
     state_->release(*rq);

@@ -20,10 +20,12 @@
 #include "app/softhca/core/virtio/virtq.hpp"
 
 #include <atomic>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace softhca::core {
@@ -84,6 +86,8 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     ObjectTable<Tir> tirs;
     ObjectTable<Flow> flows;
     ste::Walker walker;
+    /// By which RQs find the SQ of their QP: doorbell record and number of each SQ that has one.
+    std::map<std::pair<const void*, Number>, Sq*> sqs_by_record;
     // What poll() visits.
     std::vector<Sq*> active_sqs;        ///< not in reset
     std::vector<Sq*> active_rcs;        ///< likewise, of RC QPs
@@ -141,6 +145,13 @@ struct Device::State final : GuardedMemory, wire::Recipient {
         for (const auto& [first, range] : objects.ranges())
             pds.find(range.front().pd)->users--;
         objects.clear();
+    }
+    /// The latest SQ with this doorbell record; null: there is none.
+    [[nodiscard]] Sq* sq_of_record(const void* record) const {
+        const auto after = sqs_by_record.upper_bound({record, std::numeric_limits<Number>::max()});
+        if (after == sqs_by_record.begin()) return nullptr;
+        const auto& [key, sq] = *std::prev(after);
+        return key.first == record ? sq : nullptr;
     }
     /// A queue goes: what it refers to has one user less.
     void release(const Queue& queue);

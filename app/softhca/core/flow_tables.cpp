@@ -127,6 +127,11 @@ Outcome<void> FlowTables::destroy_group(Number number, Number group) {
     return {};
 }
 
+/// The first of the entries that match what the rule matches.
+static FlowEntry& entry_of(const FlowGroup& group, const Rule& rule) {
+    return *group.entries.at(static_cast<const FlowEntry*>(rule.entry)->index);
+}
+
 Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEntryAttr& attr,
                                     std::vector<Tir*> tirs, std::vector<Metering> metering) {
     FlowTable* const table = find_table(number);
@@ -161,25 +166,22 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     entry->rewrite = *rewrite;
     entry->hold();
     release(*group, index);
-    const FlowEntry& added = *(group->entries[index] = std::move(entry));
+    FlowEntry& added = *(group->entries[index] = std::move(entry));
     Rule* const equal = group->rules.find(added.value);
-    if (!equal)
+    if (!equal) {
         group->rules.insert(added.value).entry = &added;
-    else if (group->shadowed++; index < static_cast<const FlowEntry*>(equal->entry)->index)
-        equal->entry = &added;
+        return {};
+    }
+    FlowEntry& first = entry_of(*group, *equal);
+    if (first.index < index) {
+        first.alike.insert(index);
+        return {};
+    }
+    added.alike = std::move(first.alike);
+    added.alike.insert(first.index);
+    equal->entry = &added;
     return {};
 }
-
-namespace {
-
-/// Of those that match the same packets, which are few if there are any.
-const FlowEntry* first_alike(const FlowGroup& group, const FlowEntry& entry) {
-    for (const auto& [index, other] : group.entries)
-        if (group.rules.mask().match(other->value, entry.value)) return other.get();
-    return nullptr;
-}
-
-} // namespace
 
 /// Takes out the entry at this index, if there is one.
 void FlowTables::release(FlowGroup& group, uint32_t index) {
@@ -188,10 +190,16 @@ void FlowTables::release(FlowGroup& group, uint32_t index) {
     const std::unique_ptr<FlowEntry> entry = std::move(found->second);
     group.entries.erase(found);
     entry->release();
-    const FlowEntry* const next = group.shadowed == 0 ? nullptr : first_alike(group, *entry);
-    if (!next) return group.rules.erase(entry->value);
-    group.shadowed--;
-    group.rules.find(entry->value)->entry = next;
+    Rule& rule = *group.rules.find(entry->value);
+    if (rule.entry != entry.get()) {
+        entry_of(group, rule).alike.erase(index);
+        return;
+    }
+    if (entry->alike.empty()) return group.rules.erase(entry->value);
+    FlowEntry& next = *group.entries.at(*entry->alike.begin());
+    next.alike = std::move(entry->alike);
+    next.alike.erase(next.index);
+    rule.entry = &next;
 }
 
 Outcome<void> FlowTables::erase_entry(Number number, uint32_t index) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,9 @@ namespace softhca::core {
 struct FlowEntry : FlowActions {
     uint32_t index = 0; ///< in its table
     FlowKey value;      ///< bits outside the group's mask are zero
+    /// Others of its group that match the same packets, by their indices. Only the first of them
+    /// all, which decides, knows them.
+    std::set<uint32_t> alike;
 };
 
 /// Entries first..last of a table; all match with one mask.
@@ -32,7 +36,6 @@ struct FlowGroup {
     FlowKey mask;
     RuleTable rules;
     std::map<uint32_t, std::unique_ptr<FlowEntry>> entries;
-    uint32_t shadowed = 0; ///< entries that match what another one with a lower index matches
 };
 
 /// The group with the lowest indices that has a matching entry decides; or the program's own

@@ -4,7 +4,9 @@
 
 #include "app/softhca/core/types.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -20,11 +22,11 @@ template <class T> class ObjectRanges {
     };
     /// So many, which is not 0, with the lowest numbers in a row that are free.
     Added add(uint32_t count) {
-        Number first = 1;
-        for (const auto& [number, range] : ranges_) {
-            if (number - first >= count) break;
-            first = number + static_cast<Number>(range.size());
-        }
+        const auto gap =
+            std::ranges::find_if(gaps_, [&](const auto& one) { return one.second >= count; });
+        const auto [first, room] = *gap;
+        gaps_.erase(gap);
+        if (room > count) gaps_.emplace(first + count, room - count);
         size_ += count;
         return {first, ranges_.emplace(first, count).first->second};
     }
@@ -36,8 +38,21 @@ template <class T> class ObjectRanges {
     /// Requires that there is one.
     void erase(Number first) {
         const auto found = ranges_.find(first);
-        size_ -= static_cast<uint32_t>(found->second.size());
+        auto room = static_cast<uint32_t>(found->second.size());
+        size_ -= room;
         ranges_.erase(found);
+        const auto after = gaps_.find(first + room);
+        if (after != gaps_.end()) {
+            room += after->second;
+            gaps_.erase(after);
+        }
+        const auto before = gaps_.lower_bound(first);
+        if (before != gaps_.begin())
+            if (auto& [number, count] = *std::prev(before); number + count == first) {
+                count += room;
+                return;
+            }
+        gaps_.emplace(first, room);
     }
     [[nodiscard]] T* find(Number number) {
         return const_cast<T*>(std::as_const(*this).find(number));
@@ -52,6 +67,7 @@ template <class T> class ObjectRanges {
     [[nodiscard]] uint32_t size() const { return size_; }
     void clear() {
         ranges_.clear();
+        gaps_ = kAllFree;
         size_ = 0;
     }
     // By the number of their first object.
@@ -59,7 +75,11 @@ template <class T> class ObjectRanges {
     [[nodiscard]] auto end() const { return ranges_.end(); }
 
   private:
+    using Gaps = std::map<Number, uint32_t>; ///< how many numbers from there on are free
+    static inline const Gaps kAllFree{{1, std::numeric_limits<Number>::max()}};
+
     std::map<Number, Range> ranges_;
+    Gaps gaps_ = kAllFree;
     uint32_t size_ = 0;
 };
 

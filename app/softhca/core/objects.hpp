@@ -60,6 +60,8 @@ struct Queue {
     }
 };
 
+struct Rq;
+
 /// How far a packet has got that the wire had no room for.
 struct SendProgress {
     bool looped = false; ///< it has had its loopback
@@ -72,6 +74,7 @@ struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     SendProgress progress;  ///< of the packet after those, which waits for the wire
     uint32_t rate_kbps = 0; ///< packet pacing; 0: as fast as the wire goes
+    std::vector<Rq*> partners; ///< whose partner it is
     Number transport_domain = kKernelDomain;
     bool rc = false;                                                            ///< see SqAttr
     bool managed = false, repeats = false, any_index = false, off_wire = false; ///< likewise

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a packet and a rule cost does not grow with the number of rules and queues. Measured in CPU
-// time of this thread, the best of several rounds, and compared with generous room: a linear cost
-// would be a hundred times larger, not a few times.
+// What a packet, a rule and any other object cost does not grow with the number of others. Measured
+// in CPU time of this thread, the best of several rounds, and compared with generous room: a linear
+// cost would be a hundred times larger, not a few times.
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -131,6 +131,97 @@ TEST_F(Scale, APacketCostsTheSameAmongManyQueues) {
     const double among_many = frames_time();
     EXPECT_LT(among_many, kMostRatio * alone);
     RecordProperty("ratio", std::to_string(among_many / alone));
+}
+
+TEST_F(Scale, AQueuePairCostsTheSameAmongManyQueues) {
+    constexpr size_t kFewQueues = 64, kManyQueues = 4000;
+    const TestCq cq(*device, 4);
+    Pages ring{4096};
+    std::deque<mlx5::QueueDoorbell> records;
+    std::vector<std::pair<Number, Number>> pairs;
+    const auto make = [&](size_t count) {
+        while (count--) {
+            mlx5::QueueDoorbell& record = records.emplace_back();
+            SqAttr sq_attr{.pd = pd, .cqn = cq.number};
+            sq_attr.ring = ring.area();
+            sq_attr.doorbell = softhca::core::mlx5_rings::send_doorbell(&record);
+            sq_attr.log_wqebbs = 6;
+            RqAttr rq_attr{.pd = pd, .cqn = cq.number};
+            rq_attr.ring = ring.area();
+            rq_attr.doorbell = softhca::core::mlx5_rings::receive_doorbell(&record);
+            rq_attr.log_wqes = 6;
+            rq_attr.log_wqe_bytes = 4;
+            pairs.emplace_back(device->create_sq(sq_attr).value(),
+                               device->create_rq(rq_attr).value());
+        }
+    };
+    const auto destroy = [&](size_t count) {
+        for (; count--; pairs.pop_back()) {
+            ASSERT_TRUE(device->destroy_sq(pairs.back().first));
+            ASSERT_TRUE(device->destroy_rq(pairs.back().second));
+        }
+    };
+    const auto come_and_go = [&] {
+        make(64);
+        destroy(64);
+    };
+    make(kFewQueues);
+    const double few = best_time(10, come_and_go);
+    make(kManyQueues - kFewQueues);
+    const double many = best_time(10, come_and_go);
+    EXPECT_LT(many, kMostRatio * few);
+    RecordProperty("ratio", std::to_string(many / few));
+}
+
+TEST_F(Scale, RangesOfObjectsCostTheSameAmongManyRanges) {
+    std::vector<Number> made;
+    const auto make = [&](size_t count) {
+        while (count--)
+            made.push_back(device->create_edit_arguments(pd, 1).value());
+    };
+    const auto come_and_go = [&] {
+        make(64);
+        for (size_t i = 0; i < 64; i++, made.pop_back())
+            ASSERT_TRUE(device->destroy_edit_arguments(made.back()));
+    };
+    make(kFew);
+    const double few = best_time(10, come_and_go);
+    make(kMany - kFew);
+    const double many = best_time(10, come_and_go);
+    EXPECT_LT(many, kMostRatio * few);
+    RecordProperty("ratio", std::to_string(many / few));
+}
+
+/// Entries that match the same, as a rule and what takes over from it do, are no burden for others.
+TEST_F(Scale, AnEntryCostsTheSameAmongManyEntries) {
+    const Number table = *device->create_flow_table({.level = 0, .log_size = 16});
+    FlowKey mask;
+    mask.outer.dst_port = 0xffff;
+    const Number group =
+        *device->create_flow_group(table, {.first = 0, .last = 0xffff, .mask = mask});
+    const auto set = [&](uint32_t index, uint32_t port) {
+        FlowEntryAttr entry{.group = group, .drop = true};
+        entry.value.outer.dst_port = static_cast<uint16_t>(port);
+        ASSERT_TRUE(device->set_flow_entry(table, index, entry));
+    };
+    uint32_t entries = 0;
+    const auto make = [&](uint32_t count) {
+        for (const uint32_t end = entries + count; entries < end; entries++)
+            set(entries, entries);
+    };
+    constexpr uint32_t kAlike = 0xffff;
+    set(kAlike, 0);
+    const auto come_and_go = [&] {
+        make(64);
+        for (size_t i = 0; i < 64; i++)
+            ASSERT_TRUE(device->delete_flow_entry(table, --entries));
+    };
+    make(kFew);
+    const double few = best_time(10, come_and_go);
+    make(kMany - kFew);
+    const double many = best_time(10, come_and_go);
+    EXPECT_LT(many, kMostRatio * few);
+    RecordProperty("ratio", std::to_string(many / few));
 }
 
 } // namespace
