@@ -142,7 +142,9 @@ void tell_numbers(Context& context, Qp& qp, mlx5_ib_create_qp_resp& out) {
 /// Creates the QP and fills what both forms of the command answer.
 Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const WriteCommand& command,
               ib_uverbs_create_qp_resp& out) {
-    if (const Errno error = may_use_raw_packets()) return error;
+    // That there are no others anybody may hear.
+    if (request.qp_type == IB_UVERBS_QPT_RAW_PACKET)
+        if (const Errno error = may_use_raw_packets()) return error;
     if (command.driver_in.size() < offsetof(mlx5_ib_create_qp, ece_options)) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_qp>();
     if (const Errno error = check_flags(context, request, driver)) return error;
@@ -232,6 +234,8 @@ Errno change_state(core::Device& device, Qp& qp, uint8_t to) {
         error = move_queues(device, qp, QueueState::reset, QueueState::ready);
     else if (qp.state == IBV_QPS_RTR)
         error = move_queues(device, qp, QueueState::ready, QueueState::ready);
+    else if (qp.state == IBV_QPS_RTS && qp.sqn && device.query_sq(qp.sqn) == QueueState::error)
+        error = EINVAL; // it has failed by itself, and only a reset makes it ready
     if (!error) qp.state = to;
     return error;
 }
@@ -313,11 +317,12 @@ Errno create_qp_ex(Context& context, const WriteCommand& command) {
 }
 
 Errno query_qp(Context& context, const WriteCommand& command) {
-    const Qp* qp = context.objects.find<Qp>(command.in.as<ib_uverbs_query_qp>().qp_handle);
+    Qp* qp = context.objects.find<Qp>(command.in.as<ib_uverbs_query_qp>().qp_handle);
     if (!qp) return EINVAL;
     if (qp->rss) return EOPNOTSUPP;
     ib_uverbs_query_qp_resp out{};
-    out.qp_state = out.cur_qp_state = state_of(*context.device, *qp);
+    // As in mlx5_ib, which learns from this that a queue has failed.
+    out.qp_state = out.cur_qp_state = qp->state = state_of(*context.device, *qp);
     out.max_send_wr = qp->max_send_wr;
     out.max_recv_wr = qp->max_recv_wr;
     out.max_send_sge = qp->max_send_sge;

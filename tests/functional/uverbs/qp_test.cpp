@@ -104,6 +104,24 @@ TEST_F(QpTest, BadLkeyEndsInAnErrorCompletionAndResetHeals) {
     EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
 }
 
+/// mlx5 has no way from SQE to RTS for RAW_PACKET QPs, and to say yes would promise that sends
+/// work.
+TEST_F(QpTest, AFailedSendQueueIsNotMadeReady) {
+    Endpoint endpoint(context.get(), pd.get());
+    endpoint.start();
+    const uint32_t good = std::exchange(endpoint.mr->lkey, 0xdead00);
+    EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_LOC_PROT_ERR);
+    endpoint.mr->lkey = good;
+    ibv_qp_attr ready{};
+    ready.qp_state = IBV_QPS_RTS;
+    EXPECT_EQ(ibv_modify_qp(endpoint.qp.get(), &ready, IBV_QP_STATE), EINVAL);
+    EXPECT_EQ(state_of(endpoint.qp.get()), IBV_QPS_SQE);
+    EXPECT_EQ(ibv_modify_qp(endpoint.qp.get(), &ready, IBV_QP_STATE), EINVAL);
+    to_state(endpoint.qp.get(), IBV_QPS_RESET);
+    endpoint.start();
+    EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
+}
+
 TEST_F(QpTest, MrOfAnotherPdIsRefused) {
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();

@@ -65,7 +65,7 @@ class RightsTest : public VerbsTest {
         errno = 0;
         return MrHandle(ibv_reg_mr(pd.get(), memory.data(), pages * 4096, IBV_ACCESS_LOCAL_WRITE));
     }
-    [[nodiscard]] ibv_qp* try_qp(ibv_cq* cq) {
+    [[nodiscard]] ibv_qp* try_qp(ibv_cq* cq, ibv_qp_type type = IBV_QPT_RAW_PACKET) {
         ibv_qp_init_attr attributes{};
         attributes.send_cq = attributes.recv_cq = cq;
         attributes.cap = {.max_send_wr = 8,
@@ -73,7 +73,7 @@ class RightsTest : public VerbsTest {
                           .max_send_sge = 1,
                           .max_recv_sge = 1,
                           .max_inline_data = 0};
-        attributes.qp_type = IBV_QPT_RAW_PACKET;
+        attributes.qp_type = type;
         errno = 0;
         return ibv_create_qp(pd.get(), &attributes);
     }
@@ -87,6 +87,8 @@ TEST_F(RightsTest, RawQpsNeedCapNetRaw) {
     const Without raw(CAP_NET_RAW);
     EXPECT_EQ(try_qp(cq.get()), nullptr);
     EXPECT_EQ(errno, EPERM);
+    EXPECT_EQ(try_qp(cq.get(), IBV_QPT_UD), nullptr);
+    EXPECT_EQ(errno, EINVAL) << "not for want of rights";
 }
 
 TEST_F(RightsTest, FlowsNeedCapNetRaw) {
