@@ -14,8 +14,18 @@
 
 namespace softhca::uverbs {
 
+namespace {
+
+uint64_t next_serial() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+}
+
+} // namespace
+
 Context::Context(Port& context_port)
-    : port(context_port), doorbells_(memfd_create("softhca-doorbells", MFD_CLOEXEC)) {
+    : port(context_port), serial(next_serial()),
+      doorbells_(memfd_create("softhca-doorbells", MFD_CLOEXEC)) {
     port.contexts.add(*this);
 }
 

@@ -54,6 +54,7 @@ class Context final : public OpenFile {
     void trace(std::string_view what, Errno error) const;
 
     Port& port;
+    const uint64_t serial;          ///< no other context of the process ever has it
     core::Device* device = nullptr; ///< null before GET_CONTEXT
     std::unique_ptr<DevxUser> devx; ///< null: none of its commands are the firmware's
     ObjectTable objects;

@@ -58,7 +58,7 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
 
     std::shared_ptr<EventPipe> channel;
     if (request.comp_channel >= 0) {
-        channel = fd_table::find_as<EventPipe>(request.comp_channel);
+        channel = fd_table::find_of<EventPipe>(context.serial, request.comp_channel);
         if (!channel || channel->kind() != EventPipe::Kind::completions) return EBADF;
     }
     auto cq = std::make_unique<Cq>();
@@ -93,9 +93,9 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
 
 } // namespace
 
-Errno create_comp_channel(Context&, const WriteCommand& command) {
+Errno create_comp_channel(Context& context, const WriteCommand& command) {
     Fd user_fd;
-    const auto pipe = EventPipe::create(EventPipe::Kind::completions, user_fd);
+    const auto pipe = EventPipe::create(EventPipe::Kind::completions, context.serial, user_fd);
     if (!pipe) return pipe.error().code;
     if (!fd_table::insert(user_fd.get(), *pipe)) return EMFILE;
     command.out.put(

@@ -41,7 +41,8 @@ Errno read_command(const Context& context, const IoctlAttributes& attributes, ui
            .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT),
            .async = context.default_async};
     if (!attributes.has(event_fd)) return 0;
-    const auto file = fd_table::find_as<AsyncFile>(read_number<int>(attributes, event_fd));
+    const auto file =
+        fd_table::find_of<AsyncFile>(context.serial, read_number<int>(attributes, event_fd));
     if (!file) return EBADF;
     out.async = file->pipe();
     return 0;

@@ -10,7 +10,7 @@
 
 namespace softhca::uverbs {
 
-Result<std::shared_ptr<EventPipe>> EventPipe::create(Kind kind, Fd& user_fd) {
+Result<std::shared_ptr<EventPipe>> EventPipe::create(Kind kind, uint64_t context, Fd& user_fd) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) < 0)
         return fail(errno, "event pipe: {}", std::strerror(errno));
@@ -23,7 +23,7 @@ Result<std::shared_ptr<EventPipe>> EventPipe::create(Kind kind, Fd& user_fd) {
         return fail(errno, "event pipe: {}: {} (is /proc mounted?)", own, std::strerror(errno));
     user_fd = std::move(reader);
     return std::shared_ptr<EventPipe>(
-        new EventPipe(kind, std::move(writer), std::move(own_reader)));
+        new EventPipe(kind, context, std::move(writer), std::move(own_reader)));
 }
 
 size_t EventPipe::record_size() const {

@@ -18,12 +18,13 @@ namespace softhca::uverbs {
 /// Completion channels and async event files are pipes: read(2) and poll(2) on them need no help.
 /// Records are of one fixed size. The program owns the descriptor it reads from and may close it at
 /// any time; what is posted afterwards is lost.
-class EventPipe final : public OpenFile {
+class EventPipe final : public ContextFile {
   public:
     enum class Kind { completions, async };
 
     /// The new pipe, and in `user_fd` the descriptor for the program (close-on-exec, blocking).
-    [[nodiscard]] static Result<std::shared_ptr<EventPipe>> create(Kind kind, Fd& user_fd);
+    [[nodiscard]] static Result<std::shared_ptr<EventPipe>> create(Kind kind, uint64_t context,
+                                                                   Fd& user_fd);
 
     [[nodiscard]] Kind kind() const { return kind_; }
 
@@ -37,8 +38,9 @@ class EventPipe final : public OpenFile {
     size_t withdraw(const std::function<bool(std::span<const std::byte>)>& match);
 
   private:
-    EventPipe(Kind kind, Fd write_end, Fd read_end)
-        : kind_(kind), write_end_(std::move(write_end)), read_end_(std::move(read_end)) {}
+    EventPipe(Kind kind, uint64_t context, Fd write_end, Fd read_end)
+        : ContextFile(context), kind_(kind), write_end_(std::move(write_end)),
+          read_end_(std::move(read_end)) {}
     [[nodiscard]] size_t record_size() const;
 
     Kind kind_;

@@ -67,7 +67,7 @@ uint32_t EventReporter::settle_completions(EventSource& source) {
 }
 
 AsyncFile::AsyncFile(core::Device& device, std::shared_ptr<EventPipe> pipe)
-    : device_(device), pipe_(std::move(pipe)) {
+    : ContextFile(pipe->context()), device_(device), pipe_(std::move(pipe)) {
     device_.add_listener(this);
 }
 

@@ -25,7 +25,7 @@ class EventReporter final : public core::Listener {
 /// An asynchronous event file of a context, which may have several. Events of the port and the
 /// device go to each of them while it is open; those of an object to the file that it was created
 /// with.
-class AsyncFile final : public OpenFile, public core::Listener {
+class AsyncFile final : public ContextFile, public core::Listener {
   public:
     AsyncFile(core::Device& device, std::shared_ptr<EventPipe> pipe);
     ~AsyncFile() override;

@@ -2,6 +2,7 @@
 // Which file descriptors of the process the front plays the kernel for.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 namespace softhca::uverbs {
@@ -11,6 +12,18 @@ namespace softhca::uverbs {
 class OpenFile {
   public:
     virtual ~OpenFile() = default;
+};
+
+/// A file that commands of one context made. As to the kernel, those of other contexts may not name
+/// it.
+class ContextFile : public OpenFile {
+  public:
+    explicit ContextFile(uint64_t context) : context_(context) {}
+    /// The context's serial number.
+    [[nodiscard]] uint64_t context() const { return context_; }
+
+  private:
+    uint64_t context_;
 };
 
 /// All functions are thread-safe. A child process starts with an empty table: the devices belong to
@@ -38,6 +51,11 @@ void forget_all();
 
 template <class T> [[nodiscard]] std::shared_ptr<T> find_as(int fd) {
     return std::dynamic_pointer_cast<T>(find(fd));
+}
+/// Null also when it is another context's.
+template <class T> [[nodiscard]] std::shared_ptr<T> find_of(uint64_t context, int fd) {
+    const auto file = find_as<T>(fd);
+    return file && file->context() == context ? file : nullptr;
 }
 
 } // namespace fd_table

@@ -87,7 +87,7 @@ Errno query_gid_table(Context&, const IoctlAttributes& attributes) {
 Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
     if (!attributes.has(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)) return EINVAL;
     Fd user_fd;
-    auto pipe = EventPipe::create(EventPipe::Kind::async, user_fd);
+    auto pipe = EventPipe::create(EventPipe::Kind::async, context.serial, user_fd);
     if (!pipe) return pipe.error().code;
     if (!fd_table::insert(user_fd.get(), std::make_shared<AsyncFile>(*context.device, *pipe)))
         return EMFILE;
@@ -161,8 +161,11 @@ static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& met
 } // namespace
 
 Errno run_method(Context& context, const IoctlAttributes& attributes) {
+    // A kernel has none of DevX for a device without.
+    const bool has_devx = context.port.config.devx.value_or(true);
     for (const std::span<const Method> methods :
-         {std::span<const Method>(kMethods), devx_methods()}) {
+         {std::span<const Method>(kMethods),
+          has_devx ? devx_methods() : std::span<const Method>()}) {
         for (const Method& method : methods) {
             if (method.object != attributes.object() || method.method != attributes.method())
                 continue;

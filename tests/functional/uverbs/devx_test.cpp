@@ -51,6 +51,50 @@ TEST_F(DevxTest, ObjectsAreMadeQueriedAndDestroyed) {
     EXPECT_EQ(modify(tis.get(), query_tis(tisn)).error, EINVAL);
 }
 
+/// mlx5's kernel driver passes them on.
+TEST_F(DevxTest, OfObjectsThatDoNotExistTheFirmwareSaysSo) {
+    for (const Request& request :
+         {REQUEST(CREATE_SCHEDULING_ELEMENT, create_scheduling_element),
+          REQUEST(SET_L2_TABLE_ENTRY, set_l2_table_entry), REQUEST(ATTACH_TO_MCG, attach_to_mcg),
+          REQUEST(CREATE_PSV, create_psv).set(PRM(create_psv_in, num_psv), 1)}) {
+        EXPECT_FALSE(make(request));
+        EXPECT_EQ(last.error, EREMOTEIO);
+        EXPECT_EQ(last.status(), FwStatus::bad_operation);
+    }
+    EXPECT_FALSE(make(REQUEST(CREATE_PSV, create_psv).set(PRM(create_psv_in, num_psv), 2)));
+    EXPECT_EQ(last.error, EINVAL) << "an object is one";
+    EXPECT_EQ(general(REQUEST(QUERY_CONG_STATISTICS, query_cong_statistics)).error, EREMOTEIO);
+}
+
+TEST_F(DevxTest, FilesAreOfTheContextThatMadeThem) {
+    const ContextHandle other = open_devx();
+    ASSERT_TRUE(other);
+    const DevxHandle tis = make_tis();
+    const Request request = REQUEST(QUERY_TIS, query_tis).number(last.number());
+    mlx5dv_devx_cmd_comp* const answers = mlx5dv_devx_create_cmd_comp(other.get());
+    ASSERT_TRUE(answers) << std::strerror(errno);
+    EXPECT_EQ(mlx5dv_devx_obj_query_async(tis.get(), request.in.data(), request.in.size(), 512, 1,
+                                          answers),
+              EBADF);
+    mlx5dv_devx_destroy_cmd_comp(answers);
+    // libmlx5 sends a subscription by the channel's context: one whose descriptor is another's.
+    mlx5dv_devx_event_channel* const channel = mlx5dv_devx_create_event_channel(
+        context.get(), MLX5DV_DEVX_CREATE_EVENT_CHANNEL_FLAGS_OMIT_EV_DATA);
+    mlx5dv_devx_event_channel* const others = mlx5dv_devx_create_event_channel(
+        other.get(), MLX5DV_DEVX_CREATE_EVENT_CHANNEL_FLAGS_OMIT_EV_DATA);
+    ASSERT_TRUE(channel && others);
+    uint16_t port_change = 9;
+    std::swap(channel->fd, others->fd);
+    EXPECT_EQ(
+        mlx5dv_devx_subscribe_devx_event(channel, nullptr, sizeof port_change, &port_change, 1),
+        EBADF);
+    std::swap(channel->fd, others->fd);
+    EXPECT_EQ(
+        mlx5dv_devx_subscribe_devx_event(channel, nullptr, sizeof port_change, &port_change, 1), 0);
+    mlx5dv_devx_destroy_event_channel(others);
+    mlx5dv_devx_destroy_event_channel(channel);
+}
+
 TEST_F(DevxTest, WhatIsUsedStays) {
     DevxHandle tis = make_tis();
     ASSERT_TRUE(tis);
@@ -347,6 +391,8 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
         mlx5dv_devx_subscribe_devx_event(channel, nullptr, sizeof port_change, &port_change, 2), 0);
     const int eventfd_number = eventfd(0, EFD_NONBLOCK);
     EXPECT_EQ(mlx5dv_devx_subscribe_devx_event_fd(channel, eventfd_number, receive_cq.get(), 0), 0);
+    const int file = memfd_create("not-an-eventfd", MFD_CLOEXEC);
+    EXPECT_EQ(mlx5dv_devx_subscribe_devx_event_fd(channel, file, receive_cq.get(), 0), EINVAL);
     lead_to_tir();
     post_receive();
     arm(receive_cqn);
@@ -362,6 +408,8 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     uint64_t times = 0;
     EXPECT_TRUE(wait_until([&] { return read(eventfd_number, &times, sizeof times) > 0; }));
     EXPECT_EQ(times, 1u);
+    EXPECT_EQ(lseek(file, 0, SEEK_END), 0) << "nothing was written there";
+    close(file);
     close(eventfd_number);
     mlx5dv_devx_destroy_event_channel(channel);
 }

@@ -156,6 +156,11 @@ TEST_F(EventsTest, ChannelOfNobodyIsRefused) {
     bogus.fd = 0; // not a completion channel
     EXPECT_EQ(ibv_create_cq(context.get(), 16, nullptr, &bogus, 0), nullptr);
     EXPECT_EQ(errno, EBADF);
+    // Nor is it of somebody else's use.
+    const ContextHandle other = open_device();
+    ASSERT_TRUE(other);
+    EXPECT_EQ(ibv_create_cq(other.get(), 16, nullptr, channel.get(), 0), nullptr);
+    EXPECT_EQ(errno, EBADF);
 }
 
 /// Takes the netdev beside the port up or down.

@@ -24,7 +24,7 @@ uint64_t value_of(std::span<const std::byte> bytes) {
 class EventPipeTest : public testing::Test {
   protected:
     void SetUp() override {
-        auto created = EventPipe::create(EventPipe::Kind::completions, user);
+        auto created = EventPipe::create(EventPipe::Kind::completions, 1, user);
         ASSERT_TRUE(created) << created.error().what;
         pipe = *created;
     }

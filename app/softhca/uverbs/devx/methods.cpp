@@ -63,16 +63,14 @@ Errno general_command(Context& context, const IoctlAttributes& attributes) {
     User* const user = user_of(context);
     if (user) return is_general(exchange.in) ? run(*user, exchange) : EINVAL;
     if (!is_for_everyone(exchange.in)) return EINVAL;
-    if (!context.port.config.devx.value_or(true)) return EOPNOTSUPP;
     const Errno error = PortFirmware::of(context.port)->execute(exchange.in, exchange.out, 0);
     put(exchange.answer, exchange.out);
     return error;
 }
 
-Errno query_eqn(Context& context, const IoctlAttributes& attributes) {
+Errno query_eqn(Context&, const IoctlAttributes& attributes) {
     const auto vector = attributes.number(MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC);
     if (!vector) return EINVAL;
-    if (!user_of(context)) return EINVAL;
     if (*vector >= kCompletionVectors) return ENOENT;
     attributes.out(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN)
         .put(PortFirmware::eq_of(static_cast<uint32_t>(*vector)));
@@ -192,8 +190,10 @@ Errno query_object_async(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error =
             check_access(context, attributes, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, exchange))
         return error;
-    const auto file = fd_table::find_as<RecordFile>(static_cast<int>(
-        attributes.number(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD).value_or(UINT32_MAX)));
+    const auto file = fd_table::find_of<RecordFile>(
+        context.serial,
+        static_cast<int>(
+            attributes.number(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD).value_or(UINT32_MAX)));
     if (!file || file->kind() != RecordFile::Kind::answers) return EBADF;
     exchange.out.resize(std::max<size_t>(*room, kHeadBytes));
     (void)user->execute(exchange.in, exchange.out);

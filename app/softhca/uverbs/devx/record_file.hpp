@@ -14,13 +14,13 @@ namespace softhca::uverbs::devx {
 
 /// Event files and files with answers to asynchronous commands. The program may close its
 /// descriptor at any time; the object lives as long as the descriptor does.
-class RecordFile final : public OpenFile {
+class RecordFile final : public ContextFile {
   public:
     enum class Kind { events, answers };
 
     /// The new file, and in `user_fd` the descriptor for the program (close-on-exec, blocking).
-    [[nodiscard]] static Result<std::shared_ptr<RecordFile>> create(Kind kind, bool without_data,
-                                                                    Fd& user_fd);
+    [[nodiscard]] static Result<std::shared_ptr<RecordFile>> create(Kind kind, uint64_t context,
+                                                                    bool without_data, Fd& user_fd);
     [[nodiscard]] Kind kind() const { return kind_; }
     /// Of events, only cookies are wanted.
     [[nodiscard]] bool without_data() const { return without_data_; }
@@ -28,8 +28,9 @@ class RecordFile final : public OpenFile {
     [[nodiscard]] bool post(std::span<const std::byte> record);
 
   private:
-    RecordFile(Kind kind, bool without_data, Fd write_end)
-        : kind_(kind), without_data_(without_data), write_end_(std::move(write_end)) {}
+    RecordFile(Kind kind, uint64_t context, bool without_data, Fd write_end)
+        : ContextFile(context), kind_(kind), without_data_(without_data),
+          write_end_(std::move(write_end)) {}
 
     Kind kind_;
     bool without_data_;

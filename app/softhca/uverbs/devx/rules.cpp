@@ -57,6 +57,11 @@ constexpr std::array kObjects{
     plain(MLX5_CMD_OP_CREATE_DCT, MLX5_CMD_OP_DESTROY_DCT),
     plain(MLX5_CMD_OP_CREATE_XRQ, MLX5_CMD_OP_DESTROY_XRQ),
     plain(MLX5_CMD_OP_ALLOC_XRCD, MLX5_CMD_OP_DEALLOC_XRCD),
+    // The device has none of these: its firmware says so.
+    plain(MLX5_CMD_OP_CREATE_SCHEDULING_ELEMENT, MLX5_CMD_OP_DESTROY_SCHEDULING_ELEMENT),
+    plain(MLX5_CMD_OP_SET_L2_TABLE_ENTRY, MLX5_CMD_OP_DELETE_L2_TABLE_ENTRY),
+    plain(MLX5_CMD_OP_ATTACH_TO_MCG, MLX5_CMD_OP_DETACH_FROM_MCG),
+    plain(MLX5_CMD_OP_CREATE_PSV, MLX5_CMD_OP_DESTROY_PSV),
 };
 
 /// A command about an object that exists: what made it, and where its number stands.
@@ -125,7 +130,7 @@ constexpr std::array kAccesses{
 constexpr std::array<uint16_t, 3> kForEveryone = {MLX5_CMD_OP_QUERY_HCA_CAP,
                                                   MLX5_CMD_OP_QUERY_HCA_VPORT_CONTEXT,
                                                   MLX5_CMD_OP_QUERY_ESW_VPORT_CONTEXT};
-constexpr std::array<uint16_t, 12> kGeneral = {MLX5_CMD_OP_QUERY_VPORT_STATE,
+constexpr std::array<uint16_t, 13> kGeneral = {MLX5_CMD_OP_QUERY_VPORT_STATE,
                                                MLX5_CMD_OP_QUERY_ADAPTER,
                                                MLX5_CMD_OP_QUERY_ISSI,
                                                MLX5_CMD_OP_QUERY_NIC_VPORT_CONTEXT,
@@ -136,6 +141,7 @@ constexpr std::array<uint16_t, 12> kGeneral = {MLX5_CMD_OP_QUERY_VPORT_STATE,
                                                MLX5_CMD_OP_NOP,
                                                MLX5_CMD_OP_QUERY_CONG_STATUS,
                                                MLX5_CMD_OP_QUERY_CONG_PARAMS,
+                                               MLX5_CMD_OP_QUERY_CONG_STATISTICS,
                                                MLX5_CMD_OP_QUERY_LAG};
 
 /// SET_FLOW_TABLE_ENTRY creates one, or changes it.
@@ -165,6 +171,8 @@ uint16_t opcode_of(std::span<const uint8_t> command) {
 const ObjectRule* create_rule(std::span<const uint8_t> command) {
     const uint16_t opcode = opcode_of(command);
     if (opcode == MLX5_CMD_OP_SET_FLOW_TABLE_ENTRY && !sets_entry(command, true)) return nullptr;
+    if (opcode == MLX5_CMD_OP_CREATE_PSV && get(command, PRM(create_psv_in, num_psv)) != 1)
+        return nullptr;
     const auto found = std::ranges::find(kObjects, opcode, &ObjectRule::create);
     return found == kObjects.end() ? nullptr : found;
 }

@@ -26,9 +26,8 @@ struct Var final : DoorbellPage {
 
 } // namespace
 
-/// Any context may have some. Without DevX the device has no virtio queues, and no such object.
+/// Any context may have some.
 Errno alloc_var(Context& context, const IoctlAttributes& attributes) {
-    if (!context.port.config.devx.value_or(true)) return EPROTONOSUPPORT;
     const auto firmware = PortFirmware::of(context.port);
     const auto index = firmware->vars.take();
     if (!index) return ENOSPC;
