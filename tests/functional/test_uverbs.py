@@ -11,6 +11,7 @@ import subprocess
 import textwrap
 import time
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
@@ -255,8 +256,14 @@ def test_real_tap_beside_the_port(start_softhca: StartSoftHca) -> None:
     assert "active_mtu:\t\t4096" in output
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_without_privileges(build: Build, work: Path) -> None:
+SOMEBODY_ELSE = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+
+
+@pytest.fixture
+def softhca_for_everyone(build: Build, work: Path) -> Iterator[Path]:
+    """A copy where every user may start it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
     folder = Path("/tmp") / f"{work.name}-nobody"
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
@@ -265,17 +272,31 @@ def test_without_privileges(build: Build, work: Path) -> None:
         copies.mkdir(parents=True)
         shutil.copy(build.softhca, folder / "app/softhca")
         shutil.copy(build.folder / "app/softhca/uverbs/libsofthca.so", copies)
-        result = subprocess.run(
-            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
-            + [str(folder / "app/softhca/softhca"), "--", "ibv_devinfo"],
-            env={**os.environ, **build.env(folder / "sanitizer"), "XDG_RUNTIME_DIR": ""},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert result.returncode == 0 and "PORT_ACTIVE" in result.stdout, result.stderr
+        yield folder / "app/softhca/softhca"
     finally:
         shutil.rmtree(folder)
+
+
+def run_with_another_user(
+    build: Build, command: list[str], sanitizer: Path
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env={**os.environ, **build.env(sanitizer), "XDG_RUNTIME_DIR": ""},
+                          capture_output=True, text=True, timeout=60)
+
+
+def test_without_privileges(build: Build, softhca_for_everyone: Path) -> None:
+    command = [*SOMEBODY_ELSE, str(softhca_for_everyone), "--", "ibv_devinfo"]
+    result = run_with_another_user(build, command, softhca_for_everyone.parents[2] / "sanitizer")
+    assert result.returncode == 0 and "PORT_ACTIVE" in result.stdout, result.stderr
+
+
+def test_a_program_that_becomes_another_user_is_told(build: Build, softhca_for_everyone: Path) -> None:
+    command = [str(softhca_for_everyone), "--", *SOMEBODY_ELSE, "ibv_devinfo"]
+    result = run_with_another_user(build, command, softhca_for_everyone.parents[2] / "sanitizer")
+    assert result.returncode != 0
+    said = [line for line in result.stderr.splitlines() if line.startswith("softhca:")]
+    assert len(said) == 1 and "runs as user 65534" in said[0], result.stderr
+    assert "start it as that user" in said[0]
 
 
 # -- the stock driver ------------------------------------------------------------------------------

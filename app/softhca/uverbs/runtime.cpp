@@ -10,13 +10,16 @@
 #include "app/softhca/uverbs/sysfs_tree.hpp"
 #include "app/softhca/wire/open.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 namespace softhca::uverbs {
 namespace {
@@ -71,7 +74,12 @@ Runtime* Runtime::get() {
     auto config = load_config();
     if (!config) {
         unreadable = true;
-        say(config.error().what);
+        say(config.error().code == EACCES
+                ? fmt::format(
+                      "process {} runs as user {}, and has no access to {}: devices are for "
+                      "programs of the user who started softhca; start it as that user",
+                      getpid(), geteuid(), runtime_folder())
+                : config.error().what);
         return nullptr;
     }
     static const int at_fork = pthread_atfork(nullptr, nullptr, after_fork_in_child);
