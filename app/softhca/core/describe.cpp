@@ -226,6 +226,32 @@ FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask) {
     return texts.take();
 }
 
+/// Of one layer, whose integrity is known.
+static void add_wrong(const LayerKey& layer, const char* where, std::vector<std::string>& wrong) {
+    const auto is_sound = [&](uint8_t what) { return (layer.integrity & what) != 0; };
+    if (layer.ip_version == 0) return;
+    if (!is_sound(Integrity::kL3)) { // nobody knows where anything ends
+        wrong.push_back(fmt::format("IP length{}", where));
+        return;
+    }
+    if (layer.ip_version == 4 && !is_sound(Integrity::kIpv4Checksum))
+        wrong.push_back(fmt::format("IPv4 checksum{}", where));
+    if (layer.l4 == 0 || layer.ip_fragment != 0) return;
+    const char* const proto = layer.l4 == net::kProtoTcp ? "TCP" : "UDP";
+    if (!is_sound(Integrity::kL4))
+        wrong.push_back(fmt::format("{} length{}", proto, where));
+    else if (!is_sound(Integrity::kL4Checksum))
+        wrong.push_back(fmt::format("{} checksum{}", proto, where));
+}
+
+std::string describe_wrong(const Packet& packet) {
+    const FlowKey& key = packet.verified_key();
+    std::vector<std::string> wrong;
+    add_wrong(key.outer, "", wrong);
+    add_wrong(key.inner, " in the tunnel", wrong);
+    return fmt::format("{}", fmt::join(wrong, ", "));
+}
+
 std::string hex(std::span<const std::byte> bytes) {
     const auto* const first = reinterpret_cast<const uint8_t*>(bytes.data());
     return fmt::format("{:02x}", fmt::join(first, first + bytes.size(), ""));

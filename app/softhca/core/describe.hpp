@@ -20,6 +20,10 @@ using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 /// addresses it is a prefix length if possible.
 [[nodiscard]] FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask);
 
+/// What about the packet's lengths and checksums is not as it should be, as "IPv4 checksum, UDP
+/// checksum in the tunnel"; empty: nothing.
+[[nodiscard]] std::string describe_wrong(const Packet& packet);
+
 [[nodiscard]] std::string hex(std::span<const std::byte> bytes);
 
 [[nodiscard]] const char* text_of(FlowDomain domain);

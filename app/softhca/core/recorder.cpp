@@ -165,13 +165,11 @@ void Recorder::open(std::optional<OpenPassage>& open, Passage::Direction directi
 void Recorder::describe_frame(const char* how) {
     if (!steps_) return;
     const auto& frame = current().passage.frame;
-    std::string fields;
-    if (frame.size() >= net::kEthernetBytes) {
-        const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-        const Packet packet({&piece, 1}, static_cast<uint32_t>(frame.size()));
-        fields = ": " + fields_of(packet.key());
-    }
-    say(how, fmt::format("{} bytes{}", frame.size(), fields));
+    if (frame.size() < net::kEthernetBytes) return say(how, fmt::format("{} bytes", frame.size()));
+    const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
+    const Packet packet({&piece, 1}, static_cast<uint32_t>(frame.size()));
+    say(how, fmt::format("{} bytes: {}", frame.size(), fields_of(packet.key())));
+    if (std::string wrong = describe_wrong(packet); !wrong.empty()) say("wrong", std::move(wrong));
 }
 
 /// The packet has come to its end, or there is nothing to tell but its completion.

@@ -112,6 +112,34 @@ TEST_F(TraceTest, SegmentsThatAreCoalesced) {
                                       rq.number)));
 }
 
+TEST_F(TraceTest, WhatIsWrongAboutAPacket) {
+    constexpr size_t kIp = 14, kIpSum = kIp + 10, kIpLength = kIp + 2, kUdpSum = kIp + 20 + 6;
+    const auto wrong_of = [&](const Bytes& frame) {
+        receive(frame);
+        for (const auto& [where, what] : the_packet().steps)
+            if (where == std::string_view("wrong")) return what;
+        return std::string("nothing");
+    };
+    const Bytes good = frames::build({});
+    EXPECT_EQ(wrong_of(good), "nothing");
+    Bytes bad = good;
+    bad[kIpSum] ^= 1;
+    EXPECT_EQ(wrong_of(bad), "IPv4 checksum");
+    bad[kUdpSum] ^= 1;
+    EXPECT_EQ(wrong_of(bad), "IPv4 checksum, UDP checksum");
+    EXPECT_EQ(wrong_of(frames::vxlan(1, bad, true)),
+              "IPv4 checksum in the tunnel, UDP checksum in the tunnel");
+    bad = good;
+    bad[kIpLength] = 0xff;
+    EXPECT_EQ(wrong_of(bad), "IP length");
+    EXPECT_EQ(wrong_of(frames::build({.udp_checksum = false})), "nothing");
+    EXPECT_EQ(wrong_of(frames::build({.fragment = 0x2000})), "nothing") << "nobody can tell";
+    EXPECT_EQ(wrong_of(frames::build({.ip = 0})), "nothing");
+    bad = frames::build({.proto = frames::kTcp});
+    bad.back() ^= 1;
+    EXPECT_EQ(wrong_of(bad), "TCP checksum");
+}
+
 TEST_F(TraceTest, AMissByOneBitSaysWhichField) {
     const Number near = steer_port(2001, direct_tir(rq));
     steer_port(0x8000, direct_tir(rq));
