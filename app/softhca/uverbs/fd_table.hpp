@@ -14,8 +14,8 @@ class OpenFile {
     virtual ~OpenFile() = default;
 };
 
-/// A file that commands of one context made. As to the kernel, those of other contexts may not name
-/// it.
+/// A file that a command of one context has made. As in the kernel, commands of other contexts may
+/// not name it.
 class ContextFile : public OpenFile {
   public:
     explicit ContextFile(uint64_t context) : context_(context) {}

@@ -142,11 +142,15 @@ TEST_F(Scale, AQueuePairCostsTheSameAmongManyQueues) {
     const auto make = [&](size_t count) {
         while (count--) {
             mlx5::QueueDoorbell& record = records.emplace_back();
-            SqAttr sq_attr{.pd = pd, .cqn = cq.number};
+            SqAttr sq_attr;
+            sq_attr.pd = pd;
+            sq_attr.cqn = cq.number;
             sq_attr.ring = ring.area();
             sq_attr.doorbell = softhca::core::mlx5_rings::send_doorbell(&record);
             sq_attr.log_wqebbs = 6;
-            RqAttr rq_attr{.pd = pd, .cqn = cq.number};
+            RqAttr rq_attr;
+            rq_attr.pd = pd;
+            rq_attr.cqn = cq.number;
             rq_attr.ring = ring.area();
             rq_attr.doorbell = softhca::core::mlx5_rings::receive_doorbell(&record);
             rq_attr.log_wqes = 6;
