@@ -268,7 +268,7 @@ template <class Ring>
 /// Asks for `count` mbufs, those that are kSlotsAhead after `mbufs`.
 inline void fetch_ahead(rte_mbuf* const* mbufs, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i)
-        __builtin_prefetch(first_half(mbufs[MlxRxRing::kSlotsAhead + i]));
+        __builtin_prefetch(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
 }
 
 /// As take_steps, of which the first step is there.
