@@ -38,6 +38,14 @@ class Mlx5TxSchedule : public Mlx5Tx {
         }
         return found;
     }
+    /// The next `count` packets leave in their order, whatever waits stand before them.
+    void expect_sent(uint32_t count) {
+        for (uint32_t seed = 0; seed < count; ++seed) {
+            while (wire.empty())
+                execute_wqe();
+            EXPECT_EQ(execute(), expected(seed, 64));
+        }
+    }
     static constexpr Posted kWaits{WqeOpcode::wait, 3}, kPacket{WqeOpcode::send, 3};
 };
 
@@ -70,11 +78,7 @@ TEST_F(Mlx5TxSchedule, OthersShareWqesBesideIt) {
               6u);
     constexpr Posted kTwo{WqeOpcode::enhanced_mpw, 4};
     EXPECT_THAT(posted(), testing::ElementsAre(kTwo, kWaits, kPacket, kWaits, kPacket, kTwo));
-    for (uint32_t seed = 0; seed < 6; ++seed) {
-        while (wire.empty())
-            execute_wqe();
-        EXPECT_EQ(execute(), expected(seed, 64));
-    }
+    expect_sent(6);
 }
 
 TEST_F(Mlx5TxSchedule, TimesThatThePortDoesNotKeepAreCounted) {
@@ -134,11 +138,7 @@ TEST_F(Mlx5TxSchedule, WhatFindsNoRoomIsNotTaken) {
             packets.push_back(packet_at(kNow + kSecond + i, i));
         ASSERT_EQ(send(packets), 32u) << lap;
         ASSERT_EQ(pending_wqebbs(), 64u);
-        for (uint32_t i = 0; i < 32; ++i) {
-            while (wire.empty())
-                execute_wqe();
-            EXPECT_EQ(execute(), expected(i, 64));
-        }
+        expect_sent(32);
         ASSERT_EQ(send({packets.begin() + 32, packets.end()}), 8u);
         settle();
     }
@@ -153,11 +153,7 @@ TEST_F(Mlx5TxSchedule, APacketAndItsWaitFindRoomTogether) {
         packets.push_back(packet_at(kNow + kSecond + i, i));
     ASSERT_EQ(send(packets), 32u);
     ASSERT_EQ(pending_wqebbs(), 63u);
-    for (uint32_t i = 0; i < 32; ++i) {
-        while (wire.empty())
-            execute_wqe();
-        EXPECT_EQ(execute(), expected(i, 64));
-    }
+    expect_sent(32);
     ASSERT_EQ(send({packets.begin() + 32, packets.end()}), 8u);
     settle();
 }

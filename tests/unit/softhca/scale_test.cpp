@@ -37,6 +37,20 @@ class Scale : public Testbed {
     static constexpr size_t kFrames = 2000;
     uint32_t rules = 0;
 
+    /// What it costs among few, and among many.
+    static void expect_flat(double few, double many) {
+        EXPECT_LT(many, kMostRatio * few);
+        RecordProperty("ratio", std::to_string(many / few));
+    }
+    /// `make(count)` adds objects; what `come_and_go` adds it takes away.
+    static void expect_same_cost(uint32_t few, uint32_t many,
+                                 const std::function<void(uint32_t)>& make,
+                                 const std::function<void()>& come_and_go) {
+        make(few);
+        const double among_few = best_time(10, come_and_go);
+        make(many - few);
+        expect_flat(among_few, best_time(10, come_and_go));
+    }
     [[nodiscard]] static Bytes address_of(uint32_t rule) {
         return {10, static_cast<uint8_t>(rule >> 16), static_cast<uint8_t>(rule >> 8),
                 static_cast<uint8_t>(rule)};
@@ -75,8 +89,7 @@ TEST_F(Scale, APacketCostsTheSameAmongManyRules) {
     const double few = frames_time();
     make_rules(kMany);
     const double many = frames_time();
-    EXPECT_LT(many, kMostRatio * few);
-    RecordProperty("ratio", std::to_string(many / few));
+    expect_flat(few, many);
 }
 
 /// Counted, not timed: a packet asks one hash table for each mask, however many rules there are.
@@ -114,8 +127,7 @@ TEST_F(Scale, ARuleCostsTheSameAmongManyRules) {
     const double early = best_time(4, add);
     make_rules(kMany);
     const double late = best_time(4, add);
-    EXPECT_LT(late, kMostRatio * early);
-    RecordProperty("ratio", std::to_string(late / early));
+    expect_flat(early, late);
 }
 
 TEST_F(Scale, APacketCostsTheSameAmongManyQueues) {
@@ -129,17 +141,16 @@ TEST_F(Scale, APacketCostsTheSameAmongManyQueues) {
         rqs.push_back(std::make_unique<TestRq>(*device, pd, cq.number));
     }
     const double among_many = frames_time();
-    EXPECT_LT(among_many, kMostRatio * alone);
-    RecordProperty("ratio", std::to_string(among_many / alone));
+    expect_flat(alone, among_many);
 }
 
 TEST_F(Scale, AQueuePairCostsTheSameAmongManyQueues) {
-    constexpr size_t kFewQueues = 64, kManyQueues = 4000;
+    constexpr uint32_t kFewQueues = 64, kManyQueues = 4000;
     const TestCq cq(*device, 4);
     Pages ring{4096};
     std::deque<mlx5::QueueDoorbell> records;
     std::vector<std::pair<Number, Number>> pairs;
-    const auto make = [&](size_t count) {
+    const auto make = [&](uint32_t count) {
         while (count--) {
             mlx5::QueueDoorbell& record = records.emplace_back();
             SqAttr sq_attr;
@@ -169,17 +180,12 @@ TEST_F(Scale, AQueuePairCostsTheSameAmongManyQueues) {
         make(64);
         destroy(64);
     };
-    make(kFewQueues);
-    const double few = best_time(10, come_and_go);
-    make(kManyQueues - kFewQueues);
-    const double many = best_time(10, come_and_go);
-    EXPECT_LT(many, kMostRatio * few);
-    RecordProperty("ratio", std::to_string(many / few));
+    expect_same_cost(kFewQueues, kManyQueues, make, come_and_go);
 }
 
 TEST_F(Scale, RangesOfObjectsCostTheSameAmongManyRanges) {
     std::vector<Number> made;
-    const auto make = [&](size_t count) {
+    const auto make = [&](uint32_t count) {
         while (count--)
             made.push_back(device->create_edit_arguments(pd, 1).value());
     };
@@ -188,12 +194,7 @@ TEST_F(Scale, RangesOfObjectsCostTheSameAmongManyRanges) {
         for (size_t i = 0; i < 64; i++, made.pop_back())
             ASSERT_TRUE(device->destroy_edit_arguments(made.back()));
     };
-    make(kFew);
-    const double few = best_time(10, come_and_go);
-    make(kMany - kFew);
-    const double many = best_time(10, come_and_go);
-    EXPECT_LT(many, kMostRatio * few);
-    RecordProperty("ratio", std::to_string(many / few));
+    expect_same_cost(kFew, kMany, make, come_and_go);
 }
 
 /// Entries that match the same, as a rule and what takes over from it do, are no burden for others.
@@ -220,12 +221,7 @@ TEST_F(Scale, AnEntryCostsTheSameAmongManyEntries) {
         for (size_t i = 0; i < 64; i++)
             ASSERT_TRUE(device->delete_flow_entry(table, --entries));
     };
-    make(kFew);
-    const double few = best_time(10, come_and_go);
-    make(kMany - kFew);
-    const double many = best_time(10, come_and_go);
-    EXPECT_LT(many, kMostRatio * few);
-    RecordProperty("ratio", std::to_string(many / few));
+    expect_same_cost(kFew, kMany, make, come_and_go);
 }
 
 } // namespace
