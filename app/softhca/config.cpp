@@ -274,6 +274,7 @@ Result<PortConfig> parse_port(std::string_view text) {
         });
     };
     PortConfig port;
+    std::set<std::string_view> given;
     while (!text.empty()) {
         size_t end = text.find(',');
         while (end != text.npos && !names_option(text.substr(end + 1)))
@@ -284,7 +285,12 @@ Result<PortConfig> parse_port(std::string_view text) {
         if (equals == option.npos)
             return fail(EINVAL, "'{}': expected key=value; the keys are {}", option,
                         fmt::join(kPortOptions, ", "));
-        auto set = set_port_option(port, option.substr(0, equals), option.substr(equals + 1));
+        const std::string_view key = option.substr(0, equals);
+        if (!given.insert(key).second)
+            return fail(EINVAL,
+                        "{}=: given twice for one port; a second port has a --port of its own",
+                        key);
+        auto set = set_port_option(port, key, option.substr(equals + 1));
         if (!set) return tl::unexpected(set.error());
     }
     return port;

@@ -162,8 +162,22 @@ def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
     assert program.wait() == 5
 
 
-def test_without_xdg_runtime_dir(launcher: Launcher) -> None:
+# As a container has it that was started without --shm-size, but smaller.
+LITTLE_SHARED_MEMORY = ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--mount", "sh", "-c",
+                        'mount -t tmpfs -o size=1m none /dev/shm; exec "$@"', "little-shared-memory"]
+
+
+@pytest.mark.parametrize("prefix, place", [([], "/dev/shm"), (LITTLE_SHARED_MEMORY, "/tmp")],
+                         ids=["in-memory", "where-there-is-room"])
+def test_without_xdg_runtime_dir(launcher: Launcher, prefix: list[str], place: str) -> None:
     del launcher.env["XDG_RUNTIME_DIR"]
-    result = launcher.run("--", "sh", "-c", 'dirname "$SOFTHCA_CONFIG"')
-    assert result.stdout.startswith(f"/tmp/softhca-{os.geteuid()}-")
-    assert not Path(result.stdout.strip()).exists()
+    watch = 'dirname "$SOFTHCA_CONFIG"; exec ibv_asyncwatch -d mlx5_0'
+    program = launcher.start_command([*prefix, launcher.softhca, "--port", "device=mlx5_0,mtu=1234", "--",
+                                      "stdbuf", "-oL", "sh", "-c", watch])
+    program.wait_for("async event FD")
+    folder = Path(program.wait_for(rf"^({place}/softhca-run-{os.geteuid()}-.*)$")[1])
+    seen = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert 1234 in [device["mtu"] for instance in seen for device in instance["devices"]]
+    program.signal(signal.SIGTERM)
+    program.wait()
+    assert not folder.exists()

@@ -3,6 +3,7 @@
 
 #include "app/softhca/config.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace softhca::launcher {
@@ -22,16 +24,38 @@ namespace fs = std::filesystem;
 constexpr time_t kBirthSeconds = 60;
 constexpr int kAttempts = 100;
 
+// A port has some 140 small files, half a megabyte on most file systems.
+constexpr uint64_t kRoomBytes = 64 << 20;
+
 /// Folder names start alike; the rest is the launcher's process number.
 struct Place {
     std::string folder;
     std::string prefix;
 };
 
-Place runtime_place() {
+/// All places where the folders of this user's runs may be. In memory, if there is any: a disk
+/// takes longer for these files than all the rest of the start.
+std::vector<Place> runtime_places() {
     const char* xdg = std::getenv("XDG_RUNTIME_DIR");
-    if (xdg && *xdg == '/' && access(xdg, W_OK | X_OK) == 0) return {xdg, "softhca-"};
-    return {"/tmp", fmt::format("softhca-{}-", geteuid())};
+    if (xdg && *xdg == '/' && access(xdg, W_OK | X_OK) == 0) return {{xdg, "softhca-"}};
+    // Cables of link:NAME are softhca-UID-NAME in /dev/shm.
+    const std::string prefix = fmt::format("softhca-run-{}-", geteuid());
+    return {{"/dev/shm", prefix}, {"/tmp", prefix}};
+}
+
+/// Containers often have a small /dev/shm, which programs need for themselves.
+bool has_room(const Place& place) {
+    struct statvfs there {};
+    return access(place.folder.c_str(), W_OK | X_OK) == 0 &&
+           statvfs(place.folder.c_str(), &there) == 0 &&
+           uint64_t{there.f_bavail} * there.f_frsize >= kRoomBytes;
+}
+
+/// The first that has room, else the last, whatever it says then.
+Place place_for_new() {
+    std::vector<Place> places = runtime_places();
+    const auto roomy = std::find_if(places.begin(), places.end() - 1, has_room);
+    return std::move(*roomy);
 }
 
 void remove_tree(const std::string& path) {
@@ -62,15 +86,16 @@ bool is_stale(const std::string& path) {
 } // namespace
 
 std::vector<std::string> find_runtime_dirs() {
-    const Place place = runtime_place();
     std::vector<std::string> found;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(place.folder, ignored)) {
-        struct stat status {};
-        if (entry.path().filename().string().starts_with(place.prefix) &&
-            lstat(entry.path().c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-            status.st_uid == geteuid())
-            found.push_back(entry.path());
+    for (const Place& place : runtime_places()) {
+        std::error_code ignored;
+        for (const auto& entry : fs::directory_iterator(place.folder, ignored)) {
+            struct stat status {};
+            if (entry.path().filename().string().starts_with(place.prefix) &&
+                lstat(entry.path().c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                status.st_uid == geteuid())
+                found.push_back(entry.path());
+        }
     }
     return found;
 }
@@ -79,7 +104,7 @@ Result<RuntimeDir> RuntimeDir::create() {
     for (const std::string& path : find_runtime_dirs())
         if (is_stale(path)) remove_tree(path);
 
-    const Place place = runtime_place();
+    const Place place = place_for_new();
     const std::string wanted = fmt::format("{}/{}{}", place.folder, place.prefix, getpid());
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         // A launcher in another PID namespace may have our number.
