@@ -254,7 +254,7 @@ REFUSED = {
     "ingress pattern eth / ipv4 / udp dst is 8472 / vxlan / end actions drop / end":
         "item vxlan contradicts field dst 0x2118 of item udp before it",
     "ingress pattern eth / ipv4 fragment_offset is 7 / end actions drop / end":
-        "field fragment_offset cannot be matched",
+        r"ask for whole packets \(spec 0, mask 0x3fff\) or for all fragments",
     "ingress pattern eth / ipv6 / ipv6_frag_ext next_hdr is 17 / end actions drop / end":
         "item ipv6_frag_ext: its fields",
     "ingress pattern eth / ipv4 / ipv6 / end actions drop / end": "item ipv6 is out of order",

@@ -9,8 +9,8 @@ namespace rawqp {
 
 std::string Lack::what() const {
     if (field != nullptr)
-        return fmt::format("field {} cannot be matched{}: {} no place for it: clear its mask",
-                           field->name, layer->depth != 0 ? " inside a tunnel" : "", why);
+        return fmt::format("field {} cannot be matched{}: {} no place for it: {}", field->name,
+                           layer->depth != 0 ? " inside a tunnel" : "", why, field->remedy);
     return error == 0 ? why
                       : fmt::format("{}: {}", why, verbs::errno_text(error, verbs::Attempt::steer));
 }

@@ -82,13 +82,16 @@ constexpr Field kMplsInGre[] = {
     {"label, tc, s", 0, 24, {IBV_FLOW_SPEC_MPLS, 0}, misc2(0x40)},
     {"ttl", 24, 8, {IBV_FLOW_SPEC_MPLS, 24}, misc2(0x58)},
 };
+constexpr const char* kAllFragments =
+    "ask for whole packets (spec 0, mask 0x3fff) or for all fragments (spec 1, last 0x3fff, mask "
+    "0x3fff), or clear its mask";
 constexpr Field kIpv4[] = {
     {"version", 0, 4, kVerbsImplies, kIpVersion},
     {"ihl", 4, 4, kNotInVerbs, headers(0xd0)},
     {"tos", 8, 8, {IBV_FLOW_SPEC_IPV4_EXT, 72}, kTos},
     {"length", 16, 16},
     {"packet_id", 32, 16},
-    {"fragment_offset", 48, 16}, // see kFragment
+    {"fragment_offset", 48, 16, {}, {}, kAllFragments}, // see kFragment
     {"ttl", 64, 8, {IBV_FLOW_SPEC_IPV4_EXT, 80}, kTtl},
     {"proto", 72, 8, {IBV_FLOW_SPEC_IPV4_EXT, 64}, kIpProtocol},
     {"hdr_checksum", 80, 16},

@@ -70,6 +70,7 @@ struct Field {
     uint16_t bit, bits;
     VerbsPlace verbs{};
     Mlx5Place mlx5{};
+    const char* remedy = "clear its mask"; ///< where there is no place for what was asked
 };
 
 struct ProtocolTraits {
