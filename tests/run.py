@@ -46,6 +46,7 @@ from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
+THOROUGH_UNIT_TIMEOUT_S = 2400
 FUNCTIONAL_TIMEOUT_S = 7200
 FUNCTIONAL_WORKERS = 3  # most of a test's time is one of its programs waiting for another one
 UNSANITIZED_WORKERS = 2  # some of these count what a device that gets no CPU does otherwise
@@ -187,7 +188,7 @@ def sanitizer_settings(build: Path) -> dict[str, str]:
     }
 
 
-def gtest(build: Path, name: str, **more_settings: str) -> Results:
+def gtest(build: Path, name: str, timeout_s: int = UNIT_TIMEOUT_S, **more_settings: str) -> Results:
     """A program of unit tests, in as many shares as there are CPUs, at the same time."""
     program = str((build / "tests/unit" / name).relative_to(ROOT))
     settings = {**sanitizer_settings(build), **more_settings}
@@ -203,18 +204,24 @@ def gtest(build: Path, name: str, **more_settings: str) -> Results:
         env = {**settings, "GTEST_TOTAL_SHARDS": str(shares), "GTEST_SHARD_INDEX": str(index)}
         return run_suite(f"{name} in {build.name}, share {index}",
                          [program, "--gtest_brief=1", f"--gtest_output=xml:{report}"], env, report,
-                         UNIT_TIMEOUT_S, repeat)
+                         timeout_s, repeat)
 
     return all_at_once([partial(share, index) for index in range(shares)])
 
 
-def rings(build: Path, **more_settings: str) -> Results:
-    return gtest(build, "rawqp-unit-rings", **more_settings)
+def rings(build: Path) -> Results:
+    return gtest(build, "rawqp-unit-rings")
 
 
-def unit(build: Path, **more_settings: str) -> Results:
-    results = rings(build, **more_settings)
-    results.add(gtest(build, "rawqp-unit", **more_settings))
+def unit(build: Path) -> Results:
+    results = rings(build)
+    results.add(gtest(build, "rawqp-unit"))
+    return results
+
+
+def unit_thorough(build: Path) -> Results:
+    results = gtest(build, "rawqp-unit-rings", THOROUGH_UNIT_TIMEOUT_S, RAWQP_EVERY_INSTRUCTION="1")
+    results.add(gtest(build, "rawqp-unit"))
     return results
 
 
@@ -319,7 +326,7 @@ SUITES_OF_A_FOLDER: dict[str, Callable[[Path], Results]] = {
     "dpdk": lambda source: command(f"DPDK in {source}", "scripts/check-dpdk", str(source)),
     "rings": rings,
     "unit": unit,
-    "unit-thorough": partial(unit, RAWQP_EVERY_INSTRUCTION="1"),
+    "unit-thorough": unit_thorough,
     "functional": functional,
     "unsanitized": unsanitized,
     "kernel": kernel,

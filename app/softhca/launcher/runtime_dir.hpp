@@ -31,8 +31,8 @@ class RuntimeDir {
     Fd alive_;
 };
 
-/// The runtime folders of this user's runs: in XDG_RUNTIME_DIR if that is set, else in /dev/shm, or in
-/// /tmp where that has too little room.
+/// The runtime folders of this user's runs: in XDG_RUNTIME_DIR if that is set, else in /dev/shm, or
+/// in /tmp where that has too little room.
 [[nodiscard]] std::vector<std::string> find_runtime_dirs();
 
 } // namespace softhca::launcher
