@@ -389,6 +389,10 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     uint16_t port_change = 9;
     EXPECT_EQ(
         mlx5dv_devx_subscribe_devx_event(channel, nullptr, sizeof port_change, &port_change, 2), 0);
+    const int full = eventfd(0, 0); // to write to it would block
+    const uint64_t most = UINT64_MAX - 1;
+    ASSERT_EQ(write(full, &most, sizeof most), ssize_t{sizeof most});
+    EXPECT_EQ(mlx5dv_devx_subscribe_devx_event_fd(channel, full, receive_cq.get(), 0), 0);
     const int eventfd_number = eventfd(0, EFD_NONBLOCK);
     EXPECT_EQ(mlx5dv_devx_subscribe_devx_event_fd(channel, eventfd_number, receive_cq.get(), 0), 0);
     const int file = memfd_create("not-an-eventfd", MFD_CLOEXEC);
@@ -409,8 +413,10 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     EXPECT_TRUE(wait_until([&] { return read(eventfd_number, &times, sizeof times) > 0; }));
     EXPECT_EQ(times, 1u);
     EXPECT_EQ(lseek(file, 0, SEEK_END), 0) << "nothing was written there";
-    close(file);
-    close(eventfd_number);
+    EXPECT_EQ(read(full, &times, sizeof times), ssize_t{sizeof times});
+    EXPECT_EQ(times, most);
+    for (const int number : {file, full, eventfd_number})
+        close(number);
     mlx5dv_devx_destroy_event_channel(channel);
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <poll.h>
 #include <unistd.h>
 
 namespace softhca::uverbs::devx {
@@ -17,6 +18,14 @@ constexpr uint32_t kNumberMask = 0xffffff;
 
 uint32_t number_at(const EventData& data, size_t at) {
     return net::load_be<uint32_t>(data.data() + at) & kNumberMask;
+}
+
+/// Adds one to its count. A full count stays as it is, as with the kernel's events: to write to it
+/// would wait for its reader.
+void count_up(int eventfd) {
+    pollfd room{.fd = eventfd, .events = POLLOUT, .revents = 0};
+    const uint64_t one = 1;
+    if (poll(&room, 1, 0) == 1) (void)!write(eventfd, &one, sizeof one);
 }
 
 } // namespace
@@ -40,8 +49,7 @@ void EventFiles::deliver(const EventKey& event, uint8_t subtype, const EventData
         const auto file = subscription.file.lock();
         if (!file) continue;
         if (subscription.eventfd) {
-            const uint64_t one = 1;
-            (void)!write(subscription.eventfd.get(), &one, sizeof one);
+            count_up(subscription.eventfd.get());
             continue;
         }
         prm::Eqe eqe{};
