@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 TO_100 = "eth / ipv4 / udp dst is 100 / end"
 SLOW = 1  # tokens a second
+SHORTEST = 60  # bytes of a frame
 
 
 @pytest.fixture
@@ -160,6 +161,44 @@ def test_another_profile(stack: Stack, meters: Meters) -> None:
     meters.do("set port meter profile 0 1 2")
     assert 30 <= passed(stack, some(60)) <= 30 + SLACK
     meters.do("set port meter profile 0 1 1")  # so that profile 2 can go first
+
+
+def fail_next_request(stack: Stack) -> None:
+    """Of the queue by which meters are written, which has few entries: nothing is sent by it."""
+    smallest = min(stack.stat()[stack.device_name(0)]["sqs"], key=lambda queue: queue["entries"])
+    stack.break_queue(0, f"error_cqe:{smallest['number']}")
+
+
+def test_changes_that_the_device_refuses(stack: Stack, meters: Meters) -> None:
+    """The meter stays what it was, and the same change can be asked for again."""
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    meters.profile(2, f"srtcm_rfc2697 {SLOW} 30 0 1")
+    metered(stack, 1)
+    fail_next_request(stack)
+    assert "the device refuses to change it" in meters.refusal("set port meter profile 0 1 2")
+    assert "uses meter profile 1" in meters.refusal("del port meter profile 0 1")
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+    meters.do("set port meter profile 0 1 1")  # by another queue
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+    fail_next_request(stack)
+    assert "the device refuses to change it" in meters.refusal("disable port meter 0 1")
+    assert passed(stack, some(50)) <= SLACK
+    meters.do("disable port meter 0 1")
+    assert passed(stack, some(50)) == 50
+    fail_next_request(stack)
+    assert "the device refuses to change it" in meters.refusal("enable port meter 0 1")
+    assert passed(stack, some(50)) == 50
+    meters.do("enable port meter 0 1")
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
+
+
+def test_bytes_of_each_color_and_of_drops(stack: Stack, meters: Meters) -> None:
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 15 1", "g_actions end y_actions drop / end r_actions drop / end")
+    metered(stack, 1)
+    passed(stack, some(50))
+    shown = meters.shown(1)
+    assert all(bytes_ == packets * SHORTEST for packets, bytes_ in shown.values()), shown
+    assert shown["DROPPED"][0] == shown["Y"][0] + shown["R"][0] >= 40 - 2 * SLACK
 
 
 def test_statistics_are_cleared(stack: Stack, meters: Meters) -> None:
