@@ -94,17 +94,12 @@ struct Cq : CqPlace {
     }
     [[nodiscard]] const Cqe& at(uint32_t index) const { return entries[index & mask]; }
 
-    /// Entries, which are as many lines, from asking for one to its use: a usual burst. Those that
-    /// the device has just written come slowly, and a CPU asks for too few of them at once by
-    /// itself: it runs no further ahead than two vector steps.
-    static constexpr uint32_t kAhead = 32;
-    /// Asks for the `count` entries that are kAhead after `index`. Past the ring's end it asks in
-    /// vain.
-    void fetch_ahead(uint32_t index, uint32_t count) const {
-        const Cqe* const later = &at(index + kAhead);
-        for (uint32_t i = 0; i < count; ++i)
-            __builtin_prefetch(&later[i]);
-    }
+    /// Entries, which are as many lines, from asking for one to its use: two vector steps. Those
+    /// that the device has just written come slowly, and a CPU asks for too few of them at once by
+    /// itself.
+    static constexpr uint32_t kAhead = 16;
+    /// Asks for the entry that is so far after `index`.
+    void fetch_ahead(uint32_t index) const { __builtin_prefetch(&at(index + kAhead)); }
 
     /// Whether entry `index`, of which this op_own was read, is yet to come.
     [[nodiscard]] bool is_empty(uint8_t op_own, uint32_t index) const {

@@ -271,6 +271,17 @@ inline void fetch_ahead(rte_mbuf* const* mbufs, uint32_t count) {
         __builtin_prefetch(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
 }
 
+/// Asks for what a later step needs: mbufs and, of the entries from `index` on, those ahead of
+/// them. In turns, and after the entries of this step were loaded: a CPU has room for a few lines
+/// that are on their way (two dozen or less), and one that is asked for beyond these stops all
+/// behind it.
+inline void fetch_later_step(const Cq& cq, uint32_t index, rte_mbuf* const* mbufs) {
+    for (uint32_t i = 0; i < kStep; ++i) {
+        fetch_ahead(mbufs + i, 1);
+        cq.fetch_ahead(index + i);
+    }
+}
+
 /// As take_steps, of which the first step is there.
 template <RxOptions O>
 [[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected,
@@ -283,12 +294,11 @@ template <RxOptions O>
     uint8_t infos = 0; // of all that was looked at
     do {
         owner_before_content();
-        fetch_ahead(mbufs + taken, kStep);
         const Cqe* const entries = cqes + taken;
-        ring.cq.fetch_ahead(ring.cq.consumer + taken, kStep);
         const DescribedStep<O> step(constants, entries);
         if (plain_ones(step, expected) < kStep) [[unlikely]]
             break;
+        fetch_later_step(ring.cq, ring.cq.consumer + taken, mbufs + taken);
         copy_pointers(packets + taken, mbufs + taken);
         step.store(mbufs + taken);
         if constexpr (O.mark) store_marks(step.tags, mbufs + taken, kStep);
