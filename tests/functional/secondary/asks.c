@@ -7,6 +7,7 @@
 #include <rte_errno.h>
 #include <rte_interrupts.h>
 #include <rte_memzone.h>
+#include <rte_mtr.h>
 #include <signal.h>
 #include <string.h>
 
@@ -49,6 +50,19 @@ static void tell_mapping(void* memory) {
     printf("map: %d, %d, %s\n", known, result, rte_strerror(rte_errno));
 }
 
+/// What is for the primary: each answers with an error and leaves the rules as they are.
+static void tell_refused(void) {
+    struct rte_flow_error error;
+    struct rte_flow_op_result done;
+    struct rte_mtr_capabilities meters;
+    struct rte_mtr_error meter_error;
+    struct timespec time;
+    printf("refused: %d %d %d %d", rte_flow_flush(PORT, &error), rte_flow_isolate(PORT, 1, &error),
+           rte_flow_push(PORT, 0, &error), rte_flow_pull(PORT, 0, &done, 1, &error));
+    printf(" %d", rte_mtr_capabilities_get(PORT, &meters, &meter_error));
+    printf(" %d %d\n", rte_eth_timesync_enable(PORT), rte_eth_timesync_read_time(PORT, &time));
+}
+
 static unsigned long received(void) {
     struct rte_eth_stats stats;
     return rte_eth_stats_get(PORT, &stats) == 0 ? (unsigned long)stats.ipackets : ~0ul;
@@ -75,6 +89,7 @@ static int secondary(void) {
     tell_clock();
     printf("interrupt: %d, %d\n", rte_eth_dev_rx_intr_enable(PORT, QUEUE),
            rte_eth_dev_rx_intr_ctl_q(PORT, QUEUE, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_ADD, NULL));
+    tell_refused();
     say("polling");
     while (rte_eth_rx_descriptor_status(PORT, QUEUE, PACKETS - 1) != RTE_ETH_RX_DESC_DONE)
         ;

@@ -2,37 +2,22 @@
 // What a secondary process may do with a port, and the refusal of all else.
 #include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/secondary/refusal.hpp"
 #include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 #include "drivers/net/rawqp/ethdev/steering/ops.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
-#include <algorithm>
-
 namespace rawqp {
-namespace {
 
-/// An operation by the name that its users know.
-template <size_t kSize> struct Name {
-    char text[kSize];
-    consteval Name(const char (&from)[kSize]) { std::copy_n(from, kSize, text); }
-};
-
-int refuse(const rte_eth_dev* dev, const char* what) {
+int secondary::refuse(const rte_eth_dev* dev, const char* what) {
     RAWQP_LOG(ERR, "%s: %s is for the primary process, this is a secondary one", dev->data->name,
               what);
     return -EPERM;
 }
 
-template <Name kName, class Operation> struct Refused;
-template <Name kName, class R, class... Args> struct Refused<kName, R (*)(rte_eth_dev*, Args...)> {
-    static R call(rte_eth_dev* dev, Args...) noexcept {
-        const int error = refuse(dev, kName.text);
-        if constexpr (!std::is_void_v<R>) return static_cast<R>(error);
-    }
-};
-template <Name kName, class Operation> constexpr void refused(Operation& operation) {
-    operation = Refused<kName, Operation>::call;
-}
+namespace {
+
+using secondary::refuse, secondary::refused, secondary::Refused;
 
 /// What all processes do alike, as long as there is something to look at.
 template <auto Operation> struct WhileAlive;
@@ -90,45 +75,6 @@ int device_clock(rte_eth_dev* dev, uint64_t* time) noexcept {
     return -SecondaryPort::of(dev).device_clock(*time);
 }
 
-int query_flow(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
-               rte_flow_error* error) noexcept {
-    while (action->type == RTE_FLOW_ACTION_TYPE_VOID)
-        ++action;
-    if (action->type != RTE_FLOW_ACTION_TYPE_COUNT)
-        return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, action,
-                                  "only action count can be queried");
-    const int failed =
-        SecondaryPort::of(dev).query_flow(flow, *static_cast<rte_flow_query_count*>(data));
-    if (failed == 0) return 0;
-    return rte_flow_error_set(error, failed, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
-                              "the primary process has no such rule with action count, or does not "
-                              "answer");
-}
-
-constexpr rte_flow_ops make_flow_ops() {
-    rte_flow_ops ops{};
-    ops.query = query_flow;
-    ops.validate = [](rte_eth_dev* dev, const rte_flow_attr*, const rte_flow_item*,
-                      const rte_flow_action*, rte_flow_error* error) noexcept {
-        return rte_flow_error_set(error, -refuse(dev, "rte_flow_validate"),
-                                  RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                                  "flow rules are made by the primary process");
-    };
-    ops.create = [](rte_eth_dev* dev, const rte_flow_attr*, const rte_flow_item*,
-                    const rte_flow_action*, rte_flow_error* error) noexcept -> rte_flow* {
-        rte_flow_error_set(error, -refuse(dev, "rte_flow_create"), RTE_FLOW_ERROR_TYPE_UNSPECIFIED,
-                           nullptr, "flow rules are made by the primary process");
-        return nullptr;
-    };
-    return ops;
-}
-constinit const rte_flow_ops kFlowOps = make_flow_ops();
-
-int flow_ops_get(rte_eth_dev*, const rte_flow_ops** ops) noexcept {
-    *ops = &kFlowOps;
-    return 0;
-}
-
 int stop(rte_eth_dev* dev) noexcept {
     SecondaryPort::of(dev).install(); // ethdev has put dummies there
     return refuse(dev, "rte_eth_dev_stop");
@@ -168,7 +114,8 @@ constexpr eth_dev_ops make_ops() {
     ops.eth_tx_descriptor_dump = kWhileAlive<tx_descriptor_dump>;
     ops.reta_query = kWhileAlive<reta_query>;
     ops.rss_hash_conf_get = kWhileAlive<rss_hash_conf_get>;
-    ops.flow_ops_get = flow_ops_get;
+    ops.flow_ops_get = secondary::flow_ops_get;
+    ops.mtr_ops_get = secondary::meter_ops_get;
     ops.stats_get = compat::stats<kWhileAlive<stats_get>>;
     ops.stats_reset = kWhileAlive<stats_reset>;
     ops.xstats_get = kWhileAlive<xstats_get>;
@@ -189,6 +136,15 @@ constexpr eth_dev_ops make_ops() {
     refused<"rte_eth_dev_tx_queue_stop">(ops.tx_queue_stop);
     refused<"rte_eth_dev_rx_intr_enable">(ops.rx_queue_intr_enable);
     refused<"rte_eth_dev_rx_intr_disable">(ops.rx_queue_intr_disable);
+    refused<"rte_eth_timesync_enable">(ops.timesync_enable);
+    refused<"rte_eth_timesync_disable">(ops.timesync_disable);
+    refused<"rte_eth_timesync_read_rx_timestamp">(ops.timesync_read_rx_timestamp);
+    refused<"rte_eth_timesync_read_tx_timestamp">(ops.timesync_read_tx_timestamp);
+    refused<"rte_eth_timesync_adjust_time">(ops.timesync_adjust_time);
+    compat::set_adjust_freq(
+        ops, Refused<"rte_eth_timesync_adjust_freq", int (*)(rte_eth_dev*, int64_t)>::call);
+    refused<"rte_eth_timesync_write_time">(ops.timesync_write_time);
+    refused<"rte_eth_timesync_read_time">(ops.timesync_read_time);
     refused<"rte_eth_set_queue_rate_limit">(ops.set_queue_rate_limit);
     refused<"rte_eth_dev_set_link_up">(ops.dev_set_link_up);
     refused<"rte_eth_dev_set_link_down">(ops.dev_set_link_down);

@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/secondary/refusal.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
@@ -279,6 +280,7 @@ Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats) {
         return fail(ENODEV, "the primary process has no such port");
     dev->device = &vdev->device;
     dev->dev_ops = &kSecondaryOps;
+    secondary::set_flow_queue_ops(*dev);
     auto port = std::make_unique<SecondaryPort>(dev, SharedPort::of(dev), formats);
     dev->process_private = port.get();
     port->guards().install(*dev, *port->format);
