@@ -2,6 +2,7 @@
 """Nothing is lost silently: rings that are full or empty, pools that are exhausted."""
 
 import pytest
+from rig.guide import GUIDE
 from rig.packets import marker, numbered, opaque
 from rig.reliability import TellFaults
 from rig.stack import PortSpec
@@ -39,6 +40,15 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
     stack.testpmd.command("clear port stats 0")
     assert stack.testpmd.stats(0).rx_missed == 0
     tell_faults("empty", 1)
+
+
+def test_the_guide_has_the_counters_of_the_driver(start_stack: StartStack) -> None:
+    """What is listed after ethdev's own and before those of each queue."""
+    names = list(start_stack([PortSpec()]).testpmd.xstats(0))
+    own = names[names.index("tx_q0_bytes") + 1:names.index("rx_q0_missed_errors")]
+    assert "tx_unsent_packets" in own
+    guide = GUIDE.read_text()
+    assert [name for name in own if f"``{name}``" not in guide] == []
 
 
 @pytest.mark.parametrize("devx", ["on", "off"])
