@@ -8,9 +8,9 @@ import pytest
 from rig.packets import ether, ipv4, ipv6
 from rig.stack import Stack
 from rig.wire import padded
-from scapy.layers.inet import TCP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.l2 import GRE, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
@@ -46,9 +46,9 @@ def udp4(dport: int = 53, source: str = "10.0.0.1", destination: str = "10.0.0.2
     return ether() / ipv4(source, destination, **fields) / UDP(sport=7, dport=dport) / DATA
 
 
-def tcp6(**fields: int) -> Packet:
+def tcp6(tc: int = 0, **fields: int) -> Packet:
     given: dict[str, int | str] = {"sport": 7, "dport": 80, "seq": 100, "ack": 200, "flags": "A", **fields}
-    return ether() / ipv6() / TCP(**given) / DATA
+    return ether() / ipv6(tc=tc) / TCP(**given) / DATA
 
 
 def tagged(vlan: int) -> Packet:
@@ -74,6 +74,7 @@ CHANGES: dict[str, tuple[str, Packet, Packet]] = {
     "set_ttl ttl_value 9": (UDP4, udp4(ttl=64), udp4(ttl=9)),
     "dec_ttl": (UDP4, udp4(ttl=64), udp4(ttl=63)),
     "set_ipv4_dscp dscp_value 46": (UDP4, udp4(tos=3), udp4(tos=46 << 2 | 3)),
+    "set_ipv6_dscp dscp_value 46": (TCP6, tcp6(tc=3), tcp6(tc=46 << 2 | 3)),
     "of_set_vlan_vid vlan_vid 77": (VLAN, tagged(5), tagged(77)),
     "inc_tcp_seq value 11": (TCP6, tcp6(), tcp6(seq=111)),
     "dec_tcp_seq value 11": (TCP6, tcp6(), tcp6(seq=89)),
@@ -144,6 +145,16 @@ def test_a_tunnel_comes_off(stack: Stack) -> None:
     assert passed(stack, other) == padded(other)
 
 
+def test_nvgre_comes_off(stack: Stack) -> None:
+    def frame(tni: int) -> Packet:
+        return ether() / ipv4() / GRE(proto=0x6558, key_present=1, key=tni << 8) / udp4()
+
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / nvgre tni is 5 / end"
+                                 " actions nvgre_decap / queue index 0 / end")
+    assert passed(stack, frame(5)) == padded(udp4())
+    assert passed(stack, frame(4)) == padded(frame(4))
+
+
 def test_a_tunnel_comes_off_and_what_was_inside_changes(stack: Stack) -> None:
     def frame(inside: Packet) -> Packet:
         return ether() / ipv4(ttl=33) / UDP(sport=7, dport=4789) / VXLAN(vni=5) / inside
@@ -163,10 +174,31 @@ def test_a_tunnel_goes_on(stack: Stack) -> None:
         1, f"egress pattern {UDP4} / end actions raw_encap index 0 / end")
     sent = Ether(passed(stack, udp4()))
     assert (sent.dst, sent.src) == (OUTER.dst, OUTER.src)
-    assert (sent["IP"].src, sent["IP"].dst, sent["IP"].ttl) == ("10.3.0.1", "10.3.0.2", 9)
-    assert sent["IP"].len == len(sent) - 14
+    assert (sent[IP].src, sent[IP].dst, sent[IP].ttl) == ("10.3.0.1", "10.3.0.2", 9)
+    assert sent[IP].len == len(sent) - 14
     assert (sent[UDP].sport, sent[UDP].dport) == (77, 4789)
     assert bytes(sent)[50:] == bytes(udp4()) and bytes(sent)[46:49] == b"\0\0\5"
+    assert passed(stack, udp4(dport=52)) == padded(udp4(dport=52))
+
+
+def test_nvgre_goes_on(stack: Stack) -> None:
+    stack.testpmd.silent("set nvgre ip-version ipv4 tni 5 ip-src 10.3.0.1 ip-dst 10.3.0.2"
+                         f" eth-src {OUTER.src} eth-dst {OUTER.dst}")
+    stack.testpmd.create_flow(1, f"egress pattern {UDP4} / end actions nvgre_encap / end")
+    outer = OUTER / GRE(proto=0x6558, key_present=1, key=5 << 8) / udp4()
+    outer[IP].id, outer[IP].ttl = 0, 64
+    assert passed(stack, udp4()) == bytes(outer)
+    assert passed(stack, udp4(dport=52)) == padded(udp4(dport=52))
+
+
+def test_vxlan_goes_on_as_it_is_given(stack: Stack) -> None:
+    """With a tag, and with the UDP port that Linux uses by default."""
+    stack.testpmd.silent("set vxlan-with-vlan ip-version ipv4 vni 5 udp-src 77 udp-dst 8472 ip-src 10.3.0.1"
+                         f" ip-dst 10.3.0.2 vlan-tci 9 eth-src {OUTER.src} eth-dst {OUTER.dst}")
+    stack.testpmd.create_flow(1, f"egress pattern {UDP4} / end actions vxlan_encap / end")
+    outer = (Ether(src=OUTER.src, dst=OUTER.dst) / Dot1Q(vlan=9) / ipv4("10.3.0.1", "10.3.0.2", id=0)
+             / UDP(sport=77, dport=8472, chksum=0) / VXLAN(vni=5, flags=8) / udp4())
+    assert passed(stack, udp4()) == bytes(outer)
     assert passed(stack, udp4(dport=52)) == padded(udp4(dport=52))
 
 
@@ -184,6 +216,10 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
     ("ingress pattern eth / ipv4 / end actions set_tp_dst port 5 / queue index 0 / end",
      "the pattern has no item tcp or udp"),
     ("ingress pattern eth / ipv4 / end actions vxlan_decap / queue index 0 / end", "has no tunnel"),
+    ("ingress pattern eth / ipv4 / nvgre / end actions vxlan_decap / queue index 0 / end",
+     "action vxlan_decap: the tunnel of the pattern is another one: use raw_decap"),
+    ("ingress pattern eth / ipv4 / gre / ipv4 / end actions raw_decap index 0 / queue index 0 / end",
+     "action raw_decap: what the tunnel carries has no Ethernet header, and needs one: add raw_encap"),
     # In this order the changes would be of the tunnel's own headers.
     ("ingress pattern eth / ipv4 / udp / vxlan / eth / ipv4 / end actions set_ttl ttl_value 3 / vxlan_decap"
      " / queue index 0 / end",
@@ -194,4 +230,5 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
      "action set_ttl: the device changes and copies fields before it puts a header on"),
 ])
 def test_what_cannot_be_changed_is_refused(stack: Stack, rule: str, why: str) -> None:
+    stack.testpmd.silent("set raw_decap 0 eth / ipv4 / gre / end_set")
     assert why in stack.testpmd.refused_flow(0, rule)

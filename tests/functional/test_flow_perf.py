@@ -3,6 +3,7 @@
 names and that it knows; 100,000 of them at a cost that does not depend on their number."""
 
 import re
+import subprocess
 from typing import Callable, Sequence
 
 import pytest
@@ -70,11 +71,23 @@ def test_rules_go_in_and_out(flow_perf: FlowPerf, rules: str) -> None:
     flow_perf(rules.split())
 
 
+METERED = "--ingress --ether --ipv4 --meter --policy-mtr=::drop --queue"
+NOT_OFFERED = {"port-id", "hairpin-queue", "hairpin-rss"}  # those of a switch, and of hairpin queues
+
+
+def test_no_item_and_no_action_is_left_out() -> None:
+    eal = ["--lcores", "0", "--no-huge", "-m", "64", "--no-shconf", "--no-telemetry", "--no-pci", "--vdev", "net_null0"]
+    shown = subprocess.run(["dpdk-test-flow-perf", *eal, "--", "--help"], capture_output=True, text=True, timeout=60)
+    of_rules = shown.stdout[shown.stdout.index("To set flow items:"):]
+    known = {*re.findall(r"(?m)^ +--([a-z0-9-]+)", of_rules)}
+    used = {*re.findall(r"--([a-z0-9-]+)", " ".join([*RULES, METERED]))}
+    assert len(known) > 40 and known - used == NOT_OFFERED
+
+
 @pytest.mark.parametrize("options", ["", "--packet-mode --meter-profile=1000,100,0"])
 def test_metered_rules_go_in(flow_perf: FlowPerf, options: str) -> None:
     """It would delete the policy before the meters that use it, and once more at its end."""
-    metered = "--ingress --ether --ipv4 --meter --policy-mtr=::drop --queue"
-    assert "Meter create" in flow_perf([*metered.split(), *options.split()], deletes=False)
+    assert "Meter create" in flow_perf([*METERED.split(), *options.split()], deletes=False)
 
 
 @pytest.mark.unsanitized

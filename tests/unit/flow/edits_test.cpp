@@ -56,6 +56,7 @@ class EditsTest : public testing::Test {
 };
 
 Rule udp() { return Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_UDP); }
+Rule gre() { return Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_GRE); }
 Rule tunnel() { return udp().item(RTE_FLOW_ITEM_TYPE_VXLAN); }
 Rule egress(Rule rule) {
     rule.attr.ingress = 0;
@@ -237,6 +238,21 @@ TEST_F(EditsTest, AHeaderToPutOnIsMadeOfItems) {
     EXPECT_EQ(bytes_of(rule), hex("020000000001 020000000002 0800"
                                   "45000000 00000000 40110000 0a000001 0a000002"
                                   "0000 12b5 0000 0000 0800000012345600"));
+    // What items say themselves of the header after theirs stands.
+    eth.hdr.ether_type = RTE_BE16(RTE_ETHER_TYPE_QINQ);
+    rte_flow_item_udp linux_vxlan{};
+    linux_vxlan.hdr.dst_port = RTE_BE16(8472);
+    header = Rule()
+                 .item(RTE_FLOW_ITEM_TYPE_ETH, &eth)
+                 .item(RTE_FLOW_ITEM_TYPE_VLAN)
+                 .item(RTE_FLOW_ITEM_TYPE_IPV4, &ipv4)
+                 .item(RTE_FLOW_ITEM_TYPE_UDP, &linux_vxlan)
+                 .item(RTE_FLOW_ITEM_TYPE_VXLAN, &vxlan);
+    conf.definition = const_cast<rte_flow_item*>(header.pattern());
+    EXPECT_EQ(bytes_of(egress(udp().action(RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, &conf))),
+              hex("020000000001 020000000002 88a8 0000 0800"
+                  "45000000 00000000 40110000 0a000001 0a000002"
+                  "0000 2118 0000 0000 0800000012345600"));
     Rule wrong = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4);
     conf.definition = const_cast<rte_flow_item*>(wrong.pattern());
     EXPECT_THAT(refused(egress(udp().action(RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, &conf))),
@@ -274,8 +290,37 @@ TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
                 HasSubstr("use an ingress rule"));
     EXPECT_THAT(refused(udp().action(kDecap, &take_outer).queue(0)), HasSubstr("has no tunnel"));
     EXPECT_THAT(refused(egress(udp().action(kDecap, &take_l2))), HasSubstr("add raw_encap"));
+    EXPECT_THAT(refused(gre().item(RTE_FLOW_ITEM_TYPE_IPV4).action(kDecap, &take_outer).queue(0)),
+                HasSubstr("what the tunnel carries has no Ethernet header"));
+    EXPECT_EQ(kind_of(gre()
+                          .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                          .action(kDecap, &take_outer)
+                          .action(kEncap, &put_l2)
+                          .queue(0)),
+              MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L3_TUNNEL_TO_L2);
+    for (const Rule& may_be : {gre(), gre().item(RTE_FLOW_ITEM_TYPE_ETH)})
+        EXPECT_EQ(kind_of(Rule(may_be).action(kDecap, &take_outer).queue(0)),
+                  MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2);
     EXPECT_THAT(refused(egress(udp().action(kDecap, &take_l2).action(kEncap, &put_l2))),
                 HasSubstr("are both Ethernet"));
+}
+
+TEST_F(EditsTest, AnActionTakesTheTunnelOffThatItIsNamedAfter) {
+    constexpr auto kVxlan = RTE_FLOW_ACTION_TYPE_VXLAN_DECAP,
+                   kNvgre = RTE_FLOW_ACTION_TYPE_NVGRE_DECAP;
+    const auto of = [](rte_flow_item_type type) {
+        return Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(type);
+    };
+    const auto gpe = [] { return udp().item(RTE_FLOW_ITEM_TYPE_VXLAN_GPE); };
+    EXPECT_NE(create(tunnel().action(kVxlan).queue(0)), nullptr) << error.message;
+    EXPECT_NE(create(of(RTE_FLOW_ITEM_TYPE_NVGRE).action(kNvgre).queue(0)), nullptr)
+        << error.message;
+    for (const Rule& other : {of(RTE_FLOW_ITEM_TYPE_NVGRE), gre(), gpe()})
+        EXPECT_THAT(refused(Rule(other).action(kVxlan).queue(0)),
+                    HasSubstr("action vxlan_decap: the tunnel of the pattern is another one"));
+    for (const Rule& other : {tunnel(), gre()})
+        EXPECT_THAT(refused(Rule(other).action(kNvgre).queue(0)),
+                    HasSubstr("action nvgre_decap: the tunnel of the pattern is another one"));
 }
 
 TEST_F(EditsTest, ChangesStandBetweenWhatComesOffAndWhatGoesOn) {

@@ -107,6 +107,21 @@ void set_defaults(Layer& layer) {
     if (layer.protocol == vxlan) unless_given(0, 8, kVniValid);
 }
 
+/// Adds a header, which the one before it announces. What the item of that one says itself stands:
+/// a UDP port of VXLAN that is not the usual one, the TPID of a tag.
+bool append(Pattern& pattern, Protocol protocol) {
+    const size_t at = pattern.layers().size() - 1;
+    const LayerBytes given = pattern.last().value;
+    if (pattern.push(protocol) != Pattern::Follows::yes) return false;
+    Layer& lower = pattern.layers()[at];
+    if (protocol == vlan) lower.set(96, 16, RTE_ETHER_TYPE_VLAN);
+    for (const Binding& binding : bindings_of(lower.protocol))
+        if (binding.upper == protocol && any_bit(given, binding.bit, binding.bits))
+            set_bits(lower.value, binding.bit, binding.bits,
+                     get_bits(given, binding.bit, binding.bits));
+    return true;
+}
+
 /// The headers that items stand for, one after the other, each announcing the next one.
 FlowResult<std::vector<uint8_t>> header_of(const rte_flow_action& action,
                                            const rte_flow_item* items) {
@@ -121,8 +136,7 @@ FlowResult<std::vector<uint8_t>> header_of(const rte_flow_action& action,
         if (!kind) return tl::unexpected(kind.error());
         const Protocol protocol = (*kind)->protocol;
         const bool first = !std::exchange(started, true);
-        if (first != (protocol == eth) ||
-            (!first && pattern.push(protocol) != Pattern::Follows::yes))
+        if (first != (protocol == eth) || (!first && !append(pattern, protocol)))
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, items,
                           "action {}: item {} is out of order: a header to put on starts with eth "
                           "and ends with the tunnel",
@@ -132,7 +146,6 @@ FlowResult<std::vector<uint8_t>> header_of(const rte_flow_action& action,
             or_bits({static_cast<const uint8_t*>(items->spec), traits_of(protocol).bytes}, 0,
                     8u * traits_of(protocol).bytes, layer.value, 0);
         set_defaults(layer);
-        if (protocol == vlan) pattern.eth().set(96, 16, RTE_ETHER_TYPE_VLAN);
     }
     std::vector<uint8_t> header;
     for (const Layer& layer : pattern.layers())
@@ -160,6 +173,23 @@ bool takes_l2_off(const rte_flow_action& raw_decap) {
 /// Whether it matters to this change which headers a packet has at that time.
 bool concerns_headers(const Rewrite& rewrite) {
     return !is_metadata(rewrite.protocol) || (rewrite.from && !is_metadata(rewrite.from->protocol));
+}
+
+/// The tunnel that an action takes off by its name; raw_decap has none.
+std::optional<Protocol> tunnel_named_by(const rte_flow_action& decap) {
+    switch (decap.type) {
+    case RTE_FLOW_ACTION_TYPE_VXLAN_DECAP: return vxlan;
+    case RTE_FLOW_ACTION_TYPE_NVGRE_DECAP: return nvgre;
+    default: return std::nullopt;
+    }
+}
+
+/// Whether the packets of the pattern may have an Ethernet header inside their tunnel.
+bool may_carry_ethernet(const Pattern& pattern) {
+    const auto inner = std::ranges::find(pattern.layers(), 1, &Layer::depth);
+    if (inner != pattern.layers().end()) return inner->protocol == eth;
+    Pattern with_eth = pattern;
+    return with_eth.push(eth) == Pattern::Follows::yes;
 }
 
 /// The header that a vxlan_encap or nvgre_encap, which are of the same form, describes; or null.
@@ -219,6 +249,10 @@ FlowResult<void> EditReader::decap(const rte_flow_action& action, bool of_l2) {
     if (!of_l2 && pattern_.last().depth == 0 && !traits_of(pattern_.last().protocol).tunnel)
         return refuse(EINVAL, kAction, &action,
                       "action {}: the pattern has no tunnel that could come off: add its item",
+                      action_name(action.type));
+    if (const auto named = tunnel_named_by(action); named && !has_layer(pattern_, *named))
+        return refuse(EINVAL, kAction, &action,
+                      "action {}: the tunnel of the pattern is another one: use raw_decap",
                       action_name(action.type));
     if (!of_l2 && std::ranges::any_of(edits_.rewrites, concerns_headers))
         return refuse(
@@ -336,6 +370,11 @@ FlowResult<Edits> EditReader::finish() {
             return refuse(ENOTSUP, kAction, decap_,
                           "action raw_decap: without its Ethernet header a packet needs another "
                           "one: add raw_encap");
+        if (!may_carry_ethernet(pattern_))
+            return refuse(EINVAL, kAction, decap_,
+                          "action {}: what the tunnel carries has no Ethernet header, and needs "
+                          "one: add raw_encap",
+                          action_name(decap_->type));
         edits_.reformat = Reformat::strip_tunnel;
     } else if (encap_ != nullptr) {
         edits_.reformat = Reformat::wrap;
