@@ -145,6 +145,19 @@ def test_a_tunnel_comes_off(stack: Stack) -> None:
     assert passed(stack, other) == padded(other)
 
 
+@pytest.mark.parametrize("inner, left", [("ipv4", udp4()), ("ipv6", tcp6())])
+def test_a_tunnel_of_ip_comes_off(stack: Stack, inner: str, left: Packet) -> None:
+    """And an Ethernet header goes on."""
+    stack.testpmd.silent("set raw_decap 0 eth / ipv4 / gre / end_set",
+                         f"set raw_encap 0 eth src is {OUTER.src} dst is {OUTER.dst} type is {left.type} / end_set")
+    stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / gre / {inner} / end"
+                                 " actions raw_decap index 0 / raw_encap index 0 / queue index 0 / end")
+    frame = ether() / ipv4() / GRE(proto=left.type) / left.payload
+    assert passed(stack, frame) == padded(Ether(src=OUTER.src, dst=OUTER.dst) / left.payload)
+    other = ether() / ipv4() / GRE(proto=left.type ^ 1) / Raw(bytes(left.payload))
+    assert passed(stack, other) == padded(other)
+
+
 def test_nvgre_comes_off(stack: Stack) -> None:
     def frame(tni: int) -> Packet:
         return ether() / ipv4() / GRE(proto=0x6558, key_present=1, key=tni << 8) / udp4()

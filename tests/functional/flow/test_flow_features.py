@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each item and each action that features/rawqp.ini lists is in a rule that a test on either front sends
+packets to, and not only in one that is refused."""
+
+import ast
+import configparser
+import re
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from rig.guide import GUIDE
+
+from functional import test_flow_basic, test_flow_edits
+from functional.flow import (test_flow, test_flow_age, test_flow_groups, test_flow_items, test_flow_metadata,
+                             test_flow_meter, test_flow_sample, test_flow_shared)
+
+MODULES = [test_flow, test_flow_age, test_flow_basic, test_flow_edits, test_flow_groups, test_flow_items,
+           test_flow_metadata, test_flow_meter, test_flow_sample, test_flow_shared]
+NOT_IN_TESTPMD = {"igmp"}
+
+
+def features(section: str) -> set[str]:
+    table = configparser.ConfigParser()
+    table.read(GUIDE.parent / "features/rawqp.ini")
+    return {*table[section]}
+
+
+def of_packets(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
+    """What is not about refusals."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from of_packets(node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            if "REFUSED" not in ast.unparse(node).split("=")[0]:
+                yield node
+        elif not re.search("refus|cannot", getattr(node, "name", "")):
+            yield node
+
+
+def texts(file: str | None) -> list[str]:
+    """The rules, and pieces of them: strings of a module that have several words."""
+    assert file is not None
+    strings = (node.value for statement in of_packets(ast.parse(Path(file).read_text())) for node in ast.walk(statement)
+               if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [text for text in strings if " " in text]
+
+
+def first_words() -> set[str]:
+    """Of what stands between the slashes of rules."""
+    return {words[0] for module in MODULES for text in texts(module.__file__)
+            for piece in re.split(r" ?/ |\bpattern |\bactions ", text) if (words := piece.split())}
+
+
+@pytest.mark.parametrize("section", ["rte_flow items", "rte_flow actions"])
+def test_each_is_in_a_rule(section: str) -> None:
+    listed = {name.replace("vxlan_gpe", "vxlan-gpe") for name in features(section)}
+    assert len(listed) >= 24
+    assert listed - first_words() == listed & NOT_IN_TESTPMD
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_they_run_in_the_guest(module: object) -> None:
+    marks = getattr(module, "pytestmark")
+    assert "guest" in {mark.name for mark in (marks if isinstance(marks, list) else [marks])}
