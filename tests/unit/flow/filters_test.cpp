@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The port's own receive rules, looked at as a device would follow them.
 #include "drivers/net/rawqp/ethdev/steering/filters.hpp"
+#include "tests/unit/flow/allocations.hpp"
 #include "tests/unit/flow/fake_device.hpp"
 
 #include <gmock/gmock.h>
@@ -176,6 +177,53 @@ TEST_F(FiltersTest, VlanFilterLetsListedTagsIn) {
     apply();
     EXPECT_TRUE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 6}));
     EXPECT_TRUE(received({kStranger, RTE_ETHER_TYPE_IPV4, kTcp, 0}));
+}
+
+TEST_F(FiltersTest, VlansComeAndGoWhileOthersStay) {
+    const auto in = [&](uint16_t vlan, const rte_ether_addr& mac = kOwn) {
+        return received({mac, RTE_ETHER_TYPE_IPV4, kTcp, vlan});
+    };
+    const auto list = [&](std::vector<uint16_t> vlans) {
+        state.vlans = std::move(vlans);
+        apply();
+    };
+    list({5, 70});
+    list({70, 6}); // one goes, another one comes
+    EXPECT_TRUE(!in(5) && in(6) && in(70));
+    state.promiscuous = true;
+    apply();
+    list({70});
+    EXPECT_TRUE(in(6) && in(70, kStranger)) << "promiscuous";
+    state.promiscuous = false;
+    state.macs.push_back(kSecond);
+    list({70, 8}); // not the VLANs alone
+    EXPECT_TRUE(in(8) && in(8, kSecond) && in(70, kSecond) && !in(6));
+    device.fail_call(3, ENOMEM);
+    state.vlans = {8, 9};
+    EXPECT_FALSE(filters.apply(state));
+    EXPECT_TRUE(in(8) && in(70) && !in(9)) << "as it was";
+    list({8, 9});
+    EXPECT_TRUE(in(8) && in(9, kSecond) && !in(70));
+    list({});
+    EXPECT_TRUE(in(0) && in(4000));
+}
+
+/// By what is allocated, which does not depend on how busy the machine is.
+TEST_F(FiltersTest, AVlanCostsTheSameAmongMany) {
+    const auto cost_among = [&](uint16_t count) {
+        for (uint16_t vlan = 1; vlan <= count; ++vlan)
+            state.vlans.push_back(vlan);
+        apply();
+        state.vlans.push_back(4000);
+        const size_t before = allocations();
+        apply();
+        const size_t cost = allocations() - before;
+        state.vlans.clear();
+        apply();
+        return cost;
+    };
+    const size_t few = cost_among(2), many = cost_among(300);
+    EXPECT_LT(many, few + few / 4);
 }
 
 TEST_F(FiltersTest, KeepsRulesThatStayAndIsIdempotent) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <iterator>
 #include <map>
 
 namespace rawqp {
@@ -89,6 +90,32 @@ struct InstalledRule {
 };
 using InstalledRules = std::map<RuleKey, InstalledRule, std::greater<>>;
 
+bool same_addresses(const std::vector<rte_ether_addr>& a, const std::vector<rte_ether_addr>& b) {
+    return std::ranges::equal(a, b, [](const rte_ether_addr& one, const rte_ether_addr& other) {
+        return rte_is_same_ether_addr(&one, &other) != 0;
+    });
+}
+
+/// Whether all rules are of addresses in VLANs as before, and only some VLANs have come or gone.
+bool differ_in_vlans(const FilterState& a, const FilterState& b) {
+    return a.vlans != b.vlans && !a.vlans.empty() && !b.vlans.empty() &&
+           same_addresses(a.macs, b.macs) && same_addresses(a.multicast, b.multicast) &&
+           a.promiscuous == b.promiscuous && a.all_multicast == b.all_multicast &&
+           a.reta == b.reta && a.key == b.key && a.rss_types == b.rss_types;
+}
+
+/// The rules of those VLANs that only `state` has. Each address has some for each VLAN, so that
+/// those of all of them are many.
+WantedRules rules_of_more_vlans(FilterState state, const FilterState& other, RssQps& qps) {
+    std::vector<uint16_t> mine = std::exchange(state.vlans, {}), others = other.vlans;
+    std::ranges::sort(mine);
+    std::ranges::sort(others);
+    std::ranges::set_difference(mine, others, std::back_inserter(state.vlans));
+    if (state.vlans.empty()) return {};
+    state.promiscuous = false; // its rule is of any VLAN
+    return wanted_rules(state, qps);
+}
+
 bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP; }
 
 } // namespace
@@ -96,11 +123,15 @@ bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || er
 struct Filters::Impl {
     Steering& steering;
     InstalledRules installed;
+    std::optional<FilterState> applied; ///< what they are of
 
     /// The rule, or nothing when the provider refuses it and its fallback stands in for it.
     Result<std::optional<SteeringRule>> install(TrafficClass traffic, const WantedRule& wanted,
                                                 uint16_t level);
+    Result<InstalledRules> add(const WantedRules& wanted, const SteeringLevels& levels);
     Result<void> apply(const WantedRules& wanted, const SteeringLevels& levels);
+    Result<void> apply_all(const FilterState& state);
+    Result<void> apply_vlans(const FilterState& state);
 };
 
 Result<std::optional<SteeringRule>>
@@ -124,29 +155,52 @@ Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t 
     return std::optional<SteeringRule>(std::move(*rule));
 }
 
-Filters::Filters(Steering& steering) : impl_(new Impl{steering, {}}) {}
+Filters::Filters(Steering& steering) : impl_(new Impl{steering, {}, {}}) {}
 
 Filters::~Filters() = default;
 
-void Filters::clear() { impl_->installed.clear(); }
+void Filters::clear() {
+    impl_->installed.clear();
+    impl_->applied.reset();
+}
 
 Result<void> Filters::apply(const FilterState& state) {
     if (state.reta.empty())
         return fail(EINVAL, "no Rx queue to receive into: the redirection table is empty");
-    const WantedRules wanted = wanted_rules(state, impl_->steering.qps());
-    if (impl_->steering.knows_levels()) return impl_->apply(wanted, *impl_->steering.levels());
+    const auto& applied = impl_->applied;
+    auto done = applied && differ_in_vlans(*applied, state) && impl_->steering.knows_levels()
+                    ? impl_->apply_vlans(state)
+                    : impl_->apply_all(state);
+    if (done) impl_->applied = state;
+    return done;
+}
+
+Result<void> Filters::Impl::apply_all(const FilterState& state) {
+    const WantedRules wanted = wanted_rules(state, steering.qps());
+    if (steering.knows_levels()) return apply(wanted, *steering.levels());
     // Most devices have all the priorities that the driver can use: then installing the rules
     // proves it, and only a refusal calls for a trial.
     constexpr SteeringLevels kAll{};
-    auto done = impl_->apply(wanted, kAll);
+    auto done = apply(wanted, kAll);
     if (done) return done;
-    const auto levels = impl_->steering.levels();
+    const auto levels = steering.levels();
     if (!levels) return tl::unexpected(levels.error());
     if (levels->priorities == kAll.priorities && !is_refusal(done.error().code)) return done;
-    return impl_->apply(wanted, *levels);
+    return apply(wanted, *levels);
 }
 
-Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevels& levels) {
+Result<void> Filters::Impl::apply_vlans(const FilterState& state) {
+    const WantedRules more = rules_of_more_vlans(state, *applied, steering.qps());
+    const WantedRules gone = rules_of_more_vlans(*applied, state, steering.qps());
+    auto added = add(more, *steering.levels());
+    if (!added) return tl::unexpected(added.error());
+    for (const auto& entry : gone)
+        installed.erase(entry.first);
+    installed.merge(*added);
+    return {};
+}
+
+Result<InstalledRules> Filters::Impl::add(const WantedRules& wanted, const SteeringLevels& levels) {
     InstalledRules added;
     for (const auto& [key, rule] : wanted) {
         const auto old = installed.find(key);
@@ -158,11 +212,16 @@ Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevel
         if (!fresh) return tl::unexpected(fresh.error()); // `added` takes itself out again
         if (*fresh) added.emplace(key, InstalledRule{rule.target, generation, std::move(**fresh)});
     }
+    return added;
+}
 
+Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevels& levels) {
+    auto added = add(wanted, levels);
+    if (!added) return tl::unexpected(added.error());
     std::erase_if(installed, [&](const auto& entry) {
-        return !wanted.contains(entry.first) || added.contains(entry.first);
+        return !wanted.contains(entry.first) || added->contains(entry.first);
     });
-    installed.merge(added);
+    installed.merge(*added);
     return {};
 }
 
