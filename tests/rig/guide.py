@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The driver's guide and the manual of softhca, whose recipes are run as they are written."""
 
+import configparser
 import re
 import textwrap
 from dataclasses import dataclass
@@ -36,6 +37,13 @@ def _block(page: Path, heading: str, opening: str, section: str, start: str) -> 
 def commands(block: str) -> list[str]:
     """The commands of a block, those over several lines made one."""
     return re.sub(r"\\\n *", "", block).splitlines()
+
+
+def features(section: str) -> dict[str, str]:
+    """A section of the list of features: "Y" or "P" (see its head) for each name."""
+    table = configparser.ConfigParser()
+    assert table.read(GUIDE.parent / "features/rawqp.ini")
+    return dict(table[section])
 
 
 # What testpmd calls otherwise than the guide, or in parts.

@@ -3,13 +3,12 @@
 packets to, and not only in one that is refused."""
 
 import ast
-import configparser
 import re
 from pathlib import Path
 from typing import Iterator
 
 import pytest
-from rig.guide import GUIDE
+from rig.guide import features
 
 from functional import test_flow_basic, test_flow_edits
 from functional.flow import (test_flow, test_flow_age, test_flow_groups, test_flow_items, test_flow_metadata,
@@ -18,12 +17,6 @@ from functional.flow import (test_flow, test_flow_age, test_flow_groups, test_fl
 MODULES = [test_flow, test_flow_age, test_flow_basic, test_flow_edits, test_flow_groups, test_flow_items,
            test_flow_metadata, test_flow_meter, test_flow_sample, test_flow_shared]
 NOT_IN_TESTPMD = {"igmp"}
-
-
-def features(section: str) -> set[str]:
-    table = configparser.ConfigParser()
-    table.read(GUIDE.parent / "features/rawqp.ini")
-    return {*table[section]}
 
 
 def of_packets(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
