@@ -255,6 +255,11 @@ def test_every_bit_of_a_field(stack: Stack, engine: str, name: str) -> None:
     assert taken(stack, misses) == 0
 
 
+def in_vxlan(vni: int, inside: Packet) -> Packet:
+    return ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=vni) / inside
+
+
+TWICE_IN_VXLAN = in_vxlan(0x123456, in_vxlan(3, udp4()))
 LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth": ([opaque(60, 1), udp4(), tcp6(), VLAN_FRAME], []),
     "eth / ipv4": ([udp4(), tcp4(), VLAN_FRAME, GRE_FRAME], [udp6(), opaque(60, 1)]),
@@ -273,6 +278,8 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth / vlan / vlan": ([QINQ_FRAME, TWICE_FRAME], [VLAN_FRAME, SERVICE_FRAME, udp4()]),
     "eth type is 0x8100 / vlan has_more_vlan is 1": ([TWICE_FRAME], [QINQ_FRAME, VLAN_FRAME]),
     "eth / ipv4 / udp / vxlan / eth / ipv4 / udp": ([VXLAN_FRAME], [VXLAN6_FRAME, udp4(), GPE_FRAME]),
+    "eth / ipv4 / udp / vxlan vni is 0x123456 / eth / ipv4 / udp / vxlan":
+        ([TWICE_IN_VXLAN], [VXLAN_FRAME, in_vxlan(3, in_vxlan(0x123456, udp4()))]),
     "eth / ipv4 / udp / geneve": ([GENEVE_FRAME], [VXLAN_FRAME, udp4()]),
     "eth / ipv4 / udp / vxlan-gpe / eth / ipv4": ([GPE_FRAME], [VXLAN_FRAME, GENEVE_FRAME]),
     "eth / ipv4 / gre / ipv4 / udp": ([GRE_IP_FRAME], [GRE_FRAME, GRE_ETH_FRAME, udp4()]),

@@ -145,6 +145,28 @@ TEST(Engines, VerbsHasNoEspInATunnel) {
     EXPECT_EQ(lack_of(*engines.mlx5, patterns[0]), "");
 }
 
+/// Their specs would be taken for those of the outer tunnel.
+TEST(Engines, VerbsHasNoTunnelInATunnel) {
+    const Engines engines;
+    const auto in_vxlan = [&](rte_flow_item_type type) {
+        const bool by_udp = type == RTE_FLOW_ITEM_TYPE_VXLAN;
+        Rule rule = Rule()
+                        .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                        .item(RTE_FLOW_ITEM_TYPE_UDP)
+                        .item(RTE_FLOW_ITEM_TYPE_VXLAN)
+                        .item(RTE_FLOW_ITEM_TYPE_ETH);
+        if (type != RTE_FLOW_ITEM_TYPE_MPLS) rule.item(RTE_FLOW_ITEM_TYPE_IPV4);
+        if (by_udp) rule.item(RTE_FLOW_ITEM_TYPE_UDP);
+        return translate_pattern(rule.item(type).pattern()).value()[0];
+    };
+    for (const auto type : {RTE_FLOW_ITEM_TYPE_VXLAN, RTE_FLOW_ITEM_TYPE_GRE}) {
+        EXPECT_THAT(lack_of(*engines.verbs, in_vxlan(type)),
+                    StartsWith("cannot be matched inside"));
+        EXPECT_EQ(lack_of(*engines.mlx5, in_vxlan(type)), "");
+    }
+    EXPECT_EQ(lack_of(*engines.verbs, in_vxlan(RTE_FLOW_ITEM_TYPE_MPLS)), "");
+}
+
 TEST(Engines, Mlx5WritesWhatThePrmSays) {
     auto eth = zeroed<rte_flow_item_eth>(), eth_mask = eth;
     eth_mask.has_vlan = 1;

@@ -13,8 +13,9 @@ const char* no_way_to_ask_for(const Layer& layer) {
     if (layer.protocol == Protocol::second_vlan ||
         (layer.protocol == Protocol::vlan && (layer.depth != 0 || !tagged_by_tci)))
         return "cannot be matched: verbs flow specs carry one VLAN tag, by conditions on its TCI";
-    // mlx5_ib takes the inner spec for the outer one.
-    if (layer.protocol == Protocol::esp && layer.depth != 0)
+    // mlx5_ib takes an inner spec for the outer one, also one that asks for no bits. MPLS has both.
+    const bool outer_only = layer.protocol == Protocol::esp || traits_of(layer.protocol).tunnel;
+    if (layer.depth != 0 && outer_only && layer.protocol != Protocol::mpls)
         return "cannot be matched inside a tunnel: verbs flow specs carry the outer header only";
     return nullptr;
 }
