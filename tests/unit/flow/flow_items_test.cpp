@@ -372,6 +372,17 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     EXPECT_THAT(
         refused(Rule().item<rte_flow_item_eth>(RTE_FLOW_ITEM_TYPE_ETH, nullptr, &mask)).what,
         HasSubstr("item eth: mask without spec"));
+    const auto none = zeroed<rte_flow_item_any>();
+    EXPECT_THAT(
+        refused(Rule().item<rte_flow_item_any>(RTE_FLOW_ITEM_TYPE_ANY, nullptr, &none)).what,
+        HasSubstr("item any: mask without spec"));
+    const auto extension = zeroed<rte_flow_item_ipv6_frag_ext>();
+    EXPECT_THAT(refused(Rule()
+                            .item(RTE_FLOW_ITEM_TYPE_IPV6)
+                            .item<rte_flow_item_ipv6_frag_ext>(RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT,
+                                                               nullptr, nullptr, &extension))
+                    .what,
+                HasSubstr("item ipv6_frag_ext: last without spec"));
     const FlowError unknown = refused(Rule().item(RTE_FLOW_ITEM_TYPE_PFCP));
     EXPECT_EQ(unknown.code, ENOTSUP);
     EXPECT_THAT(unknown.what, StartsWith("item pfcp is not supported: use any, void, eth, vlan"));

@@ -149,6 +149,16 @@ FlowResult<Asked> read_metadata(const ItemKind& kind, const rte_flow_item& item)
 
 } // namespace
 
+FlowResult<void> check_given(const rte_flow_item& item) {
+    if (item.spec == nullptr && item.mask != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item, "item {}: mask without spec",
+                      item_name(item.type));
+    if (item.spec == nullptr && item.last != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item, "item {}: last without spec",
+                      item_name(item.type));
+    return {};
+}
+
 FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item) {
     if (kind.protocol != Protocol::mark) return {};
     const auto* const mask = static_cast<const rte_flow_item_mark*>(item.mask);
@@ -182,13 +192,8 @@ LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t in
 
 FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item) {
     Asked asked;
+    if (auto ok = check_given(item); !ok) return tl::unexpected(ok.error());
     if (item.spec == nullptr) {
-        if (item.mask != nullptr)
-            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
-                          "item {}: mask without spec", item_name(item.type));
-        if (item.last != nullptr)
-            return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
-                          "item {}: last without spec", item_name(item.type));
         if (kind.protocol == Protocol::mark) asked.mask = asked.value = any_mark();
         return asked; // any header of this kind
     }

@@ -35,6 +35,8 @@ struct Asked {
     LayerBytes value{}, mask{}, last{};
     uint8_t index = 0; ///< which tag, of an item tag
 };
+/// An item without a spec has neither mask nor last, as rte_flow's guide says.
+[[nodiscard]] FlowResult<void> check_given(const rte_flow_item& item);
 /// Of an item mark with a spec: whether there are such marks.
 [[nodiscard]] FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item);
 /// The bytes of an item's spec in a layer. `index`: of its tag.

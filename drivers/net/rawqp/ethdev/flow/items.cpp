@@ -263,6 +263,7 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
 }
 
 FlowResult<void> Translator::add_any(const rte_flow_item& item) {
+    if (auto ok = check_given(item); !ok) return ok;
     const auto* const spec = static_cast<const rte_flow_item_any*>(item.spec);
     const auto* const mask = static_cast<const rte_flow_item_any*>(item.mask);
     const uint32_t layers = spec == nullptr || mask == nullptr ? 0 : spec->num & mask->num;
@@ -278,6 +279,7 @@ FlowResult<void> Translator::add_fragment(const rte_flow_item& item) {
     if (last() != Protocol::ipv6)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                       "item ipv6_frag_ext is out of order: it needs item ipv6 right before it");
+    if (auto ok = check_given(item); !ok) return ok;
     rte_flow_item_ipv6_frag_ext mask{};
     if (item.mask != nullptr) std::memcpy(static_cast<void*>(&mask), item.mask, sizeof mask);
     const auto* const bytes = reinterpret_cast<const uint8_t*>(&mask);
