@@ -3,6 +3,7 @@
 #include "tests/fuzz/inputs.hpp"
 #include "tests/unit/prm/transports.hpp"
 
+#include <array>
 #include <fmt/format.h>
 
 namespace fuzz {
@@ -13,33 +14,31 @@ using namespace prm_test;
 constexpr size_t kMostCommands = 64;
 constexpr size_t kHeadBytes = 8; ///< opcode, user, modifier
 
-/// A process whose objects later commands name, and a device that works in between.
+/// Somebody whose objects later commands name, and a device that works in between.
 class Player {
   public:
-    explicit Player(Input input) : input_(input) {}
+    Player(Transport& transport, Input& input)
+        : transport_(transport), input_(input), opcodes_(transport.opcodes()) {}
 
-    std::string run() {
-        for (size_t i = 0; i < kMostCommands && !input_.empty(); ++i) {
-            Request request = command();
-            const Answer answer = transport_.run(request);
-            if (answer.status() == FwStatus::ok && answer.number() != 0)
-                numbers_.push_back(answer.number());
-            if (i % 8 == 7) work();
-        }
-        work();
-        return "";
+    /// Any bytes; often with the number of an object that there is, or the address of memory.
+    [[nodiscard]] Answer command() {
+        const Request request = any();
+        const Answer answer = transport_.run(request);
+        if (answer.status() == FwStatus::ok && answer.number() != 0)
+            numbers_.push_back(answer.number());
+        return answer;
+    }
+    /// Rings and doorbell records have whatever the input says.
+    void work() {
+        const auto page = input_.byte() % kPages;
+        input_.fill({reinterpret_cast<uint8_t*>(transport_.pages()) + page * kPage, 64});
+        for (int rounds = 0; rounds < 20; ++rounds)
+            transport_.device().poll();
     }
 
   private:
-    [[nodiscard]] const std::vector<uint16_t>& opcodes() {
-        static const std::vector<uint16_t> all = transport_.firmware().with_firmware(
-            [](Firmware& firmware) { return firmware.opcodes(); });
-        return all;
-    }
-
-    /// Any bytes; often with the number of an object that there is, or the address of memory.
-    Request command() {
-        const uint16_t opcode = opcodes()[input_.byte() % opcodes().size()];
+    Request any() {
+        const uint16_t opcode = opcodes_[input_.byte() % opcodes_.size()];
         const uint8_t how = input_.byte();
         const auto modifier = static_cast<uint16_t>((how & 1) | (how & 0x3c) >> 1); // or a type
         Request request(opcode, kHeadBytes + 8 + 4u * input_.byte(), modifier);
@@ -59,21 +58,100 @@ class Player {
         }
         return request;
     }
-    /// Rings and doorbell records have whatever the input says.
-    void work() {
-        const auto page = input_.byte() % kPages;
-        input_.fill({reinterpret_cast<uint8_t*>(transport_.pages()) + page * kPage, 64});
-        for (int rounds = 0; rounds < 20; ++rounds)
-            transport_.device().poll();
+
+    Transport& transport_;
+    Input& input_;
+    std::vector<uint16_t> opcodes_;
+    std::vector<Number> numbers_;
+};
+
+/// A slot of the command queue that is the device's, and the mailboxes that it leads to. They lie
+/// in the guest's pages, with whatever the input says: types, lengths, tokens, ways from one to the
+/// next.
+class MailboxWriter {
+  public:
+    MailboxWriter(GuestTransport& guest, Input& input) : guest_(guest), input_(input) {}
+
+    /// False if the slot was not given back.
+    [[nodiscard]] bool post() {
+        const uint8_t how = input_.byte();
+        Slot slot{};
+        input_.fill(slot);
+        if ((how & 1) != 0) slot[0] = kPciTransport;
+        if ((how & 2) != 0) short_length(slot, kInputLength);
+        if ((how & 4) != 0) short_length(slot, kOutputLength);
+        if ((how & 8) != 0) net::store_be(&slot[kInputMailbox], address());
+        if ((how & 16) != 0) net::store_be(&slot[kOutputMailbox], address());
+        slot[kOwner] |= 1;
+        for (uint8_t mailboxes = how >> 5; mailboxes > 0; --mailboxes)
+            write_mailbox(slot[kToken]);
+        return (guest_.post(slot) & 1) == 0;
     }
 
-    Input input_;
-    ProcessTransport transport_;
-    std::vector<Number> numbers_;
+  private:
+    using Slot = std::array<uint8_t, GuestTransport::kSlotBytes>;
+    static constexpr uint8_t kPciTransport = 7;
+    static constexpr size_t kInputLength = 4, kInputMailbox = 8, kOutputMailbox = 48,
+                            kOutputLength = 56, kToken = 60, kOwner = 63;
+    static constexpr size_t kMailboxBytes = 576, kNext = 560, kMailboxToken = 573;
+    static constexpr size_t kPerPage = 4; ///< mailboxes, as Linux has them
+
+    static void short_length(Slot& slot, size_t at) {
+        net::store_be(&slot[at], net::load_be<uint32_t>(&slot[at]) & 0xfff);
+    }
+    /// Mostly of a place for a mailbox; else not aligned, across the end of memory, or nowhere.
+    uint64_t address() {
+        const uint8_t where = input_.byte();
+        switch (where & 15) {
+        case 0: return guest_.memory + where;
+        case 1: return GuestTransport::kMemory - (where & 0xf0) * 4u;
+        case 2: return ~uint64_t{where};
+        default: return guest_.memory + (where >> 3) * (kPage / kPerPage);
+        }
+    }
+    void write_mailbox(uint8_t token) {
+        const uint8_t where = input_.byte();
+        auto* const mailbox =
+            reinterpret_cast<uint8_t*>(guest_.pages()) + (where >> 3) * (kPage / kPerPage);
+        input_.fill({mailbox, kMailboxBytes});
+        if ((where & 1) != 0) net::store_be(mailbox + kNext, address());
+        if ((where & 6) != 0) mailbox[kMailboxToken] = token;
+    }
+
+    GuestTransport& guest_;
+    Input& input_;
 };
 
 } // namespace
 
-std::string play_commands(std::span<const uint8_t> bytes) { return Player(Input(bytes)).run(); }
+std::string play_commands(std::span<const uint8_t> bytes) {
+    ProcessTransport process;
+    Input input(bytes);
+    Player player(process, input);
+    for (size_t i = 0; i < kMostCommands && !input.empty(); ++i) {
+        (void)player.command();
+        if (i % 8 == 7) player.work();
+    }
+    player.work();
+    return "";
+}
+
+std::string play_mailboxes(std::span<const uint8_t> bytes) {
+    GuestTransport guest;
+    Input input(bytes);
+    Player player(guest, input);
+    MailboxWriter writer(guest, input);
+    for (size_t i = 0; i < kMostCommands && !input.empty(); ++i) {
+        const uint8_t what = input.byte() & 3;
+        if (what == 0)
+            player.work();
+        else if (what == 1 && (player.command().delivery & 1) != 0)
+            return fmt::format("command {} has no answer", i);
+        else if (what > 1 && !writer.post())
+            return fmt::format("slot {} was not given back", i);
+    }
+    player.work();
+    return "";
+}
 
 } // namespace fuzz

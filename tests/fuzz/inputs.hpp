@@ -36,6 +36,12 @@ namespace fuzz {
 /// byte that chooses it, one for its length, and its bytes. Only where there are kernel headers.
 [[nodiscard]] std::string play_commands(std::span<const uint8_t> input);
 
+/// The same of a guest, by its command queue, whose slots and mailboxes have any bytes, too: the
+/// device gives each slot back. Input: a byte that chooses among commands, slots and work of the
+/// device; then a command as above, or a byte that says what of the slot's bytes is made plausible,
+/// and these.
+[[nodiscard]] std::string play_mailboxes(std::span<const uint8_t> input);
+
 /// Calls of a program on an open uverbs device, and what its rings and the wire lead the device to.
 /// Nothing is left of it on the device. Input: a byte for the context; then for each command, a
 /// byte that chooses its kind, its number, and its structs, each after its length.

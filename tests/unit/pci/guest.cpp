@@ -8,7 +8,7 @@ namespace pci_test {
 namespace {
 
 constexpr uint64_t kQueue = 0x10000, kInMailboxes = 0x20000, kOutMailboxes = 0x80000;
-constexpr size_t kSlotBytes = 64, kMailbox = 1024, kMailboxData = 512, kInline = 16;
+constexpr size_t kMailbox = 1024, kMailboxData = 512, kInline = 16;
 constexpr uint8_t kToken = 0x5a;
 constexpr uint32_t kQueueHigh = 0x10, kQueueLow = 0x14, kDoorbell = 0x18;
 
@@ -59,6 +59,12 @@ uint64_t Guest::alloc(size_t bytes) {
     next_ += (bytes + kPage - 1) / kPage * kPage;
     EXPECT_LE(next_, kMemory);
     return address;
+}
+
+uint8_t Guest::post(std::span<const uint8_t, kSlotBytes> slot) {
+    std::memcpy(at(kQueue), slot.data(), slot.size());
+    write_register(kDoorbell, 1);
+    return static_cast<uint8_t>(at(kQueue)[kSlotBytes - 1]);
 }
 
 Answer Guest::execute(const Request& request, size_t out_bytes) {

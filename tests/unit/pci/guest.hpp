@@ -11,6 +11,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace pci_test {
@@ -30,7 +31,7 @@ struct Message {
 class Guest : public testing::Test {
   protected:
     static constexpr uint64_t kMemory = 32u << 20;
-    static constexpr size_t kPage = 4096;
+    static constexpr size_t kPage = 4096, kSlotBytes = 64;
 
     explicit Guest(uint8_t steering_format = 0);
     ~Guest() override;
@@ -41,6 +42,8 @@ class Guest : public testing::Test {
 
     /// Runs a command by slot 0; `out_bytes` is the room for its answer.
     Answer execute(const Request& request, size_t out_bytes = 1024);
+    /// Slot 0 with these bytes, whatever they are; its last byte when the device has been told.
+    uint8_t post(std::span<const uint8_t, kSlotBytes> slot);
     [[nodiscard]] FwStatus status_of(const Request& request) { return execute(request).status(); }
     /// The number of the new object; a test failure when the command is refused.
     Number made(const Request& request);

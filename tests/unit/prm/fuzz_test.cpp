@@ -6,5 +6,6 @@
 namespace {
 
 TEST(CommandFuzz, Commands) { fuzz::play_some({"commands", fuzz::play_commands}, 300, 2000); }
+TEST(CommandFuzz, Mailboxes) { fuzz::play_some({"mailboxes", fuzz::play_mailboxes}, 300, 4000); }
 
 } // namespace

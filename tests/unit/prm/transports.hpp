@@ -19,13 +19,16 @@ class Transport {
     virtual Answer run(Request request) = 0;
     [[nodiscard]] virtual core::Device& device() = 0;
     [[nodiscard]] virtual std::byte* pages() = 0; ///< what is at `memory`
-    uint64_t memory = 0;                          ///< address of kPages zeroed pages
+    [[nodiscard]] virtual std::vector<uint16_t> opcodes() = 0;
+    uint64_t memory = 0; ///< address of kPages zeroed pages
     Number eq = 0, uar = 0;
 };
 
 class GuestTransport final : public Transport, private pci_test::Guest {
   public:
-    explicit GuestTransport(uint8_t steering_format) : Guest(steering_format) {
+    using Guest::kMemory, Guest::kSlotBytes;
+
+    explicit GuestTransport(uint8_t steering_format = 0) : Guest(steering_format) {
         start_driver();
         memory = alloc(kPages * kPage);
         Transport::eq = Guest::eq;
@@ -34,6 +37,10 @@ class GuestTransport final : public Transport, private pci_test::Guest {
     Answer run(Request request) override { return execute(request); }
     [[nodiscard]] core::Device& device() override { return *Guest::device; }
     [[nodiscard]] std::byte* pages() override { return at(memory); }
+    [[nodiscard]] std::vector<uint16_t> opcodes() override {
+        return function->with_firmware([](Firmware& firmware) { return firmware.opcodes(); });
+    }
+    using Guest::post;
 
   private:
     void TestBody() override {}
@@ -65,6 +72,9 @@ class ProcessTransport final : public Transport {
     }
     [[nodiscard]] core::Device& device() override { return device_; }
     [[nodiscard]] std::byte* pages() override { return reinterpret_cast<std::byte*>(memory); }
+    [[nodiscard]] std::vector<uint16_t> opcodes() override {
+        return firmware_.with_firmware([](Firmware& firmware) { return firmware.opcodes(); });
+    }
     [[nodiscard]] uverbs::PortFirmware& firmware() { return firmware_; }
 
   private:
