@@ -43,6 +43,27 @@ def nvgre(vsid: int, flow: int) -> Packet:
     return gre(ether() / ipv4() / UDP() / DATA, proto=0x6558, key_present=1, key=vsid << 8 | flow)
 
 
+def over_udp(port: int, header: str, inner: Packet) -> Packet:
+    return ether() / ipv4() / UDP(sport=7, dport=port) / Raw(bytes.fromhex(header)) / inner
+
+
+def geneve(vni: int, port: int = 9) -> Packet:
+    return over_udp(6081, f"00006558{vni:06x}00", ether() / ipv4() / UDP(dport=port) / DATA)
+
+
+def gtpu(teid: int, port: int = 9) -> Packet:
+    inner = ipv4() / UDP(dport=port) / DATA
+    return over_udp(2152, f"30ff{len(inner):04x}{teid:08x}", inner)
+
+
+def labelled(label: int) -> Packet:
+    return Raw(bytes.fromhex(f"{label:05x}140")) / ipv4() / UDP() / DATA
+
+
+def mpls(label: int) -> Packet:
+    return over_udp(6635, "", labelled(label))
+
+
 def esp(spi: int) -> Packet:
     return ether() / ipv4() / ESP(spi=spi, seq=1, data=bytes(40))
 
@@ -64,6 +85,13 @@ RULES: dict[str, tuple[Packet, Packet]] = {
     "eth / ipv4 / gre / gre_key value is 5 / ipv4": (
         gre(ipv4() / DATA, key_present=1, key=5), gre(ipv4() / DATA, key_present=1, key=4)),
     "eth / ipv4 / nvgre tni is 0x123": (nvgre(0x123, 1), nvgre(0x122, 1)),
+    "eth / ipv4 / udp / geneve vni is 0x123456": (geneve(0x123456), geneve(0x123457)),
+    "eth / ipv4 / udp / geneve / eth / ipv4 / udp dst is 53": (geneve(1, 53), geneve(1, 52)),
+    "eth / ipv4 / udp / gtp teid is 0x12345678": (gtpu(0x12345678), gtpu(0x12345679)),
+    "eth / ipv4 / udp / gtp / ipv4 / udp dst is 53": (gtpu(1, 53), gtpu(1, 52)),
+    "eth / ipv4 / udp / mpls label is 0x12345": (mpls(0x12345), mpls(0x12344)),
+    "eth / ipv4 / gre / mpls label is 0x12345": (
+        gre(labelled(0x12345), proto=0x8847), gre(labelled(0x12344), proto=0x8847)),
     "eth / ipv4 / esp spi is 0x11223344": (esp(0x11223344), esp(0x11223345)),
     "eth / ipv4 / icmp type is 8 code is 0": (
         ether() / ipv4() / ICMP(type=8) / DATA, ether() / ipv4() / ICMP(type=0) / DATA),

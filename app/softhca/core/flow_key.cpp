@@ -214,6 +214,15 @@ net::Headers parse_carried(const net::Headers& headers, const Inner& inner,
     return net::parse_inner(head, frame_bytes, tunnel);
 }
 
+void find_carried(net::Headers& headers, std::span<const std::byte> head) {
+    if (headers.inner != 0 || headers.l3_end == 0) return;
+    TunnelKey tunnel;
+    const Inner inner = extract_behind_ip(headers, Bytes{head}, tunnel);
+    if (tunnel.gpe_protocol != 0) return;
+    headers.inner = static_cast<uint16_t>(inner.at);
+    headers.inner_type = inner.type;
+}
+
 bool is_tunnel_port(uint16_t port) { return port == net::kVxlanPort || find_udp_tunnel(port); }
 
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,

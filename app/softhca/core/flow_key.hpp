@@ -113,6 +113,9 @@ struct Inner {
     uint16_t type = 0; ///< EtherType, or net::kEtherBridged for a frame
 };
 
+/// Of headers that net::parse() has read: also what other tunnels carry that offloads look into,
+/// which is not VXLAN-GPE. `head` is what it has read.
+void find_carried(net::Headers& headers, std::span<const std::byte> head);
 /// Whether steering looks for a tunnel in packets to this UDP port.
 [[nodiscard]] bool is_tunnel_port(uint16_t port);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/offload.hpp"
 
+#include "app/softhca/core/flow_key.hpp"
 #include "common/net/l4.hpp"
 
 #include <algorithm>
@@ -69,7 +70,8 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
     if (offloads.checksums != 0) {
         const std::span<const std::byte> view(head, bytes);
         const uint32_t length = bytes + rest;
-        const Headers outer = net::parse(view, length);
+        Headers outer = net::parse(view, length);
+        find_carried(outer, view);
         if (outer.inner != 0) // inside out: the outer UDP checksum covers the inner ones
             write_checksums(head, frame.pieces(), net::parse_inner(view, length, outer),
                             offloads.checksums & SendOffloads::kL3Inner,
@@ -87,6 +89,7 @@ bool TsoHeader::prepare(std::span<const std::byte> header) {
     const auto bytes = static_cast<uint32_t>(header.size());
     // The template's IP lengths speak of the whole message, or of nothing: parse must not care.
     outer_ = net::parse_template(header);
+    find_carried(outer_, header);
     tcp_ = outer_.inner != 0 ? net::parse_inner_template(header, outer_) : outer_;
     return tcp_.l4 != 0 && tcp_.ip_proto == net::kProtoTcp && tcp_.payload == bytes;
 }

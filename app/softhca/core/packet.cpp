@@ -25,6 +25,11 @@ Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& met
     headers_ = net::parse(view(), bytes);
     key_.meta = meta;
     inner_ = extract(headers_, view(), bytes, key_);
+    // Bare MPLS and VXLAN-GPE are for rules alone: see the capabilities.
+    if (headers_.l3_end != 0 && key_.tunnel.gpe_protocol == 0) {
+        headers_.inner = static_cast<uint16_t>(inner_.at);
+        headers_.inner_type = inner_.type;
+    }
 }
 
 net::Headers Frame::inner_headers() const { return net::parse_inner(view(), bytes_, headers_); }

@@ -23,7 +23,8 @@ constexpr Field kWaitOnTime{0x68c, 1}; // wait_on_time
 // single one: log_header_modify_argument_granularity is 0.
 constexpr Field kLogMaxArguments{0x763, 5}, kLogMaxArgumentsAtOnce{0x773, 5};
 static_assert(PRM(cmd_hca_cap, match_definer_format_supported).offset == 0x7c0); // soon after it
-constexpr Field kWqeRatePp{0x20, 1}; // wqe_rate_pp of the QoS capabilities
+constexpr Field kTunnelStatelessGtp{0x2b, 1}; // tunnel_stateless_gtp of Ethernet offloads
+constexpr Field kWqeRatePp{0x20, 1};          // wqe_rate_pp of the QoS capabilities
 constexpr Field kFlowMeter{7, 1}, kFlowMeterRegisters{0x18, 8}; // flow_meter_old, flow_meter_reg_id
 constexpr Field kFlowMeterShares{0x28, 1};                      // flow_meter
 // ft_field_support_2_nic_receive, ft_field_bitmask_support_2_nic_receive, likewise of transmit.
@@ -321,6 +322,11 @@ void ethernet(Fields caps) {
             core::Limits::kLroPeriodsUs[i]);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_vxlan), 1);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_gre), 1);
+    set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_geneve_rx), 1);
+    set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_geneve_tx), 1);
+    set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_mpls_over_gre), 1);
+    set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_mpls_over_udp), 1);
+    set(kTunnelStatelessGtp, 1);
 }
 
 /// Everything that flow groups may ask for. A capability has one bit a field.

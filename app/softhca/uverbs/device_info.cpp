@@ -81,7 +81,10 @@ mlx5_ib_query_device_resp driver_attributes() {
                               .supported_qpts = kRawPacket,
                               .cap_flags = 0,
                               .reserved = {}};
-    out.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN | MLX5_IB_TUNNELED_OFFLOADS_GRE;
+    out.tunnel_offloads_caps = MLX5_IB_TUNNELED_OFFLOADS_VXLAN | MLX5_IB_TUNNELED_OFFLOADS_GRE |
+                               MLX5_IB_TUNNELED_OFFLOADS_GENEVE |
+                               MLX5_IB_TUNNELED_OFFLOADS_MPLS_GRE |
+                               MLX5_IB_TUNNELED_OFFLOADS_MPLS_UDP;
     out.striding_rq_caps = {.min_single_stride_log_num_of_bytes = Limits::kLogMinStrideBytes,
                             .max_single_stride_log_num_of_bytes = Limits::kLogMaxStrideBytes,
                             .min_single_wqe_log_num_of_strides = kMinLogStrides,

@@ -419,6 +419,13 @@ TEST_F(Rss, SymmetricHashesAreOfOrAndXor) {
     }
 }
 
+/// Headers behind IP, and an Ethernet frame or its IP packet after them.
+Bytes carried(Spec outer, Bytes headers, const Bytes& frame, bool with_l2) {
+    headers.insert(headers.end(), frame.begin() + (with_l2 ? 0 : 14), frame.end());
+    outer.payload = std::move(headers);
+    return frames::build(outer);
+}
+
 TEST_F(Rss, InnerHeadersOfATunnel) {
     TirAttr tir;
     tir.rqt = rqt;
@@ -432,11 +439,37 @@ TEST_F(Rss, InnerHeadersOfATunnel) {
     inner.src_ip = {66, 9, 149, 187};
     inner.dst_ip = {161, 142, 100, 80};
     inner.proto = frames::kTcp;
-    const mlx5::Cqe& cqe = receive(frames::vxlan(5, frames::build(inner)));
-    EXPECT_EQ(cqe.rx_hash_result, 0x323e8fc2u);
-    EXPECT_EQ(cqe.packet_info, mlx5::kTunnelled);
-    EXPECT_EQ(cqe.l4_l3_type >> 4 & 7, static_cast<int>(mlx5::CqeL4::tcp_ack_data));
-    EXPECT_EQ(cqe.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok | mlx5::kL4Ok);
+    const Bytes frame = frames::build(inner);
+    Bytes wrong = frame;
+    wrong.back() ^= 1;
+    const struct {
+        const char* name;
+        Spec outer;
+        Bytes headers;
+        bool with_l2;
+    } tunnels[] = {
+        {"VXLAN", {.dst_port = 4789}, {8, 0, 0, 0, 0, 0, 5, 0}, true},
+        {"Geneve", {.dst_port = 6081}, {1, 0, 0x65, 0x58, 0, 0, 5, 0, 1, 2, 3, 0}, true},
+        {"Geneve with IP", {.dst_port = 6081}, {0, 0, 8, 0, 0, 0, 5, 0}, false},
+        {"GTP-U", {.dst_port = 2152}, {0x30, 255, 0, 72, 0, 0, 0, 5}, false},
+        {"MPLS over UDP", {.dst_port = 6635}, {0, 0, 0x51, 64}, false},
+        {"MPLS over GRE", {.proto = 47}, {0, 0, 0x88, 0x47, 0, 0, 0x51, 64}, false},
+        {"GRE", {.proto = 47}, {0, 0, 0x65, 0x58}, true},
+    };
+    for (const auto& [name, outer, headers, with_l2] : tunnels) {
+        const mlx5::Cqe& cqe = receive(carried(outer, headers, frame, with_l2));
+        EXPECT_EQ(cqe.rx_hash_result, 0x323e8fc2u) << name;
+        EXPECT_EQ(cqe.packet_info, mlx5::kTunnelled) << name;
+        EXPECT_EQ(cqe.l4_l3_type >> 4 & 7, static_cast<int>(mlx5::CqeL4::tcp_ack_data)) << name;
+        EXPECT_EQ(cqe.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok | mlx5::kL4Ok) << name;
+        const mlx5::Cqe& bad = receive(carried(outer, headers, wrong, with_l2));
+        EXPECT_EQ(bad.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok) << name;
+    }
+    // What is for rules alone: labels without IP around them, VXLAN-GPE.
+    const Spec labels{.ip = 0, .ether_type = 0x8847}, gpe{.dst_port = 4790};
+    const Bytes gpe_header = {0xc, 0, 0, 1, 0, 0, 5, 0};
+    EXPECT_EQ(receive(carried(labels, {0, 0, 0x51, 64}, frame, false)).packet_info, 0);
+    EXPECT_EQ(receive(carried(gpe, gpe_header, frame, false)).packet_info, 0);
 }
 
 } // namespace

@@ -112,18 +112,34 @@ TEST_F(SendOffload, FragmentsAndTruncatedPacketsStayAlone) {
     EXPECT_EQ(send(lying, mlx5::kCsL4), lying);
 }
 
+/// Both have eight bytes between UDP and the frame inside.
+const struct Tunnel {
+    const char* name;
+    uint16_t port;
+    Bytes header;
+
+    [[nodiscard]] Bytes around(const Bytes& frame, bool udp_checksum = false) const {
+        Spec outer{.dst_port = port, .payload = header, .udp_checksum = udp_checksum};
+        outer.payload.insert(outer.payload.end(), frame.begin(), frame.end());
+        return frames::build(outer);
+    }
+} kTunnels[] = {{"VXLAN", 4789, {8, 0, 0, 0, 0, 0, 42, 0}},
+                {"Geneve", 6081, {0, 0, 0x65, 0x58, 0, 0, 42, 0}}};
+
 TEST_F(SendOffload, TunnelInnerAndOuter) {
     Spec inner;
     inner.proto = frames::kTcp;
-    const Bytes right = frames::vxlan(42, frames::build(inner));
-    Bytes wrong = right;
-    put16(wrong, 24, 0xdead);                // outer IPv4
-    put16(wrong, 50 + 14 + 10, 0xdead);      // inner IPv4
-    put16(wrong, 50 + 14 + 20 + 16, 0xbeef); // inner TCP
-    const uint8_t flags = mlx5::kCsL3 | mlx5::kCsL3Inner | mlx5::kCsL4Inner;
-    EXPECT_EQ(send(wrong, flags), right);
-    const Bytes with_outer_udp = frames::vxlan(42, frames::build(inner), true);
-    EXPECT_EQ(send(wrong, flags | mlx5::kCsL4), with_outer_udp);
+    for (const Tunnel& tunnel : kTunnels) {
+        const Bytes right = tunnel.around(frames::build(inner));
+        Bytes wrong = right;
+        put16(wrong, 24, 0xdead);                // outer IPv4
+        put16(wrong, 50 + 14 + 10, 0xdead);      // inner IPv4
+        put16(wrong, 50 + 14 + 20 + 16, 0xbeef); // inner TCP
+        const uint8_t flags = mlx5::kCsL3 | mlx5::kCsL3Inner | mlx5::kCsL4Inner;
+        EXPECT_EQ(send(wrong, flags), right) << tunnel.name;
+        const Bytes with_outer_udp = tunnel.around(frames::build(inner), true);
+        EXPECT_EQ(send(wrong, flags | mlx5::kCsL4), with_outer_udp) << tunnel.name;
+    }
 }
 
 TEST_F(SendOffload, VlanInsertion) {
@@ -206,30 +222,34 @@ TEST_F(Tso, Ipv6WithVlan) {
 }
 
 TEST_F(Tso, InATunnel) {
-    Spec inner;
-    inner.proto = frames::kTcp;
-    inner.payload.clear();
-    const Bytes header = frames::vxlan(9, frames::build(inner));
     const Bytes payload = frames::pattern(2500);
-    sq.post(Wqe(WqeOpcode::tso)
-                .eth(mlx5::kCsL3 | mlx5::kCsL3Inner | mlx5::kCsL4Inner, header, 1000)
-                .data(lkey, put(0, payload), 2500));
-    sq.ring_doorbell();
-    run();
-    ASSERT_EQ(wire->sent.size(), 3u);
-    for (size_t i = 0; i < 3; i++) {
-        const size_t from = i * 1000, to = std::min<size_t>(from + 1000, 2500);
-        inner.payload.assign(payload.begin() + static_cast<ptrdiff_t>(from),
-                             payload.begin() + static_cast<ptrdiff_t>(to));
-        inner.sequence = 1 + static_cast<uint32_t>(from);
-        inner.ip_id = static_cast<uint16_t>(7 + i);
-        Bytes expected = frames::vxlan(9, frames::build(inner));
-        put16(expected, 14 + 4,
-              static_cast<uint16_t>(7 + i)); // the outer identification counts too
-        put16(expected, 14 + 10, 0);
-        put16(expected, 14 + 10,
-              frames::slow_checksum(Bytes(expected.begin() + 14, expected.begin() + 34)));
-        EXPECT_EQ(wire->sent[i], expected) << i;
+    for (const Tunnel& tunnel : kTunnels) {
+        SCOPED_TRACE(tunnel.name);
+        wire->sent.clear();
+        Spec inner;
+        inner.proto = frames::kTcp;
+        inner.payload.clear();
+        const Bytes header = tunnel.around(frames::build(inner));
+        sq.post(Wqe(WqeOpcode::tso)
+                    .eth(mlx5::kCsL3 | mlx5::kCsL3Inner | mlx5::kCsL4Inner, header, 1000)
+                    .data(lkey, put(0, payload), 2500));
+        sq.ring_doorbell();
+        run();
+        ASSERT_EQ(wire->sent.size(), 3u);
+        for (size_t i = 0; i < 3; i++) {
+            const size_t from = i * 1000, to = std::min<size_t>(from + 1000, 2500);
+            inner.payload.assign(payload.begin() + static_cast<ptrdiff_t>(from),
+                                 payload.begin() + static_cast<ptrdiff_t>(to));
+            inner.sequence = 1 + static_cast<uint32_t>(from);
+            inner.ip_id = static_cast<uint16_t>(7 + i);
+            Bytes expected = tunnel.around(frames::build(inner));
+            put16(expected, 14 + 4,
+                  static_cast<uint16_t>(7 + i)); // the outer identification counts too
+            put16(expected, 14 + 10, 0);
+            put16(expected, 14 + 10,
+                  frames::slow_checksum(Bytes(expected.begin() + 14, expected.begin() + 34)));
+            EXPECT_EQ(wire->sent[i], expected) << i;
+        }
     }
 }
 
