@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Device arguments of DPDK's own net_mlx5: with each its ports start and forward, or it says why not."""
+
+import re
+
+import pytest
+from rig.packets import numbered
+from rig.ports import lossless
+
+from functional.conftest import StartStack
+
+# Those that do not get into each other's way together, as each stack takes its time.
+ARGUMENTS = {
+    "plain queues": "rxq_cqe_comp_en=0,rx_vec_en=0,txq_mpw_en=0,sq_db_nc=0",
+    "inlined": "rxq_cqe_comp_en=1,txq_mpw_en=1,txq_inline_max=256,txq_inline_mpw=128,txqs_min_inline=1,sq_db_nc=1",
+    "least inlined": "rxq_cqe_comp_en=3,txq_inline_min=18,rxq_pkt_pad_en=1,sq_db_nc=2",
+    "striding": "mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_num=6,mprq_log_stride_size=11,"
+                "mprq_max_memcpy_len=0,rxq_cqe_comp_en=3",
+    "rules": "l3_vxlan_en=1,decap_en=0,allow_duplicate_pattern=0,reclaim_mem_mode=1,lacp_by_user=1,vf_nl_en=0,"
+             "dv_esw_en=0,repr_matching_en=0,fdb_def_rule_en=0,dv_xmeta_en=3",
+    "memory": "mr_ext_memseg_en=0,mr_mempool_reg_en=0,sys_mem_en=1,reclaim_mem_mode=2,max_dump_files_num=1",
+    "special queues": "hp_buf_log_sz=11,delay_drop=1,lro_timeout_usec=32,tx_skew=100",
+    "no switch": "representor=[0]",  # of which there are none
+}
+# What it says, as on other NICs without the unit, and goes on without.
+GOES_WITHOUT = {
+    "rxq_cqe_comp_en=2": "Flow Tag CQE compression format isn't supported",
+    "rxq_cqe_comp_en=4": "L3/L4 Header CQE compression format isn't supported",
+    "dv_xmeta_en=1": r"Metadata mode 1 is not supported \(no E-Switch\)",
+    "dv_xmeta_en=2": r"Metadata mode 2 is not supported \(no E-Switch\)",
+    "dv_xmeta_en=4": r"Metadata mode 4 is not supported \(no E-Switch\)",
+}
+# With these it has no port.
+REFUSED = {"tx_pp=1000": "Packet pacing is not supported"}
+
+
+def forwards(start_stack: StartStack, devargs: str) -> str:
+    """What testpmd said as it started."""
+    stack = start_stack(lossless(1), pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
+    stack.testpmd.start("io", lossless=True)
+    stack.wires[0].transfer(numbered(500), to=stack.wires[0])
+    return stack.program.output
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_forwards(start_stack: StartStack, name: str) -> None:
+    forwards(start_stack, ARGUMENTS[name])
+
+
+@pytest.mark.parametrize("devargs", GOES_WITHOUT)
+def test_goes_without(start_stack: StartStack, devargs: str) -> None:
+    said = forwards(start_stack, devargs)
+    assert re.search(GOES_WITHOUT[devargs], said), said
+
+
+@pytest.mark.parametrize("devargs", REFUSED)
+def test_is_refused(start_stack: StartStack, devargs: str) -> None:
+    testpmd = start_stack(lossless(1), pmd="mlx5", pmd_devargs=devargs).testpmd
+    assert re.search(REFUSED[devargs], testpmd.startup), testpmd.startup
+    testpmd.expect("show port summary all", "Number of available ports: 0")
