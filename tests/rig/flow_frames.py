@@ -46,7 +46,7 @@ OF_TUNNELS: list[tuple[str, ...]] = [
     ("udp", "vxlan", "eth"), ("udp", "vxlan-gpe", "eth"), ("udp", "vxlan-gpe"),
     ("udp", "geneve", "eth"), ("udp", "geneve"), ("udp", "gtp"), ("gre",), ("gre", "gre_key"),
     ("gre", "eth"), ("nvgre", "eth"), ("udp", "mpls"), ("gre", "mpls")]
-UNCOMMON = {"vxlan-gpe", "geneve", "gtp", "mpls"}
+UNCOMMON = {"vxlan-gpe", "mpls"}
 CARRIED = [kinds for kinds in PLAIN if kinds and kinds[0].startswith("ip")]
 PROTOCOL = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "nvgre": 47, "esp": 50, "icmp6": 58}
 NO_PROTOCOL = 253  # for experiments

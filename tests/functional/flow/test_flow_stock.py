@@ -66,7 +66,7 @@ THEIRS: Refusals = {
     # Rules that net_rawqp takes.
     r"proto \(next header\) should not be set as ext": asks("proto"),  # AH and ESP, by their numbers
     "protocol filtering not compatible": asks("proto", "protocol"),
-    "item not supported": has("arp_eth_ipv4", "gre", "gre_key", "nvgre", "esp"),
+    "item not supported": has("arp_eth_ipv4", "gre", "gre_key", "nvgre", "esp", "geneve", "gtp"),
     "ICMP/ICMP6 item not supported": has("icmp", "icmp6"),
     "VLAN cannot be empty": has("vlan"),
     "multiple VLAN layers not supported": has("vlan"),
@@ -79,7 +79,7 @@ THEIRS: Refusals = {
     # The device's, without the reason.
     "hardware refuses to create flow: File exists": twice,
     "hardware refuses to create flow: Invalid argument": any_of(
-        carries("esp"), has("gre_key", "vlan", "vxlan")),  # such as a half mask on a tunnel's port
+        carries("esp"), has("gre_key", "vlan", "vxlan", "geneve", "gtp")),  # such as a half mask on a tunnel's port
     # A flow of the kernel's changes no tags: in group 0, net_mlx5 asks for it all the same.
     "hardware refuses to create flow: Operation not supported": all_of(
         of_first_group, edits("of_push_vlan", "of_pop_vlan")),
