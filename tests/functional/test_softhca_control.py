@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import socket
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -44,6 +45,26 @@ def test_stat_of_running_programs(launcher: Launcher) -> None:
     for command in ["stat"], ["stat", "--json"]:
         nothing = launcher.run(*command, "--pid", "1")
         assert nothing.returncode == 1 and "process 1 has no softhca device open" in nothing.stderr
+
+
+# As libvma has them, which know its own descriptors only.
+EPOLL_OF_OTHERS = """
+#include <errno.h>
+int epoll_create1(int flags) { (void)flags; return 1000; }
+int epoll_ctl() { errno = EBADF; return -1; }
+int epoll_wait() { errno = EBADF; return -1; }
+"""
+
+
+def test_stat_beside_a_library_with_functions_of_libc(launcher: Launcher) -> None:
+    source, library = launcher.folder / "epoll.c", launcher.folder / "epoll.so"
+    source.write_text(EPOLL_OF_OTHERS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    watch = f"LD_PRELOAD=$LD_PRELOAD:{library} exec ibv_asyncwatch -d mlx5_0"
+    program = launcher.start_command([launcher.softhca, "--port", "wire=loop", "--", "sh", "-c", watch])
+    program.wait_for("async event FD")
+    instance, = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert instance["program"] == "ibv_asyncwatch"
 
 
 def test_stat_counts_what_passes(launcher: Launcher) -> None:

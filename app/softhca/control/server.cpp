@@ -3,6 +3,7 @@
 
 #include "app/softhca/control/observation.hpp"
 #include "app/softhca/control/protocol.hpp"
+#include "app/softhca/epoll.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -197,7 +197,7 @@ bool send_all(int fd, std::string_view text) {
 /// Events on a descriptor carry its number.
 bool watch(const Fd& epoll, int operation, const Fd& what, uint32_t events) {
     epoll_event event{.events = events, .data = {.fd = what.get()}};
-    return epoll_ctl(epoll.get(), operation, what.get(), &event) == 0;
+    return control_epoll(epoll.get(), operation, what.get(), event) == 0;
 }
 
 /// False when the client has to go: it closed, hangs, or writes an endless line.
@@ -226,7 +226,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
     if (!address) return tl::unexpected(address.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     Fd stop(eventfd(0, EFD_CLOEXEC));
-    Fd epoll(epoll_create1(EPOLL_CLOEXEC));
+    Fd epoll(create_epoll());
     unlink(path.c_str()); // of an earlier process
     if (!listener || !stop || !epoll ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
@@ -268,7 +268,7 @@ void ControlServer::serve() {
         const bool room = clients.size() < kMaxClients;
         watch(epoll_, EPOLL_CTL_MOD, listener_, room && !starved ? uint32_t{EPOLLIN} : 0);
         epoll_event event{};
-        const int got = epoll_wait(epoll_.get(), &event, 1, starved ? kAcceptAgainMs : -1);
+        const int got = wait_epoll(epoll_.get(), event, starved ? kAcceptAgainMs : -1);
         if (got < 0 && errno != EINTR) return; // the program closed what is not its own
         starved = false;
         if (got <= 0) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // socket:PATH: a SEQPACKET connection, one frame a message. Lossless: a full socket is busy.
+#include "app/softhca/epoll.hpp"
 #include "app/softhca/wire/frame.hpp"
 #include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
@@ -8,7 +9,6 @@
 #include <chrono>
 #include <cstring>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -216,7 +216,7 @@ class SocketWire final : public Wire {
     void watch(int fd, bool on) {
         epoll_event event{};
         event.events = EPOLLIN;
-        epoll_ctl(epoll_.get(), on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
+        control_epoll(epoll_.get(), on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, event);
     }
 
     OwnFd peer_;
@@ -234,7 +234,7 @@ class SocketWire final : public Wire {
 } // namespace
 
 OpenedWire open_socket(const SocketSpec& spec) {
-    Fd epoll(epoll_create1(EPOLL_CLOEXEC));
+    Fd epoll(create_epoll());
     if (!epoll) return fail(errno, "wire socket:{}: {}", spec.path, std::strerror(errno));
     auto wire = std::make_unique<SocketWire>(spec.path, std::move(epoll));
     if (auto plugged = wire->plug_in(); !plugged) return tl::unexpected(plugged.error());
