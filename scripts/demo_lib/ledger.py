@@ -3,13 +3,16 @@
 
 A packet on its way from kernel A to kernel B passes these counters:
 
-    interface A (ip -s link)  tx packets + tx dropped        = offered
+    interface A (ip -s link)  tx packets (1) + tx dropped    = offered
     device A    (softhca)     wire_rx -> delivered | drop_…
     port A      (testpmd)     RX-packets
     forwarding  (testpmd)     TX-packets | TX-dropped
     port B      (testpmd)     TX-packets | TX-errors
     device B    (softhca)     wire_tx | drop_tx_…
-    interface B (ip -s link)  rx packets                      = delivered
+    interface B (ip -s link)  rx packets (1)                  = delivered
+
+(1) A kernel gives a TAP TCP packets by up to 64 KiB and counts them as one, and takes them so; softhca,
+which makes packets of them and the other way round, counts those that do not appear there.
 
 On real devices softhca's counters are missing; RX-missed and RX-errors of the port stand in.
 """
@@ -71,14 +74,25 @@ class Ledger:
         return self.offered - self.delivered - sum(self.dropped.values())
 
 
+def sent_by_kernel(snapshot: Snapshot, side: int) -> int:
+    split = snapshot.devices[side]["wire_rx_split"] if snapshot.devices else 0
+    return snapshot.interfaces[side].tx_packets + split
+
+
+def received_by_kernel(snapshot: Snapshot, side: int) -> int:
+    merged = snapshot.devices[side]["wire_tx_merged"] if snapshot.devices else 0
+    return snapshot.interfaces[side].rx_packets + merged
+
+
 def balance(snapshot: Snapshot) -> Ledger:
+    dropped = sum(i.tx_dropped for i in snapshot.interfaces)
     ledger = Ledger(
-        offered=sum(i.tx_packets + i.tx_dropped for i in snapshot.interfaces),
-        delivered=sum(i.rx_packets for i in snapshot.interfaces),
+        offered=sum(sent_by_kernel(snapshot, side) for side in range(2)) + dropped,
+        delivered=sum(received_by_kernel(snapshot, side) for side in range(2)),
         delivered_bytes=sum(i.rx_bytes for i in snapshot.interfaces),
     )
     drops = {
-        "interface queue full": sum(i.tx_dropped for i in snapshot.interfaces),
+        "interface queue full": dropped,
         "tx ring full": sum(f.tx_dropped for f in snapshot.forward.values()),
         "tx error": sum(port.tx_errors for port in snapshot.ports),
     }
@@ -95,12 +109,12 @@ def balance(snapshot: Snapshot) -> Ledger:
 def hops(snapshot: Snapshot) -> list[tuple[str, list[int]]]:
     """The packets that passed each hop, for [left to right, right to left]."""
     ways = [(0, 1), (1, 0)]
-    table = [("sent by kernel", [snapshot.interfaces[a].tx_packets for a, _ in ways])]
+    table = [("sent by kernel", [sent_by_kernel(snapshot, a) for a, _ in ways])]
     if snapshot.devices:
         table.append(("device received", [snapshot.devices[a]["wire_rx_packets"] for a, _ in ways]))
     table.append(("port received", [snapshot.ports[a].rx_packets for a, _ in ways]))
     table.append(("port sent", [snapshot.ports[b].tx_packets for _, b in ways]))
     if snapshot.devices:
         table.append(("device sent", [snapshot.devices[b]["wire_tx_packets"] for _, b in ways]))
-    table.append(("received by kernel", [snapshot.interfaces[b].rx_packets for _, b in ways]))
+    table.append(("received by kernel", [received_by_kernel(snapshot, b) for _, b in ways]))
     return table

@@ -392,6 +392,8 @@ std::span<const CounterName> port_counters() {
         COUNTER(wire_rx_bytes),
         COUNTER(wire_tx_packets),
         COUNTER(wire_tx_bytes),
+        COUNTER(wire_rx_split),
+        COUNTER(wire_tx_merged),
         COUNTER(loopback_packets),
         COUNTER(loopback_bytes),
         COUNTER(delivered),

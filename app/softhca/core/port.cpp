@@ -107,6 +107,16 @@ void Port::flush() {
     if (sent_) wire_->flush();
     if (kernel_sent_) kernel_->flush();
     sent_ = kernel_sent_ = false;
+    const wire::WireReport report = wire_->take_report();
+    counters.wire_rx_split += report.split;
+    counters.wire_tx_merged += report.merged;
+    counters.wire_tx_packets -= report.lost;
+    counters.wire_tx_bytes -= report.lost_bytes;
+    counters.drop_tx_wire += report.lost;
+    if (!kernel_) return;
+    const uint64_t lost = kernel_->take_report().lost;
+    counters.kernel_rx_packets -= lost;
+    counters.drop_kernel += lost;
 }
 
 void Port::poll_link() {

@@ -304,6 +304,8 @@ struct QueueCounters {
 /// Every packet is delivered or counted here by cause; receive side unless named tx.
 struct PortCounters {
     uint64_t wire_rx_packets = 0, wire_rx_bytes = 0, wire_tx_packets = 0, wire_tx_bytes = 0;
+    uint64_t wire_rx_split = 0;  ///< of wire_rx_packets, came as a part of the one before them …
+    uint64_t wire_tx_merged = 0; ///< … or went on as one: see WireReport
     uint64_t loopback_packets = 0, loopback_bytes = 0; ///< from the port to itself, by no wire
     uint64_t delivered = 0;                            ///< copies placed in an RQ
     uint64_t kernel_rx_packets = 0;                    ///< to the kernel netdev

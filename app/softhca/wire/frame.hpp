@@ -4,6 +4,7 @@
 
 #include "app/softhca/wire/wire.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -77,6 +78,13 @@ class FrameBatch {
     }
     void pop() {
         if (!empty()) ++next_;
+    }
+    /// As many as there are and fit.
+    size_t peek(std::span<iovec> frames) {
+        const size_t count = std::min(frames.size(), count_ - next_);
+        for (size_t i = 0; i < count; ++i)
+            frames[i] = {slots_[next_ + i].data(), lengths_[next_ + i]};
+        return count;
     }
     void clear() { next_ = count_ = 0; }
 

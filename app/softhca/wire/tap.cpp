@@ -2,7 +2,9 @@
 #include "app/softhca/wire/tap.hpp"
 
 #include "app/softhca/wire/frame.hpp"
+#include "app/softhca/wire/super_frame.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -12,6 +14,8 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <utility>
+#include <vector>
 
 namespace softhca::wire {
 namespace {
@@ -19,6 +23,10 @@ namespace {
 // The kernel drops what it sends while this many frames wait for us. Its default of 1000 is soon
 // full when the device thread shares a CPU with the sender.
 constexpr int kTxQueueLength = 4096;
+
+constexpr short kFlags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+/// What the interface leaves to the device: checksums, and the segmentation of TCP.
+constexpr unsigned long kOffloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
 
 template <size_t kSize> void copy_name(char (&to)[kSize], const std::string& from) {
     std::strncpy(to, from.c_str(), kSize - 1);
@@ -82,6 +90,7 @@ Result<void> set_up_interface(const TapRequest& request, const std::string& name
     return {};
 }
 
+/// Each read and each write has a SuperHeader in front of the frame.
 class TapWire final : public Wire {
   public:
     TapWire(Fd tap, Fd lock) : tap_(std::move(tap)), lock_(std::move(lock)) {}
@@ -91,18 +100,29 @@ class TapWire final : public Wire {
         return batch_.front();
     }
     void pop() override { batch_.pop(); }
+    size_t peek_batch(std::span<iovec> frames) override {
+        if (batch_.empty() && !receive()) return 0;
+        return batch_.peek(frames);
+    }
+    void pop_batch(size_t count) override {
+        while (count-- > 0)
+            batch_.pop();
+    }
 
     SendResult send(const OutFrame& frame) override {
-        const PaddedFrame padded(frame);
-        ssize_t sent;
-        do
-            sent = writev(tap_.get(), padded.data(), int(padded.size()));
-        while (sent < 0 && errno == EINTR);
-        if (sent >= 0) return SendResult::sent;
-        if (errno == EFAULT) raise_fault(frame);
-        // EIO: the interface is down. A TAP has no way to hold frames back.
-        return SendResult::lost;
+        bool held = merger_.take(frame);
+        if (!held && merger_.packets() != 0) {
+            write_held();
+            held = merger_.take(frame);
+        }
+        if (!held) return write_alone(frame);
+        if (merger_.complete()) write_held();
+        return SendResult::sent;
     }
+    void flush() override {
+        if (merger_.packets() != 0) write_held();
+    }
+    WireReport take_report() override { return std::exchange(report_, {}); }
 
     [[nodiscard]] bool carrier() const override { return !gone_; }
     void set_carrier(bool up) override {
@@ -115,18 +135,70 @@ class TapWire final : public Wire {
     bool receive() {
         batch_.clear();
         while (!batch_.full()) {
-            const ssize_t got = read(tap_.get(), batch_.slot(batch_.count()), kMaxFrame);
-            if (got < 0 && errno == EBADFD) gone_ = true; // somebody deleted the interface
-            if (got <= 0) break;
-            batch_.push(uint32_t(got));
+            if (splitter_.done() && !read_frame()) break;
+            if (splitter_.done()) continue;
+            const auto bytes = static_cast<uint32_t>(splitter_.next_bytes());
+            report_.split += splitter_.packets_made() != 0;
+            splitter_.write_next(batch_.slot(batch_.count()));
+            batch_.push(bytes);
         }
         return batch_.count() > 0;
+    }
+
+    /// A frame goes into the batch, of a super-frame its packets are to be made. False: there is
+    /// none.
+    bool read_frame() {
+        SuperHeader offload;
+        const iovec pieces[] = {{&offload, sizeof offload}, {received_.data(), received_.size()}};
+        const ssize_t got = readv(tap_.get(), pieces, int(std::size(pieces)));
+        if (got < 0 && errno == EBADFD) gone_ = true; // somebody deleted the interface
+        if (got <= ssize_t(sizeof offload)) return false;
+        const std::span<std::byte> frame(received_.data(), size_t(got) - sizeof offload);
+        if (offload.gso_type != SuperHeader::kNoSegments && splitter_.begin(offload, frame))
+            return true;
+        (void)complete_checksum(offload, frame); // else it arrives as it is
+        const auto bytes = static_cast<uint32_t>(std::min<size_t>(frame.size(), kMaxFrame));
+        std::memcpy(batch_.slot(batch_.count()), frame.data(), bytes);
+        batch_.push(bytes);
+        return true;
+    }
+
+    SendResult write_alone(const OutFrame& frame) {
+        const PaddedFrame padded(frame);
+        SuperHeader none{};
+        pieces_.assign(1, {&none, sizeof none});
+        pieces_.insert(pieces_.end(), padded.data(), padded.data() + padded.size());
+        if (write_pieces(pieces_)) return SendResult::sent;
+        if (errno == EFAULT) raise_fault(frame);
+        // EIO: the interface is down. A TAP has no way to hold frames back.
+        return SendResult::lost;
+    }
+    void write_held() {
+        if (write_pieces(merger_.finish())) {
+            report_.merged += merger_.packets() - 1;
+        } else {
+            report_.lost += merger_.packets();
+            report_.lost_bytes += merger_.packet_bytes();
+        }
+        merger_.clear();
+    }
+    bool write_pieces(std::span<const iovec> pieces) {
+        ssize_t sent;
+        do
+            sent = writev(tap_.get(), pieces.data(), int(pieces.size()));
+        while (sent < 0 && errno == EINTR);
+        return sent >= 0;
     }
 
     Fd tap_;
     Fd lock_; // held as long as we use the TAP
     bool gone_ = false;
     FrameBatch batch_;
+    std::array<std::byte, kMaxSuperFrame> received_;
+    Splitter splitter_; ///< of received_
+    Merger merger_;
+    WireReport report_;
+    std::vector<iovec> pieces_;
 };
 
 Result<Fd> lock_tap(const std::string& name, const std::string& lock_dir) {
@@ -148,8 +220,9 @@ Result<Tap> create_tap(const TapRequest& request) {
     Fd fd(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
     if (!fd) return cannot_open_tun();
     ifreq ifr = request_for(request.name);
-    ifr.ifr_flags = IFF_TAP | IFF_NO_PI;
+    ifr.ifr_flags = kFlags;
     if (ioctl(fd.get(), TUNSETIFF, &ifr) < 0) return cannot_create(request.name);
+    ioctl(fd.get(), TUNSETOFFLOAD, kOffloads); // only an improvement
     Tap tap{std::move(fd), ifr.ifr_name};
     if (auto set = set_up_interface(request, tap.name); !set) return tl::unexpected(set.error());
     return tap;
@@ -158,7 +231,7 @@ Result<Tap> create_tap(const TapRequest& request) {
 Result<std::unique_ptr<Wire>> attach_tap(int fd, const std::string& name,
                                          const std::string& lock_dir) {
     ifreq ifr{};
-    if (ioctl(fd, TUNGETIFF, &ifr) < 0 || !(ifr.ifr_flags & IFF_TAP))
+    if (ioctl(fd, TUNGETIFF, &ifr) < 0 || (ifr.ifr_flags & kFlags) != kFlags)
         return fail(EBADF,
                     "TAP {}: descriptor {} from the launcher is gone; something between softhca "
                     "and this program closed it (a Python subprocess does, unless it is given "

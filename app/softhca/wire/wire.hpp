@@ -34,6 +34,13 @@ class Recipient {
     ~Recipient() = default;
 };
 
+/// What a wire does with frames that those who send and receive them do not see.
+struct WireReport {
+    uint64_t lost = 0, lost_bytes = 0; ///< after send() had said that they were sent
+    uint64_t merged = 0;               ///< went on as a part of the frame before them
+    uint64_t split = 0;                ///< came as a part of the frame before them
+};
+
 /// One end of a cable. Used by one device thread at a time; none of the calls blocks.
 class Wire {
   public:
@@ -78,8 +85,10 @@ class Wire {
         }
         return SendResult::sent;
     }
-    /// Called after a batch of send(): wakes the peer if it sleeps.
+    /// Called after a batch of send(): wakes the peer if it sleeps, and sends what was held back.
     virtual void flush() {}
+    /// Since the last call.
+    virtual WireReport take_report() { return {}; }
 
     /// Who may be given frames while the other end sends them, before peek_batch() would find them.
     /// Cables that cannot do that ignore it. Null: nobody from now on, and no call is under way.

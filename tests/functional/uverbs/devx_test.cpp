@@ -414,7 +414,7 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     EXPECT_EQ(times, 1u);
     EXPECT_EQ(lseek(file, 0, SEEK_END), 0) << "nothing was written there";
     EXPECT_EQ(read(full, &times, sizeof times), ssize_t{sizeof times});
-    EXPECT_EQ(times, most);
+    EXPECT_GE(times, most); // a kernel can count one more
     for (const int number : {file, full, eventfd_number})
         close(number);
     mlx5dv_devx_destroy_event_channel(channel);

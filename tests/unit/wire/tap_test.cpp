@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TAPs are made in a network namespace of a child process, as an unprivileged user may.
 #include "app/softhca/wire/tap.hpp"
+#include "tests/unit/net/frames.hpp"
 #include "tests/unit/wire/child.hpp"
 #include "tests/unit/wire/traffic.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <filesystem>
 #include <linux/if_packet.h>
@@ -120,6 +122,71 @@ TEST(TapWire, ShortFramesArePadded) {
             length = recv(partner, got.data(), got.size(), 0);
         while (!is_marked({got.data(), size_t(length)}));
         CHECK(length == 60);
+        return 0;
+    });
+}
+
+/// Three packets of a connection.
+std::vector<frames::Bytes> connection() {
+    std::vector<frames::Bytes> packets;
+    for (uint16_t i = 0; i < 3; ++i)
+        packets.push_back(frames::build({.dst = {2, 0, 0, 0, 0, 9},
+                                         .ip_id = i,
+                                         .proto = frames::kTcp,
+                                         .sequence = 1 + 1000u * i,
+                                         .payload = frames::pattern(1000, uint8_t(i))}));
+    return packets;
+}
+
+/// The packet socket, which asks for it, sees the header of a super-frame and may write one.
+TEST(TapWire, PacketsOfAConnectionPassAsOneBothWays) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire);
+        const int partner = packet_socket("t0"), on = 1;
+        CHECK(setsockopt(partner, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) == 0);
+        const auto packets = connection();
+        for (const auto& packet : packets)
+            CHECK(send(*wire, frames::view(packet)) == SendResult::sent);
+        wire->flush();
+        CHECK(wire->take_report().merged == 2);
+        std::vector<std::byte> super(10 + 65536);
+        ssize_t length;
+        do
+            length = recv(partner, super.data(), super.size(), 0);
+        while (length > 0 && length != 10 + ssize_t(packets[0].size()) + 2000);
+        CHECK(length > 0);
+        CHECK(::send(partner, super.data(), size_t(length), 0) == length);
+        for (const auto& packet : packets) {
+            auto arrived = await_frame(*wire);
+            while (!arrived.empty() && arrived.size() != packet.size()) {
+                wire->pop();
+                arrived = await_frame(*wire);
+            }
+            CHECK(std::ranges::equal(arrived, frames::view(packet)));
+            wire->pop();
+        }
+        const auto report = wire->take_report();
+        CHECK(report.split == 2 && report.merged == 0 && report.lost == 0);
+        return 0;
+    });
+}
+
+TEST(TapWire, HeldPacketsThatAreLostAreReported) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire);
+        ifreq down = query("t0", SIOCGIFFLAGS);
+        std::strcpy(down.ifr_name, "t0");
+        down.ifr_flags = short(down.ifr_flags & ~IFF_UP);
+        CHECK(ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCSIFFLAGS, &down) == 0);
+        const auto packets = connection();
+        for (const auto& packet : packets)
+            CHECK(send(*wire, frames::view(packet)) == SendResult::sent);
+        wire->flush();
+        const auto report = wire->take_report();
+        CHECK(report.lost == 3 && report.lost_bytes == 3 * packets[0].size());
+        CHECK(report.merged == 0);
         return 0;
     });
 }
