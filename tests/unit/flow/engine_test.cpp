@@ -145,7 +145,7 @@ TEST(Engines, VerbsHasNoEspInATunnel) {
     EXPECT_EQ(lack_of(*engines.mlx5, patterns[0]), "");
 }
 
-/// Their specs would be taken for those of the outer tunnel.
+/// The match has one place for a tunnel's fields.
 TEST(Engines, VerbsHasNoTunnelInATunnel) {
     const Engines engines;
     const auto in_vxlan = [&](rte_flow_item_type type) {
