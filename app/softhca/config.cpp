@@ -319,7 +319,8 @@ Result<void> complete(Config& config) {
         devices.push_back(port.device);
         addresses.push_back(port.pci);
         netdevs.push_back(port.netdev);
-        if (port.wire.starts_with("tap:")) netdevs.push_back(port.wire.substr(4));
+        if (port.wire.starts_with("tap:")) // and perhaps an option of the wire after its name
+            netdevs.push_back(port.wire.substr(4, port.wire.find(':', 4) - 4));
     }
     for (const auto& [key, names] :
          {std::pair{"device", devices}, std::pair{"pci", addresses}, std::pair{"netdev", netdevs}})

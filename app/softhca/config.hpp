@@ -28,7 +28,7 @@ struct PortConfig {
     std::optional<uint8_t> steering_format;
     bool carrier_always = false; ///< the link is up also while nobody is at the cable's other end
     std::string wire =
-        "loop"; ///< tap:NAME socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
+        "loop"; ///< tap:NAME[:plain] socket:PATH link:NAME pcap:IN[,OUT] pair:NAME loop gen:… sink
     std::string netdev;      ///< name of the kernel netdev beside the port
     bool netdev_tap = false; ///< true: a real TAP interface; false: emulated for this program only
     std::vector<CommandFault> faults; ///< commands that fail from the start

@@ -94,7 +94,8 @@ def test_devices_of_the_user(build: Build, tmp_path: Path, devices: list[str]) -
     """--device, with softhca's devices as "real" ones: the demo only sees RDMA devices and the
     interfaces that they are cabled to."""
     out = tmp_path / "out.json"
-    ports = ["--port=wire=tap:peer0", "--port=wire=tap:peer1", "--port=wire=tap:unused"]
+    # Plain, as the counters of real interfaces count packets.
+    ports = ["--port=wire=tap:peer0:plain", "--port=wire=tap:peer1:plain", "--port=wire=tap:unused"]
     options = [*(f"--device={device}" for device in devices), "--seconds=2", f"--json={out}"]
     result = subprocess.run(
         [*OWN_NETWORK, str(build.softhca), *ports, "--", *demo_command(build, *options)],

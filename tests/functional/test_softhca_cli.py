@@ -43,6 +43,7 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--port", "mac=1", "--", "true"], "02:00:00:00:00:01"),
         (["--port", "wire=loop,mtu=20000", "--", "true"], "9978"),
         (["--port", "device=a", "--port", "device=a", "--", "true"], "device=a: used twice"),
+        (["--port", "wire=tap:a", "--port", "wire=tap:a:plain", "--", "true"], "netdev=a: used twice"),
         (["--port", "wire=loop,mtu=9000,wire=sink", "--", "true"], "wire=: given twice"),
         (["--threads", "none", "--", "true"], "--threads"),
         (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),

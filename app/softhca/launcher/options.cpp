@@ -21,7 +21,7 @@ constexpr const char* kFooter = R"(
 A port is written as key=value,... :
   wire=WHERE      where its cable goes (default: loop)
       loop                    back to the port itself
-      tap:NAME                a network interface of this machine (needs CAP_NET_ADMIN)
+      tap:NAME[:plain]        a network interface of this machine (needs CAP_NET_ADMIN)
       link:NAME               to the port of another softhca with the same link:NAME; loses nothing
       pair:NAME               to another port of this softhca with the same pair:NAME
       socket:PATH             a SEQPACKET socket, one frame a message; loses nothing

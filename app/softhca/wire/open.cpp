@@ -8,10 +8,12 @@ namespace softhca::wire {
 namespace {
 
 OpenedWire open_tap(const TapSpec& spec, const OpenOptions& options) {
-    if (options.tap_fd >= 0) return attach_tap(options.tap_fd, spec.name, options.lock_dir);
+    const auto passing = spec.plain ? TapPassing::packets : TapPassing::super_frames;
+    if (options.tap_fd >= 0)
+        return attach_tap(options.tap_fd, spec.name, options.lock_dir, passing);
     auto tap = create_tap({.name = spec.name, .mtu = options.mtu, .mac = {}, .up = true});
     if (!tap) return tl::unexpected(tap.error());
-    return attach_tap(tap->fd.get(), tap->name, "");
+    return attach_tap(tap->fd.get(), tap->name, "", passing);
 }
 
 struct Opener {

@@ -14,7 +14,7 @@ namespace softhca::wire {
 namespace {
 
 constexpr std::string_view kForms =
-    "tap:NAME, socket:PATH, link:NAME, pair:NAME, pcap:IN[,OUT], loop, sink, "
+    "tap:NAME[:plain], socket:PATH, link:NAME, pair:NAME, pcap:IN[,OUT], loop, sink, "
     "gen[:count=N,size=BYTES,flows=N,rate=PER_SECOND]";
 constexpr size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1 - 7; // 7: see SocketWire
 constexpr uint32_t kMinGenerated = 60; // the shortest Ethernet frame without FCS
@@ -40,6 +40,16 @@ template <class Spec> Result<WireSpec> plain(std::string_view kind, std::string_
         return fail(EINVAL, "wire {}: takes no parameters, but has '{}'", kind,
                     text.substr(kind.size()));
     return Spec{};
+}
+
+Result<WireSpec> parse_tap(std::string_view text) {
+    const size_t colon = text.find(':');
+    if (colon != text.npos && text.substr(colon + 1) != "plain")
+        return fail(EINVAL, "wire tap:{}: '{}' is no option of a TAP: the only one is plain", text,
+                    text.substr(colon + 1));
+    auto parsed = named<TapSpec>("tap", text.substr(0, colon), IFNAMSIZ - 1);
+    if (parsed) std::get<TapSpec>(*parsed).plain = colon != text.npos;
+    return parsed;
 }
 
 Result<WireSpec> parse_socket(std::string_view path) {
@@ -118,7 +128,7 @@ Result<WireSpec> parse_wire_spec(std::string_view text) {
     if (kind == "loop") return plain<LoopSpec>(kind, text);
     if (kind == "sink") return plain<SinkSpec>(kind, text);
     if (kind == "gen") return parse_gen(rest);
-    if (kind == "tap") return named<TapSpec>(kind, rest, IFNAMSIZ - 1);
+    if (kind == "tap") return parse_tap(rest);
     if (kind == "link") return named<LinkSpec>(kind, rest, 64);
     if (kind == "pair") return named<PairSpec>(kind, rest, 64);
     if (kind == "socket") return parse_socket(rest);

@@ -13,6 +13,7 @@ namespace softhca::wire {
 
 struct TapSpec {
     std::string name;
+    bool plain = false; ///< each packet by itself, with its checksums
 };
 struct SocketSpec {
     std::string path;

@@ -93,7 +93,8 @@ Result<void> set_up_interface(const TapRequest& request, const std::string& name
 /// Each read and each write has a SuperHeader in front of the frame.
 class TapWire final : public Wire {
   public:
-    TapWire(Fd tap, Fd lock) : tap_(std::move(tap)), lock_(std::move(lock)) {}
+    TapWire(Fd tap, Fd lock, bool merges)
+        : tap_(std::move(tap)), lock_(std::move(lock)), merges_(merges) {}
 
     std::span<const std::byte> peek() override {
         if (batch_.empty() && !receive()) return {};
@@ -110,6 +111,7 @@ class TapWire final : public Wire {
     }
 
     SendResult send(const OutFrame& frame) override {
+        if (!merges_) return write_alone(frame);
         bool held = merger_.take(frame);
         if (!held && merger_.packets() != 0) {
             write_held();
@@ -191,7 +193,8 @@ class TapWire final : public Wire {
     }
 
     Fd tap_;
-    Fd lock_; // held as long as we use the TAP
+    Fd lock_;     // held as long as we use the TAP
+    bool merges_; ///< packets to the kernel
     bool gone_ = false;
     FrameBatch batch_;
     std::array<std::byte, kMaxSuperFrame> received_;
@@ -222,14 +225,13 @@ Result<Tap> create_tap(const TapRequest& request) {
     ifreq ifr = request_for(request.name);
     ifr.ifr_flags = kFlags;
     if (ioctl(fd.get(), TUNSETIFF, &ifr) < 0) return cannot_create(request.name);
-    ioctl(fd.get(), TUNSETOFFLOAD, kOffloads); // only an improvement
     Tap tap{std::move(fd), ifr.ifr_name};
     if (auto set = set_up_interface(request, tap.name); !set) return tl::unexpected(set.error());
     return tap;
 }
 
 Result<std::unique_ptr<Wire>> attach_tap(int fd, const std::string& name,
-                                         const std::string& lock_dir) {
+                                         const std::string& lock_dir, TapPassing passing) {
     ifreq ifr{};
     if (ioctl(fd, TUNGETIFF, &ifr) < 0 || (ifr.ifr_flags & kFlags) != kFlags)
         return fail(EBADF,
@@ -245,7 +247,10 @@ Result<std::unique_ptr<Wire>> attach_tap(int fd, const std::string& name,
     }
     Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!own) return fail(errno, "TAP {}: {}", name, std::strerror(errno));
-    return std::make_unique<TapWire>(std::move(own), std::move(lock));
+    const bool merges = passing == TapPassing::super_frames;
+    ioctl(own.get(), TUNSETOFFLOAD,
+          merges ? kOffloads : 0); // a kernel without makes packets itself
+    return std::make_unique<TapWire>(std::move(own), std::move(lock), merges);
 }
 
 } // namespace softhca::wire

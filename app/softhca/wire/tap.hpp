@@ -30,9 +30,14 @@ struct Tap {
 /// (`ip tuntap add`). Needs CAP_NET_ADMIN for the former.
 [[nodiscard]] Result<Tap> create_tap(const TapRequest& request);
 
+/// What passes the TAP: super-frames (see super_frame.hpp) as well, or packets with their checksums
+/// only.
+enum class TapPassing : uint8_t { super_frames, packets };
+
 /// A wire over an open TAP; takes a duplicate of `fd`. With a `lock_dir`, refuses while another
 /// process that inherited the same TAP uses it.
-[[nodiscard]] Result<std::unique_ptr<Wire>> attach_tap(int fd, const std::string& name,
-                                                       const std::string& lock_dir);
+[[nodiscard]] Result<std::unique_ptr<Wire>>
+attach_tap(int fd, const std::string& name, const std::string& lock_dir,
+           TapPassing passing = TapPassing::super_frames);
 
 } // namespace softhca::wire

@@ -19,6 +19,9 @@ TEST(WireSpec, WellFormedOnesAreTakenApart) {
     parsed<LoopSpec>("loop");
     parsed<SinkSpec>("sink");
     EXPECT_EQ(parsed<TapSpec>("tap:cable0").name, "cable0");
+    EXPECT_FALSE(parsed<TapSpec>("tap:cable0").plain);
+    EXPECT_EQ(parsed<TapSpec>("tap:cable0:plain").name, "cable0");
+    EXPECT_TRUE(parsed<TapSpec>("tap:cable0:plain").plain);
     EXPECT_EQ(parsed<LinkSpec>("link:a.b-c_1").name, "a.b-c_1");
     EXPECT_EQ(parsed<PairSpec>("pair:x").name, "x");
     EXPECT_EQ(parsed<SocketSpec>("socket:/run/a:b,c").path, "/run/a:b,c");
@@ -49,20 +52,20 @@ TEST_P(WireSpecError, SaysWhatIsWrong) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, WireSpecError,
-    testing::Values(Malformed{"", "tap:NAME, socket:PATH"}, Malformed{"lop", "'lop'"},
+    testing::Values(Malformed{"", "tap:NAME[:plain], socket:PATH"}, Malformed{"lop", "'lop'"},
                     Malformed{"loop:x", "':x'"}, Malformed{"loop,mtuu=9000", "',mtuu=9000'"},
                     Malformed{"sink:", "no parameters"}, Malformed{"tap", "bad name"},
                     Malformed{"tap:", "bad name"}, Malformed{"tap:a/b", "a/b"},
                     Malformed{"tap:sixteen-letters-", "15"}, Malformed{"tap:..", "bad name"},
-                    Malformed{"link:a b", "a b"}, Malformed{"link:../x", "bad name"},
-                    Malformed{"pair:", "bad name"}, Malformed{"socket:", "path"},
-                    Malformed{"pcap:", "which file"}, Malformed{"pcap", "which file"},
-                    Malformed{"pcap:a,a", "overwrite"}, Malformed{"gen:size", "'size'"},
-                    Malformed{"gen:size=59", "from 60"}, Malformed{"gen:size=99999", "size=99999"},
-                    Malformed{"gen:size=-1", "size=-1"}, Malformed{"gen:size=", "size="},
-                    Malformed{"gen:count=0", "count=0"}, Malformed{"gen:flows=0", "flows=0"},
-                    Malformed{"gen:rate=x", "rate=x"}, Malformed{"gen:speed=5", "'speed'"},
-                    Malformed{"gen:count=5,,size=60", "''"}),
+                    Malformed{"tap:a:fast", "'fast' is no option"}, Malformed{"link:a b", "a b"},
+                    Malformed{"link:../x", "bad name"}, Malformed{"pair:", "bad name"},
+                    Malformed{"socket:", "path"}, Malformed{"pcap:", "which file"},
+                    Malformed{"pcap", "which file"}, Malformed{"pcap:a,a", "overwrite"},
+                    Malformed{"gen:size", "'size'"}, Malformed{"gen:size=59", "from 60"},
+                    Malformed{"gen:size=99999", "size=99999"}, Malformed{"gen:size=-1", "size=-1"},
+                    Malformed{"gen:size=", "size="}, Malformed{"gen:count=0", "count=0"},
+                    Malformed{"gen:flows=0", "flows=0"}, Malformed{"gen:rate=x", "rate=x"},
+                    Malformed{"gen:speed=5", "'speed'"}, Malformed{"gen:count=5,,size=60", "''"}),
     [](const auto& instance) { return "n" + std::to_string(instance.index); });
 
 TEST(WireSpec, LongSocketPathIsRefused) {

@@ -172,6 +172,27 @@ TEST(TapWire, PacketsOfAConnectionPassAsOneBothWays) {
     });
 }
 
+TEST(TapWire, PacketsPassByThemselvesWhereThatIsWanted) {
+    in_namespace([] {
+        const auto wire = open("tap:t0:plain");
+        CHECK(wire);
+        const int partner = packet_socket("t0");
+        const auto packets = connection();
+        for (const auto& packet : packets)
+            CHECK(send(*wire, frames::view(packet)) == SendResult::sent);
+        CHECK(wire->take_report().merged == 0);
+        for (const auto& packet : packets) {
+            std::vector<std::byte> got(packet.size() + 1);
+            ssize_t length;
+            do
+                length = recv(partner, got.data(), got.size(), 0);
+            while (length > 0 && length != ssize_t(packet.size()));
+            CHECK(std::equal(got.begin(), got.end() - 1, frames::view(packet).begin()));
+        }
+        return 0;
+    });
+}
+
 TEST(TapWire, HeldPacketsThatAreLostAreReported) {
     in_namespace([] {
         const auto wire = open("tap:t0");
