@@ -42,7 +42,7 @@ uint16_t tcp_sum(const std::byte* frame, const Headers& headers, uint32_t end) {
 }
 
 /// Whether a packet with these headers may be one of several: nothing in them differs from packet
-/// to packet but what follow() looks at.
+/// to packet but what follows() looks at.
 bool may_merge(const Headers& headers, const std::byte* head, uint32_t frame_bytes) {
     const uint32_t ip_bytes = headers.ip_version == 4 ? kIpv4Bytes : kIpv6Bytes;
     return headers.l4 != 0 && headers.ip_proto == net::kProtoTcp && headers.length_ok &&

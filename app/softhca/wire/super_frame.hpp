@@ -11,7 +11,7 @@
 
 namespace softhca::wire {
 
-/// virtio_net_hdr of <linux/virtio_net.h>, which is no C++. In the machine's byte order.
+/// virtio_net_hdr of <linux/virtio_net.h>, which C++ compilers refuse. In the machine's byte order.
 struct SuperHeader {
     static constexpr uint8_t kNeedsChecksum = 1; ///< from csum_start on, into csum_offset after it
     static constexpr uint8_t kNoSegments = 0, kTcpIpv4 = 1, kTcpIpv6 = 4;
