@@ -78,6 +78,11 @@ class ChecksumSum {
     [[nodiscard]] uint16_t fold() const { return to_be(fold_sum(sum_)); }
     /// The complement: what belongs into a checksum field (host order).
     [[nodiscard]] uint16_t checksum() const { return static_cast<uint16_t>(~fold()); }
+    /// The same where zero would mean that there is none, as in UDP: the other zero.
+    [[nodiscard]] uint16_t checksum_not_zero() const {
+        const uint16_t sum = checksum();
+        return sum != 0 ? sum : uint16_t{0xffff};
+    }
 
   private:
     uint64_t sum_ = 0;

@@ -2,6 +2,7 @@
 #include "app/softhca/core/offload.hpp"
 
 #include "app/softhca/core/flow_key.hpp"
+#include "common/net/ip.hpp"
 #include "common/net/l4.hpp"
 
 #include <algorithm>
@@ -11,18 +12,9 @@ namespace softhca::core {
 namespace {
 
 using net::Headers;
-using net::load_be;
 using net::store_be;
 
-constexpr uint32_t kIpv4Length = 2, kIpv4Id = 4, kIpv4Checksum = 10;
-constexpr uint32_t kIpv6Length = 4;
-constexpr uint32_t kTcpSequence = 4, kTcpFlags = 13, kTcpChecksum = 16;
-constexpr uint32_t kUdpLength = 4, kUdpChecksum = 6;
-
-void write_ipv4_checksum(std::byte* l3, uint32_t ihl) {
-    store_be<uint16_t>(l3 + kIpv4Checksum, 0);
-    store_be<uint16_t>(l3 + kIpv4Checksum, net::checksum(l3, ihl * 4));
-}
+constexpr uint32_t kTcpChecksum = 16, kUdpChecksum = 6;
 
 /// Fills in the TCP or UDP checksum of the packet that `headers` describe; `head` holds its
 /// headers.
@@ -34,15 +26,13 @@ void write_l4_checksum(std::byte* head, std::span<const iovec> pieces, const Hea
     store_be<uint16_t>(field, 0);
     net::ChecksumSum sum = net::pseudo_header(headers, head, bytes);
     sum.add_word(sum_range(pieces, headers.l4, bytes).fold());
-    uint16_t checksum = sum.checksum();
-    if (checksum == 0 && !tcp) checksum = 0xffff; // in UDP, zero means: none
-    store_be(field, checksum);
+    store_be(field, tcp ? sum.checksum() : sum.checksum_not_zero());
 }
 
 /// Checksums of one level (plain or outer, or inner). The L4 header must lie in `head`.
 void write_checksums(std::byte* head, std::span<const iovec> pieces, const Headers& headers,
                      bool l3, bool l4) {
-    if (l3 && headers.ip_version == 4) write_ipv4_checksum(head + headers.l3, headers.ipv4_ihl);
+    if (l3) net::write_ip_checksum(head, headers);
     if (l4 && headers.l4 != 0 && headers.length_ok && !headers.fragment)
         write_l4_checksum(head, pieces, headers);
 }
@@ -84,45 +74,12 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
     }
 }
 
-bool TsoHeader::prepare(std::span<const std::byte> header) {
-    header_ = header;
-    const auto bytes = static_cast<uint32_t>(header.size());
-    // The template's IP lengths speak of the whole message, or of nothing: parse must not care.
-    outer_ = net::parse_template(header);
-    find_carried(outer_, header);
-    tcp_ = outer_.inner != 0 ? net::parse_inner_template(header, outer_) : outer_;
-    return tcp_.l4 != 0 && tcp_.ip_proto == net::kProtoTcp && tcp_.payload == bytes;
-}
-
-void TsoHeader::write_ip(std::byte* to, const Headers& headers, uint32_t index,
-                         uint32_t end) const {
-    std::byte* const l3 = to + headers.l3;
-    const uint32_t bytes = end - headers.l3;
-    if (headers.ip_version == 4) {
-        store_be(l3 + kIpv4Length, static_cast<uint16_t>(bytes));
-        const auto id = load_be<uint16_t>(l3 + kIpv4Id);
-        store_be(l3 + kIpv4Id, static_cast<uint16_t>(id + index));
-    } else {
-        store_be(l3 + kIpv6Length, static_cast<uint16_t>(bytes - 40));
-    }
-}
-
-void TsoHeader::write(std::byte* to, uint32_t index, uint32_t offset, uint32_t bytes,
-                      bool last) const {
-    std::memcpy(to, header_.data(), header_.size());
-    const uint32_t end = static_cast<uint32_t>(header_.size()) + bytes;
-    write_ip(to, tcp_, index, end);
-    if (outer_.inner != 0) {
-        write_ip(to, outer_, index, end);
-        if (outer_.l4 != 0) // UDP; GRE and IP in IP have no length
-            store_be(to + outer_.l4 + kUdpLength, static_cast<uint16_t>(end - outer_.l4));
-    }
-    std::byte* const tcp = to + tcp_.l4;
-    store_be(tcp + kTcpSequence, load_be<uint32_t>(tcp + kTcpSequence) + offset);
-    auto flags = static_cast<uint8_t>(tcp[kTcpFlags]);
-    if (!last) flags &= static_cast<uint8_t>(~(net::kTcpFin | net::kTcpPsh));
-    if (index != 0) flags &= static_cast<uint8_t>(~net::kTcpCwr);
-    tcp[kTcpFlags] = std::byte{flags};
+std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header) {
+    Headers outer = net::parse_template(header);
+    find_carried(outer, header);
+    const Headers tcp = outer.inner != 0 ? net::parse_inner_template(header, outer) : outer;
+    if (tcp.l4 == 0 || tcp.ip_proto != net::kProtoTcp || tcp.payload != header.size()) return {};
+    return net::TsoHeader(header, outer, tcp);
 }
 
 } // namespace softhca::core

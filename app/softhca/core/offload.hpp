@@ -4,9 +4,11 @@
 
 #include "app/softhca/core/gather.hpp"
 #include "common/net/parse.hpp"
+#include "common/net/tso.hpp"
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 namespace softhca::core {
 
@@ -36,24 +38,9 @@ struct SendOffloads {
 /// Applies the offloads: the frame's first bytes move into `header`, which becomes its first piece.
 void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads);
 
-/// One TSO request: a header template and how the segments differ from it.
-class TsoHeader {
-  public:
-    /// False when the template is not a TCP packet (plain or in a tunnel) of `bytes` header bytes.
-    [[nodiscard]] bool prepare(std::span<const std::byte> header);
-
-    /// Writes the header of one segment: `index` of the segment, `offset` of its payload in the
-    /// whole payload, `bytes` of payload, `last` of its request. Checksums are left to
-    /// apply_offloads().
-    void write(std::byte* to, uint32_t index, uint32_t offset, uint32_t bytes, bool last) const;
-
-  private:
-    void write_ip(std::byte* to, const net::Headers& headers, uint32_t index, uint32_t end) const;
-
-    std::span<const std::byte> header_;
-    net::Headers outer_;
-    net::Headers
-        tcp_; ///< of the frame that holds the TCP header: outer_, or the tunnel's inner one
-};
+/// The headers of a TSO request, which apply_offloads() completes in each segment. Nothing when
+/// they are not those of a TCP packet, plain or in a tunnel, from the first to the last byte. Their
+/// IP lengths may speak of the whole message, or of nothing.
+[[nodiscard]] std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header);
 
 } // namespace softhca::core

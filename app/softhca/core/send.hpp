@@ -67,8 +67,8 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
     [[nodiscard]] bool send_frame(Sq& sq, Gather& frame, const SendRequest& request);
-    [[nodiscard]] Step send_segments(Sq& sq, const SendRequest& request, const TsoHeader& header,
-                                     size_t budget);
+    [[nodiscard]] Step send_segments(Sq& sq, const SendRequest& request,
+                                     const net::TsoHeader& header, size_t budget);
     [[nodiscard]] Step execute_chain(Sq& sq, size_t budget);
     [[nodiscard]] Step execute_tso_chain(Sq& sq, const virtio::NetHeader& header, size_t budget);
     [[nodiscard]] bool send_held(Sq& sq, const HairpinBuffer::Packet& packet);

@@ -313,18 +313,18 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_pa
 
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
-    TsoHeader header;
-    if (ring_.request().mss == 0 || !header.prepare(ring_.request().header))
-        return {SendFault::bad_tso};
+    const auto header = tso_header(ring_.request().header);
+    if (ring_.request().mss == 0 || !header) return {SendFault::bad_tso};
     payload_.clear();
     if (const auto fault = gather_segments(sq, payload_); fault != SendFault::none) return {fault};
-    return send_segments(sq, ring_.request(), header, budget);
+    return send_segments(sq, ring_.request(), *header, budget);
 }
 
 /// Sends payload_ in segments of the request.
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::send_segments(Sq& sq, const SendRequest& request,
-                                                        const TsoHeader& header, size_t budget) {
+                                                        const net::TsoHeader& header,
+                                                        size_t budget) {
     const uint32_t mss = request.mss;
     const uint32_t total = payload_.length();
     Step step;

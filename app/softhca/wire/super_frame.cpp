@@ -2,6 +2,7 @@
 #include "app/softhca/wire/super_frame.hpp"
 
 #include "app/softhca/wire/frame.hpp"
+#include "common/net/ip.hpp"
 #include "common/net/l4.hpp"
 
 #include <algorithm>
@@ -20,18 +21,6 @@ constexpr uint32_t kTcpSequence = 4, kTcpAck = 8, kTcpFlags = 13, kTcpWindow = 1
 constexpr uint32_t kTcpChecksum = 16;
 constexpr uint32_t kMaxIpBytes = 65535;
 constexpr uint32_t kHeadBytes = 160; ///< with all headers that a packet to be merged may have
-
-/// Of a frame of `end` bytes whose other headers are complete.
-void write_ip_length(std::byte* frame, const Headers& headers, uint32_t end) {
-    std::byte* const ip = frame + headers.l3;
-    if (headers.ip_version == 6) {
-        store_be(ip + kIpv6Length, static_cast<uint16_t>(end - headers.l3 - kIpv6Bytes));
-        return;
-    }
-    store_be(ip + kIpv4Length, static_cast<uint16_t>(end - headers.l3));
-    store_be<uint16_t>(ip + kIpv4Checksum, 0);
-    store_be(ip + kIpv4Checksum, net::checksum(ip, headers.ipv4_ihl * 4u));
-}
 
 /// Of the TCP segment that ends the frame, its checksum field included.
 uint16_t tcp_sum(const std::byte* frame, const Headers& headers, uint32_t end) {
@@ -74,56 +63,48 @@ void copy_head(const OutFrame& frame, std::span<std::byte> to) {
 
 } // namespace
 
-bool complete_checksum(const SuperHeader& offload, std::span<std::byte> frame) {
-    if ((offload.flags & SuperHeader::kNeedsChecksum) == 0) return true;
-    const size_t start = offload.csum_start, field = start + offload.csum_offset;
+bool complete_checksum(const NetHeader& offload, std::span<std::byte> frame) {
+    if ((offload.flags & net::virtio::kNeedsChecksum) == 0) return true;
+    const size_t start = offload.checksum_start, field = start + offload.checksum_offset;
     if (field + sizeof(uint16_t) > frame.size()) return false;
     // The field holds the sum of the pseudo header.
-    const uint16_t checksum = net::checksum(&frame[start], frame.size() - start);
-    store_be<uint16_t>(&frame[field], checksum == 0 ? 0xffff : checksum);
+    net::ChecksumSum sum;
+    sum.add(frame.subspan(start));
+    store_be(&frame[field], sum.checksum_not_zero());
     return true;
 }
 
-bool Splitter::begin(const SuperHeader& offload, std::span<const std::byte> frame) {
-    header_ = payload_ = {};
+bool Splitter::begin(const NetHeader& offload, std::span<const std::byte> frame) {
+    payload_ = {};
     at_ = index_ = 0;
-    packet_bytes_ = offload.gso_size;
-    headers_ = net::parse(frame.first(std::min<size_t>(frame.size(), net::kParseBytes)),
-                          static_cast<uint32_t>(frame.size()));
-    if (headers_.l4 == 0 || headers_.ip_proto != net::kProtoTcp || !headers_.length_ok ||
-        headers_.fragment || !headers_.has_payload() || packet_bytes_ == 0 ||
-        headers_.payload + packet_bytes_ > kMaxFrame)
+    packet_bytes_ = offload.segment_bytes;
+    const Headers headers =
+        net::parse(frame.first(std::min<size_t>(frame.size(), net::kParseBytes)),
+                   static_cast<uint32_t>(frame.size()));
+    if (headers.l4 == 0 || headers.ip_proto != net::kProtoTcp || !headers.length_ok ||
+        headers.fragment || !headers.has_payload() || packet_bytes_ == 0 ||
+        headers.payload + packet_bytes_ > kMaxFrame)
         return false;
-    header_ = frame.first(headers_.payload);
-    payload_ = frame.subspan(headers_.payload, headers_.l3 + headers_.ip_bytes - headers_.payload);
+    header_ = net::TsoHeader(frame.first(headers.payload), headers, headers);
+    payload_ = frame.subspan(headers.payload, headers.l3 + headers.ip_bytes - headers.payload);
     return true;
 }
 
 size_t Splitter::next_bytes() const {
-    return header_.size() + std::min<size_t>(packet_bytes_, payload_.size() - at_);
+    return header_.bytes() + std::min<size_t>(packet_bytes_, payload_.size() - at_);
 }
 
 void Splitter::write_next(std::byte* to) {
     const auto end = static_cast<uint32_t>(next_bytes());
-    const auto payload = end - static_cast<uint32_t>(header_.size());
-    std::memcpy(to, header_.data(), header_.size());
-    std::memcpy(to + header_.size(), &payload_[at_], payload);
-    std::byte* const tcp = to + headers_.l4;
-    store_be(tcp + kTcpSequence,
-             static_cast<uint32_t>(load_be<uint32_t>(tcp + kTcpSequence) + at_));
+    const uint32_t payload = end - header_.bytes();
+    header_.write(to, index_++, at_, payload, at_ + payload == payload_.size());
+    std::memcpy(to + header_.bytes(), &payload_[at_], payload);
     at_ += payload;
-    uint8_t flags = headers_.tcp_flags;
-    if (!done()) flags &= static_cast<uint8_t>(~(net::kTcpFin | net::kTcpPsh));
-    if (index_ != 0) flags &= static_cast<uint8_t>(~net::kTcpCwr);
-    tcp[kTcpFlags] = std::byte{flags};
-    if (headers_.ip_version == 4) {
-        std::byte* const id = to + headers_.l3 + kIpv4Id;
-        store_be(id, static_cast<uint16_t>(load_be<uint16_t>(id) + index_));
-    }
-    write_ip_length(to, headers_, end);
-    store_be<uint16_t>(tcp + kTcpChecksum, 0);
-    store_be(tcp + kTcpChecksum, static_cast<uint16_t>(~tcp_sum(to, headers_, end)));
-    ++index_;
+    const Headers& headers = header_.tcp();
+    net::write_ip_checksum(to, headers);
+    std::byte* const field = to + headers.l4 + kTcpChecksum;
+    store_be<uint16_t>(field, 0);
+    store_be(field, static_cast<uint16_t>(~tcp_sum(to, headers, end)));
 }
 
 bool Merger::take(const OutFrame& frame) {
@@ -194,18 +175,19 @@ bool Merger::append(const OutFrame& frame, const Headers& headers, const std::by
 std::array<iovec, 2> Merger::finish() {
     offload_ = {};
     if (packets_ > 1) {
-        offload_.flags = SuperHeader::kNeedsChecksum;
-        offload_.gso_type =
-            headers_.ip_version == 4 ? SuperHeader::kTcpIpv4 : SuperHeader::kTcpIpv6;
-        offload_.hdr_len = headers_.payload;
-        offload_.gso_size = static_cast<uint16_t>(payload_of_first_);
-        offload_.csum_start = headers_.l4;
-        offload_.csum_offset = kTcpChecksum;
-        write_ip_length(frame_.data(), headers_, bytes_);
+        using namespace net::virtio;
+        offload_.flags = kNeedsChecksum;
+        offload_.gso_type = headers_.ip_version == 4 ? kGsoTcp4 : kGsoTcp6;
+        offload_.header_bytes = headers_.payload;
+        offload_.segment_bytes = static_cast<uint16_t>(payload_of_first_);
+        offload_.checksum_start = headers_.l4;
+        offload_.checksum_offset = kTcpChecksum;
+        net::write_ip_length(frame_.data(), headers_, bytes_);
+        net::write_ip_checksum(frame_.data(), headers_);
         store_be(frame_.data() + headers_.l4 + kTcpChecksum,
                  net::pseudo_header(headers_, frame_.data(), bytes_ - headers_.l4).fold());
     }
-    return {iovec{&offload_, sizeof offload_}, iovec{frame_.data(), bytes_}};
+    return {iovec{&offload_, net::virtio::kLegacyNetHeaderBytes}, iovec{frame_.data(), bytes_}};
 }
 
 void Merger::clear() {

@@ -5,36 +5,26 @@
 #pragma once
 
 #include "app/softhca/wire/wire.hpp"
-#include "common/net/parse.hpp"
+#include "common/net/tso.hpp"
+#include "common/net/virtio.hpp"
 
 #include <array>
 
 namespace softhca::wire {
 
-/// virtio_net_hdr of <linux/virtio_net.h>, which C++ compilers refuse. In the machine's byte order.
-struct SuperHeader {
-    static constexpr uint8_t kNeedsChecksum = 1; ///< from csum_start on, into csum_offset after it
-    static constexpr uint8_t kNoSegments = 0, kTcpIpv4 = 1, kTcpIpv6 = 4;
-
-    uint8_t flags;
-    uint8_t gso_type;
-    uint16_t hdr_len;
-    uint16_t gso_size; ///< bytes of payload in each packet
-    uint16_t csum_start, csum_offset;
-};
-static_assert(sizeof(SuperHeader) == 10);
+using net::virtio::NetHeader;
 
 /// With the largest IP packet, two VLAN tags and some room.
 inline constexpr uint32_t kMaxSuperFrame = 65536 + 64;
 
 /// Fills in the checksum that the header leaves to the device. False: it is not in the frame.
-[[nodiscard]] bool complete_checksum(const SuperHeader& offload, std::span<std::byte> frame);
+[[nodiscard]] bool complete_checksum(const NetHeader& offload, std::span<std::byte> frame);
 
 /// Makes the packets of a super-frame, one after the other.
 class Splitter {
   public:
     /// False when the frame is not what `offload` says. It must stay until the last packet is made.
-    [[nodiscard]] bool begin(const SuperHeader& offload, std::span<const std::byte> frame);
+    [[nodiscard]] bool begin(const NetHeader& offload, std::span<const std::byte> frame);
     [[nodiscard]] bool done() const { return at_ == payload_.size(); }
     [[nodiscard]] size_t packets_made() const { return index_; }
     /// Bytes of the next packet.
@@ -43,11 +33,10 @@ class Splitter {
     void write_next(std::byte* to);
 
   private:
-    std::span<const std::byte> header_, payload_;
-    net::Headers headers_;
-    size_t at_ = 0; ///< in the payload
-    uint16_t index_ = 0;
-    uint16_t packet_bytes_ = 0; ///< of payload
+    net::TsoHeader header_;
+    std::span<const std::byte> payload_;
+    uint32_t at_ = 0, index_ = 0; ///< of the next packet, as TsoHeader::write() has them
+    uint16_t packet_bytes_ = 0;   ///< of payload
 };
 
 /// Makes super-frames of packets that follow one another in a TCP connection, as a NIC with LRO
@@ -74,7 +63,7 @@ class Merger {
                               const std::byte* head);
     [[nodiscard]] bool follows(const net::Headers& headers, const std::byte* head) const;
 
-    SuperHeader offload_{};
+    NetHeader offload_;
     net::Headers headers_; ///< of the first packet
     uint32_t bytes_ = 0;   ///< of frame_
     uint32_t payload_of_first_ = 0;

@@ -20,6 +20,8 @@
 namespace softhca::wire {
 namespace {
 
+using net::virtio::kGsoNone, net::virtio::kLegacyNetHeaderBytes;
+
 // The kernel drops what it sends while this many frames wait for us. Its default of 1000 is soon
 // full when the device thread shares a CPU with the sender.
 constexpr int kTxQueueLength = 4096;
@@ -90,7 +92,7 @@ Result<void> set_up_interface(const TapRequest& request, const std::string& name
     return {};
 }
 
-/// Each read and each write has a SuperHeader in front of the frame.
+/// Each read and each write has the first bytes of a NetHeader in front of the frame.
 class TapWire final : public Wire {
   public:
     TapWire(Fd tap, Fd lock, bool merges)
@@ -150,25 +152,29 @@ class TapWire final : public Wire {
     /// A frame goes into the batch, of a super-frame its packets are to be made. False: there is
     /// none.
     bool read_frame() {
-        SuperHeader offload;
-        const iovec pieces[] = {{&offload, sizeof offload}, {received_.data(), received_.size()}};
+        NetHeader offload;
+        std::byte* const slot = batch_.slot(batch_.count());
+        const iovec pieces[] = {{&offload, kLegacyNetHeaderBytes},
+                                {slot, kMaxFrame},
+                                {&received_[kMaxFrame], received_.size() - kMaxFrame}};
         const ssize_t got = readv(tap_.get(), pieces, int(std::size(pieces)));
         if (got < 0 && errno == EBADFD) gone_ = true; // somebody deleted the interface
-        if (got <= ssize_t(sizeof offload)) return false;
-        const std::span<std::byte> frame(received_.data(), size_t(got) - sizeof offload);
-        if (offload.gso_type != SuperHeader::kNoSegments && splitter_.begin(offload, frame))
-            return true;
-        (void)complete_checksum(offload, frame); // else it arrives as it is
-        const auto bytes = static_cast<uint32_t>(std::min<size_t>(frame.size(), kMaxFrame));
-        std::memcpy(batch_.slot(batch_.count()), frame.data(), bytes);
-        batch_.push(bytes);
+        if (got <= ssize_t{kLegacyNetHeaderBytes}) return false;
+        const size_t bytes = size_t(got) - kLegacyNetHeaderBytes;
+        const size_t in_slot = std::min<size_t>(bytes, kMaxFrame);
+        if (offload.gso_type != kGsoNone) {
+            std::memcpy(received_.data(), slot, in_slot); // its packets need the slots
+            if (splitter_.begin(offload, std::span(received_).first(bytes))) return true;
+        }
+        (void)complete_checksum(offload, {slot, in_slot}); // else it arrives as it is
+        batch_.push(static_cast<uint32_t>(in_slot));
         return true;
     }
 
     SendResult write_alone(const OutFrame& frame) {
         const PaddedFrame padded(frame);
-        SuperHeader none{};
-        pieces_.assign(1, {&none, sizeof none});
+        NetHeader none;
+        pieces_.assign(1, {&none, kLegacyNetHeaderBytes});
         pieces_.insert(pieces_.end(), padded.data(), padded.data() + padded.size());
         if (write_pieces(pieces_)) return SendResult::sent;
         if (errno == EFAULT) raise_fault(frame);
@@ -197,8 +203,8 @@ class TapWire final : public Wire {
     bool merges_; ///< packets to the kernel
     bool gone_ = false;
     FrameBatch batch_;
-    std::array<std::byte, kMaxSuperFrame> received_;
-    Splitter splitter_; ///< of received_
+    std::array<std::byte, kMaxSuperFrame> received_; ///< a super-frame
+    Splitter splitter_;                              ///< of received_
     Merger merger_;
     WireReport report_;
     std::vector<iovec> pieces_;

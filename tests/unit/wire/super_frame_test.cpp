@@ -61,14 +61,14 @@ bool take(Merger& merger, const Bytes& frame) {
 }
 
 struct Super {
-    SuperHeader header;
+    NetHeader header;
     Bytes frame;
 };
 Super finish(Merger& merger) {
     const auto [header, frame] = merger.finish();
-    Super super{};
-    EXPECT_EQ(header.iov_len, sizeof super.header);
-    std::memcpy(&super.header, header.iov_base, sizeof super.header);
+    Super super;
+    EXPECT_EQ(header.iov_len, net::virtio::kLegacyNetHeaderBytes);
+    std::memcpy(&super.header, header.iov_base, header.iov_len);
     const auto* const first = static_cast<const uint8_t*>(frame.iov_base);
     super.frame.assign(first, first + frame.iov_len);
     return super;
@@ -108,7 +108,7 @@ TEST_P(SuperFrame, PacketsComeBackAsTheyWere) {
     EXPECT_FALSE(take(merger, connection.packet(21)));
     EXPECT_EQ(merger.packets(), 21u);
     const Super super = finish(merger);
-    EXPECT_EQ(super.header.gso_size, connection.payload);
+    EXPECT_EQ(super.header.segment_bytes, connection.payload);
     EXPECT_EQ(super.frame.size(), packets[0].size() + 19 * connection.payload + 7);
     EXPECT_EQ(split(super), packets);
     merger.clear();
@@ -127,8 +127,8 @@ TEST_P(SuperFrame, IsAPacketItself) {
     }
     Super super = finish(merger);
     EXPECT_EQ(super.header.gso_type,
-              connection.first.ip == 4 ? SuperHeader::kTcpIpv4 : SuperHeader::kTcpIpv6);
-    EXPECT_EQ(super.header.hdr_len, super.frame.size() - 3 * connection.payload);
+              connection.first.ip == 4 ? net::virtio::kGsoTcp4 : net::virtio::kGsoTcp6);
+    EXPECT_EQ(super.header.header_bytes, super.frame.size() - 3 * connection.payload);
     EXPECT_TRUE(complete_checksum(super.header, std::as_writable_bytes(std::span(super.frame))));
     EXPECT_EQ(super.frame, frames::build(whole));
 }
@@ -137,7 +137,7 @@ TEST_P(SuperFrame, OnePacketStaysAsItIs) {
     ASSERT_TRUE(take(merger, connection.packet(0)));
     const Super super = finish(merger);
     EXPECT_EQ(super.frame, connection.packet(0));
-    const SuperHeader none{};
+    const NetHeader none{};
     EXPECT_EQ(std::memcmp(&super.header, &none, sizeof none), 0);
 }
 
@@ -239,12 +239,9 @@ TEST_P(SuperFrame, FlagsAreThoseOfTheFirstAndTheLastPacket) {
     Spec whole = connection.spec(0);
     whole.payload = frames::pattern(2500);
     whole.tcp_flags = kAck | kPsh | kFin | kCwr;
-    const Super super{.header = {.flags = SuperHeader::kNeedsChecksum,
-                                 .gso_type = SuperHeader::kTcpIpv4,
-                                 .hdr_len = 0,
-                                 .gso_size = 1000,
-                                 .csum_start = 0,
-                                 .csum_offset = 0},
+    const Super super{.header = {.flags = net::virtio::kNeedsChecksum,
+                                 .gso_type = net::virtio::kGsoTcp4,
+                                 .segment_bytes = 1000},
                       .frame = frames::build(whole)};
     const auto packets = split(super);
     ASSERT_EQ(packets.size(), 3u);
@@ -266,12 +263,12 @@ INSTANTIATE_TEST_SUITE_P(Versions, SuperFrame, testing::Values(over_ipv4, over_i
 TEST(SuperFrames, HeadersThatDoNotFitTheFrameAreRefused) {
     Splitter splitter;
     const Bytes packet = over_ipv4().packet(0);
-    SuperHeader header{};
-    header.gso_type = SuperHeader::kTcpIpv4;
+    NetHeader header{};
+    header.gso_type = net::virtio::kGsoTcp4;
     EXPECT_FALSE(splitter.begin(header, view(packet))) << "packets of no bytes";
-    header.gso_size = 0xffff;
+    header.segment_bytes = 0xffff;
     EXPECT_FALSE(splitter.begin(header, view(packet))) << "packets of more than a frame";
-    header.gso_size = 100;
+    header.segment_bytes = 100;
     for (size_t length = 0; length < packet.size(); length++) {
         EXPECT_FALSE(splitter.begin(header, view(packet).first(length))) << length;
         EXPECT_TRUE(splitter.done());
@@ -284,12 +281,8 @@ TEST(SuperFrames, HeadersThatDoNotFitTheFrameAreRefused) {
 TEST(SuperFrames, ChecksumsThatAreLeftToTheDevice) {
     Spec spec{.proto = frames::kUdp, .payload = frames::pattern(33), .udp_checksum = true};
     const Bytes right = frames::build(spec);
-    const SuperHeader header{.flags = SuperHeader::kNeedsChecksum,
-                             .gso_type = SuperHeader::kNoSegments,
-                             .hdr_len = 0,
-                             .gso_size = 0,
-                             .csum_start = 34,
-                             .csum_offset = 6};
+    const NetHeader header{
+        .flags = net::virtio::kNeedsChecksum, .checksum_start = 34, .checksum_offset = 6};
     Bytes frame = right;
     Bytes pseudo_header(right.begin() + 26, right.begin() + 34);
     for (const uint8_t byte : {0, 17, 0, 41})

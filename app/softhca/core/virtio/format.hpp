@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What virtio drivers and devices share in memory, as on a CPU of theirs: little-endian. Source:
-// Virtual I/O Device (VIRTIO) 1.1, 2.6 (split virtqueues) and 5.1.6 (network device).
+// Virtual I/O Device (VIRTIO) 1.1, 2.6 (split virtqueues).
 #pragma once
+
+#include "common/net/virtio.hpp"
 
 #include <bit>
 #include <cstddef>
@@ -38,20 +40,6 @@ struct UsedElement {
 };
 static_assert(sizeof(UsedElement) == 8);
 
-/// In front of each frame.
-struct NetHeader {
-    uint8_t flags = 0;
-    uint8_t gso_type = 0;
-    uint16_t header_bytes = 0;    ///< a hint, with segmentation
-    uint16_t segment_bytes = 0;   ///< of payload, with segmentation
-    uint16_t checksum_start = 0;  ///< from there to its end the frame is summed …
-    uint16_t checksum_offset = 0; ///< … and from there on, that is where the checksum goes
-    uint16_t buffers = 0;         ///< 1; not in headers of the time before VIRTIO 1
-};
-static_assert(sizeof(NetHeader) == 12 && offsetof(NetHeader, checksum_start) == 6 &&
-              offsetof(NetHeader, buffers) == 10);
-inline constexpr uint32_t kLegacyNetHeaderBytes = offsetof(NetHeader, buffers);
-inline constexpr uint8_t kNeedsChecksum = 1, kDataValid = 2;
-inline constexpr uint8_t kGsoNone = 0, kGsoTcp4 = 1, kGsoTcp6 = 4;
+using namespace net::virtio; // what stands in front of each frame
 
 } // namespace softhca::core::virtio

@@ -15,9 +15,9 @@ namespace softhca::core {
     if (head > frame.length() || head > HeaderBuffer::kCapacity) return false;
     frame.pop_front(header.data(), head);
     frame.push_front(header.data(), head);
-    const uint16_t checksum = sum_range(frame.pieces(), start, frame.length() - start).checksum();
-    // Zero would mean that there is none, in UDP; the other zero is as right in TCP.
-    net::store_be<uint16_t>(header.data() + field, checksum != 0 ? checksum : uint16_t{0xffff});
+    // Whether it is UDP, nobody says; in TCP the other zero is as right.
+    net::store_be(header.data() + field,
+                  sum_range(frame.pieces(), start, frame.length() - start).checksum_not_zero());
     return true;
 }
 
@@ -71,13 +71,13 @@ typename Sender<R, W>::Step Sender<R, W>::execute_tso_chain(Sq& sq, const virtio
     const uint32_t head = std::min(frame_.length(), net::kParseBytes);
     frame_.pop_front(chain_header_.data(), head);
     const uint32_t bytes = net::parse_template(std::span(chain_header_).first(head)).payload;
-    TsoHeader segments;
     SendRequest request;
     request.kind = SendRequest::Kind::tso;
     request.mss = header.segment_bytes;
     request.offloads.checksums = SendOffloads::kL3 | SendOffloads::kL4;
     request.header = std::span(chain_header_).first(bytes);
-    if (!allowed || request.mss == 0 || !segments.prepare(request.header)) {
+    const auto segments = tso_header(request.header);
+    if (!allowed || request.mss == 0 || !segments) {
         virtq.fail(VirtqFault::invalid_buffer);
         return {};
     }
@@ -89,7 +89,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute_tso_chain(Sq& sq, const virtio
         virtq.fail(VirtqFault::chain_too_long);
         return {};
     }
-    const Step step = send_segments(sq, request, segments, budget);
+    const Step step = send_segments(sq, request, *segments, budget);
     if (step.fault != SendFault::none) virtq.fail(VirtqFault::chain_too_long);
     return step;
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TCP segmentation offload: how the headers of the segments differ from those of the message.
+#pragma once
+
+#include "common/net/parse.hpp"
+
+namespace net {
+
+/// The headers of a TCP message, which each of its segments begins with.
+class TsoHeader {
+  public:
+    TsoHeader() = default;
+    /// `header` is all of them, and must stay; `outer` tells where they are, `tcp` the same of what
+    /// the tunnel in `outer` carries, or, without a tunnel, of the same frame.
+    TsoHeader(std::span<const std::byte> header, const Headers& outer, const Headers& tcp)
+        : header_(header), outer_(outer), tcp_(tcp) {}
+
+    [[nodiscard]] uint32_t bytes() const { return static_cast<uint32_t>(header_.size()); }
+    /// Of the frame that holds the TCP header.
+    [[nodiscard]] const Headers& tcp() const { return tcp_; }
+
+    /// Writes the header of one segment: `index` of the segment, `offset` of its payload in the
+    /// whole payload, `bytes` of payload, `last` of the message. Checksums are left to the caller.
+    void write(std::byte* to, uint32_t index, uint32_t offset, uint32_t bytes, bool last) const;
+
+  private:
+    std::span<const std::byte> header_;
+    Headers outer_;
+    Headers tcp_;
+};
+
+} // namespace net
