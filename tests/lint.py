@@ -80,6 +80,23 @@ class Tool:
 
 
 @dataclass
+class Rendered:
+    """The guides render without a complaint. They keep to what docutils knows without Sphinx."""
+    guides: list[Path]
+    name = "docutils"
+
+    def run(self) -> Outcome:
+        tool = Tool(self.name, ["rst2pseudoxml", "--report=info", "--halt=info"], [])
+        for guide in self.guides:
+            tool.files = [guide]
+            outcome = tool.run()
+            if outcome.failed or outcome.skipped:
+                return outcome
+        return Outcome(failed=not self.guides, output="docutils: no guide to check",
+                       repeat="scripts/test lint")
+
+
+@dataclass
 class LicenceLine:
     files: list[Path]
     name: str = "licence line"
@@ -235,6 +252,7 @@ def checks() -> list[Check]:
         Rooms(cpp),
         NamesInArchitecture(),
         ReceivedPacket(),
+        Rendered([path for path in files if path.suffix == ".rst"]),
         Tool("pyflakes", ["pyflakes3"], python),
         Tool("mypy", ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs",
                       "--scripts-are-modules", "--cache-dir=/dev/null"], python),
