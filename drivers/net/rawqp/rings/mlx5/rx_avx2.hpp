@@ -54,6 +54,11 @@ inline void copy_pointers(rte_mbuf** to, rte_mbuf* const* from) {
     store32(to, load32(from));
     store32(to + 4, load32(from + 4));
 }
+inline void copy_64(uint8_t* to, const uint8_t* from) {
+    const __m256i first = load32(from), second = load32(from + 32);
+    store32(to, first);
+    store32(to + 32, second);
+}
 inline Vector load_minis(const mlx5::MiniCqe* minis) {
     return words(_mm256_broadcastsi128_si256(load16(minis)));
 }

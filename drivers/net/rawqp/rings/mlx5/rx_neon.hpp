@@ -39,6 +39,7 @@ inline uint32_t leading_ones(Vector mask) {
 inline void copy_pointers(rte_mbuf** to, rte_mbuf* const* from) {
     memcpy(to, from, kStep * sizeof *to);
 }
+inline void copy_64(uint8_t* to, const uint8_t* from) { memcpy(to, from, 64); }
 inline Vector load_minis(const mlx5::MiniCqe* minis) {
     const uint8x8_t mini = vld1_u8(reinterpret_cast<const uint8_t*>(minis));
     return vreinterpretq_u32_u8(vcombine_u8(mini, vdup_n_u8(0)));

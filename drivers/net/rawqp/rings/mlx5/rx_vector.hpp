@@ -13,6 +13,7 @@
 //   store_lane<Lane>(to, vector)
 //   leading_ones(mask)       of a comparison: its first words that are true
 //   copy_pointers(to, from)  kStep of them
+//   copy_64(to, from)        so many bytes
 //   load_minis(minis)        as many as there are lanes, all in each lane
 //   a step: kStep CQEs on their way into as many mbufs
 //     (constants, cqes)      gathers info (bytes 28 to 31: hds_ip_ext, l4_l3_type, vlan_info),

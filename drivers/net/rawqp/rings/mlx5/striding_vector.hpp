@@ -11,12 +11,16 @@ namespace {
 
 /// What packets of one stride each have in common.
 struct OneStride {
-    explicit OneStride(const StridingRing& ring)
-        : least_attached(ring.copy_bytes + 1u), least_(kOne + ring.extras.crc_bytes) {
+    explicit OneStride(const StridingRing& ring) : least_(kOne + ring.extras.crc_bytes) {
         const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
         const uint32_t lent = RTE_PKTMBUF_HEADROOM + ring.extras.crc_bytes;
-        most_attached = stride_bytes > lent ? stride_bytes - lent : 0;
-        span_ = std::min(kOne + stride_bytes, least_ + ring.first_room) - least_;
+        const uint32_t most = stride_bytes > lent ? stride_bytes - lent : 0;
+        if (most > ring.copy_bytes) {
+            least_attached = ring.copy_bytes + 1u;
+            attached_span = most - least_attached;
+        }
+        const uint32_t room = std::min<uint32_t>(stride_bytes, ring.first_room);
+        span_ = std::min(kOne + stride_bytes, least_ + room / 64 * 64) - least_;
     }
 
     /// Fillers, longer packets and what no device writes are for the scalar steps.
@@ -24,25 +28,38 @@ struct OneStride {
     /// Bytes of the packet.
     [[nodiscard]] uint32_t length(uint32_t byte_count) const { return byte_count - least_; }
 
-    uint32_t least_attached; ///< the shortest packet that is attached, see StridingRing …
-    uint32_t most_attached;  ///< … and the longest one
+    static constexpr uint32_t kNone = 1u << 31; ///< far from any length
+    uint32_t least_attached = kNone; ///< the shortest packet that is attached, see StridingRing …
+    uint32_t attached_span = 0;      ///< … the longest one has so many bytes more
 
   private:
     static constexpr uint32_t kOne = 1u << 16;
     uint32_t least_, span_; // of byte_count as the CQE has it
 };
 
+/// Copies a packet, and what comes after it up to a multiple of 64 bytes: it takes longer to find
+/// out how many bytes there are to copy than to copy them. OneStride sees to it that there is room.
+inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
+    size_t at = 0;
+    do {
+        copy_64(to + at, from + at);
+        at += 64;
+    } while (at < bytes);
+}
+
 /// Copies or attaches the packets after `used` strides of the present WQE, until one is not of one
 /// stride. Returns how many.
 template <RxOptions O>
-inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& one, const Cqe* cqes,
+inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared, const Cqe* cqes,
                       rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
+    const OneStride one = shared; // no store into a packet can change this one
     StridingBuffer& buffer = *ring.buffers[ring.slot()];
     Attacher attacher(buffer);
     const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
-    const uint32_t most_attached = ring.spare != nullptr ? one.most_attached : 0;
     uint8_t* data = ring.stride_of(buffer, used);
+    const uint32_t least_attached = ring.spare != nullptr ? one.least_attached : OneStride::kNone;
     uint32_t references = 0;
+    uint64_t sum = 0;
     const Cqe* cqe = cqes;
     for (const Cqe* const end = cqes + count; cqe != end; ++cqe, ++mbufs, ++used) {
         const uint32_t byte_count = cqe->byte_count;
@@ -50,16 +67,17 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& one, c
         const uint32_t length = one.length(byte_count);
         rte_mbuf& mbuf = **mbufs;
         if constexpr (O.stamps != Stamps::none) stamp<O>(ring, *cqe, mbuf);
-        if (length >= one.least_attached && length <= most_attached) {
+        if (length - least_attached <= one.attached_span) {
             attacher.attach(data, used, stride_bytes, mbuf);
             mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
             ++references;
         } else {
-            rte_memcpy(rte_pktmbuf_mtod(&mbuf, void*), data, length);
+            copy_by_64(rte_pktmbuf_mtod(&mbuf, uint8_t*), data, length);
         }
-        bytes += length;
+        sum += length;
         data += stride_bytes;
     }
+    bytes += sum;
     if (references > 0) buffer.add_references(references);
     return static_cast<uint32_t>(cqe - cqes);
 }
