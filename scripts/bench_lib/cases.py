@@ -19,6 +19,7 @@ from .rivals import rates
 from .runner import RAWQP, BenchError, Runner, plugin_file, softhca_port
 from .scene import WITH_FREEING, Case, against_mlx5, in_each_setting, pick
 from .subjects import FLOOR, MLX5, MLX5_VARIANTS, Bench
+from .tcp import tcp
 
 SIZES = rounds.SIZES
 LATENCY_BURSTS = (1, 32)
@@ -235,4 +236,5 @@ CASES: dict[str, Case] = {
     "first_packet": first_packet,
     "secondary": secondary,
     "rates": rates,
+    "tcp": tcp,
 }

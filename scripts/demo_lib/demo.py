@@ -33,8 +33,6 @@ from .screen import Screen
 
 ROOT = Path(__file__).resolve().parents[2]
 SIDES = ("left", "right")
-# IPv6 would send packets by itself (router solicitations) while we count.
-WITHOUT_IPV6 = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 
 
 @dataclass
@@ -105,7 +103,7 @@ class Demo:
         self.devices: list[RealDevice] = arguments.device
         self.softhca = str(arguments.build / "app/softhca/softhca")
         if not self.devices:  # then the network is ours
-            namespaces.run(*WITHOUT_IPV6)
+            namespaces.run(*traffic.WITHOUT_IPV6)
         self.namespaces = [namespaces.NetworkNamespace(side) for side in SIDES]
         self.testpmd = Testpmd(self._start_testpmd())
         if self.devices and not self.devices[0].peer:
@@ -150,12 +148,7 @@ class Demo:
     def _plug_interfaces(self) -> None:
         """Gives each kernel its end of the cable."""
         for side, address in enumerate((traffic.LEFT_IP, traffic.RIGHT_IP)):
-            space, name = self.namespaces[side], self.interface(side)
-            space.run(*WITHOUT_IPV6)
-            space.take(name)
-            space.run("ip", "link", "set", "lo", "up")
-            space.run("ip", "address", "add", f"{address}/24", "dev", name)
-            space.run("ip", "link", "set", name, "txqueuelen", "4000", "up")
+            traffic.plug_in(self.namespaces[side], self.interface(side), address)
 
     # -- counters ---------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from rig.program import Program, ProgramError
 
 from .namespaces import NetworkNamespace
 
+# IPv6 would send packets by itself (router solicitations) while we count.
+WITHOUT_IPV6 = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 LEFT_IP = "10.99.0.1"
 RIGHT_IP = "10.99.0.2"
 
@@ -37,6 +39,15 @@ class Udp:
     sent: int
     lost: int
     socket_full: int  # of the lost: dropped behind the wire, because the receiver was too slow
+
+
+def plug_in(space: NetworkNamespace, interface: str, address: str) -> None:
+    """Gives the namespace an interface of the present one, its end of a cable."""
+    space.run(*WITHOUT_IPV6)
+    space.take(interface)
+    space.run("ip", "link", "set", "lo", "up")
+    space.run("ip", "address", "add", f"{address}/24", "dev", interface)
+    space.run("ip", "link", "set", interface, "txqueuelen", "4000", "up")
 
 
 def ping(left: NetworkNamespace, count: int = 20) -> Ping:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_lib import tcp
 from bench_lib.cases import CASES, ROUNDS
 from bench_lib.charts import chart
 from bench_lib.effort import Effort, Setting
@@ -227,7 +228,7 @@ def test_bench_lists_its_benchmarks() -> None:
     assert answer.returncode == 0
     assert [line.split()[0] for line in answer.stdout.splitlines()] == [
         "cycles", "bursts", "mprq", "compressed", "offloads", "marks", "queues", "floor", "latency",
-        "flows", "flow_perf", "first_packet", "secondary", "rates"]
+        "flows", "flow_perf", "first_packet", "secondary", "rates", "tcp"]
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
@@ -359,6 +360,30 @@ def names_of(pattern: str) -> Iterator[str]:
     for chosen in product(*choices):
         parts = iter(chosen)
         yield re.sub(r"{.+?}", lambda _: next(parts), pattern)
+
+
+@pytest.mark.unsanitized  # its programs begin in ways of their own
+@pytest.mark.parametrize("way", tcp.WAYS)
+def test_tcp_between_two_kernels(build: Build, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setattr(tcp, "SECONDS", 1)
+    figure = tcp.figure(Machine(build.folder), tcp.WAYS[way], 3)
+    assert (figure.subject, figure.turn, figure.unit) == (way, 3, "Gbit/s")
+    assert figure.value > 0
+
+
+def test_tcp_is_compared_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def figure(_machine: Machine, way: tcp.Way, turn: int) -> Figure:
+        if way.name == "net_af_xdp" or way.name == "net_tap" and turn > 0:
+            raise BenchError("it is not there")
+        return Figure(way.name, "tcp", 6.0 if way is tcp.TAP else 2.0, turn, "Gbit/s")
+
+    monkeypatch.setattr(tcp, "figure", figure)
+    results = Results()
+    tcp.tcp(NoRunner(Machine(Path("build")), False), Effort.of(True, ("far",)), results)
+    assert [(row.name, row.ratio_median, row.pairs, row.ok) for row in results.rows] == [
+        ("tcp.vs_plain", 3.0, 3, True), ("tcp.vs_net_af_packet", 3.0, 3, None),
+        ("tcp.vs_net_tap", 3.0, 1, None)]
+    assert len(results.failures) == 2, "a way that was there, and then was not, in two turns"
 
 
 def test_each_bar_is_held_against_a_row() -> None:
