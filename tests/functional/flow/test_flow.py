@@ -3,11 +3,11 @@
 test_flow_items.py, what changes packets is in ../test_flow_edits.py."""
 
 import re
-from typing import Sequence
+from typing import Callable, Sequence
 
 import pytest
-from rig.flow_rules import QUEUES, TAKE, receive, taken
-from rig.packets import ether, ipv4, ipv6, opaque, tcp4, tcp6, udp4, udp6
+from rig.flow_rules import QUEUES, TAKE, receive, taken, turn_marks_on
+from rig.packets import PEER_MAC, ether, ipv4, ipv6, opaque, tcp4, tcp6, udp4, udp6
 from rig.ports import lossless
 from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
@@ -218,6 +218,69 @@ def test_ten_priorities_in_any_order(stack: Stack) -> None:
     for number, priority in sorted(enumerate(priorities), key=lambda pair: pair[1]):
         assert receive(stack, [udp4()])[0].mark == priority
         stack.testpmd.destroy_flow(0, number)
+
+
+# Each takes some of MIXED_FRAMES, and the last one all of them.
+MIXED = ["eth / ipv4 / udp dst is 2000", "eth / ipv4 dst is 10.0.0.2", "eth / ipv6 / udp", "eth type is 0x88b5",
+         f"eth src is {PEER_MAC}"]
+MIXED_FRAMES = [udp4(), tcp4(), udp6(), tcp6(), opaque(60, 1)]
+
+
+def in_disorder(stack: Stack, priorities: Sequence[int], rules: Callable[[int], list[str]],
+                check: Callable[[int], None]) -> None:
+    """Rules of each priority come in this order, and go from the best one on."""
+    numbers: dict[int, list[int]] = {}
+    for priority in priorities:
+        numbers[priority] = [stack.testpmd.create_flow(0, f"priority {priority} ingress {rule}")
+                             for rule in rules(priority)]
+        check(min(numbers))
+    for priority in sorted(numbers):
+        check(priority)
+        for number in numbers[priority]:
+            stack.testpmd.destroy_flow(0, number)
+
+
+@pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
+def test_eight_priorities_of_mixed_rules(stack: Stack) -> None:
+    """However much the rules of a priority differ, each of them is tried before all of the next one. One of
+    them spreads its packets, by classes that are tried one after the other as well."""
+    ports = range(1, 40)
+
+    def rules(priority: int) -> list[str]:
+        to = [f"mark id {priority} / queue index 2 / end"] * 4
+        to.append(f"mark id {priority} / rss types ipv6-tcp ipv6 end queues 1 3 end / end")
+        return [f"pattern {pattern} / end actions {actions}" for pattern, actions in zip(MIXED, to)]
+
+    def check(best: int) -> None:
+        assert {packet.mark for packet in receive(stack, MIXED_FRAMES)} == {best}
+        packets = receive(stack, [tcp6(sport=port) for port in ports])
+        assert {packet.mark for packet in packets} == {best}
+        assert spread(packets) == {1, 3}
+
+    in_disorder(stack, [40, 3, 900, 7, 500, 20, 1, 5], rules, check)
+
+
+def test_eight_priorities_by_verbs_alone(datapath: str, open_stack: OpenStack) -> None:
+    """As above, but that an rss of several classes has no table to tell them apart: it needs levels."""
+    rss = "pattern eth / ipv6 / end actions rss types ipv6-tcp ipv6 end queues 1 3 end / end"
+
+    def rules(priority: int) -> list[str]:
+        return [f"pattern {pattern} / end actions mark id {priority} / queue index 2 / end" for pattern in MIXED]
+
+    def check(best: int) -> None:
+        assert {packet.mark for packet in receive(stack, MIXED_FRAMES)} == {best}
+
+    with open_stack(lossless(1, devargs="flow_engine=verbs"), datapath=datapath,
+                    testpmd_args=[f"--rxq={QUEUES}", f"--txq={QUEUES}"]) as stack:
+        stack.testpmd.silent("set verbose 1")
+        turn_marks_on(stack)
+        stack.testpmd.start("rxonly")
+        in_disorder(stack, [40, 3, 900, 7, 500, 20, 1, 5], rules, check)
+        for priority in (1, 2, 3, 4, 5):
+            stack.testpmd.create_flow(0, f"priority {priority} ingress {rss}")
+        why = stack.testpmd.refused_flow(0, f"priority 6 ingress {rss}")
+        assert "an rss of several traffic classes needs one for those with ports" in why
+        stack.testpmd.stop()
 
 
 def test_more_layers_win_within_a_priority(stack: Stack) -> None:

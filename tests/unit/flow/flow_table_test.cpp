@@ -54,6 +54,40 @@ TEST_F(FlowTableTest, AsManyPrioritiesAsTheDeviceHasLevelsFor) {
     EXPECT_NE(create(other), nullptr) << error.message;
 }
 
+TEST_F(FlowTableTest, RulesOfOnePriorityShareALevelWhereLevelsAreScarce) {
+    start();
+    for (uint32_t priority = 0; priority < 10; ++priority)
+        for (const rte_flow_item_type last : {RTE_FLOW_ITEM_TYPE_ETH, RTE_FLOW_ITEM_TYPE_IPV6}) {
+            Rule rule = Rule().item(last).queue(1);
+            rule.attr.priority = priority;
+            const size_t before = device.flows.size();
+            device.on_change = [&] { EXPECT_GE(device.flows.size(), before); }; // none is ever out
+            ASSERT_NE(create(rule), nullptr) << error.message;
+        }
+    device.on_change = nullptr;
+    std::map<uint16_t, size_t> levels;
+    for (const auto* flow : device.rules())
+        ++levels[flow->level()];
+    EXPECT_THAT(levels, SizeIs(10));
+    for (const auto& [level, rules] : levels)
+        EXPECT_EQ(rules, 2u) << "level " << level;
+    Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).queue(1);
+    rule.attr.priority = 10;
+    EXPECT_THAT(refused(rule), HasSubstr("priority 10: the device has 10 steering priorities"));
+}
+
+TEST_F(FlowTableTest, WithoutATableAnRssOfSeveralClassesNeedsLevels) {
+    start();
+    const auto rss_at = [](uint32_t priority) {
+        Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).rss({0, 1}, RTE_ETH_RSS_IP);
+        rule.attr.priority = priority;
+        return rule;
+    };
+    for (uint32_t priority = 0; priority < 5; ++priority)
+        ASSERT_NE(create(rss_at(priority)), nullptr) << error.message;
+    EXPECT_THAT(refused(rss_at(5)), HasSubstr("an rss of several traffic classes needs one for"));
+}
+
 TEST_F(FlowTableTest, RulesThatMakeRoomAreNeverOut) {
     start();
     for (const uint32_t priority : {0u, 9u, 1u, 8u, 2u, 7u, 3u, 6u, 4u}) {

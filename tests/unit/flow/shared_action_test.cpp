@@ -3,6 +3,7 @@
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
+#include <map>
 #include <set>
 
 namespace rawqp::test {
@@ -76,7 +77,6 @@ class SharedActionTest : public FlowTableTest {
         };
     }
 
-  private:
     /// The specs but for those of actions, which come first and last.
     static Bytes match_of(const verbs_test::Flow& flow) {
         Bytes match;
@@ -332,7 +332,31 @@ TEST_F(SharedActionTest, WithoutALevelToSpareNoRuleTakesOver) {
     EXPECT_THAT(error.message, HasSubstr("all 10 steering priorities"));
 }
 
-TEST_F(SharedActionTest, AStartGivesBackTheLevelThatAnUpdateTook) {
+/// What takes over stands in no list of rules before all of it does.
+TEST_F(SharedActionTest, RulesThatTakeOverMakeRoomForEachOther) {
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    for (const uint32_t priority : {0u, 1u, 2u, 3u, 4u}) {
+        Rule rule = ipv4_from(priority).indirect(rss);
+        rule.attr.priority = priority;
+        ASSERT_NE(create(rule), nullptr) << error.message;
+    }
+    watch();
+    ASSERT_EQ(update(rss, RssAction({2, 3}).action), 0) << error.message;
+    std::map<uint16_t, uint32_t> sources;
+    for (const auto& flow : device.flows) {
+        const Bytes match = match_of(*flow);
+        ibv_flow_spec_ipv4_ext ip{}; // the last of two
+        std::memcpy(&ip, &match[match.size() - sizeof ip], sizeof ip);
+        EXPECT_TRUE(sources.emplace(flow->level(), rte_be_to_cpu_32(ip.val.src_ip)).second);
+    }
+    EXPECT_THAT(sources, SizeIs(5));
+    uint32_t priority = 0;
+    for (const auto& [level, source] : sources)
+        EXPECT_EQ(source, priority++) << "at level " << level;
+}
+
+TEST_F(SharedActionTest, ThePriorityThatNeedsItGetsTheLevelThatAnUpdateTook) {
     start();
     const auto rule_of = [](uint32_t priority) {
         Rule rule = ipv4_from(1).queue(0);
@@ -344,10 +368,11 @@ TEST_F(SharedActionTest, AStartGivesBackTheLevelThatAnUpdateTook) {
     rte_flow* const updated = create(ipv4_from(2).queue(0));
     ASSERT_NE(updated, nullptr) << error.message;
     ASSERT_EQ(table.update_actions(updated, Rule().queue(1).actions(), &error), 0);
-    EXPECT_EQ(create(rule_of(9)), nullptr); // beside the other rule of priority 0
+    EXPECT_NE(create(rule_of(9)), nullptr) << error.message; // rules of priority 0 share one again
+    EXPECT_LT(table.update_actions(updated, Rule().queue(2).actions(), &error), 0);
     table.stop();
     start();
-    EXPECT_NE(create(rule_of(9)), nullptr) << error.message;
+    EXPECT_THAT(device.flows, SizeIs(11));
 }
 
 } // namespace

@@ -3,25 +3,83 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <set>
 
 namespace rawqp {
 
-bool LevelMap::fits(std::span<const RulePlace> places, uint16_t levels) const {
-    std::set<RulePlace> fresh;
-    for (const RulePlace& place : places)
-        if (!used_.contains(place)) fresh.insert(place);
-    return used_.size() + fresh.size() <= levels;
+PlaceRef LevelMap::use(Places::value_type& place, bool ranked) {
+    Used& used = place.second;
+    used.plain.of = used.ranked.of = &place;
+    return PlaceRef(ranked ? used.ranked : used.plain);
 }
 
-Result<void> LevelMap::shift(Iterator at, uint16_t level, const Move& move) {
-    Result<void> moved = move(at->first, level);
+PlaceRef LevelMap::share(const RulePlace& place) { return use(*used_.find(place), false); }
+
+LevelMap::Need LevelMap::need(std::span<const RulePlace> places, PlaceTerms terms) const {
+    using Sharing = std::pair<uint32_t, uint8_t>; // a priority, and a turn if they are apart
+    const auto sharing = [&](const RulePlace& place) {
+        return Sharing(place.priority, terms.apart ? place.turn : uint8_t{0});
+    };
+    std::set<uint32_t> priorities;
+    std::map<Sharing, size_t> ranked; // of those in use, places that share no level
+    for (const auto& [place, used] : used_) {
+        const bool becomes = terms.ranked && std::ranges::count(places, place) != 0;
+        ranked[sharing(place)] += used.ranked.count != 0 || becomes ? 1 : 0;
+        priorities.insert(place.priority);
+    }
+    size_t levels = 0;
+    for (const auto& [key, count] : ranked)
+        levels += std::max<size_t>(count, 1);
+    std::set<RulePlace> fresh;
+    for (const RulePlace& place : places)
+        if (!used_.contains(place) && (terms.ranked || !ranked.contains(sharing(place))))
+            fresh.insert(place);
+    std::set<Sharing> begun;
+    for (const RulePlace& place : fresh) {
+        levels += terms.ranked || begun.insert(sharing(place)).second ? 1 : 0;
+        priorities.insert(place.priority);
+    }
+    return {levels, priorities.size()};
+}
+
+/// The place that this one may share a level with: the nearest one in depth.
+LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, bool apart) {
+    Iterator nearest = used_.end();
+    const auto distance = [&](Iterator at) { return std::abs(at->first.depth - place.depth); };
+    for (Iterator at = used_.lower_bound({place.priority, 0, 0});
+         at != used_.end() && at->first.priority == place.priority; ++at) {
+        if (at->first == place || (apart && at->first.turn != place.turn)) continue;
+        if (nearest == used_.end() || distance(at) < distance(nearest)) nearest = at;
+    }
+    return nearest;
+}
+
+/// Has one place share the level of another one: that of the fewest rules to move, and of the least
+/// priority among these.
+Result<void> LevelMap::free_level(bool apart, uint16_t levels, const Moves& moves) {
+    Iterator best = used_.end();
+    for (Iterator at = used_.begin(); at != used_.end(); ++at) {
+        if (at->second.ranked.count != 0 || neighbour(at->first, apart) == used_.end()) continue;
+        if (best == used_.end() || at->second.plain.count <= best->second.plain.count) best = at;
+    }
+    if (best == used_.end())
+        return fail(ENOSPC,
+                    "all {} steering priorities that the device has for rules are in use: use "
+                    "fewer rte_flow priorities",
+                    levels);
+    const RulePlace from = best->first, to = neighbour(from, apart)->first;
+    return moves.merge(from, to);
+}
+
+Result<void> LevelMap::shift(Iterator at, uint16_t level, const Moves& moves) {
+    Result<void> moved = moves.move(at->first, level);
     if (moved) at->second.level = level;
     return moved;
 }
 
 /// Moves the fewest places by one level, towards the nearest free one, the farthest of them first.
-Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const Move& move) {
+Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const Moves& moves) {
     const Iterator next = used_.lower_bound(place);
     Iterator last = next; // of those that follow each other without a gap
     uint16_t end = next == used_.end() ? levels : next->second.level;
@@ -31,7 +89,7 @@ Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const 
     if (down) {
         for (Iterator at = last; at != next;) {
             --at;
-            if (auto ok = shift(at, static_cast<uint16_t>(at->second.level + 1), move); !ok)
+            if (auto ok = shift(at, static_cast<uint16_t>(at->second.level + 1), moves); !ok)
                 return ok;
         }
         return {};
@@ -43,17 +101,19 @@ Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const 
         if (start-- == 0) break;
     }
     for (Iterator at = first; at != next; ++at)
-        if (auto ok = shift(at, static_cast<uint16_t>(at->second.level - 1), move); !ok) return ok;
+        if (auto ok = shift(at, static_cast<uint16_t>(at->second.level - 1), moves); !ok) return ok;
     return {};
 }
 
-Result<PlaceRef> LevelMap::acquire(const RulePlace& place, uint16_t levels, const Move& move) {
-    if (const auto at = used_.find(place); at != used_.end()) return PlaceRef(*at);
-    if (used_.size() >= levels)
-        return fail(ENOSPC,
-                    "all {} steering priorities that the device has for rules are in use: use "
-                    "fewer rte_flow priorities, or rules of the same depth",
-                    levels);
+Result<PlaceRef> LevelMap::acquire(const RulePlace& place, PlaceTerms terms, uint16_t levels,
+                                   const Moves& moves) {
+    if (const auto at = used_.find(place); at != used_.end()) return use(*at, terms.ranked);
+    if (used_.size() >= levels) {
+        const Iterator other = terms.ranked ? used_.end() : neighbour(place, terms.apart);
+        if (other != used_.end()) return use(*other, false);
+        if (auto freed = free_level(terms.apart, levels, moves); !freed)
+            return tl::unexpected(std::move(freed.error()));
+    }
     // The levels between its neighbours.
     const auto bounds = [&] {
         const Iterator next = used_.lower_bound(place);
@@ -62,7 +122,7 @@ Result<PlaceRef> LevelMap::acquire(const RulePlace& place, uint16_t levels, cons
         return std::pair(low, high);
     };
     if (bounds().first == bounds().second)
-        if (auto room = make_room(place, levels, move); !room)
+        if (auto room = make_room(place, levels, moves); !room)
             return tl::unexpected(std::move(room.error()));
     const auto [low, high] = bounds();
     // Where it would stand if all before it were in use; towards the middle, if that is not free.
@@ -70,7 +130,8 @@ Result<PlaceRef> LevelMap::acquire(const RulePlace& place, uint16_t levels, cons
     const auto level = natural >= uint64_t(low) && natural < uint64_t(high)
                            ? static_cast<int>(natural)
                            : (low + high) / 2;
-    return PlaceRef(*used_.emplace(place, Used{*this, static_cast<uint16_t>(level)}).first);
+    return use(*used_.emplace(place, Used{*this, static_cast<uint16_t>(level)}).first,
+               terms.ranked);
 }
 
 } // namespace rawqp

@@ -23,35 +23,62 @@ struct RulePlace {
     auto operator<=>(const RulePlace&) const = default;
 };
 
+/// What a rule asks of its places.
+struct PlaceTerms {
+    bool ranked = false; ///< its parts are of several depths, and have to be tried in their order
+    bool apart = false;  ///< there are rules that take over from others: turns stay apart
+};
+
 class PlaceRef;
 
-/// Outlives its places.
+/// Each place has a level of its own as long as there are enough. After that, places of one
+/// priority share one: rte_flow asks for no order within a priority, unless they are those of a
+/// ranked rule. Outlives its places.
 class LevelMap {
   public:
-    /// Has the rules of a place go to another level, which is free.
-    using Move = std::function<Result<void>(const RulePlace& place, uint16_t level)>;
+    struct Moves {
+        /// Has the rules of a place go to another level, which is free.
+        std::function<Result<void>(const RulePlace& place, uint16_t level)> move;
+        /// Has the rules of a place go to another place of the same priority, by share().
+        std::function<Result<void>(const RulePlace& from, const RulePlace& to)> merge;
+    };
+    struct Need {
+        size_t levels;     ///< at least
+        size_t priorities; ///< of rte_flow
+    };
 
-    /// Whether there are levels enough for these places as well; of one they are used already.
-    [[nodiscard]] bool fits(std::span<const RulePlace> places, uint16_t levels) const;
+    /// Of all that is there, and a rule of these places.
+    [[nodiscard]] Need need(std::span<const RulePlace> places, PlaceTerms terms) const;
     [[nodiscard]] bool uses(const RulePlace& place) const { return used_.contains(place); }
-    /// Another user of the place. If no level is free between its neighbours, these make room.
-    [[nodiscard]] Result<PlaceRef> acquire(const RulePlace& place, uint16_t levels,
-                                           const Move& move);
+    /// Another user of the place, or of one that it shares a level with. If no level is free
+    /// between its neighbours, these make room.
+    [[nodiscard]] Result<PlaceRef> acquire(const RulePlace& place, PlaceTerms terms,
+                                           uint16_t levels, const Moves& moves);
+    /// Another user, not ranked, of a place in use.
+    [[nodiscard]] PlaceRef share(const RulePlace& place);
     /// Of a place in use.
     [[nodiscard]] uint16_t level_of(const RulePlace& place) const { return used_.at(place).level; }
 
   private:
     friend PlaceRef;
+    struct Used;
+    using Places = std::map<RulePlace, Used>;
+    using Iterator = Places::iterator;
+    struct Users {
+        Places::value_type* of = nullptr;
+        size_t count = 0;
+    };
     struct Used {
         LevelMap& map;
         uint16_t level;
-        size_t users = 0;
+        Users plain{}, ranked{};
     };
-    using Places = std::map<RulePlace, Used>;
-    using Iterator = Places::iterator;
 
-    Result<void> shift(Iterator at, uint16_t level, const Move& move);
-    Result<void> make_room(const RulePlace& place, uint16_t levels, const Move& move);
+    static PlaceRef use(Places::value_type& place, bool ranked);
+    Iterator neighbour(const RulePlace& place, bool apart);
+    Result<void> free_level(bool apart, uint16_t levels, const Moves& moves);
+    Result<void> shift(Iterator at, uint16_t level, const Moves& moves);
+    Result<void> make_room(const RulePlace& place, uint16_t levels, const Moves& moves);
 
     Places used_;
 };
@@ -60,26 +87,28 @@ class LevelMap {
 class PlaceRef {
   public:
     PlaceRef() = default;
-    PlaceRef(PlaceRef&& other) noexcept : used_(std::exchange(other.used_, nullptr)) {}
+    PlaceRef(PlaceRef&& other) noexcept : users_(std::exchange(other.users_, nullptr)) {}
     PlaceRef& operator=(PlaceRef&& other) noexcept {
-        std::swap(used_, other.used_);
+        std::swap(users_, other.users_);
         return *this;
     }
     ~PlaceRef() {
-        if (used_ != nullptr && --used_->second.users == 0)
-            used_->second.map.used_.erase(used_->first);
+        if (users_ == nullptr || --users_->count != 0) return;
+        const LevelMap::Used& used = users_->of->second;
+        if (used.plain.count + used.ranked.count == 0) used.map.used_.erase(users_->of->first);
     }
 
     [[nodiscard]] bool is(const RulePlace& place) const {
-        return used_ != nullptr && used_->first == place;
+        return users_ != nullptr && users_->of->first == place;
     }
-    [[nodiscard]] uint16_t level() const { return used_->second.level; }
+    [[nodiscard]] const RulePlace& place() const { return users_->of->first; }
+    [[nodiscard]] uint16_t level() const { return users_->of->second.level; }
 
   private:
     friend LevelMap;
-    explicit PlaceRef(LevelMap::Places::value_type& used) : used_(&used) { ++used.second.users; }
+    explicit PlaceRef(LevelMap::Users& users) : users_(&users) { ++users.count; }
 
-    LevelMap::Places::value_type* used_ = nullptr; ///< stays where it is as long as it is in use
+    LevelMap::Users* users_ = nullptr; ///< stay where they are as long as the place is in use
 };
 
 } // namespace rawqp

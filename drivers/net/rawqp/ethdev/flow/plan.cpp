@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 namespace rawqp {
 
@@ -79,6 +80,13 @@ FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* repl
             parts, [&](const RulePart& each) { return each.matches_like(part); });
         if (same != parts.end()) part.turn = same->turn == 0;
     }
+    if (rule.one_level) { // by the part that leads to its table
+        uint8_t turn = 0;
+        for (RulePart& part : std::views::reverse(rule.parts())) {
+            if (part.whole) turn = part.turn;
+            part.turn = turn;
+        }
+    }
     return {};
 }
 
@@ -105,6 +113,8 @@ FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item
     for (PlannedPart& part : plan.parts) {
         request.pattern = part.pattern;
         request.target = part.target;
+        if (plan.one_level) request.class_depth = depth_of(part.traffic);
+        request.leads = part.whole;
         const auto engine = steering.engine_for(request);
         part.engine = engine.value_or(nullptr);
         if (engine) continue;
@@ -212,19 +222,24 @@ SteeringLevels FlowTable::Impl::known_levels() const {
     return steering.levels().value_or(SteeringLevels{});
 }
 
-FlowResult<void> FlowTable::Impl::check_levels(const rte_flow& rule,
-                                               const rte_flow_attr* attr) const {
-    if (!rule.has_levels()) return {};
-    const auto place = [&](const RulePart& part) {
-        return place_of(rule.priority, part.traffic, part.turn);
-    };
-    if (std::ranges::all_of(rule.parts(),
-                            [&](const RulePart& part) { return levels.uses(place(part)); }))
-        return {};
+bool FlowTable::Impl::has_levels_for(const rte_flow& rule, bool apart, size_t spared) const {
+    if (!rule.has_levels()) return true;
+    const PlaceTerms terms = terms_of(rule, apart);
     std::vector<RulePlace> places;
-    std::ranges::transform(rule.parts(), std::back_inserter(places), place);
+    for (const RulePart& part : rule.parts())
+        if (part.whole || !rule.one_level)
+            places.push_back(place_of(rule.priority, part.traffic, part.turn));
+    if (!terms.ranked &&
+        std::ranges::all_of(places, [&](const RulePlace& place) { return levels.uses(place); }))
+        return true;
+    const auto [wanted, priorities] = levels.need(places, terms);
+    const size_t others = spared > priorities ? spared - priorities : 0;
+    return wanted + others <= known_levels().flow_levels();
+}
+
+tl::unexpected<FlowError> FlowTable::Impl::lacks_levels(const rte_flow& rule,
+                                                        const rte_flow_attr* attr) const {
     const uint16_t most = known_levels().flow_levels();
-    if (levels.fits(places, most)) return {};
     if (attr == nullptr)
         return refuse(ENOSPC, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                       "all {} steering priorities that the device has for rules are in use, and a "
@@ -233,16 +248,43 @@ FlowResult<void> FlowTable::Impl::check_levels(const rte_flow& rule,
                       most);
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
                   "priority {}: the device has {} steering priorities for rules, and other "
-                  "rte_flow priorities use them (each up to {}: for rules with ports, with IP, "
-                  "and others): use one of those",
-                  rule.priority, most, kClassDepths);
+                  "rte_flow priorities use them{}: use one of those, or a group above 0",
+                  rule.priority, most,
+                  rule.ranked() ? " (an rss of several traffic classes needs one for those with "
+                                  "ports, one for those with IP and one for others)"
+                                : "");
 }
 
-FlowResult<OwnedRule> FlowTable::Impl::make_rule(const Plan& plan, const rte_flow_attr* attr,
+/// An rss of several classes leaves levels for other priorities, where a table can tell its classes
+/// apart.
+FlowResult<void> FlowTable::Impl::choose_levels(Plan& plan, OwnedRule& rule,
+                                                const rte_flow_attr* attr,
+                                                const rte_flow* replaced) {
+    constexpr size_t kPriorities = 8; ///< that an application may count on
+    const bool apart = replaced != nullptr;
+    if (has_levels_for(*rule, apart, rule->ranked() ? kPriorities : 0)) return {};
+    if (rule->ranked() && put_at_one_level(plan)) {
+        rule.reset(rte_flow::make(plan, masks));
+        if (auto ok = find_room(*rule, replaced); !ok) return ok;
+    }
+    if (has_levels_for(*rule, apart, 0)) return {};
+    return lacks_levels(*rule, attr);
+}
+
+bool FlowTable::Impl::put_at_one_level(Plan& plan) {
+    Plan other = plan;
+    other.one_level = true;
+    if (!choose_engines(other, nullptr)) return false;
+    plan = std::move(other);
+    return true;
+}
+
+FlowResult<OwnedRule> FlowTable::Impl::make_rule(Plan& plan, const rte_flow_attr* attr,
                                                  const rte_flow* replaced) {
+    plan.one_level = false; // as it may be of a rule that is replaced
     OwnedRule rule(rte_flow::make(plan, masks));
     if (auto ok = find_room(*rule, replaced); !ok) return tl::unexpected(ok.error());
-    if (auto ok = check_levels(*rule, attr); !ok) return tl::unexpected(ok.error());
+    if (auto ok = choose_levels(plan, rule, attr, replaced); !ok) return tl::unexpected(ok.error());
     return rule;
 }
 

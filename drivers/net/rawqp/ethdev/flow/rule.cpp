@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fmt/ranges.h>
 #include <new>
+#include <ranges>
 
 namespace rawqp {
 
@@ -23,6 +24,10 @@ Pattern RulePart::pattern() const {
     Pattern pattern = mask->headers();
     mask->put(values().data(), pattern);
     return pattern;
+}
+
+std::optional<uint16_t> RulePart::class_depth() const {
+    return rule->one_level ? std::optional(depth_of(traffic)) : std::nullopt;
 }
 
 bool RulePart::matches_like(const RulePart& other) const {
@@ -75,6 +80,8 @@ const SteeringRequest& RuleRequest::of(const RulePart& part, uint16_t level) {
     request_.level = level;
     request_.target = part.target;
     request_.engine = part.engine;
+    request_.class_depth = part.class_depth();
+    request_.leads = part.whole;
     if (mask_ != part.mask) {
         mask_ = part.mask;
         request_.pattern = mask_->headers();
@@ -138,7 +145,7 @@ void rte_flow::hash() {
 void rte_flow::destroy(rte_flow* rule) {
     rawqp::RuleMemory* const owner = rule->owner_;
     const size_t bytes = rule->bytes();
-    std::ranges::destroy(rule->parts());
+    std::ranges::destroy(std::views::reverse(rule->parts()));
     rule->~rte_flow();
     if (owner != nullptr)
         owner->release(rule, bytes);
@@ -147,7 +154,7 @@ void rte_flow::destroy(rte_flow* rule) {
 }
 
 void rte_flow::become(rawqp::OwnedRule other) {
-    std::ranges::destroy(parts());
+    std::ranges::destroy(std::views::reverse(parts()));
     static_cast<rawqp::RuleTerms&>(*this) = static_cast<rawqp::RuleTerms&&>(*other);
     part_count_ = std::exchange(other->part_count_, uint16_t{0});
     donor_ = other->donor_ ? std::move(other->donor_) : std::move(other);
@@ -160,6 +167,13 @@ std::vector<rawqp::Pattern> rte_flow::whole_patterns() const {
     for (const RulePart& part : parts())
         if (part.whole) patterns.push_back(part.pattern());
     return patterns;
+}
+
+bool rte_flow::ranked() const {
+    const auto of_rule = parts();
+    return !one_level && std::ranges::any_of(of_rule, [&](const RulePart& part) {
+        return rawqp::depth_of(part.traffic) != rawqp::depth_of(of_rule.front().traffic);
+    });
 }
 
 namespace {

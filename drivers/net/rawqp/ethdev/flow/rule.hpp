@@ -41,16 +41,17 @@ struct RulePosition {
 struct RuleTerms : RulePosition {
     bool drop = false;
     bool counts = false; ///< the application may ask what the counter says
-    bool jumps = false;
-    uint32_t tag = 0;      ///< flow tag of mark or flag; 0: none
-    SharedEdits edits;     ///< null: none
-    CounterRef counter;    ///< null: none
-    AgeRef age;            ///< by this counter; null: none
-    SampleRef sample;      ///< null: none
-    MeterRef meter;        ///< null: none
-    SharedActionRef rss;   ///< the indirect action that spreads its packets; null: none
-    ReservationsRef ports; ///< that the kernel gives to nobody; null: none
-    uint32_t jump = 0;     ///< to this group, if it jumps
+    bool jumps : 1 = false;
+    bool one_level : 1 = false; ///< for parts of several depths: a table tells them apart
+    uint32_t tag = 0;           ///< flow tag of mark or flag; 0: none
+    SharedEdits edits;          ///< null: none
+    CounterRef counter;         ///< null: none
+    AgeRef age;                 ///< by this counter; null: none
+    SampleRef sample;           ///< null: none
+    MeterRef meter;             ///< null: none
+    SharedActionRef rss;        ///< the indirect action that spreads its packets; null: none
+    ReservationsRef ports;      ///< that the kernel gives to nobody; null: none
+    uint32_t jump = 0;          ///< to this group, if it jumps
 
     /// What the device is asked for each part: all but its own pattern, target, engine and level.
     void fill(SteeringRequest& request) const;
@@ -87,6 +88,8 @@ struct RulePart {
                 mask->bytes()};
     }
     [[nodiscard]] Pattern pattern() const;
+    /// See SteeringRequest.
+    [[nodiscard]] std::optional<uint16_t> class_depth() const;
     /// Whether the device could not tell them apart: position and pattern are the same.
     [[nodiscard]] bool matches_like(const RulePart& other) const;
 };
@@ -137,6 +140,8 @@ struct rte_flow : rawqp::RuleTerms {
     }
     /// Its own patterns, without those made for RSS.
     [[nodiscard]] std::vector<rawqp::Pattern> whole_patterns() const;
+    /// Whether its parts have to stand at levels of the device in the order of their depths.
+    [[nodiscard]] bool ranked() const;
     /// One line for each rule of the device, for people.
     [[nodiscard]] std::string text();
 

@@ -5,6 +5,8 @@
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
+#include <ranges>
+
 namespace rawqp {
 
 int report(const FlowError& refused, rte_flow_error* error) {
@@ -51,18 +53,32 @@ uint16_t FlowTable::Impl::level_of(const rte_flow& rule, const RulePart& part) {
     return GroupTable::place_of(rule.priority, depth_of(part.traffic), part.turn);
 }
 
-/// Gives the parts of a rule their levels, if it needs such.
-Result<void> FlowTable::Impl::place(rte_flow& rule) {
+/// Gives the parts of a rule their levels, if it needs such. Others of its priority may come to
+/// share theirs meanwhile, also those that it has just got.
+Result<void> FlowTable::Impl::place(rte_flow& rule, bool apart) {
     if (!rule.has_levels()) return {};
     const uint16_t most = known_levels().flow_levels();
-    for (RulePart& part : rule.parts()) {
-        auto placed = levels.acquire(
-            place_of(rule.priority, part.traffic, part.turn), most,
-            [this](const RulePlace& other, uint16_t level) { return move(other, level); });
-        if (!placed) return tl::unexpected(std::move(placed.error()));
+    const PlaceTerms terms = terms_of(rule, apart);
+    const LevelMap::Moves moves{
+        [this](const RulePlace& other, uint16_t level) { return move(other, level); },
+        [this](const RulePlace& from, const RulePlace& to) { return merge(from, to); }};
+    coming.push_back(&rule);
+    Result<void> done;
+    RulePlace wanted;
+    for (RulePart& part : std::views::reverse(rule.parts())) {
+        if (part.whole || !rule.one_level)
+            wanted = place_of(rule.priority, part.traffic, part.turn);
+        auto placed = levels.acquire(wanted, terms, most, moves);
+        if (!placed) {
+            done = tl::unexpected(std::move(placed.error()));
+            break;
+        }
         part.place = std::move(*placed);
+        wanted = part.place.place();
+        part.turn = wanted.turn;
     }
-    return {};
+    coming.pop_back();
+    return done;
 }
 
 /// On a stopped port: the device may turn out to have fewer levels than was thought.
@@ -77,21 +93,49 @@ Result<void> FlowTable::Impl::place_again() {
     return {};
 }
 
-/// Each rule stands at both levels for a moment, and its packets meet the upper one. All of them
-/// move or none: the map has one level for a place.
-Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
-    if (!running) return {};
-    std::vector<std::pair<RulePart*, SteeringRule>> moved;
+template <class Each> void FlowTable::Impl::of_place(const RulePlace& place, Each each) {
+    const auto look_at = [&](rte_flow& rule) {
+        for (RulePart& part : rule.parts())
+            if (part.place.is(place)) each(part);
+    };
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
-        for (RulePart& part : rule->parts()) {
-            if (!part.place.is(place)) continue;
-            auto installed = steering.install(request.of(part, level));
-            request.let_go();
-            if (!installed) return tl::unexpected(std::move(installed.error()));
+        look_at(*rule);
+    for (rte_flow* const rule : coming)
+        look_at(*rule);
+}
+
+/// Each rule stands at both levels for a moment, and its packets meet the upper one. All of them
+/// move or none: the map has one level for a place. What leads to a table goes before its entries.
+Result<void> FlowTable::Impl::install_anew(const RulePlace& place, uint16_t level) {
+    std::vector<std::pair<RulePart*, SteeringRule>> moved;
+    Result<void> done;
+    of_place(place, [&](RulePart& part) {
+        if (part.installed.engine == nullptr || !done) return;
+        auto installed = steering.install(request.of(part, level));
+        request.let_go();
+        if (installed)
             moved.emplace_back(&part, std::move(*installed));
-        }
-    for (auto& [part, installed] : moved)
+        else
+            done = tl::unexpected(std::move(installed.error()));
+    });
+    if (!done) return done;
+    for (auto& [part, installed] : std::views::reverse(moved))
         part->installed = std::move(installed);
+    return {};
+}
+
+Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
+    return install_anew(place, level);
+}
+
+Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) {
+    if (auto done = install_anew(from, levels.level_of(to)); !done) return done;
+    std::vector<RulePart*> moved; // while any is there, so is the place
+    of_place(from, [&](RulePart& part) { moved.push_back(&part); });
+    for (RulePart* const part : moved) {
+        part->place = levels.share(to);
+        part->turn = to.turn;
+    }
     return {};
 }
 
@@ -115,12 +159,13 @@ void FlowTable::Impl::prepare_reports(const RuleTerms& rule) {
         queues.use_marks();
 }
 
-FlowResult<OwnedRule> FlowTable::Impl::realize(const Plan& plan, const rte_flow_attr* attr,
+FlowResult<OwnedRule> FlowTable::Impl::realize(Plan& plan, const rte_flow_attr* attr,
                                                const rte_flow* replaced) {
     auto rule = make_rule(plan, attr, replaced);
     if (!rule) return rule;
     prepare_reports(plan);
-    if (auto placed = place(**rule); !placed) return from_device(placed.error());
+    if (auto placed = place(**rule, replaced != nullptr); !placed)
+        return from_device(placed.error());
     if (!running) {
         if (auto accepted = validate(**rule); !accepted) return tl::unexpected(accepted.error());
     } else if (auto installed = install(**rule); !installed)
@@ -138,7 +183,7 @@ int FlowTable::validate(const rte_flow_attr* attr, const rte_flow_item* pattern,
 
 FlowResult<void> FlowTable::Impl::check(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                         const rte_flow_action* actions) {
-    const auto plan = translate(attr, pattern, actions);
+    auto plan = translate(attr, pattern, actions);
     if (!plan) return tl::unexpected(plan.error());
     const auto rule = make_rule(*plan, attr, nullptr);
     if (!rule) return tl::unexpected(rule.error());
@@ -148,7 +193,7 @@ FlowResult<void> FlowTable::Impl::check(const rte_flow_attr* attr, const rte_flo
 FlowResult<rte_flow*> FlowTable::Impl::create(const rte_flow_attr* attr,
                                               const rte_flow_item* pattern,
                                               const rte_flow_action* actions) {
-    const auto plan = translate(attr, pattern, actions);
+    auto plan = translate(attr, pattern, actions);
     if (!plan) return tl::unexpected(plan.error());
     auto rule = realize(*plan, attr, nullptr);
     if (!rule) return tl::unexpected(std::move(rule.error()));

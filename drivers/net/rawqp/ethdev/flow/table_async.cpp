@@ -149,6 +149,9 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
     OwnedRule model(rte_flow::make(*planned, masks));
+    // How many levels there will be for its rules is not known yet.
+    if (model->has_levels() && model->ranked() && put_at_one_level(*planned))
+        model.reset(rte_flow::make(*planned, masks));
     auto values = values_of(*planned, *model, pattern);
     if (!values) return tl::unexpected(values.error());
     return Recipe{std::move(model), std::move(*values)};

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ranges>
 
 namespace rawqp {
 
@@ -23,6 +24,7 @@ struct FlowTable::Impl {
     const Meters* meters;             ///< null: there are none
     bool running = false;             ///< between start and stop: rules are in the device
     LevelMap levels{};                ///< of ingress rules
+    std::vector<rte_flow*> coming{};  ///< rules with places that are in no list yet
     SharedActions shared{};
     std::vector<std::unique_ptr<rte_flow_pattern_template>> pattern_templates{};
     std::vector<std::unique_ptr<rte_flow_actions_template>> actions_templates{};
@@ -49,7 +51,7 @@ struct FlowTable::Impl {
     FlowResult<void> choose_engines(Plan& plan, const rte_flow_item* pattern);
     /// The rule of a plan, of which the device knows nothing, if there is room for it among others.
     /// `attr`: the application's, which refusals name; null where it asks for no new rule.
-    [[nodiscard]] FlowResult<OwnedRule> make_rule(const Plan& plan, const rte_flow_attr* attr,
+    [[nodiscard]] FlowResult<OwnedRule> make_rule(Plan& plan, const rte_flow_attr* attr,
                                                   const rte_flow* replaced);
     /// Looks whether another rule has the same match, and chooses turns.
     FlowResult<void> find_room(rte_flow& rule, const rte_flow* replaced) const;
@@ -65,15 +67,14 @@ struct FlowTable::Impl {
     FlowResult<void> check(const rte_flow_attr* attr, const rte_flow_item* pattern,
                            const rte_flow_action* actions);
     /// The rule of a plan: in the device if the port runs, else accepted by it.
-    FlowResult<OwnedRule> realize(const Plan& plan, const rte_flow_attr* attr,
-                                  const rte_flow* replaced);
+    FlowResult<OwnedRule> realize(Plan& plan, const rte_flow_attr* attr, const rte_flow* replaced);
     /// Before there is a packet that the rule marks.
     void prepare_reports(const RuleTerms& rule);
     /// The rule has come to live: its age is looked at from now on, that of several rules by the
     /// counter that the rule has for itself as well.
     void watch_age(rte_flow& rule);
     void watch(const AgeRef& age);
-    Result<void> place(rte_flow& rule);
+    Result<void> place(rte_flow& rule, bool apart = false);
     Result<void> place_again();
     FlowResult<void> validate(rte_flow& rule);
     Result<void> install(rte_flow& rule);
@@ -168,12 +169,26 @@ struct FlowTable::Impl {
                                                       const rte_flow_action* actions);
 
   private:
+    /// Has a table tell the classes of a rule apart; false: no engine can.
+    bool put_at_one_level(Plan& plan);
     void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted, bool& hashed);
     /// A counter of its own is the rule's as well, to be asked for.
     [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
-    FlowResult<void> check_levels(const rte_flow& rule, const rte_flow_attr* attr) const;
+    /// Whether so many priorities find levels in all, this one among them. `apart`: see PlaceTerms.
+    [[nodiscard]] bool has_levels_for(const rte_flow& rule, bool apart, size_t spared) const;
+    [[nodiscard]] tl::unexpected<FlowError> lacks_levels(const rte_flow& rule,
+                                                         const rte_flow_attr* attr) const;
+    FlowResult<void> choose_levels(Plan& plan, OwnedRule& rule, const rte_flow_attr* attr,
+                                   const rte_flow* replaced);
+    [[nodiscard]] PlaceTerms terms_of(const rte_flow& rule, bool apart) const {
+        return {known_levels().classes() > 1 && rule.ranked(), apart};
+    }
+    /// Calls each(part) for those that have a place there.
+    template <class Each> void of_place(const RulePlace& place, Each each);
+    Result<void> install_anew(const RulePlace& place, uint16_t level);
     Result<void> move(const RulePlace& place, uint16_t level);
+    Result<void> merge(const RulePlace& from, const RulePlace& to);
     [[nodiscard]] SteeringLevels known_levels() const;
     [[nodiscard]] static uint16_t level_of(const rte_flow& rule, const RulePart& part);
     [[nodiscard]] RulePlace place_of(uint32_t priority, TrafficClass traffic, uint8_t turn) const {
@@ -187,7 +202,7 @@ struct FlowTable::Impl {
 // call costs a mispredicted jump where the kernel leaves no prediction of returns behind.
 
 inline void take_out(rte_flow& rule) {
-    for (RulePart& part : rule.parts())
+    for (RulePart& part : std::views::reverse(rule.parts()))
         part.installed = {};
 }
 

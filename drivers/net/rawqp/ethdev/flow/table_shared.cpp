@@ -12,6 +12,19 @@ namespace rawqp {
 
 namespace {
 
+/// Those that come to `coming` leave it with this.
+class ComingRules {
+  public:
+    explicit ComingRules(std::vector<rte_flow*>& rules) : rules_(rules), before_(rules.size()) {}
+    ~ComingRules() { rules_.resize(before_); }
+    ComingRules(const ComingRules&) = delete;
+    ComingRules& operator=(const ComingRules&) = delete;
+
+  private:
+    std::vector<rte_flow*>& rules_;
+    size_t before_;
+};
+
 FlowError unknown_action(const rte_flow_action_handle* handle) {
     return unknown("indirect action", handle, ENOENT, RTE_FLOW_ERROR_TYPE_ACTION);
 }
@@ -89,6 +102,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
     auto next = share(action->directions, update);
     if (!next) return tl::unexpected(next.error());
 
+    const ComingRules listed(coming);
     std::vector<std::pair<rte_flow*, OwnedRule>> fresh;
     std::set<std::string> keys; // of all that is fresh
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
@@ -113,6 +127,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
             made.error().cause = &update;
             return tl::unexpected(made.error());
         }
+        coming.push_back(made->get());
         fresh.emplace_back(rule, std::move(*made));
     }
     for (auto& [rule, successor] : fresh)
@@ -125,7 +140,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
 /// Whether update() would succeed.
 FlowResult<void> FlowTable::Impl::check_update(const rte_flow& rule,
                                                const rte_flow_action* actions) {
-    const auto planned = plan_again(rule, actions);
+    auto planned = plan_again(rule, actions);
     if (!planned) return tl::unexpected(planned.error());
     const auto fresh = make_rule(*planned, nullptr, &rule);
     if (!fresh) return tl::unexpected(fresh.error());

@@ -53,6 +53,11 @@ struct SteeringRequest {
     Pattern pattern;
     bool egress = false; ///< of sent packets: without a target
     RssTargetRef target;
+    /// Of group 0: the rule is of one traffic class, of this depth, and what it is told apart from
+    /// is a table's affair: the device's level is for all classes, and `leads` there by one of
+    /// them.
+    std::optional<uint16_t> class_depth;
+    bool leads = true;
     std::optional<uint32_t> jump; ///< to a group, without a target
     SharedEdits edits;            ///< null: packets stay as they are
     bool drop = false;

@@ -38,9 +38,12 @@ class FlowActionList {
     size_t count_ = 0;
 };
 
+/// Of group 0 there is a table for what the kernel's flows have no words for, and one for each
+/// level at which a rule's classes are told apart.
 struct GroupKey {
     bool egress;
     uint32_t group;
+    std::optional<uint16_t> level{}; ///< of classes
     auto operator<=>(const GroupKey&) const = default;
 };
 
@@ -198,9 +201,15 @@ GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& use) {
     return table != nullptr ? table->get() : nullptr;
 }
 
-/// What the kernel's flows have no words for: VLAN tags, samplers and meters.
+/// What the kernel's flows have no words for: VLAN tags, samplers, meters and classes at one level.
 bool needs_entry(const SteeringRequest& request) {
-    return request.sample || request.meter || (request.edits && request.edits->changes_tags());
+    return request.sample || request.meter || request.class_depth ||
+           (request.edits && request.edits->changes_tags());
+}
+
+GroupKey table_of(const SteeringRequest& request) {
+    return {request.egress, request.group,
+            request.class_depth ? std::optional(request.level) : std::nullopt};
 }
 
 /// Why there are no tables by DevX for the request; null: it needs none.
@@ -211,6 +220,9 @@ const char* lacks_tables(const SteeringRequest& request) {
     if (request.meter)
         return "action meter needs flow tables by DevX, which the kernel does not give to this "
                "process";
+    if (request.class_depth)
+        return "traffic classes are told apart at one level by flow tables by DevX, which the "
+               "kernel does not give to this process";
     if (needs_entry(request))
         return "VLAN tags come off and go on in flow tables by DevX, which the kernel does not "
                "give to this process";
@@ -355,7 +367,7 @@ bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryAc
 
 /// An entry of a group's table. Null with errno.
 const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
-    GroupTable* const table = acquire_table({request.egress, request.group}, rule.parts.add());
+    GroupTable* const table = acquire_table(table_of(request), rule.parts.add());
     EntryActions actions;
     if (table == nullptr || !choose_way(request, rule, actions)) return nullptr;
     actions.tag = request.tag;
@@ -363,16 +375,16 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     if (request.sample && !sample(request, rule, actions)) return nullptr;
     if (request.meter && !meter(request, rule, actions)) return nullptr;
     if (!count(request.counter, actions)) return nullptr;
-    PartRef entry = table->add(request.level, mlx5_match(request.pattern), actions);
+    const uint32_t place = request.class_depth.value_or(request.level);
+    PartRef entry = table->add(place, mlx5_match(request.pattern), actions);
     if (entry == nullptr) return nullptr;
     rule.parts.add() = std::move(entry);
     return table;
 }
 
 bool Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
-    if (request.group == 0 ? create_flow(request, qp, rule)
-                           : create_entry(request, rule) != nullptr)
-        return true;
+    const bool flow = request.group == 0 && (!request.class_depth || request.leads);
+    if (flow ? create_flow(request, qp, rule) : create_entry(request, rule) != nullptr) return true;
     const int error = errno;
     rule = {};
     errno = error;

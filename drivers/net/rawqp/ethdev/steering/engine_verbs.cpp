@@ -43,6 +43,8 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
         return Lack{nullptr, "groups above 0 and action jump: verbs flow specs know one group"};
     if (request.sample)
         return Lack{nullptr, "action sample: verbs flow specs have one destination"};
+    if (request.class_depth)
+        return Lack{nullptr, "verbs flow specs lead to no table that tells traffic classes apart"};
     if (request.meter) return Lack{nullptr, "action meter: verbs flow specs run no meters"};
     if (lro_ && takes_lro(request))
         return Lack{nullptr, "LRO: verbs flows lead to hash QPs, which have none"};

@@ -111,7 +111,7 @@ void Steering::use_lro(const std::optional<LroTerms>& terms) {
 [[gnu::always_inline]] inline Result<void> Steering::put(const SteeringRequest& request,
                                                          SteeringRule& rule) {
     const bool by_tir = lro_ && takes_lro(request);
-    if (request.target && request.group == 0 && !by_tir) {
+    if (request.target && request.group == 0 && !by_tir && !request.class_depth) {
         auto qp = qps_.acquire(request.target);
         if (!qp) return tl::unexpected(qp.error());
         rule.qp = std::move(*qp);
