@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-perf/flow_rules.hpp"
 
+#include "app/rawqp-perf/frames.hpp"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -195,7 +197,26 @@ Figure time_rules(unsigned rules, Insert insert, Remove remove, Settle settle) {
     return figure;
 }
 
+constexpr rte_flow_attr kIngress{
+    .group = 0, .priority = 0, .ingress = 1, .egress = 0, .transfer = 0, .reserved = 0};
+
 } // namespace
+
+AddressRules::AddressRules(const Port& port, uint32_t addresses) : port_(port) {
+    for (uint32_t i = 0; i < addresses; ++i) {
+        Rule rule(0);
+        rule.ip.hdr.dst_addr = FrameWriter::address(i);
+        rule.items[2].type = RTE_FLOW_ITEM_TYPE_END; // of any port
+        rte_flow_error error{};
+        if (rte_flow_create(port.id(), &kIngress, rule.items.data(), rule.actions.data(), &error) !=
+            nullptr)
+            continue;
+        rte_flow_flush(port.id(), nullptr);
+        fail(port, fmt::format("flow rule {} refused", i), error);
+    }
+}
+
+AddressRules::~AddressRules() { rte_flow_flush(port_.id(), nullptr); }
 
 Figure measure_flows(const Port& port, unsigned rules, uint32_t group) {
     const Jump jump(port, group);

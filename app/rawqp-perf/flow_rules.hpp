@@ -16,4 +16,16 @@ Figure measure_flows(const Port& port, unsigned rules, uint32_t group = 0);
 /// was pulled. The port is stopped and started once, as rte_flow_configure() wants it.
 Figure measure_async_flows(const Port& port, unsigned rules, uint32_t group = 0);
 
+/// Rules for addresses to which frames go (FrameWriter), to queue 0, as long as this lives.
+class AddressRules {
+  public:
+    AddressRules(const Port& port, uint32_t addresses);
+    ~AddressRules();
+    AddressRules(const AddressRules&) = delete;
+    AddressRules& operator=(const AddressRules&) = delete;
+
+  private:
+    const Port& port_;
+};
+
 } // namespace perf

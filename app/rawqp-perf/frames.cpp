@@ -36,17 +36,19 @@ FrameSizes FrameSizes::parse(const std::string& text) {
     return {text, {static_cast<uint16_t>(bytes - kFcs)}};
 }
 
-bool FrameWriter::make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const {
+rte_be32_t FrameWriter::address(uint32_t number) { return rte_cpu_to_be_32(kDestination + number); }
+
+bool FrameWriter::make(rte_mempool* pool, std::span<rte_mbuf*> mbufs, uint64_t first) const {
     if (rte_pktmbuf_alloc_bulk(pool, mbufs.data(), static_cast<unsigned>(mbufs.size())) != 0)
         return false;
     for (size_t i = 0; i < mbufs.size(); ++i)
-        write(mbufs[i], i);
+        write(mbufs[i], i, first + i);
     return true;
 }
 
 FrameWriter::FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
-                         std::vector<uint16_t> ports, bool tagged)
-    : sizes_(sizes), ports_(std::move(ports)),
+                         std::vector<uint16_t> ports, bool tagged, uint32_t addresses)
+    : sizes_(sizes), ports_(std::move(ports)), addresses_(addresses),
       port_at_(offsetof(Headers, udp) + (tagged ? sizeof(rte_vlan_hdr) : 0)) {
     for (const uint16_t bytes : sizes_.bytes)
         fronts_.push_back(make_front(bytes, to, from, tagged));
@@ -81,14 +83,19 @@ FrameWriter::Front FrameWriter::make_front(uint16_t bytes, rte_ether_addr to, rt
     return front;
 }
 
-void FrameWriter::write(rte_mbuf* mbuf, size_t index) const {
+void FrameWriter::write(rte_mbuf* mbuf, size_t index, uint64_t number) const {
     const size_t size = index % sizes_.bytes.size();
     mbuf->data_len = sizes_.bytes[size];
     mbuf->pkt_len = sizes_.bytes[size];
     auto* const data = rte_pktmbuf_mtod(mbuf, uint8_t*);
     memcpy(data, fronts_[size].data(), sizeof(Front));
-    const rte_be16_t port = rte_cpu_to_be_16(ports_[index % ports_.size()]);
+    const rte_be16_t port = rte_cpu_to_be_16(ports_[number % ports_.size()]);
     memcpy(data + port_at_, &port, sizeof port);
+    if (addresses_ == 1) return;
+    auto& ip = *reinterpret_cast<rte_ipv4_hdr*>(data + port_at_ - sizeof(rte_ipv4_hdr));
+    ip.dst_addr = address(static_cast<uint32_t>(number % addresses_));
+    ip.hdr_checksum = 0;
+    ip.hdr_checksum = rte_ipv4_cksum(&ip);
 }
 
 bool FrameWriter::is_ours(const rte_mbuf* mbuf) {

@@ -24,15 +24,19 @@ struct FrameSizes {
     static FrameSizes parse(const std::string& text);
 };
 
-/// Fills empty mbufs with frames. Frame i goes to source port ports[i % ports.size()].
+/// Fills empty mbufs with frames. Frame i comes from port ports[i % ports.size()] and goes to
+/// address address(i % addresses).
 class FrameWriter {
   public:
     /// `tagged`: with a VLAN tag, which the sizes count.
     FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
-                std::vector<uint16_t> ports, bool tagged = false);
+                std::vector<uint16_t> ports, bool tagged = false, uint32_t addresses = 1);
 
-    /// Takes `mbufs.size()` mbufs from the pool; false when it has too few.
-    bool make(rte_mempool* pool, std::span<rte_mbuf*> mbufs) const;
+    [[nodiscard]] static rte_be32_t address(uint32_t number);
+
+    /// Takes `mbufs.size()` mbufs from the pool; false when it has too few. `first`: the number of
+    /// the first frame, for ports and addresses; sizes begin anew.
+    bool make(rte_mempool* pool, std::span<rte_mbuf*> mbufs, uint64_t first = 0) const;
 
     static uint16_t source_port(const rte_mbuf* mbuf);
     static uint8_t* payload(rte_mbuf* mbuf);
@@ -43,13 +47,14 @@ class FrameWriter {
     using Front = std::array<uint8_t, 64>;
     [[nodiscard]] static Front make_front(uint16_t bytes, rte_ether_addr to, rte_ether_addr from,
                                           bool tagged);
-    void write(rte_mbuf* mbuf, size_t index) const;
+    void write(rte_mbuf* mbuf, size_t index, uint64_t number) const;
 
     FrameSizes sizes_;
     // Made beforehand: headers that are put together on the stack and summed there wait until all
     // stores before them, those to the last frame's far lines among them, have come to pass.
     std::vector<Front> fronts_; ///< one for each size, without source port
     std::vector<uint16_t> ports_;
+    uint32_t addresses_;
     size_t port_at_; ///< offset of the source port
 };
 

@@ -60,7 +60,8 @@ Figure measure_rate(End& from, End& to, const FrameWriter& writer, uint16_t burs
     };
     const uint64_t start = rte_rdtsc();
     for (unsigned turn = 0; turn % 64 != 0 || seconds_since(start) < seconds; ++turn) {
-        if (!writer.make(from.pool(), {mbufs.data(), burst})) fail_call("rate: mbufs", ENOMEM);
+        if (!writer.make(from.pool(), {mbufs.data(), burst}, sent))
+            fail_call("rate: mbufs", ENOMEM);
         const uint16_t out = from.tx(0, mbufs.data(), burst);
         sent += out;
         rte_pktmbuf_free_bulk(mbufs.data() + out, burst - out);

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 #include <variant>
@@ -201,6 +202,22 @@ Figure measure_latency(Subject& subject, const FrameSizes& sizes, uint16_t burst
     });
 }
 
+/// Each packet goes to the address of another rule, and comes from a port that was not seen for
+/// long: no device knows it by the one before.
+Figure measure_rate_by_rules(Port& from, Port& to, const FrameSizes& sizes, uint16_t burst,
+                             const Options& options) {
+    std::vector<uint16_t> ports(60000);
+    std::iota(ports.begin(), ports.end(), uint16_t{1024});
+    const FrameWriter writer(sizes, destination(to, options.to), from.mac(), std::move(ports),
+                             false, options.rules);
+    const AddressRules rules(to, options.rules);
+    await_path(from, to, writer);
+    Figure figure = measure_rate(from, to, writer, burst, options.seconds);
+    figure.measure = "rate_by_rules";
+    figure.more.emplace("rules", options.rules);
+    return figure;
+}
+
 /// From the peer's port, or by the floor of rates.
 Figure measure_rate(Subject& subject, const FrameSizes& sizes, uint16_t burst,
                     const Options& options) {
@@ -224,6 +241,9 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
                    uint16_t burst, const Options& options, CpuHold* hold) {
     if (measure == "latency") return measure_latency(subject, sizes, burst, options);
     if (measure == "rate") return measure_rate(subject, sizes, burst, options);
+    if (measure == "rate_by_rules")
+        return measure_rate_by_rules(subject.peer->port(), subject.needs_port(measure), sizes,
+                                     burst, options);
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
     if (measure == "flows_async")
         return measure_async_flows(subject.needs_port(measure), options.rules);

@@ -29,6 +29,7 @@ pass.
 Measures:
   rx, tx, forward  cycles per packet while the device idles, in drained rounds
   rate             packets per second from the peer to the port
+  rate_by_rules    the same, each packet by one of --rules flow rules after the other
   latency          microseconds from the peer's tx_burst to the port's rx_burst, percentiles; one
                    burst at a time. Of a loop without a driver only where its wire loops
   flows            flow rules inserted and deleted per second
@@ -142,8 +143,8 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--first-packet", options.probes, "NAME=DEVARGS")->allow_extra_args(false);
     app.add_option("--measure", options.measures, "comma-separated (rx,tx,forward)")
         ->delimiter(',')
-        ->check(CLI::IsMember({"rx", "tx", "forward", "rate", "latency", "flows", "flows_async",
-                               "flows_group", "flows_group_async"}));
+        ->check(CLI::IsMember({"rx", "tx", "forward", "rate", "rate_by_rules", "latency", "flows",
+                               "flows_async", "flows_group", "flows_group_async"}));
     app.add_option("--size", options.sizes, "frame sizes with FCS, or imix (64)")->delimiter(',');
     app.add_option("--burst", options.bursts, "packets per call (32)")
         ->delimiter(',')
@@ -168,7 +169,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->check(CLI::Range(1, 1'000'000));
     app.add_option("--seconds", options.seconds, "of a rate measure (1)");
     app.add_option("--packets", options.packets, "of a latency measure (2000)");
-    app.add_option("--rules", options.rules, "of a flows measure (1000)");
+    app.add_option("--rules", options.rules, "of a measure of flow rules (1000)");
     std::string distance = "near";
     app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
         ->check(CLI::IsMember({"near", "far", "cold"}));

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import replace
-from typing import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Sequence
 
 from rig.hugepages import NoHugepages
 
@@ -73,7 +73,7 @@ OUR_ENGINES = ("verbs", "mlx5")
 # format of its entries.
 GROUP_MEASURES = {"insertion": "flows_group_async", "deletion": "flows_group_async_deletions"}
 STEERING_FORMATS = ("0", "1")
-FEW_RULES, MANY_RULES = 1000, 100_000
+LEAST_RULES, FEW_RULES, MANY_RULES = 10, 1000, 100_000
 
 
 def flows(runner: Runner, effort: Effort, results: Results) -> None:
@@ -106,6 +106,52 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
             results.add(f"flows.{row}.{name}.{MANY_RULES}", pick(many, name, measure=measure),
                         pick(few, name, measure=measure),
                         (f"{MANY_RULES} rules by {name}", f"{FEW_RULES} rules by {name}"))
+
+
+@dataclass
+class Lookups:
+    """Of received packets, by two answers of the device: none come before there are rules."""
+
+    rules: int
+    seen: list[tuple[int, int]] = field(default_factory=list)
+
+    def watch(self, answer: dict[str, Any]) -> None:
+        for device in (device for each in answer["instances"] for device in each["devices"]):
+            counters = device["counters"]
+            if device["device"] == softhca_port(0)[0] and counters["wire_rx_packets"]:
+                self.seen.append((device["steering"]["lookups"], counters["wire_rx_packets"]))
+
+    def per_packet(self) -> float:
+        if len(set(self.seen)) < 2:
+            raise BenchError(f"the device was not seen twice while packets came to its {self.rules} rules")
+        (lookups, packets), (more_lookups, more_packets) = self.seen[0], self.seen[-1]
+        return (more_lookups - lookups) / (more_packets - packets)
+
+
+def lookups(runner: Runner, effort: Effort, results: Results) -> None:
+    """What a packet costs the device with 10 and with 100,000 rules of the same masks, of which each takes its
+    turn: look-ups counted, and time."""
+    bench = Bench()
+    bench.add(RAWQP, RAWQP)
+    layout = bench.layout()
+
+    def measure(rules: int) -> list[Figure]:
+        options = [*layout.subjects, "--measure", "rate_by_rules", "--rules", str(rules), "--passes", "1",
+                   "--seconds", "6"]  # a busy device answers once a second or so
+        seen = Lookups(rules)
+        rate, = runner.on_softhca(layout.wires, layout.eal, options, apart=True, watch=seen.watch)
+        name = f"{rules} rules"
+        return [Figure(name, "time", 1e9 / rate.value, turn, "ns"),
+                Figure(name, "per_packet", round(seen.per_packet(), 2), turn, "look-ups")]
+
+    figures: list[Figure] = []
+    for turn in range(effort.turns):
+        for rules in (LEAST_RULES, MANY_RULES):
+            figures += results.collect(f"lookups, {rules} rules", 1, lambda _: measure(rules))
+    many, few = f"{MANY_RULES} rules", f"{LEAST_RULES} rules"
+    for row, bar in (("per_packet", bars.lookups()), ("time", None)):
+        results.add(f"lookups.{row}", pick(figures, many, measure=row), pick(figures, few, measure=row),
+                    (many, few), bar)
 
 
 def group_flows(runner: Runner, effort: Effort, results: Results) -> None:
@@ -232,6 +278,7 @@ CASES: dict[str, Case] = {
     **ROUNDS,
     "latency": latency,
     "flows": flows,
+    "lookups": lookups,
     "flow_perf": flow_perf,
     "first_packet": first_packet,
     "secondary": secondary,

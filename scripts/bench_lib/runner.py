@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from typing import Any, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from rig.hugepages import lent
 from rig.program import die_with_parent
@@ -46,6 +47,35 @@ class BenchError(Exception):
 # this.
 FURTHER = {"deletions_per_s": "deletions", "bytes_per_rule": "bytes", "p99": "p99", "p999": "p999"}
 UNITS = {"bytes_per_rule": "bytes/rule"}  # where that is another one
+
+
+Watch = Callable[[dict[str, Any]], None]
+WATCH_PERIOD_S = 0.1
+
+
+@contextmanager
+def watched(build: Path, env: Mapping[str, str], watch: Watch | None) -> Iterator[None]:
+    """Meanwhile `watch` is called with the answers of `softhca stat`, once there is a device."""
+    if watch is None:
+        yield
+        return
+    over = threading.Event()
+    see: Watch = watch
+
+    def look() -> None:
+        while not over.wait(WATCH_PERIOD_S):
+            told = subprocess.run([build / "app/softhca/softhca", "stat", "--json"], env=env,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            if told.returncode == 0:
+                see(json.loads(told.stdout))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @dataclass
@@ -171,6 +201,7 @@ class Runner:
         memory_mb: int = 512,
         threads: int = 1,
         port_options: str = "",
+        watch: Watch | None = None,
     ) -> list[Figure]:
         """One rawqp-perf on softhca ports with these wires.
 
@@ -178,13 +209,14 @@ class Runner:
         while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
         `setting`: of drained rounds, see doc/bench.md; it settles where the device thread is.
         `threads`: so many of them, each on a CPU of its own. `port_options`: of softhca, for all ports.
+        `watch`: sees what `softhca stat` says of the device, again and again.
         """
         if setting:
             apart = setting.distance == "far"
             options = [*options, "--distance", setting.distance, "--pages", setting.pages]
             if apart:
                 options = [*options, "--device-cpu", str(self.machine.other)]
-        return self._run(self._softhca(wires, apart, threads, port_options), eal, options, memory_mb)
+        return self._run(self._softhca(wires, apart, threads, port_options), eal, options, memory_mb, watch)
 
     def in_two_processes(self, wires: Sequence[str], eal: Sequence[str], own: Sequence[str],
                          others: Sequence[str], options: Sequence[str],
@@ -241,7 +273,8 @@ class Runner:
         return self._run(command, eal, options, 512)
 
     def _run(
-        self, start: list[str], eal: Sequence[str], options: Sequence[str], memory_mb: int
+        self, start: list[str], eal: Sequence[str], options: Sequence[str], memory_mb: int,
+        watch: Watch | None = None,
     ) -> list[Figure]:
         build = self.machine.build
         with tempfile.TemporaryDirectory(prefix="rawqp-bench-") as folder:
@@ -250,7 +283,8 @@ class Runner:
             program += ["--no-huge", "-m", str(memory_mb), "--no-shconf", "--no-telemetry"]
             program += ["--log-level=warning", *eal, "--", *options, "--json", str(out)]
             try:
-                text = self._execute([*self.prefix, *start, *program], Path(folder))
+                with watched(build, self._env(Path(folder)), watch):
+                    text = self._execute([*self.prefix, *start, *program], Path(folder))
             except BenchError as error:
                 report = json.loads(out.read_text()) if out.exists() else {"failures": []}
                 failed = BenchError("\n".join([*report["failures"], str(error)]))

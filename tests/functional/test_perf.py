@@ -52,7 +52,7 @@ LINK = [f"link:perf{os.getpid()}"] * 2  # also between the processes of a guest'
 
 @pytest.mark.guest
 def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path: Path) -> None:
-    measures = ["rx", "tx", "forward", "rate", "latency", "flows", "flows_async"]
+    measures = ["rx", "tx", "forward", "rate", "rate_by_rules", "latency", "flows", "flows_async"]
     options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--size", "64,imix",
                "--measure", ",".join(measures), "--seconds", "0.05", "--packets", "64",
                "--rules", "10"]
@@ -228,7 +228,7 @@ def test_bench_lists_its_benchmarks() -> None:
     assert answer.returncode == 0
     assert [line.split()[0] for line in answer.stdout.splitlines()] == [
         "cycles", "bursts", "mprq", "compressed", "offloads", "marks", "queues", "floor", "latency",
-        "flows", "flow_perf", "first_packet", "secondary", "rates", "tcp"]
+        "flows", "lookups", "flow_perf", "first_packet", "secondary", "rates", "tcp"]
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
