@@ -15,7 +15,8 @@ from rig.ports import PortSpec
 from rig.rdma_core import Cases, Ending, Endings
 from rig.stack import OWN_NETWORK, Build, SoftHca
 
-from rdma.listed import FORMAT_1, FORMAT_1_WIRE, FRONTS, GUEST, GUEST_WIRE, is_run, listed
+from rdma.listed import (FORMAT_1, FORMAT_1_WIRE, FRONTS, GUEST, GUEST_FORMAT_1, GUEST_WIRE, is_run,
+                         listed)
 
 CASE_S = 60
 GUEST_CASE_S = 300
@@ -23,7 +24,7 @@ GUEST_LIMIT_S = 3000
 HUGEPAGES = 64  # of 2 MiB: for the cases, and options of perftest, that are about them
 # Each day one wire has all cases, the others have what has traffic. All of it is run by `full`.
 DAILY_WIRE = "socket"
-TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl")
+TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl", "tbl_modify_header")
 
 
 def daily(front: str, case: str) -> bool:
@@ -44,7 +45,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         chosen = [(front, case) for front in FRONTS for case in rdma_core.names()
                   if is_run(front, case)]
-        metafunc.parametrize("cases,case", chosen, indirect=["cases"], scope="session",
+        metafunc.parametrize("cases,case", chosen, indirect=["cases"], scope="module",
                              ids=[f"{front}-{case}" for front, case in chosen])
 
 
@@ -85,21 +86,22 @@ def on_wire(build: Build, folder: Path, wire: str, upstream: Path) -> Iterator[C
 
 
 @contextmanager
-def in_guest(guest: Guest, folder: Path, upstream: Path) -> Iterator[Cases]:
+def in_guest(guest: Guest, folder: Path, front: str, upstream: Path) -> Iterator[Cases]:
+    """On a port with software steering, which a guest's ports have if they are told its format."""
     guest.drop_spares()
-    port = guest.plug(0, PortSpec(), GUEST_WIRE)
-    guest.load_drivers()
-    port.wait_until_ready()
+    steering_format = "1" if front == GUEST_FORMAT_1 else "0"
+    port, = guest.provide([PortSpec(GUEST_WIRE, {"steering_format": steering_format})], folder)
     # Memory that is registered is locked.
     command = ["sh", "-c", 'ulimit -l unlimited; exec "$@"', "sh",
                *rdma_core.command(port.name, GUEST_CASE_S)]
     program = guest.start(command, folder / "cases.log", rdma_core.environment(upstream),
                           limit=GUEST_LIMIT_S)
-    try:
-        yield Cases(program, GUEST_CASE_S / PATIENCE)
-    finally:
-        program.close()
-        port.unplug()
+    with guest.hugepages(HUGEPAGES):
+        try:
+            yield Cases(program, GUEST_CASE_S / PATIENCE)
+        finally:
+            program.close()
+            port.unplug()
 
 
 @pytest.fixture(scope="session")
@@ -116,15 +118,18 @@ def endings(build: Build) -> Iterator[Endings]:
     kept.write_text(json.dumps(before, indent=1))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cases(request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path],
           upstream: Path, endings: Endings,
           ) -> Iterator[Callable[[str], Ending]]:
-    """Runs a case on the front that the parameter names."""
+    """Runs a case on the front that the parameter names. Of a module, so that the next one has a guest
+    without these ports."""
     front: str = request.param
     folder = new_folder()
-    running = (in_guest(request.getfixturevalue("guest"), folder, upstream) if front == GUEST
-               else on_wire(build, folder, front, upstream))
+    if front in (GUEST, GUEST_FORMAT_1):
+        running = in_guest(request.getfixturevalue("guest"), folder, front, upstream)
+    else:
+        running = on_wire(build, folder, front, upstream)
     with running as program:
         def run(case: str) -> Ending:
             ending = program.run(case)

@@ -24,10 +24,10 @@ MARKS = {"passed": "pass", "skipped": "skip", "failed": "fail"}
 INTRODUCTION = """\
 rdma-core brings tests of its own, written in Python on pyverbs, and the distribution ships them with
 python3-pyverbs (here {version}). `scripts/test rdma` runs each of them with each of softhca's wires (see
-[softhca.md](softhca.md#wires)), and what passes there in a guest as well, where the distribution's
-unmodified kernel drives softhca's PCI device. `format1` is a socket again, with `steering_format=1`, for
-the cases of software steering. This page is what such a run found: do not edit it, `tests/rdma/table.py`
-wrote it.
+[softhca.md](softhca.md#wires)), and in a guest, where the distribution's unmodified kernel drives
+softhca's PCI device, on a port with software steering (`steering_format=0`). In `format1` and
+`guest-format1` are a socket and a guest again, with `steering_format=1`, for the cases of software
+steering. This page is what such a run found: do not edit it, `tests/rdma/table.py` wrote it.
 
 `tests/rdma/listed.py` lists what does not pass, and why. A run fails if a case ends otherwise: if one
 that is not on the list does not pass, and also if one that is on it does, or says another reason."""

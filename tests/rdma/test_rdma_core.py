@@ -8,7 +8,7 @@ import pytest
 from rig import rdma_core
 from rig.rdma_core import Ending
 
-from rdma.listed import LIST, WHY, WIRES, listed
+from rdma.listed import LIST, WHOLE, WHY, listed
 
 RunCase = Callable[[str], Ending]
 
@@ -34,7 +34,7 @@ def test_case(cases: RunCase, case: str, request: pytest.FixtureRequest) -> None
 
 def test_the_list_has_no_entry_too_many() -> None:
     """And none that another one hides."""
-    for front in WIRES:
+    for front in WHOLE:
         found = [listed(front, case) for case in rdma_core.names()]
         assert {entry for entry in LIST if front in entry.fronts} == set(filter(None, found))
     assert {entry.why for entry in LIST} == WHY.keys()

@@ -240,6 +240,13 @@ class Guest:
         self.run(f"for n in $(seq {tries}); do {condition} && exit; sleep 0.05; done; exit 1",
                  PATIENCE * 60)
 
+    @contextmanager
+    def hugepages(self, pages: int) -> Iterator[None]:
+        """Of 2 MiB."""
+        self.run(f"sysctl -qw vm.nr_hugepages={pages}")
+        yield
+        self.run("sysctl -qw vm.nr_hugepages=0")
+
     def load_drivers(self) -> None:
         self.run("modprobe mlx5_core && modprobe mlx5_ib && modprobe ib_uverbs", PATIENCE * 60)
 
