@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/rdma-core.md is of a run that was good by the list."""
+"""doc/rdma-core.md and doc/perftest.md are of runs that were good by the lists."""
 
 from pathlib import Path
 
 from rig import rdma_core
 
+from rdma import perftest, perftest_table
 from rdma.listed import FRONTS, is_run, listed
 from rdma.table import entry_of, read_rows
 
-PAGE = (Path(__file__).parents[2] / "doc/rdma-core.md").read_text()
+DOC = Path(__file__).parents[2] / "doc"
 
 
 def test_cases_end_as_listed() -> None:
-    rows = read_rows(PAGE)
+    rows = read_rows((DOC / "rdma-core.md").read_text())
     assert sorted(rows) == sorted(rdma_core.names())
     for case, (endings, why) in rows.items():
         entry = entry_of(case)
@@ -22,3 +23,10 @@ def test_cases_end_as_listed() -> None:
             entry = listed(front, case)
             may = {"passed"} if entry is None else {entry.ended, *(["passed"] if entry.may_pass else [])}
             assert ended in may, f"{case} on {front}"
+
+
+def test_perftest_ends_as_listed() -> None:
+    rows = perftest_table.read_rows((DOC / "perftest.md").read_text())
+    assert rows == {(of.program, of.options): (
+        {front: "failed" if of.why else "passed" for front in perftest.FRONTS if of.is_run(front)},
+        perftest_table.why(of)) for of in perftest.RUNS}

@@ -37,7 +37,13 @@ class GuestProgram(Screen):
         return pid
 
     def wait(self, timeout: float = 20) -> int:
-        status: int = self._command.wait(timeout * self.patience)
+        timeout *= self.patience
+        try:
+            status: int = self._command.wait(timeout)
+        except Exception as error:  # of softhca_vm
+            if not self.running():  # it could not be started
+                raise
+            raise ProgramError(f"{self.name} did not end within {timeout} s{self._tail()}") from error
         if self._command.late:
             raise ProgramError(f"{self.name} was ended by its time limit{self._tail()}")
         return status
