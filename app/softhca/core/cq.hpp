@@ -4,7 +4,28 @@
 
 #include "app/softhca/core/types.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace softhca::core {
+
+class Cq;
+
+/// The CQs of a device that have something to do at the end of a round. With the device locked.
+class CqVisits {
+  public:
+    void add_block(Cq& cq) { blocks_.push_back(&cq); }
+    void await_arm(Cq& cq) { unarmed_.push_back(&cq); }
+    void forget(const Cq& cq) {
+        std::erase(blocks_, &cq);
+        std::erase(unarmed_, &cq);
+    }
+    inline void end_round();
+
+  private:
+    std::vector<Cq*> blocks_;  ///< keep completions back
+    std::vector<Cq*> unarmed_; ///< are not known to be armed for any completion
+};
 
 /// A CQ's ring at one moment.
 struct CqView {
@@ -27,8 +48,9 @@ class Cq {
     /// Goes on in another ring, which RingFormat has found fit; see Device::resize_cq.
     [[nodiscard]] virtual Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                                uint8_t cqe_size) = 0;
-    /// Looks for a new arm request. Only for CQs with events.
-    virtual void poll_arm() = 0;
+    /// Looks for a new arm request. Only for CQs with events. True: there is one, for any
+    /// completion, so that none that comes before the next event could ask for more.
+    virtual bool poll_arm() = 0;
     /// Whether completions are kept back, and their end: needed before the consumer may wait.
     [[nodiscard]] virtual bool compresses() const = 0;
     virtual void write_block() = 0;
@@ -56,17 +78,49 @@ class Cq {
     [[nodiscard]] bool has_events() const { return events_; }
     [[nodiscard]] Number number() const { return number_; }
 
+    /// Where it says what it has to do at the end of a round; outlives it. Without, nobody comes.
+    void set_visits(CqVisits& visits) {
+        visits_ = &visits;
+        if (events_) visits.await_arm(*this);
+    }
+
     uint32_t users = 0; ///< queues that complete here
 
   protected:
     void tell() { listener_->on_completion(number_, cookie_); }
+    void begin_block() {
+        if (visits_) visits_->add_block(*this);
+    }
+    /// It was armed for any completion, and is not any more.
+    void await_arm() {
+        if (visits_) visits_->await_arm(*this);
+    }
 
   private:
+    CqVisits* visits_ = nullptr;
     bool failed_ = false;
     bool events_;
     Listener* listener_;
     uint64_t cookie_;
     Number number_;
 };
+
+inline void CqVisits::end_round() {
+    // A CQ is on the list again for each block that it begins. It leaves first: a round may end in
+    // write_block(), where memory is missing.
+    while (!blocks_.empty()) {
+        Cq* const cq = blocks_.back();
+        blocks_.pop_back();
+        cq->write_block();
+    }
+    for (size_t i = 0; i < unarmed_.size();) {
+        if (unarmed_[i]->poll_arm()) {
+            unarmed_[i] = unarmed_.back();
+            unarmed_.pop_back();
+        } else {
+            i++;
+        }
+    }
+}
 
 } // namespace softhca::core

@@ -111,8 +111,7 @@ Outcome<Number> Device::create_cq(const CqAttr& attr) {
     if (!attr.doorbell || !state_->rings.fits(attr)) return refuse(Status::bad_parameter);
     const Number number = state_->new_number();
     Cq& cq = state_->cqs.insert(number, state_->rings.make_cq(number, attr));
-    if (cq.has_events()) state_->event_cqs.push_back(&cq);
-    if (cq.compresses()) state_->block_cqs.push_back(&cq);
+    cq.set_visits(state_->cq_visits);
     return number;
 }
 
@@ -121,8 +120,7 @@ Outcome<void> Device::destroy_cq(Number cqn) {
     Cq* const cq = state_->cqs.find(cqn);
     if (!cq) return refuse(Status::bad_resource);
     if (cq->users != 0) return refuse(Status::busy);
-    std::erase(state_->event_cqs, cq);
-    std::erase(state_->block_cqs, cq);
+    state_->cq_visits.forget(*cq);
     state_->cqs.erase(cqn);
     return {};
 }
@@ -165,6 +163,7 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     sq->repeats = attr.repeats;
     sq->any_index = attr.any_index;
     sq->off_wire = attr.off_wire;
+    sq->registers = attr.registers;
     pd->users++;
     if (const void* const record = sq->doorbell.record())
         state_->sqs_by_record[{record, number}] = sq.get();
@@ -181,6 +180,11 @@ Outcome<void> Device::modify_sq(Number sqn, QueueState state, const HairpinPeer&
     if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
     if (const auto changed = state_->change_peer(*sq, state, source); !changed) return changed;
     change_state(*state_, *sq, state, state_->active(*sq));
+    if (sq->rc || sq->hairpin) return {};
+    if (state == QueueState::reset)
+        state_->send_schedule.stop(*sq);
+    else
+        state_->send_schedule.start(*sq);
     return {};
 }
 
@@ -219,6 +223,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     std::erase(state_->active(*sq), sq);
+    state_->send_schedule.stop(*sq);
     state_->data_path->forget(*sq);
     state_->sqs_by_record.erase({sq->doorbell.record(), sqn});
     for (Rq* const rq : sq->partners)
@@ -246,6 +251,7 @@ Outcome<Number> Device::create_rq(const RqAttr& attr) {
     rq->vlan_strip = attr.vlan_strip;
     rq->scatter_fcs = attr.scatter_fcs;
     rq->q_counter = &state_->own_q_counter;
+    rq->failed = &state_->failed_rqs;
     rq->hold_when_empty = attr.delay_drop;
     rq->striding = attr.striding.has_value();
     if (attr.striding) rq->strides = *attr.striding;
@@ -270,7 +276,9 @@ Outcome<void> Device::modify_rq(Number rqn, QueueState state, const HairpinPeer&
         return changed;
     if (state != QueueState::ready)
         state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
+    std::erase(state_->failed_rqs, rq);
     change_state(*state_, *rq, state, state_->active_rqs);
+    if (state == QueueState::error) state_->failed_rqs.push_back(rq);
     return {};
 }
 
@@ -296,6 +304,7 @@ Outcome<void> Device::destroy_rq(Number rqn) {
     if (rq->users != 0) return refuse(Status::busy);
     state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     std::erase(state_->active_rqs, rq);
+    std::erase(state_->failed_rqs, rq);
     if (rq->partner) std::erase(rq->partner->partners, rq);
     state_->delay_drop.rqs -= rq->hold_when_empty;
     state_->leave_peer(*rq);

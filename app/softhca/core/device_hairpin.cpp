@@ -55,6 +55,7 @@ Outcome<Number> Device::create_hairpin_rq(const HairpinAttr& attr) {
     if (!rq) return refuse(rq.error());
     (*rq)->hairpin = std::make_shared<HairpinBuffer>(attr.size, state_->end_of((*rq)->number));
     (*rq)->q_counter = &state_->own_q_counter;
+    (*rq)->failed = &state_->failed_rqs;
     (*rq)->hold_when_empty = attr.delay_drop;
     state_->delay_drop.rqs += attr.delay_drop;
     const Number number = (*rq)->number;

@@ -69,6 +69,10 @@ template <class Q> bool Device::State::break_queues(std::vector<Q*>& active, con
     std::erase_if(active, [&](Q* queue) {
         if (!queue->works_on(address)) return false;
         queue->fail();
+        if constexpr (std::is_same_v<Q, Sq>)
+            send_schedule.stop(*queue);
+        else
+            std::erase(failed_rqs, queue);
         return any = true;
     });
     return any;
@@ -78,8 +82,7 @@ bool Device::State::break_cqs(const void* address) {
     bool any = false;
     for (const auto& [number, cq] : cqs) {
         if (cq->failed() || !cq->works_on(address)) continue;
-        std::erase(event_cqs, cq.get());
-        std::erase(block_cqs, cq.get());
+        cq_visits.forget(*cq);
         cq->fail();
         any = true;
     }

@@ -15,6 +15,7 @@
 #include "app/softhca/core/port.hpp"
 #include "app/softhca/core/recorder.hpp"
 #include "app/softhca/core/ring_format.hpp"
+#include "app/softhca/core/send_schedule.hpp"
 #include "app/softhca/core/ste/walker.hpp"
 #include "app/softhca/core/steering.hpp"
 #include "app/softhca/core/virtio/virtq.hpp"
@@ -88,15 +89,16 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     ste::Walker walker;
     /// By which RQs find the SQ of their QP: doorbell record and number of each SQ that has one.
     std::map<std::pair<const void*, Number>, Sq*> sqs_by_record;
-    // What poll() visits.
-    std::vector<Sq*> active_sqs;        ///< not in reset
+    // What poll() visits, or those of it that may have something to do.
+    std::vector<Sq*> active_sqs;        ///< not in reset …
+    SendSchedule send_schedule;         ///< … and which of them have their turn
     std::vector<Sq*> active_rcs;        ///< likewise, of RC QPs
     std::vector<Sq*> active_hairpins;   ///< likewise, of hairpin SQs
-    std::vector<Rq*> active_rqs;        ///< likewise; those in error must flush
+    std::vector<Rq*> active_rqs;        ///< likewise; visited are …
+    std::vector<Rq*> failed_rqs;        ///< … those in error, which must flush
     std::vector<Virtq*> active_virtqs;  ///< that are ready, or have failed since
     std::vector<Sq*> active_virtio_sqs; ///< of those, what sends
-    std::vector<Cq*> event_cqs;
-    std::vector<Cq*> block_cqs; ///< those that compress
+    CqVisits cq_visits;
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
     ObjectTable<QCounter> q_counters;

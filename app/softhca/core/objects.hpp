@@ -18,6 +18,7 @@
 namespace softhca::core {
 
 class Virtq;
+struct RungTogether;
 
 struct Pd {
     uint32_t users = 0;
@@ -82,6 +83,11 @@ struct Sq : Queue {
     RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
     uint32_t rung = 0;        ///< RC: the doorbell when it was last looked at
+    std::shared_ptr<SendRegisters> registers; ///< see SqAttr
+    // Of SendSchedule:
+    RungTogether* rung_with = nullptr;
+    uint16_t idle_rounds = 0;
+    bool asleep = false;
     std::optional<HairpinSize> hairpin;
     std::shared_ptr<HairpinBuffer> source; ///< hairpin: what it sends, if the RQ names it, too
     uint64_t tried = 0;                    ///< serial of the packet that `progress` is about
@@ -120,10 +126,12 @@ struct Rq : Queue {
     std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue
     std::shared_ptr<HairpinBuffer> hairpin; ///< what its peer is to send; null: not a hairpin queue
     std::shared_ptr<Virtq> virtq;           ///< whose chains it fills; null: not a virtio queue
+    std::vector<Rq*>* failed = nullptr;     ///< those in error of its device; null: it has none
 
     /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
     /// a QP of which only the RQ is in error.
     void enter_error() {
+        if (failed && state != QueueState::error) failed->push_back(this);
         state = QueueState::error;
         if (partner) partner->state = QueueState::error;
     }

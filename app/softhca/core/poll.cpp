@@ -31,8 +31,7 @@ size_t Device::State::poll_round() {
     // First: RC QPs write what packets are steered by.
     for (Sq* const sq : active_rcs)
         if (sq->has_rung()) work += data_path->send(*sq, kSendBudget);
-    for (Sq* const sq : active_sqs)
-        work += data_path->send(*sq, kSendBudget);
+    work += send_schedule.round([&](Sq& sq) { return data_path->send(sq, kSendBudget); });
     for (Sq* const sq : active_hairpins)
         work += data_path->send_hairpin(*sq, kHairpinBudget);
     for (Sq* const sq : active_virtio_sqs)
@@ -41,15 +40,12 @@ size_t Device::State::poll_round() {
     doing = DataPath::Work::receiving;
     work += data_path->receive(frames_left);
     frames_left = kReceiveBudget;
-    for (Rq* const rq : active_rqs)
-        if (rq->state == QueueState::error) work += data_path->flush(*rq);
+    for (Rq* const rq : failed_rqs)
+        work += data_path->flush(*rq);
     for (Virtq* const virtq : active_virtqs)
         if (Rq* const rq = virtq->wants_event(); rq && data_path->receive_message(*rq))
             virtq->told();
-    for (Cq* const cq : block_cqs)
-        cq->write_block();
-    for (Cq* const cq : event_cqs)
-        cq->poll_arm();
+    cq_visits.end_round();
     port.flush();
     return work;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/send.hpp"
+#include "app/softhca/core/send_schedule.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -33,6 +34,7 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
 
 template <Rings R, class W> size_t Sender<R, W>::run(Sq& sq, size_t budget) {
     if (sq.state == QueueState::reset) return 0;
+    if (SendSchedule::has_slept(sq)) save_time(sq, kIdleCredit);
     if (!read_doorbell(sq)) {
         save_time(sq, kIdleCredit);
         if (sq.pace) sq.pace.idle(port_.now());

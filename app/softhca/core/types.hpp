@@ -9,6 +9,7 @@
 #include "app/softhca/core/edits.hpp"
 #include "app/softhca/core/flow_key.hpp"
 #include "app/softhca/core/meter.hpp"
+#include "app/softhca/core/send_registers.hpp"
 #include "app/softhca/core/virtio/types.hpp"
 
 #include <array>
@@ -111,6 +112,8 @@ struct SqAttr {
     Number transport_domain = kKernelDomain; ///< see TirAttr::self_loopback
     DmaArea ring;
     Doorbell doorbell;
+    /// Those by which its owner rings after it has written the doorbell. Null: it need not ring.
+    std::shared_ptr<SendRegisters> registers{};
     uint8_t log_wqebbs = 0;
     uint32_t user_index = 0; ///< reported in CQE srqn_uidx
     bool rc = false;         ///< of an RC QP that is connected to itself: sends no packets

@@ -2,6 +2,7 @@
 #include "app/softhca/pci/function.hpp"
 
 #include "app/softhca/clock.hpp"
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/pci/commands.hpp"
 
@@ -128,13 +129,20 @@ void Function::write_init_segment(uint32_t at, uint32_t value) {
     }
 }
 
-/// SQ, RQ, CQ and virtio doorbells need nothing here: the device threads read the records and rings
-/// in memory.
+/// RQ, CQ and virtio doorbells need nothing here: the device threads read the records and rings in
+/// memory. SQs may sleep until they are rung.
 void Function::write_uar(uint32_t at, uint32_t value) {
     constexpr uint32_t kEqnShift = 24, kIndexMask = 0xffffff;
     const uint32_t offset = at % BarLayout::kPage;
     if (offset == kEqArm || offset == kEqUpdate)
         events_.ring_doorbell(value >> kEqnShift, value & kIndexMask, offset == kEqArm);
+    using namespace core::mlx5_rings;
+    const uint32_t in_buffer = offset % kSendRegisterStride;
+    if (offset < kSendRegistersAt || in_buffer >= sizeof(uint64_t)) return;
+    const uint32_t index = (offset - kSendRegistersAt) / kSendRegisterStride;
+    if (index >= core::SendRegisters::kCount) return;
+    if (const auto registers = firmware_.registers_of(at / BarLayout::kPage))
+        registers->write(index, in_buffer / sizeof value, net::to_be(value));
 }
 
 void Function::bar_write(uint64_t at, uint64_t value, uint32_t bytes) {

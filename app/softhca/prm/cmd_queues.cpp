@@ -100,6 +100,7 @@ FwStatus create_sq(Firmware& firmware, Command& command) {
                     uses, attr);
         status != FwStatus::ok)
         return status;
+    attr.registers = firmware.registers_of(static_cast<core::Number>(wq.get(PRM(wq, uar_page))));
     const auto sqn = firmware.device.create_sq(attr);
     return sqn ? add_sq(firmware, command, *sqn, std::move(uses)) : to_firmware(sqn.error());
 }

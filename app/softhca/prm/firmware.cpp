@@ -205,6 +205,7 @@ void Firmware::reset() {
     events.clear();
     objects.clear();
     umems.clear();
+    send_registers.clear();
     vport_context.clear();
     vport_lists.clear();
     device.set_other_addresses({});

@@ -166,12 +166,18 @@ class Firmware final : private core::Listener {
     uint32_t speed_mbps;
     FlowRecords flows;
     std::map<core::Number, Umem> umems;
+    std::map<core::Number, std::shared_ptr<core::SendRegisters>> send_registers; ///< by UAR
     std::array<PacingRate, kPacingRates> rates{};
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;
 
     core::Listener* listener() { return this; }
+    /// Those of a UAR that exists.
+    [[nodiscard]] std::shared_ptr<core::SendRegisters> registers_of(core::Number uar) const {
+        const auto found = send_registers.find(uar);
+        return found != send_registers.end() ? found->second : nullptr;
+    }
     /// Creates the key of all memory on first use: before the driver comes, firmware moves memory.
     void make_reserved_lkey();
     /// PD 0 is the firmware's own: the driver makes queues in it that never receive.

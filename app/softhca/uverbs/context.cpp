@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/context.hpp"
 
+#include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
 #include <cerrno>
@@ -25,7 +26,9 @@ uint64_t next_serial() {
 
 Context::Context(Port& context_port)
     : port(context_port), serial(next_serial()),
-      doorbells_(memfd_create("softhca-doorbells", MFD_CLOEXEC)) {
+      doorbells_(memfd_create("softhca-doorbells", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    // The program has the descriptor, too, and the device looks into these pages.
+    if (doorbells_) std::ignore = fcntl(doorbells_.get(), F_ADD_SEALS, F_SEAL_SHRINK);
     port.contexts.add(*this);
 }
 
@@ -47,6 +50,15 @@ Errno Context::become(int fd) const {
 Errno Context::add_doorbell_page(uint32_t page) {
     const auto end = static_cast<off_t>(uar_offset(page + 1));
     return ftruncate(doorbells_.get(), end) == 0 ? 0 : errno;
+}
+
+std::shared_ptr<core::SendRegisters> Context::map_registers(uint32_t page) const {
+    constexpr size_t kBytes = core::mlx5_rings::kUarBytes;
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, doorbells_.get(),
+                              static_cast<off_t>(uar_offset(page)));
+    if (memory == MAP_FAILED) return nullptr;
+    const std::shared_ptr<void> owner(memory, [](void* gone) { munmap(gone, kBytes); });
+    return core::mlx5_rings::send_registers(static_cast<std::byte*>(memory), owner);
 }
 
 Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {

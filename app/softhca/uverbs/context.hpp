@@ -33,6 +33,8 @@ class Context final : public OpenFile {
     [[nodiscard]] Errno become(int fd) const;
     /// Makes room for the doorbell page. Positive errno, or 0.
     [[nodiscard]] Errno add_doorbell_page(uint32_t page);
+    /// The registers in that page, as this process has them in memory; null: it lacks the memory.
+    [[nodiscard]] std::shared_ptr<core::SendRegisters> map_registers(uint32_t page) const;
 
     /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
     [[nodiscard]] Errno ioctl(ib_uverbs_ioctl_hdr* header);
@@ -62,6 +64,8 @@ class Context final : public OpenFile {
     std::shared_ptr<EventPipe>
         default_async; ///< of the first async file, for objects that name none
     uint32_t next_uar = 1;
+    /// Of UARs, by the numbers that commands know them by.
+    std::map<uint32_t, std::weak_ptr<core::SendRegisters>> send_registers;
     core::Number transport_domain = 0; ///< of its queues and TIRs
     std::optional<LoopbackUse> loopback_use;
 

@@ -15,8 +15,9 @@ struct Method;
 /// user with this object; all that it has made is gone by then.
 class DevxUser : public DeviceNumbers {
   public:
-    /// A number for a doorbell page, as commands have it; 0: none left.
-    [[nodiscard]] virtual core::Number new_uar_number() = 0;
+    /// A number for a doorbell page with these registers, as commands have it; 0: none left.
+    [[nodiscard]] virtual core::Number
+    new_uar_number(std::shared_ptr<core::SendRegisters> registers) = 0;
     /// Of the context's queues and TIRs.
     [[nodiscard]] virtual core::Number transport_domain() const = 0;
     /// A TIS in that domain, for a QP that sends; 0: none left. Goes when it is forgotten.

@@ -101,9 +101,12 @@ Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = context.add_doorbell_page(context.next_uar)) return error;
     auto uar = std::make_unique<Uar>();
     const uint32_t page = uar->page = context.next_uar++;
-    if (context.devx) uar->number = context.devx->new_uar_number();
+    uar->registers = context.map_registers(page);
+    if (!uar->registers) return ENOMEM;
+    if (context.devx) uar->number = context.devx->new_uar_number(uar->registers);
     if (context.devx && uar->number == 0) return ENOMEM;
     const uint32_t number = context.devx ? uar->number : page;
+    context.send_registers[number] = uar->registers;
     attributes.set_handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, context.objects.add(std::move(uar)));
     attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET).put(uar_offset(page));
     attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH).put(uint32_t{1} << kUarPageShift);

@@ -167,13 +167,15 @@ struct Flow final : Object {
     Errno take_down(core::Device& device) override;
 };
 
-/// The device polls doorbell records and rings, so what is written there goes nowhere.
+/// A page of doorbell registers. The device polls the records and rings in memory, and of the
+/// registers those by which SQs are rung.
 struct DoorbellPage : Object {
     uint32_t page = 0; ///< of the context's
 };
 
 struct Uar final : DoorbellPage {
     core::Number number = 0; ///< of a DevX context; 0: commands do not know it
+    std::shared_ptr<core::SendRegisters> registers;
     std::vector<prm::Ref> numbers() const override {
         return number ? std::vector<prm::Ref>{{prm::Kind::uar, number}} : std::vector<prm::Ref>{};
     }

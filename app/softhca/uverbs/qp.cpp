@@ -59,6 +59,12 @@ Errno check_flags(const Context& context, const ib_uverbs_ex_create_qp& request,
     return 0;
 }
 
+/// Of the UAR by which an SQ is rung; null: we do not know it.
+std::shared_ptr<core::SendRegisters> registers_of(const Context& context, uint32_t uar) {
+    const auto found = context.send_registers.find(uar);
+    return found != context.send_registers.end() ? found->second.lock() : nullptr;
+}
+
 Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
              const mlx5_ib_create_qp& driver, core::Number pd, Qp& qp) {
     const uint32_t wqebbs = driver.sq_wqe_count;
@@ -78,6 +84,9 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
                                    .transport_domain = context.transport_domain,
                                    .ring = std::move(*ring),
                                    .doorbell = core::mlx5_rings::send_doorbell(doorbell),
+                                   .registers = driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX
+                                                    ? registers_of(context, driver.bfreg_index)
+                                                    : nullptr,
                                    .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
                                    .user_index = driver.uidx,
                                    .listener = &context.events,

@@ -2,6 +2,8 @@
 // RAW_PACKET QPs: types, states, sending and receiving, errors.
 #include "tests/functional/uverbs/verbs.hpp"
 
+#include <thread>
+
 namespace test {
 namespace {
 
@@ -171,6 +173,35 @@ TEST_F(QpTest, RateLimitsAreThoseOfTheDevice) {
     EXPECT_NE(set(caps.qp_rate_limit_max + 1), 0);
     EXPECT_EQ(set(caps.qp_rate_limit_min), 0);
     EXPECT_EQ(set(0), 0) << "unlimited again";
+}
+
+/// QPs share the registers that they are rung by, and of several rings at a time the device sees
+/// one.
+TEST_F(QpTest, ManyThatIdledAllSend) {
+    constexpr int kQps = 96;
+    Endpoint endpoint(context.get(), pd.get());
+    const CqHandle cq(ibv_create_cq(context.get(), 2 * kQps, nullptr, nullptr, 0));
+    ASSERT_TRUE(cq);
+    std::vector<QpHandle> qps;
+    for (int i = 0; i < kQps; i++) {
+        qps.push_back(make_qp(pd.get(), cq.get(), cq.get(), 4));
+        for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+            to_state(qps.back().get(), state);
+    }
+    const Frame frame = UdpFrame{}.bytes();
+    std::memcpy(endpoint.memory.data(), frame.data(), frame.size());
+    for (int turn = 0; turn < 3; turn++) {
+        // Time for the device to find that nobody has anything to send.
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        for (const QpHandle& qp : qps)
+            post_send(qp.get(), reinterpret_cast<uint64_t>(endpoint.memory.data()),
+                      static_cast<uint32_t>(frame.size()), endpoint.mr->lkey);
+        for (int i = 0; i < kQps; i++) {
+            ibv_wc wc{};
+            ASSERT_TRUE(wait_completion(cq.get(), wc)) << i << " of turn " << turn;
+            EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+        }
+    }
 }
 
 TEST_F(QpTest, RingsAreWhereMlx5dvSays) {

@@ -136,6 +136,30 @@ TEST_F(TrafficTest, AnEqArmedWhileEventsWaitInterruptsAtOnce) {
     EXPECT_EQ(messages.size(), 2u);
 }
 
+/// What a driver writes to ring an SQ comes whole, or in halves.
+TEST_F(TrafficTest, SqsAreRungByTheirUar) {
+    const auto registers = function->with_firmware(
+        [&](const Firmware& firmware) { return firmware.registers_of(uar); });
+    ASSERT_TRUE(registers);
+    constexpr uint32_t kSqn = 0x123456, kWqe = 0x00000a29;
+    for (const uint32_t buffer : {0u, 1u, 2u, 3u}) {
+        const uint64_t at = uar * 4096 + 0x800 + buffer * 0x100;
+        function->bar_write(at, uint64_t{net::to_be(kSqn << 8 | 2)} << 32 | net::to_be(kWqe), 8);
+        const uint64_t value = registers->take(buffer);
+        EXPECT_EQ(registers->number_of(value), kSqn);
+        EXPECT_EQ(static_cast<uint32_t>(value), net::to_be(kWqe));
+        EXPECT_EQ(registers->take(buffer), 0u);
+        write_register(at, kWqe);
+        write_register(at + 4, kSqn << 8 | 2);
+        EXPECT_EQ(registers->take(buffer), value);
+        write_register(at + 8, ~0u); // the rest of a WQE that is written whole
+        EXPECT_EQ(registers->take(buffer), 0u);
+    }
+    const Number other = made(REQUEST(ALLOC_UAR, alloc_uar));
+    write_register(other * 4096 + 0x804, kSqn << 8);
+    EXPECT_EQ(registers->take(0), 0u) << "each page has its own";
+}
+
 TEST_F(TrafficTest, PagesOfVirtioDoorbellsRingNothingElse) {
     for (uint32_t at = BarLayout::kVars; at < BarLayout::kBytes; at += BarLayout::kPage)
         write_register(at + 0x40, eq << 24);

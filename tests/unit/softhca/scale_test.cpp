@@ -2,6 +2,7 @@
 // What a packet, a rule and any other object cost does not grow with the number of others. Measured
 // in CPU time of this thread, the best of several rounds, and compared with generous room: a linear
 // cost would be a hundred times larger, not a few times.
+#include "app/softhca/core/send_schedule.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -142,6 +143,36 @@ TEST_F(Scale, APacketCostsTheSameAmongManyQueues) {
     }
     const double among_many = frames_time();
     expect_flat(alone, among_many);
+}
+
+/// Of QPs that a program has made and does not use now.
+TEST_F(Scale, ARoundCostsTheSameAmongManyIdleQueues) {
+    const auto page = std::make_shared<Pages>(mlx5_rings::kUarBytes);
+    const TestCq cq(*device, 4, &listener, true);
+    std::vector<std::unique_ptr<TestSq>> sqs;
+    std::vector<std::unique_ptr<TestRq>> rqs;
+    SqAttr attr;
+    attr.pd = pd;
+    attr.cqn = cq.number;
+    attr.registers = mlx5_rings::send_registers(page->data(), page);
+    const auto make = [&](size_t count) {
+        while (sqs.size() < count) {
+            sqs.push_back(std::make_unique<TestSq>(*device, attr, uint8_t{2}));
+            rqs.push_back(std::make_unique<TestRq>(*device, pd, cq.number));
+        }
+        for (int i = 0; i < SendSchedule::kPatience + 2; i++)
+            device->poll();
+    };
+    const auto rounds = [&] {
+        for (int i = 0; i < 1000; i++)
+            device->poll();
+    };
+    make(8);
+    const double few = best_time(10, rounds);
+    make(4000);
+    expect_flat(few, best_time(10, rounds));
+    for (const auto& sq : sqs)
+        EXPECT_TRUE(device->destroy_sq(sq->number));
 }
 
 TEST_F(Scale, AQueuePairCostsTheSameAmongManyQueues) {

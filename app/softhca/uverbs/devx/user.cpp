@@ -74,14 +74,19 @@ bool User::in_use(const prm::Ref& object) {
 }
 
 void User::forget(const prm::Ref& object) {
-    firmware->with_firmware(
-        [&](prm::Firmware& prm) { prm.objects.remove(object.kind, object.number); });
+    firmware->with_firmware([&](prm::Firmware& prm) {
+        prm.objects.remove(object.kind, object.number);
+        if (object.kind == prm::Kind::uar) prm.send_registers.erase(object.number);
+    });
 }
 
-core::Number User::new_uar_number() {
+core::Number User::new_uar_number(std::shared_ptr<core::SendRegisters> registers) {
     constexpr core::Number kFirst = 1, kLast = (1u << prm::log_limit(prm::Kind::uar)) - 1;
-    return firmware->with_firmware(
-        [&](prm::Firmware& prm) { return prm.objects.new_number(prm::Kind::uar, kFirst, kLast); });
+    return firmware->with_firmware([&](prm::Firmware& prm) {
+        const core::Number number = prm.objects.new_number(prm::Kind::uar, kFirst, kLast);
+        if (number != 0) prm.send_registers[number] = std::move(registers);
+        return number;
+    });
 }
 
 Errno CommandObject::take_down(core::Device&) {

@@ -19,7 +19,8 @@ class User final : public DevxUser {
     void record(const prm::Ref& object) override;
     [[nodiscard]] bool in_use(const prm::Ref& object) override;
     void forget(const prm::Ref& object) override;
-    [[nodiscard]] core::Number new_uar_number() override;
+    [[nodiscard]] core::Number
+    new_uar_number(std::shared_ptr<core::SendRegisters> registers) override;
     [[nodiscard]] core::Number transport_domain() const override { return domain_; }
     [[nodiscard]] core::Number make_tis() override;
 

@@ -51,6 +51,7 @@ void Cq::keep(const mlx5::Cqe& cqe) {
         (void)block_->add(cqe); // an empty block takes anything
     }
     room_--;
+    if (block_->size() == 1) begin_block();
 }
 
 void Cq::write_block() {
@@ -93,6 +94,7 @@ void Cq::raise(mlx5::CqeOpcode opcode) {
     const bool error =
         opcode == mlx5::CqeOpcode::req_error || opcode == mlx5::CqeOpcode::resp_error;
     if (armed_ == Arm::solicited && !error) return;
+    if (armed_ == Arm::any) await_arm();
     tell_armed();
 }
 
@@ -116,17 +118,18 @@ void Cq::fill_up() {
     room_ = 0;
 }
 
-void Cq::poll_arm() {
-    if (doorbell_.arm.load() == kArmTaken) return;
+bool Cq::poll_arm() {
+    if (doorbell_.arm.load() == kArmTaken) return false;
     const uint32_t arm = net::to_be(doorbell_.arm.exchange(kArmTaken));
     constexpr uint32_t kCounterMask = 0xffffff, kSequenceMask = 3;
     // A request bears the number of events so far. Any other value is none: Linux writes one, once
     // a CQ is created, that keeps a CQ which is only polled from being armed by its record.
-    if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return;
+    if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return false;
     armed_ = arm & mlx5::kCqArmSolicited ? Arm::solicited : Arm::any;
     // Completions that arrived before the request was seen: the consumer must hear of them. A
     // solicited-only consumer may get one event too many this way, never one too few.
     if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell_armed();
+    return armed_ == Arm::any;
 }
 
 } // namespace softhca::core::mlx5_rings

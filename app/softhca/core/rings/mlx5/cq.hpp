@@ -116,7 +116,7 @@ class Cq final : public core::Cq {
     [[nodiscard]] bool keeps_last_only() const override { return collapsed_ && ignores_overrun_; }
     void pass_over(uint32_t completions) override { producer_ += completions; }
     [[nodiscard]] bool compresses() const override { return block_ != nullptr; }
-    void poll_arm() override;
+    bool poll_arm() override;
     void fill_up() override;
     void look(CqView& view) const override;
     [[nodiscard]] bool works_on(const void* address) const override {

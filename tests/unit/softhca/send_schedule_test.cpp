@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which send queues a round looks at: idle ones that share registers are not looked at, and none
+// that is rung is missed.
+#include "app/softhca/core/send_schedule.hpp"
+#include "tests/unit/softhca/testbed.hpp"
+
+#include <bit>
+#include <set>
+
+namespace testbed {
+namespace {
+
+/// The page that a program would map.
+struct Uar {
+    std::shared_ptr<Pages> page = std::make_shared<Pages>(mlx5_rings::kUarBytes);
+    std::shared_ptr<SendRegisters> registers = mlx5_rings::send_registers(page->data(), page);
+
+    /// As drivers do: the first eight bytes of a WQE, to one buffer.
+    void ring(Number sqn, size_t buffer = 0) const {
+        mlx5::WqeCtrlSeg ctrl{};
+        ctrl.qpn_ds = sqn << 8 | 2;
+        __atomic_store_n(word(buffer), std::bit_cast<std::array<uint64_t, 2>>(ctrl)[0],
+                         __ATOMIC_RELEASE);
+    }
+    [[nodiscard]] uint64_t* word(size_t buffer) const {
+        return reinterpret_cast<uint64_t*>(page->data() + mlx5_rings::kSendRegistersAt +
+                                           buffer * mlx5_rings::kSendRegisterStride);
+    }
+};
+
+class Schedule : public testing::Test {
+  protected:
+    static constexpr size_t kMany = 1000;
+
+    /// SQs that are ready, rung by the same registers.
+    void make(size_t count, const std::shared_ptr<SendRegisters>& registers) {
+        for (; count != 0; count--) {
+            Sq& sq = sqs.emplace_back();
+            sq.number = static_cast<Number>(sqs.size());
+            sq.registers = registers;
+            sq.state = QueueState::ready;
+            schedule.start(sq);
+        }
+    }
+    /// One round, in which the SQs with something posted have it executed.
+    size_t round() {
+        visited.clear();
+        return schedule.round([&](Sq& sq) -> size_t {
+            visited.push_back(sq.number);
+            if (posted.erase(sq.number) == 0) {
+                if (sq.number == ring_behind) {
+                    posted = {ring_behind};
+                    uar.ring(std::exchange(ring_behind, 0));
+                }
+                return 0;
+            }
+            executed.insert(sq.number);
+            return 1;
+        });
+    }
+    void fall_asleep() {
+        for (int i = 0; i < SendSchedule::kPatience + 2; i++)
+            round();
+    }
+    [[nodiscard]] Sq& sq(Number number) { return sqs[number - 1]; }
+
+    Uar uar;
+    std::deque<Sq> sqs;
+    SendSchedule schedule;
+    std::vector<Number> visited;
+    std::set<Number> posted, executed; ///< doorbell records, as it were
+    Number ring_behind = 0;            ///< of this SQ the owner rings just after it was looked at
+};
+
+TEST_F(Schedule, IdleQueuesAreNotVisited) {
+    make(kMany, uar.registers);
+    EXPECT_EQ(round(), 0u);
+    EXPECT_EQ(visited.size(), kMany) << "at first nobody is known to be idle";
+    fall_asleep();
+    EXPECT_EQ(round(), 0u);
+    EXPECT_TRUE(visited.empty());
+}
+
+TEST_F(Schedule, VisitsDoNotGrowWithIdleQueuesBesideABusyOne) {
+    for (const size_t idle : {size_t{64}, kMany}) {
+        make(idle, uar.registers);
+        fall_asleep();
+        size_t most = 0;
+        for (int i = 0; i < 100; i++) {
+            posted = {1};
+            uar.ring(1, i % 2);
+            round();
+            most = std::max(most, visited.size());
+            EXPECT_TRUE(executed.contains(1));
+            executed.clear();
+        }
+        EXPECT_LE(most, SendSchedule::kSweep + 1) << "beside " << idle;
+    }
+}
+
+TEST_F(Schedule, ARungQueueIsVisitedInTheNextRound) {
+    make(kMany, uar.registers);
+    fall_asleep();
+    for (const Number number : {1u, 345u, 1000u}) {
+        for (size_t buffer = 0; buffer < SendRegisters::kCount; buffer++) {
+            fall_asleep();
+            posted = {number};
+            uar.ring(number, buffer);
+            EXPECT_NE(round(), 0u);
+            EXPECT_TRUE(executed.contains(number)) << number << " by " << buffer;
+            executed.clear();
+        }
+    }
+}
+
+TEST_F(Schedule, TheSameValueRingsAgain) {
+    make(kMany, uar.registers);
+    for (int i = 0; i < 3; i++) {
+        fall_asleep();
+        posted = {77};
+        uar.ring(77);
+        round();
+        EXPECT_TRUE(executed.contains(77));
+        executed.clear();
+    }
+}
+
+TEST_F(Schedule, RingsThatWereWrittenOverAreFound) {
+    make(kMany, uar.registers);
+    fall_asleep();
+    posted = {5, 500, 999, 1000};
+    for (const Number number : {5u, 500u, 999u, 1000u})
+        uar.ring(number); // the same register
+    size_t rounds = 0;
+    while (round() != 0) // a device thread that has no work would rest
+        rounds++;
+    EXPECT_EQ(executed, (std::set<Number>{5, 500, 999, 1000}));
+    EXPECT_LE(rounds, kMany / SendSchedule::kSweep + 4);
+}
+
+TEST_F(Schedule, ARingForNobodyIsNoWorkForEver) {
+    make(kMany, uar.registers);
+    fall_asleep();
+    uar.ring(0xabcdef);
+    size_t rounds = 0;
+    while (round() != 0)
+        ASSERT_LT(rounds++, kMany);
+    fall_asleep();
+    round();
+    EXPECT_TRUE(visited.empty());
+}
+
+/// A queue goes while others are looked at after a ring: none of these is passed over.
+TEST_F(Schedule, QueuesThatGoLeaveNoneOut) {
+    make(64, uar.registers);
+    fall_asleep();
+    for (int stop = 1; stop < 32; stop++) {
+        posted = {64};
+        uar.ring(40); // written over the ring of the last one
+        round();
+        schedule.stop(sq(static_cast<Number>(stop)));
+        while (round() != 0) {
+        }
+        EXPECT_TRUE(executed.contains(64)) << stop;
+        executed.clear();
+        fall_asleep();
+    }
+    EXPECT_EQ(round(), 0u);
+    EXPECT_TRUE(visited.empty());
+}
+
+TEST_F(Schedule, WhatIsPostedWhileAQueueFallsAsleepIsFound) {
+    for (int at = SendSchedule::kPatience - 3; at < SendSchedule::kPatience + 3; at++) {
+        make(8, uar.registers);
+        for (int i = 0; i < at; i++)
+            round();
+        ring_behind = 3;
+        for (int i = 0; i < 3; i++)
+            round();
+        if (ring_behind != 0) { // it was asleep already
+            posted = {ring_behind};
+            uar.ring(std::exchange(ring_behind, 0));
+            round();
+        }
+        EXPECT_TRUE(executed.contains(3)) << "after " << at << " rounds";
+        executed.clear();
+        for (Sq& sq : sqs)
+            schedule.stop(sq);
+        sqs.clear();
+    }
+}
+
+/// Those are looked at as before: fewer queues than registers, and what nobody rings.
+TEST_F(Schedule, SomeNeverSleep) {
+    make(SendRegisters::kCount, uar.registers);
+    make(3, nullptr);
+    const Uar other;
+    make(16, other.registers);
+    sq(10).managed = sq(11).repeats = true;
+    sq(12).pace = RequestPace(1000, 0);
+    fall_asleep();
+    round();
+    EXPECT_EQ(std::set(visited.begin(), visited.end()),
+              (std::set<Number>{1, 2, 3, 4, 5, 6, 7, 10, 11, 12}));
+}
+
+TEST_F(Schedule, FewThatAreLeftAreLookedAtAgain) {
+    make(8, uar.registers);
+    fall_asleep();
+    for (Number number = 1; number <= 4; number++)
+        schedule.stop(sq(number));
+    round();
+    EXPECT_EQ(visited.size(), 4u);
+}
+
+TEST_F(Schedule, PagesAreApart) {
+    const Uar other;
+    make(100, uar.registers);
+    make(100, other.registers);
+    fall_asleep();
+    posted = {5, 105};
+    other.ring(105);
+    while (round() != 0) {
+    }
+    EXPECT_EQ(executed, std::set<Number>{105}) << "5 was not rung";
+}
+
+// ---------------------------------------------------------------- in a device
+
+class Sleepers : public Testbed {
+  protected:
+    void SetUp() override {
+        for (int i = 0; i < 64; i++) {
+            SqAttr attr;
+            attr.pd = pd;
+            attr.cqn = tx_cq.number;
+            attr.registers = uar.registers;
+            attr.listener = &listener;
+            sqs.push_back(std::make_unique<TestSq>(*device, attr, uint8_t{4}));
+        }
+        fall_asleep();
+    }
+    void TearDown() override {
+        for (const auto& queue : sqs)
+            EXPECT_TRUE(device->destroy_sq(queue->number));
+    }
+    void fall_asleep() {
+        for (int i = 0; i < SendSchedule::kPatience + 2; i++)
+            device->poll();
+    }
+    /// Posts a frame, and writes the doorbell record.
+    void post(TestSq& queue) {
+        queue.post(Wqe(mlx5::WqeOpcode::send)
+                       .eth()
+                       .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
+        queue.ring_doorbell();
+    }
+
+    const Bytes frame = frames::build({});
+    Uar uar;
+    std::vector<std::unique_ptr<TestSq>> sqs;
+};
+
+TEST_F(Sleepers, SendWhenTheyAreRung) {
+    post(*sqs[33]);
+    device->poll();
+    EXPECT_TRUE(wire->sent.empty()) << "a doorbell record alone wakes no device";
+    uar.ring(sqs[33]->number);
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u);
+}
+
+TEST_F(Sleepers, StartAgainAfterAReset) {
+    TestSq& queue = *sqs[7];
+    ASSERT_TRUE(device->modify_sq(queue.number, QueueState::reset));
+    ASSERT_TRUE(device->modify_sq(queue.number, QueueState::ready));
+    post(queue);
+    run();
+    EXPECT_EQ(wire->sent.size(), 1u) << "awake, as any queue is at first";
+}
+
+TEST_F(Sleepers, FlushWhenTheyAreRung) {
+    TestSq& queue = *sqs[7];
+    ASSERT_TRUE(device->modify_sq(queue.number, QueueState::error));
+    fall_asleep();
+    post(queue);
+    uar.ring(queue.number);
+    run();
+    const mlx5::ErrorCqe* const cqe = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
+    ASSERT_TRUE(cqe);
+    EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(mlx5::CqeSyndrome::flushed));
+}
+
+/// It has not saved up for a burst meanwhile.
+TEST_F(Sleepers, KeepTheirRate) {
+    TestSq& queue = *sqs[7];
+    constexpr uint32_t kMegabit = 1000;
+    ASSERT_TRUE(device->pace_sq(queue.number, kMegabit));
+    fall_asleep();
+    const timespec rest{0, 30'000'000}; // of 4 kB, of which a queue that idles keeps 0.5 ms
+    nanosleep(&rest, nullptr);
+    const auto frames_of = [&](uint64_t bytes) { return bytes / frame.size(); };
+    for (int i = 0; i < 15; i++)
+        post(queue);
+    uar.ring(queue.number);
+    device->poll();
+    EXPECT_LE(wire->sent.size(), frames_of(kMegabit / 8 / 2) + 2);
+}
+
+} // namespace
+} // namespace testbed
