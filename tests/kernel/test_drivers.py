@@ -2,6 +2,7 @@
 """The stock mlx5_core, mlx5_ib and mlx5e on the device: probe, netdev, traffic, and their end."""
 
 import re
+import time
 
 import pytest
 from rig.guest import Guest, GuestPort
@@ -115,6 +116,34 @@ def test_checksums_are_checked_by_the_device(guest: Guest, port: GuestPort, peer
     statistics = guest.run(["ethtool", "-S", port.netdev])
     seen = re.findall(r"rx_csum_(complete|unnecessary): (\d+)", statistics)
     assert sum(int(count) for _, count in seen) > 0, statistics
+
+
+def port_statistics(guest: Guest, port: GuestPort) -> dict[str, int]:
+    """What mlx5e reads in the port counter register, all groups of it."""
+    text = guest.run(["ethtool", "-S", port.netdev])
+    return {name: int(value) for name, value in re.findall(r"(\w+(?:_phy|_prio\d_\w+)): (\d+)", text)}
+
+
+def test_the_port_counts_what_it_was_sent(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """Nobody else sends to it, and the kernel has no use for these frames."""
+    before = port_statistics(guest, port)
+    sent = {port_mac(0): 7, "01:00:5e:00:00:01": 3, "ff:ff:ff:ff:ff:ff": 2}
+    frame_bytes = 0
+    for mac, count in sent.items():
+        frame = bytes(Ether(src=peer.mac, dst=mac, type=0x88b5) / (b"x" * 186))
+        frame_bytes += count * len(frame)
+        peer.wire.send_all([frame] * count)
+    total = sum(sent.values())
+    deadline = time.monotonic() + 20
+    while (now := port_statistics(guest, port))["rx_packets_phy"] < before["rx_packets_phy"] + total:
+        assert time.monotonic() < deadline, now
+    more = {name: value - before[name] for name, value in now.items()}
+    received = {name: value for name, value in more.items() if name.startswith("rx_") and value}
+    assert received == {"rx_packets_phy": total, "rx_bytes_phy": frame_bytes,
+                        "rx_multicast_phy": 3, "rx_broadcast_phy": 2,
+                        "rx_prio0_packets": total, "rx_prio0_bytes": frame_bytes}
+    assert more["tx_prio0_packets"] == more["tx_packets_phy"]
+    assert more["tx_prio0_bytes"] == more["tx_bytes_phy"]
 
 
 def test_other_numbers_of_channels_and_descriptors(guest: Guest, port: GuestPort,

@@ -70,13 +70,21 @@ FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
-    constexpr uint64_t k8023 = 0;
-    if (reg.get(PRM(ppcnt_reg, grp)) != k8023) return FwStatus::ok; // other groups: all zero
-    const core::GroupCounters groups = firmware.device.group_counters();
-    const core::PortCounters counters = firmware.device.counters();
-    Fields set = reg.at(PRM(ppcnt_reg, counter_set));
-    const auto put = [&](Field high, uint64_t value) { set.set({high.offset, 64}, value); };
+// ---------------------------------------------------------------- PPCNT
+
+/// What a group of port counters is filled from, and into.
+struct PortCounts {
+    core::GroupCounters groups;
+    core::PortCounters counters;
+    Fields set;
+
+    /// A counter has two fields, of which this is the first one.
+    void put(Field high, uint64_t value) { set.set({high.offset, 64}, value); }
+};
+
+void put_802_3(PortCounts& port) {
+    const auto& [groups, counters, set] = port;
+    const auto put = [&](Field high, uint64_t value) { port.put(high, value); };
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_transmitted_ok_high),
         counters.wire_tx_packets);
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_high), counters.wire_rx_packets);
@@ -90,6 +98,82 @@ FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
         groups.rx_multicast.packets);
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_received_ok_high),
         groups.rx_broadcast.packets);
+    put(PRM(eth_802_3_cntrs_grp_data_layout, a_frame_too_long_errors_high), counters.drop_oversize);
+}
+
+/// RFC 2863, of the interface.
+void put_2863(PortCounts& port) {
+    const auto& [groups, counters, set] = port;
+    const auto put = [&](Field high, uint64_t value) { port.put(high, value); };
+    const auto unicast = [](uint64_t all, const core::FlowCounts& multicast,
+                            const core::FlowCounts& broadcast) {
+        return all - multicast.packets - broadcast.packets;
+    };
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_octets_high), counters.wire_rx_bytes);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_ucast_pkts_high),
+        unicast(counters.wire_rx_packets, groups.rx_multicast, groups.rx_broadcast));
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_multicast_pkts_high),
+        groups.rx_multicast.packets);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_broadcast_pkts_high),
+        groups.rx_broadcast.packets);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_errors_high),
+        counters.drop_oversize + counters.drop_undersize);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_octets_high), counters.wire_tx_bytes);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_ucast_pkts_high),
+        unicast(counters.wire_tx_packets, groups.tx_multicast, groups.tx_broadcast));
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_multicast_pkts_high),
+        groups.tx_multicast.packets);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_broadcast_pkts_high),
+        groups.tx_broadcast.packets);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_discards_high), counters.drop_tx_wire);
+    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_errors_high), counters.tx_error_wqes);
+}
+
+/// RFC 2819, of what is received. Frames are not counted by their size.
+void put_2819(PortCounts& port) {
+    const auto& [groups, counters, set] = port;
+    const auto put = [&](Field high, uint64_t value) { port.put(high, value); };
+    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_octets_high), counters.wire_rx_bytes);
+    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts_high), counters.wire_rx_packets);
+    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_broadcast_pkts_high),
+        groups.rx_broadcast.packets);
+    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_multicast_pkts_high),
+        groups.rx_multicast.packets);
+    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_undersize_pkts_high),
+        counters.drop_undersize);
+    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_oversize_pkts_high),
+        counters.drop_oversize);
+}
+
+/// All packets are of priority 0, as on a port that trusts no tag.
+void put_priority(PortCounts& port, uint64_t priority) {
+    if (priority != 0) return;
+    const core::PortCounters& counters = port.counters;
+    port.put(PRM(eth_per_prio_grp_data_layout, rx_octets_high), counters.wire_rx_bytes);
+    port.put(PRM(eth_per_prio_grp_data_layout, rx_frames_high), counters.wire_rx_packets);
+    port.put(PRM(eth_per_prio_grp_data_layout, tx_octets_high), counters.wire_tx_bytes);
+    port.put(PRM(eth_per_prio_grp_data_layout, tx_frames_high), counters.wire_tx_packets);
+}
+
+/// The groups that are not here count what this port has not: symbol and lane errors, pause frames,
+/// congestion.
+enum class CounterGroup : uint8_t { // Linux: MLX5_*_COUNTERS_GROUP of <linux/mlx5/device.h>
+    ieee_802_3 = 0x00,
+    rfc_2863 = 0x01,
+    rfc_2819 = 0x02,
+    priority = 0x10,
+};
+FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
+    PortCounts port{.groups = firmware.device.group_counters(),
+                    .counters = firmware.device.counters(),
+                    .set = reg.at(PRM(ppcnt_reg, counter_set))};
+    switch (static_cast<CounterGroup>(reg.get(PRM(ppcnt_reg, grp)))) {
+    case CounterGroup::ieee_802_3: put_802_3(port); break;
+    case CounterGroup::rfc_2863: put_2863(port); break;
+    case CounterGroup::rfc_2819: put_2819(port); break;
+    case CounterGroup::priority: put_priority(port, reg.get(PRM(ppcnt_reg, prio_tc))); break;
+    default: break;
+    }
     return FwStatus::ok;
 }
 

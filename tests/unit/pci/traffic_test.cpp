@@ -254,13 +254,40 @@ TEST_F(TrafficTest, PortCountersTellUnicastMulticastAndBroadcastApart) {
     expect(PRM(query_vport_counter_out, transmitted_eth_multicast), 0);
 
     constexpr uint16_t kPpcnt = 0x5008, kQuery = 1;
-    const Answer port = execute(Request(MLX5_CMD_OP_ACCESS_REG, 16 + PRM_BYTES(ppcnt_reg), kQuery)
-                                    .set(PRM(access_register_in, register_id), kPpcnt));
-    const Field set = inside({128, 0}, PRM(ppcnt_reg, counter_set));
-    const auto low = [&](Field field) { return port.get(inside(set, field)); };
-    EXPECT_EQ(low(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_low)), 11u);
-    EXPECT_EQ(low(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_received_ok_low)), 4u);
-    EXPECT_EQ(low(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_received_ok_low)), 2u);
+    constexpr Field kRegister{128, 0};
+    const auto group = [&](uint32_t number, uint32_t priority = 0) {
+        Request request(MLX5_CMD_OP_ACCESS_REG, 16 + PRM_BYTES(ppcnt_reg), kQuery);
+        request.set(PRM(access_register_in, register_id), kPpcnt);
+        request.set(inside(kRegister, PRM(ppcnt_reg, grp)), number);
+        request.set(inside(kRegister, PRM(ppcnt_reg, prio_tc)), priority);
+        const Answer answer = execute(request);
+        return [answer, kRegister](Field low) {
+            return answer.get(inside(inside(kRegister, PRM(ppcnt_reg, counter_set)), low));
+        };
+    };
+    auto ieee = group(0x00);
+    EXPECT_EQ(ieee(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_low)), 11u);
+    EXPECT_EQ(ieee(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_received_ok_low)), 4u);
+    EXPECT_EQ(ieee(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_received_ok_low)), 2u);
+    auto interface = group(0x01);
+    EXPECT_EQ(interface(PRM(eth_2863_cntrs_grp_data_layout, if_in_ucast_pkts_low)), 5u);
+    EXPECT_EQ(interface(PRM(eth_2863_cntrs_grp_data_layout, if_in_multicast_pkts_low)), 4u);
+    EXPECT_EQ(interface(PRM(eth_2863_cntrs_grp_data_layout, if_in_broadcast_pkts_low)), 2u);
+    EXPECT_EQ(interface(PRM(eth_2863_cntrs_grp_data_layout, if_in_octets_low)), 11 * bytes);
+    EXPECT_EQ(interface(PRM(eth_2863_cntrs_grp_data_layout, if_out_ucast_pkts_low)), 0u);
+    auto segment = group(0x02);
+    EXPECT_EQ(segment(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts_low)), 11u);
+    EXPECT_EQ(segment(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_octets_low)), 11 * bytes);
+    EXPECT_EQ(segment(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_broadcast_pkts_low)), 2u);
+    for (const uint32_t priority : {0u, 1u, 7u}) {
+        auto of = group(0x10, priority);
+        const uint32_t share = priority == 0 ? 11 : 0;
+        EXPECT_EQ(of(PRM(eth_per_prio_grp_data_layout, rx_frames_low)), share);
+        EXPECT_EQ(of(PRM(eth_per_prio_grp_data_layout, rx_octets_low)), share * bytes);
+        EXPECT_EQ(of(PRM(eth_per_prio_grp_data_layout, tx_frames_low)), 0u);
+    }
+    auto pause = group(0x03);
+    EXPECT_EQ(pause(PRM(eth_3635_cntrs_grp_data_layout, dot3stats_alignment_errors_low)), 0u);
 }
 
 TEST_F(TrafficTest, AResizedCqGoesOnInItsNewRing) {
