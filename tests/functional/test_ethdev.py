@@ -6,12 +6,13 @@ import subprocess
 from typing import Iterator
 
 import pytest
+from rig.flow_rules import ENGINES
 from rig.process_fixtures import lent_to_test
 from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
 
-SUITES = ["Cable", "Control", "FlowControl", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
+SUITES = ["Cable", "Control", "FlowControl", "FlowIgmp", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
 ELSEWHERE = ["Threads"]  # in test_threads.py
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
@@ -25,7 +26,7 @@ def program_of(build: Build) -> str:
 def run(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
         memory: list[str]) -> None:
     eal = ["-l", "0", *memory, "--no-telemetry", "--no-pci", "-d", DRIVER,
-           "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath}"]
+           "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath},flow_engine={ENGINES[datapath]}"]
     port = PortSpec(wire="loop", options={"pause": "on"})
     hca = start_softhca([port], [program_of(build), f"--gtest_filter={suite}.*", *eal])
     status = hca.program.wait(120)
@@ -43,7 +44,7 @@ def test_every_suite_is_listed(build: Build) -> None:
 # Memory is registered for all rings alike: in the guest once. softhca's PCI front has no registers for
 # FEC, plugs and LEDs, and the kernel sets flow control for functions only that manage vports.
 @pytest.mark.guest(when=lambda params: params["suite"] not in ("Cable", "FlowControl") and (
-    params["datapath"] == "mlx5" or params["suite"] == "FlowKeep"))
+    params["datapath"] == "mlx5" or params["suite"] in ("FlowIgmp", "FlowKeep")))
 @pytest.mark.parametrize("suite", SUITES)
 def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:
     run(start_softhca, build, datapath, suite, NO_HUGE)

@@ -16,7 +16,7 @@ from functional.flow import (test_flow, test_flow_age, test_flow_groups, test_fl
 
 MODULES = [test_flow, test_flow_age, test_flow_basic, test_flow_edits, test_flow_groups, test_flow_items,
            test_flow_metadata, test_flow_meter, test_flow_sample, test_flow_shared]
-NOT_IN_TESTPMD = {"igmp"}
+NOT_IN_TESTPMD = {"igmp"}  # tests/functional/ethdev/flow_test.cpp has it
 
 
 def of_packets(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
