@@ -86,6 +86,16 @@ CHANGES: dict[str, tuple[str, Packet, Packet]] = {
         (UDP4, udp4(ttl=64), udp4(ttl=57)),
     "modify_field op add dst_type udp_port_dst src_type value src_value 0100 width 16":
         (UDP4, udp4(), udp4(dport=53 + 256)),
+    "modify_field op set dst_type ipv4_ecn src_type value src_value 02 width 2":
+        (UDP4, udp4(tos=0xED), udp4(tos=0xEE)),
+    "modify_field op set dst_type ipv6_ecn src_type value src_value 03 width 2":
+        (TCP6, tcp6(tc=0xB8), tcp6(tc=0xBB)),
+    "modify_field op add dst_type ipv6_ecn src_type value src_value 01 width 2":
+        (TCP6, tcp6(tc=0xB9), tcp6(tc=0xBA)),
+    "modify_field op set dst_type tcp_flags src_type value src_value 0155 width 9":
+        (TCP6, tcp6(flags="A", reserved=5), tcp6(flags=0x155, reserved=5)),
+    "modify_field op set dst_type tcp_flags dst_offset 1 src_type value src_value 0007 width 3":
+        (TCP6, tcp6(flags="FU"), tcp6(flags="FSRU")),
     "modify_field op set dst_type udp_port_src src_type udp_port_dst width 16":
         (UDP4, udp4(), ether() / ipv4() / UDP(sport=53, dport=53) / DATA),
     "modify_field op set dst_type mac_dst src_type mac_src width 48":

@@ -18,6 +18,7 @@ struct EditTarget {
 namespace edit_target {
 inline constexpr EditTarget kMacDst{Protocol::eth, 0, 48}, kMacSrc{Protocol::eth, 48, 48},
     kVid{Protocol::vlan, kVlanId, kVlanIdBits}, kDscp4{Protocol::ipv4, 8, 6},
+    kEcn4{Protocol::ipv4, 14, 2}, kEcn6{Protocol::ipv6, 10, 2}, kTcpFlags{Protocol::tcp, 103, 9},
     kTtl{Protocol::ipv4, 64, 8}, kSrc4{Protocol::ipv4, 96, 32}, kDst4{Protocol::ipv4, 128, 32},
     kDscp6{Protocol::ipv6, 4, 6}, kHop{Protocol::ipv6, 56, 8}, kSrc6{Protocol::ipv6, 64, 128},
     kDst6{Protocol::ipv6, 192, 128}, kTcpSrc{Protocol::tcp, 0, 16}, kTcpDst{Protocol::tcp, 16, 16},

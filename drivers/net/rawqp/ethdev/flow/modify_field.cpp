@@ -22,25 +22,17 @@ struct ModifiableField {
     EditTarget target;
 };
 constexpr ModifiableField kModifiable[] = {
-    {RTE_FLOW_FIELD_MAC_DST, kMacDst},
-    {RTE_FLOW_FIELD_MAC_SRC, kMacSrc},
-    {RTE_FLOW_FIELD_VLAN_ID, kVid},
-    {RTE_FLOW_FIELD_IPV4_DSCP, kDscp4},
-    {RTE_FLOW_FIELD_IPV4_TTL, kTtl},
-    {RTE_FLOW_FIELD_IPV4_SRC, kSrc4},
-    {RTE_FLOW_FIELD_IPV4_DST, kDst4},
-    {RTE_FLOW_FIELD_IPV6_DSCP, kDscp6},
-    {RTE_FLOW_FIELD_IPV6_HOPLIMIT, kHop},
-    {RTE_FLOW_FIELD_IPV6_SRC, kSrc6},
-    {RTE_FLOW_FIELD_IPV6_DST, kDst6},
-    {RTE_FLOW_FIELD_TCP_PORT_SRC, kTcpSrc},
-    {RTE_FLOW_FIELD_TCP_PORT_DST, kTcpDst},
-    {RTE_FLOW_FIELD_TCP_SEQ_NUM, kSeq},
-    {RTE_FLOW_FIELD_TCP_ACK_NUM, kAck},
-    {RTE_FLOW_FIELD_UDP_PORT_SRC, kUdpSrc},
-    {RTE_FLOW_FIELD_UDP_PORT_DST, kUdpDst},
-    {RTE_FLOW_FIELD_META, kMeta},
-    {RTE_FLOW_FIELD_TAG, kTag},
+    {RTE_FLOW_FIELD_MAC_DST, kMacDst},      {RTE_FLOW_FIELD_MAC_SRC, kMacSrc},
+    {RTE_FLOW_FIELD_VLAN_ID, kVid},         {RTE_FLOW_FIELD_IPV4_DSCP, kDscp4},
+    {RTE_FLOW_FIELD_IPV4_ECN, kEcn4},       {RTE_FLOW_FIELD_IPV4_TTL, kTtl},
+    {RTE_FLOW_FIELD_IPV4_SRC, kSrc4},       {RTE_FLOW_FIELD_IPV4_DST, kDst4},
+    {RTE_FLOW_FIELD_IPV6_DSCP, kDscp6},     {RTE_FLOW_FIELD_IPV6_ECN, kEcn6},
+    {RTE_FLOW_FIELD_IPV6_HOPLIMIT, kHop},   {RTE_FLOW_FIELD_IPV6_SRC, kSrc6},
+    {RTE_FLOW_FIELD_IPV6_DST, kDst6},       {RTE_FLOW_FIELD_TCP_PORT_SRC, kTcpSrc},
+    {RTE_FLOW_FIELD_TCP_PORT_DST, kTcpDst}, {RTE_FLOW_FIELD_TCP_SEQ_NUM, kSeq},
+    {RTE_FLOW_FIELD_TCP_ACK_NUM, kAck},     {RTE_FLOW_FIELD_TCP_FLAGS, kTcpFlags},
+    {RTE_FLOW_FIELD_UDP_PORT_SRC, kUdpSrc}, {RTE_FLOW_FIELD_UDP_PORT_DST, kUdpDst},
+    {RTE_FLOW_FIELD_META, kMeta},           {RTE_FLOW_FIELD_TAG, kTag},
     {RTE_FLOW_FIELD_MARK, kMark},
 };
 
@@ -51,8 +43,9 @@ FlowResult<EditTarget> field_of(const HeadersNow& headers, const rte_flow_action
     const auto* const field = std::ranges::find(kModifiable, data.field, &ModifiableField::id);
     if (field == std::end(kModifiable))
         return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: no such {}: MAC, IP addresses, DSCP, TTL, hop limit, "
-                      "VLAN id, ports, TCP sequence and ack number, meta, tags and mark are",
+                      "action modify_field: no such {}: MAC, IP addresses, DSCP, ECN, TTL, hop "
+                      "limit, VLAN id, ports, TCP sequence and ack number and flags, meta, tags "
+                      "and mark are",
                       role);
     if (!is_metadata(field->target.protocol)) {
         if (data.level > 1)
