@@ -12,6 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::StartsWith;
 
 TEST_F(FlowTableTest, QueueRuleReachesItsQueue) {
     start();
@@ -33,6 +34,30 @@ TEST_F(FlowTableTest, PrioritiesAndDepthsBecomeLevels) {
     ASSERT_NE(create(l3), nullptr);
     EXPECT_EQ(device.flows[0]->level(), 8);
     EXPECT_EQ(device.flows[1]->level(), 7);
+}
+
+TEST_F(FlowTableTest, ThatAClassOfAnRssIsAnotherRulesMatchIsSaid) {
+    start();
+    Rule ipv4 = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4).queue(1);
+    Rule rss = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).rss({0, 1}, RTE_ETH_RSS_IPV4);
+    const auto of_class = HasSubstr("the types of an rss make a rule of its own of eth/ipv4");
+    ASSERT_NE(create(ipv4), nullptr) << error.message;
+    EXPECT_THAT(refused(rss), of_class);
+    rss.attr.priority = ipv4.attr.priority = 1;
+    EXPECT_NE(create(rss), nullptr) << error.message;
+    EXPECT_THAT(refused(ipv4), of_class);
+    EXPECT_THAT(refused(rss), StartsWith("a rule of the same priority matches eth/ipv4 with"));
+}
+
+/// An application that takes back what it has done may be refused again before it shows the first
+/// error.
+TEST_F(FlowTableTest, TheTextOfAnErrorOutlivesTheNextOne) {
+    start();
+    EXPECT_EQ(create(Rule().item(RTE_FLOW_ITEM_TYPE_UDP).queue(0)), nullptr);
+    const rte_flow_error first = error;
+    EXPECT_LT(table.destroy(static_cast<rte_flow*>(nullptr), &error), 0);
+    EXPECT_THAT(first.message, HasSubstr("item udp is out of order"));
+    EXPECT_THAT(error.message, HasSubstr("no such rule"));
 }
 
 TEST_F(FlowTableTest, AsManyPrioritiesAsTheDeviceHasLevelsFor) {

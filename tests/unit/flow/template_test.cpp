@@ -251,6 +251,22 @@ TEST_F(TemplateTest, Refusals) {
     relaxed.relaxed_matching = 1;
     EXPECT_EQ(table.create_pattern_template(relaxed, flow(0, 0).pattern(), &error), nullptr);
     EXPECT_THAT(error.message, HasSubstr("relaxed"));
+    // A template is for the directions that it names.
+    rte_flow_pattern_template_attr of_sent{};
+    of_sent.egress = 1;
+    auto* const sent = table.create_pattern_template(of_sent, flow(0, 0).pattern(), &error);
+    auto* const to_queue = actions_of(Rule().queue(1), Rule().queue(0));
+    EXPECT_EQ(table_of(sent, to_queue, 1), nullptr);
+    EXPECT_THAT(
+        error.message,
+        HasSubstr("a table of ingress rules with a pattern template that was made for egress"));
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR);
+    rte_flow_actions_template_attr of_switch{};
+    of_switch.transfer = 1;
+    auto* const switched = table.create_actions_template(of_switch, Rule().queue(1).actions(),
+                                                         Rule().queue(0).actions(), &error);
+    EXPECT_EQ(table_of(pattern_of(flow(0, 0)), switched, 1), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("with an actions template that was made for transfer"));
 
     EXPECT_THAT(refused_actions(Rule().queue(0), Rule().mark(0)), HasSubstr("not those of the"));
     const Rule rss = Rule().rss({0, 1});

@@ -59,6 +59,17 @@ tl::unexpected<FlowError> same_match(const Pattern& pattern) {
                   pattern.names());
 }
 
+namespace {
+/// One of the application's rules has fewer headers.
+tl::unexpected<FlowError> same_class(const Pattern& pattern) {
+    return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                  "the types of an rss make a rule of its own of {}, and a rule of the same "
+                  "priority matches {} with the same values already: give one of them another "
+                  "priority",
+                  pattern.names(), pattern.names());
+}
+} // namespace
+
 /// Of a rule that takes over from none: rather the other turn than a level more.
 uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) const {
     return levels.uses(place_of(priority, traffic, 1)) &&
@@ -71,7 +82,13 @@ uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) co
 FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* replaced) const {
     for (RulePart& part : rule.parts()) {
         const rte_flow* const known = rules.find(part);
-        if (known != nullptr && known != replaced) return same_match(part.pattern());
+        if (known != nullptr && known != replaced) {
+            const auto others = known->parts();
+            const auto other = std::ranges::find_if(
+                others, [&](const RulePart& each) { return each.matches_like(part); });
+            return other->whole == part.whole ? same_match(part.pattern())
+                                              : same_class(part.pattern());
+        }
         if (rule.egress) continue;
         if (rule.has_levels()) part.turn = turn_in_use(rule.priority, part.traffic);
         if (replaced == nullptr) continue;

@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
+#include "drivers/net/rawqp/ethdev/kept_text.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -10,10 +11,9 @@
 namespace rawqp {
 
 int report(const FlowError& refused, rte_flow_error* error) {
-    thread_local std::string text;
-    text = refused.what;
-    RAWQP_LOG(DEBUG, "rte_flow: %s", text.c_str());
-    return rte_flow_error_set(error, refused.code, refused.type, refused.cause, text.c_str());
+    const char* const text = keep_text(refused.what);
+    RAWQP_LOG(DEBUG, "rte_flow: %s", text);
+    return rte_flow_error_set(error, refused.code, refused.type, refused.cause, text);
 }
 
 tl::unexpected<FlowError> from_device(const Error& error) {

@@ -230,9 +230,15 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
     for (const rte_flow_pattern_template* const pattern : patterns)
         if (find(pattern_templates, pattern) == pattern_templates.end())
             return tl::unexpected(unknown("pattern template", pattern));
+        else if (auto ok = check_direction(pattern->attributes, "a pattern", attributes.flow_attr);
+                 !ok)
+            return tl::unexpected(ok.error());
     for (const rte_flow_actions_template* const action : actions)
         if (find(actions_templates, action) == actions_templates.end())
             return tl::unexpected(unknown("actions template", action));
+        else if (auto ok = check_direction(action->attributes, "an actions", attributes.flow_attr);
+                 !ok)
+            return tl::unexpected(ok.error());
     for (const rte_flow_pattern_template* const pattern : patterns)
         for (const rte_flow_actions_template* const action : actions) {
             auto recipe = make_recipe(table->attributes, *pattern, *action);

@@ -229,7 +229,7 @@ inline void take_out(rte_flow& rule) {
     return created;
 }
 
-/// Hands a refusal to the caller. rte_flow_error keeps only a pointer to the text.
+/// Hands a refusal to the caller.
 int report(const FlowError& refused, rte_flow_error* error);
 /// Of a handle that is none of this port's.
 [[nodiscard]] FlowError unknown(const char* what, const void* handle, int code = EINVAL,

@@ -92,6 +92,22 @@ class RuleSlots final : public RuleMemory {
     std::vector<void*> free_; ///< has room for all of them
 };
 
+/// A template that names directions is for tables of these.
+template <class Attributes>
+FlowResult<void> check_direction(const Attributes& of, const char* what,
+                                 const rte_flow_attr& table) {
+    const bool any = of.ingress == 0 && of.egress == 0 && of.transfer == 0;
+    const bool named = table.egress != 0 ? of.egress != 0 : of.ingress != 0;
+    if (any || named || table.transfer != 0) return {}; // rules of that are refused as such
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, &table,
+                  "a table of {} rules with {} template that was made for {}: make one for {}",
+                  table.egress != 0 ? "egress" : "ingress", what,
+                  of.ingress != 0  ? "ingress"
+                  : of.egress != 0 ? "egress"
+                                   : "transfer",
+                  table.egress != 0 ? "egress" : "ingress");
+}
+
 /// Refusals name the item. Of an item, values of all fields may differ from rule to rule, but for
 /// those that decide which headers follow.
 [[nodiscard]] FlowResult<std::unique_ptr<rte_flow_pattern_template>>

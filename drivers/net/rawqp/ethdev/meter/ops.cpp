@@ -2,6 +2,7 @@
 // Between rte_mtr and the port's meters.
 #include "drivers/net/rawqp/ethdev/meter/ops.hpp"
 
+#include "drivers/net/rawqp/ethdev/kept_text.hpp"
 #include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 #include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/log.hpp"
@@ -9,15 +10,12 @@
 namespace rawqp {
 namespace {
 
-/// Hands a refusal to the caller. rte_mtr_error keeps only a pointer to the text, which stays valid
-/// until the next refusal on the same thread.
+/// Hands a refusal to the caller.
 template <class T> int answer(const MeterResult<T>& result, rte_mtr_error* error) {
     if (result) return 0;
-    thread_local std::string text;
-    text = result.error().what;
-    RAWQP_LOG(DEBUG, "rte_mtr: %s", text.c_str());
-    return -rte_mtr_error_set(error, result.error().code, result.error().type, nullptr,
-                              text.c_str());
+    const char* const text = keep_text(result.error().what);
+    RAWQP_LOG(DEBUG, "rte_mtr: %s", text);
+    return -rte_mtr_error_set(error, result.error().code, result.error().type, nullptr, text);
 }
 
 /// Done to the port's meters, with the port locked.
