@@ -46,8 +46,8 @@ def udp4(dport: int = 53, source: str = "10.0.0.1", destination: str = "10.0.0.2
     return ether() / ipv4(source, destination, **fields) / UDP(sport=7, dport=dport) / DATA
 
 
-def tcp6(tc: int = 0, **fields: int) -> Packet:
-    given: dict[str, int | str] = {"sport": 7, "dport": 80, "seq": 100, "ack": 200, "flags": "A", **fields}
+def tcp6(tc: int = 0, flags: int | str = "A", **fields: int) -> Packet:
+    given: dict[str, int | str] = {"sport": 7, "dport": 80, "seq": 100, "ack": 200, "flags": flags, **fields}
     return ether() / ipv6(tc=tc) / TCP(**given) / DATA
 
 
