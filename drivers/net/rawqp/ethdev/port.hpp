@@ -95,8 +95,8 @@ struct Port final : ProcessPort {
     eth_tx_burst_t tx_burst = nullptr;     ///< of the queues' options; null: there are no queues
     PortTotals& totals = shared.totals;
     std::unique_ptr<OtherDrivers> other_drivers;
-    std::unique_ptr<Led> led; ///< null: it was never turned on
-    std::unique_ptr<AsyncEvents> events;
+    std::unique_ptr<Led> led;            ///< null: it was never turned on
+    std::unique_ptr<AsyncEvents> events; ///< gone before `control` is held to close
     /// Held while queues and flow rules are made, changed and destroyed, as secondaries ask for
     /// resets and counters at any time.
     std::mutex control;

@@ -195,10 +195,12 @@ int dev_stop(rte_eth_dev* dev) noexcept {
 int dev_close(rte_eth_dev* dev) noexcept {
     if (dev->process_private == nullptr) return 0;
     const std::unique_ptr<Port> port(&Port::of(dev));
-    port->age_timer.reset(); // who is told of aged rules may ask for them
+    // Without the lock, as each of them waits for its thread, where an application that is told of
+    // something may be asking the port.
+    port->age_timer.reset();
     port->telemetry.reset();
+    port->events.reset(); // of which telemetry tells
     const std::unique_lock lock(port->control);
-    port->events.reset(); // first: its handler reads the port
     halt(*port);
     port->answers.reset();
     port->secondaries.reset(); // before what it tells of vanishes
