@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Control calls beside other threads: that of events.
+// Control calls beside other threads: that of events, and those that make flow rules.
 #include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/flow/rule.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -41,6 +42,31 @@ TEST_F(PortTest, IsClosedWhileItsApplicationIsTold) {
     handler.closing = true;
     close();
     EXPECT_TRUE(handler.answered);
+}
+
+/// ethdev lets any thread make flow rules, which share hash QPs with the port's own rules.
+TEST_F(PortTest, FlowRulesComeAndGoBesideThePortsOwn) {
+    bring_up();
+    std::atomic<bool> over = false;
+    std::thread other([&] {
+        const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).rss({0, 1}, RTE_ETH_RSS_IPV4);
+        rte_flow_error error{};
+        while (!over) {
+            rte_flow* const flow =
+                rte_flow_create(id(), &rule.attr, rule.pattern(), rule.actions(), &error);
+            ASSERT_NE(flow, nullptr) << error.message;
+            ASSERT_EQ(rte_flow_destroy(id(), flow, &error), 0);
+        }
+    });
+    rte_eth_rss_conf hash{};
+    for (int i = 0; i < 3000; ++i) {
+        hash.rss_hf = i % 2 == 0 ? RTE_ETH_RSS_IP : RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
+        EXPECT_EQ(rte_eth_dev_rss_hash_update(id(), &hash), 0);
+        EXPECT_EQ(i % 2 == 0 ? rte_eth_promiscuous_enable(id()) : rte_eth_promiscuous_disable(id()),
+                  0);
+    }
+    over = true;
+    other.join();
 }
 
 } // namespace

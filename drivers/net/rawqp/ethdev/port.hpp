@@ -97,8 +97,8 @@ struct Port final : ProcessPort {
     std::unique_ptr<OtherDrivers> other_drivers;
     std::unique_ptr<Led> led;            ///< null: it was never turned on
     std::unique_ptr<AsyncEvents> events; ///< gone before `control` is held to close
-    /// Held while queues and flow rules are made, changed and destroyed, as secondaries ask for
-    /// resets and counters at any time.
+    /// Held while queues, flow rules and the port's own are made, changed and destroyed: flow rules
+    /// by any thread, and secondaries ask for resets and counters at any time.
     std::mutex control;
     std::unique_ptr<AgeTimer> age_timer;       ///< gone before `control` is held to close
     std::unique_ptr<Secondaries> secondaries;  ///< told of changes
