@@ -46,6 +46,20 @@ TEST_F(PortTest, MtuBeforeNewQueues) {
     close();
 }
 
+/// A queue that could not be set up anew while the port runs has nothing to say, nor has its pool.
+TEST_F(PortTest, MtuBesideAReleasedQueue) {
+    ASSERT_TRUE(attach());
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    test_eal::Pool other = test_eal::make_pool(255);
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, other.get()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    rdma.fail_next("create_wq", ENOMEM);
+    EXPECT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), -ENOMEM);
+    other.reset();
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
+}
+
 /// Queues that cannot take the MTU: start says so, and all is as before.
 TEST_F(PortTest, StartRefusesAnMtuThatDoesNotFit) {
     bring_up();
