@@ -172,6 +172,16 @@ TEST_F(PortTest, AllQueuesStripOrNone) {
     EXPECT_EQ(rte_eth_dev_get_vlan_offload(id()), 0);
 }
 
+TEST_F(PortTest, QueuesTellWhetherTheyStrip) {
+    bring_up();
+    for (const int offloads : {RTE_ETH_VLAN_STRIP_OFFLOAD, 0}) {
+        ASSERT_EQ(rte_eth_dev_set_vlan_offload(id(), offloads), 0);
+        rte_eth_rxq_info info{};
+        ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 1, &info), 0);
+        EXPECT_EQ((info.conf.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0, offloads != 0);
+    }
+}
+
 TEST_F(PortTest, IsolationTakesThePortsOwnRulesOut) {
     bring_up();
     const int own = rdma.alive("flow");

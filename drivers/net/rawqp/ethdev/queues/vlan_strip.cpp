@@ -30,6 +30,7 @@ Result<void> set_strip(RxQueue& queue, bool strip) {
         __atomic_store_n(&queue.ring->tell_all, true, __ATOMIC_RELEASE);
     Result<void> done = update(queue);
     if (!done) queue.spec.offloads = before;
+    queue.shared.offloads = queue.spec.offloads; // of which applications may ask
     return done;
 }
 
