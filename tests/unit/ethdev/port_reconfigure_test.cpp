@@ -60,6 +60,24 @@ TEST_F(PortTest, MtuBesideAReleasedQueue) {
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
 }
 
+/// What is left of the port when no rule can be made for a new queue, the log says.
+TEST_F(PortTest, AQueueWithoutRules) {
+    bring_up();
+    const int rules = rdma.alive("flow");
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    rdma.fail_always("create_flow", ENOMEM);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), -ENOMEM);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::AllOf(testing::HasSubstr("Rx queue 1 is set up, but the port's rules"),
+                               testing::HasSubstr("stop the port and start it")));
+    EXPECT_EQ(rdma.alive("flow"), 0);
+    rdma.fail_always("create_flow", 0);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), rules);
+}
+
 /// Queues that cannot take the MTU: start says so, and all is as before.
 TEST_F(PortTest, StartRefusesAnMtuThatDoesNotFit) {
     bring_up();

@@ -50,7 +50,11 @@ Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool de
     install(port, std::move(queue), deferred);
     Result<void> done = apply_filters(port, wanted_filters(port));
     if (done) done = port.flows->start();
-    return done;
+    if (done) return done;
+    return fail(done.error().code,
+                "Rx queue {} is set up, but the port's rules cannot be installed again: {}: stop "
+                "the port and start it, for until then packets go to the Linux interface",
+                id, done.error().what);
 }
 
 } // namespace
