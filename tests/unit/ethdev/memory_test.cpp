@@ -308,8 +308,10 @@ TEST_F(MemoryTest, MapsExternalMemory) {
     memory.remove(half, Memory::Extent::touching);
     EXPECT_FALSE(memory.table().find(all.start));
     EXPECT_TRUE(memory.table().find(half.end));
+    EXPECT_EQ(memory.retired(), 0u);
     ASSERT_TRUE(memory.map(all)); // with one key for all of it
     EXPECT_EQ(memory.table().size(), 1u);
+    EXPECT_EQ(memory.retired(), 1u) << "what is left of the first one may be on its way";
     memory.remove(all, Memory::Extent::touching);
     EXPECT_EQ(rdma.alive("MR"), 0);
 
@@ -317,6 +319,18 @@ TEST_F(MemoryTest, MapsExternalMemory) {
     const Result<void> mapped = memory.map(all);
     ASSERT_FALSE(mapped);
     EXPECT_EQ(mapped.error().code, EFAULT);
+}
+
+TEST_F(MemoryTest, AHoleLeavesOneRegistration) {
+    const Pages pages;
+    const AddressRange all = range_of(pages.data, Pages::kBytes);
+    const size_t quarter = Pages::kBytes / 4;
+    Memory memory(rdma.api(), &pd, "test", 0);
+    ASSERT_TRUE(memory.map(all));
+    memory.remove({all.start + quarter, all.end - quarter}, Memory::Extent::touching);
+    EXPECT_EQ(memory.table().size(), 2u);
+    EXPECT_EQ(memory.registrations(), 1u);
+    EXPECT_EQ(memory.retired(), 0u);
 }
 
 TEST_F(MemoryTest, UnknownMemoryAndFailures) {

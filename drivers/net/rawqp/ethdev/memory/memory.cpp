@@ -271,6 +271,14 @@ size_t Memory::registrations() const {
     return registrations_.size();
 }
 
+size_t Memory::retired() const {
+    const std::lock_guard lock(mutex_);
+    std::set<uint32_t> in_table; // a registration with a hole has several entries
+    for (const MrEntry& entry : entries_)
+        in_table.insert(entry.lkey);
+    return registrations_.size() - in_table.size();
+}
+
 void Memory::log_failure(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (logged_.insert(error.code).second)

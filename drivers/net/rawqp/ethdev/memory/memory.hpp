@@ -93,6 +93,8 @@ class Memory {
     /// What the table holds, in order of addresses.
     [[nodiscard]] std::vector<MrEntry> regions() const;
     [[nodiscard]] size_t registrations() const;
+    /// Registrations that the table has nothing of any more, as later ones have taken their place.
+    [[nodiscard]] size_t retired() const;
 
   private:
     struct Registration {

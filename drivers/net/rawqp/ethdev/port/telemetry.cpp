@@ -156,7 +156,7 @@ void tell_regions(const Port& port, const Dict& answer) {
     }
     answer.number("regions", regions.size());
     answer.number("bytes", bytes);
-    answer.number("retired", port.memory->registrations() - regions.size());
+    answer.number("retired", port.memory->retired());
     answer.texts("list", texts);
 }
 
