@@ -427,6 +427,31 @@ TEST_F(EditsTest, WhatCannotBeChanged) {
     EXPECT_THAT(error.message, HasSubstr("verbs flow specs have no actions that change packets"));
 }
 
+/// More than the device's words have places for would be taken for less.
+TEST_F(EditsTest, WhatIsTooMuchIsRefused) {
+    const std::vector<uint8_t> header(2000, 3);
+    const auto wrapped = [&](size_t size) {
+        rte_flow_action_raw_encap put{const_cast<uint8_t*>(header.data()), nullptr, size};
+        return egress(udp().action(RTE_FLOW_ACTION_TYPE_RAW_ENCAP, &put));
+    };
+    EXPECT_THAT(bytes_of(wrapped(1023)), SizeIs(1023));
+    for (const size_t size : {size_t{1024}, SIZE_MAX})
+        EXPECT_THAT(refused(wrapped(size)), HasSubstr("the device takes at most 1023"));
+
+    // Each run of bits is a change.
+    const auto changes = [](uint32_t last_mask) {
+        rte_flow_action_set_tag set{5, 0x55555555, 0};
+        Rule rule = udp();
+        for (size_t i = 0; i < 15; ++i)
+            rule.action(RTE_FLOW_ACTION_TYPE_SET_TAG, &set);
+        set.mask = last_mask;
+        return rule.action(RTE_FLOW_ACTION_TYPE_SET_TAG, &set).queue(0);
+    };
+    constexpr size_t kCommand = 8;
+    EXPECT_THAT(bytes_of(changes(0x05555555)), SizeIs(kCommand * 254));
+    EXPECT_THAT(refused(changes(0x15555555)), HasSubstr("by 255 commands"));
+}
+
 TEST_F(EditsTest, AFailureAtAnyCallLeavesNothing) {
     std::vector<uint8_t> l2(14, 2);
     rte_flow_action_raw_encap put{l2.data(), nullptr, l2.size()};

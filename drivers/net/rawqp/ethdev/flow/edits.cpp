@@ -158,6 +158,10 @@ FlowResult<std::vector<uint8_t>> raw_header(const rte_flow_action& action) {
     const auto* const conf = static_cast<const rte_flow_action_raw_encap*>(action.conf);
     if (conf == nullptr || conf->data == nullptr || conf->size == 0)
         return refuse(EINVAL, kConf, &action, "action raw_encap: it has no data to put on");
+    if (conf->size > kMostHeaderBytes)
+        return refuse(ENOTSUP, kConf, &action,
+                      "action raw_encap: a header of {} bytes: the device takes at most {}",
+                      conf->size, kMostHeaderBytes);
     return std::vector<uint8_t>(conf->data, conf->data + conf->size);
 }
 
@@ -356,6 +360,12 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
 }
 
 FlowResult<Edits> EditReader::finish() {
+    if (const size_t commands = rewrite_commands(edits_.rewrites).size();
+        commands > kMostRewriteCommands)
+        return refuse(ENOTSUP, kAction, nullptr,
+                      "the rule changes packets by {} commands of the device, which takes at most "
+                      "{}: leave some changes to a rule of a group that this one jumps to",
+                      commands, kMostRewriteCommands);
     const bool short_header = edits_.header.size() <= kLongestL2;
     if (decap_ != nullptr && encap_ != nullptr) {
         if (decap_l2_ == short_header)

@@ -61,6 +61,10 @@ struct Edits {
 };
 using SharedEdits = Ref<const Edits>;
 
+/// What the device's words have places for: 10 bits for the bytes of a header, 8 for the number of
+/// commands, of which a mark takes one. More would be taken for less.
+inline constexpr size_t kMostHeaderBytes = (1u << 10) - 1, kMostRewriteCommands = (1u << 8) - 2;
+
 /// set_action_in, add_action_in and copy_action_in of the PRM, eight bytes each, in big-endian
 /// order.
 [[nodiscard]] std::vector<uint64_t> rewrite_commands(std::span<const Rewrite> rewrites);
