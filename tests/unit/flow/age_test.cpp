@@ -246,6 +246,11 @@ TEST_F(AgeTest, Refusals) {
                 HasSubstr("packets of other rules"));
     EXPECT_EQ(table.unshare(shared, &error), 0);
     EXPECT_EQ(share_age(0, nullptr), nullptr);
+    rte_flow_update_age update{};
+    update.timeout_valid = 1;
+    EXPECT_EQ(table.update_shared(age, &update, &error), -EINVAL);
+    EXPECT_THAT(error.message, HasSubstr("timeout 0"));
+    EXPECT_FALSE(look(seconds(9))) << "it is as before";
     EXPECT_EQ(table.unshare(age, &error), 0);
 }
 

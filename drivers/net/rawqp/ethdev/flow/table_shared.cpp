@@ -195,8 +195,12 @@ int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
     const SharedActionRef shared = impl_->shared.find(handle);
     if (!shared) return report(unknown_action(handle), error);
     if (shared->age) {
-        shared->age->update(*static_cast<const rte_flow_update_age*>(update),
-                            FlowAge::Clock::now());
+        const auto& change = *static_cast<const rte_flow_update_age*>(update);
+        if (change.timeout_valid != 0 && change.timeout == 0)
+            return report({EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, update,
+                           "an indirect age: timeout 0: the shortest is a second"},
+                          error);
+        shared->age->update(change, FlowAge::Clock::now());
         return 0;
     }
     auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
