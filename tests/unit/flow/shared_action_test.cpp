@@ -4,6 +4,7 @@
 #include "tests/unit/flow/flow_table.hpp"
 
 #include <map>
+#include <random>
 #include <set>
 
 namespace rawqp::test {
@@ -77,6 +78,13 @@ class SharedActionTest : public FlowTableTest {
         };
     }
 
+    static uint32_t tag_of(const verbs_test::Flow& flow) {
+        ibv_flow_spec_action_tag tag{}; // which comes first
+        std::memcpy(&tag, &flow.bytes[sizeof(ibv_flow_attr)], sizeof tag);
+        EXPECT_EQ(tag.type, IBV_FLOW_SPEC_ACTION_TAG);
+        return tag.tag_id;
+    }
+
     /// The specs but for those of actions, which come first and last.
     static Bytes match_of(const verbs_test::Flow& flow) {
         Bytes match;
@@ -119,6 +127,41 @@ TEST_F(SharedActionTest, AnUpdateOfRssMovesAllItsRulesWithoutAGap) {
     EXPECT_THAT(device.flows, IsEmpty());
     start();
     EXPECT_THAT(queues(), Each(std::vector<uint16_t>{1, 2}));
+}
+
+/// Where levels are few, rules of other priorities make room for those that take over.
+TEST_F(SharedActionTest, AnUpdateOfRssKeepsPrioritiesInOrder) {
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    std::map<uint32_t, rte_flow*> rules; // by priority, which is their mark, too
+    std::minstd_rand random(1);
+    const auto levels = [&] { // in order of priorities
+        std::map<uint32_t, uint16_t> by_tag;
+        for (const auto& flow : device.flows)
+            by_tag[tag_of(*flow)] = flow->level();
+        std::vector<uint16_t> list;
+        for (const auto& [priority, rule] : rules)
+            list.push_back(by_tag.at(tag_of_mark(priority)));
+        return list;
+    };
+    for (int round = 0; round < 200; ++round) {
+        if (rules.size() == 5) { // as many as can have a successor each
+            const auto gone = std::next(rules.begin(), random() % 5);
+            ASSERT_EQ(table.destroy(gone->second, &error), 0);
+            rules.erase(gone);
+        }
+        const uint32_t priority = random() % 20;
+        Rule rule = ipv4_from(priority).indirect(rss).mark(priority);
+        rule.attr.priority = priority;
+        if (!rules.contains(priority)) rules[priority] = create(rule);
+        ASSERT_NE(rules[priority], nullptr) << error.message;
+        for (const std::vector<uint16_t>& to : {std::vector<uint16_t>{2, 3}, {0, 1}}) {
+            ASSERT_EQ(update(rss, RssAction(to).action), 0) << error.message;
+            const std::vector<uint16_t> now = levels();
+            ASSERT_TRUE(std::ranges::is_sorted(now, std::less_equal<>()))
+                << "round " << round << ": " << testing::PrintToString(now);
+        }
+    }
 }
 
 TEST_F(SharedActionTest, AnUpdateOfRssMayChangeItsTypesAndItsKey) {
