@@ -56,6 +56,8 @@ template <Rings R, class W> bool Sender<R, W>::is_batch(const Sq& sq) const {
 
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::send_batch(Sq& sq, size_t budget) {
+    // The program may have made the request shorter since a part of it left.
+    if (sq.sent >= packets_) return {.complete = true};
     const size_t most = std::min<size_t>(packets_ - sq.sent, budget);
     const size_t sent = port_.transmit_batch({whole_.data() + sq.sent, most});
     return {.complete = end_batch(sq, sent) == packets_, .packets = sent};
@@ -81,7 +83,8 @@ typename Sender<R, W>::Step Sender<R, W>::execute_packets(Sq& sq, size_t budget)
             std::ignore = frame_.add(whole.iov_base, static_cast<uint32_t>(whole.iov_len));
         } else { // in several pages
             Cursor at = segments_[packet];
-            std::ignore = gather_segment(sq, at, frame_);
+            if (const auto fault = gather_segment(sq, at, frame_); fault != SendFault::none)
+                return {.fault = fault, .packets = step.packets}; // in too many pieces
         }
         if (step.packets == budget || !send_frame(sq, frame_, ring_.request())) return step;
         step.packets++;

@@ -67,6 +67,46 @@ TEST_F(SendBatch, ABusyWireGetsTheRestLater) {
     EXPECT_NE(tx_cq.poll(), nullptr);
 }
 
+TEST_F(SendBatch, ARequestMayBecomeShorterWhileItIsSent) {
+    constexpr uint32_t kPackets = 50, kFirst = 40;
+    const Bytes frame = frames::pattern(100);
+    Wqe longer(mlx5::WqeOpcode::enhanced_mpw), shorter(mlx5::WqeOpcode::enhanced_mpw);
+    longer.eth();
+    shorter.eth();
+    const std::byte* const at = put(0, frame);
+    for (uint32_t i = 0; i < kPackets; i++)
+        longer.data(lkey, at, 100);
+    shorter.data(lkey, at, 100);
+    wire->room = kFirst;
+    const uint16_t index = sq.post(longer);
+    sq.ring_doorbell();
+    run();
+    ASSERT_EQ(wire->sent.size(), kFirst);
+    const uint16_t after = sq.producer;
+    sq.producer = index; // over the same place
+    sq.post(shorter);
+    sq.producer = after;
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent.size(), kFirst);
+    EXPECT_EQ(device->sq_counters(sq.number)->packets, kFirst);
+    EXPECT_NE(tx_cq.poll(), nullptr);
+}
+
+/// Each byte of a key is another one's: pieces of a frame that are more than a wire takes.
+TEST_F(SendBatch, APacketInTooManyPiecesFails) {
+    const std::vector<KeyPart> bytes(400, {lkey, reinterpret_cast<uint64_t>(memory_at(0)), 1});
+    const uint32_t key =
+        device->create_mkey({.pd = pd, .length = bytes.size(), .memory = {}, .parts = bytes})
+            .value();
+    const Bytes first = frames::pattern(100);
+    Wqe wqe(mlx5::WqeOpcode::enhanced_mpw);
+    wqe.eth().data(lkey, put(0, first), 100).data(key, nullptr, 400);
+    send(wqe);
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{first}));
+    EXPECT_NE(tx_cq.poll_error(mlx5::CqeOpcode::req_error), nullptr);
+}
+
 TEST_F(SendBatch, SniffersGetEachPacket) {
     steer_all(rq, FlowDomain::sniffer);
     post_buffers(rq, 2);
