@@ -18,12 +18,12 @@ FwStatus create_eq(EventQueues& queues, Firmware& firmware, Command& command) {
     if (firmware.objects.full(Kind::eq)) return FwStatus::exceeded_limit;
     EqAttr attr;
     attr.log_entries = static_cast<uint8_t>(context.get(PRM(eqc, log_eq_size)));
+    attr.uar = number(context, PRM(eqc, uar_page));
     attr.vector = static_cast<uint32_t>(context.get(PRM(eqc, intr)));
     attr.mask = in.get(PRM(create_eq_in, event_bitmask[0]));
     if (attr.log_entries > kLogMaxEqEntries) return FwStatus::exceeded_limit;
     if (attr.vector >= BarLayout::kVectors) return FwStatus::bad_parameter;
-    const std::vector<Ref> uses = {
-        {Kind::uar, static_cast<core::Number>(context.get(PRM(eqc, uar_page)))}};
+    const std::vector<Ref> uses = {{Kind::uar, attr.uar}};
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     auto ring = ring_area(firmware, command, {},
                           {.at = PRM(create_eq_in, pas[0]).offset / 8,

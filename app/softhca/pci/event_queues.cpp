@@ -33,10 +33,10 @@ void EventQueues::clear() {
     eqs_.clear();
 }
 
-void EventQueues::ring_doorbell(uint32_t eqn, uint32_t consumer, bool arm) {
+void EventQueues::ring_doorbell(uint32_t uar, uint32_t eqn, uint32_t consumer, bool arm) {
     const std::lock_guard lock(mutex_);
     const auto found = eqs_.find(eqn);
-    if (found == eqs_.end()) return;
+    if (found == eqs_.end() || found->second.attr.uar != uar) return;
     Eq& eq = found->second;
     eq.consumer = consumer & kCounterMask;
     if (!arm) return;

@@ -135,7 +135,8 @@ void Function::write_uar(uint32_t at, uint32_t value) {
     constexpr uint32_t kEqnShift = 24, kIndexMask = 0xffffff;
     const uint32_t offset = at % BarLayout::kPage;
     if (offset == kEqArm || offset == kEqUpdate)
-        events_.ring_doorbell(value >> kEqnShift, value & kIndexMask, offset == kEqArm);
+        events_.ring_doorbell(at / BarLayout::kPage, value >> kEqnShift, value & kIndexMask,
+                              offset == kEqArm);
     using namespace core::mlx5_rings;
     const uint32_t in_buffer = offset % kSendRegisterStride;
     if (offset < kSendRegistersAt || in_buffer >= sizeof(uint64_t)) return;

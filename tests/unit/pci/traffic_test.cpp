@@ -160,6 +160,21 @@ TEST_F(TrafficTest, SqsAreRungByTheirUar) {
     EXPECT_EQ(registers->take(0), 0u) << "each page has its own";
 }
 
+/// Programs of the guest have pages of their own.
+TEST_F(TrafficTest, AnEqHearsOfItsOwnDoorbellPageOnly) {
+    const auto other = made(REQUEST(ALLOC_UAR, alloc_uar));
+    const auto cable = [&](bool in) {
+        function->with_firmware([&](Firmware& firmware) { firmware.set_cable(in); });
+    };
+    write_register(other * 4096 + 0x40, eq << 24);
+    cable(false);
+    EXPECT_TRUE(messages.empty()) << "armed by somebody else's page";
+    write_register(uar * 4096 + 0x40, eq << 24 | 1);
+    write_register(other * 4096 + 0x48, eq << 24 | 0x800000); // would make the EQ full
+    cable(true);
+    EXPECT_EQ(messages.size(), 1u);
+}
+
 TEST_F(TrafficTest, PagesOfVirtioDoorbellsRingNothingElse) {
     for (uint32_t at = BarLayout::kVars; at < BarLayout::kBytes; at += BarLayout::kPage)
         write_register(at + 0x40, eq << 24);
