@@ -93,7 +93,8 @@ struct FlowPath {
     bool repeats = true;
     uint32_t misfits = 0; ///< copies that a rule could not change as it wants to: lost
     bool sending = false; ///< what no rule takes leaves
-    uint32_t visits = 0;
+    uint32_t visits = 0;  ///< of tables
+    uint32_t steps = 0;   ///< through entries in ICM and their lists of edits
 
     void begin(bool sends, uint64_t time) {
         now = time;
@@ -104,13 +105,17 @@ struct FlowPath {
         dropped = false;
         repeats = true;
         sending = sends;
-        misfits = visits = rewritten_used_ = 0;
+        misfits = visits = steps = rewritten_used_ = 0;
     }
     /// The packet as the rule changes it, with these registers; null when it cannot. `Change`:
     /// Rewrite, or steps of it.
     template <class Change>
     [[nodiscard]] const Packet* rewrite(const Packet& packet, const Change& change,
                                         const MetaKey& meta) {
+        if (rewritten_used_ == kMaxRewritten) {
+            misfits++;
+            return nullptr;
+        }
         if (rewritten_used_ == rewritten_.size())
             rewritten_.push_back(std::make_unique<RewrittenPacket>());
         RewrittenPacket& copy = *rewritten_[rewritten_used_];
@@ -132,6 +137,10 @@ struct FlowPath {
     }
 
   private:
+    /// Entries in ICM that lead back to themselves may change a packet again and again, and each
+    /// time takes a copy of it that stays.
+    static constexpr uint32_t kMaxRewritten = 512;
+
     std::vector<std::unique_ptr<RewrittenPacket>> rewritten_;
     uint32_t rewritten_used_ = 0;
 };

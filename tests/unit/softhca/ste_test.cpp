@@ -250,4 +250,33 @@ TEST_F(SteTest, WhatIsNoEntryOrLeadsInCirclesDropsThePacket) {
     EXPECT_EQ(device->counters().delivered, 0u);
 }
 
+/// Each time costs the device a copy, which it keeps for later packets.
+TEST_F(SteTest, APacketIsChangedSoOftenOnly) {
+    constexpr uint64_t kMost = 1000;
+    receives();
+    const Number counter = *device->create_flow_counters();
+    const RawHeaderEdit less_ttl{3, 0x04, 8, 8, 0xff};
+    write(edits, &less_ttl, sizeof less_ttl);
+    Ste circle = ste(SteType::modify_packet, entry_at(0));
+    circle.kind_data = 1;
+    circle.counter_15_0 = static_cast<uint16_t>(counter);
+    put_ste(0, circle);
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_rewrite, 1u);
+    EXPECT_LT(device->query_flow_counter(counter, false)->packets, kMost);
+}
+
+TEST_F(SteTest, EditsOfLongListsCountAsSteps) {
+    constexpr uint16_t kGaps = 512; // that change nothing, and are looked at all the same
+    receives();
+    const Number counter = *device->create_flow_counters();
+    Ste circle = ste(SteType::modify_packet, entry_at(0));
+    circle.kind_data = kGaps;
+    circle.counter_15_0 = static_cast<uint16_t>(counter);
+    put_ste(0, circle);
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->counters().drop_rewrite, 1u);
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, (1u << 16) / (kGaps + 1) + 1);
+}
+
 } // namespace

@@ -12,8 +12,8 @@
 namespace softhca::core::ste {
 namespace {
 
-/// Entries that do not hash form a list, which may be long; one that leads back to itself must not
-/// keep the device for ever.
+/// Of one packet, through entries and their edits. Entries that do not hash form a list, which may
+/// be long; one that leads back to itself must not keep the device for ever.
 constexpr uint32_t kMaxSteps = 1u << 16;
 
 } // namespace
@@ -36,7 +36,9 @@ bool Walker::fill_in(Edit& edit, Number arguments, uint32_t index) const {
     return true;
 }
 
-bool Walker::add_edits(const Action& action) {
+bool Walker::add_edits(const Action& action, FlowPath& path) {
+    if (action.count > kMaxSteps - path.steps) return false;
+    path.steps += action.count;
     const bool is_pattern = action.kind == Action::Kind::pattern;
     const IcmKind kind = is_pattern ? IcmKind::edit_patterns : IcmKind::header_edits;
     const uint64_t first = kIcmRanges[static_cast<size_t>(kind)].first + action.edits_from;
@@ -51,10 +53,10 @@ bool Walker::add_edits(const Action& action) {
     return true;
 }
 
-/// False: it names nothing.
-bool Walker::add_steps(const Action& action) {
+/// False: it names nothing, or there are too many of them.
+bool Walker::add_steps(const Action& action, FlowPath& path) {
     if (action.kind == Action::Kind::edits || action.kind == Action::Kind::pattern)
-        return add_edits(action);
+        return add_edits(action, path);
     if (action.kind == Action::Kind::edit) return world_.format.read_edit(action.edit, steps_);
     steps_.push_back(action.step);
     if (action.kind != Action::Kind::encap) return true;
@@ -96,7 +98,7 @@ const Packet* Walker::act(const Entry& entry, const Packet& start, FlowPath& pat
             packet = take_steps(*packet, path, watch);
             if (packet) packet = meter(action, *packet, path, watch);
             if (!packet) return nullptr;
-        } else if (!add_steps(action)) {
+        } else if (!add_steps(action, path)) {
             path.misfits++;
             return nullptr;
         }
@@ -110,7 +112,8 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
     const Packet* packet = &start;
     Entry entry;
     Tag seen;
-    for (uint32_t steps = 0; steps < kMaxSteps; steps++) {
+    while (path.steps < kMaxSteps) {
+        path.steps++;
         const std::byte* const raw = world_.icm.at(IcmKind::steering, address, kEntryBytes);
         if (!raw) return finish(address, *packet, tag, path, watch);
         if (!world_.format.read(RawEntry(raw, kEntryBytes), entry) ||

@@ -43,8 +43,8 @@ class Walker {
     template <class W>
     [[nodiscard]] const Packet* act(const Entry& entry, const Packet& packet, FlowPath& path,
                                     W watch);
-    [[nodiscard]] bool add_steps(const Action& action);
-    [[nodiscard]] bool add_edits(const Action& action);
+    [[nodiscard]] bool add_steps(const Action& action, FlowPath& path);
+    [[nodiscard]] bool add_edits(const Action& action, FlowPath& path);
     using Edit = std::array<std::byte, kEditBytes>;
     [[nodiscard]] bool fill_in(Edit& edit, Number arguments, uint32_t index) const;
     template <class W>
