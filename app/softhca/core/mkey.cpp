@@ -5,6 +5,13 @@ namespace softhca::core {
 
 uint32_t MkeyTable::insert(MkeyAttr attr) {
     constexpr uint32_t kFirst = 2;
+    // Parts are found by where they end: keys of many keys of many parts would keep the device for
+    // seconds otherwise.
+    std::erase_if(attr.parts, [](const KeyPart& part) { return part.bytes == 0; });
+    std::vector<uint64_t> part_ends;
+    part_ends.reserve(attr.parts.size());
+    for (uint64_t end = 0; const KeyPart& part : attr.parts)
+        part_ends.push_back(end += part.bytes);
     for (uint32_t tried = kFirst; tried < kEntries; tried++) {
         const uint32_t index = next_;
         next_ = next_ + 1 < kEntries ? next_ + 1 : kFirst;
@@ -13,7 +20,8 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
         const uint32_t lkey = index << 8 | attr.variant.value_or(variant_);
         entries_[index] = std::make_unique<Mkey>(
             Mkey{lkey, attr.pd, attr.iova, attr.length, attr.local_write, attr.remote_read,
-                 attr.remote_write, attr.any_pd, std::move(attr.memory), std::move(attr.parts)});
+                 attr.remote_write, attr.any_pd, std::move(attr.memory), std::move(attr.parts),
+                 std::move(part_ends)});
         used_++;
         return lkey;
     }

@@ -21,7 +21,8 @@ struct Mkey {
     bool remote_read, remote_write;
     bool any_pd;
     DmaArea memory;
-    std::vector<KeyPart> parts; ///< of an indirect key
+    std::vector<KeyPart> parts;      ///< of an indirect key; none is empty …
+    std::vector<uint64_t> part_ends; ///< … and they end at these offsets
 };
 
 /// What a queue wants to do with the memory.
@@ -168,16 +169,13 @@ class MkeyTable {
                                                       uint64_t offset, uint32_t bytes, Piece& piece,
                                                       uint8_t depth) const {
         if (depth > Limits::kMaxIndirection) return false;
-        for (const KeyPart& part : key.parts) {
-            if (bytes == 0) break;
-            if (offset >= part.bytes) {
-                offset -= part.bytes;
-                continue;
-            }
-            const auto here = static_cast<uint32_t>(std::min<uint64_t>(part.bytes - offset, bytes));
-            if (!translate(part.lkey, key.pd, access, part.address + offset, here, piece, depth))
-                return false;
-            offset = 0;
+        auto end = std::ranges::upper_bound(key.part_ends, offset);
+        for (; bytes != 0 && end != key.part_ends.end(); ++end) {
+            const KeyPart& part = key.parts[static_cast<size_t>(end - key.part_ends.begin())];
+            const auto here = static_cast<uint32_t>(std::min<uint64_t>(*end - offset, bytes));
+            const uint64_t address = part.address + part.bytes - (*end - offset);
+            if (!translate(part.lkey, key.pd, access, address, here, piece, depth)) return false;
+            offset += here;
             bytes -= here;
         }
         return bytes == 0;

@@ -3,6 +3,8 @@
 #include "app/softhca/core/mkey.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <chrono>
+
 namespace {
 
 using namespace softhca::core;
@@ -48,6 +50,28 @@ TEST_F(IndirectKeys, PartsFollowEachOther) {
     EXPECT_EQ(pieces(key, 0x7000 + 1, 60), "no") << "too long";
     EXPECT_EQ(pieces(key, 0x6fff, 1), "no");
     EXPECT_EQ(pieces(key, 0x7000, 0), "");
+}
+
+TEST_F(IndirectKeys, EmptyPartsAreNone) {
+    const uint32_t key = insert({{plain, 0, 0}, {plain, 7, 1}, {0, 0, 0}, {plain, 9, 2}}, 3);
+    EXPECT_EQ(pieces(key, 0, 3), "7+1 9+2 ");
+    EXPECT_EQ(pieces(key, 2, 1), "10+1 ");
+}
+
+/// Whoever uses such a key has the device look for each of its parts in a key of many parts.
+TEST_F(IndirectKeys, ManyPartsAreFoundAtOnce) {
+    constexpr uint32_t kParts = (1u << Limits::kLogMaxKeyParts) - 1;
+    const uint32_t inner = insert(std::vector<KeyPart>(kParts, {plain, 3, 1}), kParts);
+    const uint32_t outer = insert(std::vector<KeyPart>(kParts, {inner, kParts - 1, 1}), kParts);
+    uint32_t found = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(
+        table.translate(outer, 1, Access::read, 0, kParts, [&](const std::byte* piece, uint32_t) {
+            found += piece == &memory[3];
+            return true;
+        }));
+    EXPECT_EQ(found, kParts);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
 TEST_F(IndirectKeys, AWindowLeadsToWhatTranslationLeadsTo) {
