@@ -14,6 +14,9 @@ namespace {
 /// A packet that is copied to many tables, which copy it again, must not keep the device for ever.
 constexpr uint32_t kMaxVisits = 128;
 
+/// Of groups, which have no other limit, and all else: so that there is always one left.
+constexpr size_t kMostNumbers = 1u << 22;
+
 /// Whether packets may go from one table to the other.
 bool leads_on(const FlowTable& from, const FlowTable& to, bool any_level = false) {
     return (any_level || to.level > from.level) && to.sends == from.sends;
@@ -24,13 +27,6 @@ bool leads_on(const FlowTable& from, const FlowTable& to, bool any_level = false
 FlowTable* FlowTables::find_table(Number number) const {
     const auto found = tables_.find(number);
     return found == tables_.end() ? nullptr : found->second.get();
-}
-
-FlowCounter* FlowTables::find_counter(Number number) {
-    const auto after = counters_.upper_bound(number);
-    if (after == counters_.begin()) return nullptr;
-    auto& [first, counters] = *std::prev(after);
-    return number - first < counters.size() ? &counters[number - first] : nullptr;
 }
 
 FlowGroup* FlowTables::group_of(const FlowTable& table, uint32_t index) {
@@ -45,7 +41,7 @@ Outcome<Number> FlowTables::create_table(const FlowTableAttr& attr) {
     if (attr.level >= Limits::kMaxFlowTableLevels) return refuse(Status::bad_parameter);
     if (attr.icm_root && !walker_) return refuse(Status::unsupported);
     auto table = std::make_unique<FlowTable>();
-    table->number = ++last_number_;
+    table->number = numbers_.take();
     table->level = attr.level;
     table->size = 1u << attr.log_size;
     table->sends = attr.sends;
@@ -56,6 +52,7 @@ Outcome<Number> FlowTables::create_table(const FlowTableAttr& attr) {
     if (attr.miss == 0) return number;
     if (const auto set = set_miss(number, attr.miss); !set) {
         tables_.erase(number);
+        numbers_.give_back(number);
         return refuse(set.error());
     }
     return number;
@@ -83,6 +80,7 @@ Outcome<void> FlowTables::destroy_table(Number number) {
         if (root == table) root = nullptr;
     if (table->miss) table->miss->users--;
     tables_.erase(number);
+    numbers_.give_back(number);
     return {};
 }
 
@@ -108,7 +106,8 @@ Outcome<Number> FlowTables::create_group(Number number, const FlowGroupAttr& att
         return refuse(Status::bad_parameter);
     const auto place = std::ranges::upper_bound(table->groups, attr.first, {},
                                                 [](const auto& other) { return other->first; });
-    const Number created = ++last_number_;
+    if (numbers_.taken() >= kMostNumbers) return refuse(Status::limit);
+    const Number created = numbers_.take();
     table->groups.insert(
         // NOLINTNEXTLINE(modernize-make-unique): clang 14 makes no aggregates that way
         place, std::unique_ptr<FlowGroup>(new FlowGroup{
@@ -124,6 +123,7 @@ Outcome<void> FlowTables::destroy_group(Number number, Number group) {
     if (found == table->groups.end()) return refuse(Status::bad_resource);
     if (!(*found)->entries.empty()) return refuse(Status::busy);
     table->groups.erase(found);
+    numbers_.give_back(group);
     return {};
 }
 
@@ -218,10 +218,10 @@ void FlowTables::clear() {
     roots_ = {};
     tables_.clear();
     counters_.clear();
-    counter_count_ = 0;
     edits_.clear();
     reformats_.clear();
     samplers_.clear();
+    numbers_.clear();
 }
 
 LookupCounts FlowTables::counts() const {
@@ -234,22 +234,19 @@ LookupCounts FlowTables::counts() const {
 
 Outcome<Number> FlowTables::create_counters(uint32_t count) {
     if (count == 0) return refuse(Status::bad_parameter);
-    if (count > Limits::kMaxFlowCounters - counter_count_) return refuse(Status::limit);
-    const Number first = next_counter_;
-    for (FlowCounter& counter : counters_.emplace(first, count).first->second)
-        counter.number = next_counter_++;
-    counter_count_ += count;
+    if (count > Limits::kMaxFlowCounters - counters_.size()) return refuse(Status::limit);
+    const auto [first, range] = counters_.add(count);
+    for (Number number = first; FlowCounter & counter : range)
+        counter.number = number++;
     return first;
 }
 
 Outcome<void> FlowTables::destroy_counters(Number first) {
-    const auto found = counters_.find(first);
-    if (found == counters_.end()) return refuse(Status::bad_resource);
-    const auto& counters = found->second;
-    if (std::ranges::any_of(counters, [](const FlowCounter& one) { return one.users != 0; }))
+    const auto* const range = counters_.find_range(first);
+    if (!range) return refuse(Status::bad_resource);
+    if (std::ranges::any_of(*range, [](const FlowCounter& one) { return one.users != 0; }))
         return refuse(Status::busy);
-    counter_count_ -= static_cast<uint32_t>(counters.size());
-    counters_.erase(found);
+    counters_.erase(first);
     return {};
 }
 
@@ -258,7 +255,7 @@ Outcome<void> FlowTables::destroy_counters(Number first) {
 Outcome<Number> FlowTables::create_edits(std::vector<HeaderEdit> edits) {
     if (edits_.size() >= Limits::kMaxHeaderEdits || edits.size() > Limits::kMaxEditsOfRule)
         return refuse(Status::limit);
-    const Number number = ++last_number_;
+    const Number number = numbers_.take();
     edits_[number] = std::make_unique<HeaderEdits>();
     edits_[number]->number = number;
     edits_[number]->edits = std::move(edits);
@@ -270,6 +267,7 @@ Outcome<void> FlowTables::destroy_edits(Number number) {
     if (found == edits_.end()) return refuse(Status::bad_resource);
     if (found->second->users != 0) return refuse(Status::busy);
     edits_.erase(found);
+    numbers_.give_back(number);
     return {};
 }
 
@@ -277,7 +275,7 @@ Outcome<Number> FlowTables::create_reformat(ReformatKind kind, std::span<const s
     if (reformats_.size() >= Limits::kMaxReformats) return refuse(Status::limit);
     if (headers.size() < net::kEthernetBytes || headers.size() > Limits::kMaxReformatBytes)
         return refuse(Status::bad_parameter);
-    const Number number = ++last_number_;
+    const Number number = numbers_.take();
     reformats_[number] = std::make_unique<Reformat>();
     reformats_[number]->number = number;
     reformats_[number]->kind = kind;
@@ -290,6 +288,7 @@ Outcome<void> FlowTables::destroy_reformat(Number number) {
     if (found == reformats_.end()) return refuse(Status::bad_resource);
     if (found->second->users != 0) return refuse(Status::busy);
     reformats_.erase(found);
+    numbers_.give_back(number);
     return {};
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "app/softhca/core/no_watch.hpp"
+#include "app/softhca/core/numbers.hpp"
+#include "app/softhca/core/object_ranges.hpp"
 #include "app/softhca/core/rule_table.hpp"
 #include "app/softhca/core/sampler.hpp"
 
@@ -81,7 +83,7 @@ class FlowTables {
 
     [[nodiscard]] Outcome<Number> create_counters(uint32_t count);
     [[nodiscard]] Outcome<void> destroy_counters(Number first);
-    [[nodiscard]] FlowCounter* find_counter(Number number);
+    [[nodiscard]] FlowCounter* find_counter(Number number) { return counters_.find(number); }
     [[nodiscard]] FlowTable* find_table(Number number) const;
 
     [[nodiscard]] Outcome<Number> create_edits(std::vector<HeaderEdit> edits);
@@ -99,6 +101,7 @@ class FlowTables {
     [[nodiscard]] const auto& edits() const { return edits_; }
     [[nodiscard]] const auto& reformats() const { return reformats_; }
     [[nodiscard]] const auto& samplers() const { return samplers_; }
+    [[nodiscard]] const Numbers& numbers() const { return numbers_; } ///< that these have
     [[nodiscard]] const FlowTable* root(FlowRoot root) const {
         return roots_[static_cast<size_t>(root)];
     }
@@ -134,14 +137,13 @@ class FlowTables {
 
     ste::Walker* walker_ = nullptr;
     Numbered<FlowTable> tables_;
-    std::map<Number, std::vector<FlowCounter>> counters_; ///< by the number of the first
+    ObjectRanges<FlowCounter> counters_;
     Numbered<HeaderEdits> edits_;
     Numbered<Reformat> reformats_;
     Numbered<Sampler> samplers_;
     std::array<FlowTable*, 4> roots_{}; ///< by FlowRoot
-    Number last_number_ = 0;
-    Number next_counter_ = 1;
-    uint32_t counter_count_ = 0;
+    /// Of all of these but counters, and of groups: commands have 24 bits for that of a table.
+    Numbers numbers_{0xffffff};
 };
 
 } // namespace softhca::core

@@ -17,7 +17,7 @@ Outcome<Number> FlowTables::create_sampler(const SamplerAttr& attr) {
         !leads_on(*all))
         return refuse(Status::bad_parameter);
     auto sampler = std::make_unique<Sampler>();
-    sampler->number = ++last_number_;
+    sampler->number = numbers_.take();
     sampler->level = attr.level;
     sampler->ratio = attr.ratio;
     sampler->copies = copies;
@@ -37,6 +37,7 @@ Outcome<void> FlowTables::destroy_sampler(Number number) {
     sampler.copies->users--;
     sampler.all->users--;
     samplers_.erase(found);
+    numbers_.give_back(number);
     return {};
 }
 

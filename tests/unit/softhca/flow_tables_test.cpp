@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow tables: which entry wins, goto and miss, copies, tags, counters, and what is refused.
+#include "app/softhca/core/flow_tables.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace {
@@ -233,6 +234,40 @@ TEST_F(FlowTablesTest, ATirMayChangeUnderItsEntries) {
     receive(frames::build(Spec{}));
     (void)expect_packet(rx_cq);
     EXPECT_EQ(device->rq_counters(second_rq.number)->packets, 1u);
+}
+
+TEST(FlowNumbers, ThoseOfCountersAreUsedAgain) {
+    FlowTables tables;
+    const Number first = tables.create_counters(Limits::kMaxFlowCounters).value();
+    ASSERT_TRUE(tables.destroy_counters(first));
+    EXPECT_EQ(tables.create_counters(2).value(), first);
+}
+
+TEST(FlowNumbers, OthersGoRoundAndPassOverThoseInUse) {
+    Numbers numbers(4);
+    EXPECT_EQ(numbers.take(), 1u);
+    EXPECT_EQ(numbers.take(), 2u);
+    numbers.give_back(2);
+    EXPECT_EQ(numbers.take(), 3u) << "the others come first";
+    EXPECT_EQ(numbers.take(), 4u);
+    EXPECT_EQ(numbers.take(), 2u);
+    numbers.give_back(3);
+    EXPECT_EQ(numbers.take(), 3u) << "the only one left";
+}
+
+TEST(FlowNumbers, WhatIsDestroyedGivesItsOwnBack) {
+    FlowTables tables;
+    const Number table = tables.create_table({}).value();
+    const Number group = tables.create_group(table, {}).value();
+    const Number edits = tables.create_edits({}).value();
+    const Number sampler =
+        tables.create_sampler({.copies = table, .all = table, .any_level = true}).value();
+    EXPECT_EQ(tables.numbers().taken(), 4u);
+    EXPECT_TRUE(tables.destroy_sampler(sampler));
+    EXPECT_TRUE(tables.destroy_edits(edits));
+    EXPECT_TRUE(tables.destroy_group(table, group));
+    EXPECT_TRUE(tables.destroy_table(table));
+    EXPECT_EQ(tables.numbers().taken(), 0u);
 }
 
 } // namespace
