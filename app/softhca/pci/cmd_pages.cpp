@@ -13,9 +13,14 @@ using namespace prm;
 constexpr uint16_t kAtBoot = 1, kAtInit = 2;                // op_mod of QUERY_PAGES
 constexpr uint16_t kCannotGive = 0, kGive = 1, kReturn = 2; // op_mod of MANAGE_PAGES
 constexpr size_t kPagesAt = 16;
+constexpr uint32_t kBootPages = 8, kInitPages = 24;
+/// What a driver may lend: far more than is asked for, and not so much that its list matters.
+constexpr size_t kMostPages = 1u << 16;
 
 FwStatus query_pages(Firmware&, Command& command) {
-    const uint32_t wanted = command.op_mod == kAtBoot ? 8 : command.op_mod == kAtInit ? 24 : 0;
+    const uint32_t wanted = command.op_mod == kAtBoot   ? kBootPages
+                            : command.op_mod == kAtInit ? kInitPages
+                                                        : 0;
     command.output().set(PRM(query_pages_out, num_pages), wanted);
     return FwStatus::ok;
 }
@@ -26,6 +31,7 @@ FwStatus manage_pages(std::vector<uint64_t>& given, Command& command) {
     if (command.op_mod == kGive) {
         const auto pages = command.pages(kPagesAt, entries);
         if (pages.size() != entries) return FwStatus::bad_input_length;
+        if (pages.size() > kMostPages - given.size()) return FwStatus::exceeded_limit;
         given.insert(given.end(), pages.begin(), pages.end());
         return FwStatus::ok;
     }

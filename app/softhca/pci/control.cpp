@@ -37,7 +37,9 @@ std::optional<uint16_t> opcode_of(const Firmware& firmware, const json& request)
     if (opcode == request.end()) return {};
     if (*opcode == "any") return Firmware::kAnyCommand;
     if (opcode->is_string()) return firmware.opcode_of(opcode->get<std::string>());
-    return opcode->is_number_unsigned() ? std::optional(opcode->get<uint16_t>()) : std::nullopt;
+    const auto number = number_of(request, "opcode", 0, UINT16_MAX);
+    if (!number || *number == Firmware::kAnyCommand) return {};
+    return static_cast<uint16_t>(*number);
 }
 
 /// The commands that "spare" names; nothing when it is no list of commands.

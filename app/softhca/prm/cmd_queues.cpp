@@ -123,14 +123,19 @@ FwStatus modify_sq(Firmware& firmware, Command& command) {
     if (const FwStatus status = read_peer(firmware, kHairpinSq, *sq, change, context, peer);
         status != FwStatus::ok)
         return status;
-    if (in.get(PRM(modify_sq_in, modify_bitmask)) & kModifyPacing) {
-        const auto rate = context.get(PRM(sqc, packet_pacing_rate_limit_index));
+    const bool paces = (in.get(PRM(modify_sq_in, modify_bitmask)) & kModifyPacing) != 0;
+    constexpr Field kRate = PRM(sqc, packet_pacing_rate_limit_index);
+    const uint64_t rate = paces ? context.get(kRate) : sq->detail;
+    if (paces)
         if (const FwStatus paced = pace_sq(firmware, sqn, rate); paced != FwStatus::ok)
             return paced;
-        sq->detail = static_cast<uint32_t>(rate);
-    }
     const auto modified = firmware.device.modify_sq(sqn, *to, {peer.number, peer.other.device});
-    if (!modified) return to_firmware(modified.error());
+    if (!modified) {
+        if (paces) (void)pace_sq(firmware, sqn, sq->detail); // nothing has changed
+        return to_firmware(modified.error());
+    }
+    sq->detail = static_cast<uint32_t>(rate);
+    Fields(sq->context.data(), sq->context.size()).set(kRate, rate);
     keep_peer(kHairpinSq, *sq, change, context);
     return FwStatus::ok;
 }
@@ -227,19 +232,23 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
         status != FwStatus::ok)
         return status;
     Fields kept(rq->context.data(), rq->context.size());
-    const auto keep = [&](Field field) { kept.set(field, context.get(field)); };
-    if (fields & kVlanStrip) {
-        (void)firmware.device.modify_rq_vlan_strip(rqn, context.get(PRM(rqc, vsd)) == 0);
-        keep(PRM(rqc, vsd));
+    const auto apply = [&](const Fields& from) {
+        if (fields & kVlanStrip)
+            (void)firmware.device.modify_rq_vlan_strip(rqn, from.get(PRM(rqc, vsd)) == 0);
+        if (fields & kCounterSet)
+            (void)firmware.device.bind_q_counter(rqn, number(from, PRM(rqc, counter_set_id)));
+    };
+    apply(context);
+    if (*to != *current) {
+        const auto modified = firmware.device.modify_rq(rqn, *to, {peer.number, peer.other.device});
+        if (!modified) {
+            apply(kept); // nothing has changed
+            return to_firmware(modified.error());
+        }
+        keep_peer(kHairpinRq, *rq, change, context);
     }
-    if (fields & kCounterSet) {
-        (void)firmware.device.bind_q_counter(rqn, *q_counter);
-        keep(PRM(rqc, counter_set_id));
-    }
-    if (*to == *current) return FwStatus::ok;
-    const auto modified = firmware.device.modify_rq(rqn, *to, {peer.number, peer.other.device});
-    if (!modified) return to_firmware(modified.error());
-    keep_peer(kHairpinRq, *rq, change, context);
+    if (fields & kVlanStrip) kept.set(PRM(rqc, vsd), context.get(PRM(rqc, vsd)));
+    if (fields & kCounterSet) kept.set(PRM(rqc, counter_set_id), *q_counter);
     return FwStatus::ok;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Firmware commands: what is refused and with which status, dependencies, limits, queries.
+#include "app/softhca/pci/control.hpp"
 #include "tests/unit/pci/guest.hpp"
+
+#include <nlohmann/json.hpp>
 
 namespace pci_test {
 namespace {
@@ -228,6 +231,40 @@ TEST_F(CommandTest, CqsCompressInKnownFormats) {
     EXPECT_EQ(create(2, 0), FwStatus::bad_parameter);
 }
 
+TEST_F(CommandTest, ARefusedModificationLeavesAQueueAsItIs) {
+    constexpr Field kSqContext = PRM(modify_sq_in, ctx), kRqContext = PRM(modify_rq_in, ctx);
+    constexpr Field kRate = PRM(sqc, packet_pacing_rate_limit_index);
+    const Number rq = made(rq_request(cq)), sq = made(sq_request(cq, 0));
+    const auto move_sq = [&](uint8_t from, uint8_t to, uint64_t rate) {
+        return status_of(REQUEST(MODIFY_SQ, modify_sq)
+                             .number(sq)
+                             .set(PRM(modify_sq_in, sq_state), from)
+                             .set(PRM(modify_sq_in, modify_bitmask), 1)
+                             .set(inside(kSqContext, PRM(sqc, state)), to)
+                             .set(inside(kSqContext, kRate), rate));
+    };
+    const auto move_rq = [&](uint8_t from, uint8_t to, uint64_t vsd) {
+        return status_of(
+            modify_rq(rq, from, to)
+                .set(PRM(modify_rq_in, modify_bitmask), MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD)
+                .set(inside(kRqContext, PRM(rqc, vsd)), vsd));
+    };
+    const auto rate = [&] {
+        return execute(with_number(MLX5_CMD_OP_QUERY_SQ, sq))
+            .get(inside(PRM(query_sq_out, sq_context), kRate));
+    };
+    const auto vsd = [&] {
+        return execute(with_number(MLX5_CMD_OP_QUERY_RQ, rq))
+            .get(inside(PRM(query_rq_out, rq_context), PRM(rqc, vsd)));
+    };
+    EXPECT_EQ(move_sq(kReset, kError, 1), FwStatus::ok);
+    EXPECT_EQ(move_sq(kError, kReady, 2), FwStatus::bad_resource_state);
+    EXPECT_EQ(rate(), 1u);
+    EXPECT_EQ(move_rq(kReset, kError, 0), FwStatus::ok);
+    EXPECT_EQ(move_rq(kError, kReady, 1), FwStatus::bad_resource_state);
+    EXPECT_EQ(vsd(), 0u);
+}
+
 TEST_F(CommandTest, QueuesChangeStateFromTheStateTheyAreIn) {
     const Number rq = made(rq_request(cq));
     EXPECT_EQ(status_of(modify_rq(rq, kReady, kError)), FwStatus::bad_resource_state);
@@ -254,6 +291,29 @@ TEST_F(CommandTest, PagesComeBackAsTheyWereGiven) {
         sum += net::load_be<uint64_t>(taken.out.data() + 16 + 8 * i);
     EXPECT_EQ(sum, 0x12000u);
     EXPECT_EQ(execute(take).get(PRM(manage_pages_out, output_num_entries)), 0);
+}
+
+TEST_F(CommandTest, InjectionsAreForOpcodesThatThereMayBe) {
+    const auto inject = [&](nlohmann::json opcode) {
+        return control_commands(*function).at("inject")(
+            {{"opcode", std::move(opcode)}, {"status", 0u}});
+    };
+    for (const char* name : {"CREATE_CQ", "any"})
+        EXPECT_EQ(inject(name).value("ok", false), true) << name;
+    EXPECT_EQ(inject(0x400u).value("ok", false), true);
+    for (const unsigned none : {0u, 0x10000u, 0x10400u})
+        EXPECT_TRUE(inject(none).contains("error")) << none;
+}
+
+TEST_F(CommandTest, NoMorePagesAreTakenThanAListIsGoodFor) {
+    constexpr uint32_t kAtOnce = 30000;
+    Request give = REQUEST(MANAGE_PAGES, manage_pages, 1);
+    give.set(PRM(manage_pages_in, input_num_entries), kAtOnce);
+    for (uint64_t page = 0; page < kAtOnce; page++)
+        give.page(page << 12);
+    EXPECT_EQ(status_of(give), FwStatus::ok);
+    EXPECT_EQ(status_of(give), FwStatus::ok);
+    EXPECT_EQ(status_of(give), FwStatus::exceeded_limit);
 }
 
 TEST_F(CommandTest, ThePortPausesInBothDirectionsOrNone) {
