@@ -94,7 +94,7 @@ FwStatus create_hearing_qp(Firmware& firmware, Command& command, const Fields& c
     attr.log_wqe_bytes = static_cast<uint8_t>(context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
     attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
     attr.listener = firmware.listener();
-    attr.cookie = kQueueTypeRq;
+    attr.cookie = kQueueTypeQp;
     auto ring = umem_part(firmware, memory.rings,
                           uint64_t{1} << (attr.log_wqes + attr.log_wqe_bytes), false);
     attr.doorbell = core::mlx5_rings::receive_doorbell(
@@ -120,7 +120,7 @@ FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& contex
     attr.log_wqebbs = static_cast<uint8_t>(context.get(PRM(qpc, log_sq_size)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
     attr.listener = firmware.listener();
-    attr.cookie = kQueueTypeSq;
+    attr.cookie = kQueueTypeQp;
     memory.rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
                                           context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
     auto ring =

@@ -204,7 +204,7 @@ class Firmware final : private core::Listener {
 
 /// What the `cookie` of queues tells about them (Linux: MLX5_EVENT_QUEUE_TYPE_*); that of a virtio
 /// queue is the type of its general object.
-inline constexpr uint64_t kQueueTypeRq = 1, kQueueTypeSq = 2;
+inline constexpr uint64_t kQueueTypeQp = 0, kQueueTypeRq = 1, kQueueTypeSq = 2;
 
 // One function per command family adds its commands to the table.
 void add_hca_commands(CommandTable& table);

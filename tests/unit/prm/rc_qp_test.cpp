@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RC QPs by command: in a user's umem, connected to themselves and to nobody else.
+#include "app/softhca/uverbs/devx/record_file.hpp"
 #include "tests/unit/prm/users.hpp"
+
+#include <sys/socket.h>
 
 namespace prm_test {
 namespace {
@@ -75,6 +78,52 @@ TEST_P(RcQpTest, ItsRingIsInsideTheUmem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, RcQpTest, transports(), name_of);
+
+/// What a program hears of its QP by an event file.
+class RcQpEventTest : public RcQpTest {
+  protected:
+    static constexpr uint32_t kEntries = 16;
+
+    /// As many requests that do nothing and want a CQE as the ring has room for.
+    void post_nops(Number qpn) {
+        constexpr size_t kRing = 64; // after the RQ
+        for (uint32_t i = 0; i < kEntries; i++, producer++) {
+            mlx5::WqeCtrlSeg ctrl{};
+            ctrl.opmod_idx_opcode = producer << 8;
+            ctrl.qpn_ds = qpn << 8 | 1;
+            ctrl.fm_ce_se = mlx5::kCqUpdate;
+            std::memcpy(transport->pages() + kRing + 64 * i, &ctrl, sizeof ctrl);
+        }
+        net::store_be<uint32_t>(transport->pages() + kPage + 4, producer);
+        while (transport->device().poll() != 0) {
+        }
+    }
+    uint32_t producer = 0;
+};
+
+TEST_P(RcQpEventTest, AnOverrunOfItsCqIsAnEventOfTheQp) {
+    using namespace uverbs::devx;
+    constexpr uint16_t kCatastrophic = 5, kQp = 0; // MLX5_EVENT_QUEUE_TYPE_QP
+    auto& process = dynamic_cast<ProcessTransport&>(*transport);
+    cq = made(by(mine, cq_request(umem, 2 * kPage)));
+    const Number qpn = made(create());
+    ASSERT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), qpn), FwStatus::ok);
+    ASSERT_EQ(status(to_rtr(qpn, qpn, true)), FwStatus::ok);
+    ASSERT_EQ(step(REQUEST(RTR2RTS_QP, rtr2rts_qp), qpn), FwStatus::ok);
+    Fd program;
+    const auto file = RecordFile::create(RecordFile::Kind::events, 1, true, program).value();
+    process.firmware().events.subscribe({kCatastrophic, kQp, qpn}, {.cookie = 77, .file = file});
+    for (uint32_t posted = 0; posted <= 64; posted += kEntries) // the CQ has 64
+        post_nops(qpn);
+    uint64_t cookie = 0;
+    EXPECT_EQ(recv(program.get(), &cookie, sizeof cookie, MSG_DONTWAIT), 8);
+    EXPECT_EQ(cookie, 77u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RcQpEventTest,
+                         testing::Values(Named{
+                             "Process", [] { return std::make_unique<ProcessTransport>(); }}),
+                         name_of);
 
 } // namespace
 } // namespace prm_test

@@ -44,7 +44,7 @@ uint16_t queue_type_of(uint32_t maker) {
     switch (maker) {
     case MLX5_CMD_OP_CREATE_RQ: return prm::kQueueTypeRq;
     case MLX5_CMD_OP_CREATE_SQ: return prm::kQueueTypeSq;
-    default: return 0;
+    default: return prm::kQueueTypeQp; // or no queue at all
     }
 }
 
