@@ -16,7 +16,7 @@ namespace softhca::core {
 /// before it has looked, it never sees.
 class SendRegisters {
   public:
-    static constexpr size_t kCount = 4;
+    static constexpr size_t kCount = 8;
     using Words = std::array<uint64_t*, kCount>;
     /// The number of the SQ that a value rings, whether there is one or not.
     using NumberOf = uint32_t (*)(uint64_t value);

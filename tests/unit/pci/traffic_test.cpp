@@ -142,7 +142,7 @@ TEST_F(TrafficTest, SqsAreRungByTheirUar) {
         [&](const Firmware& firmware) { return firmware.registers_of(uar); });
     ASSERT_TRUE(registers);
     constexpr uint32_t kSqn = 0x123456, kWqe = 0x00000a29;
-    for (const uint32_t buffer : {0u, 1u, 2u, 3u}) {
+    for (uint32_t buffer = 0; buffer < 8; buffer++) {
         const uint64_t at = uar * 4096 + 0x800 + buffer * 0x100;
         function->bar_write(at, uint64_t{net::to_be(kSqn << 8 | 2)} << 32 | net::to_be(kWqe), 8);
         const uint64_t value = registers->take(buffer);

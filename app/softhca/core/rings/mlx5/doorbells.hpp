@@ -19,8 +19,9 @@ namespace softhca::core::mlx5_rings {
     return {Doorbell::in(*record, record->consumer.raw), Doorbell::in(*record, record->arm.raw)};
 }
 
-// A UAR has two pairs of BlueFlame buffers. Whoever rings writes the first eight bytes of a WQE, or
-// the whole of it, to the start of a buffer.
+// A UAR has four pairs of BlueFlame buffers: libmlx5 uses the first two, the kernel's drivers the
+// others as well. Whoever rings writes the first eight bytes of a WQE, or the whole of it, to the
+// start of a buffer.
 inline constexpr size_t kUarBytes = 4096, kSendRegistersAt = 0x800, kSendRegisterStride = 0x100;
 
 /// Those of a UAR, whose `memory` lies at `uar`.
