@@ -8,6 +8,7 @@
 #include "drivers/net/rawqp/flow_tag.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace rawqp {
 
@@ -200,7 +201,15 @@ FlowTable::Impl::create_table(const rte_flow_template_table_attr& attributes,
                               std::span<rte_flow_pattern_template*> patterns,
                               std::span<rte_flow_actions_template*> actions) {
     choose_way(&attributes.flow_attr);
-    const auto make = [&] { return make_table(attributes, patterns, actions); };
+    const auto make = [&]() -> FlowResult<OwnedTable> {
+        try { // the application says for how many rules
+            return make_table(attributes, patterns, actions);
+        } catch (const std::bad_alloc&) {
+            return refuse(ENOMEM, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
+                          "no memory for a table of {} rules: make it for fewer",
+                          attributes.nb_flows);
+        }
+    };
     auto table = in_either_way(make, [&]() -> FlowResult<void> {
         const auto made = make();
         if (!made) return tl::unexpected(made.error());

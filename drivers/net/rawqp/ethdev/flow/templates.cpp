@@ -199,7 +199,7 @@ FlowResult<rte_flow_action> stand_in(const rte_flow_action& action, const rte_fl
 
 RuleSlots::RuleSlots(size_t count, size_t bytes)
     : count_(count), units_((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)),
-      memory_(std::make_unique<std::max_align_t[]>(count * units_)) {
+      memory_(std::make_unique_for_overwrite<std::max_align_t[]>(count * units_)) {
     free_.reserve(count);
     for (size_t i = count; i-- > 0;)
         free_.push_back(&memory_[i * units_]);
