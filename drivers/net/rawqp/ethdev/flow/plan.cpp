@@ -5,7 +5,6 @@
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 namespace rawqp {
 
@@ -99,7 +98,7 @@ FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* repl
     }
     if (rule.one_level) { // by the part that leads to its table
         uint8_t turn = 0;
-        for (RulePart& part : std::views::reverse(rule.parts())) {
+        for (RulePart& part : Backwards(rule.parts())) {
             if (part.whole) turn = part.turn;
             part.turn = turn;
         }

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/ranges.h>
+#include <memory>
 #include <new>
-#include <ranges>
 
 namespace rawqp {
 
@@ -142,10 +142,20 @@ void rte_flow::hash() {
         part.hash = static_cast<uint32_t>(rawqp::hash_of(part));
 }
 
+namespace {
+
+/// What leads to a table goes before its entries.
+void destroy_parts(rte_flow& rule) {
+    const auto parts = rule.parts();
+    std::destroy(parts.rbegin(), parts.rend());
+}
+
+} // namespace
+
 void rte_flow::destroy(rte_flow* rule) {
     rawqp::RuleMemory* const owner = rule->owner_;
     const size_t bytes = rule->bytes();
-    std::ranges::destroy(std::views::reverse(rule->parts()));
+    destroy_parts(*rule);
     rule->~rte_flow();
     if (owner != nullptr)
         owner->release(rule, bytes);
@@ -154,7 +164,7 @@ void rte_flow::destroy(rte_flow* rule) {
 }
 
 void rte_flow::become(rawqp::OwnedRule other) {
-    std::ranges::destroy(std::views::reverse(parts()));
+    destroy_parts(*this);
     static_cast<rawqp::RuleTerms&>(*this) = static_cast<rawqp::RuleTerms&&>(*other);
     part_count_ = std::exchange(other->part_count_, uint16_t{0});
     donor_ = other->donor_ ? std::move(other->donor_) : std::move(other);

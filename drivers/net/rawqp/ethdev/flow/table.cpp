@@ -6,8 +6,6 @@
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
-#include <ranges>
-
 namespace rawqp {
 
 int report(const FlowError& refused, rte_flow_error* error) {
@@ -65,7 +63,7 @@ Result<void> FlowTable::Impl::place(rte_flow& rule, bool apart) {
     coming.push_back(&rule);
     Result<void> done;
     RulePlace wanted;
-    for (RulePart& part : std::views::reverse(rule.parts())) {
+    for (RulePart& part : Backwards(rule.parts())) {
         if (part.whole || !rule.one_level)
             wanted = place_of(rule.priority, part.traffic, part.turn);
         auto placed = levels.acquire(wanted, terms, most, moves);
@@ -119,7 +117,7 @@ Result<void> FlowTable::Impl::install_anew(const RulePlace& place, uint16_t leve
             done = tl::unexpected(std::move(installed.error()));
     });
     if (!done) return done;
-    for (auto& [part, installed] : std::views::reverse(moved))
+    for (auto& [part, installed] : Backwards(moved))
         part->installed = std::move(installed);
     return {};
 }

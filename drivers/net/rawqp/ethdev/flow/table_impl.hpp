@@ -3,6 +3,7 @@
 // table.cpp has the rules live, table_shared.cpp changes those that live.
 #pragma once
 
+#include "drivers/net/rawqp/ethdev/flow/backwards.hpp"
 #include "drivers/net/rawqp/ethdev/flow/flow_queue.hpp"
 #include "drivers/net/rawqp/ethdev/flow/known_shapes.hpp"
 #include "drivers/net/rawqp/ethdev/flow/rule_list.hpp"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <ranges>
 
 namespace rawqp {
 
@@ -202,7 +202,7 @@ struct FlowTable::Impl {
 // call costs a mispredicted jump where the kernel leaves no prediction of returns behind.
 
 inline void take_out(rte_flow& rule) {
-    for (RulePart& part : std::views::reverse(rule.parts()))
+    for (RulePart& part : Backwards(rule.parts()))
         part.installed = {};
 }
 
