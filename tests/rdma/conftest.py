@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures: the suites of others on softhca, with each wire and in a guest."""
 
-import json
 import uuid
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from rig.ports import PortSpec
 from rig.rdma_core import Cases, Ending, Endings
 from rig.stack import OWN_NETWORK, Build, SoftHca
 
+from rdma.kept import keep
 from rdma.listed import (FORMAT_1, FORMAT_1_WIRE, FRONTS, GUEST, GUEST_FORMAT_1, GUEST_WIRE, is_run,
                          listed)
 
@@ -22,15 +22,17 @@ CASE_S = 60
 GUEST_CASE_S = 300
 GUEST_LIMIT_S = 3000
 HUGEPAGES = 64  # of 2 MiB: for the cases, and options of perftest, that are about them
-# Each day one wire has all cases, the others have what has traffic. All of it is run by `full`.
+# Each day one wire has all cases, the guest those that pass, the others what has traffic. All of it is run by
+# `full`.
 DAILY_WIRE = "socket"
 TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl", "tbl_modify_header")
 
 
 def daily(front: str, case: str) -> bool:
-    if front in (DAILY_WIRE, FORMAT_1, GUEST):
+    if front in (DAILY_WIRE, FORMAT_1):
         return True
-    return listed(front, case) is None and any(word in case for word in TRAFFIC)
+    passes = listed(front, case) is None
+    return passes and (front == GUEST or any(word in case for word in TRAFFIC))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -109,13 +111,9 @@ def endings(build: Build) -> Iterator[Endings]:
     """How cases ended. What this run has found is kept for tests/rdma/table.py."""
     found: Endings = {}
     yield found
-    kept = build.folder / "test-results/rdma-core.json"
-    kept.parent.mkdir(exist_ok=True)
-    before = json.loads(kept.read_text()) if kept.exists() else {}
-    for front, cases in found.items():
-        before.setdefault(front, {}).update(
-            {case: [ending.ended, ending.reason] for case, ending in cases.items()})
-    kept.write_text(json.dumps(before, indent=1))
+    keep(build, "rdma-core.json", {
+        front: {case: [ending.ended, ending.reason] for case, ending in cases.items()}
+        for front, cases in found.items()})
 
 
 @pytest.fixture(scope="module")

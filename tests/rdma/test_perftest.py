@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """perftest's raw_ethernet_* programs: tests/rdma/perftest.py says with which options, and where."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -14,6 +13,7 @@ from rig.stack import Build
 
 from rdma.conftest import HUGEPAGES
 from rdma.ends import Ends, GuestEnds, WireEnds
+from rdma.kept import keep
 from rdma.perftest import FRONTS, GUEST, RUNS, WHY, Run
 
 PATIENCE_S = 20
@@ -29,12 +29,7 @@ def found(build: Build) -> Iterator[Found]:
     """What this run has found is kept for tests/rdma/perftest_table.py."""
     found: Found = {}
     yield found
-    kept = build.folder / "test-results/perftest.json"
-    kept.parent.mkdir(exist_ok=True)
-    before: Found = json.loads(kept.read_text()) if kept.exists() else {}
-    for front, runs in found.items():
-        before.setdefault(front, {}).update(runs)
-    kept.write_text(json.dumps(before, indent=1))
+    keep(build, "perftest.json", found)
 
 
 @pytest.fixture(scope="module")
