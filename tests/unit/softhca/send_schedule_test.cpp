@@ -170,24 +170,26 @@ TEST_F(Schedule, QueuesThatGoLeaveNoneOut) {
 }
 
 TEST_F(Schedule, WhatIsPostedWhileAQueueFallsAsleepIsFound) {
-    for (int at = SendSchedule::kPatience - 3; at < SendSchedule::kPatience + 3; at++) {
-        make(8, uar.registers);
-        for (int i = 0; i < at; i++)
-            round();
-        ring_behind = 3;
-        for (int i = 0; i < 3; i++)
-            round();
-        if (ring_behind != 0) { // it was asleep already
-            posted = {ring_behind};
-            uar.ring(std::exchange(ring_behind, 0));
-            round();
+    constexpr int kFirst = SendSchedule::kPatience - 3, kLast = SendSchedule::kPatience + 3;
+    for (int at = kFirst; at < kLast; at++)
+        for (const Number number : {1u, 3u}) { // the first one that sleeps, and a later one
+            make(SendRegisters::kCount + 4, uar.registers);
+            for (int i = 0; i < at; i++)
+                round();
+            ring_behind = number;
+            for (int i = 0; i < 3; i++)
+                round();
+            if (ring_behind != 0) { // it was asleep already
+                posted = {ring_behind};
+                uar.ring(std::exchange(ring_behind, 0));
+                round();
+            }
+            EXPECT_TRUE(executed.contains(number)) << "after " << at << " rounds";
+            executed.clear();
+            for (Sq& sq : sqs)
+                schedule.stop(sq);
+            sqs.clear();
         }
-        EXPECT_TRUE(executed.contains(3)) << "after " << at << " rounds";
-        executed.clear();
-        for (Sq& sq : sqs)
-            schedule.stop(sq);
-        sqs.clear();
-    }
 }
 
 /// Those are looked at as before: fewer queues than registers, and what nobody rings.
