@@ -208,34 +208,40 @@ TEST_P(Mlx5Striding, LongCopiesAreChains) {
 }
 
 /// Copies may take more bytes than the packet has, but none that the mbuf does not have.
-TEST_P(Mlx5Striding, CopiesEndInTheirMbufs) {
-    constexpr uint32_t kRoom = 100;
-    using Guard = std::array<uint8_t, 128 - kRoom>; // to the end of the second 64 bytes
-    start({.data_room = RTE_PKTMBUF_HEADROOM + kRoom});
-    ASSERT_GE(pool->elt_size + pool->trailer_size,
-              sizeof(rte_mbuf) + RTE_PKTMBUF_HEADROOM + kRoom + sizeof(Guard));
-    Guard untouched;
-    untouched.fill(0xa5);
-    for (uint32_t bytes = 1; bytes <= kRoom; ++bytes) {
-        std::array<rte_mbuf*, 8> mbufs{};
-        rte_mempool_obj_iter(
-            pool.get(),
-            [](rte_mempool*, void* guard, void* object, unsigned) {
-                const rte_mbuf& mbuf = *static_cast<rte_mbuf*>(object);
-                memcpy(static_cast<uint8_t*>(mbuf.buf_addr) + mbuf.buf_len, guard, sizeof(Guard));
-            },
-            &untouched);
-        for (size_t i = 0; i < mbufs.size(); ++i)
-            deliver(bytes);
-        ASSERT_EQ(receive(mbufs.data(), mbufs.size()), mbufs.size());
-        for (uint32_t i = 0; i < mbufs.size(); ++i) {
-            const uint8_t* const end =
-                static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len;
-            EXPECT_TRUE(std::equal(untouched.begin(), untouched.end(), end)) << bytes;
-            take(mbufs[i], sequence - 8 + i, bytes);
+class Mlx5StridingRooms : public Mlx5Striding {
+  protected:
+    void receive_into(uint32_t room) {
+        using Guard = std::array<uint8_t, 24>;
+        start({.data_room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + room)});
+        ASSERT_GE(pool->elt_size + pool->trailer_size,
+                  sizeof(rte_mbuf) + RTE_PKTMBUF_HEADROOM + room + sizeof(Guard));
+        Guard untouched;
+        untouched.fill(0xa5);
+        for (uint32_t bytes = 0; bytes <= room; ++bytes) {
+            std::array<rte_mbuf*, 8> mbufs{};
+            rte_mempool_obj_iter(
+                pool.get(),
+                [](rte_mempool*, void* guard, void* object, unsigned) {
+                    const rte_mbuf& mbuf = *static_cast<rte_mbuf*>(object);
+                    memcpy(static_cast<uint8_t*>(mbuf.buf_addr) + mbuf.buf_len, guard,
+                           sizeof(Guard));
+                },
+                &untouched);
+            for (size_t i = 0; i < mbufs.size(); ++i)
+                deliver(bytes);
+            ASSERT_EQ(receive(mbufs.data(), mbufs.size()), mbufs.size());
+            for (uint32_t i = 0; i < mbufs.size(); ++i) {
+                const uint8_t* const end =
+                    static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len;
+                EXPECT_TRUE(std::equal(untouched.begin(), untouched.end(), end)) << bytes;
+                take(mbufs[i], sequence - 8 + i, bytes);
+            }
         }
     }
-}
+};
+
+TEST_P(Mlx5StridingRooms, NoMultipleOf64) { receive_into(100); }
+TEST_P(Mlx5StridingRooms, LessThan64) { receive_into(40); }
 
 /// Mbufs that have an external buffer by nature take no other.
 TEST_P(Mlx5Striding, PacketsAreCopiedIntoPinnedBuffers) {
@@ -391,6 +397,7 @@ TEST_P(Mlx5Striding, CountsWhatWaits) {
     EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 1), RTE_ETH_RX_DESC_UNAVAIL);
 }
 
+INSTANTIATE_TEST_SUITE_P(Readers, Mlx5StridingRooms, testing::ValuesIn(kWidths), kByWidth);
 INSTANTIATE_TEST_SUITE_P(Readers, Mlx5Striding, testing::ValuesIn(kWidths), kByWidth);
 
 } // namespace

@@ -38,7 +38,8 @@ struct OneStride {
 };
 
 /// Copies a packet, and what comes after it up to a multiple of 64 bytes: it takes longer to find
-/// out how many bytes there are to copy than to copy them. OneStride sees to it that there is room.
+/// out how many bytes there are to copy than to copy them. There is room for 64 bytes, of which
+/// take_strides() makes sure, and for more by OneStride.
 inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
     size_t at = 0;
     do {
@@ -131,7 +132,7 @@ inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wa
                              uint64_t& bytes) {
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
     if (ring.cq.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
-        !have_mbufs(ring, kStep))
+        ring.first_room < 64 || !have_mbufs(ring, kStep))
         return 0;
     const OneStride one(ring);
     const Constants constants(ring, kStridingFieldsOrder);
