@@ -58,7 +58,7 @@ Result<void> FlowTable::Impl::place(rte_flow& rule, bool apart) {
     const uint16_t most = known_levels().flow_levels();
     const PlaceTerms terms = terms_of(rule, apart);
     const LevelMap::Moves moves{
-        [this](const RulePlace& other, uint16_t level) { return move(other, level); },
+        [this](const RulePlace& other, uint16_t level) { return install_anew(other, level); },
         [this](const RulePlace& from, const RulePlace& to) { return merge(from, to); }};
     coming.push_back(&rule);
     Result<void> done;
@@ -120,10 +120,6 @@ Result<void> FlowTable::Impl::install_anew(const RulePlace& place, uint16_t leve
     for (auto& [part, installed] : Backwards(moved))
         part->installed = std::move(installed);
     return {};
-}
-
-Result<void> FlowTable::Impl::move(const RulePlace& place, uint16_t level) {
-    return install_anew(place, level);
 }
 
 Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) {

@@ -187,7 +187,6 @@ struct FlowTable::Impl {
     /// Calls each(part) for those that have a place there.
     template <class Each> void of_place(const RulePlace& place, Each each);
     Result<void> install_anew(const RulePlace& place, uint16_t level);
-    Result<void> move(const RulePlace& place, uint16_t level);
     Result<void> merge(const RulePlace& from, const RulePlace& to);
     [[nodiscard]] SteeringLevels known_levels() const;
     [[nodiscard]] static uint16_t level_of(const rte_flow& rule, const RulePart& part);
