@@ -78,13 +78,17 @@ struct PortCounts {
     core::PortCounters counters;
     Fields set;
 
+    void put_802_3();
+    void put_2863();
+    void put_2819();
+    void put_priority(uint64_t priority);
+
+  private:
     /// A counter has two fields, of which this is the first one.
     void put(Field high, uint64_t value) { set.set({high.offset, 64}, value); }
 };
 
-void put_802_3(PortCounts& port) {
-    const auto& [groups, counters, set] = port;
-    const auto put = [&](Field high, uint64_t value) { port.put(high, value); };
+void PortCounts::put_802_3() {
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_transmitted_ok_high),
         counters.wire_tx_packets);
     put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_high), counters.wire_rx_packets);
@@ -102,9 +106,7 @@ void put_802_3(PortCounts& port) {
 }
 
 /// RFC 2863, of the interface.
-void put_2863(PortCounts& port) {
-    const auto& [groups, counters, set] = port;
-    const auto put = [&](Field high, uint64_t value) { port.put(high, value); };
+void PortCounts::put_2863() {
     const auto unicast = [](uint64_t all, const core::FlowCounts& multicast,
                             const core::FlowCounts& broadcast) {
         return all - multicast.packets - broadcast.packets;
@@ -130,9 +132,7 @@ void put_2863(PortCounts& port) {
 }
 
 /// RFC 2819, of what is received. Frames are not counted by their size.
-void put_2819(PortCounts& port) {
-    const auto& [groups, counters, set] = port;
-    const auto put = [&](Field high, uint64_t value) { port.put(high, value); };
+void PortCounts::put_2819() {
     put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_octets_high), counters.wire_rx_bytes);
     put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts_high), counters.wire_rx_packets);
     put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_broadcast_pkts_high),
@@ -146,13 +146,12 @@ void put_2819(PortCounts& port) {
 }
 
 /// All packets are of priority 0, as on a port that trusts no tag.
-void put_priority(PortCounts& port, uint64_t priority) {
+void PortCounts::put_priority(uint64_t priority) {
     if (priority != 0) return;
-    const core::PortCounters& counters = port.counters;
-    port.put(PRM(eth_per_prio_grp_data_layout, rx_octets_high), counters.wire_rx_bytes);
-    port.put(PRM(eth_per_prio_grp_data_layout, rx_frames_high), counters.wire_rx_packets);
-    port.put(PRM(eth_per_prio_grp_data_layout, tx_octets_high), counters.wire_tx_bytes);
-    port.put(PRM(eth_per_prio_grp_data_layout, tx_frames_high), counters.wire_tx_packets);
+    put(PRM(eth_per_prio_grp_data_layout, rx_octets_high), counters.wire_rx_bytes);
+    put(PRM(eth_per_prio_grp_data_layout, rx_frames_high), counters.wire_rx_packets);
+    put(PRM(eth_per_prio_grp_data_layout, tx_octets_high), counters.wire_tx_bytes);
+    put(PRM(eth_per_prio_grp_data_layout, tx_frames_high), counters.wire_tx_packets);
 }
 
 /// The groups that are not here count what this port has not: symbol and lane errors, pause frames,
@@ -168,10 +167,10 @@ FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
                     .counters = firmware.device.counters(),
                     .set = reg.at(PRM(ppcnt_reg, counter_set))};
     switch (static_cast<CounterGroup>(reg.get(PRM(ppcnt_reg, grp)))) {
-    case CounterGroup::ieee_802_3: put_802_3(port); break;
-    case CounterGroup::rfc_2863: put_2863(port); break;
-    case CounterGroup::rfc_2819: put_2819(port); break;
-    case CounterGroup::priority: put_priority(port, reg.get(PRM(ppcnt_reg, prio_tc))); break;
+    case CounterGroup::ieee_802_3: port.put_802_3(); break;
+    case CounterGroup::rfc_2863: port.put_2863(); break;
+    case CounterGroup::rfc_2819: port.put_2819(); break;
+    case CounterGroup::priority: port.put_priority(reg.get(PRM(ppcnt_reg, prio_tc))); break;
     default: break;
     }
     return FwStatus::ok;

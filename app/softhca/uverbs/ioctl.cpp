@@ -106,6 +106,7 @@ Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
     if (context.devx) uar->number = context.devx->new_uar_number(uar->registers);
     if (context.devx && uar->number == 0) return ENOMEM;
     const uint32_t number = context.devx ? uar->number : page;
+    std::erase_if(context.send_registers, [](const auto& one) { return one.second.expired(); });
     context.send_registers[number] = uar->registers;
     attributes.set_handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, context.objects.add(std::move(uar)));
     attributes.out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET).put(uar_offset(page));
