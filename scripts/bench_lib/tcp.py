@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Sequence
 
 from demo_lib import namespaces, traffic
-from rig.program import Program, die_with_parent
+from demo_lib.forwarder import start_testpmd
+from rig.program import die_with_parent
 from rig.testpmd import Testpmd
 
 from .effort import Effort
 from .ratios import Figure
 from .results import Results
-from .runner import RAWQP, BenchError, Machine, Runner, plugin_file, plugin_of
+from .runner import RAWQP, BenchError, Machine, Runner, plugin_file
 
 SECONDS = 3
 TIMEOUT_S = 60
@@ -58,25 +59,18 @@ RIVALS = (
 WAYS = {way.name: way for way in (TAP, *RIVALS)}
 
 
-def start_testpmd(machine: Machine, way: Way, logs: Path) -> Testpmd:
-    launcher, eal = [], ["--lcores", f"0@{machine.other},1@{machine.measured}"]
-    eal += ["--no-huge", "-m", "512", "--no-shconf", "--no-telemetry", "--no-pci"]
+def start_way(machine: Machine, way: Way, logs: Path) -> Testpmd:
+    launcher, ports = [], []
     if way.wire:
         launcher = [str(machine.build / "app/softhca/softhca")]
-        eal += ["-d", plugin_file(RAWQP)]
+        ports = ["-d", plugin_file(RAWQP)]
     for index, side in enumerate(SIDES):
         if way.wire:
             launcher += ["--port", f"wire={way.wire.format(side)}"]
-            eal += ["--vdev", f"{RAWQP}{index},device=mlx5_{index}"]
+            ports += ["--vdev", f"{RAWQP}{index},device=mlx5_{index}"]
         else:
-            eal += ["--vdev", way.vdev.format(index, index if way.on_veth else side)]
-    if launcher:
-        launcher += ["--"]
-    command = [*launcher, "dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=32768", "--rxd=2048", "--txd=2048",
-               "--burst=64"]
-    path = [str(plugin_of(machine.build).parent), os.environ.get("LD_LIBRARY_PATH", "")]
-    return Testpmd(Program(command, logs / "testpmd.log", {"LD_LIBRARY_PATH": ":".join(filter(None, path))},
-                           name="dpdk-testpmd"))
+            ports += ["--vdev", way.vdev.format(index, index if way.on_veth else side)]
+    return start_testpmd(machine.build, launcher, ports, 2048, logs / "testpmd.log")
 
 
 def measure(machine: Machine, way: Way, seconds: int, logs: Path) -> float:
@@ -86,7 +80,7 @@ def measure(machine: Machine, way: Way, seconds: int, logs: Path) -> float:
     for index, side in enumerate(SIDES if way.on_veth else ()):
         namespaces.run("ip", "link", "add", side, "type", "veth", "peer", "name", f"x{index}")
         namespaces.run("ip", "link", "set", f"x{index}", "up")
-    testpmd = start_testpmd(machine, way, logs)
+    testpmd = start_way(machine, way, logs)
     left, right = (namespaces.NetworkNamespace(side) for side in SIDES)
     for space, side, address in zip((left, right), SIDES, (traffic.LEFT_IP, traffic.RIGHT_IP)):
         if way.on_veth:

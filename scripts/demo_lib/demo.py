@@ -24,10 +24,10 @@ from typing import Any
 
 from rig.launched import DRIVER, devices_of, program_under
 from rig.ports import port_mac
-from rig.program import Program
 from rig.testpmd import Testpmd
 
 from . import cables, namespaces, traffic
+from .forwarder import start_testpmd
 from .ledger import InterfaceStats, Ledger, Snapshot, balance, hops
 from .screen import Screen
 
@@ -105,7 +105,7 @@ class Demo:
         if not self.devices:  # then the network is ours
             namespaces.run(*traffic.WITHOUT_IPV6)
         self.namespaces = [namespaces.NetworkNamespace(side) for side in SIDES]
-        self.testpmd = Testpmd(self._start_testpmd())
+        self.testpmd = self._start_testpmd()
         if self.devices and not self.devices[0].peer:
             self._find_peers()
         self._plug_interfaces()
@@ -113,34 +113,21 @@ class Demo:
 
     # -- set-up -----------------------------------------------------------------------------------
 
-    def _start_testpmd(self) -> Program:
+    def _start_testpmd(self) -> Testpmd:
         names = [device.name for device in self.devices] or ["mlx5_0", "mlx5_1"]
-        eal = [*self._cpu_arguments(), "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry"]
-        eal += ["--no-pci", "-d", DRIVER]
+        ports, launcher = ["-d", DRIVER], []
         for index, name in enumerate(names):
-            eal += ["--vdev", f"net_rawqp{index},device={name},datapath={self.arguments.datapath}"]
-        command = ["dpdk-testpmd", *eal, "--", "-i", "--total-num-mbufs=32768"]
-        command += ["--rxd=4096", "--txd=4096", "--burst=64"]
+            ports += ["--vdev", f"net_rawqp{index},device={name},datapath={self.arguments.datapath}"]
         if not self.devices:
             launcher = [self.softhca]
             for index, side in enumerate(SIDES):
                 launcher += ["--port", f"mac={port_mac(index)},wire=tap:{side}"]
-            command = [*launcher, "--", *command]
-        driver_folder = self.arguments.build / "drivers/net/rawqp"
-        path = [str(driver_folder), os.environ.get("LD_LIBRARY_PATH", "")]
-        env = {"LD_LIBRARY_PATH": ":".join(filter(None, path))}
-        return Program(command, self.logs / "testpmd.log", env, name="dpdk-testpmd")
+        return start_testpmd(self.arguments.build, launcher, ports, 4096, self.logs / "testpmd.log")
 
     def _find_peers(self) -> None:
         for device, peer in zip(self.devices, cables.find_peers(self.testpmd)):
             device.peer = peer
             self.screen.say(f"{device.name} is cabled to {peer}")
-
-    @staticmethod
-    def _cpu_arguments() -> list[str]:
-        """The forwarding thread polls on the last CPU; the others stay for everything else."""
-        cpus = sorted(os.sched_getaffinity(0))
-        return ["--lcores", f"0@{cpus[0]},1@{cpus[-1]}"]
 
     def interface(self, side: int) -> str:
         return self.devices[side].peer if self.devices else SIDES[side]
