@@ -148,15 +148,24 @@ void set_rss_function([[maybe_unused]] Conf& conf,
 template <auto Fill, class Ops> constexpr void add_async_ops([[maybe_unused]] Ops& ops) {
     if constexpr (requires { ops.async_create; }) Fill(ops);
 }
+// What a port has before its driver sets another table, and again when it serves no flows any more:
+// ethdev's own, which refuses all. It is known from the first port on, which comes with it.
+template <class Dev> auto* refusing_async_ops(const Dev& first) noexcept {
+    static auto* const table = first.flow_fp_ops;
+    return table;
+}
 template <auto Fill, class Dev> void set_async_ops([[maybe_unused]] Dev& dev) noexcept {
     if constexpr (requires { dev.flow_fp_ops; }) {
         static const auto table = [&] {
-            auto filled = *dev.flow_fp_ops; // ethdev's own, which refuse all
+            auto filled = *refusing_async_ops(dev);
             Fill(filled);
             return filled;
         }();
         dev.flow_fp_ops = &table;
     }
+}
+template <class Dev> void unset_async_ops([[maybe_unused]] Dev& dev) noexcept {
+    if constexpr (requires { dev.flow_fp_ops; }) dev.flow_fp_ops = refusing_async_ops(dev);
 }
 
 // Adds a number to a telemetry dictionary: rte_tel_data_add_dict_u64 has another name since 23.03.

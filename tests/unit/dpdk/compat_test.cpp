@@ -90,4 +90,25 @@ TEST(Compat, NewerInfoAndRssFunction) {
 #endif
 }
 
+/// A port as it is from 24.11 on, whose table of flow queues' functions is ethdev's at first.
+TEST(Compat, FlowQueuesAreRefusedAgainWhenTheDriverTakesItsOwnBack) {
+    struct Table {
+        int pull, others;
+    };
+    struct Dev {
+        const Table* flow_fp_ops;
+    };
+    static constexpr Table kRefusing{-ENOSYS, -ENOSYS};
+    constexpr auto kFill = [](Table& table) { table.pull = 0; };
+    Dev dev{&kRefusing};
+    for (int life = 0; life < 2; ++life) {
+        compat::set_async_ops<kFill>(dev);
+        compat::set_async_ops<kFill>(dev); // a reset
+        EXPECT_EQ(dev.flow_fp_ops->pull, 0);
+        EXPECT_EQ(dev.flow_fp_ops->others, -ENOSYS);
+        compat::unset_async_ops(dev);
+        EXPECT_EQ(dev.flow_fp_ops, &kRefusing);
+    }
+}
+
 } // namespace

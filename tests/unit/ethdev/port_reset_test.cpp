@@ -26,6 +26,11 @@ TEST_F(PortTest, AResetBeginsAnew) {
     EXPECT_EQ(rdma.alive(), fresh) << "as after attaching";
     EXPECT_EQ(mbufs_in_use(), 0u);
     EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL) << "not configured";
+    EXPECT_EQ(rte_eth_rx_queue_setup(id(), 0, kDescriptors, 0, nullptr, pool.get()), -EINVAL);
+    EXPECT_EQ(rte_eth_tx_queue_setup(id(), 0, kDescriptors, 0, nullptr), -EINVAL);
+    rte_eth_burst_mode mode{};
+    EXPECT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), -EINVAL);
+    EXPECT_EQ(rte_eth_tx_burst_mode_get(id(), 0, &mode), -EINVAL);
     EXPECT_EQ(rte_eth_promiscuous_get(id()), 0);
     EXPECT_EQ(rte_eth_allmulticast_get(id()), 0);
     EXPECT_EQ(dev->data->mtu, RTE_ETHER_MTU);

@@ -240,6 +240,7 @@ constinit const eth_dev_ops kLostOps = make_lost_ops();
 /// What applications have set of a port goes with it.
 void forget_configuration(rte_eth_dev_data& data) {
     data.dev_configured = 0; // or it could be started without queues
+    data.nb_rx_queues = data.nb_tx_queues = 0;
     data.promiscuous = 0;
     data.all_multicast = 0;
     data.vlan_filter_conf = {};
@@ -290,6 +291,7 @@ int dev_reset(rte_eth_dev* dev) noexcept {
     if (data.mac_addrs == nullptr) data.mac_addrs = addresses; // ethdev reads them at any time
     if (done) return 0;
     dev->dev_ops = &kLostOps;
+    unset_flow_queue_ops(*dev);
     return report(
         name, {done.error().code, fmt::format("cannot be reset, close it: {}", done.error().what)});
 }

@@ -186,6 +186,8 @@ constinit const rte_flow_ops kFlowOps = make_flow_ops();
 
 void set_flow_queue_ops(rte_eth_dev& dev) noexcept { compat::set_async_ops<kFillAsyncOps>(dev); }
 
+void unset_flow_queue_ops(rte_eth_dev& dev) noexcept { compat::unset_async_ops(dev); }
+
 int flow_ops_get(rte_eth_dev*, const rte_flow_ops** ops) noexcept {
     *ops = &kFlowOps;
     return 0;
