@@ -193,6 +193,53 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfEachRule) {
     EXPECT_EQ(table.unshare(two, &error), 0);
 }
 
+/// Rules that are made after an update of the action that their template names go where it leads
+/// now, as do those that were there.
+TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    auto* const rss = table.share(&directions, Rule().rss({0, 1}).actions(), &error);
+    ASSERT_NE(rss, nullptr) << error.message;
+    const Rule counted = Rule().indirect(rss).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    auto* const of = table_with(counted, counted);
+    rte_flow* const before = enqueue(of, flow(1, 1).indirect(rss));
+    ASSERT_NE(before, nullptr) << error.message;
+    const size_t objects = device.devx_objects.size();
+    ASSERT_EQ(table.update_shared(rss, Rule().rss({2, 3}).actions(), &error), 0) << error.message;
+    EXPECT_THAT(dump(before), HasSubstr("rss to queues 2 3, table of"));
+    rte_flow* const after = enqueue(of, flow(1, 2).indirect(rss));
+    ASSERT_NE(after, nullptr) << error.message;
+    EXPECT_THAT(dump(after), HasSubstr("rss to queues 2 3, table of"));
+    EXPECT_THAT(dump(after), HasSubstr(", count"));
+    EXPECT_EQ(device.devx_objects.size(), objects) << "by the counter that the table made for it";
+
+    for (int call = 1, result = -1; result != 0; ++call) { // what fails changes nothing
+        device.fail_call(call, ENOMEM);
+        result = table.update_shared(rss, Rule().rss({1, 0, 3}).actions(), &error);
+        device.fail_call(0, 0);
+        rte_flow* const next = enqueue(of, flow(1, 3).indirect(rss));
+        ASSERT_NE(next, nullptr) << error.message;
+        const char* const queues =
+            result == 0 ? "rss to queues 1 0 3, table" : "rss to queues 2 3, table";
+        for (rte_flow* const each : {before, after, next})
+            EXPECT_THAT(dump(each), HasSubstr(queues)) << "call " << call;
+        EXPECT_EQ(table.destroy(next, &error), 0);
+    }
+
+    const Rule none = Rule().rss({0, 1}, RTE_ETH_RSS_IPV6);
+    EXPECT_EQ(table.update_shared(rss, none.actions(), &error), -EINVAL);
+    table.flush(&error); // no rule is asked, the table is
+    EXPECT_EQ(table.update_shared(rss, none.actions(), &error), -EINVAL);
+    EXPECT_EQ(error.cause, none.actions());
+    rte_flow* const last = enqueue(of, flow(1, 4).indirect(rss));
+    ASSERT_NE(last, nullptr) << error.message;
+    EXPECT_THAT(dump(last), HasSubstr("rss to queues 1 0 3, table"));
+    EXPECT_EQ(table.destroy(last, &error), 0);
+    EXPECT_EQ(table.unshare(rss, &error), -EBUSY) << "the table has it";
+    EXPECT_EQ(table.destroy(of, &error), 0);
+    EXPECT_EQ(table.unshare(rss, &error), 0);
+}
+
 TEST_F(TemplateOwnTest, NothingIsAllocatedForThem) {
     constexpr uint16_t kRules = 200;
     rte_flow_action_age open{};

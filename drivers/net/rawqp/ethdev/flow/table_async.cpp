@@ -191,8 +191,7 @@ FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, R
             if (!age) age = make_ref<FlowAge>(counter, kOneSecond, FlowAge::Clock::now());
         ages.reserve(rules);
     }
-    model.counter = nullptr;
-    if (model.age && !model.age->shared()) model.age = nullptr;
+    recipe.drop_counter();
     return {};
 }
 

@@ -118,6 +118,7 @@ struct FlowTable::Impl {
     FlowResult<SharedActionRef> share(const rte_flow_indir_action_conf& directions,
                                       const rte_flow_action& action);
     FlowResult<void> update(const SharedActionRef& shared, const rte_flow_action& update);
+    FlowResult<std::vector<std::pair<Recipe*, Recipe>>> recipes_anew(const SharedActionRef& action);
     FlowResult<void> update(rte_flow& rule, const rte_flow_action* actions);
     FlowResult<void> check_update(const rte_flow& rule, const rte_flow_action* actions);
     FlowResult<Plan> plan_again(const rte_flow& rule, const rte_flow_action* actions);

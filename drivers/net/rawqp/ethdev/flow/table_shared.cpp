@@ -92,6 +92,31 @@ FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flo
     return planned;
 }
 
+/// Those of tables whose templates name the action, by what it does now: rules that are yet to come
+/// go there.
+FlowResult<std::vector<std::pair<Recipe*, Recipe>>>
+FlowTable::Impl::recipes_anew(const SharedActionRef& action) {
+    std::vector<std::pair<Recipe*, Recipe>> fresh;
+    for (const auto& table : tables)
+        for (size_t at = 0; at < table->recipes.size(); ++at) {
+            Recipe& recipe = table->recipes[at];
+            if (recipe.model->rss != action) continue;
+            const size_t each = table->actions.size();
+            auto made = make_recipe(table->attributes, *table->patterns[at / each],
+                                    *table->actions[at % each]);
+            if (!made) return tl::unexpected(made.error());
+            if (auto ok = validate(*made->model); !ok) return tl::unexpected(ok.error());
+            if (made->model->bytes() > table->slots->bytes())
+                return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION_CONF, nullptr,
+                              "the rules of a template table that names this indirect rss have no "
+                              "room for so many traffic classes: destroy the table first and make "
+                              "it anew, or use fewer types");
+            made->take_over(recipe);
+            fresh.emplace_back(&recipe, std::move(*made));
+        }
+    return fresh;
+}
+
 FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
                                          const rte_flow_action& update) {
     if (update.type != action->action.type || !action->rss)
@@ -130,10 +155,21 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
         coming.push_back(made->get());
         fresh.emplace_back(rule, std::move(*made));
     }
+    const auto exchange = [&] {
+        std::swap(action->rss, (*next)->rss);
+        action->action.conf = &action->rss->get();
+    };
+    exchange(); // templates name the action itself
+    auto recipes = recipes_anew(action);
+    if (!recipes) {
+        exchange();
+        recipes.error().cause = &update;
+        return tl::unexpected(recipes.error());
+    }
     for (auto& [rule, successor] : fresh)
         rules.replace(*rule, std::move(successor));
-    action->rss = std::move((*next)->rss);
-    action->action.conf = &action->rss->get();
+    for (auto& [recipe, successor] : *recipes)
+        *recipe = std::move(successor);
     return {};
 }
 

@@ -71,6 +71,18 @@ struct Recipe {
     std::vector<Value> values; ///< which are zeros in its parts
     bool counts = false;       ///< each rule has a counter of its own
     bool ages = false;         ///< and an age by it
+
+    /// The trial had them: its rules have their own, or give them.
+    void drop_counter() {
+        if (model->counter && !model->counter->shared()) model->counter = nullptr;
+        if (model->age && !model->age->shared()) model->age = nullptr;
+    }
+    /// In place of another one of the same templates.
+    void take_over(const Recipe& former) {
+        counts = former.counts;
+        ages = former.ages;
+        drop_counter();
+    }
 };
 
 /// Memory for rules, all of one size, taken and given back without allocation.
@@ -80,6 +92,8 @@ class RuleSlots final : public RuleMemory {
     /// Null: all are in use.
     [[nodiscard]] void* take();
     void release(void* slot, size_t) override { free_.push_back(slot); }
+    /// Room for one.
+    [[nodiscard]] size_t bytes() const { return units_ * sizeof(std::max_align_t); }
     [[nodiscard]] bool all_free() const { return free_.size() == count_; }
     [[nodiscard]] size_t number_of(const void* slot) const {
         return static_cast<size_t>(static_cast<const std::max_align_t*>(slot) - memory_.get()) /
