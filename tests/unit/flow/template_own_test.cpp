@@ -240,6 +240,28 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
     EXPECT_EQ(table.unshare(rss, &error), 0);
 }
 
+/// More classes are more rules of the device, for which the table has no room.
+TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplateKeepsItsClasses) {
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    const Rule ipv4 = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4);
+    auto* const rss =
+        table.share(&directions, Rule().rss({0, 1}, RTE_ETH_RSS_IPV4).actions(), &error);
+    const Rule actions = Rule().indirect(rss);
+    auto* const of = table_of(pattern_of(ipv4), actions_of(actions, actions), 4);
+    ASSERT_NE(of, nullptr) << error.message;
+    constexpr uint64_t kMore = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+    EXPECT_EQ(table.update_shared(rss, Rule().rss({0, 1}, kMore).actions(), &error), -ENOTSUP);
+    EXPECT_THAT(error.message, HasSubstr("no room for so many traffic classes"));
+    ASSERT_EQ(table.update_shared(rss, Rule().rss({3, 1}).actions(), &error), 0) << error.message;
+    rte_flow* const rule = enqueue(of, Rule(ipv4).indirect(rss));
+    ASSERT_NE(rule, nullptr) << error.message;
+    EXPECT_THAT(dump(rule), HasSubstr("rss to queues 3 1, table of"));
+    EXPECT_EQ(table.flush(&error), 0);
+    EXPECT_EQ(table.destroy(of, &error), 0);
+    EXPECT_EQ(table.unshare(rss, &error), 0);
+}
+
 TEST_F(TemplateOwnTest, NothingIsAllocatedForThem) {
     constexpr uint16_t kRules = 200;
     rte_flow_action_age open{};
