@@ -253,6 +253,39 @@ TEST_F(SoftwareTest, TheDeviceHasARuleWhenCreateReturnsOrItsResultIsPulled) {
     EXPECT_EQ(pull(), 2); // of which nothing was told
 }
 
+/// What the device does not tell is told later: the handle is gone, whatever it says.
+TEST_F(SoftwareTest, ARuleIsDestroyedWhereTheDeviceDoesNotAnswer) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    auto* const rule = create(of(1, udp_to(7, 2)));
+    auto* const other = create(of(1, udp_to(8, 2)));
+    ASSERT_TRUE(rule != nullptr && other != nullptr) << error.message;
+    dr->sync_error = EIO;
+    EXPECT_EQ(table->destroy(rule, &error), 0);
+    EXPECT_EQ(table->destroy(rule, &error), -EINVAL);
+    EXPECT_THAT(error.message, HasSubstr("no such rule"));
+    EXPECT_EQ(create(of(1, udp_to(9, 2))), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("the device does not get its rules"));
+    dr->sync_error = 0;
+    EXPECT_THAT(rules_of(1), SizeIs(1));
+    EXPECT_EQ(table->destroy(other, &error), 0);
+}
+
+/// A start of which the device does not tell is none: rules are asked for by the next one.
+TEST_F(SoftwareTest, AStartThatDoesNotSettleLeavesThePortStopped) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    ASSERT_NE(create(of(1, udp_to(7, 2))), nullptr) << error.message;
+    table->stop();
+    dr->sync_error = EIO;
+    EXPECT_FALSE(table->start());
+    EXPECT_THAT(dr->rules, IsEmpty());
+    device.violations.clear(); // nothing can be waited for where nothing is told
+    dr->sync_error = 0;
+    ASSERT_NE(create(of(1, udp_to(8, 2))), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty()) << "the port is stopped";
+    ASSERT_TRUE(table->start());
+    EXPECT_THAT(rules_of(1), SizeIs(2));
+}
+
 /// The fake looks whether counters and TIRs outlive what the device still does with them.
 TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
     const Rule counting = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);

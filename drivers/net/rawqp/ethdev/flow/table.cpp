@@ -224,10 +224,14 @@ int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
     if (rule == nullptr) return report(unknown("rule", flow), error);
     impl_->rules.erase(*rule);
-    const auto settled = impl_->settle();
-    return settled ? 0 : report(settled.error(), error);
+    // The handle is gone. What waits for the device next is told of it, too.
+    if (const auto settled = impl_->settle(); !settled)
+        RAWQP_LOG(ERR, "a rule is destroyed, and packets may go by it for longer: %s",
+                  settled.error().what.c_str());
+    return 0;
 }
 
+/// Unlike those of a single rule, handles are gone also where this fails: see rte_flow_flush.
 int FlowTable::flush(rte_flow_error* error) {
     impl_->rules.clear();
     const auto settled = impl_->settle();
@@ -302,8 +306,12 @@ Result<void> FlowTable::start() {
                         number, impl_->rules.size(), installed.error().what);
         }
     }
-    impl_->running = true;
-    return impl_->steering.settle();
+    auto settled = impl_->steering.settle();
+    if (settled)
+        impl_->running = true;
+    else
+        stop();
+    return settled;
 }
 
 void FlowTable::stop() {

@@ -36,6 +36,7 @@ class FlowTable {
                  const rte_flow_action* actions, rte_flow_error* error);
     rte_flow* create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                      const rte_flow_action* actions, rte_flow_error* error);
+    /// Fails for a handle that is none: one that is known is gone after it.
     int destroy(rte_flow* flow, rte_flow_error* error);
     int flush(rte_flow_error* error);
     /// Of count, packets and bytes since creation or the last reset, also across stops; of age, see
