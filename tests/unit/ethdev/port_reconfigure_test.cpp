@@ -190,6 +190,55 @@ TEST_F(PortTest, AllQueuesStripOrNone) {
     EXPECT_EQ(rte_eth_dev_get_vlan_offload(id()), 0);
 }
 
+/// Each call of the set-up fails in turn, those for the port's rules among them: the port and its
+/// rules go on as before, and the application can try again.
+TEST_F(PortTest, AQueueThatCannotBeSetUpWhileThePortRunsLeavesTheOthers) {
+    bring_up();
+    rte_flow_error error{};
+    const auto create = [&](uint16_t port) {
+        rte_flow_item_udp udp{};
+        udp.hdr.dst_port = rte_cpu_to_be_16(port);
+        const Rule rule = Rule()
+                              .item(RTE_FLOW_ITEM_TYPE_ETH)
+                              .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                              .item(RTE_FLOW_ITEM_TYPE_UDP, &udp)
+                              .queue(0);
+        rte_flow* const made =
+            rte_flow_create(id(), &rule.attr, rule.pattern(), rule.actions(), &error);
+        EXPECT_NE(made, nullptr) << error.message;
+        return made;
+    };
+    create(7);
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    const std::string before = rdma.alive();
+    const int flows = rdma.alive("flow");
+    int withdrawn = 0;
+    for (int nth = 1;; ++nth) {
+        testing::internal::CaptureStderr();
+        rdma.fail_call(nth, ENOMEM);
+        const int result = rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get());
+        const std::string failed = rdma.failed();
+        rdma.fail_call(0, 0);
+        const std::string log = testing::internal::GetCapturedStderr();
+        SCOPED_TRACE(fmt::format("call {} ({}) fails: {}", nth, failed, log));
+        EXPECT_EQ(rdma.alive(), before);
+        if (failed.empty()) {
+            EXPECT_EQ(result, 0);
+            break;
+        }
+        if (result == 0) continue; // it can do without
+        EXPECT_EQ(result, -ENOMEM);
+        EXPECT_EQ(dev->data->rx_queues[1], nullptr);
+        EXPECT_EQ(rte_eth_dev_rx_queue_start(id(), 1), -EINVAL) << "there is none";
+        withdrawn += log.find("the port goes on without it") != std::string::npos ? 1 : 0;
+        rte_flow* const other = create(8);
+        EXPECT_EQ(rdma.alive("flow"), flows + 1) << "in the device";
+        EXPECT_EQ(rte_flow_destroy(id(), other, &error), 0);
+    }
+    EXPECT_GE(withdrawn, flows);
+    EXPECT_EQ(rte_eth_dev_rx_queue_start(id(), 1), 0);
+}
+
 TEST_F(PortTest, QueuesTellWhetherTheyStrip) {
     bring_up();
     for (const int offloads : {RTE_ETH_VLAN_STRIP_OFFLOAD, 0}) {

@@ -22,8 +22,28 @@ void install(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     port.rx_queues[id] = std::move(queue);
 }
 
+void withdraw_rules(Port& port) {
+    port.flows->stop();
+    port.filters->clear();
+}
+
+/// All that steering has for the port, by the queues that there are.
+Result<void> install_rules(Port& port) {
+    Result<void> done = apply_filters(port, wanted_filters(port));
+    if (done) done = port.flows->start();
+    return done;
+}
+
+/// Of a queue that is not set up after all.
+void mark_released(Port& port, RxQueue& queue) {
+    queue.shared.counts_missed = false;
+    port.dev->data->rx_queues[queue.spec.queue_id] = nullptr;
+    advance(queue.shared.state, QueueState::released);
+}
+
 /// Puts the queue in the place of a released one, whose WQ steering refers to: all rules are
-/// installed again. Packets that arrive in between go to the Linux interface.
+/// installed again. Packets that arrive in between go to the Linux interface. If the device does
+/// not take the rules, those of before are installed, and the queue stays released.
 Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
     if (queue->channel)
@@ -44,13 +64,22 @@ Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool de
                         "the port runs with: stop the port first",
                         id);
     }
-    port.flows->stop();
-    port.filters->clear();
-    const std::unique_ptr<RxQueue> former = std::move(port.rx_queues[id]);
+    withdraw_rules(port);
+    std::unique_ptr<RxQueue> former = std::move(port.rx_queues[id]);
     install(port, std::move(queue), deferred);
-    Result<void> done = apply_filters(port, wanted_filters(port));
-    if (done) done = port.flows->start();
+    const Result<void> done = install_rules(port);
     if (done) return done;
+    withdraw_rules(port);
+    std::swap(port.rx_queues[id], former);
+    if (install_rules(port)) {
+        mark_released(port, *former);
+        return fail(done.error().code,
+                    "Rx queue {} is not set up, as the port's rules cannot be installed with it: "
+                    "{}: the port goes on without it",
+                    id, done.error().what);
+    }
+    withdraw_rules(port);
+    std::swap(port.rx_queues[id], former);
     return fail(done.error().code,
                 "Rx queue {} is set up, but the port's rules cannot be installed again: {}: stop "
                 "the port and start it, for until then packets go to the Linux interface",
