@@ -203,3 +203,5 @@ def test_open_vswitch_offloads(start_softhca: StartSoftHca, ovs_files: Path,
             if actions != "drop":
                 for _ in range(before, sent):
                     ovs.wires[1].receive()
+            else:  # it has asked for more, and is refused
+                assert re.search("flow create 0 .*transfer .*count / drop /", ovs.program.output)
