@@ -316,12 +316,12 @@ def test_splits_need_cyclic_rings(start_stack: StartStack) -> None:
 
 @pytest.mark.guest
 def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath: str) -> None:
-    """Another ring size; the other queue and the rules of the application stay."""
+    """Another ring size; the other queue and the rules of the application stay, with their counts."""
     stack = start_stack(2, datapath=datapath,
                         testpmd_args=["--rxq=2", "--txq=2", "--nb-cores=1"])
     testpmd = stack.testpmd
     to_one = testpmd.create_flow(
-        0, "ingress pattern eth / ipv4 / udp dst is 77 / end actions queue index 1 / end")
+        0, "ingress pattern eth / ipv4 / udp dst is 77 / end actions count / queue index 1 / end")
     for descriptors in (128, 1024):
         testpmd.start("io", lossless=True)
         stack.wires[0].transfer(numbered(200), to=stack.wires[1])
@@ -336,6 +336,7 @@ def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath
                                 to=stack.wires[1])
         stack.wires[0].transfer(numbered(200), to=stack.wires[1])
         testpmd.stop()
+    assert testpmd.query_count(0, to_one)[0] == 2 * 200
     testpmd.destroy_flow(0, to_one)
     stats = testpmd.stats(0)
     assert stats.rx_packets == 2 * 600
