@@ -415,6 +415,7 @@ std::span<const CounterName> port_counters() {
         COUNTER(drop_tx_wire, "the wire refused it"),
         COUNTER(drop_tx_oversize, "longer than the port's MTU allows"),
         COUNTER(tx_error_wqes),
+        COUNTER(link_downs),
     };
 #undef COUNTER
     static_assert(std::size(kCounters) == sizeof(PortCounters) / sizeof(uint64_t));

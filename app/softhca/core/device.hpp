@@ -257,6 +257,7 @@ class Device {
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;
     [[nodiscard]] PortCounters counters() const;
     [[nodiscard]] GroupCounters group_counters() const;
+    [[nodiscard]] FrameCounters frame_counters() const;
 
     void set_mtu(uint16_t mtu);
     [[nodiscard]] uint16_t mtu() const;

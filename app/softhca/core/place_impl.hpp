@@ -239,11 +239,12 @@ template <Rings R, class W> size_t Placer<R, W>::end_run() {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < arrived; i++) {
         const iovec& frame = run_.frames[i];
-        const auto length = static_cast<uint32_t>(frame.iov_len);
-        port_.count_received({&frame, 1}, length);
-        run_.found[i].flow->count(length);
-        bytes += i < placed ? length : 0;
+        port_.count_received_kind(frame);
+        run_.found[i].flow->count(static_cast<uint32_t>(frame.iov_len));
+        bytes += frame.iov_len;
     }
+    port_.count_received(arrived, bytes);
+    if (arrived > placed) bytes -= run_.frames[placed].iov_len;
     if (placed == 0) return 0;
     Ring::Row::end(rq, placed);
     rq.held_since = 0;

@@ -119,6 +119,11 @@ GroupCounters Device::group_counters() const {
     return state_->port.group_counters;
 }
 
+FrameCounters Device::frame_counters() const {
+    const ControlLock lock(*state_);
+    return state_->port.frame_counters();
+}
+
 void Device::set_mtu(uint16_t mtu) {
     const ControlLock lock(*state_);
     state_->port.set_mtu(mtu);

@@ -52,8 +52,7 @@ bool Port::transmit(std::span<const iovec> pieces, uint32_t bytes) {
     }
     counters.wire_tx_packets++;
     counters.wire_tx_bytes += bytes;
-    if (is_group(pieces))
-        count_group(pieces, bytes, group_counters.tx_multicast, group_counters.tx_broadcast);
+    if (may_be_rare(pieces)) count_rare(pieces, bytes, tx_kinds());
     return true;
 }
 
@@ -86,21 +85,17 @@ size_t Port::end_batch() {
         counters.wire_tx_bytes += frame.iov_len;
     counters.wire_tx_packets += sent.size();
     for (const iovec& frame : sent)
-        if (is_group({&frame, 1}))
-            count_group({&frame, 1}, static_cast<uint32_t>(frame.iov_len),
-                        group_counters.tx_multicast, group_counters.tx_broadcast);
+        if (may_be_rare(frame.iov_base))
+            count_rare({&frame, 1}, static_cast<uint32_t>(frame.iov_len), tx_kinds());
     return sent.size();
 }
 
-void Port::count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,
-                       FlowCounts& broadcast) {
-    std::array<std::byte, 6> to{};
-    copy_front(pieces, to.data(), to.size());
-    const bool all =
-        std::ranges::all_of(to, [](std::byte byte) { return byte == std::byte{0xff}; });
-    FlowCounts& counts = all ? broadcast : multicast;
-    counts.packets++;
-    counts.bytes += bytes;
+FrameCounters Port::frame_counters() const {
+    return {
+        .rx_sizes = rx_sizes_.counts(),
+        .rx_priorities = by_priority(rx_tagged_, counters.wire_rx_packets, counters.wire_rx_bytes),
+        .tx_priorities = by_priority(tx_tagged_, counters.wire_tx_packets, counters.wire_tx_bytes),
+    };
 }
 
 void Port::flush() {
@@ -123,6 +118,7 @@ void Port::poll_link() {
     const bool up = admin_up_ && (carrier_always_ || wire_->carrier());
     if (up == up_) return;
     up_ = up;
+    counters.link_downs += up ? 0 : 1;
     tell_listeners(up ? AsyncEvent::port_active : AsyncEvent::port_error);
 }
 

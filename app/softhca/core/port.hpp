@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/core/frame_kinds.hpp"
 #include "common/net/endian.hpp"
 
 #include <algorithm>
@@ -89,19 +90,31 @@ class Port {
 
     /// Counts a frame that the wire brought.
     void count_received(std::span<const iovec> pieces, uint32_t bytes) {
-        counters.wire_rx_packets++;
+        count_received(1, bytes);
+        rx_sizes_.count(bytes);
+        if (may_be_rare(pieces)) count_rare(pieces, bytes, rx_kinds());
+    }
+    /// The same in two steps, for several frames at once: of each, which has whole headers in one
+    /// piece, what kind it is, and then how many they were.
+    void count_received_kind(const iovec& frame) {
+        const auto bytes = static_cast<uint32_t>(frame.iov_len);
+        rx_sizes_.count(bytes);
+        if (may_be_rare(frame.iov_base)) count_rare({&frame, 1}, bytes, rx_kinds());
+    }
+    void count_received(uint64_t packets, uint64_t bytes) {
+        counters.wire_rx_packets += packets;
         counters.wire_rx_bytes += bytes;
-        if (is_group(pieces))
-            count_group(pieces, bytes, group_counters.rx_multicast, group_counters.rx_broadcast);
     }
     /// Likewise one that the port sent to itself.
     void count_looped(std::span<const iovec> pieces, uint32_t bytes) {
         counters.loopback_packets++;
         counters.loopback_bytes += bytes;
-        if (is_group(pieces))
-            count_group(pieces, bytes, group_counters.loopback_multicast,
-                        group_counters.loopback_broadcast);
+        if (may_be_rare(pieces))
+            count_rare(
+                pieces, bytes,
+                {group_counters.loopback_multicast, group_counters.loopback_broadcast, nullptr});
     }
+    [[nodiscard]] FrameCounters frame_counters() const;
 
     PortCounters counters;
     GroupCounters group_counters;
@@ -110,8 +123,12 @@ class Port {
     [[nodiscard]] static bool is_group(std::span<const iovec> pieces) {
         return (*static_cast<const uint8_t*>(pieces.front().iov_base) & 1) != 0;
     }
-    static void count_group(std::span<const iovec> pieces, uint32_t bytes, FlowCounts& multicast,
-                            FlowCounts& broadcast);
+    [[nodiscard]] RareKinds rx_kinds() {
+        return {group_counters.rx_multicast, group_counters.rx_broadcast, &rx_tagged_};
+    }
+    [[nodiscard]] RareKinds tx_kinds() {
+        return {group_counters.tx_multicast, group_counters.tx_broadcast, &tx_tagged_};
+    }
 
     /// What transmit_batch() is at.
     struct Batch {
@@ -120,6 +137,8 @@ class Port {
     };
     [[nodiscard]] bool takes_whole(std::span<const iovec> frames) const;
 
+    SizeCounts rx_sizes_;
+    PriorityCounts rx_tagged_{}, tx_tagged_{};
     net::be64* clock_register_ = nullptr;
     Batch batch_;
     std::unique_ptr<wire::Wire> wire_;

@@ -329,12 +329,26 @@ struct PortCounters {
     uint64_t drop_tx_wire = 0;     ///< the wire refused it (never on link and socket)
     uint64_t drop_tx_oversize = 0; ///< longer than the port MTU allows
     uint64_t tx_error_wqes = 0;    ///< send WQEs that ended in an error CQE
+    uint64_t link_downs = 0;       ///< times that the link went down
 };
 
 /// Packets to group addresses, of the wire and of the loopback; broadcast is not multicast here.
 struct GroupCounters {
     FlowCounts rx_multicast, rx_broadcast, tx_multicast, tx_broadcast;
     FlowCounts loopback_multicast, loopback_broadcast;
+};
+
+/// Sizes that received frames are counted by, each after the one before it: the longest frame of
+/// each, in octets with FCS. Those of RFC 2819, and mlx5's own above.
+inline constexpr std::array<uint32_t, 10> kFrameSizeEnds{64,   127,  255,  511,  1023,
+                                                         1518, 2047, 4095, 8191, 10239};
+inline constexpr size_t kPriorities = 8;
+
+/// Frames of the wire by size, and by the priority of their 802.1Q tag: as a port counts that
+/// trusts this priority. Those without such a tag are of priority 0.
+struct FrameCounters {
+    std::array<uint64_t, kFrameSizeEnds.size()> rx_sizes{};
+    std::array<FlowCounts, kPriorities> rx_priorities{}, tx_priorities{};
 };
 
 } // namespace softhca::core

@@ -74,6 +74,33 @@ TEST_F(KnownFlows, KnownAndNewOnesKeepTheirOrder) {
     }
 }
 
+TEST_F(KnownFlows, SizesPrioritiesAndGroupsAreCounted) {
+    Spec spec;
+    spec.tags = {{0x8100, 6 << 13 | 1}};
+    spec.payload.resize(200);
+    const Bytes tagged = frames::build(spec);
+    spec.tags.clear();
+    spec.dst = {0x33, 0x33, 0, 0, 0, 1};
+    const Bytes group = frames::build(spec), small = frame_of(1, 0, 10);
+    for (int round = 0; round < 2; round++) { // new flows, then known ones
+        for (const Bytes& frame : {tagged, group, small, tagged, small, small}) {
+            post_buffer(rq);
+            wire->incoming.push_back(frame);
+        }
+        run();
+    }
+    const FrameCounters kinds = device->frame_counters();
+    EXPECT_EQ(kinds.rx_sizes[0], 6u);
+    EXPECT_EQ(kinds.rx_sizes[1], 0u);
+    EXPECT_EQ(kinds.rx_sizes[2], 6u);
+    EXPECT_EQ(kinds.rx_priorities[6].packets, 4u);
+    EXPECT_EQ(kinds.rx_priorities[6].bytes, 4 * tagged.size());
+    EXPECT_EQ(kinds.rx_priorities[0].packets, 8u);
+    EXPECT_EQ(device->group_counters().rx_multicast.packets, 2u);
+    EXPECT_EQ(device->counters().wire_rx_bytes,
+              4 * tagged.size() + 2 * group.size() + 6 * small.size());
+}
+
 TEST_F(KnownFlows, EachOfABatchComesToTheQueueOfItsFlow) {
     constexpr uint16_t kFlows = 6;
     TestCq other_cq(*device, 8);

@@ -45,6 +45,35 @@ TEST_F(SendBatch, GroupAddressesAreCounted) {
     EXPECT_EQ(device->counters().wire_tx_packets, 4u);
 }
 
+TEST_F(SendBatch, PrioritiesOfTagsAreCounted) {
+    const auto tagged = [](uint16_t tci) {
+        Spec spec;
+        spec.tags = {{0x8100, tci}};
+        return frames::build(spec);
+    };
+    const Bytes plain = to(frames::kPeerMac), two = tagged(2 << 13 | 9), seven = tagged(7 << 13);
+    send({two, plain, seven, seven});
+    Wqe in_pieces(mlx5::WqeOpcode::send); // a request of its own, whose tag is in the second piece
+    in_pieces.eth(0, Bytes(two.begin(), two.begin() + 12));
+    in_pieces.data(lkey, put(0, Bytes(two.begin() + 12, two.end())),
+                   static_cast<uint32_t>(two.size() - 12));
+    send(in_pieces);
+    Wqe inserted(mlx5::WqeOpcode::send);
+    inserted.eth_vlan(4 << 13 | 9);
+    inserted.data(lkey, put(0, plain), static_cast<uint32_t>(plain.size()));
+    send(inserted);
+    ASSERT_EQ(wire->sent.size(), 6u);
+    EXPECT_EQ(wire->sent[4], two);
+    const auto priorities = device->frame_counters().tx_priorities;
+    const std::array<uint64_t, 8> packets{1, 0, 2, 0, 1, 0, 0, 2};
+    for (size_t i = 0; i < priorities.size(); i++)
+        EXPECT_EQ(priorities[i].packets, packets[i]) << i;
+    EXPECT_EQ(priorities[0].bytes, plain.size());
+    EXPECT_EQ(priorities[2].bytes, 2 * two.size());
+    EXPECT_EQ(priorities[4].bytes, plain.size() + 4);
+    EXPECT_EQ(priorities[7].bytes, 2 * seven.size());
+}
+
 TEST_F(SendBatch, WhatTheWireLosesIsCounted) {
     wire->lossy = true;
     const Bytes frame = to(frames::kPeerMac);
