@@ -2,10 +2,12 @@
 #include "app/softhca/uverbs/ethtool.hpp"
 
 #include "app/softhca/identity.hpp"
+#include "app/softhca/uverbs/ethtool_counters.hpp"
 #include "app/softhca/uverbs/ethtool_phy.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/user_memory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -14,24 +16,6 @@
 
 namespace softhca::uverbs {
 namespace {
-
-/// Port counters under the names that mlx5e gives them, where it has one of that meaning.
-struct NamedCounter {
-    const char* name;
-    uint64_t core::PortCounters::*value;
-};
-constexpr std::array kCounters{
-    NamedCounter{"rx_packets_phy", &core::PortCounters::wire_rx_packets},
-    NamedCounter{"rx_bytes_phy", &core::PortCounters::wire_rx_bytes},
-    NamedCounter{"tx_packets_phy", &core::PortCounters::wire_tx_packets},
-    NamedCounter{"tx_bytes_phy", &core::PortCounters::wire_tx_bytes},
-    NamedCounter{"rx_out_of_buffer", &core::PortCounters::drop_out_of_buffer},
-    NamedCounter{"rx_steer_missed_packets", &core::PortCounters::drop_no_match},
-    NamedCounter{"rx_oversize_pkts_phy", &core::PortCounters::drop_oversize},
-    NamedCounter{"rx_undersize_pkts_phy", &core::PortCounters::drop_undersize},
-    NamedCounter{"tx_discards_phy", &core::PortCounters::drop_tx_wire},
-    NamedCounter{"tx_errors_phy", &core::PortCounters::tx_error_wqes},
-};
 
 template <class T> T* checked(void* command, bool write) {
     return is_mapped(command, sizeof(T), write) ? static_cast<T*>(command) : nullptr;
@@ -115,28 +99,30 @@ int get_driver(const Port& port, ethtool_drvinfo& out) {
     const auto firmware =
         fmt::format("{}.{}.{:04}", kFirmwareMajor, kFirmwareMinor, kFirmwareSubminor);
     std::strncpy(out.fw_version, firmware.c_str(), sizeof out.fw_version - 1);
-    out.n_stats = kCounters.size();
+    out.n_stats = kEthtoolCounters;
     return 0;
 }
 
 int get_counter_names(ethtool_gstrings& out) {
     if (out.string_set != ETH_SS_STATS) return EOPNOTSUPP;
-    if (!is_mapped(out.data, kCounters.size() * ETH_GSTRING_LEN, true)) return EFAULT;
-    out.len = kCounters.size();
-    std::memset(out.data, 0, kCounters.size() * ETH_GSTRING_LEN);
-    for (size_t i = 0; i < kCounters.size(); i++)
-        std::strncpy(reinterpret_cast<char*>(out.data) + i * ETH_GSTRING_LEN, kCounters[i].name,
-                     ETH_GSTRING_LEN - 1);
+    if (!is_mapped(out.data, kEthtoolCounters * ETH_GSTRING_LEN, true)) return EFAULT;
+    out.len = kEthtoolCounters;
+    std::memset(out.data, 0, kEthtoolCounters * ETH_GSTRING_LEN);
+    char* to = reinterpret_cast<char*>(out.data);
+    for (const NamedCounter& counter : ethtool_counters({}, {})) {
+        counter.name.copy(to, ETH_GSTRING_LEN - 1);
+        to += ETH_GSTRING_LEN;
+    }
     return 0;
 }
 
 int get_counters(const Port& port, ethtool_stats& out) {
-    if (!is_mapped(out.data, kCounters.size() * sizeof(uint64_t), true)) return EFAULT;
+    if (!is_mapped(out.data, kEthtoolCounters * sizeof(uint64_t), true)) return EFAULT;
     const core::Device* device = port.device.load();
-    const core::PortCounters now = device ? device->counters() : core::PortCounters{};
-    out.n_stats = kCounters.size();
-    for (size_t i = 0; i < kCounters.size(); i++)
-        out.data[i] = now.*kCounters[i].value;
+    const auto now = device ? ethtool_counters(device->counters(), device->frame_counters())
+                            : ethtool_counters({}, {});
+    out.n_stats = kEthtoolCounters;
+    std::ranges::transform(now, out.data, &NamedCounter::value);
     return 0;
 }
 
@@ -146,7 +132,7 @@ int get_set_sizes(ethtool_sset_info& out) {
     out.sset_mask = asked & (1u << ETH_SS_STATS);
     if (!out.sset_mask) return 0;
     if (!is_mapped(out.data, sizeof(uint32_t), true)) return EFAULT;
-    out.data[0] = kCounters.size();
+    out.data[0] = kEthtoolCounters;
     return 0;
 }
 

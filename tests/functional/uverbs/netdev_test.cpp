@@ -199,6 +199,22 @@ TEST_F(NetdevTest, CountersByName) {
     endpoint.start();
     ASSERT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
     EXPECT_EQ(value("tx_packets_phy"), before + 1);
+    EXPECT_EQ(value("tx_prio0_packets"), value("tx_packets_phy"));
+    EXPECT_TRUE(wait_until([&] { // the cable brings it back
+        uint64_t of_all_sizes = 0;
+        for (const char* size :
+             {"64", "65_to_127", "128_to_255", "256_to_511", "512_to_1023", "1024_to_1518",
+              "1519_to_2047", "2048_to_4095", "4096_to_8191", "8192_to_10239"})
+            of_all_sizes += value(("rx_" + std::string(size) + "_bytes_phy").c_str());
+        return of_all_sizes != 0 && of_all_sizes == value("rx_packets_phy");
+    }));
+    const uint64_t downs = value("link_down_events_phy");
+    name(netdev.c_str());
+    for (const int flags : {0, int{IFF_UP}}) {
+        request.ifr_flags = static_cast<short>(flags);
+        ASSERT_EQ(call(SIOCSIFFLAGS), 0);
+    }
+    EXPECT_EQ(value("link_down_events_phy"), downs + 1);
 }
 
 /// No kernel sends through the emulated netdev: its counters are the port's.
