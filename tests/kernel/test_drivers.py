@@ -140,10 +140,34 @@ def test_the_port_counts_what_it_was_sent(guest: Guest, port: GuestPort, peer: P
     more = {name: value - before[name] for name, value in now.items()}
     received = {name: value for name, value in more.items() if name.startswith("rx_") and value}
     assert received == {"rx_packets_phy": total, "rx_bytes_phy": frame_bytes,
+                        "rx_128_to_255_bytes_phy": total,
                         "rx_multicast_phy": 3, "rx_broadcast_phy": 2,
                         "rx_prio0_packets": total, "rx_prio0_bytes": frame_bytes}
     assert more["tx_prio0_packets"] == more["tx_packets_phy"]
     assert more["tx_prio0_bytes"] == more["tx_bytes_phy"]
+
+
+def test_the_port_counts_by_priority_and_size(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    before = port_statistics(guest, port)
+    sent = {3: (60, 4), 5: (1514, 2), 7: (1515, 3)}  # priority: length, count
+    for priority, (length, count) in sent.items():
+        frame = bytes(Ether(src=peer.mac, dst=port_mac(0)) / Dot1Q(prio=priority, vlan=9, type=0x88b5))
+        peer.wire.send_all([frame.ljust(length, b"x")] * count)
+    deadline = time.monotonic() + 20
+    while (now := port_statistics(guest, port))["rx_packets_phy"] < before["rx_packets_phy"] + 9:
+        assert time.monotonic() < deadline, now
+    more = {name: value - before[name] for name, value in now.items()}
+    for priority, (length, count) in sent.items():
+        assert more[f"rx_prio{priority}_packets"] == count, more
+        assert more[f"rx_prio{priority}_bytes"] == count * length, more
+    assert more["rx_prio0_packets"] == 0, more
+    assert (more["rx_64_bytes_phy"], more["rx_1024_to_1518_bytes_phy"],
+            more["rx_1519_to_2047_bytes_phy"]) == (4, 2, 3), more
+
+
+def test_the_module_is_a_copper_cable(guest: Guest, port: GuestPort) -> None:
+    module = guest.run(["ethtool", "-m", port.netdev])
+    assert "QSFP28" in module and "softhca" in module and "100G-CR4" in module, module
 
 
 def test_other_numbers_of_channels_and_descriptors(guest: Guest, port: GuestPort,
@@ -162,10 +186,13 @@ def test_a_burst_in_each_direction(guest: Guest, port: GuestPort, peer: Peer) ->
 
 def test_link_down_and_up(guest: Guest, port: GuestPort, peer: Peer) -> None:
     carrier = f"/sys/class/net/{port.netdev}/carrier"
+    downs = port_statistics(guest, port)["link_down_events_phy"]
     for up in (False, True):
         port.set_link(up)
         guest.wait_until(f"[ $(cat {carrier}) = {int(up)} ]", tries=100)
+        assert ("No cable" in guest.run(["ethtool", port.netdev])) is not up
     ping(guest, 2)
+    assert port_statistics(guest, port)["link_down_events_phy"] == downs + 1
 
 
 def test_interfaces_go_down_and_up(guest: Guest, port: GuestPort, peer: Peer) -> None:

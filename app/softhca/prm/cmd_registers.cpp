@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ACCESS_REG: port registers.
 #include "app/softhca/prm/command_tools.hpp"
+#include "app/softhca/prm/registers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,22 +15,33 @@ constexpr size_t kDataAt = 16;
 constexpr uint64_t kAdminUp = 1, kAdminDown = 2;
 constexpr uint16_t kMaxMtu = 9978;
 
-/// Speeds that the port type register has a bit for (Linux: enum mlx5e_link_mode).
-uint32_t speed_bit(uint32_t mbps) {
+/// A speed's bits of the port type register (Linux: enum mlx5e_link_mode, enum
+/// mlx5e_ext_link_mode). Extended are those of faster ports than the others know.
+struct LinkModes {
+    uint32_t plain = 0, extended = 0;
+};
+LinkModes link_modes(uint32_t mbps) {
     switch (mbps) {
-    case 10000: return 1u << 12; // 10GBASE-CR
-    case 25000: return 1u << 27; // 25GBASE-CR
-    case 40000: return 1u << 6;  // 40GBASE-CR4
-    case 50000: return 1u << 30; // 50GBASE-CR2
-    default: return 1u << 20;    // 100GBASE-CR4
+    case 1000: return {.plain = 1u << 1};       // 1000BASE-KX
+    case 10000: return {.plain = 1u << 12};     // 10GBASE-CR
+    case 25000: return {.plain = 1u << 27};     // 25GBASE-CR
+    case 40000: return {.plain = 1u << 6};      // 40GBASE-CR4
+    case 50000: return {.plain = 1u << 30};     // 50GBASE-CR2
+    case 200000: return {.extended = 1u << 12}; // 200GBASE-CR4
+    case 400000: return {.extended = 1u << 15}; // 400GBASE-CR8
+    default: return {.plain = 1u << 20};        // 100GBASE-CR4
     }
 }
 
 FwStatus port_type(Firmware& firmware, bool, Fields reg) {
-    const uint32_t speed = speed_bit(firmware.speed_mbps);
-    reg.set(PRM(ptys_reg, eth_proto_capability), speed);
-    reg.set(PRM(ptys_reg, eth_proto_admin), speed);
-    reg.set(PRM(ptys_reg, eth_proto_oper), firmware.device.link_up() ? speed : 0);
+    const LinkModes modes = link_modes(firmware.speed_mbps);
+    const bool up = firmware.device.link_up();
+    reg.set(PRM(ptys_reg, eth_proto_capability), modes.plain);
+    reg.set(PRM(ptys_reg, eth_proto_admin), modes.plain);
+    reg.set(PRM(ptys_reg, eth_proto_oper), up ? modes.plain : 0);
+    reg.set(PRM(ptys_reg, ext_eth_proto_capability), modes.extended);
+    reg.set(PRM(ptys_reg, ext_eth_proto_admin), modes.extended);
+    reg.set(PRM(ptys_reg, ext_eth_proto_oper), up ? modes.extended : 0);
     return FwStatus::ok;
 }
 
@@ -70,114 +82,40 @@ FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-// ---------------------------------------------------------------- PPCNT
-
-/// What a group of port counters is filled from, and into.
-struct PortCounts {
-    core::GroupCounters groups;
-    core::PortCounters counters;
-    Fields set;
-
-    void put_802_3();
-    void put_2863();
-    void put_2819();
-    void put_priority(uint64_t priority);
-
-  private:
-    /// A counter has two fields, of which this is the first one.
-    void put(Field high, uint64_t value) { set.set({high.offset, 64}, value); }
-};
-
-void PortCounts::put_802_3() {
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_transmitted_ok_high),
-        counters.wire_tx_packets);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_frames_received_ok_high), counters.wire_rx_packets);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_octets_transmitted_ok_high), counters.wire_tx_bytes);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_octets_received_ok_high), counters.wire_rx_bytes);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_xmitted_ok_high),
-        groups.tx_multicast.packets);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_xmitted_ok_high),
-        groups.tx_broadcast.packets);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_received_ok_high),
-        groups.rx_multicast.packets);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_broadcast_frames_received_ok_high),
-        groups.rx_broadcast.packets);
-    put(PRM(eth_802_3_cntrs_grp_data_layout, a_frame_too_long_errors_high), counters.drop_oversize);
-}
-
-/// RFC 2863, of the interface.
-void PortCounts::put_2863() {
-    const auto unicast = [](uint64_t all, const core::FlowCounts& multicast,
-                            const core::FlowCounts& broadcast) {
-        return all - multicast.packets - broadcast.packets;
-    };
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_octets_high), counters.wire_rx_bytes);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_ucast_pkts_high),
-        unicast(counters.wire_rx_packets, groups.rx_multicast, groups.rx_broadcast));
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_multicast_pkts_high),
-        groups.rx_multicast.packets);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_broadcast_pkts_high),
-        groups.rx_broadcast.packets);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_in_errors_high),
-        counters.drop_oversize + counters.drop_undersize);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_octets_high), counters.wire_tx_bytes);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_ucast_pkts_high),
-        unicast(counters.wire_tx_packets, groups.tx_multicast, groups.tx_broadcast));
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_multicast_pkts_high),
-        groups.tx_multicast.packets);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_broadcast_pkts_high),
-        groups.tx_broadcast.packets);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_discards_high), counters.drop_tx_wire);
-    put(PRM(eth_2863_cntrs_grp_data_layout, if_out_errors_high), counters.tx_error_wqes);
-}
-
-/// RFC 2819, of what is received. Frames are not counted by their size.
-void PortCounts::put_2819() {
-    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_octets_high), counters.wire_rx_bytes);
-    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts_high), counters.wire_rx_packets);
-    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_broadcast_pkts_high),
-        groups.rx_broadcast.packets);
-    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_multicast_pkts_high),
-        groups.rx_multicast.packets);
-    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_undersize_pkts_high),
-        counters.drop_undersize);
-    put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_oversize_pkts_high),
-        counters.drop_oversize);
-}
-
-/// All packets are of priority 0, as on a port that trusts no tag.
-void PortCounts::put_priority(uint64_t priority) {
-    if (priority != 0) return;
-    put(PRM(eth_per_prio_grp_data_layout, rx_octets_high), counters.wire_rx_bytes);
-    put(PRM(eth_per_prio_grp_data_layout, rx_frames_high), counters.wire_rx_packets);
-    put(PRM(eth_per_prio_grp_data_layout, tx_octets_high), counters.wire_tx_bytes);
-    put(PRM(eth_per_prio_grp_data_layout, tx_frames_high), counters.wire_tx_packets);
-}
-
-/// The groups that are not here count what this port has not: symbol and lane errors, pause frames,
-/// congestion.
-enum class CounterGroup : uint8_t { // Linux: MLX5_*_COUNTERS_GROUP of <linux/mlx5/device.h>
-    ieee_802_3 = 0x00,
-    rfc_2863 = 0x01,
-    rfc_2819 = 0x02,
-    priority = 0x10,
-};
-FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
-    PortCounts port{.groups = firmware.device.group_counters(),
-                    .counters = firmware.device.counters(),
-                    .set = reg.at(PRM(ppcnt_reg, counter_set))};
-    switch (static_cast<CounterGroup>(reg.get(PRM(ppcnt_reg, grp)))) {
-    case CounterGroup::ieee_802_3: port.put_802_3(); break;
-    case CounterGroup::rfc_2863: port.put_2863(); break;
-    case CounterGroup::rfc_2819: port.put_2819(); break;
-    case CounterGroup::priority: port.put_priority(reg.get(PRM(ppcnt_reg, prio_tc))); break;
-    default: break;
-    }
+/// PDDR: why there is no link, as its page for troubleshooting says it.
+FwStatus port_diagnosis(Firmware& firmware, bool write, Fields reg) {
+    if (write) return FwStatus::bad_parameter;
+    // Source: Linux, mlx5e_link_ext_state_opcode_map of mlx5e; closed by command is not in it.
+    enum class Monitor : uint16_t { no_issue = 0, closed = 1, no_partner = 2, no_cable = 1024 };
+    constexpr uint64_t kMonitor = MLX5_PDDR_REG_TRBLSH_GROUP_OPCODE_MONITOR;
+    if (reg.get(PRM(pddr_reg, page_select)) != MLX5_PDDR_REG_PAGE_SELECT_TROUBLESHOOTING_INFO_PAGE)
+        return FwStatus::bad_parameter;
+    const Monitor why = firmware.device.link_up() ? Monitor::no_issue
+                        : !firmware.cable()       ? Monitor::no_cable
+                        : !firmware.admin_up()    ? Monitor::closed
+                                                  : Monitor::no_partner;
+    const Fields page = reg.at(PRM(pddr_reg, page_data));
+    if (page.get(PRM(pddr_troubleshooting_page, group_opcode)) != kMonitor)
+        return FwStatus::bad_parameter;
+    Fields(page).set(PRM(pddr_troubleshooting_page, status_opcode), static_cast<uint64_t>(why));
     return FwStatus::ok;
 }
 
-/// Registers that drivers write and read and that change nothing here: the answer is what came.
-FwStatus keep(Firmware&, bool, Fields) { return FwStatus::ok; }
+/// The node description, which the InfiniBand subnet manager would ask for.
+FwStatus node_description(Firmware& firmware, bool write, Fields reg) {
+    if (write) firmware.node_description = reg.copy(firmware.node_description.size());
+    reg.write(firmware.node_description);
+    return FwStatus::ok;
+}
+
+/// How the host writes what the device reads.
+FwStatus host_endianness(Firmware&, bool write, Fields reg) {
+    constexpr Field kEndianness{0, 8}; // Source: Linux, struct mlx5_reg_host_endianness
+    constexpr uint64_t kLittle = 0;
+    if (write && reg.get(kEndianness) != kLittle) return FwStatus::bad_parameter;
+    reg.set(kEndianness, kLittle);
+    return FwStatus::ok;
+}
 
 /// MTUTC: what CQEs are stamped by. A clock that runs freely, though a tick of it is a nanosecond:
 /// a program that cannot ask takes such a device's stamps for seconds and nanoseconds (net_mlx5).
@@ -190,27 +128,21 @@ FwStatus clock_mode(Firmware&, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
-/// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>.
+/// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>. Others are refused, as by a device that has
+/// not what they are about: the driver uses them where capabilities announce them, or on
+/// InfiniBand.
 const std::map<uint16_t, Register> kRegisters = {
-    {0x5001, keep}, // PCAP
-    {0x5002, keep}, // PMLP
-    {0x5003, port_mtu},      {0x5004, port_type}, {0x5006, port_state}, {0x5007, port_flow_control},
-    {0x5008, port_counters}, {0x5009, keep}, // PUDE
-    {0x500b, keep},                          // PPTB
-    {0x500c, keep},                          // PBMC
-    {0x500e, keep},                          // PELC
-    {0x500f, keep},                          // PVLC
-    {0x5010, keep},                          // PMPE
-    {0x5012, keep},                          // PMAOS
-    {0x5023, keep},                          // PPLM: FEC
-    {0x5031, keep},                          // PDDR
-    {0x5041, keep},                          // PCMR: port check mode
-    {0x507f, keep},                          // PCAM
-    {0x6001, keep},                          // node description
-    {0x7004, keep},                          // host endianness
-    {0x902b, keep},                          // MLCR: port LED
-    {kMtutc, clock_mode},    {0x907f, keep}, // MCAM
+    {0x5002, module_lanes},      // PMLP
+    {0x5003, port_mtu},          // PMTU
+    {0x5004, port_type},         // PTYS
+    {0x5006, port_state},        // PAOS
+    {0x5007, port_flow_control}, // PFCC
+    {0x5008, port_counters},     // PPCNT
+    {0x5031, port_diagnosis},    // PDDR
+    {0x6001, node_description},  // NODE_DESC
+    {0x7004, host_endianness},   // HOST_ENDIANNESS
+    {0x9014, module_memory},     // MCIA
+    {kMtutc, clock_mode},        // MTUTC
 };
 /// Those that users may read.
 constexpr std::array kOfUsers = {kMtutc};

@@ -208,6 +208,7 @@ void Firmware::reset() {
     send_registers.clear();
     vport_context.clear();
     vport_lists.clear();
+    std::ranges::fill(node_description, uint8_t{0});
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
     caps = make_capabilities(users_, vhca.id(), device.config().steering_format);

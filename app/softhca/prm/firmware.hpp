@@ -150,6 +150,7 @@ class Firmware final : private core::Listener {
     void set_admin_up(bool up);
     void set_cable(bool plugged_in);
     [[nodiscard]] bool admin_up() const { return admin_up_; }
+    [[nodiscard]] bool cable() const { return cable_; } ///< plugged in
     /// Tells the driver of an event, whether it happened or not.
     void report(core::AsyncEvent event, core::Number number);
 
@@ -163,6 +164,7 @@ class Firmware final : private core::Listener {
     std::array<uint8_t, 6> mac;
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
+    std::vector<uint8_t> node_description = std::vector<uint8_t>(64); ///< that was written
     uint32_t speed_mbps;
     FlowRecords flows;
     std::map<core::Number, Umem> umems;

@@ -18,6 +18,7 @@ class Transport {
     virtual ~Transport() = default;
     virtual Answer run(Request request) = 0;
     [[nodiscard]] virtual core::Device& device() = 0;
+    [[nodiscard]] virtual testbed::FakeWire& wire() = 0;
     [[nodiscard]] virtual std::byte* pages() = 0; ///< what is at `memory`
     [[nodiscard]] virtual std::vector<uint16_t> opcodes() = 0;
     uint64_t memory = 0; ///< address of kPages zeroed pages
@@ -36,6 +37,7 @@ class GuestTransport final : public Transport, private pci_test::Guest {
     }
     Answer run(Request request) override { return execute(request); }
     [[nodiscard]] core::Device& device() override { return *Guest::device; }
+    [[nodiscard]] testbed::FakeWire& wire() override { return *Guest::wire; }
     [[nodiscard]] std::byte* pages() override { return at(memory); }
     [[nodiscard]] std::vector<uint16_t> opcodes() override {
         return function->with_firmware([](Firmware& firmware) { return firmware.opcodes(); });
@@ -49,8 +51,7 @@ class GuestTransport final : public Transport, private pci_test::Guest {
 class ProcessTransport final : public Transport {
   public:
     explicit ProcessTransport(uint8_t steering_format = 0)
-        : device_{core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1}, .steering_format = steering_format},
-                  std::make_unique<testbed::FakeWire>(), nullptr} {
+        : ProcessTransport(std::make_unique<testbed::FakeWire>(), steering_format) {
         const auto start = reinterpret_cast<uint64_t>(storage_.data());
         memory = (start + kPage - 1) & ~(kPage - 1);
         eq = uverbs::PortFirmware::eq_of(0);
@@ -71,6 +72,7 @@ class ProcessTransport final : public Transport {
         return answer;
     }
     [[nodiscard]] core::Device& device() override { return device_; }
+    [[nodiscard]] testbed::FakeWire& wire() override { return wire_; }
     [[nodiscard]] std::byte* pages() override { return reinterpret_cast<std::byte*>(memory); }
     [[nodiscard]] std::vector<uint16_t> opcodes() override {
         return firmware_.with_firmware([](Firmware& firmware) { return firmware.opcodes(); });
@@ -78,6 +80,12 @@ class ProcessTransport final : public Transport {
     [[nodiscard]] uverbs::PortFirmware& firmware() { return firmware_; }
 
   private:
+    ProcessTransport(std::unique_ptr<testbed::FakeWire> wire, uint8_t steering_format)
+        : wire_(*wire), device_{core::DeviceConfig{.mac = {2, 0, 0, 0, 0, 1},
+                                                   .steering_format = steering_format},
+                                std::move(wire), nullptr} {}
+
+    testbed::FakeWire& wire_; ///< the device's
     std::vector<std::byte> storage_ = std::vector<std::byte>((kPages + 1) * kPage);
     core::Device device_;
     uverbs::PortFirmware firmware_{device_, 100000};

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registers behind ACCESS_REG: each is read, or written and read back, by one function.
+#pragma once
+
+#include "app/softhca/prm/firmware.hpp"
+
+namespace softhca::prm {
+
+/// `reg` is what the driver sent, and becomes the answer.
+using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
+
+/// PPCNT.
+[[nodiscard]] FwStatus port_counters(Firmware& firmware, bool write, Fields reg);
+/// PMLP: which lanes of the port go to which plug.
+[[nodiscard]] FwStatus module_lanes(Firmware& firmware, bool write, Fields reg);
+/// MCIA: the memory of the plug.
+[[nodiscard]] FwStatus module_memory(Firmware& firmware, bool write, Fields reg);
+
+} // namespace softhca::prm

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registers of the port, as its driver reads them by ACCESS_REG.
+#include "tests/unit/prm/transports.hpp"
+
+#include <fmt/format.h>
+
+namespace prm_test {
+namespace {
+
+constexpr uint16_t kWrite = 0, kQuery = 1;
+constexpr Field kRegister{128, 0};
+constexpr size_t kHead = 16;
+constexpr uint16_t kPmlp = 0x5002, kPtys = 0x5004, kPaos = 0x5006, kPpcnt = 0x5008, kPddr = 0x5031,
+                   kNodeDescription = 0x6001, kHostEndianness = 0x7004, kMcia = 0x9014;
+
+class PortRegistersTest : public TransportTest {
+  protected:
+    static Request of(uint16_t id, size_t bytes, uint16_t op_mod = kQuery) {
+        return Request(MLX5_CMD_OP_ACCESS_REG, kHead + bytes, op_mod)
+            .set(PRM(access_register_in, register_id), id);
+    }
+    static Field in(Field field) { return inside(kRegister, field); }
+
+    /// A group of PPCNT, by the fields in it.
+    auto counters(uint32_t group, uint32_t priority = 0) {
+        Request request = of(kPpcnt, PRM_BYTES(ppcnt_reg));
+        request.set(in(PRM(ppcnt_reg, grp)), group).set(in(PRM(ppcnt_reg, prio_tc)), priority);
+        const Answer answer = run(request);
+        EXPECT_EQ(answer.status(), FwStatus::ok);
+        return [answer](Field field) {
+            return answer.get(in(inside(PRM(ppcnt_reg, counter_set), field)));
+        };
+    }
+    void arrive(const frames::Bytes& frame, size_t count = 1) {
+        transport->wire().incoming.insert(transport->wire().incoming.end(), count, frame);
+        while (transport->device().poll()) {
+        }
+    }
+    /// The page of PDDR for troubleshooting: 0 when all is well.
+    [[nodiscard]] uint64_t why_no_link() {
+        const Answer answer =
+            run(of(kPddr, PRM_BYTES(pddr_reg)).set(in(PRM(pddr_reg, page_select)), 1));
+        EXPECT_EQ(answer.status(), FwStatus::ok);
+        return answer.get(
+            in(inside(PRM(pddr_reg, page_data), PRM(pddr_troubleshooting_page, status_opcode))));
+    }
+    Request plug(uint64_t from, uint64_t bytes, uint64_t bus_address = 0x50) {
+        return of(kMcia, PRM_BYTES(mcia_reg))
+            .set(in(PRM(mcia_reg, i2c_device_address)), bus_address)
+            .set(in(PRM(mcia_reg, device_address)), from)
+            .set(in(PRM(mcia_reg, size)), bytes);
+    }
+    void set_link(bool up) {
+        ASSERT_EQ(status(of(kPaos, PRM_BYTES(paos_reg), kWrite)
+                             .set(in(PRM(paos_reg, admin_status)), up ? 1 : 2)),
+                  FwStatus::ok);
+    }
+};
+
+TEST_P(PortRegistersTest, FramesAreCountedBySize) {
+#define SIZE(name) PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts##name##_low)
+    constexpr std::array kSizes{SIZE(64octets),         SIZE(65to127octets),
+                                SIZE(128to255octets),   SIZE(256to511octets),
+                                SIZE(512to1023octets),  SIZE(1024to1518octets),
+                                SIZE(1519to2047octets), SIZE(2048to4095octets),
+                                SIZE(4096to8191octets), SIZE(8192to10239octets)};
+#undef SIZE
+    constexpr std::array<size_t, 11> kEnds{63,   64,   127,  255,  511,  1023,
+                                           1518, 2047, 4095, 8191, 10239};
+    constexpr size_t kFcs = 4;
+    for (size_t i = 0; i < kSizes.size(); i++) {
+        arrive(frames::pattern(kEnds[i] + 1 - kFcs), 2); // the shortest of this size
+        arrive(frames::pattern(kEnds[i + 1] - kFcs), i); // and the longest
+    }
+    arrive(frames::pattern(kEnds.back() + 1 - kFcs)); // of none
+    const auto count = counters(0x02);
+    for (size_t i = 0; i < kSizes.size(); i++)
+        EXPECT_EQ(count(kSizes[i]), 2 + i) << "up to " << kEnds[i + 1] << " octets";
+    EXPECT_EQ(count(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts_low)),
+              kSizes.size() * 2 + 45 + 1);
+}
+
+TEST_P(PortRegistersTest, TaggedFramesHaveTheirPriority) {
+    const auto frame = [](std::vector<frames::Tag> tags) {
+        frames::Spec spec;
+        spec.tags = std::move(tags);
+        return frames::build(spec);
+    };
+    const frames::Bytes plain = frame({}), zero = frame({{0x8100, 0x0007}}),
+                        five = frame({{0x8100, 5 << 13 | 7}}),
+                        outer = frame({{0x8100, 3 << 13 | 7}, {0x8100, 6 << 13 | 7}}),
+                        other = frame({{0x88a8, 7 << 13 | 7}});
+    arrive(plain, 4);
+    arrive(zero, 3);
+    arrive(five, 2);
+    arrive(outer, 5);
+    arrive(other, 6); // not a tag that says a priority of 802.1Q
+    frames::Bytes group = five;
+    group[0] = 0x33;
+    arrive(group, 7);
+    const auto expect = [&](uint32_t priority, uint64_t packets, uint64_t bytes) {
+        const auto count = counters(0x10, priority);
+        EXPECT_EQ(count(PRM(eth_per_prio_grp_data_layout, rx_frames_low)), packets) << priority;
+        EXPECT_EQ(count(PRM(eth_per_prio_grp_data_layout, rx_octets_low)), bytes) << priority;
+        EXPECT_EQ(count(PRM(eth_per_prio_grp_data_layout, tx_frames_low)), 0u) << priority;
+    };
+    expect(0, 13, 4 * plain.size() + 3 * zero.size() + 6 * other.size());
+    expect(3, 5, 5 * outer.size());
+    expect(5, 9, 9 * five.size());
+    for (const uint32_t priority : {1, 2, 4, 6, 7})
+        expect(priority, 0, 0);
+    EXPECT_EQ(
+        counters(0x00)(PRM(eth_802_3_cntrs_grp_data_layout, a_multicast_frames_received_ok_low)),
+        7u);
+}
+
+TEST_P(PortRegistersTest, LinkDownsAreCounted) {
+    const auto downs = [&] { return counters(0x12)(PRM(phys_layer_cntrs, link_down_events)); };
+    EXPECT_EQ(downs(), 0u);
+    set_link(false);
+    EXPECT_EQ(downs(), 1u);
+    transport->wire().plugged = false;
+    transport->device().poll();
+    EXPECT_EQ(downs(), 1u) << "it was down";
+    set_link(true);
+    EXPECT_EQ(downs(), 1u) << "it still is";
+    transport->wire().plugged = true;
+    transport->device().poll();
+    transport->wire().plugged = false;
+    transport->device().poll();
+    EXPECT_EQ(downs(), 2u);
+}
+
+TEST_P(PortRegistersTest, ThePortTellsWhyThereIsNoLink) {
+    EXPECT_EQ(why_no_link(), 0u);
+    set_link(false);
+    EXPECT_EQ(why_no_link(), 1u) << "closed by command";
+    set_link(true);
+    transport->wire().plugged = false;
+    transport->device().poll();
+    EXPECT_EQ(why_no_link(), 2u) << "no partner";
+    const Request other_page = of(kPddr, PRM_BYTES(pddr_reg));
+    EXPECT_EQ(status(other_page), FwStatus::bad_parameter);
+}
+
+TEST_P(PortRegistersTest, ThePortHasAPlug) {
+    const Answer lanes = run(of(kPmlp, PRM_BYTES(pmlp_reg)));
+    EXPECT_EQ(lanes.get(in(PRM(pmlp_reg, width))), 4u) << "100 Gbit/s";
+    for (const uint64_t lane : {0, 1, 2, 3}) {
+        const Field mapping{PRM(pmlp_reg, lane0_module_mapping).offset + 32 * lane, 32};
+        EXPECT_EQ(lanes.get(in(mapping)), lane << 24 | lane << 16);
+    }
+    EXPECT_EQ(status(of(kPmlp, PRM_BYTES(pmlp_reg), kWrite)), FwStatus::bad_parameter);
+
+    const auto text = [&](uint64_t from, uint64_t bytes) {
+        const Answer answer = run(plug(from, bytes));
+        EXPECT_EQ(answer.get(in(PRM(mcia_reg, status))), 0u);
+        std::string text;
+        for (uint64_t i = 0; i < bytes; i++)
+            text += static_cast<char>(answer.get(in({128 + 8 * i, 8})));
+        return text;
+    };
+    EXPECT_EQ(text(0, 1), "\x11") << "QSFP28";
+    EXPECT_EQ(text(148, 16), fmt::format("{:16}", "softhca"));
+    EXPECT_EQ(text(168, 16), fmt::format("{:16}", "100G-CR4"));
+    EXPECT_EQ(run(plug(0, 1, 0x51)).get(in(PRM(mcia_reg, status))), 1u) << "no diagnostics";
+    EXPECT_EQ(status(plug(208, 48)), FwStatus::ok);
+    EXPECT_EQ(status(plug(209, 48)), FwStatus::bad_parameter) << "beyond the end";
+    EXPECT_EQ(status(plug(0, 49)), FwStatus::bad_parameter) << "too much at once";
+    EXPECT_EQ(status(plug(0, 1).set(in(PRM(mcia_reg, module)), 1)), FwStatus::bad_parameter);
+}
+
+TEST_P(PortRegistersTest, WhatTheHostWritesIsRead) {
+    const Field text = in({0, 32});
+    ASSERT_EQ(status(of(kNodeDescription, 64, kWrite).set(text, 0x6d696e65)), FwStatus::ok);
+    EXPECT_EQ(run(of(kNodeDescription, 64).set(text, 1)).get(text), 0x6d696e65u);
+    EXPECT_EQ(status(of(kHostEndianness, 16, kWrite)), FwStatus::ok) << "little";
+    EXPECT_EQ(status(of(kHostEndianness, 16, kWrite).set(in({0, 8}), 0x80)),
+              FwStatus::bad_parameter)
+        << "big";
+}
+
+TEST_P(PortRegistersTest, WhatThePortHasNotIsRefused) {
+    for (const uint16_t id :
+         {0x5001 /* PCAP */, 0x5009 /* PUDE */, 0x500b /* PPTB */, 0x500c /* PBMC */,
+          0x500e /* PELC */, 0x500f /* PVLC */, 0x5010 /* PMPE */, 0x5012 /* PMAOS */,
+          0x5023 /* PPLM */, 0x5041 /* PCMR */, 0x507f /* PCAM */, 0x902b /* MLCR */,
+          0x907f /* MCAM */}) {
+        EXPECT_EQ(status(of(id, 64)), FwStatus::bad_parameter) << std::hex << id;
+        EXPECT_EQ(status(of(id, 64, kWrite)), FwStatus::bad_parameter) << std::hex << id;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, PortRegistersTest, transports(), name_of);
+
+/// By the speeds that a port can have: plain and extended link modes (Linux: <linux/mlx5/port.h>).
+TEST(PortRegisters, EachSpeedHasItsLinkMode) {
+    struct Mode {
+        uint32_t mbps;
+        uint64_t plain, extended, lanes;
+    };
+    for (const auto& [mbps, plain, extended, lanes] :
+         {Mode{1000, 1u << 1, 0, 1}, Mode{10000, 1u << 12, 0, 1}, Mode{25000, 1u << 27, 0, 1},
+          Mode{40000, 1u << 6, 0, 4}, Mode{50000, 1u << 30, 0, 2}, Mode{100000, 1u << 20, 0, 4},
+          Mode{200000, 0, 1u << 12, 4}, Mode{400000, 0, 1u << 15, 8}}) {
+        core::Device device({}, std::make_unique<testbed::FakeWire>(), nullptr);
+        uverbs::PortFirmware firmware(device, mbps);
+        const auto answer_of = [&](uint16_t id, size_t bytes) {
+            Request request = Request(MLX5_CMD_OP_ACCESS_REG, kHead + bytes, kQuery)
+                                  .set(PRM(access_register_in, register_id), id);
+            Answer answer;
+            answer.out.resize(kHead + bytes);
+            (void)firmware.execute(request.in, answer.out, 0);
+            return answer;
+        };
+        const Answer modes = answer_of(kPtys, PRM_BYTES(ptys_reg));
+        for (const Field field : {PRM(ptys_reg, eth_proto_capability),
+                                  PRM(ptys_reg, eth_proto_admin), PRM(ptys_reg, eth_proto_oper)})
+            EXPECT_EQ(modes.get(inside(kRegister, field)), plain) << mbps;
+        for (const Field field :
+             {PRM(ptys_reg, ext_eth_proto_capability), PRM(ptys_reg, ext_eth_proto_admin),
+              PRM(ptys_reg, ext_eth_proto_oper)})
+            EXPECT_EQ(modes.get(inside(kRegister, field)), extended) << mbps;
+        EXPECT_EQ(
+            answer_of(kPmlp, PRM_BYTES(pmlp_reg)).get(inside(kRegister, PRM(pmlp_reg, width))),
+            lanes)
+            << mbps;
+    }
+}
+
+} // namespace
+} // namespace prm_test
