@@ -89,3 +89,15 @@ def lookups() -> str:
 def async_flows(row: str) -> str | None:
     """Rules per second from a template table ÷ one by one, by the same engine."""
     return ">= 2.00" if row == "insertion" else None
+
+
+def scale() -> str:
+    """A packet's time beside many objects ÷ beside one of them: the cost is flat, but caches hold fewer of many."""
+    return "<= 1.50"
+
+
+START_MS = 50.0  # that a program may take longer to start under softhca
+
+
+def start() -> str:
+    return "<= 1.00"

@@ -17,6 +17,7 @@ from .ratios import Figure
 from .results import Results
 from .rivals import rates
 from .runner import RAWQP, BenchError, Runner, plugin_file, softhca_port
+from .scale import scale
 from .scene import WITH_FREEING, Case, against_mlx5, in_each_setting, pick
 from .subjects import FLOOR, MLX5, MLX5_VARIANTS, Bench
 from .tcp import tcp
@@ -284,4 +285,5 @@ CASES: dict[str, Case] = {
     "secondary": secondary,
     "rates": rates,
     "tcp": tcp,
+    "scale": scale,
 }

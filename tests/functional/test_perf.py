@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_lib import tcp
+from bench_lib import scale, tcp
 from bench_lib.cases import CASES, ROUNDS
 from bench_lib.charts import chart
 from bench_lib.effort import Effort, Setting
@@ -228,7 +228,7 @@ def test_bench_lists_its_benchmarks() -> None:
     assert answer.returncode == 0
     assert [line.split()[0] for line in answer.stdout.splitlines()] == [
         "cycles", "bursts", "mprq", "compressed", "offloads", "marks", "queues", "floor", "latency",
-        "flows", "lookups", "flow_perf", "first_packet", "secondary", "rates", "tcp"]
+        "flows", "lookups", "flow_perf", "first_packet", "secondary", "rates", "tcp", "scale"]
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
@@ -384,6 +384,22 @@ def test_tcp_is_compared_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> 
         ("tcp.vs_plain", 3.0, 3, True), ("tcp.vs_net_af_packet", 3.0, 3, None),
         ("tcp.vs_net_tap", 3.0, 1, None)]
     assert len(results.failures) == 2, "a way that was there, and then was not, in two turns"
+
+
+def test_scale_measures_each_crowd(build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Fewer of each kind, and one turn: the rows are there, each with its bar."""
+    for name, value in build.env(tmp_path / "reports").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(scale, "CROWDS", {kind: (1, 3) for kind in scale.CROWDS})
+    monkeypatch.setattr(scale, "STARTS", 1)
+    results = Results()
+    scale.scale(Runner(Machine(build.folder), False), Effort(1, 1, 1, ()), results)
+    assert not results.failures
+    assert [(row.name, row.bar) for row in results.rows] == [
+        *((f"scale.{kind}.3", "<= 1.50") for kind in ("qps", "cqs", "contexts", "mrs")), ("scale.start", "<= 1.00")]
+    assert all(row.a_value > 0 and row.b_value > 0 for row in results.rows)
+    assert results.rows[-1].b_value == 50
+    assert not list(tmp_path.glob("reports*"))
 
 
 def test_each_bar_is_held_against_a_row() -> None:
