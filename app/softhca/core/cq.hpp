@@ -2,6 +2,7 @@
 // A completion queue, but for its format: who it belongs to and whether it still works.
 #pragma once
 
+#include "app/softhca/core/turns.hpp"
 #include "app/softhca/core/types.hpp"
 
 #include <utility>
@@ -15,16 +16,21 @@ class Cq;
 class CqVisits {
   public:
     void add_block(Cq& cq) { blocks_.push_back(&cq); }
-    void await_arm(Cq& cq) { unarmed_.push_back(&cq); }
+    inline void await_arm(Cq& cq);
     void forget(const Cq& cq) {
         std::erase(blocks_, &cq);
         std::erase(unarmed_, &cq);
+        idle_.remove(cq);
     }
-    inline void end_round();
+    /// `looks`: at so many of those that nobody has armed for long.
+    inline void end_round(size_t looks);
 
   private:
+    inline void poll_unarmed();
+
     std::vector<Cq*> blocks_;  ///< keep completions back
-    std::vector<Cq*> unarmed_; ///< are not known to be armed for any completion
+    std::vector<Cq*> unarmed_; ///< are not known to be armed for any completion …
+    Turns<Cq> idle_;           ///< … and have not been for kPatience rounds
 };
 
 /// A CQ's ring at one moment.
@@ -48,9 +54,12 @@ class Cq {
     /// Goes on in another ring, which RingFormat has found fit; see Device::resize_cq.
     [[nodiscard]] virtual Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                                uint8_t cqe_size) = 0;
-    /// Looks for a new arm request. Only for CQs with events. True: there is one, for any
+    enum class Arm : uint8_t { none, some, any };
+    /// Looks for a new arm request. Only for CQs with events. Any: there is one, for any
     /// completion, so that none that comes before the next event could ask for more.
-    virtual bool poll_arm() = 0;
+    virtual Arm poll_arm() = 0;
+    /// Where its consumer writes such requests, and what stands there when there is none.
+    [[nodiscard]] virtual std::pair<Doorbell, uint32_t> arm_record() const = 0;
     /// Whether completions are kept back, and their end: needed before the consumer may wait.
     [[nodiscard]] virtual bool compresses() const = 0;
     virtual void write_block() = 0;
@@ -84,7 +93,8 @@ class Cq {
         if (events_) visits.await_arm(*this);
     }
 
-    uint32_t users = 0; ///< queues that complete here
+    uint32_t users = 0;       ///< queues that complete here
+    uint16_t idle_rounds = 0; ///< of CqVisits
 
   protected:
     void tell() { listener_->on_completion(number_, cookie_); }
@@ -105,7 +115,12 @@ class Cq {
     Number number_;
 };
 
-inline void CqVisits::end_round() {
+inline void CqVisits::await_arm(Cq& cq) {
+    cq.idle_rounds = 0;
+    unarmed_.push_back(&cq);
+}
+
+inline void CqVisits::end_round(size_t looks) {
     // A CQ is on the list again for each block that it begins. It leaves first: a round may end in
     // write_block(), where memory is missing.
     while (!blocks_.empty()) {
@@ -113,13 +128,26 @@ inline void CqVisits::end_round() {
         blocks_.pop_back();
         cq->write_block();
     }
+    idle_.round(looks, [this](Cq& cq) { await_arm(cq); });
+    poll_unarmed();
+}
+
+inline void CqVisits::poll_unarmed() {
     for (size_t i = 0; i < unarmed_.size();) {
-        if (unarmed_[i]->poll_arm()) {
-            unarmed_[i] = unarmed_.back();
-            unarmed_.pop_back();
-        } else {
+        Cq& cq = *unarmed_[i];
+        const Cq::Arm arm = cq.poll_arm();
+        cq.idle_rounds = arm == Cq::Arm::none ? static_cast<uint16_t>(cq.idle_rounds + 1) : 0;
+        const bool is_idle = cq.idle_rounds >= kPatience;
+        if (arm != Cq::Arm::any && !is_idle) {
             i++;
+            continue;
         }
+        unarmed_[i] = unarmed_.back();
+        unarmed_.pop_back();
+        if (!is_idle) continue;
+        // A request that has come since poll_arm() stands in the record until it is taken there.
+        const auto [record, none] = cq.arm_record();
+        idle_.add(cq, record, none);
     }
 }
 

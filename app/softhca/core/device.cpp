@@ -20,7 +20,7 @@ bool valid_transition(QueueState from, QueueState to) {
 template <class Q> void rewind(Q& queue) {
     queue.consumer = queue.producer = 0;
     if constexpr (std::is_same_v<Q, Sq>) {
-        queue.sent = queue.rung = 0;
+        queue.sent = 0;
         queue.enabled = 0;
         queue.progress = {};
     } else {
@@ -180,11 +180,11 @@ Outcome<void> Device::modify_sq(Number sqn, QueueState state, const HairpinPeer&
     if (!valid_transition(sq->state, state)) return refuse(Status::bad_state);
     if (const auto changed = state_->change_peer(*sq, state, source); !changed) return changed;
     change_state(*state_, *sq, state, state_->active(*sq));
-    if (sq->rc || sq->hairpin) return {};
+    if (sq->hairpin) return {};
     if (state == QueueState::reset)
-        state_->send_schedule.stop(*sq);
+        state_->schedule(*sq).stop(*sq);
     else
-        state_->send_schedule.start(*sq);
+        state_->schedule(*sq).start(*sq);
     return {};
 }
 
@@ -223,7 +223,7 @@ Outcome<void> Device::destroy_sq(Number sqn) {
     Sq* const sq = state_->sqs.find(sqn);
     if (!sq) return refuse(Status::bad_resource);
     std::erase(state_->active(*sq), sq);
-    state_->send_schedule.stop(*sq);
+    state_->schedule(*sq).stop(*sq);
     state_->data_path->forget(*sq);
     state_->sqs_by_record.erase({sq->doorbell.record(), sqn});
     for (Rq* const rq : sq->partners)

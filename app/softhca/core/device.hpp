@@ -311,8 +311,9 @@ class Device {
 
     /// Does the pending work of one round: SQs, wire, kernel netdev, CQ arms. Called by the one
     /// device thread that owns this device (see Engine). Returns how many units of work were done;
-    /// 0 means idle.
-    size_t poll();
+    /// 0 means idle. `rested`: the thread has slept since the last round, so that this one takes a
+    /// closer look at what has been idle for long (see turns.hpp).
+    size_t poll(bool rested = true);
 
     struct State; ///< for the core's own files only
 

@@ -70,7 +70,7 @@ template <class Q> bool Device::State::break_queues(std::vector<Q*>& active, con
         if (!queue->works_on(address)) return false;
         queue->fail();
         if constexpr (std::is_same_v<Q, Sq>)
-            send_schedule.stop(*queue);
+            schedule(*queue).stop(*queue);
         else
             std::erase(failed_rqs, queue);
         return any = true;
@@ -81,8 +81,9 @@ template <class Q> bool Device::State::break_queues(std::vector<Q*>& active, con
 bool Device::State::break_cqs(const void* address) {
     bool any = false;
     for (const auto& [number, cq] : cqs) {
-        if (cq->failed() || !cq->works_on(address)) continue;
-        cq_visits.forget(*cq);
+        if (!cq->works_on(address)) continue;
+        cq_visits.forget(*cq); // whether it has failed before or not: its record is gone
+        if (cq->failed()) continue;
         cq->fail();
         any = true;
     }

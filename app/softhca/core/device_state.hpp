@@ -62,6 +62,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     DataPath::Work doing = DataPath::Work::sending;
     static constexpr size_t kReceiveBudget = 128; ///< frames in a round
     size_t frames_left = kReceiveBudget;          ///< until the next round ends
+    size_t work_of_round = 0;                     ///< of the last one that came to its end
     std::atomic<std::thread::id> polled_by;       ///< the device thread
 
     Icm icm;
@@ -92,7 +93,8 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     // What poll() visits, or those of it that may have something to do.
     std::vector<Sq*> active_sqs;        ///< not in reset …
     SendSchedule send_schedule;         ///< … and which of them have their turn
-    std::vector<Sq*> active_rcs;        ///< likewise, of RC QPs
+    std::vector<Sq*> active_rcs;        ///< likewise, of RC QPs …
+    SendSchedule rc_schedule;           ///< … and which of those have their turn
     std::vector<Sq*> active_hairpins;   ///< likewise, of hairpin SQs
     std::vector<Rq*> active_rqs;        ///< likewise; visited are …
     std::vector<Rq*> failed_rqs;        ///< … those in error, which must flush
@@ -125,6 +127,9 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     /// The list that an SQ is in while it is not in reset.
     [[nodiscard]] std::vector<Sq*>& active(const Sq& sq) {
         return sq.hairpin ? active_hairpins : sq.rc ? active_rcs : active_sqs;
+    }
+    [[nodiscard]] SendSchedule& schedule(const Sq& sq) {
+        return sq.rc ? rc_schedule : send_schedule;
     }
     /// Makes objects in a range (ObjectRanges) that queues of a PD write, which stays meanwhile.
     template <class Make> [[nodiscard]] Outcome<Number> create_in_pd(Number pd, Make&& make) {
@@ -172,7 +177,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     /// Lets the wire begin if its frames have somewhere to go.
     void start_wire();
     /// See Device::poll().
-    size_t poll_round();
+    size_t poll_round(bool rested);
 
     /// Frames that another device sends here, on the same device thread.
     [[nodiscard]] size_t take(std::span<const iovec> frames) override;

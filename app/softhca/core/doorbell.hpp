@@ -39,6 +39,7 @@ class Doorbell {
 
     [[nodiscard]] explicit operator bool() const { return value_ != nullptr; }
     [[nodiscard]] uint32_t load() const { return __atomic_load_n(value_, __ATOMIC_ACQUIRE); }
+    void prefetch() const { __builtin_prefetch(value_); }
     void store(uint32_t value) const { __atomic_store_n(value_, value, __ATOMIC_RELEASE); }
     [[nodiscard]] uint32_t exchange(uint32_t value) const {
         return __atomic_exchange_n(value_, value, __ATOMIC_ACQ_REL);

@@ -31,10 +31,13 @@ class Idler {
     void wait_for(std::vector<pollfd> wakers) { wait_ = std::move(wakers); }
     void busy() {
         idle_ = 0;
-        was_ready_ = false;
+        was_ready_ = rested_ = false;
     }
+    /// Whether it has slept since it was last busy or idle.
+    [[nodiscard]] bool rested() const { return rested_; }
     void idle() {
-        if (idle_ < spins_) {
+        rested_ = idle_ >= spins_;
+        if (!rested_) {
             __builtin_ia32_pause();
         } else {
             // Doorbells live in memory, which cannot wake anybody: sleeps must stay short.
@@ -62,6 +65,7 @@ class Idler {
     uint64_t spins_;
     std::vector<pollfd> wait_;
     bool was_ready_ = false;
+    bool rested_ = false;
 };
 
 cpu_set_t allowed_cpus(const EngineConfig& config, unsigned index) {
@@ -153,7 +157,7 @@ void Worker::run() {
         }
         size_t work = 0;
         for (Device* const device : mine)
-            work += device->poll();
+            work += device->poll(idler.rested());
         if (work != 0)
             idler.busy();
         else

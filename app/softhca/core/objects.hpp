@@ -82,25 +82,17 @@ struct Sq : Queue {
     uint16_t enabled = 0;     ///< managed: it may go on up to here
     RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
-    uint32_t rung = 0;        ///< RC: the doorbell when it was last looked at
     std::shared_ptr<SendRegisters> registers; ///< see SqAttr
     // Of SendSchedule:
     RungTogether* rung_with = nullptr;
     uint16_t idle_rounds = 0;
-    bool asleep = false;
+    enum class Rest : uint8_t { none, until_rung, in_turn };
+    Rest rest = Rest::none; ///< how it is found to have something to do; none: by visits
     std::optional<HairpinSize> hairpin;
     std::shared_ptr<HairpinBuffer> source; ///< hairpin: what it sends, if the RQ names it, too
     uint64_t tried = 0;                    ///< serial of the packet that `progress` is about
     std::shared_ptr<Virtq> virtq;          ///< whose chains it sends; null: not a virtio queue
 
-    /// RC: whether there may be something to do, whatever the format. Most of the time there is
-    /// not.
-    [[nodiscard]] bool has_rung() {
-        const uint32_t now = doorbell.load();
-        if (now == rung && pending() == 0) return false;
-        rung = now;
-        return true;
-    }
     void fail() {
         state = QueueState::error;
         if (listener) listener->on_async(AsyncEvent::sq_fatal, number, cookie);

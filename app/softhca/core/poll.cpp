@@ -22,16 +22,16 @@ void Device::State::start_wire() {
         port.start_wire();
 }
 
-size_t Device::State::poll_round() {
+size_t Device::State::poll_round(bool rested) {
+    const size_t looks = looks_of_round(rested, work_of_round);
     doing = DataPath::Work::sending;
     port.read_clock();
     port.poll_link();
     if (port.start_is_due()) start_wire();
     size_t work = 0;
-    // First: RC QPs write what packets are steered by.
-    for (Sq* const sq : active_rcs)
-        if (sq->has_rung()) work += data_path->send(*sq, kSendBudget);
-    work += send_schedule.round([&](Sq& sq) { return data_path->send(sq, kSendBudget); });
+    const auto send = [&](Sq& sq) { return data_path->send(sq, kSendBudget); };
+    work += rc_schedule.round(looks, send); // first: these write what packets are steered by
+    work += send_schedule.round(looks, send);
     for (Sq* const sq : active_hairpins)
         work += data_path->send_hairpin(*sq, kHairpinBudget);
     for (Sq* const sq : active_virtio_sqs)
@@ -45,12 +45,12 @@ size_t Device::State::poll_round() {
     for (Virtq* const virtq : active_virtqs)
         if (Rq* const rq = virtq->wants_event(); rq && data_path->receive_message(*rq))
             virtq->told();
-    cq_visits.end_round();
+    cq_visits.end_round(looks);
     port.flush();
-    return work;
+    return work_of_round = work;
 }
 
-size_t Device::poll() {
+size_t Device::poll(bool rested) {
     State& state = *state_;
     if (state.control_waiting.load(std::memory_order_relaxed) != 0) {
         std::this_thread::yield();
@@ -62,7 +62,7 @@ size_t Device::poll() {
         state.polled_by.load(std::memory_order_relaxed) != self)
         state.polled_by.store(self, std::memory_order_relaxed);
     size_t work = 1; // of a round that is not finished
-    state.end_left_work(run_guarded(state, [&] { work = state.poll_round(); }));
+    state.end_left_work(run_guarded(state, [&] { work = state.poll_round(rested); }));
     return work;
 }
 

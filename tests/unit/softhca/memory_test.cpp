@@ -242,6 +242,35 @@ TEST_F(MissingMemory, ASessionWithoutItsCqIsCounted) {
     EXPECT_EQ(device->counters().delivered, 0u);
 }
 
+/// Where its consumer may arm it is looked at, whether it has failed or not: once more, and never
+/// again.
+TEST_F(MissingMemory, AFailedCqWithoutItsRecordHoldsNothingUp) {
+    Pages ring{64 << 4}, record{kPage};
+    CqAttr attr;
+    attr.ring = ring.area();
+    attr.doorbell = cq_doorbell(reinterpret_cast<mlx5::CqDoorbell*>(record.data()));
+    attr.log_entries = 4;
+    attr.listener = &listener;
+    attr.events = true;
+    const Number cqn = device->create_cq(attr).value();
+    TestSq other(*device, pd, cqn, 4);
+    ASSERT_TRUE(device->inject_overrun(cqn));
+    other.post(Wqe(WqeOpcode::send).eth().data(lkey, put(0, frames::build({})), 60));
+    other.ring_doorbell();
+    run();
+    ASSERT_TRUE(listener.saw(AsyncEvent::cq_error));
+    {
+        const Hole hole(record.data(), kPage);
+        device->poll();
+        post({0});
+        EXPECT_NE(device->poll(), 0u);
+        EXPECT_EQ(device->poll(), 0u);
+        EXPECT_EQ(wire->sent.size(), 2u);
+    }
+    ASSERT_TRUE(device->destroy_sq(other.number));
+    ASSERT_TRUE(device->destroy_cq(cqn));
+}
+
 TEST_F(MissingMemory, WhoLooksIsToldOfIt) {
     Collector collector(true);
     device->add_observer(collector);

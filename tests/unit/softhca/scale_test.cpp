@@ -52,6 +52,15 @@ class Scale : public Testbed {
         make(many - few);
         expect_flat(among_few, best_time(10, come_and_go));
     }
+    void fall_asleep() {
+        for (int i = 0; i < kPatience + 2; i++)
+            device->poll();
+    }
+    /// Of a thread that does not sleep in between.
+    std::function<void()> rounds = [this] {
+        for (int i = 0; i < 1000; i++)
+            device->poll(false);
+    };
     [[nodiscard]] static Bytes address_of(uint32_t rule) {
         return {10, static_cast<uint8_t>(rule >> 16), static_cast<uint8_t>(rule >> 8),
                 static_cast<uint8_t>(rule)};
@@ -160,14 +169,30 @@ TEST_F(Scale, ARoundCostsTheSameAmongManyIdleQueues) {
             sqs.push_back(std::make_unique<TestSq>(*device, attr, uint8_t{2}));
             rqs.push_back(std::make_unique<TestRq>(*device, pd, cq.number));
         }
-        for (int i = 0; i < SendSchedule::kPatience + 2; i++)
-            device->poll();
-    };
-    const auto rounds = [&] {
-        for (int i = 0; i < 1000; i++)
-            device->poll();
+        fall_asleep();
     };
     make(8);
+    const double few = best_time(10, rounds);
+    make(4000);
+    expect_flat(few, best_time(10, rounds));
+    for (const auto& sq : sqs)
+        EXPECT_TRUE(device->destroy_sq(sq->number));
+}
+
+/// RC or not, of a UAR each, so that only their records can tell; and CQs that nobody arms.
+TEST_F(Scale, ARoundCostsTheSameAmongWhatIsLookedAtInTurns) {
+    std::deque<TestCq> cqs;
+    std::vector<std::unique_ptr<TestSq>> sqs;
+    const auto make = [&](size_t count) {
+        while (cqs.size() < count) {
+            const TestCq& cq = cqs.emplace_back(*device, 2, &listener, true);
+            sqs.push_back(std::make_unique<TestSq>(
+                *device, SqAttr{.pd = pd, .cqn = cq.number, .rc = cqs.size() % 2 == 0},
+                uint8_t{2}));
+        }
+        fall_asleep();
+    };
+    make(16);
     const double few = best_time(10, rounds);
     make(4000);
     expect_flat(few, best_time(10, rounds));

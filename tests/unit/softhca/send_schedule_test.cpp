@@ -39,19 +39,17 @@ class Schedule : public testing::Test {
             sq.number = static_cast<Number>(sqs.size());
             sq.registers = registers;
             sq.state = QueueState::ready;
+            sq.doorbell = Doorbell(bells.emplace_back());
             schedule.start(sq);
         }
     }
     /// One round, in which the SQs with something posted have it executed.
     size_t round() {
         visited.clear();
-        return schedule.round([&](Sq& sq) -> size_t {
+        return schedule.round(looks, [&](Sq& sq) -> size_t {
             visited.push_back(sq.number);
             if (posted.erase(sq.number) == 0) {
-                if (sq.number == ring_behind) {
-                    posted = {ring_behind};
-                    uar.ring(std::exchange(ring_behind, 0));
-                }
+                if (sq.number == ring_behind) post(std::exchange(ring_behind, 0));
                 return 0;
             }
             executed.insert(sq.number);
@@ -59,17 +57,32 @@ class Schedule : public testing::Test {
         });
     }
     void fall_asleep() {
-        for (int i = 0; i < SendSchedule::kPatience + 2; i++)
+        for (int i = 0; i < kPatience + 2; i++)
             round();
+    }
+    /// As drivers do: the doorbell record, then the register.
+    void post(Number number) {
+        posted.insert(number);
+        bells[number - 1].write(++posts);
+        uar.ring(number);
+    }
+    void end_all() {
+        for (Sq& sq : sqs)
+            schedule.stop(sq);
+        sqs.clear();
+        bells.clear();
     }
     [[nodiscard]] Sq& sq(Number number) { return sqs[number - 1]; }
 
     Uar uar;
+    std::deque<DoorbellRegister> bells;
     std::deque<Sq> sqs;
     SendSchedule schedule;
+    size_t looks = looks_of_round(false, 0);
     std::vector<Number> visited;
-    std::set<Number> posted, executed; ///< doorbell records, as it were
-    Number ring_behind = 0;            ///< of this SQ the owner rings just after it was looked at
+    std::set<Number> posted, executed;
+    uint32_t posts = 0;
+    Number ring_behind = 0; ///< of this SQ the owner rings just after it was looked at
 };
 
 TEST_F(Schedule, IdleQueuesAreNotVisited) {
@@ -170,37 +183,77 @@ TEST_F(Schedule, QueuesThatGoLeaveNoneOut) {
 }
 
 TEST_F(Schedule, WhatIsPostedWhileAQueueFallsAsleepIsFound) {
-    constexpr int kFirst = SendSchedule::kPatience - 3, kLast = SendSchedule::kPatience + 3;
+    constexpr int kFirst = kPatience - 3, kLast = kPatience + 3;
     for (int at = kFirst; at < kLast; at++)
-        for (const Number number : {1u, 3u}) { // the first one that sleeps, and a later one
-            make(SendRegisters::kCount + 4, uar.registers);
-            for (int i = 0; i < at; i++)
-                round();
-            ring_behind = number;
-            for (int i = 0; i < 3; i++)
-                round();
-            if (ring_behind != 0) { // it was asleep already
-                posted = {ring_behind};
-                uar.ring(std::exchange(ring_behind, 0));
-                round();
+        for (const bool by_register : {true, false})
+            for (const Number number : {1u, 3u}) { // the first one that sleeps, and a later one
+                make(SendRegisters::kCount + 4, by_register ? uar.registers : nullptr);
+                for (int i = 0; i < at; i++)
+                    round();
+                ring_behind = number;
+                for (int i = 0; i < 3; i++)
+                    round();
+                if (ring_behind != 0) { // it was asleep already
+                    post(std::exchange(ring_behind, 0));
+                    round();
+                }
+                EXPECT_TRUE(executed.contains(number)) << "after " << at << " rounds";
+                executed.clear();
+                end_all();
             }
-            EXPECT_TRUE(executed.contains(number)) << "after " << at << " rounds";
-            executed.clear();
-            for (Sq& sq : sqs)
-                schedule.stop(sq);
-            sqs.clear();
-        }
 }
 
-/// Those are looked at as before: fewer queues than registers, and what nobody rings.
+/// Of many registers, or of none: there is nothing to look at but each one's record.
+TEST_F(Schedule, RecordsAreLookedAtInTurns) {
+    make(kMany, nullptr);
+    fall_asleep();
+    EXPECT_EQ(round(), 0u);
+    EXPECT_TRUE(visited.empty()) << "their records tell that there is nothing";
+    for (const Number number : {1u, 345u, 1000u}) {
+        post(number);
+        size_t rounds = 0;
+        for (; !executed.contains(number); rounds++) {
+            ASSERT_LT(rounds, kMany);
+            round();
+            EXPECT_LE(visited.size(), 1u);
+        }
+        EXPECT_LE(rounds, kMany / looks + 1);
+        executed.clear();
+        fall_asleep();
+    }
+}
+
+TEST_F(Schedule, AThreadThatHasSleptFindsThemAtOnce) {
+    make(kMany, nullptr);
+    fall_asleep();
+    looks = looks_of_round(true, 0);
+    for (const Number number : {7u, 77u, 777u})
+        post(number);
+    round();
+    EXPECT_EQ(executed, (std::set<Number>{7, 77, 777}));
+}
+
+TEST_F(Schedule, QueuesThatGoLeaveNoTurnOut) {
+    constexpr size_t kSome = 64;
+    for (Number stop = 1; stop < kSome; stop++) {
+        make(kSome, nullptr);
+        fall_asleep();
+        round(); // leaves the turn somewhere
+        schedule.stop(sq(stop));
+        post(kSome);
+        for (size_t i = 0; i < kSome / looks + 1; i++)
+            round();
+        EXPECT_TRUE(executed.contains(kSome)) << stop;
+        EXPECT_FALSE(executed.contains(stop));
+        executed.clear();
+        end_all();
+    }
+}
+
+/// Those that become due without being rung.
 TEST_F(Schedule, SomeNeverSleep) {
-    make(SendRegisters::kCount, uar.registers);
-    make(3, nullptr);
-    const Uar other;
     std::set<Number> awake;
-    for (const Sq& each : sqs)
-        awake.insert(each.number);
-    make(16, other.registers);
+    make(16, uar.registers);
     const auto last = static_cast<Number>(sqs.size());
     sq(last - 2).managed = sq(last - 1).repeats = true;
     sq(last).pace = RequestPace(1000, 0);
@@ -218,6 +271,10 @@ TEST_F(Schedule, FewThatAreLeftAreLookedAtAgain) {
         schedule.stop(sq(number));
     round();
     EXPECT_EQ(visited.size(), kFew);
+    fall_asleep();
+    post(7);
+    round();
+    EXPECT_TRUE(executed.contains(7)) << "by its record";
 }
 
 TEST_F(Schedule, PagesAreApart) {
@@ -252,7 +309,7 @@ class Sleepers : public Testbed {
             EXPECT_TRUE(device->destroy_sq(queue->number));
     }
     void fall_asleep() {
-        for (int i = 0; i < SendSchedule::kPatience + 2; i++)
+        for (int i = 0; i < kPatience + 2; i++)
             device->poll();
     }
     /// Posts a frame, and writes the doorbell record.

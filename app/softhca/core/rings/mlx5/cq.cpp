@@ -70,7 +70,7 @@ void Cq::write_block() {
                 static_cast<uint8_t>(op_own(mlx5::CqeOpcode::resp_send) | format)});
     producer_ += count;
     block_->clear();
-    if (armed_ != Arm::none) raise(mlx5::CqeOpcode::resp_send);
+    if (armed_ != Armed::none) raise(mlx5::CqeOpcode::resp_send);
 }
 
 Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
@@ -79,7 +79,7 @@ Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
     const uint32_t waiting = entries() - refresh_room();
     if (waiting == entries()) return tl::unexpected(Status::busy);
     if (waiting >= 1u << log_entries) return tl::unexpected(Status::bad_parameter);
-    const Arm armed = std::exchange(armed_, Arm::none); // the mark is no completion to tell of
+    const Armed armed = std::exchange(armed_, Armed::none); // the mark is no completion to tell of
     const bool marked = write<mlx5::Cqe>(mlx5::CqeOpcode::resize, 0, 0, [](mlx5::Cqe&) {});
     armed_ = armed;
     if (!marked) return tl::unexpected(Status::bad_state);
@@ -93,8 +93,8 @@ Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
 void Cq::raise(mlx5::CqeOpcode opcode) {
     const bool error =
         opcode == mlx5::CqeOpcode::req_error || opcode == mlx5::CqeOpcode::resp_error;
-    if (armed_ == Arm::solicited && !error) return;
-    if (armed_ == Arm::any) await_arm();
+    if (armed_ == Armed::solicited && !error) return;
+    if (armed_ == Armed::any) await_arm();
     tell_armed();
 }
 
@@ -104,11 +104,11 @@ void Cq::look(CqView& view) const {
             .entry_bytes = cqe_size_,
             .producer = producer_ & kCounterMask,
             .consumer = net::to_be(doorbell_.consumer.load()) & kCounterMask,
-            .armed = armed_ != Arm::none};
+            .armed = armed_ != Armed::none};
 }
 
 void Cq::tell_armed() {
-    armed_ = Arm::none;
+    armed_ = Armed::none;
     told_++;
     tell();
 }
@@ -118,18 +118,18 @@ void Cq::fill_up() {
     room_ = 0;
 }
 
-bool Cq::poll_arm() {
-    if (doorbell_.arm.load() == kArmTaken) return false;
+Cq::Arm Cq::poll_arm() {
+    if (doorbell_.arm.load() == kArmTaken) return Arm::none;
     const uint32_t arm = net::to_be(doorbell_.arm.exchange(kArmTaken));
     constexpr uint32_t kCounterMask = 0xffffff, kSequenceMask = 3;
     // A request bears the number of events so far. Any other value is none: Linux writes one, once
     // a CQ is created, that keeps a CQ which is only polled from being armed by its record.
-    if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return false;
-    armed_ = arm & mlx5::kCqArmSolicited ? Arm::solicited : Arm::any;
+    if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return Arm::none;
+    armed_ = arm & mlx5::kCqArmSolicited ? Armed::solicited : Armed::any;
     // Completions that arrived before the request was seen: the consumer must hear of them. A
     // solicited-only consumer may get one event too many this way, never one too few.
     if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell_armed();
-    return armed_ == Arm::any;
+    return armed_ == Armed::any ? Arm::any : Arm::some;
 }
 
 } // namespace softhca::core::mlx5_rings

@@ -64,7 +64,7 @@ class Cq final : public core::Cq {
         }
         producer_++;
         room_--;
-        if (armed_ != Arm::none) raise(opcode);
+        if (armed_ != Armed::none) raise(opcode);
         return true;
     }
 
@@ -100,7 +100,7 @@ class Cq final : public core::Cq {
     void end_row(uint32_t entries) {
         producer_ += entries;
         room_ -= entries;
-        if (armed_ != Arm::none) raise(mlx5::CqeOpcode::resp_send);
+        if (armed_ != Armed::none) raise(mlx5::CqeOpcode::resp_send);
     }
 
     /// Claims the line of a CQE that is written so many later.
@@ -116,7 +116,10 @@ class Cq final : public core::Cq {
     [[nodiscard]] bool keeps_last_only() const override { return collapsed_ && ignores_overrun_; }
     void pass_over(uint32_t completions) override { producer_ += completions; }
     [[nodiscard]] bool compresses() const override { return block_ != nullptr; }
-    bool poll_arm() override;
+    Arm poll_arm() override;
+    [[nodiscard]] std::pair<Doorbell, uint32_t> arm_record() const override {
+        return {doorbell_.arm, kArmTaken};
+    }
     void fill_up() override;
     void look(CqView& view) const override;
     [[nodiscard]] bool works_on(const void* address) const override {
@@ -125,7 +128,7 @@ class Cq final : public core::Cq {
     }
 
   private:
-    enum class Arm : uint8_t { none, any, solicited };
+    enum class Armed : uint8_t { none, any, solicited };
 
     /// The last eight bytes of every CQE.
     struct Tail {
@@ -187,7 +190,7 @@ class Cq final : public core::Cq {
     uint32_t room_ = 0; ///< entries known to be free; the truth may be more
     uint16_t cqe_size_;
     uint8_t log_entries_;
-    Arm armed_ = Arm::none;
+    Armed armed_ = Armed::none;
     bool full_ = false; ///< see fill_up()
     bool ignores_overrun_, collapsed_;
     bool plain_; ///< each completion is a CQE of its own, in an entry of its own
