@@ -84,10 +84,11 @@ Outcome<HairpinSize> Device::size_for(const HairpinEnd& rq, Number sqn) const {
 
 Outcome<void> Device::State::change_peer(Sq& sq, QueueState state, const SqPeer& peer) {
     if (!sq.hairpin) return {};
+    sq.rest = Sq::Rest::none; // on the list, or in reset
     if (state == QueueState::reset && sq.source) std::exchange(sq.source, nullptr)->detach();
     if (!begins(sq, state)) return {};
     if (!peer) return refuse(peer.error());
-    if (!(*peer)->attach(end_of(sq.number))) return refuse(Status::busy);
+    if (!(*peer)->attach(end_of(sq.number), hairpin_wakes)) return refuse(Status::busy);
     sq.source = *peer;
     sq.tried = 0;
     return {};
@@ -101,6 +102,30 @@ Outcome<void> Device::State::change_peer(Rq& rq, QueueState state, const Hairpin
     if (!sq_size) return refuse(sq_size.error());
     rq.hairpin->name(sq, *sq_size);
     return {};
+}
+
+size_t Device::State::send_hairpins(size_t budget) {
+    hairpin_wakes->take([this](Number sqn) {
+        Sq* const sq = sqs.find(sqn);
+        if (!sq || !sq->hairpin || sq->rest == Sq::Rest::none)
+            return; // gone, or not waiting any more
+        sq->rest = Sq::Rest::none;
+        active_hairpins.push_back(sq);
+    });
+    size_t work = 0;
+    for (size_t i = 0; i < active_hairpins.size();) {
+        Sq& sq = *active_hairpins[i];
+        work += data_path->send_hairpin(sq, budget);
+        if (!sq.source || !sq.source->waits()) {
+            i++;
+            continue;
+        }
+        // A packet that has come since then has woken it: it is in hairpin_wakes by now.
+        sq.rest = Sq::Rest::until_rung;
+        active_hairpins[i] = active_hairpins.back();
+        active_hairpins.pop_back();
+    }
+    return work;
 }
 
 void Device::State::leave_peer(Sq& sq) {

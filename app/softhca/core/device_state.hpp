@@ -91,15 +91,17 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     /// By which RQs find the SQ of their QP: doorbell record and number of each SQ that has one.
     std::map<std::pair<const void*, Number>, Sq*> sqs_by_record;
     // What poll() visits, or those of it that may have something to do.
-    std::vector<Sq*> active_sqs;        ///< not in reset …
-    SendSchedule send_schedule;         ///< … and which of them have their turn
-    std::vector<Sq*> active_rcs;        ///< likewise, of RC QPs …
-    SendSchedule rc_schedule;           ///< … and which of those have their turn
-    std::vector<Sq*> active_hairpins;   ///< likewise, of hairpin SQs
-    std::vector<Rq*> active_rqs;        ///< likewise; visited are …
-    std::vector<Rq*> failed_rqs;        ///< … those in error, which must flush
-    std::vector<Virtq*> active_virtqs;  ///< that are ready, or have failed since
-    std::vector<Sq*> active_virtio_sqs; ///< of those, what sends
+    std::vector<Sq*> active_sqs;      ///< not in reset …
+    SendSchedule send_schedule;       ///< … and which of them have their turn
+    std::vector<Sq*> active_rcs;      ///< likewise, of RC QPs …
+    SendSchedule rc_schedule;         ///< … and which of those have their turn
+    std::vector<Sq*> active_hairpins; ///< likewise, of hairpin SQs, but for those that wait …
+    const std::shared_ptr<HairpinWakes> hairpin_wakes =
+        std::make_shared<HairpinWakes>(); ///< … and are told of here
+    std::vector<Rq*> active_rqs;          ///< likewise; visited are …
+    std::vector<Rq*> failed_rqs;          ///< … those in error, which must flush
+    std::vector<Virtq*> active_virtqs;    ///< that are ready, or have failed since
+    std::vector<Sq*> active_virtio_sqs;   ///< of those, what sends
     CqVisits cq_visits;
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
@@ -168,6 +170,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     [[nodiscard]] Outcome<void> change_peer(Sq& sq, QueueState state, const SqPeer& peer);
     [[nodiscard]] Outcome<void> change_peer(Rq& rq, QueueState state, const HairpinEnd& sq,
                                             const Outcome<HairpinSize>& sq_size);
+    [[nodiscard]] size_t send_hairpins(size_t budget);
     /// It is nobody's peer any more; what it holds is lost.
     void leave_peer(Sq& sq);
     void leave_peer(const Rq& rq);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,10 +18,40 @@
 
 namespace softhca::core {
 
+/// The hairpin SQs of one device that waited for packets, and have some now. Whoever brings them
+/// may be another device's thread. Thread-safe.
+class HairpinWakes {
+  public:
+    void add(Number sqn) {
+        const std::lock_guard lock(mutex_);
+        sqns_.push_back(sqn);
+        any_.store(true, std::memory_order_release);
+    }
+    /// Calls wake(Number) for each that was added since, without the lock. Of the device's thread.
+    template <class Wake> void take(Wake&& wake) {
+        // Most of the time a load of a line that nobody writes. Who is added now has its turn in
+        // the next round.
+        if (!any_.load(std::memory_order_acquire)) return;
+        {
+            const std::lock_guard lock(mutex_);
+            taken_.swap(sqns_);
+            any_.store(false, std::memory_order_relaxed);
+        }
+        for (const Number sqn : taken_)
+            wake(sqn);
+        taken_.clear();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<Number> sqns_, taken_;
+    std::atomic<bool> any_{false};
+};
+
 /// What an RQ has taken and an SQ has not sent yet, in its order; and which two queues that are.
 /// They may be of two devices, hence of two threads. Thread-safe: one thread calls for the RQ, one
 /// for the SQ. Its lock is not held while memory of others is read: a thread that finds such memory
-/// gone does not come back (run_guarded). Allocates when it is made only.
+/// gone does not come back (run_guarded).
 class HairpinBuffer {
   public:
     struct Packet {
@@ -59,6 +90,7 @@ class HairpinBuffer {
         named_ = sq;
         most_packets_ = 1u << std::min(size_.log_packets, sq_size.log_packets);
         most_bytes_ = 1u << std::min(size_.log_bytes, sq_size.log_bytes);
+        wake();
     }
     /// It names nobody any more. Returns how many packets are lost: all but one that is being sent.
     [[nodiscard]] uint32_t drop() {
@@ -92,6 +124,7 @@ class HairpinBuffer {
         entry(packets_) = {bytes, metadata};
         packets_++;
         bytes_ += bytes;
+        wake();
     }
 
     // ---- For the SQ.
@@ -101,11 +134,14 @@ class HairpinBuffer {
         const std::lock_guard lock(mutex_);
         return rq_;
     }
-    /// Whether it may send what the RQ takes: nobody else does, and the RQ names nobody else.
-    [[nodiscard]] bool attach(const HairpinEnd& sq) {
+    /// Whether it may send what the RQ takes: nobody else does, and the RQ names nobody else. Once
+    /// it waits, `wakes` hears of packets.
+    [[nodiscard]] bool attach(const HairpinEnd& sq, std::shared_ptr<HairpinWakes> wakes) {
         const std::lock_guard lock(mutex_);
         if (sender_ || (named_ && named_ != sq)) return false;
         sender_ = sq;
+        wakes_ = std::move(wakes);
+        waits_ = false;
         return true;
     }
     /// It does not any more. The RQ fills up; whom it names it goes on naming.
@@ -124,10 +160,14 @@ class HairpinBuffer {
         sender_ = {};
     }
     /// The oldest packet, if both name each other; sent() or keep() has to tell what becomes of it.
+    /// Without one, the SQ waits.
     [[nodiscard]] std::optional<Packet> take() {
         const std::lock_guard lock(mutex_);
         free_sent();
-        if (packets_ == 0 || !sender_ || sender_ != named_) return {};
+        if (packets_ == 0 || !sender_ || sender_ != named_) {
+            waits_ = true;
+            return {};
+        }
         sending_ = true;
         const Entry& oldest = entry(0);
         const Split split = split_at(first_byte_, oldest.bytes);
@@ -136,6 +176,12 @@ class HairpinBuffer {
                       .bytes = oldest.bytes,
                       .metadata = oldest.metadata,
                       .serial = serial_};
+    }
+    /// Whether there was nothing to take, and is nothing yet. What makes it false, tells `wakes`:
+    /// both happen under one lock, so that who finds it true will be woken.
+    [[nodiscard]] bool waits() const {
+        const std::lock_guard lock(mutex_);
+        return waits_;
     }
     void keep() {
         const std::lock_guard lock(mutex_);
@@ -171,6 +217,10 @@ class HairpinBuffer {
     [[nodiscard]] Entry& entry(uint32_t index) {
         return entries_[(first_ + index) % entries_.size()];
     }
+    /// There may be something for the SQ.
+    void wake() {
+        if (std::exchange(waits_, false) && sender_) wakes_->add(sender_.number);
+    }
     void free_sent() {
         if (!was_sent_) return;
         was_sent_ = sending_ = false;
@@ -189,12 +239,14 @@ class HairpinBuffer {
     std::unique_ptr<std::byte[]> memory_;
     uint32_t first_ = 0, packets_ = 0;
     uint32_t first_byte_ = 0, bytes_ = 0;
-    uint64_t serial_ = 1;   ///< of the oldest packet
-    bool sending_ = false;  ///< the SQ has taken the oldest one
-    bool was_sent_ = false; ///< which has left, and whose bytes are still read
-    HairpinEnd rq_;         ///< whose it is; none: it is gone
-    HairpinEnd named_;      ///< the SQ that the RQ names
-    HairpinEnd sender_;     ///< the SQ that names the RQ
+    uint64_t serial_ = 1;                 ///< of the oldest packet
+    bool sending_ = false;                ///< the SQ has taken the oldest one
+    bool was_sent_ = false;               ///< which has left, and whose bytes are still read
+    HairpinEnd rq_;                       ///< whose it is; none: it is gone
+    HairpinEnd named_;                    ///< the SQ that the RQ names
+    HairpinEnd sender_;                   ///< the SQ that names the RQ
+    bool waits_ = false;                  ///< it does, for packets
+    std::shared_ptr<HairpinWakes> wakes_; ///< those of its device
 };
 
 } // namespace softhca::core

@@ -32,8 +32,7 @@ size_t Device::State::poll_round(bool rested) {
     const auto send = [&](Sq& sq) { return data_path->send(sq, kSendBudget); };
     work += rc_schedule.round(looks, send); // first: these write what packets are steered by
     work += send_schedule.round(looks, send);
-    for (Sq* const sq : active_hairpins)
-        work += data_path->send_hairpin(*sq, kHairpinBudget);
+    work += send_hairpins(kHairpinBudget);
     for (Sq* const sq : active_virtio_sqs)
         work += data_path->send_chains(*sq, kSendBudget);
     work += data_path->send_kernel(kKernelBudget);

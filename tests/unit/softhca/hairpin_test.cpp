@@ -590,11 +590,46 @@ TEST_F(HairpinBetweenDevices, NothingIsLostUncountedAsTheyPartUnderLoad) {
     EXPECT_GT(second.wire->sent.size(), 0u);
 }
 
+const auto wakes = std::make_shared<HairpinWakes>();
+
+TEST(HairpinBuffer, WhoWaitsIsToldOnce) {
+    const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
+    HairpinBuffer buffer(kSmall);
+    const auto own = std::make_shared<HairpinWakes>();
+    const auto told = [&] {
+        std::vector<Number> numbers;
+        own->take([&](Number number) { numbers.push_back(number); });
+        return numbers;
+    };
+    const Bytes bytes = frames::pattern(100, 1);
+    const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+    buffer.push({&piece, 1}, 100, 0);
+    ASSERT_TRUE(buffer.attach(sq, own));
+    EXPECT_FALSE(buffer.waits()) << "it has not looked yet";
+    EXPECT_FALSE(buffer.take()) << "the RQ names nobody";
+    EXPECT_TRUE(buffer.waits());
+    EXPECT_EQ(told(), std::vector<Number>{});
+    buffer.name(sq, buffer.size());
+    EXPECT_EQ(told(), std::vector<Number>{5}) << "for the packet that is there";
+    EXPECT_FALSE(buffer.waits());
+    ASSERT_TRUE(buffer.take());
+    buffer.sent();
+    buffer.push({&piece, 1}, 100, 0);
+    EXPECT_EQ(told(), std::vector<Number>{}) << "it has not begun to wait";
+    ASSERT_TRUE(buffer.take());
+    buffer.sent();
+    EXPECT_FALSE(buffer.take());
+    buffer.push({&piece, 1}, 100, 0);
+    buffer.push({&piece, 1}, 100, 0);
+    EXPECT_EQ(told(), std::vector<Number>{5});
+    EXPECT_EQ(told(), std::vector<Number>{});
+}
+
 TEST(HairpinBuffer, GoesRoundInItsMemory) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
     HairpinBuffer buffer({.log_packets = 2, .log_bytes = 11});
     buffer.name(sq, buffer.size());
-    ASSERT_TRUE(buffer.attach(sq));
+    ASSERT_TRUE(buffer.attach(sq, wakes));
     for (uint8_t round = 0; round < 50; round++) {
         const Bytes one = frames::pattern(700, round), two = frames::pattern(1348, round);
         for (const Bytes& bytes : {one, two}) {
@@ -623,7 +658,7 @@ TEST(HairpinBuffer, APacketOnItsWayIsNotDropped) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
     HairpinBuffer buffer(kSmall);
     buffer.name(sq, buffer.size());
-    ASSERT_TRUE(buffer.attach(sq));
+    ASSERT_TRUE(buffer.attach(sq, wakes));
     const Bytes bytes = frames::pattern(100, 1);
     const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
     for (int i = 0; i < 3; i++)
@@ -653,7 +688,7 @@ TEST(HairpinBuffer, HoldsNoMoreForASmallerPeerWhileAPacketLeaves) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
     HairpinBuffer buffer({.log_packets = 4, .log_bytes = 12});
     buffer.name(sq, buffer.size());
-    ASSERT_TRUE(buffer.attach(sq));
+    ASSERT_TRUE(buffer.attach(sq, wakes));
     const Bytes bytes = frames::pattern(3000, 1);
     const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
     buffer.push({&piece, 1}, 3000, 0);

@@ -186,9 +186,11 @@ TEST_F(Scale, ARoundCostsTheSameAmongWhatIsLookedAtInTurns) {
     const auto make = [&](size_t count) {
         while (cqs.size() < count) {
             const TestCq& cq = cqs.emplace_back(*device, 2, &listener, true);
-            sqs.push_back(std::make_unique<TestSq>(
-                *device, SqAttr{.pd = pd, .cqn = cq.number, .rc = cqs.size() % 2 == 0},
-                uint8_t{2}));
+            SqAttr attr;
+            attr.pd = pd;
+            attr.cqn = cq.number;
+            attr.rc = cqs.size() % 2 == 0;
+            sqs.push_back(std::make_unique<TestSq>(*device, attr, uint8_t{2}));
         }
         fall_asleep();
     };
@@ -198,6 +200,25 @@ TEST_F(Scale, ARoundCostsTheSameAmongWhatIsLookedAtInTurns) {
     expect_flat(few, best_time(10, rounds));
     for (const auto& sq : sqs)
         EXPECT_TRUE(device->destroy_sq(sq->number));
+}
+
+/// Which are told when their peers have packets.
+TEST_F(Scale, ARoundCostsTheSameAmongManyIdleHairpins) {
+    constexpr HairpinSize kSize{.log_packets = 0, .log_bytes = 11};
+    size_t pairs = 0;
+    const auto make = [&](size_t count) {
+        for (; pairs < count; pairs++) {
+            const Number receives = device->create_hairpin_rq({.size = kSize}).value();
+            const Number sends = device->create_hairpin_sq({.size = kSize}).value();
+            ASSERT_TRUE(device->modify_sq(sends, QueueState::ready, receives));
+            ASSERT_TRUE(device->modify_rq(receives, QueueState::ready, sends));
+        }
+        fall_asleep();
+    };
+    make(8);
+    const double few = best_time(10, rounds);
+    make(1024);
+    expect_flat(few, best_time(10, rounds));
 }
 
 TEST_F(Scale, AQueuePairCostsTheSameAmongManyQueues) {
