@@ -47,8 +47,9 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
 
 template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
     wire::Wire& wire = port_.wire();
+    placer_.begin_round();
     size_t done = 0;
-    for (bool holds = false; done < budget && !holds;) {
+    for (bool holds = false; done < budget && placer_.chains() < kChainsOfRound && !holds;) {
         const size_t most = std::min(frames_.size(), budget - done);
         const size_t count = wire.peek_batch({frames_.data(), most});
         if (count == 0) break;

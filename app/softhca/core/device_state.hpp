@@ -102,6 +102,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     std::vector<Rq*> failed_rqs;          ///< … those in error, which must flush
     std::vector<Virtq*> active_virtqs;    ///< that are ready, or have failed since
     std::vector<Sq*> active_virtio_sqs;   ///< of those, what sends
+    size_t next_virtio_sq = 0;            ///< among these, whose turn it is
     CqVisits cq_visits;
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
@@ -171,6 +172,8 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     [[nodiscard]] Outcome<void> change_peer(Rq& rq, QueueState state, const HairpinEnd& sq,
                                             const Outcome<HairpinSize>& sq_size);
     [[nodiscard]] size_t send_hairpins(size_t budget);
+    /// Virtio SQs in turn, until a round has had its share: who has not been served comes next.
+    [[nodiscard]] size_t send_chains();
     /// It is nobody's peer any more; what it holds is lost.
     void leave_peer(Sq& sq);
     void leave_peer(const Rq& rq);

@@ -9,6 +9,8 @@
 namespace softhca::core {
 namespace {
 
+constexpr size_t kChainsOfQueue = kChainsOfRound / 8; ///< that one may have of a round
+
 /// As the specification wants the parts of a ring to be.
 bool is_aligned(const VirtqAttr& attr) {
     return attr.descriptors % 16 == 0 && attr.available % 2 == 0 && attr.used % 4 == 0;
@@ -90,6 +92,15 @@ Outcome<void> Device::modify_virtq(Number number, VirtqState to) {
     state_->active_virtqs.push_back(virtq);
     if (sq) state_->active_virtio_sqs.push_back(sq);
     return {};
+}
+
+size_t Device::State::send_chains() {
+    size_t work = 0;
+    for (size_t left = active_virtio_sqs.size(); left != 0 && work < kChainsOfRound; left--) {
+        if (next_virtio_sq >= active_virtio_sqs.size()) next_virtio_sq = 0;
+        work += data_path->send_chains(*active_virtio_sqs[next_virtio_sq++], kChainsOfQueue);
+    }
+    return work;
 }
 
 Outcome<VirtqStatus> Device::query_virtq(Number number) const {

@@ -87,6 +87,10 @@ template <Rings R, class W> class Placer {
     /// Completes the requests of a queue in error as flushed. Returns how many.
     size_t flush(Rq& rq);
 
+    /// Descriptors of virtio queues' chains since the last begin_round().
+    [[nodiscard]] size_t chains() const { return chains_; }
+    void begin_round() { chains_ = 0; }
+
   private:
     /// How the queue wants a frame. Small, so that it travels in registers: structs that are
     /// written to memory and read back at once would wait for stores before them, which go to lines
@@ -188,6 +192,7 @@ template <Rings R, class W> class Placer {
     Gather cut_;
     std::array<std::byte, 12> macs_;
     std::array<std::byte, 4> fcs_;
+    size_t chains_ = 0; ///< see chains()
 };
 
 } // namespace softhca::core

@@ -33,8 +33,7 @@ size_t Device::State::poll_round(bool rested) {
     work += rc_schedule.round(looks, send); // first: these write what packets are steered by
     work += send_schedule.round(looks, send);
     work += send_hairpins(kHairpinBudget);
-    for (Sq* const sq : active_virtio_sqs)
-        work += data_path->send_chains(*sq, kSendBudget);
+    work += send_chains();
     work += data_path->send_kernel(kKernelBudget);
     doing = DataPath::Work::receiving;
     work += data_path->receive(frames_left);

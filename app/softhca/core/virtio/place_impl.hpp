@@ -15,7 +15,9 @@ template <Rings R, class W> void Placer<R, W>::put_into_chain(Rq& rq, const Fram
         return;
     }
     const bool sound = virtq.attr().checksums && frame.verify(frame.headers()).l4_ok;
-    if (virtq.scatter(frame.pieces(), frame.bytes(), sound) != Virtq::Placed::whole) {
+    const Virtq::Placed placed = virtq.scatter(frame.pieces(), frame.bytes(), sound);
+    chains_ += virtq.chain_descriptors();
+    if (placed != Virtq::Placed::whole) {
         port_.counters.drop_rx_error++;
         watch_.misplaced(rq);
         return;

@@ -24,20 +24,21 @@ namespace softhca::core {
 template <Rings R, class W> size_t Sender<R, W>::run_chains(Sq& sq, size_t budget) {
     current_ = &sq;
     Virtq& virtq = *sq.virtq;
-    size_t sent = 0;
-    while (sent < budget && virtq.serves() && virtq.has_chain()) {
-        const Step step = execute_chain(sq, budget - sent);
-        sent += step.packets;
+    size_t work = 0;
+    while (work < budget && virtq.serves() && virtq.has_chain()) {
+        const Step step = execute_chain(sq, budget - work);
         if (!step.complete) {
+            work += step.packets;
             watch_.leaves(sq);
             break;
         }
+        work += std::max<size_t>(step.packets, virtq.chain_descriptors());
         sq.sent = 0;
         sq.counters.wqes++;
         virtq.use_chain(0);
         watch_.used(sq);
     }
-    return sent;
+    return work;
 }
 
 /// Not complete either when it puts the queue into error.

@@ -18,7 +18,7 @@ enum class VirtqFault : uint8_t {
     none,
     bad_descriptor, ///< a chain or an index that no driver may post
     invalid_buffer, ///< a buffer that the key does not lead to, or that no frame is in
-    chain_too_long, ///< longer than the ring, or than a frame may be
+    chain_too_long, ///< longer than the ring, kMaxChainDescriptors, or than a frame may be
     no_ring,        ///< the key does not lead to the ring, or its memory is gone
     injected        ///< on request
 };

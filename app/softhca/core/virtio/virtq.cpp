@@ -72,7 +72,9 @@ bool Virtq::has_chain() {
 
 template <class Use> VirtqFault Virtq::walk(uint16_t head, bool writable, Use&& use) {
     uint16_t at = head;
-    for (descriptors_ = 0; descriptors_ < attr_.entries;) {
+    // Empty ones are free of charge for the driver, so that their number has to be bounded, too.
+    const uint32_t most = std::min<uint32_t>(attr_.entries, kMaxChainDescriptors);
+    for (descriptors_ = 0; descriptors_ < most;) {
         if (at >= attr_.entries) return VirtqFault::bad_descriptor;
         const auto* const posted = locate<virtio::Descriptor>(
             attr_.descriptors + uint64_t{at} * sizeof(virtio::Descriptor), Access::read);

@@ -13,6 +13,12 @@
 
 namespace softhca::core {
 
+/// A driver may post chains that hold little or nothing: it is descriptors that cost time. So many
+/// a chain may have, however large the ring; and so many (or packets, where these are more) a
+/// round.
+inline constexpr uint32_t kMaxChainDescriptors = 256;
+inline constexpr size_t kChainsOfRound = 4096;
+
 /// The VIRTIO_Q_COUNTERS that a queue counts in.
 struct VirtqCounter {
     VirtqCounts counts;
@@ -53,6 +59,8 @@ class Virtq {
     [[nodiscard]] Placed scatter(std::span<const iovec> pieces, uint32_t bytes, bool sound);
     /// The next chain is done with; it has been written so many bytes to.
     void use_chain(uint32_t written);
+    /// Of the chain that gather() or scatter() came to last: what a look at it costs.
+    [[nodiscard]] uint32_t chain_descriptors() const { return descriptors_; }
     [[nodiscard]] uint32_t header_bytes() const {
         return attr_.version_1 ? sizeof(virtio::NetHeader) : virtio::kLegacyNetHeaderBytes;
     }
