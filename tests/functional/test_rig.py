@@ -155,10 +155,12 @@ LOG_LINE = "net_rawqp: net_rawqp1: event of mlx5_1: local work queue catastrophi
 def test_a_log_within_a_command_and_a_prompt(tmp_path: Path, logged: str) -> None:
     """As other threads of testpmd write while it shows a character at a time."""
     echo, answer, prompt = "show port 1", "the answer: 1\r\n", "testpmd> "
-    for at in range(len(prompt)):
+    for at in range(len(echo) + 1):
+        early = at % len(prompt)
+        disturbed = prompt[:early] + logged + prompt[early:]
         screen = Scripted(tmp_path / "log",
-                          "Interactive-mode selected\r\n" + prompt[:at] + logged + prompt[at:],
-                          echo[:at] + logged + echo[at:] + "\r\n" + answer + prompt[:at] + logged + prompt[at:],
+                          "Interactive-mode selected\r\n" + disturbed,
+                          echo[:at] + logged + echo[at:] + "\r\n" + answer + disturbed,
                           echo + "\r\n" + answer + prompt)
         testpmd = Testpmd(screen)
         assert testpmd.startup.startswith("Interactive-mode selected\n")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Sequence
 
 from .screen import Screen
+from .typed import Span, find_typed
 
 PROMPT = "testpmd> "
 
@@ -53,16 +54,6 @@ class ReceivedPacket:
     flags: list[str] = field(default_factory=list)
 
 
-# testpmd writes what is typed, and its prompt, character by character: between any two of them another
-# thread can log a line.
-LOGGED = r"(?:(?:net_rawqp|mlx5_net|EAL|\nPort \d+): .*\n)*"
-
-
-def typed(text: str) -> str:
-    """The pattern of a text on testpmd's screen that logs may have come into."""
-    return LOGGED.join(map(re.escape, text))
-
-
 class CommandRefused(AssertionError):
     """testpmd answered a command with something else than what was expected."""
 
@@ -72,12 +63,16 @@ class Testpmd:
 
     def __init__(self, program: Screen, startup_timeout: float = 40) -> None:
         self.program = program
-        program.wait_for(typed(PROMPT), timeout=startup_timeout)
+        self._started = self._wait_for_typed(PROMPT, 0, startup_timeout)
+
+    def _wait_for_typed(self, text: str, since: int, timeout: float) -> Span:
+        return self.program.wait_until(lambda screen: find_typed(text, screen, since), repr(text),
+                                       timeout)
 
     @property
     def startup(self) -> str:
         """What was written before the first prompt."""
-        return re.split(typed(PROMPT), self.program.output, maxsplit=1)[0]
+        return self.program.output[: self._started.start]
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -107,10 +102,10 @@ class Testpmd:
         position = self.program.send_line("\n".join(texts))
         answers = []
         for text in texts:
-            echo = self.program.wait_for(typed(text + "\n"), position, timeout)
-            prompt = self.program.wait_for(typed(PROMPT), echo.end(), timeout)
-            answers.append(self.program.output[echo.end() : prompt.start()])
-            position = prompt.start()
+            echo = self._wait_for_typed(text + "\n", position, timeout)
+            prompt = self._wait_for_typed(PROMPT, echo.end, timeout)
+            answers.append(self.program.output[echo.end : prompt.start])
+            position = prompt.start
         return answers
 
     def silent(self, *texts: str) -> None:
