@@ -34,6 +34,14 @@ as_root() {
     fi
 }
 
+# Meson has compilers run by ccache where that is installed. So another checkout has what this one has
+# compiled: paths below the checkout count as relative, and precompiled headers are told apart by what
+# they hold. Not for clang, whose precompiled headers hold paths.
+export_ccache_settings() {
+    export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
+    export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+}
+
 # apt-get, with nobody there to answer its questions and nothing beyond what is asked for.
 apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 --yes \
