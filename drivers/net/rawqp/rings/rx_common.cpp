@@ -98,4 +98,9 @@ tl::unexpected<Error> not_enough_mbufs(const RxRing& ring, const rte_mempool* po
                 ring.port_id, ring.queue_id, pool->name, wanted, rte_mempool_avail_count(pool));
 }
 
+void return_mbufs(rte_mbuf** mbufs, unsigned count) {
+    if (count == 0) return;
+    rte_mempool_put_bulk(mbufs[0]->pool, reinterpret_cast<void**>(mbufs), count);
+}
+
 } // namespace rawqp

@@ -69,10 +69,7 @@ inline void stamp(rte_mbuf& mbuf, const RxExtras& extras, uint64_t time) {
 [[nodiscard]] inline bool take_mbufs(rte_mempool* pool, rte_mbuf** mbufs, unsigned count) {
     return rte_mempool_get_bulk(pool, reinterpret_cast<void**>(mbufs), count) == 0;
 }
-inline void return_mbufs(rte_mbuf** mbufs, unsigned count) {
-    if (count == 0) return;
-    rte_mempool_put_bulk(mbufs[0]->pool, reinterpret_cast<void**>(mbufs), count);
-}
+void return_mbufs(rte_mbuf** mbufs, unsigned count); ///< to the pool of all of them
 
 /// Counts each missing buffer once, however often a burst asks the empty pool again. `due` is what
 /// was missing and counted before.

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The frees are not inline in the header: DPDK's own inline functions make them so large that each
+// source with them takes the sanitized build 5 s longer, and the linker would choose among copies
+// that are compiled for different instruction sets.
+#include "drivers/net/rawqp/rings/tx_mbufs.hpp"
+
+#include "drivers/net/rawqp/rings/striding_buffers.hpp"
+
+namespace rawqp {
+namespace {
+
+// Any mbufs: shared, attached, of several pools. Neighbours of one pool go back together.
+void free_segments(rte_mbuf** segments, uint16_t count) {
+    constexpr unsigned kBatch = 64;
+    // Mbufs that come back from the device after a while are not in the first caches, and most
+    // of this loop was to wait for them: with attached packets, 20 cycles each, 13 with this.
+    constexpr unsigned kAhead = 8;
+    rte_mbuf* batch[kBatch];
+    unsigned filled = 0;
+    StridingDetacher detacher;
+    for (uint16_t i = 0; i < count; ++i) {
+        if (i + kAhead < count) {
+            const auto* const ahead = reinterpret_cast<const uint8_t*>(segments[i + kAhead]);
+            rte_prefetch0(ahead);
+            rte_prefetch0(ahead + RTE_CACHE_LINE_SIZE);
+        }
+        detacher.detach(*segments[i]);
+        rte_mbuf* const segment = rte_pktmbuf_prefree_seg(segments[i]);
+        if (segment == nullptr) continue; // someone else still holds it
+        if (filled == kBatch || (filled > 0 && segment->pool != batch[0]->pool)) {
+            rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
+            filled = 0;
+        }
+        batch[filled++] = segment;
+    }
+    if (filled > 0) rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
+}
+
+} // namespace
+
+void TxMbufs::free_until(uint16_t end, rte_mempool* pool) {
+    while (tail_ != end) {
+        const uint16_t first = tail_ & mask_;
+        const uint16_t wanted = static_cast<uint16_t>(end - tail_);
+        const uint16_t run = RTE_MIN(wanted, static_cast<uint16_t>(mask_ + 1 - first));
+        tail_ = static_cast<uint16_t>(tail_ + run);
+        // Another process may go on with the ring of one that was killed here: let these mbufs
+        // be lost then rather than freed twice.
+        rte_compiler_barrier();
+        if (pool != nullptr)
+            rte_mempool_put_bulk(pool, reinterpret_cast<void**>(&slots_[first]), run);
+        else
+            free_segments(&slots_[first], run);
+    }
+}
+
+} // namespace rawqp
