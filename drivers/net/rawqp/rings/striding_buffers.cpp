@@ -8,9 +8,6 @@
 namespace rawqp {
 namespace {
 
-/// Each stride's free_cb: what an attached packet is known by.
-void free_packet(void*, void* buffer) { static_cast<StridingBuffer*>(buffer)->drop_references(1); }
-
 struct Layout {
     uint32_t strides, data_offset;
     StridingPool* pool;
@@ -20,7 +17,7 @@ void format_buffer(rte_mempool*, void* opaque, void* object, unsigned) {
     const auto& layout = *static_cast<const Layout*>(opaque);
     auto* const buffer = new (object) StridingBuffer{.pool = layout.pool};
     for (uint32_t i = 0; i < layout.strides; ++i) {
-        buffer->info(i).free_cb = free_packet;
+        buffer->info(i).free_cb = StridingBuffer::free_packet;
         buffer->info(i).fcb_opaque = buffer;
     }
 }
@@ -49,23 +46,15 @@ void StridingBuffer::drop_references(uint32_t count) {
     owner.leave();
 }
 
-void StridingDetacher::detach_external(rte_mbuf& mbuf) {
-    if (mbuf.shinfo->free_cb != free_packet || rte_mbuf_refcnt_read(&mbuf) != 1 ||
-        rte_mbuf_ext_refcnt_read(mbuf.shinfo) != 1)
-        return;
-    auto* const buffer = static_cast<StridingBuffer*>(mbuf.shinfo->fcb_opaque);
-    if (buffer != buffer_) {
-        give_back();
-        buffer_ = buffer;
-    }
-    ++references_;
-    const auto own = static_cast<uint32_t>(sizeof(rte_mbuf)) + rte_pktmbuf_priv_size(mbuf.pool);
-    mbuf.buf_addr = reinterpret_cast<uint8_t*>(&mbuf) + own;
-    rte_mbuf_iova_set(&mbuf, rte_mempool_virt2iova(&mbuf) + own);
-    mbuf.buf_len = rte_pktmbuf_data_room_size(mbuf.pool);
-    rte_pktmbuf_reset_headroom(&mbuf);
-    mbuf.data_len = 0;
-    mbuf.ol_flags = 0;
+void StridingBuffer::free_packet(void*, void* buffer) {
+    static_cast<StridingBuffer*>(buffer)->drop_references(1);
+}
+
+void StridingDetacher::look_at(rte_mempool* pool) {
+    own_.pool = pool;
+    own_.offset = static_cast<uint32_t>(sizeof(rte_mbuf)) + rte_pktmbuf_priv_size(pool);
+    own_.bytes = rte_pktmbuf_data_room_size(pool);
+    own_.data_offset = RTE_MIN(uint16_t{RTE_PKTMBUF_HEADROOM}, own_.bytes);
 }
 
 Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t count, uint32_t strides,

@@ -29,6 +29,8 @@ struct StridingBuffer {
     }
     /// Any thread.
     void drop_references(uint32_t count);
+    /// Each stride's free_cb: what an attached packet is known by.
+    static void free_packet(void*, void* buffer);
 };
 static_assert(sizeof(StridingBuffer) % alignof(rte_mbuf_ext_shared_info) == 0);
 
@@ -44,25 +46,57 @@ struct StridingPool {
     void leave();
 };
 
-/// Frees what is attached to mbufs, one after the other: their references to the same buffer go
-/// back together, where rte_pktmbuf_detach() would call back for each.
+/// Takes packets off mbufs, one after the other: their references to the same buffer go back
+/// together, where rte_pktmbuf_detach() would call back for each, and what the mbufs of a pool have
+/// in common is looked up once.
 class StridingDetacher {
   public:
     ~StridingDetacher() { give_back(); }
-    /// Gives the mbuf its own buffer again. Nothing is done if it has no packet of a StridingBuffer
-    /// attached, or somebody else holds that as well.
-    void detach(rte_mbuf& mbuf) {
-        if (RTE_MBUF_HAS_EXTBUF(&mbuf)) detach_external(mbuf);
+    /// Has the mbuf as its pool made it, and nobody else hold it. False, and nothing is done, if it
+    /// has no packet of a StridingBuffer attached, or somebody else holds that or the mbuf.
+    [[nodiscard]] bool detach(rte_mbuf& mbuf) {
+        if (!RTE_MBUF_HAS_EXTBUF(&mbuf) || mbuf.shinfo->free_cb != StridingBuffer::free_packet ||
+            rte_mbuf_refcnt_read(&mbuf) != 1 || rte_mbuf_ext_refcnt_read(mbuf.shinfo) != 1)
+            return false;
+        auto* const buffer = static_cast<StridingBuffer*>(mbuf.shinfo->fcb_opaque);
+        if (buffer != buffer_) {
+            give_back();
+            buffer_ = buffer;
+        }
+        ++references_;
+        if (mbuf.pool != own_.pool) look_at(mbuf.pool);
+        own_.restore(mbuf);
+        return true;
     }
 
   private:
-    void detach_external(rte_mbuf& mbuf);
+    /// What the mbufs of a pool have in common.
+    struct OwnBuffer {
+        rte_mempool* pool = nullptr;
+        uint32_t offset = 0; ///< from an mbuf
+        uint16_t bytes = 0, data_offset = 0;
+
+        void restore(rte_mbuf& mbuf) const {
+            mbuf.buf_addr = reinterpret_cast<uint8_t*>(&mbuf) + offset;
+            rte_mbuf_iova_set(&mbuf, rte_mempool_virt2iova(&mbuf) + offset);
+            mbuf.buf_len = bytes;
+            mbuf.data_off = data_offset;
+            mbuf.data_len = 0;
+            mbuf.ol_flags = 0;
+            if (mbuf.next == nullptr) [[likely]]
+                return;
+            mbuf.next = nullptr;
+            mbuf.nb_segs = 1;
+        }
+    };
+    void look_at(rte_mempool* pool);
     void give_back() {
         if (references_ > 0) buffer_->drop_references(std::exchange(references_, 0u));
     }
 
     StridingBuffer* buffer_ = nullptr;
     uint32_t references_ = 0; ///< to it, that are to go back
+    OwnBuffer own_;
 };
 
 /// `count` buffers of `strides` strides. ENOMEM when memory is short.

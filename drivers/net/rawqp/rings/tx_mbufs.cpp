@@ -9,6 +9,12 @@
 namespace rawqp {
 namespace {
 
+void fetch(const rte_mbuf* mbuf) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(mbuf);
+    rte_prefetch0(bytes);
+    rte_prefetch0(bytes + RTE_CACHE_LINE_SIZE);
+}
+
 // Any mbufs: shared, attached, of several pools. Neighbours of one pool go back together.
 void free_segments(rte_mbuf** segments, uint16_t count) {
     constexpr unsigned kBatch = 64;
@@ -18,14 +24,12 @@ void free_segments(rte_mbuf** segments, uint16_t count) {
     rte_mbuf* batch[kBatch];
     unsigned filled = 0;
     StridingDetacher detacher;
-    for (uint16_t i = 0; i < count; ++i) {
-        if (i + kAhead < count) {
-            const auto* const ahead = reinterpret_cast<const uint8_t*>(segments[i + kAhead]);
-            rte_prefetch0(ahead);
-            rte_prefetch0(ahead + RTE_CACHE_LINE_SIZE);
-        }
-        detacher.detach(*segments[i]);
-        rte_mbuf* const segment = rte_pktmbuf_prefree_seg(segments[i]);
+    for (unsigned i = 0; i < RTE_MIN(kAhead, unsigned{count}); ++i)
+        fetch(segments[i]);
+    for (unsigned i = 0; i < count; ++i) {
+        if (i + kAhead < count) fetch(segments[i + kAhead]);
+        rte_mbuf* segment = segments[i];
+        if (!detacher.detach(*segment)) segment = rte_pktmbuf_prefree_seg(segment);
         if (segment == nullptr) continue; // someone else still holds it
         if (filled == kBatch || (filled > 0 && segment->pool != batch[0]->pool)) {
             rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
