@@ -125,7 +125,8 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
     } else {
         session.limit = RTE_MIN(session.limit, max_size - kHeadSegments);
         taken = session.limit;
-        if (batch.lkey_be != 0) session.bytes = fill_all<O>(ring, session, packets, batch.lkey_be);
+        if (batch.lkey_be != 0 && (O.fast_free || !ring.was_mixed))
+            session.bytes = fill_all<O>(ring, session, packets, batch.lkey_be);
         if (session.bytes == 0) {
             batch.lkey_be = 0; // once is enough for a burst
             taken = fill_mixed<O>(ring, batch, session, packets);

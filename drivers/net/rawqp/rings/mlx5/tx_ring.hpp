@@ -46,6 +46,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) TxPostLine {
     uint32_t wqebb_mask = 0;
     uint32_t sqn_shifted = 0; ///< SQ number << 8, as the control segment holds it
     uint16_t producer = 0;    ///< WQEBBs posted; counts without end, as the device does
+    bool was_mixed = false;   ///< the last burst had mbufs to be looked at when they are freed
     MrCache mrs;
 };
 static_assert(offsetof(TxPostLine, mrs) + MrCache::kHotBytes <= RTE_CACHE_LINE_SIZE);

@@ -137,6 +137,7 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         if (!send_one<O>(ring, batch, packets[taken])) break;
         ++taken;
     }
+    if constexpr (!O.fast_free) ring.was_mixed = batch.needs_slow_free != 0;
     if (batch.last != nullptr)
         finish_burst(ring, batch, start, first);
     else
