@@ -103,6 +103,24 @@ TEST_F(TemplateTest, NothingIsAllocatedForARule) {
     }
 }
 
+TEST_F(TemplateTest, QueuesStayAsTheyAreWhileResultsAreNotPulled) {
+    configure(2);
+    start();
+    int data = 0;
+    ASSERT_NE(enqueue(marking_table(2), flow(1, 1).queue(0).mark(0), &data), nullptr);
+    const rte_flow_port_attr port{};
+    const rte_flow_queue_attr queue{8};
+    const rte_flow_queue_attr* sizes[] = {&queue};
+    EXPECT_EQ(table.configure(port, sizes, &error), -EBUSY);
+    EXPECT_THAT(error.message, HasSubstr("flow queue 0 has results that are not pulled (1)"));
+    std::array<rte_flow_op_result, 4> results{};
+    EXPECT_EQ(table.pull(1, results, &error), 0) << "there are two queues, still";
+    ASSERT_EQ(table.pull(0, results, &error), 1);
+    EXPECT_EQ(results[0].user_data, &data);
+    EXPECT_EQ(table.configure(port, sizes, &error), 0) << error.message;
+    EXPECT_EQ(table.pull(1, results, &error), -EINVAL);
+}
+
 TEST_F(TemplateTest, QueuesGiveEachResultOnce) {
     configure(2);
     start();

@@ -15,6 +15,8 @@ class FlowQueue {
     explicit FlowQueue(size_t size) : user_data_(size) {}
 
     [[nodiscard]] bool has_room() const { return count_ < user_data_.size(); }
+    /// Results that the application has not asked for yet.
+    [[nodiscard]] size_t waiting() const { return count_; }
     /// Another operation has succeeded; there must be room.
     void done(void* user_data) { user_data_[(first_ + count_++) % user_data_.size()] = user_data; }
     /// The results of the oldest operations, each once; how many.

@@ -406,6 +406,14 @@ int FlowTable::configure(const rte_flow_port_attr& port,
                 error);
         made.emplace_back(size->size);
     }
+    // Somebody counts on each result: it tells when what came with the operation can be freed.
+    for (size_t number = 0; number < impl_->operations.size(); ++number)
+        if (const size_t waiting = impl_->operations[number].waiting(); waiting != 0)
+            return report({EBUSY, kWhere, nullptr,
+                           fmt::format("flow queue {} has results that are not pulled ({}): the "
+                                       "queues stay as they are; call rte_flow_pull first",
+                                       number, waiting)},
+                          error);
     impl_->operations = std::move(made);
     return 0;
 }
