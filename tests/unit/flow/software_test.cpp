@@ -270,6 +270,35 @@ TEST_F(SoftwareTest, ARuleIsDestroyedWhereTheDeviceDoesNotAnswer) {
     EXPECT_EQ(table->destroy(other, &error), 0);
 }
 
+/// Nor does an update fail that is done.
+TEST_F(SoftwareTest, ActionsAreUpdatedWhereTheDeviceDoesNotAnswer) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    auto* const rss = table->share(&directions, Rule().rss({0, 1}).actions(), &error);
+    auto* const sharing = create(of(1, Rule().item(RTE_FLOW_ITEM_TYPE_ETH).indirect(rss)));
+    auto* const rule = create(of(1, udp_to(7, 2)));
+    ASSERT_TRUE(rule != nullptr && sharing != nullptr) << error.message;
+    const auto leads_to = [&](const rte_flow* updated, const char* where) {
+        char* text = nullptr;
+        size_t size = 0;
+        FILE* const file = open_memstream(&text, &size);
+        EXPECT_EQ(table->dump(updated, file, &error), 0);
+        std::fclose(file);
+        EXPECT_THAT(std::string(text, size), HasSubstr(where));
+        std::free(text);
+    };
+    dr->sync_error = EIO;
+    EXPECT_EQ(table->update_actions(rule, Rule().queue(3).actions(), &error), 0) << error.message;
+    EXPECT_EQ(table->update_shared(rss, Rule().rss({2, 3}).actions(), &error), 0) << error.message;
+    leads_to(rule, "queue 3");
+    leads_to(sharing, "queues 2 3");
+    device.violations.clear(); // nothing can be waited for where nothing is told
+    dr->sync_error = 0;
+    EXPECT_EQ(table->flush(&error), 0);
+    EXPECT_EQ(table->unshare(rss, &error), 0);
+}
+
 /// A start of which the device does not tell is none: rules are asked for by the next one.
 TEST_F(SoftwareTest, AStartThatDoesNotSettleLeavesThePortStopped) {
     ASSERT_NE(marking_table(), nullptr) << error.message;

@@ -224,10 +224,7 @@ int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
     if (rule == nullptr) return report(unknown("rule", flow), error);
     impl_->rules.erase(*rule);
-    // The handle is gone. What waits for the device next is told of it, too.
-    if (const auto settled = impl_->settle(); !settled)
-        RAWQP_LOG(ERR, "a rule is destroyed, and packets may go by it for longer: %s",
-                  settled.error().what.c_str());
+    impl_->settle_done("a rule is destroyed, and packets may go by it for longer");
     return 0;
 }
 

@@ -104,4 +104,9 @@ FlowResult<void> FlowTable::Impl::settle() {
     return {};
 }
 
+void FlowTable::Impl::settle_done(const char* what) {
+    if (const auto settled = settle(); !settled)
+        RAWQP_LOG(ERR, "%s: %s", what, settled.error().what.c_str());
+}
+
 } // namespace rawqp

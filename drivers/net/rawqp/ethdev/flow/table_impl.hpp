@@ -113,6 +113,9 @@ struct FlowTable::Impl {
     }
     /// The device has all that was asked for.
     FlowResult<void> settle();
+    /// After what is done and stays so whatever the device says: `what` is that, and what packets
+    /// may meet until the device is told again, which comes with what waits for it next.
+    void settle_done(const char* what);
 
     // table_shared.cpp
     FlowResult<SharedActionRef> share(const rte_flow_indir_action_conf& directions,

@@ -239,9 +239,10 @@ int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
         shared->age->update(change, FlowAge::Clock::now());
         return 0;
     }
-    auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
-    if (done) done = impl_->settle();
-    return done ? 0 : report(done.error(), error);
+    const auto done = impl_->update(shared, *static_cast<const rte_flow_action*>(update));
+    if (!done) return report(done.error(), error);
+    impl_->settle_done("an indirect rss is updated, and packets may go by the former for longer");
+    return 0;
 }
 
 int FlowTable::query_shared(const rte_flow_action_handle* handle, void* data,
@@ -265,10 +266,11 @@ int FlowTable::update_actions(rte_flow* flow, const rte_flow_action* actions,
                               rte_flow_error* error) {
     rte_flow* const rule = impl_->rules.find(flow);
     if (rule == nullptr) return report(unknown("rule", flow), error);
-    auto done = impl_->in_either_way([&] { return impl_->update(*rule, actions); },
-                                     [&] { return impl_->check_update(*rule, actions); });
-    if (done) done = impl_->settle();
-    return done ? 0 : report(done.error(), error);
+    const auto done = impl_->in_either_way([&] { return impl_->update(*rule, actions); },
+                                           [&] { return impl_->check_update(*rule, actions); });
+    if (!done) return report(done.error(), error);
+    impl_->settle_done("a rule is updated, and packets may go by its former actions for longer");
+    return 0;
 }
 
 } // namespace rawqp
