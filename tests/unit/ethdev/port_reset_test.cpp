@@ -49,6 +49,30 @@ TEST_F(PortTest, AResetBeginsAnew) {
     ASSERT_EQ(rte_eth_dev_reset(id()), 0) << "of a port that runs";
 }
 
+/// Of a device that is gone, calls fail with EIO, until a reset has found another one.
+TEST_F(PortTest, AResetBringsBackAPortWhoseDeviceWasRemoved) {
+    bring_up();
+    EXPECT_EQ(rte_eth_dev_is_removed(id()), 0);
+    ibv_async_event fatal{};
+    fatal.event_type = IBV_EVENT_DEVICE_FATAL;
+    rdma.raise(fatal);
+    for (int i = 0; i < 2000 && rte_eth_dev_is_removed(id()) == 0; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(rte_eth_dev_is_removed(id()), 1);
+    rdma.fail_always("create_flow", EPERM);
+    EXPECT_EQ(rte_eth_promiscuous_disable(id()), 0);
+    EXPECT_EQ(rte_eth_promiscuous_enable(id()), -EIO);
+    rdma.fail_always("create_flow", 0);
+
+    ASSERT_EQ(rte_eth_dev_reset(id()), 0);
+    EXPECT_EQ(rte_eth_dev_is_removed(id()), 0);
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    rdma.fail_always("create_flow", EPERM);
+    EXPECT_EQ(rte_eth_promiscuous_enable(id()), -EPERM);
+    rdma.fail_always("create_flow", 0);
+}
+
 /// Each call of the new life fails in turn. What is left can be looked at and closed, and no more.
 TEST_F(PortTest, AResetThatFailsLeavesAPortToClose) {
     for (int nth = 1;; ++nth) {

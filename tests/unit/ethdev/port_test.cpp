@@ -363,6 +363,7 @@ TEST_F(PortTest, LinkAndRemovalEvents) {
     rdma.raise(event);
     ibv_async_event fatal{};
     fatal.event_type = IBV_EVENT_DEVICE_FATAL;
+    EXPECT_EQ(rte_eth_dev_is_removed(id()), 0);
     rdma.raise(fatal);
     EXPECT_EQ(wait_for(removals, 1), 1); // after the event before it
     EXPECT_EQ(link_changes, 1);

@@ -289,7 +289,10 @@ int dev_reset(rte_eth_dev* dev) noexcept {
     const Result<void> done = attach(dev, api, std::move(devargs), sysfs);
     rte_free(data.mac_addrs != nullptr ? addresses : nullptr);
     if (data.mac_addrs == nullptr) data.mac_addrs = addresses; // ethdev reads them at any time
-    if (done) return 0;
+    if (done) {
+        dev->state = RTE_ETH_DEV_ATTACHED; // ethdev may have found the former one removed
+        return 0;
+    }
     dev->dev_ops = &kLostOps;
     unset_flow_queue_ops(*dev);
     return report(

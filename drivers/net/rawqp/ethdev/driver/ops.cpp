@@ -41,6 +41,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rxq_info_get = rxq_info_get;
     ops.txq_info_get = txq_info_get;
     ops.fw_version_get = fw_version_get;
+    ops.is_removed = is_removed;
     ops.rx_queue_setup = kLocked<rx_queue_setup>;
     ops.rx_queue_release = kLocked<rx_queue_release>;
     ops.rx_queue_start = kLocked<rx_queue_start>;

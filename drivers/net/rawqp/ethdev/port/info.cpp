@@ -3,6 +3,7 @@
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 
 #include "drivers/net/rawqp/ethdev/port.hpp"
+#include "drivers/net/rawqp/ethdev/port/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/steering/reta.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
@@ -158,6 +159,11 @@ int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
     if (!port.devargs.real_time) return 0;
     if (port.format->real_time == nullptr) return -ENOTSUP;
     return -port.format->real_time(*port.api, port.context.get(), *clock, *clock);
+}
+
+int is_removed(rte_eth_dev* dev) noexcept {
+    const Port& port = Port::of(dev);
+    return port.events && port.events->device_lost() ? 1 : 0;
 }
 
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept {

@@ -35,6 +35,8 @@ void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noex
 int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
 /// The same in ticks, whatever stamps are.
 [[nodiscard]] Result<uint64_t> device_ticks(const Port& port);
+/// ethdev asks this after an error, which is EIO then.
+int is_removed(rte_eth_dev* dev) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
 /// Has secondary processes tell the same as dev_info_get does now.
 void publish_info(Port& port);
