@@ -75,10 +75,50 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
         });
     }
 
+    /// The queue's error is met by the process that is killed, and by another one.
+    void another_recovers() {
+        const uint16_t burst_size = GetParam().burst;
+        const uint32_t level = rte_log_get_global_level();
+        rte_log_set_global_level(RTE_LOG_EMERG); // or most instructions are those of a message
+        kill_everywhere([&](uint64_t steps) {
+            start_anew();
+            expect_sent(0, burst_size);
+            send(packets(100, burst_size));
+            send(packets(200, burst_size));
+            execute_wqe();
+            break_queue(mlx5::CqeSyndrome::local_protection);
+            std::vector<rte_mbuf*> burst_packets = packets(900, burst_size);
+            const bool ended =
+                step_by_step.run(steps, [&] { send(burst_packets.data(), burst_size); });
+            SCOPED_TRACE("at " + StepByStep::where());
+            const auto in_error = [&] {
+                return rawqp::kMlx5Format.tx_descriptor_status(ring, 0) == RTE_ETH_TX_DESC_UNAVAIL;
+            };
+            while (in_error()) // a reset is tried once in a millisecond
+                rte_delay_us_block(100);
+            expect_sent(1000, kNext);
+            expect_sent(1100, kNext);
+            settle();
+            EXPECT_LE(mbufs.lacking(), ended ? 0u : 4u * burst_size);
+            EXPECT_LE(ring->counters.errors, 4u * burst_size) << "those that failed, counted twice";
+            return ended;
+        });
+        rte_log_set_global_level(level);
+    }
+    /// The device's part of a reset is another process's.
+    void forget() override {
+        constexpr uint64_t kTrap = 0x100;
+        const uint64_t flags = __readeflags();
+        __writeeflags(flags & ~kTrap);
+        Mlx5Tx::forget();
+        __writeeflags(flags);
+    }
+
     StepByStep step_by_step;
     SturdyPool mbufs{128};
 };
 
+TEST_P(Mlx5TxKilled, WhereItRecovers) { another_recovers(); }
 TEST_P(Mlx5TxKilled, AnotherProcessGoesOn) { another_goes_on(2); }
 TEST_P(Mlx5TxKilled, WhereItAsksForACompletion) { another_goes_on(15 / GetParam().burst); }
 TEST_P(Mlx5TxKilled, WhereItFrees) { another_goes_on(15 / GetParam().burst + 1); }

@@ -112,6 +112,16 @@ class Mlx5Tx : public TxRingTest {
         return static_cast<uint16_t>(sq->doorbell.send - executed);
     }
 
+    /// The device fails the oldest WQE and flushes the others.
+    void break_queue(mlx5::CqeSyndrome syndrome) {
+        while (pending_wqebbs() > 0) {
+            const auto control = sq->segment<mlx5::WqeCtrlSeg>(executed, 0);
+            cq->write_error(mlx5::CqeOpcode::req_error, syndrome, executed);
+            executed = static_cast<uint16_t>(executed + ((control.qpn_ds & 0x3f) + 3) / 4);
+            syndrome = mlx5::CqeSyndrome::flushed;
+        }
+    }
+
     /// The next packet on the wire. Executes the oldest WQE when there is none, and writes a CQE if
     /// one was asked for.
     std::vector<uint8_t> execute() {

@@ -10,15 +10,6 @@ using mlx5::CqeSyndrome;
 
 class Mlx5TxError : public Mlx5Tx {
   protected:
-    /// The device fails the oldest WQE and flushes the others.
-    void break_queue(CqeSyndrome syndrome) {
-        while (pending_wqebbs() > 0) {
-            const auto control = sq->segment<mlx5::WqeCtrlSeg>(executed, 0);
-            cq->write_error(CqeOpcode::req_error, syndrome, executed);
-            executed = static_cast<uint16_t>(executed + ((control.qpn_ds & 0x3f) + 3) / 4);
-            syndrome = CqeSyndrome::flushed;
-        }
-    }
     std::vector<rte_mbuf*> packets(uint32_t count, uint16_t bytes = 64) {
         std::vector<rte_mbuf*> out;
         for (uint32_t i = 0; i < count; ++i)

@@ -24,13 +24,17 @@ static_assert(kMaxTxSegments <= kMinDescriptors / 2);
 
 uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
     uint32_t lost = 0;
-    for (uint16_t position = first; position != mbufs.head();) {
+    uint16_t position = first;
+    // Ends also where a process that was killed had noted only a part of its last packet.
+    for (auto left = static_cast<uint16_t>(mbufs.head() - first); left > 0;) {
         const rte_mbuf& packet = *mbufs.slot(position);
         count_down(ring.counters.packets);
         count_down(ring.counters.bytes, packet.pkt_len);
         count_up(ring.counters.errors);
         ++lost;
-        position = static_cast<uint16_t>(position + segments_of(packet));
+        const uint16_t segments = RTE_MIN(segments_of(packet), left);
+        position = static_cast<uint16_t>(position + segments);
+        left = static_cast<uint16_t>(left - segments);
     }
     return lost;
 }

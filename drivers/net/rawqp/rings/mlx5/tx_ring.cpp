@@ -33,12 +33,15 @@ uint32_t packets_of(const MlxTxRing& ring, uint16_t index, uint32_t size) {
 }
 
 /// Walks the WQEs in flight, oldest first, to the one at `failed`: the device sent those before it.
-/// Returns the TxMbufs position of its first packet, or the oldest when there is no such WQE.
+/// Returns the TxMbufs position of its first packet, or the oldest when there is no such WQE. A
+/// process that was killed may have left a WQE whose mbufs it had not noted yet: then the mbufs end
+/// before the WQEs do.
 uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
+    const uint16_t head = ring.mbufs.head();
     uint16_t segment = ring.mbufs.tail();
     uint16_t index = ring.completed;
     while (index != ring.producer) {
-        if (index == failed) return segment;
+        if (index == failed || segment == head) return segment;
         const uint32_t size = wqe_segments(ring, index);
         if (sends_nothing(ring, index)) {
             ++index;
@@ -47,7 +50,8 @@ uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
         const uint32_t mbufs = ring.opcode(index) == mlx5::WqeOpcode::enhanced_mpw
                                    ? packets_of(ring, index, size)
                                    : segments_of(*ring.mbufs.slot(segment));
-        segment = static_cast<uint16_t>(segment + mbufs);
+        const auto noted = static_cast<uint16_t>(head - segment);
+        segment = static_cast<uint16_t>(segment + RTE_MIN(mbufs, uint32_t{noted}));
         index = static_cast<uint16_t>(index + (size + 3) / 4);
     }
     return ring.mbufs.tail();
@@ -223,13 +227,22 @@ void tx_start(TxRing& base) {
     ring.metadata_flag = rte_flow_dynf_metadata_mask;
 }
 
-void rewind(MlxTxRing& ring) {
-    ring.mbufs.rewind();
-    ring.producer = ring.completed = ring.done = ring.asked = 0;
+namespace {
+/// After a reset, when no mbuf is held: WQEs begin at 0 again, positions of mbufs go on.
+void begin_anew(MlxTxRing& ring) {
+    ring.asked = ring.mbufs.head();
     ring.unasked_pool = nullptr;
+    ring.producer = ring.completed = 0;
     ring.ask_every = std::min<uint16_t>(kAskEvery, ring.mbufs.size() / 4);
     ring.faulty = false;
     ring.stamp_due = false; // WQEs begin anew, and another would complete with that index
+}
+} // namespace
+
+void rewind(MlxTxRing& ring) {
+    ring.mbufs.rewind();
+    ring.done = 0;
+    begin_anew(ring);
 }
 
 void drain(MlxTxRing& ring) { ring.cq.drain(); }
@@ -243,15 +256,22 @@ bool recover(MlxTxRing& ring) {
     owner_before_content();
     if (!ring.faulty) {
         count_lost(ring, ring.mbufs, find_packet(ring, cqe.wqe_counter));
-        ring.mbufs.free_all();
-        ring.done = ring.mbufs.tail();
+        rte_compiler_barrier();
         ring.faulty = true;
     }
+    // All is done, in that order: another process may go on from here, by free_done().
+    ring.done_pool = nullptr;
+    rte_compiler_barrier();
+    ring.done = ring.mbufs.head();
+    rte_compiler_barrier();
+    ring.mbufs.free_all();
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;
     log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
-    ring.cq.drain();
     forget_keys(ring); // a stale lkey may be what broke the queue
-    rewind(ring);
+    begin_anew(ring);
+    // Last: if this process is killed before, the error is there for another one to come back here.
+    rte_compiler_barrier();
+    ring.cq.drain();
     return true;
 }
 
