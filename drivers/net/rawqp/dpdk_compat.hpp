@@ -148,6 +148,15 @@ void set_rss_function([[maybe_unused]] Conf& conf,
 template <auto Fill, class Ops> constexpr void add_async_ops([[maybe_unused]] Ops& ops) {
     if constexpr (requires { ops.async_create; }) Fill(ops);
 }
+// Those that came later: rte_flow_async_create_by_index with 23.03, rte_flow_async_actions_update
+// with 23.07. Up to 23.11 ethdev calls them without a look at whether a driver has them, so each
+// has to be set, which these callables do with the member.
+template <class Ops, class ByIndex, class Update>
+constexpr void add_later_async_ops([[maybe_unused]] Ops& ops, [[maybe_unused]] ByIndex by_index,
+                                   [[maybe_unused]] Update update) {
+    if constexpr (requires { ops.async_create_by_index; }) by_index(ops.async_create_by_index);
+    if constexpr (requires { ops.async_actions_update; }) update(ops.async_actions_update);
+}
 // What a port has before its driver sets another table, and again when it serves no flows any more:
 // ethdev's own, which refuses all. It is known from the first port on, which comes with it.
 template <class Dev> auto* refusing_async_ops(const Dev& first) noexcept {

@@ -111,4 +111,31 @@ TEST(Compat, FlowQueuesAreRefusedAgainWhenTheDriverTakesItsOwnBack) {
     }
 }
 
+/// ethdev of 23.03 to 23.11 calls these without a look at whether they are null.
+TEST(Compat, NoLaterOperationOfFlowQueuesIsNull) {
+    struct Of2211 {
+        int (*async_create)();
+    };
+    struct Of2303 : Of2211 {
+        int (*async_create_by_index)();
+    };
+    struct Of2311 : Of2303 {
+        int (*async_actions_update)();
+    };
+    constexpr auto kByIndex = [](auto& create) { create = [] { return 1; }; };
+    constexpr auto kUpdate = [](auto& update) { update = [] { return 2; }; };
+    Of2211 oldest{};
+    compat::add_later_async_ops(oldest, kByIndex, kUpdate);
+    EXPECT_EQ(oldest.async_create, nullptr);
+    Of2303 old{};
+    compat::add_later_async_ops(old, kByIndex, kUpdate);
+    ASSERT_NE(old.async_create_by_index, nullptr);
+    EXPECT_EQ(old.async_create_by_index(), 1);
+    Of2311 later{};
+    compat::add_later_async_ops(later, kByIndex, kUpdate);
+    ASSERT_TRUE(later.async_create_by_index != nullptr && later.async_actions_update != nullptr);
+    EXPECT_EQ(later.async_create_by_index(), 1);
+    EXPECT_EQ(later.async_actions_update(), 2);
+}
+
 } // namespace

@@ -7,6 +7,8 @@
 #include "drivers/net/rawqp/ethdev/steering/port_filters.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <type_traits>
 
 namespace rawqp {
 namespace {
@@ -92,6 +94,24 @@ constexpr void add_template_ops(rte_flow_ops& ops) {
     ops.template_table_destroy = kDestroyLocked<rte_flow_template_table>;
 }
 
+/// An operation that there is not. Its last argument is where the reason is wanted.
+template <const char* kReason, class Operation> struct NotOffered;
+template <const char* kReason, class Answer, class... Arguments>
+struct NotOffered<kReason, Answer (*)(rte_eth_dev*, Arguments...)> {
+    static Answer call(rte_eth_dev*, Arguments... arguments) noexcept {
+        auto* const error = std::get<sizeof...(Arguments) - 1>(std::tuple(arguments...));
+        const int answer =
+            rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr, kReason);
+        if constexpr (std::is_pointer_v<Answer>)
+            return nullptr;
+        else
+            return answer;
+    }
+};
+constexpr char kNoIndex[] = "rules of a template table have no index: use rte_flow_async_create";
+constexpr char kNoUpdate[] =
+    "flow queues do not update the actions of rules: use rte_flow_actions_update";
+
 /// Queues of operations. Several threads may use one each: the port has one lock.
 template <class Ops> constexpr void fill_async_ops(Ops& ops) {
     ops.async_create = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
@@ -153,6 +173,14 @@ template <class Ops> constexpr void fill_async_ops(Ops& ops) {
         return port.flows->async(queue, user_data, error,
                                  [&] { return port.flows->query_shared(handle, data, error); });
     };
+    compat::add_later_async_ops(
+        ops,
+        [](auto& create) {
+            create = NotOffered<kNoIndex, std::remove_reference_t<decltype(create)>>::call;
+        },
+        [](auto& update) {
+            update = NotOffered<kNoUpdate, std::remove_reference_t<decltype(update)>>::call;
+        });
 }
 constexpr auto kFillAsyncOps = [](auto& ops) { fill_async_ops(ops); };
 

@@ -78,6 +78,9 @@ constexpr auto kRefuseAsync = [](auto& ops) {
     refused<"rte_flow_async_action_handle_destroy">(ops.async_action_handle_destroy);
     refused<"rte_flow_async_action_handle_update">(ops.async_action_handle_update);
     refused<"rte_flow_async_action_handle_query">(ops.async_action_handle_query);
+    compat::add_later_async_ops(
+        ops, [](auto& create) { refused<"rte_flow_async_create_by_index">(create); },
+        [](auto& update) { refused<"rte_flow_async_actions_update">(update); });
 };
 
 constexpr rte_flow_ops make_flow_ops() {
