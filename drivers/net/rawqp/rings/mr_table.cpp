@@ -100,6 +100,7 @@ void MrTable::publish(std::span<const MrEntry> entries) {
 
 const MrEntry* MrCache::find_farther(uintptr_t address) {
     if (holds(others_[0], address)) return &others_[0];
+    const Change change(*this);
     if (!holds(others_[1], address)) return miss(address);
     std::swap(others_[1], first_);
     return &first_;

@@ -95,6 +95,26 @@ class MrCache {
         return true;
     }
 
+    /// While it lives, entries or what was concluded from them change. Should this process be
+    /// killed meanwhile, the one that goes on forgets all, by sync().
+    class Change {
+      public:
+        explicit Change(MrCache& cache) : cache_(cache), generation_(cache.generation_) {
+            cache_.generation_ = generation_ - 1; // the table's only grows
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        }
+        ~Change() {
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+            cache_.generation_ = generation_;
+        }
+        Change(const Change&) = delete;
+        Change& operator=(const Change&) = delete;
+
+      private:
+        MrCache& cache_;
+        uint32_t generation_;
+    };
+
   private:
     [[nodiscard]] static bool holds(const MrEntry& entry, uintptr_t address) {
         return address - entry.start < entry.end - entry.start;

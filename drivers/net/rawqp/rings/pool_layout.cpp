@@ -82,6 +82,7 @@ uint32_t common_lkey(rte_mempool* pool, MrCache& mrs) {
 void PoolKeys::clear() { *this = {}; }
 
 uint32_t PoolKeys::miss(rte_mempool* pool, MrCache& mrs) {
+    const MrCache::Change change(mrs);
     const auto known = std::find_if(known_.begin(), known_.end(),
                                     [pool](const Entry& entry) { return entry.is(pool); });
     if (known != known_.end()) {
