@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace softhca::core {
@@ -24,54 +25,69 @@ inline constexpr uint16_t kPatience = 1000;
     return rested ? kRested : kAtLeast + work / kWorkPerLook;
 }
 
-/// Members of T that are looked at in turns. Used by the device thread, or in control calls, with
-/// the device locked.
+/// Members of T that are looked at in turns: who comes, or has had its turn, waits behind all
+/// others. Used by the device thread, or in control calls, with the device locked.
 template <class T> class Turns {
   public:
     /// `seen` is what the record held *before* it was found that there is nothing to do: whatever
     /// is written later, or was meanwhile, differs from it.
-    void add(T& one, const Doorbell& bell, uint32_t seen) { all_.push_back({&one, bell, seen}); }
+    void add(T& one, const Doorbell& bell, uint32_t seen) {
+        if (size_ == ring_.size()) grow();
+        at(size_++) = {&one, bell, seen};
+    }
     /// Nothing when it is not there.
     void remove(const T& one) {
-        const auto found = std::ranges::find(all_, &one, &Entry::one);
-        if (found == all_.end()) return;
-        if (static_cast<size_t>(found - all_.begin()) < next_) next_--;
-        all_.erase(found); // in order: none loses its turn
+        size_t i = 0;
+        while (i < size_ && at(i).one != &one)
+            i++;
+        if (i == size_) return;
+        for (size_--; i < size_; i++)
+            at(i) = at(i + 1);
     }
-    [[nodiscard]] size_t size() const { return all_.size(); }
+    [[nodiscard]] size_t size() const { return size_; }
 
     /// Looks at so many of them; those whose record has changed leave and are given to found(T&).
     template <class Found> void round(size_t looks, Found&& found) {
-        for (looks = std::min(looks, all_.size()); looks != 0 && !all_.empty(); looks--) {
-            if (next_ >= all_.size()) next_ = 0;
+        for (looks = std::min(looks, size_); looks != 0 && size_ != 0; looks--) {
+            const Entry next = at(0);
             // The record may be gone: then this does not come back, and whose it was is removed.
-            if (all_[next_].bell.load() == all_[next_].seen) {
-                next_++;
-                continue;
+            const bool rests = next.bell.load() == next.seen;
+            first_++;
+            if (rests) {
+                at(size_ - 1) = next;
+            } else {
+                size_--;
+                found(*next.one);
             }
-            T& one = *all_[next_].one;
-            all_[next_] = all_.back();
-            all_.pop_back();
-            found(one);
         }
         fetch_next();
     }
 
   private:
     struct Entry {
-        T* one;
+        T* one = nullptr;
         Doorbell bell;
-        uint32_t seen;
+        uint32_t seen = 0;
     };
+    [[nodiscard]] Entry& at(size_t place) { return ring_[(first_ + place) & (ring_.size() - 1)]; }
+    void grow() {
+        constexpr size_t kAtFirst = 16;
+        std::vector<Entry> larger(std::max(kAtFirst, 2 * ring_.size()));
+        for (size_t i = 0; i < size_; i++)
+            larger[i] = at(i);
+        ring_ = std::move(larger);
+        first_ = 0;
+    }
     /// Records lie in as many pages as there are processes and contexts: in no cache.
-    void fetch_next() const {
-        const size_t end = std::min(next_ + looks_of_round(false, 0), all_.size());
-        for (size_t i = next_; i < end; i++)
-            all_[i].bell.prefetch();
+    void fetch_next() {
+        const size_t end = std::min(looks_of_round(false, 0), size_);
+        for (size_t i = 0; i < end; i++)
+            at(i).bell.prefetch();
     }
 
-    std::vector<Entry> all_;
-    size_t next_ = 0; ///< whose turn it is
+    std::vector<Entry> ring_; ///< as many as a power of two
+    size_t first_ = 0;        ///< whose turn it is
+    size_t size_ = 0;
 };
 
 } // namespace softhca::core

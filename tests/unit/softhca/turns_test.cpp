@@ -96,6 +96,31 @@ TEST_F(TurnsTest, NobodyIsPassedOver) {
     EXPECT_EQ(turns.size(), kCount);
 }
 
+/// Whoever is found at once, each time that it comes back: as many as a round looks at.
+TEST_F(TurnsTest, ThoseThatComeBackWithSomethingToDoAreBehindTheOthers) {
+    constexpr size_t kCount = 50, kLooks = 4;
+    make(kCount);
+    round(kLooks); // the turn is not at the first one
+    std::deque<Member> busy(kLooks);
+    for (Member& one : busy)
+        one.number = kCount;
+    for (Member& one : busy) {
+        one.record.write(1);
+        add(one);
+    }
+    members[0].record.write(1);
+    bool is_found = false;
+    for (size_t rounds = 0; !is_found; rounds++) {
+        ASSERT_LE(rounds, kCount / kLooks + 1);
+        turns.round(kLooks, [&](Member& one) {
+            if (one.number == kCount)
+                add(one); // its record has another value than that again
+            else
+                is_found = true;
+        });
+    }
+}
+
 TEST_F(TurnsTest, WhatWasWrittenBeforeItWasAddedIsFound) {
     make(5);
     Member late;
