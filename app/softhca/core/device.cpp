@@ -39,7 +39,10 @@ void change_state(const Device::State& device, Q& queue, QueueState state,
         // A doorbell that is not there any more needs no zero.
         std::ignore = run_guarded(device, [&] { rewind(queue); });
         std::erase(active, &queue);
-    } else if (queue.state == QueueState::reset) {
+        queue.broken = false;
+    } else if (!queue.broken && std::ranges::find(active, &queue) == active.end()) {
+        // It leaves reset, as a rule; or it is an SQ that failed there with its RQ, or a hairpin SQ
+        // that waited to be told.
         active.push_back(&queue);
     }
     queue.state = state;
@@ -183,7 +186,7 @@ Outcome<void> Device::modify_sq(Number sqn, QueueState state, const HairpinPeer&
     if (sq->hairpin) return {};
     if (state == QueueState::reset)
         state_->schedule(*sq).stop(*sq);
-    else
+    else if (!sq->broken)
         state_->schedule(*sq).start(*sq);
     return {};
 }
@@ -278,7 +281,7 @@ Outcome<void> Device::modify_rq(Number rqn, QueueState state, const HairpinPeer&
         state_->lro_sessions.abandon(*rq, state_->port.counters.drop_queue_not_ready);
     std::erase(state_->failed_rqs, rq);
     change_state(*state_, *rq, state, state_->active_rqs);
-    if (state == QueueState::error) state_->failed_rqs.push_back(rq);
+    if (state == QueueState::error && !rq->broken) state_->failed_rqs.push_back(rq);
     return {};
 }
 

@@ -68,6 +68,7 @@ template <class Q> bool Device::State::break_queues(std::vector<Q*>& active, con
     bool any = false;
     std::erase_if(active, [&](Q* queue) {
         if (!queue->works_on(address)) return false;
+        queue->broken = true;
         queue->fail();
         if constexpr (std::is_same_v<Q, Sq>)
             schedule(*queue).stop(*queue);

@@ -37,6 +37,7 @@ struct Queue {
     uint16_t producer = 0; ///< as the doorbell last said
     uint16_t mask = 0;     ///< entries - 1
     QueueState state = QueueState::reset;
+    bool broken = false; ///< its ring or doorbell record is gone: left alone until it is reset
     Doorbell doorbell;
     Cq* cq = nullptr; ///< null: a hairpin queue, which has no PD either, or a virtio queue
     Number pd = 0;

@@ -253,6 +253,18 @@ TEST_F(Hairpin, AfterAResetTheyMayHaveOtherPeers) {
     EXPECT_EQ(device->sq_counters(another_sq)->packets, 2u);
 }
 
+/// As MODIFY_SQ does that is about something else, such as pacing.
+TEST_F(Hairpin, ModifiedWhileItWaitsItStillHearsOfPackets) {
+    pair_up();
+    for (int i = 0; i < 3; i++) {
+        run(); // there is nothing to send
+        ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready, rqn));
+        wire->sent.clear();
+        const std::vector<Bytes> frames = arrive(2);
+        EXPECT_EQ(wire->sent, frames);
+    }
+}
+
 TEST_F(Hairpin, AnSqThatGoesIsForgottenByWhoNamesIt) {
     pair_up();
     const Number another = make_sq(kSmall);

@@ -419,5 +419,43 @@ TEST_F(MissingMemory, DoorbellRecordsMayGoToo) {
     ASSERT_TRUE(device->destroy_sq(number));
 }
 
+/// As a program does that takes a QP apart: its queues go into error, in which they may be already,
+/// before they go. There is nothing to flush without a record.
+TEST_F(MissingMemory, QueuesWithoutTheirRecordsHoldNothingUpInError) {
+    const Pages records(kPage), ring(mlx5::kWqebb << 4), rq_ring(16 << 4);
+    auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(records.data());
+    SqAttr attr;
+    attr.pd = pd;
+    attr.cqn = tx_cq.number;
+    attr.ring = ring.area();
+    attr.doorbell = send_doorbell(record);
+    attr.log_wqebbs = 4;
+    attr.listener = &listener;
+    const Number sqn = device->create_sq(attr).value();
+    RqAttr rq_attr;
+    rq_attr.pd = pd;
+    rq_attr.cqn = rx_cq.number;
+    rq_attr.ring = rq_ring.area();
+    rq_attr.doorbell = receive_doorbell(record);
+    rq_attr.log_wqes = 4;
+    rq_attr.log_wqe_bytes = 4;
+    rq_attr.listener = &listener;
+    const Number rqn = device->create_rq(rq_attr).value();
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready));
+    ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready));
+    {
+        const Hole hole(records.data(), kPage);
+        for (const bool receives : {false, true})
+            for (int i = 0; i < 2; i++) {
+                ASSERT_TRUE(receives ? device->modify_rq(rqn, QueueState::error)
+                                     : device->modify_sq(sqn, QueueState::error));
+                device->poll();
+                EXPECT_EQ(device->poll(), 0u) << "receives: " << receives << ", " << i;
+            }
+    }
+    ASSERT_TRUE(device->destroy_rq(rqn));
+    ASSERT_TRUE(device->destroy_sq(sqn));
+}
+
 } // namespace
 } // namespace testbed
