@@ -47,6 +47,7 @@ class SendSchedule {
         RungTogether& group = group_of(sq);
         group.sqs.push_back(&sq);
         group.by_number.emplace(sq.number, &sq);
+        if (group.left != 0) group.left++; // it may come between the others
         sq.rung_with = &group;
     }
     /// It is looked at no more; nothing when it was not.

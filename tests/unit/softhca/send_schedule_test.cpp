@@ -182,6 +182,26 @@ TEST_F(Schedule, QueuesThatGoLeaveNoneOut) {
     EXPECT_TRUE(visited.empty());
 }
 
+/// Likewise one that comes: between those that have had their turn and those that have not.
+TEST_F(Schedule, QueuesThatComeLeaveNoneOut) {
+    constexpr size_t kSome = 64, kMore = 30;
+    const auto ring_while_some_come = [&](size_t count) {
+        uar.ring(40); // and others, whose rings were written over
+        round();
+        make(count, uar.registers);
+        while (round() != 0) {
+        }
+    };
+    make(kSome, uar.registers);
+    fall_asleep();
+    ring_while_some_come(kMore);
+    fall_asleep(); // it is the turn of the first of these
+    for (Number number = 1; number <= kSome + kMore; number++)
+        posted.insert(number);
+    ring_while_some_come(1);
+    EXPECT_EQ(posted, std::set<Number>{}) << "were left out";
+}
+
 TEST_F(Schedule, WhatIsPostedWhileAQueueFallsAsleepIsFound) {
     constexpr int kFirst = kPatience - 3, kLast = kPatience + 3;
     for (int at = kFirst; at < kLast; at++)
