@@ -3,6 +3,7 @@
 #include "app/softhca/core/mkey.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace {
@@ -58,20 +59,30 @@ TEST_F(IndirectKeys, EmptyPartsAreNone) {
     EXPECT_EQ(pieces(key, 2, 1), "10+1 ");
 }
 
-/// Whoever uses such a key has the device look for each of its parts in a key of many parts.
+/// Whoever uses such a key has the device look for each of its parts in a key of many parts. The
+/// last one of many takes about as long as the first one: no load on the machine can do away with
+/// the fastest of several runs, and one after the other takes thousands of times as long.
 TEST_F(IndirectKeys, ManyPartsAreFoundAtOnce) {
-    constexpr uint32_t kParts = (1u << Limits::kLogMaxKeyParts) - 1;
+    constexpr uint32_t kParts = (1u << Limits::kLogMaxKeyParts) - 1, kUses = 1000;
     const uint32_t inner = insert(std::vector<KeyPart>(kParts, {plain, 3, 1}), kParts);
-    const uint32_t outer = insert(std::vector<KeyPart>(kParts, {inner, kParts - 1, 1}), kParts);
-    uint32_t found = 0;
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_TRUE(
-        table.translate(outer, 1, Access::read, 0, kParts, [&](const std::byte* piece, uint32_t) {
-            found += piece == &memory[3];
-            return true;
-        }));
-    EXPECT_EQ(found, kParts);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    const auto time_of = [&](uint32_t part) {
+        const uint32_t outer = insert(std::vector<KeyPart>(kUses, {inner, part, 1}), kUses);
+        auto fastest = std::chrono::nanoseconds::max();
+        for (int run = 0; run < 10; run++) {
+            uint32_t found = 0;
+            const auto use = [&](const std::byte* piece, uint32_t) {
+                found += piece == &memory[3];
+                return true;
+            };
+            const auto begin = std::chrono::steady_clock::now();
+            EXPECT_TRUE(table.translate(outer, 1, Access::read, 0, kUses, use));
+            fastest = std::min<std::chrono::nanoseconds>(fastest,
+                                                         std::chrono::steady_clock::now() - begin);
+            EXPECT_EQ(found, kUses);
+        }
+        return fastest;
+    };
+    EXPECT_LT(time_of(kParts - 1), 20 * time_of(0));
 }
 
 TEST_F(IndirectKeys, AWindowLeadsToWhatTranslationLeadsTo) {
