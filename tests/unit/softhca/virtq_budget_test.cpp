@@ -79,7 +79,8 @@ TEST_F(VirtioBudget, ALaterQueueIsServedToo) {
         (void)start_with({header(), part(0x100, frame)}, kLongest, false);
     for (int round = 0; round < 2; round++)
         device->poll();
-    for (const auto& queue : device->stats()["sqs"])
+    const nlohmann::json stats = device->stats();
+    for (const auto& queue : stats["sqs"])
         if (queue["number"] != sq.number) {
             EXPECT_GT(queue["packets"], 0) << queue;
         }
