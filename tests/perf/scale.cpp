@@ -2,8 +2,11 @@
 // What a packet costs a verbs program that has many objects which it does not use just now. Started
 // by scripts/bench_lib/scale.py; needs one port whose wire loops.
 //
-//     verbs-scale KIND COUNT…   time of a packet to itself and back, beside so many objects of a
-//     kind verbs-scale start         opens the first device that there is, and ends
+//     verbs-scale KIND COUNT…
+//         time of a packet to itself and back, beside so many objects of a kind
+//
+//     verbs-scale start
+//         opens the first device that there is, and ends
 #include "common/net/endian.hpp"
 
 #include <algorithm>

@@ -81,9 +81,7 @@ class SendSchedule {
             const uint32_t bell = sq.idle_rounds >= kPatience ? sq.doorbell.load() : 0;
             const size_t done = visit(sq);
             work += done;
-            if (done != 0 || sq.pending() != 0)
-                sq.idle_rounds = 0;
-            else if (sq.idle_rounds == kWoken)
+            if (done != 0 || sq.pending() != 0 || sq.idle_rounds == kWoken)
                 sq.idle_rounds = 0;
             else if (sq.idle_rounds < kPatience)
                 sq.idle_rounds++;
