@@ -99,6 +99,13 @@ class Mlx5Rx : public test_eal::EalTest {
         return 0;
     }
 
+    /// The device fails the next WQE and flushes the others.
+    void break_queue(mlx5::CqeSyndrome syndrome) {
+        cq->write_error(mlx5::CqeOpcode::resp_error, syndrome, consumed++);
+        while (posted() > 0)
+            cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::flushed, consumed++);
+    }
+
     [[nodiscard]] uint16_t posted() const {
         return static_cast<uint16_t>(rq->doorbell.receive - consumed);
     }

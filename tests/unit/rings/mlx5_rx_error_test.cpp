@@ -6,17 +6,10 @@
 namespace rings_test {
 namespace {
 
-using mlx5::CqeOpcode;
 using mlx5::CqeSyndrome;
 
 class Mlx5RxError : public Mlx5RxReaders {
   protected:
-    /// The device fails the next WQE and flushes the others.
-    void break_queue(CqeSyndrome syndrome) {
-        cq->write_error(CqeOpcode::resp_error, syndrome, consumed++);
-        while (posted() > 0)
-            cq->write_error(CqeOpcode::resp_error, CqeSyndrome::flushed, consumed++);
-    }
     void expect_traffic(uint32_t packets, uint32_t bytes) {
         rte_mbuf* mbufs[32];
         while (packets > 0) {

@@ -107,16 +107,32 @@ template <class Ring> tl::unexpected<Error> not_filled(const Ring& ring) {
 /// Frees every buffer of the ring.
 template <class Ring> void free_buffers(Ring& ring) {
     for (uint32_t i = 0; i < ring.descriptors(); ++i) {
-        if (ring.mbufs[i] != nullptr) rte_mbuf_raw_free(ring.mbufs[i]);
+        rte_mbuf* const mbuf = ring.mbufs[i];
+        if (mbuf == nullptr) continue;
         ring.mbufs[i] = nullptr;
+        rte_compiler_barrier(); // a process that is killed here has lost it, not freed it for two
+        rte_mbuf_raw_free(mbuf);
     }
 }
 
-/// After the queue was reset: slot 0 gets the buffers of the first that the device owned, which is
-/// that of `consumer`.
-template <class Ring> void rotate_buffers(Ring& ring, uint16_t consumer) {
-    const size_t first = size_t{consumer & uint32_t{ring.mask}} << ring.log_segments;
-    std::rotate(ring.mbufs, ring.mbufs + first, ring.mbufs + ring.descriptors());
+/// After the queue was reset: moves the ring's buffers to its first slots, as every other slot may
+/// lack some. Returns how many slots have all of theirs. A process that is killed here loses one
+/// buffer at most; another one may begin anew.
+template <class Ring> uint16_t gather_buffers(Ring& ring) {
+    uint32_t complete = ring.mask + 1u;
+    for (uint32_t column = 0; column < ring.segments; ++column) {
+        uint32_t gathered = 0;
+        for (uint32_t slot = 0; slot <= ring.mask; ++slot) {
+            rte_mbuf*& from = ring.mbufs[(slot << ring.log_segments) + column];
+            if (from == nullptr) continue;
+            rte_mbuf* const mbuf = from;
+            from = nullptr;
+            rte_compiler_barrier();
+            ring.mbufs[(gathered++ << ring.log_segments) + column] = mbuf;
+        }
+        complete = RTE_MIN(complete, gathered);
+    }
+    return static_cast<uint16_t>(complete);
 }
 
 /// Takes a packet of `bytes` out of the slot whose buffers start at `mbufs`: as many as it fills,

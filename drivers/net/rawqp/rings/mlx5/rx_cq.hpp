@@ -45,19 +45,30 @@ template <class Ring> void rx_event_taken(RxRing& base) {
     ++static_cast<Ring&>(base).cq_arm.events;
 }
 
-/// The CQE at the consumer index is an error: counts the packet, once, and has the WQ reset. False:
-/// not now, or it failed; the CQE stays, so that the next burst meets it again.
-template <class Ring> bool reset_after_error(Ring& ring) {
-    const auto& cqe = reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
+/// The CQE at the consumer index, which is an error.
+template <class Ring> const ErrorCqe& error_cqe(const Ring& ring) {
     owner_before_content();
-    if (!ring.faulty) {
-        // A flushed WQE held no packet: the queue went to error by other means.
-        const auto syndrome = static_cast<mlx5::CqeSyndrome>(cqe.syndrome);
-        count_up(ring.counters.errors, syndrome != mlx5::CqeSyndrome::flushed);
-        ring.faulty = true;
-    }
+    return reinterpret_cast<const ErrorCqe&>(ring.cq.at(ring.cq.consumer));
+}
+
+/// Counts the packet of the CQE at the consumer index, which is an error, once. The ring is faulty
+/// from here on, until its buffers are posted anew.
+template <class Ring> void note_error(Ring& ring) {
+    if (ring.faulty) return;
+    // A flushed WQE held no packet: the queue went to error by other means.
+    const auto syndrome = static_cast<mlx5::CqeSyndrome>(error_cqe(ring).syndrome);
+    count_up(ring.counters.errors, syndrome != mlx5::CqeSyndrome::flushed);
+    ring.faulty = true;
+    rte_compiler_barrier();
+}
+
+/// Has the WQ of a faulty ring reset. False: not now, or it failed; the next burst tries again.
+template <class Ring> bool reset_after_error(Ring& ring) {
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;
-    log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
+    // The CQE is gone after a process was killed in the recovery.
+    const bool there = ring.cq.state(ring.cq.consumer) != CqeState::empty;
+    log_recovery(ring, there ? status_of(error_cqe(ring)) : IBV_WC_GENERAL_ERR,
+                 there ? error_cqe(ring).vendor_syndrome : 0u);
     return true;
 }
 

@@ -42,14 +42,14 @@ bool fill(MlxRxRing& ring) {
     return fill_ring(ring, ring.split ? fill_split_slots<MlxRxRing> : fill_slots<MlxRxRing>);
 }
 
-/// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. False: the
-/// memory of one cannot be registered.
+/// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. Refills are
+/// slow from here on, see allow_fast_refills(). False: the memory of one cannot be registered.
 bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
     ring.pool_size = ring.pool->populated_size;
     const uint32_t lkey_be = ring.split ? 0 : common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
-    ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
+    ring.data_offset = 0;
     for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;
         ring.wqes[i].lkey.raw = lkey_be;
@@ -58,10 +58,14 @@ bool write_wqes(MlxRxRing& ring) {
     return true;
 }
 
+void allow_fast_refills(MlxRxRing& ring) {
+    if (ring.one_lkey) ring.data_offset = common_data_offset(ring.pool, ring.headroom, ring.mrs);
+}
+
 /// Forgets the mbufs of free slots that went to the application (one-segment rings leave the
 /// pointers there).
 void clear_free_slots(MlxRxRing& ring) {
-    if (ring.segments > 1) return;
+    if (ring.segments > 1 || ring.slots_cleared) return;
     for (uint16_t i = 0; i < ring.missing(); ++i)
         ring.mbufs[(ring.producer + i) & ring.mask] = nullptr;
 }
@@ -76,6 +80,33 @@ uint32_t close_block(MlxRxRing& ring) {
 void rewind(MlxRxRing& ring) {
     ring.cq.rq_consumer = ring.producer = 0;
     ring.nombuf_due = 0;
+}
+
+/// After a reset: posts the buffers that the ring still holds. If this process is killed in here,
+/// another one begins anew: refill_batch and `faulty` go last.
+void post_anew(MlxRxRing& ring) {
+    clear_free_slots(ring);
+    ring.slots_cleared = true; // `producer` will not tell which are free
+    rte_compiler_barrier();
+    uint16_t held = gather_buffers(ring);
+    // The lkeys are looked up anew: a stale one may be what broke the queue.
+    if (!write_wqes(ring)) {
+        free_buffers(ring); // refills try again
+        ring.one_lkey = false;
+        held = 0;
+    }
+    close_block(ring);
+    ring.block.drain(ring.cq);
+    rewind(ring);
+    ring.producer = held;
+    rte_compiler_barrier();
+    ring.slots_cleared = false;
+    rte_compiler_barrier();
+    ring.ring_doorbell();
+    rte_compiler_barrier();
+    ring.refill_batch = refill_batch(ring.mask + 1u);
+    rte_compiler_barrier();
+    allow_fast_refills(ring);
     ring.faulty = false;
 }
 
@@ -176,6 +207,7 @@ Result<void> rx_start(RxRing& base) {
         rx_stop(ring);
         return not_filled(ring);
     }
+    allow_fast_refills(ring);
     ring.ring_doorbell();
     ring.refill_batch = refill_batch(ring.mask + 1u); // from here on bursts replace buffers
     return {};
@@ -188,6 +220,7 @@ uint32_t rx_stop(RxRing& base) {
     clear_free_slots(ring);
     free_buffers(ring);
     rewind(ring);
+    ring.slots_cleared = ring.faulty = false;
     return unread;
 }
 
@@ -209,7 +242,18 @@ int rx_descriptor_status(void* queue, uint16_t offset) {
     return filled ? RTE_ETH_RX_DESC_DONE : RTE_ETH_RX_DESC_AVAIL;
 }
 
+namespace {
+/// What is to be read comes first: an error that leads to recover(), or packets if a process was
+/// killed when all was done.
+void go_on_recovering(MlxRxRing& ring) {
+    const bool to_be_read = ring.posted() > 0 && ring.cq.state(ring.cq.consumer) != CqeState::empty;
+    if (!to_be_read && reset_after_error(ring)) post_anew(ring);
+}
+} // namespace
+
 void refill(MlxRxRing& ring) {
+    if (ring.faulty) [[unlikely]]
+        return go_on_recovering(ring);
     ring.mrs.sync();
     const uint16_t before = ring.producer;
     const bool complete = fill(ring);
@@ -218,21 +262,13 @@ void refill(MlxRxRing& ring) {
 }
 
 void recover(MlxRxRing& ring) {
-    if (!reset_after_error(ring)) return;
-    ring.block.drain(ring.cq);
-    clear_free_slots(ring);
-    const uint16_t held = ring.posted();
-    rotate_buffers(ring, ring.cq.rq_consumer);
-    rewind(ring);
-    // The lkeys are looked up anew: a stale one may be what broke the queue.
-    if (!write_wqes(ring)) {
-        free_buffers(ring); // refills try again
-        ring.one_lkey = false;
-        ring.data_offset = 0;
-        return;
-    }
-    ring.producer = held;
-    ring.ring_doorbell();
+    note_error(ring);
+    // First, or a refill would take kRecover for a batch.
+    ring.data_offset = 0;
+    rte_compiler_barrier();
+    ring.refill_batch = kRecover;
+    rte_compiler_barrier();
+    if (reset_after_error(ring)) post_anew(ring);
 }
 
 } // namespace rawqp::mlx5rings

@@ -67,9 +67,12 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     // Control and error path.
     MrCache mrs;
     RetryGate retry;
-    bool faulty = false;       ///< an error CQE was counted, the reset is due
-    bool may_compress = false; ///< the CQ was created with compression
-    bool split = false;        ///< segments come from several pools
+    /// An error CQE was counted, and buffers are not posted anew yet. Meanwhile refill_batch is
+    /// kRecover: another process may have to go on from wherever one is killed.
+    bool faulty = false;
+    bool slots_cleared = false; ///< meanwhile: free slots point at no mbufs that were taken
+    bool may_compress = false;  ///< the CQ was created with compression
+    bool split = false;         ///< segments come from several pools
     SocketArray<rte_mbuf*> mbuf_memory;
     /// Bursts fetch the mbuf of a packet so far ahead, two vector steps, and do not stop at their
     /// own end: a small burst would wait for each of its mbufs otherwise. There are so many empty
@@ -125,9 +128,10 @@ Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);
 /// doorbell. Called by bursts when refill_batch slots wait.
 void refill(MlxRxRing& ring);
 
+/// A refill_batch that has every burst call refill().
+inline constexpr uint16_t kRecover = 0;
 /// Cold: the CQE at the consumer index is an error. Counts the packet, has the WQ reset, and posts
-/// the buffers that the ring still holds again. When the reset fails the CQE stays, so that the
-/// next burst comes back here.
+/// the buffers that the ring still holds again. When the reset fails, the next burst tries again.
 void recover(MlxRxRing& ring);
 
 } // namespace rawqp::mlx5rings

@@ -52,21 +52,6 @@ void write_wqe(StridingRing& ring, uint16_t slot) {
     wqe.data.addr = address;
 }
 
-/// Gives every WQE a buffer that nobody uses, and writes it. At most one is in use: that of the
-/// present WQE, for which there is the spare.
-void write_wqes(StridingRing& ring) {
-    ring.mrs.clear();
-    for (uint32_t slot = 0; slot < ring.wqe_count(); ++slot) {
-        StridingBuffer*& buffer = ring.buffers[slot];
-        if (buffer->in_use() && ring.spare != nullptr)
-            std::exchange(buffer, std::exchange(ring.spare, nullptr))->drop_references(1);
-        ring.wqes[slot].next = {};
-        write_wqe(ring, static_cast<uint16_t>(slot));
-    }
-    if (ring.spare == nullptr) ring.spare = ring.strides->take();
-    ring.producer = static_cast<uint16_t>(ring.wqe_count());
-}
-
 /// Gives the WQE its buffer again, or the spare if packets of the buffer are out. Each store allows
 /// that the process is killed after it and that another one begins anew: at worst the used buffer
 /// stays out.
@@ -86,12 +71,41 @@ void post_again(StridingRing& ring, uint16_t slot) {
     if (ring.spare == nullptr) ring.spare = ring.strides->take();
 }
 
-void rewind(StridingRing& ring) {
+/// Gives every WQE a buffer that nobody uses, and writes it. At most one is in use: that of the
+/// present WQE, for which there is the spare.
+void write_wqes(StridingRing& ring) {
+    ring.mrs.clear();
+    for (uint32_t slot = 0; slot < ring.wqe_count(); ++slot) {
+        if (ring.spare != nullptr) post_again(ring, static_cast<uint16_t>(slot));
+        ring.wqes[slot].next = {};
+        write_wqe(ring, static_cast<uint16_t>(slot));
+    }
+    if (ring.spare == nullptr) ring.spare = ring.strides->take();
+}
+
+void leave_block(StridingRing& ring) {
     if (ring.cq.block_left != 0) ring.block.leave(ring.cq);
-    ring.block.drain(ring.cq);
+}
+
+/// Of a queue that was reset and whose CQ was drained. `block_left` stays as it is.
+void rewind(StridingRing& ring) {
     ring.cq.rq_consumer = 0;
-    ring.faulty = false;
+    ring.producer = static_cast<uint16_t>(ring.wqe_count());
     ring.nombuf_counted = false;
+}
+
+/// After a reset. If this process is killed in here, another one begins anew: what says that the
+/// ring is between steps, and why, goes last.
+void post_anew(StridingRing& ring) {
+    write_wqes(ring);
+    ring.block.drain(ring.cq);
+    rewind(ring);
+    rte_compiler_barrier();
+    ring.ring_doorbell(ring.producer);
+    rte_compiler_barrier();
+    ring.cq.block_left = 0;
+    rte_compiler_barrier();
+    ring.faulty = false;
 }
 
 Result<StridingRing*> map_rings(const RxSpec& spec, SocketPtr<StridingRing> ring) {
@@ -217,6 +231,7 @@ Result<void> striding_start(RxRing& base) {
     ring.spare = ring.strides->take();
     ring.retry.open();
     write_wqes(ring);
+    rewind(ring);
     if (ring.wqes[0].data.lkey == 0) {
         striding_stop(ring);
         return fail(ENOMEM, "{}: the memory of its packets cannot be registered", name_of(ring));
@@ -227,7 +242,8 @@ Result<void> striding_start(RxRing& base) {
 
 uint32_t striding_skip(StridingRing& ring) {
     constexpr RxOptions kPlain;
-    if (ring.is_between_steps()) striding_go_on(ring);
+    if (ring.faulty) return 0; // nothing but errors
+    if (ring.is_between_steps()) (void)striding_go_on(ring);
     uint32_t packets = 0;
     for (PeekedCqe peeked{}; peek<kPlain>(ring, peeked) == PeekState::completion;) {
         packets += !peeked.filler();
@@ -240,6 +256,10 @@ uint32_t striding_stop(RxRing& base) {
     StridingRing& ring = striding(base);
     if (ring.strides == nullptr) return 0;
     const uint32_t unread = striding_skip(ring);
+    if (!ring.faulty) leave_block(ring);
+    ring.block.drain(ring.cq);
+    ring.cq.block_left = 0;
+    ring.faulty = false;
     rewind(ring);
     return_mbufs(ring.stash.data(), std::exchange(ring.stashed, 0u));
     for (uint32_t slot = 0; slot < ring.wqe_count(); ++slot)
@@ -278,16 +298,23 @@ void striding_post(StridingRing& ring) {
     }
 }
 
-void striding_go_on(StridingRing& ring) {
+bool striding_go_on(StridingRing& ring) {
+    if (ring.faulty) {
+        if (reset_after_error(ring)) post_anew(ring);
+        return !ring.faulty;
+    }
     if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
     striding_post(ring);
+    return true;
 }
 
 void striding_recover(StridingRing& ring) {
-    if (!reset_after_error(ring)) return;
-    rewind(ring);
-    write_wqes(ring);
-    ring.ring_doorbell(ring.producer);
+    note_error(ring);
+    leave_block(ring); // if there is one, its rest makes no sense
+    // No block, but each burst goes on from here.
+    ring.cq.block_left = CqPlace::kLeaving;
+    rte_compiler_barrier();
+    if (reset_after_error(ring)) post_anew(ring);
 }
 
 } // namespace rawqp::mlx5rings

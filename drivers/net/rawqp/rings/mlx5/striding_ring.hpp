@@ -59,7 +59,7 @@ struct StridingRing : RxRing {
     CqArm cq_arm;
     MrCache mrs;
     RetryGate retry;
-    bool faulty = false;
+    bool faulty = false; ///< an error was counted, and WQEs are not posted anew yet
     bool may_compress = false;
     int socket = 0;
     SocketArray<StridingBuffer*> buffer_memory;
@@ -84,7 +84,8 @@ struct StridingRing : RxRing {
     [[nodiscard]] uint8_t* stride_of(StridingBuffer& buffer, uint32_t stride) const {
         return data_of(buffer) + (stride << log_stride_bytes);
     }
-    /// A process was killed in a burst: what comes after its last step was not done.
+    /// A process was killed in a burst, and what comes after its last step was not done; or the
+    /// queue is yet to recover.
     [[nodiscard]] bool is_between_steps() const { return missing() > 0 || cq.is_leaving(); }
     /// The device may write as many completions more: it knows what was taken from its CQ.
     void ring_doorbell(uint16_t wqes_posted) {
@@ -124,9 +125,10 @@ int striding_descriptor_status(void* queue, uint16_t offset);
 
 /// Posts what is missing(): each WQE's buffer goes back to the device, or the spare does.
 void striding_post(StridingRing& ring);
-/// Of a ring that is_between_steps(): does what its process was killed before.
-void striding_go_on(StridingRing& ring);
-/// Cold: see recover().
+/// Of a ring that is_between_steps(): does what its process was killed before. False: the queue has
+/// not recovered.
+bool striding_go_on(StridingRing& ring);
+/// Cold: see recover(). Until it has worked, the ring is_between_steps().
 void striding_recover(StridingRing& ring);
 /// Takes the completions that wait without their packets. Returns how many of those there were.
 uint32_t striding_skip(StridingRing& ring);

@@ -100,7 +100,7 @@ uint32_t drain(VerbsRxRing& ring) {
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return;
     log_recovery(ring, ring.error_status, ring.error_vendor);
     drain(ring);
-    rotate_buffers(ring, ring.consumer);
+    (void)gather_buffers(ring);
     rewind(ring);
     ring.mrs.clear();
     ring.pools.clear();
