@@ -290,10 +290,10 @@ def test_segments_are_the_same(receive: Receive) -> None:
     check(dump, ALL)
 
 
-@pytest.mark.parametrize("compression", ["", ",cqe_comp=1"], ids=["plain", "compressed"])
-def test_striding_queues_are_the_same(receive: Receive, compression: str) -> None:
-    theirs = ",mprq_en=1,rxqs_min_mprq=1,rxq_cqe_comp_en=" + ("1" if compression else "0")
-    dump = receive(ALL, devargs=(",mprq_en=1" + compression, theirs))
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+def test_striding_queues_are_the_same(receive: Receive, compressed: bool) -> None:
+    theirs = f",mprq_en=1,rxqs_min_mprq=1,rxq_cqe_comp_en={int(compressed)}"
+    dump = receive(ALL, devargs=(",mprq_en=1" + ("" if compressed else ",cqe_comp=0"), theirs))
     assert "striding" in dump.our_mode
     assert "MPRQ" in dump.their_mode
-    check(dump, ALL, blocks=bool(compression))
+    check(dump, ALL, blocks=compressed)

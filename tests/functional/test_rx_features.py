@@ -226,7 +226,7 @@ def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
 
 @pytest.mark.guest
 @pytest.mark.parametrize("devargs", [
-    "mprq_en=1", "mprq_en=1,cqe_comp=1", "mprq_en=1,mprq_max_memcpy_len=0",
+    "mprq_en=1", "mprq_en=1,cqe_comp=0", "mprq_en=1,mprq_max_memcpy_len=0",
     "mprq_en=1,mprq_log_stride_num=9,mprq_log_stride_size=8",
 ])
 def test_striding_queues_take_every_frame(start_stack: StartStack, devargs: str) -> None:

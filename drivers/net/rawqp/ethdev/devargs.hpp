@@ -12,6 +12,9 @@ namespace rawqp {
 /// How rules are put to the device: see steering/engine.hpp.
 enum class FlowEngine : uint8_t { automatic, verbs, mlx5 };
 
+/// Whether Rx CQEs may come compressed; automatic: those of striding queues.
+enum class CqeCompression : uint8_t { automatic, off, on };
+
 /// A key that differs from the name of its member is in the comment; the guide explains them all.
 struct Devargs {
     std::string device; ///< RDMA device name; empty when iface is given
@@ -20,9 +23,9 @@ struct Devargs {
     std::string datapath = "auto";
     FlowEngine flow_engine = FlowEngine::automatic;
     bool port_guard = false; ///< rules reserve the kernel's TCP and UDP ports that they take
-    bool cqe_comp = false;   ///< Rx CQEs may come compressed, where the format and the device can
-    bool real_time = false;  ///< rx_timestamp=real: nanoseconds rather than ticks
-    uint16_t lro_period = 0; ///< lro_timeout_usec
+    CqeCompression cqe_comp = CqeCompression::automatic; ///< where the format and the device can
+    bool real_time = false;                   ///< rx_timestamp=real: nanoseconds rather than ticks
+    uint16_t lro_period = 0;                  ///< lro_timeout_usec
     bool multi_packet_rx = false;             ///< mprq_en: striding receive queues
     StridingSpec striding{.copy_bytes = 128}; ///< mprq_log_stride_num, _size, mprq_max_memcpy_len
     bool tx_multi_packet = true;              ///< txq_mpw

@@ -48,7 +48,7 @@ constexpr Argument kArguments[] = {
     {"datapath", one_of("auto|mlx5|verbs"), to<&Devargs::datapath>},
     {"flow_engine", one_of("auto|verbs|mlx5"), to<&Devargs::flow_engine>}, // as FlowEngine
     {"port_guard", kSwitch, to<&Devargs::port_guard>},
-    {"cqe_comp", kSwitch, to<&Devargs::cqe_comp>},
+    {"cqe_comp", one_of("auto|0|1"), to<&Devargs::cqe_comp>}, // as CqeCompression
     {"rx_timestamp", one_of("raw|real"), to<&Devargs::real_time>},
     {"lro_timeout_usec", number(0, UINT16_MAX), to<&Devargs::lro_period>},
     {"mprq_en", kSwitch, to<&Devargs::multi_packet_rx>},

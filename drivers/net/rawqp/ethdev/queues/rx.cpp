@@ -18,6 +18,15 @@
 namespace rawqp {
 namespace {
 
+bool wants_compressed_cqes(const RxQueue& queue) {
+    const Devargs& devargs = queue.port.devargs;
+    // A compressed block has one time stamp for all of its packets, and says nothing of LRO.
+    constexpr uint64_t kOfEach = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_TCP_LRO;
+    if ((queue.spec.offloads & kOfEach) != 0) return false;
+    if (devargs.cqe_comp == CqeCompression::automatic) return devargs.multi_packet_rx;
+    return devargs.cqe_comp == CqeCompression::on;
+}
+
 Result<void> create_rx_cq(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     ibv_cq_init_attr_ex attributes{};
@@ -32,10 +41,7 @@ Result<void> create_rx_cq(RxQueue& queue) {
     attributes.wc_flags = format.rx_wc_flags(queue.spec);
     queue.port.ring_memory->set_domain(attributes);
     ibv_cq_ex* cq = nullptr;
-    // A compressed block has one time stamp for all of its packets, and says nothing of LRO.
-    constexpr uint64_t kOfEach = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_TCP_LRO;
-    const bool alike = (queue.spec.offloads & kOfEach) == 0;
-    if (queue.port.devargs.cqe_comp && alike && format.rx_compressed_cq != nullptr) {
+    if (wants_compressed_cqes(queue) && format.rx_compressed_cq != nullptr) {
         ibv_cq_init_attr_ex compressed = attributes;
         cq = format.rx_compressed_cq(queue.spec, compressed);
     }

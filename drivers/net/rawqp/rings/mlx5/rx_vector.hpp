@@ -103,18 +103,21 @@ inline constexpr Lane kStridingFieldsOrder = [] {
 
 /// Mini CQEs (hash, byte count) -> fields of as many mbufs, one in each lane.
 using MiniOrder = std::array<Lane, kLanes>;
-constexpr MiniOrder mini_order(bool hashes) {
+using MiniOrders = std::array<MiniOrder, 2>; ///< without and with hash
+constexpr MiniOrder mini_order(bool hashes, bool striding) {
     MiniOrder lanes{};
     for (uint8_t i = 0; i < kLanes; ++i) {
         const auto from = [&](int byte) { return static_cast<uint8_t>(8 * i + byte); };
         lanes[i] = {kNone,   kNone,   kNone, kNone, from(7), from(6), from(5), from(4),
                     from(7), from(6), kNone, kNone, from(3), from(2), from(1), from(0)};
         if (!hashes) std::fill_n(&lanes[i][12], 4, kNone);
+        if (striding) std::fill_n(&lanes[i][6], 2, kNone); // see kStridingFieldsOrder
     }
     return lanes;
 }
 static_assert(sizeof(mlx5::MiniCqe) == 8);
-inline constexpr MiniOrder kMiniOrders[] = {mini_order(false), mini_order(true)};
+inline constexpr MiniOrders kMiniOrders = {mini_order(false, false), mini_order(true, false)};
+inline constexpr MiniOrders kStridingMiniOrders = {mini_order(false, true), mini_order(true, true)};
 inline Vector load_order(const MiniOrder& order) {
     Vector vector;
     memcpy(&vector, &order, sizeof vector);
@@ -333,37 +336,57 @@ inline uint32_t take_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, r
     return take_whole_steps<O>(ring, cqes, expected, packets, run, bytes);
 }
 
-template <RxOptions O, uint32_t InLane>
-inline void put_mini(Vector first, Vector second, const rte_mbuf& model, rte_mbuf* mbuf) {
-    store_lane<InLane>(first_half(mbuf), first);
-    store_lane<InLane>(second_half(mbuf), second);
-    if constexpr (O.mark) mbuf->hash.fdir.hi = model.hash.fdir.hi;
+/// Describes packets of the present block by their mini CQEs, as many at once as there are lanes.
+template <RxOptions O> class MiniStep {
+  public:
+    template <class Ring>
+    MiniStep(Ring& ring, const MiniOrders& orders)
+        : model_(ring.block.model()), first_(in_all_lanes(first_half(&model_))),
+          // Its lengths are zero, and the hash is not its own.
+          common_(in_all_lanes(second_half(&model_)) & all_but_hash()),
+          order_(load_order(orders[ring.block.hashes])), crc_(crc_of_lengths(ring.extras)) {}
+
+    /// Returns the lengths, in the even words.
+    Sums describe(const mlx5::MiniCqe* minis, rte_mbuf** mbufs) const {
+        Vector second = shuffle(load_minis(minis), order_) | common_;
+        if constexpr (O.crc) second = minus16(second, crc_);
+        store<0>(second, mbufs[0]);
+        if constexpr (kLanes == 2) store<1>(second, mbufs[1]);
+        return sums(second) >> 32;
+    }
+
+  private:
+    template <uint32_t InLane> void store(Vector second, rte_mbuf* mbuf) const {
+        store_lane<InLane>(first_half(mbuf), first_);
+        store_lane<InLane>(second_half(mbuf), second);
+        if constexpr (O.mark) mbuf->hash.fdir.hi = model_.hash.fdir.hi;
+    }
+
+    rte_mbuf& model_;
+    Vector first_, common_, order_, crc_;
+};
+
+/// Of packets that a block has described.
+template <RxOptions O, class Ring>
+inline void tell_metadata_of_block(Ring& ring, rte_mbuf** mbufs, uint32_t count) {
+    if constexpr (O.mark)
+        if (ring.block.model().ol_flags & ring.metadata_flag) [[unlikely]]
+            for (uint32_t i = 0; i < count; ++i)
+                copy_metadata(ring, ring.block.model(), *mbufs[i]);
 }
 
 /// The packets of a whole array of mini CQEs. Returns true: vectors do it.
 template <RxOptions O>
 bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
                       rte_mbuf** packets, uint64_t& bytes) {
-    rte_mbuf& model = ring.block.model();
-    const Vector first = in_all_lanes(first_half(&model));
-    // Its lengths are zero, and the hash is not its own.
-    const Vector common = in_all_lanes(second_half(&model)) & all_but_hash();
-    const Vector order = load_order(kMiniOrders[ring.block.hashes]);
-    const Vector crc = crc_of_lengths(ring.extras);
+    const MiniStep<O> step(ring, kMiniOrders);
     Sums lengths{};
     fetch_ahead(mbufs, mlx5::kMiniCqes);
     for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
-        Vector second = shuffle(load_minis(&minis[i]), order) | common;
-        if constexpr (O.crc) second = minus16(second, crc);
-        put_mini<O, 0>(first, second, model, packets[i] = mbufs[i]);
-        if constexpr (kLanes == 2)
-            put_mini<O, 1>(first, second, model, packets[i + 1] = mbufs[i + 1]);
-        lengths += sums(second) >> 32;
+        lengths += step.describe(&minis[i], &mbufs[i]);
+        std::copy_n(&mbufs[i], kLanes, &packets[i]);
     }
-    if constexpr (O.mark)
-        if (model.ol_flags & ring.metadata_flag) [[unlikely]]
-            for (uint32_t i = 0; i < mlx5::kMiniCqes; ++i)
-                copy_metadata(ring, model, *mbufs[i]);
+    tell_metadata_of_block<O>(ring, mbufs, mlx5::kMiniCqes);
     bytes += sum_of_even_words(lengths);
     return true;
 }

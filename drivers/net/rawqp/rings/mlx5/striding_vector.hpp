@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plain CQEs of striding queues in steps: they are described as those of cyclic ones, then each
-// packet is copied or attached.
+// Completions of striding queues in steps, of plain CQEs or of a block's array: they are described
+// as those of cyclic queues, then each packet is copied or attached.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_packet.hpp"
+
+#include <type_traits>
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -49,10 +51,11 @@ inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
 }
 
 /// Copies or attaches the packets after `used` strides of the present WQE, until one is not of one
-/// stride. Returns how many.
-template <RxOptions O>
-inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared, const Cqe* cqes,
-                      rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
+/// stride. `Entry`: a CQE or a mini CQE. Returns how many.
+template <RxOptions O, class Entry>
+inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared,
+                      const Entry* entries, rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
+    constexpr bool kStamped = O.stamps != Stamps::none && std::is_same_v<Entry, Cqe>;
     const OneStride one = shared; // no store into a packet can change this one
     StridingBuffer& buffer = *ring.buffers[ring.slot()];
     Attacher attacher(buffer);
@@ -61,13 +64,13 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
     const uint32_t least_attached = ring.spare != nullptr ? one.least_attached : OneStride::kNone;
     uint32_t references = 0;
     uint64_t sum = 0;
-    const Cqe* cqe = cqes;
-    for (const Cqe* const end = cqes + count; cqe != end; ++cqe, ++mbufs, ++used) {
-        const uint32_t byte_count = cqe->byte_count;
+    const Entry* entry = entries;
+    for (const Entry* const end = entries + count; entry != end; ++entry, ++mbufs, ++used) {
+        const uint32_t byte_count = entry->byte_count;
         if (!one.fits(byte_count)) break;
         const uint32_t length = one.length(byte_count);
         rte_mbuf& mbuf = **mbufs;
-        if constexpr (O.stamps != Stamps::none) stamp<O>(ring, *cqe, mbuf);
+        if constexpr (kStamped) stamp<O>(ring, *entry, mbuf);
         if (length - least_attached <= one.attached_span) {
             attacher.attach(data, used, stride_bytes, mbuf);
             mbuf.ol_flags |= RTE_MBUF_F_EXTERNAL;
@@ -80,7 +83,25 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
     }
     bytes += sum;
     if (references > 0) buffer.add_references(references);
-    return static_cast<uint32_t>(cqe - cqes);
+    return static_cast<uint32_t>(entry - entries);
+}
+
+/// Of the stash's last `Of` mbufs, which were described, `count` from `first` on are packets and go
+/// to the application; the others stay.
+template <uint32_t Of>
+inline void hand_over(StridingRing& ring, uint32_t first, uint32_t count, rte_mbuf** packets) {
+    rte_mbuf** const mbufs = &ring.stash[ring.stashed - Of];
+    if (count == Of) [[likely]] {
+        std::copy_n(mbufs, Of, packets);
+        ring.stashed -= Of;
+        return;
+    }
+    std::copy_n(mbufs + first, count, packets);
+    ring.stashed -= Of;
+    rte_compiler_barrier(); // meanwhile some are there twice, for a process that would be killed
+    std::copy(mbufs + first + count, mbufs + Of, mbufs + first);
+    rte_compiler_barrier();
+    ring.stashed += Of - count;
 }
 
 /// kStep packets or fewer; fewer when what comes next is not there or not for this reader.
@@ -110,30 +131,69 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
         if (ring.metadata_flag != 0) [[unlikely]]
             tell_all_metadata(ring, cqes, mbufs, count);
     }
-    if (count == kStep) [[likely]]
-        copy_pointers(packets, mbufs);
-    else
-        std::copy_n(mbufs, count, packets);
-    ring.stashed -= kStep;
-    if (count < kStep) { // meanwhile some are there twice, for a process that would be killed
-        rte_compiler_barrier();
-        std::copy(mbufs + count, mbufs + kStep, mbufs);
-        rte_compiler_barrier();
-        ring.stashed += kStep - count;
-    }
+    hand_over<kStep>(ring, 0, count, packets);
     ring.cq.take(count);
     if (used + count == strides) striding_post(ring);
     return count;
 }
 
-/// Packets in one stride each, from plain CQEs, until one is something else. Returns how many.
+/// The same from an array of the present block.
+template <RxOptions O>
+inline uint32_t take_array(StridingRing& ring, const MiniStep<O>& step, const OneStride& one,
+                           rte_mbuf** packets, uint32_t wanted, uint64_t& bytes) {
+    const uint32_t used = ring.used(), strides = ring.strides_per_wqe();
+    const uint32_t left = ring.cq.packets_left(), next = ring.block.count - left;
+    const uint32_t first = next % mlx5::kMiniCqes;
+    const mlx5::MiniCqe* const minis = ring.cq.mini_array(ring.cq.consumer, next);
+    rte_mbuf** const mbufs = &ring.stash[ring.stashed - mlx5::kMiniCqes];
+    for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) // those that are not taken as well
+        step.describe(&minis[i], &mbufs[i]);
+    uint32_t count = std::min({wanted, left, mlx5::kMiniCqes - first, strides - used});
+    count = place<O>(ring, used, one, minis + first, mbufs + first, count, bytes);
+    if (count == 0) return 0;
+    tell_metadata_of_block<O>(ring, mbufs + first, count);
+    if constexpr (O.offloads)
+        if (ring.block.model().ol_flags & kUnproven) [[unlikely]]
+            settle_checksums(mbufs + first, count);
+    hand_over<mlx5::kMiniCqes>(ring, first, count, packets);
+    ring.cq.take_from_block(count, count);
+    if (ring.cq.is_leaving()) ring.block.leave(ring.cq);
+    if (used + count == strides) striding_post(ring);
+    return count;
+}
+
+/// Packets in one stride each, from the present block, until one is not. Returns how many.
+template <RxOptions O>
+[[gnu::noinline]] uint32_t take_block(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
+                                      uint64_t& bytes) {
+    const OneStride one(ring);
+    const MiniStep<O> step(ring, kStridingMiniOrders);
+    uint32_t taken = 0;
+    while (ring.cq.block_left > 0 && taken < wanted && have_mbufs(ring, mlx5::kMiniCqes)) {
+        const uint32_t more =
+            take_array<O>(ring, step, one, packets + taken, wanted - taken, bytes);
+        if (more == 0) break;
+        taken += more;
+    }
+    if (taken > 0) ring.nombuf_counted = false;
+    return taken;
+}
+
+/// Packets in one stride each, from plain CQEs or from a block, until one is something else.
+/// Returns how many.
 template <RxOptions O>
 inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
                              uint64_t& bytes) {
-    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
-    if (ring.cq.block_left > 0 || !is_plain(ring.cq.at(ring.cq.consumer), expected) ||
-        ring.first_room < 64 || !have_mbufs(ring, kStep))
-        return 0;
+    if (ring.first_room < 64) return 0;
+    const uint32_t next = ring.cq.consumer;
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, next);
+    if (ring.cq.block_left > 0 || !is_plain(ring.cq.at(next), expected)) {
+        const bool block = ring.cq.block_left > 0 ||
+                           (ring.may_compress && ring.cq.state(next) == CqeState::compressed &&
+                            open_block<O>(ring));
+        return block ? take_block<O>(ring, packets, wanted, bytes) : 0;
+    }
+    if (!have_mbufs(ring, kStep)) return 0;
     const OneStride one(ring);
     const Constants constants(ring, kStridingFieldsOrder);
     uint32_t taken = 0;
