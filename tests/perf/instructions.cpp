@@ -43,8 +43,8 @@ void count_receive(const std::string& name, Receiver& queue, uint16_t packets = 
 }
 
 void receive(const std::string& name, unsigned bits, uint64_t offloads, bool striding = false,
-             uint16_t bytes = kFrame) {
-    Receiver queue(pool(), kDescriptors, bits, offloads, striding, bytes);
+             uint16_t bytes = kFrame, bool compressed = false) {
+    Receiver queue(pool(), kDescriptors, bits, offloads, striding, bytes, compressed);
     count_receive(name, queue);
 }
 
@@ -77,12 +77,15 @@ int main() {
     receive("rx AVX2", kAvx2, 0);
     receive("rx scalar checksum", kScalar, kChecksums);
     receive("rx AVX2 checksum", kAvx2, kChecksums);
+    receive("rx AVX2 compressed", kAvx2, 0, false, kFrame, true);
     receive("rx striding", kScalar, 0, true);
     receive("rx striding checksum", kScalar, kChecksums, true);
     receive("rx striding attached", kScalar, 0, true, 1000);
     receive("rx striding AVX2", kAvx2, 0, true);
     receive("rx striding AVX2 checksum", kAvx2, kChecksums, true);
     receive("rx striding AVX2 attached", kAvx2, 0, true, 1000);
+    receive("rx striding AVX2 compressed", kAvx2, 0, true, kFrame, true);
+    receive("rx striding AVX2 compressed attached", kAvx2, 0, true, 1000, true);
     send("tx scalar fast-free", kScalar, kFastFree);
     send("tx AVX2 fast-free", kAvx2, kFastFree);
     send("tx scalar", kScalar, 0);

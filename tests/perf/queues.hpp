@@ -52,9 +52,10 @@ class Receiver {
     static constexpr uint16_t kStrideCopy = 128;
 
     Receiver(rte_mempool* pool, uint16_t descriptors, unsigned bits, uint64_t offloads,
-             bool striding = false, uint16_t bytes = kFrame)
+             bool striding = false, uint16_t bytes = kFrame, bool compressed = false)
         : format_(striding ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format),
-          strides_(striding ? 1u << kLogStrides : 0), bytes_(bytes), cq_(descriptors),
+          strides_(striding ? 1u << kLogStrides : 0), bytes_(bytes), compressed_(compressed),
+          cq_(compressed ? 2 * descriptors : descriptors),
           rq_(striding ? descriptors >> kLogStrides : descriptors, striding ? 2 : 1) {
         rawqp::RxSpec spec;
         spec.api = &fake_api();
@@ -62,6 +63,7 @@ class Receiver {
         spec.wq = &rq_.handle;
         spec.descriptors = descriptors;
         spec.offloads = offloads;
+        spec.compressed = compressed;
         if (striding) spec.striding = {kLogStrides, kLogStrideBytes, kStrideCopy};
         spec.pool = pool;
         spec.mrs = &mrs().table;
@@ -82,13 +84,17 @@ class Receiver {
     void prepare(Packets& taken, uint16_t packets = kBurst) {
         if (taken[0] != nullptr) clean_up(taken, packets);
         taken[0] = nullptr;
+        mlx5::Cqe cqe{};
+        cqe.byte_count = byte_count();
+        cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
+        cqe.l4_l3_type = static_cast<uint8_t>(2u << 4 | 2u << 2); // UDP over IPv4
+        if (compressed_) {
+            cq_.write_block(cqe, std::vector(packets, mlx5::MiniCqe{0, byte_count()}));
+            return;
+        }
         for (uint16_t i = 0; i < packets; ++i) {
-            mlx5::Cqe cqe{};
-            cqe.byte_count = (strides_ != 0 ? 1u << 16 : 0u) | bytes_; // a packet takes one stride
             cqe.wqe_counter = strides_ != 0 ? produced_ % strides_ : produced_;
             ++produced_;
-            cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
-            cqe.l4_l3_type = static_cast<uint8_t>(2u << 4 | 2u << 2); // UDP over IPv4
             cq_.write(cqe, mlx5::CqeOpcode::resp_send);
         }
     }
@@ -99,9 +105,13 @@ class Receiver {
     }
 
   private:
+    /// A packet takes one stride.
+    [[nodiscard]] uint32_t byte_count() const { return (strides_ != 0 ? 1u << 16 : 0u) | bytes_; }
+
     const rawqp::RingFormat& format_;
     uint16_t strides_; ///< of a WQE; 0: a cyclic queue
     uint16_t bytes_;   ///< of a packet
+    bool compressed_;  ///< all packets of a burst are in one block
     FakeCq cq_;
     FakeRq rq_;
     rawqp::RxRing* ring_ = nullptr;

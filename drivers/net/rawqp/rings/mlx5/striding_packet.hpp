@@ -55,16 +55,19 @@ inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
     if (peeked.used + peeked.strides() == ring.strides_per_wqe()) striding_post(ring);
 }
 
-/// Whether `count` mbufs are at hand.
-inline bool have_mbufs(StridingRing& ring, uint32_t count) {
-    if (ring.stashed >= count) [[likely]]
-        return true;
-    // All that fit, or else as few as do.
+/// Takes mbufs for the next packets: all that fit into the stash, or else as few as do. In the
+/// loops over packets it would cost registers.
+[[gnu::noinline]] inline void fill_stash(StridingRing& ring) {
     for (uint32_t wanted = StridingRing::kStash - ring.stashed; wanted > 0; wanted /= 2) {
         if (!take_mbufs(ring.pool, &ring.stash[ring.stashed], wanted)) continue;
         ring.stashed += wanted;
         break;
     }
+}
+/// Whether `count` mbufs are at hand.
+inline bool have_mbufs(StridingRing& ring, uint32_t count) {
+    if (ring.stashed < count) [[unlikely]]
+        fill_stash(ring);
     return ring.stashed >= count;
 }
 

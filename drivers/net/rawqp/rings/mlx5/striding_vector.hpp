@@ -164,8 +164,8 @@ inline uint32_t take_array(StridingRing& ring, const MiniStep<O>& step, const On
 
 /// Packets in one stride each, from the present block, until one is not. Returns how many.
 template <RxOptions O>
-[[gnu::noinline]] uint32_t take_block(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
-                                      uint64_t& bytes) {
+[[gnu::noinline, gnu::flatten]] uint32_t take_block(StridingRing& ring, rte_mbuf** packets,
+                                                    uint32_t wanted, uint64_t& bytes) {
     const OneStride one(ring);
     const MiniStep<O> step(ring, kStridingMiniOrders);
     uint32_t taken = 0;
@@ -179,20 +179,10 @@ template <RxOptions O>
     return taken;
 }
 
-/// Packets in one stride each, from plain CQEs or from a block, until one is something else.
-/// Returns how many.
+/// The same from plain CQEs.
 template <RxOptions O>
-inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
-                             uint64_t& bytes) {
-    if (ring.first_room < 64) return 0;
-    const uint32_t next = ring.cq.consumer;
-    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, next);
-    if (ring.cq.block_left > 0 || !is_plain(ring.cq.at(next), expected)) {
-        const bool block = ring.cq.block_left > 0 ||
-                           (ring.may_compress && ring.cq.state(next) == CqeState::compressed &&
-                            open_block<O>(ring));
-        return block ? take_block<O>(ring, packets, wanted, bytes) : 0;
-    }
+[[gnu::noinline, gnu::flatten]] uint32_t take_plain(StridingRing& ring, rte_mbuf** packets,
+                                                    uint32_t wanted, uint64_t& bytes) {
     if (!have_mbufs(ring, kStep)) return 0;
     const OneStride one(ring);
     const Constants constants(ring, kStridingFieldsOrder);
@@ -201,6 +191,24 @@ inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wa
         step = take_step<O>(ring, constants, one, packets + taken, wanted - taken, bytes);
     if (taken > 0) ring.nombuf_counted = false;
     return taken;
+}
+
+/// The same from either. Each has a function of its own: what it needs of the ring stays in
+/// registers then.
+template <RxOptions O>
+inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
+                             uint64_t& bytes) {
+    if (ring.first_room < 64) return 0;
+    const uint32_t next = ring.cq.consumer;
+    const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, next);
+    if (ring.cq.block_left == 0) {
+        if (is_plain(ring.cq.at(next), expected))
+            return take_plain<O>(ring, packets, wanted, bytes);
+        if (!ring.may_compress || ring.cq.state(next) != CqeState::compressed ||
+            !open_block<O>(ring))
+            return 0;
+    }
+    return take_block<O>(ring, packets, wanted, bytes);
 }
 
 } // namespace
