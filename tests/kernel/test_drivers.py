@@ -8,6 +8,7 @@ import pytest
 from rig.guest import Guest, GuestPort
 from rig.packets import port_mac, udp4
 from rig.peer import GUEST_IP, PEER_IP, Peer
+from rig.ports import PortSpec
 from rig.wire import padded
 from scapy.layers.inet import ICMP, UDP
 from scapy.layers.l2 import ARP, Dot1Q, Ether
@@ -168,6 +169,25 @@ def test_the_port_counts_by_priority_and_size(guest: Guest, port: GuestPort, pee
 def test_the_module_is_a_copper_cable(guest: Guest, port: GuestPort) -> None:
     module = guest.run(["ethtool", "-m", port.netdev])
     assert "QSFP28" in module and "softhca" in module and "100G-CR4" in module, module
+    assert port_mac(0).replace(":", "") in module, module  # the serial number, as on the other front
+
+
+@pytest.mark.parametrize(("speed", "rate", "form", "module"), [
+    ("1G", "2.5 Gb/sec (1X SDR)", "SFP", "1G-CX"),
+    ("400G", "400 Gb/sec (4X NDR)", "QSFP28", "400G-CR4")])
+def test_the_module_is_that_of_the_speed(guest: Guest, port: GuestPort, speed: str, rate: str,
+                                         form: str, module: str) -> None:
+    other = guest.plug(1, PortSpec(options={"speed": speed}), "loop")
+    try:
+        other.wait_until_ready()
+        link = guest.run(["ethtool", other.netdev])
+        assert f"Speed: {speed.replace('G', '000')}Mb/s" in link, link
+        assert guest.run(f"cat /sys/class/infiniband/{other.name}/ports/1/rate").strip() == rate
+        memory = guest.run(["ethtool", "-m", other.netdev])
+        for text in (form, module, port_mac(1).replace(":", "")):
+            assert text in memory, memory
+    finally:
+        other.unplug()
 
 
 def test_other_numbers_of_channels_and_descriptors(guest: Guest, port: GuestPort,

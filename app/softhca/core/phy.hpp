@@ -17,15 +17,30 @@ inline constexpr std::array kFecs{Fec::off, Fec::base_r, Fec::rs};
 [[nodiscard]] bool has_fec(uint32_t speed_mbps, Fec fec);
 [[nodiscard]] Fec usual_fec(uint32_t speed_mbps);
 
-/// The form of the plug, which decides how its memory is laid out.
+/// The form of a plug, which decides how its memory is laid out.
 enum class PlugKind : uint8_t { sfp, qsfp };
-[[nodiscard]] PlugKind plug_kind(uint32_t speed_mbps);
+
+/// A passive copper cable of 1 m that suits a speed: what its plugs say of themselves, and how many
+/// lanes there are in it.
+struct Plug {
+    uint32_t speed_mbps;
+    std::string_view name; ///< part number
+    PlugKind kind;
+    uint8_t identifier; ///< SFF-8024, table 4-1
+    uint8_t compliance; ///< with standards of Ethernet, a bit mask: depends on `kind`
+    uint8_t extended;   ///< SFF-8024, table 4-4; 0: the mask has all
+    uint8_t lanes;
+    uint32_t lane_mbaud; ///< nominal
+};
+/// There is one for each speed that a port can be given; for others, that of the next faster one.
+[[nodiscard]] const Plug& plug(uint32_t speed_mbps);
 
 inline constexpr size_t kPlugBytes = 256;
-/// Memory of a passive copper cable of 1 m that suits the speed: SFF-8636 page 00h of a QSFP28
-/// plug, or SFF-8472 address A0h of an SFP28 plug (A2h, diagnostics, is not there). The field
-/// offsets in phy.cpp are those of SFF-8636 rev 2.10a and SFF-8472 rev 12.4.
-[[nodiscard]] std::array<uint8_t, kPlugBytes> plug_memory(uint32_t speed_mbps,
-                                                          std::string_view serial);
+/// The memory of a plug: SFF-8636 page 00h of a QSFP one, or SFF-8472 address A0h of an SFP one
+/// (A2h, diagnostics, is not there). The field offsets in phy.cpp are those of SFF-8636 rev 2.10a
+/// and SFF-8472 rev 12.4. `mac`: the port's own address, which nobody else has, so that it serves
+/// for the serial number.
+[[nodiscard]] std::array<uint8_t, kPlugBytes> plug_memory(const Plug& plug,
+                                                          const std::array<uint8_t, 6>& mac);
 
 } // namespace softhca::core

@@ -28,7 +28,7 @@ LinkModes link_modes(uint32_t mbps) {
     case 40000: return {.plain = 1u << 6};      // 40GBASE-CR4
     case 50000: return {.plain = 1u << 30};     // 50GBASE-CR2
     case 200000: return {.extended = 1u << 12}; // 200GBASE-CR4
-    case 400000: return {.extended = 1u << 15}; // 400GBASE-CR8
+    case 400000: return {.extended = 1u << 16}; // 400GBASE-CR4
     default: return {.plain = 1u << 20};        // 100GBASE-CR4
     }
 }

@@ -3,38 +3,18 @@
 #include "app/softhca/core/phy.hpp"
 #include "app/softhca/prm/registers.hpp"
 
-#include <fmt/format.h>
-
 namespace softhca::prm {
 namespace {
 
-using PlugMemory = std::array<uint8_t, core::kPlugBytes>;
-
 /// What an access came to. Source: Linux, mlxsw/reg.h (the same register).
 enum class ModuleStatus : uint8_t { good = 0, no_response = 1, not_connected = 3 };
-
-/// Lanes that a port of that speed uses.
-uint32_t lanes(uint32_t speed_mbps) {
-    if (core::plug_kind(speed_mbps) == core::PlugKind::sfp) return 1;
-    switch (speed_mbps) {
-    case 50000: return 2;
-    case 400000: return 8;
-    default: return 4;
-    }
-}
-
-/// The port's own address serves for the serial number, as nobody else has it.
-PlugMemory plug_memory(const Firmware& firmware) {
-    const std::array<uint8_t, 6> mac = firmware.device.config().mac;
-    return core::plug_memory(firmware.speed_mbps, fmt::format("{:02x}", fmt::join(mac, "")));
-}
 
 } // namespace
 
 FwStatus module_lanes(Firmware& firmware, bool write, Fields reg) {
     if (write) return FwStatus::bad_parameter; // a port cannot be split
     constexpr Field kFirst = PRM(pmlp_reg, lane0_module_mapping);
-    const uint32_t width = lanes(firmware.speed_mbps);
+    const uint32_t width = core::plug(firmware.speed_mbps).lanes;
     reg.set(PRM(pmlp_reg, width), width);
     for (uint32_t lane = 0; lane < width; lane++) {
         Fields mapping = reg.at({kFirst.offset + size_t{lane} * kFirst.width, kFirst.width});
@@ -62,7 +42,8 @@ FwStatus module_memory(Firmware& firmware, bool write, Fields reg) {
     if (reg.get(PRM(mcia_reg, i2c_device_address)) != kMemory)
         return tell(ModuleStatus::no_response);
     // Flat memory is the same whatever page is selected.
-    const PlugMemory memory = plug_memory(firmware);
+    const auto memory =
+        core::plug_memory(core::plug(firmware.speed_mbps), firmware.device.config().mac);
     Fields data = reg.at(kData);
     for (uint64_t i = 0; i < bytes; i++)
         data.set({8 * i, 8}, memory[from + i]);

@@ -43,7 +43,7 @@ constexpr std::array kLinkModes{
     LinkMode{50000, ETHTOOL_LINK_MODE_50000baseCR2_Full_BIT},
     LinkMode{100000, ETHTOOL_LINK_MODE_100000baseCR4_Full_BIT},
     LinkMode{200000, ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT},
-    LinkMode{400000, ETHTOOL_LINK_MODE_400000baseCR8_Full_BIT},
+    LinkMode{400000, ETHTOOL_LINK_MODE_400000baseCR4_Full_BIT},
 };
 
 int get_settings(const Port& port, ethtool_cmd& out) {

@@ -64,7 +64,7 @@ struct Module {
     uint32_t bytes;
 };
 Module module_of(const Port& port) {
-    return core::plug_kind(port.config.speed_mbps) == core::PlugKind::qsfp
+    return core::plug(port.config.speed_mbps).kind == core::PlugKind::qsfp
                ? Module{ETH_MODULE_SFF_8636, ETH_MODULE_SFF_8636_LEN}
                : Module{ETH_MODULE_SFF_8472, ETH_MODULE_SFF_8472_LEN};
 }
@@ -138,7 +138,7 @@ int get_module_eeprom(const Port& port, ethtool_eeprom& out) {
     const uint32_t bytes = module_of(port).bytes;
     if (out.len == 0 || out.offset > bytes || out.len > bytes - out.offset) return EINVAL;
     if (!is_mapped(out.data, out.len, true)) return EFAULT;
-    const auto memory = core::plug_memory(port.config.speed_mbps, port.config.device);
+    const auto memory = core::plug_memory(core::plug(port.config.speed_mbps), port.config.mac);
     for (uint32_t i = 0; i < out.len; i++) {
         const uint32_t at = out.offset + i;
         out.data[i] = at < memory.size() ? memory[at] : 0; // no diagnostics there

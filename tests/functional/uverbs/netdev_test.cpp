@@ -170,6 +170,28 @@ TEST_F(NetdevTest, LinkSettings) {
     EXPECT_EQ(up.data, 1u);
 }
 
+TEST_F(NetdevTest, ThePlugIsThatOfACopperCable) {
+    ethtool_modinfo info{};
+    info.cmd = ETHTOOL_GMODULEINFO;
+    ASSERT_EQ(ethtool(info), 0);
+    EXPECT_EQ(info.type, unsigned{ETH_MODULE_SFF_8636});
+    constexpr uint32_t kBytes = 256;
+    WithTail<ethtool_eeprom> memory(kBytes);
+    memory->cmd = ETHTOOL_GMODULEEEPROM;
+    memory->len = kBytes;
+    ASSERT_EQ(ethtool(*memory), 0);
+    const auto text = [&](size_t at) {
+        return std::string(reinterpret_cast<const char*>(memory->data) + at, 16);
+    };
+    EXPECT_EQ(text(168), fmt::format("{:16}", "100G-CR4"));
+    name(netdev.c_str());
+    ASSERT_EQ(call(SIOCGIFHWADDR), 0);
+    std::string serial;
+    for (size_t i = 0; i < 6; i++)
+        serial += fmt::format("{:02x}", static_cast<uint8_t>(request.ifr_hwaddr.sa_data[i]));
+    EXPECT_EQ(text(196), fmt::format("{:16}", serial));
+}
+
 TEST_F(NetdevTest, CountersByName) {
     WithTail<ethtool_sset_info> sizes(sizeof(uint32_t));
     sizes->cmd = ETHTOOL_GSSET_INFO;

@@ -163,6 +163,7 @@ TEST_P(PortRegistersTest, ThePortHasAPlug) {
     EXPECT_EQ(text(0, 1), "\x11") << "QSFP28";
     EXPECT_EQ(text(148, 16), fmt::format("{:16}", "softhca"));
     EXPECT_EQ(text(168, 16), fmt::format("{:16}", "100G-CR4"));
+    EXPECT_EQ(text(196, 16), fmt::format("{:16}", "020000000001")) << "serial number";
     EXPECT_EQ(run(plug(0, 1, 0x51)).get(in(PRM(mcia_reg, status))), 1u) << "no diagnostics";
     EXPECT_EQ(status(plug(208, 48)), FwStatus::ok);
     EXPECT_EQ(status(plug(209, 48)), FwStatus::bad_parameter) << "beyond the end";
@@ -202,7 +203,7 @@ TEST(PortRegisters, EachSpeedHasItsLinkMode) {
     for (const auto& [mbps, plain, extended, lanes] :
          {Mode{1000, 1u << 1, 0, 1}, Mode{10000, 1u << 12, 0, 1}, Mode{25000, 1u << 27, 0, 1},
           Mode{40000, 1u << 6, 0, 4}, Mode{50000, 1u << 30, 0, 2}, Mode{100000, 1u << 20, 0, 4},
-          Mode{200000, 0, 1u << 12, 4}, Mode{400000, 0, 1u << 15, 8}}) {
+          Mode{200000, 0, 1u << 12, 4}, Mode{400000, 0, 1u << 16, 4}}) {
         core::Device device({}, std::make_unique<testbed::FakeWire>(), nullptr);
         uverbs::PortFirmware firmware(device, mbps);
         const auto answer_of = [&](uint16_t id, size_t bytes) {
