@@ -18,7 +18,7 @@
 #include "app/softhca/core/send_schedule.hpp"
 #include "app/softhca/core/ste/walker.hpp"
 #include "app/softhca/core/steering.hpp"
-#include "app/softhca/core/virtio/virtq.hpp"
+#include "app/softhca/core/virtio/chain_schedule.hpp"
 
 #include <atomic>
 #include <limits>
@@ -101,8 +101,8 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     std::vector<Rq*> active_rqs;          ///< likewise; visited are …
     std::vector<Rq*> failed_rqs;          ///< … those in error, which must flush
     std::vector<Virtq*> active_virtqs;    ///< that are ready, or have failed since
-    std::vector<Sq*> active_virtio_sqs;   ///< of those, what sends
-    size_t next_virtio_sq = 0;            ///< among these, whose turn it is
+    std::vector<Virtq*> owing_virtqs;     ///< that may have an event to tell of
+    ChainSchedule chain_schedule;         ///< of those that send, which have their turn
     CqVisits cq_visits;
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
@@ -173,7 +173,9 @@ struct Device::State final : GuardedMemory, wire::Recipient {
                                             const Outcome<HairpinSize>& sq_size);
     [[nodiscard]] size_t send_hairpins(size_t budget);
     /// Virtio SQs in turn, until a round has had its share: who has not been served comes next.
-    [[nodiscard]] size_t send_chains();
+    [[nodiscard]] size_t send_chains(size_t looks);
+    /// Events of virtio queues, as far as their RQs have WQEs for them.
+    void tell_of_used_chains();
     /// It is nobody's peer any more; what it holds is lost.
     void leave_peer(Sq& sq);
     void leave_peer(const Rq& rq);

@@ -44,7 +44,8 @@ std::unique_ptr<Q> make_queue(Device::State& state, const VirtqAttr& attr, Rq* e
     queue->mask = static_cast<uint16_t>(attr.entries - 1);
     queue->listener = attr.listener;
     queue->cookie = attr.cookie;
-    queue->virtq = std::make_shared<Virtq>(attr, state.mkeys, *queue, events, counter);
+    queue->virtq =
+        std::make_shared<Virtq>(attr, state.mkeys, *queue, events, counter, state.owing_virtqs);
     if (events) events->users++;
     if (counter) counter->users++;
     state.pds.find(attr.pd)->users++;
@@ -90,17 +91,27 @@ Outcome<void> Device::modify_virtq(Number number, VirtqState to) {
     virtq->enter(to);
     if (stops) return {}; // it still owes events
     state_->active_virtqs.push_back(virtq);
-    if (sq) state_->active_virtio_sqs.push_back(sq);
+    if (sq) state_->chain_schedule.start(*sq);
     return {};
 }
 
-size_t Device::State::send_chains() {
-    size_t work = 0;
-    for (size_t left = active_virtio_sqs.size(); left != 0 && work < kChainsOfRound; left--) {
-        if (next_virtio_sq >= active_virtio_sqs.size()) next_virtio_sq = 0;
-        work += data_path->send_chains(*active_virtio_sqs[next_virtio_sq++], kChainsOfQueue);
+size_t Device::State::send_chains(size_t looks) {
+    return chain_schedule.round(looks, kChainsOfRound, [this](Sq& sq) {
+        return data_path->send_chains(sq, kChainsOfQueue);
+    });
+}
+
+void Device::State::tell_of_used_chains() {
+    for (size_t i = 0; i < owing_virtqs.size();) {
+        Virtq& virtq = *owing_virtqs[i];
+        if (Rq* const rq = virtq.wants_event(); rq && !data_path->receive_message(*rq)) {
+            i++; // it waits for a WQE
+            continue;
+        }
+        virtq.told();
+        owing_virtqs[i] = owing_virtqs.back();
+        owing_virtqs.pop_back();
     }
-    return work;
 }
 
 Outcome<VirtqStatus> Device::query_virtq(Number number) const {
@@ -117,11 +128,12 @@ Outcome<void> Device::destroy_virtq(Number number) {
     const Queue& queue = sq ? static_cast<const Queue&>(*sq) : *rq;
     if (queue.users != 0) return refuse(Status::busy);
     std::erase(state_->active_virtqs, virtq);
+    std::erase(state_->owing_virtqs, virtq);
     if (virtq->events()) virtq->events()->users--;
     if (virtq->counter()) virtq->counter()->users--;
     state_->pds.find(queue.pd)->users--;
     if (sq) {
-        std::erase(state_->active_virtio_sqs, sq);
+        state_->chain_schedule.stop(*sq);
         state_->data_path->forget(*sq);
         state_->sqs.erase(number);
     } else {

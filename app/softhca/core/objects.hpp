@@ -84,7 +84,7 @@ struct Sq : Queue {
     RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
     std::shared_ptr<SendRegisters> registers; ///< see SqAttr
-    // Of SendSchedule:
+    // Of SendSchedule, or ChainSchedule:
     RungTogether* rung_with = nullptr;
     uint16_t idle_rounds = 0;
     enum class Rest : uint8_t { none, until_rung, in_turn };

@@ -33,16 +33,14 @@ size_t Device::State::poll_round(bool rested) {
     work += rc_schedule.round(looks, send); // first: these write what packets are steered by
     work += send_schedule.round(looks, send);
     work += send_hairpins(kHairpinBudget);
-    work += send_chains();
+    work += send_chains(looks);
     work += data_path->send_kernel(kKernelBudget);
     doing = DataPath::Work::receiving;
     work += data_path->receive(frames_left);
     frames_left = kReceiveBudget;
     for (Rq* const rq : failed_rqs)
         work += data_path->flush(*rq);
-    for (Virtq* const virtq : active_virtqs)
-        if (Rq* const rq = virtq->wants_event(); rq && data_path->receive_message(*rq))
-            virtq->told();
+    tell_of_used_chains();
     cq_visits.end_round(looks);
     port.flush();
     return work_of_round = work;

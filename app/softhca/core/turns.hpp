@@ -27,13 +27,16 @@ inline constexpr uint16_t kPatience = 1000;
 
 /// Members of T that are looked at in turns: who comes, or has had its turn, waits behind all
 /// others. Used by the device thread, or in control calls, with the device locked.
-template <class T> class Turns {
+template <class T, class Record = Doorbell> class Turns {
   public:
+    /// What a record holds.
+    using Value = decltype(std::declval<const Record&>().load());
+
     /// `seen` is what the record held *before* it was found that there is nothing to do: whatever
     /// is written later, or was meanwhile, differs from it.
-    void add(T& one, const Doorbell& bell, uint32_t seen) {
+    void add(T& one, const Record& record, Value seen) {
         if (size_ == ring_.size()) grow();
-        at(size_++) = {&one, bell, seen};
+        at(size_++) = {&one, record, seen};
     }
     /// Nothing when it is not there.
     void remove(const T& one) {
@@ -51,7 +54,7 @@ template <class T> class Turns {
         for (looks = std::min(looks, size_); looks != 0 && size_ != 0; looks--) {
             const Entry next = at(0);
             // The record may be gone: then this does not come back, and whose it was is removed.
-            const bool rests = next.bell.load() == next.seen;
+            const bool rests = next.record.load() == next.seen;
             first_++;
             if (rests) {
                 at(size_ - 1) = next;
@@ -66,8 +69,8 @@ template <class T> class Turns {
   private:
     struct Entry {
         T* one = nullptr;
-        Doorbell bell;
-        uint32_t seen = 0;
+        Record record;
+        Value seen{};
     };
     [[nodiscard]] Entry& at(size_t place) { return ring_[(first_ + place) & (ring_.size() - 1)]; }
     void grow() {
@@ -82,7 +85,7 @@ template <class T> class Turns {
     void fetch_next() {
         const size_t end = std::min(looks_of_round(false, 0), size_);
         for (size_t i = 0; i < end; i++)
-            at(i).bell.prefetch();
+            at(i).record.prefetch();
     }
 
     std::vector<Entry> ring_; ///< as many as a power of two

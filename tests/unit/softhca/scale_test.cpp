@@ -4,6 +4,7 @@
 // cost would be a hundred times larger, not a few times.
 #include "app/softhca/core/send_schedule.hpp"
 #include "tests/unit/softhca/testbed.hpp"
+#include "tests/unit/softhca/virtq.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -200,6 +201,24 @@ TEST_F(Scale, ARoundCostsTheSameAmongWhatIsLookedAtInTurns) {
     expect_flat(few, best_time(10, rounds));
     for (const auto& sq : sqs)
         EXPECT_TRUE(device->destroy_sq(sq->number));
+}
+
+/// Of a driver that has many and sends by few. The memory of all is one ring, where nothing comes.
+TEST_F(Scale, ARoundCostsTheSameAmongManyIdleVirtioQueues) {
+    VirtqAttr attr = DriverRing(memory_at(0)).attr(true);
+    attr.pd = pd;
+    attr.lkey = lkey;
+    size_t queues = 0;
+    const auto make = [&](size_t count) {
+        for (; queues < count; queues++)
+            ASSERT_TRUE(
+                device->modify_virtq(device->create_virtq(attr).value(), VirtqState::ready));
+        fall_asleep();
+    };
+    make(8);
+    const double few = best_time(10, rounds);
+    make(256);
+    expect_flat(few, best_time(10, rounds));
 }
 
 /// Which are told when their peers have packets.

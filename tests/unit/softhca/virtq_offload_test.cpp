@@ -167,6 +167,28 @@ TEST_F(VirtioEventTest, ItWaitsForARequest) {
     EXPECT_EQ(told(), 1u);
 }
 
+TEST_F(VirtioEventTest, EachOfSeveralQueuesIsToldOf) {
+    const Number sender = start(with_events(ring.attr(true)));
+    steer_to(start(with_events(receive_ring.attr(false))));
+    post(frames::build({}));
+    receive_ring.post({{memory_at(kBuffers), 2000}}, true);
+    arrive(frames::build({}));
+    EXPECT_EQ(told(), 0u);
+    post_buffers(rq, 1);
+    run();
+    EXPECT_EQ(told(), 1u);
+    post_buffers(rq, 2);
+    run();
+    EXPECT_EQ(told(), 2u) << "one for each queue";
+    post(frames::build({}));
+    run();
+    EXPECT_EQ(told(), 3u);
+    ASSERT_TRUE(device->modify_rq(rq.number, QueueState::reset));
+    post(frames::build({}));
+    EXPECT_TRUE(device->destroy_virtq(sender)) << "whatever it owes";
+    run();
+}
+
 TEST_F(VirtioEventTest, AnRqThatIsNotReadyIsNotToldLater) {
     (void)start(with_events(ring.attr(true)));
     ASSERT_TRUE(device->modify_rq(rq.number, QueueState::reset));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -174,7 +175,7 @@ void Virtq::use_chain(uint32_t written) {
     next_available_++;
     next_used_++;
     __atomic_store_n(index, next_used_, __ATOMIC_RELEASE);
-    owes_event_ = events_ != nullptr;
+    if (events_ && !std::exchange(owes_event_, true)) owing_.push_back(this);
     if (!counter_) return;
     counter_->counts.received += descriptors_;
     counter_->counts.completed += descriptors_;

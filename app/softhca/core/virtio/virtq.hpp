@@ -10,6 +10,7 @@
 #include "app/softhca/core/virtio/types.hpp"
 
 #include <span>
+#include <vector>
 
 namespace softhca::core {
 
@@ -29,11 +30,12 @@ struct VirtqCounter {
 /// device thread with the device locked. Owns nothing while it touches memory (see MemoryGuard).
 class Virtq {
   public:
-    /// `queue` is the SQ or RQ that it is to the rest of the device, and `mkeys` outlives it.
+    /// `queue` is the SQ or RQ that it is to the rest of the device, and `mkeys` outlives it, as
+    /// does `owing`, where it comes when it begins to owe an event.
     Virtq(const VirtqAttr& attr, const MkeyTable& mkeys, Queue& queue, Rq* events,
-          VirtqCounter* counter)
+          VirtqCounter* counter, std::vector<Virtq*>& owing)
         : attr_(attr), mkeys_(mkeys), queue_(queue), events_(events), counter_(counter),
-          next_available_(attr.next_available), next_used_(attr.next_used) {}
+          owing_(owing), next_available_(attr.next_available), next_used_(attr.next_used) {}
     Virtq(const Virtq&) = delete;
     Virtq& operator=(const Virtq&) = delete;
 
@@ -92,6 +94,7 @@ class Virtq {
     Queue& queue_;
     Rq* const events_;            ///< null: nobody hears of used chains
     VirtqCounter* const counter_; ///< may be null
+    std::vector<Virtq*>& owing_;
     VirtqState state_ = VirtqState::init;
     VirtqFault fault_ = VirtqFault::none;
     uint16_t next_available_, next_used_;
