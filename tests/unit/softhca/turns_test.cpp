@@ -133,7 +133,7 @@ TEST_F(TurnsTest, WhatWasWrittenBeforeItWasAddedIsFound) {
 /// The owner's thread writes a record when the one before was found: none is lost between them.
 TEST_F(TurnsTest, AnotherThreadsWritesAreAllFound) {
     constexpr size_t kCount = 100;
-    constexpr uint32_t kWrites = 20'000;
+    constexpr uint32_t kWrites = 5'000;
     make(kCount);
     std::atomic<uint32_t> found{0};
     std::thread owner([&] {
