@@ -7,46 +7,11 @@
 #include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 
-#include <algorithm>
-#include <new>
-
 namespace rawqp {
 
 namespace {
 
 constexpr uint32_t kMostQueues = 64, kMostOperations = 65536;
-constexpr uint32_t kMostRules = 1u << 24; ///< of a table
-constexpr rte_flow_action_age kOneSecond{1, 0, nullptr};
-
-/// The object behind a handle, which may be stale: it is compared and not followed.
-template <class T> auto find(std::vector<std::unique_ptr<T>>& list, const T* handle) {
-    return std::ranges::find(list, handle, &std::unique_ptr<T>::get);
-}
-
-template <class T>
-T* keep(std::vector<std::unique_ptr<T>>& list, FlowResult<std::unique_ptr<T>> made,
-        rte_flow_error* error) {
-    if (!made) {
-        report(made.error(), error);
-        return nullptr;
-    }
-    return list.emplace_back(std::move(*made)).get();
-}
-
-template <class T>
-int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* what,
-         rte_flow_error* error) {
-    const auto at = find(list, handle);
-    if (at == list.end()) return report(unknown(what, handle), error);
-    if ((*at)->users != 0)
-        return report({EBUSY, RTE_FLOW_ERROR_TYPE_HANDLE, handle,
-                       fmt::format("this {} has {} template table{} made of it: destroy {} first",
-                                   what, (*at)->users, (*at)->users == 1 ? "" : "s",
-                                   (*at)->users == 1 ? "it" : "them")},
-                      error);
-    list.erase(at);
-    return 0;
-}
 
 } // namespace
 
@@ -142,128 +107,6 @@ FlowResult<void> FlowTable::Impl::take_values(rte_flow_template_table& table,
         if (!taken) return taken;
     }
     return {};
-}
-
-FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
-                                                const rte_flow_pattern_template& pattern,
-                                                const rte_flow_actions_template& actions) {
-    auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
-    if (!planned) return tl::unexpected(planned.error());
-    OwnedRule model(rte_flow::make(*planned, masks));
-    // How many levels there will be for its rules is not known yet.
-    if (model->has_levels() && model->ranked() && put_at_one_level(*planned))
-        model.reset(rte_flow::make(*planned, masks));
-    auto values = values_of(*planned, *model, pattern);
-    if (!values) return tl::unexpected(values.error());
-    return Recipe{std::move(model), std::move(*values)};
-}
-
-/// Counters for all rules that may come, as the trial of the recipe had one.
-FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& recipe,
-                                        size_t rules) {
-    table.counters.resize(rules);
-    for (auto& [counter, used, age] : table.counters) {
-        if (!counter) counter = steering.make_counter();
-        if (!counter->prepare(*recipe.model->counter))
-            return refuse(
-                errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                "the device does not make {} counters, one for each rule of the table: {}", rules,
-                verbs::errno_text(errno, verbs::Attempt::steer));
-    }
-    return {};
-}
-
-/// What the trial of a recipe had for itself goes: its rules have counters of their own, or give
-/// counter and age.
-FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, Recipe& recipe,
-                                               const rte_flow_actions_template& actions,
-                                               size_t rules) {
-    const bool given = actions.gives(RTE_FLOW_ACTION_TYPE_COUNT);
-    rte_flow& model = *recipe.model;
-    if (given && model.age) return refuse_shared_count(nullptr);
-    if (!model.counter || model.counter->shared()) return {};
-    recipe.ages = model.age && !model.age->shared() && !actions.gives(RTE_FLOW_ACTION_TYPE_AGE);
-    recipe.counts = (model.counts && !given) || recipe.ages;
-    if (recipe.counts)
-        if (auto ok = count(table, recipe, rules); !ok) return ok;
-    if (recipe.ages) {
-        for (auto& [counter, used, age] : table.counters)
-            if (!age) age = make_ref<FlowAge>(counter, kOneSecond, FlowAge::Clock::now());
-        ages.reserve(rules);
-    }
-    recipe.drop_counter();
-    return {};
-}
-
-FlowResult<FlowTable::Impl::OwnedTable>
-FlowTable::Impl::create_table(const rte_flow_template_table_attr& attributes,
-                              std::span<rte_flow_pattern_template*> patterns,
-                              std::span<rte_flow_actions_template*> actions) {
-    choose_way(&attributes.flow_attr);
-    const auto make = [&]() -> FlowResult<OwnedTable> {
-        try { // the application says for how many rules
-            return make_table(attributes, patterns, actions);
-        } catch (const std::bad_alloc&) {
-            return refuse(ENOMEM, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
-                          "no memory for a table of {} rules: make it for fewer",
-                          attributes.nb_flows);
-        }
-    };
-    auto table = in_either_way(make, [&]() -> FlowResult<void> {
-        const auto made = make();
-        if (!made) return tl::unexpected(made.error());
-        return {};
-    });
-    if (!table) {
-        choose_way(nullptr);
-        return table;
-    }
-    for (auto* const pattern : patterns)
-        ++pattern->users;
-    for (auto* const action : actions)
-        ++action->users;
-    return table;
-}
-
-FlowResult<FlowTable::Impl::OwnedTable>
-FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
-                            std::span<rte_flow_pattern_template*> patterns,
-                            std::span<rte_flow_actions_template*> actions) {
-    if (attributes.nb_flows == 0 || attributes.nb_flows > kMostRules)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
-                      "a table of {} rules: there may be 1 … {}", attributes.nb_flows, kMostRules);
-    auto table = std::make_unique<rte_flow_template_table>();
-    table->attributes = attributes.flow_attr;
-    size_t bytes = 0, parts = 0;
-    for (const rte_flow_pattern_template* const pattern : patterns)
-        if (find(pattern_templates, pattern) == pattern_templates.end())
-            return tl::unexpected(unknown("pattern template", pattern));
-        else if (auto ok = check_direction(pattern->attributes, "a pattern", attributes.flow_attr);
-                 !ok)
-            return tl::unexpected(ok.error());
-    for (const rte_flow_actions_template* const action : actions)
-        if (find(actions_templates, action) == actions_templates.end())
-            return tl::unexpected(unknown("actions template", action));
-        else if (auto ok = check_direction(action->attributes, "an actions", attributes.flow_attr);
-                 !ok)
-            return tl::unexpected(ok.error());
-    for (const rte_flow_pattern_template* const pattern : patterns)
-        for (const rte_flow_actions_template* const action : actions) {
-            auto recipe = make_recipe(table->attributes, *pattern, *action);
-            if (!recipe) return tl::unexpected(recipe.error());
-            // With zeros for values, the device can be asked.
-            if (auto ok = validate(*recipe->model); !ok) return tl::unexpected(ok.error());
-            bytes = std::max(bytes, recipe->model->bytes());
-            parts = std::max(parts, recipe->model->parts().size());
-            if (auto ok = own_counters(*table, *recipe, *action, attributes.nb_flows); !ok)
-                return tl::unexpected(ok.error());
-            table->recipes.push_back(std::move(*recipe));
-        }
-    table->slots = std::make_unique<RuleSlots>(attributes.nb_flows, bytes);
-    rules.reserve(attributes.nb_flows, parts);
-    table->patterns.assign(patterns.begin(), patterns.end());
-    table->actions.assign(actions.begin(), actions.end());
-    return table;
 }
 
 /// The slot's counter, and its age if the rule has one by it, from the beginning.
@@ -418,49 +261,6 @@ int FlowTable::configure(const rte_flow_port_attr& port,
     return 0;
 }
 
-rte_flow_pattern_template*
-FlowTable::create_pattern_template(const rte_flow_pattern_template_attr& attributes,
-                                   const rte_flow_item* items, rte_flow_error* error) {
-    return keep(impl_->pattern_templates, make_pattern_template(attributes, items), error);
-}
-
-int FlowTable::destroy(rte_flow_pattern_template* handle, rte_flow_error* error) {
-    return drop(impl_->pattern_templates, handle, "pattern template", error);
-}
-
-rte_flow_actions_template*
-FlowTable::create_actions_template(const rte_flow_actions_template_attr& attributes,
-                                   const rte_flow_action* actions, const rte_flow_action* masks,
-                                   rte_flow_error* error) {
-    return keep(impl_->actions_templates, make_actions_template(attributes, actions, masks), error);
-}
-
-int FlowTable::destroy(rte_flow_actions_template* handle, rte_flow_error* error) {
-    return drop(impl_->actions_templates, handle, "actions template", error);
-}
-
-rte_flow_template_table* FlowTable::create_template_table(
-    const rte_flow_template_table_attr& attributes, std::span<rte_flow_pattern_template*> patterns,
-    std::span<rte_flow_actions_template*> actions, rte_flow_error* error) {
-    return keep(impl_->tables, impl_->create_table(attributes, patterns, actions), error);
-}
-
-int FlowTable::destroy(rte_flow_template_table* handle, rte_flow_error* error) {
-    const auto at = find(impl_->tables, handle);
-    if (at == impl_->tables.end()) return report(unknown("template table", handle), error);
-    if (!(*at)->slots->all_free())
-        return report(
-            {EBUSY, RTE_FLOW_ERROR_TYPE_HANDLE, handle, "the table has rules: destroy them first"},
-            error);
-    for (auto* const pattern : (*at)->patterns)
-        --pattern->users;
-    for (auto* const action : (*at)->actions)
-        --action->users;
-    impl_->tables.erase(at);
-    impl_->choose_way(nullptr);
-    return 0;
-}
-
 rte_flow* FlowTable::async_create(uint32_t queue, rte_flow_template_table* handle,
                                   const rte_flow_item* items, uint8_t pattern,
                                   const rte_flow_action* actions, uint8_t action, void* user_data,
@@ -468,7 +268,7 @@ rte_flow* FlowTable::async_create(uint32_t queue, rte_flow_template_table* handl
     FlowResult<rte_flow*> created(nullptr);
     if (auto room = impl_->check_room(queue); !room)
         created = tl::unexpected(room.error());
-    else if (find(impl_->tables, handle) == impl_->tables.end())
+    else if (find_handle(impl_->tables, handle) == impl_->tables.end())
         created = tl::unexpected(unknown("template table", handle));
     else
         created = impl_->create(*handle, pattern, items, action, actions);

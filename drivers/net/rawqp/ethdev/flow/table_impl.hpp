@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the files of FlowTable share: plan.cpp makes plans of what the application asks for,
-// table.cpp has the rules live, table_shared.cpp changes those that live.
+// table.cpp has the rules live, table_shared.cpp changes those that live; table_templates.cpp makes
+// tables of templates, table_async.cpp the rules in them.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/backwards.hpp"
@@ -16,6 +17,8 @@
 #include <cerrno>
 
 namespace rawqp {
+
+inline constexpr uint32_t kMostRules = 1u << 24; ///< of a template table
 
 struct FlowTable::Impl {
     Steering& steering;
@@ -126,7 +129,7 @@ struct FlowTable::Impl {
     FlowResult<void> check_update(const rte_flow& rule, const rte_flow_action* actions);
     FlowResult<Plan> plan_again(const rte_flow& rule, const rte_flow_action* actions);
 
-    // table_async.cpp
+    // table_templates.cpp
     using OwnedTable = std::unique_ptr<rte_flow_template_table>;
     FlowResult<OwnedTable> make_table(const rte_flow_template_table_attr& attributes,
                                       std::span<rte_flow_pattern_template*> patterns,
@@ -140,6 +143,8 @@ struct FlowTable::Impl {
     FlowResult<void> count(rte_flow_template_table& table, Recipe& recipe, size_t rules);
     FlowResult<void> own_counters(rte_flow_template_table& table, Recipe& recipe,
                                   const rte_flow_actions_template& actions, size_t rules);
+
+    // table_async.cpp
     struct Values;
     FlowResult<void> take_values(rte_flow_template_table& table,
                                  const rte_flow_actions_template& from,
@@ -200,6 +205,11 @@ struct FlowTable::Impl {
 };
 
 [[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
+
+/// The object behind a handle, which may be stale: it is compared and not followed.
+template <class T> auto find_handle(std::vector<std::unique_ptr<T>>& list, const T* handle) {
+    return std::ranges::find(list, handle, &std::unique_ptr<T>::get);
+}
 
 // What comes back from the device comes through these: they are inline, as a return after a system
 // call costs a mispredicted jump where the kernel leaves no prediction of returns behind.
