@@ -157,6 +157,30 @@ constexpr void add_later_async_ops([[maybe_unused]] Ops& ops, [[maybe_unused]] B
     if constexpr (requires { ops.async_create_by_index; }) by_index(ops.async_create_by_index);
     if constexpr (requires { ops.async_actions_update; }) update(ops.async_actions_update);
 }
+// Why a template table cannot be what its attributes ask for since 23.03 (insertion by index, a
+// hash function) and since 24.03 (another size later on); null: nothing of that. The enumerations
+// came with the members, and begin with what all tables were before. Other bits of `specialize` are
+// hints.
+template <class Attributes>
+const char* unserved_table_kind([[maybe_unused]] const Attributes& of) noexcept {
+    if constexpr (requires { of.insertion_type; })
+        if (of.insertion_type != decltype(of.insertion_type){})
+            return "rules of a template table have no index: use "
+                   "RTE_FLOW_TABLE_INSERTION_TYPE_PATTERN";
+    if constexpr (requires { of.hash_func; })
+        if (of.hash_func != decltype(of.hash_func){})
+            return "the hash of a template table is the device's own: use "
+                   "RTE_FLOW_TABLE_HASH_FUNC_DEFAULT";
+    constexpr uint32_t kResizable = RTE_BIT32(2);
+#if defined(RTE_FLOW_TABLE_SPECIALIZE_RESIZABLE)
+    static_assert(kResizable == RTE_FLOW_TABLE_SPECIALIZE_RESIZABLE);
+#endif
+    if constexpr (requires { of.specialize; })
+        if ((of.specialize & kResizable) != 0)
+            return "a template table is not resizable: make it for as many rules as may come";
+    return nullptr;
+}
+
 // What a port has before its driver sets another table, and again when it serves no flows any more:
 // ethdev's own, which refuses all. It is known from the first port on, which comes with it.
 template <class Dev> auto* refusing_async_ops(const Dev& first) noexcept {

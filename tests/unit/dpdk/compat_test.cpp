@@ -77,6 +77,28 @@ TEST(Compat, Ipv6BytesAreTheAddress) {
     EXPECT_EQ(compat::ipv6_bytes(header.src_addr)[15], 0x01);
 }
 
+/// rte_flow_template_table_attr as it has been since 23.03.
+struct LaterTable {
+    uint32_t nb_flows, specialize;
+    enum Insertion { pattern, index } insertion_type;
+    enum Hash { usual, linear } hash_func;
+};
+
+TEST(Compat, KindsOfTemplateTablesThatCameLater) {
+    EXPECT_EQ(compat::unserved_table_kind(rte_flow_template_table_attr{}), nullptr);
+    const auto reason = [](const LaterTable& table) {
+        const char* const text = compat::unserved_table_kind(table);
+        return std::string(text != nullptr ? text : "");
+    };
+    const auto usual = LaterTable::usual;
+    EXPECT_EQ(reason({8, 0, LaterTable::pattern, usual}), "");
+    EXPECT_EQ(reason({8, 3, LaterTable::pattern, usual}), "") << "where packets are from: hints";
+    EXPECT_NE(reason({8, 0, LaterTable::index, usual}).find("no index"), std::string::npos);
+    EXPECT_NE(reason({8, 0, LaterTable::pattern, LaterTable::linear}).find("hash"),
+              std::string::npos);
+    EXPECT_NE(reason({8, 4, LaterTable::pattern, usual}).find("resizable"), std::string::npos);
+}
+
 TEST(Compat, NewerInfoAndRssFunction) {
     rte_eth_dev_info info{};
     compat::set_newer_info(info, 9728);

@@ -60,6 +60,23 @@ TEST_F(TemplateTest, ClassesOfAnRssHaveTheValuesToo) {
         EXPECT_EQ(device.rules()[i]->bytes, made[i]);
 }
 
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+TEST_F(TemplateTest, TablesByIndexAreRefusedAsSuch) {
+    rte_flow_template_table_attr attributes{};
+    attributes.flow_attr.ingress = 1;
+    attributes.nb_flows = 8;
+    attributes.insertion_type = RTE_FLOW_TABLE_INSERTION_TYPE_INDEX;
+    configure(8);
+    auto* pattern = pattern_of(flow(0, 0));
+    auto* actions = actions_of(Rule().queue(1), Rule().queue(1));
+    EXPECT_EQ(table.create_template_table(attributes, {&pattern, 1}, {&actions, 1}, &error),
+              nullptr);
+    EXPECT_EQ(rte_errno, ENOTSUP);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR);
+    EXPECT_THAT(error.message, HasSubstr("have no index"));
+}
+#endif
+
 TEST_F(TemplateTest, NothingIsAllocatedForARule) {
     constexpr uint32_t kRules = 1000;
     configure(kRules);

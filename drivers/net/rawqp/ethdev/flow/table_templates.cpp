@@ -128,6 +128,8 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
     if (attributes.nb_flows == 0 || attributes.nb_flows > kMostRules)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
                       "a table of {} rules: there may be 1 … {}", attributes.nb_flows, kMostRules);
+    if (const char* const why = compat::unserved_table_kind(attributes))
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR, &attributes, "{}", why);
     auto table = std::make_unique<rte_flow_template_table>();
     table->attributes = attributes.flow_attr;
     size_t bytes = 0, parts = 0;
