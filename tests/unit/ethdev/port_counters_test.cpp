@@ -24,6 +24,7 @@ class PortCounters : public PortTest {
     void set(const std::string& counter, uint64_t value) const {
         std::ofstream(folder() / counter) << value;
     }
+    void remove(const std::string& counter) const { std::filesystem::remove(folder() / counter); }
     [[nodiscard]] uint64_t missed() const {
         rte_eth_stats stats{};
         EXPECT_EQ(rte_eth_stats_get(id(), &stats), 0);
@@ -68,6 +69,26 @@ TEST_F(PortCounters, ResetIsForEveryCounter) {
     set("out_of_buffer", 107);
     EXPECT_EQ(missed(), 7u);
     EXPECT_EQ(extended_stat("rx_missed_errors"), 7u);
+}
+
+/// Each process resets what it sees, by the names that it knows.
+TEST_F(PortCounters, AResetLeavesWhatOnlyAnotherProcessSees) {
+    set("out_of_buffer", 100);
+    set("rx_read_requests", 50);
+    bring_up();
+    ASSERT_EQ(rte_eth_xstats_reset(id()), 0);
+    EXPECT_EQ(all().at("hw_rx_read_requests"), 0u);
+    EXPECT_EQ(all().at("rx_out_of_buffer"), 0u);
+    remove("out_of_buffer");
+    set("rx_write_requests", 30);
+    set("rx_read_requests", 60);
+    EXPECT_EQ(all().at("hw_rx_read_requests"), 10u); // names are read anew as well
+    ASSERT_EQ(rte_eth_xstats_reset(id()), 0);
+    EXPECT_EQ(all().at("hw_rx_write_requests"), 0u);
+    EXPECT_EQ(all().at("hw_rx_read_requests"), 0u);
+    set("out_of_buffer", 107);
+    EXPECT_EQ(all().at("rx_out_of_buffer"), 7u);
+    EXPECT_EQ(all().at("hw_rx_write_requests"), 0u);
 }
 
 /// With DevX, each queue has a Q counter.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -57,14 +58,15 @@ std::span<CounterBase> bases_of(const PortTotals& totals) {
     return table == nullptr ? std::span<CounterBase>{} : std::span(table->entries(), table->size);
 }
 
-/// Others may have appeared since it was noted, so that it stands at another place.
-uint64_t base_of(std::span<const CounterBase> bases, size_t place, const std::string& name) {
+/// Null: it was never noted. Others may have appeared since, or another process, which does not see
+/// the same ones, has noted it, so that it stands at another place.
+CounterBase* find_base(std::span<CounterBase> bases, size_t place, const std::string& name) {
     const auto is_its = [&](const CounterBase& base) {
         return name.compare(0, base.name.size() - 1, base.name.data()) == 0; // cut as names are
     };
-    if (place < bases.size() && is_its(bases[place])) return bases[place].value;
+    if (place < bases.size() && is_its(bases[place])) return &bases[place];
     const auto found = std::ranges::find_if(bases, is_its);
-    return found != bases.end() ? found->value : 0;
+    return found != bases.end() ? &*found : nullptr;
 }
 
 /// Has a table for so many.
@@ -92,21 +94,30 @@ std::vector<std::string> HardwareCounters::names(const ProcessPort& port) {
 std::vector<uint64_t> HardwareCounters::read(const ProcessPort& port) {
     const std::lock_guard lock(mutex_);
     std::vector<uint64_t> values = raw_values(port);
-    const std::span<const CounterBase> bases = bases_of(port.shared.totals);
+    const std::span<CounterBase> bases = bases_of(port.shared.totals);
     for (size_t i = 0; i < values.size(); ++i)
-        values[i] -= std::min(values[i], base_of(bases, i, names_[i]));
+        if (const CounterBase* const base = find_base(bases, i, names_[i]))
+            values[i] -= std::min(values[i], base->value);
     return values;
 }
 
 bool HardwareCounters::reset(const ProcessPort& port) {
     const std::lock_guard lock(mutex_);
     const std::vector<uint64_t> values = raw_values(port);
-    if (!make_room(port.shared.totals, values.size())) return false;
-    const std::span<CounterBase> bases = bases_of(port.shared.totals);
+    // Those of counters that only another process sees stay.
+    std::vector<CounterBase> bases;
+    std::ranges::copy_if(bases_of(port.shared.totals), std::back_inserter(bases),
+                         [](const CounterBase& base) { return base.name[0] != 0; });
     for (size_t i = 0; i < values.size(); ++i) {
-        rte_strscpy(bases[i].name.data(), names_[i].c_str(), bases[i].name.size());
-        bases[i].value = values[i];
+        CounterBase* base = find_base(bases, i, names_[i]);
+        if (base == nullptr) {
+            base = &bases.emplace_back();
+            rte_strscpy(base->name.data(), names_[i].c_str(), base->name.size());
+        }
+        base->value = values[i];
     }
+    if (!make_room(port.shared.totals, bases.size())) return false;
+    std::ranges::copy(bases, bases_of(port.shared.totals).begin());
     return true;
 }
 
